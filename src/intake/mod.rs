@@ -1,0 +1,1 @@
+//! intake: see docs/architecture.md.

@@ -1,0 +1,1 @@
+//! journal: see docs/architecture.md.

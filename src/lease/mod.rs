@@ -1,0 +1,1 @@
+//! lease: see docs/architecture.md.

@@ -1,0 +1,28 @@
+//! Corral: a batch workload scheduler whose only server is a shared directory.
+//!
+//! Modules live on floors and import only downwards; `tests/layering.rs` holds the table.
+//! Read `docs/architecture.md` first.
+
+// floor 0
+pub mod model;
+// floor 1
+pub mod record;
+pub mod sys;
+pub mod text;
+// floor 2
+pub mod config;
+pub mod journal;
+pub mod spool;
+pub mod state;
+// floor 3
+pub mod intake;
+pub mod lease;
+pub mod sched;
+pub mod show;
+pub mod task;
+// floor 4
+pub mod turn;
+// floor 5
+pub mod client;
+pub mod host;
+pub mod master;

@@ -1,0 +1,1 @@
+//! master: see docs/architecture.md.

@@ -1,0 +1,1 @@
+//! sched: see docs/architecture.md.

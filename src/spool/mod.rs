@@ -1,0 +1,1 @@
+//! spool: see docs/architecture.md.

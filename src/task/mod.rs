@@ -1,0 +1,1 @@
+//! task: see docs/architecture.md.

@@ -1,0 +1,1 @@
+//! turn: see docs/architecture.md.
