@@ -1,1 +1,3 @@
+//! cb: see docs/architecture.md.
+
 fn main() {}

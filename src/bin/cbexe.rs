@@ -1,1 +1,3 @@
+//! cbexe: see docs/architecture.md.
+
 fn main() {}

@@ -1,1 +1,3 @@
+//! cbls: see docs/architecture.md.
+
 fn main() {}

@@ -1,1 +1,3 @@
+//! cbsched: see docs/architecture.md.
+
 fn main() {}

@@ -1,1 +1,3 @@
+//! cbtask: see docs/architecture.md.
+
 fn main() {}

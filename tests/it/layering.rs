@@ -1,0 +1,144 @@
+//! Modules import only downwards: every `crate::x` path of src/<module>/ is held against the table
+//! of floors in docs/architecture.md. A module the table does not know fails too.
+
+use crate::source;
+
+/// Name and floor. A module may use itself and modules of lower floors.
+const FLOORS: &[(&str, u8)] = &[
+    ("model", 0),
+    ("text", 1),
+    ("record", 1),
+    ("sys", 1),
+    ("config", 2),
+    ("state", 2),
+    ("spool", 2),
+    ("journal", 2),
+    ("sched", 3),
+    ("intake", 3),
+    ("lease", 3),
+    ("task", 3),
+    ("show", 3),
+    ("turn", 4),
+    ("master", 5),
+    ("host", 5),
+    ("client", 5),
+];
+
+/// Modules that decide and never act: time, ids and files reach them as arguments.
+const PURE: &[&str] = &[
+    "model", "text", "record", "config", "state", "sched", "intake", "lease", "task", "show",
+    "turn",
+];
+
+fn floor(module: &str) -> Option<u8> {
+    FLOORS.iter().find(|(m, _)| *m == module).map(|(_, f)| *f)
+}
+
+/// Why `from` may not use `to`, if it may not.
+fn objection(from: &str, to: &str) -> Option<String> {
+    if from == to {
+        return None;
+    }
+    let (Some(a), Some(b)) = (floor(from), floor(to)) else {
+        return Some(format!("no floor is known for {from} or {to}"));
+    };
+    if b >= a {
+        return Some(format!(
+            "{from} (floor {a}) may not import {to} (floor {b})"
+        ));
+    }
+    let acts = ["sys", "spool", "journal"];
+    if PURE.contains(&from) && acts.contains(&to) {
+        return Some(format!("{from} is pure and may not import {to}"));
+    }
+    None
+}
+
+/// The first words after `crate::` in blanked source, braces expanded one level.
+fn imports(blanked: &str) -> Vec<(usize, String)> {
+    let mut out = Vec::new();
+    for (at, mark) in blanked.match_indices("crate::") {
+        if blanked[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == '$') {
+            continue;
+        }
+        let rest = &blanked[at + mark.len()..];
+        if rest.starts_with('{') {
+            let end = source::body_end(rest, 0);
+            for part in split_top(&rest[1..end.saturating_sub(1)]) {
+                out.push((at, word(part.trim_start())));
+            }
+        } else {
+            out.push((at, word(rest)));
+        }
+    }
+    out
+}
+
+fn word(s: &str) -> String {
+    s.chars()
+        .take_while(|c| c.is_alphanumeric() || *c == '_')
+        .collect()
+}
+
+fn split_top(s: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut out) = (0, 0, Vec::new());
+    for (i, c) in s.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                out.push(&s[start..i]);
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    out.push(&s[start..]);
+    out.retain(|p| !p.trim().is_empty());
+    out
+}
+
+#[test]
+fn modules_import_only_downwards() {
+    let mut wrong = Vec::new();
+    for file in source::files("src", &["rs"]) {
+        let mut parts = file.split('/').skip(1);
+        let module = parts.next().expect("below src").trim_end_matches(".rs");
+        if module == "lib" || module == "bin" {
+            continue;
+        }
+        let text = source::read(&file);
+        for (at, to) in imports(&source::blank(&text)) {
+            if let Some(why) = objection(module, &to) {
+                wrong.push(format!("{file}:{}: {why}", source::line_of(&text, at)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_module_of_the_library_has_a_floor() {
+    let lib = source::read("src/lib.rs");
+    for line in lib.lines().filter_map(|l| l.strip_prefix("pub mod ")) {
+        let name = line.trim_end_matches(';');
+        assert!(
+            floor(name).is_some(),
+            "src/lib.rs: {name} has no floor in the table"
+        );
+    }
+}
+
+#[test]
+fn an_upward_import_is_seen() {
+    let found = imports(&source::blank(
+        "use crate::{model::X, master::{A, B}}; crate::sys::y()",
+    ));
+    let names: Vec<&str> = found.iter().map(|(_, n)| n.as_str()).collect();
+    assert_eq!(names, ["model", "master", "sys"]);
+    assert!(objection("state", "master").is_some());
+    assert!(objection("host", "client").is_some());
+    assert!(objection("sched", "sys").is_some());
+    assert!(objection("state", "nowhere").is_some());
+    assert!(objection("master", "turn").is_none());
+}

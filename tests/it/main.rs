@@ -1,0 +1,25 @@
+//! One test binary for everything outside the library: it links once, and fails when a file of
+//! this directory was forgotten here.
+
+#![allow(clippy::disallowed_methods)] // tests touch files and clocks
+
+mod layering;
+mod source;
+mod tidy;
+
+#[test]
+fn every_file_of_this_directory_is_a_module() {
+    let main = source::read("tests/it/main.rs");
+    let missing: Vec<String> = source::files("tests/it", &["rs"])
+        .iter()
+        .filter_map(|f| f.strip_prefix("tests/it/")?.strip_suffix(".rs"))
+        .map(|f| {
+            f.split('/')
+                .next()
+                .expect("split gives one part")
+                .to_string()
+        })
+        .filter(|m| m != "main" && !main.contains(&format!("mod {m};")))
+        .collect();
+    assert!(missing.is_empty(), "tests/it/main.rs lacks: {missing:?}");
+}

@@ -1,0 +1,305 @@
+//! What can be checked about the house is checked here: width, sizes, file headers, banned words,
+//! strangers' paths, man pages, the shape of the changelog. Exceptions are named one by one and
+//! may only shrink.
+
+use crate::source;
+
+const WIDTH: usize = 100;
+const FILE_LINES: usize = 800;
+const FN_LINES: usize = 70;
+
+/// Functions that are still too long: file, name, code lines. Shrink it, never grow it.
+const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[];
+/// Files that are still too long, with their lines.
+const LONG_FILES: &[(&str, usize)] = &[];
+
+/// Words that mark unfinished work, spelled so that this file does not contain them.
+fn banned() -> Vec<String> {
+    ["to_do!", "un_implemented!", "d_bg!", "FIX_ME", "XX_X"]
+        .iter()
+        .map(|w| w.replace('_', ""))
+        .collect()
+}
+
+fn rust_files() -> Vec<String> {
+    let mut all = source::files("src", &["rs"]);
+    all.extend(source::files("tests", &["rs"]));
+    all.extend(source::files("benches", &["rs"]));
+    all
+}
+
+/// A file whose whole content is test code, by name.
+fn is_test_file(name: &str) -> bool {
+    name.starts_with("tests/") || name.ends_with("/tests.rs") || name.contains("/tests/")
+}
+
+fn report(wrong: &[String]) {
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn lines_fit_in_the_width() {
+    let mut wrong = Vec::new();
+    for file in rust_files() {
+        for (n, line) in source::read(&file).lines().enumerate() {
+            let width = line.chars().count();
+            if width > WIDTH {
+                wrong.push(format!(
+                    "{file}:{}: {width} columns, at most {WIDTH}",
+                    n + 1
+                ));
+            }
+        }
+    }
+    report(&wrong);
+}
+
+#[test]
+fn files_fit_in_the_bound() {
+    let mut wrong = Vec::new();
+    for file in rust_files() {
+        let lines = source::read(&file).lines().count();
+        let bound = LONG_FILES
+            .iter()
+            .find(|(f, _)| *f == file)
+            .map_or(FILE_LINES, |(_, n)| *n);
+        if lines > bound {
+            wrong.push(format!("{file}: {lines} lines, at most {bound}: split it"));
+        } else if bound > FILE_LINES && lines + 20 < bound {
+            wrong.push(format!(
+                "{file}: now {lines} lines: lower its exception of {bound}"
+            ));
+        }
+    }
+    report(&wrong);
+}
+
+#[test]
+fn source_files_say_what_they_own() {
+    let mut wrong = Vec::new();
+    for file in rust_files() {
+        if !source::read(&file).starts_with("//! ") {
+            wrong.push(format!("{file}: starts without a `//!` header"));
+        }
+    }
+    report(&wrong);
+}
+
+/// Name, line and code lines of each function with a body in blanked text.
+fn functions(blanked: &str) -> Vec<(String, usize, usize)> {
+    let mut out = Vec::new();
+    for (at, _) in blanked.match_indices("fn ") {
+        if blanked[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+            continue;
+        }
+        let rest = &blanked[at + 3..];
+        let name: String = rest
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect();
+        let Some(open) = rest.find(['{', ';']) else {
+            continue;
+        };
+        if name.is_empty() || rest.as_bytes()[open] == b';' {
+            continue;
+        }
+        let body = &blanked[at..source::body_end(blanked, at + 3 + open)];
+        let code = body.lines().filter(|l| !l.trim().is_empty()).count();
+        out.push((name, at, code));
+    }
+    out
+}
+
+#[test]
+fn functions_fit_on_a_screen() {
+    let mut wrong = Vec::new();
+    for file in source::files("src", &["rs"])
+        .iter()
+        .filter(|f| !is_test_file(f))
+    {
+        let text = source::read(file);
+        let blanked = source::blank(&text);
+        let tests = source::test_ranges(&blanked);
+        for (name, at, code) in functions(&blanked) {
+            if tests.iter().any(|r| r.contains(&at)) {
+                continue;
+            }
+            let line = source::line_of(&text, at);
+            let bound = LONG_FUNCTIONS
+                .iter()
+                .find(|(f, n, _)| f == file && *n == name)
+                .map_or(FN_LINES, |(_, _, b)| *b);
+            if code > bound {
+                wrong.push(format!(
+                    "{file}:{line}: fn {name} has {code} code lines, at most {bound}"
+                ));
+            } else if bound > FN_LINES && code + 5 < bound {
+                wrong.push(format!(
+                    "{file}:{line}: fn {name} now has {code}: lower its exception"
+                ));
+            }
+        }
+    }
+    report(&wrong);
+}
+
+#[test]
+fn no_unfinished_or_panicking_shortcuts() {
+    let mut wrong = Vec::new();
+    let banned = banned();
+    for file in rust_files() {
+        let text = source::read(&file);
+        for (n, line) in text.lines().enumerate() {
+            for w in banned.iter().filter(|w| line.contains(w.as_str())) {
+                wrong.push(format!("{file}:{}: {w}", n + 1));
+            }
+        }
+        if is_test_file(&file) {
+            continue;
+        }
+        let blanked = source::blank(&text);
+        let tests = source::test_ranges(&blanked);
+        for (at, _) in blanked.match_indices(".unwrap()") {
+            if !tests.iter().any(|r| r.contains(&at)) {
+                let line = source::line_of(&text, at);
+                wrong.push(format!(
+                    "{file}:{line}: unwrap outside tests: say why in an expect"
+                ));
+            }
+        }
+    }
+    report(&wrong);
+}
+
+#[test]
+fn nothing_names_a_private_machine() {
+    // Built from parts, so that this list does not find itself.
+    let private: Vec<String> = ["/wo rk/", "../sha red", "/ro ot/", "/ho me/"]
+        .iter()
+        .map(|w| w.replace(' ', ""))
+        .collect();
+    let mut wrong = Vec::new();
+    for dir in [
+        "src", "tests", "docs", "man", "sbin", "etc", ".ci", "ress.d",
+    ] {
+        for file in source::files(dir, &[]) {
+            let Ok(text) = std::fs::read_to_string(source::root().join(&file)) else {
+                continue;
+            };
+            for (n, line) in text.lines().enumerate() {
+                for p in private.iter().filter(|p| line.contains(p.as_str())) {
+                    wrong.push(format!("{file}:{}: {p}", n + 1));
+                }
+            }
+        }
+    }
+    for file in ["README.md", "CHANGELOG.md", "Cargo.toml"] {
+        let text = source::read(file);
+        wrong.extend(
+            private
+                .iter()
+                .filter(|p| text.contains(p.as_str()))
+                .map(|p| format!("{file}: {p}")),
+        );
+    }
+    report(&wrong);
+}
+
+/// The section files under man/ that document `name`.
+fn man_page(name: &str) -> Option<String> {
+    ["1", "5", "7", "8"]
+        .iter()
+        .map(|s| format!("man/{name}.{s}"))
+        .find(|f| source::root().join(f).is_file())
+}
+
+#[test]
+fn every_program_has_a_man_page() {
+    let mut wrong = Vec::new();
+    for file in source::files("src/bin", &["rs"]) {
+        let name = file.trim_start_matches("src/bin/").trim_end_matches(".rs");
+        if man_page(name).is_none() {
+            wrong.push(format!("{file}: no man/{name}.1 or .8"));
+        }
+    }
+    report(&wrong);
+}
+
+#[test]
+fn man_pages_have_the_sections_a_reader_looks_for() {
+    let mut wrong = Vec::new();
+    for file in source::files("man", &["1", "5", "7", "8"]) {
+        let text = source::read(&file);
+        if text.starts_with(".so ") {
+            let target = format!("man/{}", text[4..].trim().rsplit('/').next().unwrap());
+            if !source::root().join(&target).is_file() {
+                wrong.push(format!("{file}: refers to {target}, which does not exist"));
+            }
+            continue;
+        }
+        for section in [".TH ", ".SH NAME", ".SH DESCRIPTION"] {
+            if !text.contains(section) {
+                wrong.push(format!("{file}: no {section}"));
+            }
+        }
+    }
+    report(&wrong);
+}
+
+#[test]
+fn the_changelog_keeps_its_shape() {
+    let text = source::read("CHANGELOG.md");
+    let mut versions = text.lines().filter(|l| l.starts_with("## "));
+    assert_eq!(
+        versions.next(),
+        Some("## Unreleased"),
+        "CHANGELOG.md: first section"
+    );
+    for line in versions {
+        let words: Vec<&str> = line.split(' ').collect();
+        assert!(
+            words.len() == 4 && words[2] == "-",
+            "CHANGELOG.md: {line}: `## X.Y.Z - DATE`"
+        );
+    }
+    let kinds = [
+        "### Added",
+        "### Changed",
+        "### Fixed",
+        "### Removed",
+        "### Security",
+    ];
+    for line in text.lines().filter(|l| l.starts_with("### ")) {
+        assert!(
+            kinds.contains(&line),
+            "CHANGELOG.md: {line}: not one of {kinds:?}"
+        );
+    }
+}
+
+#[test]
+fn the_readme_names_scripts_that_exist() {
+    let text = source::read("README.md");
+    for word in text.split(|c: char| c.is_whitespace() || "`()".contains(c)) {
+        let name = word
+            .trim_start_matches("./")
+            .trim_end_matches(['.', ',', ':']);
+        if name.starts_with("sbin/") || name.starts_with("docs/") || name.starts_with("man/") {
+            assert!(
+                source::root().join(name).exists(),
+                "README.md: {name} does not exist"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_long_function_is_seen() {
+    let body = "    let x = 1;\n".repeat(71);
+    let text =
+        format!("fn long(a: u32) -> u32\nwhere\n    u32: Copy,\n{{\n{body}}}\nfn short() {{}}\n");
+    let found = functions(&source::blank(&text));
+    assert_eq!(found[0].0, "long");
+    assert!(found[0].2 > FN_LINES, "{found:?}");
+    assert_eq!(found[1].2, 1);
+}
