@@ -1,1 +1,54 @@
-//! model: see docs/architecture.md.
+//! Floor 0: the words of the trade as types. Ids, states, times and the job specification as data.
+//! Owns no I/O and no clock; everything here is plain values that other floors pass around.
+
+mod id;
+mod reason;
+mod spec;
+mod stat;
+
+pub use id::{AttemptId, JobKey, Token};
+pub use reason::{HostCounts, PendReason, TermReason};
+pub use spec::{Limits, Spec, Submission};
+pub use stat::JobStat;
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A point in time: milliseconds since the Unix epoch by the wall clock of whoever wrote it.
+/// Data only: decisions about leases and limits use monotonic clocks, never two hosts' stamps.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Stamp(pub i64);
+
+impl Stamp {
+    /// Whole seconds since the Unix epoch (rounded down).
+    pub fn secs(self) -> i64 {
+        self.0.div_euclid(1000)
+    }
+
+    /// Milliseconds from `earlier` to `self`, 0 when the clock went backwards in between.
+    pub fn since_ms(self, earlier: Stamp) -> u64 {
+        u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
+    }
+
+    /// This stamp moved into the future by `ms` milliseconds.
+    pub fn plus_ms(self, ms: u64) -> Stamp {
+        Stamp(self.0.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX)))
+    }
+}
+
+/// Slots of one job on one host.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Share(pub String, pub u32);
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.1 == 1 {
+            write!(f, "{}", self.0)
+        } else {
+            write!(f, "{}*{}", self.1, self.0)
+        }
+    }
+}

@@ -1,1 +1,18 @@
-//! record: see docs/architecture.md.
+//! Floor 1: documents on disk. Types, versions, framing and checksums; bytes <-> values, no I/O.
+//!
+//! Every file is one YAML sequence; each record is one line `- {json} #seq len crc`, so that any YAML
+//! reader can load the file while replay takes the JSON fast path. See [`frame`].
+
+pub mod ack;
+pub mod event;
+pub mod frame;
+pub mod header;
+pub mod leader;
+pub mod load;
+pub mod order;
+pub mod report;
+pub mod request;
+pub mod view;
+
+/// Version of every document this program writes. A reader refuses a higher one.
+pub const FORMAT: u32 = 1;

@@ -1,1 +1,5 @@
-//! spool: see docs/architecture.md.
+//! Floor 2: the shared directory. Names of files and the legal combinations of them.
+
+mod layout;
+
+pub use layout::Layout;

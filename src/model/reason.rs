@@ -1,0 +1,304 @@
+//! Why a job waits, and why it ended: closed sets, each with numbers and a sentence.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Why a pending job is not running. `code` is stable for scripts; Display gives the sentence.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(tag = "r", rename_all = "snake_case")]
+pub enum PendReason {
+    New,
+    BeginTime {
+        at: i64,
+    },
+    Dependency {
+        on: String,
+    },
+    DependencyNever {
+        on: String,
+    },
+    ArrayLimit {
+        limit: u32,
+    },
+    HeldByOwner,
+    HeldByAdmin,
+    Requeued,
+    QueueInactive {
+        queue: String,
+    },
+    QueueGone {
+        queue: String,
+    },
+    QueueSlots {
+        queue: String,
+        limit: u32,
+    },
+    QueueUserSlots {
+        queue: String,
+        limit: u32,
+    },
+    QueueHostSlots {
+        queue: String,
+        limit: u32,
+    },
+    UserSlots {
+        user: String,
+        limit: u32,
+    },
+    NoSuchUser {
+        user: String,
+    },
+    /// No host could serve the job now. Counts of hosts by what stood in the way.
+    Hosts(HostCounts),
+    /// No host of the cluster could ever serve the job as it stands.
+    NeverFits {
+        why: String,
+    },
+    /// Enough hosts fit, but together they lack slots: `need` of `free`.
+    Slots {
+        need: u32,
+        free: u32,
+    },
+    /// Dispatch was undone because the host confirmed that it did not start the job.
+    HostRefused {
+        host: String,
+        why: String,
+    },
+    NoLeader,
+}
+
+/// How many hosts each obstacle rules out, for [`PendReason::Hosts`].
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostCounts {
+    #[serde(skip_serializing_if = "zero")]
+    pub closed: u32,
+    #[serde(skip_serializing_if = "zero")]
+    pub unavailable: u32,
+    #[serde(skip_serializing_if = "zero")]
+    pub full: u32,
+    #[serde(skip_serializing_if = "zero")]
+    pub exclusive: u32,
+    #[serde(skip_serializing_if = "zero")]
+    pub not_asked: u32,
+    #[serde(skip_serializing_if = "zero")]
+    pub not_in_queue: u32,
+    #[serde(skip_serializing_if = "zero")]
+    pub select: u32,
+    #[serde(skip_serializing_if = "zero")]
+    pub rusage: u32,
+    #[serde(skip_serializing_if = "zero")]
+    pub user_limit: u32,
+    #[serde(skip_serializing_if = "zero")]
+    pub queue_limit: u32,
+    #[serde(skip_serializing_if = "zero")]
+    pub span: u32,
+}
+
+fn zero(n: &u32) -> bool {
+    *n == 0
+}
+
+impl HostCounts {
+    fn parts(&self) -> [(u32, &'static str); 11] {
+        [
+            (self.full, "no free job slots"),
+            (self.rusage, "too little of a reserved resource left"),
+            (self.select, "select[] not satisfied"),
+            (self.closed, "closed by the administrator"),
+            (self.unavailable, "unavailable"),
+            (self.exclusive, "exclusive use in the way"),
+            (self.user_limit, "user's slot limit on the host reached"),
+            (self.queue_limit, "queue's slot limit on the host reached"),
+            (self.span, "span[] not satisfied"),
+            (self.not_asked, "not in the asked host list"),
+            (self.not_in_queue, "not used by the queue"),
+        ]
+    }
+}
+
+impl fmt::Display for HostCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut first = true;
+        for (n, what) in self.parts() {
+            if n > 0 {
+                let sep = if first { "" } else { "; " };
+                let s = if n == 1 { "" } else { "s" };
+                write!(f, "{sep}{what}: {n} host{s}")?;
+                first = false;
+            }
+        }
+        if first {
+            f.write_str("the cluster has no hosts")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl PendReason {
+    /// A stable number for scripts; never reused.
+    pub fn code(&self) -> u32 {
+        match self {
+            PendReason::New => 1,
+            PendReason::BeginTime { .. } => 2,
+            PendReason::Dependency { .. } => 3,
+            PendReason::DependencyNever { .. } => 4,
+            PendReason::ArrayLimit { .. } => 5,
+            PendReason::HeldByOwner => 6,
+            PendReason::HeldByAdmin => 7,
+            PendReason::Requeued => 8,
+            PendReason::QueueInactive { .. } => 20,
+            PendReason::QueueGone { .. } => 21,
+            PendReason::QueueSlots { .. } => 22,
+            PendReason::QueueUserSlots { .. } => 23,
+            PendReason::QueueHostSlots { .. } => 24,
+            PendReason::UserSlots { .. } => 30,
+            PendReason::NoSuchUser { .. } => 31,
+            PendReason::Hosts(_) => 40,
+            PendReason::NeverFits { .. } => 41,
+            PendReason::Slots { .. } => 42,
+            PendReason::HostRefused { .. } => 43,
+            PendReason::NoLeader => 50,
+        }
+    }
+}
+
+impl fmt::Display for PendReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PendReason::New => f.write_str("new job, not yet considered"),
+            PendReason::BeginTime { .. } => f.write_str("its begin time has not come"),
+            PendReason::Dependency { on } => write!(f, "waits for its dependency {on}"),
+            PendReason::DependencyNever { on } => {
+                write!(f, "its dependency {on} can never be satisfied")
+            }
+            PendReason::ArrayLimit { limit } => {
+                write!(
+                    f,
+                    "the array's limit of {limit} started elements is reached"
+                )
+            }
+            PendReason::HeldByOwner => f.write_str("held by its owner"),
+            PendReason::HeldByAdmin => f.write_str("held by an administrator"),
+            PendReason::Requeued => f.write_str("requeued, not yet considered"),
+            PendReason::QueueInactive { queue } => write!(f, "queue {queue} is inactive"),
+            PendReason::QueueGone { queue } => write!(f, "queue {queue} is no longer configured"),
+            PendReason::QueueSlots { queue, limit } => {
+                write!(f, "queue {queue} has reached its limit of {limit} slots")
+            }
+            PendReason::QueueUserSlots { queue, limit } => {
+                write!(
+                    f,
+                    "user's limit of {limit} slots in queue {queue} is reached"
+                )
+            }
+            PendReason::QueueHostSlots { queue, limit } => {
+                write!(
+                    f,
+                    "queue {queue} has reached its limit of {limit} slots on each host"
+                )
+            }
+            PendReason::UserSlots { user, limit } => {
+                write!(f, "user {user} has reached the limit of {limit} slots")
+            }
+            PendReason::NoSuchUser { user } => write!(f, "user {user} has no account"),
+            PendReason::Hosts(counts) => write!(f, "{counts}"),
+            PendReason::NeverFits { why } => write!(f, "can never run here: {why}"),
+            PendReason::Slots { need, free } => {
+                write!(f, "needs {need} slots, {free} are free on hosts that fit")
+            }
+            PendReason::HostRefused { host, why } => {
+                write!(f, "host {host} did not start it: {why}")
+            }
+            PendReason::NoLeader => f.write_str("no leader answers"),
+        }
+    }
+}
+
+/// Why an attempt ended, beside its exit code or signal. Display gives the LSF-like word.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TermReason {
+    /// The program ended by itself (any code or its own signal).
+    #[default]
+    None,
+    Owner,
+    Admin,
+    /// Removed at once by `ckill -r`.
+    Force,
+    RunLimit,
+    CpuLimit,
+    MemLimit,
+    SwapLimit,
+    ProcessLimit,
+    /// The kernel's out-of-memory killer struck outside the job's own limit, or inside it.
+    Oom,
+    Deadline,
+    Requeue,
+    /// The host went away or rebooted; the end is unknown.
+    HostLost,
+    /// The shepherd died; the end is unknown.
+    ShepherdLost,
+    /// The job could not be started (no such directory, output file, program, user...).
+    StartFailed,
+    /// The host cut off from the share killed it (self-fence).
+    Fenced,
+    /// The dependency can never be met and the site ends such jobs.
+    Orphan,
+    Unknown,
+}
+
+impl TermReason {
+    pub fn word(self) -> &'static str {
+        match self {
+            TermReason::None => "",
+            TermReason::Owner => "TERM_OWNER",
+            TermReason::Admin => "TERM_ADMIN",
+            TermReason::Force => "TERM_FORCE",
+            TermReason::RunLimit => "TERM_RUNLIMIT",
+            TermReason::CpuLimit => "TERM_CPULIMIT",
+            TermReason::MemLimit => "TERM_MEMLIMIT",
+            TermReason::SwapLimit => "TERM_SWAP",
+            TermReason::ProcessLimit => "TERM_PROCESSLIMIT",
+            TermReason::Oom => "TERM_OOM",
+            TermReason::Deadline => "TERM_DEADLINE",
+            TermReason::Requeue => "TERM_REQUEUE",
+            TermReason::HostLost => "TERM_HOST_LOST",
+            TermReason::ShepherdLost => "TERM_SHEPHERD_LOST",
+            TermReason::StartFailed => "TERM_START_FAILED",
+            TermReason::Fenced => "TERM_FENCED",
+            TermReason::Orphan => "TERM_ORPHAN",
+            TermReason::Unknown => "TERM_UNKNOWN",
+        }
+    }
+
+    pub fn sentence(self) -> &'static str {
+        match self {
+            TermReason::None => "ended by itself",
+            TermReason::Owner => "killed by its owner",
+            TermReason::Admin => "killed by an administrator",
+            TermReason::Force => "removed by force without waiting for its processes",
+            TermReason::RunLimit => "killed: it reached its run limit",
+            TermReason::CpuLimit => "killed: it reached its CPU time limit",
+            TermReason::MemLimit => "killed: it reached its memory limit",
+            TermReason::SwapLimit => "killed: it reached its swap limit",
+            TermReason::ProcessLimit => "killed: it reached its process limit",
+            TermReason::Oom => "killed by the kernel: out of memory",
+            TermReason::Deadline => "killed: its termination time came",
+            TermReason::Requeue => "killed to be requeued",
+            TermReason::HostLost => "its host was lost; how it ended is unknown",
+            TermReason::ShepherdLost => "its shepherd died; how it ended is unknown",
+            TermReason::StartFailed => "could not be started",
+            TermReason::Fenced => "killed by its host, which was cut off from the share",
+            TermReason::Orphan => "its dependency can never be satisfied",
+            TermReason::Unknown => "ended for an unknown reason",
+        }
+    }
+}
+
+impl fmt::Display for TermReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}

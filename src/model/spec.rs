@@ -1,0 +1,144 @@
+//! The job specification: what one submission asks for. A `Spec` is immutable and shared by all jobs
+//! with equal options (interned by the state); what differs per job is its id, name and command.
+
+use super::Stamp;
+use serde::{Deserialize, Serialize};
+
+/// Limits of one job. `None` = unlimited. Times in seconds, sizes in bytes.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_s: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mem_b: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap_b: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub procs: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_b: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_b: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stack_b: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core_b: Option<u64>,
+}
+
+/// The accepted specification, shared. Text fields are in canonical printed form.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Spec {
+    /// Owner, from the request file's owner; `user` is the account name at submission.
+    pub uid: u32,
+    pub user: String,
+    pub queue: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub project: String,
+    /// Slots wanted: at least `min`, at most `max`.
+    pub min: u32,
+    pub max: u32,
+    /// The job's own requirement string, all `-R` merged (`text::resreq` canonical form), or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub res_req: String,
+    /// `-m`: hosts and groups with preferences, canonical text, or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hosts: String,
+    #[serde(skip_serializing_if = "is_false")]
+    pub exclusive: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    pub rerunnable: bool,
+    /// User priority (`-sp`), 0 = none given.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub priority: u32,
+    #[serde(skip_serializing_if = "Limits::is_none")]
+    pub limits: Limits,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begin: Option<Stamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Stamp>,
+    /// `-w`, canonical text with names resolved to job ids at submission, or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub depend: String,
+    /// Absolute working directory on the execution host.
+    pub cwd: String,
+    /// `-cwdc`: make `cwd` as the user when it is missing.
+    #[serde(skip_serializing_if = "is_false")]
+    pub cwd_create: bool,
+    pub umask: u32,
+    /// SHA-256 (hex) of the environment blob: JSON object of strings.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub env: String,
+    /// SHA-256 (hex) of the spooled script, or empty when the command line is the job.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub script: String,
+    /// Interpreter line of the script (`/bin/bash -e`), or a shell asked for by `-L`; empty = /bin/sh.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub shell: String,
+    /// `-i`: input path as given (%J %I not yet replaced), or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub stdin: String,
+    /// SHA-256 of the spooled input of `-is`, or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub stdin_blob: String,
+    /// `-o` / `-oo`; empty = the job's default output on the share.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub stdout: String,
+    #[serde(skip_serializing_if = "is_false")]
+    pub stdout_over: bool,
+    /// `-e` / `-eo`; empty = merged into stdout.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub stderr: String,
+    #[serde(skip_serializing_if = "is_false")]
+    pub stderr_over: bool,
+    /// Host where csub ran.
+    pub sub_host: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Options as typed, for `cjobs -l` and chist.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub options: String,
+}
+
+impl Limits {
+    fn is_none(&self) -> bool {
+        *self == Limits::default()
+    }
+}
+
+fn is_false(b: &bool) -> bool {
+    !*b
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// What a client sends for one job. The leader checks it, fills in defaults and derives a [`Spec`];
+/// uid, user and anything about identity come from the request file, never from here.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Submission {
+    /// Options of the job; `uid`, `user` are ignored, `queue` may be empty or a list of candidates,
+    /// `env`/`script`/`stdin_blob` are empty (contents travel in the request), min = 0 means default.
+    pub spec: Spec,
+    pub command: String,
+    /// `-J` without the index list; empty = the command.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Index list of an array (`1-10:2,15`), or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub array: String,
+    /// `%limit` of an array, 0 = none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub array_limit: u32,
+    /// `-H`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub hold: bool,
+    /// `--key`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub key: String,
+}

@@ -1,0 +1,68 @@
+//! Answers of the leader to requests: `epoch/<n>/acks.yaml`, framed, append-only, one per request.
+
+use crate::model::Token;
+use serde::{Deserialize, Serialize};
+
+/// Most single results in one answer; more are counted in `more`.
+pub const RESULTS_MAX: usize = 10_000;
+
+/// The answer to one request.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "k", rename = "ack")]
+pub struct Ack {
+    pub tok: Token,
+    /// The request as a whole was understood; single verbs may still have failed.
+    pub ok: bool,
+    /// Why the whole request was refused.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+    /// For a pack: id of the first job and how many consecutive ids were given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ids: Vec<IdRun>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<Outcome>,
+    /// Results left out because of [`RESULTS_MAX`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// Consecutive job ids given to consecutive pack lines.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct IdRun {
+    /// Line of the first job, 0 for a plain submission.
+    pub line: u32,
+    pub id: u32,
+    pub n: u32,
+    pub queue: String,
+    /// The queue was chosen by the default list.
+    #[serde(default)]
+    pub default: bool,
+    /// An earlier job with the same `--key`: nothing new was made.
+    #[serde(default)]
+    pub known: bool,
+}
+
+/// How one verb, pack line or job fared.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// `123[4]`, a queue or host name, or `line 7`.
+    pub what: String,
+    pub code: Code,
+    /// Sentence for people, lower-case, without a full stop.
+    pub text: String,
+}
+
+/// Kinds of outcome; the client maps them to exit codes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    Ok,
+    NotFound,
+    Usage,
+    Permission,
+    Refused,
+}

@@ -1,0 +1,99 @@
+//! Small fixed documents of leadership: the epoch record, a claim, the beat. Overwritten in place.
+
+use serde::{Deserialize, Serialize};
+
+/// Size of `leader/epoch` and `leader/beat` on disk; padded with spaces so that a write replaces
+/// the whole file in one block.
+pub const FIXED_LEN: usize = 512;
+
+/// Content of `leader/epoch` and of each claim `leader/claims/NNNNNN`.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EpochDoc {
+    /// 0 = no leader has ever been.
+    pub epoch: u64,
+    /// Host name of the claimant.
+    pub host: String,
+    pub pid: u32,
+    /// Random, made by the claimant: tells whose claim succeeded.
+    pub nonce: String,
+    pub boot: String,
+}
+
+/// Content of `leader/beat`: a counter that the leader alone increments.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BeatDoc {
+    pub epoch: u64,
+    pub beat: u64,
+    /// Nothing but the process listening: true once the leader takes requests.
+    pub leading: bool,
+}
+
+/// Content of `<share>/cluster`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ClusterDoc {
+    /// Random cluster id.
+    pub cluster: String,
+    pub name: String,
+    pub format: u32,
+    /// Uid that owns the share (service account, or the single user).
+    pub service_uid: u32,
+    pub service_gid: u32,
+}
+
+/// Encodes a fixed document: JSON, a CRC32C comment, spaces up to [`FIXED_LEN`], newline.
+///
+/// # Errors
+/// Fails when the document does not fit.
+pub fn encode_fixed<T: Serialize>(doc: &T) -> Result<Vec<u8>, String> {
+    let mut out = serde_json::to_vec(doc).map_err(|e| e.to_string())?;
+    let crc = crc32c::crc32c(&out);
+    out.extend_from_slice(format!(" #{crc:08x}").as_bytes());
+    if out.len() >= FIXED_LEN {
+        return Err(format!(
+            "document of {} bytes exceeds {FIXED_LEN}",
+            out.len()
+        ));
+    }
+    out.resize(FIXED_LEN - 1, b' ');
+    out.push(b'\n');
+    Ok(out)
+}
+
+/// Decodes what [`encode_fixed`] wrote.
+///
+/// # Errors
+/// Names what is wrong (torn write, checksum, content).
+pub fn decode_fixed<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| "not text".to_owned())?
+        .trim_end();
+    let (json, crc) = text.rsplit_once(" #").ok_or("no checksum")?;
+    let crc = u32::from_str_radix(crc, 16).map_err(|_| "bad checksum digits".to_owned())?;
+    if crc != crc32c::crc32c(json.as_bytes()) {
+        return Err("the checksum does not match".to_owned());
+    }
+    serde_json::from_str(json).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_documents_round_trip_and_show_damage() {
+        let doc = EpochDoc {
+            epoch: 7,
+            host: "h1".into(),
+            pid: 3,
+            ..EpochDoc::default()
+        };
+        let mut bytes = encode_fixed(&doc).unwrap();
+        assert_eq!(bytes.len(), FIXED_LEN);
+        assert_eq!(decode_fixed::<EpochDoc>(&bytes), Ok(doc));
+        bytes[10] ^= 1;
+        assert!(decode_fixed::<EpochDoc>(&bytes).is_err());
+        assert!(decode_fixed::<EpochDoc>(b"").is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! Orders: leader -> host, `hosts/<host>/orders.<epoch>.<part>.yaml`, framed, append-only.
+//!
+//! A host reads the highest part of the epoch named by `leader/epoch`, from its first byte after a
+//! restart (attempts are remembered locally, so seeing an order twice is harmless).
+
+use crate::model::{AttemptId, Share, Spec, TermReason};
+use serde::{Deserialize, Serialize};
+
+/// One order.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "k", rename_all = "snake_case")]
+pub enum Order {
+    /// Specification `id`, referred to by the starts behind it in this file.
+    Spec { id: u32, spec: Box<Spec> },
+    /// Start this attempt, unless it was started or cancelled before.
+    Start(Box<StartOrder>),
+    /// Signal a started attempt.
+    Signal {
+        #[serde(flatten)]
+        a: AttemptId,
+        act: Act,
+        /// Why, recorded as the end's reason when the attempt ends by it.
+        reason: TermReason,
+        /// Milliseconds between INT, TERM and KILL.
+        grace_ms: u64,
+        /// Grows with every signal to this attempt: a host carries out each number once.
+        n: u32,
+    },
+    /// Never start this attempt; confirm with `Report::Never`, or `Started`/`Ended` if it was.
+    Cancel {
+        #[serde(flatten)]
+        a: AttemptId,
+    },
+    /// Everything up to record `seq` of report file `part` is journalled: the host may forget it.
+    Ack { part: u64, seq: u64 },
+    /// The orders go on in this part; everything still valid is repeated there.
+    Next { part: u64 },
+}
+
+/// What to do to a running attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Act {
+    /// INT, TERM, KILL spaced by the grace, until nothing is left.
+    Terminate,
+    /// KILL at once until nothing is left.
+    Kill,
+    Stop,
+    Resume,
+    Number(i32),
+}
+
+/// Everything a host needs beside the specification.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct StartOrder {
+    #[serde(flatten)]
+    pub a: AttemptId,
+    /// Specification id, defined earlier in the same file.
+    pub s: u32,
+    /// Command line (the script's name where `spec.script` is set).
+    #[serde(rename = "c")]
+    pub command: String,
+    /// Job name as shown.
+    #[serde(rename = "n", default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// All hosts of the attempt in order with their slots; the first one runs the command.
+    pub hosts: Vec<Share>,
+    /// Effective limits after queue defaults.
+    pub limits: crate::model::Limits,
+    /// Array end and step for LSB_JOBINDEX_END / _STEP, 0 when no array.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub index_end: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub index_step: u32,
+    /// Submission time (ms), for the job report.
+    pub t: i64,
+    /// Nice value of the queue.
+    #[serde(default, skip_serializing_if = "is_zero_i32")]
+    pub nice: i32,
+    /// Milliseconds between INT, TERM and KILL at a limit.
+    pub grace_ms: u64,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+fn is_zero_i32(n: &i32) -> bool {
+    *n == 0
+}

@@ -1,0 +1,123 @@
+//! Reports: host -> leader, `hosts/<host>/reports.<n>.yaml`, framed, append-only, one file per start
+//! of cbexe (`n` grows). A new file repeats everything the leader has not acknowledged.
+
+use crate::model::{AttemptId, TermReason};
+use serde::{Deserialize, Serialize};
+
+/// One report. Applying it twice changes nothing.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "k", rename_all = "snake_case")]
+pub enum Report {
+    /// First report of a file.
+    Hello {
+        boot: String,
+        version: String,
+        t: i64,
+    },
+    /// From here on nothing unacknowledged of earlier files is missing: attempts of this host that
+    /// the leader believes running and that were not reported here are unknown to the host.
+    Complete { boot: String },
+    /// The attempt's process exists.
+    Started {
+        #[serde(flatten)]
+        a: AttemptId,
+        pid: u32,
+        t: i64,
+    },
+    /// The attempt ended; final.
+    Ended(Box<Ended>),
+    /// The attempt was not started and never will be.
+    Never {
+        #[serde(flatten)]
+        a: AttemptId,
+        why: String,
+    },
+    Suspended {
+        #[serde(flatten)]
+        a: AttemptId,
+        t: i64,
+    },
+    Resumed {
+        #[serde(flatten)]
+        a: AttemptId,
+        t: i64,
+    },
+    /// Resource use so far.
+    Usage {
+        #[serde(flatten)]
+        a: AttemptId,
+        #[serde(flatten)]
+        u: Usage,
+    },
+}
+
+/// The end of an attempt.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ended {
+    #[serde(flatten)]
+    pub a: AttemptId,
+    /// When it started and ended by the host's clock (ms); `start` 0 = never ran.
+    pub start: i64,
+    pub t: i64,
+    /// Exit code when it exited; `None` together with `sig` 0 = unknown end, never a success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    /// Signal that ended it, 0 = none.
+    #[serde(skip_serializing_if = "is_zero_i32")]
+    pub sig: i32,
+    #[serde(skip_serializing_if = "is_false")]
+    pub core: bool,
+    pub reason: TermReason,
+    /// A process of the job was killed for want of memory, whatever the top process returned.
+    #[serde(skip_serializing_if = "is_false")]
+    pub oom: bool,
+    /// Sentence with details (start errors), or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    #[serde(flatten)]
+    pub u: Usage,
+}
+
+fn is_false(b: &bool) -> bool {
+    !*b
+}
+
+fn is_zero_i32(n: &i32) -> bool {
+    *n == 0
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+fn is_zero_u32(n: &u32) -> bool {
+    *n == 0
+}
+
+/// Resource use of an attempt. Memory in KB, CPU in ms, I/O in KB.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cpu_ms: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub mem_kb: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub maxmem_kb: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub swap_kb: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub maxswap_kb: u64,
+    #[serde(skip_serializing_if = "is_zero_u32")]
+    pub procs: u32,
+    #[serde(skip_serializing_if = "is_zero_u32")]
+    pub threads: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub read_kb: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub write_kb: u64,
+    /// Up to 16 process ids, for `cjobs -W` and `-l`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pids: Vec<u32>,
+}

@@ -1,0 +1,246 @@
+//! Where everything lies in the shared directory. The only place that knows a path of it.
+
+use crate::model::{JobKey, Token};
+use std::path::{Path, PathBuf};
+
+/// Paths below the root of the share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    root: PathBuf,
+}
+
+/// Jobs per directory below `jobs/`.
+const JOBS_PER_DIR: u32 = 1000;
+
+impl Layout {
+    pub fn new(root: impl Into<PathBuf>) -> Layout {
+        Layout { root: root.into() }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Cluster id and format (`record::leader::ClusterDoc`, JSON). Made by `cadmin init` only.
+    pub fn cluster(&self) -> PathBuf {
+        self.root.join("cluster")
+    }
+
+    pub fn conf_dir(&self) -> PathBuf {
+        self.root.join("conf")
+    }
+
+    pub fn config(&self) -> PathBuf {
+        self.conf_dir().join("cb.yaml")
+    }
+
+    pub fn leader_dir(&self) -> PathBuf {
+        self.root.join("leader")
+    }
+
+    /// The election's lock file: made by init, never unlinked, opened without create.
+    pub fn lock(&self) -> PathBuf {
+        self.leader_dir().join("lock")
+    }
+
+    /// Fixed file naming the current epoch, overwritten in place.
+    pub fn epoch(&self) -> PathBuf {
+        self.leader_dir().join("epoch")
+    }
+
+    /// Fixed file with the leader's beat counter, overwritten in place.
+    pub fn beat(&self) -> PathBuf {
+        self.leader_dir().join("beat")
+    }
+
+    pub fn claims_dir(&self) -> PathBuf {
+        self.leader_dir().join("claims")
+    }
+
+    pub fn claim(&self, epoch: u64) -> PathBuf {
+        self.claims_dir().join(format!("{epoch:06}"))
+    }
+
+    pub fn inbox(&self) -> PathBuf {
+        self.root.join("inbox")
+    }
+
+    pub fn inbox_of(&self, uid: u32) -> PathBuf {
+        self.inbox().join(uid.to_string())
+    }
+
+    /// Name of a request file; anything else in an inbox directory is not a request.
+    pub fn request_name(token: Token) -> String {
+        format!("r.{token}")
+    }
+
+    /// The token in a request's file name.
+    pub fn parse_request_name(name: &str) -> Option<Token> {
+        name.strip_prefix("r.")?.parse().ok()
+    }
+
+    /// Name under which a client writes a request before publishing it.
+    pub fn request_tmp_name(token: Token) -> String {
+        format!(".tmp.{token}")
+    }
+
+    pub fn epochs(&self) -> PathBuf {
+        self.root.join("epoch")
+    }
+
+    pub fn epoch_dir(&self, epoch: u64) -> PathBuf {
+        self.epochs().join(format!("{epoch:06}"))
+    }
+
+    /// Journal segment `n` (from 1) of an epoch.
+    pub fn journal(&self, epoch: u64, n: u64) -> PathBuf {
+        self.epoch_dir(epoch).join(format!("journal.{n:04}.yaml"))
+    }
+
+    /// The segment number in a journal file's name.
+    pub fn parse_journal_name(name: &str) -> Option<u64> {
+        name.strip_prefix("journal.")?
+            .strip_suffix(".yaml")?
+            .parse()
+            .ok()
+    }
+
+    pub fn acks(&self, epoch: u64) -> PathBuf {
+        self.epoch_dir(epoch).join("acks.yaml")
+    }
+
+    /// Requests carried out in this epoch.
+    pub fn taken(&self, epoch: u64) -> PathBuf {
+        self.epoch_dir(epoch).join("taken")
+    }
+
+    pub fn snapshots(&self) -> PathBuf {
+        self.root.join("snapshot")
+    }
+
+    pub fn hosts(&self) -> PathBuf {
+        self.root.join("hosts")
+    }
+
+    pub fn host(&self, host: &str) -> PathBuf {
+        self.hosts().join(host)
+    }
+
+    pub fn orders(&self, host: &str, epoch: u64, part: u64) -> PathBuf {
+        self.host(host)
+            .join(format!("orders.{epoch:06}.{part:04}.yaml"))
+    }
+
+    /// Epoch and part in an orders file's name.
+    pub fn parse_orders_name(name: &str) -> Option<(u64, u64)> {
+        let rest = name.strip_prefix("orders.")?.strip_suffix(".yaml")?;
+        let (epoch, part) = rest.split_once('.')?;
+        Some((epoch.parse().ok()?, part.parse().ok()?))
+    }
+
+    pub fn reports(&self, host: &str, n: u64) -> PathBuf {
+        self.host(host).join(format!("reports.{n:06}.yaml"))
+    }
+
+    pub fn parse_reports_name(name: &str) -> Option<u64> {
+        name.strip_prefix("reports.")?
+            .strip_suffix(".yaml")?
+            .parse()
+            .ok()
+    }
+
+    pub fn load(&self, host: &str) -> PathBuf {
+        self.host(host).join("load.yaml")
+    }
+
+    /// Published query state; see `record::view`.
+    pub fn view(&self) -> PathBuf {
+        self.root.join("view")
+    }
+
+    pub fn view_file(&self, name: &str) -> PathBuf {
+        self.view().join(name)
+    }
+
+    pub fn blobs(&self) -> PathBuf {
+        self.root.join("blobs")
+    }
+
+    /// A content-addressed blob (environment, script, input) by the hex of its SHA-256.
+    pub fn blob(&self, sha: &str) -> PathBuf {
+        let dir = sha.get(..2).unwrap_or("xx");
+        self.blobs().join(dir).join(sha)
+    }
+
+    pub fn jobs(&self) -> PathBuf {
+        self.root.join("jobs")
+    }
+
+    /// Directory of one job's own files (default output).
+    pub fn job_dir(&self, id: u32) -> PathBuf {
+        self.jobs()
+            .join((id / JOBS_PER_DIR).to_string())
+            .join(id.to_string())
+    }
+
+    /// Where a job's output goes when it asked for no file.
+    pub fn default_output(&self, j: JobKey) -> PathBuf {
+        self.job_dir(j.id).join(format!("{}.out", j.idx))
+    }
+
+    pub fn acct(&self) -> PathBuf {
+        self.root.join("acct")
+    }
+
+    pub fn lost_found(&self) -> PathBuf {
+        self.root.join("lost+found")
+    }
+
+    /// Directories that `cadmin init` makes, with their modes. Inboxes are entered, never listed, by
+    /// users; everything else is the service account's.
+    pub fn directories(&self) -> Vec<(PathBuf, u32)> {
+        vec![
+            (self.conf_dir(), 0o755),
+            (self.leader_dir(), 0o755),
+            (self.claims_dir(), 0o755),
+            (self.inbox(), 0o3733),
+            (self.epochs(), 0o755),
+            (self.snapshots(), 0o750),
+            (self.hosts(), 0o755),
+            (self.view(), 0o755),
+            (self.blobs(), 0o750),
+            (self.jobs(), 0o755),
+            (self.acct(), 0o750),
+            (self.lost_found(), 0o700),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_back() {
+        let layout = Layout::new("/s");
+        let name = |p: PathBuf| p.file_name().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(
+            Layout::parse_journal_name(&name(layout.journal(7, 12))),
+            Some(12)
+        );
+        assert_eq!(
+            Layout::parse_orders_name(&name(layout.orders("h", 7, 3))),
+            Some((7, 3))
+        );
+        assert_eq!(
+            Layout::parse_reports_name(&name(layout.reports("h", 9))),
+            Some(9)
+        );
+        let token = Token(5);
+        assert_eq!(
+            Layout::parse_request_name(&Layout::request_name(token)),
+            Some(token)
+        );
+        assert_eq!(Layout::parse_request_name("r.x"), None);
+    }
+}
