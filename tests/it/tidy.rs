@@ -230,8 +230,8 @@ fn man_pages_have_the_sections_a_reader_looks_for() {
     let mut wrong = Vec::new();
     for file in source::files("man", &["1", "5", "7", "8"]) {
         let text = source::read(&file);
-        if text.starts_with(".so ") {
-            let target = format!("man/{}", text[4..].trim().rsplit('/').next().unwrap());
+        if let Some(path) = text.strip_prefix(".so ") {
+            let target = format!("man/{}", path.trim().rsplit('/').next().unwrap());
             if !source::root().join(&target).is_file() {
                 wrong.push(format!("{file}: refers to {target}, which does not exist"));
             }
