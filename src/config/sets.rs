@@ -1,0 +1,164 @@
+//! Sets of hosts and of users as cb.yaml writes them (`all ~h3`, `g1 u007`, `h+2 others+1`), kept
+//! in a form that is cheap to ask. Owns membership only; names are checked by `read_*`.
+
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A finite set of hosts, or all hosts but a finite set. Closed under union and difference, so
+/// nested groups with exclusions resolve without knowing which hosts will join.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HostSet {
+    /// `true`: every host except `names`.
+    pub all_but: bool,
+    pub names: BTreeSet<String>,
+}
+
+impl HostSet {
+    pub fn all() -> HostSet {
+        HostSet {
+            all_but: true,
+            names: BTreeSet::new(),
+        }
+    }
+
+    pub fn none() -> HostSet {
+        HostSet {
+            all_but: false,
+            names: BTreeSet::new(),
+        }
+    }
+
+    pub fn one(name: &str) -> HostSet {
+        HostSet {
+            all_but: false,
+            names: BTreeSet::from([name.to_string()]),
+        }
+    }
+
+    pub fn contains(&self, host: &str) -> bool {
+        self.all_but != self.names.contains(host)
+    }
+
+    pub fn is_all(&self) -> bool {
+        self.all_but && self.names.is_empty()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        !self.all_but && self.names.is_empty()
+    }
+
+    pub fn union(&self, other: &HostSet) -> HostSet {
+        let (names, all_but) = match (self.all_but, other.all_but) {
+            (false, false) => (&self.names | &other.names, false),
+            (true, true) => (&self.names & &other.names, true),
+            (true, false) => (&self.names - &other.names, true),
+            (false, true) => (&other.names - &self.names, true),
+        };
+        HostSet { all_but, names }
+    }
+
+    pub fn minus(&self, other: &HostSet) -> HostSet {
+        let (names, all_but) = match (self.all_but, other.all_but) {
+            (false, false) => (&self.names - &other.names, false),
+            (false, true) => (&self.names & &other.names, false),
+            (true, false) => (&self.names | &other.names, true),
+            (true, true) => (&other.names - &self.names, false),
+        };
+        HostSet { all_but, names }
+    }
+}
+
+/// The `hosts` of a queue: which hosts, and how much each is preferred (larger first).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HostPrefs {
+    /// As written, for display.
+    pub text: String,
+    /// Named hosts and groups with their preference.
+    pub terms: Vec<(HostSet, u32)>,
+    /// `others` / `all`: every host that no term names.
+    pub others: Option<u32>,
+    pub exclude: HostSet,
+}
+
+impl HostPrefs {
+    /// Every host, none preferred.
+    pub fn all() -> HostPrefs {
+        HostPrefs {
+            text: "all".into(),
+            terms: Vec::new(),
+            others: Some(0),
+            exclude: HostSet::none(),
+        }
+    }
+
+    /// Preference of the host, `None` if jobs of the queue may not use it.
+    pub fn preference(&self, host: &str) -> Option<u32> {
+        if self.exclude.contains(host) {
+            return None;
+        }
+        let named = self
+            .terms
+            .iter()
+            .filter(|(set, _)| set.contains(host))
+            .map(|&(_, p)| p);
+        named.max().or(self.others)
+    }
+
+    pub fn contains(&self, host: &str) -> bool {
+        self.preference(host).is_some()
+    }
+}
+
+/// One name in a user set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum UserTerm {
+    /// Everyone (`all`, `@system`).
+    All,
+    /// A user, or else an operating system group, of this name.
+    Name(String),
+    /// A group of section `usergroups`.
+    Group(String),
+}
+
+/// Users as written: positives in order, then exclusions. Groups stay names because the groups of
+/// the operating system change while the configuration does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct UserSet {
+    pub include: Vec<UserTerm>,
+    pub exclude: Vec<UserTerm>,
+}
+
+impl UserSet {
+    pub fn all() -> UserSet {
+        UserSet {
+            include: vec![UserTerm::All],
+            exclude: Vec::new(),
+        }
+    }
+
+    pub fn is_all(&self) -> bool {
+        self.exclude.is_empty() && self.include.contains(&UserTerm::All)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.include.is_empty()
+    }
+
+    /// Whether the user is in the set. `groups` resolves the names of `usergroups`, whose nesting
+    /// has no cycles in a loaded configuration.
+    pub fn contains(
+        &self,
+        user: &str,
+        os_groups: &[String],
+        groups: &BTreeMap<String, super::types::UserGroup>,
+    ) -> bool {
+        let hit = |term: &UserTerm| match term {
+            UserTerm::All => true,
+            UserTerm::Name(n) => n == user || os_groups.iter().any(|g| g == n),
+            UserTerm::Group(n) => groups
+                .get(n)
+                .is_some_and(|g| g.set.contains(user, os_groups, groups)),
+        };
+        !self.exclude.iter().any(hit) && self.include.iter().any(hit)
+    }
+}

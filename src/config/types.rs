@@ -1,0 +1,320 @@
+//! The configuration of a cluster as plain values: what cb.yaml said, with every default filled in.
+//! Owns no parsing and no lookups (see `read_*` and `query`), and never touches a file or a clock.
+//!
+//! Units: times in milliseconds unless the name ends in `_s`, sizes in bytes, `None` = unlimited.
+
+use super::sets::{HostPrefs, HostSet, UserSet};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Everything cb.yaml says. Immutable once loaded: share it as `Arc<Config>`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Config {
+    pub cluster: Cluster,
+    pub general: General,
+    pub hosts: HostTable,
+    /// Names declared in `hosttypes`; empty = any type may appear.
+    pub host_types: Vec<String>,
+    pub host_models: BTreeMap<String, HostModel>,
+    pub host_groups: BTreeMap<String, HostGroup>,
+    pub users: Vec<UserEntry>,
+    pub user_groups: BTreeMap<String, UserGroup>,
+    /// In the order of the file: the first is the default queue if none is named.
+    pub queues: Vec<Queue>,
+}
+
+/// Section `cluster`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cluster {
+    pub name: String,
+    /// Users and user groups that may do anything. `root` always may. The first name is the
+    /// primary administrator.
+    pub administrators: UserSet,
+    /// Hosts allowed to lead, in order; empty = see `Config::may_lead`.
+    pub masters: Vec<String>,
+    /// A leader silent for this long is replaced.
+    pub lease_timeout_ms: u64,
+    /// Longest wait between two looks at the share when no event arrives.
+    pub poll_interval_ms: u64,
+    pub allow_root_jobs: bool,
+    pub cgroup: CgroupMode,
+    /// Directory below which tasks get their cgroups; `None` = found at start.
+    pub cgroup_root: Option<String>,
+    pub log_level: LogLevel,
+    /// Unit of a bare number in a size limit, in bytes (`MB` = 1048576).
+    pub unit_for_limits: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CgroupMode {
+    /// Use what the host offers, warn if there is nothing.
+    Auto,
+    Off,
+    /// A host without usable cgroups accepts no jobs.
+    Required,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+/// Section `general`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct General {
+    /// Candidates in order for a job that names no queue; never empty, all defined.
+    pub default_queue: Vec<String>,
+    pub default_project: String,
+    /// A finished job stays visible in `cjobs` this long.
+    pub clean_period_ms: u64,
+    /// Journal segments that a snapshot covers stay readable for `chist` this long.
+    pub journal_keep_ms: u64,
+    /// Wait between two signals of a kill (INT, TERM, KILL).
+    pub job_terminate_interval_ms: u64,
+    /// Longest time between two scheduling turns while jobs pend.
+    pub sched_interval_ms: u64,
+    /// Least time between two starts on one host; 0 = none.
+    pub job_accept_interval_ms: u64,
+    /// A host that cannot write to the share this long kills its rerunnable jobs; 0 = never.
+    pub iso_timeout_ms: u64,
+    /// `csub --key`: how long the same key answers with the same job.
+    pub key_keep_ms: u64,
+    /// Most elements of one array.
+    pub max_array_size: u32,
+    /// Ids start again at 1 behind this one.
+    pub max_jobid: u32,
+    /// Most pending jobs (elements counted) of the cluster; `None` = unlimited.
+    pub max_pend_jobs: Option<u32>,
+    /// Largest value of `csub -sp`.
+    pub max_user_priority: u32,
+    /// Most jobs in one `csub -pack` request.
+    pub pack_max: u32,
+    /// `yes`: everyone sees all jobs; `no`: own jobs, admins those they administer.
+    pub user_view_alljobs: bool,
+}
+
+/// Section `hosts`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HostTable {
+    /// The entry `default`, completed with built-in values.
+    pub default: HostEntry,
+    /// `open: yes` on the default entry: a host not listed may join under the default entry.
+    pub open: bool,
+    /// Listed hosts in the order of the file, completed from model and `default`.
+    pub entries: Vec<HostEntry>,
+    /// Name to position in `entries`.
+    #[serde(skip)]
+    pub index: BTreeMap<String, usize>,
+}
+
+/// One host. `type_name`, `model` `None` = what the host itself reports.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HostEntry {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub type_name: Option<String>,
+    pub model: Option<String>,
+    /// Speed relative to the slowest model; > 0.
+    pub cpuf: f64,
+    pub slots: SlotSpec,
+    /// Most slots one user holds on the host.
+    pub user_slots: Option<u32>,
+    /// Names of `tag` resources the host has.
+    pub tags: Vec<String>,
+    /// Static resources.
+    pub resources: BTreeMap<String, ResourceValue>,
+    /// `server: no`: commands only, never runs jobs.
+    pub server: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SlotSpec {
+    /// As many as the host has cores (`!` or `cores`).
+    Cores,
+    Count(u32),
+}
+
+impl SlotSpec {
+    /// Slots of a host that reports `cores`.
+    pub fn count(self, cores: u32) -> u32 {
+        match self {
+            SlotSpec::Cores => cores,
+            SlotSpec::Count(n) => n,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum ResourceValue {
+    /// Finite.
+    Number(f64),
+    Text(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HostModel {
+    pub name: String,
+    pub cpuf: f64,
+    pub arch: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HostGroup {
+    pub name: String,
+    /// As written, for display.
+    pub members: String,
+    /// Nested groups resolved.
+    pub hosts: HostSet,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UserGroup {
+    pub name: String,
+    /// As written, for display.
+    pub members: String,
+    pub set: UserSet,
+    pub administrators: UserSet,
+}
+
+/// One entry of section `users`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UserEntry {
+    pub subject: UserSubject,
+    pub max_slots: Option<u32>,
+    pub max_pend_jobs: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum UserSubject {
+    /// Every user without an entry of his own.
+    Default,
+    User(String),
+    /// All members of the group together.
+    GroupTotal(String),
+    /// Each member of the group (`group@`).
+    GroupEach(String),
+}
+
+/// One queue.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Queue {
+    pub name: String,
+    pub description: String,
+    /// Larger first.
+    pub priority: u32,
+    pub nice: i32,
+    pub administrators: UserSet,
+    pub users: UserSet,
+    pub hosts: HostPrefs,
+    /// Most slots of the queue.
+    pub slots: Option<u32>,
+    /// Most slots of one user in the queue.
+    pub user_slots: Option<u32>,
+    /// Most slots of the queue on one host.
+    pub host_slots: Option<u32>,
+    /// Most slots of the queue per core of a host, in thousandths.
+    pub proc_slots_milli: Option<u64>,
+    pub job_slots: JobSlots,
+    pub run_limit_ms: LimitPair,
+    pub cpu_limit_ms: LimitPair,
+    pub mem_limit: LimitPair,
+    pub swap_limit: LimitPair,
+    pub file_limit: LimitPair,
+    pub data_limit: LimitPair,
+    pub stack_limit: LimitPair,
+    pub core_limit: LimitPair,
+    pub process_limit: LimitPair,
+    pub thread_limit: LimitPair,
+    /// Resource requirement merged under the job's own.
+    pub res_req: Option<String>,
+    /// `csub -x` is allowed.
+    pub exclusive: bool,
+    pub interactive: Interactive,
+    pub rerunnable: bool,
+    pub requeue: RequeueExits,
+    /// Requeues by exit value before the job is left as EXIT.
+    pub max_requeue: Option<u32>,
+}
+
+/// Slots per job: outside `min..=max` a job is refused, without `-n` it gets `default`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct JobSlots {
+    pub min: u32,
+    pub default: u32,
+    pub max: Option<u32>,
+}
+
+impl JobSlots {
+    pub const ANY: JobSlots = JobSlots {
+        min: 1,
+        default: 1,
+        max: None,
+    };
+}
+
+/// A limit of a job: `default` for a job that asks for nothing, `max` for what it may ask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LimitPair {
+    pub default: Option<u64>,
+    pub max: Option<u64>,
+}
+
+impl LimitPair {
+    /// The limit of a job that asked for `asked`.
+    ///
+    /// # Errors
+    /// The maximum, if `asked` is above it.
+    pub fn resolve(&self, asked: Option<u64>) -> Result<Option<u64>, u64> {
+        match (asked, self.max) {
+            (Some(a), Some(m)) if a > m => Err(m),
+            (Some(a), _) => Ok(Some(a)),
+            (None, max) => Ok(self.default.or(max)),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Interactive {
+    Yes,
+    No,
+    Only,
+}
+
+/// `requeue_exit_values: '30 40-45 EXCLUDE(20)'` or `all ~0`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RequeueExits {
+    /// Inclusive ranges of exit values that put the job back.
+    pub ranges: Vec<(u8, u8)>,
+    /// As `ranges`, but the job does not go back to the host where it failed.
+    pub exclude: Vec<(u8, u8)>,
+}
+
+/// What an exit value means for a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequeueRule {
+    Keep,
+    Requeue,
+    RequeueElsewhere,
+}
+
+impl RequeueExits {
+    pub fn rule(&self, exit: u8) -> RequeueRule {
+        let hit = |r: &[(u8, u8)]| r.iter().any(|&(a, b)| (a..=b).contains(&exit));
+        if hit(&self.exclude) {
+            RequeueRule::RequeueElsewhere
+        } else if hit(&self.ranges) {
+            RequeueRule::Requeue
+        } else {
+            RequeueRule::Keep
+        }
+    }
+}
