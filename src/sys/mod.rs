@@ -1,1 +1,123 @@
-//! sys: see docs/architecture.md.
+//! The only door to the operating system: files, locks, clocks, processes, users, cgroups.
+//!
+//! Owns every use of `std::fs`, `nix`, `libc`, `fs2` and `notify`, and all unsafe code. It knows
+//! nothing of jobs or of the shared directory's layout, and decides nothing: each function does
+//! one act and names the act and the path when it fails.
+#![allow(clippy::disallowed_methods)]
+
+pub mod append;
+pub mod clock;
+pub mod dropbox;
+pub mod fork;
+pub mod fs;
+pub mod host;
+pub mod load;
+pub mod lock;
+pub mod mount;
+pub mod proc;
+pub mod signals;
+pub mod users;
+pub mod watch;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An operating system call that failed: what was tried, on which path, and why.
+#[derive(Debug)]
+pub struct Error {
+    /// The act as a verb phrase: "open", "append to", "lock".
+    pub act: &'static str,
+    /// The file, directory or other object the act was on.
+    pub path: PathBuf,
+    /// The system's answer.
+    pub source: io::Error,
+}
+
+/// The result of everything in `sys` that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Builds an error for `act` on `path`.
+    pub fn new(act: &'static str, path: &Path, source: io::Error) -> Error {
+        Error {
+            act,
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+
+    /// Builds an error from the calling thread's `errno`.
+    pub fn last(act: &'static str, path: &Path) -> Error {
+        Error::new(act, path, io::Error::last_os_error())
+    }
+
+    /// Builds an error for something read that is not what it must be.
+    pub fn invalid(act: &'static str, path: &Path, why: impl Into<String>) -> Error {
+        Error::new(
+            act,
+            path,
+            io::Error::new(io::ErrorKind::InvalidData, why.into()),
+        )
+    }
+
+    /// The kind of the system's answer.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+
+    /// True when the object does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.source.kind() == io::ErrorKind::NotFound
+    }
+
+    /// True when the disk, the quota or the file system's write permission is used up: states in
+    /// which a retry can help once somebody makes room.
+    pub fn is_no_space(&self) -> bool {
+        let code = self.source.raw_os_error();
+        matches!(
+            code,
+            Some(libc::ENOSPC) | Some(libc::EDQUOT) | Some(libc::EROFS)
+        )
+    }
+
+    /// The `errno` value, where the system gave one.
+    pub fn errno(&self) -> Option<i32> {
+        self.source.raw_os_error()
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "cannot {} {}: {}",
+            self.act,
+            self.path.display(),
+            self.source
+        )
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Attaches act and path to an `io::Result`.
+pub(crate) trait At<T> {
+    /// Turns the plain error into one that names `act` and `path`.
+    fn at(self, act: &'static str, path: &Path) -> Result<T>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, act: &'static str, path: &Path) -> Result<T> {
+        self.map_err(|source| Error::new(act, path, source))
+    }
+}
+
+impl<T> At<T> for nix::Result<T> {
+    fn at(self, act: &'static str, path: &Path) -> Result<T> {
+        self.map_err(|errno| Error::new(act, path, io::Error::from(errno)))
+    }
+}

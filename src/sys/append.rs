@@ -1,0 +1,186 @@
+//! Append-only files: one write per group of records, and an end to the file after any failure.
+//!
+//! After a short write the next append would land directly behind half a record and glue the two
+//! together; after a failed fsync nobody knows what is on the disk. So a failed `Appender` is
+//! poisoned for good: the caller opens a new segment that states the valid length of this one.
+
+use super::{At, Error, Result};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The writer of one append-only file; there must be no other.
+#[derive(Debug)]
+pub struct Appender {
+    file: File,
+    path: PathBuf,
+    len: u64,
+    synced: u64,
+    poisoned: bool,
+}
+
+impl Appender {
+    /// Opens `path` at its end, making it (0644) if it is not there.
+    pub fn open(path: &Path) -> Result<Appender> {
+        Appender::with(
+            OpenOptions::new().create(true).mode(super::fs::FILE_MODE),
+            path,
+        )
+    }
+
+    /// Makes `path`; a file that exists is an error (`AlreadyExists`).
+    pub fn create_new(path: &Path) -> Result<Appender> {
+        Appender::with(
+            OpenOptions::new()
+                .create_new(true)
+                .mode(super::fs::FILE_MODE),
+            path,
+        )
+    }
+
+    /// Opens `path` at its end; one that does not exist is an error.
+    pub fn open_existing(path: &Path) -> Result<Appender> {
+        Appender::with(&mut OpenOptions::new(), path)
+    }
+
+    fn with(options: &mut OpenOptions, path: &Path) -> Result<Appender> {
+        let file = options
+            .read(true)
+            .append(true)
+            .open(path)
+            .at("open for appending", path)?;
+        let len = file.metadata().at("stat", path)?.len();
+        let path = path.to_path_buf();
+        Ok(Appender {
+            file,
+            path,
+            len,
+            synced: len,
+            poisoned: false,
+        })
+    }
+
+    /// Appends `bytes` with one write and returns the new length of the file. Any error, a short
+    /// write included, poisons the appender.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<u64> {
+        self.refuse_if_poisoned("append to")?;
+        let wrote = loop {
+            match self.file.write(bytes) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        match wrote {
+            Ok(n) if n == bytes.len() => {
+                self.len += n as u64;
+                Ok(self.len)
+            }
+            Ok(n) => {
+                let why = format!(
+                    "only {n} of {} bytes were written (file valid to {}; start a new one)",
+                    bytes.len(),
+                    self.len
+                );
+                Err(self.poison("append to", io::Error::new(io::ErrorKind::WriteZero, why)))
+            }
+            Err(e) => Err(self.poison("append to", e)),
+        }
+    }
+
+    /// Makes everything appended so far durable (fdatasync). An error poisons the appender.
+    pub fn sync(&mut self) -> Result<()> {
+        self.refuse_if_poisoned("sync")?;
+        if self.synced == self.len {
+            return Ok(());
+        }
+        match self.file.sync_data() {
+            Ok(()) => {
+                self.synced = self.len;
+                Ok(())
+            }
+            Err(e) => Err(self.poison("sync", e)),
+        }
+    }
+
+    /// The length up to which whole appends succeeded.
+    pub fn valid_len(&self) -> u64 {
+        self.len
+    }
+
+    /// The length up to which a sync succeeded (or what was there at the opening).
+    pub fn synced_len(&self) -> u64 {
+        self.synced
+    }
+
+    /// True after a failure: nothing can be appended any more.
+    pub fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The open file, for a lock that must live on this very descriptor.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    fn refuse_if_poisoned(&self, act: &'static str) -> Result<()> {
+        if !self.poisoned {
+            return Ok(());
+        }
+        let why = format!("an earlier failure closed this file at {} bytes", self.len);
+        Err(Error::new(act, &self.path, io::Error::other(why)))
+    }
+
+    fn poison(&mut self, act: &'static str, source: io::Error) -> Error {
+        self.poisoned = true;
+        Error::new(act, &self.path, source)
+    }
+}
+
+impl AsFd for Appender {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::tempdir;
+
+    #[test]
+    fn appends_add_up_and_sync_moves_the_mark() {
+        let d = tempdir().unwrap();
+        let p = d.path().join("log");
+        let mut a = Appender::open(&p).unwrap();
+        assert_eq!(a.append(b"abc").unwrap(), 3);
+        assert_eq!((a.valid_len(), a.synced_len()), (3, 0));
+        a.sync().unwrap();
+        assert_eq!(a.append(b"de").unwrap(), 5);
+        assert_eq!((a.valid_len(), a.synced_len()), (5, 3));
+        assert_eq!(Appender::open(&p).unwrap().valid_len(), 5);
+    }
+
+    #[test]
+    fn create_new_refuses_an_existing_file() {
+        let d = tempdir().unwrap();
+        let p = d.path().join("log");
+        Appender::create_new(&p).unwrap();
+        let e = Appender::create_new(&p).unwrap_err();
+        assert_eq!(e.kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn a_failed_write_poisons_for_good() {
+        let mut a = Appender::open(Path::new("/dev/full")).unwrap();
+        assert!(a.append(b"x").unwrap_err().is_no_space());
+        assert!(a.is_poisoned());
+        assert!(a.append(b"").is_err() && a.sync().is_err());
+    }
+}

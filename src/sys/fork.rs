@@ -1,0 +1,90 @@
+//! A forked child that works on a frozen copy of this process's memory.
+//!
+//! Owns `fork` for snapshots only (tasks are forked by the shepherd's own code). The child has one
+//! thread, the caller's: it must not wait for any other thread or take a lock that one may hold.
+
+use super::{At, Result};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
+use std::path::Path;
+
+/// A running forked child.
+#[derive(Debug)]
+pub struct Forked {
+    pid: Pid,
+}
+
+/// Runs `f` in a forked child, whose exit code is what `f` returns (0..=255). The C library's
+/// allocator is made consistent by its own fork handlers, so `f` may allocate and write files;
+/// descriptors inherited from the parent must not be written.
+pub fn fork_snapshot(f: impl FnOnce() -> i32) -> Result<Forked> {
+    // SAFETY: the child runs only `f` under the rule above and leaves by _exit, so no destructor
+    // or exit handler of the parent runs twice.
+    match unsafe { fork() }.at("fork", Path::new("a snapshot writer"))? {
+        ForkResult::Parent { child } => Ok(Forked { pid: child }),
+        ForkResult::Child => {
+            let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+            // SAFETY: _exit ends the process at once.
+            unsafe { libc::_exit(caught.unwrap_or(101)) }
+        }
+    }
+}
+
+impl Forked {
+    /// `None` while it runs, then its exit code (128 + signal when killed).
+    pub fn try_wait(&mut self) -> Result<Option<i32>> {
+        self.wait_with(Some(WaitPidFlag::WNOHANG))
+    }
+
+    /// Waits for the end and returns the exit code (128 + signal when killed).
+    pub fn wait(&mut self) -> Result<i32> {
+        loop {
+            if let Some(code) = self.wait_with(None)? {
+                return Ok(code);
+            }
+        }
+    }
+
+    /// Kills the child; `wait` collects it.
+    pub fn kill(&self) {
+        let _ = super::proc::kill(self.pid.as_raw(), libc::SIGKILL);
+    }
+
+    /// The child's process id.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
+    fn wait_with(&mut self, flags: Option<WaitPidFlag>) -> Result<Option<i32>> {
+        match waitpid(self.pid, flags) {
+            Ok(WaitStatus::Exited(_, code)) => Ok(Some(code)),
+            Ok(WaitStatus::Signaled(_, signal, _)) => Ok(Some(128 + signal as i32)),
+            Ok(_) | Err(nix::Error::EINTR) => Ok(None),
+            Err(e) => Err(e).at("wait for", Path::new("a snapshot writer")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_child_sees_the_memory_of_the_moment_and_returns_its_code() {
+        let data = vec![1u8; 1 << 20];
+        let mut c = fork_snapshot(|| if data.iter().all(|b| *b == 1) { 7 } else { 1 }).unwrap();
+        assert_eq!(c.wait().unwrap(), 7);
+    }
+
+    #[test]
+    fn a_killed_child_is_never_a_success() {
+        let mut c = fork_snapshot(|| {
+            super::super::clock::sleep_ms(10_000);
+            0
+        })
+        .unwrap();
+        assert_eq!(c.try_wait().unwrap(), None);
+        c.kill();
+        assert_eq!(c.wait().unwrap(), 128 + 9);
+    }
+}

@@ -1,0 +1,542 @@
+//! Whole files and directories: durable writes, publishing, reading at an offset, listing.
+//!
+//! Owns the rules that make a file on a shared directory safe to read: written aside and renamed,
+//! or overwritten in place in one write. Never keeps a descriptor open behind the caller's back,
+//! and never retries an fsync: a failed one means the data's fate is unknown.
+
+use super::{At, Error, Result};
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The permission bits of files made by `durable_write` and `publish` (before the umask).
+pub const FILE_MODE: u32 = 0o644;
+
+static ASIDE_COUNTER: AtomicU64 = AtomicU64::new(0);
+
+/// A name beside `path`, in the same directory, that no other writer uses: hidden, with the
+/// process id and a counter, so that leftovers of a crash are recognised by `is_aside`.
+fn aside_name(path: &Path) -> PathBuf {
+    let n = ASIDE_COUNTER.fetch_add(1, Ordering::Relaxed);
+    let base = path
+        .file_name()
+        .map(|s| s.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let host = super::host::short_tag();
+    path.with_file_name(format!(".{base}.{host}.{}.{n}.tmp", std::process::id()))
+}
+
+/// True for names made by an interrupted `durable_write`, `publish` or `link_exclusive`.
+pub fn is_aside(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(".tmp")
+}
+
+/// Reads a whole file of at most `limit` bytes; a longer one is an error (`InvalidData`).
+pub fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let file = OpenOptions::new().read(true).open(path).at("open", path)?;
+    let mut bytes = Vec::new();
+    file.take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .at("read", path)?;
+    if bytes.len() as u64 > limit {
+        return Err(Error::invalid(
+            "read",
+            path,
+            format!("larger than the limit of {limit} bytes"),
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Like `read_small`, but a file that does not exist is `None`.
+pub fn read_optional(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
+    match read_small(path, limit) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.is_not_found() => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Part of a file as it was at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// The bytes from the asked offset on, at most as many as asked.
+    pub bytes: Vec<u8>,
+    /// The length of the file when it was opened.
+    pub file_len: u64,
+    /// The inode, by which a reader sees that the file was replaced.
+    pub ino: u64,
+}
+
+/// Reads at most `max` bytes at `offset`, by open, read and close: on NFS this is what makes the
+/// data fresh, while a descriptor kept open lags behind.
+pub fn read_from(path: &Path, offset: u64, max: usize) -> Result<Chunk> {
+    let file = OpenOptions::new().read(true).open(path).at("open", path)?;
+    let meta = file.metadata().at("stat", path)?;
+    let want = meta.len().saturating_sub(offset).min(max as u64) as usize;
+    let mut bytes = vec![0u8; want];
+    let mut got = 0;
+    while got < want {
+        match file.read_at(&mut bytes[got..], offset + got as u64) {
+            Ok(0) => break,
+            Ok(n) => got += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::new("read", path, e)),
+        }
+    }
+    bytes.truncate(got);
+    Ok(Chunk {
+        bytes,
+        file_len: meta.len(),
+        ino: meta.ino(),
+    })
+}
+
+/// Writes `bytes` aside in the directory of `path`; the caller renames or links it.
+fn write_aside(path: &Path, bytes: &[u8], mode: u32, sync: bool) -> Result<PathBuf> {
+    let aside = aside_name(path);
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(&aside)
+        .at("create", &aside)?;
+    let written = file
+        .write_all_at(bytes, 0)
+        .and_then(|()| if sync { file.sync_all() } else { Ok(()) });
+    if let Err(e) = written {
+        drop(fs::remove_file(&aside));
+        return Err(Error::new("write", &aside, e));
+    }
+    Ok(aside)
+}
+
+fn rename_aside(aside: &Path, path: &Path) -> Result<()> {
+    fs::rename(aside, path).map_err(|e| {
+        drop(fs::remove_file(aside));
+        Error::new("rename into place", path, e)
+    })
+}
+
+/// Replaces `path` so that after a crash it holds the old bytes or the new ones, and after the
+/// return the new ones: written aside, synced, renamed, directory synced.
+pub fn durable_write(path: &Path, bytes: &[u8]) -> Result<()> {
+    durable_write_mode(path, bytes, FILE_MODE)
+}
+
+/// `durable_write` with the permission bits of the new file.
+pub fn durable_write_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    let aside = write_aside(path, bytes, mode, true)?;
+    rename_aside(&aside, path)?;
+    fsync_dir(parent(path))
+}
+
+/// Replaces `path` for readers in one step, without any promise about a crash of the machine.
+pub fn publish(path: &Path, bytes: &[u8]) -> Result<()> {
+    publish_mode(path, bytes, FILE_MODE)
+}
+
+/// `publish` with the permission bits of the new file.
+pub fn publish_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    let aside = write_aside(path, bytes, mode, false)?;
+    rename_aside(&aside, path)
+}
+
+/// Makes `path` with `bytes` unless it exists; `Ok(true)` when this call made it. `bytes` must be
+/// unlike any other claimant's (hold a nonce): a LINK whose reply was lost answers "exists" on the
+/// retry, so success is judged by the link count, then by the content found.
+pub fn link_exclusive(path: &Path, bytes: &[u8]) -> Result<bool> {
+    let aside = write_aside(path, bytes, FILE_MODE, true)?;
+    let linked = fs::hard_link(&aside, path);
+    let count = fs::metadata(&aside).map(|m| m.nlink());
+    let won = match (linked, count) {
+        (_, Ok(2)) => Ok(true),
+        (Ok(()), _) => Ok(true),
+        (Err(e), _) if e.kind() == io::ErrorKind::AlreadyExists => {
+            read_small(path, bytes.len() as u64 + 1)
+                .map(|found| found == bytes)
+                .or(Ok(false))
+        }
+        (Err(e), _) => Err(Error::new("link into place", path, e)),
+    };
+    drop(fs::remove_file(&aside));
+    if let Ok(true) = won {
+        fsync_dir(parent(path))?;
+    }
+    won
+}
+
+/// Overwrites an existing file from its start with one write and syncs it; never creates it. A
+/// longer old content is cut off afterwards, so keep such files at one size where readers matter.
+pub fn overwrite_in_place(path: &Path, bytes: &[u8]) -> Result<()> {
+    overwrite(path, bytes, true)
+}
+
+/// `overwrite_in_place` that leaves the sync out: for heartbeats, where the close is enough to
+/// send the bytes to the server.
+pub fn overwrite_unsynced(path: &Path, bytes: &[u8]) -> Result<()> {
+    overwrite(path, bytes, false)
+}
+
+fn overwrite(path: &Path, bytes: &[u8], sync: bool) -> Result<()> {
+    let file = open_rw(path)?;
+    let n = file.write_at(bytes, 0).at("overwrite", path)?;
+    if n != bytes.len() {
+        let why = format!("only {n} of {} bytes were written", bytes.len());
+        return Err(Error::new(
+            "overwrite",
+            path,
+            io::Error::new(io::ErrorKind::WriteZero, why),
+        ));
+    }
+    if file.metadata().at("stat", path)?.len() > bytes.len() as u64 {
+        file.set_len(bytes.len() as u64).at("truncate", path)?;
+    }
+    if sync {
+        file.sync_all().at("sync", path)
+    } else {
+        Ok(())
+    }
+}
+
+/// Opens an existing file for reading and writing; never creates it.
+pub fn open_rw(path: &Path) -> Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .at("open", path)
+}
+
+/// Makes an empty file unless it exists.
+pub fn ensure_file(path: &Path, mode: u32) -> Result<()> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(mode)
+        .open(path)
+        .map(drop)
+        .at("create", path)
+}
+
+/// Renames; a name already there is replaced.
+pub fn rename(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).at("rename", from)
+}
+
+/// Removes a file; one that is already gone is no error.
+pub fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.at("remove", path),
+    }
+}
+
+/// Removes an empty directory; one that is already gone is no error.
+pub fn remove_dir(path: &Path) -> Result<()> {
+    match fs::remove_dir(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.at("remove the directory", path),
+    }
+}
+
+/// Removes a directory and all below it, without following links.
+pub fn remove_tree(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.at("remove the tree", path),
+    }
+}
+
+/// Makes `path` and its missing parents with `mode` (before the umask); existing ones stay as
+/// they are.
+pub fn mkdir_p(path: &Path, mode: u32) -> Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(path)
+        .at("make the directory", path)
+}
+
+/// Makes one directory; `Ok(false)` when it was there.
+pub fn mkdir(path: &Path, mode: u32) -> Result<bool> {
+    match DirBuilder::new().mode(mode).create(path) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(e) => Err(Error::new("make the directory", path, e)),
+    }
+}
+
+/// Sets the permission bits, whatever the umask.
+pub fn chmod(path: &Path, mode: u32) -> Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("change the mode of", path)
+}
+
+/// Makes a symbolic link at `path` that points to `target`, replacing one that is there.
+pub fn symlink(target: &Path, path: &Path) -> Result<()> {
+    let aside = aside_name(path);
+    std::os::unix::fs::symlink(target, &aside).at("make the link", &aside)?;
+    rename_aside(&aside, path)
+}
+
+/// Makes the names in `dir` durable.
+pub fn fsync_dir(dir: &Path) -> Result<()> {
+    let file = File::open(dir).at("open the directory", dir)?;
+    file.sync_all().at("sync the directory", dir)
+}
+
+/// The directory that holds `path` ("." for a bare name).
+pub fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    }
+}
+
+/// The absolute path with links resolved.
+pub fn canonical(path: &Path) -> Result<PathBuf> {
+    fs::canonicalize(path).at("resolve", path)
+}
+
+/// What a directory entry or file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link (never followed).
+    Link,
+    /// A pipe, socket or device.
+    Other,
+}
+
+impl Kind {
+    fn of(t: fs::FileType) -> Kind {
+        match (t.is_file(), t.is_dir(), t.is_symlink()) {
+            (true, _, _) => Kind::File,
+            (_, true, _) => Kind::Dir,
+            (_, _, true) => Kind::Link,
+            _ => Kind::Other,
+        }
+    }
+}
+
+/// One name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// The name, which a user may have made of any bytes.
+    pub name: OsString,
+    /// True for a directory.
+    pub is_dir: bool,
+}
+
+impl Entry {
+    /// The name as text; `None` when it is not UTF-8.
+    pub fn text(&self) -> Option<&str> {
+        self.name.to_str()
+    }
+}
+
+/// Lists at most `max` names, sorted, each once, without dot files (which include `.nfs*` and
+/// files being written aside). NFS may return a name twice or miss one during renames: callers
+/// scan again at the next poll.
+pub fn list_dir(path: &Path, max: usize) -> Result<Vec<Entry>> {
+    let mut out = Vec::new();
+    for entry in fs::read_dir(path).at("list", path)? {
+        let entry = entry.at("list", path)?;
+        let name = entry.file_name();
+        if std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str()).first() == Some(&b'.') {
+            continue;
+        }
+        let is_dir = entry.file_type().is_ok_and(|t| t.is_dir());
+        out.push(Entry { name, is_dir });
+        if out.len() >= max {
+            break;
+        }
+    }
+    out.sort();
+    out.dedup_by(|a, b| a.name == b.name);
+    Ok(out)
+}
+
+/// Removes files left by interrupted writers: dot files ending `.tmp` older than `older_ms`.
+/// Returns how many went. The age must exceed any writer's own time limit.
+pub fn sweep_asides(dir: &Path, now_ms: i64, older_ms: u64) -> Result<usize> {
+    let mut gone = 0;
+    for entry in fs::read_dir(dir).at("list", dir)? {
+        let entry = entry.at("list", dir)?;
+        let old = |m: fs::Metadata| now_ms.saturating_sub(mtime_ms(&m)) > older_ms as i64;
+        let ours = entry.file_name().to_str().is_some_and(is_aside);
+        if ours && entry.metadata().is_ok_and(old) && fs::remove_file(entry.path()).is_ok() {
+            gone += 1;
+        }
+    }
+    Ok(gone)
+}
+
+/// What `lstat` says of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// What it is.
+    pub kind: Kind,
+    /// Length in bytes.
+    pub len: u64,
+    /// Last change of the content, milliseconds since the epoch, by the file server's clock.
+    pub mtime_ms: i64,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Permission bits.
+    pub mode: u32,
+    /// Inode number.
+    pub ino: u64,
+    /// Device number of the file system.
+    pub dev: u64,
+    /// Number of names.
+    pub nlink: u64,
+}
+
+fn mtime_ms(m: &fs::Metadata) -> i64 {
+    m.mtime()
+        .saturating_mul(1000)
+        .saturating_add(m.mtime_nsec() / 1_000_000)
+}
+
+fn stat_of(m: &fs::Metadata) -> Stat {
+    Stat {
+        kind: Kind::of(m.file_type()),
+        len: m.len(),
+        mtime_ms: mtime_ms(m),
+        uid: m.uid(),
+        gid: m.gid(),
+        mode: m.mode() & 0o7777,
+        ino: m.ino(),
+        dev: m.dev(),
+        nlink: m.nlink(),
+    }
+}
+
+/// `lstat`; `None` when there is nothing. Links are not followed.
+pub fn stat(path: &Path) -> Result<Option<Stat>> {
+    match fs::symlink_metadata(path) {
+        Ok(m) => Ok(Some(stat_of(&m))),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::new("stat", path, e)),
+    }
+}
+
+/// `fstat` of an open file; `path` is for the message only.
+pub fn stat_file(file: &File, path: &Path) -> Result<Stat> {
+    file.metadata().at("stat", path).map(|m| stat_of(&m))
+}
+
+/// True when there is something at `path` (errors count as nothing).
+pub fn exists(path: &Path) -> bool {
+    matches!(stat(path), Ok(Some(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::tempdir;
+
+    #[test]
+    fn durable_write_replaces_and_leaves_no_aside() {
+        let d = tempdir().unwrap();
+        let p = d.path().join("f");
+        durable_write(&p, b"one").unwrap();
+        durable_write(&p, b"two").unwrap();
+        assert_eq!(read_small(&p, 10).unwrap(), b"two");
+        assert_eq!(fs::read_dir(d.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn read_small_refuses_a_larger_file_and_names_it() {
+        let d = tempdir().unwrap();
+        let p = d.path().join("big");
+        publish(&p, &[7; 11]).unwrap();
+        assert_eq!(read_small(&p, 11).unwrap().len(), 11);
+        let e = read_small(&p, 10).unwrap_err();
+        assert!(
+            e.to_string().contains("big") && e.to_string().contains("10 bytes"),
+            "{e}"
+        );
+    }
+
+    #[test]
+    fn link_exclusive_has_one_winner() {
+        let d = tempdir().unwrap();
+        let p = d.path().join("claim");
+        assert!(link_exclusive(&p, b"nonce-a").unwrap());
+        assert!(!link_exclusive(&p, b"nonce-b").unwrap());
+        assert_eq!(read_small(&p, 100).unwrap(), b"nonce-a");
+        assert_eq!(fs::read_dir(d.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn link_exclusive_counts_an_own_claim_found_as_success() {
+        let d = tempdir().unwrap();
+        let p = d.path().join("claim");
+        publish(&p, b"nonce-a").unwrap();
+        assert!(link_exclusive(&p, b"nonce-a").unwrap());
+    }
+
+    #[test]
+    fn overwrite_in_place_keeps_the_inode_and_never_creates() {
+        let d = tempdir().unwrap();
+        let p = d.path().join("beat");
+        assert!(overwrite_in_place(&p, b"x").unwrap_err().is_not_found());
+        publish(&p, b"a long first line").unwrap();
+        let before = stat(&p).unwrap().unwrap().ino;
+        overwrite_in_place(&p, b"short").unwrap();
+        assert_eq!(stat(&p).unwrap().unwrap().ino, before);
+        assert_eq!(read_small(&p, 100).unwrap(), b"short");
+    }
+
+    #[test]
+    fn read_from_returns_the_tail_and_the_length() {
+        let d = tempdir().unwrap();
+        let p = d.path().join("log");
+        publish(&p, b"0123456789").unwrap();
+        let c = read_from(&p, 4, 3).unwrap();
+        assert_eq!((c.bytes.as_slice(), c.file_len), (b"456".as_slice(), 10));
+        assert!(read_from(&p, 50, 3).unwrap().bytes.is_empty());
+    }
+
+    #[test]
+    fn list_dir_skips_dot_files_and_sorts() {
+        let d = tempdir().unwrap();
+        for n in ["b", ".nfs0001", "a", ".x.tmp"] {
+            publish(&d.path().join(n), b"").unwrap();
+        }
+        mkdir(&d.path().join("c"), 0o755).unwrap();
+        let got: Vec<_> = list_dir(d.path(), 100).unwrap();
+        let names: Vec<_> = got.iter().map(|e| e.text().unwrap()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        assert!(got[2].is_dir && !got[0].is_dir);
+    }
+
+    #[test]
+    fn sweep_removes_only_old_asides() {
+        let d = tempdir().unwrap();
+        publish(&d.path().join(".x.h.1.0.tmp"), b"").unwrap();
+        publish(&d.path().join("keep"), b"").unwrap();
+        let now = super::super::clock::wall_ms();
+        assert_eq!(sweep_asides(d.path(), now, 60_000).unwrap(), 0);
+        assert_eq!(sweep_asides(d.path(), now + 120_000, 60_000).unwrap(), 1);
+        assert!(exists(&d.path().join("keep")));
+    }
+
+    #[test]
+    fn mkdir_says_whether_it_made_the_directory() {
+        let d = tempdir().unwrap();
+        let p = d.path().join("x");
+        assert!(mkdir(&p, 0o750).unwrap());
+        assert!(!mkdir(&p, 0o750).unwrap());
+    }
+}

@@ -1,0 +1,88 @@
+//! The lock on a file that exists beforehand: a hint of liveness, never a proof.
+//!
+//! Only user of `fs2`. The file is opened without create (a dead holder's NFS delegation stalls
+//! creates in its directory), is never unlinked, and the inode is compared with the path because a
+//! lock on a file that was replaced protects nothing.
+
+use super::{At, Error, Result};
+use fs2::FileExt;
+use std::fs::File;
+use std::os::unix::fs::{FileExt as _, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// A held exclusive lock; dropped, it is released.
+#[derive(Debug)]
+pub struct Lock {
+    file: File,
+    path: PathBuf,
+    ino: (u64, u64),
+}
+
+impl Lock {
+    /// Takes the lock if nobody holds it; `Ok(None)` when somebody does.
+    pub fn try_take(path: &Path) -> Result<Option<Lock>> {
+        let file = super::fs::open_rw(path)?;
+        match FileExt::try_lock(&file) {
+            Ok(()) => {}
+            Err(fs2::TryLockError::WouldBlock) => return Ok(None),
+            Err(fs2::TryLockError::Error(e)) => return Err(Error::new("lock", path, e)),
+        }
+        let m = file.metadata().at("stat", path)?;
+        let lock = Lock {
+            file,
+            path: path.to_path_buf(),
+            ino: (m.dev(), m.ino()),
+        };
+        // Locked a file that is no longer the one of that name: as if somebody else held it.
+        Ok(lock.still_in_place()?.then_some(lock))
+    }
+
+    /// False when the path no longer names the locked file.
+    pub fn still_in_place(&self) -> Result<bool> {
+        let found = super::fs::stat(&self.path)?;
+        Ok(found.is_some_and(|s| (s.dev, s.ino) == self.ino))
+    }
+
+    /// Overwrites the start of the locked file through the locked descriptor and syncs it: the
+    /// server refuses this write when the lock was lost.
+    pub fn write(&self, bytes: &[u8]) -> Result<()> {
+        self.file
+            .write_all_at(bytes, 0)
+            .at("write to the locked", &self.path)?;
+        self.file.sync_data().at("sync the locked", &self.path)
+    }
+
+    /// The locked file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::tempdir;
+
+    #[test]
+    fn a_second_taker_is_turned_away_until_the_first_drops() {
+        let d = tempdir().unwrap();
+        let p = d.path().join("lock");
+        assert!(Lock::try_take(&p).unwrap_err().is_not_found());
+        super::super::fs::publish(&p, b"").unwrap();
+        let first = Lock::try_take(&p).unwrap().unwrap();
+        assert!(Lock::try_take(&p).unwrap().is_none());
+        drop(first);
+        assert!(Lock::try_take(&p).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_replaced_file_is_noticed() {
+        let d = tempdir().unwrap();
+        let p = d.path().join("lock");
+        super::super::fs::publish(&p, b"").unwrap();
+        let held = Lock::try_take(&p).unwrap().unwrap();
+        assert!(held.still_in_place().unwrap());
+        super::super::fs::publish(&p, b"new").unwrap();
+        assert!(!held.still_in_place().unwrap());
+    }
+}

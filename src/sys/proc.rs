@@ -1,0 +1,266 @@
+//! Processes: who is alive, who descends from whom, signals, usage.
+//!
+//! Owns reading of `/proc` and sending of signals. A process is named by pid *and* start ticks
+//! *and* boot id, because pids are used again.
+
+use super::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+const STAT_LIMIT: u64 = 4096;
+
+/// The kernel's id of this boot; empty when it gives none.
+pub fn boot_id() -> &'static str {
+    static ID: OnceLock<String> = OnceLock::new();
+    ID.get_or_init(|| {
+        let bytes = super::fs::read_small(Path::new("/proc/sys/kernel/random/boot_id"), 100);
+        String::from_utf8_lossy(&bytes.unwrap_or_default())
+            .trim()
+            .to_string()
+    })
+}
+
+/// What `/proc/<pid>/stat` says of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcInfo {
+    /// Process id.
+    pub pid: i32,
+    /// Parent process id.
+    pub ppid: i32,
+    /// Process group.
+    pub pgrp: i32,
+    /// Session.
+    pub session: i32,
+    /// State letter: R, S, D, T, Z ...
+    pub state: char,
+    /// CPU time in user mode, clock ticks.
+    pub utime: u64,
+    /// CPU time in the kernel, clock ticks.
+    pub stime: u64,
+    /// Threads.
+    pub threads: u32,
+    /// Start, clock ticks after boot.
+    pub start: u64,
+    /// Resident memory, bytes.
+    pub rss: u64,
+}
+
+/// Clock ticks per second of the values in `/proc`.
+pub fn ticks_per_second() -> u64 {
+    static HZ: OnceLock<u64> = OnceLock::new();
+    // SAFETY: sysconf reads a constant of the system.
+    *HZ.get_or_init(|| unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64)
+}
+
+fn page_size() -> u64 {
+    static SIZE: OnceLock<u64> = OnceLock::new();
+    // SAFETY: sysconf reads a constant of the system.
+    *SIZE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as u64)
+}
+
+/// Reads the facts of one process; `None` when there is none of that id.
+pub fn info(pid: i32) -> Option<ProcInfo> {
+    let path = PathBuf::from(format!("/proc/{pid}/stat"));
+    let bytes = super::fs::read_small(&path, STAT_LIMIT).ok()?;
+    parse_stat(&String::from_utf8_lossy(&bytes))
+}
+
+fn parse_stat(text: &str) -> Option<ProcInfo> {
+    // The command's name stands in brackets and may hold anything, so count from the last one.
+    let open = text.find('(')?;
+    let close = text.rfind(')')?;
+    let pid = text[..open].trim().parse().ok()?;
+    let f: Vec<&str> = text[close + 1..].split_whitespace().collect();
+    let num = |i: usize| f.get(i).and_then(|s| s.parse::<i64>().ok());
+    Some(ProcInfo {
+        pid,
+        state: f.first()?.chars().next()?,
+        ppid: num(1)? as i32,
+        pgrp: num(2)? as i32,
+        session: num(3)? as i32,
+        utime: num(11)? as u64,
+        stime: num(12)? as u64,
+        threads: num(17)? as u32,
+        start: f.get(19)?.parse().ok()?,
+        rss: num(21)?.max(0) as u64 * page_size(),
+    })
+}
+
+/// The start of a process in clock ticks after boot; `None` when it is gone.
+pub fn start_ticks(pid: i32) -> Option<u64> {
+    info(pid).map(|i| i.start)
+}
+
+/// True when the process with that id *and* start still runs (a zombie does not).
+pub fn alive(pid: i32, start: u64) -> bool {
+    info(pid).is_some_and(|i| i.start == start && i.state != 'Z' && i.state != 'X')
+}
+
+/// All processes of the machine that can be seen.
+pub fn all() -> Vec<ProcInfo> {
+    let Ok(dir) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    dir.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<i32>().ok())
+        .filter_map(info)
+        .collect()
+}
+
+/// Those of `all` that descend from one of `roots` (the roots themselves not included).
+pub fn descendants(all: &[ProcInfo], roots: &[i32]) -> Vec<i32> {
+    let mut found: Vec<i32> = Vec::new();
+    let mut layer: Vec<i32> = roots.to_vec();
+    while !layer.is_empty() {
+        let next: Vec<i32> = all
+            .iter()
+            .filter(|p| layer.contains(&p.ppid) && !found.contains(&p.pid))
+            .map(|p| p.pid)
+            .filter(|pid| !roots.contains(pid))
+            .collect();
+        found.extend(&next);
+        layer = next;
+    }
+    found
+}
+
+/// The children of `pid`, read from the kernel's own list where it has one.
+pub fn children(pid: i32) -> Vec<i32> {
+    let path = PathBuf::from(format!("/proc/{pid}/task/{pid}/children"));
+    match super::fs::read_small(&path, 1 << 20) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes)
+            .split_whitespace()
+            .filter_map(|s| s.parse().ok())
+            .collect(),
+        Err(_) => all()
+            .iter()
+            .filter(|p| p.ppid == pid)
+            .map(|p| p.pid)
+            .collect(),
+    }
+}
+
+/// Sends a signal to one process. `Ok(false)` when it is gone.
+pub fn kill(pid: i32, signal: i32) -> Result<bool> {
+    assert!(pid > 1, "signal to a special pid {pid}");
+    send(pid, signal)
+}
+
+/// Sends a signal to a process group. `Ok(false)` when it has no process.
+pub fn killpg(pgrp: i32, signal: i32) -> Result<bool> {
+    assert!(pgrp > 1, "signal to a special process group {pgrp}");
+    send(-pgrp, signal)
+}
+
+fn send(target: i32, signal: i32) -> Result<bool> {
+    // SAFETY: plain call with integers.
+    if unsafe { libc::kill(target, signal) } == 0 {
+        return Ok(true);
+    }
+    let e = std::io::Error::last_os_error();
+    match e.raw_os_error() {
+        Some(libc::ESRCH) => Ok(false),
+        _ => Err(Error::new(
+            "signal",
+            &PathBuf::from(format!("pid {target}")),
+            e,
+        )),
+    }
+}
+
+/// The uid that owns a process.
+pub fn uid_of(pid: i32) -> Option<u32> {
+    super::fs::stat(&PathBuf::from(format!("/proc/{pid}")))
+        .ok()
+        .flatten()
+        .map(|s| s.uid)
+}
+
+/// The command line of a process, words separated by blanks; empty when it cannot be read.
+pub fn command_line(pid: i32) -> String {
+    let path = PathBuf::from(format!("/proc/{pid}/cmdline"));
+    let bytes = super::fs::read_from(&path, 0, 0)
+        .ok()
+        .and_then(|_| std::fs::read(&path).ok());
+    let words = bytes.unwrap_or_default();
+    let words: Vec<_> = words
+        .split(|b| *b == 0)
+        .map(String::from_utf8_lossy)
+        .collect();
+    words.join(" ").trim().to_string()
+}
+
+/// Bytes read and written by a process to storage (`/proc/<pid>/io`); zeros when not readable.
+pub fn io_bytes(pid: i32) -> (u64, u64) {
+    let path = PathBuf::from(format!("/proc/{pid}/io"));
+    let bytes = super::fs::read_small(&path, STAT_LIMIT).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let get = |key: &str| {
+        let line = text.lines().find_map(|l| l.strip_prefix(key));
+        line.and_then(|v| v.trim().parse().ok()).unwrap_or(0)
+    };
+    (get("rchar:"), get("wchar:"))
+}
+
+/// The swap used by a process, bytes (`VmSwap`); 0 when not readable.
+pub fn swap_bytes(pid: i32) -> u64 {
+    let path = PathBuf::from(format!("/proc/{pid}/status"));
+    let bytes = super::fs::read_small(&path, 64 << 10).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let line = text.lines().find_map(|l| l.strip_prefix("VmSwap:"));
+    let kb = line.and_then(|v| v.split_whitespace().next()?.parse::<u64>().ok());
+    kb.unwrap_or(0) * 1024
+}
+
+/// CPU time of all ended and waited-for children of this process: user, system (microseconds),
+/// and the largest resident set among them (bytes).
+pub fn children_usage() -> (u64, u64, u64) {
+    // SAFETY: rusage is plain data for which all zeros is a value.
+    let mut u: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `u` is valid for the call to fill.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut u) };
+    let us = |t: libc::timeval| t.tv_sec as u64 * 1_000_000 + t.tv_usec as u64;
+    (us(u.ru_utime), us(u.ru_stime), u.ru_maxrss as u64 * 1024)
+}
+
+/// Kills this process's child when it dies: asks the kernel to send `signal` to the *calling*
+/// process when its parent thread ends.
+pub fn die_with_parent(signal: i32) {
+    // SAFETY: prctl with integer arguments.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_process_is_alive_with_its_start_only() {
+        let me = std::process::id() as i32;
+        let start = start_ticks(me).unwrap();
+        assert!(alive(me, start));
+        assert!(!alive(me, start + 1));
+        assert_eq!(boot_id().len(), 36);
+    }
+
+    #[test]
+    fn a_name_with_brackets_and_blanks_is_parsed() {
+        let rest = "S 1 10 11 0 -1 4194560 1 2 3 4 55 66 0 0 20 0 3 0 777 1000 5";
+        let p = parse_stat(&format!("42 (a ) (b c) {rest}")).unwrap();
+        assert_eq!((p.pid, p.ppid, p.pgrp, p.session), (42, 1, 10, 11));
+        assert_eq!((p.utime, p.stime, p.threads, p.start), (55, 66, 3, 777));
+    }
+
+    #[test]
+    fn a_child_is_found_killed_and_gone() {
+        let mut c = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = c.id() as i32;
+        let me = std::process::id() as i32;
+        assert!(descendants(&all(), &[me]).contains(&pid));
+        assert!(kill(pid, libc::SIGKILL).unwrap());
+        c.wait().unwrap();
+        assert!(!kill(pid, 0).unwrap());
+    }
+}

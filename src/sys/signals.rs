@@ -1,0 +1,188 @@
+//! Signal names and numbers, and how a daemon hears that it should end.
+//!
+//! Owns the signal handlers of this process. A handler only writes a byte to a pipe; a thread
+//! turns bytes into messages, so that daemons wait on channels alone.
+
+use super::{At, Result};
+use crossbeam::channel::{Receiver, unbounded};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+const NAMES: &[(&str, i32)] = &[
+    ("HUP", libc::SIGHUP),
+    ("INT", libc::SIGINT),
+    ("QUIT", libc::SIGQUIT),
+    ("ILL", libc::SIGILL),
+    ("TRAP", libc::SIGTRAP),
+    ("ABRT", libc::SIGABRT),
+    ("BUS", libc::SIGBUS),
+    ("FPE", libc::SIGFPE),
+    ("KILL", libc::SIGKILL),
+    ("USR1", libc::SIGUSR1),
+    ("SEGV", libc::SIGSEGV),
+    ("USR2", libc::SIGUSR2),
+    ("PIPE", libc::SIGPIPE),
+    ("ALRM", libc::SIGALRM),
+    ("TERM", libc::SIGTERM),
+    ("STKFLT", libc::SIGSTKFLT),
+    ("CHLD", libc::SIGCHLD),
+    ("CONT", libc::SIGCONT),
+    ("STOP", libc::SIGSTOP),
+    ("TSTP", libc::SIGTSTP),
+    ("TTIN", libc::SIGTTIN),
+    ("TTOU", libc::SIGTTOU),
+    ("URG", libc::SIGURG),
+    ("XCPU", libc::SIGXCPU),
+    ("XFSZ", libc::SIGXFSZ),
+    ("VTALRM", libc::SIGVTALRM),
+    ("PROF", libc::SIGPROF),
+    ("WINCH", libc::SIGWINCH),
+    ("IO", libc::SIGIO),
+    ("PWR", libc::SIGPWR),
+    ("SYS", libc::SIGSYS),
+];
+
+/// The largest signal number that a request may carry.
+pub const MAX_SIGNAL: i32 = 64;
+
+/// The number of a signal given as `9`, `KILL` or `SIGKILL` (any case).
+pub fn number(text: &str) -> Option<i32> {
+    if let Ok(n) = text.parse::<i32>() {
+        return (1..=MAX_SIGNAL).contains(&n).then_some(n);
+    }
+    let upper = text.to_ascii_uppercase();
+    let bare = upper.strip_prefix("SIG").unwrap_or(&upper);
+    NAMES
+        .iter()
+        .find(|(name, _)| *name == bare)
+        .map(|(_, n)| *n)
+}
+
+/// The name of a signal without `SIG`; a number without a name reads `32`.
+pub fn name(number: i32) -> String {
+    let known = NAMES.iter().find(|(_, n)| *n == number);
+    known.map_or_else(|| number.to_string(), |(name, _)| name.to_string())
+}
+
+/// All names with their numbers, in the order of the numbers.
+pub fn names() -> impl Iterator<Item = (&'static str, i32)> {
+    NAMES.iter().copied()
+}
+
+static PIPE_WRITE: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn note(signal: libc::c_int) {
+    let fd = PIPE_WRITE.load(Ordering::Relaxed);
+    let byte = signal as u8;
+    // SAFETY: write is async-signal-safe; errno is the interrupted code's, but glibc's write
+    // changes it only on failure, which a full pipe of pending signals may make: harmless here.
+    unsafe { libc::write(fd, (&raw const byte).cast(), 1) };
+}
+
+/// Catches the given signals for the rest of this process's life and delivers their numbers on a
+/// channel. Call once, early.
+pub fn catch(signals: &[i32]) -> Result<Receiver<i32>> {
+    let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)
+        .at("make a pipe for", Path::new("signals"))?;
+    PIPE_WRITE.store(write.as_raw_fd(), Ordering::Relaxed);
+    // The handler uses the number for ever: never close it.
+    std::mem::forget(write);
+    for s in signals {
+        set_handler(*s, note as *const () as libc::sighandler_t);
+    }
+    let (tx, rx) = unbounded();
+    let spawned = std::thread::Builder::new()
+        .name("signals".to_string())
+        .stack_size(64 << 10)
+        .spawn(move || forward(read, &tx));
+    spawned
+        .map(drop)
+        .at("start a thread for", Path::new("signals"))?;
+    Ok(rx)
+}
+
+fn forward(read: OwnedFd, tx: &crossbeam::channel::Sender<i32>) {
+    let mut byte = [0u8; 1];
+    loop {
+        match nix::unistd::read(&read, &mut byte) {
+            Ok(1) => {
+                if tx.send(i32::from(byte[0])).is_err() {
+                    return;
+                }
+            }
+            Err(nix::Error::EINTR) => {}
+            _ => return,
+        }
+    }
+}
+
+/// `catch` for what ends a daemon: TERM and INT. A hang-up is left to the caller.
+pub fn catch_term() -> Result<Receiver<i32>> {
+    catch(&[libc::SIGTERM, libc::SIGINT])
+}
+
+fn set_handler(signal: i32, handler: libc::sighandler_t) {
+    // SAFETY: sigaction is plain data; the handler is `note`, SIG_DFL or SIG_IGN.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigemptyset(&mut action.sa_mask);
+        libc::sigaction(signal, &action, std::ptr::null_mut());
+    }
+}
+
+/// Restores the default of SIGPIPE, so that a command ends silently when its reader goes.
+pub fn default_sigpipe() {
+    set_handler(libc::SIGPIPE, libc::SIG_DFL);
+}
+
+/// Ignores SIGHUP: a daemon started from a terminal outlives it.
+pub fn ignore_hangup() {
+    set_handler(libc::SIGHUP, libc::SIG_IGN);
+}
+
+/// Ignores SIGPIPE: writes to a closed pipe or socket return an error instead.
+pub fn ignore_sigpipe() {
+    set_handler(libc::SIGPIPE, libc::SIG_IGN);
+}
+
+/// Puts every signal back to its default and unblocks all: what a job must find.
+pub fn reset_all() {
+    for n in 1..=MAX_SIGNAL {
+        set_handler(n, libc::SIG_DFL);
+    }
+    // SAFETY: the set is filled before use.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_are_inverse() {
+        for (n, i) in names() {
+            assert_eq!(number(n), Some(i));
+            assert_eq!(name(i), n);
+        }
+        assert_eq!(number("sigterm"), Some(15));
+        assert_eq!(
+            (number("0"), number("65"), number("NONE")),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn a_caught_signal_arrives_on_the_channel() {
+        let rx = catch(&[libc::SIGUSR2]).unwrap();
+        super::super::proc::kill(std::process::id() as i32, libc::SIGUSR2).unwrap();
+        let got = rx.recv_timeout(std::time::Duration::from_secs(2));
+        assert_eq!(got, Ok(libc::SIGUSR2));
+    }
+}

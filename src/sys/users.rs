@@ -1,0 +1,148 @@
+//! Users and groups of this machine, and who this process is.
+//!
+//! Owns lookups in the user database, cached for a bounded time because a directory service may
+//! be slow. Becoming a user is the shepherd's business, not done here.
+
+use nix::unistd::{Gid, Uid, User, getegid, geteuid, getgrouplist};
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::path::PathBuf;
+use std::sync::{LazyLock, Mutex};
+
+/// How long a looked-up answer is believed, milliseconds.
+const CACHE_MS: u64 = 300_000;
+/// How many answers are kept before the cache starts anew.
+const CACHE_MAX: usize = 10_000;
+
+/// What the user database says of one user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserFacts {
+    /// User id.
+    pub uid: u32,
+    /// Primary group.
+    pub gid: u32,
+    /// Login name.
+    pub name: String,
+    /// Home directory.
+    pub home: PathBuf,
+    /// Login shell.
+    pub shell: PathBuf,
+}
+
+type Cache = HashMap<u32, (u64, Option<UserFacts>)>;
+static BY_UID: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
+
+/// The user of an id; `None` when the database has none.
+pub fn by_uid(uid: u32) -> Option<UserFacts> {
+    let now = super::clock::boot_ms();
+    let mut cache = BY_UID
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some((at, facts)) = cache.get(&uid)
+        && now.saturating_sub(*at) < CACHE_MS
+    {
+        return facts.clone();
+    }
+    let facts = User::from_uid(Uid::from_raw(uid))
+        .ok()
+        .flatten()
+        .map(facts_of);
+    if cache.len() >= CACHE_MAX {
+        cache.clear();
+    }
+    cache.insert(uid, (now, facts.clone()));
+    facts
+}
+
+/// The user of a login name; `None` when the database has none. Not cached.
+pub fn by_name(name: &str) -> Option<UserFacts> {
+    User::from_name(name).ok().flatten().map(facts_of)
+}
+
+/// The login name of an id, or the id as text when nobody has it.
+pub fn name_of(uid: u32) -> String {
+    by_uid(uid).map_or_else(|| uid.to_string(), |f| f.name)
+}
+
+fn facts_of(u: User) -> UserFacts {
+    UserFacts {
+        uid: u.uid.as_raw(),
+        gid: u.gid.as_raw(),
+        name: u.name,
+        home: u.dir,
+        shell: u.shell,
+    }
+}
+
+/// All groups of a user, the primary one included.
+pub fn groups_of(user: &UserFacts) -> Vec<u32> {
+    let Ok(name) = CString::new(user.name.as_str()) else {
+        return vec![user.gid];
+    };
+    match getgrouplist(&name, Gid::from_raw(user.gid)) {
+        Ok(list) => list.into_iter().map(Gid::as_raw).collect(),
+        Err(_) => vec![user.gid],
+    }
+}
+
+/// The group id of a group name.
+pub fn group_by_name(name: &str) -> Option<u32> {
+    nix::unistd::Group::from_name(name)
+        .ok()
+        .flatten()
+        .map(|g| g.gid.as_raw())
+}
+
+/// The group name of a group id.
+pub fn group_by_gid(gid: u32) -> Option<String> {
+    nix::unistd::Group::from_gid(Gid::from_raw(gid))
+        .ok()
+        .flatten()
+        .map(|g| g.name)
+}
+
+/// The effective user id of this process.
+pub fn effective_uid() -> u32 {
+    geteuid().as_raw()
+}
+
+/// The effective group id of this process.
+pub fn effective_gid() -> u32 {
+    getegid().as_raw()
+}
+
+/// The user this process runs as; an id without a name in the database still has facts.
+pub fn me() -> UserFacts {
+    let uid = effective_uid();
+    by_uid(uid).unwrap_or_else(|| UserFacts {
+        uid,
+        gid: effective_gid(),
+        name: uid.to_string(),
+        home: PathBuf::from("/"),
+        shell: PathBuf::from("/bin/sh"),
+    })
+}
+
+/// True when this process may become another user.
+pub fn may_switch() -> bool {
+    geteuid().is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_found_both_ways() {
+        let r = by_uid(0).unwrap();
+        assert_eq!(r.name, "root");
+        assert_eq!(by_name("root").unwrap(), r);
+        assert!(groups_of(&r).contains(&r.gid));
+    }
+
+    #[test]
+    fn an_unknown_id_reads_as_its_number() {
+        assert_eq!(name_of(4_000_000_001), "4000000001");
+        assert!(by_uid(4_000_000_001).is_none());
+    }
+}
