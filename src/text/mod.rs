@@ -1,1 +1,29 @@
-//! text: see docs/architecture.md.
+//! Text of people into values and back: parsers and printers, one small language per file.
+//!
+//! Owns the grammar of every string a user or an administrator writes (durations, sizes, names,
+//! index lists, dependency and resource expressions, time windows) and the width rules of what is
+//! printed. Everything here is pure: no clock, no files, no environment; a parser is linear in its
+//! input, bounded in length and depth, and answers a [`ParseError`] that points at the byte.
+
+pub mod error;
+pub mod width;
+
+pub mod duration;
+pub mod hostlist;
+pub mod indexset;
+pub mod jobids;
+pub mod names;
+pub mod size;
+
+pub use error::ParseError;
+pub use indexset::IndexSet;
+
+/// Settings of the property tests: few enough cases to stay well under a second each.
+#[cfg(test)]
+pub(crate) fn cases() -> proptest::test_runner::Config {
+    proptest::test_runner::Config {
+        cases: 128,
+        failure_persistence: None,
+        ..proptest::test_runner::Config::default()
+    }
+}

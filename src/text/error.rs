@@ -1,0 +1,204 @@
+//! The one error type of all parsers: what is wrong, where, and what to do.
+//!
+//! Owns the rendering of the source line with a caret. Never knows a grammar.
+
+use std::fmt;
+
+use super::width;
+
+/// Columns of source shown on either side of the caret before the line is cut.
+const SIDE: usize = 60;
+
+/// A refusal that points into the text it refuses.
+///
+/// ```
+/// use corral::text::size::{self, Unit};
+/// let text = "12Q";
+/// let e = size::parse(text, Unit::M).unwrap_err();
+/// assert_eq!(e.at, 2);
+/// assert!(e.caret(text).starts_with("  12Q\n    ^\n"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseError {
+    /// Byte offset of the first offending byte; the length of the text when it ends too early.
+    pub at: usize,
+    /// Bytes that are wrong, 0 when something is missing.
+    pub len: usize,
+    /// What is wrong, lower case, without a full stop.
+    pub message: String,
+    /// What to write instead, when that is known.
+    pub hint: Option<String>,
+}
+
+impl ParseError {
+    /// An error over `len` bytes at byte `at`.
+    pub fn new(at: usize, len: usize, message: impl Into<String>) -> Self {
+        ParseError {
+            at,
+            len,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// The same error with advice.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same error for a text in which the parsed part starts `by` bytes later.
+    #[must_use]
+    pub fn shifted(mut self, by: usize) -> Self {
+        self.at += by;
+        self
+    }
+
+    /// The refusal of a text longer than `limit` bytes.
+    pub fn too_long(what: &str, limit: usize, got: usize) -> Self {
+        ParseError::new(
+            limit,
+            0,
+            format!("{what} has {got} bytes, at most {limit} are allowed"),
+        )
+    }
+
+    /// Line and column, both from 1, of the error in `source`; the column counts characters.
+    pub fn line_column(&self, source: &str) -> (usize, usize) {
+        let at = floor_boundary(source, self.at);
+        let start = source[..at].rfind('\n').map_or(0, |p| p + 1);
+        let line = source[..at].matches('\n').count() + 1;
+        (line, source[start..at].chars().count() + 1)
+    }
+
+    /// The source line, a caret under the column and the hint: two or three lines, each indented
+    /// by two blanks and ended by a line feed. Control characters are shown escaped.
+    pub fn caret(&self, source: &str) -> String {
+        let at = floor_boundary(source, self.at);
+        let start = source[..at].rfind('\n').map_or(0, |p| p + 1);
+        let stop = source[at..].find('\n').map_or(source.len(), |p| at + p);
+        let end = ceil_boundary(source, at.saturating_add(self.len)).clamp(at, stop);
+        let before = width::escape(&source[start..at]);
+        let marked = width::escape(&source[at..end]);
+        let after = width::escape(&source[end..stop]);
+        let before = keep_end(&before, SIDE);
+        let marked = keep_start(&marked, SIDE);
+        let after = keep_start(&after, SIDE);
+        let mut out = format!("  {before}{marked}{after}\n  ");
+        out.extend(std::iter::repeat_n(' ', width::width(&before)));
+        out.extend(std::iter::repeat_n('^', width::width(&marked).max(1)));
+        out.push('\n');
+        if let Some(hint) = &self.hint {
+            out.push_str("  hint: ");
+            out.push_str(hint);
+            out.push('\n');
+        }
+        out
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+fn floor_boundary(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+fn ceil_boundary(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at += 1;
+    }
+    at
+}
+
+fn keep_start(text: &str, columns: usize) -> String {
+    if width::width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut kept = width::truncate(text, columns - 3).into_owned();
+    kept.push_str("...");
+    kept
+}
+
+fn keep_end(text: &str, columns: usize) -> String {
+    if width::width(text) <= columns {
+        return text.to_owned();
+    }
+    let kept = width::truncate_left(text, columns - 3);
+    format!("...{kept}")
+}
+
+/// The word of `known` that is most like `word`, when one is near enough to be a slip of the
+/// fingers.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > 64 {
+        return None;
+    }
+    let lower = word.to_ascii_lowercase();
+    known
+        .into_iter()
+        .map(|k| {
+            (
+                strsim::damerau_levenshtein(&lower, &k.to_ascii_lowercase()),
+                k,
+            )
+        })
+        .filter(|(d, k)| *d <= 1 + k.len().max(word.len()) / 4 && *d < word.chars().count())
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, k)| k)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caret_counts_display_columns() {
+        let source = "名字 bad";
+        let e = ParseError::new("名字 ".len(), 3, "x").hint("use good");
+        assert_eq!(
+            e.caret(source),
+            "  名字 bad\n       ^^^\n  hint: use good\n"
+        );
+        assert_eq!(e.line_column(source), (1, 4));
+    }
+
+    #[test]
+    fn caret_shows_only_the_line_and_survives_wrong_offsets() {
+        let e = ParseError::new(4, 99, "x");
+        assert_eq!(e.caret("ab\ncd\nef"), "  cd\n   ^\n");
+        assert_eq!(e.line_column("ab\ncd\nef"), (2, 2));
+        assert_eq!(ParseError::new(99, 0, "x").caret("ab"), "  ab\n    ^\n");
+        assert_eq!(ParseError::new(1, 1, "x").caret("名"), "  名\n  ^^\n");
+    }
+
+    #[test]
+    fn caret_cuts_long_lines_and_escapes() {
+        let source = format!("{}\u{1b}bad{}", "a".repeat(5000), "b".repeat(5000));
+        let shown = ParseError::new(5000, 1, "x").caret(&source);
+        assert!(shown.lines().all(|l| l.len() < 140), "{shown}");
+        assert!(shown.contains("\\x1b"));
+    }
+
+    #[test]
+    fn nearest_finds_slips_only() {
+        assert_eq!(nearest("selct", ["select", "order"]), Some("select"));
+        assert_eq!(nearest("zebra", ["select", "order"]), None);
+        assert_eq!(nearest("a", ["b", "c"]), None);
+    }
+}
