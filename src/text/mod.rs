@@ -14,6 +14,7 @@ pub mod indexset;
 pub mod jobids;
 pub mod names;
 pub mod size;
+pub mod yaml;
 
 pub use error::ParseError;
 pub use indexset::IndexSet;

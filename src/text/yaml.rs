@@ -1,0 +1,513 @@
+//! YAML of people into a tree of nodes, each with its line and column.
+//!
+//! Owns the only use of the YAML library. Accepts the part of YAML that configuration needs: block
+//! and flow maps and lists, plain, quoted and block texts, comments. Refuses, each with its place:
+//! anchors, aliases, tags, merge keys, directives, a second document, keys that are not words, NUL
+//! and other control bytes, tabs in indentation, anything but UTF-8, and whatever exceeds the
+//! limits, before it can cost time or memory. Never guesses types: a scalar stays text, the
+//! schema that reads the tree decides what `010`, `yes` and `12:30` mean.
+
+mod prequote;
+mod prescan;
+
+use prequote::Quoted;
+use serde_yaml::granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
+use std::collections::HashMap;
+
+/// Place in the file: line and column (in characters), both from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pos {
+    pub line: u32,
+    pub col: u32,
+}
+
+impl Pos {
+    pub fn new(line: u32, col: u32) -> Pos {
+        Pos { line, col }
+    }
+}
+
+/// A value and where it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub pos: Pos,
+    pub value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Nothing, or a lone `~`.
+    Null,
+    /// A scalar as written, escapes resolved. `quoted`: in quotes or as a block, so never a
+    /// number or a flag by accident.
+    Text {
+        text: String,
+        quoted: bool,
+    },
+    List(Vec<Node>),
+    /// In the order of the file; of a duplicate key only the first is kept.
+    Map(Vec<Entry>),
+    /// Something that was refused and is reported as a defect; readers pass over it in silence.
+    Refused,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub key: String,
+    pub key_pos: Pos,
+    pub value: Node,
+}
+
+/// Something that makes the text no acceptable YAML.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defect {
+    pub pos: Pos,
+    /// Stable short name: `syntax`, `tab`, `duplicate-key`, ...
+    pub code: &'static str,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl Defect {
+    fn new(pos: Pos, code: &'static str, message: impl Into<String>) -> Defect {
+        Defect {
+            pos,
+            code,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Defect {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// What an input may cost. Behaviour at a limit: a defect that names it; parsing ends there.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub bytes: usize,
+    pub depth: usize,
+    /// Scalars, lists and maps together, keys included; also the most lines.
+    pub nodes: usize,
+    /// Defects reported before giving up.
+    pub defects: usize,
+}
+
+impl Limits {
+    /// A document of at most `bytes` bytes with the usual depth (32), nodes and defects.
+    pub const fn bytes(bytes: usize) -> Limits {
+        Limits {
+            bytes,
+            depth: 32,
+            nodes: 200_000,
+            defects: 50,
+        }
+    }
+}
+
+/// The outcome of reading: as much of the tree as is sound, and every defect found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// `None`: nothing could be read.
+    pub root: Option<Node>,
+    /// In the order of the file.
+    pub defects: Vec<Defect>,
+    /// Parts of the text were left out of the tree because of a defect, so that a name missing
+    /// from it may well have been written.
+    pub partial: bool,
+}
+
+/// Read a document.
+///
+/// `loose_keys`: keys whose unquoted value of bracket groups (`[mem,5000] [gpu, 2]`, no YAML) is
+/// taken as one text, as if it had been quoted.
+pub fn parse(bytes: &[u8], limits: &Limits, loose_keys: &[&str]) -> Document {
+    match prescan::check(bytes, limits) {
+        Err(defects) => Document {
+            root: None,
+            defects,
+            partial: true,
+        },
+        Ok(scan) => Reader {
+            limits,
+            loose_keys,
+            defects: Vec::new(),
+        }
+        .read(scan),
+    }
+}
+
+/// Syntax errors told in one run; each costs a pass over the text.
+const MOST_ERRORS: usize = 8;
+
+struct Reader<'a> {
+    limits: &'a Limits,
+    loose_keys: &'a [&'a str],
+    defects: Vec<Defect>,
+}
+
+impl Reader<'_> {
+    /// Parse; after a syntax error leave out the smallest part of the file around it that can
+    /// stand alone and parse again, so that one run shows more than the first error.
+    fn read(mut self, scan: prescan::Scan) -> Document {
+        let prescan::Scan { mut lines, tabs } = scan;
+        let mut partial = false;
+        let mut behind = 0;
+        let mut errors = 0;
+        for tab in tabs {
+            let at = tab.pos.line as usize - 1;
+            prescan::drop_part(&mut lines, at);
+            self.defects.push(tab);
+            partial = true;
+        }
+        let root = loop {
+            let kept = self.defects.len();
+            match self.tree(&lines) {
+                Ok(root) => break root,
+                Err(defect) => {
+                    let at = (defect.pos.line as usize).saturating_sub(1);
+                    let again = defect.code == "syntax" && at >= behind && at < lines.len();
+                    partial = true;
+                    errors += 1;
+                    if !again || errors > MOST_ERRORS {
+                        self.defects.push(defect);
+                        break None;
+                    }
+                    // What this pass noted is found again by the next one.
+                    self.defects.truncate(kept);
+                    self.defects.push(defect);
+                    behind = prescan::drop_part(&mut lines, at);
+                }
+            }
+        };
+        let nothing = root.as_ref().is_none_or(|r| r.value == Value::Null);
+        if nothing && self.defects.is_empty() {
+            self.defects
+                .push(Defect::new(Pos::new(1, 1), "empty", "the file is empty"));
+        }
+        self.defects.sort_by_key(|d| d.pos);
+        Document {
+            root,
+            defects: self.defects,
+            partial,
+        }
+    }
+
+    /// One pass of the parser. `Err`: the pass could not go on.
+    fn tree(&mut self, lines: &[String]) -> Result<Option<Node>, Defect> {
+        let text = prequote::quote(lines, self.loose_keys);
+        let options = serde_yaml::granit_parser::options! {
+            disallow_directives: true,
+            emit_unresolved_aliases: true,
+            emit_comments: false,
+            flow_nesting_limit: self.limits.depth,
+            block_nesting_limit: self.limits.depth,
+        };
+        let mut tree = Tree {
+            text: &text,
+            limits: self.limits,
+            defects: &mut self.defects,
+            open: Vec::new(),
+            root: None,
+            nodes: 0,
+            documents: 0,
+        };
+        for event in Parser::new_from_str_with_options(&text.text, options) {
+            match event {
+                Ok((event, span)) => tree.event(event, &span)?,
+                Err(e) => return Err(tree.syntax(&e)),
+            }
+        }
+        Ok(tree.root)
+    }
+}
+
+/// A list or map whose end has not come yet.
+enum Open {
+    List(Pos, Vec<Node>),
+    Map {
+        pos: Pos,
+        entries: Vec<Entry>,
+        /// Key that waits for its value; `None` inside = a refused key whose value is dropped.
+        key: Option<Option<(String, Pos)>>,
+        seen: HashMap<String, u32>,
+    },
+}
+
+struct Tree<'a> {
+    text: &'a Quoted,
+    limits: &'a Limits,
+    defects: &'a mut Vec<Defect>,
+    open: Vec<Open>,
+    root: Option<Node>,
+    nodes: usize,
+    documents: usize,
+}
+
+impl Tree<'_> {
+    fn pos(&self, span: &Span) -> Pos {
+        self.text.original(span.start.line(), span.start.col())
+    }
+
+    fn event(&mut self, event: Event<'_>, span: &Span) -> Result<(), Defect> {
+        let pos = self.pos(span);
+        if event.is_node() {
+            self.count(pos)?;
+            self.refuse_extras(&event, pos)?;
+        }
+        match event {
+            Event::DocumentStart(..) => self.document(pos),
+            Event::Scalar(text, style, ..) => {
+                let value = scalar(&text, style);
+                if matches!(&value, Value::Text { text, .. } if text.contains('\0')) {
+                    self.defect(Defect::new(pos, "nul", "NUL in a text"))?;
+                    return self.put(Node {
+                        pos,
+                        value: Value::Refused,
+                    });
+                }
+                self.put(Node { pos, value })
+            }
+            Event::Alias(_) | Event::UnresolvedAlias(_) => {
+                self.defect(
+                    Defect::new(pos, "alias", "aliases (*name) are not allowed")
+                        .hint("write the value again, or quote a text that begins with *"),
+                )?;
+                self.put(Node {
+                    pos,
+                    value: Value::Refused,
+                })
+            }
+            Event::SequenceStart(..) => {
+                self.deeper(pos)?;
+                self.open.push(Open::List(pos, Vec::new()));
+                Ok(())
+            }
+            Event::MappingStart(..) => {
+                self.deeper(pos)?;
+                let (entries, seen) = (Vec::new(), HashMap::new());
+                self.open.push(Open::Map {
+                    pos,
+                    entries,
+                    key: None,
+                    seen,
+                });
+                Ok(())
+            }
+            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
+                Some(Open::List(pos, items)) => self.put(Node {
+                    pos,
+                    value: Value::List(items),
+                }),
+                Some(Open::Map { pos, entries, .. }) => self.put(Node {
+                    pos,
+                    value: Value::Map(entries),
+                }),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn document(&mut self, pos: Pos) -> Result<(), Defect> {
+        self.documents += 1;
+        if self.documents > 1 {
+            return Err(
+                Defect::new(pos, "documents", "a second document begins here")
+                    .hint("only one is allowed: remove the line ---"),
+            );
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, pos: Pos) -> Result<(), Defect> {
+        self.nodes += 1;
+        if self.nodes > self.limits.nodes {
+            let message = format!("more than {} values", self.limits.nodes);
+            return Err(Defect::new(pos, "too-many", message));
+        }
+        Ok(())
+    }
+
+    fn deeper(&mut self, pos: Pos) -> Result<(), Defect> {
+        if self.open.len() >= self.limits.depth {
+            let message = format!("nested deeper than {} levels", self.limits.depth);
+            return Err(Defect::new(pos, "too-deep", message));
+        }
+        Ok(())
+    }
+
+    /// Note a defect and go on, up to the limit.
+    fn defect(&mut self, defect: Defect) -> Result<(), Defect> {
+        if self.defects.len() + 1 >= self.limits.defects {
+            return Err(Defect::new(defect.pos, "too-many-problems", defect.message)
+                .hint("there may be more behind this one"));
+        }
+        self.defects.push(defect);
+        Ok(())
+    }
+
+    fn refuse_extras(&mut self, event: &Event<'_>, pos: Pos) -> Result<(), Defect> {
+        if event.anchor_id().is_some() {
+            self.defect(
+                Defect::new(pos, "anchor", "anchors (&name) are not allowed")
+                    .hint("write the value where it is used, or quote a text that begins with &"),
+            )?;
+        }
+        if let Some(tag) = event.tag() {
+            let message = format!("tags ({}) are not allowed", tag.original());
+            self.defect(
+                Defect::new(pos, "tag", message).hint("quote a text that begins with !: '!'"),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Hand a finished node to whatever is open.
+    fn put(&mut self, node: Node) -> Result<(), Defect> {
+        match self.open.last_mut() {
+            None => self.root = Some(node),
+            Some(Open::List(_, items)) => items.push(node),
+            Some(Open::Map {
+                key: slot @ Some(_),
+                entries,
+                ..
+            }) => {
+                if let Some(Some((key, key_pos))) = slot.take() {
+                    entries.push(Entry {
+                        key,
+                        key_pos,
+                        value: node,
+                    });
+                }
+            }
+            Some(Open::Map {
+                key: slot @ None,
+                seen,
+                ..
+            }) => {
+                let (found, defect) = take_key(node, seen);
+                *slot = Some(found);
+                if let Some(d) = defect {
+                    self.defect(d)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn syntax(&self, e: &ScanError) -> Defect {
+        use serde_yaml::granit_parser::ErrorKind as K;
+        let at = e.marker();
+        let pos = self.text.original(at.line(), at.col());
+        if matches!(e.kind(), K::RecursionLimitExceeded) {
+            let message = format!("nested deeper than {} levels", self.limits.depth);
+            return Defect::new(pos, "too-deep", message);
+        }
+        let (message, hint) = plain_words(e);
+        let mut defect = Defect::new(pos, "syntax", message);
+        defect.hint = hint.map(str::to_string);
+        defect
+    }
+}
+
+fn scalar(text: &str, style: ScalarStyle) -> Value {
+    let quoted = style != ScalarStyle::Plain;
+    match text {
+        "" | "~" if !quoted => Value::Null,
+        _ => Value::Text {
+            text: text.to_string(),
+            quoted,
+        },
+    }
+}
+
+/// The key of a map entry, or `None` and why its value is dropped.
+fn take_key(
+    node: Node,
+    seen: &mut HashMap<String, u32>,
+) -> (Option<(String, Pos)>, Option<Defect>) {
+    let pos = node.pos;
+    let Value::Text { text, quoted } = node.value else {
+        let refused = node.value == Value::Refused;
+        let defect = Defect::new(pos, "key", "a key must be a word");
+        return (None, (!refused).then_some(defect));
+    };
+    if text == "<<" && !quoted {
+        let defect = Defect::new(pos, "merge-key", "merge keys (<<) are not allowed");
+        return (
+            None,
+            Some(defect.hint("write the keys where they are used")),
+        );
+    }
+    if let Some(line) = seen.get(&text) {
+        let message = format!("key {text:?} is already on line {line}");
+        let defect = Defect::new(pos, "duplicate-key", message);
+        return (None, Some(defect.hint("keep one of the two")));
+    }
+    seen.insert(text.clone(), pos.line);
+    (Some((text, pos)), None)
+}
+
+/// The library's message in the words of the manual page, and what usually helps.
+fn plain_words(e: &ScanError) -> (String, Option<&'static str>) {
+    use serde_yaml::granit_parser::ErrorKind as K;
+    let (message, hint) = match e.kind() {
+        K::MappingValueNotAllowed => (
+            "a second ': ' on the line, or wrong indentation",
+            "quote a value that contains ': ', and align the keys of one map",
+        ),
+        K::UnexpectedEofFlowSequence | K::UnexpectedEofFlowMapping | K::UnexpectedEof => (
+            "the file ends inside a list or map",
+            "close the bracket, or restore the lost end",
+        ),
+        K::UnclosedFlowCollection { open: '{' } => ("this { is never closed", "add the }"),
+        K::UnclosedFlowCollection { .. } => ("this [ is never closed", "add the ]"),
+        K::UnclosedQuotedScalar => (
+            "this quote is never closed",
+            "close it; a ' inside '...' is written ''",
+        ),
+        K::ExpectedFlowSequenceSeparator => (
+            "expected , or ] here",
+            "quote a value that contains brackets or braces",
+        ),
+        K::ExpectedFlowMappingSeparator => (
+            "expected , or } here",
+            "quote a value that contains brackets or braces: 'node[01-04]'",
+        ),
+        K::ExpectedBlockMappingKey | K::InvalidIndentation | K::ExpectedBlockSequenceEntry => (
+            "the indentation fits nothing above",
+            "align it with the keys or items it belongs to",
+        ),
+        K::SimpleKeyExpected | K::InvalidSimpleKey => (
+            "expected \"key: value\"",
+            "a key needs a colon and a blank behind it",
+        ),
+        K::DirectiveDisallowed => (
+            "directives (%...) are not allowed",
+            "quote a text that begins with %",
+        ),
+        K::TabNotAllowed | K::TabInBlockIndentation | K::TabInIndentation => {
+            ("a tab where YAML wants blanks", "replace the tab by blanks")
+        }
+        K::MismatchedFlowCollectionEnd { .. } | K::MisplacedFlowCollectionEnd => (
+            "this bracket closes nothing",
+            "remove it, or open it before",
+        ),
+        K::BlockSequenceEntryNotAllowed | K::BlockEntryInFlowCollection => (
+            "a list item (-) cannot stand here",
+            "put it on its own line under its key",
+        ),
+        K::UnexpectedCharacter { .. } => (
+            "a value cannot begin with this character",
+            "put the value in quotes",
+        ),
+        _ => return (e.info(), None),
+    };
+    (message.to_string(), Some(hint))
+}
+
+#[cfg(test)]
+mod tests;
