@@ -10,7 +10,6 @@
 pub mod model;
 // floor 1
 pub mod record;
-#[allow(clippy::disallowed_methods)] // the one door to the operating system
 pub mod sys;
 pub mod text;
 // floor 2

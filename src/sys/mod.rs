@@ -7,6 +7,7 @@
 
 pub mod append;
 pub mod clock;
+pub mod detach;
 pub mod dropbox;
 pub mod fork;
 pub mod fs;

@@ -1,0 +1,229 @@
+//! `cadmin dev`: a whole cluster in one directory on one machine, without root: several virtual
+//! hosts and leader candidates, for trying out, for tests and for benchmarks.
+//!
+//! Owns everything below the directory D that it made, and the processes that carry D in their
+//! environment. Never signals a process without that mark, nor a directory it did not make.
+
+mod down;
+mod family;
+mod ready;
+mod site;
+mod up;
+
+use crate::client::Fail;
+use crate::text::duration::{self, Bare};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Serialize;
+use site::{Settings, Site};
+use std::path::PathBuf;
+
+const LINKS: &[&str] = &[
+    "cb", "csub", "cjobs", "ckill", "cstop", "cresume", "crequeue", "cswitch", "ctop", "cbot",
+    "cmod", "cpeek", "chist", "cqueues", "chosts", "cload", "cinfo", "cusers", "cparams", "cid",
+    "cwait", "cadmin", "csadmin",
+];
+const MIN_LEASE_MS: u64 = 3000;
+
+/// A cluster in a directory of this machine.
+#[derive(Parser, Debug)]
+#[command(name = "cadmin dev", disable_version_flag = true)]
+struct Dev {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Makes the cluster if needed and starts what does not run; returns when all is ready.
+    Up(Up),
+    /// Prints shell commands that make csub and the rest use the cluster: eval "$(...)".
+    Env(Dir),
+    /// Lists the cluster's processes.
+    Ps(Ps),
+    /// Ends every process of the cluster, jobs included.
+    Down(Down),
+}
+
+#[derive(Args, Debug)]
+struct Dir {
+    /// The cluster's directory.
+    #[arg(long = "dir", value_name = "D")]
+    dir: PathBuf,
+}
+
+#[derive(Args, Debug)]
+struct Up {
+    #[command(flatten)]
+    dir: Dir,
+    /// Virtual hosts h1..hN [new clusters: 4].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    hosts: Option<u32>,
+    /// Slots of each host [new clusters: 4].
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    slots: Option<u32>,
+    /// Leader candidates [new clusters: 2].
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=9))]
+    masters: Option<u32>,
+    /// A leader silent this long is replaced, in seconds or with a unit [new clusters: 15s].
+    #[arg(long, value_name = "T", value_parser = parse_lease)]
+    lease: Option<u64>,
+    /// Whether tasks get control groups [new clusters: auto].
+    #[arg(long, value_name = "auto|off")]
+    cgroup: Option<Cgroup>,
+    /// Gives up when the cluster is not ready by then, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    timeout: u64,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Cgroup {
+    Auto,
+    Off,
+}
+
+#[derive(Args, Debug)]
+struct Ps {
+    #[command(flatten)]
+    dir: Dir,
+    /// Prints a JSON array.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+struct Down {
+    #[command(flatten)]
+    dir: Dir,
+    /// Removes the directory too.
+    #[arg(long)]
+    purge: bool,
+}
+
+fn parse_lease(text: &str) -> Result<u64, String> {
+    let ms = duration::parse_ms(text, Bare::Seconds).map_err(|e| e.message)?;
+    if ms < MIN_LEASE_MS {
+        return Err(format!("at least {} s", MIN_LEASE_MS / 1000));
+    }
+    Ok(ms)
+}
+
+/// Names under which the executable of all commands is linked.
+fn command_links() -> impl Iterator<Item = &'static str> {
+    LINKS.iter().copied()
+}
+
+/// Runs `cadmin dev` with the words behind it; returns the exit code.
+pub fn run(words: &[String]) -> i32 {
+    let dev = match Dev::try_parse_from(super::with_name("cadmin dev", words)) {
+        Ok(dev) => dev,
+        Err(e) => return super::usage(&e),
+    };
+    super::report(match dev.what {
+        What::Up(args) => start(&args),
+        What::Env(args) => Site::open(&args.dir).map(|site| print!("{}", site.shell_lines())),
+        What::Ps(args) => list(&args),
+        What::Down(args) => down::down(&args.dir.dir, args.purge),
+    })
+}
+
+fn start(args: &Up) -> Result<(), Fail> {
+    let site = Site::make(&args.dir.dir, |old| wanted(args, old))?;
+    up::up(&site, args.timeout.saturating_mul(1000))
+}
+
+/// The settings for a new cluster, or those of an existing one if the options agree with them.
+fn wanted(args: &Up, old: Option<&Settings>) -> Result<Settings, Fail> {
+    let cgroup = args.cgroup.map(|c| c != Cgroup::Off);
+    let base = old.cloned().unwrap_or_default();
+    let new = Settings {
+        hosts: args.hosts.unwrap_or(base.hosts),
+        slots: args.slots.unwrap_or(base.slots),
+        masters: args.masters.unwrap_or(base.masters),
+        lease_ms: args.lease.unwrap_or(base.lease_ms),
+        cgroup: cgroup.unwrap_or(base.cgroup),
+    };
+    match old {
+        Some(old) if *old != new => Err(Fail::refused(format!(
+            "{}: the cluster was made with {}\n\
+             hint: leave the options out, or `cadmin dev down --purge` it first",
+            args.dir.dir.display(),
+            old.as_options()
+        ))),
+        _ => Ok(new),
+    }
+}
+
+/// One line of `cadmin dev ps`.
+#[derive(Serialize, Debug)]
+struct PsRow<'a> {
+    role: &'a str,
+    host: &'a str,
+    pid: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    leader: Option<bool>,
+}
+
+fn list(args: &Ps) -> Result<(), Fail> {
+    let site = Site::open(&args.dir.dir)?;
+    let family = family::find(&site);
+    let leader = ready::leader_pid(&site.layout(), &family);
+    let members = family.members.iter().filter(|m| m.listed());
+    let rows: Vec<PsRow> = members
+        .map(|m| PsRow {
+            role: &m.role,
+            host: &m.host,
+            pid: m.pid,
+            leader: (Some(m.pid) == leader).then_some(true),
+        })
+        .collect();
+    if args.json {
+        let text = serde_json::to_string_pretty(&rows).map_err(|e| Fail::system(e.to_string()))?;
+        println!("{text}");
+        return Ok(());
+    }
+    println!("{:<8} {:<6} {:>8}", "ROLE", "HOST", "PID");
+    for row in rows {
+        let mark = if row.leader.is_some() { " leader" } else { "" };
+        println!("{:<8} {:<6} {:>8}{mark}", row.role, row.host, row.pid);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn up_args(words: &str) -> Up {
+        let words: Vec<String> = words.split(' ').map(String::from).collect();
+        let parsed = Dev::try_parse_from(super::super::with_name("cadmin dev", &words));
+        match parsed.unwrap().what {
+            What::Up(up) => up,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_of_an_existing_cluster_must_agree() {
+        let made = wanted(&up_args("up --dir d --hosts 2 --lease 3"), None).unwrap();
+        assert_eq!((made.hosts, made.slots, made.lease_ms), (2, 4, 3000));
+        assert_eq!(wanted(&up_args("up --dir d"), Some(&made)).unwrap(), made);
+        assert_eq!(
+            wanted(&up_args("up --dir d --hosts 2"), Some(&made)).unwrap(),
+            made
+        );
+        let refused = wanted(&up_args("up --dir d --hosts 3"), Some(&made)).unwrap_err();
+        assert!(
+            refused.text.contains("made with --hosts 2"),
+            "{}",
+            refused.text
+        );
+    }
+
+    #[test]
+    fn a_lease_below_the_floor_is_refused() {
+        assert_eq!(parse_lease("3"), Ok(3000));
+        assert_eq!(parse_lease("20s"), Ok(20_000));
+        assert!(parse_lease("2").is_err());
+        assert!(parse_lease("x").is_err());
+    }
+}

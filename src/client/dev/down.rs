@@ -1,0 +1,86 @@
+//! `cadmin dev down`: ends every process of a development cluster and makes sure of it.
+
+use super::family::{self, Family};
+use super::site::Site;
+use crate::client::Fail;
+use crate::sys::{clock, fs, proc};
+use std::path::Path;
+
+const SIGKILL: i32 = 9;
+const ROUND_MS: u64 = 20;
+/// Rounds of killing before giving up: ten seconds.
+const ROUNDS_MAX: u32 = 500;
+/// Rounds that shepherds get to record the ends of their jobs before they are killed too.
+const GRACE_ROUNDS: u32 = 50;
+
+/// Ends the cluster in `dir`; with `purge` removes the directory as well.
+///
+/// # Errors
+/// Fails when there is no cluster, or when a process cannot be ended; then nothing is removed.
+pub fn down(dir: &Path, purge: bool) -> Result<(), Fail> {
+    let site = Site::open(dir)?;
+    let lock = site.lock()?;
+    let ended = end_all(&site)?;
+    println!(
+        "Cluster in {} is down: {ended} processes ended.",
+        site.dir.display()
+    );
+    if purge {
+        drop(lock);
+        fs::remove_tree(&site.dir)?;
+        println!("{} removed.", site.dir.display());
+    }
+    Ok(())
+}
+
+/// Kills in rounds until a look finds nothing: daemons first so that nothing new starts, then the
+/// jobs, and their shepherds last, so that each still records the end of its job.
+fn end_all(site: &Site) -> Result<usize, Fail> {
+    let mut ended = 0;
+    let mut quiet = 0;
+    for _ in 0..ROUNDS_MAX {
+        let family = family::find(site);
+        if family.is_empty() {
+            return Ok(ended);
+        }
+        let hit = round(&family);
+        ended += hit;
+        quiet = if hit == 0 { quiet + 1 } else { 0 };
+        if quiet > GRACE_ROUNDS {
+            ended += family
+                .members
+                .iter()
+                .filter(|m| end((m.pid, m.start)))
+                .count();
+        }
+        clock::sleep_ms(ROUND_MS);
+    }
+    let left = family::find(site);
+    let pids: Vec<String> = left
+        .members
+        .iter()
+        .map(|m| m.pid)
+        .chain(left.jobs.iter().map(|p| p.pid))
+        .map(|pid| pid.to_string())
+        .collect();
+    Err(Fail::system(format!(
+        "{}: processes do not end: {}\nhint: they may hang in the kernel; see /proc/PID/stack",
+        site.dir.display(),
+        pids.join(" ")
+    )))
+}
+
+/// One round; gives the number of processes that were killed.
+fn round(family: &Family) -> usize {
+    let daemons = family.members.iter().filter(|m| m.role != "cbtask");
+    let hit = daemons.filter(|m| end((m.pid, m.start))).count();
+    match hit {
+        0 => family.jobs.iter().filter(|p| end((p.pid, p.start))).count(),
+        _ => hit,
+    }
+}
+
+/// Kills a process if it still is the one that was seen.
+fn end((pid, start): (i32, u64)) -> bool {
+    proc::alive(pid, start) && proc::kill(pid, SIGKILL).unwrap_or(false)
+}

@@ -1,0 +1,188 @@
+//! Whether a development cluster is ready: a leader leads, and it knows every host as usable. Reads
+//! what the daemons publish, as any other command would.
+
+use super::family::Family;
+use super::site::Settings;
+use crate::record::frame::Reader;
+use crate::record::header::{Header, What};
+use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
+use crate::record::view::{self, HostRow};
+use crate::spool::Layout;
+use crate::sys::fs;
+use serde::de::DeserializeOwned;
+use std::path::Path;
+
+const VIEW_MAX: u64 = 256 << 20;
+
+/// How far a cluster has come.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Host of the leader that takes requests.
+    pub leader: Option<String>,
+    /// Hosts that the leader knows as usable.
+    pub hosts: Vec<String>,
+    /// The others, with what the leader says of them.
+    pub waiting: Vec<String>,
+}
+
+impl Progress {
+    pub fn complete(&self) -> bool {
+        self.leader.is_some() && self.waiting.is_empty()
+    }
+
+    /// Steps done, of one for the leader and one for each host.
+    pub fn steps(&self) -> u64 {
+        u64::from(self.leader.is_some()) + self.hosts.len() as u64
+    }
+
+    /// What is still missing.
+    pub fn missing(&self) -> String {
+        match &self.leader {
+            None => "waiting for a leader".to_string(),
+            Some(_) if self.waiting.is_empty() => "ready".to_string(),
+            Some(_) => format!("waiting for {}", self.waiting.join(", ")),
+        }
+    }
+}
+
+/// Looks once.
+pub fn look(layout: &Layout, settings: &Settings, family: &Family) -> Progress {
+    let Some((pid, epoch)) = leading(layout, family) else {
+        let waiting = settings.hosts().collect();
+        return Progress {
+            waiting,
+            ..Progress::default()
+        };
+    };
+    let leader = family
+        .members
+        .iter()
+        .find(|m| m.pid == pid)
+        .map(|m| m.host.clone());
+    // The view of an earlier leader says nothing about now.
+    let rows = host_rows(layout, epoch).unwrap_or_default();
+    let mut progress = Progress {
+        leader,
+        ..Progress::default()
+    };
+    for host in settings.hosts() {
+        match rows
+            .iter()
+            .find(|r| r.name == host)
+            .map(|r| r.status.as_str())
+        {
+            Some(s) if s == "ok" || s.starts_with("closed") => progress.hosts.push(host),
+            Some(status) => progress.waiting.push(format!("{host} ({status})")),
+            None => progress.waiting.push(host),
+        }
+    }
+    progress
+}
+
+/// The process of the leader, if one leads.
+pub fn leader_pid(layout: &Layout, family: &Family) -> Option<i32> {
+    leading(layout, family).map(|(pid, _)| pid)
+}
+
+fn leading(layout: &Layout, family: &Family) -> Option<(i32, u64)> {
+    let claim: EpochDoc = fixed(&layout.epoch())?;
+    let beat: BeatDoc = fixed(&layout.beat())?;
+    let pid = i32::try_from(claim.pid).ok()?;
+    let runs = family
+        .members
+        .iter()
+        .any(|m| m.daemon && m.role == "cbsched" && m.pid == pid);
+    let leads = claim.epoch > 0 && beat.epoch == claim.epoch && beat.leading;
+    (runs && leads).then_some((pid, claim.epoch))
+}
+
+/// A torn read or a missing file both mean "not yet": the next look will tell.
+fn fixed<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let bytes = fs::read_small(path, FIXED_LEN as u64).ok()?;
+    decode_fixed(&bytes).ok()
+}
+
+fn host_rows(layout: &Layout, epoch: u64) -> Option<Vec<HostRow>> {
+    let bytes = fs::read_small(&layout.view_file(view::HOSTS), VIEW_MAX).ok()?;
+    let mut reader = Reader::new(&bytes);
+    let header = Header::read(&mut reader, What::View, None).ok()??;
+    if header.epoch != epoch {
+        return None;
+    }
+    reader.next_line().ok()??.decode().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::dev::family::Member;
+    use crate::record::frame;
+    use crate::record::leader::encode_fixed;
+
+    fn family() -> Family {
+        let member = Member {
+            pid: 77,
+            start: 1,
+            ppid: 1,
+            role: "cbsched".into(),
+            host: "h1".into(),
+            name: "cbsched.h1".into(),
+            daemon: true,
+        };
+        Family {
+            members: vec![member],
+            jobs: Vec::new(),
+        }
+    }
+
+    fn publish(layout: &Layout, view_epoch: u64, pid: u32, status: &str) {
+        std::fs::create_dir_all(layout.leader_dir()).unwrap();
+        std::fs::create_dir_all(layout.view()).unwrap();
+        let claim = EpochDoc {
+            epoch: 3,
+            host: "h1".into(),
+            pid,
+            ..EpochDoc::default()
+        };
+        std::fs::write(layout.epoch(), encode_fixed(&claim).unwrap()).unwrap();
+        let beat = BeatDoc {
+            epoch: 3,
+            beat: 9,
+            leading: true,
+        };
+        std::fs::write(layout.beat(), encode_fixed(&beat).unwrap()).unwrap();
+        let row = |name: &str, status: &str| HostRow {
+            name: name.into(),
+            status: status.into(),
+            ..HostRow::default()
+        };
+        let mut out = Vec::new();
+        frame::write(&mut out, 0, &Header::new(What::View, "c", view_epoch, 0)).unwrap();
+        frame::write(&mut out, 1, &vec![row("h1", "ok"), row("h2", status)]).unwrap();
+        std::fs::write(layout.view_file(view::HOSTS), out).unwrap();
+    }
+
+    #[test]
+    fn ready_needs_a_living_leader_and_its_own_view() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        let settings = Settings {
+            hosts: 2,
+            ..Settings::default()
+        };
+        assert!(!look(&layout, &settings, &family()).complete());
+        publish(&layout, 3, 77, "closed_Adm");
+        let p = look(&layout, &settings, &family());
+        assert!(p.complete(), "{p:?}");
+        assert_eq!((p.leader.as_deref(), p.steps()), (Some("h1"), 3));
+        publish(&layout, 3, 77, "unavail");
+        assert_eq!(
+            look(&layout, &settings, &family()).waiting,
+            ["h2 (unavail)"]
+        );
+        publish(&layout, 2, 77, "ok");
+        assert_eq!(look(&layout, &settings, &family()).waiting, ["h1", "h2"]);
+        publish(&layout, 3, 78, "ok");
+        assert_eq!(look(&layout, &settings, &family()).leader, None);
+    }
+}

@@ -1,0 +1,365 @@
+//! The directory D of a development cluster: what lies where in it, its settings, and the text of
+//! the files made for it.
+
+use crate::client::{Fail, init};
+use crate::spool::Layout;
+use crate::sys::{clock, detach, fs, lock::Lock, users};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+const SETTINGS_MAX: u64 = 64 << 10;
+/// How long a command waits for another one that works on the same D.
+const LOCK_WAIT_MS: u64 = 120_000;
+
+/// What a cluster was made with.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub hosts: u32,
+    pub slots: u32,
+    pub masters: u32,
+    pub lease_ms: u64,
+    /// False: no control groups.
+    pub cgroup: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            hosts: 4,
+            slots: 4,
+            masters: 2,
+            lease_ms: 15_000,
+            cgroup: true,
+        }
+    }
+}
+
+impl Settings {
+    /// The settings as options of `cadmin dev up`.
+    pub fn as_options(&self) -> String {
+        let cgroup = if self.cgroup { "auto" } else { "off" };
+        format!(
+            "--hosts {} --slots {} --masters {} --lease {}s --cgroup {cgroup}",
+            self.hosts,
+            self.slots,
+            self.masters,
+            self.lease_ms as f64 / 1000.0
+        )
+    }
+
+    /// The daemons that belong to such a cluster.
+    pub fn daemons(&self) -> Vec<Daemon> {
+        let mut all = Vec::new();
+        for n in 0..self.masters {
+            let host = host_name(n % self.hosts);
+            let nth = n / self.hosts;
+            // More candidates than hosts: several on one host, told apart by a number.
+            let name = match nth {
+                0 => format!("cbsched.{host}"),
+                _ => format!("cbsched.{host}.{}", nth + 1),
+            };
+            all.push(Daemon {
+                role: "cbsched",
+                host,
+                name,
+            });
+        }
+        for n in 0..self.hosts {
+            for role in ["cbls", "cbexe"] {
+                let host = host_name(n);
+                let name = format!("{role}.{host}");
+                all.push(Daemon { role, host, name });
+            }
+        }
+        all
+    }
+
+    /// Names of the virtual hosts.
+    pub fn hosts(&self) -> impl Iterator<Item = String> {
+        (0..self.hosts).map(host_name)
+    }
+
+    fn config(&self, admin: &str) -> String {
+        let masters: Vec<String> = (0..self.masters.min(self.hosts)).map(host_name).collect();
+        let mut text = String::from("# Configuration of a development cluster; man 5 cb.yaml.\n");
+        let _ = write!(
+            text,
+            "cluster:\n  name: dev\n  administrators: '{admin}'\n  masters: {}\n  \
+             lease_timeout: {}ms\n  allow_root_jobs: yes\n  cgroup: {}\n\nhosts:\n",
+            masters.join(" "),
+            self.lease_ms,
+            if self.cgroup { "auto" } else { "off" }
+        );
+        for n in 0..self.hosts {
+            let _ = writeln!(
+                text,
+                "  - {{name: {}, slots: {}}}",
+                host_name(n),
+                self.slots
+            );
+        }
+        let _ = write!(text, "\n{}", init::queues());
+        text
+    }
+}
+
+fn host_name(n: u32) -> String {
+    format!("h{}", n + 1)
+}
+
+/// One daemon of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Daemon {
+    /// The program.
+    pub role: &'static str,
+    pub host: String,
+    /// Unique within the cluster: names its log and its record.
+    pub name: String,
+}
+
+/// An existing development cluster.
+#[derive(Debug)]
+pub struct Site {
+    /// Absolute, links resolved: processes are attributed to it by comparison.
+    pub dir: PathBuf,
+    pub settings: Settings,
+}
+
+impl Site {
+    /// Opens the cluster in `dir`.
+    ///
+    /// # Errors
+    /// Fails when there is none.
+    pub fn open(dir: &Path) -> Result<Site, Fail> {
+        match read_settings(dir)? {
+            Some(settings) => Ok(Site {
+                dir: fs::canonical(dir)?,
+                settings,
+            }),
+            None => Err(Fail::not_found(format!(
+                "{}: no development cluster there\nhint: `cadmin dev up --dir {0}` makes one",
+                dir.display()
+            ))),
+        }
+    }
+
+    /// Opens the cluster in `dir`, made first if there is none; `settings` says with what, given
+    /// those of an existing one.
+    ///
+    /// # Errors
+    /// Fails when `dir` holds something else, or the settings are refused.
+    pub fn make(
+        dir: &Path,
+        settings: impl Fn(Option<&Settings>) -> Result<Settings, Fail>,
+    ) -> Result<Site, Fail> {
+        let old = read_settings(dir)?;
+        let settings = settings(old.as_ref())?;
+        if old.is_none() {
+            refuse_foreign(dir)?;
+            fs::mkdir_p(dir, 0o755)?;
+        }
+        let site = Site {
+            dir: fs::canonical(dir)?,
+            settings,
+        };
+        if old.is_none() {
+            fs::mkdir_p(&site.etc(), 0o755)?;
+            let text = serde_json::to_string_pretty(&site.settings)
+                .map_err(|e| Fail::system(e.to_string()))?;
+            fs::durable_write(&settings_file(&site.dir), text.as_bytes())?;
+        }
+        site.complete()?;
+        Ok(site)
+    }
+
+    /// Makes what is missing in the directory: also what an interrupted earlier run left out.
+    fn complete(&self) -> Result<(), Fail> {
+        for dir in [self.logs(), self.bin(), self.records()] {
+            fs::mkdir_p(&dir, 0o755)?;
+        }
+        fs::ensure_file(&self.lock_file(), 0o644)?;
+        let layout = self.layout();
+        if !fs::exists(&layout.cluster()) {
+            init::make(&layout, "dev", &self.settings.config(&users::me().name))?;
+        }
+        self.write_conf(&self.etc(), None)?;
+        for n in 0..self.settings.hosts {
+            let host = host_name(n);
+            fs::mkdir_p(&self.host_etc(&host), 0o755)?;
+            fs::mkdir_p(&self.local(&host), 0o755)?;
+            self.write_conf(&self.host_etc(&host), Some(&host))?;
+        }
+        self.link_commands()
+    }
+
+    fn write_conf(&self, etc: &Path, host: Option<&str>) -> Result<(), Fail> {
+        let mut text = format!("CB_SHARE={}\n", self.layout().root().display());
+        if let Some(host) = host {
+            let _ = writeln!(
+                text,
+                "CB_HOST={host}\nCB_LOCAL={}",
+                self.local(host).display()
+            );
+        }
+        fs::publish(&etc.join("cb.conf"), text.as_bytes())?;
+        Ok(())
+    }
+
+    /// Links for every command to the executable beside the running one.
+    fn link_commands(&self) -> Result<(), Fail> {
+        let cb = detach::own_directory()?.join("cb");
+        for name in super::command_links() {
+            fs::symlink(&cb, &self.bin().join(name))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the lock that keeps two commands from working on D at once.
+    pub fn lock(&self) -> Result<Lock, Fail> {
+        let end = clock::boot_ms() + LOCK_WAIT_MS;
+        loop {
+            if let Some(lock) = Lock::try_take(&self.lock_file())? {
+                return Ok(lock);
+            }
+            if clock::boot_ms() > end {
+                return Err(Fail::system(format!(
+                    "{}: another cadmin dev is still at work after {} s",
+                    self.dir.display(),
+                    LOCK_WAIT_MS / 1000
+                )));
+            }
+            clock::sleep_ms(50);
+        }
+    }
+
+    /// Commands for a POSIX shell that point it at this cluster.
+    pub fn shell_lines(&self) -> String {
+        format!(
+            "unset CB_HOST CB_LOCAL CB_SHARE CB_JOBID CB_JOBINDEX\nexport CB_ENVDIR={}\nexport PATH={}:\"$PATH\"\n",
+            quote(&self.etc()),
+            quote(&self.bin())
+        )
+    }
+
+    pub fn layout(&self) -> Layout {
+        Layout::new(self.dir.join("share"))
+    }
+
+    pub fn etc(&self) -> PathBuf {
+        self.dir.join("etc")
+    }
+
+    pub fn host_etc(&self, host: &str) -> PathBuf {
+        self.etc().join("hosts").join(host)
+    }
+
+    pub fn local(&self, host: &str) -> PathBuf {
+        self.dir.join("local").join(host)
+    }
+
+    pub fn bin(&self) -> PathBuf {
+        self.dir.join("bin")
+    }
+
+    pub fn logs(&self) -> PathBuf {
+        self.dir.join("log")
+    }
+
+    pub fn log(&self, daemon: &Daemon) -> PathBuf {
+        self.logs().join(format!("{}.log", daemon.name))
+    }
+
+    pub fn records(&self) -> PathBuf {
+        self.dir.join("run")
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.records().join("lock")
+    }
+}
+
+fn settings_file(dir: &Path) -> PathBuf {
+    dir.join("etc").join("dev.json")
+}
+
+fn read_settings(dir: &Path) -> Result<Option<Settings>, Fail> {
+    let path = settings_file(dir);
+    let Some(bytes) = fs::read_optional(&path, SETTINGS_MAX)? else {
+        return Ok(None);
+    };
+    serde_json::from_slice(&bytes).map(Some).map_err(|e| {
+        Fail::system(format!(
+            "{}: not the settings of a cluster: {e}",
+            path.display()
+        ))
+    })
+}
+
+/// Refuses a directory that holds anything: `down --purge` will remove it whole one day.
+fn refuse_foreign(dir: &Path) -> Result<(), Fail> {
+    match fs::list_dir(dir, 2) {
+        Err(e) if e.is_not_found() => Ok(()),
+        Err(e) => Err(e.into()),
+        // A run that was interrupted before it wrote the settings left this much.
+        Ok(names) if names.iter().all(|e| e.text() == Some("etc")) => Ok(()),
+        Ok(_) => Err(Fail::refused(format!(
+            "{}: not empty and no development cluster\nhint: give a new or empty directory",
+            dir.display()
+        ))),
+    }
+}
+
+/// A path as one word of a POSIX shell.
+fn quote(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_beyond_the_hosts_share_one() {
+        let s = Settings {
+            hosts: 1,
+            masters: 2,
+            ..Settings::default()
+        };
+        let names: Vec<String> = s.daemons().into_iter().map(|d| d.name).collect();
+        assert_eq!(names, ["cbsched.h1", "cbsched.h1.2", "cbls.h1", "cbexe.h1"]);
+    }
+
+    #[test]
+    fn a_cluster_is_made_once_and_completed_later() {
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = tmp.path().join("d");
+        let made = Site::make(&dir, |old| {
+            assert!(old.is_none());
+            Ok(Settings {
+                hosts: 2,
+                ..Settings::default()
+            })
+        });
+        let site = made.unwrap();
+        std::fs::remove_dir_all(site.host_etc("h2")).unwrap();
+        Site::make(&dir, |old| Ok(old.unwrap().clone())).unwrap();
+        let conf = std::fs::read_to_string(site.host_etc("h2").join("cb.conf")).unwrap();
+        assert!(conf.contains("CB_HOST=h2\n"), "{conf}");
+        assert_eq!(Site::open(&dir).unwrap().settings.hosts, 2);
+    }
+
+    #[test]
+    fn a_foreign_directory_is_refused_and_left_alone() {
+        let tmp = tempfile::tempdir().unwrap();
+        std::fs::write(tmp.path().join("thesis"), "x").unwrap();
+        let made = Site::make(tmp.path(), |_| Ok(Settings::default()));
+        assert_eq!(made.unwrap_err().code, 4);
+        assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn shell_words_survive_quotes() {
+        assert_eq!(quote(Path::new("/a'b c")), "'/a'\\''b c'");
+    }
+}

@@ -1,0 +1,167 @@
+//! `cadmin dev up`: starts the daemons that do not run and waits until the cluster is ready.
+
+use super::family::{self, Family, MARK, MARK_NAME};
+use super::ready::{self, Progress};
+use super::site::{Daemon, Site};
+use crate::client::Fail;
+use crate::sys::detach::{self, Background};
+use crate::sys::{clock, fs, proc};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::Child;
+
+const LOOK_MS: u64 = 50;
+/// Bytes of a dead daemon's log that are shown.
+const LOG_TAIL: usize = 2000;
+/// Variables of the caller that daemons keep; everything else stays outside the cluster.
+const KEPT: [&str; 9] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "CB_LOG",
+    "RUST_BACKTRACE",
+];
+
+/// A started daemon, as written to D/run/<name>.json for people and scripts.
+#[derive(Serialize, Debug)]
+struct Record<'a> {
+    role: &'a str,
+    host: &'a str,
+    pid: i32,
+    /// Clock ticks after boot: tells it from a later process with the same pid.
+    start: u64,
+    boot: &'a str,
+}
+
+/// Brings the cluster up.
+///
+/// # Errors
+/// Fails when a daemon cannot be started, ends while it is waited for, or when the cluster is not
+/// ready in time.
+pub fn up(site: &Site, timeout_ms: u64) -> Result<(), Fail> {
+    let _lock = site.lock()?;
+    let bin = detach::own_directory()?;
+    let family = family::find(site);
+    let mut started = Vec::new();
+    for daemon in site.settings.daemons() {
+        if family.daemon(&daemon).is_none() {
+            let child = start(site, &bin, &daemon)?;
+            started.push((daemon, child));
+        }
+    }
+    let bar = bar(site);
+    let progress = wait(site, &mut started, timeout_ms, &bar);
+    bar.finish_and_clear();
+    let progress = progress?;
+    println!(
+        "Cluster in {} is up: leader on {}, {} hosts ok, {} daemons started.",
+        site.dir.display(),
+        progress.leader.unwrap_or_default(),
+        progress.hosts.len(),
+        started.len()
+    );
+    Ok(())
+}
+
+fn start(site: &Site, bin: &Path, daemon: &Daemon) -> Result<Child, Fail> {
+    let mut env: Vec<(String, OsString)> = KEPT
+        .iter()
+        .filter_map(|name| Some((name.to_string(), std::env::var_os(name)?)))
+        .collect();
+    env.push(("CB_ENVDIR".into(), site.host_etc(&daemon.host).into()));
+    env.push(("CB_HOST".into(), daemon.host.clone().into()));
+    env.push((MARK.into(), site.dir.clone().into()));
+    env.push((MARK_NAME.into(), daemon.name.clone().into()));
+    let background = Background {
+        program: bin.join(daemon.role),
+        env,
+        dir: site.dir.clone(),
+        log: site.log(daemon),
+    };
+    let child = background.start()?;
+    let pid = child.id() as i32;
+    let record = Record {
+        role: daemon.role,
+        host: &daemon.host,
+        pid,
+        start: proc::start_ticks(pid).unwrap_or(0),
+        boot: proc::boot_id(),
+    };
+    let text = serde_json::to_string(&record).map_err(|e| Fail::system(e.to_string()))?;
+    fs::publish(
+        &site.records().join(format!("{}.json", daemon.name)),
+        text.as_bytes(),
+    )?;
+    Ok(child)
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn bar(site: &Site) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(1 + u64::from(site.settings.hosts));
+    let style = ProgressStyle::with_template("{bar:30.green} {pos}/{len} {msg} ({elapsed})")
+        .expect("the template is a constant that parses");
+    bar.set_style(style);
+    bar
+}
+
+fn wait(
+    site: &Site,
+    started: &mut [(Daemon, Child)],
+    timeout_ms: u64,
+    bar: &ProgressBar,
+) -> Result<Progress, Fail> {
+    let layout = site.layout();
+    let end = clock::boot_ms().saturating_add(timeout_ms);
+    loop {
+        if let Some(fail) = ended(site, started) {
+            return Err(fail);
+        }
+        let family: Family = family::find(site);
+        let progress = ready::look(&layout, &site.settings, &family);
+        bar.set_position(progress.steps());
+        bar.set_message(progress.missing());
+        if progress.complete() {
+            return Ok(progress);
+        }
+        if clock::boot_ms() > end {
+            return Err(Fail::system(format!(
+                "{}: not ready after {} s: {}\nhint: the logs are in {}",
+                site.dir.display(),
+                timeout_ms / 1000,
+                progress.missing(),
+                site.logs().display()
+            )));
+        }
+        clock::sleep_ms(LOOK_MS);
+    }
+}
+
+/// The failure of a daemon that this call started and that has ended since.
+fn ended(site: &Site, started: &mut [(Daemon, Child)]) -> Option<Fail> {
+    for (daemon, child) in started {
+        let Ok(Some(status)) = child.try_wait() else {
+            continue;
+        };
+        let log = site.log(daemon);
+        let size = fs::stat(&log).ok().flatten().map_or(0, |s| s.len);
+        let tail = fs::read_from(&log, size.saturating_sub(LOG_TAIL as u64), LOG_TAIL);
+        let tail = tail.map(|c| c.bytes).unwrap_or_default();
+        return Some(Fail::system(format!(
+            "{} ended ({status}); the end of {}:\n{}",
+            daemon.name,
+            log.display(),
+            String::from_utf8_lossy(&tail).trim_end()
+        )));
+    }
+    None
+}

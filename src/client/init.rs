@@ -1,0 +1,213 @@
+//! `cadmin init DIR`: makes the shared directory of a new cluster.
+//!
+//! Owns the first content of the share: directories, the election's files, a first cb.yaml and, as
+//! the last act, the file `cluster` without which no daemon starts. Never touches a directory that
+//! holds anything it did not make itself.
+
+use crate::client::Fail;
+use crate::record::FORMAT;
+use crate::record::leader::{BeatDoc, ClusterDoc, EpochDoc, encode_fixed};
+use crate::spool::Layout;
+use crate::sys::{self, clock, fs, users};
+use clap::Parser;
+use std::path::PathBuf;
+
+/// Most names that are looked at to tell an unfinished share from a foreign directory.
+const NAMES_MAX: usize = 1000;
+const CONFIG_MAX: u64 = 4 << 20;
+const ID_BYTES: usize = 8;
+
+/// Makes a shared directory for a new cluster.
+#[derive(Parser, Debug)]
+#[command(name = "cadmin init", disable_version_flag = true)]
+struct Args {
+    /// The directory to make; it must be new or empty.
+    dir: PathBuf,
+    /// The cluster's name.
+    #[arg(long, default_value = "cluster1")]
+    name: String,
+    /// Replaces the first cb.yaml with this file.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Runs `cadmin init` with the words behind it; returns the exit code.
+pub fn run(words: &[String]) -> i32 {
+    let args = match Args::try_parse_from(super::with_name("cadmin init", words)) {
+        Ok(args) => args,
+        Err(e) => return super::usage(&e),
+    };
+    super::report(init(&args))
+}
+
+fn init(args: &Args) -> Result<(), Fail> {
+    crate::text::names::check_name(&args.name)
+        .map_err(|e| Fail::usage(format!("--name {}: {}", args.name, e.message)))?;
+    let config = match &args.config {
+        Some(path) => {
+            let bytes = fs::read_small(path, CONFIG_MAX)?;
+            String::from_utf8(bytes)
+                .map_err(|_| Fail::usage(format!("{}: not UTF-8 text", path.display())))?
+        }
+        None => first_config(&args.name, &users::me().name),
+    };
+    let layout = Layout::new(&args.dir);
+    let doc = make(&layout, &args.name, &config)?;
+    println!(
+        "Cluster {} ({}) made in {}.",
+        doc.name,
+        doc.cluster,
+        args.dir.display()
+    );
+    println!(
+        "Edit {}, then start the daemons.",
+        layout.config().display()
+    );
+    Ok(())
+}
+
+/// Makes the share of a new cluster: everything aside from `cluster` first, that file last, so
+/// that a half-made share is never taken for a whole one and can be made again.
+///
+/// # Errors
+/// Refuses a directory that is a cluster already, that holds anything else, or cannot be written.
+pub fn make(layout: &Layout, name: &str, config: &str) -> Result<ClusterDoc, Fail> {
+    refuse_foreign(layout)?;
+    fs::mkdir_p(layout.root(), 0o755)?;
+    for (dir, mode) in layout.directories() {
+        fs::mkdir(&dir, mode)?;
+        // The umask took bits away from the mode of mkdir.
+        fs::chmod(&dir, mode)?;
+    }
+    fs::ensure_file(&layout.lock(), 0o644)?;
+    let fixed = |e| Fail::system(format!("cannot make the leader's files: {e}"));
+    fs::durable_write(
+        &layout.epoch(),
+        &encode_fixed(&EpochDoc::default()).map_err(fixed)?,
+    )?;
+    fs::durable_write(
+        &layout.beat(),
+        &encode_fixed(&BeatDoc::default()).map_err(fixed)?,
+    )?;
+    fs::durable_write(&layout.config(), config.as_bytes())?;
+    for dir in [layout.leader_dir(), layout.conf_dir()] {
+        fs::fsync_dir(&dir)?;
+    }
+    let me = users::me();
+    let doc = ClusterDoc {
+        cluster: clock::nonce(ID_BYTES),
+        name: name.to_string(),
+        format: FORMAT,
+        service_uid: me.uid,
+        service_gid: me.gid,
+    };
+    let mut text = serde_json::to_vec(&doc).map_err(|e| Fail::system(e.to_string()))?;
+    text.push(b'\n');
+    fs::durable_write(&layout.cluster(), &text)?;
+    fs::fsync_dir(layout.root())?;
+    Ok(doc)
+}
+
+/// Refuses a directory with a cluster or with names that `make` would not have left.
+fn refuse_foreign(layout: &Layout) -> Result<(), Fail> {
+    let root = layout.root();
+    let entries = match fs::list_dir(root, NAMES_MAX) {
+        Ok(entries) => entries,
+        Err(e) if e.is_not_found() => return Ok(()),
+        Err(e) => return Err(e.into()),
+    };
+    if fs::exists(&layout.cluster()) {
+        return Err(Fail::refused(format!(
+            "{}: holds a cluster already\nhint: remove it, or give another directory",
+            root.display()
+        )));
+    }
+    let own: Vec<PathBuf> = layout
+        .directories()
+        .into_iter()
+        .map(|(dir, _)| dir)
+        .collect();
+    for entry in entries {
+        let path = root.join(&entry.name);
+        // A new file system has its own directory of that name; a half-made share has the others.
+        let leftover = own.contains(&path) || sys::fs::is_aside(&entry.name.to_string_lossy());
+        if !leftover {
+            return Err(Fail::refused(format!(
+                "{}: not empty, holds {}\nhint: give a new or empty directory",
+                root.display(),
+                entry.name.to_string_lossy()
+            )));
+        }
+    }
+    if !fs::list_dir(&layout.epochs(), 1)
+        .unwrap_or_default()
+        .is_empty()
+    {
+        return Err(Fail::refused(format!(
+            "{}: holds journals but no cluster file: this is a damaged cluster, not a new one\n\
+             hint: put the file `cluster` back from a backup",
+            root.display()
+        )));
+    }
+    Ok(())
+}
+
+/// A cb.yaml to begin with: hosts join as they come, three queues.
+fn first_config(name: &str, admin: &str) -> String {
+    format!(
+        "# Configuration of the cluster; man 5 cb.yaml. Check it with `cadmin ckconfig`,\n\
+         # make it valid with `cadmin reconfig`.\n\
+         cluster:\n  name: {name}\n  administrators: {admin}\n\n\
+         hosts:\n  - {{name: default, open: yes}}\n\n{}",
+        queues()
+    )
+}
+
+/// The section `queues` of a first configuration.
+pub fn queues() -> &'static str {
+    "queues:\n\
+     \x20 - {name: high, priority: 60, description: 'before everything else'}\n\
+     \x20 - {name: normal, priority: 40, description: 'for work of every day'}\n\
+     \x20 - {name: low, priority: 20, description: 'when nothing else waits'}\n\n\
+     general:\n  default_queue: normal\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_made_once_and_never_over_something_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("share");
+        let layout = Layout::new(&root);
+        let doc = make(&layout, "c1", "x: 1\n").unwrap();
+        assert_eq!(doc.cluster.len(), ID_BYTES * 2);
+        let again = make(&layout, "c1", "x: 1\n").unwrap_err();
+        assert!(
+            again.text.contains("holds a cluster already"),
+            "{}",
+            again.text
+        );
+
+        let foreign = dir.path().join("home");
+        std::fs::create_dir(&foreign).unwrap();
+        std::fs::write(foreign.join("letter"), "x").unwrap();
+        let refused = make(&Layout::new(&foreign), "c1", "").unwrap_err();
+        assert!(refused.text.contains("holds letter"), "{}", refused.text);
+        assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_half_made_share_is_completed_but_journals_without_a_cluster_file_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path().join("s"));
+        make(&layout, "c1", "").unwrap();
+        std::fs::remove_file(layout.cluster()).unwrap();
+        make(&layout, "c1", "").unwrap();
+        std::fs::remove_file(layout.cluster()).unwrap();
+        std::fs::create_dir(layout.epoch_dir(1)).unwrap();
+        let refused = make(&layout, "c1", "").unwrap_err();
+        assert!(refused.text.contains("damaged cluster"), "{}", refused.text);
+    }
+}
