@@ -5,8 +5,7 @@
 //! JSON text. A reader accepts a prefix of whole, intact, gapless lines; anything else is named by
 //! its byte offset. Owns no file; never guesses at damaged bytes.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Longest accepted line in bytes. A longer one is damage, not data.
@@ -93,12 +92,12 @@ pub struct Line<'a> {
     pub json: &'a [u8],
 }
 
-impl Line<'_> {
-    /// Decodes the record.
+impl<'a> Line<'a> {
+    /// Decodes the record; text in it may be borrowed from the line.
     ///
     /// # Errors
     /// [`Damage::Content`] when the JSON is not a `T`.
-    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Damage> {
+    pub fn decode<T: Deserialize<'a>>(&self) -> Result<T, Damage> {
         serde_json::from_slice(self.json).map_err(|e| Damage::Content(e.to_string()))
     }
 }
@@ -194,7 +193,7 @@ impl<'a> Reader<'a> {
             offset: self.base + self.at as u64,
             damage,
         };
-        let Some(end) = rest.iter().position(|b| *b == b'\n') else {
+        let Some(end) = memchr::memchr(b'\n', rest) else {
             return Err(damaged(Damage::Torn));
         };
         let line = parse_line(&rest[..end]).map_err(damaged)?;

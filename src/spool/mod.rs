@@ -1,5 +1,6 @@
 //! Floor 2: the shared directory. Names of files and the legal combinations of them.
 
 mod layout;
+pub mod view;
 
 pub use layout::Layout;

@@ -1,0 +1,626 @@
+//! Reads the published view: manifest, the shards that can matter, and the deltas over them.
+//!
+//! Takes no lock and writes nothing. The leader may publish in between: files named by a manifest
+//! stay for a while after it was replaced, and a reader that still finds one missing starts again.
+//! Damage costs the rows behind it in one file, is named in the warnings, and never stops the rest.
+
+use super::Layout;
+use crate::model::{JobKey, JobStat, PendReason, Spec};
+use crate::record::frame::{Damage, Damaged, Reader};
+use crate::record::header::{Header, What};
+use crate::record::view::{self, HostRow, JobRow, Manifest, Params, QueueRow, Row, UserRow};
+use crate::sys;
+use serde::de::DeserializeOwned;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Largest file of the view that is read.
+const FILE_MAX: usize = 1 << 30;
+/// How often a reader starts again because a named file was gone.
+const ATTEMPTS: u32 = 20;
+
+/// Why the view cannot be read.
+#[derive(Debug)]
+pub enum ViewError {
+    /// No leader has published a view yet.
+    None(PathBuf),
+    /// A file could not be read.
+    Io(sys::Error),
+    /// A file that everything hangs on is damaged.
+    Damaged(PathBuf, Damaged),
+    /// The named files kept vanishing: the leader publishes faster than this reader reads.
+    Moving(PathBuf),
+}
+
+impl fmt::Display for ViewError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ViewError::None(path) => write!(
+                f,
+                "no leader has published {} yet: is cbsched running?",
+                path.display()
+            ),
+            ViewError::Io(e) => write!(f, "{e}"),
+            ViewError::Damaged(path, d) => write!(f, "{} {d}", path.display()),
+            ViewError::Moving(path) => write!(
+                f,
+                "files named by {} vanished {ATTEMPTS} times while being read: try again",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ViewError {}
+
+/// Which jobs a reader wants; the default is every unfinished job.
+#[derive(Default)]
+pub struct Want<'f> {
+    /// Only jobs of these owners; empty = of all.
+    pub uids: Vec<u32>,
+    /// Only jobs with an id in one of these inclusive ranges; empty = all.
+    pub ids: Vec<(u32, u32)>,
+    /// Also finished jobs.
+    pub finished: bool,
+    /// Only jobs whose specification passes; asked once per specification and file.
+    pub spec: Option<&'f dyn Fn(&Spec) -> bool>,
+}
+
+impl Want<'_> {
+    /// Every job known, finished ones included.
+    pub fn all() -> Want<'static> {
+        Want {
+            finished: true,
+            ..Want::default()
+        }
+    }
+
+    fn wants_id(&self, id: u32) -> bool {
+        self.ids.is_empty() || self.ids.iter().any(|(lo, hi)| (*lo..=*hi).contains(&id))
+    }
+
+    fn wants_stat(&self, stat: JobStat) -> bool {
+        self.finished || !stat.is_finished()
+    }
+
+    fn wants_spec(&self, spec: &Spec) -> bool {
+        (self.uids.is_empty() || self.uids.contains(&spec.uid)) && self.spec.is_none_or(|f| f(spec))
+    }
+
+    /// False when no row of the shard can be wanted.
+    fn wants_shard(&self, shard: &view::ShardInfo) -> bool {
+        (self.finished || shard.live > 0)
+            && (self.uids.is_empty()
+                || shard.uids.is_empty()
+                || self.uids.iter().any(|u| shard.uids.contains(u)))
+            && (self.ids.is_empty()
+                || self
+                    .ids
+                    .iter()
+                    .any(|(lo, hi)| *lo <= shard.max && shard.min <= *hi))
+    }
+}
+
+/// What [`ViewReader::stream`] hands out.
+pub enum Piece<'a> {
+    /// Forget what was handed out so far: everything comes again from a newer manifest.
+    Restart,
+    /// A wanted job, array or element.
+    Job {
+        row: JobRow<'a>,
+        spec: &'a Arc<Spec>,
+        /// Why it waits: its own reason or its class's.
+        why: Option<&'a PendReason>,
+    },
+}
+
+/// A job as [`ViewReader::collect`] keeps it.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub row: JobRow<'static>,
+    pub spec: Arc<Spec>,
+    /// Why it waits: its own reason or its class's.
+    pub why: Option<PendReason>,
+}
+
+/// Facts about one reading.
+#[derive(Clone, Default, Debug)]
+pub struct Reading {
+    /// The manifest that was read.
+    pub manifest: Manifest,
+    /// Damage met on the way, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// The door to the published view.
+#[derive(Clone, Debug)]
+pub struct ViewReader {
+    layout: Layout,
+}
+
+/// Inner failure of one try.
+enum Fail {
+    /// A named file is gone: the manifest is old.
+    Stale,
+    Hard(ViewError),
+}
+
+impl ViewReader {
+    pub fn new(layout: &Layout) -> ViewReader {
+        ViewReader {
+            layout: layout.clone(),
+        }
+    }
+
+    /// Reads the manifest alone.
+    ///
+    /// # Errors
+    /// No view yet, unreadable or damaged.
+    pub fn manifest(&self) -> Result<Manifest, ViewError> {
+        let mut docs: Vec<Manifest> = self.documents(view::MANIFEST)?;
+        let path = self.layout.view_file(view::MANIFEST);
+        docs.pop().ok_or_else(|| {
+            let damage = Damage::Content("no manifest record behind the header".into());
+            ViewError::Damaged(path, Damaged { offset: 0, damage })
+        })
+    }
+
+    /// The published hosts.
+    ///
+    /// # Errors
+    /// As [`ViewReader::manifest`].
+    pub fn hosts(&self) -> Result<Vec<HostRow>, ViewError> {
+        self.documents(view::HOSTS)
+    }
+
+    /// The published queues.
+    ///
+    /// # Errors
+    /// As [`ViewReader::manifest`].
+    pub fn queues(&self) -> Result<Vec<QueueRow>, ViewError> {
+        self.documents(view::QUEUES)
+    }
+
+    /// The published users and groups.
+    ///
+    /// # Errors
+    /// As [`ViewReader::manifest`].
+    pub fn users(&self) -> Result<Vec<UserRow>, ViewError> {
+        self.documents(view::USERS)
+    }
+
+    /// The cluster's facts and parameters.
+    ///
+    /// # Errors
+    /// As [`ViewReader::manifest`].
+    pub fn params(&self) -> Result<Params, ViewError> {
+        let mut docs = self.documents(view::PARAMS)?;
+        let path = self.layout.view_file(view::PARAMS);
+        docs.pop().ok_or(ViewError::None(path))
+    }
+
+    /// All records behind the header of a small framed file that is renamed into place.
+    fn documents<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>, ViewError> {
+        let path = self.layout.view_file(name);
+        let bytes = match read_whole(&path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.is_not_found() => return Err(ViewError::None(path)),
+            Err(e) => return Err(ViewError::Io(e)),
+        };
+        parse_documents(&bytes).map_err(|d| ViewError::Damaged(path, d))
+    }
+
+    /// Hands out every wanted job. Rows of one shard come in the order of their ids; jobs that only
+    /// the delta knows come last.
+    ///
+    /// # Errors
+    /// No view, unreadable files, or files that keep vanishing.
+    pub fn stream(
+        &self,
+        want: &Want<'_>,
+        sink: &mut dyn FnMut(Piece<'_>),
+    ) -> Result<Reading, ViewError> {
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                sys::clock::sleep_ms(u64::from(attempt.min(5)) * 5);
+                sink(Piece::Restart);
+            }
+            match self.stream_once(want, sink) {
+                Err(Fail::Stale) => {}
+                Err(Fail::Hard(e)) => return Err(e),
+                Ok(reading) => return Ok(reading),
+            }
+        }
+        Err(ViewError::Moving(self.layout.view_file(view::MANIFEST)))
+    }
+
+    /// Every wanted job as a list, in the order of [`ViewReader::stream`].
+    ///
+    /// # Errors
+    /// As [`ViewReader::stream`].
+    pub fn collect(&self, want: &Want<'_>) -> Result<(Vec<Job>, Reading), ViewError> {
+        let mut jobs = Vec::new();
+        let reading = self.stream(want, &mut |piece| match piece {
+            Piece::Restart => jobs.clear(),
+            Piece::Job { row, spec, why } => jobs.push(Job {
+                row: into_owned(row),
+                spec: spec.clone(),
+                why: why.cloned(),
+            }),
+        })?;
+        Ok((jobs, reading))
+    }
+
+    fn stream_once(
+        &self,
+        want: &Want<'_>,
+        sink: &mut dyn FnMut(Piece<'_>),
+    ) -> Result<Reading, Fail> {
+        let manifest = self.manifest().map_err(Fail::Hard)?;
+        let mut reading = Reading {
+            manifest,
+            warnings: Vec::new(),
+        };
+        let parts = self.read_deltas(&reading.manifest)?;
+        let mut overlay = Overlay::default();
+        for (name, bytes) in &parts {
+            overlay.add(name, bytes, want, &mut reading.warnings);
+        }
+        let shards = std::mem::take(&mut reading.manifest.shards);
+        for shard in shards.iter().filter(|s| want.wants_shard(s)) {
+            let bytes = self.read_named(&shard.file)?;
+            let warnings = &mut reading.warnings;
+            read_shard(shard, &bytes, want, &mut overlay, warnings, sink);
+        }
+        reading.manifest.shards = shards;
+        overlay.emit_rest(want, &mut reading.warnings, sink);
+        Ok(reading)
+    }
+
+    fn read_deltas(&self, manifest: &Manifest) -> Result<Vec<(String, Vec<u8>)>, Fail> {
+        let mut parts = Vec::new();
+        for part in &manifest.older {
+            let mut bytes = self.read_named(&part.file)?;
+            bytes.truncate(usize::try_from(part.bytes).unwrap_or(usize::MAX));
+            parts.push((part.file.clone(), bytes));
+        }
+        if !manifest.delta.is_empty() {
+            let bytes = self.read_named(&manifest.delta)?;
+            parts.push((manifest.delta.clone(), bytes));
+        }
+        Ok(parts)
+    }
+
+    fn read_named(&self, name: &str) -> Result<Vec<u8>, Fail> {
+        match read_whole(&self.layout.view_file(name)) {
+            Ok(bytes) => Ok(bytes),
+            Err(e) if e.is_not_found() => Err(Fail::Stale),
+            Err(e) => Err(Fail::Hard(ViewError::Io(e))),
+        }
+    }
+}
+
+fn read_whole(path: &Path) -> sys::Result<Vec<u8>> {
+    Ok(sys::fs::read_from(path, 0, FILE_MAX)?.bytes)
+}
+
+fn parse_documents<T: DeserializeOwned>(bytes: &[u8]) -> Result<Vec<T>, Damaged> {
+    let mut reader = Reader::new(bytes);
+    Header::read(&mut reader, What::View, None)?;
+    let mut docs = Vec::new();
+    loop {
+        let offset = reader.offset();
+        match reader.next_line()? {
+            None => return Ok(docs),
+            Some(line) => docs.push(line.decode().map_err(|damage| Damaged { offset, damage })?),
+        }
+    }
+}
+
+/// The same row with text of its own.
+pub fn into_owned(row: JobRow<'_>) -> JobRow<'static> {
+    JobRow {
+        name: row.name.into_owned().into(),
+        command: row.command.into_owned().into(),
+        j: row.j,
+        s: row.s,
+        stat: row.stat,
+        submit: row.submit,
+        order: row.order,
+        class: row.class,
+        why: row.why,
+        attempt: row.attempt,
+        hosts: row.hosts,
+        dispatch: row.dispatch,
+        start: row.start,
+        end: row.end,
+        code: row.code,
+        sig: row.sig,
+        core: row.core,
+        oom: row.oom,
+        reason: row.reason,
+        text: row.text,
+        usage: row.usage,
+        suspended_ms: row.suspended_ms,
+        killing: row.killing,
+        arr: row.arr,
+        key: row.key,
+    }
+}
+
+/// The leading fields of a job row, read without decoding it.
+struct Peek {
+    key: JobKey,
+    spec: u32,
+    stat: JobStat,
+}
+
+const JOB_PREFIX: &[u8] = b"{\"k\":\"job\",";
+
+/// Reads `{"k":"job","j":"12[3]","s":4,"p":"RUN"`; `None` when the row is written otherwise.
+fn peek(json: &[u8]) -> Option<Peek> {
+    let rest = json.strip_prefix(b"{\"k\":\"job\",\"j\":\"")?;
+    let (id, rest) = digits(rest)?;
+    let (idx, rest) = match rest.strip_prefix(b"[") {
+        None => (0, rest),
+        Some(rest) => {
+            let (idx, rest) = digits(rest)?;
+            (idx, rest.strip_prefix(b"]")?)
+        }
+    };
+    let (spec, rest) = digits(rest.strip_prefix(b"\",\"s\":")?)?;
+    let rest = rest.strip_prefix(b",\"p\":\"")?;
+    let stat = match rest.get(..rest.len().min(6))? {
+        [b'P', b'E', ..] => JobStat::Pend,
+        [b'P', b'S', ..] => JobStat::Psusp,
+        [b'R', ..] => JobStat::Run,
+        [b'U', b'S', ..] => JobStat::Ususp,
+        [b'U', b'N', ..] => JobStat::Unkwn,
+        [b'S', ..] => JobStat::Ssusp,
+        [b'D', ..] => JobStat::Done,
+        [b'E', ..] => JobStat::Exit,
+        _ => return None,
+    };
+    let key = JobKey { id, idx };
+    Some(Peek { key, spec, stat })
+}
+
+fn digits(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let mut value: u32 = 0;
+    let mut n = 0;
+    while let Some(d) = bytes.get(n).filter(|b| b.is_ascii_digit()) {
+        value = value.checked_mul(10)?.checked_add(u32::from(d - b'0'))?;
+        n += 1;
+    }
+    (n > 0).then_some((value, &bytes[n..]))
+}
+
+/// Specifications of one file: `None` = defined but not wanted.
+type Specs = HashMap<u32, Option<Arc<Spec>>>;
+
+/// Rows of the deltas, the last one of each job.
+#[derive(Default)]
+struct Overlay<'b> {
+    /// `None` = the element is gone.
+    rows: HashMap<JobKey, Option<OverRow<'b>>>,
+    gone: HashSet<u32>,
+    classes: HashMap<u32, PendReason>,
+    /// Per delta file, because numbers are the file's own.
+    specs: Vec<Specs>,
+}
+
+struct OverRow<'b> {
+    json: &'b [u8],
+    file: usize,
+    spec: u32,
+    stat: JobStat,
+    /// It was handed out, or found unwanted.
+    sent: bool,
+}
+
+impl<'b> Overlay<'b> {
+    fn add(&mut self, name: &str, bytes: &'b [u8], want: &Want<'_>, warnings: &mut Vec<String>) {
+        self.specs.push(Specs::new());
+        if let Err(d) = self.add_rows(bytes, want) {
+            // A torn last line is one that is being written right now.
+            if d.damage != Damage::Torn {
+                warnings.push(format!("view/{name} {d}"));
+            }
+        }
+    }
+
+    fn add_rows(&mut self, bytes: &'b [u8], want: &Want<'_>) -> Result<(), Damaged> {
+        let file = self.specs.len() - 1;
+        let mut reader = Reader::new(bytes);
+        Header::read(&mut reader, What::View, None)?;
+        loop {
+            let offset = reader.offset();
+            let Some(line) = reader.next_line()? else {
+                return Ok(());
+            };
+            let damaged = |damage| Damaged { offset, damage };
+            if let Some(p) = peek_or_decode(line.json).map_err(damaged)? {
+                let row = OverRow {
+                    json: line.json,
+                    file,
+                    spec: p.spec,
+                    stat: p.stat,
+                    sent: false,
+                };
+                if want.wants_id(p.key.id) {
+                    self.rows.insert(p.key, Some(row));
+                }
+                continue;
+            }
+            match line.decode().map_err(damaged)? {
+                Row::Spec { id, spec } => {
+                    let spec = want.wants_spec(&spec).then(|| Arc::from(spec));
+                    self.specs[file].insert(id, spec);
+                }
+                Row::Gone { j } if j.idx == 0 => {
+                    self.gone.insert(j.id);
+                }
+                Row::Gone { j } => {
+                    self.rows.insert(j, None);
+                }
+                Row::Class { id, why } => {
+                    self.classes.insert(id, why);
+                }
+                Row::Job(_) => {}
+            }
+        }
+    }
+
+    /// Hands out the delta's version of `key`; `false` when the delta does not know it.
+    fn emit(
+        &mut self,
+        key: JobKey,
+        want: &Want<'_>,
+        warnings: &mut Vec<String>,
+        sink: &mut dyn FnMut(Piece<'_>),
+    ) -> bool {
+        if self.gone.contains(&key.id) {
+            return true;
+        }
+        match self.rows.get_mut(&key) {
+            None => return false,
+            Some(None) => return true,
+            Some(Some(row)) => row.sent = true,
+        }
+        let Some(Some(row)) = self.rows.get(&key) else {
+            return true;
+        };
+        if !want.wants_stat(row.stat) {
+            return true;
+        }
+        match self.specs[row.file].get(&row.spec) {
+            Some(None) => {}
+            Some(Some(spec)) => emit_row(row.json, spec, &self.classes, warnings, sink),
+            None => warnings.push(format!("view: job {key} refers to unknown specification")),
+        }
+        true
+    }
+
+    fn emit_rest(
+        &mut self,
+        want: &Want<'_>,
+        warnings: &mut Vec<String>,
+        sink: &mut dyn FnMut(Piece<'_>),
+    ) {
+        let unsent = |(k, r): (&JobKey, &Option<OverRow<'_>>)| {
+            r.as_ref().is_some_and(|r| !r.sent).then_some(*k)
+        };
+        let mut rest: Vec<JobKey> = self.rows.iter().filter_map(unsent).collect();
+        rest.sort_unstable();
+        for key in rest {
+            self.emit(key, want, warnings, sink);
+        }
+    }
+}
+
+/// The leading fields of a job row, `None` when it is another kind of row.
+fn peek_or_decode(json: &[u8]) -> Result<Option<Peek>, Damage> {
+    if let Some(p) = peek(json) {
+        return Ok(Some(p));
+    }
+    if !json.starts_with(JOB_PREFIX) {
+        return Ok(None);
+    }
+    let row: JobRow<'_> = decode_job(json)?;
+    Ok(Some(Peek {
+        key: row.j,
+        spec: row.s,
+        stat: row.stat,
+    }))
+}
+
+/// Decodes the row itself: the tag in front is just an unknown field to it, and the detour over a
+/// tagged enum would cost more than the row.
+fn decode_job(json: &[u8]) -> Result<JobRow<'_>, Damage> {
+    serde_json::from_slice(json).map_err(|e| Damage::Content(e.to_string()))
+}
+
+fn emit_row(
+    json: &[u8],
+    spec: &Arc<Spec>,
+    classes: &HashMap<u32, PendReason>,
+    warnings: &mut Vec<String>,
+    sink: &mut dyn FnMut(Piece<'_>),
+) {
+    let mut row = match decode_job(json) {
+        Ok(row) => row,
+        Err(Damage::Content(e)) => return warnings.push(format!("view: row not understood: {e}")),
+        Err(_) => return,
+    };
+    let own = row.why.take();
+    let why = own.as_ref().or_else(|| classes.get(&row.class));
+    let why = why.filter(|_| row.stat.is_waiting());
+    sink(Piece::Job { row, spec, why });
+}
+
+/// Hands out the wanted rows of one shard, the delta's version where it has one.
+fn read_shard(
+    shard: &view::ShardInfo,
+    bytes: &[u8],
+    want: &Want<'_>,
+    overlay: &mut Overlay<'_>,
+    warnings: &mut Vec<String>,
+    sink: &mut dyn FnMut(Piece<'_>),
+) {
+    let due = shard.live + shard.finished;
+    let mut seen = 0;
+    match shard_rows(bytes, want, overlay, &mut seen, warnings, sink) {
+        Err(d) => warnings.push(format!("view/{} {d}", shard.file)),
+        Ok(()) if seen != due => warnings.push(format!(
+            "view/{} holds {seen} rows where {due} are due",
+            shard.file
+        )),
+        Ok(()) => {}
+    }
+}
+
+fn shard_rows(
+    bytes: &[u8],
+    want: &Want<'_>,
+    overlay: &mut Overlay<'_>,
+    seen: &mut u32,
+    warnings: &mut Vec<String>,
+    sink: &mut dyn FnMut(Piece<'_>),
+) -> Result<(), Damaged> {
+    let mut reader = Reader::new(bytes);
+    Header::read(&mut reader, What::View, None)?;
+    let mut specs = Specs::new();
+    loop {
+        let offset = reader.offset();
+        let Some(line) = reader.next_line()? else {
+            return Ok(());
+        };
+        let damaged = |damage| Damaged { offset, damage };
+        let Some(p) = peek_or_decode(line.json).map_err(damaged)? else {
+            if let Row::Spec { id, spec } = line.decode().map_err(damaged)? {
+                specs.insert(id, want.wants_spec(&spec).then(|| Arc::from(spec)));
+            }
+            continue;
+        };
+        *seen += 1;
+        if !want.wants_id(p.key.id) || overlay.emit(p.key, want, warnings, sink) {
+            continue;
+        }
+        if !want.wants_stat(p.stat) {
+            continue;
+        }
+        match specs.get(&p.spec) {
+            Some(None) => {}
+            Some(Some(spec)) => emit_row(line.json, spec, &overlay.classes, warnings, sink),
+            None => {
+                let why = format!("job {} refers to specification {} not in it", p.key, p.spec);
+                return Err(damaged(Damage::Content(why)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

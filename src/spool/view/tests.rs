@@ -1,0 +1,301 @@
+//! Tests of the view reader on hand-made files.
+
+use super::*;
+use crate::record::frame;
+use crate::record::view::{DeltaPart, ShardInfo};
+
+struct Bed {
+    dir: tempfile::TempDir,
+}
+
+impl Bed {
+    fn new() -> Bed {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("view")).unwrap();
+        Bed { dir }
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::new(self.dir.path())
+    }
+
+    fn reader(&self) -> ViewReader {
+        ViewReader::new(&self.layout())
+    }
+
+    fn put(&self, name: &str, rows: &[Row<'_>]) -> u64 {
+        let bytes = framed(rows);
+        std::fs::write(self.layout().view_file(name), &bytes).unwrap();
+        bytes.len() as u64
+    }
+
+    fn manifest(&self, shards: Vec<ShardInfo>, older: Vec<DeltaPart>, delta: &str) {
+        let manifest = Manifest {
+            epoch: 1,
+            shards,
+            older,
+            delta: delta.into(),
+            ..Manifest::default()
+        };
+        let mut out = framed(&[]);
+        frame::write(&mut out, 1, &manifest).unwrap();
+        std::fs::write(self.layout().view_file(view::MANIFEST), out).unwrap();
+    }
+}
+
+fn framed(rows: &[Row<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    frame::write(&mut out, 0, &Header::new(What::View, "c", 1, 0)).unwrap();
+    for (n, row) in rows.iter().enumerate() {
+        frame::write(&mut out, n as u64 + 1, row).unwrap();
+    }
+    out
+}
+
+fn spec(id: u32, uid: u32) -> Row<'static> {
+    let spec = Spec {
+        uid,
+        user: format!("u{uid}"),
+        ..Spec::default()
+    };
+    Row::Spec {
+        id,
+        spec: Box::new(spec),
+    }
+}
+
+fn job(key: JobKey, s: u32, stat: JobStat) -> Row<'static> {
+    Row::Job(Box::new(JobRow {
+        j: key,
+        s,
+        stat,
+        class: 5,
+        command: "sleep 1 \"x\"".into(),
+        ..JobRow::default()
+    }))
+}
+
+fn shard(file: &str, min: u32, max: u32, live: u32, finished: u32) -> ShardInfo {
+    ShardInfo {
+        file: file.into(),
+        min,
+        max,
+        live,
+        finished,
+        uids: vec![],
+    }
+}
+
+fn keys(found: &[Job]) -> Vec<(String, JobStat)> {
+    found
+        .iter()
+        .map(|j| (j.row.j.to_string(), j.row.stat))
+        .collect()
+}
+
+fn two_jobs() -> Bed {
+    let bed = Bed::new();
+    let rows = [
+        spec(1, 10),
+        spec(2, 20),
+        job(JobKey::job(1), 1, JobStat::Pend),
+        job(JobKey::job(2), 2, JobStat::Done),
+    ];
+    bed.put("s1", &rows);
+    bed.put("d1", &[]);
+    bed.manifest(vec![shard("s1", 1, 2, 1, 1)], vec![], "d1");
+    bed
+}
+
+#[test]
+fn without_a_manifest_the_answer_names_it() {
+    let e = Bed::new().reader().collect(&Want::all()).unwrap_err();
+    assert!(e.to_string().contains("no leader has published"), "{e}");
+}
+
+#[test]
+fn filters_by_state_owner_id_and_specification() {
+    let bed = two_jobs();
+    let found = |want: &Want<'_>| keys(&bed.reader().collect(want).unwrap().0);
+    let (one, two) = (("1".into(), JobStat::Pend), ("2".into(), JobStat::Done));
+    assert_eq!(found(&Want::all()), [one, two]);
+    assert_eq!(found(&Want::default()).len(), 1);
+    let uids = Want {
+        uids: vec![20],
+        finished: true,
+        ..Want::default()
+    };
+    assert_eq!(found(&uids)[0].0, "2");
+    let ids = Want {
+        ids: vec![(2, 9)],
+        finished: true,
+        ..Want::default()
+    };
+    assert_eq!(found(&ids)[0].0, "2");
+    let by_spec = Want {
+        spec: Some(&|s: &Spec| s.user == "u10"),
+        finished: true,
+        ..Want::default()
+    };
+    assert_eq!(found(&by_spec)[0].0, "1");
+}
+
+#[test]
+fn later_rows_of_the_deltas_win() {
+    let bed = two_jobs();
+    let elem = JobKey::element(1500, 3);
+    let older = [
+        spec(1, 10),
+        job(JobKey::job(1), 1, JobStat::Run),
+        job(JobKey::job(7), 1, JobStat::Run),
+        job(elem, 1, JobStat::Run),
+    ];
+    let bytes = bed.put("d0", &older);
+    let newer = [
+        spec(1, 10),
+        job(JobKey::job(1), 1, JobStat::Done),
+        Row::Gone { j: JobKey::job(2) },
+        Row::Gone { j: elem },
+        Row::Class {
+            id: 5,
+            why: PendReason::New,
+        },
+        job(JobKey::job(8), 1, JobStat::Pend),
+    ];
+    bed.put("d1", &newer);
+    let part = |bytes| DeltaPart {
+        file: "d0".into(),
+        bytes,
+    };
+    bed.manifest(vec![shard("s1", 1, 2, 1, 1)], vec![part(bytes)], "d1");
+    let (found, reading) = bed.reader().collect(&Want::all()).unwrap();
+    assert!(reading.warnings.is_empty(), "{:?}", reading.warnings);
+    let due = [
+        ("1".to_string(), JobStat::Done),
+        ("7".to_string(), JobStat::Run),
+        ("8".to_string(), JobStat::Pend),
+    ];
+    assert_eq!(keys(&found), due);
+    assert_eq!(found[2].why, Some(PendReason::New));
+    assert_eq!(found[0].why, None, "a finished job waits for nothing");
+    // Bytes behind the stated length of an ended delta do not exist.
+    let header = framed(&[]).len() as u64;
+    bed.manifest(vec![shard("s1", 1, 2, 1, 1)], vec![part(header)], "d1");
+    assert_eq!(bed.reader().collect(&Want::all()).unwrap().0.len(), 2);
+}
+
+#[test]
+fn damage_and_missing_rows_are_warned_of_and_cost_one_file() {
+    let bed = two_jobs();
+    bed.put(
+        "s2",
+        &[spec(1, 10), job(JobKey::job(1001), 1, JobStat::Pend)],
+    );
+    bed.manifest(
+        vec![shard("s1", 1, 2, 1, 1), shard("s2", 1001, 1001, 1, 1)],
+        vec![],
+        "d1",
+    );
+    let path = bed.layout().view_file("s1");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.len() - 20;
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let (found, reading) = bed.reader().collect(&Want::all()).unwrap();
+    assert_eq!(keys(&found).len(), 2);
+    assert!(reading.warnings[0].starts_with("view/s1 at byte"));
+    assert!(reading.warnings[1].contains("holds 1 rows where 2 are due"));
+}
+
+#[test]
+fn a_missing_file_starts_the_reading_again() {
+    let bed = two_jobs();
+    bed.manifest(vec![shard("gone", 1, 2, 1, 1)], vec![], "d1");
+    let layout = bed.layout();
+    let fix = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::fs::rename(layout.view_file("s1"), layout.view_file("gone")).unwrap();
+    });
+    assert_eq!(bed.reader().collect(&Want::all()).unwrap().0.len(), 2);
+    fix.join().unwrap();
+    std::fs::remove_file(bed.layout().view_file("gone")).unwrap();
+    let e = bed.reader().collect(&Want::all()).unwrap_err();
+    assert!(matches!(e, ViewError::Moving(_)));
+}
+
+#[test]
+fn a_torn_end_of_the_delta_is_silent() {
+    let bed = two_jobs();
+    let mut bytes = framed(&[spec(1, 10), job(JobKey::job(9), 1, JobStat::Pend)]);
+    bytes.extend_from_slice(b"- {\"k\":\"job\",");
+    std::fs::write(bed.layout().view_file("d1"), bytes).unwrap();
+    let (found, reading) = bed.reader().collect(&Want::default()).unwrap();
+    assert_eq!(keys(&found).len(), 2);
+    assert!(reading.warnings.is_empty());
+}
+
+#[test]
+fn the_peek_agrees_with_the_decoder() {
+    for stat in JobStat::ALL {
+        for key in [JobKey::job(12), JobKey::element(4_000_000_000, 77)] {
+            let json = serde_json::to_vec(&job(key, 9, stat)).unwrap();
+            let p = peek(&json).expect("the writer's own form");
+            assert_eq!((p.key, p.spec, p.stat), (key, 9, stat));
+        }
+    }
+    let odd = br#"{"k":"job","s":3,"j":"5","p":"RUN"}"#;
+    assert!(peek(odd).is_none());
+    assert_eq!(peek_or_decode(odd).unwrap().unwrap().key, JobKey::job(5));
+    assert!(peek(br#"{"k":"job","j":"99999999999","s":1,"p":"RUN"#).is_none());
+}
+
+#[test]
+fn the_documents_read_back() {
+    let bed = Bed::new();
+    let mut out = framed(&[]);
+    for n in 1..3u64 {
+        let row = QueueRow {
+            name: format!("q{n}"),
+            ..QueueRow::default()
+        };
+        frame::write(&mut out, n, &row).unwrap();
+    }
+    std::fs::write(bed.layout().view_file(view::QUEUES), out).unwrap();
+    let queues = bed.reader().queues().unwrap();
+    assert_eq!(queues[1].name, "q2");
+    assert!(matches!(bed.reader().params(), Err(ViewError::None(_))));
+}
+
+/// Speed of reading 100,000 rows: run by hand in a release build.
+#[test]
+#[ignore]
+fn speed_of_100_000_rows() {
+    let bed = Bed::new();
+    let mut shards = Vec::new();
+    for n in 0..100u32 {
+        let mut rows: Vec<Row<'_>> = (0..10).map(|s| spec(s, s)).collect();
+        rows.push(spec(10, 1000));
+        for i in 0..1000 {
+            let s = if i == 500 { 10 } else { i % 10 };
+            rows.push(job(JobKey::job(n * 1000 + i), s, JobStat::Pend));
+        }
+        let file = format!("s{n}");
+        bed.put(&file, &rows);
+        shards.push(shard(&file, n * 1000, n * 1000 + 999, 1000, 0));
+    }
+    bed.put("d1", &[]);
+    bed.manifest(shards, vec![], "d1");
+    let reader = bed.reader();
+    for _ in 0..3 {
+        let t = std::time::Instant::now();
+        let own = Want {
+            uids: vec![1000],
+            ..Want::default()
+        };
+        let n = reader.collect(&own).unwrap().0.len();
+        println!("own: {n} rows {:?}", t.elapsed());
+        let t = std::time::Instant::now();
+        let n = reader.collect(&Want::all()).unwrap().0.len();
+        println!("all: {n} rows {:?}", t.elapsed());
+    }
+}
