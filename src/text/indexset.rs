@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use super::ParseError;
 
 /// Highest index of an array element.
@@ -429,18 +427,7 @@ impl FromIterator<u32> for IndexSet {
     }
 }
 
-impl Serialize for IndexSet {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for IndexSet {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+super::serde_by_text!(IndexSet, str::parse::<IndexSet>);
 
 #[cfg(test)]
 mod tests {

@@ -4,8 +4,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use super::indexset::{IndexSet, MAX_INDEX, index};
 use super::{ParseError, width};
 
@@ -41,6 +39,12 @@ impl JobSel {
         if text.len() > MAX_TEXT {
             return Err(ParseError::too_long("job id", MAX_TEXT, text.len()));
         }
+        JobSel::parse_stored(text)
+    }
+
+    /// As [`JobSel::parse`] for text that we printed: an index list may be longer than one that
+    /// is typed, and its length is bounded by the document it stands in.
+    pub fn parse_stored(text: &str) -> Result<JobSel, ParseError> {
         let open = text.find('[').unwrap_or(text.len());
         let low = u32::from(open < text.len());
         let id = index(&text[..open], 0, low, MAX_ID).map_err(|e| {
@@ -96,18 +100,7 @@ impl fmt::Display for JobSel {
     }
 }
 
-impl Serialize for JobSel {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for JobSel {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        JobSel::parse(&text).map_err(serde::de::Error::custom)
-    }
-}
+super::serde_by_text!(JobSel, JobSel::parse_stored);
 
 /// A job or element as people read it: `123`, or `123[4]` when `idx` is not 0.
 pub fn show(id: u32, idx: u32) -> String {

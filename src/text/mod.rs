@@ -5,15 +5,40 @@
 //! printed. Everything here is pure: no clock, no files, no environment; a parser is linear in its
 //! input, bounded in length and depth, and answers a [`ParseError`] that points at the byte.
 
+/// Serializes a type as the text it prints and reads it back with its parser.
+macro_rules! serde_by_text {
+    ($type:ty, $parse:expr) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                $parse(&text).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+use serde_by_text;
+
 pub mod error;
 pub mod width;
 
+mod scan;
+
+pub mod arrayspec;
+pub mod command;
+pub mod depend;
 pub mod duration;
 pub mod hostlist;
 pub mod indexset;
 pub mod jobids;
 pub mod names;
 pub mod size;
+pub mod subst;
 pub mod yaml;
 
 pub use error::ParseError;

@@ -140,8 +140,14 @@ pub struct NameItem {
 impl NameSet {
     /// Parses words parted by blanks or commas. The empty text and `none` are the empty set.
     pub fn parse(text: &str) -> Result<NameSet, ParseError> {
+        check_length(text)?;
+        NameSet::parse_stored(text)
+    }
+
+    /// As [`NameSet::parse`] for text that we printed, without its limit of length.
+    pub fn parse_stored(text: &str) -> Result<NameSet, ParseError> {
         let mut set = NameSet::default();
-        let words = words(text)?;
+        let words = hostlist::split(text);
         for (at, word) in &words {
             let (exclude, name, skip) = match word.strip_prefix('~') {
                 Some(rest) => (true, rest, 1),
@@ -232,8 +238,15 @@ impl HostSet {
     /// assert_eq!(set.preference("n2", |_| false), None);
     /// ```
     pub fn parse(text: &str) -> Result<HostSet, ParseError> {
+        check_length(text)?;
+        HostSet::parse_stored(text)
+    }
+
+    /// As [`HostSet::parse`] for text that we printed, in which ranges may stand expanded and be
+    /// longer than what may be typed.
+    pub fn parse_stored(text: &str) -> Result<HostSet, ParseError> {
         let mut set = HostSet::default();
-        let words = words(text)?;
+        let words = hostlist::split(text);
         for (at, word) in &words {
             let (exclude, rest, skip) = match word.strip_prefix('~') {
                 Some(rest) => (true, rest, 1),
@@ -316,6 +329,9 @@ impl fmt::Display for HostSet {
     }
 }
 
+super::serde_by_text!(NameSet, NameSet::parse_stored);
+super::serde_by_text!(HostSet, HostSet::parse_stored);
+
 fn split_preference(word: &str, at: usize) -> Result<(&str, u32), ParseError> {
     let Some(plus) = word.find('+') else {
         return Ok((word, 0));
@@ -339,12 +355,11 @@ fn split_preference(word: &str, at: usize) -> Result<(&str, u32), ParseError> {
     }
 }
 
-/// The words of a set with their byte offsets; commas inside brackets part nothing.
-fn words(text: &str) -> Result<Vec<(usize, &str)>, ParseError> {
+fn check_length(text: &str) -> Result<(), ParseError> {
     if text.len() > MAX_TEXT {
         return Err(ParseError::too_long("name list", MAX_TEXT, text.len()));
     }
-    Ok(hostlist::split(text))
+    Ok(())
 }
 
 fn only_none(count: usize, at: usize, word: &str) -> Result<(), ParseError> {
@@ -458,6 +473,14 @@ mod tests {
         }
         let folded = HostSet::parse("n[01-03]+2,n05+2 x").expect("parses");
         assert_eq!(folded.to_string(), "n[01-03,05]+2 x");
+    }
+
+    #[test]
+    fn a_stored_set_may_be_longer_than_a_typed_one() {
+        let set = HostSet::parse("n[1-20000]r1").expect("parses");
+        let json = serde_json::to_string(&set).expect("serializes");
+        assert!(json.len() > MAX_TEXT);
+        assert_eq!(serde_json::from_str::<HostSet>(&json).expect("reads"), set);
     }
 
     proptest! {

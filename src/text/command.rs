@@ -1,0 +1,472 @@
+//! Command lines and job scripts: words, directives, and which commands need no shell.
+//!
+//! Owns word splitting as a shell does it without any expansion, `#CSUB`/`#BSUB` lines and the
+//! choice between direct exec and `/bin/sh -c`. Never runs anything, never reads a file.
+
+use super::ParseError;
+
+/// Longest line that is split into words.
+pub const MAX_LINE: usize = 64 * 1024;
+/// Longest script that is searched for directives.
+pub const MAX_SCRIPT: usize = 1024 * 1024;
+/// Most words of one line.
+const MAX_WORDS: usize = 4096;
+/// Most directive lines of one script.
+const MAX_DIRECTIVES: usize = 1000;
+
+/// Splits a line into words: blanks part words, `'...'` is literal, in `"..."` a backslash hides
+/// `"`, `\`, `$` and a backtick, elsewhere it hides any character; a `#` that begins a word starts
+/// a comment. Nothing is expanded.
+///
+/// ```
+/// use corral::text::command::split_words;
+/// let words = split_words(r#"-J "my job" -o out\ 1 # note"#).unwrap();
+/// assert_eq!(words, ["-J", "my job", "-o", "out 1"]);
+/// ```
+pub fn split_words(line: &str) -> Result<Vec<String>, ParseError> {
+    if line.len() > MAX_LINE {
+        return Err(ParseError::too_long("line", MAX_LINE, line.len()));
+    }
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = line.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            ' ' | '\t' | '\r' | '\n' => words.extend(word.take()),
+            '#' if word.is_none() => break,
+            '\'' => {
+                let word = word.get_or_insert_default();
+                single_quoted(&mut chars, at, word)?;
+            }
+            '"' => {
+                let word = word.get_or_insert_default();
+                double_quoted(&mut chars, at, word)?;
+            }
+            '\\' => match chars.next() {
+                Some((_, next)) => word.get_or_insert_default().push(next),
+                None => {
+                    return Err(ParseError::new(at, 1, "nothing follows the backslash")
+                        .hint("a directive or pack line cannot go on in the next line"));
+                }
+            },
+            c => word.get_or_insert_default().push(c),
+        }
+        if words.len() > MAX_WORDS {
+            return Err(ParseError::new(
+                at,
+                0,
+                format!("a line has more than {MAX_WORDS} words"),
+            ));
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+type Chars<'a> = std::str::CharIndices<'a>;
+
+fn single_quoted(chars: &mut Chars<'_>, at: usize, word: &mut String) -> Result<(), ParseError> {
+    for (_, c) in chars {
+        if c == '\'' {
+            return Ok(());
+        }
+        word.push(c);
+    }
+    Err(ParseError::new(at, 1, "the quote ' is not closed"))
+}
+
+fn double_quoted(chars: &mut Chars<'_>, at: usize, word: &mut String) -> Result<(), ParseError> {
+    while let Some((_, c)) = chars.next() {
+        match c {
+            '"' => return Ok(()),
+            '\\' => match chars.next() {
+                Some((_, next @ ('"' | '\\' | '$' | '`'))) => word.push(next),
+                Some((_, next)) => {
+                    word.push('\\');
+                    word.push(next);
+                }
+                None => break,
+            },
+            c => word.push(c),
+        }
+    }
+    Err(ParseError::new(at, 1, "the quote \" is not closed"))
+}
+
+/// `word` quoted so that [`split_words`] and a shell read it as one word.
+///
+/// ```
+/// assert_eq!(corral::text::command::quote("it's"), r"'it'\''s'");
+/// assert_eq!(corral::text::command::quote("plain-1.txt"), "plain-1.txt");
+/// ```
+pub fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,:+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// One `#CSUB` or `#BSUB` line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directive {
+    /// Line number in the script, from 1.
+    pub line: usize,
+    /// The options, split into words.
+    pub words: Vec<String>,
+}
+
+/// What a job script says about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Script {
+    /// The text after `#!` of the first line that is not blank, trimmed; never empty.
+    pub shebang: Option<String>,
+    /// Directive lines in their order.
+    pub directives: Vec<Directive>,
+}
+
+impl Script {
+    /// Finds the shebang and the directives. A directive starts at column 1 with `#CSUB` or
+    /// `#BSUB` and a blank, and may stand anywhere in the script. Errors point into `script`.
+    ///
+    /// ```
+    /// use corral::text::command::Script;
+    /// let script = Script::parse("#!/bin/bash\n#CSUB -n 4 -J 'a b'\necho hi\n").unwrap();
+    /// assert_eq!(script.shebang.as_deref(), Some("/bin/bash"));
+    /// assert_eq!(script.directives[0].words, ["-n", "4", "-J", "a b"]);
+    /// assert_eq!(script.directives[0].line, 2);
+    /// ```
+    pub fn parse(script: &str) -> Result<Script, ParseError> {
+        if script.len() > MAX_SCRIPT {
+            return Err(ParseError::too_long("script", MAX_SCRIPT, script.len()));
+        }
+        let mut found = Script::default();
+        let mut first_text = true;
+        let mut at = 0;
+        for (n, raw) in script.split('\n').enumerate() {
+            let line = if n == 0 {
+                raw.trim_start_matches('\u{feff}')
+            } else {
+                raw
+            };
+            if first_text && !line.trim().is_empty() {
+                first_text = false;
+                let shell = line.strip_prefix("#!").map(str::trim);
+                found.shebang = shell.filter(|s| !s.is_empty()).map(str::to_owned);
+            }
+            if let Some(options) = directive(line) {
+                let skipped = raw.len() - options.len();
+                let words = split_words(options).map_err(|e| e.shifted(at + skipped))?;
+                if found.directives.len() == MAX_DIRECTIVES {
+                    let message = format!("a script has more than {MAX_DIRECTIVES} directives");
+                    return Err(ParseError::new(at, raw.len(), message));
+                }
+                found.directives.push(Directive { line: n + 1, words });
+            }
+            at += raw.len() + 1;
+        }
+        Ok(found)
+    }
+
+    /// The words of all directives in their order.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.directives
+            .iter()
+            .flat_map(|d| d.words.iter().map(String::as_str))
+    }
+}
+
+fn directive(line: &str) -> Option<&str> {
+    let rest = line
+        .strip_prefix("#CSUB")
+        .or_else(|| line.strip_prefix("#BSUB"))?;
+    (rest.is_empty() || rest.starts_with([' ', '\t', '\r'])).then_some(rest)
+}
+
+/// Words that only a shell understands, or that it carries out otherwise than a program of the
+/// same name would.
+const SHELL_WORDS: &[&str] = &[
+    ".",
+    ":",
+    "[[",
+    "alias",
+    "bg",
+    "bind",
+    "break",
+    "builtin",
+    "caller",
+    "case",
+    "cd",
+    "chdir",
+    "command",
+    "compgen",
+    "complete",
+    "compopt",
+    "continue",
+    "coproc",
+    "declare",
+    "dirs",
+    "disown",
+    "do",
+    "done",
+    "elif",
+    "else",
+    "enable",
+    "esac",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "fc",
+    "fg",
+    "fi",
+    "for",
+    "function",
+    "getopts",
+    "hash",
+    "help",
+    "history",
+    "if",
+    "in",
+    "jobs",
+    "kill",
+    "let",
+    "local",
+    "logout",
+    "mapfile",
+    "popd",
+    "printf",
+    "pushd",
+    "read",
+    "readarray",
+    "readonly",
+    "return",
+    "select",
+    "set",
+    "shift",
+    "shopt",
+    "source",
+    "suspend",
+    "then",
+    "time",
+    "times",
+    "trap",
+    "type",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unset",
+    "until",
+    "wait",
+    "while",
+];
+
+/// The argument vector of a command that needs no shell, `None` when `/bin/sh -c` must run it.
+///
+/// Such a command is plain words and simple quotes: no expansion, redirection, list, assignment,
+/// comment or shell builtin. Whoever execs it searches the job's PATH and answers a failure as a
+/// shell would (127 not found, 126 not executable).
+///
+/// ```
+/// use corral::text::command::direct_argv;
+/// assert_eq!(direct_argv("sleep 10").unwrap(), ["sleep", "10"]);
+/// assert_eq!(direct_argv("prog --n=3 'a $b'").unwrap(), ["prog", "--n=3", "a $b"]);
+/// assert_eq!(direct_argv("echo $HOME"), None);
+/// assert_eq!(direct_argv("cd /tmp"), None);
+/// ```
+pub fn direct_argv(command: &str) -> Option<Vec<String>> {
+    if command.len() > MAX_LINE || command.contains('\0') {
+        return None;
+    }
+    let mut argv: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = command.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            ' ' | '\t' => argv.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match chars.next()? {
+                        '\'' => break,
+                        c => word.push(c),
+                    }
+                }
+            }
+            '"' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match chars.next()? {
+                        '"' => break,
+                        '$' | '`' | '\\' => return None,
+                        c => word.push(c),
+                    }
+                }
+            }
+            // An equals sign is an assignment only before the command's name.
+            '=' if argv.is_empty() => return None,
+            ';' | '|' | '&' | '<' | '>' | '(' | ')' | '$' | '`' | '*' | '?' | '[' | ']' | '~' => {
+                return None;
+            }
+            '#' | '{' | '}' | '!' | '\\' => return None,
+            c if c.is_control() => return None,
+            c => word.get_or_insert_default().push(c),
+        }
+        if argv.len() > MAX_WORDS {
+            return None;
+        }
+    }
+    argv.extend(word);
+    let name = argv.first()?;
+    if name.is_empty() || SHELL_WORDS.binary_search(&name.as_str()).is_ok() {
+        return None;
+    }
+    // The echo of a shell treats options and backslashes in its own way.
+    if name == "echo"
+        && argv[1..]
+            .iter()
+            .any(|a| a.starts_with('-') || a.contains('\\'))
+    {
+        return None;
+    }
+    Some(argv)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_with_quotes_and_comments() {
+        let words = |s: &str| split_words(s).expect(s);
+        assert_eq!(words(r#"a'b c'"d e"f"#), ["ab cd ef"]);
+        assert_eq!(
+            words(r#""a\"b\n" '\' '' a#b #c"#),
+            [r#"a"b\n"#, "\\", "", "a#b"]
+        );
+        assert!(words("  \t # x").is_empty());
+        assert_eq!(words("作业 'n 名'"), ["作业", "n 名"]);
+    }
+
+    #[test]
+    fn open_quotes_are_refused_where_they_start() {
+        assert_eq!(split_words("ab 'cd").unwrap_err().at, 3);
+        assert_eq!(split_words("ab \"cd\\\"").unwrap_err().at, 3);
+        assert!(split_words("a \\").is_err());
+        assert!(split_words(&"a".repeat(MAX_LINE + 1)).is_err());
+        assert!(split_words(&"a ".repeat(MAX_WORDS + 2)).is_err());
+    }
+
+    #[test]
+    fn directives_anywhere_at_column_one() {
+        let text = "\n\n#!/usr/bin/python3 -u\r\n#BSUB -q long # why\r\nx\n #CSUB -n 9\n#CSUBX -n 9\n#CSUB\n#CSUB -n 2";
+        let script = Script::parse(text).expect("parses");
+        assert_eq!(script.shebang.as_deref(), Some("/usr/bin/python3 -u"));
+        assert_eq!(
+            script.words().collect::<Vec<_>>(),
+            ["-q", "long", "-n", "2"]
+        );
+        assert_eq!(
+            script.directives.iter().map(|d| d.line).collect::<Vec<_>>(),
+            [4, 8, 9]
+        );
+        assert_eq!(
+            Script::parse("echo\n#!/bin/sh").expect("parses").shebang,
+            None
+        );
+    }
+
+    #[test]
+    fn directive_errors_point_into_the_script() {
+        let text = "#!/bin/sh\n#CSUB -J 'open\n";
+        let e = Script::parse(text).unwrap_err();
+        assert_eq!((e.at, e.line_column(text)), (19, (2, 10)));
+    }
+
+    #[test]
+    fn shell_words_are_sorted() {
+        assert!(SHELL_WORDS.is_sorted());
+    }
+
+    #[test]
+    fn commands_that_need_a_shell() {
+        for shell in [
+            "",
+            " ",
+            "a;b",
+            "a|b",
+            "a&",
+            "a<b",
+            "a>b",
+            "(a)",
+            "a $x",
+            "a `b`",
+            "a *",
+            "a ?",
+            "a [b]",
+            "~/a",
+            "a #b",
+            "X=1 a",
+            "a {b}",
+            "! a",
+            "a\nb",
+            "a \\b",
+            "\"$x\"",
+            "'open",
+            "exit 3",
+            "cd /",
+            ": x",
+            ". f",
+            "source f",
+            "\"exit\" 3",
+            "if a",
+            "ulimit -c",
+            "''",
+            "echo -n x",
+            "a\0b",
+            "echo 'a\\nb'",
+            "a \"open",
+        ] {
+            assert_eq!(direct_argv(shell), None, "{shell}");
+        }
+    }
+
+    #[test]
+    fn commands_that_need_none() {
+        for (text, argv) in [
+            ("/bin/true", vec!["/bin/true"]),
+            ("echo  hello\tworld ", vec!["echo", "hello", "world"]),
+            ("a 'b;c' \"d*e\" ''", vec!["a", "b;c", "d*e", ""]),
+            ("a --x=1 -y=%I", vec!["a", "--x=1", "-y=%I"]),
+            ("a 'x\ny'", vec!["a", "x\ny"]),
+            ("作业 名", vec!["作业", "名"]),
+        ] {
+            assert_eq!(direct_argv(text).expect(text), argv);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(super::super::cases())]
+        #[test]
+        fn quoted_words_read_back(words in proptest::collection::vec(".{0,8}", 0..6)) {
+            let line: Vec<String> = words.iter().map(|w| quote(w)).collect();
+            prop_assert_eq!(split_words(&line.join(" ")).expect("parses"), words);
+        }
+
+        #[test]
+        fn direct_words_are_the_split_words(s in "[a-c '\"=%-]{0,30}") {
+            if let Some(argv) = direct_argv(&s) {
+                prop_assert_eq!(split_words(&s).expect("parses"), argv);
+            }
+        }
+
+        #[test]
+        fn never_panics(s in ".{0,60}", t in "[a #'\"\\\\\n!CSUB]{0,40}") {
+            for text in [&s, &t] {
+                let _ = (split_words(text), Script::parse(text), direct_argv(text));
+            }
+        }
+    }
+}

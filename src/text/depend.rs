@@ -1,0 +1,781 @@
+//! Dependency conditions of `-w`: `done(12) && (ended("prep*") || numdone(7,>= 10))`.
+//!
+//! Owns grammar, printer, name resolution and judgement. Never looks jobs up: what is known of
+//! them comes through [`Facts`].
+
+use std::fmt;
+
+use super::indexset::{IndexSet, MAX_INDEX, index};
+use super::jobids::MAX_ID;
+use super::scan::{Cursor, MAX_DEPTH};
+use super::{ParseError, error, names};
+
+const MAX_TEXT: usize = 16 * 1024;
+/// Most conditions of one expression as it is written.
+const MAX_CONDITIONS: usize = 1000;
+/// Most conditions once names have become ids.
+pub const MAX_RESOLVED: usize = 100_000;
+const HINT: &str = "write for example done(12) && ended(\"prep*\")";
+
+/// A condition on other jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expr {
+    /// All hold; at least two.
+    And(Vec<Expr>),
+    /// One holds; at least two.
+    Or(Vec<Expr>),
+    /// The inner one does not hold.
+    Not(Box<Expr>),
+    /// A single condition.
+    Is(Cond),
+}
+
+/// A single condition on the jobs that a target names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cond {
+    /// What must be so.
+    pub test: Test,
+    /// Of which jobs.
+    pub target: Target,
+}
+
+/// What a condition asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Test {
+    /// All ended with success.
+    Done,
+    /// All ended.
+    Ended,
+    /// All ended, one of them without success; with a comparison, with such an exit code.
+    Exit(Option<(Op, u32)>),
+    /// All were started.
+    Started,
+    /// The post-exec command of all succeeded.
+    PostDone,
+    /// The post-exec command of one failed.
+    PostErr,
+    /// A message of this text was posted.
+    External(String),
+    /// The number of elements in a state; `None` stands for `*`, all of them.
+    Num(Count, Option<(Op, u32)>),
+}
+
+/// States that elements are counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// Ended with success.
+    Done,
+    /// Ended.
+    Ended,
+    /// Ended without success.
+    Exit,
+    /// Held before the start.
+    Hold,
+    /// Pending.
+    Pend,
+    /// Running.
+    Run,
+    /// Running or suspended.
+    Start,
+}
+
+/// A comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Op {
+    Lt,
+    Le,
+    Eq,
+    Ne,
+    Ge,
+    Gt,
+}
+
+impl Op {
+    /// Longer signs first, so that `>=` is not read as `>`.
+    const ALL: [(Op, &str); 6] = [
+        (Op::Le, "<="),
+        (Op::Ge, ">="),
+        (Op::Eq, "=="),
+        (Op::Ne, "!="),
+        (Op::Lt, "<"),
+        (Op::Gt, ">"),
+    ];
+
+    /// True when `left` stands to `right` like this.
+    pub fn holds<T: PartialOrd>(self, left: T, right: T) -> bool {
+        match self {
+            Op::Lt => left < right,
+            Op::Le => left <= right,
+            Op::Eq => left == right,
+            Op::Ne => left != right,
+            Op::Ge => left >= right,
+            Op::Gt => left > right,
+        }
+    }
+
+    /// The sign.
+    pub fn sign(self) -> &'static str {
+        Op::ALL
+            .iter()
+            .find(|(op, _)| *op == self)
+            .map_or("", |(_, sign)| sign)
+    }
+}
+
+/// The jobs a condition is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// By id or by name.
+    pub job: JobRef,
+    /// Which elements of an array.
+    pub elements: Elements,
+}
+
+/// A job, by id or by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobRef {
+    /// A job id.
+    Id(u32),
+    /// The submitter's jobs of this name; a `*` at the end stands for any text.
+    Name(String),
+}
+
+/// Which elements of an array a target means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Elements {
+    /// The job or the whole array.
+    Whole,
+    /// `[*]`: the element with the index of the element that waits.
+    Same,
+    /// These.
+    Some(IndexSet),
+}
+
+/// The judgement of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// It holds.
+    True,
+    /// It does not hold yet.
+    False,
+    /// It does not hold, and nothing that can still happen makes it hold.
+    Never,
+}
+
+/// How many of the elements a target names are in which state; a job that is no array counts 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Seen {
+    /// Pending.
+    pub pend: u64,
+    /// Held before the start.
+    pub hold: u64,
+    /// Running.
+    pub run: u64,
+    /// Suspended after the start, or on a host that is out of reach.
+    pub susp: u64,
+    /// Ended with success.
+    pub done: u64,
+    /// Ended without success, or killed before the start.
+    pub exit: u64,
+    /// Ended, and the post-exec command succeeded (or there is none).
+    pub post_done: u64,
+    /// Ended, and the post-exec command failed.
+    pub post_err: u64,
+}
+
+impl Seen {
+    fn total(&self) -> u64 {
+        self.pend + self.hold + self.run + self.susp + self.ended()
+    }
+
+    fn ended(&self) -> u64 {
+        self.done + self.exit
+    }
+}
+
+/// What the judge asks about jobs.
+pub trait Facts {
+    /// The states of the elements `target` names; `None` when there is no such job any more.
+    fn seen(&self, target: &Target) -> Option<Seen>;
+    /// True when an element that ended without success has an exit code that passes `test`.
+    fn exit_code(&self, target: &Target, test: &dyn Fn(i32) -> bool) -> bool;
+    /// True when the message `word` was posted to the job.
+    fn external(&self, target: &Target, word: &str) -> bool;
+}
+
+impl Expr {
+    /// Parses an expression; depth up to 32, up to 1,000 conditions.
+    ///
+    /// ```
+    /// use corral::text::depend::Expr;
+    /// let expr = Expr::parse("12 && !exit('prep',>3)").unwrap();
+    /// assert_eq!(expr.to_string(), "done(12) && !exit(\"prep\",>3)");
+    /// assert!(Expr::parse("done(12").is_err());
+    /// ```
+    pub fn parse(text: &str) -> Result<Expr, ParseError> {
+        if text.len() > MAX_TEXT {
+            return Err(ParseError::too_long("dependency", MAX_TEXT, text.len()));
+        }
+        Expr::parse_with(text, MAX_CONDITIONS, MAX_DEPTH)
+    }
+
+    /// As [`Expr::parse`] for text that we printed: names that became many ids make it longer
+    /// than what may be typed, up to [`MAX_RESOLVED`] conditions.
+    pub fn parse_stored(text: &str) -> Result<Expr, ParseError> {
+        Expr::parse_with(text, MAX_RESOLVED, 2 * MAX_DEPTH + 2)
+    }
+
+    fn parse_with(text: &str, most: usize, depth: usize) -> Result<Expr, ParseError> {
+        let cursor = Cursor::new(text);
+        let mut parser = Parser {
+            cursor,
+            conditions: most,
+            depth,
+        };
+        if parser.cursor.done() {
+            return Err(ParseError::new(0, text.len(), "the dependency is empty").hint(HINT));
+        }
+        let expr = parser.or(depth)?;
+        if parser.cursor.done() {
+            return Ok(expr);
+        }
+        Err(parser.cursor.expected("&&, || or the end").hint(HINT))
+    }
+
+    /// All conditions from left to right.
+    pub fn conditions(&self) -> Vec<&Cond> {
+        let mut found = Vec::new();
+        self.collect(&mut found);
+        found
+    }
+
+    fn collect<'a>(&'a self, found: &mut Vec<&'a Cond>) {
+        match self {
+            Expr::And(parts) | Expr::Or(parts) => parts.iter().for_each(|p| p.collect(found)),
+            Expr::Not(inner) => inner.collect(found),
+            Expr::Is(cond) => found.push(cond),
+        }
+    }
+
+    /// The expression with every name replaced by the ids that `ids_of` gives for it, all of
+    /// which must satisfy the condition. An empty list is the error of the caller to raise.
+    pub fn resolve<E>(
+        self,
+        ids_of: &mut impl FnMut(&str) -> Result<Vec<u32>, E>,
+    ) -> Result<Expr, E> {
+        let all = |parts: Vec<Expr>, f: &mut _| parts.into_iter().map(|p| p.resolve(f)).collect();
+        Ok(match self {
+            Expr::And(parts) => {
+                let parts: Result<Vec<Expr>, E> = all(parts, ids_of);
+                Expr::And(flat(parts?))
+            }
+            Expr::Or(parts) => Expr::Or(all(parts, ids_of)?),
+            Expr::Not(inner) => Expr::Not(Box::new(inner.resolve(ids_of)?)),
+            Expr::Is(Cond {
+                test,
+                target:
+                    Target {
+                        job: JobRef::Name(name),
+                        elements,
+                    },
+            }) => {
+                let ids = ids_of(&name)?;
+                let mut parts: Vec<Expr> = ids
+                    .into_iter()
+                    .map(|id| {
+                        let target = Target {
+                            job: JobRef::Id(id),
+                            elements: elements.clone(),
+                        };
+                        Expr::Is(Cond {
+                            test: test.clone(),
+                            target,
+                        })
+                    })
+                    .collect();
+                if parts.len() == 1 {
+                    parts.remove(0)
+                } else {
+                    Expr::And(parts)
+                }
+            }
+            by_id @ Expr::Is(_) => by_id,
+        })
+    }
+
+    /// Judges the expression. `Never` through `!` is only said of conditions that stay true.
+    pub fn eval(&self, facts: &impl Facts) -> Answer {
+        match self {
+            Expr::And(parts) => {
+                let mut answer = Answer::True;
+                for part in parts {
+                    match part.eval(facts) {
+                        Answer::Never => return Answer::Never,
+                        Answer::False => answer = Answer::False,
+                        Answer::True => {}
+                    }
+                }
+                answer
+            }
+            Expr::Or(parts) => {
+                let mut answer = Answer::Never;
+                for part in parts {
+                    match part.eval(facts) {
+                        Answer::True => return Answer::True,
+                        Answer::False => answer = Answer::False,
+                        Answer::Never => {}
+                    }
+                }
+                answer
+            }
+            Expr::Not(inner) => match inner.eval(facts) {
+                Answer::True if inner.stays() => Answer::Never,
+                Answer::True => Answer::False,
+                Answer::False | Answer::Never => Answer::True,
+            },
+            Expr::Is(cond) => cond.judge(facts),
+        }
+    }
+
+    /// True when the expression, once true, remains so (a requeue apart).
+    fn stays(&self) -> bool {
+        match self {
+            Expr::And(parts) | Expr::Or(parts) => parts.iter().all(Expr::stays),
+            Expr::Not(_) => false,
+            Expr::Is(cond) => !matches!(cond.test, Test::Num(..)),
+        }
+    }
+}
+
+/// Puts the parts of inner conjunctions into the outer one, as the parser would.
+fn flat(parts: Vec<Expr>) -> Vec<Expr> {
+    parts
+        .into_iter()
+        .flat_map(|p| match p {
+            Expr::And(inner) => inner,
+            other => vec![other],
+        })
+        .collect()
+}
+
+impl Cond {
+    fn judge(&self, facts: &impl Facts) -> Answer {
+        let Some(seen) = facts.seen(&self.target).filter(|s| s.total() > 0) else {
+            return Answer::Never;
+        };
+        let all_ended = seen.ended() == seen.total();
+        let either = |holds: bool, never: bool| match (holds, never) {
+            (true, _) => Answer::True,
+            (false, true) => Answer::Never,
+            (false, false) => Answer::False,
+        };
+        match &self.test {
+            Test::Done => either(seen.done == seen.total(), seen.exit > 0),
+            Test::Ended => either(all_ended, false),
+            Test::Exit(None) => either(all_ended && seen.exit > 0, all_ended),
+            Test::Exit(Some((op, code))) => {
+                let test = |got: i32| op.holds(i64::from(got), i64::from(*code));
+                either(all_ended && facts.exit_code(&self.target, &test), all_ended)
+            }
+            Test::Started => either(seen.pend + seen.hold == 0, false),
+            Test::PostDone => either(seen.post_done == seen.total(), seen.post_err > 0),
+            Test::PostErr => either(seen.post_err > 0, seen.post_done == seen.total()),
+            Test::External(word) => either(facts.external(&self.target, word), false),
+            Test::Num(count, wanted) => {
+                let (now, most) = match count {
+                    Count::Done => (seen.done, seen.total() - seen.exit),
+                    Count::Ended => (seen.ended(), seen.total()),
+                    Count::Exit => (seen.exit, seen.total() - seen.done),
+                    Count::Hold => (seen.hold, seen.total() - seen.ended()),
+                    Count::Pend => (seen.pend, seen.total() - seen.ended()),
+                    Count::Run => (seen.run, seen.total() - seen.ended()),
+                    Count::Start => (seen.run + seen.susp, seen.total() - seen.ended()),
+                };
+                // Ends only add up, the other counts may fall again.
+                let grows = matches!(count, Count::Done | Count::Ended | Count::Exit);
+                let least = if grows { now } else { 0 };
+                let (op, n) = wanted.map_or((Op::Eq, seen.total()), |(op, n)| (op, n.into()));
+                either(op.holds(now, n), !reachable(op, n, least, most))
+            }
+        }
+    }
+}
+
+/// True when a number from `least` to `most` stands to `n` as `op` says.
+fn reachable(op: Op, n: u64, least: u64, most: u64) -> bool {
+    match op {
+        Op::Lt | Op::Le => op.holds(least, n),
+        Op::Gt | Op::Ge => op.holds(most, n),
+        Op::Eq => (least..=most).contains(&n),
+        Op::Ne => least != n || most != n,
+    }
+}
+
+struct Parser<'a> {
+    cursor: Cursor<'a>,
+    /// Conditions that may still come.
+    conditions: usize,
+    /// Levels the whole expression may have, for the message.
+    depth: usize,
+}
+
+const FUNCTIONS: [&str; 14] = [
+    "done",
+    "ended",
+    "exit",
+    "started",
+    "post_done",
+    "post_err",
+    "external",
+    "numdone",
+    "numended",
+    "numexit",
+    "numhold",
+    "numpend",
+    "numrun",
+    "numstart",
+];
+
+impl<'a> Parser<'a> {
+    fn or(&mut self, depth: usize) -> Result<Expr, ParseError> {
+        let mut parts = vec![self.and(depth)?];
+        while self.cursor.eat("||") {
+            parts.push(self.and(depth)?);
+        }
+        Ok(join(
+            parts,
+            |p| match p {
+                Expr::Or(inner) => Ok(inner),
+                other => Err(other),
+            },
+            Expr::Or,
+        ))
+    }
+
+    fn and(&mut self, depth: usize) -> Result<Expr, ParseError> {
+        let mut parts = vec![self.unary(depth)?];
+        while self.cursor.eat("&&") {
+            parts.push(self.unary(depth)?);
+        }
+        Ok(join(
+            parts,
+            |p| match p {
+                Expr::And(inner) => Ok(inner),
+                other => Err(other),
+            },
+            Expr::And,
+        ))
+    }
+
+    fn unary(&mut self, depth: usize) -> Result<Expr, ParseError> {
+        let Some(deeper) = depth.checked_sub(1) else {
+            let message = format!("nested deeper than {} levels", self.depth);
+            return Err(ParseError::new(self.cursor.at(), 1, message));
+        };
+        match self.cursor.peek() {
+            Some('!') => {
+                self.cursor.skip(1);
+                Ok(Expr::Not(Box::new(self.unary(deeper)?)))
+            }
+            Some('(') => {
+                self.cursor.skip(1);
+                let inner = self.or(deeper)?;
+                self.cursor.expect(")").map_err(|e| e.hint(HINT))?;
+                Ok(inner)
+            }
+            _ => self.condition().map(Expr::Is),
+        }
+    }
+
+    fn condition(&mut self) -> Result<Cond, ParseError> {
+        let Some(left) = self.conditions.checked_sub(1) else {
+            return Err(ParseError::new(self.cursor.at(), 0, "too many conditions"));
+        };
+        self.conditions = left;
+        self.cursor.blanks();
+        let from = self.cursor.at();
+        let word = self
+            .cursor
+            .clone()
+            .take_while(|c| c.is_ascii_alphanumeric() || c == '_');
+        let mut after = self.cursor.clone();
+        after.skip(word.len());
+        if !after.eat("(") {
+            return Ok(Cond {
+                test: Test::Done,
+                target: self.target()?,
+            });
+        }
+        self.cursor = after;
+        if !FUNCTIONS.contains(&word) {
+            let e = ParseError::new(from, word.len().max(1), format!("'{word}' is no condition"));
+            return Err(match error::nearest(word, FUNCTIONS) {
+                Some(near) => e.hint(format!("did you mean {near}?")),
+                None => e.hint(format!("known are {}", FUNCTIONS.join(" "))),
+            });
+        }
+        let target = self.target()?;
+        let test = self.test(word)?;
+        self.cursor.expect(")")?;
+        Ok(Cond { test, target })
+    }
+
+    /// The rest of a function after its target.
+    fn test(&mut self, word: &str) -> Result<Test, ParseError> {
+        let num = |count, wanted| Ok(Test::Num(count, wanted));
+        match word {
+            "done" => Ok(Test::Done),
+            "ended" => Ok(Test::Ended),
+            "started" => Ok(Test::Started),
+            "post_done" => Ok(Test::PostDone),
+            "post_err" => Ok(Test::PostErr),
+            "exit" => {
+                let code = if self.cursor.eat(",") {
+                    Some(self.comparison(255)?)
+                } else {
+                    None
+                };
+                Ok(Test::Exit(code))
+            }
+            "external" => {
+                self.cursor.expect(",")?;
+                match self.cursor.peek() {
+                    Some(quote @ ('"' | '\'')) => {
+                        Ok(Test::External(self.quoted(quote)?.to_owned()))
+                    }
+                    _ => Err(self.cursor.expected("a message in quotes")),
+                }
+            }
+            "numdone" => num(Count::Done, self.number()?),
+            "numended" => num(Count::Ended, self.number()?),
+            "numexit" => num(Count::Exit, self.number()?),
+            "numhold" => num(Count::Hold, self.number()?),
+            "numpend" => num(Count::Pend, self.number()?),
+            "numrun" => num(Count::Run, self.number()?),
+            _ => num(Count::Start, self.number()?),
+        }
+    }
+
+    /// `, op n` or `, *`.
+    fn number(&mut self) -> Result<Option<(Op, u32)>, ParseError> {
+        self.cursor.expect(",")?;
+        if self.cursor.eat("*") {
+            Ok(None)
+        } else {
+            self.comparison(MAX_INDEX).map(Some)
+        }
+    }
+
+    fn comparison(&mut self, high: u32) -> Result<(Op, u32), ParseError> {
+        let found = Op::ALL.into_iter().find(|(_, sign)| self.cursor.eat(sign));
+        let op = found.map_or(Op::Eq, |(op, _)| op);
+        self.cursor.blanks();
+        let at = self.cursor.at();
+        let digits = self.cursor.take_while(|c| c.is_ascii_digit());
+        if digits.is_empty() {
+            return Err(self.cursor.expected("a number"));
+        }
+        Ok((op, index(digits, at, 0, high)?))
+    }
+
+    fn target(&mut self) -> Result<Target, ParseError> {
+        match self.cursor.peek() {
+            Some(quote @ ('"' | '\'')) => {
+                let at = self.cursor.at() + 1;
+                let name = self.quoted(quote)?;
+                named(name).map_err(|e| e.shifted(at))
+            }
+            Some(c) if c.is_ascii_digit() => {
+                let at = self.cursor.at();
+                let digits = self.cursor.take_while(|c| c.is_ascii_alphanumeric());
+                let id = index(digits, at, 1, MAX_ID)
+                    .map_err(|e| e.hint("a job id is a number; write other names in quotes"))?;
+                let list_at = self.cursor.at();
+                if !self.cursor.rest().starts_with('[') {
+                    return Ok(Target {
+                        job: JobRef::Id(id),
+                        elements: Elements::Whole,
+                    });
+                }
+                let inside = self.cursor.take_while(|c| c != ']');
+                self.cursor.expect("]")?;
+                let elements = elements(&inside[1..]).map_err(|e| e.shifted(list_at + 1))?;
+                Ok(Target {
+                    job: JobRef::Id(id),
+                    elements,
+                })
+            }
+            _ => {
+                let at = self.cursor.at();
+                let plain = |c: char| c.is_alphanumeric() || "_.-*".contains(c);
+                let name = self.cursor.take_while(plain);
+                if name.is_empty() {
+                    return Err(self.cursor.expected("a job id or name").hint(HINT));
+                }
+                let from = at;
+                if self.cursor.rest().starts_with('[') {
+                    self.cursor.take_while(|c| c != ']');
+                    self.cursor.expect("]")?;
+                }
+                named(self.cursor.since(from)).map_err(|e| e.shifted(at))
+            }
+        }
+    }
+
+    fn quoted(&mut self, quote: char) -> Result<&'a str, ParseError> {
+        let at = self.cursor.at();
+        self.cursor.skip(1);
+        let inside = self.cursor.take_while(|c| c != quote);
+        if self.cursor.rest().is_empty() {
+            return Err(ParseError::new(
+                at,
+                1,
+                format!("the quote {quote} is not closed"),
+            ));
+        }
+        self.cursor.skip(1);
+        Ok(inside)
+    }
+}
+
+fn join(
+    parts: Vec<Expr>,
+    inner: impl Fn(Expr) -> Result<Vec<Expr>, Expr>,
+    whole: impl Fn(Vec<Expr>) -> Expr,
+) -> Expr {
+    let mut flat = Vec::with_capacity(parts.len());
+    for part in parts {
+        match inner(part) {
+            Ok(parts) => flat.extend(parts),
+            Err(part) => flat.push(part),
+        }
+    }
+    if flat.len() == 1 {
+        flat.remove(0)
+    } else {
+        whole(flat)
+    }
+}
+
+/// A target written by name, with an index list at its end or without.
+fn named(text: &str) -> Result<Target, ParseError> {
+    let open = text.find('[').unwrap_or(text.len());
+    let name = &text[..open];
+    names::check_job_name(name)?;
+    let stars = name.find('*').filter(|star| star + 1 != name.len());
+    if let Some(star) = stars {
+        return Err(ParseError::new(star, 1, "'*' may only end a name"));
+    }
+    if name.contains('"') {
+        return Err(ParseError::new(
+            0,
+            name.len(),
+            "a quote is not allowed in this name",
+        ));
+    }
+    let job = JobRef::Name(name.to_owned());
+    if open == text.len() {
+        return Ok(Target {
+            job,
+            elements: Elements::Whole,
+        });
+    }
+    match text[open + 1..].strip_suffix(']') {
+        Some(list) => {
+            let elements = elements(list).map_err(|e| e.shifted(open + 1))?;
+            Ok(Target { job, elements })
+        }
+        None => Err(ParseError::new(text.len(), 0, "']' is missing")),
+    }
+}
+
+fn elements(list: &str) -> Result<Elements, ParseError> {
+    if list == "*" {
+        return Ok(Elements::Same);
+    }
+    if list.is_empty() {
+        return Err(ParseError::new(0, 0, "an array index is missing"));
+    }
+    IndexSet::parse(list, 1, MAX_INDEX).map(Elements::Some)
+}
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, parts: &[Expr], sign: &str| {
+            for (n, part) in parts.iter().enumerate() {
+                if n > 0 {
+                    write!(f, " {sign} ")?;
+                }
+                match part {
+                    Expr::And(_) | Expr::Or(_) => write!(f, "({part})")?,
+                    _ => write!(f, "{part}")?,
+                }
+            }
+            Ok(())
+        };
+        match self {
+            Expr::And(parts) => list(f, parts, "&&"),
+            Expr::Or(parts) => list(f, parts, "||"),
+            Expr::Not(inner) => match **inner {
+                Expr::And(_) | Expr::Or(_) => write!(f, "!({inner})"),
+                _ => write!(f, "!{inner}"),
+            },
+            Expr::Is(cond) => write!(f, "{cond}"),
+        }
+    }
+}
+
+impl fmt::Display for Cond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let target = &self.target;
+        let word = match &self.test {
+            Test::Done => "done",
+            Test::Ended => "ended",
+            Test::Exit(None) => "exit",
+            Test::Exit(Some((op, code))) => return write!(f, "exit({target},{}{code})", op.sign()),
+            Test::Started => "started",
+            Test::PostDone => "post_done",
+            Test::PostErr => "post_err",
+            Test::External(word) => {
+                let quote = if word.contains('"') { '\'' } else { '"' };
+                return write!(f, "external({target},{quote}{word}{quote})");
+            }
+            Test::Num(count, wanted) => {
+                let word = match count {
+                    Count::Done => "numdone",
+                    Count::Ended => "numended",
+                    Count::Exit => "numexit",
+                    Count::Hold => "numhold",
+                    Count::Pend => "numpend",
+                    Count::Run => "numrun",
+                    Count::Start => "numstart",
+                };
+                return match wanted {
+                    None => write!(f, "{word}({target},*)"),
+                    Some((op, n)) => write!(f, "{word}({target},{}{n})", op.sign()),
+                };
+            }
+        };
+        write!(f, "{word}({target})")
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = match &self.elements {
+            Elements::Whole => String::new(),
+            Elements::Same => "[*]".to_owned(),
+            Elements::Some(set) => format!("[{set}]"),
+        };
+        match &self.job {
+            JobRef::Id(id) => write!(f, "{id}{list}"),
+            JobRef::Name(name) => write!(f, "\"{name}{list}\""),
+        }
+    }
+}
+
+super::serde_by_text!(Expr, Expr::parse_stored);
+
+#[cfg(test)]
+mod tests;
