@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods)]
 
 pub mod append;
+pub mod cgroup;
 pub mod clock;
 pub mod detach;
 pub mod dropbox;

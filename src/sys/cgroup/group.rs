@@ -1,0 +1,618 @@
+//! One control group: limits, joining, killing, freezing, usage.
+//!
+//! Owns the files of one group in every hierarchy it exists in. Opens what is written or read for
+//! every task once and keeps it, since a group is used for many tasks.
+
+use super::{Ctl, Hierarchy};
+use crate::sys::{At, Result, clock, fs, proc};
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Limits of a group; `None` is unlimited.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Memory, bytes.
+    pub memory: Option<u64>,
+    /// Memory and swap together, bytes.
+    pub swap: Option<u64>,
+    /// Processes and threads.
+    pub pids: Option<u64>,
+    /// CPU time, percent of one CPU.
+    pub cpu_percent: Option<u64>,
+}
+
+/// What a group has used and holds now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Memory now, bytes, page cache included.
+    pub memory: u64,
+    /// Most memory since the last reset, bytes; 0 when the kernel does not tell.
+    pub peak: u64,
+    /// Swap now, bytes.
+    pub swap: u64,
+    /// CPU time since the group was made, nanoseconds; 0 when the kernel does not tell.
+    pub cpu_ns: u64,
+    /// Processes killed for want of memory since the last reset.
+    pub oom_kills: u64,
+}
+
+const CPU_PERIOD_US: u64 = 100_000;
+const TEXT_MAX: usize = 64 << 10;
+
+/// One group. Dropping it leaves the directories in place.
+#[derive(Debug)]
+pub struct Group {
+    name: String,
+    /// Version 1: directory per controller, where made. Version 2: only the first is set.
+    dirs: [Option<PathBuf>; 4],
+    parents: [Option<PathBuf>; 4],
+    v2: bool,
+    /// `cgroup.procs` of the directories that a task joins, open for writing.
+    join: Vec<(Ctl, File)>,
+    oom: Option<File>,
+    oom_base: u64,
+    applied: Limits,
+}
+
+/// Writes a control file, which must exist.
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
+    let file = OpenOptions::new().write(true).open(path).at("open", path)?;
+    file.write_at(text.as_bytes(), 0)
+        .at("write to", path)
+        .map(drop)
+}
+
+/// The numbers in a file with one per line.
+pub(super) fn read_pids(path: &Path) -> Vec<i32> {
+    let bytes = fs::read_small(path, 16 << 20).unwrap_or_default();
+    parse_pids(&bytes)
+}
+
+fn parse_pids(bytes: &[u8]) -> Vec<i32> {
+    let words = bytes.split(|b| b.is_ascii_whitespace());
+    words
+        .filter_map(|w| std::str::from_utf8(w).ok()?.parse().ok())
+        .collect()
+}
+
+fn number(path: PathBuf) -> u64 {
+    let bytes = fs::read_small(&path, 4096).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).trim().parse().unwrap_or(0)
+}
+
+/// The value of `key value` in a file of such lines.
+fn keyed(bytes: &[u8], key: &str) -> u64 {
+    let text = String::from_utf8_lossy(bytes);
+    let line = text
+        .lines()
+        .find_map(|l| l.strip_prefix(key)?.strip_prefix(' '));
+    line.and_then(|v| v.trim().parse().ok()).unwrap_or(0)
+}
+
+impl Group {
+    pub(super) fn create(h: &Hierarchy, name: &str, limits: &Limits) -> Result<Group> {
+        let (parents, v2) = parents_of(h);
+        let first = first_of(&parents, v2);
+        let dir = parents[first as usize]
+            .as_ref()
+            .map(|p| p.join(name))
+            .unwrap_or_default();
+        fs::mkdir(&dir, 0o755)?;
+        let mut group = Group::open(parents, v2, first, name.to_string(), dir)?;
+        group.set(limits)?;
+        Ok(group)
+    }
+
+    pub(super) fn find(h: &Hierarchy, name: &str) -> Option<Group> {
+        let (parents, v2) = parents_of(h);
+        let first = first_of(&parents, v2);
+        let dir = parents[first as usize].as_ref()?.join(name);
+        let mut group = Group::open(parents, v2, first, name.to_string(), dir).ok()?;
+        if !v2 {
+            for ctl in Ctl::ALL {
+                let dir = group.parents[ctl as usize].as_ref().map(|p| p.join(name));
+                group.dirs[ctl as usize] = dir.filter(|d| fs::exists(d));
+            }
+        }
+        Some(group)
+    }
+
+    fn open(
+        parents: [Option<PathBuf>; 4],
+        v2: bool,
+        first: Ctl,
+        name: String,
+        dir: PathBuf,
+    ) -> Result<Group> {
+        let path = dir.join("cgroup.procs");
+        let procs = OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .at("open", &path)?;
+        let oom_file = if v2 {
+            "memory.events"
+        } else {
+            "memory.oom_control"
+        };
+        let oom = File::open(dir.join(oom_file)).ok();
+        let join = vec![(first, procs)];
+        let mut dirs = [None, None, None, None];
+        dirs[first as usize] = Some(dir);
+        let applied = Limits::default();
+        let mut g = Group {
+            name,
+            dirs,
+            parents,
+            v2,
+            join,
+            oom,
+            oom_base: 0,
+            applied,
+        };
+        g.oom_base = g.oom_total();
+        Ok(g)
+    }
+
+    /// The group's name below the parents.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Descriptors to which a process writes `0` to join.
+    pub fn join_fds(&self) -> Vec<RawFd> {
+        self.join.iter().map(|(_, f)| f.as_raw_fd()).collect()
+    }
+
+    /// Makes an emptied group ready for another task: limits and counters.
+    pub fn reset(&mut self, limits: &Limits) -> Result<()> {
+        self.oom_base = self.oom_total();
+        if *limits != self.applied {
+            self.set(limits)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the peak counter back; only worth its cost where the peak will be read.
+    pub fn reset_peak(&self) {
+        if let Some(dir) = self.main_dir() {
+            let file = if self.v2 {
+                "memory.peak"
+            } else {
+                "memory.max_usage_in_bytes"
+            };
+            let _ = write(&dir.join(file), "0");
+        }
+    }
+
+    fn main_dir(&self) -> Option<&PathBuf> {
+        self.dirs.iter().flatten().next()
+    }
+
+    /// The directory of a version 1 controller, made and joined from now on if need be.
+    fn need(&mut self, ctl: Ctl, join: bool) -> Result<Option<PathBuf>> {
+        if self.v2 {
+            return Ok(self.main_dir().cloned());
+        }
+        let i = ctl as usize;
+        if self.dirs[i].is_none() {
+            let Some(parent) = self.parents[i].as_ref() else {
+                return Ok(None);
+            };
+            let dir = parent.join(&self.name);
+            fs::mkdir(&dir, 0o755)?;
+            self.dirs[i] = Some(dir);
+        }
+        let dir = self.dirs[i].clone();
+        if let Some(dir) = dir.as_ref().filter(|_| join)
+            && !self.join.iter().any(|(c, _)| *c == ctl)
+        {
+            self.join
+                .push((ctl, fs::open_rw(&dir.join("cgroup.procs"))?));
+        }
+        Ok(dir)
+    }
+
+    fn set(&mut self, new: &Limits) -> Result<()> {
+        let old = self.applied;
+        if (new.memory, new.swap) != (old.memory, old.swap)
+            && let Some(dir) = self.need(Ctl::Memory, true)?
+        {
+            if self.v2 {
+                memory_v2(&dir, new)?
+            } else {
+                memory_v1(&dir, new)?
+            }
+        }
+        if new.pids != old.pids
+            && let Some(dir) = self.need(Ctl::Pids, true)?
+        {
+            let text = new.pids.map_or("max".to_string(), |n| n.to_string());
+            write(&dir.join("pids.max"), &text)?;
+        }
+        if new.cpu_percent != old.cpu_percent
+            && let Some(dir) = self.need(Ctl::Cpu, true)?
+        {
+            let quota = new.cpu_percent.map(|p| p * CPU_PERIOD_US / 100);
+            if self.v2 {
+                let quota = quota.map_or("max".to_string(), |q| q.to_string());
+                write(&dir.join("cpu.max"), &format!("{quota} {CPU_PERIOD_US}"))?;
+            } else {
+                let quota = quota.map_or("-1".to_string(), |q| q.to_string());
+                write(&dir.join("cpu.cfs_quota_us"), &quota)?;
+            }
+        }
+        self.applied = *new;
+        Ok(())
+    }
+
+    /// The processes in the group. Opened anew each time: a version 1 descriptor that is kept
+    /// open goes on giving the list of its first reading.
+    pub fn pids(&self) -> Vec<i32> {
+        self.main_dir()
+            .map_or_else(Vec::new, |d| read_pids(&d.join("cgroup.procs")))
+    }
+
+    /// True when no process is left.
+    pub fn is_empty(&self) -> bool {
+        self.pids().is_empty()
+    }
+
+    /// Signals every process in the group once; returns how many there were.
+    pub fn signal(&self, signal: i32) -> usize {
+        let pids = self.pids();
+        for pid in &pids {
+            let _ = proc::kill(*pid, signal);
+        }
+        pids.len()
+    }
+
+    /// Kills everything in one stroke: `cgroup.kill` where the kernel has it, else a signal to
+    /// each. True when the group was found empty.
+    pub fn kill_once(&self) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let kill = self
+            .main_dir()
+            .filter(|_| self.v2)
+            .map(|d| d.join("cgroup.kill"));
+        if kill.is_none_or(|k| write(&k, "1").is_err()) {
+            self.signal(libc::SIGKILL);
+        }
+        false
+    }
+
+    /// Kills until nothing is left, for at most `ms`. A fork storm that outruns plain killing for
+    /// a second is frozen first. True when empty.
+    pub fn kill_until_empty(&mut self, ms: u64) -> bool {
+        let start = clock::boot_ms();
+        let mut froze = false;
+        let mut pause = 1;
+        loop {
+            if self.kill_once() {
+                return true;
+            }
+            let spent = clock::boot_ms() - start;
+            if spent > ms {
+                return self.is_empty();
+            }
+            if self.was_frozen() {
+                // A frozen process dies only when it is thawed.
+                let _ = self.thaw();
+            } else if spent > 1000 && !froze {
+                froze = true;
+                let _ = self.freeze();
+            }
+            clock::sleep_ms(pause);
+            pause = (pause * 2).min(50);
+        }
+    }
+
+    /// Suspends all processes. On version 1 the freezer's group is made now and the processes
+    /// are moved into it until none is left outside. False when there is no freezer.
+    pub fn freeze(&mut self) -> Result<bool> {
+        if self.v2 {
+            let Some(dir) = self.main_dir() else {
+                return Ok(false);
+            };
+            return write(&dir.join("cgroup.freeze"), "1").map(|()| true);
+        }
+        let Some(dir) = self.need(Ctl::Freezer, false)? else {
+            return Ok(false);
+        };
+        write(&dir.join("freezer.state"), "FROZEN")?;
+        for _ in 0..100 {
+            let inside = read_pids(&dir.join("cgroup.procs"));
+            let outside: Vec<i32> = self
+                .pids()
+                .into_iter()
+                .filter(|p| !inside.contains(p))
+                .collect();
+            if outside.is_empty() {
+                break;
+            }
+            for pid in outside {
+                // It may have ended meanwhile.
+                let _ = write(&dir.join("cgroup.procs"), &pid.to_string());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Lets the processes go on. False when there is no freezer.
+    pub fn thaw(&mut self) -> Result<bool> {
+        if self.v2 {
+            let Some(dir) = self.main_dir() else {
+                return Ok(false);
+            };
+            return write(&dir.join("cgroup.freeze"), "0").map(|()| true);
+        }
+        let Some(dir) = self.dirs[Ctl::Freezer as usize].as_ref() else {
+            return Ok(false);
+        };
+        write(&dir.join("freezer.state"), "THAWED").map(|()| true)
+    }
+
+    /// True when the group is suspended, as the kernel says now.
+    pub fn was_frozen(&self) -> bool {
+        if self.v2 {
+            return self
+                .main_dir()
+                .is_some_and(|d| number(d.join("cgroup.freeze")) == 1);
+        }
+        let Some(dir) = self.dirs[Ctl::Freezer as usize].as_ref() else {
+            return false;
+        };
+        let state = fs::read_small(&dir.join("freezer.state"), 100).unwrap_or_default();
+        state.starts_with(b"FR")
+    }
+
+    fn oom_total(&self) -> u64 {
+        let Some(file) = self.oom.as_ref() else {
+            return 0;
+        };
+        let mut buf = [0u8; 512];
+        let n = file.read_at(&mut buf, 0).unwrap_or(0);
+        keyed(&buf[..n], "oom_kill")
+    }
+
+    /// Processes killed for want of memory since the last reset.
+    pub fn oom_kills(&self) -> u64 {
+        self.oom_total().saturating_sub(self.oom_base)
+    }
+
+    /// Reads the counters.
+    pub fn usage(&self) -> Usage {
+        let mut u = Usage {
+            oom_kills: self.oom_kills(),
+            ..Usage::default()
+        };
+        let Some(dir) = self.main_dir() else { return u };
+        if self.v2 {
+            u.memory = number(dir.join("memory.current"));
+            u.peak = number(dir.join("memory.peak"));
+            u.swap = number(dir.join("memory.swap.current"));
+            let stat = fs::read_small(&dir.join("cpu.stat"), TEXT_MAX as u64).unwrap_or_default();
+            u.cpu_ns = keyed(&stat, "usage_usec") * 1000;
+        } else if self.dirs[Ctl::Memory as usize].is_some() {
+            u.memory = number(dir.join("memory.usage_in_bytes"));
+            u.peak = number(dir.join("memory.max_usage_in_bytes"));
+            let stat =
+                fs::read_small(&dir.join("memory.stat"), TEXT_MAX as u64).unwrap_or_default();
+            u.swap = keyed(&stat, "swap");
+        }
+        u
+    }
+
+    /// Removes the directories of an empty group; one that is not empty stays.
+    pub fn remove(&mut self) {
+        for dir in self.dirs.iter_mut() {
+            // A group is busy for a moment after its last process was reaped.
+            for pause in [0, 1, 5, 20] {
+                clock::sleep_ms(pause);
+                let gone = dir.as_ref().is_none_or(|d| fs::remove_dir(d).is_ok());
+                if gone {
+                    *dir = None;
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn parents_of(h: &Hierarchy) -> ([Option<PathBuf>; 4], bool) {
+    match h {
+        Hierarchy::V1(dirs) => (dirs.clone(), false),
+        Hierarchy::V2(dir) => ([Some(dir.clone()), None, None, None], true),
+        Hierarchy::None(_) => ([None, None, None, None], true),
+    }
+}
+
+/// The controller whose group contains the task.
+fn first_of(parents: &[Option<PathBuf>; 4], v2: bool) -> Ctl {
+    let present = |c: &Ctl| parents[*c as usize].is_some();
+    if v2 {
+        Ctl::Memory
+    } else {
+        Ctl::ALL.into_iter().find(present).unwrap_or(Ctl::Memory)
+    }
+}
+
+fn memory_v1(dir: &Path, new: &Limits) -> Result<()> {
+    let limit = dir.join("memory.limit_in_bytes");
+    let both = dir.join("memory.memsw.limit_in_bytes");
+    let text = |v: Option<u64>| v.map_or("-1".to_string(), |n| n.to_string());
+    // The sum may never be below the memory limit, not even in between.
+    let swap_counted = fs::exists(&both);
+    if swap_counted {
+        write(&both, "-1")?;
+    }
+    let memory = match (new.memory, new.swap) {
+        (Some(m), Some(s)) => Some(m.min(s)),
+        (m, s) => m.or(s),
+    };
+    write(&limit, &text(memory))?;
+    if swap_counted && new.swap.is_some() {
+        write(&both, &text(new.swap))?;
+    }
+    Ok(())
+}
+
+fn memory_v2(dir: &Path, new: &Limits) -> Result<()> {
+    let text = |v: Option<u64>| v.map_or("max".to_string(), |n| n.to_string());
+    let memory = match (new.memory, new.swap) {
+        (Some(m), Some(s)) => Some(m.min(s)),
+        (m, s) => m.or(s),
+    };
+    let max = dir.join("memory.max");
+    if !fs::exists(&max) {
+        return Ok(());
+    }
+    write(&max, &text(memory))?;
+    let swap_max = dir.join("memory.swap.max");
+    if fs::exists(&swap_max) {
+        let swap = new.swap.map(|s| s.saturating_sub(memory.unwrap_or(0)));
+        write(&swap_max, &text(swap))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Pool;
+    use super::*;
+    use std::io::Write;
+    use std::process::{Child, Command, Stdio};
+
+    /// Both versions where this machine lets us, so that one test speaks for each.
+    fn hierarchies(tag: &str) -> Vec<Hierarchy> {
+        let tag = format!("test-{tag}.{}", std::process::id());
+        let mut all = vec![Hierarchy::detect(&tag)];
+        let unified = PathBuf::from("/sys/fs/cgroup/unified").join(format!("corral.{tag}"));
+        if matches!(all[0], Hierarchy::V1(_)) && fs::mkdir(&unified, 0o755).is_ok() {
+            all.push(Hierarchy::V2(unified));
+        }
+        all.retain(|h| {
+            if let Hierarchy::None(why) = h {
+                println!("skipped: {why}");
+            }
+            h.is_usable()
+        });
+        all
+    }
+
+    fn start_in(group: &Group, script: &str) -> Child {
+        use std::os::unix::process::CommandExt;
+        let fds = group.join_fds();
+        let mut c = Command::new("/bin/sh");
+        c.args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null());
+        // SAFETY: write is async-signal-safe.
+        unsafe {
+            c.pre_exec(move || {
+                for fd in &fds {
+                    libc::write(*fd, c"0".as_ptr().cast(), 1);
+                }
+                Ok(())
+            })
+        };
+        c.spawn().unwrap()
+    }
+
+    fn done(mut g: Group, h: &Hierarchy) {
+        g.remove();
+        h.remove_parents();
+    }
+
+    #[test]
+    fn kill_removes_a_double_forked_session() {
+        for h in hierarchies("kill") {
+            let mut g = h.create("a", &Limits::default()).unwrap();
+            assert!(g.is_empty());
+            let script = "(setsid sleep 100 & setsid sleep 100 &) ; sleep 100";
+            let mut child = start_in(&g, script);
+            clock::sleep_ms(100);
+            assert!(g.pids().len() >= 3, "{h:?}: {:?}", g.pids());
+            g.kill_once();
+            child.wait().unwrap();
+            assert!(g.kill_until_empty(5000), "{h:?}");
+            done(g, &h);
+        }
+    }
+
+    #[test]
+    fn freeze_stops_and_thaw_goes_on() {
+        for h in hierarchies("freeze") {
+            let mut g = h.create("a", &Limits::default()).unwrap();
+            let mut child = start_in(&g, "read x; exit 5");
+            clock::sleep_ms(50);
+            if !g.freeze().unwrap() {
+                println!("skipped: no freezer in {h:?}");
+            }
+            assert!(g.was_frozen());
+            child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+            clock::sleep_ms(100);
+            assert!(child.try_wait().unwrap().is_none());
+            g.thaw().unwrap();
+            assert!(!g.was_frozen());
+            assert_eq!(child.wait().unwrap().code(), Some(5));
+            done(g, &h);
+        }
+    }
+
+    #[test]
+    fn a_frozen_group_can_be_killed() {
+        for h in hierarchies("frozenkill") {
+            let mut g = h.create("a", &Limits::default()).unwrap();
+            let mut child = start_in(&g, "sleep 100");
+            clock::sleep_ms(50);
+            g.freeze().unwrap();
+            let waiter = std::thread::spawn(move || child.wait());
+            assert!(g.kill_until_empty(5000), "{h:?}");
+            waiter.join().unwrap().unwrap();
+            done(g, &h);
+        }
+    }
+
+    #[test]
+    fn limits_bind_and_are_lifted_in_the_pool() {
+        let h = hierarchies("limits").into_iter().next();
+        let Some(h @ Hierarchy::V1(_)) = h else {
+            println!("skipped: needs writable cgroup v1");
+            return;
+        };
+        let mut pool = Pool::new(h.clone(), "p".to_string());
+        let tight = Limits {
+            memory: Some(8 << 20),
+            pids: Some(9),
+            ..Limits::default()
+        };
+        let g = pool.take(&tight).unwrap().unwrap();
+        let eat = "x=$(head -c 60000000 /dev/zero | tr '\\0' x); echo $x | wc -c";
+        let status = start_in(&g, eat).wait().unwrap();
+        assert!(g.oom_kills() > 0 || !status.success(), "{:?}", g.usage());
+        let name = g.name().to_string();
+        (0..100).any(|_| {
+            clock::sleep_ms(10);
+            g.is_empty()
+        });
+        pool.give_back(g);
+        let g = pool.take(&Limits::default()).unwrap().unwrap();
+        assert_eq!((g.name(), g.oom_kills()), (name.as_str(), 0));
+        assert!(
+            start_in(
+                &g,
+                "for i in 1 2 3 4 5 6 7 8 9 0; do sleep 0.01 & done; wait"
+            )
+            .wait()
+            .unwrap()
+            .success()
+        );
+        pool.give_back(g);
+        pool.clear();
+        h.remove_parents();
+    }
+}

@@ -1,0 +1,301 @@
+//! Control groups: what this machine offers, and a pool of groups to put tasks into.
+//!
+//! Owns the directories below one parent of its own in each hierarchy. On version 1 a task joins
+//! one group that contains it (memory, else pids, else freezer) and further ones only for limits
+//! it has, because making and removing directories is the main cost of a short task; emptied
+//! groups are kept and used again. Nothing here knows of jobs.
+
+mod group;
+
+pub use group::{Group, Limits, Usage};
+
+use super::{Result, fs};
+use std::path::{Path, PathBuf};
+
+/// Idle groups kept for the next task.
+const POOL_MAX: usize = 256;
+
+/// A controller of version 1 that is used when present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ctl {
+    /// Contains tasks, limits memory, counts OOM kills.
+    Memory,
+    /// Limits processes.
+    Pids,
+    /// Limits CPU time.
+    Cpu,
+    /// Suspends.
+    Freezer,
+}
+
+impl Ctl {
+    pub(crate) const ALL: [Ctl; 4] = [Ctl::Memory, Ctl::Pids, Ctl::Cpu, Ctl::Freezer];
+
+    fn name(self) -> &'static str {
+        match self {
+            Ctl::Memory => "memory",
+            Ctl::Pids => "pids",
+            Ctl::Cpu => "cpu",
+            Ctl::Freezer => "freezer",
+        }
+    }
+}
+
+/// The groups' parent directories on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hierarchy {
+    /// Version 1 controllers (a hybrid machine too): parent directory per controller.
+    V1([Option<PathBuf>; 4]),
+    /// Version 2: the parent directory.
+    V2(PathBuf),
+    /// None can be used; the text says why.
+    None(String),
+}
+
+impl Hierarchy {
+    /// Finds out what can be used and makes the parent directory `corral.<tag>` below the
+    /// caller's own group. Version 1 wins when its memory controller can be used.
+    pub fn detect(tag: &str) -> Hierarchy {
+        let limit = 1 << 20;
+        let mounts = fs::read_small(Path::new("/proc/self/mounts"), limit).unwrap_or_default();
+        let own = fs::read_small(Path::new("/proc/self/cgroup"), limit).unwrap_or_default();
+        let mounts = String::from_utf8_lossy(&mounts).into_owned();
+        let own = String::from_utf8_lossy(&own).into_owned();
+        let leaf = format!("corral.{tag}");
+        let v1 = Ctl::ALL.map(|ctl| {
+            let dir = v1_dir(&mounts, &own, ctl.name())?.join(&leaf);
+            usable(&dir).then_some(dir)
+        });
+        if v1.iter().any(Option::is_some) {
+            return Hierarchy::V1(v1);
+        }
+        match v2_dir(&mounts, &own) {
+            Some(dir) => prepare_v2(&dir, &leaf),
+            None => Hierarchy::None("no cgroup file system can be written".to_string()),
+        }
+    }
+
+    /// A hierarchy that is not to be used.
+    pub fn off(why: &str) -> Hierarchy {
+        Hierarchy::None(why.to_string())
+    }
+
+    /// True when tasks can be put into groups.
+    pub fn is_usable(&self) -> bool {
+        !matches!(self, Hierarchy::None(_))
+    }
+
+    /// A sentence for the log: what is used.
+    pub fn describe(&self) -> String {
+        match self {
+            Hierarchy::V1(dirs) => {
+                let has = |c: &&Ctl| dirs[**c as usize].is_some();
+                let names: Vec<_> = Ctl::ALL.iter().filter(has).map(|c| c.name()).collect();
+                format!("cgroup v1 ({})", names.join(", "))
+            }
+            Hierarchy::V2(dir) => format!("cgroup v2 below {}", dir.display()),
+            Hierarchy::None(why) => format!("no cgroups: {why}"),
+        }
+    }
+
+    /// Makes the group `name`, or takes an existing one over.
+    pub fn create(&self, name: &str, limits: &Limits) -> Result<Group> {
+        Group::create(self, name, limits)
+    }
+
+    /// The group `name` if it exists.
+    pub fn find(&self, name: &str) -> Option<Group> {
+        Group::find(self, name)
+    }
+
+    /// Names of all groups that exist below the parents, each once.
+    pub fn names(&self) -> Vec<String> {
+        let dirs: Vec<&PathBuf> = match self {
+            Hierarchy::V1(dirs) => dirs.iter().flatten().collect(),
+            Hierarchy::V2(dir) => vec![dir],
+            Hierarchy::None(_) => Vec::new(),
+        };
+        let mut names: Vec<String> = dirs
+            .into_iter()
+            .flat_map(|d| fs::list_dir(d, 100_000).unwrap_or_default())
+            .filter(|e| e.is_dir)
+            .filter_map(|e| e.text().map(str::to_string))
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Removes the parent directories if they are empty.
+    pub fn remove_parents(&self) {
+        match self {
+            Hierarchy::V1(dirs) => dirs.iter().flatten().for_each(|d| drop(fs::remove_dir(d))),
+            Hierarchy::V2(dir) => drop(fs::remove_dir(dir)),
+            Hierarchy::None(_) => {}
+        }
+    }
+}
+
+/// The directory of the caller's own group of a version 1 controller.
+fn v1_dir(mounts: &str, own: &str, ctl: &str) -> Option<PathBuf> {
+    let point = mounts.lines().find_map(|l| {
+        let f: Vec<&str> = l.split(' ').collect();
+        let found = f.len() > 3 && f[2] == "cgroup" && f[3].split(',').any(|o| o == ctl);
+        found.then(|| PathBuf::from(f[1]))
+    })?;
+    let path = own.lines().find_map(|l| {
+        let mut f = l.splitn(3, ':').skip(1);
+        let controllers = f.next()?;
+        let path = f.next()?;
+        controllers.split(',').any(|c| c == ctl).then_some(path)
+    })?;
+    Some(point.join(path.trim_start_matches('/')))
+}
+
+/// The directory of the caller's own version 2 group.
+fn v2_dir(mounts: &str, own: &str) -> Option<PathBuf> {
+    let point = mounts.lines().find_map(|l| {
+        let f: Vec<&str> = l.split(' ').collect();
+        (f.len() > 3 && f[2] == "cgroup2").then(|| PathBuf::from(f[1]))
+    })?;
+    let path = own.lines().find_map(|l| l.strip_prefix("0::"))?;
+    Some(point.join(path.trim_start_matches('/')))
+}
+
+/// True when `dir` exists or can be made, and groups can be made in it.
+fn usable(dir: &Path) -> bool {
+    let probe = dir.join(format!("probe.{}", std::process::id()));
+    let made = fs::mkdir(dir, 0o755).is_ok() && fs::mkdir(&probe, 0o755).is_ok();
+    let _ = fs::remove_dir(&probe);
+    made
+}
+
+/// Makes the version 2 parent. A group that has processes cannot give controllers to its
+/// children, so outside the root group this process first moves into a leaf of its own.
+fn prepare_v2(own: &Path, leaf: &str) -> Hierarchy {
+    let parent = own.join(leaf);
+    if !usable(&parent) {
+        return Hierarchy::None(format!("{} cannot be written", own.display()));
+    }
+    let wanted = "+memory +pids +cpu";
+    if enable(own, wanted).is_err() {
+        let leaf = own.join("corral-daemons");
+        let moved = fs::mkdir(&leaf, 0o755).is_ok() && move_all(own, &leaf);
+        if !moved || enable(own, wanted).is_err() {
+            tracing::warn!("{}: controllers cannot be given to tasks", own.display());
+        }
+    }
+    let _ = enable(&parent, wanted);
+    Hierarchy::V2(parent)
+}
+
+/// Enables each controller that exists; an error when one that exists cannot be enabled.
+fn enable(dir: &Path, wanted: &str) -> Result<()> {
+    let has = fs::read_small(&dir.join("cgroup.controllers"), 4096)?;
+    let has = String::from_utf8_lossy(&has).into_owned();
+    for w in wanted.split(' ') {
+        if has
+            .split_whitespace()
+            .any(|c| Some(c) == w.strip_prefix('+'))
+        {
+            group::write(&dir.join("cgroup.subtree_control"), w)?;
+        }
+    }
+    Ok(())
+}
+
+fn move_all(from: &Path, to: &Path) -> bool {
+    let target = to.join("cgroup.procs");
+    group::read_pids(&from.join("cgroup.procs"))
+        .iter()
+        .all(|pid| group::write(&target, &pid.to_string()).is_ok())
+}
+
+/// Groups ready to be used, with the limits they had last.
+#[derive(Debug)]
+pub struct Pool {
+    hierarchy: Hierarchy,
+    prefix: String,
+    next: u64,
+    idle: Vec<Group>,
+}
+
+impl Pool {
+    /// A pool whose groups are named `<prefix>.<number>`; the prefix must be new.
+    pub fn new(hierarchy: Hierarchy, prefix: String) -> Pool {
+        Pool {
+            hierarchy,
+            prefix,
+            next: 0,
+            idle: Vec::new(),
+        }
+    }
+
+    /// An empty group with these limits; `None` when there are no cgroups here.
+    pub fn take(&mut self, limits: &Limits) -> Result<Option<Group>> {
+        if !self.hierarchy.is_usable() {
+            return Ok(None);
+        }
+        // The one used longest ago comes last out of the pool: its counters are cold either way,
+        // but a recently emptied group may still hold a zombie.
+        while let Some(mut group) = self.idle.pop() {
+            match group.reset(limits) {
+                Ok(()) => return Ok(Some(group)),
+                Err(e) => {
+                    tracing::warn!("{e}; the group is given up");
+                    group.remove();
+                }
+            }
+        }
+        self.next += 1;
+        let name = format!("{}.{}", self.prefix, self.next);
+        self.hierarchy.create(&name, limits).map(Some)
+    }
+
+    /// Takes a group back. One that is not empty is killed and removed instead of being kept.
+    pub fn give_back(&mut self, mut group: Group) {
+        if !group.is_empty() || group.was_frozen() {
+            group.kill_until_empty(2_000);
+            group.remove();
+        } else if self.idle.len() >= POOL_MAX {
+            group.remove();
+        } else {
+            self.idle.push(group);
+        }
+    }
+
+    /// Removes all idle groups.
+    pub fn clear(&mut self) {
+        for mut group in self.idle.drain(..) {
+            group.remove();
+        }
+    }
+
+    /// The hierarchy the groups are in.
+    pub fn hierarchy(&self) -> &Hierarchy {
+        &self.hierarchy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0\n\
+        cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n\
+        cgroup2 /sys/fs/cgroup/unified cgroup2 rw,nsdelegate 0 0\n";
+    const OWN: &str = "5:cpu,cpuacct:/a\n4:memory:/x/y\n0::/user.slice\n";
+
+    #[test]
+    fn own_directories_are_found_in_both_versions() {
+        let dir = |c| v1_dir(MOUNTS, OWN, c);
+        assert_eq!(
+            dir("memory").unwrap(),
+            Path::new("/sys/fs/cgroup/memory/x/y")
+        );
+        assert_eq!(dir("cpu").unwrap(), Path::new("/sys/fs/cgroup/cpu/a"));
+        assert_eq!(dir("pids"), None);
+        let v2 = v2_dir(MOUNTS, OWN).unwrap();
+        assert_eq!(v2, Path::new("/sys/fs/cgroup/unified/user.slice"));
+    }
+}
