@@ -4,6 +4,7 @@
 //! Owns everything below the directory D that it made, and the processes that carry D in their
 //! environment. Never signals a process without that mark, nor a directory it did not make.
 
+mod demo;
 mod down;
 mod family;
 mod ready;
@@ -38,6 +39,8 @@ enum What {
     Up(Up),
     /// Prints shell commands that make csub and the rest use the cluster: eval "$(...)".
     Env(Dir),
+    /// Submits an array, a job that depends on it and a parallel job, and shows them run.
+    Demo(Dir),
     /// Lists the cluster's processes.
     Ps(Ps),
     /// Ends every process of the cluster, jobs included.
@@ -121,6 +124,7 @@ pub fn run(words: &[String]) -> i32 {
     super::report(match dev.what {
         What::Up(args) => start(&args),
         What::Env(args) => Site::open(&args.dir).map(|site| print!("{}", site.shell_lines())),
+        What::Demo(args) => Site::open(&args.dir).and_then(|site| demo::demo(&site)),
         What::Ps(args) => list(&args),
         What::Down(args) => down::down(&args.dir.dir, args.purge),
     })

@@ -109,7 +109,11 @@ fn host_rows(layout: &Layout, epoch: u64) -> Option<Vec<HostRow>> {
     if header.epoch != epoch {
         return None;
     }
-    reader.next_line().ok()??.decode().ok()
+    let mut rows = Vec::new();
+    while let Some(line) = reader.next_line().ok()? {
+        rows.push(line.decode().ok()?);
+    }
+    Some(rows)
 }
 
 #[cfg(test)]
@@ -158,7 +162,8 @@ mod tests {
         };
         let mut out = Vec::new();
         frame::write(&mut out, 0, &Header::new(What::View, "c", view_epoch, 0)).unwrap();
-        frame::write(&mut out, 1, &vec![row("h1", "ok"), row("h2", status)]).unwrap();
+        frame::write(&mut out, 1, &row("h1", "ok")).unwrap();
+        frame::write(&mut out, 2, &row("h2", status)).unwrap();
         std::fs::write(layout.view_file(view::HOSTS), out).unwrap();
     }
 

@@ -1,0 +1,245 @@
+//! `cadmin dev demo`: what a newcomer sees first. Submits an array, a job that depends on it and a
+//! parallel job with the same commands that the reader will use, and shows their progress.
+
+use super::site::Site;
+use crate::client::Fail;
+use crate::spool::view::{ViewReader, Want};
+use crate::sys::{clock, fs};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::Command;
+
+const LOOK_MS: u64 = 200;
+/// The demonstration takes seconds; after this long something is wrong.
+const PATIENCE_MS: u64 = 300_000;
+const ELEMENTS: u32 = 40;
+
+/// One submitted job of the demonstration.
+struct Shown {
+    id: u32,
+    elements: u32,
+    bar: ProgressBar,
+    said: bool,
+}
+
+/// Submits, shows, and says what to type next.
+///
+/// # Errors
+/// Fails when a submission is refused, a job fails or takes far too long.
+pub fn demo(site: &Site) -> Result<(), Fail> {
+    let work = site.dir.join("demo");
+    fs::mkdir_p(&work, 0o755)?;
+    let bars = match std::io::stderr().is_terminal() {
+        true => MultiProgress::new(),
+        false => MultiProgress::with_draw_target(indicatif::ProgressDrawTarget::hidden()),
+    };
+    let mut shown = Vec::new();
+    for (label, elements, words) in jobs(site) {
+        let id = submit(site, &work, &words)?;
+        shown.push((label, id, elements));
+    }
+    println!();
+    let mut shown: Vec<Shown> = shown
+        .into_iter()
+        .map(|(label, id, elements)| show(&bars, label, id, elements))
+        .collect();
+    let failed = watch(site, &mut shown)?;
+    for one in &shown {
+        one.bar.finish();
+    }
+    if failed > 0 {
+        return Err(Fail::system(format!(
+            "{failed} jobs of the demonstration failed\nhint: `chist -l` and {} tell why",
+            work.display()
+        )));
+    }
+    next_steps(site, &work);
+    Ok(())
+}
+
+/// Label, elements, and the words of each submission.
+fn jobs(site: &Site) -> Vec<(&'static str, u32, Vec<String>)> {
+    let wide = (site.settings.hosts * site.settings.slots / 2).max(1);
+    let text = |words: &[&str]| words.iter().map(|w| w.to_string()).collect::<Vec<String>>();
+    let squeeze =
+        "seq 1 150000 > in.$LSB_JOBINDEX && gzip -9 -c in.$LSB_JOBINDEX > out.$LSB_JOBINDEX.gz";
+    let verify = format!(
+        "for i in $(seq 1 {ELEMENTS}); do gzip -dc out.$i.gz | cmp - in.$i || exit 1; done; \
+         echo all {ELEMENTS} files are sound"
+    );
+    let array = format!("squeeze[1-{ELEMENTS}]");
+    vec![
+        (
+            "array",
+            ELEMENTS,
+            text(&["-J", &array, "-oo", "squeeze.%I.log", squeeze]),
+        ),
+        (
+            "dependent",
+            1,
+            text(&[
+                "-J",
+                "verify",
+                "-w",
+                "done(squeeze)",
+                "-oo",
+                "verify.log",
+                &verify,
+            ]),
+        ),
+        (
+            "parallel",
+            1,
+            text(&[
+                "-J",
+                "wide",
+                "-n",
+                &wide.to_string(),
+                "-oo",
+                "wide.log",
+                "echo $LSB_MCPU_HOSTS; sleep 3",
+            ]),
+        ),
+    ]
+}
+
+/// Runs csub as the reader would, and prints what it was and what it said.
+fn submit(site: &Site, work: &Path, words: &[String]) -> Result<u32, Fail> {
+    println!(
+        "$ csub {}",
+        words
+            .iter()
+            .map(|w| quoted(w))
+            .collect::<Vec<_>>()
+            .join(" ")
+    );
+    let csub = site.bin().join("csub");
+    let output = Command::new(&csub)
+        .args(words)
+        .env("CB_ENVDIR", site.etc())
+        .env_remove("CB_HOST")
+        .current_dir(work)
+        .output()
+        .map_err(|e| Fail::system(format!("cannot run {}: {e}", csub.display())))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    print!("{said}");
+    let id = said
+        .strip_prefix("Job <")
+        .and_then(|rest| rest.split('>').next()?.parse().ok());
+    id.filter(|_| output.status.success()).ok_or_else(|| {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        Fail::system(format!(
+            "csub failed ({}): {}",
+            output.status,
+            errors.trim_end()
+        ))
+    })
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./%".contains(c);
+    match word.chars().all(plain) {
+        true => word.to_string(),
+        false => format!("'{word}'"),
+    }
+}
+
+fn show(bars: &MultiProgress, label: &str, id: u32, elements: u32) -> Shown {
+    let style = ProgressStyle::with_template("{prefix:>16} {bar:30.green} {pos}/{len} {msg}")
+        .expect("the template is a constant that parses");
+    let bar = bars.add(ProgressBar::new(u64::from(elements)).with_style(style));
+    bar.set_prefix(format!("{label} {id}"));
+    bar.set_message("pending");
+    Shown {
+        id,
+        elements,
+        bar,
+        said: false,
+    }
+}
+
+/// What the view says of one job: elements started, ended, failed.
+#[derive(Default)]
+struct Count {
+    started: u32,
+    ended: u32,
+    failed: u32,
+}
+
+/// Follows the jobs to their ends; gives how many elements failed.
+fn watch(site: &Site, shown: &mut [Shown]) -> Result<u32, Fail> {
+    let reader = ViewReader::new(&site.layout());
+    let end = clock::boot_ms() + PATIENCE_MS;
+    loop {
+        let (mut open, mut failed) = (0, 0);
+        for one in shown.iter_mut() {
+            let count = count(&reader, one)?;
+            failed += count.failed;
+            let ended = count.ended >= one.elements;
+            open += u32::from(!ended);
+            let running = count.started - count.ended;
+            one.bar.set_position(u64::from(count.ended));
+            one.bar.set_message(match (ended, count.failed, running) {
+                (true, 0, _) => "done".to_string(),
+                (_, n, _) if n > 0 => format!("{n} failed"),
+                (_, _, 0) => "pending".to_string(),
+                (_, _, n) => format!("{n} running"),
+            });
+            if ended && !one.said && one.bar.is_hidden() {
+                one.said = true;
+                println!(
+                    "Job <{}>: {} of {} ended",
+                    one.id, count.ended, one.elements
+                );
+            }
+        }
+        if open == 0 {
+            return Ok(failed);
+        }
+        if clock::boot_ms() > end {
+            return Err(Fail::system(format!(
+                "{open} jobs of the demonstration have not ended after {} s\nhint: `cjobs -p`",
+                PATIENCE_MS / 1000
+            )));
+        }
+        clock::sleep_ms(LOOK_MS);
+    }
+}
+
+fn count(reader: &ViewReader, one: &Shown) -> Result<Count, Fail> {
+    let want = Want {
+        ids: vec![(one.id, one.id)],
+        finished: true,
+        ..Want::default()
+    };
+    let (jobs, _) = reader
+        .collect(&want)
+        .map_err(|e| Fail::system(e.to_string()))?;
+    let mut count = Count::default();
+    for job in jobs.iter().filter(|j| j.row.arr.is_none()) {
+        count.started += u32::from(job.row.start > 0 || job.row.stat.is_finished());
+        count.ended += u32::from(job.row.stat.is_finished());
+        count.failed += u32::from(job.row.stat == crate::model::JobStat::Exit);
+    }
+    Ok(count)
+}
+
+fn next_steps(site: &Site, work: &Path) {
+    let cb = site.bin().join("cadmin");
+    println!(
+        "\nAll done; the outputs are in {work}.\n\
+         The cluster stays up. To use it in this shell:\n\n\
+         \x20 eval \"$({cb} dev env --dir {dir})\"\n\n\
+         then for example:\n\n\
+         \x20 csub -n 2 'hostname; sleep 60'     submit a job\n\
+         \x20 cjobs                              see your jobs\n\
+         \x20 chosts; cqueues; cload             see the cluster\n\
+         \x20 chist -l                           see what happened\n\
+         \x20 ckill 0                            end all your jobs\n\n\
+         End the cluster:  {cb} dev down --dir {dir} --purge",
+        work = work.display(),
+        cb = cb.display(),
+        dir = site.dir.display()
+    );
+}
