@@ -1,8 +1,119 @@
-//! Floor 5: what a person calls. Commands read the published view and leave requests; only here
-//! (and in `bin`) are exit codes chosen.
+//! client: every command of users and administrators, chosen by name.
+//!
+//! Owns the table of commands and their exit codes. Commands read the published view and leave
+//! requests in the drop box; none of them talks to a daemon or imports one's code.
 
+pub mod admin;
+pub mod ask;
+pub mod cli;
 pub mod dev;
-pub mod fail;
+pub mod env;
+pub mod exit;
 pub mod init;
 
-pub use fail::{Fail, report, usage, with_name};
+pub use exit::{Fail, report, usage, with_name};
+
+use crate::text::error::nearest;
+use exit::Exit;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// A command: gets its arguments (without its name), gives its exit code.
+type Run = fn(&[OsString]) -> i32;
+
+/// A row of the table: the command's names, the first of which is shown, what it does, how it runs.
+struct Entry {
+    names: &'static [&'static str],
+    about: &'static str,
+    run: Run,
+}
+
+const fn entry(names: &'static [&'static str], about: &'static str, run: Run) -> Entry {
+    Entry { names, about, run }
+}
+
+/// All commands. Each name is also a link to the executable.
+const COMMANDS: &[Entry] = &[
+    // Jobs.
+    // Views.
+    // Administration.
+    entry(
+        &["cadmin", "csadmin"],
+        "administer the cluster, its queues, hosts and daemons",
+        admin::run,
+    ),
+];
+
+/// Runs the command that `argv` names: by the link's name, or as `cb COMMAND` with or without the
+/// leading c. Gives the exit code.
+pub fn main(argv: &[OsString]) -> i32 {
+    crate::sys::signals::default_sigpipe();
+    let called = argv.first().map(OsString::as_os_str).unwrap_or_default();
+    let link = Path::new(called).file_name().unwrap_or(OsStr::new("cb"));
+    if let Some(found) = link.to_str().and_then(find) {
+        return (found.run)(&argv[1..]);
+    }
+    match argv.get(1).and_then(|word| word.to_str()) {
+        None | Some("-h" | "--help" | "help") => {
+            print!("{}", overview());
+            Exit::Ok.code()
+        }
+        Some("-V" | "--version") => {
+            println!("cb {}", env!("CARGO_PKG_VERSION"));
+            Exit::Ok.code()
+        }
+        Some(word) => match find(word).or_else(|| find(&format!("c{word}"))) {
+            Some(found) => (found.run)(&argv[2..]),
+            None => unknown(word),
+        },
+    }
+}
+
+fn find(name: &str) -> Option<&'static Entry> {
+    COMMANDS.iter().find(|e| e.names.contains(&name))
+}
+
+fn unknown(word: &str) -> i32 {
+    let names = || COMMANDS.iter().flat_map(|e| e.names).copied();
+    let hint = nearest(word, names()).or_else(|| nearest(&format!("c{word}"), names()));
+    let hint = hint.map_or(String::new(), |near| format!(": did you mean {near}?"));
+    let all: Vec<&str> = names().collect();
+    eprintln!(
+        "cb: unknown command '{}'{hint}\ncommands: {}",
+        crate::text::width::escape(word),
+        all.join(" ")
+    );
+    Exit::Usage.code()
+}
+
+fn overview() -> String {
+    let mut out = String::from(
+        "Usage: cb COMMAND [OPTIONS] [ARGUMENTS], or the command's own name as a link to cb\n\n",
+    );
+    for e in COMMANDS {
+        out.push_str(&format!("  {:<16} {}\n", e.names.join(", "), e.about));
+    }
+    out.push_str("\n'COMMAND -h' lists the options of a command, 'man COMMAND' explains them.\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_stands_once_and_the_overview_shows_it() {
+        let mut names: Vec<&str> = COMMANDS.iter().flat_map(|e| e.names).copied().collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(names.iter().all(|n| overview().contains(n)));
+    }
+
+    #[test]
+    fn an_unknown_command_is_a_usage_error() {
+        assert_eq!(main(&["cb".into(), "nonsense".into()]), 2);
+        assert_eq!(main(&["/x/cb".into(), "--version".into()]), 0);
+    }
+}

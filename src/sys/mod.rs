@@ -7,11 +7,13 @@
 
 pub mod append;
 pub mod cgroup;
+pub mod caller;
 pub mod clock;
 pub mod detach;
 pub mod dropbox;
 pub mod fork;
 pub mod fs;
+pub mod hint;
 pub mod host;
 pub mod load;
 pub mod lock;

@@ -354,7 +354,7 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         std::fs::write(tmp.path().join("thesis"), "x").unwrap();
         let made = Site::make(tmp.path(), |_| Ok(Settings::default()));
-        assert_eq!(made.unwrap_err().code, 4);
+        assert_eq!(made.unwrap_err().exit.code(), 4);
         assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 1);
     }
 

@@ -1,0 +1,416 @@
+//! Asking the leader: one request file in the drop box, one answer in the acks.
+//!
+//! Writes only below `inbox/<uid>/`, never waits for anything but time, and never takes silence for
+//! an answer: a request that was published stays and will be carried out when a leader comes. The
+//! same token may be published any number of times.
+
+use super::env::Site;
+use super::exit::{Exit, Fail};
+use crate::model::Token;
+use crate::record::ack::Ack;
+use crate::record::frame;
+use crate::record::header::{Header, What};
+use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
+use crate::record::request::{REQUEST_MAX, RequestHead, VERBS_MAX, Verb};
+use crate::spool::Layout;
+use crate::sys;
+use crate::sys::hint::FileHint;
+use std::path::PathBuf;
+
+/// How long an answer is awaited when nothing else is asked for, seconds.
+pub const WAIT_S: u64 = 60;
+/// Longest wait that may be asked for, seconds (a year).
+const WAIT_MAX_S: u64 = 366 * 86_400;
+/// First and longest pause between two looks at the acks, microseconds. On one machine the hint
+/// ends a pause at once.
+const PAUSE_US: (u64, u64) = (1000, 200_000);
+/// Pauses without hints: another machine's write is seen by looking only.
+const BLIND_US: u64 = 300;
+/// After this time the user is told that nobody answers yet, ms.
+const NOTE_MS: u64 = 5000;
+/// A request that vanished without an answer is published again after this time, ms.
+const VANISHED_MS: u64 = 5000;
+/// From this time on epoch, beat and the request itself are looked at with every look, ms.
+const QUIET_MS: u64 = 20;
+/// Most bytes of acks read at once.
+const CHUNK: usize = 8 << 20;
+
+/// Why no answer came.
+#[derive(Debug)]
+pub enum NoAnswer {
+    /// The request could not be made or published: nothing was asked.
+    NotSent(Fail),
+    /// Published, and no answer within the time. The text says who was waited for and how long.
+    Silence(String),
+    /// The user interrupted the wait. The request stays.
+    Interrupted(String),
+}
+
+impl NoAnswer {
+    /// Prints it in the name of `command` and gives the exit code.
+    pub fn report(&self, command: &str) -> i32 {
+        match self {
+            NoAnswer::NotSent(failure) => failure.report(command),
+            NoAnswer::Silence(text) => Fail::new(Exit::System, text.clone()).report(command),
+            NoAnswer::Interrupted(text) => {
+                eprintln!("{command}: {text}");
+                128 + 2
+            }
+        }
+    }
+}
+
+/// The time to wait for an answer: `--wait SECONDS`, else CB_ASK_TIMEOUT, else [`WAIT_S`].
+///
+/// # Errors
+/// When the text is not a number of seconds.
+pub fn wait_s(option: Option<&str>) -> Result<u64, Fail> {
+    let (text, from) = match (option, std::env::var("CB_ASK_TIMEOUT")) {
+        (Some(text), _) => (text.to_owned(), "--wait"),
+        (None, Ok(text)) if !text.is_empty() => (text, "CB_ASK_TIMEOUT"),
+        _ => return Ok(WAIT_S),
+    };
+    match text.parse::<u64>() {
+        Ok(n) if n <= WAIT_MAX_S => Ok(n),
+        _ => Err(Fail::usage(format!(
+            "{from}: '{text}' is not a number of seconds from 0 to {WAIT_MAX_S}"
+        ))),
+    }
+}
+
+/// Sends `verbs` and waits for the answer. `head` needs only what the caller knows: environment,
+/// script, input; token, host, pid and time are filled in here.
+///
+/// # Errors
+/// [`NoAnswer`]: nothing was sent, or nobody answered in `wait_s` seconds.
+pub fn ask(
+    site: &Site,
+    command: &str,
+    head: RequestHead,
+    verbs: &[Verb],
+    wait_s: u64,
+) -> Result<Ack, NoAnswer> {
+    let head = RequestHead {
+        token: new_token(),
+        host: site.host.clone(),
+        pid: std::process::id(),
+        t: sys::clock::wall_ms(),
+        ..head
+    };
+    let bytes = encode(&head, verbs).map_err(NoAnswer::NotSent)?;
+    let mut wait = Wait::new(site, head.token, bytes).map_err(NoAnswer::NotSent)?;
+    wait.publish().map_err(NoAnswer::NotSent)?;
+    wait.until_answered(command, wait_s.saturating_mul(1000))
+}
+
+fn new_token() -> Token {
+    let mut bytes = [0u8; 16];
+    sys::clock::random(&mut bytes);
+    Token(u128::from_le_bytes(bytes))
+}
+
+/// The bytes of a request file.
+fn encode(head: &RequestHead, verbs: &[Verb]) -> Result<Vec<u8>, Fail> {
+    if verbs.len() > VERBS_MAX {
+        return Err(Fail::usage(format!(
+            "{} parts in one request, at most {VERBS_MAX} are allowed",
+            verbs.len()
+        )));
+    }
+    let mut out = Vec::with_capacity(4096 + verbs.len() * 128);
+    let failed = |e: serde_json::Error| Fail::usage(format!("cannot encode the request: {e}"));
+    frame::write(&mut out, 0, &Header::new(What::Request, "", 0, 0)).map_err(failed)?;
+    frame::write(&mut out, 1, head).map_err(failed)?;
+    for (seq, verb) in (2..).zip(verbs) {
+        frame::write(&mut out, seq, verb).map_err(failed)?;
+    }
+    if out.len() > REQUEST_MAX {
+        return Err(Fail::usage(format!(
+            "the request has {} bytes, at most {REQUEST_MAX} are allowed: send it in parts",
+            out.len()
+        )));
+    }
+    Ok(out)
+}
+
+/// One request on its way.
+struct Wait<'a> {
+    site: &'a Site,
+    layout: Layout,
+    token: Token,
+    token_text: String,
+    bytes: Vec<u8>,
+    file: PathBuf,
+    epoch: EpochDoc,
+    /// Everything in the current epoch's acks before this offset was looked at.
+    offset: u64,
+    hint: FileHint,
+    published: u32,
+    looks: u64,
+    vanished_at: Option<u64>,
+    beat: Beat,
+}
+
+/// What the leader's beat looked like, and since when it has not moved.
+#[derive(Default)]
+struct Beat {
+    doc: Option<BeatDoc>,
+    since_ms: u64,
+    moved: bool,
+}
+
+impl<'a> Wait<'a> {
+    fn new(site: &'a Site, token: Token, bytes: Vec<u8>) -> Result<Wait<'a>, Fail> {
+        let layout = site.layout();
+        let epoch = read_epoch(&layout)
+            .map_err(|e| Fail::system(format!("{}\n{e}", site.diagnose())))?
+            .unwrap_or_default();
+        let inbox = layout.inbox_of(sys::users::effective_uid());
+        let mut wait = Wait {
+            site,
+            token,
+            token_text: token.to_string(),
+            bytes,
+            file: inbox.join(Layout::request_name(token)),
+            offset: 0,
+            hint: FileHint::new(),
+            published: 0,
+            looks: 0,
+            vanished_at: None,
+            beat: Beat::default(),
+            epoch,
+            layout,
+        };
+        // Taken before the request is published: an answer can only stand behind it.
+        let acks = wait.layout.acks(wait.epoch.epoch);
+        wait.offset = sys::fs::stat(&acks)
+            .ok()
+            .flatten()
+            .map_or(0, |stat| stat.len);
+        wait.hint.set(&acks);
+        Ok(wait)
+    }
+
+    /// Puts the request into the drop box, making the user's own box on first use.
+    fn publish(&mut self) -> Result<(), Fail> {
+        // The service account reads through the group; nobody else may.
+        let umask = sys::caller::umask(0o007);
+        let sent = self.publish_into_box();
+        sys::caller::umask(umask);
+        self.published += 1;
+        self.vanished_at = None;
+        sent
+    }
+
+    fn publish_into_box(&self) -> Result<(), Fail> {
+        let write = || sys::fs::publish_mode(&self.file, &self.bytes, 0o660);
+        let first = match write() {
+            Err(e) if e.is_not_found() => e,
+            other => return other.map_err(|e| self.not_sent(&e)),
+        };
+        let inbox = sys::fs::parent(&self.file);
+        match sys::fs::mkdir(inbox, 0o770) {
+            Ok(_) => write().map_err(|e| self.not_sent(&e)),
+            Err(_) => Err(self.not_sent(&first)),
+        }
+    }
+
+    fn not_sent(&self, e: &sys::Error) -> Fail {
+        if e.is_not_found() {
+            return Fail::system(self.site.diagnose());
+        }
+        Fail::system(format!("{e}: the request was not sent"))
+    }
+
+    fn until_answered(&mut self, command: &str, limit_ms: u64) -> Result<Ack, NoAnswer> {
+        let start = sys::clock::boot_ms();
+        let mut pause_us = PAUSE_US.0;
+        let mut signals = None;
+        let mut noted = false;
+        loop {
+            let now = sys::clock::boot_ms() - start;
+            if let Some(ack) = self.look(now).map_err(NoAnswer::Silence)? {
+                return Ok(ack);
+            }
+            if now >= QUIET_MS && signals.is_none() {
+                signals = sys::signals::catch_term().ok();
+            }
+            if signals.as_ref().is_some_and(|s| s.try_recv().is_ok()) {
+                return Err(NoAnswer::Interrupted(self.stays("interrupted")));
+            }
+            if now >= limit_ms {
+                return Err(NoAnswer::Silence(self.silence(now)));
+            }
+            if now >= NOTE_MS && !noted {
+                noted = true;
+                eprintln!(
+                    "{command}: no answer for {} s: {}; waiting up to {} s",
+                    now / 1000,
+                    self.who(now),
+                    limit_ms / 1000
+                );
+            }
+            let left_us = (limit_ms - now).saturating_mul(1000).max(BLIND_US);
+            let blind = !self.hint.is_set() && now < QUIET_MS;
+            let this = if blind { BLIND_US } else { pause_us };
+            self.hint.wait(this.min(left_us));
+            pause_us = (pause_us + pause_us / 2).min(PAUSE_US.1);
+        }
+    }
+
+    /// One look at everything that can hold an answer. `now` is in ms since the wait began. `Err`
+    /// when the request had to be published again and could not.
+    fn look(&mut self, now: u64) -> Result<Option<Ack>, String> {
+        self.looks += 1;
+        if let Some(ack) = self.scan() {
+            return Ok(Some(ack));
+        }
+        if now < QUIET_MS && self.looks % 4 != 0 {
+            return Ok(None);
+        }
+        self.look_at_beat(now);
+        if let Ok(Some(epoch)) = read_epoch(&self.layout)
+            && epoch.epoch != self.epoch.epoch
+        {
+            // The old leader's last words count as well: it answers only what it committed.
+            if let Some(ack) = self.scan() {
+                return Ok(Some(ack));
+            }
+            self.epoch = epoch;
+            self.offset = 0;
+            self.hint.set(&self.layout.acks(self.epoch.epoch));
+            return Ok(self.scan());
+        }
+        if !self.hint.is_set() {
+            self.hint.set(&self.layout.acks(self.epoch.epoch));
+        }
+        if now >= QUIET_MS {
+            self.publish_again_if_vanished(now)?;
+        }
+        Ok(None)
+    }
+
+    fn publish_again_if_vanished(&mut self, now: u64) -> Result<(), String> {
+        match sys::fs::stat(&self.file) {
+            Ok(None) => {}
+            _ => {
+                self.vanished_at = None;
+                return Ok(());
+            }
+        }
+        let since = *self.vanished_at.get_or_insert(now);
+        if now - since < VANISHED_MS {
+            return Ok(());
+        }
+        self.publish().map_err(|failure| {
+            format!(
+                "the request was taken in but no answer came, and it could not be sent again: {}",
+                failure.text
+            )
+        })
+    }
+
+    /// Reads what was added to the acks since the last look.
+    fn scan(&mut self) -> Option<Ack> {
+        loop {
+            let acks = self.layout.acks(self.epoch.epoch);
+            let chunk = sys::fs::read_from(&acks, self.offset, CHUNK).ok()?;
+            let whole = match chunk.bytes.iter().rposition(|b| *b == b'\n') {
+                Some(end) => end + 1,
+                None if chunk.bytes.len() < CHUNK => return None,
+                // A line longer than any answer: not ours.
+                None => chunk.bytes.len(),
+            };
+            if let Some(ack) = find_ack(&chunk.bytes[..whole], self.token, &self.token_text) {
+                return Some(ack);
+            }
+            self.offset += whole as u64;
+            if chunk.bytes.len() < CHUNK {
+                return None;
+            }
+        }
+    }
+
+    fn look_at_beat(&mut self, now: u64) {
+        let doc = sys::fs::read_small(&self.layout.beat(), FIXED_LEN as u64)
+            .ok()
+            .and_then(|bytes| decode_fixed::<BeatDoc>(&bytes).ok());
+        if doc != self.beat.doc {
+            self.beat.moved = self.beat.doc.is_some();
+            self.beat.doc = doc;
+            self.beat.since_ms = now;
+        }
+    }
+
+    /// What is known of whoever should answer. `now` in ms since the wait began.
+    fn who(&self, now: u64) -> String {
+        let EpochDoc {
+            epoch, host, pid, ..
+        } = &self.epoch;
+        if *epoch == 0 {
+            return "no leader has ever run on this cluster (start cbsched on a master host)"
+                .to_owned();
+        }
+        let leader = format!("the leader (epoch {epoch}, host {host}, pid {pid})");
+        let still_s = (now - self.beat.since_ms) / 1000;
+        match &self.beat.doc {
+            None => format!("{leader} has no readable beat"),
+            Some(_) if !self.beat.moved => {
+                format!("the beat of {leader} has not moved for {still_s} s")
+            }
+            Some(_) if still_s >= 5 => {
+                format!("the beat of {leader} stopped {still_s} s ago")
+            }
+            Some(beat) if !beat.leading => format!("{leader} is still taking over"),
+            Some(_) => format!("{leader} is alive but has not answered yet"),
+        }
+    }
+
+    fn silence(&self, now: u64) -> String {
+        let what = format!(
+            "no answer within {} s: {}; published {} time{}, looked {} times",
+            now / 1000,
+            self.who(now),
+            self.published,
+            if self.published == 1 { "" } else { "s" },
+            self.looks
+        );
+        self.stays(&what)
+    }
+
+    fn stays(&self, what: &str) -> String {
+        format!(
+            "{what}\nthe request stays and will be carried out when a leader comes: {}\n\
+             hint: remove that file to withdraw it",
+            self.file.display()
+        )
+    }
+}
+
+/// The answer to `token` among whole lines. A line that is not intact is passed over: the first one
+/// may be the rest of a record, and damage elsewhere is not this command's business.
+fn find_ack(bytes: &[u8], token: Token, text: &str) -> Option<Ack> {
+    let text = text.as_bytes();
+    for line in bytes.split(|b| *b == b'\n') {
+        // The token stands in the first bytes of its record: most lines are passed over cheaply.
+        let front = &line[..line.len().min(80)];
+        if !front.windows(text.len()).any(|w| w == text) {
+            continue;
+        }
+        if let Ok(ack) = frame::parse_line(line).and_then(|l| l.decode::<Ack>())
+            && ack.tok == token
+        {
+            return Some(ack);
+        }
+    }
+    None
+}
+
+/// The epoch document; `None` while it is being overwritten.
+fn read_epoch(layout: &Layout) -> sys::Result<Option<EpochDoc>> {
+    let bytes = sys::fs::read_small(&layout.epoch(), FIXED_LEN as u64)?;
+    Ok(decode_fixed(&bytes).ok())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! `ask` against a leader played by a thread.
+
+use super::*;
+use crate::record::leader::encode_fixed;
+use crate::record::request::{SignalHow, VERBS_MAX};
+use std::path::Path;
+
+fn share() -> (tempfile::TempDir, Site) {
+    let d = tempfile::tempdir().unwrap();
+    let layout = Layout::new(d.path());
+    for (dir, _) in layout.directories() {
+        std::fs::create_dir_all(dir).unwrap();
+    }
+    std::fs::write(layout.cluster(), "{}").unwrap();
+    set_epoch(&layout, 0);
+    let site = Site {
+        conf: "/c".into(),
+        share: d.path().to_path_buf(),
+        host: "h1".into(),
+        local: None,
+    };
+    (d, site)
+}
+
+fn set_epoch(layout: &Layout, epoch: u64) {
+    let doc = EpochDoc {
+        epoch,
+        host: "h9".into(),
+        pid: 7,
+        ..EpochDoc::default()
+    };
+    std::fs::write(layout.epoch(), encode_fixed(&doc).unwrap()).unwrap();
+    std::fs::create_dir_all(layout.epoch_dir(epoch)).unwrap();
+}
+
+fn ack(tok: Token) -> Ack {
+    Ack {
+        tok,
+        ok: true,
+        error: String::new(),
+        ids: Vec::new(),
+        results: Vec::new(),
+        more: 0,
+    }
+}
+
+fn append(path: &Path, tok: Token, seq: u64) {
+    let mut bytes = std::fs::read(path).unwrap_or_default();
+    frame::write(&mut bytes, seq, &ack(tok)).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// Waits until a request lies in the box and gives its token.
+fn request(layout: &Layout) -> Token {
+    let inbox = layout.inbox_of(sys::users::effective_uid());
+    loop {
+        let found = sys::fs::list_dir(&inbox, 10).unwrap_or_default();
+        if let Some(token) = found
+            .iter()
+            .find_map(|e| Layout::parse_request_name(e.text()?))
+        {
+            return token;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+fn verbs() -> Vec<Verb> {
+    vec![Verb::Signal {
+        sel: Default::default(),
+        how: SignalHow::Kill,
+    }]
+}
+
+#[test]
+fn an_answer_behind_others_is_found_and_the_request_is_readable() {
+    let (_d, site) = share();
+    let layout = site.layout();
+    set_epoch(&layout, 3);
+    append(&layout.acks(3), Token(1), 0);
+    let seen = std::thread::scope(|s| {
+        let leader = s.spawn(|| {
+            let token = request(&layout);
+            append(&layout.acks(3), Token(2), 1);
+            append(&layout.acks(3), token, 2);
+            let file = layout
+                .inbox_of(sys::users::effective_uid())
+                .join(Layout::request_name(token));
+            (token, std::fs::read(file).unwrap())
+        });
+        let got = ask(&site, "t", RequestHead::default(), &verbs(), 20).unwrap();
+        let (token, bytes) = leader.join().unwrap();
+        assert_eq!(got.tok, token);
+        bytes
+    });
+    let mut reader = frame::Reader::new(&seen);
+    Header::read(&mut reader, What::Request, None)
+        .unwrap()
+        .unwrap();
+    let head: RequestHead = reader.next_line().unwrap().unwrap().decode().unwrap();
+    assert_eq!(head.host, "h1");
+    let verb: Verb = reader.next_line().unwrap().unwrap().decode().unwrap();
+    assert_eq!(verb, verbs()[0]);
+}
+
+#[test]
+fn a_new_leader_may_answer() {
+    let (_d, site) = share();
+    let layout = site.layout();
+    set_epoch(&layout, 3);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            let token = request(&layout);
+            std::fs::create_dir_all(layout.epoch_dir(4)).unwrap();
+            append(&layout.acks(4), token, 0);
+            set_epoch(&layout, 4);
+        });
+        assert!(ask(&site, "t", RequestHead::default(), &verbs(), 20).is_ok());
+    });
+}
+
+#[test]
+fn silence_says_who_how_long_and_that_the_request_stays() {
+    let (_d, site) = share();
+    let Err(NoAnswer::Silence(text)) = ask(&site, "t", RequestHead::default(), &verbs(), 0) else {
+        panic!("nobody could answer");
+    };
+    assert!(text.contains("no leader has ever run"), "{text}");
+    assert!(text.contains("stays"), "{text}");
+    set_epoch(&site.layout(), 5);
+    let Err(NoAnswer::Silence(text)) = ask(&site, "t", RequestHead::default(), &verbs(), 1) else {
+        panic!("nobody could answer");
+    };
+    assert!(text.contains("epoch 5, host h9, pid 7"), "{text}");
+    assert!(text.contains("within 1 s"), "{text}");
+    assert_eq!(
+        sys::fs::list_dir(&site.layout().inbox_of(sys::users::effective_uid()), 10)
+            .unwrap()
+            .len(),
+        2
+    );
+}
+
+#[test]
+fn a_vanished_request_is_published_again_with_the_same_token() {
+    let (_d, site) = share();
+    let token = Token(77);
+    let mut wait = Wait::new(&site, token, b"x".to_vec()).unwrap();
+    wait.publish().unwrap();
+    std::fs::remove_file(&wait.file).unwrap();
+    wait.publish_again_if_vanished(100).unwrap();
+    wait.publish_again_if_vanished(100 + VANISHED_MS - 1)
+        .unwrap();
+    assert!(!wait.file.exists());
+    wait.publish_again_if_vanished(100 + VANISHED_MS).unwrap();
+    assert!(wait.file.exists());
+    assert_eq!((wait.published, wait.vanished_at), (2, None));
+}
+
+#[test]
+fn a_share_that_is_no_cluster_is_named() {
+    let d = tempfile::tempdir().unwrap();
+    let site = Site {
+        conf: "/c".into(),
+        share: d.path().to_path_buf(),
+        host: "h".into(),
+        local: None,
+    };
+    let Err(NoAnswer::NotSent(failure)) = ask(&site, "t", RequestHead::default(), &verbs(), 0)
+    else {
+        panic!("there is no cluster");
+    };
+    assert!(failure.text.contains("not a Corral cluster"), "{failure:?}");
+    assert_eq!(failure.exit, Exit::System);
+    assert_eq!(
+        std::fs::read_dir(d.path()).unwrap().count(),
+        0,
+        "nothing is made"
+    );
+}
+
+#[test]
+fn damaged_and_foreign_lines_are_passed_over() {
+    let mut bytes = b"rest of a record\n".to_vec();
+    let mut line = Vec::new();
+    frame::write(&mut line, 4, &ack(Token(9))).unwrap();
+    line[20] ^= 1;
+    bytes.extend(&line);
+    let text = Token(9).to_string();
+    assert!(find_ack(&bytes, Token(9), &text).is_none());
+    frame::write(&mut bytes, 5, &ack(Token(9))).unwrap();
+    assert!(find_ack(&bytes, Token(9), &text).is_some());
+}
+
+#[test]
+fn too_much_is_refused_before_anything_is_sent() {
+    let many = vec![verbs().remove(0); VERBS_MAX + 1];
+    let failure = encode(&RequestHead::default(), &many).unwrap_err();
+    assert_eq!(failure.exit, Exit::Usage);
+}
+
+#[test]
+fn the_wait_is_a_number_of_seconds() {
+    assert_eq!(wait_s(Some("3")).unwrap(), 3);
+    for bad in ["", "-1", "1.5", "99999999999999999999"] {
+        assert!(wait_s(Some(bad)).is_err(), "{bad}");
+    }
+}

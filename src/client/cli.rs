@@ -1,0 +1,418 @@
+//! Command lines as LSF users type them, on top of clap: words with a single dash (`-noheader`,
+//! `-oo`), letters stuck together (`-aJ name`), values stuck to their letter (`-n4`).
+//!
+//! Owns the rewriting of such words and the common options of all commands. It knows no command:
+//! each describes itself as a `clap::Command` whose one-letter ids are letters and whose longer ids
+//! are words (see [`flag`] and [`opt`]). Never guesses: what is unknown is an error.
+
+use super::exit::Exit;
+use crate::text::error::nearest;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::ffi::OsString;
+use std::fmt;
+
+/// An option without a value: a letter, or a word when `id` is longer. May be repeated.
+pub fn flag(id: &'static str, help: &'static str) -> Arg {
+    named(id).action(ArgAction::Count).help(help)
+}
+
+/// An option with a value. May be repeated: [`Values::last`] or [`Values::all`] say what that means.
+pub fn opt(id: &'static str, value: &'static str, help: &'static str) -> Arg {
+    named(id)
+        .action(ArgAction::Append)
+        .value_name(value)
+        .allow_hyphen_values(true)
+        .help(help)
+}
+
+fn named(id: &'static str) -> Arg {
+    let mut letters = id.chars();
+    match (letters.next(), letters.next()) {
+        (Some(c), None) => Arg::new(id).short(c),
+        _ => Arg::new(id).long(id),
+    }
+}
+
+/// Operands that are listed one after the other (`[NAME]...`).
+pub fn operands(id: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(id)
+        .value_name(value)
+        .action(ArgAction::Append)
+        .num_args(0..)
+        .help(help)
+}
+
+/// What all commands have in common: the version, and a line on how options may be written.
+pub fn command(name: &'static str, about: &'static str) -> Command {
+    Command::new(name)
+        .about(about)
+        .version(env!("CARGO_PKG_VERSION"))
+        .after_help("Words may be written with one dash or two: -json and --json are the same.")
+}
+
+/// Shorthands for what a command reads out of its matches.
+pub trait Values {
+    /// True when the flag was given.
+    fn has(&self, id: &str) -> bool;
+    /// The last value of an option.
+    fn last(&self, id: &str) -> Option<&str>;
+    /// All values of an option or operand, in their order.
+    fn all(&self, id: &str) -> Vec<String>;
+}
+
+impl Values for ArgMatches {
+    fn has(&self, id: &str) -> bool {
+        self.get_count(id) > 0
+    }
+
+    fn last(&self, id: &str) -> Option<&str> {
+        self.get_many::<String>(id)
+            .and_then(|mut all| all.next_back())
+            .map(String::as_str)
+    }
+
+    fn all(&self, id: &str) -> Vec<String> {
+        self.get_many::<String>(id)
+            .map(|all| all.cloned().collect())
+            .unwrap_or_default()
+    }
+}
+
+/// Parses a command line (without the command's own name). `Err` is the exit code: what clap has to
+/// say (help, version, an error) was printed.
+///
+/// # Errors
+/// The exit code with which the command ends: 0 after help or version, 2 after a wrong line.
+pub fn parse(cmd: Command, args: &[OsString]) -> Result<ArgMatches, i32> {
+    let name = cmd.get_name().to_owned();
+    let table = Table::new(cmd);
+    let words = match texts(args).and_then(|args| table.split(&args)) {
+        Ok(split) => split.to_clap(&table),
+        Err(e) => {
+            eprintln!("{name}: {e}\nTry '{name} -h' for its options.");
+            return Err(Exit::Usage.code());
+        }
+    };
+    clap_matches(table.cmd, &name, words)
+}
+
+/// Lets clap check rewritten words, printing what it has to say.
+fn clap_matches(cmd: Command, name: &str, words: Vec<String>) -> Result<ArgMatches, i32> {
+    let all = std::iter::once(name.to_owned()).chain(words);
+    cmd.try_get_matches_from(all).map_err(|e| super::usage(&e))
+}
+
+/// The arguments as text.
+///
+/// # Errors
+/// Names the first one that is not UTF-8.
+pub fn texts(args: &[OsString]) -> Result<Vec<String>, Wrong> {
+    args.iter()
+        .enumerate()
+        .map(|(n, arg)| match arg.to_str() {
+            Some(text) => Ok(text.to_owned()),
+            None => Err(Wrong(format!("argument {} is not UTF-8: {arg:?}", n + 1))),
+        })
+        .collect()
+}
+
+/// Why a command line was not understood.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wrong(pub String);
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The options of a command, ready for many lines (`csub -pack`).
+pub struct Table {
+    cmd: Command,
+    options: Vec<Option_>,
+    /// The first operand ends the options: what follows is another program's command line.
+    trailing: bool,
+}
+
+struct Option_ {
+    id: String,
+    short: Option<char>,
+    longs: Vec<String>,
+    takes: bool,
+}
+
+/// An option as it was given: which one, and its value ("" for a flag).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Given {
+    option: usize,
+    pub value: String,
+}
+
+/// A command line taken apart.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Split {
+    pub given: Vec<Given>,
+    pub rest: Vec<String>,
+}
+
+impl Table {
+    pub fn new(mut cmd: Command) -> Table {
+        cmd.build();
+        let options = cmd
+            .get_arguments()
+            .filter(|a| !a.is_positional())
+            .map(|a| Option_ {
+                id: a.get_id().to_string(),
+                short: a.get_short(),
+                longs: a
+                    .get_long_and_visible_aliases()
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect(),
+                takes: a.get_action().takes_values(),
+            })
+            .collect();
+        let trailing = cmd
+            .get_positionals()
+            .any(clap::Arg::is_trailing_var_arg_set);
+        Table {
+            cmd,
+            options,
+            trailing,
+        }
+    }
+
+    /// The id of a given option.
+    pub fn id(&self, given: &Given) -> &str {
+        &self.options[given.option].id
+    }
+
+    /// Takes a line apart.
+    ///
+    /// # Errors
+    /// Names the option that is unknown, lacks its value or has one too many.
+    pub fn split(&self, args: &[String]) -> Result<Split, Wrong> {
+        let mut split = Split::default();
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            if arg == "--" {
+                split.rest.extend(args.cloned());
+                break;
+            }
+            match arg.strip_prefix('-') {
+                Some(word) if !word.is_empty() => self.option(arg, word, &mut args, &mut split)?,
+                _ => {
+                    split.rest.push(arg.clone());
+                    if self.trailing {
+                        split.rest.extend(args.cloned());
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(split)
+    }
+
+    /// One word that starts with a dash; `word` is without it.
+    fn option(
+        &self,
+        arg: &str,
+        word: &str,
+        args: &mut std::slice::Iter<'_, String>,
+        split: &mut Split,
+    ) -> Result<(), Wrong> {
+        let (name, glued) = match word.split_once('=') {
+            Some((name, value)) => (name.trim_start_matches('-'), Some(value)),
+            None => (word.strip_prefix('-').unwrap_or(word), None),
+        };
+        let long = |o: &Option_| o.longs.iter().any(|l| l == name);
+        let Some(option) = self.options.iter().position(long) else {
+            return match word.strip_prefix('-') {
+                Some(_) => Err(self.unknown(arg, name)),
+                None => self.letters(arg, word, args, split),
+            };
+        };
+        let value = match (self.options[option].takes, glued) {
+            (false, None) => String::new(),
+            (false, Some(_)) => return Err(Wrong(format!("option -{name} takes no value"))),
+            (true, Some(value)) => value.to_owned(),
+            (true, None) => next_value(name, args)?,
+        };
+        split.given.push(Given { option, value });
+        Ok(())
+    }
+
+    /// Letters stuck together, the last one perhaps with its value.
+    fn letters(
+        &self,
+        arg: &str,
+        word: &str,
+        args: &mut std::slice::Iter<'_, String>,
+        split: &mut Split,
+    ) -> Result<(), Wrong> {
+        for (at, letter) in word.char_indices() {
+            let found = self.options.iter().position(|o| o.short == Some(letter));
+            let Some(option) = found else {
+                return Err(self.unknown(arg, if at == 0 { word } else { &word[at..] }));
+            };
+            if !self.options[option].takes {
+                let value = String::new();
+                split.given.push(Given { option, value });
+                continue;
+            }
+            let glued = &word[at + letter.len_utf8()..];
+            let value = match glued {
+                "" => next_value(&letter.to_string(), args)?,
+                _ => glued.to_owned(),
+            };
+            split.given.push(Given { option, value });
+            break;
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, arg: &str, word: &str) -> Wrong {
+        let known = self.options.iter().flat_map(|o| &o.longs);
+        let hint = match nearest(word, known.map(String::as_str)) {
+            Some(near) => format!(": did you mean -{near}?"),
+            None => String::new(),
+        };
+        let shown = crate::text::width::escape(arg);
+        Wrong(format!("unknown option '{shown}'{hint}"))
+    }
+
+    /// Lets clap check a line that was taken apart, printing help, version or what is wrong.
+    ///
+    /// # Errors
+    /// The exit code, as [`parse`].
+    pub fn check(&self, split: &Split) -> Result<ArgMatches, i32> {
+        let name = self.cmd.get_name().to_owned();
+        clap_matches(self.cmd.clone(), &name, split.to_clap(self))
+    }
+}
+
+impl Split {
+    /// The line as clap reads it.
+    fn to_clap(&self, table: &Table) -> Vec<String> {
+        let mut out = Vec::with_capacity(self.given.len() + self.rest.len() + 1);
+        for given in &self.given {
+            let option = &table.options[given.option];
+            let name = match (option.longs.first(), option.short) {
+                (Some(long), _) => format!("--{long}"),
+                (None, Some(short)) => format!("-{short}"),
+                (None, None) => continue,
+            };
+            out.push(if option.takes {
+                format!("{name}={}", given.value)
+            } else {
+                name
+            });
+        }
+        out.push("--".to_owned());
+        out.extend(self.rest.iter().cloned());
+        out
+    }
+}
+
+fn next_value(name: &str, args: &mut std::slice::Iter<'_, String>) -> Result<String, Wrong> {
+    args.next()
+        .cloned()
+        .ok_or_else(|| Wrong(format!("option -{name} needs a value")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cmd() -> Command {
+        command("cx", "test")
+            .arg(flag("a", "all"))
+            .arg(flag("noheader", "none"))
+            .arg(opt("J", "NAME", "name"))
+            .arg(opt("Jd", "TEXT", "description"))
+            .arg(opt("o", "FMT", "format"))
+            .arg(opt("oo", "FILE", "file"))
+            .arg(opt("n", "N", "number"))
+            .arg(operands("ids", "JOB", "jobs"))
+    }
+
+    fn split(line: &[&str]) -> Result<Vec<String>, String> {
+        let table = Table::new(cmd());
+        let args: Vec<String> = line.iter().map(|s| (*s).to_string()).collect();
+        let split = table.split(&args).map_err(|e| e.0)?;
+        let mut out: Vec<String> = split
+            .given
+            .iter()
+            .map(|g| format!("{}={}", table.id(g), g.value))
+            .collect();
+        out.extend(split.rest);
+        Ok(out)
+    }
+
+    #[test]
+    fn lsf_forms_are_understood() {
+        let cases: &[(&[&str], &[&str])] = &[
+            (&["-aJ", "x*", "7"], &["a=", "J=x*", "7"]),
+            (
+                &["-noheader", "-o", "jobid stat"],
+                &["noheader=", "o=jobid stat"],
+            ),
+            (&["--noheader", "-ofmt"], &["noheader=", "o=fmt"]),
+            (&["-n4", "-oo", "f", "-Jd", "-x"], &["n=4", "oo=f", "Jd=-x"]),
+            (&["--Jd=a=b"], &["Jd=a=b"]),
+            (&["-J=x"], &["J==x"]),
+            (&["--", "-a"], &["-a"]),
+            (&["-"], &["-"]),
+            (&["7", "-a", "8"], &["a=", "7", "8"]),
+        ];
+        for (line, want) in cases {
+            assert_eq!(split(line).as_deref(), Ok(&want.map_to()[..]), "{line:?}");
+        }
+    }
+
+    trait MapTo {
+        fn map_to(&self) -> Vec<String>;
+    }
+    impl MapTo for &[&str] {
+        fn map_to(&self) -> Vec<String> {
+            self.iter().map(|s| (*s).to_string()).collect()
+        }
+    }
+
+    #[test]
+    fn wrong_lines_are_named() {
+        let cases: &[(&[&str], &str)] = &[
+            (&["-xyz"], "unknown option '-xyz'"),
+            (&["--nohaeder"], "did you mean -noheader?"),
+            (&["-z"], "unknown option '-z'"),
+            (&["-1"], "unknown option '-1'"),
+            (&["-J"], "needs a value"),
+            (&["--noheader=1"], "takes no value"),
+        ];
+        for (line, want) in cases {
+            let got = split(line).unwrap_err();
+            assert!(got.contains(want), "{line:?}: {got}");
+        }
+    }
+
+    #[test]
+    fn clap_sees_the_same_values() {
+        let args: Vec<OsString> = ["-aJ", "x y", "-o", "", "3", "-n5"]
+            .map(OsString::from)
+            .into();
+        let m = parse(cmd(), &args).unwrap();
+        assert!(m.has("a") && !m.has("noheader"));
+        assert_eq!(m.last("J"), Some("x y"));
+        assert_eq!(m.last("o"), Some(""));
+        assert_eq!(m.last("n"), Some("5"));
+        assert_eq!(m.all("ids"), ["3"]);
+    }
+
+    #[test]
+    fn bad_bytes_are_refused() {
+        use std::os::unix::ffi::OsStringExt;
+        let bad = OsString::from_vec(vec![b'a', 0xff]);
+        assert!(texts(&[bad]).unwrap_err().0.contains("not UTF-8"));
+    }
+}

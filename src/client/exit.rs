@@ -1,0 +1,140 @@
+//! The exit codes of every command. Only `client` chooses them; the floors below answer with errors.
+
+use crate::record::ack::Code;
+use crate::sys;
+use std::ffi::OsString;
+
+/// How a command ended. A job's own code (`csub -K`) is the one exception to this list.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Exit {
+    Ok = 0,
+    /// Not found, nothing matched, or a condition that can never hold.
+    NotFound = 1,
+    /// The command line, or a text in it, is wrong.
+    Usage = 2,
+    Permission = 3,
+    /// Refused by a limit or a policy.
+    Refused = 4,
+    /// No leader, or the share cannot be reached.
+    System = 5,
+}
+
+impl Exit {
+    pub fn code(self) -> i32 {
+        self as i32
+    }
+
+    /// The worse of two ends: the higher code.
+    #[must_use]
+    pub fn or(self, other: Exit) -> Exit {
+        self.max(other)
+    }
+
+    /// The end that an outcome of the leader stands for.
+    pub fn of(code: Code) -> Exit {
+        match code {
+            Code::Ok => Exit::Ok,
+            Code::NotFound => Exit::NotFound,
+            Code::Usage => Exit::Usage,
+            Code::Permission => Exit::Permission,
+            Code::Refused => Exit::Refused,
+        }
+    }
+}
+
+/// Why a command could not do what was asked: the code, and the text for standard error, whose
+/// further lines are hints.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fail {
+    pub exit: Exit,
+    pub text: String,
+}
+
+impl Fail {
+    pub fn new(exit: Exit, text: impl Into<String>) -> Fail {
+        Fail {
+            exit,
+            text: text.into(),
+        }
+    }
+
+    pub fn not_found(text: impl Into<String>) -> Fail {
+        Fail::new(Exit::NotFound, text)
+    }
+
+    pub fn usage(text: impl Into<String>) -> Fail {
+        Fail::new(Exit::Usage, text)
+    }
+
+    pub fn permission(text: impl Into<String>) -> Fail {
+        Fail::new(Exit::Permission, text)
+    }
+
+    pub fn refused(text: impl Into<String>) -> Fail {
+        Fail::new(Exit::Refused, text)
+    }
+
+    pub fn system(text: impl Into<String>) -> Fail {
+        Fail::new(Exit::System, text)
+    }
+
+    /// Prints `command: text` to standard error and gives the code.
+    pub fn report(&self, command: &str) -> i32 {
+        eprintln!("{command}: {}", self.text);
+        self.exit.code()
+    }
+}
+
+impl From<sys::Error> for Fail {
+    fn from(e: sys::Error) -> Fail {
+        let text = e.to_string();
+        match e.kind() {
+            std::io::ErrorKind::PermissionDenied => Fail::permission(text),
+            _ => Fail::system(text),
+        }
+    }
+}
+
+/// Prints a failure and gives the exit code.
+pub fn report(result: Result<()>) -> i32 {
+    match result {
+        Ok(()) => Exit::Ok.code(),
+        Err(fail) => {
+            eprintln!("{}", fail.text);
+            fail.exit.code()
+        }
+    }
+}
+
+/// Prints what clap has to say (help, version, or what is wrong) and gives the exit code.
+pub fn usage(e: &clap::Error) -> i32 {
+    // Nothing can be said about a failure to print.
+    drop(e.print());
+    if e.use_stderr() {
+        Exit::Usage.code()
+    } else {
+        Exit::Ok.code()
+    }
+}
+
+/// The words of a command with its name in front, as clap wants them.
+pub fn with_name(name: &str, words: &[String]) -> Vec<OsString> {
+    std::iter::once(name.into())
+        .chain(words.iter().map(OsString::from))
+        .collect()
+}
+
+/// What a command's own function answers.
+pub type Result<T> = std::result::Result<T, Fail>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_end_wins() {
+        assert_eq!(Exit::Ok.or(Exit::NotFound), Exit::NotFound);
+        assert_eq!(Exit::System.or(Exit::Usage).code(), 5);
+        assert_eq!(Exit::of(Code::Permission).code(), 3);
+    }
+}

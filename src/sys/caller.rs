@@ -1,0 +1,81 @@
+//! What a command inherits from the shell that called it: umask, working directory, standard input.
+
+use super::{At, Error, Result};
+use nix::sys::stat::Mode;
+use std::io::{IsTerminal, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Sets the umask of this process and gives the old one.
+pub fn umask(mask: u32) -> u32 {
+    nix::sys::stat::umask(Mode::from_bits_truncate(mask)).bits()
+}
+
+/// The working directory as the user calls it: `$PWD` when it names the same directory, since an
+/// automounter's path means more on other hosts than what it resolves to here.
+pub fn working_directory() -> Result<PathBuf> {
+    let real = std::env::current_dir().at("find", Path::new("the working directory"))?;
+    let Some(named) = std::env::var_os("PWD").map(PathBuf::from) else {
+        return Ok(real);
+    };
+    if named == real || !named.is_absolute() {
+        return Ok(real);
+    }
+    match (std::fs::metadata(&named), std::fs::metadata(&real)) {
+        (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()) => Ok(named),
+        _ => Ok(real),
+    }
+}
+
+/// True when standard input is a terminal.
+pub fn stdin_is_terminal() -> bool {
+    std::io::stdin().is_terminal()
+}
+
+/// True when standard error is a terminal.
+pub fn stderr_is_terminal() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// Reads standard input to its end, at most `limit` bytes; more is an error (`InvalidData`).
+pub fn read_stdin(limit: u64) -> Result<Vec<u8>> {
+    let name = Path::new("standard input");
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .lock()
+        .take(limit + 1)
+        .read_to_end(&mut bytes)
+        .at("read", name)?;
+    if bytes.len() as u64 > limit {
+        let why = format!("larger than the limit of {limit} bytes");
+        return Err(Error::invalid("read", name, why));
+    }
+    Ok(bytes)
+}
+
+/// What a file is when links are followed: true for a regular file, with its length and whether
+/// somebody may execute it. `None` when there is none or it is something else.
+pub fn regular_file(path: &Path) -> Option<(u64, bool)> {
+    let meta = std::fs::metadata(path).ok()?;
+    meta.is_file()
+        .then(|| (meta.len(), meta.mode() & 0o111 != 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_working_directory_is_absolute() {
+        assert!(working_directory().unwrap().is_absolute());
+    }
+
+    #[test]
+    fn a_directory_is_no_regular_file() {
+        let d = tempfile::tempdir().unwrap();
+        let path = d.path().join("x");
+        std::fs::write(&path, "ab").unwrap();
+        assert_eq!(regular_file(&path), Some((2, false)));
+        assert_eq!(regular_file(d.path()), None);
+    }
+}
