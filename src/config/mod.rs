@@ -1,13 +1,31 @@
 //! The configuration of a cluster: cb.yaml as text -> `Config`, or all its problems at once, each
 //! with file, line, column and a hint. Pure: the caller reads the file and answers which names the
 //! operating system knows. Nothing here changes a running cluster.
+//!
+//! `load` is the way in; `types` holds what comes out, `query` the questions it answers, `keys`
+//! the table of keys and which of them this version honours.
 
+mod graph;
+mod keys;
+mod load;
 mod problem;
 mod query;
+mod read;
+mod read_cluster;
+mod read_hosts;
+mod read_queues;
+mod read_users;
 mod sets;
+mod starter;
 mod types;
 
+pub use load::{Loaded, MAX_BYTES, load};
 pub use problem::Problem;
 pub use query::UserLimits;
+pub use read::OsNames;
 pub use sets::{HostPrefs, HostSet, UserSet, UserTerm};
+pub use starter::{Starter, minimal, starter};
 pub use types::*;
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A finite set of hosts, or all hosts but a finite set. Closed under union and difference, so
 /// nested groups with exclusions resolve without knowing which hosts will join.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostSet {
     /// `true`: every host except `names`.
     pub all_but: bool,
@@ -120,6 +120,16 @@ pub enum UserTerm {
     Group(String),
 }
 
+impl UserTerm {
+    /// The term as cb.yaml writes it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            UserTerm::All => "all",
+            UserTerm::Name(n) | UserTerm::Group(n) => n,
+        }
+    }
+}
+
 /// Users as written: positives in order, then exclusions. Groups stay names because the groups of
 /// the operating system change while the configuration does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -145,20 +155,39 @@ impl UserSet {
     }
 
     /// Whether the user is in the set. `groups` resolves the names of `usergroups`, whose nesting
-    /// has no cycles in a loaded configuration.
+    /// is shallow and without cycles in a loaded configuration.
     pub fn contains(
         &self,
         user: &str,
         os_groups: &[String],
         groups: &BTreeMap<String, super::types::UserGroup>,
     ) -> bool {
-        let hit = |term: &UserTerm| match term {
+        let mut asked = Vec::new();
+        self.holds(user, os_groups, groups, &mut asked)
+    }
+
+    /// `asked` keeps the answers of groups, so that groups which share members cost no more than
+    /// their number.
+    fn holds<'g>(
+        &'g self,
+        user: &str,
+        os_groups: &[String],
+        groups: &'g BTreeMap<String, super::types::UserGroup>,
+        asked: &mut Vec<(&'g str, bool)>,
+    ) -> bool {
+        let mut hit = |term: &'g UserTerm| match term {
             UserTerm::All => true,
             UserTerm::Name(n) => n == user || os_groups.iter().any(|g| g == n),
-            UserTerm::Group(n) => groups
-                .get(n)
-                .is_some_and(|g| g.set.contains(user, os_groups, groups)),
+            UserTerm::Group(n) => {
+                if let Some(&(_, answer)) = asked.iter().find(|(g, _)| g == n) {
+                    return answer;
+                }
+                let group = groups.get(n);
+                let answer = group.is_some_and(|g| g.set.holds(user, os_groups, groups, asked));
+                asked.push((n, answer));
+                answer
+            }
         };
-        !self.exclude.iter().any(hit) && self.include.iter().any(hit)
+        !self.exclude.iter().any(&mut hit) && self.include.iter().any(&mut hit)
     }
 }

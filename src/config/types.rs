@@ -228,11 +228,9 @@ pub struct Queue {
     pub mem_limit: LimitPair,
     pub swap_limit: LimitPair,
     pub file_limit: LimitPair,
-    pub data_limit: LimitPair,
     pub stack_limit: LimitPair,
     pub core_limit: LimitPair,
     pub process_limit: LimitPair,
-    pub thread_limit: LimitPair,
     /// Resource requirement merged under the job's own.
     pub res_req: Option<String>,
     /// `csub -x` is allowed.

@@ -253,14 +253,19 @@ impl Tree<'_> {
 
     fn event(&mut self, event: Event<'_>, span: &Span) -> Result<(), Defect> {
         let pos = self.pos(span);
+        let mut tagged = false;
         if event.is_node() {
             self.count(pos)?;
-            self.refuse_extras(&event, pos)?;
+            tagged = self.refuse_extras(&event, pos)?;
         }
         match event {
             Event::DocumentStart(..) => self.document(pos),
             Event::Scalar(text, style, ..) => {
-                let value = scalar(&text, style);
+                let value = if tagged {
+                    Value::Refused
+                } else {
+                    scalar(&text, style)
+                };
                 if matches!(&value, Value::Text { text, .. } if text.contains('\0')) {
                     self.defect(Defect::new(pos, "nul", "NUL in a text"))?;
                     return self.put(Node {
@@ -349,7 +354,8 @@ impl Tree<'_> {
         Ok(())
     }
 
-    fn refuse_extras(&mut self, event: &Event<'_>, pos: Pos) -> Result<(), Defect> {
+    /// Whether the node has a tag, so that its value means something unknown.
+    fn refuse_extras(&mut self, event: &Event<'_>, pos: Pos) -> Result<bool, Defect> {
         if event.anchor_id().is_some() {
             self.defect(
                 Defect::new(pos, "anchor", "anchors (&name) are not allowed")
@@ -362,7 +368,7 @@ impl Tree<'_> {
                 Defect::new(pos, "tag", message).hint("quote a text that begins with !: '!'"),
             )?;
         }
-        Ok(())
+        Ok(event.tag().is_some())
     }
 
     /// Hand a finished node to whatever is open.

@@ -1,0 +1,323 @@
+//! Which keys cb.yaml may hold. Tables only: a feature that is built moves its keys from `Later`
+//! to `Now` here and gets a reader; until then the key is refused, so that nobody relies on a
+//! setting that does nothing.
+
+/// What happens to a key of this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Now,
+    /// Known, but not implemented in this version.
+    Later,
+}
+
+/// A key, and the name it has in LSF's files (for hints only; empty = none).
+pub(super) struct Key {
+    pub name: &'static str,
+    pub state: State,
+    pub lsf: &'static str,
+}
+
+const fn now(name: &'static str, lsf: &'static str) -> Key {
+    Key {
+        name,
+        state: State::Now,
+        lsf,
+    }
+}
+
+const fn later(name: &'static str, lsf: &'static str) -> Key {
+    Key {
+        name,
+        state: State::Later,
+        lsf,
+    }
+}
+
+pub(super) const SECTIONS: &[Key] = &[
+    now("cluster", ""),
+    now("general", "parameters"),
+    now("hosts", "host"),
+    now("hosttypes", "hosttype"),
+    now("hostmodels", "hostmodel"),
+    now("hostgroups", "hostgroup"),
+    now("users", "user"),
+    now("usergroups", "usergroup"),
+    now("queues", "queue"),
+    later("resources", "resource"),
+    later("limits", "limit"),
+    later("apps", "application"),
+    later("virtual_clusters", ""),
+    later("power", ""),
+    later("scale", ""),
+    later("alerts", ""),
+    later("hooks", ""),
+];
+
+pub(super) const CLUSTER: &[Key] = &[
+    now("name", "clustername"),
+    now("administrators", "clusteradmins"),
+    now("masters", "lsf_master_list"),
+    now("lease_timeout", ""),
+    now("poll_interval", ""),
+    now("allow_root_jobs", ""),
+    now("cgroup", ""),
+    now("cgroup_root", ""),
+    now("log_level", "lsf_log_mask"),
+    now("unit_for_limits", "lsf_unit_for_limits"),
+    later("share_dir", "lsb_sharedir"),
+    later("log_dir", "lsf_logdir"),
+    later("lease_interval", ""),
+    later("strict_uid_check", ""),
+    later("additional_ports", ""),
+    later("allow_docker_run_change_user", ""),
+];
+
+pub(super) const GENERAL: &[Key] = &[
+    now("default_queue", "default_queue"),
+    now("default_project", "default_project"),
+    now("clean_period", "clean_period"),
+    now("journal_keep", ""),
+    now("job_terminate_interval", "job_terminate_interval"),
+    now("sched_interval", "mbd_sleep_time"),
+    now("job_accept_interval", "job_accept_interval"),
+    now("iso_timeout", ""),
+    now("key_keep", ""),
+    now("max_array_size", "max_job_array_size"),
+    now("max_jobid", "max_jobid"),
+    now("max_pend_jobs", "max_pend_jobs"),
+    now("max_user_priority", "max_user_priority"),
+    now("pack_max", ""),
+    now("user_view_alljobs", ""),
+    later("default_host_spec", "default_host_spec"),
+    later("job_check_interval", "sbd_sleep_time"),
+    later("new_job_sched_delay", "new_job_sched_delay"),
+    later("max_job_num", "max_job_num"),
+    later("journal_segment", ""),
+    later("max_host_fail", "max_sbd_fail"),
+    later("pg_susp_it", "pg_susp_it"),
+    later("job_priority_over_time", "job_priority_over_time"),
+    later("job_dep_last_sub", "job_dep_last_sub"),
+    later("orphan_term", "orphan_job_term_grace_period"),
+    later("job_spool_dir", "job_spool_dir"),
+    later("cpu_time_factor", "cpu_time_factor"),
+    later("run_time_factor", "run_time_factor"),
+    later("run_job_factor", "run_job_factor"),
+    later("gpu_time_factor", ""),
+    later("hist_hours", "hist_hours"),
+    later("resource_reserve_per_task", "resource_reserve_per_task"),
+    later("max_pend_slots", "max_pend_slots"),
+    later("sub_try_interval", "sub_try_interval"),
+    later(
+        "default_limit_ignore_user_group",
+        "default_limit_ignore_user_group",
+    ),
+    later("acct_archive_age", "acct_archive_age"),
+    later("acct_archive_size", "acct_archive_size"),
+    later("max_acct_archive_file", "max_acct_archive_file"),
+    later(
+        "shared_resource_update_factor",
+        "shared_resource_update_factor",
+    ),
+    later("mail", ""),
+    later("mail_program", ""),
+    later("mailto", "lsb_mailto"),
+    later("packing", ""),
+    later("preempt_grace", ""),
+    later("evict_delay", ""),
+    later("retry_max", ""),
+    later("fairshare_decay", ""),
+    later("dominant", ""),
+];
+
+pub(super) const HOST: &[Key] = &[
+    now("name", "host_name"),
+    now("names", ""),
+    now("open", ""),
+    now("type", "type"),
+    now("model", "model"),
+    now("cpuf", ""),
+    now("slots", "mxj"),
+    now("user_slots", "jl/u"),
+    now("tags", ""),
+    now("resources", "resources"),
+    now("server", "server"),
+    later("dispatch_window", "dispatch_window"),
+    later("thresholds", ""),
+    later("migrate_after", "mig"),
+    later("gpus", ""),
+    later("reserved_cores", ""),
+    later("reserved_mem", ""),
+    later("rack", ""),
+    later("unit", ""),
+];
+
+pub(super) const HOST_MODEL: &[Key] = &[
+    now("name", "modelname"),
+    now("cpuf", "cpufactor"),
+    now("arch", "architecture"),
+];
+
+pub(super) const HOST_GROUP: &[Key] = &[
+    now("name", "group_name"),
+    now("members", "group_member"),
+    later("condensed", "condense"),
+];
+
+pub(super) const USER_GROUP: &[Key] = &[
+    now("name", "group_name"),
+    now("members", "group_member"),
+    now("administrator", "group_admin"),
+    later("fairshare", "user_shares"),
+    later("slots", ""),
+    later("max_slots", "max_jobs"),
+    later("max_pend_jobs", "max_pend_jobs"),
+    later("max_pend_slots", "max_pend_slots"),
+];
+
+pub(super) const USER: &[Key] = &[
+    now("name", "user_name"),
+    now("max_slots", "max_jobs"),
+    now("max_pend_jobs", "max_pend_jobs"),
+    later("slots_per_cpu", "jl/p"),
+    later("max_pend_slots", "max_pend_slots"),
+    later("priority_cap", ""),
+    later("can_preempt", ""),
+    later("fairshare_weight", ""),
+];
+
+pub(super) const QUEUE: &[Key] = &[
+    now("name", "queue_name"),
+    now("description", "description"),
+    now("priority", "priority"),
+    now("nice", "nice"),
+    now("administrators", "administrators"),
+    now("users", "users"),
+    now("hosts", "hosts"),
+    now("slots", "qjob_limit"),
+    now("user_slots", "ujob_limit"),
+    now("host_slots", "hjob_limit"),
+    now("proc_slots", "pjob_limit"),
+    now("job_slots", "proclimit"),
+    now("run_limit", "runlimit"),
+    now("cpu_limit", "cpulimit"),
+    now("mem_limit", "memlimit"),
+    now("swap_limit", "swaplimit"),
+    now("process_limit", "processlimit"),
+    now("file_limit", "filelimit"),
+    now("stack_limit", "stacklimit"),
+    now("core_limit", "corelimit"),
+    now("res_req", "res_req"),
+    now("exclusive", "exclusive"),
+    now("interactive", "interactive"),
+    now("rerunnable", "rerunnable"),
+    now("requeue_exit_values", "requeue_exit_values"),
+    now("max_requeue", "max_job_requeue"),
+    later("dispatch_window", "dispatch_window"),
+    later("run_window", "run_window"),
+    later("thread_limit", "threadlimit"),
+    later("data_limit", "datalimit"),
+    later("stop_cond", "stop_cond"),
+    later("resume_cond", "resume_cond"),
+    later("thresholds", ""),
+    later("threshold_action", "terminate_when"),
+    later("window_action", ""),
+    later("pre_exec", "pre_exec"),
+    later("post_exec", "post_exec"),
+    later("pre_post_exec_user", "pre_post_exec_user"),
+    later("job_starter", "job_starter"),
+    later("job_controls", "job_controls"),
+    later("chkpnt", "chkpnt"),
+    later("migrate_after", "mig"),
+    later("job_accept_interval", "job_accept_interval"),
+    later("new_job_sched_delay", "new_job_sched_delay"),
+    later("ignore_deadline", "ignore_deadline"),
+    later("slot_reserve", "slot_reserve"),
+    later("backfill", "backfill"),
+    later("round_robin", "round_robin_policy"),
+    later("fairshare", "fairshare"),
+    later("cpu_time_factor", "cpu_time_factor"),
+    later("run_time_factor", "run_time_factor"),
+    later("run_job_factor", "run_job_factor"),
+    later("gpu_time_factor", ""),
+    later("hist_hours", "hist_hours"),
+    later("preemption", "preemption"),
+    later("capacity", ""),
+    later("policy", ""),
+    later("cpu_bind", "affinity"),
+    later("gpu_check", ""),
+    later("gpu_mode", ""),
+    later("elastic", ""),
+    later("virtual_cluster", ""),
+    later("packing", ""),
+    later("retries", ""),
+    later("start_timeout", ""),
+    later("forward_to", ""),
+    later("max_rusage", ""),
+];
+
+/// Resources every host has by itself: a static resource may not take their names.
+pub(super) const BUILT_IN_RESOURCES: &[&str] = &[
+    "r15s",
+    "r1m",
+    "r15m",
+    "ut",
+    "pg",
+    "io",
+    "ls",
+    "it",
+    "tmp",
+    "swp",
+    "mem",
+    "ncpus",
+    "ndisks",
+    "maxmem",
+    "maxswp",
+    "maxtmp",
+    "cpuf",
+    "type",
+    "model",
+    "status",
+    "hname",
+    "rexpri",
+    "server",
+    "slots",
+    "cpu",
+    "idle",
+    "login",
+    "swap",
+    "cores",
+    "sockets",
+    "gpu",
+    "gpu_mem",
+    "gpu_model",
+    "gpu_util",
+    "nthreads",
+    "netio",
+    "stio",
+    "os",
+    "kernel",
+    "tags",
+    "any",
+    "local",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_table_names_a_key_twice() {
+        let tables = [
+            SECTIONS, CLUSTER, GENERAL, HOST, HOST_MODEL, HOST_GROUP, USER_GROUP, USER, QUEUE,
+        ];
+        for table in tables {
+            for (i, k) in table.iter().enumerate() {
+                assert!(
+                    table[..i].iter().all(|o| o.name != k.name),
+                    "{} twice",
+                    k.name
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! From the bytes of cb.yaml to a configuration: reads the sections in the order in which they
+//! refer to each other, and gathers what all of them report.
+
+use super::keys;
+use super::problem::Problem;
+use super::read::{Ctx, Fields, OsNames};
+use super::types::{Cluster, Config};
+use super::{read_cluster, read_hosts, read_queues, read_users};
+use crate::text::yaml::{self, Document, Pos, Value};
+
+/// Largest cb.yaml, in bytes.
+pub const MAX_BYTES: usize = 4 << 20;
+
+/// Keys whose values may be bracket groups without quotes.
+const LOOSE_KEYS: &[&str] = &["slots", "jobs", "resources", "fairshare"];
+
+/// A good configuration, and what its administrator should know about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    pub config: Config,
+    pub warnings: Vec<Problem>,
+}
+
+/// Read a cb.yaml.
+///
+/// `file` is the name used in messages.
+///
+/// # Errors
+/// Every problem found, in the order of the file; never empty.
+pub fn load(bytes: &[u8], file: &str, os: &OsNames<'_>) -> Result<Loaded, Vec<Problem>> {
+    let doc = yaml::parse(bytes, &yaml::Limits::bytes(MAX_BYTES), LOOSE_KEYS);
+    let text = String::from_utf8_lossy(if bytes.len() > MAX_BYTES { &[] } else { bytes });
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let mut ctx = Ctx {
+        file,
+        lines: text.split('\n').collect(),
+        problems: Vec::new(),
+        warnings: Vec::new(),
+        os,
+        partial: doc.partial,
+    };
+    for d in &doc.defects {
+        match &d.hint {
+            Some(hint) => ctx.problem_hint(d.pos, d.code, d.message.as_str(), hint.as_str()),
+            None => ctx.problem(d.pos, d.code, d.message.as_str()),
+        }
+    }
+    let config = sections(&mut ctx, &doc);
+    let Ctx {
+        mut problems,
+        mut warnings,
+        ..
+    } = ctx;
+    problems.sort_by_key(|p| (p.line, p.col));
+    warnings.sort_by_key(|p| (p.line, p.col));
+    match config {
+        Some(config) if problems.is_empty() => Ok(Loaded { config, warnings }),
+        _ => Err(problems),
+    }
+}
+
+/// `None`: there was nothing to read sections from, and a problem says so.
+fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
+    let root = doc.root.as_ref()?;
+    if root.value == Value::Null && !ctx.problems.is_empty() {
+        return None;
+    }
+    let f = Fields::new(ctx, root, keys::SECTIONS, "cb.yaml")?;
+    for section in ["cluster", "queues"] {
+        let empty = f.node(section).is_none_or(|n| is_empty(&n.value));
+        if empty && !ctx.partial {
+            let pos = if f.has(section) {
+                f.key_pos(section)
+            } else {
+                Pos::new(1, 1)
+            };
+            let (message, hint) = match section {
+                "queues" => (
+                    "no queue is defined",
+                    "write queues: with at least \"- name: NAME\"",
+                ),
+                _ => (
+                    "section cluster is missing",
+                    "write cluster: with administrators: [NAME]",
+                ),
+            };
+            ctx.problem_hint(pos, "missing-section", message, hint);
+        }
+    }
+    let user_groups = read_users::user_groups(ctx, f.node("usergroups"));
+    let users = read_users::users(ctx, f.node("users"), &user_groups);
+    let cluster = match f.node("cluster") {
+        Some(n) if !is_empty(&n.value) => read_cluster::cluster(ctx, n, &user_groups),
+        _ => Cluster::default(),
+    };
+    let host_types = read_hosts::host_types(ctx, f.node("hosttypes"));
+    let host_models = read_hosts::host_models(ctx, f.node("hostmodels"));
+    let hosts = read_hosts::hosts(ctx, f.node("hosts"), &host_types, &host_models);
+    let host_groups = read_hosts::host_groups(ctx, f.node("hostgroups"), &hosts);
+    read_hosts::check_masters(ctx, &cluster.masters, f.key_pos("cluster"), &hosts);
+    if hosts.entries.is_empty() && !hosts.open && !ctx.partial {
+        let pos = if f.has("hosts") {
+            f.key_pos("hosts")
+        } else {
+            Pos::new(1, 1)
+        };
+        let hint = "list hosts, or write \"- {name: default, open: yes}\" to let any host join";
+        let message = "no host belongs to the cluster: no job can start";
+        ctx.warn(pos, "no-hosts", message, Some(hint.into()));
+    }
+    let defined = read_queues::Defined {
+        cluster: &cluster,
+        hosts: &hosts,
+        host_groups: &host_groups,
+        user_groups: &user_groups,
+    };
+    let queues = f
+        .node("queues")
+        .map_or_else(Vec::new, |n| read_queues::queues(ctx, n, &defined));
+    let general = read_cluster::general(ctx, f.node("general"), &queues);
+    read_cluster::check_together(ctx, &cluster, &general, f.key_pos("cluster"));
+    Some(Config {
+        cluster,
+        general,
+        hosts,
+        host_types,
+        host_models,
+        host_groups,
+        users,
+        user_groups,
+        queues,
+    })
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::List(items) => items.is_empty(),
+        Value::Map(entries) => entries.is_empty(),
+        Value::Text { .. } | Value::Refused => false,
+    }
+}

@@ -1,0 +1,300 @@
+//! Sections `cluster` and `general`, with the default and the range of every setting.
+
+use super::keys;
+use super::read::{Ctx, Fields, Words};
+use super::read_users::user_set;
+use super::sets::UserSet;
+use super::types::{CgroupMode, Cluster, General, LogLevel, Queue, UserGroup};
+use crate::text::hostlist;
+use crate::text::size::Unit;
+use crate::text::yaml::{Node, Pos};
+use std::collections::BTreeMap;
+
+const SECOND: u64 = 1000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+const YEAR: u64 = 365 * DAY;
+
+/// A leader cannot renew its lease on a slow share faster than this allows.
+pub(super) const LEASE_FLOOR_MS: u64 = 3 * SECOND;
+
+impl Default for Cluster {
+    fn default() -> Cluster {
+        Cluster {
+            name: "cluster1".into(),
+            administrators: UserSet::default(),
+            masters: Vec::new(),
+            lease_timeout_ms: 15 * SECOND,
+            poll_interval_ms: SECOND,
+            allow_root_jobs: false,
+            cgroup: CgroupMode::Auto,
+            cgroup_root: None,
+            log_level: LogLevel::Info,
+            unit_for_limits: Unit::M.bytes(),
+        }
+    }
+}
+
+impl Default for General {
+    fn default() -> General {
+        General {
+            default_queue: Vec::new(),
+            default_project: "default".into(),
+            clean_period_ms: 4000 * SECOND,
+            journal_keep_ms: 30 * DAY,
+            job_terminate_interval_ms: 10 * SECOND,
+            sched_interval_ms: SECOND,
+            job_accept_interval_ms: 0,
+            iso_timeout_ms: 0,
+            key_keep_ms: 7 * DAY,
+            max_array_size: 100_000,
+            max_jobid: i32::MAX as u32,
+            max_pend_jobs: None,
+            max_user_priority: 100,
+            pack_max: 100_000,
+            user_view_alljobs: false,
+        }
+    }
+}
+
+pub(super) fn cluster(
+    ctx: &mut Ctx<'_>,
+    node: &Node,
+    groups: &BTreeMap<String, UserGroup>,
+) -> Cluster {
+    let mut out = Cluster::default();
+    let Some(f) = Fields::new(ctx, node, keys::CLUSTER, "cluster") else {
+        return out;
+    };
+    if let Some(name) = f.scalar(ctx, "name")
+        && ctx.check_name(&name)
+    {
+        out.name = name.text;
+    }
+    out.administrators = administrators(ctx, &f, groups);
+    out.masters = masters(ctx, &f);
+    if let Some(t) = f.time(ctx, "lease_timeout", LEASE_FLOOR_MS, 10 * MINUTE) {
+        out.lease_timeout_ms = t;
+    }
+    if let Some(t) = f.time(ctx, "poll_interval", 10, MINUTE) {
+        out.poll_interval_ms = t;
+    }
+    out.allow_root_jobs = f.flag(ctx, "allow_root_jobs", false);
+    use CgroupMode as C;
+    let cgroup = [
+        ("auto", C::Auto),
+        ("off", C::Off),
+        ("no", C::Off),
+        ("required", C::Required),
+    ];
+    out.cgroup = f.choice(ctx, "cgroup", &cgroup).unwrap_or(C::Auto);
+    out.cgroup_root = cgroup_root(ctx, &f);
+    use LogLevel as L;
+    let levels = [
+        ("error", L::Error),
+        ("warn", L::Warn),
+        ("info", L::Info),
+        ("debug", L::Debug),
+        ("trace", L::Trace),
+    ];
+    out.log_level = f.choice(ctx, "log_level", &levels).unwrap_or(L::Info);
+    let units = [
+        ("B", Unit::B),
+        ("KB", Unit::K),
+        ("MB", Unit::M),
+        ("GB", Unit::G),
+        ("TB", Unit::T),
+        ("PB", Unit::P),
+    ];
+    if let Some(unit) = f.choice(ctx, "unit_for_limits", &units) {
+        out.unit_for_limits = unit.bytes();
+    }
+    out
+}
+
+/// An empty list is no error: `root` stays administrator, and a cluster must not stop because a
+/// directory service does not know a name today.
+fn administrators(
+    ctx: &mut Ctx<'_>,
+    f: &Fields<'_>,
+    groups: &BTreeMap<String, UserGroup>,
+) -> UserSet {
+    let set = f
+        .words(ctx, "administrators")
+        .and_then(|w| admin_set(ctx, &w, groups));
+    let set = set.unwrap_or_default();
+    if set.is_empty() && !ctx.partial {
+        let hint = "write administrators: [NAME] under cluster".to_string();
+        let message = "no administrators are named: only root administers the cluster";
+        ctx.warn(
+            f.key_pos("administrators"),
+            "no-administrator",
+            message,
+            Some(hint),
+        );
+    }
+    set
+}
+
+/// Names of administrators: users and groups, without `all` and `~`.
+pub(super) fn admin_set(
+    ctx: &mut Ctx<'_>,
+    w: &Words,
+    groups: &BTreeMap<String, UserGroup>,
+) -> Option<UserSet> {
+    let set = user_set(ctx, w, groups)?;
+    if !set.exclude.is_empty() || set.include.contains(&super::UserTerm::All) {
+        let hint = "name users or user groups";
+        let message = "all and ~ have no place among administrators";
+        ctx.problem_hint(w.pos, "administrator", message, hint);
+        return None;
+    }
+    Some(set)
+}
+
+fn masters(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<String> {
+    let Some(w) = f.words(ctx, "masters") else {
+        return Vec::new();
+    };
+    match hostlist::expand(&w.text) {
+        Ok(names) => {
+            let mut out: Vec<String> = Vec::with_capacity(names.len());
+            for name in names {
+                if out.contains(&name) {
+                    ctx.problem(w.pos, "duplicate", format!("host {name:?} is named twice"));
+                } else if out.len() < 64 {
+                    out.push(name);
+                } else {
+                    ctx.problem(w.pos, "range", "masters: more than 64 hosts");
+                    break;
+                }
+            }
+            out
+        }
+        Err(e) => {
+            ctx.parse_error(&w, "name", &e);
+            Vec::new()
+        }
+    }
+}
+
+fn cgroup_root(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<String> {
+    let w = f.scalar(ctx, "cgroup_root")?;
+    let clean = w.text.starts_with('/') && !w.text.split('/').any(|p| p == "..");
+    if !clean {
+        let message = format!("cgroup_root {:?} is no absolute path, or climbs up", w.text);
+        ctx.problem_hint(
+            w.pos,
+            "path",
+            message,
+            "write for example /sys/fs/cgroup/corral",
+        );
+        return None;
+    }
+    Some(w.text)
+}
+
+pub(super) fn general(ctx: &mut Ctx<'_>, node: Option<&Node>, queues: &[Queue]) -> General {
+    let first = |out: &mut General| {
+        if out.default_queue.is_empty() {
+            out.default_queue
+                .extend(queues.first().map(|q| q.name.clone()));
+        }
+    };
+    let mut out = General::default();
+    let fields = node.and_then(|n| Fields::new(ctx, n, keys::GENERAL, "general"));
+    let Some(f) = fields else {
+        first(&mut out);
+        return out;
+    };
+    out.default_queue = default_queue(ctx, &f, queues);
+    first(&mut out);
+    if let Some(w) = f.scalar(ctx, "default_project")
+        && ctx.check_name(&w)
+    {
+        out.default_project = w.text;
+    }
+    let mut time = |key, low, high, slot: &mut u64| {
+        if let Some(t) = f.time(ctx, key, low, high) {
+            *slot = t;
+        }
+    };
+    time("clean_period", SECOND, YEAR, &mut out.clean_period_ms);
+    time("journal_keep", 0, 10 * YEAR, &mut out.journal_keep_ms);
+    time(
+        "job_terminate_interval",
+        0,
+        HOUR,
+        &mut out.job_terminate_interval_ms,
+    );
+    time("sched_interval", 10, HOUR, &mut out.sched_interval_ms);
+    time(
+        "job_accept_interval",
+        0,
+        HOUR,
+        &mut out.job_accept_interval_ms,
+    );
+    time("iso_timeout", 0, DAY, &mut out.iso_timeout_ms);
+    time("key_keep", HOUR, YEAR, &mut out.key_keep_ms);
+    let mut number = |key, low, high, slot: &mut u32| {
+        if let Some(n) = f.number(ctx, key, low, high) {
+            *slot = u32::try_from(n).expect("the range is within u32");
+        }
+    };
+    number("max_array_size", 1, 10_000_000, &mut out.max_array_size);
+    number("max_jobid", 1000, i32::MAX as u64, &mut out.max_jobid);
+    number(
+        "max_user_priority",
+        1,
+        1_000_000,
+        &mut out.max_user_priority,
+    );
+    number("pack_max", 1, 1_000_000, &mut out.pack_max);
+    out.max_pend_jobs = f.limit(ctx, "max_pend_jobs", 1);
+    out.user_view_alljobs = f.flag(ctx, "user_view_alljobs", false);
+    out
+}
+
+fn default_queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, queues: &[Queue]) -> Vec<String> {
+    let Some(w) = f.words(ctx, "default_queue") else {
+        return Vec::new();
+    };
+    let mut out: Vec<String> = Vec::new();
+    for (at, name) in super::read::split(&w.text) {
+        let name = name.trim_matches(',');
+        let pos = w.pos_at(at, ctx);
+        if !queues.iter().any(|q| q.name == name) {
+            ctx.undefined(pos, "queue", name, queues.iter().map(|q| q.name.as_str()));
+        } else if out.iter().any(|o| o == name) {
+            ctx.problem(pos, "duplicate", format!("queue {name:?} is named twice"));
+        } else {
+            out.push(name.to_string());
+        }
+    }
+    out
+}
+
+/// What the settings of several sections say together.
+pub(super) fn check_together(ctx: &mut Ctx<'_>, cluster: &Cluster, general: &General, pos: Pos) {
+    let (iso, lease) = (general.iso_timeout_ms, cluster.lease_timeout_ms);
+    if iso > 0 && iso < 2 * lease {
+        let message = "iso_timeout is shorter than two lease_timeouts: a change of leader could \
+                       kill healthy jobs";
+        ctx.problem_hint(
+            pos,
+            "conflict",
+            message,
+            format!("write {}s or more", 2 * lease / 1000),
+        );
+    }
+    if cluster.poll_interval_ms * 3 > lease {
+        let message = "poll_interval is more than a third of lease_timeout";
+        ctx.problem_hint(
+            pos,
+            "conflict",
+            message,
+            "lower poll_interval or raise lease_timeout",
+        );
+    }
+}

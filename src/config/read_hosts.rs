@@ -1,0 +1,623 @@
+//! Sections `hosts`, `hosttypes`, `hostmodels` and `hostgroups`, and sets of hosts wherever they
+//! are written.
+
+use super::keys;
+use super::read::{Ctx, Fields, Words, boolean, decimal, did_you_mean, split, whole};
+use super::read_users::{group_name, unsound_groups};
+use super::sets::{HostPrefs, HostSet};
+use super::types::{HostEntry, HostGroup, HostModel, HostTable, ResourceValue, SlotSpec};
+use crate::text::hostlist::{self, MAX_HOSTS};
+use crate::text::names;
+use crate::text::yaml::{Node, Pos, Value};
+use std::collections::{BTreeMap, HashMap};
+
+/// Words with a meaning of their own in host sets.
+const RESERVED: &[&str] = &["all", "none", "others", "default"];
+/// Most slots of one host.
+const MOST_SLOTS: u64 = 1_000_000;
+
+/// Section `hosttypes`: a list of names.
+pub(super) fn host_types(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    let Some(node) = node else { return out };
+    for item in ctx.list(node, "hosttypes") {
+        let Value::Text { text, quoted } = &item.value else {
+            if item.value != Value::Refused {
+                ctx.problem(item.pos, "type", "hosttypes takes names only");
+            }
+            continue;
+        };
+        let w = Words::one(text, item.pos, *quoted);
+        if !ctx.check_name(&w) {
+            continue;
+        }
+        if out.contains(text) {
+            ctx.problem(
+                item.pos,
+                "duplicate",
+                format!("host type {text:?} is named twice"),
+            );
+        } else {
+            out.push(text.clone());
+        }
+    }
+    out
+}
+
+/// Section `hostmodels`.
+pub(super) fn host_models(ctx: &mut Ctx<'_>, node: Option<&Node>) -> BTreeMap<String, HostModel> {
+    let mut out = BTreeMap::new();
+    let Some(node) = node else { return out };
+    let mut places = HashMap::new();
+    for item in ctx.list(node, "hostmodels") {
+        let Some(f) = Fields::new(ctx, item, keys::HOST_MODEL, "a host model") else {
+            continue;
+        };
+        let Some(name) = group_name(ctx, &f, "host model", &[], &mut places) else {
+            continue;
+        };
+        let cpuf = cpu_factor(ctx, &f).unwrap_or(1.0);
+        let arch = f.scalar(ctx, "arch").map(|w| w.text);
+        out.insert(name.clone(), HostModel { name, cpuf, arch });
+    }
+    out
+}
+
+fn cpu_factor(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<f64> {
+    let w = f.scalar(ctx, "cpuf")?;
+    let n = decimal(&w.text).filter(|n| (0.001..=1000.0).contains(n));
+    if n.is_none() {
+        let message = format!("cpuf {:?} is outside 0.001 to 1000", w.text);
+        ctx.problem(w.pos, "range", message);
+    }
+    n
+}
+
+/// What one entry of `hosts` says; what it does not say comes from the default entry.
+#[derive(Default)]
+struct Said {
+    type_name: Option<String>,
+    model: Option<String>,
+    cpuf: Option<f64>,
+    slots: Option<SlotSpec>,
+    user_slots: Option<Option<u32>>,
+    tags: Option<Vec<String>>,
+    resources: BTreeMap<String, ResourceValue>,
+    server: Option<bool>,
+}
+
+impl Said {
+    /// Host beats model beats default entry.
+    fn complete(
+        &self,
+        name: &str,
+        base: &HostEntry,
+        models: &BTreeMap<String, HostModel>,
+    ) -> HostEntry {
+        let model = self.model.clone().or_else(|| base.model.clone());
+        let of_model = self
+            .model
+            .as_ref()
+            .and_then(|m| models.get(m))
+            .map(|m| m.cpuf);
+        let mut resources = base.resources.clone();
+        resources.extend(self.resources.clone());
+        HostEntry {
+            name: name.to_string(),
+            type_name: self.type_name.clone().or_else(|| base.type_name.clone()),
+            model,
+            cpuf: self.cpuf.or(of_model).unwrap_or(base.cpuf),
+            slots: self.slots.unwrap_or(base.slots),
+            user_slots: self.user_slots.unwrap_or(base.user_slots),
+            tags: self.tags.clone().unwrap_or_else(|| base.tags.clone()),
+            resources,
+            server: self.server.unwrap_or(base.server),
+        }
+    }
+}
+
+fn built_in() -> HostEntry {
+    HostEntry {
+        name: "default".into(),
+        type_name: None,
+        model: None,
+        cpuf: 1.0,
+        slots: SlotSpec::Cores,
+        user_slots: None,
+        tags: Vec::new(),
+        resources: BTreeMap::new(),
+        server: true,
+    }
+}
+
+impl Default for HostTable {
+    fn default() -> HostTable {
+        HostTable {
+            default: built_in(),
+            open: false,
+            entries: Vec::new(),
+            index: BTreeMap::new(),
+        }
+    }
+}
+
+/// Section `hosts`.
+pub(super) fn hosts(
+    ctx: &mut Ctx<'_>,
+    node: Option<&Node>,
+    types: &[String],
+    models: &BTreeMap<String, HostModel>,
+) -> HostTable {
+    let mut out = HostTable::default();
+    let Some(node) = node else { return out };
+    let mut lines: HashMap<String, u32> = HashMap::new();
+    let mut read: Vec<(Vec<String>, Said)> = Vec::new();
+    for item in ctx.list(node, "hosts") {
+        let Some(f) = Fields::new(ctx, item, keys::HOST, "an entry of hosts") else {
+            continue;
+        };
+        let names = host_names(ctx, &f, &mut lines);
+        let said = said(ctx, &f, types, models);
+        if names == ["default"] {
+            out.default = said.complete("default", &built_in(), models);
+            out.open = f.flag(ctx, "open", false);
+        } else {
+            if f.has("open") {
+                let message = "open belongs to the entry with name: default";
+                ctx.problem(f.key_pos("open"), "misplaced-key", message);
+            }
+            read.push((names, said));
+        }
+    }
+    for (names, said) in read {
+        for name in names {
+            if out.entries.len() == MAX_HOSTS {
+                let message = format!("hosts lists more than {MAX_HOSTS} hosts");
+                ctx.problem(node.pos, "range", message);
+                return out;
+            }
+            out.index.insert(name.clone(), out.entries.len());
+            out.entries.push(said.complete(&name, &out.default, models));
+        }
+    }
+    out
+}
+
+/// The names an entry stands for, without those that were listed before.
+fn host_names(ctx: &mut Ctx<'_>, f: &Fields<'_>, lines: &mut HashMap<String, u32>) -> Vec<String> {
+    let key = match (f.has("name"), f.has("names")) {
+        (true, false) => "name",
+        (false, true) => "names",
+        (true, true) => {
+            ctx.problem(
+                f.key_pos("names"),
+                "conflict",
+                "an entry has either name or names",
+            );
+            return Vec::new();
+        }
+        (false, false) => {
+            let hint = "write name: HOST or names: 'node[01-64]'";
+            ctx.problem_hint(
+                f.pos,
+                "missing-key",
+                "an entry of hosts without a name",
+                hint,
+            );
+            return Vec::new();
+        }
+    };
+    let Some(w) = f.words(ctx, key) else {
+        return Vec::new();
+    };
+    let all = match hostlist::expand(&w.text) {
+        Ok(all) => all,
+        Err(e) => {
+            let long = e.message.contains("more than");
+            ctx.parse_error(&w, if long { "range" } else { "name" }, &e);
+            return Vec::new();
+        }
+    };
+    if key == "name" && all.len() > 1 {
+        ctx.problem_hint(
+            w.pos,
+            "name",
+            "name takes one host",
+            "write names: for several",
+        );
+    }
+    let mut out = Vec::with_capacity(all.len());
+    for name in all {
+        if RESERVED.contains(&name.as_str()) && (name != "default" || key != "name") {
+            let message = format!("{name:?} has a meaning of its own and cannot be a host");
+            ctx.problem(w.pos, "reserved-name", message);
+        } else if let Some(line) = lines.get(&name) {
+            let message = format!("host {name:?} is already on line {line}");
+            ctx.problem_hint(w.pos, "duplicate", message, "list each host once");
+        } else {
+            lines.insert(name.clone(), w.pos.line);
+            out.push(name);
+        }
+    }
+    out
+}
+
+fn said(
+    ctx: &mut Ctx<'_>,
+    f: &Fields<'_>,
+    types: &[String],
+    models: &BTreeMap<String, HostModel>,
+) -> Said {
+    let mut out = Said {
+        cpuf: cpu_factor(ctx, f),
+        ..Said::default()
+    };
+    out.type_name = f
+        .scalar(ctx, "type")
+        .filter(|w| ctx.check_name(w))
+        .and_then(|w| {
+            let known = w.text == "auto" || types.is_empty() || types.contains(&w.text);
+            if !known {
+                ctx.undefined(
+                    w.pos,
+                    "host type",
+                    &w.text,
+                    types.iter().map(String::as_str),
+                );
+            }
+            (known && w.text != "auto").then_some(w.text)
+        });
+    out.model = f
+        .scalar(ctx, "model")
+        .filter(|w| ctx.check_name(w))
+        .and_then(|w| {
+            let known = w.text == "auto" || models.is_empty() || models.contains_key(&w.text);
+            if !known {
+                ctx.undefined(
+                    w.pos,
+                    "host model",
+                    &w.text,
+                    models.keys().map(String::as_str),
+                );
+            }
+            (known && w.text != "auto").then_some(w.text)
+        });
+    out.slots = f.scalar(ctx, "slots").and_then(|w| slots(ctx, &w));
+    if f.has("user_slots") {
+        out.user_slots = Some(f.limit(ctx, "user_slots", 0));
+    }
+    out.tags = f.words(ctx, "tags").map(|w| tags(ctx, &w));
+    if let Some(node) = f.node("resources") {
+        out.resources = resources(ctx, node);
+    }
+    if f.has("server") {
+        out.server = Some(f.flag(ctx, "server", true));
+    }
+    out
+}
+
+fn slots(ctx: &mut Ctx<'_>, w: &Words) -> Option<SlotSpec> {
+    if w.text == "!" || w.text.eq_ignore_ascii_case("cores") {
+        return Some(SlotSpec::Cores);
+    }
+    if !w.text.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+        let message = format!("slots: {:?} is no number of slots", w.text);
+        ctx.problem_hint(w.pos, "number", message, "write a number, '!' or cores");
+        return None;
+    }
+    let n = whole(ctx, "slots", w, 0, MOST_SLOTS)?;
+    Some(SlotSpec::Count(
+        u32::try_from(n).expect("the range is within u32"),
+    ))
+}
+
+fn tags(ctx: &mut Ctx<'_>, w: &Words) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for (at, tag) in split(&w.text) {
+        let pos = w.pos_at(at, ctx);
+        if !resource_name(ctx, tag, pos) {
+            continue;
+        }
+        if out.iter().any(|t| t == tag) {
+            ctx.problem(pos, "duplicate", format!("tag {tag:?} is named twice"));
+        } else {
+            out.push(tag.to_string());
+        }
+    }
+    out
+}
+
+/// A name that can stand in a resource requirement and means nothing there yet.
+fn resource_name(ctx: &mut Ctx<'_>, name: &str, pos: Pos) -> bool {
+    let word = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if !word || name.len() > names::MAX_NAME || !name.starts_with(|c: char| c.is_ascii_alphabetic())
+    {
+        let message = format!("{name:?} cannot be the name of a resource");
+        let hint = "begin with a letter, then letters, digits and _ (at most 64)";
+        ctx.problem_hint(pos, "name", message, hint);
+        return false;
+    }
+    if keys::BUILT_IN_RESOURCES.contains(&name) {
+        let message = format!("{name:?} is a resource every host has by itself");
+        ctx.problem_hint(pos, "reserved-name", message, "choose another name");
+        return false;
+    }
+    true
+}
+
+fn resources(ctx: &mut Ctx<'_>, node: &Node) -> BTreeMap<String, ResourceValue> {
+    let mut out = BTreeMap::new();
+    let entries = match &node.value {
+        Value::Map(entries) => entries,
+        Value::Refused => return out,
+        _ => {
+            let hint = "write resources: {NAME: VALUE, NAME: VALUE}";
+            ctx.problem_hint(node.pos, "type", "resources takes names with values", hint);
+            return out;
+        }
+    };
+    for e in entries {
+        if !resource_name(ctx, &e.key, e.key_pos) {
+            continue;
+        }
+        match &e.value.value {
+            Value::Text { text, quoted } => {
+                let w = Words::one(text, e.value.pos, *quoted);
+                if let Some(v) = resource_value(ctx, &e.key, &w) {
+                    out.insert(e.key.clone(), v);
+                }
+            }
+            Value::Refused => {}
+            _ => {
+                let message = format!("resource {} takes one number or text", e.key);
+                ctx.problem(e.value.pos, "type", message);
+            }
+        }
+    }
+    out
+}
+
+/// Quoted: text. Otherwise what looks like a number must be one that reads the same everywhere.
+fn resource_value(ctx: &mut Ctx<'_>, name: &str, w: &Words) -> Option<ResourceValue> {
+    if w.quoted {
+        return Some(ResourceValue::Text(w.text.clone()));
+    }
+    if let Some(n) = decimal(&w.text) {
+        return Some(ResourceValue::Number(n));
+    }
+    let lower = w.text.to_ascii_lowercase();
+    let special = matches!(
+        lower.trim_start_matches(['-', '+']),
+        ".nan" | ".inf" | "nan" | "inf"
+    );
+    if special || w.text.parse::<f64>().is_ok() || lower.starts_with("0x") {
+        let message = format!("resource {name}: {:?} is no plain number", w.text);
+        ctx.problem_hint(
+            w.pos,
+            "number",
+            message,
+            "write a decimal number, or quote a text",
+        );
+        return None;
+    }
+    if boolean(&w.text).is_some() {
+        let message = format!("resource {name}: {:?} is neither number nor text", w.text);
+        ctx.problem_hint(
+            w.pos,
+            "number",
+            message,
+            "use tags for yes and no, or quote a text",
+        );
+        return None;
+    }
+    Some(ResourceValue::Text(w.text.clone()))
+}
+
+/// Section `hostgroups`.
+pub(super) fn host_groups(
+    ctx: &mut Ctx<'_>,
+    node: Option<&Node>,
+    hosts: &HostTable,
+) -> BTreeMap<String, HostGroup> {
+    let mut out = BTreeMap::new();
+    let Some(node) = node else { return out };
+    let mut places: HashMap<String, Pos> = HashMap::new();
+    let mut read: BTreeMap<String, (Words, names::HostSet)> = BTreeMap::new();
+    for item in ctx.list(node, "hostgroups") {
+        let Some(f) = Fields::new(ctx, item, keys::HOST_GROUP, "a host group") else {
+            continue;
+        };
+        let Some(name) = group_name(ctx, &f, "host group", RESERVED, &mut places) else {
+            continue;
+        };
+        if hosts.index.contains_key(&name) {
+            let message = format!("{name:?} is a host already");
+            ctx.problem_hint(f.key_pos("name"), "duplicate", message, "rename the group");
+        }
+        let Some(w) = f.words(ctx, "members") else {
+            if !f.has("members") {
+                let message = format!("host group {name:?} has no members");
+                ctx.problem_hint(f.pos, "missing-key", message, "write members: HOSTS or all");
+            }
+            continue;
+        };
+        if let Some(set) = parse_members(ctx, &w) {
+            read.insert(name, (w, set));
+        }
+    }
+    let edges: BTreeMap<&str, Vec<&str>> = read
+        .iter()
+        .map(|(name, (_, set))| {
+            let inner = set.items.iter().map(|i| i.name.as_str());
+            (
+                name.as_str(),
+                inner.filter(|n| read.contains_key(*n)).collect(),
+            )
+        })
+        .collect();
+    let unsound = unsound_groups(ctx, "host group", &edges, &places);
+    for name in super::graph::inner_first(&edges) {
+        let (w, set) = &read[name];
+        let hosts = if unsound.iter().any(|n| n == name) {
+            HostSet::none()
+        } else {
+            let is_group = |n: &str| places.contains_key(n);
+            resolve(ctx, w, set, hosts, &out, &is_group)
+        };
+        let group = HostGroup {
+            name: name.to_string(),
+            members: w.text.clone(),
+            hosts,
+        };
+        out.insert(name.to_string(), group);
+    }
+    out
+}
+
+fn parse_members(ctx: &mut Ctx<'_>, w: &Words) -> Option<names::HostSet> {
+    let set = parse_hosts(ctx, w)?;
+    for item in &set.items {
+        let message = if item.preference != 0 {
+            "a host group has no preferences (+n)"
+        } else if item.name == "others" {
+            "others has a meaning only for the hosts of a queue"
+        } else {
+            continue;
+        };
+        ctx.problem(w.pos, "hosts", message);
+        return None;
+    }
+    Some(set)
+}
+
+fn parse_hosts(ctx: &mut Ctx<'_>, w: &Words) -> Option<names::HostSet> {
+    if split(&w.text).any(|(_, word)| word == "!") {
+        let message = "members from an external program (!) are not implemented in this version";
+        ctx.problem(w.pos, "not-implemented", message);
+        return None;
+    }
+    match names::HostSet::parse(&w.text) {
+        Ok(set) => Some(set),
+        Err(e) => {
+            let long = e.message.contains("more than");
+            ctx.parse_error(w, if long { "range" } else { "hosts" }, &e);
+            None
+        }
+    }
+}
+
+/// The hosts a name stands for; unknown names are told once and stand for nothing.
+fn lookup(
+    ctx: &mut Ctx<'_>,
+    w: &Words,
+    name: &str,
+    hosts: &HostTable,
+    groups: &BTreeMap<String, HostGroup>,
+    is_group: &dyn Fn(&str) -> bool,
+) -> HostSet {
+    if name == "all" {
+        return HostSet::all();
+    }
+    if let Some(g) = groups.get(name) {
+        return g.hosts.clone();
+    }
+    // A group that could not be read was told already; an open cluster has hosts nobody listed.
+    if !hosts.index.contains_key(name) && !hosts.open && !is_group(name) {
+        let known = hosts.index.keys().chain(groups.keys()).map(String::as_str);
+        let pos = w.pos_of(name, ctx);
+        ctx.undefined(pos, "host or host group", name, known);
+    }
+    HostSet::one(name)
+}
+
+fn resolve(
+    ctx: &mut Ctx<'_>,
+    w: &Words,
+    set: &names::HostSet,
+    hosts: &HostTable,
+    groups: &BTreeMap<String, HostGroup>,
+    is_group: &dyn Fn(&str) -> bool,
+) -> HostSet {
+    let mut include = Gather::default();
+    let mut exclude = Gather::default();
+    for item in &set.items {
+        let found = lookup(ctx, w, &item.name, hosts, groups, is_group);
+        if item.exclude {
+            exclude.add(found)
+        } else {
+            include.add(found)
+        }
+    }
+    include.set().minus(&exclude.set())
+}
+
+/// A union of many sets in which single hosts cost no copy of the whole.
+#[derive(Default)]
+struct Gather {
+    single: HostSet,
+    sets: Vec<HostSet>,
+}
+
+impl Gather {
+    fn add(&mut self, set: HostSet) {
+        if set.all_but {
+            self.sets.push(set);
+        } else {
+            self.single.names.extend(set.names);
+        }
+    }
+
+    fn set(self) -> HostSet {
+        self.sets
+            .iter()
+            .fold(self.single, |all, set| all.union(set))
+    }
+}
+
+/// The `hosts` of a queue.
+pub(super) fn host_prefs(
+    ctx: &mut Ctx<'_>,
+    w: &Words,
+    hosts: &HostTable,
+    groups: &BTreeMap<String, HostGroup>,
+) -> Option<HostPrefs> {
+    let set = parse_hosts(ctx, w)?;
+    let mut terms: BTreeMap<u32, Gather> = BTreeMap::new();
+    let mut others = None;
+    let mut exclude = Gather::default();
+    for item in &set.items {
+        if matches!(item.name.as_str(), "all" | "others") {
+            others = others.max(Some(item.preference));
+            continue;
+        }
+        let found = lookup(ctx, w, &item.name, hosts, groups, &|_| false);
+        if item.exclude {
+            exclude.add(found);
+        } else {
+            terms.entry(item.preference).or_default().add(found);
+        }
+    }
+    let terms = terms.into_iter().map(|(p, g)| (g.set(), p)).collect();
+    Some(HostPrefs {
+        text: w.text.clone(),
+        terms,
+        others,
+        exclude: exclude.set(),
+    })
+}
+
+/// Masters that are no hosts of the cluster are allowed, but more often a slip.
+pub(super) fn check_masters(ctx: &mut Ctx<'_>, masters: &[String], pos: Pos, hosts: &HostTable) {
+    if hosts.open || hosts.entries.is_empty() || ctx.partial {
+        return;
+    }
+    for m in masters.iter().filter(|m| !hosts.index.contains_key(*m)) {
+        let hint = did_you_mean(m, hosts.index.keys().map(String::as_str));
+        ctx.warn(
+            pos,
+            "unlisted-master",
+            format!("master {m:?} is not among hosts"),
+            hint,
+        );
+    }
+}

@@ -1,0 +1,417 @@
+//! Section `queues`.
+
+use super::keys;
+use super::read::{Ctx, Fields, Words, decimal, size_word, split, whole_word};
+use super::read_cluster::admin_set;
+use super::read_hosts::host_prefs;
+use super::read_users::{group_name, user_set};
+use super::sets::{HostPrefs, UserSet};
+use super::types::{
+    Cluster, HostGroup, HostTable, Interactive, JobSlots, LimitPair, Queue, RequeueExits, UserGroup,
+};
+use crate::text::duration;
+use crate::text::size::Unit;
+use crate::text::yaml::Node;
+use std::collections::{BTreeMap, HashMap};
+
+/// `lost_and_found` is where the jobs of a removed queue go.
+const RESERVED: &[&str] = &["all", "none", "lost_and_found"];
+/// Longest queue name and description, in characters.
+const MOST_NAME: usize = 40;
+const MOST_DESCRIPTION: usize = 512;
+const MOST_QUEUES: usize = 10_000;
+
+/// What queues refer to.
+pub(super) struct Defined<'a> {
+    pub cluster: &'a Cluster,
+    pub hosts: &'a HostTable,
+    pub host_groups: &'a BTreeMap<String, HostGroup>,
+    pub user_groups: &'a BTreeMap<String, UserGroup>,
+}
+
+pub(super) fn queues(ctx: &mut Ctx<'_>, node: &Node, defined: &Defined<'_>) -> Vec<Queue> {
+    let mut out: Vec<Queue> = Vec::new();
+    let mut places = HashMap::new();
+    let items = ctx.list(node, "queues");
+    for item in items {
+        let what = super::read::text_of(item, "name")
+            .map_or("a queue".to_string(), |name| format!("queue {name:?}"));
+        let Some(f) = Fields::new(ctx, item, keys::QUEUE, &what) else {
+            continue;
+        };
+        let name = group_name(ctx, &f, "queue", RESERVED, &mut places);
+        let queue = queue(ctx, &f, name.clone().unwrap_or_default(), defined);
+        if out.len() == MOST_QUEUES {
+            ctx.problem(f.pos, "range", format!("more than {MOST_QUEUES} queues"));
+            return out;
+        }
+        if name.is_some() {
+            out.push(queue);
+        }
+    }
+    out
+}
+
+fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>) -> Queue {
+    if name.chars().count() > MOST_NAME {
+        let message = format!("a queue name has at most {MOST_NAME} characters");
+        ctx.problem(f.key_pos("name"), "name", message);
+    }
+    let unit = unit(defined.cluster);
+    let sizes = |ctx: &mut Ctx<'_>, key: &str| limit_pair(ctx, f, key, Kind::Size(unit));
+    let out = Queue {
+        name,
+        description: description(ctx, f),
+        priority: f.number(ctx, "priority", 1, i32::MAX as u64).unwrap_or(1) as u32,
+        nice: nice(ctx, f),
+        administrators: f
+            .words(ctx, "administrators")
+            .and_then(|w| admin_set(ctx, &w, defined.user_groups))
+            .unwrap_or_default(),
+        users: f
+            .words(ctx, "users")
+            .and_then(|w| user_set(ctx, &w, defined.user_groups))
+            .unwrap_or_else(UserSet::all),
+        hosts: f
+            .words(ctx, "hosts")
+            .and_then(|w| host_prefs(ctx, &w, defined.hosts, defined.host_groups))
+            .unwrap_or_else(HostPrefs::all),
+        slots: f.limit(ctx, "slots", 0),
+        user_slots: f.limit(ctx, "user_slots", 0),
+        host_slots: f.limit(ctx, "host_slots", 0),
+        proc_slots_milli: proc_slots(ctx, f),
+        job_slots: job_slots(ctx, f),
+        run_limit_ms: limit_pair(ctx, f, "run_limit", Kind::Time),
+        cpu_limit_ms: limit_pair(ctx, f, "cpu_limit", Kind::Time),
+        mem_limit: sizes(ctx, "mem_limit"),
+        swap_limit: sizes(ctx, "swap_limit"),
+        file_limit: sizes(ctx, "file_limit"),
+        stack_limit: sizes(ctx, "stack_limit"),
+        core_limit: sizes(ctx, "core_limit"),
+        process_limit: limit_pair(ctx, f, "process_limit", Kind::Count),
+        res_req: res_req(ctx, f),
+        exclusive: f.flag(ctx, "exclusive", false),
+        interactive: interactive(ctx, f),
+        rerunnable: f.flag(ctx, "rerunnable", false),
+        requeue: f
+            .words(ctx, "requeue_exit_values")
+            .map_or_else(RequeueExits::default, |w| requeue_exits(ctx, &w)),
+        max_requeue: f.limit(ctx, "max_requeue", 0),
+    };
+    nonsense(ctx, f, &out);
+    out
+}
+
+/// The unit of bare numbers; the setting came from one of these.
+fn unit(cluster: &Cluster) -> Unit {
+    let all = [Unit::B, Unit::K, Unit::M, Unit::G, Unit::T, Unit::P];
+    all.into_iter()
+        .find(|u| u.bytes() == cluster.unit_for_limits)
+        .unwrap_or(Unit::M)
+}
+
+fn description(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> String {
+    let Some(w) = f.scalar(ctx, "description") else {
+        return String::new();
+    };
+    if w.text.chars().count() > MOST_DESCRIPTION {
+        let message = format!("a description has at most {MOST_DESCRIPTION} characters");
+        ctx.problem(w.pos, "range", message);
+    }
+    w.text.trim_end().to_string()
+}
+
+fn nice(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> i32 {
+    let Some(w) = f.scalar(ctx, "nice") else {
+        return 0;
+    };
+    match w.text.parse::<i32>() {
+        Ok(n) if (-20..=19).contains(&n) => n,
+        _ => {
+            let message = format!("nice {:?} is outside -20 to 19", w.text);
+            ctx.problem(w.pos, "range", message);
+            0
+        }
+    }
+}
+
+fn proc_slots(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<u64> {
+    let w = f.scalar(ctx, "proc_slots")?;
+    if w.text.eq_ignore_ascii_case("unlimited") {
+        return None;
+    }
+    let n = decimal(&w.text).filter(|n| (0.0..=1_000_000.0).contains(n));
+    if n.is_none() {
+        let message = format!("proc_slots {:?} is outside 0 to 1000000", w.text);
+        ctx.problem_hint(
+            w.pos,
+            "range",
+            message,
+            "write slots per core, for example 1 or 0.5",
+        );
+    }
+    n.map(|n| (n * 1000.0).round() as u64)
+}
+
+fn job_slots(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> JobSlots {
+    let Some(w) = f.words(ctx, "job_slots") else {
+        return JobSlots::ANY;
+    };
+    let mut numbers = Vec::new();
+    for (at, word) in split(&w.text) {
+        let pos = w.pos_at(at, ctx);
+        let Some(n) = whole_word(ctx, "job_slots", word, pos, 1, i32::MAX as u64) else {
+            return JobSlots::ANY;
+        };
+        numbers.push(n as u32);
+    }
+    let out = match numbers[..] {
+        [max] => JobSlots {
+            min: 1,
+            default: 1,
+            max: Some(max),
+        },
+        [min, max] => JobSlots {
+            min,
+            default: min,
+            max: Some(max),
+        },
+        [min, default, max] => JobSlots {
+            min,
+            default,
+            max: Some(max),
+        },
+        _ => {
+            let message = "job_slots takes one to three numbers";
+            ctx.problem_hint(w.pos, "number", message, "write 'min [default] max'");
+            return JobSlots::ANY;
+        }
+    };
+    if out.min > out.default || out.max.is_some_and(|m| out.default > m) {
+        let message = format!("job_slots {}: the numbers must not fall", w.text);
+        ctx.problem_hint(w.pos, "conflict", message, "write 'min [default] max'");
+        return JobSlots::ANY;
+    }
+    out
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Time,
+    Size(Unit),
+    Count,
+}
+
+/// `'[default] max'`: one value is the maximum.
+fn limit_pair(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str, kind: Kind) -> LimitPair {
+    let none = LimitPair::default();
+    let Some(w) = f.words(ctx, key) else {
+        return none;
+    };
+    let mut values: Vec<Option<u64>> = Vec::new();
+    for (at, word) in split(&w.text) {
+        if word.eq_ignore_ascii_case("unlimited") {
+            values.push(None);
+            continue;
+        }
+        let value = match kind {
+            Kind::Time => time_word(ctx, key, &w, at, word),
+            Kind::Size(unit) => size_word(ctx, &w, at, word, unit),
+            Kind::Count => {
+                let pos = w.pos_at(at, ctx);
+                whole_word(ctx, key, word, pos, 1, i32::MAX as u64)
+            }
+        };
+        match value {
+            Some(v) => values.push(Some(v)),
+            None => return none,
+        }
+    }
+    let pair = match values[..] {
+        [max] => LimitPair { default: None, max },
+        [default, max] => LimitPair { default, max },
+        _ => {
+            let message = format!("{key} takes one or two values");
+            ctx.problem_hint(w.pos, "number", message, "write '[default] max'");
+            return none;
+        }
+    };
+    if let (Some(d), Some(m)) = (pair.default, pair.max)
+        && d > m
+    {
+        let message = format!("{key} {}: the default is above the maximum", w.text);
+        ctx.problem_hint(w.pos, "conflict", message, "write '[default] max'");
+        return none;
+    }
+    pair
+}
+
+fn time_word(ctx: &mut Ctx<'_>, key: &str, w: &Words, at: usize, word: &str) -> Option<u64> {
+    match duration::limit(word) {
+        Ok(limit) if limit.on.is_none() => Some(limit.seconds * 1000),
+        Ok(_) => {
+            let pos = w.pos_at(at, ctx);
+            let message = format!("{key} with /HOST is not implemented in this version");
+            let hint = "write the limit without / and the name behind it";
+            ctx.problem_hint(pos, "not-implemented", message, hint);
+            None
+        }
+        Err(e) => {
+            ctx.parse_error(w, "time", &e.shifted(at));
+            None
+        }
+    }
+}
+
+fn res_req(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<String> {
+    let w = f.scalar(ctx, "res_req")?;
+    Some(w.text.trim().to_string()).filter(|t| !t.is_empty())
+}
+
+fn interactive(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Interactive {
+    let Some(w) = f.scalar(ctx, "interactive") else {
+        return Interactive::Yes;
+    };
+    if w.text.eq_ignore_ascii_case("only") {
+        return Interactive::Only;
+    }
+    match super::read::boolean(&w.text) {
+        Some(true) => Interactive::Yes,
+        Some(false) => Interactive::No,
+        None => {
+            let message = format!("interactive: {:?} is not known", w.text);
+            ctx.problem_hint(w.pos, "choice", message, "write yes, no or only");
+            Interactive::Yes
+        }
+    }
+}
+
+/// `30 40-45 all ~9 EXCLUDE(20 21)`; exit value 0 means success and never requeues.
+fn requeue_exits(ctx: &mut Ctx<'_>, w: &Words) -> RequeueExits {
+    let mut put_back = [false; 256];
+    let mut elsewhere = [false; 256];
+    let mut in_exclude = false;
+    for (at, word) in split(&w.text) {
+        let mut body = word;
+        if let Some(rest) = body.strip_prefix("EXCLUDE(") {
+            in_exclude = true;
+            body = rest;
+        }
+        let closes = in_exclude && body.ends_with(')');
+        body = if closes {
+            &body[..body.len() - 1]
+        } else {
+            body
+        };
+        let marks = if in_exclude {
+            &mut elsewhere
+        } else {
+            &mut put_back
+        };
+        for part in body.split(',').filter(|p| !p.is_empty()) {
+            if !mark_exits(part, marks) {
+                let message = format!("requeue_exit_values: {part:?} is not known");
+                let hint = "write exit values 1 to 255, ranges 40-45, all, ~9, EXCLUDE(20)";
+                ctx.problem_hint(w.pos_at(at, ctx), "number", message, hint);
+                return RequeueExits::default();
+            }
+        }
+        in_exclude &= !closes;
+    }
+    if in_exclude {
+        ctx.problem(
+            w.pos,
+            "number",
+            "requeue_exit_values: EXCLUDE( is never closed",
+        );
+    }
+    RequeueExits {
+        ranges: ranges(&put_back),
+        exclude: ranges(&elsewhere),
+    }
+}
+
+fn mark_exits(part: &str, marks: &mut [bool; 256]) -> bool {
+    let (text, value) = match part.strip_prefix('~') {
+        Some(rest) => (rest, false),
+        None => (part, true),
+    };
+    let exit = |t: &str| {
+        t.parse::<u8>()
+            .ok()
+            .filter(|&n| n > 0 && !t.starts_with(['0', '+']))
+    };
+    let (from, to) = match text.split_once('-') {
+        _ if text == "all" => (Some(1), Some(255)),
+        Some((a, b)) => (exit(a), exit(b)),
+        None => (exit(text), exit(text)),
+    };
+    let (Some(from), Some(to)) = (from, to) else {
+        return false;
+    };
+    for mark in marks
+        .iter_mut()
+        .take(usize::from(to) + 1)
+        .skip(usize::from(from))
+    {
+        *mark = value;
+    }
+    from <= to
+}
+
+fn ranges(marks: &[bool; 256]) -> Vec<(u8, u8)> {
+    let mut out: Vec<(u8, u8)> = Vec::new();
+    for n in (1..=255u8).filter(|&n| marks[usize::from(n)]) {
+        match out.last_mut() {
+            Some((_, end)) if *end + 1 == n => *end = n,
+            _ => out.push((n, n)),
+        }
+    }
+    out
+}
+
+/// Settings that are each fine and together let no job run.
+fn nonsense(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Queue) {
+    let name = &q.name;
+    for (key, limit) in [
+        ("slots", q.slots),
+        ("user_slots", q.user_slots),
+        ("host_slots", q.host_slots),
+    ] {
+        let pos = f.key_pos(key);
+        if limit == Some(0) {
+            let message = format!("{key} is 0: no job of queue {name:?} can start");
+            ctx.warn(
+                pos,
+                "no-start",
+                message,
+                Some("close the queue instead".into()),
+            );
+        } else if key != "host_slots" && limit.is_some_and(|l| l < q.job_slots.min) {
+            let min = q.job_slots.min;
+            let message =
+                format!("{key} is below the {min} slots of the smallest job: none can start");
+            ctx.problem_hint(
+                pos,
+                "conflict",
+                message,
+                format!("raise {key} or lower job_slots"),
+            );
+        }
+    }
+    if let (Some(user), Some(all)) = (q.user_slots, q.slots)
+        && user > all
+    {
+        let message = format!("user_slots {user} is above slots {all} and has no effect");
+        ctx.warn(f.key_pos("user_slots"), "no-effect", message, None);
+    }
+    if q.users.is_empty() && f.has("users") {
+        let message = format!("queue {name:?} takes jobs of nobody");
+        ctx.warn(f.key_pos("users"), "no-start", message, None);
+    }
+    let nowhere = q.hosts.others.is_none() && q.hosts.terms.iter().all(|(s, _)| s.is_empty());
+    if nowhere && f.has("hosts") && !ctx.partial {
+        let message = format!("queue {name:?} has no hosts");
+        ctx.warn(f.key_pos("hosts"), "no-start", message, None);
+    }
+}

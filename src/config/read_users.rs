@@ -1,0 +1,315 @@
+//! Sections `users` and `usergroups`, and sets of users wherever they are written.
+
+use super::keys;
+use super::read::{Ctx, Fields, Words, did_you_mean};
+use super::read_cluster::admin_set;
+use super::sets::{UserSet, UserTerm};
+use super::types::{UserEntry, UserGroup, UserSubject};
+use crate::text::names::{self, NameSet};
+use crate::text::yaml::{Node, Pos};
+use std::collections::{BTreeMap, HashMap};
+
+/// Words with a meaning of their own in user sets.
+const RESERVED: &[&str] = &["all", "none", "default", "others"];
+
+/// Levels of groups within groups.
+const MOST_LEVELS: usize = 32;
+
+/// Read a set of users. Names that nobody knows get a warning only: a directory service that is
+/// down must not make the configuration unusable.
+pub(super) fn user_set(
+    ctx: &mut Ctx<'_>,
+    w: &Words,
+    groups: &BTreeMap<String, UserGroup>,
+) -> Option<UserSet> {
+    let is_group = |name: &str| groups.contains_key(name);
+    parse_set(ctx, w, &is_group, &|name| {
+        did_you_mean(name, groups.keys().map(String::as_str))
+    })
+}
+
+fn parse_set(
+    ctx: &mut Ctx<'_>,
+    w: &Words,
+    is_group: &dyn Fn(&str) -> bool,
+    guess: &dyn Fn(&str) -> Option<String>,
+) -> Option<UserSet> {
+    if super::read::split(&w.text).any(|(_, word)| word == "!") {
+        let message = "members from an external program (!) are not implemented in this version";
+        ctx.problem(w.pos, "not-implemented", message);
+        return None;
+    }
+    // Of equal length, so that places in the text stay.
+    let text = w.text.replace("@system", "all    ");
+    let set = match NameSet::parse(&text) {
+        Ok(set) => set,
+        Err(e) => {
+            ctx.parse_error(w, "users", &e);
+            return None;
+        }
+    };
+    let mut out = UserSet::default();
+    for item in set.items {
+        let term = if item.name == "all" {
+            UserTerm::All
+        } else if is_group(&item.name) {
+            UserTerm::Group(item.name)
+        } else {
+            unknown_user(ctx, w, &item.name, guess);
+            UserTerm::Name(item.name)
+        };
+        if item.exclude {
+            out.exclude.push(term)
+        } else {
+            out.include.push(term)
+        }
+    }
+    Some(out)
+}
+
+fn unknown_user(ctx: &mut Ctx<'_>, w: &Words, name: &str, guess: &dyn Fn(&str) -> Option<String>) {
+    if ctx.partial || !ctx.warns() || (ctx.os.user)(name) || (ctx.os.group)(name) {
+        return;
+    }
+    let pos = w.pos_of(name, ctx);
+    let hint = guess(name);
+    let message = format!("{name:?} is no user group, and no user or group of the system");
+    ctx.warn(pos, "unknown-user", message, hint);
+}
+
+/// Section `usergroups`.
+pub(super) fn user_groups(ctx: &mut Ctx<'_>, node: Option<&Node>) -> BTreeMap<String, UserGroup> {
+    let mut out: BTreeMap<String, UserGroup> = BTreeMap::new();
+    let Some(node) = node else { return out };
+    let mut places: HashMap<String, Pos> = HashMap::new();
+    let mut read: Vec<(String, Fields<'_>, Option<Words>)> = Vec::new();
+    for item in ctx.list(node, "usergroups").iter() {
+        let Some(f) = Fields::new(ctx, item, keys::USER_GROUP, "a user group") else {
+            continue;
+        };
+        let Some(name) = group_name(ctx, &f, "user group", RESERVED, &mut places) else {
+            continue;
+        };
+        if (ctx.os.user)(&name) && !(ctx.os.group)(&name) {
+            let message =
+                format!("{name:?} is also a user of the system: the group hides the user");
+            ctx.warn(
+                f.key_pos("name"),
+                "hides-user",
+                message,
+                Some("rename the group".into()),
+            );
+        }
+        let members = f.words(ctx, "members");
+        if members.is_none() && !f.has("members") {
+            let message = format!("user group {name:?} has no members");
+            let hint = "write members: NAMES, all, or '@system'";
+            ctx.problem_hint(f.pos, "missing-key", message, hint);
+        }
+        read.push((name, f, members));
+    }
+    // Forward references are fine: first all names, then all members.
+    for (name, _, members) in &read {
+        let set = members.as_ref().and_then(|w| {
+            let guess = |n: &str| did_you_mean(n, places.keys().map(String::as_str));
+            parse_set(ctx, w, &|n| places.contains_key(n), &guess)
+        });
+        let members = members.as_ref().map_or(String::new(), |w| w.text.clone());
+        let group = UserGroup {
+            name: name.clone(),
+            members,
+            set: set.unwrap_or_default(),
+            administrators: UserSet::default(),
+        };
+        out.insert(name.clone(), group);
+    }
+    break_cycles(ctx, &mut out, &places);
+    for (name, f, _) in &read {
+        let admins = f
+            .words(ctx, "administrator")
+            .and_then(|w| admin_set(ctx, &w, &out));
+        if let (Some(set), Some(group)) = (admins, out.get_mut(name)) {
+            group.administrators = set;
+        }
+    }
+    out
+}
+
+/// The name of a group of users or hosts, checked and noted in `places`.
+pub(super) fn group_name(
+    ctx: &mut Ctx<'_>,
+    f: &Fields<'_>,
+    what: &str,
+    reserved: &[&str],
+    places: &mut HashMap<String, Pos>,
+) -> Option<String> {
+    let Some(w) = f.scalar(ctx, "name") else {
+        if !f.has("name") {
+            ctx.problem(f.pos, "missing-key", format!("a {what} without a name"));
+        }
+        return None;
+    };
+    if !ctx.check_name(&w) {
+        return None;
+    }
+    if reserved.contains(&w.text.as_str()) {
+        let message = format!(
+            "{:?} has a meaning of its own and cannot be a {what}",
+            w.text
+        );
+        ctx.problem(w.pos, "reserved-name", message);
+        return None;
+    }
+    if let Some(first) = places.get(&w.text) {
+        let message = format!("{what} {:?} is already on line {}", w.text, first.line);
+        ctx.problem_hint(
+            w.pos,
+            "duplicate",
+            message,
+            "rename or remove one of the two",
+        );
+        return None;
+    }
+    places.insert(w.text.clone(), w.pos);
+    Some(w.text)
+}
+
+fn break_cycles(
+    ctx: &mut Ctx<'_>,
+    groups: &mut BTreeMap<String, UserGroup>,
+    places: &HashMap<String, Pos>,
+) {
+    let edges: BTreeMap<&str, Vec<&str>> = groups
+        .iter()
+        .map(|(name, g)| {
+            let all = g.set.include.iter().chain(&g.set.exclude);
+            let to = all.filter_map(|t| match t {
+                UserTerm::Group(n) => Some(n.as_str()),
+                _ => None,
+            });
+            (name.as_str(), to.collect())
+        })
+        .collect();
+    let broken = unsound_groups(ctx, "user group", &edges, places);
+    for name in broken {
+        if let Some(g) = groups.get_mut(&name) {
+            g.set = UserSet::default();
+        }
+    }
+}
+
+/// Report cycles and too deep nesting; answers the names of the groups concerned.
+pub(super) fn unsound_groups(
+    ctx: &mut Ctx<'_>,
+    what: &str,
+    edges: &BTreeMap<&str, Vec<&str>>,
+    places: &HashMap<String, Pos>,
+) -> Vec<String> {
+    let cycles = super::graph::cycles(edges);
+    for cycle in &cycles {
+        report_cycle(ctx, what, cycle, places);
+    }
+    if !cycles.is_empty() {
+        return cycles.iter().flatten().map(ToString::to_string).collect();
+    }
+    let depths = super::graph::depths(edges);
+    let deep: Vec<&str> = depths
+        .iter()
+        .filter(|&(_, &d)| d > MOST_LEVELS)
+        .map(|(name, _)| *name)
+        .collect();
+    if let Some(first) = deep.first() {
+        let pos = places.get(*first).copied().unwrap_or_default();
+        let message = format!("{what} {first:?} holds groups more than {MOST_LEVELS} levels deep");
+        ctx.problem(pos, "too-deep", message);
+    }
+    deep.iter().map(ToString::to_string).collect()
+}
+
+fn report_cycle(ctx: &mut Ctx<'_>, what: &str, cycle: &[&str], places: &HashMap<String, Pos>) {
+    let pos = places.get(cycle[0]).copied().unwrap_or_default();
+    let mut way: Vec<&str> = cycle.iter().copied().take(10).collect();
+    if cycle.len() > way.len() {
+        way.push("...");
+    }
+    way.push(cycle[0]);
+    let message = format!(
+        "{what} {:?} is a member of itself: {}",
+        cycle[0],
+        way.join(" -> ")
+    );
+    ctx.problem_hint(
+        pos,
+        "cycle",
+        message,
+        "take one of the groups out of the other",
+    );
+}
+
+/// Section `users`.
+pub(super) fn users(
+    ctx: &mut Ctx<'_>,
+    node: Option<&Node>,
+    groups: &BTreeMap<String, UserGroup>,
+) -> Vec<UserEntry> {
+    let mut out: Vec<UserEntry> = Vec::new();
+    let Some(node) = node else { return out };
+    let mut places: HashMap<String, u32> = HashMap::new();
+    for item in ctx.list(node, "users") {
+        let Some(f) = Fields::new(ctx, item, keys::USER, "an entry of users") else {
+            continue;
+        };
+        let Some(w) = f.scalar(ctx, "name") else {
+            if !f.has("name") {
+                ctx.problem(f.pos, "missing-key", "an entry of users without a name");
+            }
+            continue;
+        };
+        let entry = UserEntry {
+            subject: match subject(ctx, &w, groups) {
+                Some(s) => s,
+                None => continue,
+            },
+            max_slots: f.limit(ctx, "max_slots", 0),
+            max_pend_jobs: f.limit(ctx, "max_pend_jobs", 0),
+        };
+        if let Some(line) = places.insert(w.text.clone(), w.pos.line) {
+            let message = format!("users has {:?} already on line {line}", w.text);
+            ctx.problem_hint(w.pos, "duplicate", message, "keep one of the two");
+            continue;
+        }
+        out.push(entry);
+    }
+    out
+}
+
+fn subject(
+    ctx: &mut Ctx<'_>,
+    w: &Words,
+    groups: &BTreeMap<String, UserGroup>,
+) -> Option<UserSubject> {
+    if w.text == "default" {
+        return Some(UserSubject::Default);
+    }
+    let (name, each) = match w.text.strip_suffix('@') {
+        Some(name) => (name, true),
+        None => (w.text.as_str(), false),
+    };
+    if let Err(e) = names::check_user(name) {
+        ctx.parse_error(w, "name", &e);
+        return None;
+    }
+    let guess = |n: &str| did_you_mean(n, groups.keys().map(String::as_str));
+    let os_group = || (ctx.os.group)(name) && !(ctx.os.user)(name);
+    if each {
+        if !groups.contains_key(name) && !(ctx.os.group)(name) {
+            unknown_user(ctx, w, name, &guess);
+        }
+        Some(UserSubject::GroupEach(name.to_string()))
+    } else if groups.contains_key(name) || os_group() {
+        Some(UserSubject::GroupTotal(name.to_string()))
+    } else {
+        unknown_user(ctx, w, name, &guess);
+        Some(UserSubject::User(name.to_string()))
+    }
+}
