@@ -1,1 +1,19 @@
-//! show: see docs/architecture.md.
+//! Floor 3: what people and scripts see. Tables, long pages, JSON and `-o` formats, each made from
+//! one registry of fields per kind of thing.
+//!
+//! Owns the words, widths and order of everything the reading commands print. Pure: values, the
+//! time and the time zone are arguments, the result is text in a buffer; nothing here reads a file
+//! or knows a terminal.
+
+pub mod cell;
+pub mod dates;
+pub mod field;
+pub mod job;
+pub mod job_json;
+pub mod job_long;
+pub mod job_select;
+pub mod job_table;
+pub mod page;
+
+pub use dates::Dates;
+pub use field::{Cut, Field, FormatError, Table};

@@ -1,0 +1,281 @@
+//! `cjobs --json`: one JSON object a line with typed values, the stable interface for programs.
+//!
+//! Owns the names and types of the members: they are added to, never changed. A member is always
+//! there; `null` stands for what is not known or does not apply. Times are seconds since the epoch,
+//! beside each its milliseconds. The part that comes from the specification is written once per
+//! specification, since a hundred thousand jobs often share a handful of them.
+
+use super::cell::{self, Object};
+use super::job::{self, JobView};
+use super::job_table::ArrayCounts;
+use crate::model::{JobStat, Spec};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Most specifications whose text is kept.
+const KEPT_MAX: usize = 10_000;
+
+/// Writes job objects; keeps the text of specifications it has seen.
+#[derive(Default)]
+pub struct JsonJobs {
+    kept: HashMap<usize, (Arc<Spec>, String)>,
+}
+
+impl JsonJobs {
+    /// Appends the object of `v` and a newline. `spec` must be the specification of `v`.
+    pub fn put(&mut self, out: &mut String, v: &JobView<'_>, spec: &Arc<Spec>) {
+        let at = Arc::as_ptr(spec).addr();
+        if self.kept.len() >= KEPT_MAX && !self.kept.contains_key(&at) {
+            self.kept.clear();
+        }
+        // The kept Arc pins the address: no other specification can take it meanwhile.
+        let (_, ready) = self.kept.entry(at).or_insert_with(|| {
+            let mut text = String::new();
+            spec_members(&mut text, spec);
+            (spec.clone(), text)
+        });
+        let mut o = Object::begin(out);
+        job_members(&mut o, v);
+        o.members(ready);
+        o.end();
+        out.push('\n');
+    }
+}
+
+/// Seconds and milliseconds of a moment; 0 = never.
+fn moment(o: &mut Object<'_>, seconds: &str, millis: &str, ms: i64) {
+    if ms == 0 {
+        o.null(seconds);
+        o.null(millis);
+    } else {
+        o.int(seconds, ms.div_euclid(1000));
+        o.int(millis, ms);
+    }
+}
+
+fn job_members(o: &mut Object<'_>, v: &JobView<'_>) {
+    let row = v.row;
+    o.int("id", v.key.id);
+    o.int("index", v.key.idx);
+    let out = o.key("jobid");
+    out.push('"');
+    job::put_key(out, v.key);
+    out.push('"');
+    o.text("stat", v.stat().word());
+    o.text("name", v.name);
+    o.text("command", v.command);
+    moment(o, "submit_time", "submit_ms", row.submit);
+    moment(o, "dispatch_time", "dispatch_ms", row.dispatch);
+    moment(o, "start_time", "start_ms", row.start);
+    moment(o, "end_time", "end_ms", row.end);
+    let out = o.key("exec_hosts");
+    cell::list(out, &row.hosts, |out, host| {
+        out.push_str("{\"host\":");
+        cell::json_str(out, &host.0);
+        out.push_str(",\"slots\":");
+        cell::int(out, host.1);
+        out.push('}');
+    });
+    o.int("slots", v.slots());
+    o.opt("exit_code", row.code);
+    o.opt("signal", (row.sig != 0).then_some(row.sig));
+    o.opt("exit_status", v.exit_status());
+    o.flag("core", row.core);
+    o.flag("oom", row.oom);
+    let finished = row.stat.is_finished();
+    o.some_text("term_reason", if finished { row.reason.word() } else { "" });
+    o.some_text("text", &row.text);
+    reason(o, v);
+    o.int("attempt", row.attempt);
+    o.int("order", row.order);
+    o.opt("run_ms", v.run_ms());
+    o.int("suspended_ms", row.suspended_ms);
+    o.flag("killing", row.killing && !finished);
+    o.some_text("key", &row.key);
+    usage(o, v);
+}
+
+fn reason(o: &mut Object<'_>, v: &JobView<'_>) {
+    use std::fmt::Write as _;
+    let stat = v.stat();
+    if let Some(why) = v.why.filter(|_| stat.is_waiting()) {
+        let out = o.key("reason");
+        out.push_str("{\"code\":");
+        cell::int(out, why.code());
+        out.push_str(",\"text\":");
+        let from = out.len();
+        write!(out, "{why}").expect("a string takes every write");
+        cell::json_quote_from(out, from);
+        out.push('}');
+    } else if stat.is_started() && stat != JobStat::Run {
+        let out = o.key("reason");
+        out.push_str("{\"code\":null,\"text\":");
+        cell::json_str(out, job::suspend_sentence(stat));
+        out.push('}');
+    } else {
+        o.null("reason");
+    }
+}
+
+fn usage(o: &mut Object<'_>, v: &JobView<'_>) {
+    let u = &v.row.usage;
+    if v.row.start == 0 {
+        o.null("usage");
+        return;
+    }
+    let mut inner = Object::begin(o.key("usage"));
+    inner.int("cpu_ms", u.cpu_ms);
+    inner.int("mem_kb", u.mem_kb);
+    inner.int("max_mem_kb", u.maxmem_kb);
+    inner.int("swap_kb", u.swap_kb);
+    inner.int("max_swap_kb", u.maxswap_kb);
+    inner.int("procs", u.procs);
+    inner.int("threads", u.threads);
+    inner.int("read_kb", u.read_kb);
+    inner.int("write_kb", u.write_kb);
+    cell::list(inner.key("pids"), &u.pids, |out, pid| cell::int(out, *pid));
+    inner.end();
+}
+
+/// The members that come from the specification, without braces.
+fn spec_members(out: &mut String, spec: &Spec) {
+    let from = out.len();
+    let mut o = Object::begin(out);
+    o.text("user", &spec.user);
+    o.int("uid", spec.uid);
+    o.text("queue", &spec.queue);
+    o.some_text("project", &spec.project);
+    o.int("min_slots", spec.min);
+    o.int("max_slots", spec.max);
+    o.text("from_host", &spec.sub_host);
+    o.text("cwd", &spec.cwd);
+    o.some_text("stdin", &spec.stdin);
+    let mut files = Object::begin(o.key("outputs"));
+    files.some_text("stdout", &spec.stdout);
+    files.flag("stdout_overwrite", spec.stdout_over);
+    files.some_text("stderr", &spec.stderr);
+    files.flag("stderr_overwrite", spec.stderr_over);
+    files.end();
+    o.some_text("res_req", &spec.res_req);
+    o.some_text("asked_hosts", &spec.hosts);
+    o.some_text("dependency", &spec.depend);
+    o.flag("exclusive", spec.exclusive);
+    o.flag("rerunnable", spec.rerunnable);
+    o.int("priority", spec.priority);
+    moment(&mut o, "begin_time", "begin_ms", spec.begin.map_or(0, |t| t.0));
+    moment(&mut o, "deadline_time", "deadline_ms", spec.deadline.map_or(0, |t| t.0));
+    limits(&mut o, spec);
+    o.some_text("description", &spec.description);
+    o.some_text("options", &spec.options);
+    o.end();
+    // Only the inside is wanted.
+    out.pop();
+    out.remove(from);
+}
+
+fn limits(o: &mut Object<'_>, spec: &Spec) {
+    let l = &spec.limits;
+    let mut inner = Object::begin(o.key("limits"));
+    inner.opt("run_s", l.run_s);
+    inner.opt("cpu_s", l.cpu_s);
+    inner.opt("mem_b", l.mem_b);
+    inner.opt("swap_b", l.swap_b);
+    inner.opt("procs", l.procs);
+    inner.opt("file_b", l.file_b);
+    inner.opt("data_b", l.data_b);
+    inner.opt("stack_b", l.stack_b);
+    inner.opt("core_b", l.core_b);
+    inner.end();
+}
+
+/// Appends the object of an array for `cjobs -A --json`; nothing for other jobs.
+pub fn put_array(out: &mut String, v: &JobView<'_>) {
+    let (Some(counts), Some(arr)) = (ArrayCounts::of(v), v.row.arr.as_deref()) else {
+        return;
+    };
+    let mut o = Object::begin(out);
+    o.int("id", v.key.id);
+    o.text("name", v.name);
+    o.text("indices", &arr.all);
+    o.text("not_started", &arr.waiting);
+    o.opt("limit", (arr.limit > 0).then_some(arr.limit));
+    o.text("user", &v.spec.user);
+    o.int("uid", v.spec.uid);
+    o.text("queue", &v.spec.queue);
+    o.int("njobs", counts.njobs);
+    let mut inner = Object::begin(o.key("counts"));
+    for stat in JobStat::ALL {
+        inner.int(stat.word(), counts.get(stat));
+    }
+    inner.end();
+    moment(&mut o, "submit_time", "submit_ms", v.row.submit);
+    o.end();
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::job::samples::*;
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn object(row: &crate::record::view::JobRow<'static>) -> Value {
+        let (ctx, why, spec) = (ctx(), why(), Arc::new(spec()));
+        let mut out = String::new();
+        let mut writer = JsonJobs::default();
+        writer.put(&mut out, &view(&ctx, &spec, row, Some(&why)), &spec);
+        let first: Value = serde_json::from_str(&out).unwrap();
+        let len = out.len();
+        writer.put(&mut out, &view(&ctx, &spec, row, Some(&why)), &spec);
+        assert_eq!(out[..len], out[len..], "the kept text is the same");
+        first
+    }
+
+    #[test]
+    fn a_waiting_job() {
+        let o = object(&pending());
+        assert_eq!(o["jobid"], "101");
+        assert_eq!(o["submit_time"], (NOW - 3_600_000) / 1000);
+        assert_eq!(o["submit_ms"], NOW - 3_600_000);
+        assert_eq!(
+            o["reason"],
+            json!({"code": 30, "text": "user user0001 has reached the limit of 4 slots"})
+        );
+        for none in ["start_time", "exit_code", "usage", "run_ms", "key", "term_reason"] {
+            assert_eq!(o[none], Value::Null, "{none}");
+        }
+        assert_eq!(o["exec_hosts"], json!([]));
+        assert_eq!(o["outputs"]["stdout"], Value::Null);
+    }
+
+    #[test]
+    fn a_running_element() {
+        let o = object(&running());
+        assert_eq!((&o["id"], &o["index"]), (&json!(102), &json!(7)));
+        assert_eq!(o["exec_hosts"], json!([{"host":"h1","slots":4},{"host":"h2","slots":1}]));
+        assert_eq!(o["usage"]["max_mem_kb"], 3 << 20);
+        assert_eq!(o["usage"]["pids"], json!([4711, 4712]));
+        assert_eq!(o["run_ms"], 599_000);
+    }
+
+    #[test]
+    fn a_killed_job_keeps_its_text_raw() {
+        let o = object(&killed());
+        assert_eq!(o["name"], "模拟\u{1b}[31m");
+        assert_eq!((&o["signal"], &o["exit_status"]), (&json!(9), &json!(137)));
+        assert_eq!(o["exit_code"], Value::Null);
+        assert_eq!(o["term_reason"], "TERM_RUNLIMIT");
+    }
+
+    #[test]
+    fn an_array() {
+        let (ctx, spec) = (ctx(), spec());
+        let row = array();
+        let mut out = String::new();
+        put_array(&mut out, &view(&ctx, &spec, &row, None));
+        let o: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(o["counts"]["PEND"], 3);
+        assert_eq!(o["counts"]["DONE"], 6);
+        assert_eq!((&o["njobs"], &o["limit"]), (&json!(10), &Value::Null));
+    }
+}

@@ -1,0 +1,349 @@
+//! The long page of a job (`cjobs -l`, `-UF`): everything known of it in the order it happened.
+//!
+//! Owns the sentences of the page. Items are folded as LSF folds them unless `-UF` asks otherwise.
+
+use super::cell::{self, Cut};
+use super::job::{self, JobView};
+use super::page;
+use crate::model::{JobStat, TermReason};
+use crate::text::size;
+use std::fmt::Write as _;
+
+/// Appends the page of one job. `unfolded` = `-UF`.
+pub fn put(out: &mut String, v: &JobView<'_>, unfolded: bool) {
+    let mut items: Vec<String> = Vec::with_capacity(8);
+    items.push(head(v));
+    items.push(submitted(v));
+    items.extend(changes(v));
+    out.push('\n');
+    for item in &items {
+        page::item(out, item, unfolded);
+    }
+    put_reasons(out, v, unfolded);
+    put_limits(out, v);
+    for item in events(v) {
+        page::item(out, &item, unfolded);
+    }
+    put_memory(out, v);
+    if !v.spec.description.is_empty() {
+        out.push('\n');
+        let text = format!(" JOB DESCRIPTION: {}", v.spec.description);
+        page::item(out, &text, unfolded);
+    }
+    if !v.spec.res_req.is_empty() {
+        out.push_str("\n RESOURCE REQUIREMENT DETAILS:\n");
+        page::item(out, &format!(" Combined: {}", v.spec.res_req), unfolded);
+        page::item(out, &format!(" Effective: {}", v.spec.res_req), unfolded);
+    }
+}
+
+macro_rules! add {
+    ($out:expr, $($what:tt)*) => {
+        write!($out, $($what)*).expect("a string takes every write")
+    };
+}
+
+fn head(v: &JobView<'_>) -> String {
+    let mut s = String::from("Job <");
+    job::put_key(&mut s, v.key);
+    add!(s, ">, Job Name <");
+    v.put_name(&mut s);
+    add!(s, ">, User <{}>", v.spec.user);
+    if !v.spec.project.is_empty() {
+        add!(s, ", Project <{}>", v.spec.project);
+    }
+    add!(s, ", Status <{}>, Queue <{}>", v.stat(), v.spec.queue);
+    if v.spec.priority > 0 {
+        add!(s, ", Job Priority <{}>", v.spec.priority);
+    }
+    add!(s, ", Command <{}>", v.command);
+    if v.row.attempt > 1 {
+        add!(s, ", Attempt <{}>", v.row.attempt);
+    }
+    if !v.row.key.is_empty() {
+        add!(s, ", Submission Key <{}>", v.row.key);
+    }
+    if v.row.killing && !v.stat().is_finished() {
+        s.push_str(", being killed");
+    }
+    s
+}
+
+fn submitted(v: &JobView<'_>) -> String {
+    let spec = v.spec;
+    let mut s = String::new();
+    v.ctx.dates.long(&mut s, v.row.submit);
+    add!(s, ": Submitted from host <{}>, CWD <{}>", spec.sub_host, spec.cwd);
+    if spec.exclusive {
+        s.push_str(", Exclusive Execution");
+    }
+    if spec.rerunnable {
+        s.push_str(", Re-runnable");
+    }
+    for (title, file, over) in [
+        ("Input File", &spec.stdin, false),
+        ("Output File", &spec.stdout, spec.stdout_over),
+        ("Error File", &spec.stderr, spec.stderr_over),
+    ] {
+        if !file.is_empty() {
+            let how = if over { " (overwrite)" } else { "" };
+            add!(s, ", {title}{how} <{file}>");
+        }
+    }
+    if spec.max > spec.min {
+        add!(s, ", {} to {} Slot(s) Requested", spec.min, spec.max);
+    } else if spec.min > 1 {
+        add!(s, ", {} Slot(s) Requested", spec.min);
+    }
+    for (title, text) in [
+        ("Dependency Condition", &spec.depend),
+        ("Requested Resources", &spec.res_req),
+        ("Specified Hosts", &spec.hosts),
+        ("Login Shell", &spec.shell),
+        ("Options", &spec.options),
+    ] {
+        if !text.is_empty() {
+            add!(s, ", {title} <{text}>");
+        }
+    }
+    for (title, at) in [
+        ("Specified Start Time", spec.begin),
+        ("Specified Termination Time", spec.deadline),
+    ] {
+        if let Some(at) = at {
+            add!(s, ", {title} <");
+            v.ctx.dates.long(&mut s, at.0);
+            s.push('>');
+        }
+    }
+    s.push(';');
+    s
+}
+
+/// What is known of failed earlier tries.
+fn changes(v: &JobView<'_>) -> Option<String> {
+    let row = v.row;
+    if row.stat.is_waiting() && !row.text.is_empty() {
+        return Some(format!("Last attempt: {};", row.text));
+    }
+    None
+}
+
+fn put_reasons(out: &mut String, v: &JobView<'_>, unfolded: bool) {
+    let text = if v.stat().is_waiting() {
+        out.push_str(" PENDING REASONS:\n");
+        match v.why {
+            Some(why) => format!(" {why} (code {});", why.code()),
+            None => " no reason is known yet;".to_owned(),
+        }
+    } else if v.stat().is_started() && v.stat() != JobStat::Run {
+        out.push_str(" SUSPENDING REASONS:\n");
+        format!(" {};", job::suspend_sentence(v.stat()))
+    } else {
+        return;
+    };
+    page::item(out, &text, unfolded);
+}
+
+fn put_limits(out: &mut String, v: &JobView<'_>) {
+    let limits = &v.spec.limits;
+    let minutes = |s: u64| {
+        let mut text = String::new();
+        cell::fraction(&mut text, s * 1000 / 60, 1);
+        text + " min"
+    };
+    let rows = [
+        ("RUNLIMIT", limits.run_s.map(minutes)),
+        ("CPULIMIT", limits.cpu_s.map(minutes)),
+        ("MEMLIMIT", limits.mem_b.map(size::human)),
+        ("SWAPLIMIT", limits.swap_b.map(size::human)),
+        ("PROCESSLIMIT", limits.procs.map(|n| n.to_string())),
+        ("FILELIMIT", limits.file_b.map(size::human)),
+        ("DATALIMIT", limits.data_b.map(size::human)),
+        ("STACKLIMIT", limits.stack_b.map(size::human)),
+        ("CORELIMIT", limits.core_b.map(size::human)),
+    ];
+    for (title, value) in rows {
+        if let Some(value) = value {
+            add!(out, "\n {title}\n {value}\n");
+        }
+    }
+    if rows_any(limits) {
+        out.push('\n');
+    }
+}
+
+fn rows_any(limits: &crate::model::Limits) -> bool {
+    *limits != crate::model::Limits::default()
+}
+
+/// What happened since the submission, one item each.
+fn events(v: &JobView<'_>) -> Vec<String> {
+    let row = v.row;
+    let mut items = Vec::new();
+    if row.stat.is_waiting() {
+        return items;
+    }
+    let dated = |ms: i64| {
+        let mut s = String::new();
+        v.ctx.dates.long(&mut s, ms);
+        s.push_str(": ");
+        s
+    };
+    if row.dispatch > 0 {
+        let start = if row.start > 0 { row.start } else { row.dispatch };
+        let verb = if row.start > 0 { "Started" } else { "Dispatched" };
+        let mut s = dated(start);
+        add!(s, "{verb} {} Slot(s) on Host(s)", v.slots());
+        for host in &row.hosts {
+            add!(s, " <{host}>");
+        }
+        add!(s, ", Execution CWD <{}>;", v.spec.cwd);
+        items.push(s);
+    }
+    if row.start > 0 && !row.stat.is_finished() {
+        items.push(dated(v.ctx.now.0) + &usage(v));
+    }
+    if row.suspended_ms >= 1000 {
+        items.push(format!(" It was suspended for {} seconds so far;", row.suspended_ms / 1000));
+    }
+    if row.stat.is_finished() {
+        items.push(dated(row.end) + &ending(v));
+        if row.reason != TermReason::None || row.oom {
+            let mut s = dated(row.end) + "Completed <exit>; ";
+            v.put_term(&mut s);
+            s.push(';');
+            items.push(s);
+        }
+    }
+    items
+}
+
+fn usage(v: &JobView<'_>) -> String {
+    let u = &v.row.usage;
+    let mut s = String::from("Resource usage collected. The CPU time used is ");
+    cell::fraction(&mut s, u.cpu_ms, 1);
+    add!(s, " seconds. MEM: {} Mbytes; SWAP: {} Mbytes", u.mem_kb / 1024, u.swap_kb / 1024);
+    if u.threads > 0 {
+        add!(s, "; NTHREAD: {}", u.threads);
+    }
+    if u.read_kb + u.write_kb > 0 {
+        add!(s, "; READ: {} Kbytes; WRITTEN: {} Kbytes", u.read_kb, u.write_kb);
+    }
+    if !u.pids.is_empty() {
+        s.push_str("; PIDs:");
+        for pid in &u.pids {
+            add!(s, " {pid}");
+        }
+    }
+    s.push(';');
+    s
+}
+
+fn ending(v: &JobView<'_>) -> String {
+    let row = v.row;
+    let mut s = match (row.stat, row.code, row.sig) {
+        (JobStat::Done, ..) => "Done successfully.".to_owned(),
+        (_, Some(code), _) => format!("Exited with exit code {code}."),
+        (_, None, 0) if row.start == 0 => "Exited before it started.".to_owned(),
+        (_, None, 0) => "Exited; how it ended is unknown.".to_owned(),
+        (_, None, sig) => format!("Exited by signal {sig}."),
+    };
+    if row.core {
+        s.push_str(" It left a core dump.");
+    }
+    if row.start > 0 {
+        s.push_str(" The CPU time used is ");
+        cell::fraction(&mut s, row.usage.cpu_ms, 1);
+        s.push_str(" seconds.");
+    }
+    s
+}
+
+fn put_memory(out: &mut String, v: &JobView<'_>) {
+    let u = &v.row.usage;
+    if u.maxmem_kb > 0 {
+        let from = out.len();
+        add!(out, "\n MAX MEM: {} Mbytes;", u.maxmem_kb.div_ceil(1024));
+        if u.maxswap_kb > 0 {
+            add!(out, "  MAX SWAP: {} Mbytes;", u.maxswap_kb.div_ceil(1024));
+        }
+        cell::tame(out, from + 1, None, Cut::Never);
+        out.push('\n');
+    }
+}
+
+/// What stands between two long pages.
+pub const RULE: &str =
+    "------------------------------------------------------------------------------\n";
+
+#[cfg(test)]
+mod tests {
+    use super::super::job::samples::*;
+    use super::*;
+
+    fn page(row: &crate::record::view::JobRow<'static>) -> String {
+        let (ctx, why) = (ctx(), why());
+        let mut spec = spec();
+        spec.limits = limits();
+        spec.min = 5;
+        spec.max = 5;
+        spec.res_req = "span[ptile=4]".into();
+        let mut out = String::new();
+        put(&mut out, &view(&ctx, &spec, row, Some(&why)), false);
+        out
+    }
+
+    #[test]
+    fn a_waiting_job_says_why() {
+        let want = "
+Job <101>, Job Name <a_rather_long_name>, User <user0001>, Project <default>, \n\
+\x20                    Status <PEND>, Queue <normal>, Command <sleep 100>
+Sat Nov 21 02:07:09: Submitted from host <login-host-long>, CWD </data/run>, 5 \n\
+\x20                    Slot(s) Requested, Requested Resources <span[ptile=4]>;
+ PENDING REASONS:
+ user user0001 has reached the limit of 4 slots (code 30);
+
+ RUNLIMIT
+ 20.0 min
+
+ MEMLIMIT
+ 1G
+
+\n RESOURCE REQUIREMENT DETAILS:
+ Combined: span[ptile=4]
+ Effective: span[ptile=4]
+";
+        assert_eq!(page(&pending()), want);
+    }
+
+    #[test]
+    fn a_running_job_shows_its_use() {
+        let got = page(&running());
+        for part in [
+            "Job <102[7]>, Job Name <sweep[7]>,",
+            "Sat Nov 21 02:57:10: Started 5 Slot(s) on Host(s) <4*h1> <h2>, Execution CWD ",
+            "Sat Nov 21 03:07:09: Resource usage collected. The CPU time used is 61.0 ",
+            "NTHREAD: 3; PIDs: 4711 4712;",
+            " MAX MEM: 3072 Mbytes;\n",
+        ] {
+            assert!(got.contains(part), "{part}\n{got}");
+        }
+    }
+
+    #[test]
+    fn an_end_has_its_reason() {
+        let got = page(&killed());
+        let want = "\
+Sat Nov 21 03:02:09: Exited by signal 9. The CPU time used is 0.0 seconds.
+Sat Nov 21 03:02:09: Completed <exit>; TERM_RUNLIMIT: killed: it reached its \n\
+\x20                    run limit;
+";
+        assert!(got.contains(want), "{got}");
+        assert!(got.contains("Command <./模拟 \"x\">") && !got.contains('\u{1b}'));
+        let mut failed = killed();
+        (failed.sig, failed.code, failed.reason) = (0, Some(3), TermReason::None);
+        let got = page(&failed);
+        assert!(got.contains("Exited with exit code 3.") && !got.contains("Completed"));
+    }
+}

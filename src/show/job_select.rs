@@ -1,0 +1,222 @@
+//! Which jobs a reading command shows, and in which order.
+//!
+//! Owns the selectors of cjobs and chist (ids, states, name, queue, host, user, project) and the
+//! sort key. Never resolves names of users or groups: that is done before.
+
+use super::job::JobView;
+use crate::model::{JobKey, JobStat};
+use crate::record::view::JobRow;
+use crate::text::jobids::JobSel;
+use std::collections::{BTreeMap, HashSet};
+
+/// A set of states.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats(u16);
+
+impl Stats {
+    pub const NONE: Stats = Stats(0);
+
+    pub fn of(stats: &[JobStat]) -> Stats {
+        stats.iter().fold(Stats(0), |set, s| set.with(*s))
+    }
+
+    pub fn all() -> Stats {
+        Stats::of(&JobStat::ALL)
+    }
+
+    /// Not finished.
+    pub fn live() -> Stats {
+        let live = JobStat::ALL.iter().filter(|s| !s.is_finished());
+        live.fold(Stats(0), |set, s| set.with(*s))
+    }
+
+    pub fn with(self, stat: JobStat) -> Stats {
+        Stats(self.0 | 1 << stat as u16)
+    }
+
+    pub fn union(self, other: Stats) -> Stats {
+        Stats(self.0 | other.0)
+    }
+
+    pub fn has(self, stat: JobStat) -> bool {
+        self.0 & 1 << stat as u16 != 0
+    }
+}
+
+/// Whose jobs.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Users {
+    #[default]
+    All,
+    /// Account ids, and names for accounts that this host does not know.
+    These(HashSet<u32>, HashSet<String>),
+}
+
+impl Users {
+    pub fn one(uid: u32) -> Users {
+        Users::These([uid].into(), HashSet::new())
+    }
+
+    pub fn has(&self, uid: u32, name: &str) -> bool {
+        match self {
+            Users::All => true,
+            Users::These(uids, names) => uids.contains(&uid) || names.contains(name),
+        }
+    }
+}
+
+/// The selectors of one command. `None` and empty select everything.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    pub stats: Stats,
+    pub ids: Vec<JobSel>,
+    /// Job name with `*` and `?`, against the name with and without index.
+    pub name: Option<String>,
+    pub queue: Option<String>,
+    pub hosts: Option<HashSet<String>>,
+    pub project: Option<String>,
+    pub users: Users,
+}
+
+impl Selection {
+    /// True when the job is wanted.
+    pub fn accepts(&self, v: &JobView<'_>) -> bool {
+        self.stats.has(v.stat())
+            && self.wants_key(v.key)
+            && self.users.has(v.spec.uid, &v.spec.user)
+            && self.accepts_rest(v)
+    }
+
+    /// True when an id on the command line names the job, or none was given.
+    pub fn wants_key(&self, key: JobKey) -> bool {
+        self.ids.is_empty() || self.ids.iter().any(|s| s.matches(key.id, key.idx))
+    }
+
+    fn accepts_rest(&self, v: &JobView<'_>) -> bool {
+        let same = |want: &Option<String>, is: &str| want.as_ref().is_none_or(|w| w == is);
+        same(&self.queue, &v.spec.queue)
+            && same(&self.project, &v.spec.project)
+            && self.on_host(v.row)
+            && self.name.as_ref().is_none_or(|glob| named(glob, v))
+    }
+
+    fn on_host(&self, row: &JobRow<'_>) -> bool {
+        let on = |set: &HashSet<String>| row.hosts.iter().any(|h| set.contains(&h.0));
+        self.hosts.as_ref().is_none_or(on)
+    }
+}
+
+fn named(glob: &str, v: &JobView<'_>) -> bool {
+    if matches(glob, v.name) {
+        return true;
+    }
+    if v.key.idx == 0 {
+        return false;
+    }
+    let mut whole = String::new();
+    v.put_name(&mut whole);
+    matches(glob, &whole)
+}
+
+/// True when `text` fits the pattern, in which `*` stands for any text and `?` for one character.
+/// Linear in both for each `*`; it never goes back behind the last one.
+pub fn matches(glob: &str, text: &str) -> bool {
+    let (g, t): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
+    let (mut gi, mut ti) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while ti < t.len() {
+        if gi < g.len() && g[gi] == '*' {
+            star = Some((gi, ti));
+            gi += 1;
+        } else if gi < g.len() && (g[gi] == '?' || g[gi] == t[ti]) {
+            (gi, ti) = (gi + 1, ti + 1);
+        } else if let Some((at, from)) = star {
+            star = Some((at, from + 1));
+            (gi, ti) = (at + 1, from + 1);
+        } else {
+            return false;
+        }
+    }
+    g[gi..].iter().all(|c| *c == '*')
+}
+
+/// Where a job stands in a list: started ones by their start, then waiting ones in the order of
+/// dispatch, then finished ones by their end.
+pub type SortKey = (u8, i64, i64, JobKey);
+
+/// The sort key of a job; `priority` maps queues to their priority.
+pub fn sort_key(v: &JobView<'_>, priority: &BTreeMap<String, i64>) -> SortKey {
+    let row = v.row;
+    if row.stat.is_finished() {
+        (2, row.end, 0, v.key)
+    } else if row.stat.is_waiting() {
+        let queue = priority.get(&v.spec.queue).copied().unwrap_or(0);
+        (1, queue.saturating_neg(), row.order, v.key)
+    } else {
+        (0, row.dispatch, 0, v.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::job::samples::*;
+    use super::*;
+
+    #[test]
+    fn globs() {
+        for (glob, text) in [
+            ("*UUID*", "part:n=1___(UUID)"),
+            ("a?c", "a作c"),
+            ("*", ""),
+            ("a*b*c", "aXbYbZc"),
+            ("x", "x"),
+        ] {
+            assert!(matches(glob, text), "{glob} {text}");
+        }
+        for (glob, text) in [("a*", "ba"), ("a", "ab"), ("?", ""), ("*a", "ab"), ("", "a")] {
+            assert!(!matches(glob, text), "{glob} {text}");
+        }
+    }
+
+    #[test]
+    fn selectors_are_anded() {
+        let (ctx, spec, row) = (ctx(), spec(), running());
+        let v = view(&ctx, &spec, &row, None);
+        let base = Selection {
+            stats: Stats::live(),
+            ..Selection::default()
+        };
+        assert!(base.accepts(&v));
+        let with = |f: fn(&mut Selection)| {
+            let mut s = base.clone();
+            f(&mut s);
+            s.accepts(&v)
+        };
+        assert!(with(|s| s.name = Some("sweep".into())));
+        assert!(with(|s| s.name = Some("sw*[7]".into())));
+        assert!(!with(|s| s.name = Some("sweep[8]".into())));
+        assert!(with(|s| s.hosts = Some(["h2".to_owned()].into())));
+        assert!(!with(|s| s.hosts = Some(["h3".to_owned()].into())));
+        assert!(!with(|s| s.queue = Some("night".into())));
+        assert!(!with(|s| s.users = Users::one(7)));
+        assert!(with(|s| s.users = Users::These(
+            HashSet::new(),
+            ["user0001".to_owned()].into()
+        )));
+        assert!(!with(|s| s.stats = Stats::of(&[JobStat::Done])));
+        assert!(with(|s| s.ids = vec![JobSel::parse("102[1-9]").unwrap()]));
+        assert!(with(|s| s.ids = vec![JobSel::parse("102").unwrap()]));
+        assert!(!with(|s| s.ids = vec![JobSel::parse("102[8]").unwrap()]));
+    }
+
+    #[test]
+    fn started_then_waiting_then_finished() {
+        let (ctx, spec) = (ctx(), spec());
+        let key = |row: &JobRow<'_>| sort_key(&view(&ctx, &spec, row, None), &BTreeMap::new());
+        let (a, b, c) = (key(&running()), key(&pending()), key(&killed()));
+        assert!(a < b && b < c);
+        let mut first = pending();
+        first.order = -1;
+        assert!(key(&first) < b);
+    }
+}
