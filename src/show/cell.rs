@@ -189,7 +189,8 @@ impl<'o> Object<'o> {
     }
 
     pub fn flag(&mut self, name: &str, value: bool) {
-        self.key(name).push_str(if value { "true" } else { "false" });
+        self.key(name)
+            .push_str(if value { "true" } else { "false" });
     }
 
     pub fn null(&mut self, name: &str) {
@@ -258,10 +259,7 @@ mod tests {
 
     #[test]
     fn control_characters_never_pass() {
-        assert_eq!(
-            tamed("a\u{1b}[2J", 20, Cut::Head),
-            ("a\\x1b[2J".into(), 8)
-        );
+        assert_eq!(tamed("a\u{1b}[2J", 20, Cut::Head), ("a\\x1b[2J".into(), 8));
     }
 
     #[test]

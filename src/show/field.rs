@@ -129,10 +129,7 @@ impl<G: Copy> Table<G> {
     ///
     /// # Errors
     /// Names the first thing that is wrong.
-    pub fn from_format(
-        fields: &'static [Field<G>],
-        text: &str,
-    ) -> Result<Table<G>, FormatError> {
+    pub fn from_format(fields: &'static [Field<G>], text: &str) -> Result<Table<G>, FormatError> {
         if text.len() > FORMAT_MAX {
             return Err(FormatError::TooLong);
         }
@@ -164,12 +161,7 @@ impl<G: Copy> Table<G> {
         self.line(out, |column, out| value(column.field.get, out), self.color);
     }
 
-    fn line(
-        &self,
-        out: &mut String,
-        mut value: impl FnMut(&Column<G>, &mut String),
-        color: bool,
-    ) {
+    fn line(&self, out: &mut String, mut value: impl FnMut(&Column<G>, &mut String), color: bool) {
         let last = self.columns.len().saturating_sub(1);
         for (n, column) in self.columns.iter().enumerate() {
             if n > 0 {
@@ -394,7 +386,10 @@ mod tests {
         );
         assert_eq!(show(" ", &[]), Err(FormatError::Empty));
         assert!(matches!(show("id:x", &[]), Err(FormatError::Width { .. })));
-        assert!(matches!(show("id:99999", &[]), Err(FormatError::Width { .. })));
+        assert!(matches!(
+            show("id:99999", &[]),
+            Err(FormatError::Width { .. })
+        ));
         assert_eq!(show("id delimiter='", &[]), Err(FormatError::Delimiter));
         assert_eq!(show("id delimiter=''", &[]), Err(FormatError::Delimiter));
         assert_eq!(show(&"id ".repeat(300), &[]), Err(FormatError::TooLong));

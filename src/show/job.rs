@@ -44,7 +44,11 @@ impl JobView<'_> {
         if row.start == 0 || row.stat.is_waiting() {
             return None;
         }
-        let end = if row.stat.is_finished() { row.end } else { self.ctx.now.0 };
+        let end = if row.stat.is_finished() {
+            row.end
+        } else {
+            self.ctx.now.0
+        };
         let whole = Stamp(end).since_ms(Stamp(row.start));
         Some(whole.saturating_sub(row.suspended_ms))
     }
@@ -252,26 +256,58 @@ fn nothing(_: &JobView<'_>, _: &mut String) {}
 /// Every field of a job.
 pub static FIELDS: &[Field<JobGet>] = &[
     field("jobid", &["id"], "JOBID", 7, |v, out| put_key(out, v.key)),
-    field("jobindex", &["index"], "JOBINDEX", 8, |v, out| int(out, v.key.idx)),
-    field("stat", &["status"], "STAT", 5, |v, out| out.push_str(v.stat().word())),
+    field("jobindex", &["index"], "JOBINDEX", 8, |v, out| {
+        int(out, v.key.idx)
+    }),
+    field("stat", &["status"], "STAT", 5, |v, out| {
+        out.push_str(v.stat().word())
+    }),
     field("user", &[], "USER", 7, |v, out| out.push_str(&v.spec.user)),
     field("uid", &[], "UID", 6, |v, out| int(out, v.spec.uid)),
-    field("queue", &["queue_name"], "QUEUE", 10, |v, out| out.push_str(&v.spec.queue)),
-    field("job_name", &["name"], "JOB_NAME", 10, |v, out| v.put_name(out)),
-    field("job_description", &["description"], "JOB_DESCRIPTION", 17, |v, out| {
-        out.push_str(&v.spec.description);
+    field("queue", &["queue_name"], "QUEUE", 10, |v, out| {
+        out.push_str(&v.spec.queue)
     }),
-    field("proj_name", &["proj", "project"], "PROJ_NAME", 11, |v, out| {
-        out.push_str(&v.spec.project);
+    field("job_name", &["name"], "JOB_NAME", 10, |v, out| {
+        v.put_name(out)
     }),
-    field("job_priority", &["priority"], "JOB_PRIORITY", 12, |v, out| {
-        if v.spec.priority > 0 {
-            int(out, v.spec.priority);
-        }
+    field(
+        "job_description",
+        &["description"],
+        "JOB_DESCRIPTION",
+        17,
+        |v, out| {
+            out.push_str(&v.spec.description);
+        },
+    ),
+    field(
+        "proj_name",
+        &["proj", "project"],
+        "PROJ_NAME",
+        11,
+        |v, out| {
+            out.push_str(&v.spec.project);
+        },
+    ),
+    field(
+        "job_priority",
+        &["priority"],
+        "JOB_PRIORITY",
+        12,
+        |v, out| {
+            if v.spec.priority > 0 {
+                int(out, v.spec.priority);
+            }
+        },
+    ),
+    field("dependency", &[], "DEPENDENCY", 15, |v, out| {
+        out.push_str(&v.spec.depend)
     }),
-    field("dependency", &[], "DEPENDENCY", 15, |v, out| out.push_str(&v.spec.depend)),
-    field("command", &["cmd"], "COMMAND", 15, |v, out| out.push_str(v.command)),
-    field("pids", &[], "PIDS", 20, |v, out| pids(out, &v.row.usage.pids)),
+    field("command", &["cmd"], "COMMAND", 15, |v, out| {
+        out.push_str(v.command)
+    }),
+    field("pids", &[], "PIDS", 20, |v, out| {
+        pids(out, &v.row.usage.pids)
+    }),
     field("exit_code", &[], "EXIT_CODE", 10, |v, out| {
         if let Some(code) = v.exit_status() {
             int(out, code);
@@ -282,43 +318,84 @@ pub static FIELDS: &[Field<JobGet>] = &[
             int(out, v.row.sig);
         }
     }),
-    field("exit_reason", &["kill_reason"], "EXIT_REASON", 50, |v, out| v.put_term(out)),
+    field(
+        "exit_reason",
+        &["kill_reason"],
+        "EXIT_REASON",
+        50,
+        |v, out| v.put_term(out),
+    ),
     field("term_reason", &[], "TERM_REASON", 16, |v, out| {
         if v.stat().is_finished() {
             out.push_str(v.row.reason.word());
         }
     }),
-    field("from_host", &["submission_host"], "FROM_HOST", 11, |v, out| {
-        out.push_str(&v.spec.sub_host);
-    }),
+    field(
+        "from_host",
+        &["submission_host"],
+        "FROM_HOST",
+        11,
+        |v, out| {
+            out.push_str(&v.spec.sub_host);
+        },
+    ),
     field("first_host", &[], "FIRST_HOST", 11, |v, out| {
         if let Some(host) = v.row.hosts.first() {
             out.push_str(&host.0);
         }
     }),
-    field("exec_host", &["alloc_slot", "alloc_hosts"], "EXEC_HOST", 11, |v, out| {
-        v.put_hosts(out, ":");
+    field(
+        "exec_host",
+        &["alloc_slot", "alloc_hosts"],
+        "EXEC_HOST",
+        11,
+        |v, out| {
+            v.put_hosts(out, ":");
+        },
+    ),
+    field("nexec_host", &[], "NEXEC_HOST", 10, |v, out| {
+        int(out, v.row.hosts.len())
     }),
-    field("nexec_host", &[], "NEXEC_HOST", 10, |v, out| int(out, v.row.hosts.len())),
-    field("nalloc_slot", &[], "NALLOC_SLOT", 11, |v, out| int(out, v.slots())),
+    field("nalloc_slot", &[], "NALLOC_SLOT", 11, |v, out| {
+        int(out, v.slots())
+    }),
     field("slots", &[], "SLOTS", 5, |v, out| {
-        int(out, if v.row.hosts.is_empty() { v.spec.min } else { v.slots() });
+        int(
+            out,
+            if v.row.hosts.is_empty() {
+                v.spec.min
+            } else {
+                v.slots()
+            },
+        );
     }),
-    field("min_req_proc", &[], "MIN_REQ_PROC", 12, |v, out| int(out, v.spec.min)),
-    field("max_req_proc", &[], "MAX_REQ_PROC", 12, |v, out| int(out, v.spec.max)),
+    field("min_req_proc", &[], "MIN_REQ_PROC", 12, |v, out| {
+        int(out, v.spec.min)
+    }),
+    field("max_req_proc", &[], "MAX_REQ_PROC", 12, |v, out| {
+        int(out, v.spec.max)
+    }),
     field("submit_time", &[], "SUBMIT_TIME", 12, |v, out| {
         v.ctx.dates.short(out, v.row.submit);
     }),
     field("dispatch_time", &[], "DISPATCH_TIME", 13, |v, out| {
         v.ctx.dates.short(out, v.row.dispatch);
     }),
-    field("start_time", &[], "START_TIME", 12, |v, out| v.ctx.dates.short(out, v.row.start)),
+    field("start_time", &[], "START_TIME", 12, |v, out| {
+        v.ctx.dates.short(out, v.row.start)
+    }),
     field("finish_time", &["end_time"], "FINISH_TIME", 12, |v, out| {
         v.ctx.dates.short(out, v.row.end);
     }),
-    field("specified_start_time", &["begin_time"], "SPECIFIED_START_TIME", 20, |v, out| {
-        v.ctx.dates.short(out, v.spec.begin.map_or(0, |t| t.0));
-    }),
+    field(
+        "specified_start_time",
+        &["begin_time"],
+        "SPECIFIED_START_TIME",
+        20,
+        |v, out| {
+            v.ctx.dates.short(out, v.spec.begin.map_or(0, |t| t.0));
+        },
+    ),
     field(
         "specified_terminate_time",
         &["deadline"],
@@ -339,20 +416,38 @@ pub static FIELDS: &[Field<JobGet>] = &[
             out.push_str(" second(s)");
         }
     }),
-    field("pend_time", &[], "PEND_TIME", 12, |v, out| int(out, v.pend_ms() / 1000)),
-    field("mem", &[], "MEM", 10, |v, out| amount(out, v.row.usage.mem_kb)),
-    field("max_mem", &[], "MAX_MEM", 10, |v, out| amount(out, v.row.usage.maxmem_kb)),
-    field("swap", &[], "SWAP", 10, |v, out| amount(out, v.row.usage.swap_kb)),
-    field("max_swap", &[], "MAX_SWAP", 10, |v, out| amount(out, v.row.usage.maxswap_kb)),
+    field("pend_time", &[], "PEND_TIME", 12, |v, out| {
+        int(out, v.pend_ms() / 1000)
+    }),
+    field("mem", &[], "MEM", 10, |v, out| {
+        amount(out, v.row.usage.mem_kb)
+    }),
+    field("max_mem", &[], "MAX_MEM", 10, |v, out| {
+        amount(out, v.row.usage.maxmem_kb)
+    }),
+    field("swap", &[], "SWAP", 10, |v, out| {
+        amount(out, v.row.usage.swap_kb)
+    }),
+    field("max_swap", &[], "MAX_SWAP", 10, |v, out| {
+        amount(out, v.row.usage.maxswap_kb)
+    }),
     field("nthreads", &["nthread"], "NTHREADS", 10, |v, out| {
         if v.row.usage.threads > 0 {
             int(out, v.row.usage.threads);
         }
     }),
-    field("memlimit", &[], "MEMLIMIT", 10, |v, out| limit_size(out, v.spec.limits.mem_b)),
-    field("swaplimit", &[], "SWAPLIMIT", 10, |v, out| limit_size(out, v.spec.limits.swap_b)),
-    field("filelimit", &[], "FILELIMIT", 10, |v, out| limit_size(out, v.spec.limits.file_b)),
-    field("corelimit", &[], "CORELIMIT", 10, |v, out| limit_size(out, v.spec.limits.core_b)),
+    field("memlimit", &[], "MEMLIMIT", 10, |v, out| {
+        limit_size(out, v.spec.limits.mem_b)
+    }),
+    field("swaplimit", &[], "SWAPLIMIT", 10, |v, out| {
+        limit_size(out, v.spec.limits.swap_b)
+    }),
+    field("filelimit", &[], "FILELIMIT", 10, |v, out| {
+        limit_size(out, v.spec.limits.file_b)
+    }),
+    field("corelimit", &[], "CORELIMIT", 10, |v, out| {
+        limit_size(out, v.spec.limits.core_b)
+    }),
     field("stacklimit", &[], "STACKLIMIT", 10, |v, out| {
         limit_size(out, v.spec.limits.stack_b);
     }),
@@ -367,14 +462,30 @@ pub static FIELDS: &[Field<JobGet>] = &[
             out.push_str(" min");
         }
     }),
-    field("effective_resreq", &["eresreq", "combined_resreq"], "EFFECTIVE_RESREQ", 17, |v, out| {
-        out.push_str(&v.spec.res_req);
+    field(
+        "effective_resreq",
+        &["eresreq", "combined_resreq"],
+        "EFFECTIVE_RESREQ",
+        17,
+        |v, out| {
+            out.push_str(&v.spec.res_req);
+        },
+    ),
+    field("input_file", &[], "INPUT_FILE", 10, |v, out| {
+        out.push_str(&v.spec.stdin)
     }),
-    field("input_file", &[], "INPUT_FILE", 10, |v, out| out.push_str(&v.spec.stdin)),
-    field("output_file", &[], "OUTPUT_FILE", 11, |v, out| out.push_str(&v.spec.stdout)),
-    field("error_file", &[], "ERROR_FILE", 10, |v, out| out.push_str(&v.spec.stderr)),
-    field("sub_cwd", &[], "SUB_CWD", 10, |v, out| out.push_str(&v.spec.cwd)),
-    field("exec_cwd", &[], "EXEC_CWD", 10, |v, out| out.push_str(&v.spec.cwd)),
+    field("output_file", &[], "OUTPUT_FILE", 11, |v, out| {
+        out.push_str(&v.spec.stdout)
+    }),
+    field("error_file", &[], "ERROR_FILE", 10, |v, out| {
+        out.push_str(&v.spec.stderr)
+    }),
+    field("sub_cwd", &[], "SUB_CWD", 10, |v, out| {
+        out.push_str(&v.spec.cwd)
+    }),
+    field("exec_cwd", &[], "EXEC_CWD", 10, |v, out| {
+        out.push_str(&v.spec.cwd)
+    }),
     field("pend_reason", &[], "PEND_REASON", 11, pend_reason),
     field("pend_code", &[], "PEND_CODE", 9, |v, out| {
         if let Some(why) = v.why.filter(|_| v.stat().is_waiting()) {
@@ -384,24 +495,54 @@ pub static FIELDS: &[Field<JobGet>] = &[
     field("suspend_reason", &[], "SUSPEND_REASON", 14, |v, out| {
         out.push_str(suspend_sentence(v.stat()));
     }),
-    field("attempt", &[], "ATTEMPT", 7, |v, out| int(out, v.row.attempt)),
+    field("attempt", &[], "ATTEMPT", 7, |v, out| {
+        int(out, v.row.attempt)
+    }),
     field("key", &[], "KEY", 10, |v, out| out.push_str(&v.row.key)),
     // Forms of the wide table: no blanks inside.
-    field("cpu_clock", &[], "CPU_USED", 13, |v, out| cpu_clock(out, v.row.usage.cpu_ms)),
-    field("mem_mb", &[], "MEM", 6, |v, out| megabytes(out, v.row.usage.mem_kb)),
-    field("swap_mb", &[], "SWAP", 6, |v, out| megabytes(out, v.row.usage.swap_kb)),
+    field("cpu_clock", &[], "CPU_USED", 13, |v, out| {
+        cpu_clock(out, v.row.usage.cpu_ms)
+    }),
+    field("mem_mb", &[], "MEM", 6, |v, out| {
+        megabytes(out, v.row.usage.mem_kb)
+    }),
+    field("swap_mb", &[], "SWAP", 6, |v, out| {
+        megabytes(out, v.row.usage.swap_kb)
+    }),
     field("submit_date", &[], "SUBMIT_TIME", 14, |v, out| {
         v.ctx.dates.compact(out, v.row.submit);
     }),
-    field("start_date", &[], "START_TIME", 14, |v, out| v.ctx.dates.compact(out, v.row.start)),
-    field("finish_date", &[], "FINISH_TIME", 14, |v, out| v.ctx.dates.compact(out, v.row.end)),
+    field("start_date", &[], "START_TIME", 14, |v, out| {
+        v.ctx.dates.compact(out, v.row.start)
+    }),
+    field("finish_date", &[], "FINISH_TIME", 14, |v, out| {
+        v.ctx.dates.compact(out, v.row.end)
+    }),
     field("user_group", &["ugroup"], "USER_GROUP", 15, nothing),
     field("app", &["application"], "APP", 11, nothing),
     field("service_class", &["sla"], "SERVICE_CLASS", 13, nothing),
     field("job_group", &["group"], "JOB_GROUP", 10, nothing),
-    field("pre_exec_command", &["pre_cmd"], "PRE_EXEC_COMMAND", 16, nothing),
-    field("post_exec_command", &["post_cmd"], "POST_EXEC_COMMAND", 17, nothing),
-    field("estimated_start_time", &["estart_time"], "ESTIMATED_START_TIME", 20, nothing),
+    field(
+        "pre_exec_command",
+        &["pre_cmd"],
+        "PRE_EXEC_COMMAND",
+        16,
+        nothing,
+    ),
+    field(
+        "post_exec_command",
+        &["post_cmd"],
+        "POST_EXEC_COMMAND",
+        17,
+        nothing,
+    ),
+    field(
+        "estimated_start_time",
+        &["estart_time"],
+        "ESTIMATED_START_TIME",
+        20,
+        nothing,
+    ),
     field("avg_mem", &[], "AVG_MEM", 10, nothing),
 ];
 

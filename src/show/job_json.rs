@@ -162,8 +162,18 @@ fn spec_members(out: &mut String, spec: &Spec) {
     o.flag("exclusive", spec.exclusive);
     o.flag("rerunnable", spec.rerunnable);
     o.int("priority", spec.priority);
-    moment(&mut o, "begin_time", "begin_ms", spec.begin.map_or(0, |t| t.0));
-    moment(&mut o, "deadline_time", "deadline_ms", spec.deadline.map_or(0, |t| t.0));
+    moment(
+        &mut o,
+        "begin_time",
+        "begin_ms",
+        spec.begin.map_or(0, |t| t.0),
+    );
+    moment(
+        &mut o,
+        "deadline_time",
+        "deadline_ms",
+        spec.deadline.map_or(0, |t| t.0),
+    );
     limits(&mut o, spec);
     o.some_text("description", &spec.description);
     o.some_text("options", &spec.options);
@@ -241,7 +251,14 @@ mod tests {
             o["reason"],
             json!({"code": 30, "text": "user user0001 has reached the limit of 4 slots"})
         );
-        for none in ["start_time", "exit_code", "usage", "run_ms", "key", "term_reason"] {
+        for none in [
+            "start_time",
+            "exit_code",
+            "usage",
+            "run_ms",
+            "key",
+            "term_reason",
+        ] {
             assert_eq!(o[none], Value::Null, "{none}");
         }
         assert_eq!(o["exec_hosts"], json!([]));
@@ -252,7 +269,10 @@ mod tests {
     fn a_running_element() {
         let o = object(&running());
         assert_eq!((&o["id"], &o["index"]), (&json!(102), &json!(7)));
-        assert_eq!(o["exec_hosts"], json!([{"host":"h1","slots":4},{"host":"h2","slots":1}]));
+        assert_eq!(
+            o["exec_hosts"],
+            json!([{"host":"h1","slots":4},{"host":"h2","slots":1}])
+        );
         assert_eq!(o["usage"]["max_mem_kb"], 3 << 20);
         assert_eq!(o["usage"]["pids"], json!([4711, 4712]));
         assert_eq!(o["run_ms"], 599_000);

@@ -173,7 +173,13 @@ mod tests {
         ] {
             assert!(matches(glob, text), "{glob} {text}");
         }
-        for (glob, text) in [("a*", "ba"), ("a", "ab"), ("?", ""), ("*a", "ab"), ("", "a")] {
+        for (glob, text) in [
+            ("a*", "ba"),
+            ("a", "ab"),
+            ("?", ""),
+            ("*a", "ab"),
+            ("", "a"),
+        ] {
             assert!(!matches(glob, text), "{glob} {text}");
         }
     }
@@ -199,10 +205,9 @@ mod tests {
         assert!(!with(|s| s.hosts = Some(["h3".to_owned()].into())));
         assert!(!with(|s| s.queue = Some("night".into())));
         assert!(!with(|s| s.users = Users::one(7)));
-        assert!(with(|s| s.users = Users::These(
-            HashSet::new(),
-            ["user0001".to_owned()].into()
-        )));
+        assert!(with(
+            |s| s.users = Users::These(HashSet::new(), ["user0001".to_owned()].into())
+        ));
         assert!(!with(|s| s.stats = Stats::of(&[JobStat::Done])));
         assert!(with(|s| s.ids = vec![JobSel::parse("102[1-9]").unwrap()]));
         assert!(with(|s| s.ids = vec![JobSel::parse("102").unwrap()]));

@@ -56,7 +56,10 @@ pub fn short() -> Table<JobGet> {
         ],
     );
     let host = Table::fixed(SHORT_ONLY, &[("exec_host", 11, Head)]);
-    let rest = Table::fixed(FIELDS, &[("job_name", 10, Tail), ("submit_time", 12, Never)]);
+    let rest = Table::fixed(
+        FIELDS,
+        &[("job_name", 10, Tail), ("submit_time", 12, Never)],
+    );
     table.columns.extend(host.columns);
     table.columns.extend(rest.columns);
     table.painted("stat", stat_color)
@@ -176,7 +179,11 @@ impl ArrayCounts {
     pub fn of(v: &JobView<'_>) -> Option<ArrayCounts> {
         let arr = v.row.arr.as_deref()?;
         let len = |text: &str| IndexSet::parse(text, 1, MAX_INDEX).map_or(0, |set| set.len());
-        let waiting = if arr.waiting.is_empty() { 0 } else { len(&arr.waiting) };
+        let waiting = if arr.waiting.is_empty() {
+            0
+        } else {
+            len(&arr.waiting)
+        };
         let mut counts = ArrayCounts {
             njobs: len(&arr.all),
             ..ArrayCounts::default()
@@ -232,7 +239,11 @@ pub fn put_array(out: &mut String, v: &JobView<'_>, wide: bool) {
     write!(out, "{:>5}", counts.njobs).expect("a string takes every write");
     for stat in ARRAY_COLUMNS {
         // Elements of a lost host are started ones to the owner of the array.
-        let lost = if stat == JobStat::Run { counts.get(JobStat::Unkwn) } else { 0 };
+        let lost = if stat == JobStat::Run {
+            counts.get(JobStat::Unkwn)
+        } else {
+            0
+        };
         let columns = stat.word().len().max(4);
         let n = counts.get(stat) + lost;
         write!(out, " {n:>columns$}").expect("a string takes every write");

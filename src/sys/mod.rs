@@ -6,8 +6,8 @@
 #![allow(clippy::disallowed_methods)]
 
 pub mod append;
-pub mod cgroup;
 pub mod caller;
+pub mod cgroup;
 pub mod clock;
 pub mod detach;
 pub mod dropbox;

@@ -125,8 +125,16 @@ pub fn view<'a>(
         key: row.j,
         row,
         spec,
-        name: if row.name.is_empty() { "sweep" } else { &row.name },
-        command: if row.command.is_empty() { "./sweep" } else { &row.command },
+        name: if row.name.is_empty() {
+            "sweep"
+        } else {
+            &row.name
+        },
+        command: if row.command.is_empty() {
+            "./sweep"
+        } else {
+            &row.command
+        },
         why,
         ctx,
     }
