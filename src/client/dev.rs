@@ -73,6 +73,9 @@ struct Up {
     /// Whether tasks get control groups [new clusters: auto].
     #[arg(long, value_name = "auto|off")]
     cgroup: Option<Cgroup>,
+    /// Starts what does not run and returns at once, as a supervisor would.
+    #[arg(long)]
+    no_wait: bool,
     /// Gives up when the cluster is not ready by then, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
@@ -132,7 +135,8 @@ pub fn run(words: &[String]) -> i32 {
 
 fn start(args: &Up) -> Result<(), Fail> {
     let site = Site::make(&args.dir.dir, |old| wanted(args, old))?;
-    up::up(&site, args.timeout.saturating_mul(1000))
+    let wait_ms = (!args.no_wait).then(|| args.timeout.saturating_mul(1000));
+    up::up(&site, wait_ms)
 }
 
 /// The settings for a new cluster, or those of an existing one if the options agree with them.

@@ -3,7 +3,11 @@
 
 #![allow(clippy::disallowed_methods)] // tests touch files and clocks
 
+mod cluster;
+mod dev_cluster;
 mod layering;
+mod real_work;
+mod soak;
 mod source;
 mod tidy;
 

@@ -40,12 +40,13 @@ struct Record<'a> {
     boot: &'a str,
 }
 
-/// Brings the cluster up.
+/// Starts what does not run, then waits for the cluster to be ready, at most `wait_ms`; with `None`
+/// not at all.
 ///
 /// # Errors
 /// Fails when a daemon cannot be started, ends while it is waited for, or when the cluster is not
 /// ready in time.
-pub fn up(site: &Site, timeout_ms: u64) -> Result<(), Fail> {
+pub fn up(site: &Site, wait_ms: Option<u64>) -> Result<(), Fail> {
     let _lock = site.lock()?;
     let bin = detach::own_directory()?;
     let family = family::find(site);
@@ -56,6 +57,10 @@ pub fn up(site: &Site, timeout_ms: u64) -> Result<(), Fail> {
             started.push((daemon, child));
         }
     }
+    let Some(timeout_ms) = wait_ms else {
+        println!("{} daemons started.", started.len());
+        return Ok(());
+    };
     let bar = bar(site);
     let progress = wait(site, &mut started, timeout_ms, &bar);
     bar.finish_and_clear();

@@ -1,0 +1,233 @@
+//! A development cluster for one test, made of the real programs: brought up in a directory of its
+//! own, taken down with all its processes when the test ends, however it ends.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// A running cluster.
+pub struct Cluster {
+    _tmp: tempfile::TempDir,
+    dir: PathBuf,
+}
+
+/// One listed process.
+#[derive(Clone, Debug)]
+pub struct Process {
+    pub role: String,
+    pub host: String,
+    pub pid: i32,
+    pub leader: bool,
+}
+
+impl Cluster {
+    /// Brings a cluster up with the given options of `cadmin dev up`.
+    pub fn up(options: &str) -> Cluster {
+        let tmp = tempfile::tempdir().expect("a directory for the cluster");
+        let dir = tmp.path().join("d");
+        let cluster = Cluster { _tmp: tmp, dir };
+        cluster.dev_up(options);
+        cluster
+    }
+
+    /// Runs `cadmin dev up` again.
+    pub fn dev_up(&self, options: &str) {
+        let dir = self.dir.to_str().expect("a path of plain characters");
+        let mut words = vec!["cadmin", "dev", "up", "--dir", dir];
+        words.extend(options.split_whitespace());
+        let out = Command::new(env!("CARGO_BIN_EXE_cb"))
+            .args(&words)
+            .output()
+            .unwrap();
+        assert!(
+            out.status.success(),
+            "{words:?}: {}\n{}",
+            text(&out),
+            self.logs()
+        );
+    }
+
+    /// A directory for the files of the test's jobs.
+    pub fn work(&self) -> PathBuf {
+        let work = self.dir.join("work");
+        std::fs::create_dir_all(&work).unwrap();
+        work
+    }
+
+    /// The shared directory.
+    pub fn share(&self) -> PathBuf {
+        self.dir.join("share")
+    }
+
+    /// A command of the cluster, ready to run in the work directory.
+    pub fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(self.dir.join("bin").join(name));
+        command
+            .env("CB_ENVDIR", self.dir.join("etc"))
+            .current_dir(self.work());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub fn run(&self, name: &str, args: &[&str]) -> Output {
+        self.command(name).args(args).output().unwrap()
+    }
+
+    /// Runs a command that must succeed; gives its standard output.
+    pub fn ok(&self, name: &str, args: &[&str]) -> String {
+        let out = self.run(name, args);
+        assert!(
+            out.status.success(),
+            "{name} {args:?}: {}\n{}",
+            text(&out),
+            self.logs()
+        );
+        String::from_utf8(out.stdout).unwrap()
+    }
+
+    /// Submits; gives the job's id.
+    pub fn csub(&self, args: &[&str]) -> u32 {
+        let said = self.ok("csub", args);
+        job_id(&said).unwrap_or_else(|| panic!("no job id in {said:?}"))
+    }
+
+    /// State words of all known jobs by id and index.
+    pub fn states(&self) -> BTreeMap<(u32, u32), String> {
+        let said = self.ok(
+            "cjobs",
+            &["-a", "-u", "all", "-noheader", "-o", "jobid jobindex stat"],
+        );
+        said.lines().filter_map(state_line).collect()
+    }
+
+    /// Waits until `done` holds for the states; panics with what they are after `limit`.
+    pub fn wait(
+        &self,
+        limit: Duration,
+        mut done: impl FnMut(&BTreeMap<(u32, u32), String>) -> bool,
+    ) -> BTreeMap<(u32, u32), String> {
+        let end = Instant::now() + limit;
+        loop {
+            let states = self.states();
+            if done(&states) {
+                return states;
+            }
+            if Instant::now() > end {
+                let mut count: BTreeMap<&str, u32> = BTreeMap::new();
+                states
+                    .values()
+                    .for_each(|s| *count.entry(s).or_default() += 1);
+                panic!("not so after {limit:?}: {count:?}\n{}", self.logs());
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// The processes of the cluster.
+    pub fn ps(&self) -> Vec<Process> {
+        let dir = self.dir.to_str().unwrap();
+        let said = self.ok("cadmin", &["dev", "ps", "--json", "--dir", dir]);
+        let rows: Vec<Value> = serde_json::from_str(&said).unwrap();
+        let word = |row: &Value, key: &str| row[key].as_str().unwrap().to_string();
+        rows.iter()
+            .map(|row| Process {
+                role: word(row, "role"),
+                host: word(row, "host"),
+                pid: row["pid"].as_i64().unwrap() as i32,
+                leader: row["leader"].as_bool().unwrap_or(false),
+            })
+            .collect()
+    }
+
+    /// Ends the cluster and removes its directory; nothing of it may be left.
+    pub fn down(&self) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cb"));
+        command
+            .args(["cadmin", "dev", "down", "--purge", "--dir"])
+            .arg(&self.dir)
+            .output()
+            .unwrap()
+    }
+
+    /// The ends of all daemons' logs, for a failing test's message.
+    pub fn logs(&self) -> String {
+        let mut out = String::new();
+        for entry in std::fs::read_dir(self.dir.join("log"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let log = std::fs::read_to_string(entry.path()).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = &lines[lines.len().saturating_sub(15)..];
+            out += &format!(
+                "--- {}\n{}\n",
+                entry.file_name().to_string_lossy(),
+                tail.join("\n")
+            );
+        }
+        out
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.dir.exists() {
+            let out = self.down();
+            if !out.status.success() && !std::thread::panicking() {
+                panic!("dev down: {}", text(&out));
+            }
+        }
+    }
+}
+
+/// Sends a signal that cannot be caught.
+pub fn kill_9(pid: i32) {
+    let done = Command::new("kill")
+        .args(["-9", &pid.to_string()])
+        .output()
+        .unwrap();
+    drop(done); // a process that ended meanwhile is as good as killed
+}
+
+/// Whether a process (not a zombie) of that id exists.
+pub fn exists(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')')
+        .next()
+        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+}
+
+/// The id in `Job <12> is submitted ...`.
+pub fn job_id(said: &str) -> Option<u32> {
+    said.lines()
+        .find_map(|l| l.strip_prefix("Job <")?.split('>').next()?.parse().ok())
+}
+
+fn state_line(line: &str) -> Option<((u32, u32), String)> {
+    let mut words = line.split_whitespace();
+    let id = words.next()?.split('[').next()?.parse().ok()?;
+    let index = words.next()?.parse().unwrap_or(0);
+    Some(((id, index), words.next()?.to_string()))
+}
+
+/// Everything a command said.
+pub fn text(out: &Output) -> String {
+    format!(
+        "{}\n{}{}",
+        out.status,
+        String::from_utf8_lossy(&out.stdout),
+        String::from_utf8_lossy(&out.stderr)
+    )
+}
+
+/// The lines of a file; none if it does not exist.
+pub fn lines(path: &Path) -> Vec<String> {
+    std::fs::read_to_string(path)
+        .unwrap_or_default()
+        .lines()
+        .map(String::from)
+        .collect()
+}

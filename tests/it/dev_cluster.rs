@@ -1,0 +1,57 @@
+//! The development cluster itself: up, what it lists, restart of what died, down without a trace.
+
+use crate::cluster::{Cluster, exists, kill_9, text};
+use std::time::Duration;
+
+#[test]
+fn a_cluster_comes_up_restarts_what_died_and_goes_without_a_trace() {
+    let cluster = Cluster::up("--hosts 2 --slots 2 --masters 2 --lease 3");
+    let before = cluster.ps();
+    let count = |role: &str| before.iter().filter(|p| p.role == role).count();
+    assert_eq!(
+        (count("cbsched"), count("cbls"), count("cbexe")),
+        (2, 2, 2),
+        "{before:?}"
+    );
+    assert_eq!(before.iter().filter(|p| p.leader).count(), 1, "{before:?}");
+
+    let victim = before
+        .iter()
+        .find(|p| p.role == "cbls" && p.host == "h2")
+        .unwrap();
+    kill_9(victim.pid);
+    cluster.dev_up("");
+    let after = cluster.ps();
+    assert_eq!(after.iter().filter(|p| p.role == "cbls").count(), 2);
+    for p in before.iter().filter(|p| p.pid != victim.pid) {
+        assert!(
+            after.iter().any(|q| q.pid == p.pid),
+            "{p:?} was restarted too"
+        );
+    }
+
+    // A job with a child that left its session must not survive either.
+    cluster.csub(&["setsid sleep 4321 & echo $! > pid; sleep 4321"]);
+    let pid_file = cluster.work().join("pid");
+    for _ in 0..200 {
+        if pid_file.exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let pid: i32 = std::fs::read_to_string(&pid_file)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    assert!(exists(pid));
+    let members = cluster.ps();
+    assert!(members.iter().any(|p| p.role == "cbtask"), "{members:?}");
+    let out = cluster.down();
+    assert!(out.status.success(), "{}", text(&out));
+    assert!(!cluster.share().exists());
+    assert!(!exists(pid), "the job's child is still there");
+    for p in members {
+        assert!(!exists(p.pid), "{p:?} is still there");
+    }
+}
