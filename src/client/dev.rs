@@ -18,12 +18,8 @@ use serde::Serialize;
 use site::{Settings, Site};
 use std::path::PathBuf;
 
-const LINKS: &[&str] = &[
-    "cb", "csub", "cjobs", "ckill", "cstop", "cresume", "crequeue", "cswitch", "ctop", "cbot",
-    "cmod", "cpeek", "chist", "cqueues", "chosts", "cload", "cinfo", "cusers", "cparams", "cid",
-    "cwait", "cadmin", "csadmin",
-];
-const MIN_LEASE_MS: u64 = 3000;
+/// Bounds of cb.yaml's `lease_timeout`.
+const LEASE_MS: std::ops::RangeInclusive<u64> = 3000..=600_000;
 
 /// A cluster in a directory of this machine.
 #[derive(Parser, Debug)]
@@ -107,15 +103,10 @@ struct Down {
 
 fn parse_lease(text: &str) -> Result<u64, String> {
     let ms = duration::parse_ms(text, Bare::Seconds).map_err(|e| e.message)?;
-    if ms < MIN_LEASE_MS {
-        return Err(format!("at least {} s", MIN_LEASE_MS / 1000));
+    match LEASE_MS.contains(&ms) {
+        true => Ok(ms),
+        false => Err("from 3s to 10m".to_string()),
     }
-    Ok(ms)
-}
-
-/// Names under which the executable of all commands is linked.
-fn command_links() -> impl Iterator<Item = &'static str> {
-    LINKS.iter().copied()
 }
 
 /// Runs `cadmin dev` with the words behind it; returns the exit code.

@@ -5,16 +5,16 @@
 //! holds anything it did not make itself.
 
 use crate::client::Fail;
+use crate::config;
 use crate::record::FORMAT;
 use crate::record::leader::{BeatDoc, ClusterDoc, EpochDoc, encode_fixed};
 use crate::spool::Layout;
 use crate::sys::{self, clock, fs, users};
 use clap::Parser;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Most names that are looked at to tell an unfinished share from a foreign directory.
 const NAMES_MAX: usize = 1000;
-const CONFIG_MAX: u64 = 4 << 20;
 const ID_BYTES: usize = 8;
 
 /// Makes a shared directory for a new cluster.
@@ -44,12 +44,8 @@ fn init(args: &Args) -> Result<(), Fail> {
     crate::text::names::check_name(&args.name)
         .map_err(|e| Fail::usage(format!("--name {}: {}", args.name, e.message)))?;
     let config = match &args.config {
-        Some(path) => {
-            let bytes = fs::read_small(path, CONFIG_MAX)?;
-            String::from_utf8(bytes)
-                .map_err(|_| Fail::usage(format!("{}: not UTF-8 text", path.display())))?
-        }
-        None => first_config(&args.name, &users::me().name),
+        Some(path) => checked_config(path)?,
+        None => config::minimal(&args.name, &users::me().name),
     };
     let layout = Layout::new(&args.dir);
     let doc = make(&layout, &args.name, &config)?;
@@ -64,6 +60,26 @@ fn init(args: &Args) -> Result<(), Fail> {
         layout.config().display()
     );
     Ok(())
+}
+
+/// The text of a configuration file without problems.
+fn checked_config(path: &Path) -> Result<String, Fail> {
+    let bytes = fs::read_small(path, config::MAX_BYTES as u64)?;
+    let name = path.display().to_string();
+    let os = config::OsNames {
+        user: &|name| users::by_name(name).is_some(),
+        group: &|name| users::group_by_name(name).is_some(),
+    };
+    match config::load(&bytes, &name, &os) {
+        Ok(loaded) => {
+            loaded.warnings.iter().for_each(|w| eprintln!("{w}"));
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        }
+        Err(problems) => {
+            let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            Err(Fail::refused(all.join("\n")))
+        }
+    }
 }
 
 /// Makes the share of a new cluster: everything aside from `cluster` first, that file last, so
@@ -150,26 +166,6 @@ fn refuse_foreign(layout: &Layout) -> Result<(), Fail> {
         )));
     }
     Ok(())
-}
-
-/// A cb.yaml to begin with: hosts join as they come, three queues.
-fn first_config(name: &str, admin: &str) -> String {
-    format!(
-        "# Configuration of the cluster; man 5 cb.yaml. Check it with `cadmin ckconfig`,\n\
-         # make it valid with `cadmin reconfig`.\n\
-         cluster:\n  name: {name}\n  administrators: {admin}\n\n\
-         hosts:\n  - {{name: default, open: yes}}\n\n{}",
-        queues()
-    )
-}
-
-/// The section `queues` of a first configuration.
-pub fn queues() -> &'static str {
-    "queues:\n\
-     \x20 - {name: high, priority: 60, description: 'before everything else'}\n\
-     \x20 - {name: normal, priority: 40, description: 'for work of every day'}\n\
-     \x20 - {name: low, priority: 20, description: 'when nothing else waits'}\n\n\
-     general:\n  default_queue: normal\n"
 }
 
 #[cfg(test)]

@@ -69,12 +69,16 @@ pub fn main(argv: &[OsString]) -> i32 {
     }
 }
 
+/// Every name a command goes by: the links to install.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().flat_map(|e| e.names).copied()
+}
+
 fn find(name: &str) -> Option<&'static Entry> {
     COMMANDS.iter().find(|e| e.names.contains(&name))
 }
 
 fn unknown(word: &str) -> i32 {
-    let names = || COMMANDS.iter().flat_map(|e| e.names).copied();
     let hint = nearest(word, names()).or_else(|| nearest(&format!("c{word}"), names()));
     let hint = hint.map_or(String::new(), |near| format!(": did you mean {near}?"));
     let all: Vec<&str> = names().collect();
@@ -103,7 +107,7 @@ mod tests {
 
     #[test]
     fn every_name_stands_once_and_the_overview_shows_it() {
-        let mut names: Vec<&str> = COMMANDS.iter().flat_map(|e| e.names).copied().collect();
+        let mut names: Vec<&str> = super::names().collect();
         names.sort_unstable();
         let count = names.len();
         names.dedup();

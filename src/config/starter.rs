@@ -17,7 +17,7 @@ pub struct Starter<'a> {
     pub settings: &'a [String],
 }
 
-/// The text of a good first cb.yaml: one administrator, any host, one queue.
+/// The text of a good first cb.yaml: one administrator, any host, three queues, the first is the default one.
 pub fn minimal(cluster: &str, administrator: &str) -> String {
     starter(&Starter {
         cluster,
@@ -69,7 +69,13 @@ pub fn starter(s: &Starter<'_>) -> String {
     line(format_args!("\nqueues:"));
     line(format_args!("- name: normal"));
     line(format_args!("  description: jobs that name no queue"));
-    line(format_args!("  priority: 30"));
+    line(format_args!("  priority: 40"));
+    line(format_args!("- name: high"));
+    line(format_args!("  description: before everything else"));
+    line(format_args!("  priority: 60"));
+    line(format_args!("- name: low"));
+    line(format_args!("  description: when nothing else waits"));
+    line(format_args!("  priority: 20"));
     out
 }
 

@@ -222,6 +222,11 @@ fn every_program_has_a_man_page() {
             wrong.push(format!("{file}: no man/{name}.1 or .8"));
         }
     }
+    for name in corral::client::names() {
+        if man_page(name).is_none() {
+            wrong.push(format!("{name}: no man/{name}.1 or .8"));
+        }
+    }
     report(&wrong);
 }
 

@@ -2,6 +2,7 @@
 //! the files made for it.
 
 use crate::client::{Fail, init};
+use crate::config::{self, Starter};
 use crate::spool::Layout;
 use crate::sys::{clock, detach, fs, lock::Lock, users};
 use serde::{Deserialize, Serialize};
@@ -81,26 +82,21 @@ impl Settings {
     }
 
     fn config(&self, admin: &str) -> String {
-        let masters: Vec<String> = (0..self.masters.min(self.hosts)).map(host_name).collect();
-        let mut text = String::from("# Configuration of a development cluster; man 5 cb.yaml.\n");
-        let _ = write!(
-            text,
-            "cluster:\n  name: dev\n  administrators: '{admin}'\n  masters: {}\n  \
-             lease_timeout: {}ms\n  allow_root_jobs: yes\n  cgroup: {}\n\nhosts:\n",
-            masters.join(" "),
-            self.lease_ms,
-            if self.cgroup { "auto" } else { "off" }
-        );
-        for n in 0..self.hosts {
-            let _ = writeln!(
-                text,
-                "  - {{name: {}, slots: {}}}",
-                host_name(n),
-                self.slots
-            );
-        }
-        let _ = write!(text, "\n{}", init::queues());
-        text
+        let hosts: Vec<String> = self.hosts().collect();
+        let masters = &hosts[..self.masters.min(self.hosts) as usize];
+        let cgroup = if self.cgroup { "auto" } else { "off" };
+        config::starter(&Starter {
+            cluster: "dev",
+            administrator: admin,
+            hosts: &hosts,
+            slots: Some(self.slots),
+            masters,
+            settings: &[
+                format!("lease_timeout: {}ms", self.lease_ms),
+                "allow_root_jobs: yes".to_string(),
+                format!("cgroup: {cgroup}"),
+            ],
+        })
     }
 }
 
@@ -209,7 +205,7 @@ impl Site {
     /// Links for every command to the executable beside the running one.
     fn link_commands(&self) -> Result<(), Fail> {
         let cb = detach::own_directory()?.join("cb");
-        for name in super::command_links() {
+        for name in std::iter::once("cb").chain(crate::client::names()) {
             fs::symlink(&cb, &self.bin().join(name))?;
         }
         Ok(())
@@ -236,7 +232,8 @@ impl Site {
     /// Commands for a POSIX shell that point it at this cluster.
     pub fn shell_lines(&self) -> String {
         format!(
-            "unset CB_HOST CB_LOCAL CB_SHARE CB_JOBID CB_JOBINDEX\nexport CB_ENVDIR={}\nexport PATH={}:\"$PATH\"\n",
+            "unset CB_HOST CB_LOCAL CB_SHARE CB_JOBID CB_JOBINDEX\n\
+             export CB_ENVDIR={}\nexport PATH={}:\"$PATH\"\n",
             quote(&self.etc()),
             quote(&self.bin())
         )
@@ -328,6 +325,30 @@ mod tests {
         };
         let names: Vec<String> = s.daemons().into_iter().map(|d| d.name).collect();
         assert_eq!(names, ["cbsched.h1", "cbsched.h1.2", "cbls.h1", "cbexe.h1"]);
+    }
+
+    #[test]
+    fn the_configuration_says_what_the_options_said() {
+        let s = Settings {
+            hosts: 3,
+            slots: 7,
+            masters: 2,
+            lease_ms: 3500,
+            cgroup: false,
+        };
+        let text = s.config("root");
+        let os = crate::config::OsNames::ANY;
+        let loaded = crate::config::load(text.as_bytes(), "cb.yaml", &os).unwrap();
+        assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+        let config = loaded.config;
+        assert_eq!(config.host_names().collect::<Vec<_>>(), ["h1", "h2", "h3"]);
+        assert!(config.may_lead("h2") && !config.may_lead("h3"));
+        assert_eq!(config.cluster.lease_timeout_ms, 3500);
+        assert_eq!(config.cluster.cgroup, crate::config::CgroupMode::Off);
+        assert_eq!(
+            config.host("h1").unwrap().slots,
+            crate::config::SlotSpec::Count(7)
+        );
     }
 
     #[test]
