@@ -66,27 +66,7 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
         return None;
     }
     let f = Fields::new(ctx, root, keys::SECTIONS, "cb.yaml")?;
-    for section in ["cluster", "queues"] {
-        let empty = f.node(section).is_none_or(|n| is_empty(&n.value));
-        if empty && !ctx.partial {
-            let pos = if f.has(section) {
-                f.key_pos(section)
-            } else {
-                Pos::new(1, 1)
-            };
-            let (message, hint) = match section {
-                "queues" => (
-                    "no queue is defined",
-                    "write queues: with at least \"- name: NAME\"",
-                ),
-                _ => (
-                    "section cluster is missing",
-                    "write cluster: with administrators: [NAME]",
-                ),
-            };
-            ctx.problem_hint(pos, "missing-section", message, hint);
-        }
-    }
+    required(ctx, &f);
     let user_groups = read_users::user_groups(ctx, f.node("usergroups"));
     let users = read_users::users(ctx, f.node("users"), &user_groups);
     let cluster = match f.node("cluster") {
@@ -130,6 +110,31 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
         user_groups,
         queues,
     })
+}
+
+/// A cluster and a queue there must be.
+fn required(ctx: &mut Ctx<'_>, f: &Fields<'_>) {
+    for section in ["cluster", "queues"] {
+        let empty = f.node(section).is_none_or(|n| is_empty(&n.value));
+        if empty && !ctx.partial {
+            let pos = if f.has(section) {
+                f.key_pos(section)
+            } else {
+                Pos::new(1, 1)
+            };
+            let (message, hint) = match section {
+                "queues" => (
+                    "no queue is defined",
+                    "write queues: with at least \"- name: NAME\"",
+                ),
+                _ => (
+                    "section cluster is missing",
+                    "write cluster: with administrators: [NAME]",
+                ),
+            };
+            ctx.problem_hint(pos, "missing-section", message, hint);
+        }
+    }
 }
 
 fn is_empty(value: &Value) -> bool {

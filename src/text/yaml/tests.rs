@@ -1,3 +1,5 @@
+//! What the reader accepts, refuses and survives.
+
 use super::*;
 
 fn limits() -> Limits {
