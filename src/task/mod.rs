@@ -1,1 +1,9 @@
-//! task: see docs/architecture.md.
+//! Floor 3: the host side of a job's attempt, as decisions: what to run and how, when to signal
+//! it, what its end means, what is remembered of it. Pure: `host` and `sys` act.
+
+pub mod build;
+pub mod ending;
+pub mod log;
+pub mod machine;
+pub mod output;
+pub mod spec;

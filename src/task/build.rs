@@ -1,0 +1,449 @@
+//! From an order to what the shepherd is told: program, environment, files, limits.
+//!
+//! Owns the names that every job finds in its environment. Accounts, contents of blobs and the
+//! places of this host come in as values; nothing is looked up here.
+
+use super::spec::{Base, Become, Output, ReportFacts, TaskLimits, TaskSpec, Told};
+use crate::model::{JobKey, Limits, Share, Spec};
+use crate::record::order::StartOrder;
+use crate::text::subst::subst;
+
+/// Longest LSB_HOSTS value; a longer list is left out, LSB_MCPU_HOSTS says the same.
+const HOSTS_MAX: usize = 4096;
+
+/// Names set per task: taken out of the submitter's environment. `CB_` names of the same meaning
+/// stand beside the LSF ones.
+const TASK_NAMES: &[&str] = &[
+    "LSB_JOBID",
+    "LSB_JOBINDEX",
+    "LSB_JOBINDEX_END",
+    "LSB_JOBINDEX_STEP",
+    "LSB_JOBNAME",
+    "LSB_HOSTS",
+    "LSB_MCPU_HOSTS",
+    "LSB_DJOB_NUMPROC",
+    "LSB_MAX_NUM_PROCESSORS",
+    "LSB_OUTPUTFILE",
+    "LSB_ERRORFILE",
+    "LSB_JOBFILENAME",
+    "LSB_RESTART",
+    "CB_JOBID",
+    "CB_JOBINDEX",
+    "CB_JOBNAME",
+    "CB_HOSTS",
+    "CB_MCPU_HOSTS",
+    "CB_SLOTS",
+    "CB_ATTEMPT",
+    "CB_OUTPUTFILE",
+    "CB_ERRORFILE",
+];
+
+/// Names set for all tasks of a specification.
+const BASE_NAMES: &[&str] = &[
+    "LSB_QUEUE",
+    "LSB_SUB_HOST",
+    "LS_SUBCWD",
+    "LSFUSER",
+    "USER",
+    "LOGNAME",
+    "HOME",
+    "PWD",
+    "CB_QUEUE",
+    "CB_SUB_HOST",
+    "CB_EXEC_HOST",
+];
+
+/// The account a job runs as, as this host knows it.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Account {
+    pub who: Become,
+    pub name: String,
+    pub home: String,
+}
+
+/// What of this host goes into a task.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Place {
+    pub host: String,
+    pub cluster: String,
+    /// Uid that the host's daemons run as.
+    pub uid: u32,
+    /// They may become other users.
+    pub may_switch: bool,
+    /// The share's owner, where the daemons are root and the share is another account's.
+    pub service: Option<Become>,
+}
+
+/// Builds the shared part. `env`: the submission's environment; `stdin_file`: local path of the
+/// spooled input, if there is one.
+///
+/// # Errors
+/// Says why this host cannot run jobs of this specification.
+pub fn base(
+    spec: &Spec,
+    nice: i32,
+    env: &[(String, String)],
+    account: &Account,
+    place: &Place,
+    stdin_file: Option<&str>,
+) -> Result<Base, String> {
+    if !place.may_switch && account.who.uid != place.uid {
+        let (host, uid) = (&place.host, account.who.uid);
+        return Err(format!(
+            "host {host} runs without privilege and cannot become uid {uid}"
+        ));
+    }
+    let stdout = match spec.stdout.is_empty() {
+        true => Output {
+            ours: true,
+            over: false,
+            path: String::new(),
+        },
+        false => Output {
+            path: spec.stdout.clone(),
+            over: spec.stdout_over,
+            ours: false,
+        },
+    };
+    let wants_report = !stdout.ours && stdout.path != "/dev/null";
+    let report = ReportFacts {
+        cluster: place.cluster.clone(),
+        user: account.name.clone(),
+        home: account.home.clone(),
+        queue: spec.queue.clone(),
+        sub_host: spec.sub_host.clone(),
+    };
+    Ok(Base {
+        env: base_env(spec, env, account, place),
+        user: place.may_switch.then(|| account.who.clone()),
+        service: place.service.clone(),
+        cwd: spec.cwd.clone(),
+        cwd_create: spec.cwd_create,
+        umask: spec.umask,
+        nice,
+        stdin: stdin_file.unwrap_or(&spec.stdin).to_owned(),
+        stdin_ours: stdin_file.is_some(),
+        stdout,
+        stderr: Output {
+            path: spec.stderr.clone(),
+            over: spec.stderr_over,
+            ours: false,
+        },
+        report: wants_report.then_some(report),
+    })
+}
+
+fn base_env(
+    spec: &Spec,
+    env: &[(String, String)],
+    account: &Account,
+    place: &Place,
+) -> Vec<String> {
+    let ours = |n: &str| TASK_NAMES.contains(&n) || BASE_NAMES.contains(&n);
+    let sound = |n: &str, v: &str| !n.is_empty() && !n.contains(['=', '\0']) && !v.contains('\0');
+    let mut out: Vec<String> = env
+        .iter()
+        .filter(|(n, v)| !ours(n) && sound(n, v))
+        .map(|(n, v)| format!("{n}={v}"))
+        .collect();
+    let mut set = |name: &str, value: &str| {
+        if !value.contains('\0') {
+            out.push(format!("{name}={value}"));
+        }
+    };
+    set("LSB_QUEUE", &spec.queue);
+    set("CB_QUEUE", &spec.queue);
+    set("LSB_SUB_HOST", &spec.sub_host);
+    set("CB_SUB_HOST", &spec.sub_host);
+    set("CB_EXEC_HOST", &place.host);
+    set("LS_SUBCWD", &spec.cwd);
+    set("PWD", &spec.cwd);
+    for name in ["LSFUSER", "USER", "LOGNAME"] {
+        set(name, &account.name);
+    }
+    set("HOME", &account.home);
+    out
+}
+
+/// Local copies that a task needs.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Files {
+    /// Path of the script's copy, removed when the task ends; empty = the command line is the job.
+    pub script: String,
+    /// Path of the default output, used when no output file was asked for.
+    pub default_output: String,
+}
+
+/// Builds one task's part.
+pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSpec {
+    let array = order.index_end > 0 || order.a.j.idx > 0;
+    let wants_report = !spec.stdout.is_empty() && spec.stdout != "/dev/null";
+    let told = wants_report.then(|| Told {
+        name: order.name.clone(),
+        command: order.command.clone(),
+        hosts: order.hosts.iter().map(Share::to_string).collect(),
+        submitted: order.t,
+    });
+    TaskSpec {
+        a: order.a,
+        base,
+        argv: argv(&order.command, spec, &files.script),
+        env: task_env(order, spec, files),
+        limits: limits(&order.limits),
+        grace_ms: order.grace_ms,
+        rerunnable: spec.rerunnable,
+        array,
+        out: if spec.stdout.is_empty() {
+            files.default_output.clone()
+        } else {
+            String::new()
+        },
+        scratch: files.script.clone(),
+        told,
+    }
+}
+
+fn limits(l: &Limits) -> TaskLimits {
+    TaskLimits {
+        run_ms: l.run_s.map(|s| s.saturating_mul(1000)),
+        cpu_s: l.cpu_s,
+        mem_b: l.mem_b,
+        swap_b: l.swap_b,
+        procs: l.procs,
+        file_b: l.file_b,
+        data_b: l.data_b,
+        stack_b: l.stack_b,
+        core_b: l.core_b,
+    }
+}
+
+/// What a job finds about itself in its environment.
+pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
+    let mut out = Vec::with_capacity(24);
+    let JobKey { id, idx } = order.a.j;
+    both(&mut out, "JOBID", &id.to_string());
+    both(&mut out, "JOBINDEX", &idx.to_string());
+    let name = match order.name.is_empty() {
+        true => &order.command,
+        false => &order.name,
+    };
+    both(&mut out, "JOBNAME", name);
+    if order.index_end > 0 {
+        out.push(format!("LSB_JOBINDEX_END={}", order.index_end));
+        out.push(format!("LSB_JOBINDEX_STEP={}", order.index_step));
+    }
+    host_env(&mut out, &order.hosts);
+    out.push(format!("CB_ATTEMPT={}", order.a.at));
+    if order.a.at > 1 {
+        out.push("LSB_RESTART=Y".to_owned());
+    }
+    if !spec.stdout.is_empty() {
+        both(&mut out, "OUTPUTFILE", &subst(&spec.stdout, id, idx));
+    }
+    if !spec.stderr.is_empty() {
+        both(&mut out, "ERRORFILE", &subst(&spec.stderr, id, idx));
+    }
+    if !files.script.is_empty() {
+        out.push(format!("LSB_JOBFILENAME={}", files.script));
+    }
+    out.retain(|e| !e.contains('\0'));
+    out
+}
+
+fn both(out: &mut Vec<String>, name: &str, value: &str) {
+    out.push(format!("LSB_{name}={value}"));
+    out.push(format!("CB_{name}={value}"));
+}
+
+fn host_env(out: &mut Vec<String>, hosts: &[Share]) {
+    let slots: u32 = hosts.iter().map(|s| s.1).sum();
+    let mut each = String::new();
+    let mut counted = String::new();
+    for Share(host, n) in hosts {
+        for _ in 0..*n {
+            if each.len() < HOSTS_MAX {
+                push_word(&mut each, host);
+            }
+        }
+        push_word(&mut counted, host);
+        push_word(&mut counted, &n.to_string());
+    }
+    if each.len() < HOSTS_MAX {
+        both(out, "HOSTS", &each);
+    }
+    both(out, "MCPU_HOSTS", &counted);
+    out.push(format!("CB_SLOTS={slots}"));
+    out.push(format!("LSB_DJOB_NUMPROC={slots}"));
+    out.push(format!("LSB_MAX_NUM_PROCESSORS={slots}"));
+}
+
+fn push_word(out: &mut String, word: &str) {
+    if !out.is_empty() {
+        out.push(' ');
+    }
+    out.push_str(word);
+}
+
+/// Program and arguments of a job.
+fn argv(command: &str, spec: &Spec, script: &str) -> Vec<String> {
+    let shell: Vec<String> = spec.shell.split_whitespace().map(str::to_owned).collect();
+    let shell = if shell.is_empty() {
+        vec!["/bin/sh".to_owned()]
+    } else {
+        shell
+    };
+    if !script.is_empty() {
+        return [shell, vec![script.to_owned()]].concat();
+    }
+    if spec.shell.is_empty()
+        && let Some(words) = plain_words(command)
+    {
+        return words;
+    }
+    [shell, vec!["-c".to_owned(), command.to_owned()]].concat()
+}
+
+/// Words that the shell does not look up in PATH, or that mean more than a program of that name.
+const SHELL_WORDS: &[&str] = &[
+    ".", ":", "[", "alias", "bg", "break", "case", "cd", "command", "continue", "do", "done",
+    "echo", "elif", "else", "esac", "eval", "exec", "exit", "export", "false", "fc", "fg", "fi",
+    "for", "function", "getopts", "hash", "if", "in", "jobs", "kill", "let", "local", "newgrp",
+    "printf", "pwd", "read", "readonly", "return", "select", "set", "shift", "source", "test",
+    "then", "time", "times", "trap", "true", "type", "ulimit", "umask", "unalias", "unset",
+    "until", "wait", "while",
+];
+
+/// The words of a command that the shell would run as they stand, without expansion, redirection
+/// or a builtin: such a command needs no shell. `None` for any other.
+pub fn plain_words(command: &str) -> Option<Vec<String>> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,:+@% ".contains(c);
+    // `=` is plain behind the first word only: `A=1 prog` sets a variable.
+    if !command.chars().all(|c| plain(c) || c == '=') {
+        return None;
+    }
+    let words: Vec<String> = command
+        .split(' ')
+        .filter(|w| !w.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let first = words.first()?;
+    if first.contains('=') || SHELL_WORDS.contains(&first.as_str()) || first.starts_with('-') {
+        return None;
+    }
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::AttemptId;
+
+    fn order(command: &str) -> StartOrder {
+        StartOrder {
+            a: AttemptId {
+                j: JobKey::element(12, 3),
+                at: 2,
+            },
+            s: 1,
+            command: command.into(),
+            name: "arr".into(),
+            hosts: vec![Share("h1".into(), 2), Share("h2".into(), 1)],
+            limits: Limits {
+                run_s: Some(60),
+                ..Limits::default()
+            },
+            index_end: 10,
+            index_step: 1,
+            t: 5,
+            nice: 0,
+            grace_ms: 10,
+        }
+    }
+
+    #[test]
+    fn a_plain_command_needs_no_shell_and_others_do() {
+        assert_eq!(plain_words("/bin/sleep  10").unwrap(), ["/bin/sleep", "10"]);
+        assert_eq!(plain_words("gzip -9 a.b --x=1").unwrap().len(), 4);
+        for c in [
+            "echo a", "a > b", "A=1 b", "a; b", "a $b", "~/x", "a *", "a 'b'", "a\tb", "",
+        ] {
+            assert_eq!(plain_words(c), None, "{c}");
+        }
+    }
+
+    #[test]
+    fn the_shell_gets_the_command_as_one_word() {
+        let spec = Spec::default();
+        assert_eq!(argv("echo a; b", &spec, ""), ["/bin/sh", "-c", "echo a; b"]);
+        let spec = Spec {
+            shell: "/bin/bash -e".into(),
+            ..Spec::default()
+        };
+        assert_eq!(argv("x", &spec, "/l/s"), ["/bin/bash", "-e", "/l/s"]);
+        assert_eq!(argv("x", &spec, ""), ["/bin/bash", "-e", "-c", "x"]);
+    }
+
+    #[test]
+    fn a_task_knows_its_place() {
+        let spec = Spec {
+            stdout: "o.%J.%I".into(),
+            ..Spec::default()
+        };
+        let t = task(&order("x"), &spec, 4, &Files::default());
+        let has = |e: &str| assert!(t.env.iter().any(|x| x == e), "{e}: {:?}", t.env);
+        has("LSB_JOBID=12");
+        has("CB_JOBINDEX=3");
+        has("LSB_HOSTS=h1 h1 h2");
+        has("CB_MCPU_HOSTS=h1 2 h2 1");
+        has("LSB_OUTPUTFILE=o.12.3");
+        has("LSB_RESTART=Y");
+        has("CB_SLOTS=3");
+        assert_eq!((t.limits.run_ms, t.array, t.base), (Some(60_000), true, 4));
+        let named = t.env.iter().map(|e| e.split('=').next().unwrap());
+        assert!(named.into_iter().all(|n| TASK_NAMES.contains(&n)));
+    }
+
+    #[test]
+    fn the_submitted_environment_cannot_pretend() {
+        let env = [
+            ("LSB_JOBID".to_string(), "1".to_string()),
+            ("A".to_string(), "b=c".to_string()),
+            ("BAD=".to_string(), "x".to_string()),
+            ("NUL".to_string(), "a\0b".to_string()),
+        ];
+        let place = Place {
+            may_switch: true,
+            ..Place::default()
+        };
+        let account = Account {
+            name: "ann".into(),
+            ..Account::default()
+        };
+        let b = base(&Spec::default(), 0, &env, &account, &place, None).unwrap();
+        assert!(b.env.contains(&"A=b=c".to_string()) && b.env.contains(&"USER=ann".to_string()));
+        assert!(
+            !b.env
+                .iter()
+                .any(|e| e.starts_with("LSB_JOBID") || e.starts_with("BAD"))
+        );
+        assert!(!b.env.iter().any(|e| e.starts_with("NUL")));
+    }
+
+    #[test]
+    fn without_privilege_only_own_jobs_run() {
+        let place = Place {
+            uid: 1000,
+            ..Place::default()
+        };
+        let mut account = Account::default();
+        account.who.uid = 1000;
+        assert!(
+            base(&Spec::default(), 0, &[], &account, &place, None)
+                .unwrap()
+                .user
+                .is_none()
+        );
+        account.who.uid = 1001;
+        assert!(base(&Spec::default(), 0, &[], &account, &place, None).is_err());
+    }
+}

@@ -1,0 +1,119 @@
+//! What an end means: from the top process's status and the counters to the recorded end.
+//!
+//! Owns the rule that an unknown end is never a success.
+
+use super::spec::TaskLimits;
+use crate::model::{AttemptId, TermReason};
+use crate::record::report::Ended;
+
+/// How the top process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Top {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By a signal; with a core file?
+    Killed(i32, bool),
+}
+
+const SIGXCPU: i32 = 24;
+const SIGKILL: i32 = 9;
+
+/// Facts gathered when a task is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Facts {
+    pub top: Top,
+    /// Why it was being ended, `TermReason::None` when it was not.
+    pub ordered: TermReason,
+    /// Processes of the task killed for want of memory.
+    pub oom_kills: u64,
+}
+
+/// The record of an end that was seen. Times and usage are the caller's to fill in.
+pub fn ended(a: AttemptId, facts: &Facts, limits: &TaskLimits) -> Ended {
+    let mut e = Ended {
+        a,
+        oom: facts.oom_kills > 0,
+        ..Ended::default()
+    };
+    match facts.top {
+        Top::Exited(code) => e.code = Some(code),
+        Top::Killed(sig, core) => (e.sig, e.core) = (sig, core),
+    }
+    e.reason = match (facts.ordered, facts.top) {
+        // A task that was told to end and did so by itself beforehand still ended by the order:
+        // nobody can tell, and the order is what its owner remembers.
+        (ordered, _) if ordered != TermReason::None => ordered,
+        (_, Top::Killed(SIGKILL, _)) if e.oom && limits.mem_b.is_some() => TermReason::MemLimit,
+        (_, Top::Killed(SIGKILL, _)) if e.oom => TermReason::Oom,
+        (_, Top::Killed(SIGXCPU, _)) if limits.cpu_s.is_some() => TermReason::CpuLimit,
+        _ => TermReason::None,
+    };
+    e
+}
+
+/// The record of a task that could not be started.
+pub fn not_started(a: AttemptId, code: Option<i32>, text: String) -> Ended {
+    Ended {
+        a,
+        code,
+        reason: TermReason::StartFailed,
+        text,
+        ..Ended::default()
+    }
+}
+
+/// The record of an end that nobody saw: no code and no signal, so never a success.
+pub fn unknown(a: AttemptId, reason: TermReason, text: &str) -> Ended {
+    Ended {
+        a,
+        reason,
+        text: text.to_owned(),
+        ..Ended::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(top: Top, ordered: TermReason, oom_kills: u64, mem: bool) -> Ended {
+        let limits = TaskLimits {
+            mem_b: mem.then_some(1),
+            ..TaskLimits::default()
+        };
+        ended(
+            AttemptId::default(),
+            &Facts {
+                top,
+                ordered,
+                oom_kills,
+            },
+            &limits,
+        )
+    }
+
+    #[test]
+    fn out_of_memory_is_named_and_flagged() {
+        let e = end(Top::Killed(9, false), TermReason::None, 1, true);
+        assert_eq!(
+            (e.reason, e.oom, e.code),
+            (TermReason::MemLimit, true, None)
+        );
+        let e = end(Top::Killed(9, false), TermReason::None, 1, false);
+        assert_eq!(e.reason, TermReason::Oom);
+        let e = end(Top::Exited(0), TermReason::None, 1, true);
+        assert_eq!((e.reason, e.oom, e.code), (TermReason::None, true, Some(0)));
+    }
+
+    #[test]
+    fn an_order_outranks_the_memory_limit() {
+        let e = end(Top::Killed(9, false), TermReason::Owner, 1, true);
+        assert_eq!((e.reason, e.sig), (TermReason::Owner, 9));
+    }
+
+    #[test]
+    fn an_unknown_end_has_neither_code_nor_signal() {
+        let e = unknown(AttemptId::default(), TermReason::ShepherdLost, "gone");
+        assert_eq!((e.code, e.sig), (None, 0));
+    }
+}

@@ -1,0 +1,203 @@
+//! The host's local logs: what was handed out, what started, what ended.
+//!
+//! `attempts.log` has one writer (`cbexe`), framed with a gapless sequence. `tasks.<n>.log` is
+//! appended to by many shepherds, each record in one write; its lines carry sequence number 0.
+//! Owns the records and their reading; never touches a file.
+
+use crate::model::AttemptId;
+use crate::record::frame;
+use crate::record::report::Ended;
+use serde::{Deserialize, Serialize};
+
+/// A record of `attempts.log`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "k", rename_all = "snake_case")]
+pub enum AttemptRec {
+    /// Handed to the spawner after this record was durable: never again.
+    Given {
+        #[serde(flatten)]
+        a: AttemptId,
+        /// Epoch and part of the order.
+        e: u64,
+        p: u64,
+        /// May be killed when the host is cut off.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        r: bool,
+    },
+    /// Will never be started (cancelled, or refused for the reason in `why`).
+    Never {
+        #[serde(flatten)]
+        a: AttemptId,
+        e: u64,
+        p: u64,
+        why: String,
+    },
+    /// Signal number `n` of this attempt was carried out.
+    Signalled {
+        #[serde(flatten)]
+        a: AttemptId,
+        n: u32,
+    },
+    /// The leader has journalled the attempt's last report.
+    Acked {
+        #[serde(flatten)]
+        a: AttemptId,
+    },
+    /// The end that `cbexe` itself concluded, because no shepherd was left to record one.
+    Concluded(Box<Ended>),
+    /// Orders below this epoch are refused.
+    Epoch { e: u64 },
+}
+
+/// A record of `tasks.<n>.log`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "k", rename_all = "snake_case")]
+pub enum TaskRec {
+    /// About to start the job. Written before it happens.
+    Start {
+        #[serde(flatten)]
+        a: AttemptId,
+        /// The shepherd's process id, and when it began (ms of the boot-time clock).
+        pid: i32,
+        born: u64,
+        boot: String,
+        /// Its control group, empty = none.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        group: String,
+        /// Wall clock, ms.
+        t: i64,
+    },
+    /// The job is over and nothing of it is left.
+    End(Box<Ended>),
+    /// The job was suspended or resumed.
+    Susp {
+        #[serde(flatten)]
+        a: AttemptId,
+        on: bool,
+        t: i64,
+    },
+}
+
+/// One `TaskRec` as a line.
+pub fn encode_task(rec: &TaskRec) -> Result<Vec<u8>, String> {
+    let mut out = Vec::with_capacity(256);
+    frame::write(&mut out, 0, rec).map_err(|e| e.to_string())?;
+    Ok(out)
+}
+
+/// The whole lines of part of a tasks log.
+#[derive(Debug, Default, PartialEq)]
+pub struct TaskLines {
+    pub recs: Vec<TaskRec>,
+    /// Bytes up to the end of the last whole line: read on from here.
+    pub used: usize,
+    /// Lines that were not understood, with their offset in these bytes.
+    pub bad: Vec<(usize, String)>,
+}
+
+/// Reads whole lines. A line that a short write tore may have the next record glued behind it:
+/// that one is still found, because it begins with the frame's mark.
+pub fn decode_tasks(bytes: &[u8]) -> TaskLines {
+    let mut out = TaskLines::default();
+    while let Some(end) = bytes[out.used..].iter().position(|b| *b == b'\n') {
+        let at = out.used;
+        let line = &bytes[at..at + end];
+        out.used += end + 1;
+        // A writer that retries after a torn write begins with a newline.
+        if line.is_empty() {
+            continue;
+        }
+        match decode_line(line).or_else(|e| decode_glued(line).ok_or(e)) {
+            Ok(rec) => out.recs.push(rec),
+            Err(e) => out.bad.push((at, e)),
+        }
+    }
+    out
+}
+
+fn decode_line(line: &[u8]) -> Result<TaskRec, String> {
+    let refuse = |damage| frame::Damaged { offset: 0, damage }.to_string();
+    frame::parse_line(line)
+        .and_then(|l| l.decode())
+        .map_err(refuse)
+}
+
+fn decode_glued(line: &[u8]) -> Option<TaskRec> {
+    let marks = line.windows(4).enumerate().skip(1);
+    let starts = marks.filter(|(_, w)| *w == b"- {\"").map(|(i, _)| i);
+    starts
+        .into_iter()
+        .find_map(|i| decode_line(&line[i..]).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+
+    fn start(id: u32) -> TaskRec {
+        let a = AttemptId {
+            j: JobKey::job(id),
+            at: 1,
+        };
+        let (boot, group) = ("b".to_string(), String::new());
+        TaskRec::Start {
+            a,
+            pid: 9,
+            born: 5,
+            boot,
+            group,
+            t: 1,
+        }
+    }
+
+    #[test]
+    fn whole_lines_are_read_and_a_torn_tail_waits() {
+        let mut bytes = encode_task(&start(1)).unwrap();
+        let one = bytes.len();
+        bytes.extend(encode_task(&start(2)).unwrap());
+        let got = decode_tasks(&bytes[..bytes.len() - 1]);
+        assert_eq!(
+            (got.recs.as_slice(), got.used),
+            ([start(1)].as_slice(), one)
+        );
+        assert_eq!(decode_tasks(&bytes).recs.len(), 2);
+    }
+
+    #[test]
+    fn a_record_glued_to_a_torn_one_is_not_lost() {
+        let good = encode_task(&start(2)).unwrap();
+        let torn = encode_task(&start(1)).unwrap();
+        for cut in 1..torn.len() - 1 {
+            let bytes = [&torn[..cut], &good[..]].concat();
+            let got = decode_tasks(&bytes);
+            assert_eq!(got.recs, [start(2)], "cut at {cut}");
+            assert_eq!(got.used, bytes.len());
+        }
+    }
+
+    #[test]
+    fn a_flipped_byte_is_named_and_skipped() {
+        let mut bytes = encode_task(&start(1)).unwrap();
+        bytes[12] ^= 1;
+        bytes.extend(encode_task(&start(2)).unwrap());
+        let got = decode_tasks(&bytes);
+        assert_eq!((got.recs.len(), got.bad.len(), got.bad[0].0), (1, 1, 0));
+    }
+
+    #[test]
+    fn attempt_records_survive_a_round_trip() {
+        let a = AttemptId {
+            j: JobKey::element(3, 4),
+            at: 2,
+        };
+        let rec = AttemptRec::Given {
+            a,
+            e: 7,
+            p: 1,
+            r: true,
+        };
+        let text = serde_json::to_string(&rec).unwrap();
+        assert_eq!(serde_json::from_str::<AttemptRec>(&text).unwrap(), rec);
+    }
+}

@@ -1,0 +1,302 @@
+//! The shepherd's decisions while its task runs: limits, ordered signals, suspension, the end.
+//!
+//! A state machine over the boot-time clock: orders and the passing of time in, effects out. It
+//! never signals anything itself, and what it asks for may be done twice without harm.
+
+use super::spec::TaskAct;
+use crate::model::TermReason;
+
+/// Pause between rounds of killing what will not die (ms): first and longest.
+const KILL_AGAIN_MS: (u64, u64) = (50, 5_000);
+
+/// What the shepherd is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Send this signal to every process of the task.
+    Signal(i32),
+    /// Kill every process of the task.
+    KillAll,
+    /// Suspend every process of the task.
+    Freeze,
+    /// Let them go on.
+    Thaw,
+}
+
+/// Signal numbers that the machine sends, named once so that it needs no system's header.
+pub mod signal {
+    pub const INT: i32 = 2;
+    pub const KILL: i32 = 9;
+    pub const TERM: i32 = 15;
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Int,
+    Term,
+    Kill,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Ending {
+    step: Step,
+    next_at: u64,
+    pause: u64,
+    grace_ms: u64,
+}
+
+/// The state of one running task. All times in ms of the boot-time clock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Machine {
+    started: u64,
+    run_ms: Option<u64>,
+    grace_ms: u64,
+    suspended_at: Option<u64>,
+    suspended_ms: u64,
+    ending: Option<Ending>,
+    reason: TermReason,
+}
+
+impl Machine {
+    /// A task that starts now. `run_ms`: its run limit, suspended time not counted.
+    pub fn new(now: u64, run_ms: Option<u64>, grace_ms: u64) -> Machine {
+        Machine {
+            started: now,
+            run_ms,
+            grace_ms,
+            suspended_at: None,
+            suspended_ms: 0,
+            ending: None,
+            reason: TermReason::None,
+        }
+    }
+
+    /// Why the task is being ended; `None` (the reason) when it is not.
+    pub fn reason(&self) -> TermReason {
+        self.reason
+    }
+
+    /// True while it is suspended.
+    pub fn is_suspended(&self) -> bool {
+        self.suspended_at.is_some()
+    }
+
+    /// Takes an order.
+    pub fn order(
+        &mut self,
+        act: TaskAct,
+        reason: TermReason,
+        grace_ms: u64,
+        now: u64,
+    ) -> Vec<Effect> {
+        match act {
+            TaskAct::Terminate => self.terminate(reason, grace_ms, now),
+            TaskAct::Kill | TaskAct::Number(signal::KILL) => self.kill(reason, now),
+            TaskAct::Number(n) => vec![Effect::Signal(n)],
+            // A task that is being ended is not suspended any more: it would never end.
+            TaskAct::Stop if self.ending.is_some() => Vec::new(),
+            TaskAct::Stop => {
+                self.suspended_at.get_or_insert(now);
+                vec![Effect::Freeze]
+            }
+            TaskAct::Resume => {
+                self.resume(now);
+                vec![Effect::Thaw]
+            }
+        }
+    }
+
+    /// The top process ended by itself: what it left behind is killed.
+    pub fn top_ended(&mut self, now: u64) -> Vec<Effect> {
+        let reason = self.reason;
+        let effects = self.kill(reason, now);
+        self.reason = reason;
+        effects
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: u64) -> Vec<Effect> {
+        match self.ending {
+            Some(e) if now >= e.next_at => self.advance(e, now),
+            None if self.limit_at(now).is_some_and(|at| now >= at) => {
+                self.terminate(TermReason::RunLimit, self.grace_ms, now)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// When `tick` must be called next, if nothing else happens.
+    pub fn next_at(&self, now: u64) -> Option<u64> {
+        self.ending
+            .map_or_else(|| self.limit_at(now), |e| Some(e.next_at))
+    }
+
+    /// Suspended time so far.
+    pub fn suspended_ms(&self, now: u64) -> u64 {
+        self.suspended_ms + self.suspended_at.map_or(0, |at| now.saturating_sub(at))
+    }
+
+    fn limit_at(&self, now: u64) -> Option<u64> {
+        let run = self.run_ms?;
+        // While it is suspended the limit does not come nearer.
+        if self.suspended_at.is_some() {
+            return None;
+        }
+        Some(
+            self.started
+                .saturating_add(run)
+                .saturating_add(self.suspended_ms(now)),
+        )
+    }
+
+    fn resume(&mut self, now: u64) {
+        if let Some(at) = self.suspended_at.take() {
+            self.suspended_ms += now.saturating_sub(at);
+        }
+    }
+
+    fn terminate(&mut self, reason: TermReason, grace_ms: u64, now: u64) -> Vec<Effect> {
+        if self.ending.is_some() {
+            return Vec::new();
+        }
+        self.note(reason);
+        let next_at = now.saturating_add(grace_ms);
+        let step = Step::Int;
+        self.ending = Some(Ending {
+            step,
+            next_at,
+            pause: KILL_AGAIN_MS.0,
+            grace_ms,
+        });
+        self.with_thaw(now, Effect::Signal(signal::INT))
+    }
+
+    fn kill(&mut self, reason: TermReason, now: u64) -> Vec<Effect> {
+        self.note(reason);
+        let pause = KILL_AGAIN_MS.0;
+        let next_at = now + pause;
+        self.ending = Some(Ending {
+            step: Step::Kill,
+            next_at,
+            pause,
+            grace_ms: 0,
+        });
+        self.with_thaw(now, Effect::KillAll)
+    }
+
+    fn advance(&mut self, mut e: Ending, now: u64) -> Vec<Effect> {
+        let effect = match e.step {
+            Step::Int => {
+                e.step = Step::Term;
+                e.next_at = now.saturating_add(e.grace_ms);
+                Effect::Signal(signal::TERM)
+            }
+            Step::Term | Step::Kill => {
+                // A process that waits for a dead file server cannot die now: ask more rarely.
+                e.step = Step::Kill;
+                e.next_at = now + e.pause;
+                e.pause = (e.pause * 2).min(KILL_AGAIN_MS.1);
+                Effect::KillAll
+            }
+        };
+        self.ending = Some(e);
+        vec![effect]
+    }
+
+    fn with_thaw(&mut self, now: u64, then: Effect) -> Vec<Effect> {
+        // Signalled first, so that the first thing a thawed process meets is the signal.
+        if self.is_suspended() {
+            self.resume(now);
+            return vec![then, Effect::Thaw];
+        }
+        vec![then]
+    }
+
+    /// The first reason stands: an owner's kill is not renamed by the limit it runs into.
+    fn note(&mut self, reason: TermReason) {
+        if self.reason == TermReason::None {
+            self.reason = reason;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Effect::*;
+
+    #[test]
+    fn terminate_goes_through_int_term_and_kill() {
+        let mut m = Machine::new(0, None, 100);
+        let first = m.order(TaskAct::Terminate, TermReason::Owner, 1000, 5);
+        assert_eq!(first, [Signal(2)]);
+        assert_eq!(m.tick(1004), []);
+        assert_eq!(m.tick(1005), [Signal(15)]);
+        assert_eq!(m.tick(2005), [KillAll]);
+        assert_eq!(m.next_at(2005), Some(2055));
+        assert_eq!(m.tick(2055), [KillAll]);
+        assert_eq!(m.next_at(2055), Some(2155));
+        assert_eq!(m.reason(), TermReason::Owner);
+    }
+
+    #[test]
+    fn a_second_terminate_does_not_start_over() {
+        let mut m = Machine::new(0, None, 100);
+        m.order(TaskAct::Terminate, TermReason::Owner, 1000, 0);
+        assert_eq!(
+            m.order(TaskAct::Terminate, TermReason::Admin, 1000, 500),
+            []
+        );
+        assert_eq!(m.tick(1000), [Signal(15)]);
+        assert_eq!(m.reason(), TermReason::Owner);
+    }
+
+    #[test]
+    fn kill_overtakes_terminate() {
+        let mut m = Machine::new(0, None, 100);
+        m.order(TaskAct::Terminate, TermReason::Owner, 60_000, 0);
+        assert_eq!(m.order(TaskAct::Kill, TermReason::Force, 0, 10), [KillAll]);
+        assert_eq!(m.next_at(10), Some(60));
+    }
+
+    #[test]
+    fn the_run_limit_ends_the_task_and_suspended_time_is_not_counted() {
+        let mut m = Machine::new(1000, Some(500), 20);
+        assert_eq!(m.next_at(1000), Some(1500));
+        assert_eq!(m.order(TaskAct::Stop, TermReason::Owner, 0, 1100), [Freeze]);
+        assert_eq!((m.next_at(1200), m.tick(9999)), (None, vec![]));
+        assert_eq!(m.order(TaskAct::Resume, TermReason::Owner, 0, 2100), [Thaw]);
+        assert_eq!(m.next_at(2100), Some(2500));
+        assert_eq!(m.tick(2499), []);
+        assert_eq!(m.tick(2500), [Signal(2)]);
+        assert_eq!(m.reason(), TermReason::RunLimit);
+        assert_eq!(m.suspended_ms(3000), 1000);
+    }
+
+    #[test]
+    fn killing_a_suspended_task_thaws_it() {
+        let mut m = Machine::new(0, None, 20);
+        m.order(TaskAct::Stop, TermReason::Owner, 0, 1);
+        assert_eq!(
+            m.order(TaskAct::Terminate, TermReason::Owner, 9, 2),
+            [Signal(2), Thaw]
+        );
+        assert_eq!(m.order(TaskAct::Stop, TermReason::Owner, 0, 3), []);
+    }
+
+    #[test]
+    fn leftovers_of_a_task_that_ended_are_killed_without_a_reason() {
+        let mut m = Machine::new(0, None, 20);
+        assert_eq!(m.top_ended(7), [KillAll]);
+        assert_eq!(m.reason(), TermReason::None);
+    }
+
+    #[test]
+    fn a_plain_signal_is_passed_on_once() {
+        let mut m = Machine::new(0, None, 20);
+        assert_eq!(
+            m.order(TaskAct::Number(10), TermReason::Owner, 0, 1),
+            [Signal(10)]
+        );
+        assert_eq!((m.reason(), m.next_at(2)), (TermReason::None, None));
+    }
+}

@@ -1,0 +1,281 @@
+//! Where a task's output goes, and the job report at its head.
+//!
+//! The report stands before the output although its result is known only afterwards:
+//! - a file that is the task's alone (overwritten, or new, or named by `%I` in an array) gets the
+//!   report first, its result and usage lines padded to a fixed width, and they are overwritten
+//!   in place at the end: no copy, readers may follow the file, a crash costs nothing;
+//! - a file that others append to as well (elements of an array without `%I`, or one that has
+//!   content) gets report and output together at the end: until then the output is in a hidden
+//!   file beside it (`spool_name`), so that the outputs of several elements never mix;
+//! - what is no regular file (`/dev/null`, a pipe) gets no report.
+//!
+//! Pure: the shepherd opens and writes.
+
+use super::spec::{ReportFacts, Told};
+use crate::model::{AttemptId, TermReason};
+use crate::record::report::Ended;
+use std::fmt::Write;
+
+/// Most lines of the command in a report.
+const COMMAND_LINES: usize = 50;
+/// Widths of what is filled in at the end.
+const RESULT_WIDTH: usize = 78;
+const TIME_WIDTH: usize = 24;
+const NUMBER_WIDTH: usize = 12;
+
+/// What is known of an output file when the task starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    pub regular: bool,
+    /// Nothing in it (just made, or cut off).
+    pub empty: bool,
+    /// To be overwritten.
+    pub over: bool,
+    /// The task is one of an array, and the path does not tell elements apart.
+    pub shared: bool,
+}
+
+/// How the output is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Straight, without a report.
+    Plain,
+    /// The report first, filled in at the end.
+    HeadFirst,
+    /// Aside; report and output are appended at the end.
+    Aside,
+}
+
+/// Decides how to write an output that wants a report.
+pub fn mode(t: &Target) -> Mode {
+    match t {
+        Target { regular: false, .. } => Mode::Plain,
+        Target { shared: true, .. } => Mode::Aside,
+        Target { over: true, .. } | Target { empty: true, .. } => Mode::HeadFirst,
+        _ => Mode::Aside,
+    }
+}
+
+/// Name of the hidden file, beside the output file named `name`, that holds the output of an
+/// attempt until its end.
+pub fn spool_name(name: &str, a: AttemptId) -> String {
+    format!(".{name}.{}.{}.{}", a.j.id, a.j.idx, a.at)
+}
+
+/// Everything a report says. Times are texts made by the caller (local time of the host).
+#[derive(Clone, Debug)]
+pub struct Report<'a> {
+    pub facts: &'a ReportFacts,
+    pub told: &'a Told,
+    pub host: &'a str,
+    pub cwd: &'a str,
+    pub a: AttemptId,
+    pub submitted: &'a str,
+    pub started: &'a str,
+    /// The end and its time; `None` while it runs.
+    pub ended: Option<(&'a Ended, &'a str)>,
+}
+
+/// The sentence about the end.
+pub fn result_sentence(e: &Ended) -> String {
+    let why = match e.reason {
+        TermReason::None => String::new(),
+        reason => format!(" ({})", reason.word()),
+    };
+    match (e.code, e.sig) {
+        (Some(0), _) if e.reason == TermReason::None => "Successfully completed.".to_owned(),
+        (Some(code), _) => format!("Exited with exit code {code}{why}."),
+        (None, 0) => format!("Ended in an unknown way{why}."),
+        (None, sig) => {
+            let core = if e.core { ", and core dumped" } else { "" };
+            format!("Exited with signal termination: {sig}{core}{why}.")
+        }
+    }
+}
+
+/// The report's text. It has the same length before and after the end, as long as nothing but
+/// `ended` differs.
+pub fn render(r: &Report<'_>) -> String {
+    let f = r.facts;
+    let rule = "-".repeat(60);
+    let ended = r.ended.map(|(e, _)| e);
+    let word = match ended {
+        None => "Running",
+        Some(e) if e.code == Some(0) && e.reason == TermReason::None => "Done",
+        Some(_) => "Exited",
+    };
+    let mut out = String::with_capacity(2048);
+    let _ = writeln!(out, "{rule}");
+    let _ = writeln!(out, "Sender: Corral <{}@{}>", f.user, r.host);
+    let _ = writeln!(
+        out,
+        "Subject: Job {}: <{}> in cluster <{}> {word:<7}",
+        r.a.j, r.told.name, f.cluster
+    );
+    out.push('\n');
+    let _ = writeln!(
+        out,
+        "Job <{}> was submitted from host <{}> by user <{}> in cluster <{}> at {}",
+        r.told.name, f.sub_host, f.user, f.cluster, r.submitted
+    );
+    let _ = writeln!(
+        out,
+        "Job was executed on host(s) <{}>, in queue <{}>, as user <{}> in cluster <{}>.",
+        r.told.hosts.join("> <"),
+        f.queue,
+        f.user,
+        f.cluster
+    );
+    let _ = writeln!(out, "<{}> was used as the home directory.", f.home);
+    let _ = writeln!(out, "<{}> was used as the working directory.", r.cwd);
+    let _ = writeln!(out, "Started at {}", r.started);
+    let end_time = r.ended.map_or("", |(_, t)| t);
+    let _ = writeln!(out, "Results reported at {end_time:<TIME_WIDTH$}");
+    let _ = writeln!(out, "\nYour job looked like:\n\n{rule}");
+    for line in r.told.command.lines().take(COMMAND_LINES) {
+        let _ = writeln!(out, "{line}");
+    }
+    let sentence = ended.map_or("Still running.".to_owned(), result_sentence);
+    let _ = writeln!(out, "{rule}\n\n{}\n", fit(&sentence, RESULT_WIDTH));
+    usage(&mut out, ended);
+    out.push_str("\nThe output (if any) follows:\n\n");
+    out
+}
+
+fn usage(out: &mut String, ended: Option<&Ended>) {
+    let text = |value: Option<String>| format!("{:>NUMBER_WIDTH$}", value.unwrap_or_default());
+    let cpu = ended.map(|e| format!("{}.{:02}", e.u.cpu_ms / 1000, e.u.cpu_ms % 1000 / 10));
+    let mb = |kb: u64| kb.div_ceil(1024).to_string();
+    out.push_str("Resource usage summary:\n\n");
+    let _ = writeln!(out, "    CPU time      : {} sec.", text(cpu));
+    let _ = writeln!(
+        out,
+        "    Max Memory    : {} MB",
+        text(ended.map(|e| mb(e.u.maxmem_kb)))
+    );
+    let _ = writeln!(
+        out,
+        "    Max Swap      : {} MB",
+        text(ended.map(|e| mb(e.u.maxswap_kb)))
+    );
+    let procs = ended.map(|e| e.u.procs.to_string());
+    let _ = writeln!(out, "    Max Processes : {}", text(procs));
+}
+
+/// Exactly `width` bytes: padded with blanks or cut (the sentences are plain ASCII).
+fn fit(text: &str, width: usize) -> String {
+    let mut s: String = text.chars().filter(char::is_ascii).take(width).collect();
+    while s.len() < width {
+        s.push(' ');
+    }
+    s
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+    use crate::record::report::Usage;
+
+    fn target(over: bool, empty: bool, shared: bool) -> Target {
+        Target {
+            regular: true,
+            empty,
+            over,
+            shared,
+        }
+    }
+
+    #[test]
+    fn shared_files_are_written_aside_and_own_ones_directly() {
+        assert_eq!(mode(&target(true, true, false)), Mode::HeadFirst);
+        assert_eq!(mode(&target(false, true, false)), Mode::HeadFirst);
+        assert_eq!(mode(&target(false, false, false)), Mode::Aside);
+        assert_eq!(mode(&target(true, true, true)), Mode::Aside);
+        let null = Target {
+            regular: false,
+            empty: true,
+            over: false,
+            shared: true,
+        };
+        assert_eq!(mode(&null), Mode::Plain);
+    }
+
+    #[test]
+    fn the_text_keeps_its_length_when_the_end_is_filled_in() {
+        let facts = ReportFacts {
+            user: "ann".into(),
+            ..ReportFacts::default()
+        };
+        let told = Told {
+            name: "作业".into(),
+            command: "x\ny".into(),
+            ..Told::default()
+        };
+        let a = AttemptId {
+            j: JobKey::element(7, 2),
+            at: 1,
+        };
+        let mut r = Report {
+            facts: &facts,
+            told: &told,
+            host: "h1",
+            cwd: "/w",
+            a,
+            submitted: "s",
+            started: "t",
+            ended: None,
+        };
+        let before = render(&r);
+        let u = Usage {
+            cpu_ms: 12_345,
+            maxmem_kb: 5000,
+            ..Usage::default()
+        };
+        let ends = [
+            Ended {
+                code: Some(0),
+                u,
+                ..Ended::default()
+            },
+            Ended {
+                sig: 9,
+                core: true,
+                reason: TermReason::MemLimit,
+                ..Ended::default()
+            },
+            Ended::default(),
+        ];
+        for e in &ends {
+            r.ended = Some((e, "Sat Nov 21 03:21:15 2026"));
+            assert_eq!(render(&r).len(), before.len());
+        }
+        r.ended = Some((&ends[0], "x"));
+        let text = render(&r);
+        assert!(
+            text.contains("Done") && text.contains("12.34 sec."),
+            "{text}"
+        );
+        assert!(text.contains("Successfully completed."));
+    }
+
+    #[test]
+    fn an_unknown_end_does_not_read_as_success() {
+        assert!(!result_sentence(&Ended::default()).contains("Success"));
+        let e = Ended {
+            code: Some(0),
+            reason: TermReason::Owner,
+            ..Ended::default()
+        };
+        assert!(!result_sentence(&e).contains("Success"));
+    }
+
+    #[test]
+    fn spool_files_are_hidden_and_distinct() {
+        let a = AttemptId {
+            j: JobKey::element(7, 2),
+            at: 1,
+        };
+        assert_eq!(spool_name("out.txt", a), ".out.txt.7.2.1");
+    }
+}

@@ -1,0 +1,321 @@
+//! What a shepherd is told, and the messages between `cbexe` and the process that forks shepherds.
+//!
+//! A message is a length (4 bytes, little endian) and a JSON text. What many tasks share travels
+//! once as a `Base`; a task then names it. Owns the form of the messages; never sends one.
+
+use crate::model::{AttemptId, TermReason};
+use serde::{Deserialize, Serialize};
+
+/// Longest message in bytes: an environment and a command line fit with room.
+pub const MESSAGE_MAX: usize = 32 << 20;
+
+/// Whom to become.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Become {
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: Vec<u32>,
+}
+
+/// An output file of a task. `%J` and `%I` are not yet replaced.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Output {
+    /// Path, relative to the working directory unless absolute; empty = none.
+    #[serde(rename = "p")]
+    pub path: String,
+    /// Cut off what is there instead of appending.
+    #[serde(rename = "o", skip_serializing_if = "is_false")]
+    pub over: bool,
+    /// The system's own place (default output): opened by the system, not as the user.
+    #[serde(rename = "s", skip_serializing_if = "is_false")]
+    pub ours: bool,
+}
+
+/// What tasks of one specification share.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Base {
+    /// `NAME=value`, without the names that `build::task_env` sets.
+    pub env: Vec<String>,
+    /// `None`: run as whoever the shepherd is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<Become>,
+    /// The account that owns the system's files on the share, where it is not the shepherd's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<Become>,
+    pub cwd: String,
+    /// Make `cwd` as the user when it is missing.
+    pub cwd_create: bool,
+    pub umask: u32,
+    pub nice: i32,
+    /// Input file; empty = nothing to read.
+    pub stdin: String,
+    /// The input is the system's own file, not opened as the user.
+    pub stdin_ours: bool,
+    pub stdout: Output,
+    /// Empty path: merged into `stdout`.
+    pub stderr: Output,
+    /// What the job report says beside the task's own facts; `None` = no report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub report: Option<ReportFacts>,
+}
+
+/// Facts of the job report that tasks of one specification share.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReportFacts {
+    pub cluster: String,
+    pub user: String,
+    pub home: String,
+    pub queue: String,
+    pub sub_host: String,
+}
+
+/// Limits that the shepherd sets or watches. Sizes in bytes, times in milliseconds or seconds.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskLimits {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mem_b: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap_b: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub procs: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_b: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_b: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stack_b: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core_b: Option<u64>,
+}
+
+/// One task to run.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskSpec {
+    #[serde(flatten)]
+    pub a: AttemptId,
+    /// Number of the `Base`, sent before.
+    pub base: u32,
+    /// Program and arguments; a program without a slash is looked up in the job's PATH.
+    pub argv: Vec<String>,
+    /// Set on top of the base's environment.
+    pub env: Vec<String>,
+    pub limits: TaskLimits,
+    /// Milliseconds between INT, TERM and KILL.
+    pub grace_ms: u64,
+    #[serde(skip_serializing_if = "is_false")]
+    pub rerunnable: bool,
+    /// The element belongs to an array of several.
+    #[serde(skip_serializing_if = "is_false")]
+    pub array: bool,
+    /// Output file of this task, where the base's output is the system's own place.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub out: String,
+    /// Removed when the task ends (the local copy of a script); empty = nothing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub scratch: String,
+    /// Text for the job report, where the base wants one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub told: Option<Told>,
+}
+
+/// A task's own part of the job report.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Told {
+    pub name: String,
+    pub command: String,
+    /// `h1`, `2*h2` ...
+    pub hosts: Vec<String>,
+    /// When it was submitted, ms since the epoch.
+    pub submitted: i64,
+}
+
+/// `cbexe` to the spawner.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "k", rename_all = "snake_case")]
+pub enum ToSpawner {
+    /// Remember this under the number; an older one of the same number is replaced.
+    Base { n: u32, base: Box<Base> },
+    /// Start a task.
+    Start(Box<TaskSpec>),
+    /// Forget bases below this number.
+    Forget { below: u32 },
+    /// Kill what a dead shepherd left: its group, if it had one, and these process groups.
+    Reap {
+        #[serde(flatten)]
+        a: AttemptId,
+        group: String,
+        pids: Vec<i32>,
+    },
+}
+
+/// The spawner to `cbexe`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "k", rename_all = "snake_case")]
+pub enum FromSpawner {
+    /// Ready: every earlier spawner of this host is gone and nothing of theirs is half started.
+    Ready { pid: i32, cgroups: String },
+    /// A shepherd ended in another way than by itself.
+    Died {
+        #[serde(flatten)]
+        a: AttemptId,
+        pid: i32,
+    },
+}
+
+/// What to do to a running task, as it travels in one signal's value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TaskAct {
+    /// INT, TERM, KILL spaced by the grace.
+    Terminate,
+    /// KILL.
+    Kill,
+    Stop,
+    Resume,
+    /// This signal, once.
+    Number(i32),
+}
+
+const REASONS: &[TermReason] = &[
+    TermReason::None,
+    TermReason::Owner,
+    TermReason::Admin,
+    TermReason::Force,
+    TermReason::RunLimit,
+    TermReason::CpuLimit,
+    TermReason::MemLimit,
+    TermReason::SwapLimit,
+    TermReason::ProcessLimit,
+    TermReason::Oom,
+    TermReason::Deadline,
+    TermReason::Requeue,
+    TermReason::HostLost,
+    TermReason::ShepherdLost,
+    TermReason::StartFailed,
+    TermReason::Fenced,
+    TermReason::Orphan,
+];
+
+/// Packs an act, its reason and the grace (ms, capped at about 49 days) into a signal's value.
+pub fn pack_act(act: TaskAct, reason: TermReason, grace_ms: u64) -> u64 {
+    let (kind, number) = match act {
+        TaskAct::Terminate => (1, 0),
+        TaskAct::Kill => (2, 0),
+        TaskAct::Stop => (3, 0),
+        TaskAct::Resume => (4, 0),
+        TaskAct::Number(n) => (5, n as u64 & 0xff),
+    };
+    let reason = REASONS
+        .iter()
+        .position(|r| *r == reason)
+        .unwrap_or(REASONS.len()) as u64;
+    kind | number << 8 | reason << 16 | grace_ms.min(u64::from(u32::MAX)) << 32
+}
+
+/// Undoes `pack_act`; `None` for a value nobody packed.
+pub fn unpack_act(value: u64) -> Option<(TaskAct, TermReason, u64)> {
+    let number = (value >> 8 & 0xff) as i32;
+    let act = match value & 0xff {
+        1 => TaskAct::Terminate,
+        2 => TaskAct::Kill,
+        3 => TaskAct::Stop,
+        4 => TaskAct::Resume,
+        5 if (1..=64).contains(&number) => TaskAct::Number(number),
+        _ => return None,
+    };
+    let reason = REASONS.get((value >> 16 & 0xff) as usize);
+    Some((
+        act,
+        reason.copied().unwrap_or(TermReason::Unknown),
+        value >> 32,
+    ))
+}
+
+/// Appends one message to `out`.
+pub fn encode<T: Serialize>(out: &mut Vec<u8>, message: &T) -> Result<(), String> {
+    let from = out.len();
+    out.extend_from_slice(&[0; 4]);
+    serde_json::to_writer(&mut *out, message).map_err(|e| e.to_string())?;
+    let len = out.len() - from - 4;
+    if len > MESSAGE_MAX {
+        out.truncate(from);
+        return Err(format!("message of {len} bytes exceeds {MESSAGE_MAX}"));
+    }
+    out[from..from + 4].copy_from_slice(&(len as u32).to_le_bytes());
+    Ok(())
+}
+
+/// The first whole message's JSON text in `bytes` and how many bytes it takes; `None` when more
+/// bytes are needed.
+pub fn split(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, String> {
+    let Some(head) = bytes.get(..4) else {
+        return Ok(None);
+    };
+    let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+    if len > MESSAGE_MAX {
+        return Err(format!("message of {len} bytes exceeds {MESSAGE_MAX}"));
+    }
+    Ok(bytes.get(4..4 + len).map(|json| (json, 4 + len)))
+}
+
+fn is_false(b: &bool) -> bool {
+    !*b
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+
+    #[test]
+    fn messages_are_split_as_they_were_joined() {
+        let a = AttemptId {
+            j: JobKey::element(7, 3),
+            at: 2,
+        };
+        let task = TaskSpec {
+            a,
+            argv: vec!["/bin/true".into()],
+            ..TaskSpec::default()
+        };
+        let first = ToSpawner::Start(Box::new(task));
+        let mut bytes = Vec::new();
+        encode(&mut bytes, &first).unwrap();
+        let len = bytes.len();
+        encode(&mut bytes, &ToSpawner::Forget { below: 3 }).unwrap();
+        assert_eq!(split(&bytes[..len - 1]), Ok(None));
+        let (json, used) = split(&bytes).unwrap().unwrap();
+        assert_eq!(used, len);
+        assert_eq!(serde_json::from_slice::<ToSpawner>(json).unwrap(), first);
+        assert!(split(&[255, 255, 255, 255, 1]).is_err());
+    }
+
+    #[test]
+    fn acts_survive_the_trip_through_a_number() {
+        let acts = [
+            TaskAct::Terminate,
+            TaskAct::Kill,
+            TaskAct::Stop,
+            TaskAct::Resume,
+            TaskAct::Number(10),
+        ];
+        for act in acts {
+            for reason in REASONS {
+                let packed = pack_act(act, *reason, 10_000);
+                assert_eq!(unpack_act(packed), Some((act, *reason, 10_000)));
+            }
+        }
+        assert_eq!(unpack_act(0), None);
+        assert_eq!(unpack_act(5), None);
+    }
+}
