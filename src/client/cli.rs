@@ -16,7 +16,8 @@ pub fn flag(id: &'static str, help: &'static str) -> Arg {
     named(id).action(ArgAction::Count).help(help)
 }
 
-/// An option with a value. May be repeated: [`Values::last`] or [`Values::all`] say what that means.
+/// An option with a value. May be repeated: [`Values::last`] or [`Values::all`] say what that
+/// means.
 pub fn opt(id: &'static str, value: &'static str, help: &'static str) -> Arg {
     named(id)
         .action(ArgAction::Append)

@@ -1,4 +1,5 @@
-//! The exit codes of every command. Only `client` chooses them; the floors below answer with errors.
+//! The exit codes of every command. Only `client` chooses them; the floors below answer with
+//! errors.
 
 use crate::record::ack::Code;
 use crate::sys;

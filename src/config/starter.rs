@@ -17,7 +17,8 @@ pub struct Starter<'a> {
     pub settings: &'a [String],
 }
 
-/// The text of a good first cb.yaml: one administrator, any host, three queues, the first is the default one.
+/// The text of a good first cb.yaml: one administrator, any host, three queues, the first is the
+/// default one.
 pub fn minimal(cluster: &str, administrator: &str) -> String {
     starter(&Starter {
         cluster,

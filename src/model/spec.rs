@@ -1,4 +1,5 @@
-//! The job specification: what one submission asks for. A `Spec` is immutable and shared by all jobs
+//! The job specification: what one submission asks for. A `Spec` is immutable and shared by all
+//! jobs
 //! with equal options (interned by the state); what differs per job is its id, name and command.
 
 use super::Stamp;
@@ -75,7 +76,8 @@ pub struct Spec {
     /// SHA-256 (hex) of the spooled script, or empty when the command line is the job.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub script: String,
-    /// Interpreter line of the script (`/bin/bash -e`), or a shell asked for by `-L`; empty = /bin/sh.
+    /// Interpreter line of the script (`/bin/bash -e`), or a shell asked for by `-L`; empty =
+    /// /bin/sh.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub shell: String,
     /// `-i`: input path as given (%J %I not yet replaced), or empty.
@@ -123,7 +125,8 @@ fn is_zero(n: &u32) -> bool {
 #[serde(default, deny_unknown_fields)]
 pub struct Submission {
     /// Options of the job; `uid`, `user` are ignored, `queue` may be empty or a list of candidates,
-    /// `env`/`script`/`stdin_blob` are empty (contents travel in the request), min = 0 means default.
+    /// `env`/`script`/`stdin_blob` are empty (contents travel in the request), min = 0 means
+    /// default.
     pub spec: Spec,
     pub command: String,
     /// `-J` without the index list; empty = the command.

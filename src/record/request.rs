@@ -1,4 +1,5 @@
-//! Requests: what clients drop into `inbox/<uid>/`. A framed file: header, one [`RequestHead`], then
+//! Requests: what clients drop into `inbox/<uid>/`. A framed file: header, one [`RequestHead`],
+//! then
 //! one [`Verb`] per record. Identity is the file's owner; nothing in here says who asks.
 
 use crate::model::{Submission, Token};
@@ -40,7 +41,8 @@ pub struct RequestHead {
 #[serde(tag = "k", rename_all = "snake_case")]
 pub enum Verb {
     /// Submit one job or array. `line` = line number in a pack file, 0 otherwise. `spec`: when true
-    /// the options equal those of the previous submission of this request and `job.spec` is left out.
+    /// the options equal those of the previous submission of this request and `job.spec` is left
+    /// out.
     Submit {
         #[serde(default, skip_serializing_if = "is_zero")]
         line: u32,

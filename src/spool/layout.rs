@@ -196,7 +196,8 @@ impl Layout {
         self.root.join("lost+found")
     }
 
-    /// Directories that `cadmin init` makes, with their modes. Inboxes are entered, never listed, by
+    /// Directories that `cadmin init` makes, with their modes. Inboxes are entered, never listed,
+    /// by
     /// users; everything else is the service account's.
     pub fn directories(&self) -> Vec<(PathBuf, u32)> {
         vec![

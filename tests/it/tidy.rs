@@ -30,7 +30,10 @@ fn rust_files() -> Vec<String> {
 
 /// A file whose whole content is test code, by name.
 fn is_test_file(name: &str) -> bool {
-    name.starts_with("tests/") || name.ends_with("/tests.rs") || name.contains("/tests/")
+    name.starts_with("tests/")
+        || name.starts_with("benches/")
+        || name.ends_with("/tests.rs")
+        || name.contains("/tests/")
 }
 
 fn report(wrong: &[String]) {
@@ -41,9 +44,15 @@ fn report(wrong: &[String]) {
 fn lines_fit_in_the_width() {
     let mut wrong = Vec::new();
     for file in rust_files() {
-        for (n, line) in source::read(&file).lines().enumerate() {
-            let width = line.chars().count();
-            if width > WIDTH {
+        let text = source::read(&file);
+        let tests = source::test_ranges(&source::blank(&text));
+        let mut at = 0;
+        for (n, line) in text.split_inclusive('\n').enumerate() {
+            let width = line.trim_end().chars().count();
+            // Expected texts in tests read best as they are printed.
+            let judged = !is_test_file(&file) && !tests.iter().any(|r| r.contains(&at));
+            at += line.len();
+            if judged && width > WIDTH {
                 wrong.push(format!(
                     "{file}:{}: {width} columns, at most {WIDTH}",
                     n + 1
@@ -103,8 +112,14 @@ fn functions(blanked: &str) -> Vec<(String, usize, usize)> {
         if name.is_empty() || rest.as_bytes()[open] == b';' {
             continue;
         }
-        let body = &blanked[at..source::body_end(blanked, at + 3 + open)];
-        let code = body.lines().filter(|l| !l.trim().is_empty()).count();
+        let body = &blanked[at + 3 + open..source::body_end(blanked, at + 3 + open)];
+        let code = body
+            .lines()
+            .skip(1)
+            .filter(|l| !l.trim().is_empty())
+            .count();
+        // The line of the closing brace is not code.
+        let code = code.saturating_sub(1);
         out.push((name, at, code));
     }
     out
@@ -306,5 +321,5 @@ fn a_long_function_is_seen() {
     let found = functions(&source::blank(&text));
     assert_eq!(found[0].0, "long");
     assert!(found[0].2 > FN_LINES, "{found:?}");
-    assert_eq!(found[1].2, 1);
+    assert_eq!(found[1].2, 0);
 }

@@ -1,3 +1,5 @@
+//! Tests of the dependency conditions.
+
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
