@@ -1,1 +1,303 @@
-//! state: see docs/architecture.md.
+//! Floor 2: the cluster in memory. `State::apply(&Event)` is the only way it changes; replaying the
+//! journal gives the same state as living through it. No I/O, no clock, no policy.
+
+mod apply;
+mod check;
+mod index;
+mod job;
+mod rows;
+mod snapshot;
+
+#[cfg(test)]
+mod tests;
+
+pub use index::{Class, ClassKey, InUse, Pending, Used};
+pub use job::{Array, Body, Fate, HostId, Job, Run, Work};
+pub use rows::ShardKey;
+pub use snapshot::SnapRecord;
+
+use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp, Token};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// What an administrator did to a queue; a queue without an entry is open and active.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct QueueCtl {
+    pub open: bool,
+    pub active: bool,
+    pub by: String,
+    pub comment: String,
+    pub t: Stamp,
+}
+
+impl Default for QueueCtl {
+    fn default() -> QueueCtl {
+        let (by, comment) = (String::new(), String::new());
+        QueueCtl {
+            open: true,
+            active: true,
+            by,
+            comment,
+            t: Stamp(0),
+        }
+    }
+}
+
+/// What is known of a host beyond its load: the administrator's word and the leader's judgement.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct HostCtl {
+    pub closed: bool,
+    pub by: String,
+    pub comment: String,
+    pub t: Stamp,
+    /// The leader saw its heart beat.
+    pub up: bool,
+    /// Boot id of the last report.
+    pub boot: String,
+}
+
+/// The answer to a token that was carried out before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub t: Stamp,
+    /// Jobs made by it: (pack line, id), few for single submissions.
+    pub jobs: JobRuns,
+}
+
+/// Consecutive ids made for consecutive pack lines: (line, id, count).
+pub type JobRuns = smallvec::SmallVec<[(u32, u32, u32); 1]>;
+
+/// A specification in use.
+#[derive(Clone, Debug)]
+pub struct SpecEntry {
+    pub spec: Arc<Spec>,
+    /// Jobs that refer to it.
+    pub refs: u32,
+    /// Scheduling class of its jobs.
+    pub class: u32,
+}
+
+/// Everything that follows from the journal.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    pub(crate) epoch: u64,
+    pub(crate) jobs: BTreeMap<u32, Job>,
+    pub(crate) specs: HashMap<u32, SpecEntry>,
+    spec_ids: HashMap<Arc<Spec>, u32>,
+    next_spec: u32,
+    /// Highest id ever given; ids are not reused before they roll over.
+    last_id: u32,
+    tokens: HashMap<Token, Known>,
+    keys: HashMap<(u32, String), (u32, Stamp)>,
+    queues: BTreeMap<String, QueueCtl>,
+    hosts: BTreeMap<String, HostCtl>,
+    host_ids: HashMap<Arc<str>, HostId>,
+    host_names: Vec<Arc<str>>,
+    pub(crate) pending: Pending,
+    pub(crate) used: Used,
+    /// Jobs waiting for a dependency, by job referred to.
+    watchers: HashMap<u32, BTreeSet<u32>>,
+    /// Jobs whose dependency must be looked at again.
+    dep_dirty: BTreeSet<u32>,
+    /// Finished jobs by end time.
+    finished: BTreeSet<(Stamp, u32)>,
+    /// Rows that the view does not show yet.
+    dirty: BTreeSet<JobKey>,
+    dirty_specs: BTreeSet<u32>,
+    /// Pending jobs (elements counted) per user and in all.
+    pend_user: HashMap<u32, u64>,
+    pend_total: u64,
+    config_digest: String,
+}
+
+impl State {
+    pub fn new() -> State {
+        State::default()
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub fn config_digest(&self) -> &str {
+        &self.config_digest
+    }
+
+    pub fn job(&self, id: u32) -> Option<&Job> {
+        self.jobs.get(&id)
+    }
+
+    pub fn jobs(&self) -> impl DoubleEndedIterator<Item = &Job> {
+        self.jobs.values()
+    }
+
+    pub fn jobs_in(&self, ids: std::ops::Range<u32>) -> impl Iterator<Item = &Job> {
+        self.jobs.range(ids).map(|(_, job)| job)
+    }
+
+    pub fn job_count(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// The work of a single job or a materialised element.
+    pub fn work(&self, j: JobKey) -> Option<&Work> {
+        self.jobs.get(&j.id)?.work(j.idx)
+    }
+
+    /// State of a job or element, waiting elements included.
+    pub fn stat(&self, j: JobKey) -> Option<JobStat> {
+        self.jobs.get(&j.id)?.stat(j.idx)
+    }
+
+    /// The specification of a job. Panics on an unknown number: every job holds a reference.
+    pub fn spec(&self, s: u32) -> &Arc<Spec> {
+        &self
+            .specs
+            .get(&s)
+            .expect("jobs refer to live specifications")
+            .spec
+    }
+
+    pub fn spec_of(&self, id: u32) -> Option<&Arc<Spec>> {
+        Some(self.spec(self.jobs.get(&id)?.spec))
+    }
+
+    pub fn class_of(&self, s: u32) -> u32 {
+        self.specs.get(&s).map_or(0, |e| e.class)
+    }
+
+    /// The number of an equal specification in use, if there is one.
+    pub fn find_spec(&self, spec: &Spec) -> Option<u32> {
+        self.spec_ids.get(spec).copied()
+    }
+
+    /// The next free specification number.
+    pub fn next_spec(&self) -> u32 {
+        self.next_spec + 1
+    }
+
+    /// The id for the next job: one above the highest ever given, rolling over behind `max_id`.
+    pub fn next_id(&self, max_id: u32) -> Option<u32> {
+        let start = if self.last_id >= max_id {
+            1
+        } else {
+            self.last_id + 1
+        };
+        let mut id = start;
+        while self.jobs.contains_key(&id) {
+            id = if id >= max_id { 1 } else { id + 1 };
+            if id == start {
+                return None;
+            }
+        }
+        Some(id)
+    }
+
+    pub fn known(&self, token: Token) -> Option<&Known> {
+        self.tokens.get(&token)
+    }
+
+    /// The job made with this key by this user, and when.
+    pub fn keyed(&self, uid: u32, key: &str) -> Option<(u32, Stamp)> {
+        self.keys.get(&(uid, key.to_owned())).copied()
+    }
+
+    pub fn queue_ctl(&self, queue: &str) -> QueueCtl {
+        self.queues.get(queue).cloned().unwrap_or_default()
+    }
+
+    pub fn host_ctl(&self, host: &str) -> HostCtl {
+        self.hosts.get(host).cloned().unwrap_or_default()
+    }
+
+    pub fn known_hosts(&self) -> impl Iterator<Item = (&String, &HostCtl)> {
+        self.hosts.iter()
+    }
+
+    pub fn host_id(&self, host: &str) -> Option<HostId> {
+        self.host_ids.get(host).copied()
+    }
+
+    pub fn host_name(&self, id: HostId) -> &Arc<str> {
+        &self.host_names[id.0 as usize]
+    }
+
+    /// Slots and work in use by host, queue and user.
+    pub fn used(&self) -> &Used {
+        &self.used
+    }
+
+    /// Started work on a host with its slots.
+    pub fn on_host(&self, host: &str) -> impl Iterator<Item = (JobKey, u32)> {
+        self.host_id(host)
+            .into_iter()
+            .flat_map(|id| self.used.work_on(id))
+    }
+
+    pub fn pending_jobs(&self) -> u64 {
+        self.pend_total
+    }
+
+    pub fn pending_jobs_of(&self, uid: u32) -> u64 {
+        self.pend_user.get(&uid).copied().unwrap_or(0)
+    }
+
+    pub fn pending(&self) -> &Pending {
+        &self.pending
+    }
+
+    /// Jobs whose dependencies may have changed since the last call.
+    pub fn take_dep_dirty(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.dep_dirty).into_iter().collect()
+    }
+
+    /// Finished jobs that ended before `t`, oldest first, that no waiting job depends on.
+    pub fn finished_before(&self, t: Stamp) -> impl Iterator<Item = u32> {
+        let ended = self.finished.iter().take_while(move |(end, _)| *end < t);
+        ended
+            .map(|(_, id)| *id)
+            .filter(|id| !self.watchers.contains_key(id))
+    }
+
+    /// The recorded verdict on a dependency: true = the job may be scheduled.
+    pub fn set_dependency(&mut self, id: u32, verdict: DepVerdict) {
+        self.set_dependency_inner(id, verdict);
+    }
+
+    /// Rows changed since the last call, and specifications first used since then.
+    pub fn take_dirty(&mut self) -> (BTreeSet<u32>, BTreeSet<JobKey>) {
+        (
+            std::mem::take(&mut self.dirty_specs),
+            std::mem::take(&mut self.dirty),
+        )
+    }
+
+    /// Forgets tokens and keys older than these times (they need no event: replay forgets them too).
+    pub fn expire(&mut self, tokens_before: Stamp, keys_before: Stamp) {
+        self.tokens.retain(|_, known| known.t >= tokens_before);
+        self.keys.retain(|_, (_, t)| *t >= keys_before);
+    }
+
+    /// Hashes of blobs that live jobs refer to.
+    pub fn blobs(&self) -> BTreeSet<&str> {
+        let specs = self.specs.values().map(|e| &e.spec);
+        specs
+            .flat_map(|s| [s.env.as_str(), s.script.as_str(), s.stdin_blob.as_str()])
+            .filter(|sha| !sha.is_empty())
+            .collect()
+    }
+}
+
+/// What evaluation said of a job's dependency.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DepVerdict {
+    Met,
+    NotYet(PendReason),
+    Never(PendReason),
+}
+
+/// Ids of the jobs that a canonical dependency expression refers to.
+fn depend_refs(_text: &str) -> Vec<u32> {
+    Vec::new()
+}

@@ -1,0 +1,743 @@
+//! `State::apply`: one event, one change. Applying is total: an event that does not fit (an unknown
+//! job, an old attempt) changes nothing, so that replay never stops at one bad record.
+
+use super::job::{Array, Body, Fate, HostId, Job, Run, Work};
+use super::{DepVerdict, Known, SpecEntry, State};
+use crate::model::{AttemptId, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason};
+use crate::record::event::{Event, SignalAct, Submitted};
+use crate::record::report::Ended;
+use crate::record::request::{HostAct, QueueAct};
+use crate::text::indexset::IndexSet;
+use std::sync::Arc;
+
+/// Gap between the order numbers of two submissions, so that moves find room between them.
+const ORDER_STEP: i64 = 1 << 20;
+
+impl State {
+    /// Applies one event.
+    pub fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Epoch { epoch, .. } => self.epoch = *epoch,
+            Event::Seal { .. } => {}
+            Event::Spec { id, spec } => self.define_spec(*id, spec),
+            Event::Submitted(s) => self.submitted(s),
+            Event::Handled { tok, t } => {
+                self.tokens.insert(
+                    *tok,
+                    Known {
+                        t: *t,
+                        jobs: Default::default(),
+                    },
+                );
+            }
+            Event::Dispatched { a, t, hosts } => self.dispatched(*a, *t, hosts),
+            Event::Started { a, pid, t } => self.started(*a, *pid, *t),
+            Event::Ended { e, requeue, hold } => self.ended(e, *requeue, *hold),
+            Event::Unbound { a, why, t } => self.unbound(*a, why, *t),
+            Event::Signalled { j, act, t, .. } => self.signalled(*j, *act, *t),
+            Event::Cancelled { j, reason, t, .. } => self.cancelled(*j, *reason, *t),
+            Event::Held { j, held, admin, .. } => self.held(*j, *held, *admin),
+            Event::Suspended { a, on, t } => self.suspended(*a, *on, *t),
+            Event::Requeued { j, hold, .. } => self.requeued(*j, *hold),
+            Event::Changed { j, s, .. } => self.changed(*j, *s),
+            Event::Renamed {
+                j,
+                name,
+                command,
+                array_limit,
+                ..
+            } => {
+                self.renamed(*j, name.as_deref(), command.as_deref(), *array_limit);
+            }
+            Event::Moved { j, order, .. } => self.moved(*j, *order),
+            Event::Queue {
+                name,
+                act,
+                by,
+                comment,
+                t,
+            } => {
+                let ctl = self.queues.entry(name.clone()).or_default();
+                match act {
+                    QueueAct::Open => ctl.open = true,
+                    QueueAct::Close => ctl.open = false,
+                    QueueAct::Activate => ctl.active = true,
+                    QueueAct::Inactivate => ctl.active = false,
+                }
+                (ctl.by, ctl.comment, ctl.t) = (by.clone(), comment.clone(), *t);
+            }
+            Event::Host {
+                name,
+                act,
+                by,
+                comment,
+                t,
+            } => {
+                self.intern_host(name);
+                let ctl = self.hosts.entry(name.clone()).or_default();
+                ctl.closed = *act == HostAct::Close;
+                (ctl.by, ctl.comment, ctl.t) = (by.clone(), comment.clone(), *t);
+            }
+            Event::HostSeen { name, up, boot, .. } => self.host_seen(name, *up, boot),
+            Event::Config { digest, .. } => self.config_digest = digest.clone(),
+            Event::Used { a, u } => {
+                if let Some(run) = self.current_run(*a) {
+                    run.usage = u.clone();
+                    self.dirty.insert(a.j);
+                }
+            }
+            Event::Why { j, why, .. } => {
+                self.touch(*j, |job| job.set_why(j.idx, Some(why.clone())))
+            }
+            Event::Cleaned { ids, .. } => ids.iter().for_each(|id| self.clean(*id)),
+        }
+    }
+
+    pub(super) fn intern_host(&mut self, host: &str) -> HostId {
+        if let Some(id) = self.host_ids.get(host) {
+            return *id;
+        }
+        let id = HostId(u32::try_from(self.host_names.len()).expect("fewer than 2^32 hosts"));
+        let name: Arc<str> = Arc::from(host);
+        self.host_names.push(name.clone());
+        self.host_ids.insert(name, id);
+        self.used.grow(self.host_names.len());
+        id
+    }
+
+    fn define_spec(&mut self, id: u32, spec: &Spec) {
+        self.next_spec = self.next_spec.max(id);
+        if self.specs.contains_key(&id) {
+            return;
+        }
+        let spec = Arc::new(spec.clone());
+        let class = self.pending.enter(&spec);
+        self.spec_ids.insert(spec.clone(), id);
+        self.specs.insert(
+            id,
+            SpecEntry {
+                spec,
+                refs: 0,
+                class,
+            },
+        );
+        self.dirty_specs.insert(id);
+    }
+
+    fn hold_spec(&mut self, id: u32) {
+        if let Some(entry) = self.specs.get_mut(&id) {
+            entry.refs += 1;
+        }
+    }
+
+    /// Gives back a job's reference; an unused specification is forgotten.
+    fn drop_spec(&mut self, id: u32) {
+        let Some(entry) = self.specs.get_mut(&id) else {
+            return;
+        };
+        entry.refs = entry.refs.saturating_sub(1);
+        if entry.refs == 0 {
+            let entry = self.specs.remove(&id).expect("present");
+            if self.spec_ids.get(&entry.spec) == Some(&id) {
+                self.spec_ids.remove(&entry.spec);
+            }
+            self.pending.leave(entry.class);
+            self.dirty_specs.remove(&id);
+        }
+    }
+
+    fn submitted(&mut self, s: &Submitted) {
+        self.last_id = s.id;
+        self.remember(s);
+        if self.jobs.contains_key(&s.id) || !self.specs.contains_key(&s.s) {
+            return;
+        }
+        let stat = if s.hold {
+            JobStat::Psusp
+        } else {
+            JobStat::Pend
+        };
+        let held = s.hold.then(|| Box::new(PendReason::HeldByOwner));
+        let body = match IndexSet::parse(&s.array, 1, u32::MAX >> 1) {
+            Ok(all) if !s.array.is_empty() => Body::Array(Box::new(Array {
+                waiting: all.clone(),
+                all,
+                head: stat,
+                why: held,
+                limit: s.array_limit,
+                work: Default::default(),
+                counts: [0; 8],
+            })),
+            _ => Body::Single(Work {
+                stat,
+                why: held,
+                ..Work::default()
+            }),
+        };
+        let depend = !self.spec(s.s).depend.is_empty();
+        let boxed = |text: &str| (!text.is_empty()).then(|| Box::from(text));
+        let job = Job {
+            id: s.id,
+            spec: s.s,
+            submit: s.t,
+            order: i64::from(s.id) * ORDER_STEP,
+            name: boxed(&s.name),
+            command: Box::from(s.command.as_str()),
+            key: boxed(&s.key),
+            gated: depend,
+            body,
+        };
+        self.hold_spec(s.s);
+        if depend {
+            self.watch(s.id, s.s);
+        }
+        self.insert_job(job);
+    }
+
+    /// Registers the job with those its dependency refers to.
+    pub(super) fn watch(&mut self, id: u32, s: u32) {
+        for referred in super::depend_refs(&self.spec(s).depend.clone()) {
+            self.watchers.entry(referred).or_default().insert(id);
+        }
+        self.dep_dirty.insert(id);
+    }
+
+    fn unwatch(&mut self, id: u32, s: u32) {
+        for referred in super::depend_refs(&self.spec(s).depend.clone()) {
+            if let Some(set) = self.watchers.get_mut(&referred) {
+                set.remove(&id);
+                if set.is_empty() {
+                    self.watchers.remove(&referred);
+                }
+            }
+        }
+        self.dep_dirty.remove(&id);
+    }
+
+    /// Adds a job from a snapshot.
+    pub(super) fn restore_indexed(&mut self, job: Job) {
+        let (id, s) = (job.id, job.spec);
+        let watches = job.is_waiting() && !self.spec(s).depend.is_empty();
+        self.hold_spec(s);
+        if watches {
+            self.watch(id, s);
+        }
+        self.insert_job(job);
+    }
+
+    /// Adds a complete job (from an event or a snapshot) to every index.
+    pub(super) fn insert_job(&mut self, job: Job) {
+        let id = job.id;
+        self.jobs.insert(id, job);
+        self.index(id, true);
+        self.dirty.insert(JobKey::job(id));
+    }
+
+    fn remember(&mut self, s: &Submitted) {
+        let spec_uid = self.specs.get(&s.s).map(|e| e.spec.uid);
+        let known = self.tokens.entry(s.tok).or_insert_with(|| Known {
+            t: s.t,
+            jobs: Default::default(),
+        });
+        match known.jobs.last_mut() {
+            Some((line, id, n)) if *line + *n == s.line && *id + *n == s.id => *n += 1,
+            _ => known.jobs.push((s.line, s.id, 1)),
+        }
+        if let (false, Some(uid)) = (s.key.is_empty(), spec_uid) {
+            self.keys.insert((uid, s.key.clone()), (s.id, s.t));
+        }
+    }
+
+    /// Adds everything that follows from job `id` to the indices, or removes it.
+    fn index(&mut self, id: u32, plus: bool) {
+        let State {
+            jobs,
+            specs,
+            used,
+            pending,
+            finished,
+            pend_user,
+            pend_total,
+            ..
+        } = self;
+        let Some(job) = jobs.get(&id) else { return };
+        let entry = specs
+            .get(&job.spec)
+            .expect("jobs refer to live specifications");
+        let mut waiting = 0;
+        job.each_pending(&mut |order, j, n, ready| {
+            waiting += n;
+            match (ready, plus) {
+                (true, true) => pending.put(entry.class, order, j),
+                (_, false) => pending.take(entry.class, order, j),
+                (false, true) => {}
+            }
+        });
+        if waiting > 0 {
+            let of_user = pend_user.entry(entry.spec.uid).or_default();
+            if plus {
+                *of_user += waiting;
+                *pend_total += waiting;
+            } else {
+                *of_user -= waiting;
+                *pend_total -= waiting;
+            }
+        }
+        job.each_started(&mut |j, run, stat| used.charge(j, &entry.spec, run, stat, plus));
+        if job.is_finished() {
+            let at = (job.end(), id);
+            if plus {
+                finished.insert(at)
+            } else {
+                finished.remove(&at)
+            };
+        }
+    }
+
+    /// Changes one work of a job through `f`, keeping every index right. Elements are made from
+    /// the waiting part of their array first.
+    pub(super) fn touch(&mut self, j: JobKey, f: impl FnOnce(&mut Job)) {
+        let State {
+            jobs,
+            specs,
+            used,
+            pending,
+            finished,
+            pend_user,
+            pend_total,
+            ..
+        } = self;
+        let Some(job) = jobs.get_mut(&j.id) else {
+            return;
+        };
+        if job.stat(j.idx).is_none() {
+            return;
+        }
+        let entry = specs
+            .get(&job.spec)
+            .expect("jobs refer to live specifications");
+        let was_finished = job.is_finished();
+        if was_finished {
+            finished.remove(&(job.end(), j.id));
+        }
+        let before = job.weight(j.idx);
+        job.unlist(j.idx, |order, key| pending.take(entry.class, order, key));
+        job.charge(j.idx, |run, stat| {
+            used.charge(j, &entry.spec, run, stat, false)
+        });
+        f(job);
+        job.charge(j.idx, |run, stat| {
+            used.charge(j, &entry.spec, run, stat, true)
+        });
+        job.list(j.idx, |order, key| pending.put(entry.class, order, key));
+        let after = job.weight(j.idx);
+        let of_user = pend_user.entry(entry.spec.uid).or_default();
+        *of_user = *of_user + after - before;
+        *pend_total = *pend_total + after - before;
+        let (done, waiting, spec) = (job.is_finished(), job.is_waiting(), job.spec);
+        if done {
+            finished.insert((job.end(), j.id));
+        }
+        self.dirty.insert(j);
+        if j.idx > 0 {
+            self.dirty.insert(JobKey::job(j.id));
+        }
+        if let Some(watching) = self.watchers.get(&j.id) {
+            self.dep_dirty.extend(watching);
+        }
+        if !waiting && !self.spec(spec).depend.is_empty() {
+            self.unwatch(j.id, spec);
+        }
+    }
+
+    /// The run of attempt `a`, when it is the job's current one and has not ended.
+    pub(super) fn current_run(&mut self, a: AttemptId) -> Option<&mut Run> {
+        let work = self.jobs.get_mut(&a.j.id)?.work_mut(a.j.idx)?;
+        if work.attempt != a.at || !work.stat.is_started() {
+            return None;
+        }
+        work.run.as_deref_mut()
+    }
+
+    fn is_current(&mut self, a: AttemptId) -> bool {
+        self.current_run(a).is_some()
+    }
+
+    fn dispatched(&mut self, a: AttemptId, t: Stamp, hosts: &[Share]) {
+        let ids = hosts
+            .iter()
+            .map(|Share(h, n)| (self.intern_host(h), *n))
+            .collect();
+        self.touch(a.j, |job| {
+            let Some(work) = job.materialise(a.j.idx) else {
+                return;
+            };
+            if !work.stat.is_waiting() || a.at <= work.attempt {
+                return;
+            }
+            let run = Run {
+                hosts: ids,
+                dispatch: t,
+                start: Stamp(0),
+                pid: 0,
+                killing: None,
+                signals: 0,
+                user_stop: false,
+                stopped_at: Stamp(0),
+                suspended_ms: 0,
+                usage: Default::default(),
+                fate: None,
+            };
+            work.attempt = a.at;
+            work.why = None;
+            work.run = Some(Box::new(run));
+            job.set_stat(a.j.idx, JobStat::Run);
+        });
+    }
+
+    fn started(&mut self, a: AttemptId, pid: u32, t: Stamp) {
+        if let Some(run) = self.current_run(a) {
+            run.start = t;
+            run.pid = pid;
+            self.dirty.insert(a.j);
+        }
+    }
+
+    fn ended(&mut self, e: &Ended, requeue: bool, hold: bool) {
+        if !self.is_current(e.a) {
+            return;
+        }
+        self.touch(e.a.j, |job| {
+            let idx = e.a.j.idx;
+            let Some(run) = job.work_mut(idx).and_then(|w| w.run.as_deref_mut()) else {
+                return;
+            };
+            close_suspension(run, Stamp(e.t));
+            if e.start > 0 && run.start == Stamp(0) {
+                run.start = Stamp(e.start);
+            }
+            run.usage = e.u.clone();
+            run.killing = None;
+            run.fate = Some(Box::new(fate_of(e)));
+            let ok = e.code == Some(0) && e.sig == 0;
+            let stat = match (requeue, hold, ok) {
+                (true, true, _) => JobStat::Psusp,
+                (true, false, _) => JobStat::Pend,
+                (false, _, true) => JobStat::Done,
+                (false, _, false) => JobStat::Exit,
+            };
+            job.set_stat(idx, stat);
+            if requeue {
+                let why = if hold {
+                    PendReason::HeldByOwner
+                } else {
+                    PendReason::Requeued
+                };
+                job.set_why(idx, Some(why));
+            }
+        });
+    }
+
+    fn unbound(&mut self, a: AttemptId, why: &str, t: Stamp) {
+        let Some(run) = self.current_run(a) else {
+            return;
+        };
+        let killing = run.killing;
+        let host = run.hosts.first().map(|(h, _)| *h);
+        let host = host.map_or(String::new(), |h| self.host_name(h).to_string());
+        self.touch(a.j, |job| {
+            let idx = a.j.idx;
+            match killing {
+                Some(SignalAct::Kill(reason)) => {
+                    let fate = Fate {
+                        end: t,
+                        reason,
+                        text: why.to_owned(),
+                        ..Fate::default()
+                    };
+                    let run = job.work_mut(idx).and_then(|w| w.run.as_deref_mut());
+                    if let Some(run) = run {
+                        run.killing = None;
+                        run.fate = Some(Box::new(fate));
+                    }
+                    job.set_stat(idx, JobStat::Exit);
+                }
+                Some(SignalAct::Requeue { hold: true }) => {
+                    job.set_stat(idx, JobStat::Psusp);
+                    job.set_why(idx, Some(PendReason::HeldByOwner));
+                }
+                _ => {
+                    job.set_stat(idx, JobStat::Pend);
+                    let why = why.to_owned();
+                    job.set_why(idx, Some(PendReason::HostRefused { host, why }));
+                }
+            }
+        });
+    }
+
+    fn signalled(&mut self, j: JobKey, act: SignalAct, t: Stamp) {
+        self.touch(j, |job| {
+            let Some(run) = job.work_mut(j.idx).and_then(|w| w.run.as_deref_mut()) else {
+                return;
+            };
+            run.signals += 1;
+            match act {
+                SignalAct::Kill(_) => run.killing = Some(act),
+                // A kill outranks a requeue that comes behind it.
+                SignalAct::Requeue { .. } if run.killing.is_none() => run.killing = Some(act),
+                SignalAct::Stop => run.user_stop = true,
+                SignalAct::Resume => {
+                    run.user_stop = false;
+                    close_suspension(run, t);
+                }
+                SignalAct::Requeue { .. } | SignalAct::Number(_) => {}
+            }
+        });
+    }
+
+    fn cancelled(&mut self, j: JobKey, reason: TermReason, t: Stamp) {
+        let fate = || {
+            Box::new(Fate {
+                end: t,
+                reason,
+                ..Fate::default()
+            })
+        };
+        let end = |job: &mut Job, idx: u32| {
+            let Some(work) = job.materialise(idx) else {
+                return;
+            };
+            if !work.stat.is_waiting() {
+                return;
+            }
+            work.why = None;
+            match work.run.as_deref_mut() {
+                Some(run) => run.fate = Some(fate()),
+                None => work.run = Some(Box::new(never_ran(t, fate()))),
+            }
+            job.set_stat(idx, JobStat::Exit);
+        };
+        let waiting = match self.jobs.get(&j.id).map(|job| &job.body) {
+            Some(Body::Array(array)) if j.idx == 0 => array.waiting.clone(),
+            _ => return self.touch(j, |job| end(job, j.idx)),
+        };
+        self.touch(j, |job| waiting.iter().for_each(|idx| end(job, idx)));
+        self.dirty
+            .extend(waiting.iter().map(|idx| JobKey::element(j.id, idx)));
+    }
+
+    fn held(&mut self, j: JobKey, held: bool, admin: bool) {
+        let (from, to) = match held {
+            true => (JobStat::Pend, JobStat::Psusp),
+            false => (JobStat::Psusp, JobStat::Pend),
+        };
+        let why = if admin {
+            PendReason::HeldByAdmin
+        } else {
+            PendReason::HeldByOwner
+        };
+        let why = if held { why } else { PendReason::New };
+        self.touch(j, |job| {
+            if j.idx > 0 && job.materialise(j.idx).is_none() {
+                return;
+            }
+            if job.stat(j.idx) == Some(from) {
+                job.set_stat(j.idx, to);
+                job.set_why(j.idx, held.then_some(why));
+            }
+        });
+    }
+
+    fn suspended(&mut self, a: AttemptId, on: bool, t: Stamp) {
+        if !self.is_current(a) {
+            return;
+        }
+        self.touch(a.j, |job| {
+            let Some(run) = job.work_mut(a.j.idx).and_then(|w| w.run.as_deref_mut()) else {
+                return;
+            };
+            let stat = match (on, run.user_stop) {
+                (true, true) => JobStat::Ususp,
+                (true, false) => JobStat::Ssusp,
+                (false, _) => JobStat::Run,
+            };
+            if on {
+                run.stopped_at = if run.stopped_at == Stamp(0) {
+                    t
+                } else {
+                    run.stopped_at
+                };
+            } else {
+                close_suspension(run, t);
+            }
+            job.set_stat(a.j.idx, stat);
+        });
+    }
+
+    fn requeued(&mut self, j: JobKey, hold: bool) {
+        self.touch(j, |job| {
+            if job.stat(j.idx).is_some_and(JobStat::is_finished) {
+                job.set_stat(j.idx, if hold { JobStat::Psusp } else { JobStat::Pend });
+                let why = if hold {
+                    PendReason::HeldByOwner
+                } else {
+                    PendReason::Requeued
+                };
+                job.set_why(j.idx, Some(why));
+            }
+        });
+    }
+
+    fn changed(&mut self, j: JobKey, s: u32) {
+        if !self.specs.contains_key(&s) {
+            return;
+        }
+        let Some(old) = self.jobs.get(&j.id).map(|job| job.spec) else {
+            return;
+        };
+        self.index(j.id, false);
+        if !self.spec(old).depend.is_empty() {
+            self.unwatch(j.id, old);
+        }
+        self.hold_spec(s);
+        let depend = !self.spec(s).depend.is_empty();
+        let same = self.spec(s).depend == self.spec(old).depend;
+        if let Some(job) = self.jobs.get_mut(&j.id) {
+            job.spec = s;
+            job.gated = depend && (job.gated || !same);
+        }
+        if depend {
+            self.watch(j.id, s);
+        }
+        self.index(j.id, true);
+        self.drop_spec(old);
+        self.dirty.insert(JobKey::job(j.id));
+        self.dirty_elements(j.id);
+    }
+
+    fn renamed(&mut self, j: JobKey, name: Option<&str>, command: Option<&str>, lim: Option<u32>) {
+        self.touch(JobKey::job(j.id), |job| {
+            if let Some(name) = name {
+                job.name = (!name.is_empty()).then(|| Box::from(name));
+            }
+            if let Some(command) = command {
+                job.command = Box::from(command);
+            }
+            if let (Some(lim), Body::Array(array)) = (lim, &mut job.body) {
+                array.limit = lim;
+            }
+        });
+    }
+
+    fn moved(&mut self, j: JobKey, order: i64) {
+        self.index(j.id, false);
+        if let Some(job) = self.jobs.get_mut(&j.id) {
+            job.order = order;
+        }
+        self.index(j.id, true);
+        self.dirty.insert(JobKey::job(j.id));
+    }
+
+    fn host_seen(&mut self, name: &str, up: bool, boot: &str) {
+        let id = self.intern_host(name);
+        let ctl = self.hosts.entry(name.to_owned()).or_default();
+        ctl.up = up;
+        if !boot.is_empty() {
+            ctl.boot = boot.to_owned();
+        }
+        // Work on a silent host is UNKWN until the host speaks again.
+        for (j, _) in self.used.work_on(id).collect::<Vec<_>>() {
+            self.touch(j, |job| {
+                let run = job.work(j.idx).and_then(|w| w.run.as_deref());
+                let back = match run {
+                    Some(run) if run.stopped_at == Stamp(0) => JobStat::Run,
+                    Some(run) if run.user_stop => JobStat::Ususp,
+                    _ => JobStat::Ssusp,
+                };
+                match (up, job.stat(j.idx)) {
+                    (false, Some(stat)) if stat.is_started() => job.set_stat(j.idx, JobStat::Unkwn),
+                    (true, Some(JobStat::Unkwn)) => job.set_stat(j.idx, back),
+                    _ => {}
+                }
+            });
+        }
+    }
+
+    fn clean(&mut self, id: u32) {
+        if !self.jobs.get(&id).is_some_and(Job::is_finished) {
+            return;
+        }
+        self.index(id, false);
+        let job = self.jobs.remove(&id).expect("just seen");
+        self.drop_spec(job.spec);
+        self.watchers.remove(&id);
+        self.dirty.insert(JobKey::job(id));
+        self.dirty.retain(|j| j.id != id || j.idx == 0);
+    }
+
+    fn dirty_elements(&mut self, id: u32) {
+        if let Some(Body::Array(array)) = self.jobs.get(&id).map(|job| &job.body) {
+            self.dirty
+                .extend(array.work.keys().map(|idx| JobKey::element(id, *idx)));
+        }
+    }
+
+    pub(super) fn set_dependency_inner(&mut self, id: u32, verdict: DepVerdict) {
+        let (gated, why) = match verdict {
+            DepVerdict::Met => (false, None),
+            DepVerdict::NotYet(why) | DepVerdict::Never(why) => (true, Some(why)),
+        };
+        let Some(job) = self.jobs.get(&id) else {
+            return;
+        };
+        let held = job.stat(0) == Some(JobStat::Psusp);
+        if job.gated == gated && (held || job.own_why(0) == why.as_ref()) {
+            return;
+        }
+        self.index(id, false);
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.gated = gated;
+            if !held {
+                job.set_why(0, why);
+            }
+        }
+        self.index(id, true);
+        self.dirty.insert(JobKey::job(id));
+    }
+}
+
+fn close_suspension(run: &mut Run, t: Stamp) {
+    if run.stopped_at != Stamp(0) {
+        run.suspended_ms += t.since_ms(run.stopped_at);
+        run.stopped_at = Stamp(0);
+    }
+}
+
+fn fate_of(e: &Ended) -> Fate {
+    Fate {
+        end: Stamp(e.t),
+        code: e.code,
+        sig: e.sig,
+        core: e.core,
+        oom: e.oom,
+        reason: e.reason,
+        text: e.text.clone(),
+    }
+}
+
+/// The run of work that ended without ever being dispatched.
+fn never_ran(t: Stamp, fate: Box<Fate>) -> Run {
+    Run {
+        hosts: Default::default(),
+        dispatch: t,
+        start: Stamp(0),
+        pid: 0,
+        killing: None,
+        signals: 0,
+        user_stop: false,
+        stopped_at: Stamp(0),
+        suspended_ms: 0,
+        usage: Default::default(),
+        fate: Some(fate),
+    }
+}

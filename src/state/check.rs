@@ -1,0 +1,101 @@
+//! Invariants of the state, recomputed from the jobs alone. Cheap enough for tests after each step
+//! and for `cadmin check`; the daemons run it after replay.
+
+use super::State;
+use super::index::Used;
+use super::job::Body;
+use crate::model::JobStat;
+use std::collections::BTreeSet;
+
+impl State {
+    /// Every broken invariant as a sentence; empty = sound.
+    pub fn check(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        let mut used = Used::default();
+        used.grow(self.host_names.len());
+        let mut pend_total = 0;
+        let mut listed = BTreeSet::new();
+        for job in self.jobs.values() {
+            let spec = self.spec(job.spec);
+            job.each_started(&mut |j, run, stat| used.charge(j, spec, run, stat, true));
+            job.each_pending(&mut |order, j, n, ready| {
+                pend_total += n;
+                if ready {
+                    listed.insert((self.class_of(job.spec), order, j));
+                }
+            });
+            if let Body::Array(array) = &job.body {
+                let mut counts = [0u32; 8];
+                for work in array.work.values() {
+                    counts[work.stat as usize] += 1;
+                }
+                if counts != array.counts {
+                    broken.push(format!("job {}: counts by state are wrong", job.id));
+                }
+                if array.waiting.len() + array.work.len() as u64 != array.all.len() {
+                    broken.push(format!("job {}: elements are missing or double", job.id));
+                }
+                if !array.head.is_waiting() {
+                    broken.push(format!(
+                        "job {}: its waiting part is {}",
+                        job.id, array.head
+                    ));
+                }
+            }
+            if job.is_finished() != self.finished.contains(&(job.end(), job.id)) {
+                broken.push(format!("job {}: wrongly listed as finished or not", job.id));
+            }
+            broken.extend(self.check_work(job));
+        }
+        let mut have = self.used.clone();
+        used.tidy();
+        have.tidy();
+        if used != have {
+            broken.push("slots in use do not follow from the started jobs".to_owned());
+        }
+        if pend_total != self.pend_total || pend_total != self.pend_user.values().sum::<u64>() {
+            broken.push(format!(
+                "{} jobs pend, {pend_total} counted",
+                self.pend_total
+            ));
+        }
+        let in_classes: BTreeSet<_> = self
+            .pending
+            .classes()
+            .flat_map(|(id, class)| class.jobs.iter().map(move |(o, j)| (id, *o, *j)))
+            .collect();
+        if in_classes != listed {
+            broken.push("the classes of pending jobs do not follow from the jobs".to_owned());
+        }
+        broken
+    }
+
+    fn check_work(&self, job: &super::Job) -> Vec<String> {
+        let mut broken = Vec::new();
+        let mut one = |idx: u32, work: &super::Work| {
+            let fate = work.run.as_ref().and_then(|run| run.fate.as_ref());
+            let hosts = work.run.as_ref().is_some_and(|run| !run.hosts.is_empty());
+            if work.stat.is_started() && (!hosts || fate.is_some() || work.attempt == 0) {
+                broken.push(format!(
+                    "job {}[{idx}]: {} without a live run",
+                    job.id, work.stat
+                ));
+            }
+            if work.stat.is_finished() && fate.is_none() {
+                broken.push(format!(
+                    "job {}[{idx}]: {} without an end",
+                    job.id, work.stat
+                ));
+            }
+            let ok = fate.is_some_and(|f| f.code == Some(0) && f.sig == 0);
+            if work.stat == JobStat::Done && !ok {
+                broken.push(format!("job {}[{idx}]: DONE without exit code 0", job.id));
+            }
+        };
+        match &job.body {
+            Body::Single(work) => one(0, work),
+            Body::Array(array) => array.work.iter().for_each(|(idx, work)| one(*idx, work)),
+        }
+        broken
+    }
+}

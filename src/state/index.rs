@@ -1,0 +1,276 @@
+//! Indices that follow from the jobs: who waits in which class, who uses how much of what.
+
+use super::job::{HostId, Run};
+use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// What makes two pending jobs equal for scheduling: a pass looks at classes, never at single jobs.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ClassKey {
+    pub queue: String,
+    pub uid: u32,
+    pub min: u32,
+    pub max: u32,
+    pub res_req: String,
+    pub hosts: String,
+    pub exclusive: bool,
+    pub priority: u32,
+    pub begin: Option<Stamp>,
+    pub sub_host: String,
+}
+
+impl ClassKey {
+    pub fn of(spec: &Spec) -> ClassKey {
+        ClassKey {
+            queue: spec.queue.clone(),
+            uid: spec.uid,
+            min: spec.min,
+            max: spec.max,
+            res_req: spec.res_req.clone(),
+            hosts: spec.hosts.clone(),
+            exclusive: spec.exclusive,
+            priority: spec.priority,
+            begin: spec.begin,
+            // Only a requirement that speaks of the submission host's type depends on it.
+            sub_host: String::new(),
+        }
+    }
+}
+
+/// The pending jobs of one class in their order.
+#[derive(Clone, Debug)]
+pub struct Class {
+    pub key: ClassKey,
+    /// Any specification of the class (they schedule alike).
+    pub spec: Arc<Spec>,
+    /// Specifications in use that belong to it.
+    pub refs: u32,
+    /// (order, work): an array's unstarted elements appear once, with index 0.
+    pub jobs: BTreeSet<(i64, JobKey)>,
+    /// Why they wait, from the last pass.
+    pub why: PendReason,
+}
+
+/// All pending work, by class.
+#[derive(Clone, Debug, Default)]
+pub struct Pending {
+    classes: BTreeMap<u32, Class>,
+    by_key: HashMap<ClassKey, u32>,
+    last: u32,
+    dirty: BTreeSet<u32>,
+}
+
+impl Pending {
+    pub fn classes(&self) -> impl Iterator<Item = (u32, &Class)> {
+        self.classes.iter().map(|(id, class)| (*id, class))
+    }
+
+    pub fn class(&self, id: u32) -> Option<&Class> {
+        self.classes.get(&id)
+    }
+
+    /// Takes a reference to the class of `spec`, making it if needed.
+    pub(super) fn enter(&mut self, spec: &Arc<Spec>) -> u32 {
+        let key = ClassKey::of(spec);
+        let id = match self.by_key.get(&key) {
+            Some(id) => *id,
+            None => {
+                self.last += 1;
+                let class = Class {
+                    key: key.clone(),
+                    spec: spec.clone(),
+                    refs: 0,
+                    jobs: BTreeSet::new(),
+                    why: PendReason::New,
+                };
+                self.classes.insert(self.last, class);
+                self.by_key.insert(key, self.last);
+                self.dirty.insert(self.last);
+                self.last
+            }
+        };
+        self.classes.get_mut(&id).expect("just found or made").refs += 1;
+        id
+    }
+
+    /// Gives back a reference; the last one drops the class.
+    pub(super) fn leave(&mut self, id: u32) {
+        let class = self.classes.get_mut(&id).expect("a reference is held");
+        class.refs -= 1;
+        if class.refs == 0 {
+            assert!(
+                class.jobs.is_empty(),
+                "class {id} is dropped with pending jobs"
+            );
+            let class = self.classes.remove(&id).expect("present");
+            self.by_key.remove(&class.key);
+            self.dirty.remove(&id);
+        }
+    }
+
+    pub(super) fn put(&mut self, class: u32, order: i64, j: JobKey) {
+        self.classes
+            .get_mut(&class)
+            .expect("the spec holds its class")
+            .jobs
+            .insert((order, j));
+    }
+
+    pub(super) fn take(&mut self, class: u32, order: i64, j: JobKey) {
+        if let Some(class) = self.classes.get_mut(&class) {
+            class.jobs.remove(&(order, j));
+        }
+    }
+
+    /// Records why the jobs of a class wait; true when that is news.
+    pub fn set_why(&mut self, id: u32, why: PendReason) -> bool {
+        let Some(class) = self.classes.get_mut(&id) else {
+            return false;
+        };
+        if class.why == why {
+            return false;
+        }
+        class.why = why;
+        self.dirty.insert(id);
+        true
+    }
+
+    /// Classes whose reason changed since the last call.
+    pub fn take_dirty(&mut self) -> Vec<(u32, PendReason)> {
+        let ids = std::mem::take(&mut self.dirty);
+        ids.into_iter()
+            .filter_map(|id| Some((id, self.classes.get(&id)?.why.clone())))
+            .collect()
+    }
+}
+
+/// Slots in use by something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InUse {
+    pub run: u32,
+    pub ssusp: u32,
+    pub ususp: u32,
+}
+
+impl InUse {
+    pub fn total(self) -> u32 {
+        self.run + self.ssusp + self.ususp
+    }
+
+    fn add(&mut self, stat: JobStat, slots: u32, plus: bool) {
+        let field = match stat {
+            JobStat::Ssusp => &mut self.ssusp,
+            JobStat::Ususp => &mut self.ususp,
+            _ => &mut self.run,
+        };
+        *field = if plus { *field + slots } else { *field - slots };
+    }
+}
+
+/// What started work uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    work: Vec<BTreeMap<JobKey, u32>>,
+    host: Vec<InUse>,
+    queue: HashMap<String, InUse>,
+    user: HashMap<u32, InUse>,
+    queue_user: HashMap<(String, u32), u32>,
+    queue_host: HashMap<(String, HostId), u32>,
+    user_host: HashMap<(u32, HostId), u32>,
+}
+
+impl Used {
+    /// Makes room for host `id`.
+    pub(super) fn grow(&mut self, hosts: usize) {
+        self.work.resize_with(hosts, BTreeMap::new);
+        self.host.resize_with(hosts, InUse::default);
+    }
+
+    /// Adds or removes everything that `run` of `j` holds in state `stat`.
+    pub(super) fn charge(&mut self, j: JobKey, spec: &Spec, run: &Run, stat: JobStat, plus: bool) {
+        for (host, slots) in &run.hosts {
+            let at = host.0 as usize;
+            self.host[at].add(stat, *slots, plus);
+            if plus {
+                *self.work[at].entry(j).or_default() += slots;
+            } else {
+                self.work[at].remove(&j);
+            }
+            bump(
+                &mut self.queue_host,
+                (spec.queue.clone(), *host),
+                *slots,
+                plus,
+            );
+            bump(&mut self.user_host, (spec.uid, *host), *slots, plus);
+        }
+        let slots = run.slots();
+        self.queue
+            .entry(spec.queue.clone())
+            .or_default()
+            .add(stat, slots, plus);
+        self.user
+            .entry(spec.uid)
+            .or_default()
+            .add(stat, slots, plus);
+        bump(
+            &mut self.queue_user,
+            (spec.queue.clone(), spec.uid),
+            slots,
+            plus,
+        );
+    }
+
+    pub fn work_on(&self, host: HostId) -> impl Iterator<Item = (JobKey, u32)> {
+        self.work[host.0 as usize].iter().map(|(j, n)| (*j, *n))
+    }
+
+    pub fn host(&self, host: HostId) -> InUse {
+        self.host[host.0 as usize]
+    }
+
+    pub fn queue(&self, queue: &str) -> InUse {
+        self.queue.get(queue).copied().unwrap_or_default()
+    }
+
+    pub fn user(&self, uid: u32) -> InUse {
+        self.user.get(&uid).copied().unwrap_or_default()
+    }
+
+    pub fn users(&self) -> impl Iterator<Item = (u32, InUse)> {
+        self.user.iter().map(|(uid, n)| (*uid, *n))
+    }
+
+    pub fn queue_user(&self, queue: &str, uid: u32) -> u32 {
+        self.queue_user
+            .get(&(queue.to_owned(), uid))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    pub fn queue_host(&self, queue: &str, host: HostId) -> u32 {
+        self.queue_host
+            .get(&(queue.to_owned(), host))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    pub fn user_host(&self, uid: u32, host: HostId) -> u32 {
+        self.user_host.get(&(uid, host)).copied().unwrap_or(0)
+    }
+
+    /// Forgets counters that stand at zero, so that two equal states compare equal.
+    pub(super) fn tidy(&mut self) {
+        self.queue.retain(|_, n| n.total() > 0);
+        self.user.retain(|_, n| n.total() > 0);
+        self.queue_user.retain(|_, n| *n > 0);
+        self.queue_host.retain(|_, n| *n > 0);
+        self.user_host.retain(|_, n| *n > 0);
+    }
+}
+
+fn bump<K: std::hash::Hash + Eq>(map: &mut HashMap<K, u32>, key: K, slots: u32, plus: bool) {
+    let n = map.entry(key).or_default();
+    *n = if plus { *n + slots } else { *n - slots };
+}

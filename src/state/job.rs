@@ -1,0 +1,369 @@
+//! A job in memory: small, since there may be a million of them. What all jobs of one submission
+//! share is the specification (by number); what only started work has is boxed apart.
+
+use crate::model::{JobKey, JobStat, PendReason, Stamp, TermReason};
+use crate::record::event::SignalAct;
+use crate::record::report::Usage;
+use crate::text::indexset::IndexSet;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+/// A host's number in this process; never on disk.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct HostId(pub u32);
+
+/// A job or an array.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub id: u32,
+    /// Specification number.
+    pub spec: u32,
+    pub submit: Stamp,
+    /// Place in the pending order of its queue and priority: smaller first.
+    pub order: i64,
+    /// `None`: named after its command.
+    pub name: Option<Box<str>>,
+    pub command: Box<str>,
+    pub key: Option<Box<str>>,
+    /// A dependency that is not met yet keeps the job out of scheduling.
+    pub gated: bool,
+    pub body: Body,
+}
+
+/// Single work or an array.
+#[derive(Clone, Debug)]
+pub enum Body {
+    Single(Work),
+    Array(Box<Array>),
+}
+
+/// Elements appear as [`Work`] of their own once something happens to them.
+#[derive(Clone, Debug)]
+pub struct Array {
+    pub all: IndexSet,
+    /// Elements without work of their own: never started, all in state `head`.
+    pub waiting: IndexSet,
+    /// PEND or PSUSP.
+    pub head: JobStat,
+    pub why: Option<Box<PendReason>>,
+    /// Most started elements at a time, 0 = no limit.
+    pub limit: u32,
+    pub work: BTreeMap<u32, Work>,
+    /// Materialised elements by state, indexed by `JobStat as usize`.
+    pub counts: [u32; 8],
+}
+
+/// One schedulable unit: a single job or an array element.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    pub stat: JobStat,
+    /// Number of the last attempt, 0 = never dispatched.
+    pub attempt: u32,
+    /// Why it waits, when that is its own affair and not its class's.
+    pub why: Option<Box<PendReason>>,
+    pub run: Option<Box<Run>>,
+}
+
+/// The last attempt of some work, running or finished.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Hosts in order with their slots; the first runs the command.
+    pub hosts: SmallVec<[(HostId, u32); 1]>,
+    pub dispatch: Stamp,
+    /// 0 until the host reported the start.
+    pub start: Stamp,
+    pub pid: u32,
+    /// Accepted and not yet fulfilled kill or requeue.
+    pub killing: Option<SignalAct>,
+    /// Signals sent so far to this attempt.
+    pub signals: u32,
+    /// A user stopped it (USUSP), as opposed to the system.
+    pub user_stop: bool,
+    /// Since when it is suspended, 0 = it is not.
+    pub stopped_at: Stamp,
+    pub suspended_ms: u64,
+    pub usage: Usage,
+    pub fate: Option<Box<Fate>>,
+}
+
+impl Run {
+    pub fn slots(&self) -> u32 {
+        self.hosts.iter().map(|(_, n)| n).sum()
+    }
+}
+
+/// How work ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Fate {
+    pub end: Stamp,
+    pub code: Option<i32>,
+    pub sig: i32,
+    pub core: bool,
+    pub oom: bool,
+    pub reason: TermReason,
+    pub text: String,
+}
+
+impl Job {
+    pub fn work(&self, idx: u32) -> Option<&Work> {
+        match &self.body {
+            Body::Single(work) => (idx == 0).then_some(work),
+            Body::Array(array) => array.work.get(&idx),
+        }
+    }
+
+    pub(super) fn work_mut(&mut self, idx: u32) -> Option<&mut Work> {
+        match &mut self.body {
+            Body::Single(work) => (idx == 0).then_some(work),
+            Body::Array(array) => array.work.get_mut(&idx),
+        }
+    }
+
+    /// State of the job (`idx` 0 of an array: of its waiting part) or of one element.
+    pub fn stat(&self, idx: u32) -> Option<JobStat> {
+        match &self.body {
+            Body::Single(work) => (idx == 0).then_some(work.stat),
+            Body::Array(array) if idx == 0 => Some(array.head),
+            Body::Array(array) => match array.work.get(&idx) {
+                Some(work) => Some(work.stat),
+                None => array.waiting.contains(idx).then_some(array.head),
+            },
+        }
+    }
+
+    pub fn array(&self) -> Option<&Array> {
+        match &self.body {
+            Body::Array(array) => Some(array),
+            Body::Single(_) => None,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.command)
+    }
+
+    /// All of it has ended.
+    pub fn is_finished(&self) -> bool {
+        match &self.body {
+            Body::Single(work) => work.stat.is_finished(),
+            Body::Array(array) => {
+                array.waiting.is_empty() && array.work.len() as u32 == array.finished()
+            }
+        }
+    }
+
+    /// Number of works (elements, or 1).
+    pub fn len(&self) -> u64 {
+        match &self.body {
+            Body::Single(_) => 1,
+            Body::Array(array) => array.all.len(),
+        }
+    }
+
+    /// A job always has at least one work.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// When the last of it ended (0 when nothing has).
+    pub fn end(&self) -> Stamp {
+        let of = |w: &Work| {
+            w.run
+                .as_ref()
+                .and_then(|r| r.fate.as_ref())
+                .map_or(Stamp(0), |f| f.end)
+        };
+        match &self.body {
+            Body::Single(work) => of(work),
+            Body::Array(array) => array.work.values().map(of).max().unwrap_or(Stamp(0)),
+        }
+    }
+}
+
+impl Array {
+    pub fn count(&self, stat: JobStat) -> u32 {
+        self.counts[stat as usize]
+    }
+
+    /// Elements bound to hosts.
+    pub fn started(&self) -> u32 {
+        JobStat::ALL
+            .iter()
+            .filter(|s| s.is_started())
+            .map(|s| self.count(*s))
+            .sum()
+    }
+
+    pub fn finished(&self) -> u32 {
+        self.count(JobStat::Done) + self.count(JobStat::Exit)
+    }
+}
+
+/// Changes and walks that only the state itself makes.
+impl Job {
+    /// Makes an element of its own out of a waiting one. `None`: there is no such element.
+    pub(super) fn materialise(&mut self, idx: u32) -> Option<&mut Work> {
+        match &mut self.body {
+            Body::Single(work) => (idx == 0).then_some(work),
+            Body::Array(array) => {
+                if array.waiting.remove(idx) {
+                    let why = array.why.clone();
+                    let work = Work {
+                        stat: array.head,
+                        why,
+                        ..Work::default()
+                    };
+                    array.counts[array.head as usize] += 1;
+                    array.work.insert(idx, work);
+                }
+                array.work.get_mut(&idx)
+            }
+        }
+    }
+
+    pub(super) fn set_stat(&mut self, idx: u32, stat: JobStat) {
+        match &mut self.body {
+            Body::Single(work) => work.stat = stat,
+            Body::Array(array) if idx == 0 => array.head = stat,
+            Body::Array(array) => {
+                if let Some(work) = array.work.get_mut(&idx) {
+                    array.counts[work.stat as usize] -= 1;
+                    array.counts[stat as usize] += 1;
+                    work.stat = stat;
+                }
+            }
+        }
+    }
+
+    pub(super) fn set_why(&mut self, idx: u32, why: Option<PendReason>) {
+        let why = why.map(Box::new);
+        match &mut self.body {
+            Body::Array(array) if idx == 0 => array.why = why,
+            _ => {
+                if let Some(work) = self.work_mut(idx) {
+                    work.why = why;
+                }
+            }
+        }
+    }
+
+    /// The reason of its own, without its class's.
+    pub fn own_why(&self, idx: u32) -> Option<&PendReason> {
+        match &self.body {
+            Body::Array(array) if idx == 0 => array.why.as_deref(),
+            _ => self.work(idx)?.why.as_deref(),
+        }
+    }
+
+    /// Some of it waits.
+    pub(super) fn is_waiting(&self) -> bool {
+        match &self.body {
+            Body::Single(work) => work.stat.is_waiting(),
+            Body::Array(array) => {
+                !array.waiting.is_empty()
+                    || array.count(JobStat::Pend) + array.count(JobStat::Psusp) > 0
+            }
+        }
+    }
+
+    /// Waiting works behind index `idx`: of an array both the element and the waiting part count.
+    pub(super) fn weight(&self, idx: u32) -> u64 {
+        match &self.body {
+            Body::Single(work) => u64::from(work.stat.is_waiting()),
+            Body::Array(array) => {
+                let own = array.work.get(&idx).is_some_and(|w| w.stat.is_waiting());
+                let all = array.count(JobStat::Pend) + array.count(JobStat::Psusp);
+                let others = if idx == 0 {
+                    u64::from(all)
+                } else {
+                    u64::from(own)
+                };
+                array.waiting.len() + others
+            }
+        }
+    }
+
+    pub(super) fn pend_ready(&self, idx: u32) -> bool {
+        if self.gated {
+            return false;
+        }
+        match &self.body {
+            Body::Array(array) if idx == 0 => {
+                array.head == JobStat::Pend && !array.waiting.is_empty()
+            }
+            _ => self.work(idx).is_some_and(|w| w.stat == JobStat::Pend),
+        }
+    }
+
+    /// Calls `put` for the pending entries that a change at `idx` may have made.
+    pub(super) fn list(&self, idx: u32, mut put: impl FnMut(i64, JobKey)) {
+        if idx > 0 && self.pend_ready(idx) {
+            put(self.order, JobKey::element(self.id, idx));
+        }
+        if self.pend_ready(0) {
+            put(self.order, JobKey::job(self.id));
+        }
+    }
+
+    /// Calls `take` for the entries that a change at `idx` may remove.
+    pub(super) fn unlist(&self, idx: u32, mut take: impl FnMut(i64, JobKey)) {
+        if idx > 0 && self.pend_ready(idx) {
+            take(self.order, JobKey::element(self.id, idx));
+        }
+        if self.pend_ready(0) {
+            take(self.order, JobKey::job(self.id));
+        }
+    }
+
+    pub(super) fn charge(&self, idx: u32, mut f: impl FnMut(&Run, JobStat)) {
+        if let Some(work) = self.work(idx)
+            && work.stat.is_started()
+            && let Some(run) = work.run.as_deref()
+        {
+            f(run, work.stat);
+        }
+    }
+
+    /// Every started work.
+    pub(super) fn each_started(&self, f: &mut dyn FnMut(JobKey, &Run, JobStat)) {
+        match &self.body {
+            Body::Single(_) => self.charge(0, |run, stat| f(JobKey::job(self.id), run, stat)),
+            Body::Array(array) => {
+                for (idx, work) in &array.work {
+                    if let (true, Some(run)) = (work.stat.is_started(), work.run.as_deref()) {
+                        f(JobKey::element(self.id, *idx), run, work.stat);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Every pending entry: order, key, number of works it stands for, and whether it is ready.
+    pub(super) fn each_pending(&self, f: &mut dyn FnMut(i64, JobKey, u64, bool)) {
+        match &self.body {
+            Body::Single(work) => {
+                if work.stat.is_waiting() {
+                    f(self.order, JobKey::job(self.id), 1, self.pend_ready(0));
+                }
+            }
+            Body::Array(array) => {
+                if !array.waiting.is_empty() {
+                    f(
+                        self.order,
+                        JobKey::job(self.id),
+                        array.waiting.len(),
+                        self.pend_ready(0),
+                    );
+                }
+                for (idx, work) in &array.work {
+                    if work.stat.is_waiting() {
+                        let ready = self.pend_ready(*idx);
+                        f(self.order, JobKey::element(self.id, *idx), 1, ready);
+                    }
+                }
+            }
+        }
+    }
+}

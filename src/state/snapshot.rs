@@ -1,0 +1,325 @@
+//! The state as a sequence of records, and back. Indices are not written: restoring rebuilds them.
+
+use super::job::{Array, Body, Fate, Job, Run, Work};
+use super::{HostCtl, Known, QueueCtl, State};
+use crate::model::{JobStat, PendReason, Share, Spec, Stamp, Token};
+use crate::record::event::SignalAct;
+use crate::record::report::Usage;
+use crate::text::indexset::IndexSet;
+use serde::{Deserialize, Serialize};
+
+/// One record of a snapshot. Specifications come before the jobs that refer to them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "k", rename_all = "snake_case")]
+pub enum SnapRecord {
+    Meta {
+        epoch: u64,
+        last_id: u32,
+        next_spec: u32,
+        config: String,
+    },
+    Spec {
+        id: u32,
+        spec: Box<Spec>,
+    },
+    Queue {
+        name: String,
+        ctl: QueueCtl,
+    },
+    Host {
+        name: String,
+        ctl: HostCtl,
+    },
+    Token {
+        tok: Token,
+        t: Stamp,
+        jobs: Vec<(u32, u32, u32)>,
+    },
+    Key {
+        uid: u32,
+        key: String,
+        id: u32,
+        t: Stamp,
+    },
+    Job(Box<SnapJob>),
+}
+
+/// A job in a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SnapJob {
+    id: u32,
+    s: u32,
+    t: Stamp,
+    o: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    n: Option<Box<str>>,
+    c: Box<str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<Box<str>>,
+    #[serde(skip_serializing_if = "is_default")]
+    gated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arr: Option<Box<SnapArray>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    w: Vec<SnapWork>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct SnapArray {
+    all: IndexSet,
+    waiting: IndexSet,
+    head: JobStat,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<Box<PendReason>>,
+    limit: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct SnapWork {
+    #[serde(skip_serializing_if = "is_default")]
+    i: u32,
+    p: JobStat,
+    #[serde(skip_serializing_if = "is_default")]
+    at: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<Box<PendReason>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<Box<SnapRun>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct SnapRun {
+    h: Vec<Share>,
+    dt: Stamp,
+    st: Stamp,
+    #[serde(skip_serializing_if = "is_default")]
+    pid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    killing: Option<SignalAct>,
+    #[serde(skip_serializing_if = "is_default")]
+    sigs: u32,
+    #[serde(skip_serializing_if = "is_default")]
+    ustop: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    stopped: Stamp,
+    #[serde(skip_serializing_if = "is_default")]
+    sus: u64,
+    #[serde(skip_serializing_if = "is_default")]
+    u: Usage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fate: Option<Box<Fate>>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl State {
+    /// Every record of the state, in an order that [`State::restore`] accepts.
+    pub fn snapshot(&self) -> impl Iterator<Item = SnapRecord> {
+        let meta = SnapRecord::Meta {
+            epoch: self.epoch,
+            last_id: self.last_id,
+            next_spec: self.next_spec,
+            config: self.config_digest.clone(),
+        };
+        let specs = self.specs.iter().map(|(id, e)| SnapRecord::Spec {
+            id: *id,
+            spec: Box::new(e.spec.as_ref().clone()),
+        });
+        let queues = self.queues.iter().map(|(name, ctl)| SnapRecord::Queue {
+            name: name.clone(),
+            ctl: ctl.clone(),
+        });
+        let hosts = self.hosts.iter().map(|(name, ctl)| SnapRecord::Host {
+            name: name.clone(),
+            ctl: ctl.clone(),
+        });
+        let tokens = self.tokens.iter().map(|(tok, known)| SnapRecord::Token {
+            tok: *tok,
+            t: known.t,
+            jobs: known.jobs.to_vec(),
+        });
+        let keys = self
+            .keys
+            .iter()
+            .map(|((uid, key), (id, t))| SnapRecord::Key {
+                uid: *uid,
+                key: key.clone(),
+                id: *id,
+                t: *t,
+            });
+        let jobs = self
+            .jobs
+            .values()
+            .map(|job| SnapRecord::Job(Box::new(self.snap_job(job))));
+        let small = specs.chain(queues).chain(hosts).chain(tokens).chain(keys);
+        std::iter::once(meta).chain(small).chain(jobs)
+    }
+
+    fn snap_job(&self, job: &Job) -> SnapJob {
+        let work = |idx: u32, work: &Work| SnapWork {
+            i: idx,
+            p: work.stat,
+            at: work.attempt,
+            why: work.why.clone(),
+            run: work.run.as_deref().map(|run| Box::new(self.snap_run(run))),
+        };
+        let (arr, w) = match &job.body {
+            Body::Single(single) => (None, vec![work(0, single)]),
+            Body::Array(array) => {
+                let part = SnapArray {
+                    all: array.all.clone(),
+                    waiting: array.waiting.clone(),
+                    head: array.head,
+                    why: array.why.clone(),
+                    limit: array.limit,
+                };
+                let works = array.work.iter().map(|(idx, w)| work(*idx, w)).collect();
+                (Some(Box::new(part)), works)
+            }
+        };
+        SnapJob {
+            id: job.id,
+            s: job.spec,
+            t: job.submit,
+            o: job.order,
+            n: job.name.clone(),
+            c: job.command.clone(),
+            key: job.key.clone(),
+            gated: job.gated,
+            arr,
+            w,
+        }
+    }
+
+    fn snap_run(&self, run: &Run) -> SnapRun {
+        let hosts = run.hosts.iter();
+        SnapRun {
+            h: hosts
+                .map(|(h, n)| Share(self.host_name(*h).to_string(), *n))
+                .collect(),
+            dt: run.dispatch,
+            st: run.start,
+            pid: run.pid,
+            killing: run.killing,
+            sigs: run.signals,
+            ustop: run.user_stop,
+            stopped: run.stopped_at,
+            sus: run.suspended_ms,
+            u: run.usage.clone(),
+            fate: run.fate.clone(),
+        }
+    }
+
+    /// Takes one record of a snapshot into an empty (or partly restored) state.
+    pub fn restore(&mut self, record: SnapRecord) {
+        match record {
+            SnapRecord::Meta {
+                epoch,
+                last_id,
+                next_spec,
+                config,
+            } => {
+                (self.epoch, self.last_id, self.config_digest) = (epoch, last_id, config);
+                self.next_spec = next_spec;
+            }
+            SnapRecord::Spec { id, spec } => {
+                self.apply(&crate::record::event::Event::Spec { id, spec });
+            }
+            SnapRecord::Queue { name, ctl } => {
+                self.queues.insert(name, ctl);
+            }
+            SnapRecord::Host { name, ctl } => {
+                self.intern_host(&name);
+                self.hosts.insert(name, ctl);
+            }
+            SnapRecord::Token { tok, t, jobs } => {
+                self.tokens.insert(
+                    tok,
+                    Known {
+                        t,
+                        jobs: jobs.into(),
+                    },
+                );
+            }
+            SnapRecord::Key { uid, key, id, t } => {
+                self.keys.insert((uid, key), (id, t));
+            }
+            SnapRecord::Job(job) => self.restore_job(*job),
+        }
+    }
+
+    fn restore_job(&mut self, snap: SnapJob) {
+        if !self.specs.contains_key(&snap.s) || self.jobs.contains_key(&snap.id) {
+            return;
+        }
+        let mut works: Vec<(u32, Work)> = Vec::with_capacity(snap.w.len());
+        for w in snap.w {
+            let run = w.run.map(|run| Box::new(self.restore_run(*run)));
+            works.push((
+                w.i,
+                Work {
+                    stat: w.p,
+                    attempt: w.at,
+                    why: w.why,
+                    run,
+                },
+            ));
+        }
+        let body = match snap.arr {
+            None => Body::Single(works.pop().map(|(_, w)| w).unwrap_or_default()),
+            Some(part) => {
+                let mut counts = [0; 8];
+                for (_, w) in &works {
+                    counts[w.stat as usize] += 1;
+                }
+                Body::Array(Box::new(Array {
+                    all: part.all,
+                    waiting: part.waiting,
+                    head: part.head,
+                    why: part.why,
+                    limit: part.limit,
+                    work: works.into_iter().collect(),
+                    counts,
+                }))
+            }
+        };
+        let job = Job {
+            id: snap.id,
+            spec: snap.s,
+            submit: snap.t,
+            order: snap.o,
+            name: snap.n,
+            command: snap.c,
+            key: snap.key,
+            gated: snap.gated,
+            body,
+        };
+        self.restore_indexed(job);
+    }
+
+    fn restore_run(&mut self, run: SnapRun) -> Run {
+        Run {
+            hosts: run
+                .h
+                .iter()
+                .map(|Share(h, n)| (self.intern_host(h), *n))
+                .collect(),
+            dispatch: run.dt,
+            start: run.st,
+            pid: run.pid,
+            killing: run.killing,
+            signals: run.sigs,
+            user_stop: run.ustop,
+            stopped_at: run.stopped,
+            suspended_ms: run.sus,
+            usage: run.u,
+            fate: run.fate,
+        }
+    }
+}
