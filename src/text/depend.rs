@@ -259,7 +259,9 @@ impl Expr {
     }
 
     /// The expression with every name replaced by the ids that `ids_of` gives for it, all of
-    /// which must satisfy the condition. An empty list is the error of the caller to raise.
+    /// which must satisfy the condition. It is for `ids_of` to refuse a name without jobs (an empty
+    /// list leaves the name in place), and to see that all names together give no more than
+    /// [`MAX_RESOLVED`] ids.
     pub fn resolve<E>(
         self,
         ids_of: &mut impl FnMut(&str) -> Result<Vec<u32>, E>,
@@ -281,6 +283,10 @@ impl Expr {
                     },
             }) => {
                 let ids = ids_of(&name)?;
+                if ids.is_empty() {
+                    let target = Target { job: JobRef::Name(name), elements };
+                    return Ok(Expr::Is(Cond { test, target }));
+                }
                 let mut parts: Vec<Expr> = ids
                     .into_iter()
                     .map(|id| {
