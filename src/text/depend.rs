@@ -284,7 +284,10 @@ impl Expr {
             }) => {
                 let ids = ids_of(&name)?;
                 if ids.is_empty() {
-                    let target = Target { job: JobRef::Name(name), elements };
+                    let target = Target {
+                        job: JobRef::Name(name),
+                        elements,
+                    };
                     return Ok(Expr::Is(Cond { test, target }));
                 }
                 let mut parts: Vec<Expr> = ids

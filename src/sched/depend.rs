@@ -1,0 +1,96 @@
+//! Judging `-w` conditions against the state.
+
+use crate::model::{JobStat, PendReason};
+use crate::state::{Body, DepVerdict, Job, State, Work};
+use crate::text::depend::{Answer, Elements, Expr, Facts, JobRef, Seen, Target};
+
+struct View<'a>(&'a State);
+
+/// Judges the dependency of a job; `None` when it has none.
+pub fn judge(state: &State, id: u32) -> Option<DepVerdict> {
+    let spec = state.spec_of(id)?;
+    if spec.depend.is_empty() {
+        return None;
+    }
+    let on = spec.depend.clone();
+    let Ok(expr) = Expr::parse_stored(&on) else {
+        return Some(DepVerdict::Never(PendReason::DependencyNever { on }));
+    };
+    Some(match expr.eval(&View(state)) {
+        Answer::True => DepVerdict::Met,
+        Answer::False => DepVerdict::NotYet(PendReason::Dependency { on }),
+        Answer::Never => DepVerdict::Never(PendReason::DependencyNever { on }),
+    })
+}
+
+impl View<'_> {
+    fn job(&self, target: &Target) -> Option<&Job> {
+        match &target.job {
+            JobRef::Id(id) => self.0.job(*id),
+            JobRef::Name(_) => None,
+        }
+    }
+
+    fn each(&self, target: &Target, f: &mut dyn FnMut(JobStat, u64, Option<&Work>)) -> Option<()> {
+        let job = self.job(target)?;
+        match (&job.body, &target.elements) {
+            (Body::Single(work), _) => f(work.stat, 1, Some(work)),
+            (Body::Array(array), Elements::Some(set)) => {
+                for idx in set.iter() {
+                    if let Some(stat) = job.stat(idx) {
+                        f(stat, 1, array.work.get(&idx));
+                    }
+                }
+            }
+            (Body::Array(array), _) => {
+                f(array.head, array.waiting.len(), None);
+                for stat in JobStat::ALL {
+                    f(stat, u64::from(array.count(stat)), None);
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+impl Facts for View<'_> {
+    fn seen(&self, target: &Target) -> Option<Seen> {
+        let mut seen = Seen::default();
+        self.each(target, &mut |stat, n, _| match stat {
+            JobStat::Pend => seen.pend += n,
+            JobStat::Psusp => seen.hold += n,
+            JobStat::Run => seen.run += n,
+            JobStat::Ususp | JobStat::Ssusp | JobStat::Unkwn => seen.susp += n,
+            JobStat::Done => {
+                seen.done += n;
+                seen.post_done += n;
+            }
+            JobStat::Exit => {
+                seen.exit += n;
+                seen.post_done += n;
+            }
+        })?;
+        Some(seen)
+    }
+
+    fn exit_code(&self, target: &Target, test: &dyn Fn(i32) -> bool) -> bool {
+        let Some(job) = self.job(target) else {
+            return false;
+        };
+        let hit = |work: &Work| {
+            let fate = work.run.as_ref().and_then(|run| run.fate.as_ref());
+            work.stat == JobStat::Exit && fate.is_some_and(|f| f.code.is_some_and(test))
+        };
+        match (&job.body, &target.elements) {
+            (Body::Single(work), _) => hit(work),
+            (Body::Array(array), Elements::Some(set)) => {
+                set.iter().any(|idx| array.work.get(&idx).is_some_and(hit))
+            }
+            (Body::Array(array), _) => array.work.values().any(hit),
+        }
+    }
+
+    fn external(&self, _target: &Target, _word: &str) -> bool {
+        false
+    }
+}

@@ -1,0 +1,178 @@
+//! The hosts as a pass sees them: the cb.yaml entry, the last load sample, the administrator's word.
+//! The table is kept by the leader; a pass only reads it.
+
+use crate::config::{Config, HostEntry, ResourceValue};
+use crate::record::load::LoadDoc;
+use crate::state::{HostCtl, HostId, State};
+use std::collections::BTreeMap;
+
+/// A host of the cluster.
+#[derive(Clone, Debug)]
+pub struct HostInfo {
+    pub id: HostId,
+    pub name: String,
+    /// Place in cb.yaml: the last tie-break, so that results do not depend on names alone.
+    pub position: u32,
+    pub entry: HostEntry,
+    pub slots: u32,
+    pub ctl: HostCtl,
+    pub load: LoadDoc,
+    /// Milliseconds since its heart was last seen to beat, by the leader's monotonic clock.
+    pub silent_ms: u64,
+}
+
+/// Why a host takes no new job at all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Obstacle {
+    Closed,
+    Unavailable,
+}
+
+impl HostInfo {
+    pub fn obstacle(&self) -> Option<Obstacle> {
+        if self.ctl.closed || !self.entry.server {
+            Some(Obstacle::Closed)
+        } else if !self.ctl.up || !self.load.executor {
+            Some(Obstacle::Unavailable)
+        } else {
+            None
+        }
+    }
+
+    /// A number resource by name: static values of cb.yaml, then the load sample.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        if let Some(ResourceValue::Number(n)) = self.entry.resources.get(name) {
+            return Some(*n);
+        }
+        let load = &self.load;
+        Some(match name {
+            "r15s" => load.r15s,
+            "r1m" | "cpu" => load.r1m,
+            "r15m" => load.r15m,
+            "ut" => load.ut,
+            "pg" => load.pg,
+            "io" => load.io,
+            "ls" | "login" => load.ls,
+            "it" | "idle" => load.it,
+            "tmp" => load.tmp,
+            "swp" | "swap" => load.swp,
+            "mem" => load.mem,
+            "ncpus" | "cores" => f64::from(load.ncpus),
+            "ndisks" => f64::from(load.ndisks),
+            "maxmem" => load.maxmem as f64,
+            "maxswp" => load.maxswp as f64,
+            "maxtmp" => load.maxtmp as f64,
+            "cpuf" => self.entry.cpuf,
+            "slots" => f64::from(self.slots),
+            _ => {
+                return load
+                    .values
+                    .get(name)?
+                    .parse()
+                    .ok()
+                    .filter(|n: &f64| n.is_finite());
+            }
+        })
+    }
+
+    pub fn text(&self, name: &str) -> Option<&str> {
+        if let Some(ResourceValue::Text(text)) = self.entry.resources.get(name) {
+            return Some(text);
+        }
+        match name {
+            "type" => Some(self.host_type()),
+            "model" => Some(self.model()),
+            "hname" => Some(&self.name),
+            "status" => Some(if self.obstacle().is_none() {
+                "ok"
+            } else {
+                "unavail"
+            }),
+            _ => self.load.values.get(name).map(String::as_str),
+        }
+    }
+
+    pub fn tag(&self, name: &str) -> bool {
+        name == "server" && self.entry.server || self.entry.tags.iter().any(|tag| tag == name)
+    }
+
+    pub fn host_type(&self) -> &str {
+        self.entry
+            .type_name
+            .as_deref()
+            .unwrap_or(&self.load.host_type)
+    }
+
+    pub fn model(&self) -> &str {
+        self.entry.model.as_deref().unwrap_or(&self.load.model)
+    }
+}
+
+/// All hosts that belong to the cluster, in cb.yaml's order.
+#[derive(Clone, Debug, Default)]
+pub struct HostTable {
+    hosts: Vec<HostInfo>,
+    by_id: BTreeMap<HostId, usize>,
+}
+
+impl HostTable {
+    pub fn iter(&self) -> impl Iterator<Item = &HostInfo> {
+        self.hosts.iter()
+    }
+
+    pub fn len(&self) -> usize {
+        self.hosts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.hosts.is_empty()
+    }
+
+    pub fn get(&self, id: HostId) -> Option<&HostInfo> {
+        self.by_id.get(&id).map(|at| &self.hosts[*at])
+    }
+
+    pub fn named(&self, name: &str) -> Option<&HostInfo> {
+        self.hosts.iter().find(|host| host.name == name)
+    }
+
+    /// Position in [`HostTable::iter`].
+    pub fn position(&self, id: HostId) -> Option<usize> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// Makes the table anew from the configuration and what is known of each host.
+    /// `seen` gives the last load sample and the milliseconds since it changed.
+    pub fn rebuild(
+        &mut self,
+        config: &Config,
+        state: &State,
+        seen: &BTreeMap<String, (LoadDoc, u64)>,
+    ) {
+        self.hosts.clear();
+        self.by_id.clear();
+        let listed = config.host_names().map(str::to_owned);
+        let joined = seen
+            .keys()
+            .filter(|h| config.hosts.index.get(*h).is_none())
+            .cloned();
+        for name in listed.chain(joined) {
+            let (Some(entry), Some(id)) = (config.host(&name), state.host_id(&name)) else {
+                continue;
+            };
+            let (load, silent_ms) = seen.get(&name).cloned().unwrap_or_default();
+            let at = self.hosts.len();
+            self.by_id.insert(id, at);
+            self.hosts.push(HostInfo {
+                id,
+                position: at as u32,
+                slots: entry.slots.count(load.ncpus),
+                entry: entry.clone(),
+                ctl: state.host_ctl(&name),
+                load,
+                silent_ms,
+                name,
+            });
+        }
+    }
+}
