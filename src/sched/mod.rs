@@ -11,6 +11,8 @@ mod hosts;
 mod order;
 mod place;
 mod request;
+pub use class::asked_hosts;
+pub use request::check_request;
 
 pub use hosts::{HostInfo, HostTable, Obstacle};
 pub use request::Request;

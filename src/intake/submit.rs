@@ -1,0 +1,428 @@
+//! Admitting a submission: defaults, access, limits, canonical forms. The result is the job's
+//! specification; anything wrong is a refusal that names the option.
+
+use super::{Refusal, Requester};
+use crate::config::{Config, LimitPair, Queue};
+use crate::model::{Limits, Spec, Stamp, Submission};
+use crate::record::request::Changes;
+use crate::sched::Request;
+use crate::state::State;
+use crate::text::depend::{Elements, Expr, Test};
+use crate::text::indexset::IndexSet;
+use crate::text::names;
+
+/// Longest command line in bytes.
+const COMMAND_MAX: usize = 64 << 10;
+/// Longest path in bytes.
+const PATH_MAX: usize = 4095;
+/// Longest description in bytes (as LSF).
+const DESCRIPTION_MAX: usize = 4095;
+/// Longest `--key` in bytes.
+const KEY_MAX: usize = 256;
+/// Most slots of one job.
+const SLOTS_MAX: u32 = 1_000_000;
+
+/// A checked submission.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    pub spec: Spec,
+    pub name: String,
+    pub command: String,
+    pub array: Option<IndexSet>,
+    pub array_limit: u32,
+    pub hold: bool,
+    pub key: String,
+    /// The queue came from the default list.
+    pub default_queue: bool,
+}
+
+/// Checks one submission against configuration and state.
+///
+/// # Errors
+/// A [`Refusal`] that says which option is wrong and why.
+pub fn admit(
+    job: Submission,
+    who: &Requester,
+    config: &Config,
+    state: &State,
+    now: Stamp,
+) -> Result<Admitted, Refusal> {
+    if who.uid == 0 && !config.cluster.allow_root_jobs {
+        return Err(Refusal::permission(
+            "root may not submit jobs here (allow_root_jobs: no)",
+        ));
+    }
+    let array = check_texts(&job, config)?;
+    let count = array.as_ref().map_or(1, IndexSet::len);
+    check_pending(count, who, config, state)?;
+    let mut spec = job.spec;
+    spec.uid = who.uid;
+    spec.user = who.user.clone();
+    check_spec(&mut spec, who, config, state, now)?;
+    let (queue, default_queue) = choose_queue(&spec, who, config, state)?;
+    apply_queue(&mut spec, queue)?;
+    Ok(Admitted {
+        spec,
+        name: if job.name == job.command {
+            String::new()
+        } else {
+            job.name
+        },
+        command: job.command,
+        array,
+        array_limit: job.array_limit,
+        hold: job.hold,
+        key: job.key,
+        default_queue,
+    })
+}
+
+fn check_texts(job: &Submission, config: &Config) -> Result<Option<IndexSet>, Refusal> {
+    if job.command.trim().is_empty() {
+        return Err(Refusal::usage("no command given"));
+    }
+    if job.command.len() > COMMAND_MAX || job.command.contains('\0') {
+        return Err(Refusal::usage(format!(
+            "the command must have at most {COMMAND_MAX} bytes and no NUL: put it into a script"
+        )));
+    }
+    if !job.name.is_empty() {
+        names::check_job_name(&job.name).map_err(|e| Refusal::usage(format!("-J: {e}")))?;
+    }
+    if job.key.len() > KEY_MAX || job.key.chars().any(char::is_control) {
+        return Err(Refusal::usage(format!(
+            "--key: at most {KEY_MAX} printable bytes"
+        )));
+    }
+    if job.array.is_empty() {
+        return Ok(None);
+    }
+    let set = IndexSet::parse(&job.array, 1, u32::MAX >> 1)
+        .map_err(|e| Refusal::usage(format!("-J: {e}")))?;
+    let most = u64::from(config.general.max_array_size);
+    if set.is_empty() || set.len() > most {
+        return Err(Refusal::usage(format!(
+            "-J: an array has 1 to {most} elements here (max_array_size), not {}",
+            set.len()
+        )));
+    }
+    Ok(Some(set))
+}
+
+fn check_pending(n: u64, who: &Requester, config: &Config, state: &State) -> Result<(), Refusal> {
+    let over = |limit: Option<u32>, have: u64| limit.filter(|l| have + n > u64::from(*l));
+    if let Some(limit) = over(config.general.max_pend_jobs, state.pending_jobs()) {
+        return Err(Refusal::refused(format!(
+            "the cluster's limit of {limit} pending jobs is reached (max_pend_jobs)"
+        )));
+    }
+    let limits = config.user_limits(&who.user, &who.groups);
+    if let Some(limit) = over(limits.max_pend_jobs, state.pending_jobs_of(who.uid)) {
+        return Err(Refusal::refused(format!(
+            "user {}'s limit of {limit} pending jobs is reached (max_pend_jobs)",
+            who.user
+        )));
+    }
+    Ok(())
+}
+
+/// Checks everything of a specification that does not depend on the queue.
+fn check_spec(
+    spec: &mut Spec,
+    who: &Requester,
+    config: &Config,
+    state: &State,
+    now: Stamp,
+) -> Result<(), Refusal> {
+    if !spec.cwd.starts_with('/') {
+        return Err(Refusal::usage(format!(
+            "-cwd: {:?} is not an absolute path",
+            spec.cwd
+        )));
+    }
+    let paths = [
+        ("-cwd", &spec.cwd),
+        ("-i", &spec.stdin),
+        ("-o", &spec.stdout),
+        ("-e", &spec.stderr),
+    ];
+    for (option, path) in paths {
+        if path.len() > PATH_MAX || path.contains('\0') {
+            return Err(Refusal::usage(format!(
+                "{option}: a path has at most {PATH_MAX} bytes"
+            )));
+        }
+    }
+    if spec.description.len() > DESCRIPTION_MAX {
+        return Err(Refusal::usage(format!(
+            "-Jd: at most {DESCRIPTION_MAX} bytes"
+        )));
+    }
+    if spec.max > SLOTS_MAX || (spec.max > 0 && spec.min > spec.max) {
+        return Err(Refusal::usage(format!(
+            "-n: {},{} is not a range of 1 to {SLOTS_MAX} slots",
+            spec.min, spec.max
+        )));
+    }
+    if spec.priority > config.general.max_user_priority {
+        return Err(Refusal::usage(format!(
+            "-sp: {} is above the largest user priority {}",
+            spec.priority, config.general.max_user_priority
+        )));
+    }
+    if spec.project.is_empty() {
+        spec.project = config.general.default_project.clone();
+    }
+    names::check_name(&spec.project).map_err(|e| Refusal::usage(format!("-P: {e}")))?;
+    if spec.deadline.is_some_and(|t| t <= now) {
+        return Err(Refusal::usage(
+            "-t: the termination time has passed already",
+        ));
+    }
+    if !spec.hosts.is_empty() {
+        let asked = crate::sched::asked_hosts(&spec.hosts, config);
+        asked.map_err(|e| Refusal::usage(format!("-m: {e}")))?;
+    }
+    check_limits(&spec.limits)?;
+    spec.res_req = crate::sched::check_request(&spec.res_req, config).map_err(Refusal::usage)?;
+    if !spec.depend.is_empty() {
+        spec.depend = resolve_depend(&spec.depend, who, state)?;
+    }
+    Ok(())
+}
+
+fn check_limits(limits: &Limits) -> Result<(), Refusal> {
+    let all = [
+        ("-W", limits.run_s),
+        ("-c", limits.cpu_s),
+        ("-M", limits.mem_b),
+        ("-v", limits.swap_b),
+        ("-p", limits.procs),
+        ("-F", limits.file_b),
+        ("-D", limits.data_b),
+        ("-S", limits.stack_b),
+    ];
+    for (option, value) in all {
+        if value.is_some_and(|v| v == 0 || v > i64::MAX as u64) {
+            return Err(Refusal::usage(format!(
+                "{option}: the limit must be a positive number"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Reads `-w`, replaces names by the ids of the user's own jobs, refuses what cannot be judged.
+fn resolve_depend(text: &str, who: &Requester, state: &State) -> Result<String, Refusal> {
+    let bad = |e: String| Refusal::usage(format!("-w: {e}"));
+    let expr = Expr::parse(text).map_err(|e| bad(e.to_string()))?;
+    let expr = expr.resolve(&mut |name: &str| own_jobs_named(name, who, state))?;
+    for cond in expr.conditions() {
+        if cond.target.elements == Elements::Same {
+            return Err(bad(
+                "element to element dependencies ([*]) are not implemented in this version".into(),
+            ));
+        }
+        if matches!(cond.test, Test::External(_)) {
+            return Err(bad("external() is not implemented in this version".into()));
+        }
+        if let crate::text::depend::JobRef::Id(id) = cond.target.job
+            && state.job(id).is_none()
+        {
+            return Err(bad(format!("job {id} does not exist")));
+        }
+    }
+    Ok(expr.to_string())
+}
+
+fn own_jobs_named(name: &str, who: &Requester, state: &State) -> Result<Vec<u32>, Refusal> {
+    let wanted = super::select::Glob::new(name);
+    let own = state
+        .jobs()
+        .filter(|job| state.spec(job.spec).uid == who.uid);
+    let ids: Vec<u32> = own
+        .filter(|job| wanted.matches(job.name()))
+        .map(|job| job.id)
+        .collect();
+    if ids.is_empty() {
+        return Err(Refusal::usage(format!(
+            "-w: no job of yours is named {name:?}"
+        )));
+    }
+    Ok(ids)
+}
+
+/// The first candidate queue that takes the job; with one candidate its refusal is the answer.
+fn choose_queue<'a>(
+    spec: &Spec,
+    who: &Requester,
+    config: &'a Config,
+    state: &State,
+) -> Result<(&'a Queue, bool), Refusal> {
+    let default = spec.queue.trim().is_empty();
+    let candidates: Vec<&str> = match default {
+        true => config
+            .general
+            .default_queue
+            .iter()
+            .map(String::as_str)
+            .collect(),
+        false => spec.queue.split_whitespace().collect(),
+    };
+    let mut first_refusal = None;
+    for name in candidates {
+        let verdict = match config.queue(name) {
+            None => Err(Refusal::refused(format!("no queue {name:?}"))),
+            Some(queue) => accepts(queue, spec, who, config, state).map(|()| queue),
+        };
+        match verdict {
+            Ok(queue) => return Ok((queue, default)),
+            Err(refusal) => first_refusal = first_refusal.or(Some(refusal)),
+        }
+    }
+    Err(first_refusal.unwrap_or_else(|| Refusal::refused("no default queue is configured")))
+}
+
+fn accepts(
+    queue: &Queue,
+    spec: &Spec,
+    who: &Requester,
+    config: &Config,
+    state: &State,
+) -> Result<(), Refusal> {
+    let name = &queue.name;
+    if !state.queue_ctl(name).open {
+        return Err(Refusal::refused(format!("queue {name} is closed")));
+    }
+    if !config.queue_accepts(queue, &who.user, &who.groups) {
+        return Err(Refusal::permission(format!(
+            "user {} may not use queue {name}",
+            who.user
+        )));
+    }
+    if spec.exclusive && !queue.exclusive {
+        return Err(Refusal::refused(format!(
+            "queue {name} takes no exclusive jobs (-x)"
+        )));
+    }
+    let (min, max) = slots_in(queue, spec);
+    let most = queue.job_slots.max.unwrap_or(u32::MAX);
+    if min < queue.job_slots.min || max > most {
+        let bound = match queue.job_slots.max {
+            Some(most) => format!("{} to {most}", queue.job_slots.min),
+            None => format!("at least {}", queue.job_slots.min),
+        };
+        return Err(Refusal::refused(format!(
+            "-n: queue {name} takes jobs of {bound} slots"
+        )));
+    }
+    limits_in(queue, &spec.limits).map(|_| ())
+}
+
+fn slots_in(queue: &Queue, spec: &Spec) -> (u32, u32) {
+    match (spec.min, spec.max) {
+        (0, 0) => (queue.job_slots.default, queue.job_slots.default),
+        (0, max) => (queue.job_slots.min.min(max).max(1), max),
+        (min, 0) => (min, min),
+        given => given,
+    }
+}
+
+/// The job's limits in this queue: its own, else the queue's default or maximum.
+fn limits_in(queue: &Queue, asked: &Limits) -> Result<Limits, Refusal> {
+    let fit = |option: &str, pair: &LimitPair, asked: Option<u64>, unit: u64| {
+        let asked = asked.map(|a| a.saturating_mul(unit));
+        let got = pair.resolve(asked).map_err(|max| {
+            let max = max / unit;
+            Refusal::refused(format!(
+                "{option}: above queue {}'s maximum of {max}",
+                queue.name
+            ))
+        })?;
+        Ok::<_, Refusal>(got.map(|g| g.div_ceil(unit)))
+    };
+    Ok(Limits {
+        run_s: fit("-W (seconds)", &queue.run_limit_ms, asked.run_s, 1000)?,
+        cpu_s: fit("-c (seconds)", &queue.cpu_limit_ms, asked.cpu_s, 1000)?,
+        mem_b: fit("-M (bytes)", &queue.mem_limit, asked.mem_b, 1)?,
+        swap_b: fit("-v (bytes)", &queue.swap_limit, asked.swap_b, 1)?,
+        procs: fit("-p", &queue.process_limit, asked.procs, 1)?,
+        file_b: fit("-F (bytes)", &queue.file_limit, asked.file_b, 1)?,
+        data_b: fit("-D (bytes)", &queue.data_limit, asked.data_b, 1)?,
+        stack_b: fit("-S (bytes)", &queue.stack_limit, asked.stack_b, 1)?,
+        core_b: fit("-C (bytes)", &queue.core_limit, asked.core_b, 1)?,
+    })
+}
+
+fn apply_queue(spec: &mut Spec, queue: &Queue) -> Result<(), Refusal> {
+    (spec.min, spec.max) = slots_in(queue, spec);
+    spec.limits = limits_in(queue, &spec.limits)?;
+    spec.rerunnable |= queue.rerunnable;
+    spec.queue = queue.name.clone();
+    let request = Request::new(spec, queue.res_req.as_deref());
+    request
+        .map(|_| ())
+        .map_err(|e| Refusal::usage(format!("-R: {e}")))
+}
+
+/// A changed specification for `cmod` and `cswitch`: the old one with the named options replaced
+/// or reset, checked as a new submission would be (pending limits apart).
+///
+/// # Errors
+/// As [`admit`].
+pub fn modify(
+    old: &Spec,
+    changes: &Changes,
+    owner: &Requester,
+    config: &Config,
+    state: &State,
+    now: Stamp,
+) -> Result<Spec, Refusal> {
+    let mut spec = old.clone();
+    let blank = Spec::default();
+    for option in &changes.set {
+        replace(&mut spec, &changes.job.spec, option)?;
+    }
+    for option in &changes.reset {
+        replace(&mut spec, &blank, option)?;
+    }
+    check_spec(&mut spec, owner, config, state, now)?;
+    let (queue, _) = choose_queue(&spec, owner, config, state)?;
+    apply_queue(&mut spec, queue)?;
+    Ok(spec)
+}
+
+/// Copies what option `letter` sets from one specification to another.
+fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
+    let from = from.clone();
+    match letter {
+        "q" => to.queue = from.queue,
+        "n" => (to.min, to.max) = (from.min, from.max),
+        "R" => to.res_req = from.res_req,
+        "m" => to.hosts = from.hosts,
+        "x" => to.exclusive = from.exclusive,
+        "r" => to.rerunnable = from.rerunnable,
+        "P" => to.project = from.project,
+        "sp" => to.priority = from.priority,
+        "W" => to.limits.run_s = from.limits.run_s,
+        "c" => to.limits.cpu_s = from.limits.cpu_s,
+        "M" => to.limits.mem_b = from.limits.mem_b,
+        "v" => to.limits.swap_b = from.limits.swap_b,
+        "p" => to.limits.procs = from.limits.procs,
+        "F" => to.limits.file_b = from.limits.file_b,
+        "D" => to.limits.data_b = from.limits.data_b,
+        "S" => to.limits.stack_b = from.limits.stack_b,
+        "C" => to.limits.core_b = from.limits.core_b,
+        "b" => to.begin = from.begin,
+        "t" => to.deadline = from.deadline,
+        "w" => to.depend = from.depend,
+        "cwd" => (to.cwd, to.cwd_create) = (from.cwd, from.cwd_create),
+        "i" => to.stdin = from.stdin,
+        "o" | "oo" => (to.stdout, to.stdout_over) = (from.stdout, from.stdout_over),
+        "e" | "eo" => (to.stderr, to.stderr_over) = (from.stderr, from.stderr_over),
+        "Jd" => to.description = from.description,
+        "L" => to.shell = from.shell,
+        _ => return Err(Refusal::usage(format!("-{letter} cannot be changed"))),
+    }
+    Ok(())
+}
