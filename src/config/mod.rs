@@ -15,6 +15,7 @@ mod read_cluster;
 mod read_hosts;
 mod read_queues;
 mod read_users;
+pub mod require;
 mod sets;
 mod starter;
 mod types;

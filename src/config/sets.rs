@@ -191,3 +191,16 @@ impl UserSet {
         !self.exclude.iter().any(&mut hit) && self.include.iter().any(&mut hit)
     }
 }
+
+impl std::fmt::Display for UserSet {
+    /// As cb.yaml writes it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = |term: &UserTerm| match term {
+            UserTerm::All => "all".to_owned(),
+            UserTerm::Name(name) | UserTerm::Group(name) => name.clone(),
+        };
+        let out = self.exclude.iter().map(|term| format!("~{}", name(term)));
+        let all: Vec<String> = self.include.iter().map(name).chain(out).collect();
+        f.write_str(&all.join(" "))
+    }
+}

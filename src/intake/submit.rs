@@ -2,10 +2,10 @@
 //! specification; anything wrong is a refusal that names the option.
 
 use super::{Refusal, Requester};
+use crate::config::require::{self, Request};
 use crate::config::{Config, LimitPair, Queue};
 use crate::model::{Limits, Spec, Stamp, Submission};
 use crate::record::request::Changes;
-use crate::sched::Request;
 use crate::state::State;
 use crate::text::depend::{Elements, Expr, Test};
 use crate::text::indexset::IndexSet;
@@ -180,11 +180,11 @@ fn check_spec(
         ));
     }
     if !spec.hosts.is_empty() {
-        let asked = crate::sched::asked_hosts(&spec.hosts, config);
+        let asked = require::asked_hosts(&spec.hosts, config);
         asked.map_err(|e| Refusal::usage(format!("-m: {e}")))?;
     }
     check_limits(&spec.limits)?;
-    spec.res_req = crate::sched::check_request(&spec.res_req, config).map_err(Refusal::usage)?;
+    spec.res_req = require::check_request(&spec.res_req, config).map_err(Refusal::usage)?;
     if !spec.depend.is_empty() {
         spec.depend = resolve_depend(&spec.depend, who, state)?;
     }
@@ -348,7 +348,7 @@ fn limits_in(queue: &Queue, asked: &Limits) -> Result<Limits, Refusal> {
         swap_b: fit("-v (bytes)", &queue.swap_limit, asked.swap_b, 1)?,
         procs: fit("-p", &queue.process_limit, asked.procs, 1)?,
         file_b: fit("-F (bytes)", &queue.file_limit, asked.file_b, 1)?,
-        data_b: fit("-D (bytes)", &queue.data_limit, asked.data_b, 1)?,
+        data_b: asked.data_b,
         stack_b: fit("-S (bytes)", &queue.stack_limit, asked.stack_b, 1)?,
         core_b: fit("-C (bytes)", &queue.core_limit, asked.core_b, 1)?,
     })

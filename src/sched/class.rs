@@ -1,10 +1,9 @@
 //! A class's request against one configuration: what a pass needs of it, worked out once.
 
-use super::request::Request;
-use crate::config::{Config, HostPrefs, HostSet, Queue};
+use crate::config::require::{Request, asked_hosts};
+use crate::config::{Config, HostPrefs, Queue};
 use crate::model::{PendReason, Spec, Stamp};
 use crate::state::State;
-use crate::text::names;
 
 /// A class made ready for placing.
 pub struct Compiled {
@@ -69,37 +68,4 @@ impl Compiled {
             },
         }
     }
-}
-
-/// Reads `-m` (canonical text) against the configuration's groups.
-///
-/// # Errors
-/// A sentence when it names something that does not exist (any more).
-pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, String> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let set = names::HostSet::parse_stored(text).map_err(|e| e.to_string())?;
-    let mut prefs = HostPrefs {
-        text: text.to_owned(),
-        ..HostPrefs::all()
-    };
-    prefs.others = None;
-    for item in &set.items {
-        let resolve = |name: &str| {
-            config
-                .hosts_named(name)
-                .ok_or_else(|| format!("no host or host group {name:?}"))
-        };
-        match item.name.as_str() {
-            "others" | "all" if !item.exclude => prefs.others = Some(item.preference),
-            name if item.exclude => prefs.exclude = prefs.exclude.union(&resolve(name)?),
-            name => prefs.terms.push((resolve(name)?, item.preference)),
-        }
-    }
-    if prefs.terms.is_empty() && prefs.others.is_none() {
-        let none = prefs.exclude == HostSet::none();
-        prefs.others = (!none).then_some(0);
-    }
-    Ok(Some(prefs))
 }

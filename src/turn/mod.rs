@@ -1,1 +1,393 @@
-//! turn: see docs/architecture.md.
+//! Floor 4: one bounded turn of the leader. `turn(core, inputs, now) -> Ready`: pure.
+//!
+//! The driver gathers inputs, calls [`turn`], and carries the [`Ready`] out in this order: blobs,
+//! events (append, sync), re-check of the epoch, view delta, acknowledgements, orders, taken requests.
+//! Nothing of a `Ready` may be done before its events are durable; all of it may be done twice.
+
+mod admin;
+mod change;
+mod reports;
+mod schedule;
+mod signal;
+mod submit;
+mod summary;
+
+#[cfg(test)]
+mod tests;
+
+pub use schedule::outstanding;
+pub use summary::{host_rows, params, queue_rows, user_rows};
+
+use crate::config::Config;
+use crate::intake::Requester;
+use crate::model::{Stamp, Token};
+use crate::record::ack::{Ack, Code, Outcome, RESULTS_MAX};
+use crate::record::event::Event;
+use crate::record::load::LoadDoc;
+use crate::record::order::Order;
+use crate::record::report::Report;
+use crate::record::request::{RequestHead, Verb};
+use crate::sched::{Cache, HostTable};
+use crate::state::State;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Most starts decided in one turn: keeps turns short; the next turn goes on.
+pub const STARTS_MAX: usize = 4096;
+/// Most finished jobs forgotten in one turn.
+const CLEAN_MAX: usize = 10_000;
+/// How long a token answers again with the same result.
+const TOKEN_KEEP_MS: u64 = 24 * 3600 * 1000;
+/// A host whose heart has not been seen to beat for this long is unavailable.
+pub const SILENT_MS: u64 = 20_000;
+
+/// Everything the leader knows and needs to decide.
+pub struct Core {
+    pub state: State,
+    pub config: Arc<Config>,
+    /// Uid that owns the share: its requests come from the administrator of a single-user cluster.
+    pub service_uid: u32,
+    /// Last load sample per host and milliseconds since its beat changed.
+    pub seen: BTreeMap<String, (LoadDoc, u64)>,
+    pub hosts: HostTable,
+    pub cache: Cache,
+    /// Something changed that may let a job start.
+    pub stir: bool,
+    /// When to look again although nothing happens (`-b`).
+    pub wake: Option<Stamp>,
+    hosts_dirty: bool,
+    /// Attempts that the present report file of a host has spoken of, until `Complete`.
+    pub(crate) mentioned: BTreeMap<String, BTreeSet<crate::model::AttemptId>>,
+    /// Groups by user, as the driver looked them up.
+    pub groups: BTreeMap<String, Vec<String>>,
+    /// Problems of the last refused reconfiguration, for the view.
+    pub config_problems: Vec<String>,
+    last_expire: Stamp,
+}
+
+impl Core {
+    pub fn new(state: State, config: Arc<Config>, service_uid: u32) -> Core {
+        Core {
+            state,
+            config,
+            service_uid,
+            seen: BTreeMap::new(),
+            hosts: HostTable::default(),
+            cache: Cache::default(),
+            stir: true,
+            wake: None,
+            hosts_dirty: true,
+            mentioned: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            config_problems: Vec::new(),
+            last_expire: Stamp(0),
+        }
+    }
+}
+
+/// One thing that happened.
+pub enum Input {
+    Request(Box<RequestIn>),
+    /// Reports of one host in order, from record `.seq` of file `part` on.
+    Reports {
+        host: String,
+        part: u64,
+        reports: Vec<(u64, Report)>,
+    },
+    /// A host's load sample; `silent_ms` since its beat last changed.
+    Load {
+        host: String,
+        doc: Box<LoadDoc>,
+        silent_ms: u64,
+    },
+    /// cb.yaml was read (at the start of the epoch, or for a request that is in the same turn).
+    Config(Arc<Config>),
+}
+
+/// A request as the driver read it.
+pub struct RequestIn {
+    pub who: Requester,
+    pub head: RequestHead,
+    pub verbs: Vec<Verb>,
+    /// For `Reconfig`: the new configuration or its problems.
+    pub config: Option<Result<Arc<Config>, Vec<String>>>,
+    /// Where the request lies, given back in [`Ready::taken`].
+    pub place: usize,
+}
+
+/// A content-addressed file that must exist before the events are appended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blob {
+    pub sha: String,
+    pub bytes: Vec<u8>,
+}
+
+/// What a turn wants done.
+#[derive(Default)]
+pub struct Ready {
+    pub blobs: Vec<Blob>,
+    pub events: Vec<Event>,
+    pub acks: Vec<Ack>,
+    /// Orders by host.
+    pub orders: Vec<(String, Order)>,
+    /// `place` of requests that were carried out or refused.
+    pub taken: Vec<usize>,
+    /// The summary views (queues, hosts, users, parameters) must be fresh before the acks.
+    pub publish: bool,
+    /// There is more to do at once.
+    pub more: bool,
+}
+
+/// The working of one turn: events are applied as they arise, so later steps see earlier ones.
+pub(crate) struct Turn<'a> {
+    pub core: &'a mut Core,
+    pub now: Stamp,
+    pub out: Ready,
+}
+
+/// Takes one turn.
+pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Stamp) -> Ready {
+    let mut turn = Turn {
+        core,
+        now,
+        out: Ready::default(),
+    };
+    for input in inputs {
+        turn.input(input);
+    }
+    turn.tick();
+    turn.schedule();
+    turn.out
+}
+
+impl Turn<'_> {
+    /// Applies an event and keeps it for the journal.
+    pub fn emit(&mut self, event: Event) {
+        self.core.state.apply(&event);
+        self.out.events.push(event);
+    }
+
+    fn input(&mut self, input: Input) {
+        match input {
+            Input::Request(request) => self.request(*request),
+            Input::Reports {
+                host,
+                part,
+                reports,
+            } => self.reports(&host, part, reports),
+            Input::Load {
+                host,
+                doc,
+                silent_ms,
+            } => self.load(&host, *doc, silent_ms),
+            Input::Config(config) => self.configure(config),
+        }
+    }
+
+    pub(crate) fn configure(&mut self, config: Arc<Config>) {
+        let digest = config.digest();
+        self.core.config = config;
+        if self.core.state.config_digest() != digest {
+            let t = self.now;
+            self.emit(Event::Config { digest, t });
+        }
+        for name in self
+            .core
+            .config
+            .host_names()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+        {
+            if self.core.state.host_id(&name).is_none() {
+                let (up, boot, t) = (false, String::new(), self.now);
+                self.emit(Event::HostSeen { name, up, boot, t });
+            }
+        }
+        self.core.cache = Cache::default();
+        self.core.config_problems.clear();
+        self.hosts_changed();
+        self.out.publish = true;
+    }
+
+    pub(crate) fn hosts_changed(&mut self) {
+        self.core.hosts_dirty = true;
+        self.core.stir = true;
+    }
+
+    /// Answers one request: every verb, one acknowledgement.
+    fn request(&mut self, request: RequestIn) {
+        let token = request.head.token;
+        let place = request.place;
+        let user = &request.who.user;
+        self.core
+            .groups
+            .insert(user.clone(), request.who.groups.clone());
+        let ack = match self.again(token) {
+            Some(ack) => ack,
+            None => self.carry_out(request),
+        };
+        self.out.acks.push(ack);
+        self.out.taken.push(place);
+    }
+
+    /// The answer to a token that was carried out before.
+    fn again(&self, tok: Token) -> Option<Ack> {
+        let known = self.core.state.known(tok)?;
+        let mut ack = empty_ack(tok);
+        for (line, id, n) in &known.jobs {
+            let queue = self
+                .core
+                .state
+                .spec_of(*id)
+                .map_or(String::new(), |s| s.queue.clone());
+            ack.ids.push(crate::record::ack::IdRun {
+                line: *line,
+                id: *id,
+                n: *n,
+                queue,
+                default: false,
+                known: true,
+            });
+        }
+        Some(ack)
+    }
+
+    fn carry_out(&mut self, request: RequestIn) -> Ack {
+        let mut answer = Answer {
+            ack: empty_ack(request.head.token),
+        };
+        let only_submits = request
+            .verbs
+            .iter()
+            .all(|v| matches!(v, Verb::Submit { .. }));
+        let before = self.out.events.len();
+        if only_submits {
+            self.submit_all(request, &mut answer);
+        } else {
+            let RequestIn {
+                who,
+                verbs,
+                mut config,
+                head,
+                ..
+            } = request;
+            for verb in verbs {
+                self.verb(&who, verb, &mut config, &mut answer);
+            }
+            if self.out.events.len() > before {
+                let (tok, t) = (head.token, self.now);
+                self.emit(Event::Handled { tok, t });
+            }
+        }
+        answer.ack
+    }
+
+    fn verb(
+        &mut self,
+        who: &Requester,
+        verb: Verb,
+        config: &mut Option<Result<Arc<Config>, Vec<String>>>,
+        answer: &mut Answer,
+    ) {
+        match verb {
+            Verb::Submit { .. } => answer.say(
+                "submission",
+                Code::Usage,
+                "a request holds either submissions or other verbs, not both",
+            ),
+            Verb::Signal { sel, how } => self.signal(who, &sel, how, answer),
+            Verb::Requeue { sel, hold, states } => self.requeue(who, &sel, hold, &states, answer),
+            Verb::Switch { sel, queue } => self.switch(who, &sel, &queue, answer),
+            Verb::Move { id, pos, bottom } => self.move_job(who, &id, pos, bottom, answer),
+            Verb::Modify { sel, changes } => self.modify(who, &sel, &changes, answer),
+            Verb::Queue {
+                names,
+                act,
+                comment,
+            } => {
+                self.queue_act(who, &names, act, &comment, answer);
+            }
+            Verb::Host {
+                names,
+                act,
+                comment,
+            } => self.host_act(who, &names, act, &comment, answer),
+            Verb::Reconfig => self.reconfig(who, config.take(), answer),
+            Verb::HostLost { host } => self.host_lost(who, &host, answer),
+        }
+    }
+
+    /// What time alone brings.
+    fn tick(&mut self) {
+        self.judge_dependencies();
+        self.fence_silent_hosts();
+        let keep = self.core.config.general.clean_period_ms;
+        let old = Stamp(self.now.0.saturating_sub_unsigned(keep));
+        let ids: Vec<u32> = self
+            .core
+            .state
+            .finished_before(old)
+            .take(CLEAN_MAX)
+            .collect();
+        if !ids.is_empty() {
+            self.out.more |= ids.len() == CLEAN_MAX;
+            let t = self.now;
+            self.emit(Event::Cleaned { ids, t });
+        }
+        if self.now.since_ms(self.core.last_expire) > 60_000 {
+            self.core.last_expire = self.now;
+            let tokens = Stamp(self.now.0.saturating_sub_unsigned(TOKEN_KEEP_MS));
+            let keep = self.core.config.general.key_keep_ms;
+            let keys = Stamp(self.now.0.saturating_sub_unsigned(keep));
+            self.core.state.expire(tokens, keys);
+        }
+        if self.core.wake.is_some_and(|at| at <= self.now) {
+            self.core.wake = None;
+            self.core.stir = true;
+        }
+    }
+
+    fn judge_dependencies(&mut self) {
+        for id in self.core.state.take_dep_dirty() {
+            if let Some(verdict) = crate::sched::depend::judge(&self.core.state, id) {
+                self.core.stir |= verdict == crate::state::DepVerdict::Met;
+                self.core.state.set_dependency(id, verdict);
+            }
+        }
+    }
+}
+
+fn empty_ack(tok: Token) -> Ack {
+    Ack {
+        tok,
+        ok: true,
+        error: String::new(),
+        ids: Vec::new(),
+        results: Vec::new(),
+        more: 0,
+    }
+}
+
+/// An acknowledgement in the making.
+pub(crate) struct Answer {
+    pub ack: Ack,
+}
+
+impl Answer {
+    pub fn say(&mut self, what: impl ToString, code: Code, text: impl Into<String>) {
+        if self.ack.results.len() >= RESULTS_MAX {
+            self.ack.more += 1;
+            return;
+        }
+        let text = text.into();
+        self.ack.results.push(Outcome {
+            what: what.to_string(),
+            code,
+            text,
+        });
+    }
+
+    pub fn refuse(&mut self, what: impl ToString, refusal: crate::intake::Refusal) {
+        self.say(what, refusal.code, refusal.text);
+    }
+}

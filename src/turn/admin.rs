@@ -1,0 +1,164 @@
+//! Administrators' verbs: queues, hosts, configuration, lost hosts.
+
+use super::{Answer, Turn};
+use crate::config::Config;
+use crate::intake::Requester;
+use crate::record::ack::Code;
+use crate::record::event::Event;
+use crate::record::request::{HostAct, QueueAct};
+use std::sync::Arc;
+
+/// Longest comment in bytes (as LSF).
+const COMMENT_MAX: usize = 511;
+
+impl Turn<'_> {
+    fn is_admin(&self, who: &Requester) -> bool {
+        who.is_admin(&self.core.config, self.core.service_uid)
+    }
+
+    pub(super) fn queue_act(
+        &mut self,
+        who: &Requester,
+        names: &[String],
+        act: QueueAct,
+        comment: &str,
+        answer: &mut Answer,
+    ) {
+        if comment.len() > COMMENT_MAX {
+            return answer.say("-C", Code::Usage, format!("at most {COMMENT_MAX} bytes"));
+        }
+        let config = self.core.config.clone();
+        let all = || {
+            config
+                .queues
+                .iter()
+                .map(|q| q.name.clone())
+                .collect::<Vec<_>>()
+        };
+        let names: Vec<String> = match names {
+            [] => config.general.default_queue.clone(),
+            [one] if one == "all" => all(),
+            names => names.to_vec(),
+        };
+        for name in names {
+            if config.queue(&name).is_none() {
+                answer.say(&name, Code::NotFound, "no such queue");
+                continue;
+            }
+            if !self.is_admin(who) && !config.is_queue_admin(&who.user, &who.groups, &name) {
+                answer.say(&name, Code::Permission, "permission denied");
+                continue;
+            }
+            let before = self.core.state.queue_ctl(&name);
+            let (same, text) = match act {
+                QueueAct::Open => (before.open, "is opened"),
+                QueueAct::Close => (!before.open, "is closed"),
+                QueueAct::Activate => (before.active, "is activated"),
+                QueueAct::Inactivate => (!before.active, "is inactivated"),
+            };
+            if !same || !comment.is_empty() {
+                let (by, comment) = (who.user.clone(), comment.to_owned());
+                self.emit(Event::Queue {
+                    name: name.clone(),
+                    act,
+                    by,
+                    comment,
+                    t: self.now,
+                });
+            }
+            answer.say(&name, Code::Ok, text);
+        }
+        self.core.stir = true;
+        self.out.publish = true;
+    }
+
+    pub(super) fn host_act(
+        &mut self,
+        who: &Requester,
+        names: &[String],
+        act: HostAct,
+        comment: &str,
+        answer: &mut Answer,
+    ) {
+        if comment.len() > COMMENT_MAX {
+            return answer.say("-C", Code::Usage, format!("at most {COMMENT_MAX} bytes"));
+        }
+        if !self.is_admin(who) {
+            return answer.say("hosts", Code::Permission, "permission denied");
+        }
+        let config = self.core.config.clone();
+        for word in names {
+            let Some(set) = config.hosts_named(word) else {
+                answer.say(word, Code::NotFound, "no such host or host group");
+                continue;
+            };
+            let joined = self
+                .core
+                .seen
+                .keys()
+                .filter(|h| config.hosts.index.get(*h).is_none());
+            let joined: Vec<String> = joined.filter(|h| set.contains(h)).cloned().collect();
+            let listed: Vec<String> = config.expand(&set).map(str::to_owned).collect();
+            for name in listed.into_iter().chain(joined) {
+                let closed = act == HostAct::Close;
+                let text = if closed { "is closed" } else { "is opened" };
+                if self.core.state.host_ctl(&name).closed != closed || !comment.is_empty() {
+                    let (by, comment) = (who.user.clone(), comment.to_owned());
+                    self.emit(Event::Host {
+                        name: name.clone(),
+                        act,
+                        by,
+                        comment,
+                        t: self.now,
+                    });
+                }
+                answer.say(name, Code::Ok, text);
+            }
+        }
+        self.hosts_changed();
+        self.out.publish = true;
+    }
+
+    /// The driver has read cb.yaml; a bad one changes nothing.
+    pub(super) fn reconfig(
+        &mut self,
+        who: &Requester,
+        config: Option<Result<Arc<Config>, Vec<String>>>,
+        answer: &mut Answer,
+    ) {
+        if !self.is_admin(who) {
+            return answer.say("reconfig", Code::Permission, "permission denied");
+        }
+        match config {
+            Some(Ok(config)) => {
+                self.configure(config);
+                answer.say("reconfig", Code::Ok, "the new configuration is in force");
+            }
+            Some(Err(problems)) => {
+                for problem in &problems {
+                    answer.say("cb.yaml", Code::Refused, problem.clone());
+                }
+                let text = "the old configuration stays in force";
+                answer.say("reconfig", Code::Refused, text);
+                self.core.config_problems = problems;
+                self.out.publish = true;
+            }
+            None => answer.say("reconfig", Code::Refused, "cb.yaml could not be read"),
+        }
+    }
+
+    pub(super) fn host_lost(&mut self, who: &Requester, host: &str, answer: &mut Answer) {
+        if !self.is_admin(who) {
+            return answer.say(host, Code::Permission, "permission denied");
+        }
+        if self.core.state.host_id(host).is_none() {
+            return answer.say(host, Code::NotFound, "no such host");
+        }
+        if self.core.state.host_ctl(host).up {
+            let text = "its heart beats: stop its daemons first, or wait until it is unavailable";
+            return answer.say(host, Code::Refused, text);
+        }
+        let n = self.lose_all_on(host);
+        answer.say(host, Code::Ok, format!("{n} jobs on it are ended as lost"));
+    }
+}

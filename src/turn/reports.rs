@@ -1,0 +1,269 @@
+//! What hosts say: starts, ends, samples; and what follows from their silence.
+
+use super::{SILENT_MS, Turn};
+use crate::model::{AttemptId, JobKey, Stamp, TermReason};
+use crate::record::event::{Event, SignalAct};
+use crate::record::load::LoadDoc;
+use crate::record::order::Order;
+use crate::record::report::{Ended, Report};
+use crate::state::{Body, Work};
+
+/// Margin behind a host's self-fence before its work may run elsewhere.
+const FENCE_MARGIN_MS: u64 = 10_000;
+
+impl Turn<'_> {
+    pub(super) fn reports(&mut self, host: &str, part: u64, reports: Vec<(u64, Report)>) {
+        let mut last = None;
+        for (seq, report) in reports {
+            last = Some(seq);
+            self.report(host, report);
+        }
+        if let Some(seq) = last {
+            self.out
+                .orders
+                .push((host.to_owned(), Order::Ack { part, seq }));
+        }
+    }
+
+    fn report(&mut self, host: &str, report: Report) {
+        match report {
+            Report::Hello { .. } => {
+                self.core
+                    .mentioned
+                    .insert(host.to_owned(), Default::default());
+            }
+            Report::Complete { boot } => self.complete(host, &boot),
+            Report::Started { a, pid, t } => {
+                self.mention(host, a);
+                if let Some(work) = self.bound(host, a)
+                    && work.run.as_ref().is_some_and(|run| run.start == Stamp(0))
+                {
+                    self.emit(Event::Started {
+                        a,
+                        pid,
+                        t: Stamp(t),
+                    });
+                }
+            }
+            Report::Ended(e) => {
+                self.mention(host, e.a);
+                if self.bound(host, e.a).is_some() {
+                    self.ended(*e);
+                }
+            }
+            Report::Never { a, why } => {
+                self.mention(host, a);
+                if self.bound(host, a).is_some() {
+                    let t = self.now;
+                    self.emit(Event::Unbound { a, why, t });
+                    self.core.stir = true;
+                }
+            }
+            Report::Suspended { a, t } => self.suspension(host, a, true, t),
+            Report::Resumed { a, t } => self.suspension(host, a, false, t),
+            Report::Usage { a, u } => {
+                self.mention(host, a);
+                // Shown at once, journalled only with the end: a lost sample costs nothing.
+                if self.bound(host, a).is_some() {
+                    self.core.state.apply(&Event::Used { a, u });
+                }
+            }
+        }
+    }
+
+    fn suspension(&mut self, host: &str, a: AttemptId, on: bool, t: i64) {
+        self.mention(host, a);
+        if self.bound(host, a).is_some() {
+            self.emit(Event::Suspended { a, on, t: Stamp(t) });
+        }
+    }
+
+    fn mention(&mut self, host: &str, a: AttemptId) {
+        if let Some(set) = self.core.mentioned.get_mut(host) {
+            set.insert(a);
+        }
+    }
+
+    /// The work whose current attempt is `a` and runs on `host`: only that host may speak of it.
+    fn bound(&self, host: &str, a: AttemptId) -> Option<&Work> {
+        let state = &self.core.state;
+        let work = state.work(a.j)?;
+        let run = work.run.as_deref()?;
+        let first = run.hosts.first().map(|(id, _)| state.host_name(*id));
+        let here = first.is_some_and(|name| name.as_ref() == host);
+        (here && work.attempt == a.at && work.stat.is_started()).then_some(work)
+    }
+
+    fn ended(&mut self, e: Ended) {
+        let (requeue, hold) = self.fate(&e);
+        self.emit(Event::Ended {
+            e: Box::new(e),
+            requeue,
+            hold,
+        });
+        self.core.stir = true;
+    }
+
+    /// Whether the job goes back to pending (held) after this end.
+    fn fate(&self, e: &Ended) -> (bool, bool) {
+        let state = &self.core.state;
+        let Some(work) = state.work(e.a.j) else {
+            return (false, false);
+        };
+        match work.run.as_ref().and_then(|run| run.killing) {
+            Some(SignalAct::Kill(_)) => return (false, false),
+            Some(SignalAct::Requeue { hold }) => return (true, hold),
+            _ => {}
+        }
+        let Some(spec) = state.spec_of(e.a.j.id) else {
+            return (false, false);
+        };
+        let lost = matches!(
+            e.reason,
+            TermReason::HostLost | TermReason::ShepherdLost | TermReason::Fenced
+        );
+        if lost {
+            return (spec.rerunnable, false);
+        }
+        let Some(queue) = self.core.config.queue(&spec.queue) else {
+            return (false, false);
+        };
+        let Some(code) = e.code.and_then(|c| u8::try_from(c).ok()) else {
+            return (false, false);
+        };
+        let again = queue.requeue.rule(code) != crate::config::RequeueRule::Keep;
+        let tries_left = queue.max_requeue.is_none_or(|max| work.attempt <= max);
+        (again && e.reason == TermReason::None && tries_left, false)
+    }
+
+    /// The host has said all it knows: attempts that ran there and that it no longer knows are lost.
+    fn complete(&mut self, host: &str, boot: &str) {
+        let known = self.core.mentioned.remove(host).unwrap_or_default();
+        let ctl = self.core.state.host_ctl(host);
+        if ctl.boot != boot {
+            let (name, boot, t) = (host.to_owned(), boot.to_owned(), self.now);
+            self.emit(Event::HostSeen {
+                name,
+                up: ctl.up,
+                boot,
+                t,
+            });
+        }
+        for a in self.attempts_on(host) {
+            let started = self
+                .bound(host, a)
+                .and_then(|w| w.run.as_ref())
+                .map(|run| run.start);
+            if started.is_some_and(|t| t != Stamp(0)) && !known.contains(&a) {
+                self.lose(a, TermReason::HostLost, "its host no longer knows it");
+            }
+        }
+    }
+
+    /// Attempts whose first host is `host`.
+    pub(super) fn attempts_on(&self, host: &str) -> Vec<AttemptId> {
+        let state = &self.core.state;
+        let keys: Vec<JobKey> = state.on_host(host).map(|(j, _)| j).collect();
+        keys.into_iter()
+            .filter_map(|j| {
+                Some(AttemptId {
+                    j,
+                    at: state.work(j)?.attempt,
+                })
+            })
+            .filter(|a| self.bound(host, *a).is_some())
+            .collect()
+    }
+
+    pub(super) fn lose(&mut self, a: AttemptId, reason: TermReason, text: &str) {
+        let Some(run) = self.core.state.work(a.j).and_then(|w| w.run.as_deref()) else {
+            return;
+        };
+        let e = Ended {
+            a,
+            start: run.start.0,
+            t: self.now.0,
+            reason,
+            text: text.to_owned(),
+            u: run.usage.clone(),
+            ..Ended::default()
+        };
+        self.ended(e);
+    }
+
+    /// A load sample, and what its age means.
+    pub(super) fn load(&mut self, host: &str, doc: LoadDoc, silent_ms: u64) {
+        if self.core.config.host(host).is_none() {
+            return;
+        }
+        let up = silent_ms < SILENT_MS && !doc.boot.is_empty();
+        let ctl = self.core.state.host_ctl(host);
+        if ctl.up != up {
+            let (name, boot, t) = (host.to_owned(), String::new(), self.now);
+            self.emit(Event::HostSeen { name, up, boot, t });
+            self.core.stir = true;
+            if !up {
+                self.recall(host);
+            }
+        }
+        self.core.seen.insert(host.to_owned(), (doc, silent_ms));
+        self.hosts_changed();
+    }
+
+    /// Asks a silent host never to start what it has not reported as started.
+    fn recall(&mut self, host: &str) {
+        for a in self.attempts_on(host) {
+            let not_started = self
+                .bound(host, a)
+                .and_then(|w| w.run.as_ref())
+                .is_some_and(|run| run.start == Stamp(0));
+            if not_started {
+                self.out.orders.push((host.to_owned(), Order::Cancel { a }));
+            }
+        }
+    }
+
+    /// Rerunnable work of a host that must have fenced itself by now goes back to pending.
+    pub(super) fn fence_silent_hosts(&mut self) {
+        let fence = self.core.config.general.iso_timeout_ms;
+        if fence == 0 {
+            return;
+        }
+        let silent: Vec<String> = self
+            .core
+            .seen
+            .iter()
+            .filter(|(_, (_, ms))| *ms > fence + FENCE_MARGIN_MS)
+            .map(|(host, _)| host.clone())
+            .collect();
+        for host in silent {
+            for a in self.attempts_on(&host) {
+                let spec = self.core.state.spec_of(a.j.id);
+                if spec.is_some_and(|spec| spec.rerunnable) {
+                    self.lose(a, TermReason::Fenced, "its host was cut off from the share");
+                }
+            }
+        }
+    }
+
+    /// Ends everything that ran on a host an administrator declared dead.
+    pub(super) fn lose_all_on(&mut self, host: &str) -> usize {
+        let attempts = self.attempts_on(host);
+        for a in &attempts {
+            self.lose(
+                *a,
+                TermReason::HostLost,
+                "an administrator confirmed that its host is lost",
+            );
+        }
+        attempts.len()
+    }
+
+    /// All elements of an array, for changes that concern each of them.
+    pub(super) fn is_array(&self, id: u32) -> bool {
+        matches!(
+            self.core.state.job(id).map(|job| &job.body),
+            Some(Body::Array(_))
+        )
+    }
+}

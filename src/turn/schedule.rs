@@ -1,0 +1,155 @@
+//! Starting jobs: runs the planner when something changed, turns decisions into events and orders.
+
+use super::{Core, STARTS_MAX, Turn};
+use crate::model::{AttemptId, JobKey, Share, Stamp};
+use crate::record::event::{Event, SignalAct};
+use crate::record::order::{Act, Order, StartOrder};
+use crate::sched;
+use crate::state::{Run, State};
+
+impl Turn<'_> {
+    pub(super) fn schedule(&mut self) {
+        if self.core.hosts_dirty {
+            self.core.hosts_dirty = false;
+            let core = &mut *self.core;
+            core.hosts.rebuild(&core.config, &core.state, &core.seen);
+        }
+        if !self.core.stir || self.core.state.pending_jobs() == 0 {
+            self.core.stir = false;
+            return;
+        }
+        self.core.stir = false;
+        let core = &mut *self.core;
+        let plan = sched::plan(
+            &core.state,
+            &core.config,
+            &core.hosts,
+            &mut core.cache,
+            self.now,
+            STARTS_MAX,
+        );
+        self.core.wake = plan.wake;
+        for start in plan.starts {
+            self.start(start);
+        }
+        for (class, why) in plan.reasons {
+            self.core.state.pending.set_why(class, why);
+        }
+        if plan.more {
+            self.core.stir = true;
+            self.out.more = true;
+        }
+    }
+
+    fn start(&mut self, start: sched::Start) {
+        let state = &self.core.state;
+        let at = state.work(start.j).map_or(0, |work| work.attempt) + 1;
+        let name = |id| state.host_name(id).to_string();
+        let hosts: Vec<Share> = start
+            .hosts
+            .iter()
+            .map(|(id, n)| Share(name(*id), *n))
+            .collect();
+        let a = AttemptId { j: start.j, at };
+        let t = self.now;
+        self.emit(Event::Dispatched { a, t, hosts });
+        if let Some(order) = start_order(self.core, start.j) {
+            self.out.orders.push(order);
+        }
+    }
+}
+
+/// The order that starts the current attempt of `j`, with the host it goes to.
+fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
+    let state = &core.state;
+    let job = state.job(j.id)?;
+    let work = job.work(j.idx)?;
+    let run = work.run.as_deref()?;
+    let spec = state.spec(job.spec);
+    let (index_end, index_step) = job.array().map_or((0, 0), |array| {
+        (
+            array.all.last().unwrap_or(0),
+            array.all.ranges().next().map_or(1, |r| r.step),
+        )
+    });
+    let order = StartOrder {
+        a: AttemptId {
+            j,
+            at: work.attempt,
+        },
+        s: job.spec,
+        command: job.command.to_string(),
+        name: job.name.as_deref().unwrap_or("").to_owned(),
+        hosts: shares(state, run),
+        limits: spec.limits.clone(),
+        index_end,
+        index_step,
+        t: job.submit.0,
+        nice: core.config.queue(&spec.queue).map_or(0, |q| q.nice),
+        grace_ms: core.config.general.job_terminate_interval_ms,
+    };
+    let host = order.hosts.first()?.0.clone();
+    Some((host, Order::Start(Box::new(order))))
+}
+
+fn shares(state: &State, run: &Run) -> Vec<Share> {
+    run.hosts
+        .iter()
+        .map(|(id, n)| Share(state.host_name(*id).to_string(), *n))
+        .collect()
+}
+
+/// Every order still in force, by host: what a new epoch or a new orders file must repeat.
+pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
+    let mut orders = Vec::new();
+    for host in core
+        .hosts
+        .iter()
+        .filter(|h| only.is_none_or(|name| name == h.name))
+    {
+        for (j, _) in core.state.on_host(&host.name) {
+            let Some(work) = core.state.work(j) else {
+                continue;
+            };
+            let Some(run) = work.run.as_deref() else {
+                continue;
+            };
+            if run.hosts.first().is_none_or(|(id, _)| *id != host.id) {
+                continue;
+            }
+            orders.extend(start_order(core, j));
+            let a = AttemptId {
+                j,
+                at: work.attempt,
+            };
+            if let Some((act, reason)) = pending_signal(run) {
+                let grace_ms = core.config.general.job_terminate_interval_ms;
+                let n = run.signals;
+                let order = Order::Signal {
+                    a,
+                    act,
+                    reason,
+                    grace_ms,
+                    n,
+                };
+                orders.push((host.name.clone(), order));
+            }
+            if run.start == Stamp(0) && !host.ctl.up {
+                orders.push((host.name.clone(), Order::Cancel { a }));
+            }
+        }
+    }
+    orders
+}
+
+/// The signal that an attempt should have received, if any.
+fn pending_signal(run: &Run) -> Option<(Act, crate::model::TermReason)> {
+    use crate::model::TermReason;
+    match run.killing {
+        Some(SignalAct::Kill(TermReason::Force)) => Some((Act::Kill, TermReason::Force)),
+        Some(SignalAct::Kill(reason)) => Some((Act::Terminate, reason)),
+        Some(SignalAct::Requeue { .. }) => Some((Act::Terminate, TermReason::Requeue)),
+        _ if run.user_stop && run.stopped_at == Stamp(0) => Some((Act::Stop, TermReason::None)),
+        _ => None,
+    }
+}

@@ -1,0 +1,376 @@
+//! Signals to jobs: kill, stop, resume, any number; requeue.
+
+use super::{Answer, Turn};
+use crate::intake::{self, Owner, Pick, Refusal, Requester};
+use crate::model::{AttemptId, JobKey, JobStat, TermReason};
+use crate::record::ack::Code;
+use crate::record::event::{Event, SignalAct};
+use crate::record::order::{Act, Order};
+use crate::record::report::Ended;
+use crate::record::request::{Selector, SignalHow};
+use crate::state::{Body, Job};
+
+impl Turn<'_> {
+    pub(super) fn signal(
+        &mut self,
+        who: &Requester,
+        sel: &Selector,
+        how: SignalHow,
+        answer: &mut Answer,
+    ) {
+        let eligible = move |job: &Job| match how {
+            SignalHow::Resume => any_stat(job, |s| {
+                matches!(s, JobStat::Psusp | JobStat::Ususp | JobStat::Ssusp)
+            }),
+            _ => !job.is_finished(),
+        };
+        for j in self.picked(who, sel, &eligible, answer) {
+            let (code, text) = match self.signal_one(who, j, how) {
+                Ok(text) => (Code::Ok, text.to_owned()),
+                Err(refusal) => (refusal.code, refusal.text),
+            };
+            answer.say(j, code, text);
+        }
+    }
+
+    /// Resolves a selector, answers for what is missing or not the requester's, returns the rest.
+    pub(super) fn picked(
+        &mut self,
+        who: &Requester,
+        sel: &Selector,
+        eligible: &dyn Fn(&Job) -> bool,
+        answer: &mut Answer,
+    ) -> Vec<JobKey> {
+        let users = self.users_named(&sel.user);
+        let picks = intake::pick(sel, who.uid, &self.core.state, users.as_deref(), eligible);
+        let picks = match picks {
+            Ok(picks) => picks,
+            Err(refusal) => {
+                answer.refuse("selection", refusal);
+                return Vec::new();
+            }
+        };
+        let mut keys = Vec::new();
+        for pick in picks {
+            match pick {
+                Pick::Missing(operand, refusal) => answer.refuse(operand, refusal),
+                Pick::Job(j) if self.may_act(who, j.id) => keys.push(j),
+                Pick::Job(j) => answer.refuse(j, denied()),
+            }
+        }
+        keys
+    }
+
+    /// Uids behind a user or group name of a selector; `None` = not restricted by name.
+    fn users_named(&self, name: &str) -> Option<Vec<u32>> {
+        if name.is_empty() || name == "all" {
+            return None;
+        }
+        let core = &*self.core;
+        let mut uids: Vec<u32> = core
+            .state
+            .jobs()
+            .map(|job| core.state.spec(job.spec))
+            .filter(|spec| {
+                let groups = core.groups.get(&spec.user).map_or(&[][..], Vec::as_slice);
+                spec.user == name || core.config.in_user_group(&spec.user, groups, name)
+            })
+            .map(|spec| spec.uid)
+            .collect();
+        uids.sort_unstable();
+        uids.dedup();
+        Some(uids)
+    }
+
+    pub(super) fn may_act(&self, who: &Requester, id: u32) -> bool {
+        let core = &*self.core;
+        let Some(spec) = core.state.spec_of(id) else {
+            return false;
+        };
+        let groups = core.groups.get(&spec.user).map_or(&[][..], Vec::as_slice);
+        let owner = Owner {
+            uid: spec.uid,
+            user: &spec.user,
+            groups,
+            queue: &spec.queue,
+        };
+        who.may_act(&core.config, core.service_uid, owner)
+    }
+
+    fn signal_one(
+        &mut self,
+        who: &Requester,
+        j: JobKey,
+        how: SignalHow,
+    ) -> Result<&'static str, Refusal> {
+        let parts = self.parts(j);
+        let live: Vec<JobKey> = parts
+            .into_iter()
+            .filter(|k| self.stat(*k).is_some_and(|s| !s.is_finished()))
+            .collect();
+        if live.is_empty() {
+            return Err(Refusal::new(Code::NotFound, "job has already finished"));
+        }
+        let own = self
+            .core
+            .state
+            .spec_of(j.id)
+            .is_some_and(|spec| spec.uid == who.uid);
+        for key in live {
+            match self.stat(key) {
+                Some(stat) if stat.is_waiting() => self.signal_waiting(who, key, how, own),
+                Some(_) => self.signal_started(who, key, how, own),
+                None => {}
+            }
+        }
+        self.core.stir = true;
+        Ok(match how {
+            SignalHow::Kill | SignalHow::Force => "is being terminated",
+            SignalHow::Stop => "is being stopped",
+            SignalHow::Resume => "is being resumed",
+            SignalHow::Number(_) => "is being signaled",
+        })
+    }
+
+    fn stat(&self, j: JobKey) -> Option<JobStat> {
+        match self.core.state.job(j.id).map(|job| &job.body) {
+            Some(Body::Array(array)) if j.idx == 0 && array.waiting.is_empty() => None,
+            Some(_) => self.core.state.stat(j),
+            None => None,
+        }
+    }
+
+    /// The works behind a key: of an array its waiting part (index 0) and each element made.
+    pub(super) fn parts(&self, j: JobKey) -> Vec<JobKey> {
+        match self.core.state.job(j.id).map(|job| &job.body) {
+            Some(Body::Array(array)) if j.idx == 0 => {
+                let elements = array
+                    .work
+                    .iter()
+                    .filter(|(_, work)| !work.stat.is_finished());
+                let elements = elements.map(|(idx, _)| JobKey::element(j.id, *idx));
+                std::iter::once(j).chain(elements).collect()
+            }
+            _ => vec![j],
+        }
+    }
+
+    fn signal_waiting(&mut self, who: &Requester, j: JobKey, how: SignalHow, own: bool) {
+        let (by, t) = (who.user.clone(), self.now);
+        match how {
+            SignalHow::Kill | SignalHow::Force => {
+                let reason = if own {
+                    TermReason::Owner
+                } else {
+                    TermReason::Admin
+                };
+                self.emit(Event::Cancelled { j, by, reason, t });
+            }
+            SignalHow::Stop => {
+                self.emit(Event::Held {
+                    j,
+                    held: true,
+                    admin: !own,
+                    by,
+                    t,
+                });
+            }
+            SignalHow::Resume => {
+                self.emit(Event::Held {
+                    j,
+                    held: false,
+                    admin: false,
+                    by,
+                    t,
+                });
+            }
+            // A job without processes takes no other signal, as in LSF.
+            SignalHow::Number(n) if n == libc_sigkill() || n == 15 || n == 2 => {
+                let reason = if own {
+                    TermReason::Owner
+                } else {
+                    TermReason::Admin
+                };
+                self.emit(Event::Cancelled { j, by, reason, t });
+            }
+            SignalHow::Number(_) => {}
+        }
+    }
+
+    fn signal_started(&mut self, who: &Requester, j: JobKey, how: SignalHow, own: bool) {
+        let reason = match (how, own) {
+            (SignalHow::Force, _) => TermReason::Force,
+            (_, true) => TermReason::Owner,
+            (_, false) => TermReason::Admin,
+        };
+        let (act, event) = match how {
+            SignalHow::Kill => (Act::Terminate, SignalAct::Kill(reason)),
+            SignalHow::Force => (Act::Kill, SignalAct::Kill(reason)),
+            SignalHow::Stop => (Act::Stop, SignalAct::Stop),
+            SignalHow::Resume => (Act::Resume, SignalAct::Resume),
+            SignalHow::Number(n) => (Act::Number(n), SignalAct::Number(n)),
+        };
+        let (by, t) = (who.user.clone(), self.now);
+        self.emit(Event::Signalled {
+            j,
+            act: event,
+            by,
+            t,
+        });
+        self.order_signal(j, act, reason);
+        if how == SignalHow::Force {
+            self.end_by_force(j);
+        }
+    }
+
+    fn end_by_force(&mut self, j: JobKey) {
+        let Some(work) = self.core.state.work(j) else {
+            return;
+        };
+        let start = work.run.as_ref().map_or(0, |run| run.start.0);
+        let u = work
+            .run
+            .as_ref()
+            .map(|run| run.usage.clone())
+            .unwrap_or_default();
+        let e = Ended {
+            a: AttemptId {
+                j,
+                at: work.attempt,
+            },
+            start,
+            t: self.now.0,
+            sig: libc_sigkill(),
+            reason: TermReason::Force,
+            u,
+            ..Ended::default()
+        };
+        self.emit(Event::Ended {
+            e: Box::new(e),
+            requeue: false,
+            hold: false,
+        });
+    }
+
+    /// Tells the first host of a started work to signal it.
+    pub(super) fn order_signal(&mut self, j: JobKey, act: Act, reason: TermReason) {
+        let state = &self.core.state;
+        let Some(work) = state.work(j) else { return };
+        let Some(run) = work.run.as_deref() else {
+            return;
+        };
+        let Some((host, _)) = run.hosts.first() else {
+            return;
+        };
+        let host = state.host_name(*host).to_string();
+        let order = Order::Signal {
+            a: AttemptId {
+                j,
+                at: work.attempt,
+            },
+            act,
+            reason,
+            grace_ms: self.core.config.general.job_terminate_interval_ms,
+            n: run.signals,
+        };
+        self.out.orders.push((host, order));
+    }
+
+    pub(super) fn requeue(
+        &mut self,
+        who: &Requester,
+        sel: &Selector,
+        hold: bool,
+        states: &[String],
+        answer: &mut Answer,
+    ) {
+        let wants = Wants::new(states);
+        let eligible = move |job: &Job| any_stat(job, |s| wants.stat(s));
+        for j in self.picked(who, sel, &eligible, answer) {
+            let parts: Vec<JobKey> = match self.core.state.job(j.id).map(|job| &job.body) {
+                Some(Body::Array(array)) if j.idx == 0 => array
+                    .work
+                    .keys()
+                    .map(|idx| JobKey::element(j.id, *idx))
+                    .collect(),
+                _ => vec![j],
+            };
+            let mut done = 0;
+            for key in parts {
+                done += u32::from(self.requeue_one(who, key, hold, wants));
+            }
+            match done {
+                0 => answer.say(j, Code::Refused, "is not in a state to be requeued"),
+                _ => answer.say(j, Code::Ok, "is being requeued"),
+            }
+        }
+        self.core.stir = true;
+    }
+
+    fn requeue_one(&mut self, who: &Requester, j: JobKey, hold: bool, wants: Wants) -> bool {
+        let Some(stat) = self.core.state.stat(j).filter(|stat| wants.stat(*stat)) else {
+            return false;
+        };
+        let (by, t) = (who.user.clone(), self.now);
+        if stat.is_finished() {
+            self.emit(Event::Requeued { j, hold, by, t });
+        } else {
+            self.emit(Event::Signalled {
+                j,
+                act: SignalAct::Requeue { hold },
+                by,
+                t,
+            });
+            self.order_signal(j, Act::Terminate, TermReason::Requeue);
+        }
+        true
+    }
+}
+
+/// States that a requeue means.
+#[derive(Clone, Copy)]
+struct Wants {
+    run: bool,
+    done: bool,
+    exit: bool,
+}
+
+impl Wants {
+    fn new(states: &[String]) -> Wants {
+        let has = |s: &str| states.iter().any(|x| x == s);
+        Wants {
+            run: states.is_empty() || has("run"),
+            done: has("done"),
+            exit: has("exit"),
+        }
+    }
+
+    fn stat(self, stat: JobStat) -> bool {
+        match stat {
+            JobStat::Done => self.done,
+            JobStat::Exit => self.exit,
+            stat => self.run && stat.is_started(),
+        }
+    }
+}
+
+fn any_stat(job: &Job, wanted: impl Fn(JobStat) -> bool) -> bool {
+    match &job.body {
+        Body::Single(work) => wanted(work.stat),
+        Body::Array(array) => {
+            (!array.waiting.is_empty() && wanted(array.head))
+                || JobStat::ALL
+                    .iter()
+                    .any(|s| array.count(*s) > 0 && wanted(*s))
+        }
+    }
+}
+
+pub(super) fn denied() -> Refusal {
+    Refusal::permission("permission denied: the job is not yours")
+}
+
+/// SIGKILL's number is the same on every Linux.
+fn libc_sigkill() -> i32 {
+    9
+}

@@ -1,0 +1,291 @@
+//! The small published views: hosts, queues, users, parameters. Rows for `record::view`, pure.
+
+use super::Core;
+use crate::config::{Config, LimitPair, Queue, ResourceValue};
+use crate::model::Stamp;
+use crate::record::view::{Counts, HostRow, Params, QueueRow, UserRow};
+use crate::sched::HostInfo;
+use crate::state::{InUse, State};
+use std::collections::BTreeMap;
+
+/// One row per host of the cluster.
+pub fn host_rows(core: &Core) -> Vec<HostRow> {
+    core.hosts.iter().map(|host| host_row(core, host)).collect()
+}
+
+fn host_row(core: &Core, host: &HostInfo) -> HostRow {
+    let used = core.state.used().host(host.id);
+    let mut row = HostRow {
+        name: host.name.clone(),
+        status: host_status(core, host).to_owned(),
+        slots: host.slots,
+        user_slots: host.entry.user_slots.unwrap_or(0),
+        njobs: used.total(),
+        run: used.run,
+        ssusp: used.ssusp,
+        ususp: used.ususp,
+        closed_by: host.ctl.by.clone(),
+        comment: host.ctl.comment.clone(),
+        closed_at: host.ctl.t.0,
+        host_type: host.host_type().to_owned(),
+        model: host.model().to_owned(),
+        cpuf: host.entry.cpuf,
+        tags: host.entry.tags.clone(),
+        load: host.load.clone(),
+        jobs: core.state.used().work_on(host.id).take(1000).collect(),
+        warnings: host.load.notes.clone(),
+        ..HostRow::default()
+    };
+    for (name, value) in &host.entry.resources {
+        let text = match value {
+            ResourceValue::Number(n) => n.to_string(),
+            ResourceValue::Text(text) => text.clone(),
+        };
+        row.resources.insert(name.clone(), text);
+    }
+    row.reserved = crate::sched::reserved(&core.state, &core.config, host)
+        .into_iter()
+        .collect();
+    row
+}
+
+fn host_status(core: &Core, host: &HostInfo) -> &'static str {
+    let used = core.state.used();
+    let exclusive = || {
+        let mut work = used.work_on(host.id);
+        work.any(|(j, _)| core.state.spec_of(j.id).is_some_and(|spec| spec.exclusive))
+    };
+    if !host.ctl.up {
+        "unavail"
+    } else if !host.load.executor {
+        "unreach"
+    } else if host.ctl.closed || !host.entry.server {
+        "closed_Adm"
+    } else if exclusive() {
+        "closed_Excl"
+    } else if used.host(host.id).total() >= host.slots {
+        "closed_Full"
+    } else {
+        "ok"
+    }
+}
+
+fn counts(used: InUse, pend: u64, pend_jobs: u64) -> Counts {
+    Counts {
+        njobs: u64::from(used.total()) + pend,
+        pend,
+        run: u64::from(used.run),
+        ssusp: u64::from(used.ssusp),
+        ususp: u64::from(used.ususp),
+        rsv: 0,
+        pend_jobs,
+    }
+}
+
+/// Pending slots and jobs by queue and by user.
+#[derive(Default)]
+struct Waiting {
+    queue: BTreeMap<String, (u64, u64)>,
+    user: BTreeMap<u32, (u64, u64)>,
+    names: BTreeMap<u32, String>,
+}
+
+fn waiting(state: &State) -> Waiting {
+    let mut sums = Waiting::default();
+    for (_, class) in state.pending().classes() {
+        sums.names.insert(class.key.uid, class.spec.user.clone());
+    }
+    for job in state.jobs() {
+        let jobs = job.waiting_works();
+        if jobs == 0 {
+            continue;
+        }
+        let spec = state.spec(job.spec);
+        let slots = jobs * u64::from(spec.min.max(1));
+        let sum = sums.queue.entry(spec.queue.clone()).or_default();
+        *sum = (sum.0 + slots, sum.1 + jobs);
+        let sum = sums.user.entry(spec.uid).or_default();
+        *sum = (sum.0 + slots, sum.1 + jobs);
+        sums.names
+            .entry(spec.uid)
+            .or_insert_with(|| spec.user.clone());
+    }
+    sums
+}
+
+/// One row per queue in cb.yaml's order.
+pub fn queue_rows(core: &Core) -> Vec<QueueRow> {
+    let sums = waiting(&core.state);
+    let config = &core.config;
+    config
+        .queues
+        .iter()
+        .map(|queue| queue_row(core, config, queue, &sums))
+        .collect()
+}
+
+fn queue_row(core: &Core, config: &Config, queue: &Queue, sums: &Waiting) -> QueueRow {
+    let ctl = core.state.queue_ctl(&queue.name);
+    let used = core.state.used().queue(&queue.name);
+    let (slots, jobs) = sums.queue.get(&queue.name).copied().unwrap_or_default();
+    let hosts = core.hosts.iter().filter(|h| queue.hosts.contains(&h.name));
+    QueueRow {
+        name: queue.name.clone(),
+        description: queue.description.clone(),
+        priority: i64::from(queue.priority),
+        nice: queue.nice,
+        open: ctl.open,
+        active: ctl.active,
+        comment: ctl.comment,
+        max: queue.slots,
+        user: queue.user_slots,
+        proc: queue.proc_slots_milli.map(|milli| milli as f64 / 1000.0),
+        host: queue.host_slots,
+        counts: counts(used, slots, jobs),
+        settings: queue_settings(queue),
+        users: queue.users.to_string(),
+        hosts: hosts.map(|h| h.name.clone()).collect(),
+        administrators: queue
+            .administrators
+            .to_string()
+            .split(' ')
+            .map(str::to_owned)
+            .collect(),
+        default: config.general.default_queue.contains(&queue.name),
+    }
+}
+
+fn queue_settings(queue: &Queue) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    let mut pair = |title: &str, limit: &LimitPair| {
+        let show = |n: Option<u64>| n.map_or("-".to_owned(), |n| n.to_string());
+        if limit.default.is_some() || limit.max.is_some() {
+            out.push((
+                title.to_owned(),
+                format!("{} {}", show(limit.default), show(limit.max)),
+            ));
+        }
+    };
+    pair("RUNLIMIT (ms, default max)", &queue.run_limit_ms);
+    pair("CPULIMIT (ms, default max)", &queue.cpu_limit_ms);
+    pair("MEMLIMIT (bytes, default max)", &queue.mem_limit);
+    pair("SWAPLIMIT (bytes, default max)", &queue.swap_limit);
+    pair("PROCESSLIMIT (default max)", &queue.process_limit);
+    pair("FILELIMIT (bytes, default max)", &queue.file_limit);
+    pair("STACKLIMIT (bytes, default max)", &queue.stack_limit);
+    pair("CORELIMIT (bytes, default max)", &queue.core_limit);
+    let slots = &queue.job_slots;
+    let max = slots.max.map_or("-".to_owned(), |n| n.to_string());
+    out.push((
+        "PROCLIMIT".into(),
+        format!("{} {} {max}", slots.min, slots.default),
+    ));
+    if let Some(req) = &queue.res_req {
+        out.push(("RES_REQ".into(), req.clone()));
+    }
+    let yes = |b: bool| if b { "yes" } else { "no" }.to_owned();
+    out.push(("EXCLUSIVE".into(), yes(queue.exclusive)));
+    out.push(("RERUNNABLE".into(), yes(queue.rerunnable)));
+    if queue.requeue != Default::default() {
+        out.push((
+            "REQUEUE_EXIT_VALUES".into(),
+            format!("{:?}", queue.requeue.ranges),
+        ));
+    }
+    out
+}
+
+/// One row per user with jobs and per entry of section `users`.
+pub fn user_rows(core: &Core) -> Vec<UserRow> {
+    let sums = waiting(&core.state);
+    let mut uids: BTreeMap<u32, String> = sums.names.clone();
+    for (uid, _) in core.state.used().users() {
+        if !uids.contains_key(&uid) {
+            let mut jobs = core.state.jobs().map(|job| core.state.spec(job.spec));
+            let name = jobs
+                .find(|spec| spec.uid == uid)
+                .map(|spec| spec.user.clone());
+            uids.insert(uid, name.unwrap_or_else(|| uid.to_string()));
+        }
+    }
+    let row = |(uid, name): (u32, String)| {
+        let (slots, jobs) = sums.user.get(&uid).copied().unwrap_or_default();
+        let limits = core
+            .config
+            .user_limits(&name, core.groups.get(&name).map_or(&[], |g| g));
+        UserRow {
+            group: false,
+            per_proc: None,
+            max: limits.max_slots,
+            max_pend: limits.max_pend_jobs,
+            counts: counts(core.state.used().user(uid), slots, jobs),
+            name,
+        }
+    };
+    uids.into_iter().map(row).collect()
+}
+
+/// Cluster facts. `master`: host of the leader; `since`: when it began to lead.
+pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Params {
+    let config = &core.config;
+    let mut params: Vec<(String, String)> = Vec::new();
+    for (section, value) in [
+        ("cluster", serde_json::to_value(&config.cluster)),
+        ("general", serde_json::to_value(&config.general)),
+    ] {
+        if let Ok(serde_json::Value::Object(map)) = value {
+            for (key, value) in map {
+                let text = match value {
+                    serde_json::Value::String(text) => text,
+                    other => other.to_string(),
+                };
+                params.push((format!("{section}.{key}"), text));
+            }
+        }
+    }
+    let groups = config.host_groups.values();
+    let user_groups = config.user_groups.values();
+    Params {
+        cluster: config.cluster.name.clone(),
+        cluster_id: cluster_id.to_owned(),
+        master: master.to_owned(),
+        epoch: core.state.epoch(),
+        since: since.0,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        administrators: config
+            .cluster
+            .administrators
+            .to_string()
+            .split(' ')
+            .map(str::to_owned)
+            .collect(),
+        default_queues: config.general.default_queue.clone(),
+        view_all_jobs: config.general.user_view_alljobs,
+        params,
+        resources: crate::sched::resource_table(config),
+        models: config
+            .host_models
+            .values()
+            .map(|m| (m.name.clone(), m.cpuf))
+            .collect(),
+        types: config.host_types.clone(),
+        host_groups: groups
+            .map(|g| {
+                (
+                    g.name.clone(),
+                    config.expand(&g.hosts).map(str::to_owned).collect(),
+                )
+            })
+            .collect(),
+        user_groups: user_groups
+            .map(|g| {
+                let members = g.members.split_whitespace().map(str::to_owned).collect();
+                (g.name.clone(), members, g.administrators.to_string())
+            })
+            .collect(),
+        alarms: Vec::new(),
+        config_problems: core.config_problems.clone(),
+        config_digest: core.state.config_digest().to_owned(),
+        max_array_size: config.general.max_array_size,
+    }
+}
