@@ -6,7 +6,7 @@ use crate::record::event::{Event, SignalAct};
 use crate::record::load::LoadDoc;
 use crate::record::order::Order;
 use crate::record::report::{Ended, Report};
-use crate::state::{Body, Work};
+use crate::state::Work;
 
 /// Margin behind a host's self-fence before its work may run elsewhere.
 const FENCE_MARGIN_MS: u64 = 10_000;
@@ -257,13 +257,5 @@ impl Turn<'_> {
             );
         }
         attempts.len()
-    }
-
-    /// All elements of an array, for changes that concern each of them.
-    pub(super) fn is_array(&self, id: u32) -> bool {
-        matches!(
-            self.core.state.job(id).map(|job| &job.body),
-            Some(Body::Array(_))
-        )
     }
 }
