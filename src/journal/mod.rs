@@ -1,1 +1,50 @@
-//! journal: see docs/architecture.md.
+//! Floor 2: the journal, the only truth. Segments, append and sync, seals, replay, snapshots.
+//!
+//! A leader's events go to segments `epoch/NNNNNN/journal.NNNN.yaml` of its own epoch. A segment ends
+//! where a seal says: the first event of the next segment, or the first events of a later epoch, state
+//! how many bytes of it exist. Only the newest, unsealed tail is read up to its last intact record.
+//! Never guesses: damage in the middle, a missing segment or a missing seal is named and refused.
+
+mod chain;
+mod compact;
+mod decode;
+mod error;
+mod history;
+mod lines;
+mod recover;
+pub mod snapshot;
+mod writer;
+
+pub use chain::{Chain, End, Flow, Item, Reached};
+pub use compact::{Compacted, Keep, compact};
+pub use decode::decode_event;
+pub use error::Error;
+pub use history::{Entry, History};
+pub use lines::{LineError, Lines, Skipped, Step};
+pub use recover::{Options, Recovered, Restore, recover};
+pub use writer::{SEGMENT_BYTES, Writer};
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A place in the journal: behind the record before `seq` of a segment.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+pub struct Position {
+    pub epoch: u64,
+    pub segment: u64,
+    /// Offset in the segment's file.
+    pub bytes: u64,
+    /// Sequence number of the record due at that offset.
+    pub seq: u64,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}@{}", self.epoch, self.segment, self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

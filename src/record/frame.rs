@@ -32,6 +32,15 @@ pub fn write<T: Serialize>(
     Ok(())
 }
 
+/// Appends one framed record whose JSON text is ready: one line, no raw newline in it.
+pub fn write_json(out: &mut Vec<u8>, seq: u64, json: &[u8]) {
+    debug_assert!(!json.contains(&b'\n'), "a record is one line");
+    out.extend_from_slice(b"- ");
+    let from = out.len();
+    out.extend_from_slice(json);
+    finish_line(out, from, seq);
+}
+
 /// Closes a line whose JSON text was written to `out` from byte `from` on (behind `- `).
 fn finish_line(out: &mut Vec<u8>, from: usize, seq: u64) {
     let mut digits = itoa::Buffer::new();
@@ -132,6 +141,10 @@ pub fn parse_line(line: &[u8]) -> Result<Line<'_>, Damage> {
     };
     if crc.len() != 8 {
         return Err(Damage::Frame("the checksum does not have eight digits"));
+    }
+    // One text form per value: a flipped case bit is damage like any other.
+    if !crc.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+        return Err(Damage::Frame("bad checksum digits"));
     }
     let crc = u32::from_str_radix(crc, 16).map_err(|_| Damage::Frame("bad checksum digits"))?;
     if len.parse() != Ok(json.len()) {

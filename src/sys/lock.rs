@@ -58,6 +58,16 @@ impl Lock {
     }
 }
 
+/// Locks an open file for the life of its descriptor: on NFS the server then refuses what this
+/// process writes through it once the lock was lost. False when somebody else holds the lock.
+pub fn fence(file: &File, path: &Path) -> Result<bool> {
+    match FileExt::try_lock(file) {
+        Ok(()) => Ok(true),
+        Err(fs2::TryLockError::WouldBlock) => Ok(false),
+        Err(fs2::TryLockError::Error(e)) => Err(Error::new("lock", path, e)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

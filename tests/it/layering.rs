@@ -24,6 +24,9 @@ const FLOORS: &[(&str, u8)] = &[
     ("client", 5),
 ];
 
+/// Imports within a floor, one way only: the journal lies where `spool` says.
+const BESIDE: &[(&str, &str)] = &[("journal", "spool")];
+
 /// Modules that decide and never act: time, ids and files reach them as arguments.
 const PURE: &[&str] = &[
     "model", "text", "record", "config", "state", "sched", "intake", "lease", "task", "show",
@@ -36,7 +39,7 @@ fn floor(module: &str) -> Option<u8> {
 
 /// Why `from` may not use `to`, if it may not.
 fn objection(from: &str, to: &str) -> Option<String> {
-    if from == to {
+    if from == to || BESIDE.contains(&(from, to)) {
         return None;
     }
     let (Some(a), Some(b)) = (floor(from), floor(to)) else {

@@ -1,0 +1,555 @@
+//! Which bytes of which segments exist: seals collected from the newest epoch down, and the walk
+//! over an epoch's records under them.
+//!
+//! A seal in epoch F ends epoch E < F at a segment and length; later segments of E do not exist. The
+//! first record of segment n+1 ends segment n of the same epoch. What no seal ends is read up to its
+//! last intact record. Reads only.
+
+use super::decode::decode_event;
+use super::lines::{LineError, Lines, Skipped};
+use super::{Error, Position};
+use crate::record::event::Event;
+use crate::record::frame::{Damage, Damaged, Line};
+use crate::record::header::{Header, What};
+use crate::spool::Layout;
+use crate::sys;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Where a seal says that an epoch ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct End {
+    pub segment: u64,
+    pub bytes: u64,
+    pub next_seq: u64,
+    /// The epoch that sealed it.
+    pub by: u64,
+}
+
+/// What the walk over an epoch meets.
+#[derive(Debug)]
+pub enum Item<'a> {
+    /// An intact record (headers are not shown); `at` is the position behind it.
+    Record {
+        at: Position,
+        offset: u64,
+        line: Line<'a>,
+    },
+    /// Damage. `skipped`: the bytes passed over, `None` = an announcement, the bytes follow.
+    Damage {
+        path: &'a Path,
+        damaged: &'a Damaged,
+        skipped: Option<Skipped>,
+    },
+    /// A segment that must be there is not.
+    Missing { path: &'a Path, why: &'a str },
+    /// The last bytes of an open epoch are half a record: never acknowledged, dropped.
+    Torn {
+        path: &'a Path,
+        from: u64,
+        bytes: u64,
+    },
+}
+
+/// Whether the walk goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flow {
+    On,
+    Stop,
+}
+
+/// How far a walk came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reached {
+    /// Behind the last record.
+    pub at: Position,
+    /// The visitor said stop.
+    pub stopped: bool,
+}
+
+/// How long one segment is.
+enum Limit {
+    Sealed {
+        bytes: u64,
+        next_seq: u64,
+    },
+    /// The open end of the epoch.
+    Tail,
+    /// Another segment follows whose first records are damaged.
+    Unknown(PathBuf, Damaged),
+    /// Behind the end.
+    Beyond,
+}
+
+/// The first records of a segment, where they state the length of the one before.
+enum Head {
+    /// Nothing of the segment was committed, or it is not there.
+    None,
+    Seal {
+        bytes: u64,
+        next_seq: u64,
+    },
+    Damaged(Damaged),
+}
+
+/// The epochs `first..upto` and what is known of their ends.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    layout: Layout,
+    cluster: String,
+    pub first: u64,
+    /// The first epoch that does not belong to it (a leader's own).
+    pub upto: u64,
+    ends: BTreeMap<u64, End>,
+    /// Epochs without a seal although a later one has events.
+    pub unsealed_middle: Vec<u64>,
+    /// Damage met among the first records of epochs, where seals stand.
+    pub head_damage: Vec<(PathBuf, Damaged)>,
+}
+
+impl Chain {
+    /// Reads the seals of the epochs `first..upto`.
+    ///
+    /// # Errors
+    /// Failing reads; files of another cluster or epoch. Damage is not judged here.
+    pub fn read(layout: &Layout, cluster: &str, first: u64, upto: u64) -> Result<Chain, Error> {
+        let mut chain = Chain {
+            layout: layout.clone(),
+            cluster: cluster.to_owned(),
+            first,
+            upto,
+            ends: BTreeMap::new(),
+            unsealed_middle: Vec::new(),
+            head_damage: Vec::new(),
+        };
+        let mut events_above = false;
+        for epoch in (first..upto).rev() {
+            if events_above && !chain.ends.contains_key(&epoch) {
+                chain.unsealed_middle.push(epoch);
+            }
+            events_above |= chain.read_head(epoch)?;
+        }
+        Ok(chain)
+    }
+
+    /// The chain of everything that is kept, the newest epoch included.
+    ///
+    /// # Errors
+    /// As [`Chain::read`].
+    pub fn kept(layout: &Layout, cluster: &str) -> Result<Chain, Error> {
+        let epochs = epochs_on_disk(layout)?;
+        let first = epochs.first().copied().unwrap_or(1);
+        let upto = epochs.last().map_or(1, |e| e + 1);
+        Chain::read(layout, cluster, first, upto)
+    }
+
+    /// The highest epoch that has a directory, 0 when none has.
+    ///
+    /// # Errors
+    /// A failing listing.
+    pub fn newest(layout: &Layout) -> Result<u64, Error> {
+        Ok(epochs_on_disk(layout)?.last().copied().unwrap_or(0))
+    }
+
+    /// The path of a segment.
+    pub fn segment_path(&self, epoch: u64, segment: u64) -> PathBuf {
+        self.layout.journal(epoch, segment)
+    }
+
+    /// The seal of an epoch, if it has one.
+    pub fn end(&self, epoch: u64) -> Option<End> {
+        self.ends.get(&epoch).copied()
+    }
+
+    /// Collects the seals in front of an epoch's other events; true when it has other events.
+    fn read_head(&mut self, epoch: u64) -> Result<bool, Error> {
+        let mut seals = Vec::new();
+        let mut events = false;
+        let mut head_damage = Vec::new();
+        let from = self.lowest(epoch)?;
+        self.walk(epoch, from, true, &mut |item| {
+            let line = match item {
+                Item::Record { line, .. } => line,
+                Item::Damage { path, damaged, .. } => {
+                    head_damage.push((path.to_path_buf(), damaged.clone()));
+                    return Ok(Flow::On);
+                }
+                Item::Missing { .. } | Item::Torn { .. } => return Ok(Flow::On),
+            };
+            match decode_event(&line) {
+                Ok(Event::Epoch { .. }) => {}
+                Ok(Event::Seal {
+                    epoch,
+                    segment,
+                    bytes,
+                    next_seq,
+                }) => seals.push((epoch, segment, bytes, next_seq)),
+                _ => {
+                    events = true;
+                    return Ok(Flow::Stop);
+                }
+            }
+            Ok(Flow::On)
+        })?;
+        self.head_damage.append(&mut head_damage);
+        for (of, segment, bytes, next_seq) in seals {
+            if of < epoch {
+                self.ends.entry(of).or_insert(End {
+                    segment,
+                    bytes,
+                    next_seq,
+                    by: epoch,
+                });
+            }
+        }
+        Ok(events)
+    }
+
+    /// Where the first kept segment of an epoch begins, when its first ones were compacted away.
+    ///
+    /// # Errors
+    /// A failing listing.
+    pub fn lowest(&self, epoch: u64) -> Result<Option<Position>, Error> {
+        let lowest = self.segments(epoch)?.into_iter().min();
+        Ok(lowest.filter(|n| *n > 1).map(|segment| Position {
+            epoch,
+            segment,
+            bytes: 0,
+            seq: 0,
+        }))
+    }
+
+    /// Numbers of the segments on disk, in no order.
+    fn segments(&self, epoch: u64) -> Result<Vec<u64>, Error> {
+        let names = match sys::fs::list_dir(&self.layout.epoch_dir(epoch), LIST_MAX) {
+            Ok(names) => names,
+            Err(e) if e.is_not_found() => return Ok(Vec::new()),
+            Err(e) => return Err(e.into()),
+        };
+        let number = |e: &sys::fs::Entry| e.text().and_then(Layout::parse_journal_name);
+        Ok(names.iter().filter_map(number).collect())
+    }
+
+    fn has_later(&self, epoch: u64, segment: u64) -> Result<bool, Error> {
+        Ok(self.segments(epoch)?.iter().any(|n| *n > segment))
+    }
+
+    /// Whether the bytes a snapshot covers exist under the seals.
+    pub fn covers(&self, at: Position) -> bool {
+        match self.ends.get(&at.epoch) {
+            None => true,
+            Some(end) => (at.segment, at.bytes) <= (end.segment, end.bytes),
+        }
+    }
+
+    /// Walks over the records of one epoch from `from` on. `brief`: only the front is wanted, so
+    /// read little at a time.
+    ///
+    /// # Errors
+    /// Failing reads, headers of strangers, and what `on` returns.
+    pub fn walk(
+        &self,
+        epoch: u64,
+        from: Option<Position>,
+        brief: bool,
+        on: &mut dyn FnMut(Item<'_>) -> Result<Flow, Error>,
+    ) -> Result<Reached, Error> {
+        let mut at = from.unwrap_or(Position {
+            epoch,
+            segment: 1,
+            bytes: 0,
+            seq: 0,
+        });
+        loop {
+            let path = self.layout.journal(epoch, at.segment);
+            let limit = self.limit(epoch, at.segment)?;
+            match &limit {
+                Limit::Beyond => return Ok(Reached { at, stopped: false }),
+                // A missing one is told of when its turn comes.
+                Limit::Unknown(next, _) if sys::fs::stat(next)?.is_none() => {}
+                Limit::Unknown(next, damaged) => {
+                    let announce = Item::Damage {
+                        path: next,
+                        damaged,
+                        skipped: None,
+                    };
+                    on(announce)?;
+                }
+                Limit::Sealed { .. } | Limit::Tail => {}
+            }
+            let flow = match sys::fs::stat(&path)? {
+                Some(s) if s.len >= at.bytes => {
+                    self.walk_segment(&path, &mut at, &limit, brief, on)?
+                }
+                Some(s) => {
+                    let why = format!("{} bytes of it are covered, {} are there", at.bytes, s.len);
+                    on(Item::Missing {
+                        path: &path,
+                        why: &why,
+                    })?
+                }
+                None => self.absent(&path, at, &limit, on)?,
+            };
+            if flow == Flow::Stop {
+                return Ok(Reached { at, stopped: true });
+            }
+            if matches!(limit, Limit::Tail) {
+                return Ok(Reached { at, stopped: false });
+            }
+            if self.end(epoch).is_some_and(|e| e.segment == at.segment) {
+                return Ok(Reached { at, stopped: false });
+            }
+            at = Position {
+                epoch,
+                segment: at.segment + 1,
+                bytes: 0,
+                seq: 0,
+            };
+        }
+    }
+
+    /// The segment's file is not there: legal only where nothing was committed to it.
+    fn absent(
+        &self,
+        path: &Path,
+        at: Position,
+        limit: &Limit,
+        on: &mut dyn FnMut(Item<'_>) -> Result<Flow, Error>,
+    ) -> Result<Flow, Error> {
+        let text;
+        let why = match limit {
+            Limit::Sealed { bytes: 0, .. } | Limit::Beyond => return Ok(Flow::On),
+            Limit::Sealed { bytes, .. } => {
+                text = format!("a seal says that it has {bytes} bytes");
+                &text
+            }
+            Limit::Unknown(..) => "a later segment of its epoch is there",
+            Limit::Tail if at.bytes > 0 => "a snapshot covers a part of it",
+            Limit::Tail if self.has_later(at.epoch, at.segment)? => {
+                "a later segment of its epoch is there"
+            }
+            Limit::Tail => return Ok(Flow::On),
+        };
+        on(Item::Missing { path, why })
+    }
+
+    fn limit(&self, epoch: u64, segment: u64) -> Result<Limit, Error> {
+        let end = self.end(epoch);
+        if let Some(end) = end {
+            if segment > end.segment {
+                return Ok(Limit::Beyond);
+            }
+            if segment == end.segment {
+                let (bytes, next_seq) = (end.bytes, end.next_seq);
+                return Ok(Limit::Sealed { bytes, next_seq });
+            }
+        }
+        let next = self.layout.journal(epoch, segment + 1);
+        Ok(match self.head(epoch, segment + 1)? {
+            Head::Seal { bytes, next_seq } => Limit::Sealed { bytes, next_seq },
+            Head::Damaged(damaged) => Limit::Unknown(next, damaged),
+            Head::None if end.is_none() && !self.has_later(epoch, segment + 1)? => Limit::Tail,
+            Head::None => {
+                let why = "it must state where the segment before ends: later ones are there";
+                let damage = Damage::Content(why.into());
+                Limit::Unknown(next, Damaged { offset: 0, damage })
+            }
+        })
+    }
+
+    /// Reads what the first records of a segment say about the segment before it.
+    fn head(&self, epoch: u64, segment: u64) -> Result<Head, Error> {
+        let path = self.layout.journal(epoch, segment);
+        if sys::fs::stat(&path)?.is_none() {
+            return Ok(Head::None);
+        }
+        let limit = match self.end(epoch) {
+            Some(end) if end.segment == segment => end.bytes,
+            _ => u64::MAX,
+        };
+        let mut lines = Lines::new(&path, limit).small_chunks();
+        match self.head_records(&mut lines, epoch, segment) {
+            Ok(Some(head)) => Ok(head),
+            Ok(None) => Ok(Head::None),
+            Err(LineError::Io(e)) => Err(e.into()),
+            // A torn front was never committed, unless something intact stands behind it.
+            Err(LineError::Damaged(d)) => Ok(if lines.skip()?.intact_behind {
+                Head::Damaged(d)
+            } else {
+                Head::None
+            }),
+        }
+    }
+
+    fn head_records(
+        &self,
+        lines: &mut Lines,
+        epoch: u64,
+        segment: u64,
+    ) -> Result<Option<Head>, LineError> {
+        if !self.check_header(lines, epoch, segment)? {
+            return Ok(None);
+        }
+        let Some(step) = lines.next_line()? else {
+            return Ok(None);
+        };
+        Ok(Some(match decode_event(&step.line) {
+            Ok(Event::Seal {
+                epoch: e,
+                segment: s,
+                bytes,
+                next_seq,
+            }) if (e, s + 1) == (epoch, segment) => Head::Seal { bytes, next_seq },
+            _ => Head::Damaged(Damaged {
+                offset: step.offset,
+                damage: Damage::Content("it must seal the segment before".into()),
+            }),
+        }))
+    }
+
+    /// Reads the header; false when the file is empty.
+    fn check_header(&self, lines: &mut Lines, epoch: u64, segment: u64) -> Result<bool, LineError> {
+        let Some(step) = lines.next_line()? else {
+            return Ok(false);
+        };
+        let offset = step.offset;
+        let damaged = |damage| LineError::Damaged(Damaged { offset, damage });
+        let header: Header = step.line.decode().map_err(damaged)?;
+        let due = Header::new(What::Journal, &self.cluster, epoch, segment);
+        if header != due {
+            let why = format!(
+                "its header names format {}, a {:?} file of cluster {:?}, epoch {}, segment {}",
+                header.format, header.what, header.cluster, header.epoch, header.part
+            );
+            return Err(damaged(Damage::Content(why)));
+        }
+        Ok(true)
+    }
+
+    fn walk_segment(
+        &self,
+        path: &Path,
+        at: &mut Position,
+        limit: &Limit,
+        brief: bool,
+        on: &mut dyn FnMut(Item<'_>) -> Result<Flow, Error>,
+    ) -> Result<Flow, Error> {
+        let bytes = match limit {
+            Limit::Sealed { bytes, .. } => *bytes,
+            _ => u64::MAX,
+        };
+        let fresh = at.bytes == 0;
+        let mut lines = Lines::resume(path, at.bytes, at.seq, bytes);
+        if brief {
+            lines = lines.small_chunks();
+        }
+        let mut header = match fresh {
+            true => self.check_header(&mut lines, at.epoch, at.segment),
+            false => Ok(true),
+        };
+        loop {
+            let failed = match std::mem::replace(&mut header, Ok(true)) {
+                Err(e) => Some(e),
+                Ok(_) => match lines.next_line() {
+                    Ok(Some(step)) => {
+                        (at.bytes, at.seq) = (step.end, step.line.seq + 1);
+                        let (offset, line) = (step.offset, step.line);
+                        let at = *at;
+                        if on(Item::Record { at, offset, line })? == Flow::Stop {
+                            return Ok(Flow::Stop);
+                        }
+                        None
+                    }
+                    Ok(None) => break,
+                    Err(e) => Some(e),
+                },
+            };
+            match failed {
+                None => {}
+                Some(LineError::Io(e)) => return Err(e.into()),
+                Some(LineError::Damaged(d)) => {
+                    let flow = pass_damage(&mut lines, &d, limit, on)?;
+                    if flow == Some(Flow::Stop) {
+                        return Ok(Flow::Stop);
+                    }
+                    if flow.is_none() {
+                        return Ok(Flow::On);
+                    }
+                }
+            }
+        }
+        if fresh && at.bytes == 0 {
+            // Only a header: its length counts, so that the segment's seal can be checked.
+            (at.bytes, at.seq) = (lines.offset(), lines.next_seq());
+        }
+        check_seal(&lines, limit, on)
+    }
+}
+
+/// Names the epochs that have a directory, ascending.
+pub(super) fn epochs_on_disk(layout: &Layout) -> Result<Vec<u64>, Error> {
+    let entries = sys::fs::list_dir(&layout.epochs(), LIST_MAX)?;
+    let number = |e: &sys::fs::Entry| e.text()?.parse().ok();
+    let mut epochs: Vec<u64> = entries.iter().filter_map(number).collect();
+    epochs.sort_unstable();
+    Ok(epochs)
+}
+
+/// Most names looked at in one directory of the journal.
+pub(super) const LIST_MAX: usize = 1_000_000;
+
+/// Tells of damage and passes over it; `None` = it was the torn end of an open segment.
+fn pass_damage(
+    lines: &mut Lines,
+    damaged: &Damaged,
+    limit: &Limit,
+    on: &mut dyn FnMut(Item<'_>) -> Result<Flow, Error>,
+) -> Result<Option<Flow>, Error> {
+    let skipped = lines.skip()?;
+    let path = lines.path().to_path_buf();
+    let path = path.as_path();
+    if matches!(limit, Limit::Tail) && !skipped.intact_behind {
+        let (from, bytes) = (skipped.from, skipped.to - skipped.from);
+        on(Item::Torn { path, from, bytes })?;
+        return Ok(None);
+    }
+    let skipped = Some(skipped);
+    on(Item::Damage {
+        path,
+        damaged,
+        skipped,
+    })
+    .map(Some)
+}
+
+/// A sealed segment must reach its seal exactly, in bytes and in records.
+fn check_seal(
+    lines: &Lines,
+    limit: &Limit,
+    on: &mut dyn FnMut(Item<'_>) -> Result<Flow, Error>,
+) -> Result<Flow, Error> {
+    let Limit::Sealed { bytes, next_seq } = limit else {
+        return Ok(Flow::On);
+    };
+    if (lines.offset(), lines.next_seq()) == (*bytes, *next_seq) {
+        return Ok(Flow::On);
+    }
+    let why = format!(
+        "the file ends with {} records in {} bytes where its seal says {next_seq} in {bytes}",
+        lines.next_seq(),
+        lines.offset()
+    );
+    let damaged = Damaged {
+        offset: lines.offset(),
+        damage: Damage::Content(why),
+    };
+    on(Item::Damage {
+        path: lines.path(),
+        damaged: &damaged,
+        skipped: Some(Skipped {
+            from: lines.offset(),
+            to: lines.offset(),
+            intact_behind: false,
+        }),
+    })
+}

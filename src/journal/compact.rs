@@ -1,0 +1,132 @@
+//! Removes what no recovery needs any more: old snapshots, covered segments, answered requests.
+//!
+//! What the oldest kept snapshot does not cover stays, so that a damaged newest snapshot costs
+//! nothing. Only the leader calls it, after a snapshot was finished.
+
+use super::chain::epochs_on_disk;
+use super::{Error, Position, snapshot};
+use crate::spool::Layout;
+use crate::sys;
+
+/// How much is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Keep {
+    /// Complete snapshots; nothing is removed before that many exist. At least 1.
+    pub snapshots: usize,
+    /// Covered segments kept for chist and `cadmin journal`: at most so many files...
+    pub segments: usize,
+    /// ...and so many bytes.
+    pub bytes: u64,
+}
+
+impl Default for Keep {
+    fn default() -> Keep {
+        Keep {
+            snapshots: 2,
+            segments: 64,
+            bytes: 1 << 30,
+        }
+    }
+}
+
+/// What [`compact`] removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Compacted {
+    pub snapshots: usize,
+    pub segments: usize,
+    pub epochs: usize,
+}
+
+/// Age at which a half-written snapshot belongs to nobody (ms).
+const STALE_MS: u64 = 3_600_000;
+
+/// Removes what `keep` does not ask for. `now`: wall clock (ms), to tell abandoned files by age.
+///
+/// # Errors
+/// A file cannot be removed or a directory not be listed; what was removed until then is gone.
+pub fn compact(layout: &Layout, cluster: &str, keep: Keep, now: i64) -> Result<Compacted, Error> {
+    let mut done = Compacted::default();
+    sys::fs::sweep_asides(&layout.snapshots(), now, STALE_MS)?;
+    let mut notes = Vec::new();
+    let found = snapshot::list(layout, cluster, &mut notes)?;
+    let wanted = keep.snapshots.max(1);
+    if found.len() < wanted {
+        return Ok(done);
+    }
+    let oldest = &found[wanted - 1];
+    for number in snapshot::numbers(layout)? {
+        let complete = found.iter().any(|f| f.number == number);
+        if number < oldest.number || (!complete && number < found[0].number) {
+            sys::fs::remove(&snapshot::path_of(layout, number))?;
+            done.snapshots += 1;
+        }
+    }
+    remove_segments(layout, oldest.covers, keep, &mut done)?;
+    Ok(done)
+}
+
+/// A segment on disk.
+struct Segment {
+    epoch: u64,
+    n: u64,
+    bytes: u64,
+}
+
+fn remove_segments(
+    layout: &Layout,
+    covers: Position,
+    keep: Keep,
+    done: &mut Compacted,
+) -> Result<(), Error> {
+    let mut covered = covered_segments(layout, covers)?;
+    // Newest first: the history that is kept has no gap.
+    covered.reverse();
+    let (mut files, mut bytes) = (0, 0);
+    let mut lowest_kept = covers.epoch;
+    let mut full = false;
+    for s in covered {
+        full = full || files >= keep.segments || bytes + s.bytes > keep.bytes;
+        if full {
+            sys::fs::remove(&layout.journal(s.epoch, s.n))?;
+            done.segments += 1;
+        } else {
+            files += 1;
+            bytes += s.bytes;
+            lowest_kept = s.epoch;
+        }
+    }
+    for epoch in epochs_on_disk(layout)? {
+        if epoch >= covers.epoch {
+            break;
+        }
+        if epoch < lowest_kept {
+            sys::fs::remove_tree(&layout.epoch_dir(epoch))?;
+            done.epochs += 1;
+        } else {
+            sys::fs::remove_tree(&layout.taken(epoch))?;
+        }
+    }
+    Ok(())
+}
+
+/// Segments wholly before `covers`, oldest first.
+fn covered_segments(layout: &Layout, covers: Position) -> Result<Vec<Segment>, Error> {
+    let mut out = Vec::new();
+    for epoch in epochs_on_disk(layout)? {
+        if epoch > covers.epoch {
+            break;
+        }
+        let dir = layout.epoch_dir(epoch);
+        let entries = sys::fs::list_dir(&dir, super::chain::LIST_MAX)?;
+        let number = |e: &sys::fs::Entry| e.text().and_then(Layout::parse_journal_name);
+        let mut numbers: Vec<u64> = entries.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        for n in numbers {
+            if (epoch, n) < (covers.epoch, covers.segment) {
+                let bytes = sys::fs::stat(&layout.journal(epoch, n))?.map_or(0, |s| s.len);
+                out.push(Segment { epoch, n, bytes });
+            }
+        }
+    }
+    Ok(out)
+}

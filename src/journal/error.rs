@@ -1,0 +1,77 @@
+//! What can be wrong with a journal, in words that name file, offset and the way out.
+
+use crate::record::frame::Damaged;
+use crate::sys;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why the journal cannot be read or written.
+#[derive(Debug)]
+pub enum Error {
+    /// The operating system refused.
+    Io(sys::Error),
+    /// A record is damaged although later ones are intact, or a seal says that it must be whole.
+    Damaged { path: PathBuf, damaged: Damaged },
+    /// A file of the chain is not there.
+    Missing { path: PathBuf, why: String },
+    /// The files contradict each other.
+    Conflict { path: PathBuf, why: String },
+    /// A record is intact, but the state refused it.
+    Refused {
+        path: PathBuf,
+        offset: u64,
+        why: String,
+    },
+    /// Another process holds the lock of a file that only this one may write.
+    Locked(PathBuf),
+}
+
+impl Error {
+    /// True when the disk or a quota is full.
+    pub fn is_no_space(&self) -> bool {
+        matches!(self, Error::Io(e) if e.is_no_space())
+    }
+}
+
+impl From<sys::Error> for Error {
+    fn from(e: sys::Error) -> Error {
+        Error::Io(e)
+    }
+}
+
+const WAY_OUT: &str = "restore the file from a backup, or start the leader with --accept-loss to \
+    set the damaged bytes aside in lost+found and go on without them";
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Io(e) => write!(f, "{e}"),
+            Error::Damaged { path, damaged } => write!(
+                f,
+                "the journal {}:{} is damaged {damaged}; {WAY_OUT}",
+                path.display(),
+                damaged.offset
+            ),
+            Error::Missing { path, why } => write!(
+                f,
+                "the journal {} is missing: {why}; {WAY_OUT}",
+                path.display()
+            ),
+            Error::Conflict { path, why } => {
+                write!(f, "the journal {}: {why}; {WAY_OUT}", path.display())
+            }
+            Error::Refused { path, offset, why } => write!(
+                f,
+                "the record at {}:{offset} cannot be applied: {why}; {WAY_OUT}",
+                path.display()
+            ),
+            Error::Locked(path) => write!(
+                f,
+                "another process holds the lock of {}: two leaders of one epoch must not be",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

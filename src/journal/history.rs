@@ -1,0 +1,134 @@
+//! Reads events for people: every kept segment under its seals, without locks, past damage.
+
+use super::chain::{Chain, Flow, Item};
+use super::decode::decode_event;
+use super::{Error, Position};
+use crate::record::event::Event;
+use crate::record::frame::Line;
+use crate::spool::Layout;
+
+/// What the history holds.
+#[derive(Debug)]
+pub enum Entry {
+    /// An event; `at` is the position behind it.
+    Event { at: Position, event: Event },
+    /// Something that cannot be read, in a sentence that names file and offset.
+    Problem(String),
+}
+
+/// The kept events of all epochs, oldest first.
+#[derive(Clone, Debug)]
+pub struct History {
+    layout: Layout,
+    cluster: String,
+    ids: Vec<u32>,
+    next: Option<Position>,
+}
+
+impl History {
+    pub fn new(layout: &Layout, cluster: &str) -> History {
+        History {
+            layout: layout.clone(),
+            cluster: cluster.to_owned(),
+            ids: Vec::new(),
+            next: None,
+        }
+    }
+
+    /// Only events of these jobs (and specifications). An event that names many jobs may come with
+    /// others than these.
+    pub fn of_jobs(mut self, ids: &[u32]) -> History {
+        self.ids = ids.to_vec();
+        self
+    }
+
+    /// Gives all entries that were not given yet: everything at the first call, what is new at the
+    /// next ones.
+    ///
+    /// # Errors
+    /// Failing reads. Damage is an [`Entry::Problem`].
+    pub fn read(&mut self, sink: &mut dyn FnMut(Entry)) -> Result<(), Error> {
+        let chain = match self.next {
+            None => Chain::kept(&self.layout, &self.cluster)?,
+            Some(at) => {
+                let newest = Chain::newest(&self.layout)?.max(at.epoch);
+                Chain::read(&self.layout, &self.cluster, at.epoch, newest + 1)?
+            }
+        };
+        for epoch in chain.first..chain.upto {
+            let from = match self.next.filter(|p| p.epoch == epoch) {
+                Some(at) => Some(at),
+                None => chain.lowest(epoch)?,
+            };
+            let ids = &self.ids;
+            let reached = chain.walk(epoch, from, false, &mut |item| {
+                give(&chain, epoch, ids, item, sink);
+                Ok(Flow::On)
+            })?;
+            self.next = Some(reached.at);
+        }
+        Ok(())
+    }
+}
+
+fn give(chain: &Chain, epoch: u64, ids: &[u32], item: Item<'_>, sink: &mut dyn FnMut(Entry)) {
+    match item {
+        Item::Record { at, offset, line } => {
+            if !mentions(&line, ids) {
+                return;
+            }
+            match decode_event(&line) {
+                Ok(event) => sink(Entry::Event { at, event }),
+                Err(damage) => {
+                    let path = chain.segment_path(epoch, at.segment);
+                    let path = path.display();
+                    sink(Entry::Problem(format!("{path}:{offset}: {damage:?}")));
+                }
+            }
+        }
+        Item::Damage {
+            path,
+            damaged,
+            skipped: Some(_),
+        } => sink(Entry::Problem(format!(
+            "{} is damaged {damaged}",
+            path.display()
+        ))),
+        Item::Missing { path, why } => sink(Entry::Problem(format!(
+            "{} is missing: {why}",
+            path.display()
+        ))),
+        Item::Damage { .. } | Item::Torn { .. } => {}
+    }
+}
+
+/// Cheap look whether a record can concern one of the jobs, before it is decoded.
+fn mentions(line: &Line<'_>, ids: &[u32]) -> bool {
+    if ids.is_empty() || line.json.starts_with(b"{\"k\":\"spec\"") {
+        return true;
+    }
+    if line.json.starts_with(b"{\"k\":\"cleaned\"") {
+        return true;
+    }
+    let Some(id) = first_id(line.json) else {
+        return false;
+    };
+    ids.contains(&id)
+}
+
+/// The job id in `"j":"ID..` or `"id":ID`, whichever field comes first.
+fn first_id(json: &[u8]) -> Option<u32> {
+    let mut rest = json;
+    while let Some(n) = memchr::memchr(b':', rest) {
+        let name = &rest[..n];
+        rest = &rest[n + 1..];
+        let digits = match () {
+            () if name.ends_with(b"\"j\"") => rest.strip_prefix(b"\"")?,
+            () if name.ends_with(b"\"id\"") => rest,
+            () => continue,
+        };
+        let len = digits.iter().take_while(|b| b.is_ascii_digit()).count();
+        return std::str::from_utf8(&digits[..len]).ok()?.parse().ok();
+    }
+    None
+}

@@ -1,0 +1,290 @@
+//! Snapshots: `snapshot/NNNNNN.yaml`, a framed file of the state with the journal position it covers.
+//!
+//! Header, `{"k":"covers",...}`, the caller's records, `{"k":"end","records":N}`. Written aside, synced,
+//! renamed: a file without its last record does not count. What the records mean is the caller's.
+
+use super::lines::{LineError, Lines};
+use super::{Error, Position};
+use crate::record::FORMAT;
+use crate::record::frame::{self, Damage, Damaged, Line};
+use crate::record::header::{Header, What};
+use crate::spool::Layout;
+use crate::sys;
+use crate::sys::append::Appender;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Bytes gathered before a write.
+const BUFFER: usize = 1 << 20;
+
+/// Records of the container itself.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "k", rename_all = "snake_case")]
+enum Mark {
+    Covers {
+        #[serde(flatten)]
+        at: Position,
+        /// Wall clock of the leader (ms).
+        t: i64,
+    },
+    End {
+        records: u64,
+    },
+}
+
+/// A complete snapshot on disk (its middle is checked when it is read).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    pub number: u64,
+    pub path: PathBuf,
+    /// Everything before this position is in it.
+    pub covers: Position,
+    /// Wall clock of the leader when it began to write it (ms).
+    pub t: i64,
+    pub records: u64,
+    pub bytes: u64,
+}
+
+/// Writes one snapshot. Dropped before [`Writer::finish`], it leaves nothing behind.
+#[derive(Debug)]
+pub struct Writer {
+    app: Appender,
+    aside: PathBuf,
+    path: PathBuf,
+    number: u64,
+    covers: Position,
+    t: i64,
+    buf: Vec<u8>,
+    seq: u64,
+    done: bool,
+}
+
+impl Writer {
+    /// Begins the snapshot behind the newest one. `covers`: a committed position whose leadership was
+    /// checked afterwards; `t`: the wall clock now (ms).
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn create(
+        layout: &Layout,
+        cluster: &str,
+        covers: Position,
+        t: i64,
+    ) -> Result<Writer, Error> {
+        let number = numbers(layout)?.last().map_or(1, |n| n + 1);
+        let path = path_of(layout, number);
+        let pid = std::process::id();
+        let aside = path.with_file_name(format!(".{number:06}.yaml.{}.{pid}.tmp", covers.epoch));
+        sys::fs::remove(&aside)?;
+        let mut writer = Writer {
+            app: Appender::create_new(&aside)?,
+            aside,
+            path,
+            number,
+            covers,
+            t,
+            buf: Vec::with_capacity(BUFFER + (64 << 10)),
+            seq: 0,
+            done: false,
+        };
+        writer.push(&Header::new(What::Snapshot, cluster, covers.epoch, number))?;
+        writer.push(&Mark::Covers { at: covers, t })?;
+        Ok(writer)
+    }
+
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// It cannot be represented, or the write failed: the snapshot is to be dropped.
+    pub fn push<T: Serialize>(&mut self, value: &T) -> Result<(), Error> {
+        frame::write(&mut self.buf, self.seq, value)
+            .map_err(|e| Error::Io(sys::Error::invalid("encode for", &self.path, e.to_string())))?;
+        self.pushed()
+    }
+
+    /// Adds a record whose JSON text is ready (one line).
+    ///
+    /// # Errors
+    /// The write failed: the snapshot is to be dropped.
+    pub fn push_json(&mut self, json: &[u8]) -> Result<(), Error> {
+        frame::write_json(&mut self.buf, self.seq, json);
+        self.pushed()
+    }
+
+    fn pushed(&mut self) -> Result<(), Error> {
+        self.seq += 1;
+        if self.buf.len() >= BUFFER {
+            self.app.append(&self.buf)?;
+            self.buf.clear();
+        }
+        Ok(())
+    }
+
+    /// Ends the snapshot and makes it count: synced, renamed, directory synced.
+    ///
+    /// # Errors
+    /// The disk is full or fails; the older snapshots still stand.
+    pub fn finish(mut self) -> Result<Found, Error> {
+        let records = self.seq - 2;
+        self.push(&Mark::End { records })?;
+        if !self.buf.is_empty() {
+            self.app.append(&self.buf)?;
+            self.buf.clear();
+        }
+        self.app.sync()?;
+        sys::fs::rename(&self.aside, &self.path)?;
+        self.done = true;
+        sys::fs::fsync_dir(sys::fs::parent(&self.path))?;
+        Ok(Found {
+            number: self.number,
+            path: self.path.clone(),
+            covers: self.covers,
+            t: self.t,
+            records,
+            bytes: self.app.valid_len(),
+        })
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.done {
+            drop(sys::fs::remove(&self.aside));
+        }
+    }
+}
+
+/// The path of snapshot `number`.
+pub fn path_of(layout: &Layout, number: u64) -> PathBuf {
+    layout.snapshots().join(format!("{number:06}.yaml"))
+}
+
+/// Numbers of all snapshot files, ascending, complete or not.
+pub fn numbers(layout: &Layout) -> Result<Vec<u64>, Error> {
+    let entries = sys::fs::list_dir(&layout.snapshots(), super::chain::LIST_MAX)?;
+    let number = |e: &sys::fs::Entry| e.text()?.strip_suffix(".yaml")?.parse().ok();
+    let mut numbers: Vec<u64> = entries.iter().filter_map(number).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The complete snapshots, newest first. What is wrong with others goes to `notes`.
+///
+/// # Errors
+/// Failing reads; a snapshot of a newer format (an older program must not lead).
+pub fn list(layout: &Layout, cluster: &str, notes: &mut Vec<String>) -> Result<Vec<Found>, Error> {
+    let mut found = Vec::new();
+    for number in numbers(layout)?.into_iter().rev() {
+        let path = path_of(layout, number);
+        match look(&path, cluster, number) {
+            Ok(f) => found.push(f),
+            Err(LineError::Io(e)) => return Err(e.into()),
+            Err(LineError::Damaged(damaged)) => {
+                if let Damage::Content(why) = &damaged.damage
+                    && why.starts_with(NEWER)
+                {
+                    let why = why.clone();
+                    return Err(Error::Conflict { path, why });
+                }
+                notes.push(format!("snapshot {} {damaged}", path.display()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+const NEWER: &str = "its format";
+
+fn refuse(offset: u64, why: impl Into<String>) -> LineError {
+    let damage = Damage::Content(why.into());
+    LineError::Damaged(Damaged { offset, damage })
+}
+
+/// Checks the first records and the last one of a snapshot.
+fn look(path: &Path, cluster: &str, number: u64) -> Result<Found, LineError> {
+    let mut lines = Lines::new(path, u64::MAX).small_chunks();
+    let (covers, t) = front(&mut lines, cluster, number)?;
+    let records = last_mark(path)?;
+    let bytes = sys::fs::stat(path)?.map_or(0, |s| s.len);
+    Ok(Found {
+        number,
+        path: path.to_path_buf(),
+        covers,
+        t,
+        records,
+        bytes,
+    })
+}
+
+fn front(lines: &mut Lines, cluster: &str, number: u64) -> Result<(Position, i64), LineError> {
+    let step = lines.next_line()?.ok_or_else(|| refuse(0, "it is empty"))?;
+    let header: Header = decode(&step.line, 0)?;
+    if header.format > FORMAT {
+        let text = format!("{NEWER} {} is newer than this program's", header.format);
+        return Err(refuse(0, format!("{text} {FORMAT}: upgrade it")));
+    }
+    if (header.what, header.part) != (What::Snapshot, number) || header.cluster != cluster {
+        let text = format!("{:?} {} of {:?}", header.what, header.part, header.cluster);
+        return Err(refuse(0, format!("its header names {text}")));
+    }
+    let step = lines
+        .next_line()?
+        .ok_or_else(|| refuse(0, "it has no second record"))?;
+    match decode(&step.line, step.offset)? {
+        Mark::Covers { at, t } => Ok((at, t)),
+        Mark::End { .. } => Err(refuse(step.offset, "it does not say what it covers")),
+    }
+}
+
+fn decode<'a, T: Deserialize<'a>>(line: &Line<'a>, offset: u64) -> Result<T, LineError> {
+    line.decode()
+        .map_err(|damage| LineError::Damaged(Damaged { offset, damage }))
+}
+
+/// Record count in the last record, which must be the end mark.
+fn last_mark(path: &Path) -> Result<u64, LineError> {
+    const TAIL: u64 = 512;
+    let len = sys::fs::stat(path)?.map_or(0, |s| s.len);
+    let from = len.saturating_sub(TAIL);
+    let tail = sys::fs::read_from(path, from, TAIL as usize)?.bytes;
+    let incomplete = || refuse(len, "it is not complete");
+    let body = tail.strip_suffix(b"\n").ok_or_else(incomplete)?;
+    let start = memchr::memrchr(b'\n', body).map_or(0, |n| n + 1);
+    let line = frame::parse_line(&body[start..]).map_err(|_| incomplete())?;
+    match line.decode() {
+        Ok(Mark::End { records }) if line.seq == records + 2 => Ok(records),
+        _ => Err(incomplete()),
+    }
+}
+
+/// Streams the records of a snapshot.
+///
+/// # Errors
+/// Damage anywhere, or what `sink` refused: everything given so far is to be forgotten.
+pub fn read(found: &Found, sink: &mut dyn FnMut(&[u8]) -> Result<(), String>) -> Result<(), Error> {
+    let mut lines = Lines::new(&found.path, u64::MAX);
+    let damaged = |e| match e {
+        LineError::Io(e) => Error::Io(e),
+        LineError::Damaged(damaged) => Error::Damaged {
+            path: found.path.clone(),
+            damaged,
+        },
+    };
+    for n in 0..found.records + 3 {
+        let short = || refuse(found.bytes, "it ends early");
+        let step = lines.next_line().and_then(|s| s.ok_or_else(short));
+        let step = step.map_err(damaged)?;
+        if n < 2 || n == found.records + 2 {
+            continue;
+        }
+        sink(step.line.json).map_err(|why| Error::Refused {
+            path: found.path.clone(),
+            offset: step.offset,
+            why,
+        })?;
+    }
+    match lines.next_line().map_err(damaged)? {
+        None => Ok(()),
+        Some(step) => Err(damaged(refuse(step.offset, "records follow its end"))),
+    }
+}
