@@ -78,59 +78,100 @@ pub fn wait_s(option: Option<&str>) -> Result<u64, Fail> {
     }
 }
 
-/// Sends `verbs` and waits for the answer. `head` needs only what the caller knows: environment,
-/// script, input; token, host, pid and time are filled in here.
+/// A request being written: the file's bytes grow as verbs are added, so that a pack of many jobs
+/// never lies in memory twice.
+pub struct Outgoing {
+    token: Token,
+    bytes: Vec<u8>,
+    /// Number of the next record.
+    seq: u64,
+}
+
+impl Outgoing {
+    /// A request without verbs. `head` needs only what the caller knows: environment, script, input;
+    /// token, host, pid and time are filled in here.
+    ///
+    /// # Errors
+    /// When the head cannot be written as JSON.
+    pub fn new(site: &Site, head: RequestHead) -> Result<Outgoing, Fail> {
+        let head = RequestHead {
+            token: new_token(),
+            host: site.host.clone(),
+            pid: std::process::id(),
+            t: sys::clock::wall_ms(),
+            ..head
+        };
+        let mut bytes = Vec::with_capacity(16 << 10);
+        frame::write(&mut bytes, 0, &Header::new(What::Request, "", 0, 0)).map_err(failed)?;
+        frame::write(&mut bytes, 1, &head).map_err(failed)?;
+        Ok(Outgoing {
+            token: head.token,
+            bytes,
+            seq: 2,
+        })
+    }
+
+    /// Adds a verb.
+    ///
+    /// # Errors
+    /// When the request would become larger than a leader accepts.
+    pub fn push(&mut self, verb: &Verb) -> Result<(), Fail> {
+        if self.seq - 2 >= VERBS_MAX as u64 {
+            return Err(Fail::usage(format!(
+                "more than {VERBS_MAX} parts in one request: send it in several"
+            )));
+        }
+        frame::write(&mut self.bytes, self.seq, verb).map_err(failed)?;
+        self.seq += 1;
+        if self.bytes.len() > REQUEST_MAX {
+            return Err(Fail::usage(format!(
+                "the request is larger than {REQUEST_MAX} bytes: send it in several"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Number of verbs.
+    pub fn len(&self) -> u64 {
+        self.seq - 2
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+fn failed(e: serde_json::Error) -> Fail {
+    Fail::usage(format!("cannot encode the request: {e}"))
+}
+
+/// Sends a request and waits for its answer, at most `wait_s` seconds.
 ///
 /// # Errors
-/// [`NoAnswer`]: nothing was sent, or nobody answered in `wait_s` seconds.
-pub fn ask(
-    site: &Site,
-    command: &str,
-    head: RequestHead,
-    verbs: &[Verb],
-    wait_s: u64,
-) -> Result<Ack, NoAnswer> {
-    let head = RequestHead {
-        token: new_token(),
-        host: site.host.clone(),
-        pid: std::process::id(),
-        t: sys::clock::wall_ms(),
-        ..head
-    };
-    let bytes = encode(&head, verbs).map_err(NoAnswer::NotSent)?;
-    let mut wait = Wait::new(site, head.token, bytes).map_err(NoAnswer::NotSent)?;
+/// [`NoAnswer`]: nothing was sent, or nobody answered in time.
+pub fn send(site: &Site, command: &str, request: Outgoing, wait_s: u64) -> Result<Ack, NoAnswer> {
+    let Outgoing { token, bytes, .. } = request;
+    let mut wait = Wait::new(site, token, bytes).map_err(NoAnswer::NotSent)?;
     wait.publish().map_err(NoAnswer::NotSent)?;
     wait.until_answered(command, wait_s.saturating_mul(1000))
+}
+
+/// Sends a few verbs and waits for the answer.
+///
+/// # Errors
+/// As [`send`].
+pub fn ask(site: &Site, command: &str, verbs: &[Verb], wait_s: u64) -> Result<Ack, NoAnswer> {
+    let mut request = Outgoing::new(site, RequestHead::default()).map_err(NoAnswer::NotSent)?;
+    for verb in verbs {
+        request.push(verb).map_err(NoAnswer::NotSent)?;
+    }
+    send(site, command, request, wait_s)
 }
 
 fn new_token() -> Token {
     let mut bytes = [0u8; 16];
     sys::clock::random(&mut bytes);
     Token(u128::from_le_bytes(bytes))
-}
-
-/// The bytes of a request file.
-fn encode(head: &RequestHead, verbs: &[Verb]) -> Result<Vec<u8>, Fail> {
-    if verbs.len() > VERBS_MAX {
-        return Err(Fail::usage(format!(
-            "{} parts in one request, at most {VERBS_MAX} are allowed",
-            verbs.len()
-        )));
-    }
-    let mut out = Vec::with_capacity(4096 + verbs.len() * 128);
-    let failed = |e: serde_json::Error| Fail::usage(format!("cannot encode the request: {e}"));
-    frame::write(&mut out, 0, &Header::new(What::Request, "", 0, 0)).map_err(failed)?;
-    frame::write(&mut out, 1, head).map_err(failed)?;
-    for (seq, verb) in (2..).zip(verbs) {
-        frame::write(&mut out, seq, verb).map_err(failed)?;
-    }
-    if out.len() > REQUEST_MAX {
-        return Err(Fail::usage(format!(
-            "the request has {} bytes, at most {REQUEST_MAX} are allowed: send it in parts",
-            out.len()
-        )));
-    }
-    Ok(out)
 }
 
 /// One request on its way.
@@ -265,7 +306,7 @@ impl<'a> Wait<'a> {
         if let Some(ack) = self.scan() {
             return Ok(Some(ack));
         }
-        if now < QUIET_MS && self.looks % 4 != 0 {
+        if now < QUIET_MS && !self.looks.is_multiple_of(4) {
             return Ok(None);
         }
         self.look_at_beat(now);

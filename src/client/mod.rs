@@ -6,6 +6,8 @@
 pub mod admin;
 pub mod ask;
 pub mod cli;
+pub mod csub;
+pub mod cwait;
 pub mod dev;
 pub mod env;
 pub mod exit;
@@ -13,7 +15,9 @@ pub mod init;
 
 pub use exit::{Fail, report, usage, with_name};
 
+use crate::spool::view::ViewReader;
 use crate::text::error::nearest;
+use crate::text::size::Unit;
 use exit::Exit;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -35,6 +39,11 @@ const fn entry(names: &'static [&'static str], about: &'static str, run: Run) ->
 /// All commands. Each name is also a link to the executable.
 const COMMANDS: &[Entry] = &[
     // Jobs.
+    entry(
+        &["csub"],
+        "submit a job, an array or a pack of jobs",
+        csub::run,
+    ),
     // Views.
     // Administration.
     entry(
@@ -72,6 +81,18 @@ pub fn main(argv: &[OsString]) -> i32 {
 /// Every name a command goes by: the links to install.
 pub fn names() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().flat_map(|e| e.names).copied()
+}
+
+/// The unit of plain numbers in -M and -v: the cluster's `unit_for_limits`, else MB.
+fn limit_unit(site: &env::Site) -> Unit {
+    let params = ViewReader::new(&site.layout()).params().ok();
+    let value = params.and_then(|p| {
+        let mut all = p.params.into_iter();
+        all.find(|(name, _)| name == "unit_for_limits")
+    });
+    value
+        .and_then(|(_, text)| Unit::from_suffix(&text))
+        .unwrap_or(Unit::M)
 }
 
 fn find(name: &str) -> Option<&'static Entry> {

@@ -97,7 +97,7 @@ pub fn pick(
                 .map(|job| Pick::Job(JobKey::job(job.id))),
         );
     } else {
-        let latest = state.jobs().rev().find(|job| fits(&job));
+        let latest = state.jobs().rev().find(|job| fits(job));
         picks.extend(latest.map(|job| Pick::Job(JobKey::job(job.id))));
     }
     if picks.is_empty() {

@@ -105,6 +105,13 @@ pub struct Spec {
     pub options: String,
 }
 
+impl Spec {
+    /// Nothing is said: a pack line whose options equal those of the line before.
+    fn is_blank(&self) -> bool {
+        *self == Spec::default()
+    }
+}
+
 impl Limits {
     fn is_none(&self) -> bool {
         *self == Limits::default()
@@ -127,6 +134,7 @@ pub struct Submission {
     /// Options of the job; `uid`, `user` are ignored, `queue` may be empty or a list of candidates,
     /// `env`/`script`/`stdin_blob` are empty (contents travel in the request), min = 0 means
     /// default.
+    #[serde(skip_serializing_if = "Spec::is_blank")]
     pub spec: Spec,
     pub command: String,
     /// `-J` without the index list; empty = the command.

@@ -200,13 +200,13 @@ pub fn user_rows(core: &Core) -> Vec<UserRow> {
     let sums = waiting(&core.state);
     let mut uids: BTreeMap<u32, String> = sums.names.clone();
     for (uid, _) in core.state.used().users() {
-        if !uids.contains_key(&uid) {
+        uids.entry(uid).or_insert_with(|| {
             let mut jobs = core.state.jobs().map(|job| core.state.spec(job.spec));
             let name = jobs
                 .find(|spec| spec.uid == uid)
                 .map(|spec| spec.user.clone());
-            uids.insert(uid, name.unwrap_or_else(|| uid.to_string()));
-        }
+            name.unwrap_or_else(|| uid.to_string())
+        });
     }
     let row = |(uid, name): (u32, String)| {
         let (slots, jobs) = sums.user.get(&uid).copied().unwrap_or_default();

@@ -88,7 +88,7 @@ fn an_answer_behind_others_is_found_and_the_request_is_readable() {
                 .join(Layout::request_name(token));
             (token, std::fs::read(file).unwrap())
         });
-        let got = ask(&site, "t", RequestHead::default(), &verbs(), 20).unwrap();
+        let got = ask(&site, "t", &verbs(), 20).unwrap();
         let (token, bytes) = leader.join().unwrap();
         assert_eq!(got.tok, token);
         bytes
@@ -115,20 +115,20 @@ fn a_new_leader_may_answer() {
             append(&layout.acks(4), token, 0);
             set_epoch(&layout, 4);
         });
-        assert!(ask(&site, "t", RequestHead::default(), &verbs(), 20).is_ok());
+        assert!(ask(&site, "t", &verbs(), 20).is_ok());
     });
 }
 
 #[test]
 fn silence_says_who_how_long_and_that_the_request_stays() {
     let (_d, site) = share();
-    let Err(NoAnswer::Silence(text)) = ask(&site, "t", RequestHead::default(), &verbs(), 0) else {
+    let Err(NoAnswer::Silence(text)) = ask(&site, "t", &verbs(), 0) else {
         panic!("nobody could answer");
     };
     assert!(text.contains("no leader has ever run"), "{text}");
     assert!(text.contains("stays"), "{text}");
     set_epoch(&site.layout(), 5);
-    let Err(NoAnswer::Silence(text)) = ask(&site, "t", RequestHead::default(), &verbs(), 1) else {
+    let Err(NoAnswer::Silence(text)) = ask(&site, "t", &verbs(), 1) else {
         panic!("nobody could answer");
     };
     assert!(text.contains("epoch 5, host h9, pid 7"), "{text}");
@@ -166,8 +166,7 @@ fn a_share_that_is_no_cluster_is_named() {
         host: "h".into(),
         local: None,
     };
-    let Err(NoAnswer::NotSent(failure)) = ask(&site, "t", RequestHead::default(), &verbs(), 0)
-    else {
+    let Err(NoAnswer::NotSent(failure)) = ask(&site, "t", &verbs(), 0) else {
         panic!("there is no cluster");
     };
     assert!(failure.text.contains("not a Corral cluster"), "{failure:?}");
@@ -194,8 +193,12 @@ fn damaged_and_foreign_lines_are_passed_over() {
 
 #[test]
 fn too_much_is_refused_before_anything_is_sent() {
-    let many = vec![verbs().remove(0); VERBS_MAX + 1];
-    let failure = encode(&RequestHead::default(), &many).unwrap_err();
+    let (_d, site) = share();
+    let mut request = Outgoing::new(&site, RequestHead::default()).unwrap();
+    for _ in 0..VERBS_MAX {
+        request.push(&verbs()[0]).unwrap();
+    }
+    let failure = request.push(&verbs()[0]).unwrap_err();
     assert_eq!(failure.exit, Exit::Usage);
 }
 

@@ -1,0 +1,341 @@
+//! `csub`: submits a job, an array or a pack of jobs.
+//!
+//! Everything that can be checked here is checked before anything is sent; the leader checks again.
+//! Standard output holds the `Job <ID> is submitted ...` line and nothing else.
+
+mod environ;
+pub mod opts;
+mod pack;
+mod script;
+pub mod spec;
+#[cfg(test)]
+mod tests;
+
+use super::ask::{self, NoAnswer, Outgoing};
+use super::cli::{Split, Table, texts};
+use super::env::Site;
+use super::exit::{Exit, Fail, Result};
+use crate::record::ack::{Ack, IdRun};
+use crate::record::request::{RequestHead, SCRIPT_MAX, Verb};
+use crate::sys;
+use crate::text::size::Unit;
+use opts::Chosen;
+use pack::Pack;
+use spec::Here;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// A pack of more jobs than this is answered in ranges.
+const LINES_SHOWN: usize = 20;
+
+/// Runs `csub`; gives the exit code.
+pub fn run(args: &[OsString]) -> i32 {
+    let table = Table::new(opts::csub());
+    let split = match texts(args).and_then(|words| table.split(&words)) {
+        Ok(split) => split,
+        Err(e) => return not_submitted(&Fail::usage(format!("{e}\nhint: csub -h"))),
+    };
+    if split
+        .given
+        .iter()
+        .any(|g| matches!(table.id(g), "help" | "version"))
+    {
+        return table.check(&split).err().unwrap_or(0);
+    }
+    let told = Told::now();
+    match told.and_then(|told| submit(&table, &split, &told)) {
+        Ok(code) => code,
+        Err(fail) => not_submitted(&fail),
+    }
+}
+
+/// `csub: why. Job not submitted.`, then the further lines of the reason.
+fn not_submitted(fail: &Fail) -> i32 {
+    let (first, rest) = fail.text.split_once('\n').unwrap_or((&fail.text, ""));
+    eprintln!("csub: {first}. Job not submitted.");
+    if !rest.is_empty() {
+        eprintln!("{rest}");
+    }
+    fail.exit.code()
+}
+
+/// What the shell tells this process.
+struct Told {
+    cwd: PathBuf,
+    umask: u32,
+    now_ms: i64,
+    queue: String,
+    project: String,
+}
+
+impl Told {
+    fn now() -> Result<Told> {
+        let umask = sys::caller::umask(0o007);
+        sys::caller::umask(umask);
+        let var = |name: &str| std::env::var(name).unwrap_or_default();
+        Ok(Told {
+            cwd: sys::caller::working_directory()?,
+            umask,
+            now_ms: sys::clock::wall_ms(),
+            queue: var("LSB_DEFAULTQUEUE"),
+            project: var("LSB_DEFAULTPROJECT"),
+        })
+    }
+
+    fn here<'a>(&'a self, site: &'a Site, unit: &'a dyn Fn() -> Unit) -> Here<'a> {
+        Here {
+            now_ms: self.now_ms,
+            cwd: &self.cwd,
+            umask: self.umask,
+            host: &site.host,
+            default_queue: &self.queue,
+            default_project: &self.project,
+            unit,
+        }
+    }
+}
+
+fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
+    let mine = Chosen::of(table, split);
+    mine.check_built()?;
+    let wait_s = ask::wait_s(mine.get("wait"))?;
+    if mine.has("pack") {
+        return submit_pack(table, split, &mine, told, wait_s);
+    }
+    let mut work = script::work(table, &split.rest)?;
+    let chosen = mine.over(std::mem::take(&mut work.options));
+    let site = Site::find()?;
+    let unit = || super::limit_unit(&site);
+    let mut job = spec::submission(&chosen, &told.here(&site, &unit))?;
+    spec::check_command(&work.command)?;
+    if chosen.has("K") && job.hold {
+        return Err(Fail::usage("-K and -H cannot be given together"));
+    }
+    job.spec.shell = script::interpreter(&work, &job.spec.shell)?;
+    job.command = work.command;
+    if chosen.has("verbose") {
+        for line in spec::echo(&job.spec) {
+            eprintln!("csub: {line}");
+        }
+    }
+    let head = head(&chosen, work.script, &told.cwd)?;
+    let mut request = Outgoing::new(&site, head)?;
+    let job = Box::new(job);
+    let shown_key = job.key.clone();
+    request.push(&Verb::Submit {
+        line: 0,
+        same: false,
+        job,
+    })?;
+    let ack = match ask::send(&site, "csub", request, wait_s) {
+        Ok(ack) => ack,
+        Err(e) => return Ok(no_answer(&e)),
+    };
+    let run = answered(&ack)?;
+    println!("{}", job_line(run, told, chosen.has("q")));
+    if run.known {
+        eprintln!("csub: the key '{shown_key}' named this job already; no new job was made");
+    }
+    if chosen.has("K") {
+        return Ok(super::cwait::until_end(&site, run.id));
+    }
+    Ok(Exit::Ok.code())
+}
+
+/// The environment, script and input that travel with the jobs of a request.
+fn head(chosen: &Chosen, script: String, cwd: &Path) -> Result<RequestHead> {
+    let asked: Vec<&str> = chosen.all("env").collect();
+    let env = environ::environ(std::env::vars_os(), &asked)?;
+    if !env.left_out.is_empty() && chosen.has("verbose") {
+        let names = env.left_out.join(" ");
+        eprintln!("csub: left out of the environment, by name or bytes: {names}");
+    }
+    let stdin = match chosen.get("is") {
+        None => String::new(),
+        Some(name) => spooled(name, cwd)?,
+    };
+    Ok(RequestHead {
+        env: env.vars,
+        script,
+        stdin,
+        ..RequestHead::default()
+    })
+}
+
+/// The text of `-is`.
+fn spooled(name: &str, cwd: &Path) -> Result<String> {
+    let path = cwd.join(name);
+    let bytes = sys::fs::read_small(&path, SCRIPT_MAX as u64)
+        .map_err(|e| Fail::usage(format!("-is: {e}\nhint: -i reads it where the job runs")))?;
+    String::from_utf8(bytes).map_err(|_| {
+        Fail::usage(format!(
+            "-is: {} is not UTF-8 text\nhint: -i reads it where the job runs",
+            path.display()
+        ))
+    })
+}
+
+fn no_answer(e: &NoAnswer) -> i32 {
+    match e {
+        NoAnswer::NotSent(fail) => not_submitted(fail),
+        other => other.report("csub"),
+    }
+}
+
+/// The one job of an answer, or why there is none.
+fn answered(ack: &Ack) -> Result<&IdRun> {
+    if let Some(run) = ack.ids.first() {
+        return Ok(run);
+    }
+    match ack.results.first() {
+        Some(outcome) => Err(Fail::new(Exit::of(outcome.code), outcome.text.clone())),
+        None if ack.error.is_empty() => Err(Fail::system("the leader gave no job id")),
+        None => Err(Fail::refused(ack.error.clone())),
+    }
+}
+
+/// The line that programs parse. A queue out of LSB_DEFAULTQUEUE counts as default.
+fn job_line(run: &IdRun, told: &Told, named: bool) -> String {
+    let default = run.default || (!named && !told.queue.is_empty());
+    let default = if default { "default " } else { "" };
+    format!(
+        "Job <{}> is submitted to {default}queue <{}>.",
+        run.id, run.queue
+    )
+}
+
+fn submit_pack(
+    table: &Table,
+    split: &Split,
+    mine: &Chosen,
+    told: &Told,
+    wait_s: u64,
+) -> Result<i32> {
+    if !split.rest.is_empty() {
+        return Err(Fail::usage("-pack and a command cannot be given together"));
+    }
+    for refused in ["K", "is", "J", "key"] {
+        if mine.has(refused) {
+            let text = format!("-pack and -{refused} cannot be given together");
+            return Err(Fail::usage(text));
+        }
+    }
+    let text = pack::read(mine.get("pack").unwrap_or_default())?;
+    let site = Site::find()?;
+    let unit = Once::new(&site);
+    let unit = || unit.get();
+    let here = told.here(&site, &unit);
+    let mut request = Outgoing::new(&site, head(mine, String::new(), &told.cwd)?)?;
+    let pack = pack::fill(&text, table, mine, &here, &mut request)?;
+    drop(text);
+    let ack = if request.is_empty() {
+        None
+    } else {
+        match ask::send(&site, "csub", request, wait_s) {
+            Ok(ack) => Some(ack),
+            Err(e) => return Ok(no_answer(&e)),
+        }
+    };
+    let verbose = mine.has("verbose");
+    let report = report_pack(&pack, ack.as_ref(), verbose);
+    print!("{}", report.out);
+    eprint!("{}", report.err);
+    Ok(report.exit.code())
+}
+
+/// The unit of plain limits, looked up at most once.
+struct Once<'a> {
+    site: &'a Site,
+    unit: std::cell::OnceCell<Unit>,
+}
+
+impl<'a> Once<'a> {
+    fn new(site: &'a Site) -> Once<'a> {
+        let unit = std::cell::OnceCell::new();
+        Once { site, unit }
+    }
+
+    fn get(&self) -> Unit {
+        *self.unit.get_or_init(|| super::limit_unit(self.site))
+    }
+}
+
+/// What a pack prints.
+struct Report {
+    out: String,
+    err: String,
+    exit: Exit,
+}
+
+/// One line for each job, or for each run of jobs when there are many.
+fn report_pack(pack: &Pack, ack: Option<&Ack>, verbose: bool) -> Report {
+    let mut out = String::new();
+    let mut err = String::new();
+    let mut exit = Exit::Ok;
+    for run in ack.map_or(&[][..], |a| &a.ids) {
+        let from = pack.lines.binary_search(&run.line).unwrap_or(0);
+        let mut lines = pack.lines[from..].iter().take(run.n as usize);
+        if verbose || pack.lines.len() <= LINES_SHOWN || run.n == 1 {
+            for (id, line) in (run.id..).zip(lines) {
+                out_line(&mut out, &format!("#{line} Job <{id}> is"), run);
+            }
+        } else if let Some(last) = lines.next_back() {
+            let ids = format!("<{}-{}>", run.id, run.id + (run.n - 1));
+            out_line(
+                &mut out,
+                &format!("#{}-{last} Jobs {ids} are", run.line),
+                run,
+            );
+        }
+    }
+    for (line, why) in &pack.wrong {
+        exit = exit.or(Exit::Usage);
+        let (first, rest) = why.split_once('\n').unwrap_or((why, ""));
+        let _ = writeln!(err, "Line#{line}: {first}. Job not submitted.");
+        if !rest.is_empty() {
+            let _ = writeln!(err, "{rest}");
+        }
+    }
+    if let Some(ack) = ack {
+        for outcome in &ack.results {
+            let end = Exit::of(outcome.code);
+            if end == Exit::Ok {
+                continue;
+            }
+            exit = exit.or(end);
+            let line = outcome.what.trim_start_matches("line").trim();
+            let _ = writeln!(err, "Line#{line}: {}. Job not submitted.", outcome.text);
+        }
+        if ack.more > 0 {
+            let _ = writeln!(err, "csub: {} further lines were refused", ack.more);
+        }
+        if !ack.ok {
+            exit = exit.or(Exit::Refused);
+            let _ = writeln!(err, "csub: {}. Jobs not submitted.", ack.error);
+        }
+    }
+    Report { out, err, exit }
+}
+
+fn out_line(out: &mut String, jobs: &str, run: &IdRun) {
+    let default = if run.default { "default " } else { "" };
+    let _ = writeln!(
+        out,
+        "Line{jobs} submitted to {default}queue <{}>.",
+        run.queue
+    );
+}
+
+/// The options and job of a command line without anything being sent: for tests.
+#[cfg(test)]
+fn read_only(words: &[&str], here: &Here<'_>) -> Result<(Submission, Chosen)> {
+    let table = Table::new(opts::csub());
+    let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+    let split = table.split(&words).map_err(|e| Fail::usage(e.0))?;
+    let chosen = Chosen::of(&table, &split);
+    let mut job = spec::submission(&chosen, here)?;
+    job.command = spec::command_line(&split.rest);
+    spec::check_command(&job.command)?;
+    Ok((job, chosen))
+}

@@ -1,0 +1,217 @@
+//! The environment that travels with a job: what of the submitter's goes, and what `-env` changes.
+
+use crate::client::exit::{Fail, Result};
+use crate::record::request::ENV_MAX;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+
+/// Variables of the submitting shell that mean nothing in a job.
+const SHELL_OWN: &[&str] = &["_", "OLDPWD", "SHLVL"];
+
+/// An environment for a job.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Environ {
+    pub vars: BTreeMap<String, String>,
+    /// Variables that could not be taken along although they are no functions of the shell.
+    pub left_out: Vec<String>,
+}
+
+/// What `-env` asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Item {
+    All,
+    Nothing,
+    Without(String),
+    Set(String, String),
+    Only(String),
+}
+
+/// The environment of a job: `own` is this process's, `asked` the values of `-env` in their order.
+///
+/// The whole environment goes along, unless `none` or a plain variable name is given without `all`
+/// or `~VAR`: then only what is named.
+///
+/// # Errors
+/// Names the part of `-env` that is wrong, or the size that is too big.
+pub fn environ(own: impl Iterator<Item = (OsString, OsString)>, asked: &[&str]) -> Result<Environ> {
+    let mut items = Vec::new();
+    for text in asked {
+        parse(text, &mut items)?;
+    }
+    let has = |f: fn(&Item) -> bool| items.iter().any(f);
+    let whole = has(|i| matches!(i, Item::All | Item::Without(_)))
+        || !has(|i| matches!(i, Item::Nothing | Item::Only(_)));
+    let named: BTreeSet<&str> = items
+        .iter()
+        .filter_map(|i| match i {
+            Item::Only(name) => Some(name.as_str()),
+            _ => None,
+        })
+        .collect();
+    let mut out = Environ::default();
+    for (name, value) in own {
+        let shown = name.to_string_lossy();
+        let skip = SHELL_OWN.contains(&&*shown) || shown.starts_with("BASH_FUNC_");
+        if skip || !(whole || named.contains(&*shown)) {
+            continue;
+        }
+        match (name.to_str(), value.into_string()) {
+            (Some(name), Ok(value)) if is_name(name) => {
+                out.vars.insert(name.to_owned(), value);
+            }
+            _ => out.left_out.push(shown.into_owned()),
+        }
+    }
+    for item in items {
+        match item {
+            Item::Without(name) => {
+                out.vars.remove(&name);
+            }
+            Item::Set(name, value) => {
+                out.vars.insert(name, value);
+            }
+            Item::All | Item::Nothing | Item::Only(_) => {}
+        }
+    }
+    check_size(&out.vars)?;
+    Ok(out)
+}
+
+/// True for `[A-Za-z_][A-Za-z0-9_]*`.
+fn is_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes
+        .next()
+        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// Splits one value of `-env` at commas; a value may be quoted to hold commas.
+fn parse(text: &str, items: &mut Vec<Item>) -> Result<()> {
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let (item, next) = item(rest)?;
+        items.push(item);
+        rest = next.trim_start();
+        if let Some(after) = rest.strip_prefix(',') {
+            rest = after.trim_start();
+        }
+    }
+    Ok(())
+}
+
+/// The first item of `text`, and what stands behind it.
+fn item(text: &str) -> Result<(Item, &str)> {
+    let word_end = text.find([',', '=']).unwrap_or(text.len());
+    let word = text[..word_end].trim_end();
+    if !text[word_end..].starts_with('=') {
+        let item = match (word, word.strip_prefix('~')) {
+            ("all", _) => Item::All,
+            ("none", _) => Item::Nothing,
+            (_, Some(name)) => Item::Without(checked(name)?),
+            (name, None) => Item::Only(checked(name)?),
+        };
+        return Ok((item, &text[word_end..]));
+    }
+    let name = checked(word)?;
+    let value = &text[word_end + 1..];
+    for quote in ['\'', '"'] {
+        if let Some(inner) = value.strip_prefix(quote) {
+            let end = inner.find(quote).ok_or_else(|| {
+                Fail::usage(format!("-env: the quote of {name}'s value is not closed"))
+            })?;
+            let item = Item::Set(name, inner[..end].to_owned());
+            return Ok((item, &inner[end + 1..]));
+        }
+    }
+    let end = value.find(',').unwrap_or(value.len());
+    Ok((Item::Set(name, value[..end].to_owned()), &value[end..]))
+}
+
+fn checked(name: &str) -> Result<String> {
+    if is_name(name) {
+        return Ok(name.to_owned());
+    }
+    Err(Fail::usage(format!(
+        "-env: '{}' is not the name of a variable\n\
+         hint: write all, none, NAME, ~NAME or NAME=VALUE, parted by commas",
+        crate::text::width::escape(name)
+    )))
+}
+
+fn check_size(vars: &BTreeMap<String, String>) -> Result<()> {
+    let total: usize = vars.iter().map(|(n, v)| n.len() + v.len() + 6).sum();
+    if total <= ENV_MAX {
+        return Ok(());
+    }
+    let big = vars.iter().max_by_key(|(_, v)| v.len());
+    let (name, len) = big.map_or(("", 0), |(n, v)| (n.as_str(), v.len()));
+    Err(Fail::refused(format!(
+        "the environment has {total} bytes, at most {ENV_MAX} are allowed; the largest variable is \
+         {name} with {len}\nhint: leave it out with -env \"~{name}\""
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(asked: &[&str]) -> Result<String> {
+        let own = [
+            ("A", "1"),
+            ("B", "x\ny"),
+            ("_", "/bin/x"),
+            ("SHLVL", "2"),
+            ("OLDPWD", "/"),
+            ("BASH_FUNC_m%%", "() { :; }"),
+            ("odd-name", "1"),
+        ];
+        let own = own.into_iter().map(|(n, v)| (n.into(), v.into()));
+        let env = environ(own, asked)?;
+        let all: Vec<String> = env.vars.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        Ok(all.join(";"))
+    }
+
+    #[test]
+    fn what_goes_along() {
+        let cases: &[(&[&str], &str)] = &[
+            (&[], "A=1;B=x\ny"),
+            (&["all"], "A=1;B=x\ny"),
+            (&["none"], ""),
+            (&["none, C=3"], "C=3"),
+            (&["~B, C=3"], "A=1;C=3"),
+            (&["C=3"], "A=1;B=x\ny;C=3"),
+            (&["A"], "A=1"),
+            (&["A, C=a=b,D='x,y' , E=\"\""], "A=1;C=a=b;D=x,y;E="),
+            (&["all", "A=2", "A=3"], "A=3;B=x\ny"),
+            (&[""], "A=1;B=x\ny"),
+        ];
+        for (asked, want) in cases {
+            assert_eq!(made(asked).as_deref(), Ok(*want), "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn odd_names_are_left_out_and_said() {
+        let own = [("odd-name", "1"), ("OK", "1")];
+        let env = environ(own.into_iter().map(|(n, v)| (n.into(), v.into())), &[]).unwrap();
+        assert_eq!(env.left_out, ["odd-name"]);
+        assert_eq!(env.vars.len(), 1);
+    }
+
+    #[test]
+    fn wrong_lists_are_refused() {
+        for bad in ["=x", "a b", "~", "1A=2", "A='x", "A=\"x", "%"] {
+            assert!(made(&[bad]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn too_big_is_refused_and_names_the_variable() {
+        let own = [("SMALL", "1".to_owned()), ("BIG", "x".repeat(ENV_MAX))];
+        let own = own.into_iter().map(|(n, v)| (n.into(), v.into()));
+        let fail = environ(own, &[]).unwrap_err();
+        assert!(fail.text.contains("BIG"), "{}", fail.text);
+        assert_eq!(fail.exit.code(), 4);
+    }
+}

@@ -1,0 +1,394 @@
+//! The options of csub, cmod and each pack line: which exist, which do not exist yet.
+
+use crate::client::cli::{Table, command, flag, opt};
+use crate::client::exit::Fail;
+use clap::{Arg, Command};
+
+/// Options known from LSF that this version does not carry out: name, takes a value. They are
+/// refused by name, since an option that is silently ignored changes what a job does.
+const UNBUILT: &[(&str, bool)] = &[
+    ("A", true),
+    ("a", true),
+    ("alloc_flags", true),
+    ("app", true),
+    ("ar", false),
+    ("B", false),
+    ("clusters", true),
+    ("core_isolation", true),
+    ("csm", true),
+    ("data", true),
+    ("di", true),
+    ("dl", false),
+    ("do", true),
+    ("E", true),
+    ("Ep", true),
+    ("eptl", true),
+    ("ext", true),
+    ("f", true),
+    ("freq", true),
+    ("G", true),
+    ("g", true),
+    ("gpu", true),
+    ("hl", false),
+    ("hostfile", true),
+    ("I", false),
+    ("Ip", false),
+    ("Is", false),
+    ("IS", false),
+    ("ISp", false),
+    ("ISs", false),
+    ("IX", false),
+    ("jobaff", true),
+    ("json", true),
+    ("jsdl", true),
+    ("jsm", true),
+    ("k", true),
+    ("Lp", true),
+    ("N", false),
+    ("Ne", false),
+    ("network", true),
+    ("nnodes", true),
+    ("notify", true),
+    ("proxy", true),
+    ("ptl", true),
+    ("Q", true),
+    ("rcacct", true),
+    ("rnc", true),
+    ("s", true),
+    ("Sb", true),
+    ("Si", true),
+    ("sla", true),
+    ("So", true),
+    ("stage", true),
+    ("T", true),
+    ("ti", false),
+    ("tty", false),
+    ("U", true),
+    ("u", true),
+    ("ul", false),
+    ("wa", true),
+    ("We", true),
+    ("wt", true),
+    ("XF", false),
+    ("yaml", true),
+    ("Zs", false),
+];
+
+/// True when the option is known but not carried out by this version.
+pub fn is_unbuilt(id: &str) -> bool {
+    UNBUILT.iter().any(|(name, _)| *name == id)
+}
+
+/// The refusal of such an option.
+pub fn unbuilt(id: &str) -> Fail {
+    let instead = match id {
+        "I" | "Ip" | "Is" | "IS" | "ISp" | "ISs" | "IX" => {
+            "; -K waits for the end of a batch job, 'cpeek -f' follows its output"
+        }
+        "B" | "N" | "Ne" | "u" | "notify" => "; it sends no mail",
+        "E" | "Ep" => "; put the command into the job script",
+        "gpu" => "; name a resource of cb.yaml in -R rusage[...]",
+        _ => "",
+    };
+    Fail::usage(format!(
+        "option -{id} is not implemented in this version{instead}"
+    ))
+}
+
+/// Options that describe a job, shared by csub and cmod.
+fn job_options() -> Vec<Arg> {
+    vec![
+        opt(
+            "J",
+            "NAME[LIST]%N",
+            "Job name; with an index list an array, %N elements at a time",
+        ),
+        opt(
+            "Jd",
+            "TEXT",
+            "Description of the job, up to 4095 characters",
+        ),
+        opt(
+            "q",
+            "QUEUES",
+            "Queue, or queues of which the first that accepts is taken",
+        ),
+        opt("P", "PROJECT", "Project"),
+        opt("sp", "PRIORITY", "Priority among the own jobs, from 1"),
+        opt("n", "MIN[,MAX]", "Number of slots"),
+        opt(
+            "R",
+            "REQUIREMENT",
+            "Resource requirement; several are joined by &&",
+        ),
+        opt("m", "HOSTS", "Hosts and host groups, host+N prefers"),
+        flag("x", "Exclusive use of the hosts"),
+        flag("r", "Run again when its host fails"),
+        flag("rn", "Do not run again when its host fails"),
+        opt("b", "[[MON:]DAY:]H:M", "Do not start before this time"),
+        opt("t", "[[MON:]DAY:]H:M", "End the job at this time"),
+        opt(
+            "w",
+            "CONDITION",
+            "Start when the condition on other jobs holds: done(12) && ended(\"a\")",
+        ),
+        opt("W", "[H:]M", "Run limit"),
+        opt("c", "[H:]M", "CPU time limit"),
+        opt(
+            "M",
+            "SIZE",
+            "Memory limit; a plain number is in the cluster's unit (MB)",
+        ),
+        opt(
+            "v",
+            "SIZE",
+            "Swap limit; a plain number is in the cluster's unit (MB)",
+        ),
+        opt("p", "N", "Limit of processes"),
+        opt("F", "SIZE", "Limit of file size; a plain number is KB"),
+        opt(
+            "D",
+            "SIZE",
+            "Limit of the data segment; a plain number is KB",
+        ),
+        opt("S", "SIZE", "Limit of the stack; a plain number is KB"),
+        opt("C", "SIZE", "Limit of core files; a plain number is KB"),
+        opt(
+            "mem",
+            "SIZE",
+            "Reserve this memory and limit the job to it: rusage[mem=SIZE] and -M SIZE",
+        ),
+        opt("i", "FILE", "Standard input (%J job id, %I array index)"),
+        opt("is", "FILE", "Standard input, copied at submission"),
+        opt("o", "FILE", "Append output to FILE (%J, %I)"),
+        opt("oo", "FILE", "Write output to FILE"),
+        opt("e", "FILE", "Append error output to FILE"),
+        opt("eo", "FILE", "Write error output to FILE"),
+        opt("cwd", "DIR", "Working directory"),
+        opt("cwdc", "DIR", "Working directory, made when it is missing"),
+        opt("L", "SHELL", "Login shell that runs the command"),
+    ]
+}
+
+fn unbuilt_options() -> impl Iterator<Item = Arg> {
+    UNBUILT.iter().map(|(name, takes)| {
+        let arg = if *takes {
+            opt(name, "VALUE", "")
+        } else {
+            flag(name, "")
+        };
+        arg.hide(true)
+    })
+}
+
+fn base(name: &'static str, about: &'static str) -> Command {
+    command(name, about)
+        .args(job_options())
+        .args(unbuilt_options())
+        .arg(opt(
+            "wait",
+            "SECONDS",
+            "Wait this long for the leader's answer [60]",
+        ))
+}
+
+/// The command line of csub.
+pub fn csub() -> Command {
+    base("csub", "Submit a job")
+        .arg(flag("H", "Hold the job until cresume"))
+        .arg(flag(
+            "K",
+            "Wait for the end of the job and give its exit code",
+        ))
+        .arg(
+            opt(
+                "env",
+                "LIST",
+                "Environment: all, none, ~VAR leaves out, VAR=VALUE sets",
+            )
+            .visible_alias("ENV"),
+        )
+        .arg(opt(
+            "key",
+            "KEY",
+            "The same key within 7 days gives the same job",
+        ))
+        .arg(opt(
+            "pack",
+            "FILE",
+            "Submit one job for each line of FILE (- for standard input)",
+        ))
+        .arg(flag(
+            "verbose",
+            "Say on standard error how the options were understood",
+        ))
+        .arg(
+            Arg::new("command")
+                .value_name("COMMAND")
+                .num_args(0..)
+                .trailing_var_arg(true)
+                .allow_hyphen_values(true)
+                .help("Command and arguments, a script file, or nothing: script on standard input"),
+        )
+}
+
+/// The command line of cmod: the options of csub, and `-Xn` to set an option back.
+pub fn cmod() -> Command {
+    let resets = RESETS.iter().map(|(name, id)| {
+        let help = format!("Set -{id} back to its default");
+        Arg::new(*name)
+            .long(*name)
+            .action(clap::ArgAction::Count)
+            .help(help)
+    });
+    base("cmod", "Change the options of jobs")
+        .args(resets)
+        .arg(opt("Z", "COMMAND", "New command line").hide(false))
+        .arg(crate::client::cli::operands(
+            "jobs",
+            "JOB",
+            "Job ids, elements as 12[3-5]",
+        ))
+}
+
+/// Options of cmod that set an option back: their own name, the option. `-rn` is csub's own.
+pub const RESETS: &[(&str, &str)] = &[
+    ("Jn", "J"),
+    ("Jdn", "Jd"),
+    ("Pn", "P"),
+    ("spn", "sp"),
+    ("nn", "n"),
+    ("Rn", "R"),
+    ("mn", "m"),
+    ("xn", "x"),
+    ("bn", "b"),
+    ("tn", "t"),
+    ("wn", "w"),
+    ("Wn", "W"),
+    ("cn", "c"),
+    ("Mn", "M"),
+    ("vn", "v"),
+    ("pn", "p"),
+    ("Fn", "F"),
+    ("Dn", "D"),
+    ("Sn", "S"),
+    ("Cn", "C"),
+    ("in", "i"),
+    ("isn", "is"),
+    ("on", "o"),
+    ("oon", "o"),
+    ("en", "e"),
+    ("eon", "e"),
+    ("cwdn", "cwd"),
+    ("Ln", "L"),
+    ("qn", "q"),
+];
+
+/// The place an option fills: options of one place replace each other.
+pub fn place(id: &str) -> &str {
+    match id {
+        "oo" => "o",
+        "eo" => "e",
+        "is" => "i",
+        "cwdc" => "cwd",
+        "rn" => "r",
+        other => other,
+    }
+}
+
+/// Options in the order they were given, with those that count once kept once.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Chosen {
+    list: Vec<(String, String)>,
+}
+
+/// Options whose repetitions add up.
+const ADDING: &[&str] = &["R", "env"];
+
+impl Chosen {
+    /// The options of one line. A later one of the same place replaces an earlier one.
+    pub fn of(table: &Table, split: &crate::client::cli::Split) -> Chosen {
+        let mut chosen = Chosen::default();
+        for given in &split.given {
+            chosen.add(table.id(given), &given.value);
+        }
+        chosen
+    }
+
+    fn add(&mut self, id: &str, value: &str) {
+        if !ADDING.contains(&id) {
+            self.list.retain(|(old, _)| place(old) != place(id));
+        }
+        self.list.push((id.to_owned(), value.to_owned()));
+    }
+
+    /// These options, and those of a script that the command line says nothing of. Settings of the
+    /// environment add up, the command line's last.
+    #[must_use]
+    pub fn over(self, script: Chosen) -> Chosen {
+        let beaten =
+            |id: &str| id != "env" && self.list.iter().any(|(mine, _)| place(mine) == place(id));
+        let mut list: Vec<_> = script
+            .list
+            .into_iter()
+            .filter(|(id, _)| !beaten(id))
+            .collect();
+        list.extend(self.list);
+        Chosen { list }
+    }
+
+    pub fn has(&self, id: &str) -> bool {
+        self.list.iter().any(|(given, _)| given == id)
+    }
+
+    /// The value of an option that counts once.
+    pub fn get(&self, id: &str) -> Option<&str> {
+        self.list
+            .iter()
+            .rfind(|(given, _)| given == id)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// All values of an option that adds up.
+    pub fn all(&self, id: &str) -> impl Iterator<Item = &str> {
+        self.list
+            .iter()
+            .filter(move |(given, _)| given == id)
+            .map(|(_, value)| value.as_str())
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.list.iter().map(|(id, v)| (id.as_str(), v.as_str()))
+    }
+
+    /// Refuses what this version does not carry out.
+    ///
+    /// # Errors
+    /// Names the first such option.
+    pub fn check_built(&self) -> Result<(), Fail> {
+        match self.list.iter().find(|(id, _)| is_unbuilt(id)) {
+            Some((id, _)) => Err(unbuilt(id)),
+            None => Ok(()),
+        }
+    }
+
+    /// The options as one types them, for people; values of the environment are left out.
+    pub fn typed(&self) -> String {
+        let mut out = String::new();
+        for (id, value) in &self.list {
+            if matches!(id.as_str(), "wait" | "verbose" | "env") {
+                continue;
+            }
+            if !out.is_empty() {
+                out.push(' ');
+            }
+            out.push('-');
+            out.push_str(id);
+            if !value.is_empty() {
+                out.push(' ');
+                out.push_str(&crate::text::command::quote(value));
+            }
+        }
+        out
+    }
+}

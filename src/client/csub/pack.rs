@@ -1,0 +1,136 @@
+//! `csub -pack FILE`: one job a line, all of them in one request.
+//!
+//! A line that is wrong is listed and left out; the others are submitted. Lines whose options equal
+//! those of the line before travel without them.
+
+use super::opts::Chosen;
+use super::script::pack_words;
+use super::spec::{self, Here, command_line};
+use crate::client::ask::Outgoing;
+use crate::client::cli::{Given, Table};
+use crate::client::exit::{Fail, Result};
+use crate::model::{Spec, Submission};
+use crate::record::request::Verb;
+use crate::sys;
+use std::path::Path;
+
+/// Largest pack file.
+const PACK_MAX: u64 = 64 << 20;
+/// Options that belong to the whole pack, not to a line of it.
+const NOT_IN_A_LINE: &[&str] = &[
+    "K", "pack", "env", "is", "wait", "verbose", "help", "version",
+];
+
+/// A pack on its way.
+#[derive(Default)]
+pub struct Pack {
+    /// Line numbers that are sent, in their order.
+    pub lines: Vec<u32>,
+    /// Lines left out, with the reason.
+    pub wrong: Vec<(u32, String)>,
+}
+
+/// Reads the file, `-` for standard input.
+///
+/// # Errors
+/// When it cannot be read or is no text.
+pub fn read(name: &str) -> Result<String> {
+    let bytes = if name == "-" {
+        sys::caller::read_stdin(PACK_MAX)
+    } else {
+        sys::fs::read_small(Path::new(name), PACK_MAX)
+    };
+    let bytes = bytes.map_err(|e| Fail::usage(format!("-pack: {e}")))?;
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        Fail::usage(format!("-pack: {name} is not UTF-8 text (byte {at})"))
+    })
+}
+
+/// Adds a job to `request` for each line of `text`. `common` are the options of csub itself, which
+/// a line's own options replace.
+///
+/// # Errors
+/// When there is no line at all, or the request becomes too large. Wrong lines are in the answer.
+pub fn fill(
+    text: &str,
+    table: &Table,
+    common: &Chosen,
+    here: &Here<'_>,
+    request: &mut Outgoing,
+) -> Result<Pack> {
+    let mut pack = Pack::default();
+    let mut before = Before::default();
+    for (n, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        match before.verb(n, line, table, common, here) {
+            Ok(verb) => {
+                request.push(&verb)?;
+                pack.lines.push(n);
+            }
+            Err(fail) => pack.wrong.push((n, fail.text)),
+        }
+    }
+    if pack.lines.is_empty() && pack.wrong.is_empty() {
+        return Err(Fail::usage("-pack: the file holds no job"));
+    }
+    Ok(pack)
+}
+
+/// What the line before said, to be reused by one that says the same.
+#[derive(Default)]
+struct Before {
+    given: Vec<Given>,
+    job: Option<Submission>,
+    /// The specification that was sent last.
+    sent: Option<Spec>,
+}
+
+impl Before {
+    fn verb(
+        &mut self,
+        line: u32,
+        text: &str,
+        table: &Table,
+        common: &Chosen,
+        here: &Here<'_>,
+    ) -> Result<Verb> {
+        let split = table
+            .split(&pack_words(text)?)
+            .map_err(|e| Fail::usage(e.0))?;
+        let command = command_line(&split.rest);
+        spec::check_command(&command)?;
+        if self.job.is_none() || self.given != split.given {
+            let own = Chosen::of(table, &split);
+            if let Some(id) = NOT_IN_A_LINE.iter().find(|id| own.has(id)) {
+                let text = format!("-{id} cannot stand in a line: give it to csub itself");
+                return Err(Fail::usage(text));
+            }
+            self.job = Some(spec::submission(&own.over(common.clone()), here)?);
+            self.given = split.given;
+        }
+        let made = self.job.as_ref().expect("it was just made");
+        let same = self.sent.as_ref() == Some(&made.spec);
+        if !same {
+            self.sent = Some(made.spec.clone());
+        }
+        let job = Submission {
+            spec: if same {
+                Spec::default()
+            } else {
+                made.spec.clone()
+            },
+            command,
+            name: made.name.clone(),
+            array: made.array.clone(),
+            array_limit: made.array_limit,
+            hold: made.hold,
+            key: made.key.clone(),
+        };
+        let job = Box::new(job);
+        Ok(Verb::Submit { line, same, job })
+    }
+}

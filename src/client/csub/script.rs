@@ -1,0 +1,273 @@
+//! The job's script: from standard input or from the one file that is the whole command.
+
+use super::opts::Chosen;
+use crate::client::cli::{Table, Wrong};
+use crate::client::exit::{Fail, Result};
+use crate::record::request::SCRIPT_MAX;
+use crate::sys;
+use crate::text::command::{Script, split_words};
+use std::path::Path;
+
+/// Longest text that stands for a script where its command is shown.
+const SHOWN_MAX: usize = 4000;
+
+/// What a job runs.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Work {
+    /// The command line, or what is shown for a script.
+    pub command: String,
+    /// Text of the script, empty when the command line is the job.
+    pub script: String,
+    /// Interpreter line of the script, empty = none.
+    pub shell: String,
+    /// Options that the script gives.
+    pub options: Chosen,
+}
+
+/// Finds out what to run: `words` are the operands of csub.
+///
+/// # Errors
+/// When nothing is there to run, or the script cannot be read or understood.
+pub fn work(table: &Table, words: &[String]) -> Result<Work> {
+    match words {
+        [] => from_stdin(table),
+        [one] if is_script(one) => from_file(table, one),
+        _ => Ok(Work {
+            command: super::spec::command_line(words),
+            ..Work::default()
+        }),
+    }
+}
+
+fn from_stdin(table: &Table) -> Result<Work> {
+    if sys::caller::stdin_is_terminal() {
+        eprint!("csub> ");
+    }
+    let bytes = sys::caller::read_stdin(SCRIPT_MAX as u64)
+        .map_err(|e| Fail::usage(format!("the script on standard input: {e}")))?;
+    if bytes.is_empty() {
+        return Err(Fail::usage("no command is specified"));
+    }
+    let text = text_of(bytes, "the script on standard input")?;
+    read_script(table, text, None)
+}
+
+fn from_file(table: &Table, name: &str) -> Result<Work> {
+    let bytes = sys::fs::read_small(Path::new(name), SCRIPT_MAX as u64)
+        .map_err(|e| Fail::usage(e.to_string()))?;
+    let text = text_of(bytes, name)?;
+    read_script(table, text, Some(name))
+}
+
+/// True when the one operand is a script to take along: a regular file of text. A bare word that
+/// the shell would find as a program stays a command.
+fn is_script(word: &str) -> bool {
+    let path = Path::new(word);
+    let Some((len, _)) = sys::caller::regular_file(path) else {
+        return false;
+    };
+    if !word.contains('/') && is_program(word) {
+        return false;
+    }
+    // A program's binary is no text in its first bytes; a long text is still a script, and refused
+    // for its length where it is read.
+    let head = sys::fs::read_from(path, 0, 4096).map(|c| c.bytes);
+    len > 0 && head.is_ok_and(|bytes| !bytes.contains(&0) && !bytes.starts_with(b"\x7fELF"))
+}
+
+fn is_program(word: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .filter(|dir| dir.is_absolute())
+        .any(|dir| sys::caller::regular_file(&dir.join(word)).is_some_and(|(_, x)| x))
+}
+
+fn text_of(bytes: Vec<u8>, name: &str) -> Result<String> {
+    let text = String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        Fail::usage(format!("{name} is not UTF-8 text (byte {at})"))
+    })?;
+    match text.find('\0') {
+        Some(at) => Err(Fail::usage(format!(
+            "{name} contains a NUL byte at byte {at}"
+        ))),
+        None => Ok(text),
+    }
+}
+
+/// Takes a script apart; `name` is its file, `None` for standard input.
+///
+/// # Errors
+/// A caret error for a directive that is wrong.
+fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Work> {
+    let place = name.unwrap_or("standard input");
+    let found = Script::parse(&text).map_err(|e| {
+        let (line, column) = e.line_column(&text);
+        Fail::usage(format!(
+            "{place}:{line}:{column}: {}\n{}",
+            e.message,
+            e.caret(&text).trim_end_matches('\n')
+        ))
+    })?;
+    let mut options = Chosen::default();
+    for directive in &found.directives {
+        let at = |e: Wrong| Fail::usage(format!("{place}:{}: {e}", directive.line));
+        let split = table.split(&directive.words).map_err(at)?;
+        if let Some(word) = split.rest.first() {
+            return Err(Fail::usage(format!(
+                "{place}:{}: '{word}' is not an option",
+                directive.line
+            )));
+        }
+        let mine = Chosen::of(table, &split);
+        if mine.has("pack") {
+            return Err(Fail::usage(format!(
+                "{place}:{}: -pack cannot stand in a script",
+                directive.line
+            )));
+        }
+        options = mine.over(options);
+    }
+    let command = match name {
+        Some(name) => name.to_owned(),
+        None => shown(&text),
+    };
+    if command.is_empty() {
+        return Err(Fail::usage(format!("{place}: no command is specified")));
+    }
+    Ok(Work {
+        command,
+        shell: found.shebang.unwrap_or_default(),
+        script: text,
+        options,
+    })
+}
+
+/// A script as one line: its commands parted by `;`, without comments.
+fn shown(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if !out.is_empty() {
+            out.push(';');
+        }
+        if out.len() + line.len() > SHOWN_MAX {
+            out.push_str("...");
+            break;
+        }
+        out.push_str(line);
+    }
+    out
+}
+
+/// Sets the interpreter of a job: `-L` asks for a shell, the script's first line names one.
+///
+/// # Errors
+/// When the two contradict each other.
+pub fn interpreter(work: &Work, login: &str) -> Result<String> {
+    if work.shell.is_empty() || login.is_empty() {
+        let either = if login.is_empty() { &work.shell } else { login };
+        return Ok(either.to_owned());
+    }
+    let program = |line: &str| line.split_whitespace().next().map(str::to_owned);
+    if program(&work.shell) == program(login) {
+        return Ok(login.to_owned());
+    }
+    Err(Fail::usage(format!(
+        "-L contradicts the first line of the script, '#!{}'",
+        work.shell
+    )))
+}
+
+/// Splits a pack line into words.
+///
+/// # Errors
+/// A caret error into the line.
+pub fn pack_words(line: &str) -> Result<Vec<String>> {
+    split_words(line).map_err(|e| {
+        Fail::usage(format!(
+            "{}\n{}",
+            e.message,
+            e.caret(line).trim_end_matches('\n')
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::opts;
+    use super::*;
+
+    fn read(text: &str) -> Result<Work> {
+        read_script(&Table::new(opts::csub()), text.to_owned(), None)
+    }
+
+    #[test]
+    fn directives_become_options_and_the_rest_is_shown() {
+        let work =
+            read("#!/bin/bash -e\n#BSUB -J 'a b'\n\n#CSUB -n 2 -q long # why\ncd x\n\nrun it\n")
+                .unwrap();
+        assert_eq!(work.command, "cd x;run it");
+        assert_eq!(work.shell, "/bin/bash -e");
+        assert_eq!(work.options.get("J"), Some("a b"));
+        assert_eq!(work.options.get("q"), Some("long"));
+    }
+
+    #[test]
+    fn wrong_directives_name_their_line() {
+        let text = |s: &str| read(s).unwrap_err().text;
+        assert!(text("#!/bin/sh\n#CSUB -J 'x\nrun").contains(":2:"));
+        assert!(text("\n\n#CSUB --nonsense\nrun").contains(":3: unknown option"));
+        assert!(text("#CSUB -n 1 word\nrun").contains("'word' is not an option"));
+        assert!(text("#CSUB -pack f\nrun").contains("cannot stand"));
+        assert!(text("# only a comment\n").contains("no command"));
+    }
+
+    #[test]
+    fn text_is_checked() {
+        assert!(
+            text_of(vec![b'a', 0xff], "f")
+                .unwrap_err()
+                .text
+                .contains("byte 1")
+        );
+        assert!(
+            text_of(vec![b'a', 0], "f")
+                .unwrap_err()
+                .text
+                .contains("NUL")
+        );
+    }
+
+    #[test]
+    fn a_login_shell_must_agree_with_the_script() {
+        let work = Work {
+            shell: "/bin/bash -e".into(),
+            ..Work::default()
+        };
+        assert_eq!(interpreter(&work, "").unwrap(), "/bin/bash -e");
+        assert_eq!(interpreter(&work, "/bin/bash -l").unwrap(), "/bin/bash -l");
+        assert!(interpreter(&work, "/bin/zsh -l").is_err());
+        assert_eq!(
+            interpreter(&Work::default(), "/bin/zsh -l").unwrap(),
+            "/bin/zsh -l"
+        );
+    }
+
+    #[test]
+    fn only_files_of_text_are_scripts() {
+        let d = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            let path = d.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        assert!(is_script(&file("s", b"echo hi\n")));
+        assert!(!is_script(&file("b", b"\x7fELF\0")));
+        assert!(!is_script(&file("e", b"")));
+        assert!(!is_script(d.path().to_str().unwrap()));
+        assert!(!is_script("sleep 10"));
+    }
+}

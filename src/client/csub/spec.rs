@@ -1,0 +1,371 @@
+//! Options into a submission: everything that can be checked without the cluster is checked here.
+//!
+//! Pure: the working directory, the time, the unit of limits come in as [`Here`].
+
+use super::opts::Chosen;
+use crate::client::exit::{Fail, Result};
+use crate::model::{Limits, Spec, Stamp, Submission};
+use crate::text::arrayspec::ArraySpec;
+use crate::text::command::quote;
+use crate::text::depend::Expr;
+use crate::text::names::{self, HostSet};
+use crate::text::size::{self, Unit};
+use crate::text::{ParseError, duration, indexset};
+use std::path::{Component, Path, PathBuf};
+
+/// Most slots of one job.
+const SLOTS_MAX: u32 = 1_000_000;
+/// Longest description in bytes.
+const DESCRIPTION_MAX: usize = 4095;
+/// Longest path of a file or directory.
+const PATH_MAX: usize = 4095;
+/// Longest key of `--key`.
+const KEY_MAX: usize = 255;
+/// Longest project name.
+const PROJECT_MAX: usize = 255;
+
+/// What the options are read against.
+pub struct Here<'a> {
+    /// Wall clock, ms since the epoch.
+    pub now_ms: i64,
+    /// Working directory.
+    pub cwd: &'a Path,
+    pub umask: u32,
+    /// This host's name.
+    pub host: &'a str,
+    /// LSB_DEFAULTQUEUE and LSB_DEFAULTPROJECT, or empty.
+    pub default_queue: &'a str,
+    pub default_project: &'a str,
+    /// Unit of plain numbers of -M and -v; asked only when there is one.
+    pub unit: &'a dyn Fn() -> Unit,
+}
+
+/// A refusal of an option's value, with the value and a caret.
+pub fn wrong(option: &str, value: &str, e: &ParseError) -> Fail {
+    let caret = e.caret(value);
+    Fail::usage(format!(
+        "-{option}: {}\n{}",
+        e.message,
+        caret.trim_end_matches('\n')
+    ))
+}
+
+/// Reads the options of one job. Command, script and environment are not options.
+///
+/// # Errors
+/// Names the option and what is wrong with its value.
+pub fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission> {
+    chosen.check_built()?;
+    let mut job = Submission::default();
+    job.spec.cwd = path_text(here.cwd)?;
+    job.spec.umask = here.umask;
+    job.spec.sub_host = here.host.to_owned();
+    for (id, value) in chosen.iter() {
+        if !value.is_empty() && value.contains('\0') {
+            return Err(Fail::usage(format!("-{id}: the value contains a NUL byte")));
+        }
+        name_option(&mut job, id, value)?;
+        place_option(&mut job.spec, id, value)?;
+        limit_option(&mut job.spec, id, value, here)?;
+        file_option(&mut job.spec, id, value, here)?;
+    }
+    if job.spec.queue.is_empty() && !here.default_queue.is_empty() {
+        job.spec.queue = queues("LSB_DEFAULTQUEUE", here.default_queue)?;
+    }
+    if job.spec.project.is_empty() {
+        job.spec.project = here.default_project.to_owned();
+    }
+    job.spec.res_req = requirement(chosen)?;
+    job.spec.options = chosen.typed();
+    Ok(job)
+}
+
+/// -J -Jd -H --key.
+fn name_option(job: &mut Submission, id: &str, value: &str) -> Result<()> {
+    match id {
+        "J" => {
+            // How big an array may be is the cluster's setting: the leader checks it.
+            let most = u64::from(indexset::MAX_INDEX);
+            let spec = ArraySpec::parse(value, most).map_err(|e| wrong(id, value, &e))?;
+            job.name = spec.name;
+            job.array = spec.indices.map_or(String::new(), |set| set.to_string());
+            job.array_limit = spec.limit.unwrap_or(0);
+        }
+        "Jd" => {
+            bounded(id, value, DESCRIPTION_MAX)?;
+            job.spec.description = value.to_owned();
+        }
+        "H" => job.hold = true,
+        "key" => {
+            bounded(id, value, KEY_MAX)?;
+            if value.is_empty() || value.chars().any(char::is_control) {
+                return Err(Fail::usage("-key: a key is printable text, not empty"));
+            }
+            job.key = value.to_owned();
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Where and when: -q -P -sp -n -m -x -r -rn -b -t -w.
+fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
+    match id {
+        "q" => spec.queue = queues("-q", value)?,
+        "P" => {
+            bounded(id, value, PROJECT_MAX)?;
+            if value.trim().is_empty() || value.chars().any(char::is_control) {
+                return Err(Fail::usage("-P: a project is printable text, not empty"));
+            }
+            spec.project = value.to_owned();
+        }
+        "sp" => spec.priority = number(id, value, 1, u32::MAX)?,
+        "n" => (spec.min, spec.max) = slots(value)?,
+        "m" => {
+            let hosts = HostSet::parse(value).map_err(|e| wrong(id, value, &e))?;
+            spec.hosts = hosts.to_string();
+        }
+        "x" => spec.exclusive = true,
+        "r" => spec.rerunnable = true,
+        "rn" => spec.rerunnable = false,
+        "w" => {
+            let expr = Expr::parse(value).map_err(|e| wrong(id, value, &e))?;
+            spec.depend = expr.to_string();
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// -W -c -M -v -p -F -D -S -C --mem -b -t.
+fn limit_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Result<()> {
+    let Limits {
+        run_s,
+        cpu_s,
+        mem_b,
+        swap_b,
+        procs,
+        file_b,
+        data_b,
+        stack_b,
+        core_b,
+    } = &mut spec.limits;
+    match id {
+        "W" => *run_s = Some(seconds(id, value)?),
+        "c" => *cpu_s = Some(seconds(id, value)?),
+        "M" => *mem_b = Some(bytes(id, value, &here.unit)?),
+        "mem" => {
+            let reserved = bytes(id, value, &here.unit)?;
+            mem_b.get_or_insert(reserved);
+        }
+        "v" => *swap_b = Some(bytes(id, value, &here.unit)?),
+        "p" => *procs = Some(u64::from(number(id, value, 1, u32::MAX)?)),
+        "F" => *file_b = Some(bytes(id, value, &|| Unit::K)?),
+        "D" => *data_b = Some(bytes(id, value, &|| Unit::K)?),
+        "S" => *stack_b = Some(bytes(id, value, &|| Unit::K)?),
+        // No core at all is a limit too.
+        "C" => *core_b = Some(size_of(id, value, &|| Unit::K)?),
+        "b" => spec.begin = Some(moment(id, value, here.now_ms)?),
+        "t" => spec.deadline = Some(moment(id, value, here.now_ms)?),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// -i -o -oo -e -eo -cwd -cwdc -L.
+fn file_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Result<()> {
+    match id {
+        "i" => spec.stdin = file(id, value)?,
+        "o" | "oo" => {
+            spec.stdout = file(id, value)?;
+            spec.stdout_over = id == "oo";
+        }
+        "e" | "eo" => {
+            spec.stderr = file(id, value)?;
+            spec.stderr_over = id == "eo";
+        }
+        "cwd" | "cwdc" => {
+            spec.cwd = path_text(&plain(&here.cwd.join(file(id, value)?)))?;
+            spec.cwd_create = id == "cwdc";
+        }
+        "L" => {
+            if !value.starts_with('/') || value.chars().any(char::is_whitespace) {
+                return Err(Fail::usage(format!(
+                    "-L: '{value}' is not the absolute path of a shell"
+                )));
+            }
+            spec.shell = format!("{value} -l");
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Checks that no later reader can mistake a command.
+///
+/// # Errors
+/// When it is empty or holds a NUL byte.
+pub fn check_command(command: &str) -> Result<()> {
+    if command.trim().is_empty() {
+        return Err(Fail::usage("no command is specified"));
+    }
+    if command.contains('\0') {
+        return Err(Fail::usage("the command contains a NUL byte"));
+    }
+    Ok(())
+}
+
+/// All `-R` and `--mem` as one requirement.
+fn requirement(chosen: &Chosen) -> Result<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for text in chosen.all("R") {
+        parts.push(text.trim().to_owned());
+    }
+    if let Some(text) = chosen.get("mem") {
+        let bytes = size::parse(text.trim(), Unit::M).map_err(|e| wrong("mem", text, &e))?;
+        parts.push(format!("rusage[mem={}M]", bytes.div_ceil(1 << 20)));
+    }
+    Ok(parts.join(" "))
+}
+
+fn queues(option: &str, value: &str) -> Result<String> {
+    let names: Vec<&str> = value.split([' ', ',']).filter(|w| !w.is_empty()).collect();
+    if names.is_empty() {
+        return Err(Fail::usage(format!("{option}: a queue is missing")));
+    }
+    for name in &names {
+        names::check_name(name)
+            .map_err(|e| Fail::usage(format!("{option}: '{name}': {}", e.message)))?;
+    }
+    Ok(names.join(" "))
+}
+
+fn slots(value: &str) -> Result<(u32, u32)> {
+    let (min, max) = value.split_once(',').unwrap_or((value, value));
+    let min = number("n", min.trim(), 1, SLOTS_MAX)?;
+    let max = number("n", max.trim(), 1, SLOTS_MAX)?;
+    if max < min {
+        return Err(Fail::usage(format!(
+            "-n: the maximum {max} is less than the minimum {min}"
+        )));
+    }
+    Ok((min, max))
+}
+
+fn number(option: &str, value: &str, low: u32, high: u32) -> Result<u32> {
+    let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
+    match value.parse::<u32>() {
+        Ok(n) if digits && (low..=high).contains(&n) => Ok(n),
+        _ => Err(Fail::usage(format!(
+            "-{option}: '{}' is not a number from {low} to {high}",
+            crate::text::width::escape(value)
+        ))),
+    }
+}
+
+fn seconds(option: &str, value: &str) -> Result<u64> {
+    let limit = duration::limit(value).map_err(|e| wrong(option, value, &e))?;
+    match limit.on {
+        None => Ok(limit.seconds),
+        Some(on) => Err(Fail::usage(format!(
+            "-{option}: limits scaled by the speed of a host or model ('/{on}') are not \
+             implemented in this version"
+        ))),
+    }
+}
+
+fn bytes(option: &str, value: &str, unit: &dyn Fn() -> Unit) -> Result<u64> {
+    match size_of(option, value, unit)? {
+        0 => Err(Fail::usage(format!("-{option}: the limit must be above 0"))),
+        n => Ok(n),
+    }
+}
+
+fn size_of(option: &str, value: &str, unit: &dyn Fn() -> Unit) -> Result<u64> {
+    let text = value.trim();
+    let plain = text.ends_with(|c: char| c.is_ascii_digit() || c == '.');
+    let unit = if plain { unit() } else { Unit::M };
+    size::parse(text, unit).map_err(|e| wrong(option, text, &e))
+}
+
+fn moment(option: &str, value: &str, now_ms: i64) -> Result<Stamp> {
+    let zone = jiff::tz::TimeZone::system();
+    duration::point_in_time(value, now_ms, &zone)
+        .map(Stamp)
+        .map_err(|e| wrong(option, value, &e))
+}
+
+fn file(option: &str, value: &str) -> Result<String> {
+    if value.trim().is_empty() {
+        return Err(Fail::usage(format!("-{option}: a path is missing")));
+    }
+    bounded(option, value, PATH_MAX)?;
+    Ok(value.to_owned())
+}
+
+fn bounded(option: &str, value: &str, most: usize) -> Result<()> {
+    if value.len() > most {
+        return Err(Fail::usage(format!(
+            "-{option}: {} bytes, at most {most} are allowed",
+            value.len()
+        )));
+    }
+    Ok(())
+}
+
+/// The path without `.` parts; `..` stays, since a link may stand before it.
+fn plain(path: &Path) -> PathBuf {
+    path.components()
+        .filter(|c| !matches!(c, Component::CurDir))
+        .collect()
+}
+
+fn path_text(path: &Path) -> Result<String> {
+    let text = path.to_str().ok_or_else(|| {
+        Fail::usage(format!(
+            "the working directory {} is not UTF-8",
+            path.display()
+        ))
+    })?;
+    if text.contains('\0') {
+        return Err(Fail::usage("the working directory contains a NUL byte"));
+    }
+    Ok(text.to_owned())
+}
+
+/// The words of a command as one line for the shell: joined by blanks as they are, as LSF does, so
+/// that a command given in one pair of quotes keeps its meaning.
+pub fn command_line(words: &[String]) -> String {
+    words.join(" ")
+}
+
+/// How sizes and times were understood, one sentence a line, for `-verbose`.
+pub fn echo(spec: &Spec) -> Vec<String> {
+    let limits = &spec.limits;
+    let mut out = Vec::new();
+    let time = |name: &str, s: Option<u64>| s.map(|s| format!("{name} {}", duration::exact(s)));
+    let size = |name: &str, b: Option<u64>| b.map(|b| format!("{name} {}", size::exact(b)));
+    out.extend(time("run limit", limits.run_s));
+    out.extend(time("CPU limit", limits.cpu_s));
+    out.extend(size("memory limit", limits.mem_b));
+    out.extend(size("swap limit", limits.swap_b));
+    out.extend(size("file size limit", limits.file_b));
+    out.extend(size("data limit", limits.data_b));
+    out.extend(size("stack limit", limits.stack_b));
+    out.extend(size("core limit", limits.core_b));
+    out.extend(limits.procs.map(|n| format!("process limit {n}")));
+    if !spec.res_req.is_empty() {
+        out.push(format!("requirement {}", spec.res_req));
+    }
+    if !spec.depend.is_empty() {
+        out.push(format!("dependency {}", spec.depend));
+    }
+    if spec.begin.is_some() || spec.deadline.is_some() {
+        let zone = jiff::tz::TimeZone::system();
+        let date = |name: &str, t: Stamp| format!("{name} {}", duration::date_long(t.0, &zone));
+        out.extend(spec.begin.map(|t| date("begin", t)));
+        out.extend(spec.deadline.map(|t| date("deadline", t)));
+    }
+    out.push(format!("working directory {}", quote(&spec.cwd)));
+    out
+}

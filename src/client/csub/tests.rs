@@ -1,0 +1,272 @@
+//! Options into submissions, bad input, packs: no cluster needed.
+
+use super::*;
+
+fn here() -> Here<'static> {
+    Here {
+        now_ms: 1_800_000_000_000,
+        cwd: Path::new("/w"),
+        umask: 0o22,
+        host: "h1",
+        default_queue: "",
+        default_project: "",
+        unit: &|| Unit::G,
+    }
+}
+
+fn read(words: &[&str]) -> Result<(Submission, Chosen)> {
+    read_only(words, &here())
+}
+
+fn job(words: &[&str]) -> Submission {
+    read(words)
+        .unwrap_or_else(|e| panic!("{words:?}: {}", e.text))
+        .0
+}
+
+#[test]
+fn the_command_is_what_follows_the_options() {
+    let got = job(&["-q", "a b", "-J", "n", "echo", "-n", "x y", "|", "cat"]);
+    assert_eq!(got.command, "echo -n x y | cat");
+    assert_eq!(got.spec.queue, "a b");
+    assert_eq!(got.name, "n");
+    assert_eq!(job(&["--", "-odd"]).command, "-odd");
+}
+
+#[test]
+fn every_option_reaches_its_field() {
+    let got = job(&[
+        "-J",
+        "a[1-4:2]%3",
+        "-Jd",
+        "text",
+        "-P",
+        "p",
+        "-sp",
+        "7",
+        "-n",
+        "2,4",
+        "-m",
+        "h1+2 h2",
+        "-x",
+        "-r",
+        "-H",
+        "-W",
+        "1:30",
+        "-c",
+        "10",
+        "-M",
+        "2",
+        "-v",
+        "512M",
+        "-p",
+        "9",
+        "-F",
+        "1",
+        "-C",
+        "0",
+        "-i",
+        "in",
+        "-oo",
+        "out.%J",
+        "-e",
+        "err",
+        "-cwdc",
+        "sub/./d",
+        "-w",
+        "done(12)&&ended(13)",
+        "-key",
+        "k1",
+        "-rn",
+        "cmd",
+    ]);
+    let spec = &got.spec;
+    assert_eq!((got.name.as_str(), got.array.as_str()), ("a", "1-3:2"));
+    assert_eq!(
+        (got.array_limit, got.hold, got.key.as_str()),
+        (3, true, "k1")
+    );
+    assert_eq!((spec.min, spec.max, spec.priority), (2, 4, 7));
+    assert_eq!(
+        (spec.limits.run_s, spec.limits.cpu_s),
+        (Some(5400), Some(600))
+    );
+    assert_eq!(spec.limits.mem_b, Some(2 << 30), "the cluster's unit");
+    assert_eq!(spec.limits.swap_b, Some(512 << 20));
+    assert_eq!(
+        (spec.limits.file_b, spec.limits.core_b),
+        (Some(1024), Some(0))
+    );
+    assert!(spec.exclusive && !spec.rerunnable, "-rn was said last");
+    assert_eq!((spec.stdout.as_str(), spec.stdout_over), ("out.%J", true));
+    assert_eq!((spec.stderr.as_str(), spec.stderr_over), ("err", false));
+    assert_eq!((spec.cwd.as_str(), spec.cwd_create), ("/w/sub/d", true));
+    assert_eq!(spec.depend, "done(12) && ended(13)");
+    assert_eq!((spec.umask, spec.sub_host.as_str()), (0o22, "h1"));
+}
+
+#[test]
+fn memory_for_short_reserves_and_limits() {
+    let got = job(&["-mem", "1500K", "x"]);
+    assert_eq!(got.spec.limits.mem_b, Some(1500 << 10));
+    assert_eq!(got.spec.res_req, "rusage[mem=2M]");
+    let got = job(&["-mem", "1G", "-M", "2G", "x"]);
+    assert_eq!(got.spec.limits.mem_b, Some(2 << 30), "-M wins as the limit");
+}
+
+#[test]
+fn bad_input_is_refused_before_anything_is_sent() {
+    let long = "x".repeat(300_000);
+    let cases: &[(&[&str], &str)] = &[
+        (&[], "no command"),
+        (&["  "], "no command"),
+        (&["-n", "0", "x"], "-n"),
+        (&["-n", "999999999", "x"], "-n"),
+        (&["-n", "4,2", "x"], "less than"),
+        (&["-n", "+4", "x"], "-n"),
+        (&["-n", "1e3", "x"], "-n"),
+        (&["-J", "a[1-", "x"], "-J"),
+        (&["-J", "a[5-1]", "x"], "-J"),
+        (&["-J", "a[1-9:0]", "x"], "-J"),
+        (&["-J", "a[0]", "x"], "-J"),
+        (&["-J", "a[1]%0", "x"], "-J"),
+        (&["-J", "a\nb", "x"], "-J"),
+        (&["-J", "../x", "x"], "-J"),
+        (&["-J", "-rf", "x"], "-J"),
+        (&["-J", "   ", "x"], "-J"),
+        (&["-J", &long[..600], "x"], "-J"),
+        (&["-Jd", &long[..5000], "x"], "-Jd"),
+        (&["-W", "0", "x"], "-W"),
+        (&["-W", "-5", "x"], "-W"),
+        (&["-W", "99999999999:00", "x"], "-W"),
+        (&["-W", "1:60:00", "x"], "-W"),
+        (&["-W", "10/fast", "x"], "not implemented"),
+        (&["-M", "0", "x"], "above 0"),
+        (&["-M", "-1", "x"], "-M"),
+        (&["-M", "1Q", "x"], "-M"),
+        (&["-w", "done(", "x"], "-w"),
+        (&["-w", "", "x"], "-w"),
+        (&["-q", "", "x"], "-q"),
+        (&["-q", "a/b", "x"], "-q"),
+        (&["-sp", "0", "x"], "-sp"),
+        (&["-p", "18446744073709551616", "x"], "-p"),
+        (&["-b", "25:00", "x"], "-b"),
+        (&["-t", "soon", "x"], "-t"),
+        (&["-o", "", "x"], "-o"),
+        (&["-L", "bash", "x"], "-L"),
+        (&["-key", "", "x"], "-key"),
+        (&["-I", "x"], "-I is not implemented"),
+        (&["-app", "p", "x"], "-app is not implemented"),
+        (&["-gpu", "num=1", "x"], "-gpu is not implemented"),
+        (&["-N", "x"], "sends no mail"),
+        (&["--nonsense", "x"], "unknown option"),
+    ];
+    for (words, want) in cases {
+        let fail = read(words).expect_err(&format!("{words:?}"));
+        assert!(fail.text.contains(want), "{words:?}: {}", fail.text);
+        assert_eq!(fail.exit, Exit::Usage, "{words:?}");
+    }
+}
+
+#[test]
+fn the_command_line_wins_over_the_script() {
+    let table = Table::new(opts::csub());
+    let chosen = |line: &str| {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        Chosen::of(&table, &table.split(&words).unwrap())
+    };
+    let script = chosen("-o a -q s -R r1 -R r2 -env A=1 -n 2");
+    let both = chosen("-oo b -R r3 -env A=2").over(script);
+    assert_eq!((both.get("o"), both.get("oo")), (None, Some("b")));
+    assert_eq!((both.get("q"), both.get("n")), (Some("s"), Some("2")));
+    assert_eq!(both.all("R").collect::<Vec<_>>(), ["r3"]);
+    assert_eq!(both.all("env").collect::<Vec<_>>(), ["A=1", "A=2"]);
+}
+
+#[test]
+fn default_queues_come_from_the_environment() {
+    let mut here = here();
+    here.default_queue = "night long";
+    here.default_project = "pj";
+    let got = read_only(&["x"], &here).unwrap().0;
+    assert_eq!(
+        (got.spec.queue.as_str(), got.spec.project.as_str()),
+        ("night long", "pj")
+    );
+}
+
+fn site() -> Site {
+    Site {
+        conf: "/c".into(),
+        share: "/s".into(),
+        host: "h1".into(),
+        local: None,
+    }
+}
+
+fn filled(text: &str, common: &[&str]) -> (Pack, u64) {
+    let table = Table::new(opts::csub());
+    let words: Vec<String> = common.iter().map(|w| (*w).to_owned()).collect();
+    let common = Chosen::of(&table, &table.split(&words).unwrap());
+    let mut request = Outgoing::new(&site(), RequestHead::default()).unwrap();
+    let pack = pack::fill(text, &table, &common, &here(), &mut request).unwrap();
+    (pack, request.len())
+}
+
+#[test]
+fn a_pack_lists_its_wrong_lines_and_sends_the_others() {
+    let text = "# head\n-n 2 a\n\n-n x b\n-J y c 'd e'\n-K f\n-q\nlast\n";
+    let (pack, sent) = filled(text, &["-q", "night"]);
+    assert_eq!(pack.lines, [2, 5, 8]);
+    assert_eq!(
+        pack.wrong.iter().map(|w| w.0).collect::<Vec<_>>(),
+        [4, 6, 7]
+    );
+    assert_eq!(sent, 3);
+}
+
+#[test]
+fn a_pack_is_reported_by_line_or_in_ranges() {
+    let run = |line, id, n| IdRun {
+        line,
+        id,
+        n,
+        queue: "q".into(),
+        default: line == 1,
+        known: false,
+    };
+    let mut ack = Ack {
+        tok: crate::model::Token(1),
+        ok: true,
+        error: String::new(),
+        ids: vec![run(1, 10, 2), run(5, 12, 1)],
+        results: Vec::new(),
+        more: 0,
+    };
+    let mut pack = Pack {
+        lines: vec![1, 3, 5],
+        wrong: vec![(4, "bad\n  x".into())],
+    };
+    let got = report_pack(&pack, Some(&ack), false);
+    assert_eq!(
+        got.out,
+        "Line#1 Job <10> is submitted to default queue <q>.\n\
+         Line#3 Job <11> is submitted to default queue <q>.\n\
+         Line#5 Job <12> is submitted to queue <q>.\n"
+    );
+    assert_eq!(got.err, "Line#4: bad. Job not submitted.\n  x\n");
+    assert_eq!(got.exit, Exit::Usage);
+    pack.lines = (1..=100).collect();
+    pack.wrong.clear();
+    ack.ids = vec![run(1, 10, 100)];
+    let got = report_pack(&pack, Some(&ack), false);
+    assert_eq!(
+        got.out,
+        "Line#1-100 Jobs <10-109> are submitted to default queue <q>.\n"
+    );
+    assert_eq!(got.exit, Exit::Ok);
+    assert_eq!(
+        report_pack(&pack, Some(&ack), true).out.lines().count(),
+        100
+    );
+}
