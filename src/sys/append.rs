@@ -143,6 +143,50 @@ impl Appender {
     }
 }
 
+/// Appends to a file that several processes of this machine append to: one write each, so that
+/// records never mix. The file is made (0600) if need be.
+#[derive(Debug)]
+pub struct SharedAppender {
+    file: File,
+    path: PathBuf,
+    torn: bool,
+}
+
+impl SharedAppender {
+    /// Opens the file.
+    pub fn open(path: &Path) -> Result<SharedAppender> {
+        let mut options = OpenOptions::new();
+        let file = options.append(true).create(true).mode(0o600).open(path);
+        let file = file.at("open for appending", path)?;
+        Ok(SharedAppender {
+            file,
+            path: path.to_path_buf(),
+            torn: false,
+        })
+    }
+
+    /// Appends one line. After a failure the next attempt begins with a newline, so that what a
+    /// short write left does not swallow it.
+    pub fn append(&mut self, line: &[u8]) -> Result<()> {
+        let fresh;
+        let bytes = match self.torn {
+            true => {
+                fresh = [b"\n", line].concat();
+                &fresh
+            }
+            false => line,
+        };
+        self.torn = true;
+        let n = self.file.write(bytes).at("append to", &self.path)?;
+        if n != bytes.len() {
+            let e = io::Error::new(io::ErrorKind::WriteZero, "short write");
+            return Err(Error::new("append to", &self.path, e));
+        }
+        self.torn = false;
+        Ok(())
+    }
+}
+
 impl AsFd for Appender {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()

@@ -36,6 +36,22 @@ pub fn sleep_ms(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
 }
 
+/// A moment as people read it, in the local time of this machine: `Sat Nov 21 03:21:15 2026`.
+pub fn local_text(wall_ms: i64) -> String {
+    let t: libc::time_t = wall_ms.div_euclid(1000);
+    let mut buf = [0u8; 64];
+    // SAFETY: `tm` is plain data that localtime_r fills; strftime writes at most the given length.
+    let n = unsafe {
+        let mut tm: libc::tm = std::mem::zeroed();
+        if libc::localtime_r(&t, &mut tm).is_null() {
+            return t.to_string();
+        }
+        let format = c"%a %b %e %H:%M:%S %Y";
+        libc::strftime(buf.as_mut_ptr().cast(), buf.len(), format.as_ptr(), &tm)
+    };
+    String::from_utf8_lossy(&buf[..n]).into_owned()
+}
+
 /// Fills `buf` with random bytes of the kernel.
 pub fn random(buf: &mut [u8]) {
     let mut done = 0;
@@ -73,6 +89,12 @@ mod tests {
         let a = boot_ms();
         sleep_ms(3);
         assert!(boot_ms() >= a + 3);
+    }
+
+    #[test]
+    fn local_text_has_a_fixed_width() {
+        assert_eq!(local_text(0).len(), 24);
+        assert_eq!(local_text(1_800_000_000_000).len(), 24);
     }
 
     #[test]

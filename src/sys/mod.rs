@@ -15,11 +15,14 @@ pub mod fork;
 pub mod fs;
 pub mod hint;
 pub mod host;
+pub mod ipc;
+pub mod job;
 pub mod load;
 pub mod lock;
 pub mod mount;
 pub mod proc;
 pub mod signals;
+pub mod userfile;
 pub mod users;
 pub mod watch;
 

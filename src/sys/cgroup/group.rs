@@ -406,19 +406,20 @@ impl Group {
         u
     }
 
-    /// Removes the directories of an empty group; one that is not empty stays.
+    /// Removes the directories of an empty group, those included that another process made for
+    /// it (a freezer's); one that is not empty stays.
     pub fn remove(&mut self) {
-        for dir in self.dirs.iter_mut() {
+        for parent in self.parents.iter().flatten() {
+            let dir = parent.join(&self.name);
             // A group is busy for a moment after its last process was reaped.
             for pause in [0, 1, 5, 20] {
                 clock::sleep_ms(pause);
-                let gone = dir.as_ref().is_none_or(|d| fs::remove_dir(d).is_ok());
-                if gone {
-                    *dir = None;
+                if fs::remove_dir(&dir).is_ok() {
                     break;
                 }
             }
         }
+        self.dirs = [None, None, None, None];
     }
 }
 

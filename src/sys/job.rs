@@ -1,0 +1,583 @@
+//! Starting one job under a supervising process: becoming the user, launching, waiting.
+//!
+//! Owns the dangerous part: a child made with `CLONE_VM | CLONE_VFORK` (no copy of page tables)
+//! that shares this memory until it executes the program. Everything it needs is prepared before;
+//! it only makes system calls. The caller must be a process with one thread.
+
+use super::{Error, Result};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::os::fd::RawFd;
+use std::path::Path;
+
+/// An identity to act under.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Who {
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: Vec<u32>,
+}
+
+/// Everything the new process is to be.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    /// Paths of the program, tried in this order until one exists.
+    pub programs: &'a [CString],
+    pub argv: &'a [CString],
+    pub env: &'a [&'a CStr],
+    /// Descriptors that become 0, 1 and 2.
+    pub stdio: [RawFd; 3],
+    /// Whom to become; `None` keeps the identity.
+    pub user: Option<&'a Who>,
+    /// Resource limits: soft and hard value.
+    pub rlimits: &'a [(Limit, u64)],
+    /// Added to the niceness.
+    pub nice: i32,
+    /// Descriptors of `cgroup.procs` files to join.
+    pub join: &'a [RawFd],
+}
+
+/// A per-process limit of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    CpuSeconds,
+    FileBytes,
+    DataBytes,
+    StackBytes,
+    CoreBytes,
+}
+
+/// What failed between the fork and the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    Fork,
+    Session,
+    Join,
+    Limits,
+    Identity,
+    Files,
+    Exec,
+}
+
+/// Why the program does not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaunchError {
+    pub stage: Stage,
+    pub errno: i32,
+}
+
+impl LaunchError {
+    /// The exit code a shell would give: 127 for a program that is not there, 126 for one that
+    /// cannot be run; `None` when the fault is not the program's.
+    pub fn shell_code(&self) -> Option<i32> {
+        match (self.stage, self.errno) {
+            (Stage::Exec, libc::ENOENT | libc::ENOTDIR) => Some(127),
+            (Stage::Exec, libc::EAGAIN | libc::ENOMEM) => None,
+            (Stage::Exec, _) => Some(126),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let act = match self.stage {
+            Stage::Fork => "fork",
+            Stage::Session => "make a session",
+            Stage::Join => "join the control group",
+            Stage::Limits => "set the limits",
+            Stage::Identity => "become the user",
+            Stage::Files => "put the files in place",
+            Stage::Exec => "run the program",
+        };
+        write!(
+            f,
+            "cannot {act}: {}",
+            io::Error::from_raw_os_error(self.errno)
+        )
+    }
+}
+
+const STACK: usize = 64 << 10;
+const SHELL: &CStr = c"/bin/sh";
+
+/// What the child reads, and where it says why it failed.
+struct Shared<'a> {
+    launch: &'a Launch<'a>,
+    argv: Vec<*const c_char>,
+    /// `/bin/sh`, the program, the arguments: for a script without an interpreter line.
+    sh_argv: Vec<*const c_char>,
+    env: Vec<*const c_char>,
+    failed: Option<LaunchError>,
+}
+
+/// Starts the program in a session of its own and returns its process id. All signals are at
+/// their default and none is blocked in it; it has no descriptors but the three.
+pub fn launch(l: &Launch<'_>) -> std::result::Result<i32, LaunchError> {
+    let ptrs = |list: &[CString]| -> Vec<*const c_char> {
+        list.iter()
+            .map(|s| s.as_ptr())
+            .chain([std::ptr::null()])
+            .collect()
+    };
+    let argv = ptrs(l.argv);
+    let mut sh_argv = vec![SHELL.as_ptr(), std::ptr::null()];
+    sh_argv.extend(argv.iter().skip(1));
+    let env = l
+        .env
+        .iter()
+        .map(|s| s.as_ptr())
+        .chain([std::ptr::null()])
+        .collect();
+    let mut shared = Shared {
+        launch: l,
+        argv,
+        sh_argv,
+        env,
+        failed: None,
+    };
+    let mut stack = vec![0u8; STACK];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the stack is STACK bytes long and grows down from its aligned end; with CLONE_VFORK
+    // this thread, the only one, stands still until the child has executed or ended, so `shared`
+    // and the stack outlive the child's use of them.
+    let pid = unsafe {
+        let top = stack.as_mut_ptr().add(STACK);
+        let top = top.sub(top as usize % 64);
+        libc::clone(child, top.cast(), flags, (&raw mut shared).cast())
+    };
+    if pid < 0 {
+        let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
+        return Err(LaunchError {
+            stage: Stage::Fork,
+            errno,
+        });
+    }
+    // SAFETY: the child wrote the field, unseen by the compiler, before this thread went on.
+    match unsafe { std::ptr::read_volatile(&raw const shared.failed) } {
+        None => Ok(pid),
+        Some(e) => {
+            let mut status = 0;
+            // SAFETY: plain wait for the child just made, which has ended.
+            unsafe { libc::waitpid(pid, &mut status, 0) };
+            Err(e)
+        }
+    }
+}
+
+extern "C" fn child(arg: *mut c_void) -> c_int {
+    // SAFETY: `launch` passes a `Shared` that outlives this function.
+    let shared = unsafe { &mut *arg.cast::<Shared<'_>>() };
+    let e = match prepare(shared.launch) {
+        Ok(()) => LaunchError {
+            stage: Stage::Exec,
+            errno: exec(shared),
+        },
+        Err(stage) => LaunchError {
+            stage,
+            errno: errno(),
+        },
+    };
+    // SAFETY: a plain store into the shared memory, then the end of this process alone.
+    unsafe {
+        std::ptr::write_volatile(&raw mut shared.failed, Some(e));
+        libc::_exit(127)
+    }
+}
+
+fn errno() -> i32 {
+    // SAFETY: the location is this thread's.
+    unsafe { *libc::__errno_location() }
+}
+
+fn ok(rc: c_int, stage: Stage) -> std::result::Result<(), Stage> {
+    if rc < 0 { Err(stage) } else { Ok(()) }
+}
+
+/// Runs in the child: system calls only.
+fn prepare(l: &Launch<'_>) -> std::result::Result<(), Stage> {
+    // SAFETY: each call gets integers or pointers to memory of the caller that outlives it. Raw
+    // calls are used for identities because the C library's would involve other threads.
+    unsafe {
+        ok(libc::setsid(), Stage::Session)?;
+        for fd in l.join {
+            // A group of version 1 takes "0" as the writer.
+            ok(
+                libc::write(*fd, c"0".as_ptr().cast(), 1) as c_int,
+                Stage::Join,
+            )?;
+        }
+        for (limit, value) in l.rlimits {
+            set_limit(*limit, *value)?;
+        }
+        if l.nice != 0 {
+            let now = libc::getpriority(libc::PRIO_PROCESS, 0);
+            libc::setpriority(libc::PRIO_PROCESS, 0, now + l.nice);
+        }
+        for (target, fd) in l.stdio.iter().enumerate() {
+            ok(libc::dup2(*fd, target as c_int), Stage::Files)?;
+        }
+        libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32);
+        if let Some(who) = l.user {
+            become_for_good(who)?;
+        }
+        super::signals::reset_all();
+    }
+    Ok(())
+}
+
+/// Sets the soft and hard limit; a hard limit that is already lower stays.
+unsafe fn set_limit(limit: Limit, value: u64) -> std::result::Result<(), Stage> {
+    let resource = match limit {
+        Limit::CpuSeconds => libc::RLIMIT_CPU,
+        Limit::FileBytes => libc::RLIMIT_FSIZE,
+        Limit::DataBytes => libc::RLIMIT_DATA,
+        Limit::StackBytes => libc::RLIMIT_STACK,
+        Limit::CoreBytes => libc::RLIMIT_CORE,
+    };
+    // SAFETY: `r` is valid for both calls.
+    unsafe {
+        let mut r = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        ok(libc::getrlimit(resource, &mut r), Stage::Limits)?;
+        // A second more at the hard limit: first the warning signal, then the kill.
+        let slack = u64::from(limit == Limit::CpuSeconds);
+        r.rlim_max = r.rlim_max.min(value.saturating_add(slack));
+        r.rlim_cur = r.rlim_max.min(value);
+        ok(libc::setrlimit(resource, &r), Stage::Limits)
+    }
+}
+
+/// Groups, then group, then user; checked and read back, since a half change is worse than none.
+unsafe fn become_for_good(who: &Who) -> std::result::Result<(), Stage> {
+    const ID: Stage = Stage::Identity;
+    // SAFETY: pointers are to valid memory of the given lengths.
+    unsafe {
+        let (n, list) = (who.groups.len(), who.groups.as_ptr());
+        ok(libc::syscall(libc::SYS_setgroups, n, list) as c_int, ID)?;
+        ok(
+            libc::syscall(libc::SYS_setresgid, who.gid, who.gid, who.gid) as c_int,
+            ID,
+        )?;
+        ok(
+            libc::syscall(libc::SYS_setresuid, who.uid, who.uid, who.uid) as c_int,
+            ID,
+        )?;
+        let (mut r, mut e, mut s) = (0, 0, 0);
+        ok(libc::getresuid(&mut r, &mut e, &mut s), ID)?;
+        let (mut rg, mut eg, mut sg) = (0, 0, 0);
+        ok(libc::getresgid(&mut rg, &mut eg, &mut sg), ID)?;
+        let same = [r, e, s].iter().all(|u| *u == who.uid) && [rg, eg, sg] == [who.gid; 3];
+        if !same || (who.uid != 0 && libc::setuid(0) == 0) {
+            *libc::__errno_location() = libc::EPERM;
+            return Err(ID);
+        }
+    }
+    Ok(())
+}
+
+/// Tries the candidates in turn; returns the errno to report. Never returns on success.
+fn exec(shared: &mut Shared<'_>) -> i32 {
+    let mut report = libc::ENOENT;
+    for program in shared.launch.programs {
+        // SAFETY: null-terminated arrays of null-terminated strings, prepared by `launch`.
+        unsafe { libc::execve(program.as_ptr(), shared.argv.as_ptr(), shared.env.as_ptr()) };
+        match errno() {
+            libc::ENOENT | libc::ENOTDIR => {}
+            libc::ENOEXEC => {
+                shared.sh_argv[1] = program.as_ptr();
+                let argv = shared.sh_argv.as_ptr();
+                // SAFETY: as above.
+                unsafe { libc::execve(SHELL.as_ptr(), argv, shared.env.as_ptr()) };
+                return errno();
+            }
+            // As the shell does: one that may not be run does not hide a later one that may.
+            libc::EACCES => report = libc::EACCES,
+            other => return other,
+        }
+    }
+    report
+}
+
+/// Takes another effective identity for opening files, until `resume_root`. Only for root, in a
+/// process with one thread. The groups stay those of `who` afterwards.
+pub fn assume(who: &Who) -> Result<()> {
+    let what = Path::new("identity");
+    // SAFETY: integers and a valid list.
+    unsafe {
+        let n = who.groups.len();
+        let groups = libc::syscall(libc::SYS_setgroups, n, who.groups.as_ptr());
+        if groups < 0
+            || libc::syscall(libc::SYS_setresgid, -1, who.gid, -1) < 0
+            || libc::syscall(libc::SYS_setresuid, -1, who.uid, -1) < 0
+        {
+            return Err(Error::last("take the user's", what));
+        }
+    }
+    Ok(())
+}
+
+/// Takes the effective identity of root back.
+pub fn resume_root() {
+    // SAFETY: integers. A process that cannot go back must not go on as half a user.
+    let back = unsafe {
+        libc::syscall(libc::SYS_setresuid, -1, 0, -1) == 0
+            && libc::syscall(libc::SYS_setresgid, -1, 0, -1) == 0
+    };
+    assert!(
+        back,
+        "the real user id is root's, so going back cannot fail"
+    );
+}
+
+/// The signal that carries orders to a supervising process.
+fn order_signal() -> c_int {
+    libc::SIGRTMIN() + 4
+}
+
+/// Makes this process a supervisor: own session, orphans of its descendants come to it, signals
+/// are held back for `wait_signal`, and nothing but a kill ends it from outside.
+pub fn become_supervisor() {
+    // SAFETY: plain calls with integers; the set is filled before use.
+    unsafe {
+        libc::setsid();
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+        if libc::geteuid() == 0 {
+            // No core of a privileged process in a user's directory.
+            libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
+        }
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
+    }
+}
+
+/// Holds back the signals of a supervisor's children and orders, for a process that will fork
+/// supervisors: none is lost before they wait.
+pub fn hold_signals() {
+    // SAFETY: the set is filled before use.
+    unsafe {
+        let set = supervisor_set();
+        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+    }
+}
+
+unsafe fn supervisor_set() -> libc::sigset_t {
+    // SAFETY: an all-zero set is valid memory for sigemptyset.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGCHLD);
+        libc::sigaddset(&mut set, order_signal());
+        set
+    }
+}
+
+/// Why `wait_signal` returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// A child may have changed state.
+    Child,
+    /// An order with its value, from a process of this real user id.
+    Order(u64, u32),
+    /// The time is over.
+    Timeout,
+}
+
+/// Waits for a child or an order; `None` waits for ever.
+pub fn wait_signal(timeout_ms: Option<u64>) -> Woken {
+    // SAFETY: all pointers are to locals that outlive the call; `si_value` is read only for the
+    // order signal, which is sent with a value.
+    unsafe {
+        let set = supervisor_set();
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let got = match timeout_ms {
+            None => libc::sigwaitinfo(&set, &mut info),
+            Some(ms) => {
+                let t = libc::timespec {
+                    tv_sec: (ms / 1000).min(1 << 30) as libc::time_t,
+                    tv_nsec: (ms % 1000 * 1_000_000) as libc::c_long,
+                };
+                libc::sigtimedwait(&set, &mut info, &t)
+            }
+        };
+        match got {
+            libc::SIGCHLD => Woken::Child,
+            s if s == order_signal() => {
+                Woken::Order(info.si_value().sival_ptr as usize as u64, info.si_uid())
+            }
+            _ => Woken::Timeout,
+        }
+    }
+}
+
+/// Sends an order to a supervising process. `Ok(false)` when it is gone.
+pub fn send_order(pid: i32, value: u64) -> Result<bool> {
+    assert!(pid > 1, "order to a special pid {pid}");
+    let value = libc::sigval {
+        sival_ptr: value as usize as *mut c_void,
+    };
+    // SAFETY: plain call; the value is only a number to the receiver.
+    if unsafe { libc::sigqueue(pid, order_signal(), value) } == 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        e if e.raw_os_error() == Some(libc::ESRCH) => Ok(false),
+        e => Err(Error::new(
+            "send an order to",
+            Path::new(&format!("pid {pid}")),
+            e,
+        )),
+    }
+}
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Exit code.
+    Exited(i32),
+    /// Signal, and whether a core was written.
+    Killed(i32, bool),
+}
+
+/// The answer of `reap`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reaped {
+    /// This child ended.
+    Child(i32, Ended),
+    /// There are children, none has ended.
+    Running,
+    /// There is no child.
+    None,
+}
+
+/// Collects one ended child without waiting.
+pub fn reap() -> Reaped {
+    let mut status = 0;
+    // SAFETY: plain call with a valid pointer.
+    let pid = unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) };
+    match pid {
+        0 => Reaped::Running,
+        p if p < 0 && errno() == libc::EINTR => Reaped::Running,
+        p if p < 0 => Reaped::None,
+        p if libc::WIFSIGNALED(status) => Reaped::Child(
+            p,
+            Ended::Killed(libc::WTERMSIG(status), libc::WCOREDUMP(status)),
+        ),
+        p => Reaped::Child(p, Ended::Exited(libc::WEXITSTATUS(status))),
+    }
+}
+
+/// What ended children of this process have used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ChildUsage {
+    pub cpu_us: u64,
+    /// Largest resident set of one process, KB.
+    pub maxrss_kb: u64,
+    /// Read from and written to disks, KB.
+    pub read_kb: u64,
+    pub write_kb: u64,
+}
+
+/// Reads the usage of all children that were collected, theirs included.
+pub fn child_usage() -> ChildUsage {
+    // SAFETY: rusage is plain data; the call fills it.
+    let u = unsafe {
+        let mut u: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut u);
+        u
+    };
+    let us = |t: libc::timeval| t.tv_sec as u64 * 1_000_000 + t.tv_usec as u64;
+    ChildUsage {
+        cpu_us: us(u.ru_utime) + us(u.ru_stime),
+        maxrss_kb: u.ru_maxrss as u64,
+        read_kb: u.ru_inblock as u64 / 2,
+        write_kb: u.ru_oublock as u64 / 2,
+    }
+}
+
+/// A plain fork for a process with one thread: `Ok(0)` in the child.
+pub fn fork_plain() -> Result<i32> {
+    // SAFETY: the caller has one thread, so the child may do anything.
+    match unsafe { libc::fork() } {
+        pid if pid >= 0 => Ok(pid),
+        _ => Err(Error::last("fork", Path::new("a supervisor"))),
+    }
+}
+
+/// Ends this process at once, without destructors.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(program: &str, args: &[&str]) -> std::result::Result<i32, LaunchError> {
+        let c = |s: &str| CString::new(s).unwrap();
+        let argv: Vec<CString> = [program].iter().chain(args).map(|s| c(s)).collect();
+        let null = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+            .unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&null);
+        let l = Launch {
+            programs: &[c(program)],
+            argv: &argv,
+            env: &[c"A=b"],
+            stdio: [fd; 3],
+            user: None,
+            rlimits: &[(Limit::CoreBytes, 0)],
+            nice: 0,
+            join: &[],
+        };
+        launch(&l)
+    }
+
+    fn code(pid: i32) -> i32 {
+        let mut status = 0;
+        // SAFETY: waits for the child just made.
+        unsafe { libc::waitpid(pid, &mut status, 0) };
+        libc::WEXITSTATUS(status)
+    }
+
+    #[test]
+    fn a_program_runs_with_its_environment_only() {
+        let pid = run("/bin/sh", &["-c", "test \"$A\" = b && exit 7"]).unwrap();
+        assert_eq!(code(pid), 7);
+    }
+
+    #[test]
+    fn it_is_its_own_session_without_stray_descriptors() {
+        // A descriptor that would be inherited: duplicated without close-on-exec.
+        // SAFETY: plain call with integers.
+        let stray = unsafe { libc::fcntl(2, libc::F_DUPFD, 60) };
+        let script = "set -- $(cat /proc/self/stat); test $6 = $$ || exit 2; \
+            test ! -e /proc/$$/fd/$STRAY";
+        let script = script.replace("$STRAY", &stray.to_string());
+        assert_eq!(code(run("/bin/sh", &["-c", &script]).unwrap()), 0);
+        // SAFETY: closes what was made above.
+        unsafe { libc::close(stray) };
+    }
+
+    #[test]
+    fn a_missing_program_is_127_and_a_directory_is_126() {
+        let e = run("/no/such/program", &[]).unwrap_err();
+        assert_eq!((e.stage, e.shell_code()), (Stage::Exec, Some(127)));
+        assert_eq!(run("/tmp", &[]).unwrap_err().shell_code(), Some(126));
+    }
+
+    #[test]
+    fn a_script_without_interpreter_line_is_run_by_the_shell() {
+        let d = tempfile::tempdir().unwrap();
+        let p = d.path().join("s");
+        std::fs::write(&p, "exit $1").unwrap();
+        super::super::fs::chmod(&p, 0o755).unwrap();
+        assert_eq!(code(run(p.to_str().unwrap(), &["9"]).unwrap()), 9);
+    }
+}

@@ -1,0 +1,189 @@
+//! Files that a job reads and writes, opened under whatever identity the caller has taken.
+//!
+//! Owns the flags that keep a user's path from hurting the opener: no terminal is acquired, a pipe
+//! without a reader does not block, every descriptor closes on exec.
+
+use super::{At, Error, Result};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+const FLAGS: i32 = libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_CLOEXEC;
+/// Bytes copied at a time.
+const CHUNK: usize = 1 << 20;
+
+/// Opens or makes a file for appending; `over` cuts it off first. Mode 0666 before the umask.
+pub fn open_output(path: &Path, over: bool) -> Result<File> {
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o666)
+        .custom_flags(FLAGS | if over { libc::O_TRUNC } else { 0 })
+        .open(path)
+        .at("open the output file", path)?;
+    set_flag(&file, libc::O_NONBLOCK, false, path)?;
+    Ok(file)
+}
+
+/// Makes a new file for the output until the end of the job, replacing a leftover.
+pub fn open_aside(path: &Path) -> Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(FLAGS | libc::O_TRUNC | libc::O_NOFOLLOW)
+        .open(path);
+    file.at("open the output file", path)
+}
+
+/// Opens a file for reading.
+pub fn open_input(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options
+        .read(true)
+        .custom_flags(FLAGS)
+        .open(path)
+        .at("open the input file", path)?;
+    set_flag(&file, libc::O_NONBLOCK, false, path)?;
+    Ok(file)
+}
+
+/// `/dev/null` for reading and writing.
+pub fn open_null() -> Result<File> {
+    let path = Path::new("/dev/null");
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .at("open", path)
+}
+
+fn set_flag(file: &File, flag: i32, on: bool, path: &Path) -> Result<()> {
+    // SAFETY: plain calls on an open descriptor.
+    let rc = unsafe {
+        let old = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
+        let new = if on { old | flag } else { old & !flag };
+        if old < 0 {
+            old
+        } else {
+            libc::fcntl(file.as_raw_fd(), libc::F_SETFL, new)
+        }
+    };
+    if rc < 0 {
+        Err(Error::last("set the flags of", path))
+    } else {
+        Ok(())
+    }
+}
+
+/// Writes `bytes` at the end and returns the offset at which they stand.
+pub fn write_head(mut file: &File, path: &Path, bytes: &[u8]) -> Result<u64> {
+    use std::io::Seek;
+    file.write_all(bytes).at("write to the output file", path)?;
+    let end = file
+        .stream_position()
+        .at("write to the output file", path)?;
+    Ok(end.saturating_sub(bytes.len() as u64))
+}
+
+/// Overwrites bytes in the middle of a file opened for appending; nobody else may be writing
+/// through this opening any more.
+pub fn overwrite_at(file: &File, path: &Path, offset: u64, bytes: &[u8]) -> Result<()> {
+    // With O_APPEND Linux appends whatever the offset says.
+    set_flag(file, libc::O_APPEND, false, path)?;
+    file.write_all_at(bytes, offset)
+        .at("write to the output file", path)
+}
+
+/// Appends `head` and then all of `from` to `to`. Small contents go in one write together with
+/// the head, larger ones piece by piece.
+pub fn append_all(mut to: &File, path: &Path, head: &[u8], from: &File) -> Result<()> {
+    let mut buf = head.to_vec();
+    let mut at = 0;
+    loop {
+        let used = buf.len();
+        buf.resize(used + CHUNK, 0);
+        let n = match from.read_at(&mut buf[used..], at) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => 0,
+            other => {
+                let n = other.at("read back the output for", path)?;
+                if n == 0 {
+                    buf.truncate(used);
+                    return to.write_all(&buf).at("write to the output file", path);
+                }
+                n
+            }
+        };
+        buf.truncate(used + n);
+        at += n as u64;
+        if buf.len() >= CHUNK {
+            to.write_all(&buf).at("write to the output file", path)?;
+            buf.clear();
+        }
+    }
+}
+
+/// Gives a file to its user, where that is allowed.
+pub fn give_to(file: &File, uid: u32, gid: u32) -> bool {
+    std::os::unix::fs::fchown(file, Some(uid), Some(gid)).is_ok()
+}
+
+/// Changes the working directory of this process.
+pub fn enter(dir: &Path) -> Result<()> {
+    std::env::set_current_dir(dir).at("enter the working directory", dir)
+}
+
+/// Sets the umask of this process.
+pub fn set_umask(mask: u32) {
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask));
+}
+
+/// Reads what is there from a stream, at most `max` bytes, waiting for the first.
+pub fn read_some(mut file: &File, max: usize) -> io::Result<Vec<u8>> {
+    let mut buf = vec![0; max];
+    let n = file.read(&mut buf)?;
+    buf.truncate(n);
+    Ok(buf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::fs;
+    use tempfile::tempdir;
+
+    #[test]
+    fn a_head_is_filled_in_before_what_follows() {
+        let d = tempdir().unwrap();
+        let p = d.path().join("out");
+        fs::publish(&p, b"old\n").unwrap();
+        let f = open_output(&p, false).unwrap();
+        let at = write_head(&f, &p, b"head ....\n").unwrap();
+        (&f).write_all(b"body\n").unwrap();
+        overwrite_at(&f, &p, at, b"head done\n").unwrap();
+        assert_eq!(fs::read_small(&p, 99).unwrap(), b"old\nhead done\nbody\n");
+    }
+
+    #[test]
+    fn appending_all_keeps_every_byte_of_a_large_file() {
+        let d = tempdir().unwrap();
+        let (a, b) = (d.path().join("a"), d.path().join("b"));
+        let data: Vec<u8> = (0..3_000_000u32).map(|i| i as u8).collect();
+        let from = open_aside(&a).unwrap();
+        (&from).write_all(&data).unwrap();
+        append_all(&open_output(&b, false).unwrap(), &b, b"H", &from).unwrap();
+        let got = fs::read_small(&b, 1 << 30).unwrap();
+        assert!(got[0] == b'H' && got[1..] == data);
+    }
+
+    #[test]
+    fn a_pipe_without_reader_does_not_block() {
+        let d = tempdir().unwrap();
+        let p = d.path().join("pipe");
+        nix::unistd::mkfifo(&p, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(open_output(&p, false).is_err());
+    }
+}
