@@ -5,7 +5,9 @@ use super::keys;
 use super::read::{Ctx, Fields, Words, boolean, decimal, did_you_mean, split, whole};
 use super::read_users::{group_name, unsound_groups};
 use super::sets::{HostPrefs, HostSet};
-use super::types::{HostEntry, HostGroup, HostModel, HostTable, ResourceValue, SlotSpec};
+use super::types::{
+    HostEntry, HostGroup, HostModel, HostTable, ResourceKind, ResourceValue, SlotSpec,
+};
 use crate::text::hostlist::{self, MAX_HOSTS};
 use crate::text::names;
 use crate::text::yaml::{Node, Pos, Value};
@@ -136,6 +138,7 @@ impl Default for HostTable {
             default: built_in(),
             open: false,
             entries: Vec::new(),
+            resources: BTreeMap::new(),
             index: BTreeMap::new(),
         }
     }
@@ -152,12 +155,13 @@ pub(super) fn hosts(
     let Some(node) = node else { return out };
     let mut lines: HashMap<String, u32> = HashMap::new();
     let mut read: Vec<(Vec<String>, Said)> = Vec::new();
+    let mut kinds = Kinds::default();
     for item in ctx.list(node, "hosts") {
         let Some(f) = Fields::new(ctx, item, keys::HOST, "an entry of hosts") else {
             continue;
         };
         let names = host_names(ctx, &f, &mut lines);
-        let said = said(ctx, &f, types, models);
+        let said = said(ctx, &f, (types, models), &mut kinds);
         if names == ["default"] {
             out.default = said.complete("default", &built_in(), models);
             out.open = f.flag(ctx, "open", false);
@@ -169,6 +173,11 @@ pub(super) fn hosts(
             read.push((names, said));
         }
     }
+    out.resources = kinds
+        .0
+        .into_iter()
+        .map(|(name, (kind, _))| (name, kind))
+        .collect();
     for (names, said) in read {
         for name in names {
             if out.entries.len() == MAX_HOSTS {
@@ -245,8 +254,8 @@ fn host_names(ctx: &mut Ctx<'_>, f: &Fields<'_>, lines: &mut HashMap<String, u32
 fn said(
     ctx: &mut Ctx<'_>,
     f: &Fields<'_>,
-    types: &[String],
-    models: &BTreeMap<String, HostModel>,
+    (types, models): (&[String], &BTreeMap<String, HostModel>),
+    kinds: &mut Kinds,
 ) -> Said {
     let mut out = Said {
         cpuf: cpu_factor(ctx, f),
@@ -286,9 +295,9 @@ fn said(
     if f.has("user_slots") {
         out.user_slots = Some(f.limit(ctx, "user_slots", 0));
     }
-    out.tags = f.words(ctx, "tags").map(|w| tags(ctx, &w));
+    out.tags = f.words(ctx, "tags").map(|w| tags(ctx, &w, kinds));
     if let Some(node) = f.node("resources") {
-        out.resources = resources(ctx, node);
+        out.resources = resources(ctx, node, kinds);
     }
     if f.has("server") {
         out.server = Some(f.flag(ctx, "server", true));
@@ -311,7 +320,29 @@ fn slots(ctx: &mut Ctx<'_>, w: &Words) -> Option<SlotSpec> {
     ))
 }
 
-fn tags(ctx: &mut Ctx<'_>, w: &Words) -> Vec<String> {
+/// What each resource is, and the line that said so first.
+#[derive(Default)]
+struct Kinds(BTreeMap<String, (ResourceKind, u32)>);
+
+impl Kinds {
+    /// A resource is of one kind on all hosts: a requirement is checked once for all of them.
+    fn declare(&mut self, ctx: &mut Ctx<'_>, name: &str, kind: ResourceKind, pos: Pos) -> bool {
+        let word = |k| match k {
+            ResourceKind::Number => "a number",
+            ResourceKind::Text => "a text",
+            ResourceKind::Tag => "a tag",
+        };
+        let (first, line) = *self.0.entry(name.to_string()).or_insert((kind, pos.line));
+        if first != kind {
+            let (here, there) = (word(kind), word(first));
+            let message = format!("resource {name:?} is {here} here and {there} on line {line}");
+            ctx.problem_hint(pos, "conflict", message, "make it the same on all hosts");
+        }
+        first == kind
+    }
+}
+
+fn tags(ctx: &mut Ctx<'_>, w: &Words, kinds: &mut Kinds) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for (at, tag) in split(&w.text) {
         let pos = w.pos_at(at, ctx);
@@ -320,7 +351,7 @@ fn tags(ctx: &mut Ctx<'_>, w: &Words) -> Vec<String> {
         }
         if out.iter().any(|t| t == tag) {
             ctx.problem(pos, "duplicate", format!("tag {tag:?} is named twice"));
-        } else {
+        } else if kinds.declare(ctx, tag, ResourceKind::Tag, pos) {
             out.push(tag.to_string());
         }
     }
@@ -345,7 +376,7 @@ fn resource_name(ctx: &mut Ctx<'_>, name: &str, pos: Pos) -> bool {
     true
 }
 
-fn resources(ctx: &mut Ctx<'_>, node: &Node) -> BTreeMap<String, ResourceValue> {
+fn resources(ctx: &mut Ctx<'_>, node: &Node, kinds: &mut Kinds) -> BTreeMap<String, ResourceValue> {
     let mut out = BTreeMap::new();
     let entries = match &node.value {
         Value::Map(entries) => entries,
@@ -363,7 +394,14 @@ fn resources(ctx: &mut Ctx<'_>, node: &Node) -> BTreeMap<String, ResourceValue> 
         match &e.value.value {
             Value::Text { text, quoted } => {
                 let w = Words::one(text, e.value.pos, *quoted);
-                if let Some(v) = resource_value(ctx, &e.key, &w) {
+                let Some(v) = resource_value(ctx, &e.key, &w) else {
+                    continue;
+                };
+                let kind = match v {
+                    ResourceValue::Number(_) => ResourceKind::Number,
+                    ResourceValue::Text(_) => ResourceKind::Text,
+                };
+                if kinds.declare(ctx, &e.key, kind, e.key_pos) {
                     out.insert(e.key.clone(), v);
                 }
             }

@@ -108,6 +108,8 @@ pub struct HostTable {
     pub open: bool,
     /// Listed hosts in the order of the file, completed from model and `default`.
     pub entries: Vec<HostEntry>,
+    /// Static resources and tags of all hosts, each with its one kind.
+    pub resources: BTreeMap<String, ResourceKind>,
     /// Name to position in `entries`.
     #[serde(skip)]
     pub index: BTreeMap<String, usize>,
@@ -149,6 +151,15 @@ impl SlotSpec {
             SlotSpec::Count(n) => n,
         }
     }
+}
+
+/// What a resource declared by an entry of `hosts` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ResourceKind {
+    Number,
+    Text,
+    Tag,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -168,6 +168,14 @@ const REFUSED: &[(&str, &str)] = &[
     ("hosts: [{name: h1, resources: {r15s: 1}}]", "reserved-name"),
     ("hosts: [{name: h1, resources: {'a[': 1}}]", "name"),
     (
+        "hosts: [{name: h1, resources: {a: 1}}, {name: h2, resources: {a: '1'}}]",
+        "conflict",
+    ),
+    (
+        "hosts: [{name: h1, tags: a}, {name: h2, resources: {a: 1}}]",
+        "conflict",
+    ),
+    (
         "hosttypes: [LINUX]\nhosts: [{name: h1, type: LINUZ}]",
         "undefined",
     ),
