@@ -1,6 +1,6 @@
 //! The job specification: what one submission asks for. A `Spec` is immutable and shared by all
-//! jobs
-//! with equal options (interned by the state); what differs per job is its id, name and command.
+//! jobs with equal options (interned by the state); what differs per job is its id, name and
+//! command.
 
 use super::Stamp;
 use serde::{Deserialize, Serialize};

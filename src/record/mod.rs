@@ -1,8 +1,7 @@
 //! Floor 1: documents on disk. Types, versions, framing and checksums; bytes <-> values, no I/O.
 //!
 //! Every file is one YAML sequence; each record is one line `- {json} #seq len crc`, so that any
-//! YAML
-//! reader can load the file while replay takes the JSON fast path. See [`frame`].
+//! YAML reader can load the file while replay takes the JSON fast path. See [`frame`].
 
 pub mod ack;
 pub mod event;

@@ -1,6 +1,5 @@
 //! Reports: host -> leader, `hosts/<host>/reports.<n>.yaml`, framed, append-only, one file per
-//! start
-//! of cbexe (`n` grows). A new file repeats everything the leader has not acknowledged.
+//! start of cbexe (`n` grows). A new file repeats everything the leader has not acknowledged.
 
 use crate::model::{AttemptId, TermReason};
 use serde::{Deserialize, Serialize};

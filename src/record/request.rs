@@ -1,6 +1,5 @@
 //! Requests: what clients drop into `inbox/<uid>/`. A framed file: header, one [`RequestHead`],
-//! then
-//! one [`Verb`] per record. Identity is the file's owner; nothing in here says who asks.
+//! then one [`Verb`] per record. Identity is the file's owner; nothing in here says who asks.
 
 use crate::model::{Submission, Token};
 use serde::{Deserialize, Serialize};

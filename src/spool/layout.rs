@@ -197,8 +197,7 @@ impl Layout {
     }
 
     /// Directories that `cadmin init` makes, with their modes. Inboxes are entered, never listed,
-    /// by
-    /// users; everything else is the service account's.
+    /// by users; everything else is the service account's.
     pub fn directories(&self) -> Vec<(PathBuf, u32)> {
         vec![
             (self.conf_dir(), 0o755),
