@@ -7,6 +7,7 @@ use std::fmt;
 
 use super::indexset::{IndexSet, MAX_INDEX, index};
 use super::jobids::MAX_ID;
+pub use super::scan::Op;
 use super::scan::{Cursor, MAX_DEPTH};
 use super::{ParseError, error, names};
 
@@ -77,50 +78,6 @@ pub enum Count {
     Run,
     /// Running or suspended.
     Start,
-}
-
-/// A comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Op {
-    Lt,
-    Le,
-    Eq,
-    Ne,
-    Ge,
-    Gt,
-}
-
-impl Op {
-    /// Longer signs first, so that `>=` is not read as `>`.
-    const ALL: [(Op, &str); 6] = [
-        (Op::Le, "<="),
-        (Op::Ge, ">="),
-        (Op::Eq, "=="),
-        (Op::Ne, "!="),
-        (Op::Lt, "<"),
-        (Op::Gt, ">"),
-    ];
-
-    /// True when `left` stands to `right` like this.
-    pub fn holds<T: PartialOrd>(self, left: T, right: T) -> bool {
-        match self {
-            Op::Lt => left < right,
-            Op::Le => left <= right,
-            Op::Eq => left == right,
-            Op::Ne => left != right,
-            Op::Ge => left >= right,
-            Op::Gt => left > right,
-        }
-    }
-
-    /// The sign.
-    pub fn sign(self) -> &'static str {
-        Op::ALL
-            .iter()
-            .find(|(op, _)| *op == self)
-            .map_or("", |(_, sign)| sign)
-    }
 }
 
 /// The jobs a condition is about.
@@ -577,8 +534,7 @@ impl<'a> Parser<'a> {
     }
 
     fn comparison(&mut self, high: u32) -> Result<(Op, u32), ParseError> {
-        let found = Op::ALL.into_iter().find(|(_, sign)| self.cursor.eat(sign));
-        let op = found.map_or(Op::Eq, |(op, _)| op);
+        let op = self.cursor.comparison().unwrap_or(Op::Eq);
         self.cursor.blanks();
         let at = self.cursor.at();
         let digits = self.cursor.take_while(|c| c.is_ascii_digit());

@@ -37,6 +37,7 @@ pub mod hostlist;
 pub mod indexset;
 pub mod jobids;
 pub mod names;
+pub mod resreq;
 pub mod size;
 pub mod subst;
 pub mod yaml;

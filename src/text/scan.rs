@@ -1,11 +1,55 @@
-//! A cursor over text for the expression parsers.
+//! A cursor over text for the expression parsers, and their comparison signs.
 //!
-//! Owns blanks, words, numbers and the wording of "expected ..., found ...". Knows no grammar.
+//! Owns blanks, words, signs and the wording of "expected ..., found ...". Knows no grammar.
 
 use super::{ParseError, width};
 
 /// Deepest nesting of parentheses and prefix operators in any expression.
 pub const MAX_DEPTH: usize = 32;
+
+/// A comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Op {
+    Lt,
+    Le,
+    Eq,
+    Ne,
+    Ge,
+    Gt,
+}
+
+impl Op {
+    /// Longer signs first, so that `>=` is not read as `>`.
+    const ALL: [(Op, &str); 6] = [
+        (Op::Le, "<="),
+        (Op::Ge, ">="),
+        (Op::Eq, "=="),
+        (Op::Ne, "!="),
+        (Op::Lt, "<"),
+        (Op::Gt, ">"),
+    ];
+
+    /// True when `left` stands to `right` like this.
+    pub fn holds<T: PartialOrd>(self, left: T, right: T) -> bool {
+        match self {
+            Op::Lt => left < right,
+            Op::Le => left <= right,
+            Op::Eq => left == right,
+            Op::Ne => left != right,
+            Op::Ge => left >= right,
+            Op::Gt => left > right,
+        }
+    }
+
+    /// The sign.
+    pub fn sign(self) -> &'static str {
+        Op::ALL
+            .iter()
+            .find(|(op, _)| *op == self)
+            .map_or("", |(_, sign)| sign)
+    }
+}
 
 /// A position in a text.
 #[derive(Debug, Clone)]
@@ -59,6 +103,14 @@ impl<'a> Cursor<'a> {
             self.at += token.len();
         }
         found
+    }
+
+    /// Goes over a comparison sign when one comes next.
+    pub fn comparison(&mut self) -> Option<Op> {
+        Op::ALL
+            .into_iter()
+            .find(|(_, sign)| self.eat(sign))
+            .map(|(op, _)| op)
     }
 
     /// As [`Cursor::eat`], or the error "expected `token`".

@@ -1,0 +1,427 @@
+//! Resource requirements: `select[mem>2G] order[ut] rusage[mem=1G] span[hosts=1]`.
+//!
+//! Owns the whole grammar with several sections, alternatives and slot groups, its printer, the
+//! merging of several strings, and the built-in resources. Never chooses a host: it answers what a
+//! string says about one host at a time.
+
+mod merge;
+mod parse;
+mod print;
+mod select;
+mod table;
+
+use std::collections::BTreeSet;
+
+use super::ParseError;
+
+pub use merge::merge_all;
+pub use print::amount;
+pub use select::{HostFacts, Node, Select};
+pub use table::{
+    Anything, BUILTINS, Builtin, Builtins, Def, Direction, Kind, Resources, builtin,
+    check_resource_name,
+};
+
+/// Most groups `n{...}` of one request.
+pub const MAX_GROUPS: usize = 100;
+/// Most alternatives of a request, of its select and of its rusage.
+pub const MAX_ALTERNATIVES: usize = 16;
+/// Most slots one group may ask for.
+pub const MAX_SLOTS: u32 = 10_000_000;
+
+/// A whole requirement: alternatives that are tried in order; an empty text is one empty
+/// alternative.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResReq {
+    /// At least one.
+    pub alternatives: Vec<Alternative>,
+}
+
+/// One way to satisfy a requirement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alternative {
+    /// What it asks for.
+    pub body: Body,
+    /// Seconds after submission before it may be used.
+    pub delay_s: Option<u32>,
+}
+
+/// One set of sections, or groups of slots with their own.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Body {
+    /// The same for all slots.
+    Simple(Simple),
+    /// `4{...} 5{...}`: groups that start together.
+    Groups {
+        /// At least one.
+        groups: Vec<Group>,
+        /// The sections behind the groups, which hold for all.
+        common: Simple,
+    },
+}
+
+/// `n{...}`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Slots, 1 or more.
+    pub slots: u32,
+    /// What each of them asks for.
+    pub req: Simple,
+}
+
+/// Sections; all may be absent.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Simple {
+    /// Which hosts.
+    pub select: Option<Select>,
+    /// Which hosts first.
+    pub order: Option<Order>,
+    /// What is reserved: alternatives tried in order, each with its amounts; empty for nothing.
+    pub rusage: Vec<Vec<Usage>>,
+    /// How slots spread over hosts.
+    pub span: Option<Span>,
+    /// Resources whose values must be equal on all hosts of the job.
+    pub same: Vec<String>,
+    /// Compute units.
+    pub cu: Option<Cu>,
+    /// Names of external host filters.
+    pub filter: Vec<String>,
+}
+
+/// Sort keys of hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// Written with `!`: sort by these keys alone.
+    pub strict: bool,
+    /// Most important first, at least one.
+    pub keys: Vec<OrderKey>,
+}
+
+/// One sort key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderKey {
+    /// A number resource or `slots`.
+    pub name: String,
+    /// Worst first instead of best first.
+    pub reverse: bool,
+}
+
+/// A reserved amount of one resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    /// A number resource.
+    pub name: String,
+    /// Thousandths of the resource's unit (of a megabyte for memory).
+    pub amount: u64,
+    /// What the amount is for.
+    pub per: Per,
+    /// Seconds after the start when the reservation ends; for the whole run without.
+    pub duration_s: Option<u32>,
+    /// True when it falls in a straight line to nothing over the duration.
+    pub decay: bool,
+}
+
+/// What a reserved amount is counted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Per {
+    /// Not written: see [`Usage::scope`].
+    Default,
+    /// Once for the job.
+    Job,
+    /// Once for each host of the job.
+    Host,
+    /// Once for each slot.
+    Task,
+}
+
+/// How slots spread over hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Span {
+    /// `hosts=1` or `hosts=min,max`.
+    Hosts {
+        /// Fewest hosts, at least 1.
+        min: u32,
+        /// Most hosts.
+        max: u32,
+    },
+    /// `hosts=-1`: no matter what the queue says.
+    Free,
+    /// `ptile=n`: n slots on each host, the rest on the last.
+    Ptile(u32),
+    /// `ptile='!'`: as many slots on each host as it has.
+    PtileAll,
+    /// `block=n`: slots in blocks of n.
+    Block(u32),
+    /// `stride=n`: n slots on each host in turn.
+    Stride(u32),
+}
+
+/// Compute units: groups of hosts that are near to each other.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cu {
+    /// Kind of unit, such as rack.
+    pub kind: Option<String>,
+    /// Most units the job may span.
+    pub max: Option<u32>,
+    /// Which units first.
+    pub pref: Option<CuPref>,
+    /// Spread evenly.
+    pub balance: bool,
+    /// Whole units, with no other job.
+    pub excl: bool,
+    /// Fewest slots used in each unit.
+    pub usable_slots: Option<u32>,
+}
+
+/// Order of compute units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CuPref {
+    /// As configured.
+    Config,
+    /// Least free slots first.
+    MinAvail,
+    /// Most free slots first.
+    MaxAvail,
+}
+
+/// Constructs a requirement may use, so that what is not carried out yet can be refused by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "Feature::word says what each one is")]
+pub enum Feature {
+    Select,
+    SelectAlternatives,
+    Order,
+    Rusage,
+    RusageAlternatives,
+    RusageDuration,
+    RusagePer,
+    SpanHosts,
+    SpanHostRange,
+    SpanFree,
+    SpanPtile,
+    SpanPtileAll,
+    SpanBlock,
+    SpanStride,
+    Same,
+    Cu,
+    Filter,
+    Groups,
+    Alternatives,
+    Delay,
+}
+
+impl Feature {
+    /// How it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Feature::Select => "select[...]",
+            Feature::SelectAlternatives => "select[a, b]",
+            Feature::Order => "order[...]",
+            Feature::Rusage => "rusage[...]",
+            Feature::RusageAlternatives => "rusage[a || b]",
+            Feature::RusageDuration => "rusage[...:duration=...]",
+            Feature::RusagePer => "rusage[.../job], /host or /task",
+            Feature::SpanHosts => "span[hosts=1]",
+            Feature::SpanHostRange => "span[hosts=min,max]",
+            Feature::SpanFree => "span[hosts=-1]",
+            Feature::SpanPtile => "span[ptile=n]",
+            Feature::SpanPtileAll => "span[ptile='!']",
+            Feature::SpanBlock => "span[block=n]",
+            Feature::SpanStride => "span[stride=n]",
+            Feature::Same => "same[...]",
+            Feature::Cu => "cu[...]",
+            Feature::Filter => "filter[...]",
+            Feature::Groups => "n{...}",
+            Feature::Alternatives => "{...} || {...}",
+            Feature::Delay => "{...}@delay",
+        }
+    }
+}
+
+impl Default for ResReq {
+    fn default() -> Self {
+        ResReq::from(Simple::default())
+    }
+}
+
+impl From<Simple> for ResReq {
+    fn from(simple: Simple) -> Self {
+        ResReq {
+            alternatives: vec![Alternative {
+                body: Body::Simple(simple),
+                delay_s: None,
+            }],
+        }
+    }
+}
+
+impl ResReq {
+    /// Parses one string; `resources` knows the names that may be used. At most 64 KiB and 32
+    /// levels; linear in the text.
+    ///
+    /// ```
+    /// use corral::text::resreq::{Builtins, ResReq};
+    /// let text = "select[mem>2G && type==any] rusage[mem=500] span[hosts=1]";
+    /// let req = ResReq::parse(text, &Builtins).unwrap();
+    /// assert_eq!(req.to_string(), "select[mem > 2048 && type==any] rusage[mem=500] span[hosts=1]");
+    /// let simple = req.simple().unwrap();
+    /// assert_eq!(simple.rusage[0][0].amount, 500_000);
+    ///
+    /// let e = ResReq::parse("selct[mem>2]", &Builtins).unwrap_err();
+    /// assert_eq!(e.hint.as_deref(), Some("did you mean select?"));
+    /// ```
+    pub fn parse(text: &str, resources: &dyn Resources) -> Result<ResReq, ParseError> {
+        parse::parse(text, resources)
+    }
+
+    /// Parses a string that we printed, even if a declaration has gone since: `resources` are those
+    /// declared now. Longer and deeper than [`ResReq::parse`] allows, since merging adds to both.
+    pub fn parse_stored(text: &str, resources: &dyn Resources) -> Result<ResReq, ParseError> {
+        parse::parse_stored(text, &Anything(resources))
+    }
+
+    /// The sections when there is one alternative without groups.
+    pub fn simple(&self) -> Option<&Simple> {
+        match &self.alternatives[..] {
+            [
+                Alternative {
+                    body: Body::Simple(simple),
+                    delay_s: None,
+                },
+            ] => Some(simple),
+            _ => None,
+        }
+    }
+
+    /// True when nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.simple().is_some_and(|s| *s == Simple::default())
+    }
+
+    /// The constructs in use.
+    pub fn features(&self) -> BTreeSet<Feature> {
+        let mut found = BTreeSet::new();
+        if self.alternatives.len() > 1 {
+            found.insert(Feature::Alternatives);
+        }
+        for alternative in &self.alternatives {
+            if alternative.delay_s.is_some() {
+                found.insert(Feature::Delay);
+            }
+            match &alternative.body {
+                Body::Simple(simple) => simple.collect_features(&mut found),
+                Body::Groups { groups, common } => {
+                    found.insert(Feature::Groups);
+                    groups
+                        .iter()
+                        .for_each(|g| g.req.collect_features(&mut found));
+                    common.collect_features(&mut found);
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Body {
+    /// Slots of all groups; `None` when the number of slots is given elsewhere.
+    pub fn slots(&self) -> Option<u32> {
+        match self {
+            Body::Simple(_) => None,
+            Body::Groups { groups, .. } => {
+                Some(groups.iter().fold(0, |n, g| n.saturating_add(g.slots)))
+            }
+        }
+    }
+
+    /// The groups with the common sections merged in and every amount that says nothing else
+    /// counted per task; one group without a slot number when there are none.
+    pub fn effective(&self) -> Vec<(Option<u32>, Simple)> {
+        match self {
+            Body::Simple(simple) => vec![(None, simple.clone())],
+            Body::Groups { groups, common } => groups
+                .iter()
+                .map(|g| {
+                    let mut req = g.req.clone();
+                    for usage in req.rusage.iter_mut().flatten() {
+                        if usage.per == Per::Default {
+                            usage.per = Per::Task;
+                        }
+                    }
+                    (Some(g.slots), req.over(common))
+                })
+                .collect(),
+        }
+    }
+}
+
+impl Simple {
+    fn collect_features(&self, found: &mut BTreeSet<Feature>) {
+        if let Some(select) = &self.select {
+            found.insert(Feature::Select);
+            if select.alternatives.len() > 1 {
+                found.insert(Feature::SelectAlternatives);
+            }
+        }
+        let usages = || self.rusage.iter().flatten();
+        let marks = [
+            (self.order.is_some(), Feature::Order),
+            (!self.rusage.is_empty(), Feature::Rusage),
+            (self.rusage.len() > 1, Feature::RusageAlternatives),
+            (
+                usages().any(|u| u.duration_s.is_some()),
+                Feature::RusageDuration,
+            ),
+            (usages().any(|u| u.per != Per::Default), Feature::RusagePer),
+            (!self.same.is_empty(), Feature::Same),
+            (self.cu.is_some(), Feature::Cu),
+            (!self.filter.is_empty(), Feature::Filter),
+        ];
+        found.extend(
+            marks
+                .into_iter()
+                .filter(|(used, _)| *used)
+                .map(|(_, mark)| mark),
+        );
+        found.extend(self.span.map(|span| match span {
+            Span::Hosts { min: 1, max: 1 } => Feature::SpanHosts,
+            Span::Hosts { .. } => Feature::SpanHostRange,
+            Span::Free => Feature::SpanFree,
+            Span::Ptile(_) => Feature::SpanPtile,
+            Span::PtileAll => Feature::SpanPtileAll,
+            Span::Block(_) => Feature::SpanBlock,
+            Span::Stride(_) => Feature::SpanStride,
+        }));
+    }
+}
+
+impl Usage {
+    /// What the amount is counted for: what was written, else once per slot for a resource that
+    /// is declared so, once per job for one that all hosts share, else once per host.
+    pub fn scope(&self, slot_resource: bool, shared: bool) -> Per {
+        match self.per {
+            Per::Default if slot_resource => Per::Task,
+            Per::Default if shared => Per::Job,
+            Per::Default => Per::Host,
+            written => written,
+        }
+    }
+
+    /// Thousandths still reserved `elapsed_s` seconds after the start.
+    pub fn amount_after(&self, elapsed_s: u64) -> u64 {
+        let Some(duration) = self.duration_s.map(u64::from) else {
+            return self.amount;
+        };
+        if elapsed_s >= duration {
+            return 0;
+        }
+        if !self.decay {
+            return self.amount;
+        }
+        let left = u128::from(self.amount) * u128::from(duration - elapsed_s);
+        u64::try_from(left.div_ceil(u128::from(duration))).expect("no more than the amount")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! The built-in resources, and how a parser asks about any other.
+//!
+//! Owns names, kinds, directions and units of what every host has. Never knows a value.
+
+use crate::text::{ParseError, names};
+
+/// What kind of value a resource has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A number.
+    Number,
+    /// A word, compared with `==` and `!=`.
+    Text,
+    /// Present or absent.
+    Tag,
+    /// Not known here: a string that was checked earlier is read again without its declarations.
+    Unknown,
+}
+
+/// Which end of a number is the better one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// It increases with the load: less is better.
+    Increase,
+    /// It decreases with the load: more is better.
+    Decrease,
+    /// It has no order.
+    None,
+}
+
+/// What a parser needs to know of a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Def<'a> {
+    /// The proper name; differs from the asked one for an alias.
+    pub name: &'a str,
+    /// Kind of value.
+    pub kind: Kind,
+    /// Better end.
+    pub direction: Direction,
+    /// True when `rusage` may reserve it.
+    pub reserve: bool,
+    /// True when only whole amounts make sense: units are handed out one by one.
+    pub whole: bool,
+    /// True when it is counted in megabytes, so that K, M, G and T may follow a number.
+    pub megabytes: bool,
+}
+
+/// The resources of a cluster.
+pub trait Resources {
+    /// The resource called `name`, aliases included.
+    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>>;
+    /// All names, for the hint on a misspelt one.
+    fn names(&self) -> Vec<&str>;
+}
+
+/// A resource that every cluster has.
+#[derive(Debug, Clone, Copy)]
+pub struct Builtin {
+    /// Its name.
+    pub name: &'static str,
+    /// Kind of value.
+    pub kind: Kind,
+    /// Better end.
+    pub direction: Direction,
+    /// Unit of the number, empty for plain counts.
+    pub unit: &'static str,
+    /// Seconds between two measurements, 0 for what never changes.
+    pub interval_s: u32,
+    /// True when a suspended job gives it back.
+    pub release: bool,
+    /// True when `rusage` may reserve it.
+    pub reserve: bool,
+    /// One line for people.
+    pub about: &'static str,
+}
+
+impl Builtin {
+    /// The parser's view.
+    pub fn def(&self) -> Def<'static> {
+        Def {
+            name: self.name,
+            kind: self.kind,
+            direction: self.direction,
+            reserve: self.reserve,
+            whole: matches!(self.name, "gpu" | "cores"),
+            megabytes: self.unit == "MB",
+        }
+    }
+}
+
+const fn row(name: &'static str, kind: Kind, direction: Direction, about: &'static str) -> Builtin {
+    let (unit, interval_s, release, reserve) = ("", 0, false, false);
+    Builtin {
+        name,
+        kind,
+        direction,
+        unit,
+        interval_s,
+        release,
+        reserve,
+        about,
+    }
+}
+
+const fn load(
+    name: &'static str,
+    direction: Direction,
+    unit: &'static str,
+    interval_s: u32,
+    about: &'static str,
+) -> Builtin {
+    let mut row = row(name, Kind::Number, direction, about);
+    row.unit = unit;
+    row.interval_s = interval_s;
+    row.reserve = true;
+    row.release = matches!(name.as_bytes(), [b'r', b'1', ..]);
+    row
+}
+
+const fn size(name: &'static str, about: &'static str) -> Builtin {
+    let mut row = row(name, Kind::Number, Direction::Decrease, about);
+    row.unit = "MB";
+    row
+}
+
+/// The built-in resources in the order they are listed.
+pub static BUILTINS: &[Builtin] = {
+    use Direction::{Decrease, Increase, None};
+    use Kind::{Number, Tag, Text};
+    &[
+        load(
+            "r15s",
+            Increase,
+            "",
+            15,
+            "run queue length, average of 15 seconds",
+        ),
+        load(
+            "r1m",
+            Increase,
+            "",
+            15,
+            "run queue length, average of 1 minute",
+        ),
+        load(
+            "r15m",
+            Increase,
+            "",
+            15,
+            "run queue length, average of 15 minutes",
+        ),
+        load(
+            "ut",
+            Increase,
+            "fraction",
+            15,
+            "cpu utilization from 0 to 1",
+        ),
+        load("pg", Increase, "pages/s", 15, "paging rate"),
+        load("io", Increase, "KB/s", 15, "disk transfer rate"),
+        load("ls", Increase, "", 30, "login sessions"),
+        load(
+            "it",
+            Decrease,
+            "minutes",
+            30,
+            "time since the last input at a terminal",
+        ),
+        load("tmp", Decrease, "MB", 120, "free space in /tmp"),
+        load("swp", Decrease, "MB", 15, "free swap space"),
+        load("mem", Decrease, "MB", 15, "free memory"),
+        load("gpu", Decrease, "", 15, "free gpus"),
+        load(
+            "gpu_mem",
+            Decrease,
+            "MB",
+            15,
+            "free memory of the emptiest gpu",
+        ),
+        load(
+            "gpu_util",
+            Increase,
+            "fraction",
+            15,
+            "utilization of the busiest gpu",
+        ),
+        load("netio", Increase, "KB/s", 15, "network transfer rate"),
+        load(
+            "stio",
+            Increase,
+            "KB/s",
+            15,
+            "transfer rate of the shared storage",
+        ),
+        row("slots", Number, Decrease, "unused slots"),
+        row("ncpus", Number, Decrease, "processors"),
+        row("cores", Number, Decrease, "processor cores"),
+        row("sockets", Number, Decrease, "processor sockets"),
+        row("nthreads", Number, Decrease, "hardware threads"),
+        row("ndisks", Number, Decrease, "local disks"),
+        size("maxmem", "memory"),
+        size("maxswp", "swap space"),
+        size("maxtmp", "space in /tmp"),
+        row("cpuf", Number, Decrease, "cpu factor"),
+        row("rexpri", Number, None, "nice value of remote tasks"),
+        row("type", Text, None, "host type"),
+        row("model", Text, None, "host model"),
+        row("status", Text, None, "host status"),
+        row("hname", Text, None, "host name"),
+        row("os", Text, None, "operating system"),
+        row("kernel", Text, None, "kernel release"),
+        row("gpu_model", Text, None, "gpu model"),
+        row("server", Tag, None, "runs jobs"),
+    ]
+};
+
+const ALIASES: [(&str, &str); 4] = [
+    ("cpu", "r1m"),
+    ("idle", "it"),
+    ("login", "ls"),
+    ("swap", "swp"),
+];
+
+/// The built-in resource called `name`, aliases included.
+///
+/// ```
+/// assert_eq!(corral::text::resreq::builtin("swap").map(|b| b.unit), Some("MB"));
+/// ```
+pub fn builtin(name: &str) -> Option<&'static Builtin> {
+    let proper = ALIASES
+        .iter()
+        .find(|(alias, _)| *alias == name)
+        .map_or(name, |(_, p)| p);
+    BUILTINS.iter().find(|b| b.name == proper)
+}
+
+/// Only the built-in resources.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Builtins;
+
+impl Resources for Builtins {
+    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
+        builtin(name).map(Builtin::def)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        BUILTINS.iter().map(|b| b.name).collect()
+    }
+}
+
+/// Accepts every name: for strings that were checked when they came in, some of whose declarations
+/// may have gone since.
+#[derive(Clone, Copy)]
+pub struct Anything<'r>(
+    /// What is declared now.
+    pub &'r dyn Resources,
+);
+
+impl Resources for Anything<'_> {
+    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
+        let unknown = Def {
+            name,
+            kind: Kind::Unknown,
+            direction: Direction::Decrease,
+            reserve: true,
+            whole: false,
+            megabytes: true,
+        };
+        self.0.find(name).or(Some(unknown))
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.0.names()
+    }
+}
+
+/// Accepts names for declared resources: a letter or `_`, then letters, digits, `_` and `.`, up to
+/// 64 in all, none of the built-in names and none of the words of the language. (`-` would read as
+/// a subtraction.)
+pub fn check_resource_name(name: &str) -> Result<(), ParseError> {
+    const WORDS: [&str; 6] = ["any", "local", "defined", "duration", "decay", "others"];
+    names::check_name(name)?;
+    let first_bad = match name.find(|c: char| !super::select::is_word(c)) {
+        None if name.starts_with(|c: char| c.is_ascii_digit()) => Some(0),
+        other => other,
+    };
+    if let Some(at) = first_bad {
+        return Err(
+            ParseError::new(at, 1, format!("{name} is no resource name"))
+                .hint("a letter or _ comes first, then letters, digits, _ and ."),
+        );
+    }
+    if builtin(name).is_some() || WORDS.contains(&name) {
+        return Err(ParseError::new(
+            0,
+            name.len(),
+            format!("{name} is a built-in name"),
+        ));
+    }
+    Ok(())
+}
