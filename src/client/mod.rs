@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod ask;
+pub mod cjobs;
 pub mod cli;
 pub mod csub;
 pub mod cwait;
@@ -12,6 +13,7 @@ pub mod dev;
 pub mod env;
 pub mod exit;
 pub mod init;
+pub mod read;
 
 pub use exit::{Fail, report, usage, with_name};
 
@@ -45,6 +47,7 @@ const COMMANDS: &[Entry] = &[
         csub::run,
     ),
     // Views.
+    entry(&["cjobs", "bjobs"], "list jobs", cjobs::run),
     // Administration.
     entry(
         &["cadmin", "csadmin"],

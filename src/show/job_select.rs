@@ -87,6 +87,14 @@ impl Selection {
             && self.accepts_rest(v)
     }
 
+    /// True when the job is wanted whatever its state: arrays have elements in many states.
+    pub fn accepts_in_any_state(&self, v: &JobView<'_>) -> bool {
+        let any = |sel: &JobSel| sel.id().is_none_or(|id| id == v.key.id);
+        (self.ids.is_empty() || self.ids.iter().any(any))
+            && self.users.has(v.spec.uid, &v.spec.user)
+            && self.accepts_rest(v)
+    }
+
     /// True when an id on the command line names the job, or none was given.
     pub fn wants_key(&self, key: JobKey) -> bool {
         self.ids.is_empty() || self.ids.iter().any(|s| s.matches(key.id, key.idx))

@@ -1,0 +1,256 @@
+//! `cjobs` (`bjobs`): lists jobs from the published view.
+//!
+//! Owns the options and messages of the command. Which fields there are and how they look is
+//! `show`'s business; how rows are gathered and ordered is in `list`.
+
+mod list;
+
+use super::cli::{self, Values, command, flag, opt, operands};
+use super::exit::{Exit, Fail};
+use super::read::{self, Source};
+use crate::model::JobStat;
+use crate::record::view::Params;
+use crate::show::job::{FIELDS, JobGet};
+use crate::show::job_select::{Selection, Stats, Users};
+use crate::show::job_table;
+use crate::show::Table;
+use crate::text::jobids::JobSel;
+use clap::{ArgMatches, Command};
+use std::ffi::OsString;
+
+/// What the output looks like.
+pub(super) enum Style {
+    /// Short table; further hosts on lines of their own.
+    Short,
+    /// Any other table.
+    Table,
+    /// Table with reasons below each row.
+    Reasons,
+    Long {
+        unfolded: bool,
+    },
+    Arrays {
+        wide: bool,
+    },
+    /// LSF's JSON.
+    Records,
+    /// JSON lines.
+    Lines,
+    ArrayLines,
+}
+
+/// A command line understood.
+pub(super) struct Asked {
+    pub style: Style,
+    pub table: Table<JobGet>,
+    pub header: bool,
+    pub selection: Selection,
+    /// What to say when there is nothing.
+    pub nothing: &'static str,
+}
+
+/// LSF options that do nothing here yet: refused by name rather than taken for letters.
+const NOT_BUILT: &[&str] = &[
+    "WL", "WP", "WF", "WLC", "app", "sla", "g", "S", "M", "X", "x", "N", "G", "Lp", "fwd", "aps",
+    "ss", "rusage", "cname", "sum", "hms", "prio", "plan", "gpu", "aff",
+];
+
+fn options() -> Command {
+    let cmd = command("cjobs", "List jobs: your unfinished ones, or those the options select")
+        .arg(flag("a", "All states: finished jobs too, while they are remembered"))
+        .arg(flag("d", "Finished jobs (DONE, EXIT)"))
+        .arg(flag("p", "Waiting jobs, each with the reason why it waits"))
+        .arg(flag("r", "Running jobs"))
+        .arg(flag("s", "Suspended jobs, each with the reason"))
+        .arg(flag("A", "One line for each job array"))
+        .arg(flag("w", "Wide: no value is cut"))
+        .arg(flag("W", "Wider: project, CPU time, memory, process ids, start and end as well"))
+        .arg(flag("l", "Long: everything known of each job"))
+        .arg(flag("UF", "Long, each item on one line"))
+        .arg(opt("o", "FORMAT", "Columns: \"field[:[-]width] ... [delimiter='c']\""))
+        .arg(flag("noheader", "No header line"))
+        .arg(opt("J", "NAME", "Jobs of this name; * stands for any text"))
+        .arg(opt("m", "HOST", "Jobs that run or ran on these hosts or host groups"))
+        .arg(opt("q", "QUEUE", "Jobs in this queue"))
+        .arg(opt("u", "USER", "Jobs of this user or user group; all = of everybody"))
+        .arg(opt("P", "PROJECT", "Jobs of this project"))
+        .arg(operands("ids", "JOBID", "Jobs (123), array elements (123[4], \"123[1-5,8]\")"));
+    let hidden = |id: &'static str| flag(id, "not built").hide(true);
+    read::json_options(NOT_BUILT.iter().fold(cmd, |cmd, id| cmd.arg(hidden(id))))
+}
+
+/// Runs `cjobs`; gives the exit code.
+pub fn run(args: &[OsString]) -> i32 {
+    let matches = match cli::parse(options(), &read::split_json(args)) {
+        Ok(matches) => matches,
+        Err(code) => return code,
+    };
+    read::end("cjobs", show(&matches))
+}
+
+fn show(m: &ArgMatches) -> Result<Exit, Fail> {
+    if let Some(id) = NOT_BUILT.iter().find(|id| m.has(id)) {
+        return Err(Fail::usage(format!(
+            "option -{id} is not available in this version; 'cjobs -h' lists those that are"
+        )));
+    }
+    let style = style(m)?;
+    let table = table(m, &style)?;
+    let source = Source::open("cjobs")?;
+    let params = source.params()?;
+    let selection = selection(m, &source, &params)?;
+    source.banner(&params);
+    let asked = Asked {
+        style,
+        table: table.colored(read::colors()),
+        header: !m.has("noheader"),
+        selection,
+        nothing: nothing(m),
+    };
+    let outcome = list::run(&source, &asked)?;
+    read::put(&outcome.out)?;
+    for line in &outcome.err {
+        eprintln!("{line}");
+    }
+    Ok(outcome.exit)
+}
+
+fn style(m: &ArgMatches) -> Result<Style, Fail> {
+    let both = |a: &str, b: &str| m.has(a) && m.has(b);
+    if both("json", "jsonl") {
+        return Err(Fail::usage("-json and --json exclude each other"));
+    }
+    if m.has("jsonl") && m.last("o").is_some() {
+        return Err(Fail::usage("--json gives every field; use -json together with -o"));
+    }
+    Ok(match () {
+        () if both("jsonl", "A") => Style::ArrayLines,
+        () if m.has("jsonl") => Style::Lines,
+        () if m.has("json") => Style::Records,
+        () if m.has("A") => Style::Arrays { wide: m.has("w") },
+        () if m.has("UF") => Style::Long { unfolded: true },
+        () if m.has("l") => Style::Long { unfolded: false },
+        () if m.last("o").is_some() || m.has("W") => Style::Table,
+        () if m.has("p") || m.has("s") => Style::Reasons,
+        () if m.has("w") => Style::Table,
+        () => Style::Short,
+    })
+}
+
+fn table(m: &ArgMatches, style: &Style) -> Result<Table<JobGet>, Fail> {
+    let custom = |text: &str| {
+        let table = Table::from_format(FIELDS, text).map_err(|e| Fail::usage(e.to_string()))?;
+        Ok(table.painted("stat", job_table::stat_color))
+    };
+    if let Some(text) = m.last("o") {
+        return custom(text);
+    }
+    Ok(match style {
+        Style::Records => custom(job_table::JSON_DEFAULT)?,
+        Style::Reasons => job_table::reasons(m.has("w")),
+        Style::Table if m.has("W") => job_table::extra(),
+        Style::Table => job_table::wide(),
+        _ => job_table::short(),
+    })
+}
+
+fn selection(m: &ArgMatches, source: &Source, params: &Params) -> Result<Selection, Fail> {
+    let ids = ids(m)?;
+    let users = match m.last("u") {
+        Some(word) => source.users(word, params),
+        None if ids.is_empty() => Users::one(source.me.uid),
+        None => Users::All,
+    };
+    let users = visible(users, source, params, m.last("u").is_some())?;
+    let words: Vec<String> = m
+        .all("m")
+        .iter()
+        .flat_map(|text| text.split([' ', ',']).map(str::to_owned).collect::<Vec<_>>())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let hosts = match words.is_empty() {
+        true => None,
+        false => Some(source.host_names(&words, params)?),
+    };
+    Ok(Selection {
+        stats: stats(m, !ids.is_empty()),
+        ids,
+        name: m.last("J").map(str::to_owned),
+        queue: m.last("q").map(str::to_owned),
+        hosts,
+        project: m.last("P").map(str::to_owned),
+        users,
+    })
+}
+
+/// The ids on the command line; none when one of them is 0, which means all.
+fn ids(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
+    let mut ids = Vec::new();
+    for word in m.all("ids") {
+        let sel = JobSel::parse(&word).map_err(|e| {
+            let hint = e.hint.as_deref().unwrap_or_default();
+            Fail::usage(format!("{}\nhint: {hint}", e.message))
+        })?;
+        ids.push(sel);
+    }
+    if ids.contains(&JobSel::All) {
+        ids.clear();
+    }
+    Ok(ids)
+}
+
+/// Restricts users to those whose jobs the asker may see.
+fn visible(
+    users: Users,
+    source: &Source,
+    params: &Params,
+    named: bool,
+) -> Result<Users, Fail> {
+    let own = Users::one(source.me.uid);
+    if users == own || source.sees_all(params) {
+        return Ok(users);
+    }
+    let own_is_in = users.has(source.me.uid, &source.me.name);
+    if named && !own_is_in {
+        return Err(Fail::permission(
+            "this cluster shows you your own jobs only (general: user_view_alljobs in cb.yaml)",
+        ));
+    }
+    Ok(own)
+}
+
+fn stats(m: &ArgMatches, by_id: bool) -> Stats {
+    use JobStat::{Done, Exit as Ended, Pend, Psusp, Run, Ssusp, Ususp};
+    let mut stats = Stats::NONE;
+    for (id, part) in [
+        ("a", Stats::all()),
+        ("d", Stats::of(&[Done, Ended])),
+        ("p", Stats::of(&[Pend])),
+        ("r", Stats::of(&[Run])),
+        ("s", Stats::of(&[Psusp, Ususp, Ssusp])),
+    ] {
+        if m.has(id) {
+            stats = stats.union(part);
+        }
+    }
+    match (stats == Stats::NONE, by_id) {
+        (false, _) => stats,
+        (true, true) => Stats::all(),
+        (true, false) => Stats::live(),
+    }
+}
+
+fn nothing(m: &ArgMatches) -> &'static str {
+    let given: Vec<&str> = ["a", "d", "p", "r", "s"].into_iter().filter(|id| m.has(id)).collect();
+    match given[..] {
+        ["p"] => "No pending job found",
+        ["r"] => "No running job found",
+        ["s"] => "No suspended job found",
+        ["d"] => "No finished job found",
+        [] => "No unfinished job found",
+        _ => "No job found",
+    }
+}
+
+#[cfg(test)]
+mod tests;

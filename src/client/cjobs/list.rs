@@ -1,0 +1,471 @@
+//! Gathers the rows of cjobs: streams the view, puts elements together with their arrays, writes
+//! each row once and orders the written rows.
+//!
+//! Rows are formatted while they are read, so that a list of a hundred thousand jobs keeps their
+//! text and not their values. JSON lines need no order and go out at once.
+
+use super::{Asked, Style};
+use crate::client::exit::{Exit, Fail};
+use crate::client::read::{self, Source};
+use crate::model::{JobKey, PendReason, Spec};
+use crate::record::view::JobRow;
+use crate::show::job::{Ctx, JobView};
+use crate::show::job_json::{self, JsonJobs};
+use crate::show::job_select::{SortKey, Stats, sort_key};
+use crate::show::{cell, job_long, job_table};
+use crate::spool::view::{Piece, Want, into_owned};
+use crate::text::indexset::{IndexSet, MAX_INDEX};
+use crate::text::jobids::JobSel;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+/// JSON lines are written out in pieces of this size.
+const FLUSH: usize = 1 << 18;
+
+/// What is left to print, and how the command ends.
+#[derive(Debug)]
+pub struct Outcome {
+    pub out: String,
+    /// Lines for standard error.
+    pub err: Vec<String>,
+    pub exit: Exit,
+}
+
+/// Lists what was asked for.
+///
+/// # Errors
+/// The view cannot be read, or a queue that was named does not exist.
+pub fn run(source: &Source, asked: &Asked) -> Result<Outcome, Fail> {
+    let mut list = List::new(source, asked);
+    list.read(source)?;
+    list.finish(source)
+}
+
+/// What elements take from their array's row.
+struct ArrayText {
+    name: String,
+    command: String,
+}
+
+impl ArrayText {
+    fn of(row: &JobRow<'_>) -> ArrayText {
+        ArrayText {
+            name: own(&row.name, &row.command).to_owned(),
+            command: row.command.clone().into_owned(),
+        }
+    }
+}
+
+/// An element that came before its array.
+struct Orphan {
+    row: JobRow<'static>,
+    spec: Arc<Spec>,
+    why: Option<PendReason>,
+}
+
+struct List<'a> {
+    rows: Rows<'a>,
+    arrays: HashMap<u32, ArrayText>,
+    orphans: Vec<Orphan>,
+}
+
+/// The rows written so far.
+struct Rows<'a> {
+    asked: &'a Asked,
+    ctx: Ctx,
+    priority: BTreeMap<String, i64>,
+    text: String,
+    /// Where each row lies in `text`.
+    at: Vec<(SortKey, usize, usize)>,
+    json: JsonJobs,
+    /// Keys of JSON lines that went out; after a restart they must not come again.
+    sent: Vec<JobKey>,
+    /// Keys of JSON lines that are still in `text`.
+    held: Vec<JobKey>,
+    skip: HashSet<JobKey>,
+    /// For each id on the command line: a visible job has it.
+    found: Vec<bool>,
+    count: usize,
+    failed: Option<Fail>,
+}
+
+impl<'a> List<'a> {
+    fn new(source: &Source, asked: &'a Asked) -> List<'a> {
+        // Without queues every priority counts the same: an order is no reason to fail.
+        let queues = source.view.queues().unwrap_or_default();
+        let rows = Rows {
+            asked,
+            ctx: source.ctx(),
+            priority: queues.into_iter().map(|q| (q.name, q.priority)).collect(),
+            text: String::with_capacity(FLUSH * 2),
+            at: Vec::new(),
+            json: JsonJobs::default(),
+            sent: Vec::new(),
+            held: Vec::new(),
+            skip: HashSet::new(),
+            found: vec![false; asked.selection.ids.len()],
+            count: 0,
+            failed: None,
+        };
+        List {
+            rows,
+            arrays: HashMap::new(),
+            orphans: Vec::new(),
+        }
+    }
+
+    fn read(&mut self, source: &Source) -> Result<(), Fail> {
+        let want = self.want();
+        let reading = source
+            .view
+            .stream(&want, &mut |piece| self.piece(piece))
+            .map_err(|e| source.failed(e))?;
+        source.warn(&reading);
+        self.adopt(source)?;
+        match self.rows.failed.take() {
+            Some(fail) => Err(fail),
+            None => Ok(()),
+        }
+    }
+
+    fn want(&self) -> Want<'static> {
+        let selection = &self.rows.asked.selection;
+        let range = |sel: &JobSel| sel.id().map(|id| (id, id));
+        let finished = Stats::live().union(selection.stats) != Stats::live();
+        Want {
+            uids: match &selection.users {
+                crate::show::job_select::Users::These(uids, names) if names.is_empty() => {
+                    uids.iter().copied().collect()
+                }
+                _ => Vec::new(),
+            },
+            ids: selection.ids.iter().filter_map(range).collect(),
+            finished: finished || !selection.ids.is_empty(),
+            spec: None,
+        }
+    }
+
+    fn piece(&mut self, piece: Piece<'_>) {
+        match piece {
+            Piece::Restart => {
+                self.arrays.clear();
+                self.orphans.clear();
+                self.rows.restart();
+            }
+            Piece::Job { row, spec, why } => self.job(row, spec, why),
+        }
+    }
+
+    fn job(&mut self, row: JobRow<'_>, spec: &Arc<Spec>, why: Option<&PendReason>) {
+        if let Some(arr) = row.arr.as_deref() {
+            let text = ArrayText::of(&row);
+            let text = self.arrays.entry(row.j.id).insert_entry(text).into_mut();
+            return self.rows.array(&row, &arr.waiting, spec, why, text);
+        }
+        if row.j.idx == 0 {
+            let name = own(&row.name, &row.command);
+            return self.rows.add(row.j, &row, spec, why, name, &row.command);
+        }
+        match self.arrays.get(&row.j.id) {
+            Some(array) => {
+                let (name, command) = (own(&row.name, &array.name), own(&row.command, &array.command));
+                self.rows.add(row.j, &row, spec, why, name, command);
+            }
+            None => self.orphans.push(Orphan {
+                row: into_owned(row),
+                spec: spec.clone(),
+                why: why.cloned(),
+            }),
+        }
+    }
+
+    /// Lists the elements that came before their array, looking for arrays that were not wanted.
+    fn adopt(&mut self, source: &Source) -> Result<(), Fail> {
+        let missing: HashSet<u32> = self
+            .orphans
+            .iter()
+            .map(|o| o.row.j.id)
+            .filter(|id| !self.arrays.contains_key(id))
+            .collect();
+        if !missing.is_empty() {
+            let want = Want {
+                ids: missing.iter().map(|id| (*id, *id)).collect(),
+                finished: true,
+                ..Want::default()
+            };
+            let arrays = &mut self.arrays;
+            let mut sink = |piece: Piece<'_>| {
+                if let Piece::Job { row, .. } = piece
+                    && row.arr.is_some()
+                {
+                    arrays.insert(row.j.id, ArrayText::of(&row));
+                }
+            };
+            source.view.stream(&want, &mut sink).map_err(|e| source.failed(e))?;
+        }
+        for o in std::mem::take(&mut self.orphans) {
+            let array = self.arrays.get(&o.row.j.id);
+            let (name, command) = array.map_or(("", ""), |a| (&a.name, &a.command));
+            let (name, command) = (own(&o.row.name, name), own(&o.row.command, command));
+            self.rows.add(o.row.j, &o.row, &o.spec, o.why.as_ref(), name, command);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, source: &Source) -> Result<Outcome, Fail> {
+        self.rows.at.sort_unstable_by_key(|(key, ..)| *key);
+        let lost = self.rows.lost();
+        let rows = self.rows;
+        let by_id = !rows.asked.selection.ids.is_empty();
+        let mut outcome = Outcome {
+            out: String::new(),
+            err: Vec::new(),
+            exit: Exit::Ok,
+        };
+        if rows.count == 0 && !by_id {
+            rows.check_names(source)?;
+        }
+        if matches!(rows.asked.style, Style::Records) {
+            outcome.out = rows.records(&lost);
+            return Ok(outcome);
+        }
+        let not_found = |id: &String| format!("Job <{id}> is not found");
+        outcome.err.extend(lost.iter().map(not_found));
+        if rows.count == 0 && by_id {
+            outcome.exit = Exit::NotFound;
+            if lost.is_empty() {
+                outcome.err.push("No matching job found".to_owned());
+            }
+        } else if rows.count == 0 {
+            outcome.err.push(rows.asked.nothing.to_owned());
+        }
+        outcome.out = match rows.asked.style {
+            Style::Lines | Style::ArrayLines => rows.text,
+            _ => rows.page(),
+        };
+        Ok(outcome)
+    }
+}
+
+fn own<'t>(text: &'t str, otherwise: &'t str) -> &'t str {
+    if text.is_empty() { otherwise } else { text }
+}
+
+impl Rows<'_> {
+    fn restart(&mut self) {
+        self.text.clear();
+        self.at.clear();
+        self.count = self.sent.len();
+        self.held.clear();
+        self.skip.extend(self.sent.iter().copied());
+        self.found.fill(false);
+    }
+
+    /// An array: its elements that have not started are rows of their own.
+    fn array(
+        &mut self,
+        row: &JobRow<'_>,
+        waiting: &str,
+        spec: &Arc<Spec>,
+        why: Option<&PendReason>,
+        text: &ArrayText,
+    ) {
+        if matches!(self.asked.style, Style::Arrays { .. } | Style::ArrayLines) {
+            return self.summary(row, spec, why, text);
+        }
+        let selection = &self.asked.selection;
+        if waiting.is_empty() || !selection.stats.has(row.stat) {
+            // A job that is there but not in the asked state was found all the same.
+            self.mark(row.j, spec);
+            return;
+        }
+        match IndexSet::parse(waiting, 1, MAX_INDEX) {
+            Ok(set) => {
+                for idx in set.iter() {
+                    let key = JobKey::element(row.j.id, idx);
+                    self.add(key, row, spec, why, &text.name, &text.command);
+                }
+            }
+            Err(e) => eprintln!("cjobs: warning: array {}: {}", row.j.id, e.message),
+        }
+    }
+
+    fn summary(
+        &mut self,
+        row: &JobRow<'_>,
+        spec: &Arc<Spec>,
+        why: Option<&PendReason>,
+        text: &ArrayText,
+    ) {
+        let v = JobView {
+            key: row.j,
+            row,
+            spec,
+            name: &text.name,
+            command: &text.command,
+            why,
+            ctx: &self.ctx,
+        };
+        let selection = &self.asked.selection;
+        let counts = job_table::ArrayCounts::of(&v).unwrap_or_default();
+        let in_state = crate::model::JobStat::ALL
+            .iter()
+            .any(|s| selection.stats.has(*s) && counts.get(*s) > 0);
+        if !in_state || !selection.accepts_in_any_state(&v) {
+            self.mark(row.j, spec);
+            return;
+        }
+        let from = self.text.len();
+        match self.asked.style {
+            Style::ArrayLines => job_json::put_array(&mut self.text, &v),
+            Style::Arrays { wide } => job_table::put_array(&mut self.text, &v, wide),
+            _ => {}
+        }
+        let key = sort_key(&v, &self.priority);
+        self.keep(key, from);
+        self.mark(row.j, spec);
+    }
+
+    fn keep(&mut self, key: SortKey, from: usize) {
+        self.at.push((key, from, self.text.len()));
+        self.count += 1;
+    }
+
+    /// Remembers which ids of the command line exist.
+    fn mark(&mut self, key: JobKey, spec: &Spec) {
+        let selection = &self.asked.selection;
+        if selection.users.has(spec.uid, &spec.user) {
+            for (n, sel) in selection.ids.iter().enumerate() {
+                self.found[n] |= sel.matches(key.id, key.idx)
+                    || matches!(sel, JobSel::Job(id) if *id == key.id);
+            }
+        }
+    }
+
+    fn add(
+        &mut self,
+        key: JobKey,
+        row: &JobRow<'_>,
+        spec: &Arc<Spec>,
+        why: Option<&PendReason>,
+        name: &str,
+        command: &str,
+    ) {
+        let v = JobView {
+            key,
+            row,
+            spec,
+            name,
+            command,
+            why,
+            ctx: &self.ctx,
+        };
+        let asked = self.asked;
+        if matches!(asked.style, Style::Arrays { .. } | Style::ArrayLines) {
+            return;
+        }
+        if !asked.selection.accepts(&v) {
+            return self.mark(key, spec);
+        }
+        let out = &mut self.text;
+        let from = out.len();
+        match asked.style {
+            Style::Lines => {
+                if !self.skip.is_empty() && self.skip.contains(&key) {
+                    return self.mark(key, spec);
+                }
+                self.json.put(out, &v, spec);
+            }
+            Style::Records => asked.table.record(out, |get, out| get(&v, out)),
+            Style::Long { unfolded } => job_long::put(out, &v, unfolded),
+            _ => {
+                asked.table.row(out, |get, out| get(&v, out));
+                match asked.style {
+                    Style::Short => job_table::put_more_hosts(out, &v),
+                    Style::Reasons => job_table::put_reason(out, &v),
+                    _ => {}
+                }
+            }
+        }
+        if matches!(asked.style, Style::Lines) {
+            self.held.push(key);
+            self.count += 1;
+            self.flush();
+        } else {
+            let sort = sort_key(&v, &self.priority);
+            self.keep(sort, from);
+        }
+        if !asked.selection.ids.is_empty() {
+            self.mark(key, spec);
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.text.len() >= FLUSH {
+            if let Err(fail) = read::put(&self.text) {
+                self.failed.get_or_insert(fail);
+            }
+            self.text.clear();
+            self.sent.append(&mut self.held);
+        }
+    }
+
+    /// The ids of the command line that no visible job has.
+    fn lost(&self) -> Vec<String> {
+        let ids = &self.asked.selection.ids;
+        let missing = ids.iter().zip(&self.found).filter(|(_, found)| !**found);
+        missing.map(|(sel, _)| sel.to_string()).collect()
+    }
+
+    /// A table or long pages, in order.
+    fn page(&self) -> String {
+        let mut out = String::with_capacity(self.text.len() + 256);
+        let long = matches!(self.asked.style, Style::Long { .. });
+        if self.count > 0 && self.asked.header && !long {
+            match self.asked.style {
+                Style::Arrays { .. } => out.push_str(job_table::ARRAY_HEADER),
+                _ => self.asked.table.header(&mut out),
+            }
+        }
+        for (n, (_, from, to)) in self.at.iter().enumerate() {
+            if long && n > 0 {
+                out.push_str(job_long::RULE);
+            }
+            out.push_str(&self.text[*from..*to]);
+        }
+        out
+    }
+
+    /// LSF's JSON object.
+    fn records(&self, lost: &[String]) -> String {
+        let mut out = String::with_capacity(self.text.len() + self.at.len() * 8 + 256);
+        out.push_str("{\n  \"COMMAND\":\"cjobs\",\n  \"JOBS\":");
+        cell::int(&mut out, self.at.len() + lost.len());
+        out.push_str(",\n  \"RECORDS\":[");
+        for (n, (_, from, to)) in self.at.iter().enumerate() {
+            out.push_str(if n > 0 { ",\n    " } else { "\n    " });
+            out.push_str(&self.text[*from..*to]);
+        }
+        for (n, id) in lost.iter().enumerate() {
+            out.push_str(if n + self.at.len() > 0 { ",\n    " } else { "\n    " });
+            let mut o = cell::Object::begin(&mut out);
+            o.text("JOBID", id);
+            o.text("ERROR", &format!("Job <{id}> is not found"));
+            o.end();
+        }
+        out.push_str("\n  ]\n}\n");
+        out
+    }
+
+    /// Nothing was found: perhaps because the queue does not exist.
+    fn check_names(&self, source: &Source) -> Result<(), Fail> {
+        if let Some(queue) = &self.asked.selection.queue
+            && !self.priority.is_empty()
+            && !self.priority.contains_key(queue)
+        {
+            let known = source.queues()?;
+            return Err(read::unknown("queue", queue, known.iter().map(|q| q.name.as_str())));
+        }
+        Ok(())
+    }
+}

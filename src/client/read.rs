@@ -1,0 +1,316 @@
+//! What all reading commands share: the published view, who asks, and the way out.
+//!
+//! Takes no lock and writes nothing but standard output and standard error. Knows no command.
+
+use super::env::Site;
+use super::exit::{Exit, Fail};
+use crate::model::Stamp;
+use crate::record::view::{HostRow, Params, QueueRow};
+use crate::show::Dates;
+use crate::show::job::Ctx;
+use crate::show::job_select::Users;
+use crate::spool::Layout;
+use crate::spool::view::{Reading, ViewError, ViewReader};
+use crate::sys;
+use crate::sys::users::UserFacts;
+use clap::Command;
+use jiff::tz::TimeZone;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, Write as _};
+
+/// A beat file untouched for this long makes a person at a terminal wonder, ms.
+const QUIET_MS: i64 = 60_000;
+/// Most warnings about damage that are printed one by one.
+const WARNINGS_MAX: usize = 5;
+/// Depth to which groups of groups are followed.
+const GROUP_DEPTH: usize = 16;
+
+/// The view of one cluster, opened by one command.
+pub struct Source {
+    pub name: &'static str,
+    pub site: Site,
+    pub layout: Layout,
+    pub view: ViewReader,
+    pub me: UserFacts,
+}
+
+impl Source {
+    /// Finds the cluster and who asks.
+    ///
+    /// # Errors
+    /// No cluster is configured.
+    pub fn open(name: &'static str) -> Result<Source, Fail> {
+        let site = Site::find()?;
+        let layout = site.layout();
+        let view = ViewReader::new(&layout);
+        Ok(Source {
+            name,
+            site,
+            layout,
+            view,
+            me: sys::users::me(),
+        })
+    }
+
+    /// Turns a failure to read the view into one for the user.
+    pub fn failed(&self, e: ViewError) -> Fail {
+        match e {
+            ViewError::None(_) if !sys::fs::exists(&self.layout.cluster()) => {
+                Fail::system(self.site.diagnose())
+            }
+            ViewError::None(_) => Fail::system(format!(
+                "{e}\nhint: cbsched publishes the view within seconds of its start; \
+                 'cid' names the leader"
+            )),
+            ViewError::Io(e) => Fail::from(e),
+            other => Fail::system(other.to_string()),
+        }
+    }
+
+    /// The cluster's facts.
+    ///
+    /// # Errors
+    /// No view yet, or it cannot be read.
+    pub fn params(&self) -> Result<Params, Fail> {
+        self.view.params().map_err(|e| self.failed(e))
+    }
+
+    /// The published hosts, by name.
+    ///
+    /// # Errors
+    /// As [`Source::params`].
+    pub fn hosts(&self) -> Result<Vec<HostRow>, Fail> {
+        let mut hosts = self.view.hosts().map_err(|e| self.failed(e))?;
+        hosts.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
+        Ok(hosts)
+    }
+
+    /// The published queues, highest priority first.
+    ///
+    /// # Errors
+    /// As [`Source::params`].
+    pub fn queues(&self) -> Result<Vec<QueueRow>, Fail> {
+        let mut queues = self.view.queues().map_err(|e| self.failed(e))?;
+        queues.sort_by(|a, b| (-a.priority, &a.name).cmp(&(-b.priority, &b.name)));
+        Ok(queues)
+    }
+
+    /// True when the asker may see the jobs of others.
+    pub fn sees_all(&self, params: &Params) -> bool {
+        params.view_all_jobs
+            || self.me.uid == 0
+            || params.administrators.contains(&self.me.name)
+            || sys::fs::stat(&self.layout.cluster())
+                .ok()
+                .flatten()
+                .is_some_and(|s| s.uid == self.me.uid)
+    }
+
+    /// The clock and the zone in which moments are shown.
+    pub fn ctx(&self) -> Ctx {
+        Ctx {
+            now: Stamp(sys::clock::wall_ms()),
+            dates: Dates::new(TimeZone::system()),
+        }
+    }
+
+    /// Tells of damage that cost rows: a table with holes must not look whole.
+    pub fn warn(&self, reading: &Reading) {
+        for text in reading.warnings.iter().take(WARNINGS_MAX) {
+            eprintln!("{}: warning: {text}", self.name);
+        }
+        let more = reading.warnings.len().saturating_sub(WARNINGS_MAX);
+        if more > 0 {
+            eprintln!("{}: warning: and {more} more", self.name);
+        }
+    }
+
+    /// On a terminal: alarms of the cluster, and a leader that gives no sign.
+    pub fn banner(&self, params: &Params) {
+        if !std::io::stderr().is_terminal() {
+            return;
+        }
+        for alarm in params.alarms.iter().take(WARNINGS_MAX) {
+            eprintln!("{}: alarm: {}", self.name, crate::text::width::escape(alarm));
+        }
+        if let Ok(Some(beat)) = sys::fs::stat(&self.layout.beat()) {
+            let quiet = sys::clock::wall_ms() - beat.mtime_ms;
+            if quiet > QUIET_MS {
+                eprintln!(
+                    "{}: the leader has given no sign for {}: what follows may be old",
+                    self.name,
+                    crate::text::duration::short(quiet.unsigned_abs())
+                );
+            }
+        }
+    }
+
+    /// The users that `-u` names: `all`, a group, a name or an id.
+    pub fn users(&self, word: &str, params: &Params) -> Users {
+        if word == "all" {
+            return Users::All;
+        }
+        let (mut uids, mut names) = (HashSet::new(), HashSet::new());
+        for user in members(word, params) {
+            match sys::users::by_name(&user) {
+                Some(facts) => drop(uids.insert(facts.uid)),
+                None => {
+                    if let Ok(uid) = user.parse() {
+                        uids.insert(uid);
+                    }
+                    names.insert(user);
+                }
+            }
+        }
+        Users::These(uids, names)
+    }
+
+    /// The host names that words of a command line name (hosts, groups, `all`).
+    ///
+    /// # Errors
+    /// Names the first word that is neither.
+    pub fn host_names(&self, words: &[String], params: &Params) -> Result<HashSet<String>, Fail> {
+        let hosts = self.hosts()?;
+        let mut names = HashSet::new();
+        for word in words {
+            let word = word.trim_end_matches('/');
+            let group = params.host_groups.iter().find(|(name, _)| name == word);
+            if word == "all" {
+                names.extend(hosts.iter().map(|h| h.name.clone()));
+            } else if let Some(host) = hosts.iter().find(|h| h.name == word) {
+                names.insert(host.name.clone());
+            } else if let Some((_, list)) = group {
+                names.extend(list.iter().cloned());
+            } else {
+                let known = hosts.iter().map(|h| h.name.as_str());
+                return Err(unknown("host or host group", word, known));
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// The failure for a name that nothing in the cluster has.
+pub fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str>) -> Fail {
+    let near = crate::text::error::nearest(word, known);
+    let hint = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+    let word = crate::text::width::escape(word);
+    Fail::not_found(format!("{word}: no such {what}{hint}"))
+}
+
+/// The users of a group, groups in it followed; the word itself when it is no group.
+pub fn members(word: &str, params: &Params) -> Vec<String> {
+    let group = |name: &str| params.user_groups.iter().find(|(g, ..)| g == name);
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    let mut open = vec![(word.trim_end_matches('/').to_owned(), 0)];
+    while let Some((name, depth)) = open.pop() {
+        match group(&name).filter(|_| depth < GROUP_DEPTH) {
+            _ if !seen.insert(name.clone()) => {}
+            None => found.push(name),
+            Some((_, list, _)) => {
+                let deeper = list.iter().map(|n| (n.trim_end_matches('/').to_owned(), depth + 1));
+                open.extend(deeper);
+            }
+        }
+    }
+    found
+}
+
+/// A key that sorts `h2` before `h10`: texts and numbers in turn.
+pub fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let text = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let number = rest[text..]
+            .find(|c: char| !c.is_ascii_digit())
+            .map_or(rest.len(), |n| text + n);
+        let value = rest[text..number].parse().unwrap_or(u64::MAX);
+        parts.push((rest[..text].to_owned(), value));
+        rest = &rest[number..];
+    }
+    parts
+}
+
+/// True when tables may be coloured: standard output is a terminal and NO_COLOR is not set.
+pub fn colors() -> bool {
+    let forbidden = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    !forbidden && std::io::stdout().is_terminal()
+}
+
+/// Writes text to standard output. A reader that went away ends the process silently (SIGPIPE).
+///
+/// # Errors
+/// Standard output took less, for example because its disk is full.
+pub fn put(text: &str) -> Result<(), Fail> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|e| Fail::system(format!("cannot write to standard output: {e}")))
+}
+
+/// Replaces the word `--json` by `-jsonl`, the id of its option: elsewhere one dash and two mean
+/// the same, but `-json` is LSF's form.
+pub fn split_json(args: &[OsString]) -> Vec<OsString> {
+    let mut rest_is_operands = false;
+    args.iter()
+        .map(|arg| {
+            rest_is_operands |= arg == "--";
+            let is_lines = arg == "--json" && !rest_is_operands;
+            if is_lines { "-jsonl".into() } else { arg.clone() }
+        })
+        .collect()
+}
+
+/// The options `-json` and `--json` of all reading commands.
+pub fn json_options(cmd: Command) -> Command {
+    cmd.arg(super::cli::flag("json", "One JSON object with a list of records, as LSF prints it"))
+        .arg(super::cli::flag("jsonl", "The same as --json: one JSON object per line, typed values"))
+        .after_help(
+            "Words may be written with one dash or two, but -json is LSF's JSON and --json gives \
+             JSON lines.",
+        )
+}
+
+/// Ends a command: prints what failed.
+pub fn end(name: &str, result: Result<Exit, Fail>) -> i32 {
+    match result {
+        Ok(exit) => exit.code(),
+        Err(fail) => fail.report(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_followed_and_cycles_end() {
+        let params = Params {
+            user_groups: vec![
+                ("g".into(), vec!["u1".into(), "h/".into()], String::new()),
+                ("h".into(), vec!["u2".into(), "g".into()], String::new()),
+            ],
+            ..Params::default()
+        };
+        let mut found = members("g", &params);
+        found.sort();
+        assert_eq!(found, ["u1", "u2"]);
+        assert_eq!(members("solo", &params), ["solo"]);
+    }
+
+    #[test]
+    fn numbers_in_names_count() {
+        let mut names = ["h10", "h2", "a", "h1x", "h1"];
+        names.sort_by_key(|n| natural(n));
+        assert_eq!(names, ["a", "h1", "h1x", "h2", "h10"]);
+    }
+
+    #[test]
+    fn json_lines_have_two_dashes() {
+        let args = ["--json", "-json", "--", "--json"].map(OsString::from);
+        assert_eq!(split_json(&args), ["-jsonl", "-json", "--", "--json"]);
+    }
+}
