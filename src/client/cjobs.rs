@@ -5,15 +5,15 @@
 
 mod list;
 
-use super::cli::{self, Values, command, flag, opt, operands};
+use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
 use super::read::{self, Source};
 use crate::model::JobStat;
 use crate::record::view::Params;
+use crate::show::Table;
 use crate::show::job::{FIELDS, JobGet};
 use crate::show::job_select::{Selection, Stats, Users};
 use crate::show::job_table;
-use crate::show::Table;
 use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
@@ -56,25 +56,50 @@ const NOT_BUILT: &[&str] = &[
 ];
 
 fn options() -> Command {
-    let cmd = command("cjobs", "List jobs: your unfinished ones, or those the options select")
-        .arg(flag("a", "All states: finished jobs too, while they are remembered"))
-        .arg(flag("d", "Finished jobs (DONE, EXIT)"))
-        .arg(flag("p", "Waiting jobs, each with the reason why it waits"))
-        .arg(flag("r", "Running jobs"))
-        .arg(flag("s", "Suspended jobs, each with the reason"))
-        .arg(flag("A", "One line for each job array"))
-        .arg(flag("w", "Wide: no value is cut"))
-        .arg(flag("W", "Wider: project, CPU time, memory, process ids, start and end as well"))
-        .arg(flag("l", "Long: everything known of each job"))
-        .arg(flag("UF", "Long, each item on one line"))
-        .arg(opt("o", "FORMAT", "Columns: \"field[:[-]width] ... [delimiter='c']\""))
-        .arg(flag("noheader", "No header line"))
-        .arg(opt("J", "NAME", "Jobs of this name; * stands for any text"))
-        .arg(opt("m", "HOST", "Jobs that run or ran on these hosts or host groups"))
-        .arg(opt("q", "QUEUE", "Jobs in this queue"))
-        .arg(opt("u", "USER", "Jobs of this user or user group; all = of everybody"))
-        .arg(opt("P", "PROJECT", "Jobs of this project"))
-        .arg(operands("ids", "JOBID", "Jobs (123), array elements (123[4], \"123[1-5,8]\")"));
+    let cmd = command(
+        "cjobs",
+        "List jobs: your unfinished ones, or those the options select",
+    )
+    .arg(flag(
+        "a",
+        "All states: finished jobs too, while they are remembered",
+    ))
+    .arg(flag("d", "Finished jobs (DONE, EXIT)"))
+    .arg(flag("p", "Waiting jobs, each with the reason why it waits"))
+    .arg(flag("r", "Running jobs"))
+    .arg(flag("s", "Suspended jobs, each with the reason"))
+    .arg(flag("A", "One line for each job array"))
+    .arg(flag("w", "Wide: no value is cut"))
+    .arg(flag(
+        "W",
+        "Wider: project, CPU time, memory, process ids, start and end as well",
+    ))
+    .arg(flag("l", "Long: everything known of each job"))
+    .arg(flag("UF", "Long, each item on one line"))
+    .arg(opt(
+        "o",
+        "FORMAT",
+        "Columns: \"field[:[-]width] ... [delimiter='c']\"",
+    ))
+    .arg(flag("noheader", "No header line"))
+    .arg(opt("J", "NAME", "Jobs of this name; * stands for any text"))
+    .arg(opt(
+        "m",
+        "HOST",
+        "Jobs that run or ran on these hosts or host groups",
+    ))
+    .arg(opt("q", "QUEUE", "Jobs in this queue"))
+    .arg(opt(
+        "u",
+        "USER",
+        "Jobs of this user or user group; all = of everybody",
+    ))
+    .arg(opt("P", "PROJECT", "Jobs of this project"))
+    .arg(operands(
+        "ids",
+        "JOBID",
+        "Jobs (123), array elements (123[4], \"123[1-5,8]\")",
+    ));
     let hidden = |id: &'static str| flag(id, "not built").hide(true);
     read::json_options(NOT_BUILT.iter().fold(cmd, |cmd, id| cmd.arg(hidden(id))))
 }
@@ -89,6 +114,18 @@ pub fn run(args: &[OsString]) -> i32 {
 }
 
 fn show(m: &ArgMatches) -> Result<Exit, Fail> {
+    let source = Source::open("cjobs")?;
+    let mut asked = understood(m, &source)?;
+    asked.table.color = read::colors();
+    let outcome = list::run_at(&source, &asked, source.ctx())?;
+    read::put(&outcome.out)?;
+    for line in &outcome.err {
+        eprintln!("{line}");
+    }
+    Ok(outcome.exit)
+}
+
+fn understood(m: &ArgMatches, source: &Source) -> Result<Asked, Fail> {
     if let Some(id) = NOT_BUILT.iter().find(|id| m.has(id)) {
         return Err(Fail::usage(format!(
             "option -{id} is not available in this version; 'cjobs -h' lists those that are"
@@ -96,23 +133,16 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
     }
     let style = style(m)?;
     let table = table(m, &style)?;
-    let source = Source::open("cjobs")?;
     let params = source.params()?;
-    let selection = selection(m, &source, &params)?;
+    let selection = selection(m, source, &params)?;
     source.banner(&params);
-    let asked = Asked {
+    Ok(Asked {
         style,
-        table: table.colored(read::colors()),
+        table,
         header: !m.has("noheader"),
         selection,
         nothing: nothing(m),
-    };
-    let outcome = list::run(&source, &asked)?;
-    read::put(&outcome.out)?;
-    for line in &outcome.err {
-        eprintln!("{line}");
-    }
-    Ok(outcome.exit)
+    })
 }
 
 fn style(m: &ArgMatches) -> Result<Style, Fail> {
@@ -121,7 +151,9 @@ fn style(m: &ArgMatches) -> Result<Style, Fail> {
         return Err(Fail::usage("-json and --json exclude each other"));
     }
     if m.has("jsonl") && m.last("o").is_some() {
-        return Err(Fail::usage("--json gives every field; use -json together with -o"));
+        return Err(Fail::usage(
+            "--json gives every field; use -json together with -o",
+        ));
     }
     Ok(match () {
         () if both("jsonl", "A") => Style::ArrayLines,
@@ -165,7 +197,11 @@ fn selection(m: &ArgMatches, source: &Source, params: &Params) -> Result<Selecti
     let words: Vec<String> = m
         .all("m")
         .iter()
-        .flat_map(|text| text.split([' ', ',']).map(str::to_owned).collect::<Vec<_>>())
+        .flat_map(|text| {
+            text.split([' ', ','])
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
         .filter(|word| !word.is_empty())
         .collect();
     let hosts = match words.is_empty() {
@@ -200,12 +236,7 @@ fn ids(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
 }
 
 /// Restricts users to those whose jobs the asker may see.
-fn visible(
-    users: Users,
-    source: &Source,
-    params: &Params,
-    named: bool,
-) -> Result<Users, Fail> {
+fn visible(users: Users, source: &Source, params: &Params, named: bool) -> Result<Users, Fail> {
     let own = Users::one(source.me.uid);
     if users == own || source.sees_all(params) {
         return Ok(users);
@@ -241,7 +272,10 @@ fn stats(m: &ArgMatches, by_id: bool) -> Stats {
 }
 
 fn nothing(m: &ArgMatches) -> &'static str {
-    let given: Vec<&str> = ["a", "d", "p", "r", "s"].into_iter().filter(|id| m.has(id)).collect();
+    let given: Vec<&str> = ["a", "d", "p", "r", "s"]
+        .into_iter()
+        .filter(|id| m.has(id))
+        .collect();
     match given[..] {
         ["p"] => "No pending job found",
         ["r"] => "No running job found",

@@ -132,7 +132,11 @@ impl Source {
             return;
         }
         for alarm in params.alarms.iter().take(WARNINGS_MAX) {
-            eprintln!("{}: alarm: {}", self.name, crate::text::width::escape(alarm));
+            eprintln!(
+                "{}: alarm: {}",
+                self.name,
+                crate::text::width::escape(alarm)
+            );
         }
         if let Ok(Some(beat)) = sys::fs::stat(&self.layout.beat()) {
             let quiet = sys::clock::wall_ms() - beat.mtime_ms;
@@ -210,7 +214,9 @@ pub fn members(word: &str, params: &Params) -> Vec<String> {
             _ if !seen.insert(name.clone()) => {}
             None => found.push(name),
             Some((_, list, _)) => {
-                let deeper = list.iter().map(|n| (n.trim_end_matches('/').to_owned(), depth + 1));
+                let deeper = list
+                    .iter()
+                    .map(|n| (n.trim_end_matches('/').to_owned(), depth + 1));
                 open.extend(deeper);
             }
         }
@@ -223,7 +229,9 @@ pub fn natural(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = name;
     while !rest.is_empty() {
-        let text = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let text = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
         let number = rest[text..]
             .find(|c: char| !c.is_ascii_digit())
             .map_or(rest.len(), |n| text + n);
@@ -259,19 +267,29 @@ pub fn split_json(args: &[OsString]) -> Vec<OsString> {
         .map(|arg| {
             rest_is_operands |= arg == "--";
             let is_lines = arg == "--json" && !rest_is_operands;
-            if is_lines { "-jsonl".into() } else { arg.clone() }
+            if is_lines {
+                "-jsonl".into()
+            } else {
+                arg.clone()
+            }
         })
         .collect()
 }
 
 /// The options `-json` and `--json` of all reading commands.
 pub fn json_options(cmd: Command) -> Command {
-    cmd.arg(super::cli::flag("json", "One JSON object with a list of records, as LSF prints it"))
-        .arg(super::cli::flag("jsonl", "The same as --json: one JSON object per line, typed values"))
-        .after_help(
-            "Words may be written with one dash or two, but -json is LSF's JSON and --json gives \
+    cmd.arg(super::cli::flag(
+        "json",
+        "One JSON object with a list of records, as LSF prints it",
+    ))
+    .arg(super::cli::flag(
+        "jsonl",
+        "The same as --json: one JSON object per line, typed values",
+    ))
+    .after_help(
+        "Words may be written with one dash or two, but -json is LSF's JSON and --json gives \
              JSON lines.",
-        )
+    )
 }
 
 /// Ends a command: prints what failed.
@@ -281,6 +299,9 @@ pub fn end(name: &str, result: Result<Exit, Fail>) -> i32 {
         Err(fail) => fail.report(name),
     }
 }
+
+#[cfg(test)]
+pub mod bed;
 
 #[cfg(test)]
 mod tests {

@@ -31,12 +31,12 @@ pub struct Outcome {
     pub exit: Exit,
 }
 
-/// Lists what was asked for.
+/// Lists what was asked for, as it is at the moment of `ctx`.
 ///
 /// # Errors
 /// The view cannot be read, or a queue that was named does not exist.
-pub fn run(source: &Source, asked: &Asked) -> Result<Outcome, Fail> {
-    let mut list = List::new(source, asked);
+pub fn run_at(source: &Source, asked: &Asked, ctx: Ctx) -> Result<Outcome, Fail> {
+    let mut list = List::new(source, asked, ctx);
     list.read(source)?;
     list.finish(source)
 }
@@ -90,12 +90,12 @@ struct Rows<'a> {
 }
 
 impl<'a> List<'a> {
-    fn new(source: &Source, asked: &'a Asked) -> List<'a> {
+    fn new(source: &Source, asked: &'a Asked, ctx: Ctx) -> List<'a> {
         // Without queues every priority counts the same: an order is no reason to fail.
         let queues = source.view.queues().unwrap_or_default();
         let rows = Rows {
             asked,
-            ctx: source.ctx(),
+            ctx,
             priority: queues.into_iter().map(|q| (q.name, q.priority)).collect(),
             text: String::with_capacity(FLUSH * 2),
             at: Vec::new(),
@@ -168,7 +168,10 @@ impl<'a> List<'a> {
         }
         match self.arrays.get(&row.j.id) {
             Some(array) => {
-                let (name, command) = (own(&row.name, &array.name), own(&row.command, &array.command));
+                let (name, command) = (
+                    own(&row.name, &array.name),
+                    own(&row.command, &array.command),
+                );
                 self.rows.add(row.j, &row, spec, why, name, command);
             }
             None => self.orphans.push(Orphan {
@@ -201,13 +204,17 @@ impl<'a> List<'a> {
                     arrays.insert(row.j.id, ArrayText::of(&row));
                 }
             };
-            source.view.stream(&want, &mut sink).map_err(|e| source.failed(e))?;
+            source
+                .view
+                .stream(&want, &mut sink)
+                .map_err(|e| source.failed(e))?;
         }
         for o in std::mem::take(&mut self.orphans) {
             let array = self.arrays.get(&o.row.j.id);
             let (name, command) = array.map_or(("", ""), |a| (&a.name, &a.command));
             let (name, command) = (own(&o.row.name, name), own(&o.row.command, command));
-            self.rows.add(o.row.j, &o.row, &o.spec, o.why.as_ref(), name, command);
+            self.rows
+                .add(o.row.j, &o.row, &o.spec, o.why.as_ref(), name, command);
         }
         Ok(())
     }
@@ -336,8 +343,8 @@ impl Rows<'_> {
         let selection = &self.asked.selection;
         if selection.users.has(spec.uid, &spec.user) {
             for (n, sel) in selection.ids.iter().enumerate() {
-                self.found[n] |= sel.matches(key.id, key.idx)
-                    || matches!(sel, JobSel::Job(id) if *id == key.id);
+                self.found[n] |=
+                    sel.matches(key.id, key.idx) || matches!(sel, JobSel::Job(id) if *id == key.id);
             }
         }
     }
@@ -447,7 +454,11 @@ impl Rows<'_> {
             out.push_str(&self.text[*from..*to]);
         }
         for (n, id) in lost.iter().enumerate() {
-            out.push_str(if n + self.at.len() > 0 { ",\n    " } else { "\n    " });
+            out.push_str(if n + self.at.len() > 0 {
+                ",\n    "
+            } else {
+                "\n    "
+            });
             let mut o = cell::Object::begin(&mut out);
             o.text("JOBID", id);
             o.text("ERROR", &format!("Job <{id}> is not found"));
@@ -464,7 +475,11 @@ impl Rows<'_> {
             && !self.priority.contains_key(queue)
         {
             let known = source.queues()?;
-            return Err(read::unknown("queue", queue, known.iter().map(|q| q.name.as_str())));
+            return Err(read::unknown(
+                "queue",
+                queue,
+                known.iter().map(|q| q.name.as_str()),
+            ));
         }
         Ok(())
     }

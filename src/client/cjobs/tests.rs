@@ -1,0 +1,255 @@
+//! The command on a small published view.
+
+use super::*;
+use crate::client::read::bed::{Bed, NOW, job, row, spec};
+use crate::model::{JobKey, PendReason, Stamp};
+use crate::record::view::{ArrayRow, QueueRow, Row};
+use crate::show::Dates;
+use jiff::tz::TimeZone;
+
+/// User 10: a pending job, an array of five with one element running and one done, a finished job.
+/// User 20: a running job.
+fn bed() -> Bed {
+    let bed = Bed::new();
+    let mut array = row(JobKey::job(3), 1, JobStat::Pend);
+    array.arr = Some(Box::new(ArrayRow {
+        all: "1-5".into(),
+        waiting: "3-5".into(),
+        limit: 2,
+        counts: [("RUN", 1), ("DONE", 1)]
+            .map(|(w, n)| (w.to_owned(), n))
+            .into(),
+    }));
+    array.why = Some(PendReason::ArrayLimit { limit: 2 });
+    bed.publish(&[
+        (
+            "j0",
+            vec![
+                spec(1, 10),
+                spec(2, 20),
+                job(JobKey::job(1), 1, JobStat::Pend),
+                job(JobKey::job(2), 2, JobStat::Run),
+                Row::Job(Box::new(array)),
+                job(JobKey::job(4), 1, JobStat::Exit),
+            ],
+        ),
+        (
+            "a3.0",
+            vec![
+                spec(1, 10),
+                job(JobKey::element(3, 1), 1, JobStat::Done),
+                job(JobKey::element(3, 2), 1, JobStat::Run),
+            ],
+        ),
+    ]);
+    bed
+}
+
+fn ask_on(bed: &Bed, uid: u32, line: &[&str]) -> Result<list::Outcome, Fail> {
+    let args: Vec<OsString> = line.iter().map(OsString::from).collect();
+    let m = cli::parse(options(), &read::split_json(&args)).expect("a good line");
+    let source = bed.source("cjobs", uid);
+    let asked = understood(&m, &source)?;
+    let mut ctx = source.ctx();
+    ctx.now = Stamp(NOW);
+    ctx.dates = Dates::new(TimeZone::UTC);
+    list::run_at(&source, &asked, ctx)
+}
+
+fn ask(uid: u32, line: &[&str]) -> list::Outcome {
+    ask_on(&bed(), uid, line).expect("it answers")
+}
+
+#[test]
+fn own_unfinished_jobs_started_ones_first() {
+    let got = ask(10, &[]);
+    let want = "\
+JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME
+3[2]    u10     RUN   normal     h1          h1          job3[2]    Nov 21 00:20
+1       u10     PEND  normal     h1          -           job1       Nov 21 00:20
+3[3]    u10     PEND  normal     h1          -           job3[3]    Nov 21 00:20
+3[4]    u10     PEND  normal     h1          -           job3[4]    Nov 21 00:20
+3[5]    u10     PEND  normal     h1          -           job3[5]    Nov 21 00:20
+";
+    assert_eq!(
+        (got.out.as_str(), got.err.len(), got.exit),
+        (want, 0, Exit::Ok)
+    );
+}
+
+#[test]
+fn ids_show_finished_jobs_and_those_of_others() {
+    let got = ask(10, &["-noheader", "-o", "jobid stat", "2", "4", "3[1-3:2]"]);
+    assert_eq!(
+        got.out,
+        "2       RUN\n3[3]    PEND\n4       EXIT\n3[1]    DONE\n".replace(
+            "4       EXIT\n3[1]    DONE\n",
+            "3[1]    DONE\n4       EXIT\n"
+        )
+    );
+    assert_eq!(got.exit, Exit::Ok);
+}
+
+#[test]
+fn an_unknown_id_is_named_and_fails_only_when_alone() {
+    let got = ask(10, &["99", "3[9]"]);
+    assert_eq!(got.out, "");
+    assert_eq!(
+        got.err,
+        ["Job <99> is not found", "Job <3[9]> is not found"]
+    );
+    assert_eq!(got.exit, Exit::NotFound);
+    let got = ask(10, &["99", "1"]);
+    assert_eq!((got.err.len(), got.exit), (1, Exit::Ok));
+    let got = ask(10, &["-r", "1"]);
+    assert_eq!(
+        (got.err, got.exit),
+        (vec!["No matching job found".to_owned()], Exit::NotFound)
+    );
+}
+
+#[test]
+fn nothing_found_is_said_on_standard_error_and_is_no_failure() {
+    for (line, text) in [
+        (&[][..], "No unfinished job found"),
+        (&["-p"], "No pending job found"),
+        (&["-a", "-J", "zzz"], "No job found"),
+    ] {
+        let got = ask(77, line);
+        assert_eq!((got.out.as_str(), got.exit), ("", Exit::Ok));
+        assert_eq!(got.err, [text]);
+    }
+}
+
+#[test]
+fn selectors() {
+    let ids = |line: &[&str]| {
+        let mut line = line.to_vec();
+        line.extend(["-noheader", "-o", "jobid:"]);
+        ask(10, &line).out.replace('\n', " ")
+    };
+    assert_eq!(ids(&["-u", "all"]), "2 3[2] 1 3[3] 3[4] 3[5] ");
+    assert_eq!(ids(&["-u", "20"]), "2 ");
+    assert_eq!(ids(&["-aJ", "*3*"]), "3[2] 3[3] 3[4] 3[5] 3[1] ");
+    assert_eq!(ids(&["-J", "job3[[]x"]), "");
+    assert_eq!(ids(&["-d"]), "3[1] 4 ");
+    assert_eq!(ids(&["-p", "-J", "job3[4]"]), "3[4] ");
+    assert_eq!(ids(&["-r"]), "3[2] ");
+    assert_eq!(ids(&["0"]), "3[2] 1 3[3] 3[4] 3[5] ");
+}
+
+#[test]
+fn reasons_and_arrays() {
+    let got = ask(10, &["-p", "3[3]"]).out;
+    assert!(
+        got.ends_with("\n the array's limit of 2 started elements is reached (code 5);\n"),
+        "{got}"
+    );
+    let want = "\
+JOBID    ARRAY_SPEC  OWNER   NJOBS PEND DONE  RUN EXIT SSUSP USUSP PSUSP
+3        *b3[1-5]%2  u10         5    3    1    1    0     0     0     0
+";
+    assert_eq!(
+        ask(10, &["-A"]).out,
+        want.replace("*b3[1-5]%2 ", "job3[1-5]%2")
+    );
+}
+
+#[test]
+fn lsf_json_holds_records_and_errors() {
+    let got = ask(10, &["-json", "-o", "jobid stat exit_code", "4", "99"]).out;
+    let v: serde_json::Value = serde_json::from_str(&got).expect("JSON");
+    assert_eq!((&v["COMMAND"], &v["JOBS"]), (&"cjobs".into(), &2.into()));
+    assert_eq!(
+        v["RECORDS"][0],
+        serde_json::json!({"JOBID":"4","STAT":"EXIT","EXIT_CODE":"1"})
+    );
+    assert_eq!(v["RECORDS"][1]["ERROR"], "Job <99> is not found");
+    let empty = ask(77, &["-json"]).out;
+    let v: serde_json::Value = serde_json::from_str(&empty).expect("JSON");
+    assert_eq!(v["RECORDS"], serde_json::json!([]));
+}
+
+#[test]
+fn json_lines_have_every_job_once() {
+    let got = ask(10, &["-a", "--json", "-u", "all"]);
+    let ids: Vec<String> = got
+        .out
+        .lines()
+        .map(|l| serde_json::from_str::<serde_json::Value>(l).expect("JSON")["jobid"].to_string())
+        .collect();
+    assert_eq!(ids.len(), 8, "{ids:?}");
+    let arrays = ask(10, &["-A", "--json"]).out;
+    assert_eq!(arrays.lines().count(), 1);
+}
+
+#[test]
+fn elements_may_come_before_their_array() {
+    let bed = Bed::new();
+    let mut array = row(JobKey::job(3), 1, JobStat::Done);
+    array.arr = Some(Box::default());
+    bed.publish(&[
+        (
+            "a3.0",
+            vec![spec(1, 10), job(JobKey::element(3, 2), 1, JobStat::Run)],
+        ),
+        ("j0", vec![spec(1, 10), Row::Job(Box::new(array))]),
+    ]);
+    let got = ask_on(&bed, 10, &["-noheader", "-o", "jobid name command"]).expect("it answers");
+    assert_eq!(got.out, "3[2]    job3[2]    true\n");
+}
+
+#[test]
+fn others_jobs_are_hidden_where_the_cluster_says_so() {
+    let bed = bed();
+    bed.put(crate::record::view::PARAMS, &[Params::default()]);
+    let got = ask_on(&bed, 10, &["-a", "2"]).expect("it answers");
+    assert_eq!(got.err, ["Job <2> is not found"]);
+    let got = ask_on(&bed, 10, &["-u", "all", "-r", "-noheader", "-o", "jobid"]).expect("answers");
+    assert_eq!(got.out, "3[2]\n");
+    let refused = ask_on(&bed, 10, &["-u", "20"]).expect_err("not his");
+    assert_eq!(refused.exit, Exit::Permission);
+    assert_eq!(
+        ask_on(&bed, 0, &["-u", "20"])
+            .expect("root")
+            .out
+            .lines()
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn wrong_lines_are_refused() {
+    let refused = |line: &[&str]| {
+        let fail = ask_on(&bed(), 10, line).expect_err("refused");
+        (fail.exit, fail.text)
+    };
+    let (exit, text) = refused(&["-o", "jobid nonsense"]);
+    assert_eq!(exit, Exit::Usage);
+    assert!(
+        text.starts_with("<nonsense> in the format string is not a valid field name"),
+        "{text}"
+    );
+    assert!(refused(&["-WL"]).1.contains("option -WL is not available"));
+    assert!(refused(&["12x"]).1.contains("is no job id"));
+    assert!(refused(&["-json", "--json"]).1.contains("exclude"));
+    let bed = bed();
+    bed.put(
+        crate::record::view::QUEUES,
+        &[QueueRow {
+            name: "normal".into(),
+            ..QueueRow::default()
+        }],
+    );
+    let fail = ask_on(&bed, 10, &["-q", "norml"]).expect_err("refused");
+    assert_eq!(fail.text, "norml: no such queue; did you mean normal?");
+}
+
+#[test]
+fn without_a_cluster_it_says_so() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let fail = ask_on(&Bed { dir }, 10, &[]).expect_err("no view");
+    assert_eq!(fail.exit, Exit::System);
+    assert!(fail.text.contains("not a Corral cluster"), "{}", fail.text);
+}
