@@ -40,6 +40,7 @@ pub mod names;
 pub mod resreq;
 pub mod size;
 pub mod subst;
+pub mod window;
 pub mod yaml;
 
 pub use error::ParseError;
