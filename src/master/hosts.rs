@@ -1,0 +1,185 @@
+//! Listening to hosts: load samples and reports, read by offset, judged by this machine's clock.
+
+use crate::record::frame::{Damage, Reader};
+use crate::record::header::{Header, What};
+use crate::record::load::{self, LoadDoc};
+use crate::record::report::Report;
+use crate::spool::Layout;
+use crate::sys::fs;
+use crate::turn::{Input, SILENT_MS};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Most bytes of reports read from one host in one turn.
+const CHUNK: usize = 4 << 20;
+/// Most host directories.
+const HOSTS_MAX: usize = 100_000;
+/// How often load samples are read, in milliseconds.
+const LOAD_EVERY_MS: u64 = 2500;
+/// How soon after a hint directories are listed again, in milliseconds.
+const LIST_EVERY_MS: u64 = 250;
+
+/// One host as the leader hears it.
+#[derive(Default)]
+struct Ear {
+    /// Report file being read: number, offset, next sequence number.
+    part: u64,
+    offset: u64,
+    seq: u64,
+    /// Beat last seen and when it changed, by the monotonic clock.
+    beat: (String, u64),
+    beat_at: Option<u64>,
+    silent_ms: u64,
+    doc: LoadDoc,
+    /// Damage was found in the present file: said once.
+    damaged: bool,
+}
+
+/// Reads what all hosts write.
+pub struct Hosts {
+    layout: Layout,
+    cluster: String,
+    ears: BTreeMap<String, Ear>,
+    listed_at: u64,
+    loads_at: u64,
+    /// Damage found, for the admin.
+    pub alarms: Vec<String>,
+}
+
+impl Hosts {
+    pub fn new(layout: &Layout, cluster: &str) -> Hosts {
+        Hosts {
+            layout: layout.clone(),
+            cluster: cluster.to_owned(),
+            ears: BTreeMap::new(),
+            listed_at: 0,
+            loads_at: 0,
+            alarms: Vec::new(),
+        }
+    }
+
+    /// Directories to watch.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        self.ears.keys().map(|host| self.layout.host(host)).collect()
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.ears.keys()
+    }
+
+    /// Reads what is new. `hinted`: something changed here. Returns true when a host appeared.
+    pub fn listen(
+        &mut self,
+        now_ms: u64,
+        wall_ms: i64,
+        hinted: bool,
+        inputs: &mut Vec<Input>,
+    ) -> bool {
+        let age = now_ms.saturating_sub(self.listed_at);
+        let list = self.listed_at == 0 || age > LOAD_EVERY_MS || (hinted && age > LIST_EVERY_MS);
+        let appeared = list && self.list(now_ms);
+        if list || now_ms.saturating_sub(self.loads_at) > LOAD_EVERY_MS {
+            self.loads_at = now_ms;
+            self.read_loads(now_ms, wall_ms, inputs);
+        }
+        for host in self.ears.keys().cloned().collect::<Vec<_>>() {
+            self.read_reports(&host, inputs);
+        }
+        appeared
+    }
+
+    fn list(&mut self, now_ms: u64) -> bool {
+        self.listed_at = now_ms;
+        let before = self.ears.len();
+        for entry in fs::list_dir(&self.layout.hosts(), HOSTS_MAX).unwrap_or_default() {
+            if let (true, Some(name)) = (entry.is_dir, entry.text()) {
+                self.ears.entry(name.to_owned()).or_default();
+            }
+        }
+        for (host, ear) in &mut self.ears {
+            let dir = self.layout.host(host);
+            let entries = fs::list_dir(&dir, 10_000).unwrap_or_default();
+            let parts = entries.iter().filter_map(|e| Layout::parse_reports_name(e.text()?));
+            if let Some(part) = parts.max().filter(|part| *part > ear.part) {
+                (ear.part, ear.offset, ear.seq, ear.damaged) = (part, 0, 0, false);
+            }
+        }
+        self.ears.len() != before
+    }
+
+    fn read_loads(&mut self, now_ms: u64, wall_ms: i64, inputs: &mut Vec<Input>) {
+        for (host, ear) in &mut self.ears {
+            let path = self.layout.load(host);
+            let Ok(Some(bytes)) = fs::read_optional(&path, 2 * load::LOAD_LEN as u64) else {
+                continue;
+            };
+            // A torn read is normal while cbls overwrites the file: the next look gets it.
+            let Ok(doc) = load::decode(&bytes) else { continue };
+            let beat = (doc.incarnation.clone(), doc.beat);
+            let first = ear.beat.0.is_empty();
+            if first && wall_ms.abs_diff(doc.t) > 3 * doc.every_ms.max(1000) {
+                // An old file, or a clock far off: life shows by the next change.
+                ear.beat = beat;
+            } else if ear.beat != beat {
+                ear.beat = beat;
+                ear.beat_at = Some(now_ms);
+            }
+            let silent_ms = ear.beat_at.map_or(SILENT_MS, |at| now_ms.saturating_sub(at));
+            let turned = (ear.silent_ms < SILENT_MS) != (silent_ms < SILENT_MS);
+            ear.silent_ms = silent_ms;
+            if first || turned || silent_ms >= SILENT_MS || doc != ear.doc {
+                ear.doc = doc.clone();
+                let host = host.clone();
+                inputs.push(Input::Load { host, doc: Box::new(doc), silent_ms });
+            }
+        }
+    }
+
+    fn read_reports(&mut self, host: &str, inputs: &mut Vec<Input>) {
+        let Some(ear) = self.ears.get_mut(host) else { return };
+        if ear.part == 0 {
+            return;
+        }
+        let path = self.layout.reports(host, ear.part);
+        let Ok(chunk) = fs::read_from(&path, ear.offset, CHUNK) else { return };
+        if chunk.bytes.is_empty() {
+            return;
+        }
+        let mut reader = Reader::resume(&chunk.bytes, ear.offset, ear.seq);
+        let mut reports = Vec::new();
+        let damage = loop {
+            if reader.offset() == 0 {
+                match Header::read(&mut reader, What::Reports, Some(&self.cluster)) {
+                    Ok(Some(_)) => continue,
+                    Ok(None) => break None,
+                    Err(e) => break Some(e),
+                }
+            }
+            match reader.next_line() {
+                Ok(None) => break None,
+                Ok(Some(line)) => match line.decode::<Report>() {
+                    Ok(report) => reports.push((line.seq, report)),
+                    Err(d) => tracing::warn!("{}: record {}: {d:?}", path.display(), line.seq),
+                },
+                Err(e) => break Some(e),
+            }
+        };
+        (ear.offset, ear.seq) = (reader.offset(), reader.next_seq());
+        match damage {
+            Some(e) if e.damage != Damage::Torn && !ear.damaged => {
+                ear.damaged = true;
+                let text = format!(
+                    "{}: {e}; reports behind it are not read: restart cbexe on {host}",
+                    path.display()
+                );
+                tracing::error!("{text}");
+                self.alarms.push(text);
+            }
+            _ => {}
+        }
+        if !reports.is_empty() {
+            let part = ear.part;
+            inputs.push(Input::Reports { host: host.to_owned(), part, reports });
+        }
+    }
+}
