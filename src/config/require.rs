@@ -1,9 +1,24 @@
-//! What a job asks of hosts, read against a configuration: requirement strings (`-R`, queue's
+//! What a job asks of hosts, read against a configuration: requirement strings (`-R`, a queue's
 //! `res_req`) merged into a [`Request`], and asked hosts (`-m`). Judging hosts is scheduling's part.
 
-use super::{Config, HostPrefs, HostSet};
+use super::{Config, HostPrefs, HostSet, ResourceKind};
 use crate::model::Spec;
 use crate::text::names;
+use crate::text::resreq::{
+    BUILTINS, Builtin, Def, Direction, Feature, Kind, Order, Per, ResReq, Resources, Select,
+    Simple, Span, builtin,
+};
+
+/// Constructs of requirement strings that scheduling honours; all others are refused by name.
+const HONOURED: [Feature; 7] = [
+    Feature::Select,
+    Feature::SelectAlternatives,
+    Feature::Order,
+    Feature::Rusage,
+    Feature::SpanHosts,
+    Feature::SpanFree,
+    Feature::SpanPtile,
+];
 
 /// A merged requirement.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +26,8 @@ pub struct Request {
     pub min: u32,
     pub max: u32,
     pub exclusive: bool,
+    pub select: Option<Select>,
+    pub order: Option<Order>,
     /// Most hosts the slots may be spread over (`span[hosts=1]`).
     pub hosts_max: Option<u32>,
     /// Slots per host (`span[ptile=n]`); the last host may hold the rest.
@@ -31,24 +48,91 @@ impl Request {
     /// Merges the job's string with its queue's.
     ///
     /// # Errors
-    /// A sentence when a string cannot be understood any more (a queue's after reconfiguration).
-    pub fn new(spec: &Spec, queue: Option<&str>) -> Result<Request, String> {
-        let _ = queue;
-        Ok(Request {
+    /// A sentence when a string cannot be understood (any more) or asks for what is not honoured.
+    pub fn new(spec: &Spec, queue: Option<&str>, config: &Config) -> Result<Request, String> {
+        let mut request = Request {
             min: spec.min,
-            max: spec.max,
+            max: spec.max.max(spec.min),
             exclusive: spec.exclusive,
             ..Request::default()
-        })
+        };
+        if spec.res_req.is_empty() && queue.is_none() {
+            return Ok(request);
+        }
+        let read = |text: &str| ResReq::parse_stored(text, config).map_err(|e| e.caret(text));
+        let job = read(&spec.res_req)?;
+        let merged = match queue {
+            None => job,
+            Some(text) => {
+                let queue = read(text)?;
+                job.over(
+                    queue
+                        .simple()
+                        .ok_or("a queue's res_req must be one simple string")?,
+                )
+            }
+        };
+        honoured(&merged)?;
+        request.take(
+            merged
+                .simple()
+                .ok_or("alternatives are not implemented in this version")?,
+        );
+        Ok(request)
     }
+
+    fn take(&mut self, simple: &Simple) {
+        self.select = simple.select.clone();
+        self.order = simple.order.clone();
+        match simple.span {
+            Some(Span::Hosts { .. }) => self.hosts_max = Some(1),
+            Some(Span::Ptile(n)) => self.ptile = Some(n),
+            _ => {}
+        }
+        for usage in simple.rusage.iter().flatten() {
+            self.rusage.push(Amount {
+                name: usage.name.clone(),
+                amount: usage.amount as f64 / 1000.0,
+                per_slot: usage.per == Per::Task,
+            });
+        }
+    }
+}
+
+fn honoured(req: &ResReq) -> Result<(), String> {
+    for feature in req.features() {
+        if feature != Feature::RusagePer && !HONOURED.contains(&feature) {
+            return Err(format!(
+                "{} is not implemented in this version",
+                feature.word()
+            ));
+        }
+    }
+    let Some(simple) = req.simple() else {
+        return Ok(());
+    };
+    for usage in simple.rusage.iter().flatten() {
+        if usage.per == Per::Job {
+            return Err("rusage[.../job] is not implemented in this version".to_owned());
+        }
+        if usage.name == "gpu" {
+            return Err("rusage[gpu=...]: GPUs are not implemented in this version".to_owned());
+        }
+    }
+    Ok(())
 }
 
 /// Reads a job's requirement string and gives its canonical form.
 ///
 /// # Errors
 /// A message with a caret for what is wrong, or the section that this version does not honour.
-pub fn check_request(text: &str, _config: &Config) -> Result<String, String> {
-    Ok(text.to_owned())
+pub fn check_request(text: &str, config: &Config) -> Result<String, String> {
+    if text.is_empty() {
+        return Ok(String::new());
+    }
+    let req = ResReq::parse(text, config).map_err(|e| format!("-R: {}", e.caret(text)))?;
+    honoured(&req).map_err(|e| format!("-R: {e}"))?;
+    Ok(req.to_string())
 }
 
 /// Reads `-m` (canonical text) against the configuration's groups.
@@ -82,4 +166,30 @@ pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, Str
         prefs.others = (!none).then_some(0);
     }
     Ok(Some(prefs))
+}
+
+/// The resources that requirement strings may name here: built in, and declared by hosts.
+impl Resources for Config {
+    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
+        let declared = |kind: &ResourceKind| Def {
+            name,
+            kind: match kind {
+                ResourceKind::Number => Kind::Number,
+                ResourceKind::Text => Kind::Text,
+                ResourceKind::Tag => Kind::Tag,
+            },
+            direction: Direction::Decrease,
+            reserve: *kind == ResourceKind::Number,
+            whole: false,
+            megabytes: false,
+        };
+        builtin(name)
+            .map(Builtin::def)
+            .or_else(|| self.hosts.resources.get(name).map(declared))
+    }
+
+    fn names(&self) -> Vec<&str> {
+        let own = self.hosts.resources.keys().map(String::as_str);
+        BUILTINS.iter().map(|b| b.name).chain(own).collect()
+    }
 }

@@ -60,7 +60,7 @@ pub fn admit(
     spec.user = who.user.clone();
     check_spec(&mut spec, who, config, state, now)?;
     let (queue, default_queue) = choose_queue(&spec, who, config, state)?;
-    apply_queue(&mut spec, queue)?;
+    apply_queue(&mut spec, queue, config)?;
     Ok(Admitted {
         spec,
         name: if job.name == job.command {
@@ -354,12 +354,12 @@ fn limits_in(queue: &Queue, asked: &Limits) -> Result<Limits, Refusal> {
     })
 }
 
-fn apply_queue(spec: &mut Spec, queue: &Queue) -> Result<(), Refusal> {
+fn apply_queue(spec: &mut Spec, queue: &Queue, config: &Config) -> Result<(), Refusal> {
     (spec.min, spec.max) = slots_in(queue, spec);
     spec.limits = limits_in(queue, &spec.limits)?;
     spec.rerunnable |= queue.rerunnable;
     spec.queue = queue.name.clone();
-    let request = Request::new(spec, queue.res_req.as_deref());
+    let request = Request::new(spec, queue.res_req.as_deref(), config);
     request
         .map(|_| ())
         .map_err(|e| Refusal::usage(format!("-R: {e}")))
@@ -388,7 +388,7 @@ pub fn modify(
     }
     check_spec(&mut spec, owner, config, state, now)?;
     let (queue, _) = choose_queue(&spec, owner, config, state)?;
-    apply_queue(&mut spec, queue)?;
+    apply_queue(&mut spec, queue, config)?;
     Ok(spec)
 }
 

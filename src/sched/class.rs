@@ -10,6 +10,7 @@ pub struct Compiled {
     pub queue: Option<Queue>,
     pub uid: u32,
     pub user: String,
+    pub sub_host: String,
     pub request: Request,
     /// `-m` of the job.
     pub asked: Option<HostPrefs>,
@@ -31,7 +32,7 @@ impl Compiled {
     pub fn new(spec: &Spec, config: &Config) -> Compiled {
         let queue = config.queue(&spec.queue).cloned();
         let queue_req = queue.as_ref().and_then(|q| q.res_req.clone());
-        let request = Request::new(spec, queue_req.as_deref());
+        let request = Request::new(spec, queue_req.as_deref(), config);
         let asked = asked_hosts(&spec.hosts, config);
         let bad = match (&request, &asked) {
             (Err(e), _) | (_, Err(e)) => Some(e.clone()),
@@ -41,6 +42,7 @@ impl Compiled {
             queue,
             uid: spec.uid,
             user: spec.user.clone(),
+            sub_host: spec.sub_host.clone(),
             request: request.unwrap_or_default(),
             asked: asked.unwrap_or(None),
             user_max: config.user_limits(&spec.user, &[]).max_slots,

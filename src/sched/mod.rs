@@ -29,8 +29,41 @@ pub fn reserved(state: &State, config: &Config, host: &HostInfo) -> HashMap<Stri
 }
 
 /// Resources as `cinfo` lists them: name, type, order, description.
-pub fn resource_table(_config: &Config) -> Vec<(String, String, String, String)> {
-    Vec::new()
+pub fn resource_table(config: &Config) -> Vec<(String, String, String, String)> {
+    use crate::config::ResourceKind;
+    use crate::text::resreq::{BUILTINS, Direction, Kind};
+    let builtin = BUILTINS.iter().map(|b| {
+        let kind = match b.kind {
+            Kind::Number => "Numeric",
+            Kind::Tag => "Boolean",
+            Kind::Text | Kind::Unknown => "String",
+        };
+        let order = match b.direction {
+            Direction::Increase => "Inc",
+            Direction::Decrease => "Dec",
+            Direction::None => "N/A",
+        };
+        (
+            b.name.to_owned(),
+            kind.to_owned(),
+            order.to_owned(),
+            b.about.to_owned(),
+        )
+    });
+    let own = config.hosts.resources.iter().map(|(name, kind)| {
+        let (kind, order) = match kind {
+            ResourceKind::Number => ("Numeric", "Dec"),
+            ResourceKind::Text => ("String", "N/A"),
+            ResourceKind::Tag => ("Boolean", "N/A"),
+        };
+        (
+            name.clone(),
+            kind.to_owned(),
+            order.to_owned(),
+            "declared in cb.yaml".to_owned(),
+        )
+    });
+    builtin.chain(own).collect()
 }
 
 /// Hosts of one start in order, with slots.
@@ -73,7 +106,7 @@ pub fn plan(
 ) -> Plan {
     cache.prepare(state, config);
     let mut plan = Plan::default();
-    let mut trial = Trial::new(state, config, hosts);
+    let mut trial = Trial::new(state, config, cache, hosts);
     let mut heap = BinaryHeap::new();
     for (id, class) in state.pending().classes() {
         let Some((order, j)) = class.jobs.first().copied() else {
@@ -100,7 +133,7 @@ pub fn plan(
             .class(rank.class)
             .expect("ranked classes exist");
         let compiled = cache.get(rank.class, state, config);
-        match trial.next(state, config, class, compiled, &rank) {
+        match trial.next(state, class, compiled, &rank) {
             place::Step::Start(start, next) => {
                 plan.starts.push(start);
                 heap.extend(next);

@@ -4,7 +4,8 @@
 use super::class::Compiled;
 use super::hosts::{HostInfo, HostTable, Obstacle};
 use super::order::Rank;
-use super::{Placement, Start};
+use super::request::{Facts, Reserved};
+use super::{Cache, Placement, Start};
 use crate::config::Config;
 use crate::config::require::Request;
 use crate::model::{HostCounts, JobKey, PendReason};
@@ -29,7 +30,7 @@ struct Balance {
     jobs: u32,
     exclusive: bool,
     /// Amounts of `rusage[]` reserved by running jobs and by starts of this pass.
-    reserved: HashMap<String, f64>,
+    reserved: Reserved,
     queue_used: HashMap<String, u32>,
     user_used: HashMap<u32, u32>,
 }
@@ -58,11 +59,16 @@ struct Candidate {
 }
 
 impl<'a> Trial<'a> {
-    pub fn new(state: &'a State, config: &Config, table: &'a HostTable) -> Trial<'a> {
+    pub fn new(
+        state: &State,
+        config: &Config,
+        cache: &mut Cache,
+        table: &'a HostTable,
+    ) -> Trial<'a> {
         let hosts: Vec<&HostInfo> = table.iter().collect();
         let balance = hosts
             .iter()
-            .map(|host| balance_of(state, config, host))
+            .map(|host| balance_of(state, config, cache, host))
             .collect();
         Trial {
             table,
@@ -77,14 +83,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Tries the job of `rank` and says what the class does next.
-    pub fn next(
-        &mut self,
-        state: &State,
-        _config: &Config,
-        class: &Class,
-        compiled: &Compiled,
-        rank: &Rank,
-    ) -> Step {
+    pub fn next(&mut self, state: &State, class: &Class, compiled: &Compiled, rank: &Rank) -> Step {
         let Some((j, more)) = self.element(state, rank) else {
             return Step::Skip(following(class, rank));
         };
@@ -182,7 +181,7 @@ impl<'a> Trial<'a> {
 
     fn place(&mut self, state: &State, c: &Compiled, class: u32) -> Result<Placement, PendReason> {
         if !self.ready.contains_key(&class) {
-            let heap = self.candidates(state, c);
+            let heap = self.candidates(c);
             self.ready.insert(class, heap);
         }
         let most = self.most(state, c);
@@ -196,7 +195,15 @@ impl<'a> Trial<'a> {
             if free != candidate.free {
                 // Its balance changed since it was ranked: rank it again.
                 if free > 0 {
-                    heap.push(Candidate { free, ..candidate });
+                    let score = match c.request.by_slots() {
+                        Some(_) => slots_score(&c.request, free),
+                        None => candidate.score,
+                    };
+                    heap.push(Candidate {
+                        free,
+                        score,
+                        ..candidate
+                    });
                 }
                 continue;
             }
@@ -223,25 +230,54 @@ impl<'a> Trial<'a> {
         Err(self.explain(state, c, got))
     }
 
-    /// Hosts the class could use at all, by preference.
-    fn candidates(&self, state: &State, c: &Compiled) -> BinaryHeap<Candidate> {
-        let mut heap = BinaryHeap::new();
+    /// Hosts the class could use at all, by preference and order.
+    fn candidates(&self, c: &Compiled) -> BinaryHeap<Candidate> {
+        let mut found: Vec<(Vec<f64>, Candidate)> = Vec::new();
         for (at, host) in self.hosts.iter().enumerate() {
             let free = self.balance[at].free;
             if free == 0 || host.obstacle().is_some() || self.unfit(c, host).is_some() {
                 continue;
             }
             let preference = preference(c, &host.name).unwrap_or(0);
-            let score = c.request.score(host, &self.balance[at].reserved);
-            heap.push(Candidate {
-                preference,
-                score,
-                free,
-                position: Reverse(at as u32),
-            });
+            let score = slots_score(&c.request, free);
+            let keys = c.request.keys(&self.facts(c, host));
+            let position = Reverse(at as u32);
+            found.push((
+                keys,
+                Candidate {
+                    preference,
+                    score,
+                    free,
+                    position,
+                },
+            ));
         }
-        let _ = state;
-        heap
+        if c.request.order.is_some() && c.request.by_slots().is_none() {
+            let by_keys = |a: &Vec<f64>, b: &Vec<f64>| {
+                let pairs = a.iter().zip(b).map(|(x, y)| x.total_cmp(y));
+                pairs.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+            };
+            found.sort_by(|a, b| by_keys(&a.0, &b.0));
+            let mut rank = 0;
+            for at in 0..found.len() {
+                if at > 0 && found[at].0 != found[at - 1].0 {
+                    rank += 1;
+                }
+                found[at].1.score = -rank;
+            }
+        }
+        found.into_iter().map(|(_, candidate)| candidate).collect()
+    }
+
+    fn facts<'b>(&'b self, c: &'b Compiled, host: &'b HostInfo) -> Facts<'b> {
+        let balance = &self.balance[host.position as usize];
+        let local = self.table.named(&c.sub_host);
+        Facts {
+            host,
+            reserved: &balance.reserved,
+            free: balance.free,
+            local,
+        }
     }
 
     /// A condition of the request or queue that the host does not meet, whatever is free.
@@ -256,8 +292,7 @@ impl<'a> Trial<'a> {
         {
             return Some(Unfit::NotAsked);
         }
-        let reserved = &self.balance[host.position as usize].reserved;
-        (!c.request.selects(host, reserved)).then_some(Unfit::Select)
+        (!c.request.selects(&self.facts(c, host))).then_some(Unfit::Select)
     }
 
     /// Slots the job could take on host `at` now.
@@ -382,6 +417,15 @@ impl<'a> Trial<'a> {
     }
 }
 
+/// Score of an order by unused slots alone, 0 for any other.
+fn slots_score(request: &Request, free: u32) -> i64 {
+    match request.by_slots() {
+        Some(true) => i64::from(free),
+        Some(false) => -i64::from(free),
+        None => 0,
+    }
+}
+
 enum Unfit {
     NotInQueue,
     NotAsked,
@@ -422,7 +466,8 @@ fn get<K: std::hash::Hash + Eq>(map: &HashMap<K, u32>, key: &K) -> u32 {
     map.get(key).copied().unwrap_or(0)
 }
 
-fn balance_of(state: &State, config: &Config, host: &HostInfo) -> Balance {
+/// Balance of a host before the pass; `cache` knows the requests of what runs there.
+fn balance_of(state: &State, config: &Config, cache: &mut Cache, host: &HostInfo) -> Balance {
     let used = state.used().host(host.id).total();
     let mut balance = Balance {
         free: host.slots.saturating_sub(used),
@@ -430,30 +475,23 @@ fn balance_of(state: &State, config: &Config, host: &HostInfo) -> Balance {
     };
     for (j, slots) in state.used().work_on(host.id) {
         balance.jobs += 1;
-        let Some(spec) = state.spec_of(j.id) else {
-            continue;
-        };
-        balance.exclusive |= spec.exclusive;
-        if spec.res_req.is_empty()
-            && config
-                .queue(&spec.queue)
-                .is_none_or(|q| q.res_req.is_none())
-        {
-            continue;
-        }
-        let queue_req = config.queue(&spec.queue).and_then(|q| q.res_req.as_deref());
-        if let Ok(request) = Request::new(spec, queue_req) {
-            let usage = state
-                .work(j)
+        let Some(job) = state.job(j.id) else { continue };
+        let compiled = cache.get(state.class_of(job.spec), state, config);
+        balance.exclusive |= compiled.request.exclusive;
+        if !compiled.request.rusage.is_empty() {
+            let usage = job
+                .work(j.idx)
                 .and_then(|w| w.run.as_ref())
                 .map(|run| &run.usage);
-            request.reserve_running(&mut balance.reserved, slots, usage);
+            compiled
+                .request
+                .reserve_running(&mut balance.reserved, slots, usage);
         }
     }
     balance
 }
 
 /// Amounts reserved on a host by what runs there.
-pub fn reserved_on(state: &State, config: &Config, host: &HostInfo) -> HashMap<String, f64> {
-    balance_of(state, config, host).reserved
+pub fn reserved_on(state: &State, config: &Config, host: &HostInfo) -> Reserved {
+    balance_of(state, config, &mut Cache::default(), host).reserved
 }

@@ -32,8 +32,8 @@ impl ClassKey {
             exclusive: spec.exclusive,
             priority: spec.priority,
             begin: spec.begin,
-            // Only a requirement that speaks of the submission host's type depends on it.
-            sub_host: String::new(),
+            // Without a word about types a job runs on its submission host's type.
+            sub_host: spec.sub_host.clone(),
         }
     }
 }
