@@ -245,6 +245,45 @@ fn every_program_has_a_man_page() {
     report(&wrong);
 }
 
+/// The options that a command's help lists, without dashes.
+fn options_of(name: &str) -> Vec<String> {
+    let cb = std::process::Command::new(env!("CARGO_BIN_EXE_cb"))
+        .args([name, "-h"])
+        .output();
+    let out = cb.expect("cb runs");
+    let help = String::from_utf8_lossy(&out.stdout).into_owned();
+    let lines = help
+        .lines()
+        .filter(|l| l.starts_with("  ") && l.trim_start().starts_with('-'));
+    lines
+        .flat_map(|l| l.split_whitespace().take(2))
+        .filter(|w| w.starts_with('-'))
+        .map(|w| w.trim_matches(['-', ',', '.']).to_string())
+        .filter(|w| !["h", "help", "V", "version"].contains(&w.as_str()))
+        .collect()
+}
+
+#[test]
+fn man_pages_name_every_option() {
+    let mut wrong = Vec::new();
+    for name in corral::client::names() {
+        let Some(page) = man_page(name).filter(|p| !source::read(p).starts_with(".so ")) else {
+            continue;
+        };
+        let text = source::read(&page);
+        for option in options_of(name) {
+            let word = format!("\\-{}", option.replace('-', "\\-"));
+            let named = text.match_indices(&word).any(|(at, _)| {
+                !text[at + word.len()..].starts_with(|c: char| c.is_ascii_alphanumeric())
+            });
+            if !named {
+                wrong.push(format!("{page}: says nothing of -{option}"));
+            }
+        }
+    }
+    report(&wrong);
+}
+
 #[test]
 fn man_pages_have_the_sections_a_reader_looks_for() {
     let mut wrong = Vec::new();
