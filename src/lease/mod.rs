@@ -1,1 +1,314 @@
-//! lease: see docs/architecture.md.
+//! Floor 3: the election as a state machine. Observations in, one intent out; pure.
+//!
+//! The driver carries out the intent and comes back with what it saw. Time is the caller's monotonic
+//! clock in milliseconds; two clocks are never compared. The machine decides who may claim and when a
+//! leader must fall silent; what really shuts out a stale leader is the epoch re-read after each sync
+//! ([`judge`]), which no timing can weaken.
+
+use crate::record::leader::{BeatDoc, EpochDoc};
+use std::fmt;
+
+/// Fixed facts of one candidate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// T: a beat that stays unchanged for so long (ms) means that its leader is gone.
+    pub takeover_ms: u64,
+    /// How long readers may see old content of a file after it was overwritten (ms); 0 = local.
+    pub cache_ms: u64,
+    /// Between two looks of a waiting candidate (ms).
+    pub poll_ms: u64,
+    /// Host, pid, nonce and boot of this candidate; `epoch` and `locked` are filled in by the machine.
+    pub me: EpochDoc,
+}
+
+impl Settings {
+    /// Between two renewals of a leader (ms).
+    pub fn renew_ms(&self) -> u64 {
+        (self.takeover_ms / 6).max(1)
+    }
+
+    /// A leader that could not renew for so long must be silent (ms).
+    pub fn silent_ms(&self) -> u64 {
+        self.takeover_ms * 2 / 3
+    }
+}
+
+/// One look of a waiting candidate. `None` = the file's content is damaged, which is content too.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Look {
+    /// The election's lock is held by this process.
+    pub locked: bool,
+    pub epoch: Option<EpochDoc>,
+    pub beat: Option<BeatDoc>,
+}
+
+/// What the driver saw after the last intent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Seen {
+    /// After [`Intent::Poll`].
+    Looked(Look),
+    /// After [`Intent::ListClaims`]: the highest claim, 0 when there is none.
+    Highest(u64),
+    /// After [`Intent::Claim`].
+    Claimed(bool),
+    /// After [`Intent::WriteEpoch`].
+    Wrote,
+    /// After [`Intent::WaitCache`].
+    Waited,
+    /// After [`Intent::Confirm`]: the epoch as read now, and the highest claim.
+    Confirmed {
+        epoch: Option<EpochDoc>,
+        highest: u64,
+    },
+    /// The intent could not be carried out (share away, disk full).
+    Failed(String),
+}
+
+/// What the driver is to do next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Intent {
+    /// After `in_ms` milliseconds: try the lock unless held, read epoch and beat. `unlock`: give the
+    /// lock back first, its rightful taker is a leader without it.
+    Poll {
+        in_ms: u64,
+        unlock: bool,
+    },
+    ListClaims,
+    /// Make the claim of this epoch by exclusive creation.
+    Claim(EpochDoc),
+    /// Overwrite `leader/epoch` in place and sync it.
+    WriteEpoch(EpochDoc),
+    WaitCache(u64),
+    /// Read `leader/epoch` and list the claims again.
+    Confirm,
+    /// The claim stands: this process leads.
+    Lead(EpochDoc),
+}
+
+impl fmt::Display for Intent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = |locked: bool| if locked { "+" } else { "" };
+        match self {
+            Intent::Poll { in_ms, unlock } => {
+                write!(
+                    f,
+                    "poll in {in_ms}{}",
+                    if *unlock { " unlocked" } else { "" }
+                )
+            }
+            Intent::ListClaims => f.write_str("list"),
+            Intent::Claim(doc) => write!(f, "claim {}{}", doc.epoch, mark(doc.locked)),
+            Intent::WriteEpoch(doc) => write!(f, "write {}{}", doc.epoch, mark(doc.locked)),
+            Intent::WaitCache(ms) => write!(f, "wait {ms}"),
+            Intent::Confirm => f.write_str("confirm"),
+            Intent::Lead(doc) => write!(f, "lead {}{}", doc.epoch, mark(doc.locked)),
+        }
+    }
+}
+
+/// Where a candidate stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Phase {
+    Watching,
+    Listing,
+    Claiming(u64),
+    Writing(u64),
+    Waiting(u64),
+    Confirming(u64),
+    Leading(u64),
+}
+
+/// The state machine of one candidate, from its first look until it leads.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    settings: Settings,
+    phase: Phase,
+    /// The last look, when it was, and for how long its documents had not changed.
+    last: Option<(Look, u64)>,
+    silent_ms: u64,
+    locked: bool,
+    /// Why it claims, for the log.
+    reason: &'static str,
+}
+
+impl Lease {
+    /// A candidate that has seen nothing yet; its first intent.
+    pub fn new(settings: Settings) -> (Lease, Intent) {
+        let lease = Lease {
+            settings,
+            phase: Phase::Watching,
+            last: None,
+            silent_ms: 0,
+            locked: false,
+            reason: "",
+        };
+        let first = Intent::Poll {
+            in_ms: 0,
+            unlock: false,
+        };
+        (lease, first)
+    }
+
+    /// Why the last claim was made.
+    pub fn reason(&self) -> &'static str {
+        self.reason
+    }
+
+    /// For how long (ms) the leader's beat has stood still in this candidate's eyes.
+    pub fn silence(&self) -> u64 {
+        self.silent_ms
+    }
+
+    /// Takes what was seen at `now` (ms, monotonic) and says what to do next.
+    pub fn step(&mut self, now: u64, seen: Seen) -> Intent {
+        match (self.phase.clone(), seen) {
+            (Phase::Watching, Seen::Looked(look)) => self.looked(now, look),
+            (Phase::Listing, Seen::Highest(highest)) => {
+                let n = highest.max(self.epoch_seen()) + 1;
+                self.phase = Phase::Claiming(n);
+                Intent::Claim(self.doc(n))
+            }
+            (Phase::Claiming(n), Seen::Claimed(true)) => {
+                self.phase = Phase::Writing(n);
+                Intent::WriteEpoch(self.doc(n))
+            }
+            (Phase::Writing(n), Seen::Wrote) if self.settings.cache_ms > 0 => {
+                self.phase = Phase::Waiting(n);
+                Intent::WaitCache(self.settings.cache_ms)
+            }
+            (Phase::Writing(n), Seen::Wrote) | (Phase::Waiting(n), Seen::Waited) => {
+                self.phase = Phase::Confirming(n);
+                Intent::Confirm
+            }
+            (Phase::Confirming(n), Seen::Confirmed { epoch, highest }) => {
+                self.confirmed(n, epoch, highest)
+            }
+            // A lost claim, a failure, or an answer to a question that is no longer asked: from anew.
+            _ => self.restart(),
+        }
+    }
+
+    /// Back to watching; what was seen before proves nothing any more.
+    fn restart(&mut self) -> Intent {
+        self.phase = Phase::Watching;
+        self.last = None;
+        self.silent_ms = 0;
+        Intent::Poll {
+            in_ms: self.settings.poll_ms,
+            unlock: false,
+        }
+    }
+
+    fn doc(&self, epoch: u64) -> EpochDoc {
+        EpochDoc {
+            epoch,
+            locked: self.locked,
+            ..self.settings.me.clone()
+        }
+    }
+
+    fn epoch_seen(&self) -> u64 {
+        let look = self.last.as_ref().map(|(look, _)| look);
+        let epoch = look.and_then(|l| l.epoch.as_ref()).map_or(0, |e| e.epoch);
+        let beat = look.and_then(|l| l.beat.as_ref()).map_or(0, |b| b.epoch);
+        epoch.max(beat)
+    }
+
+    fn looked(&mut self, now: u64, look: Look) -> Intent {
+        self.locked = look.locked;
+        let same = match &self.last {
+            Some((old, at)) if (&old.epoch, &old.beat) == (&look.epoch, &look.beat) => {
+                // A gap in which this candidate itself stood still counts for little.
+                let most = self.settings.takeover_ms / 3;
+                self.silent_ms += now.saturating_sub(*at).min(most);
+                true
+            }
+            _ => false,
+        };
+        if !same {
+            self.silent_ms = 0;
+        }
+        let heir = lock_tells(&look);
+        let locked = look.locked;
+        self.last = Some((look, now));
+        if locked && heir {
+            self.reason = "the lock is free: the last leader is gone";
+        } else if self.silent_ms >= self.settings.takeover_ms {
+            self.reason = "the leader's beat stood still";
+        } else {
+            return Intent::Poll {
+                in_ms: self.settings.poll_ms,
+                unlock: locked,
+            };
+        }
+        self.phase = Phase::Listing;
+        Intent::ListClaims
+    }
+
+    fn confirmed(&mut self, n: u64, epoch: Option<EpochDoc>, highest: u64) -> Intent {
+        if highest > n {
+            return self.restart();
+        }
+        let own = self.doc(n);
+        match judge(&own, epoch.as_ref()) {
+            Verdict::Fine => {
+                self.phase = Phase::Leading(n);
+                Intent::Lead(own)
+            }
+            Verdict::Rewrite => {
+                self.phase = Phase::Writing(n);
+                Intent::WriteEpoch(own)
+            }
+            Verdict::Lost => self.restart(),
+        }
+    }
+}
+
+/// Whether a free lock means that the last leader or claimant is gone: only when that one held it.
+fn lock_tells(look: &Look) -> bool {
+    let (epoch, claimed_locked) = match &look.epoch {
+        // Damaged: the beat alone speaks.
+        None => (0, true),
+        Some(doc) => (doc.epoch, doc.locked),
+    };
+    match &look.beat {
+        Some(beat) if beat.epoch >= epoch => beat.epoch == 0 || beat.locked,
+        _ => epoch == 0 || claimed_locked,
+    }
+}
+
+/// What a leader must think of the epoch file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It names this leader.
+    Fine,
+    /// A late claimant of a lower epoch overwrote it, or its content is damaged: write it again.
+    Rewrite,
+    /// A higher epoch: fall silent at once.
+    Lost,
+}
+
+/// Judges `leader/epoch` as read by the leader or claimant `own`.
+pub fn judge(own: &EpochDoc, read: Option<&EpochDoc>) -> Verdict {
+    let Some(read) = read else {
+        return Verdict::Rewrite;
+    };
+    if read.epoch > own.epoch {
+        Verdict::Lost
+    } else if read.epoch < own.epoch {
+        Verdict::Rewrite
+    } else if read.nonce == own.nonce {
+        Verdict::Fine
+    } else {
+        // Two holders of one exclusive claim cannot be: whoever doubts, yields.
+        Verdict::Lost
+    }
+}
+
+/// True when a leader whose last good renewal began at `renewed` must be silent at `now`.
+pub fn lease_over(settings: &Settings, renewed: u64, now: u64) -> bool {
+    now.saturating_sub(renewed) >= settings.silent_ms()
+}
+
+#[cfg(test)]
+mod tests;

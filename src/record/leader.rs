@@ -18,6 +18,8 @@ pub struct EpochDoc {
     /// Random, made by the claimant: tells whose claim succeeded.
     pub nonce: String,
     pub boot: String,
+    /// The claimant held the election's lock: who finds it free then knows that the claimant is gone.
+    pub locked: bool,
 }
 
 /// Content of `leader/beat`: a counter that the leader alone increments.
@@ -28,6 +30,8 @@ pub struct BeatDoc {
     pub beat: u64,
     /// Nothing but the process listening: true once the leader takes requests.
     pub leading: bool,
+    /// The leader holds the election's lock (see [`EpochDoc::locked`]).
+    pub locked: bool,
 }
 
 /// Content of `<share>/cluster`.

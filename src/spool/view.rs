@@ -104,6 +104,7 @@ impl Want<'_> {
 }
 
 /// What [`ViewReader::stream`] hands out.
+#[allow(clippy::large_enum_variant)] // lives on the stack of one call
 pub enum Piece<'a> {
     /// Forget what was handed out so far: everything comes again from a newer manifest.
     Restart,

@@ -153,6 +153,7 @@ mod tests {
             epoch: 3,
             beat: 9,
             leading: true,
+            ..BeatDoc::default()
         };
         std::fs::write(layout.beat(), encode_fixed(&beat).unwrap()).unwrap();
         let row = |name: &str, status: &str| HostRow {

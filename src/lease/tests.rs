@@ -1,0 +1,139 @@
+//! Golden scripts of the election: what is seen, what is done.
+//!
+//! A script is a list of steps `NOW SEEN => INTENT`. In documents `7` is epoch 7 and `7+` one whose
+//! writer held the lock; a beat is `EPOCH:COUNT`. A `settings` line starts a new candidate.
+
+use super::*;
+
+fn epoch(text: &str) -> Option<EpochDoc> {
+    if text == "damaged" {
+        return None;
+    }
+    let (text, nonce) = text.split_once('/').unwrap_or((text, "other"));
+    Some(EpochDoc {
+        epoch: text.trim_end_matches('+').parse().unwrap(),
+        locked: text.ends_with('+'),
+        nonce: nonce.into(),
+        ..EpochDoc::default()
+    })
+}
+
+fn beat(text: &str) -> Option<BeatDoc> {
+    if text == "damaged" {
+        return None;
+    }
+    let (epoch, count) = text.split_once(':').unwrap();
+    Some(BeatDoc {
+        epoch: epoch.parse().unwrap(),
+        beat: count.trim_end_matches('+').parse().unwrap(),
+        locked: text.ends_with('+'),
+        ..BeatDoc::default()
+    })
+}
+
+fn seen(words: &[&str]) -> Seen {
+    match words {
+        ["look", rest @ ..] => {
+            let value = |key: &str| rest.iter().find_map(|w| w.strip_prefix(key));
+            Seen::Looked(Look {
+                locked: rest.contains(&"locked"),
+                epoch: epoch(value("epoch=").unwrap()),
+                beat: beat(value("beat=").unwrap()),
+            })
+        }
+        ["highest", n] => Seen::Highest(n.parse().unwrap()),
+        ["won"] => Seen::Claimed(true),
+        ["lost"] => Seen::Claimed(false),
+        ["wrote"] => Seen::Wrote,
+        ["waited"] => Seen::Waited,
+        ["confirmed", e, n] => Seen::Confirmed {
+            epoch: epoch(e),
+            highest: n.parse().unwrap(),
+        },
+        ["failed"] => Seen::Failed("x".into()),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn candidate(words: &[&str]) -> Lease {
+    let number = |key: &str| {
+        let text = words.iter().find_map(|w| w.strip_prefix(key)).unwrap();
+        text.parse().unwrap()
+    };
+    let settings = Settings {
+        takeover_ms: number("t="),
+        cache_ms: number("cache="),
+        poll_ms: number("poll="),
+        me: EpochDoc {
+            nonce: "me".into(),
+            ..EpochDoc::default()
+        },
+    };
+    Lease::new(settings).0
+}
+
+fn play(script: &str) -> String {
+    let mut lease = None;
+    let mut out = String::new();
+    for line in script.lines() {
+        let step = line.split("=>").next().unwrap().trim_end();
+        let words: Vec<&str> = step.split_whitespace().collect();
+        match words.as_slice() {
+            [] | ["#", ..] => out.push_str(line),
+            ["settings", rest @ ..] => {
+                lease = Some(candidate(rest));
+                out.push_str(line);
+            }
+            [now, rest @ ..] => {
+                let lease = lease.as_mut().unwrap();
+                let intent = lease.step(now.parse().unwrap(), seen(rest));
+                out.push_str(&format!("{step} => {intent}"));
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn golden(name: &str, script: &str) {
+    let played = play(script);
+    for (n, (due, got)) in script.lines().zip(played.lines()).enumerate() {
+        assert_eq!(due, got, "golden/{name}:{}", n + 1);
+    }
+}
+
+#[test]
+fn scripts_of_the_lock() {
+    golden("lock.txt", include_str!("golden/lock.txt"));
+}
+
+#[test]
+fn scripts_of_the_beat() {
+    golden("beat.txt", include_str!("golden/beat.txt"));
+}
+
+#[test]
+fn scripts_of_the_claim() {
+    golden("claim.txt", include_str!("golden/claim.txt"));
+}
+
+#[test]
+fn a_leader_judges_the_epoch_file() {
+    let own = epoch("7/me").unwrap();
+    let of = |text| judge(&own, epoch(text).as_ref());
+    assert_eq!(of("7/me"), Verdict::Fine);
+    assert_eq!(of("6/other"), Verdict::Rewrite);
+    assert_eq!(of("damaged"), Verdict::Rewrite);
+    assert_eq!(of("8/other"), Verdict::Lost);
+    assert_eq!(of("7/other"), Verdict::Lost);
+}
+
+#[test]
+fn a_leader_falls_silent_before_others_may_take_over() {
+    let lease = candidate(&["t=3000", "cache=0", "poll=100"]);
+    let s = &lease.settings;
+    assert_eq!((s.renew_ms(), s.silent_ms()), (500, 2000));
+    assert!(!lease_over(s, 1000, 2999));
+    assert!(lease_over(s, 1000, 3000));
+    assert!(s.silent_ms() + s.renew_ms() < s.takeover_ms);
+}
