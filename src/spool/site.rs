@@ -1,0 +1,192 @@
+//! Where the cluster of this command or daemon is: `$CB_ENVDIR/cb.conf` or `/etc/corral/cb.conf`.
+//!
+//! Reads that one file and the environment; never the share.
+
+use super::Layout;
+use crate::sys;
+use std::path::{Path, PathBuf};
+
+/// Directory of `cb.conf` when CB_ENVDIR is not set.
+const DEFAULT_DIR: &str = "/etc/corral";
+/// Largest `cb.conf`.
+const CONF_MAX: u64 = 64 << 10;
+
+/// Why the cluster was not found: a sentence with a hint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteError(pub String);
+
+impl std::fmt::Display for SiteError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SiteError {}
+
+/// The cluster as this host sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The file that was read.
+    pub conf: PathBuf,
+    pub share: PathBuf,
+    /// This host's name in the cluster.
+    pub host: String,
+    /// CB_LOCAL: directory of this host's own state, where one is set.
+    pub local: Option<PathBuf>,
+}
+
+impl Site {
+    /// Finds the cluster.
+    ///
+    /// # Errors
+    /// Names the file that is missing or wrong, and how to set it.
+    pub fn find() -> Result<Site, SiteError> {
+        let dir = match std::env::var_os("CB_ENVDIR") {
+            Some(dir) if !dir.is_empty() => PathBuf::from(dir),
+            _ => PathBuf::from(DEFAULT_DIR),
+        };
+        let conf = dir.join("cb.conf");
+        let bytes = sys::fs::read_small(&conf, CONF_MAX).map_err(|e| {
+            SiteError(format!(
+                "{e}\nhint: CB_ENVDIR must name the directory of the cluster's cb.conf{}",
+                if e.is_not_found() {
+                    "; in a development cluster: eval \"$(cadmin dev env --dir DIR)\""
+                } else {
+                    ""
+                }
+            ))
+        })?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| SiteError(format!("{} is not UTF-8 text", conf.display())))?;
+        let host = std::env::var("CB_HOST").ok().filter(|h| !h.is_empty());
+        Site::from_conf(&conf, &text, host)
+    }
+
+    /// Reads the text of a `cb.conf`; `host` is the host name that the environment asks for.
+    ///
+    /// # Errors
+    /// Names the line that is wrong, or that CB_SHARE is missing.
+    pub fn from_conf(conf: &Path, text: &str, host: Option<String>) -> Result<Site, SiteError> {
+        let (mut share, mut named, mut local) = (None, None, None);
+        for (n, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let place = || format!("{}:{}", conf.display(), n + 1);
+            let Some((key, value)) = line.split_once('=') else {
+                return Err(SiteError(format!("{}: not KEY=VALUE", place())));
+            };
+            let value = unquote(value.trim());
+            match key.trim() {
+                "CB_SHARE" => share = Some(absolute(value, &place())?),
+                "CB_LOCAL" => local = Some(absolute(value, &place())?),
+                "CB_HOST" => named = Some(value.to_owned()),
+                // Daemons and later versions have keys of their own.
+                _ => {}
+            }
+        }
+        let share = share.ok_or_else(|| {
+            SiteError(format!(
+                "{} does not say CB_SHARE=/path/of/the/shared/directory",
+                conf.display()
+            ))
+        })?;
+        let host = host.or(named).unwrap_or_else(sys::host::hostname);
+        Ok(Site {
+            conf: conf.to_path_buf(),
+            share,
+            host,
+            local,
+        })
+    }
+
+    pub fn layout(&self) -> Layout {
+        Layout::new(&self.share)
+    }
+
+    /// What is wrong with the share when something in it is missing: for messages, after a failure.
+    pub fn diagnose(&self) -> String {
+        let share = self.share.display();
+        let conf = self.conf.display();
+        match sys::fs::stat(&self.share) {
+            Err(e) => format!("{e} (CB_SHARE in {conf})"),
+            Ok(None) => format!(
+                "the shared directory {share} does not exist: is it mounted? (CB_SHARE in {conf})"
+            ),
+            Ok(Some(_)) if !sys::fs::exists(&self.layout().cluster()) => format!(
+                "{share} is not a Corral cluster (it has no file 'cluster'): is it mounted? \
+                 'cadmin init {share}' makes one (CB_SHARE in {conf})"
+            ),
+            Ok(Some(_)) => format!("the cluster in {share} is incomplete (CB_SHARE in {conf})"),
+        }
+    }
+}
+
+fn unquote(value: &str) -> &str {
+    for quote in ['"', '\''] {
+        if let Some(inner) = value
+            .strip_prefix(quote)
+            .and_then(|rest| rest.strip_suffix(quote))
+        {
+            return inner;
+        }
+    }
+    value
+}
+
+fn absolute(value: &str, place: &str) -> Result<PathBuf, SiteError> {
+    let path = PathBuf::from(value);
+    if path.is_absolute() {
+        Ok(path)
+    } else {
+        Err(SiteError(format!(
+            "{place}: '{value}' is not an absolute path"
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, host: Option<&str>) -> Result<Site, SiteError> {
+        Site::from_conf(Path::new("/e/cb.conf"), text, host.map(str::to_owned))
+    }
+
+    #[test]
+    fn the_environment_names_the_host_before_the_file() {
+        let text = "# c\n\nCB_SHARE = \"/s p\"\nCB_HOST=h1\nCB_LOCAL=/l\nX=1\n";
+        let site = read(text, None).unwrap();
+        assert_eq!(site.share, Path::new("/s p"));
+        assert_eq!((site.host.as_str(), site.local), ("h1", Some("/l".into())));
+        assert_eq!(read(text, Some("h2")).unwrap().host, "h2");
+        assert!(!read("CB_SHARE=/s", None).unwrap().host.is_empty());
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        assert!(read("", None).unwrap_err().0.contains("CB_SHARE="));
+        assert!(
+            read("\nfoo", None)
+                .unwrap_err()
+                .0
+                .starts_with("/e/cb.conf:2")
+        );
+        assert!(
+            read("CB_SHARE=rel", None)
+                .unwrap_err()
+                .0
+                .contains("not an absolute")
+        );
+    }
+
+    #[test]
+    fn a_share_that_is_not_there_is_told_from_one_that_is_no_cluster() {
+        let d = tempfile::tempdir().unwrap();
+        let mut site = read("CB_SHARE=/nonexistent-share", None).unwrap();
+        assert!(site.diagnose().contains("does not exist"));
+        site.share = d.path().to_path_buf();
+        assert!(site.diagnose().contains("not a Corral cluster"));
+    }
+}
