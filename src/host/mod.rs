@@ -1,1 +1,9 @@
-//! host: see docs/architecture.md.
+//! Floor 5: the drivers of a host: `cbls` (load, heartbeat), `cbexe` (executor), `cbtask` (the
+//! spawner and its shepherds). They meet the leader only in files of the share, and each other
+//! only in the host's local directory.
+
+pub mod exe;
+pub mod local;
+mod outputs;
+mod shepherd;
+pub mod spawner;

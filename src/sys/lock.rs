@@ -68,6 +68,32 @@ pub fn fence(file: &File, path: &Path) -> Result<bool> {
     }
 }
 
+/// A lock on an open file, held until it is dropped.
+#[derive(Debug)]
+pub struct Held<'a>(&'a File);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let _ = FileExt::unlock(self.0);
+    }
+}
+
+/// Waits at most `ms` for the lock on an open file; `None` when it was not to be had.
+pub fn wait_for(file: &File, ms: u64) -> Option<Held<'_>> {
+    let start = super::clock::boot_ms();
+    loop {
+        match FileExt::try_lock(file) {
+            Ok(()) => return Some(Held(file)),
+            Err(fs2::TryLockError::WouldBlock) => {}
+            Err(fs2::TryLockError::Error(_)) => return None,
+        }
+        if super::clock::boot_ms() - start >= ms {
+            return None;
+        }
+        super::clock::sleep_ms(5);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

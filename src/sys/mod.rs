@@ -8,6 +8,7 @@
 pub mod append;
 pub mod caller;
 pub mod cgroup;
+pub mod child;
 pub mod clock;
 pub mod detach;
 pub mod dropbox;

@@ -157,6 +157,8 @@ pub enum ToSpawner {
         group: String,
         pids: Vec<i32>,
     },
+    /// Remove the groups of earlier spawners, except these of living tasks.
+    Sweep { keep: Vec<String> },
 }
 
 /// The spawner to `cbexe`.

@@ -271,6 +271,11 @@ impl Pool {
         }
     }
 
+    /// The prefix of the names of this pool's groups.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// The hierarchy the groups are in.
     pub fn hierarchy(&self) -> &Hierarchy {
         &self.hierarchy

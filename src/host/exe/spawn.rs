@@ -1,0 +1,142 @@
+//! `cbexe`'s end of the wire to the spawner: starts it, sends messages, hears answers.
+//!
+//! A spawner that is gone or does not take messages is given up; tasks it started go on. The
+//! caller starts another.
+
+use crate::host::local::Local;
+use crate::sys::child::{self, Helper};
+use crate::sys::{fs, ipc, userfile};
+use crate::task::spec::{FromSpawner, ToSpawner, encode, split};
+use crossbeam::channel::{Receiver, Sender, unbounded};
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// How long one message may wait for the spawner to read (ms).
+const SEND_MS: u64 = 20_000;
+const READ_MAX: usize = 64 << 10;
+
+/// How spawners are started.
+#[derive(Clone, Debug)]
+pub struct How {
+    pub program: PathBuf,
+    pub host: String,
+    pub cgroups: bool,
+    /// Make it root again: `cbexe` acts under the service account.
+    pub privileged: bool,
+}
+
+/// What is heard of a spawner; `Gone` comes last.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Heard {
+    Said(FromSpawner),
+    Gone(String),
+}
+
+/// A running spawner.
+pub struct Spawner {
+    helper: Helper,
+    stream: File,
+    buf: Vec<u8>,
+    pub heard: Receiver<Heard>,
+}
+
+/// The number for the next tasks log: higher than all there are.
+pub fn next_log(local: &Local) -> u64 {
+    let names = fs::list_dir(local.dir(), 100_000).unwrap_or_default();
+    let used = names
+        .iter()
+        .filter_map(|e| Local::parse_tasks_name(e.text()?));
+    used.max().unwrap_or(0) + 1
+}
+
+impl Spawner {
+    /// Starts a spawner that appends to tasks log `log`.
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    pub fn start(how: &How, local: &Local, log: u64) -> Result<Spawner, String> {
+        let (ours, theirs) = ipc::pair().map_err(|e| e.to_string())?;
+        ipc::limit_writes(&ours, SEND_MS).map_err(|e| e.to_string())?;
+        let text = |s: &str| s.to_owned();
+        let dir = local.dir().to_string_lossy().into_owned();
+        let mut args = vec![text("--spawner"), text("--local"), dir];
+        args.extend([
+            text("--host"),
+            how.host.clone(),
+            text("--log"),
+            log.to_string(),
+        ]);
+        if !how.cgroups {
+            args.push(text("--no-cgroups"));
+        }
+        let helper =
+            child::start(&how.program, &args, theirs, how.privileged).map_err(|e| e.to_string())?;
+        let (tx, heard) = unbounded();
+        let listen = ours.try_clone().map_err(|e| e.to_string())?;
+        std::thread::Builder::new()
+            .name("spawner".to_owned())
+            .stack_size(128 << 10)
+            .spawn(move || {
+                let why = listen_to(&listen, &tx).err();
+                let _ = tx.send(Heard::Gone(why.unwrap_or_else(|| "ended".to_owned())));
+            })
+            .map_err(|e| e.to_string())?;
+        Ok(Spawner {
+            helper,
+            stream: ours,
+            buf: Vec::new(),
+            heard,
+        })
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.helper.pid()
+    }
+
+    /// Adds a message to those that `flush` sends.
+    ///
+    /// # Errors
+    /// When the message is too long.
+    pub fn push(&mut self, message: &ToSpawner) -> Result<(), String> {
+        encode(&mut self.buf, message)
+    }
+
+    /// Sends what was pushed.
+    ///
+    /// # Errors
+    /// When the spawner is gone or does not read: it must be given up then.
+    pub fn flush(&mut self) -> Result<(), String> {
+        if self.buf.is_empty() {
+            return Ok(());
+        }
+        let result = self.stream.write_all(&self.buf);
+        self.buf.clear();
+        result.map_err(|e| format!("the spawner (pid {}) takes no orders: {e}", self.pid()))
+    }
+
+    /// Ends it; its tasks go on.
+    pub fn give_up(mut self) {
+        self.helper.kill();
+    }
+}
+
+fn listen_to(stream: &File, tx: &Sender<Heard>) -> Result<(), String> {
+    let mut buf: Vec<u8> = Vec::new();
+    loop {
+        let more = userfile::read_some(stream, READ_MAX).map_err(|e| e.to_string())?;
+        if more.is_empty() {
+            return Ok(());
+        }
+        buf.extend_from_slice(&more);
+        let mut used = 0;
+        while let Some((json, n)) = split(&buf[used..])? {
+            used += n;
+            let said = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+            if tx.send(Heard::Said(said)).is_err() {
+                return Ok(());
+            }
+        }
+        buf.drain(..used);
+    }
+}

@@ -1,0 +1,276 @@
+//! The shepherd's side of a task's files: opens them as the user, writes the report, cleans up.
+//!
+//! Carries out what `task::output` decides. Never opens a user's path under the system's identity.
+
+use crate::model::AttemptId;
+use crate::record::report::Ended;
+use crate::sys::job::{self, Who};
+use crate::sys::{self, clock, fs, lock, userfile};
+use crate::task::output::{self, Mode, Report, Target};
+use crate::task::spec::{Base, TaskSpec};
+use crate::text::subst::{has_index, subst};
+use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::{Path, PathBuf};
+
+/// How long the end of a task waits for another one that appends to the same file (ms).
+const APPEND_LOCK_MS: u64 = 10_000;
+
+/// The open files of one task.
+pub struct Files {
+    stdin: Option<File>,
+    stdout: Option<File>,
+    stderr: Option<File>,
+    out_path: PathBuf,
+    mode: Mode,
+    /// Where the report stands.
+    head_at: u64,
+    /// The hidden file and the opened target, in mode `Aside`.
+    aside: Option<(PathBuf, File)>,
+    /// Removed at the end when nothing was written to it.
+    drop_if_empty: bool,
+    started: String,
+}
+
+/// Runs `f` under an identity, if one is given.
+fn acting<T>(who: Option<&Who>, f: impl FnOnce() -> sys::Result<T>) -> sys::Result<T> {
+    match who {
+        None => f(),
+        Some(who) => {
+            job::assume(who)?;
+            let result = f();
+            job::resume_root();
+            result
+        }
+    }
+}
+
+/// Opens everything and enters the working directory, as the user.
+pub fn open(
+    task: &TaskSpec,
+    base: &Base,
+    user: Option<&Who>,
+    service: Option<&Who>,
+    host: &str,
+) -> sys::Result<Files> {
+    let mut files = Files {
+        stdin: None,
+        stdout: None,
+        stderr: None,
+        out_path: PathBuf::new(),
+        mode: Mode::Plain,
+        head_at: 0,
+        aside: None,
+        drop_if_empty: false,
+        started: String::new(),
+    };
+    userfile::set_umask(base.umask);
+    if base.stdout.ours && !task.out.is_empty() {
+        files.open_ours(&task.out, user, service)?;
+    }
+    let stdin_ours = base.stdin_ours && !base.stdin.is_empty();
+    if stdin_ours {
+        files.stdin = Some(userfile::open_input(Path::new(&base.stdin))?);
+    }
+    acting(user, || {
+        let cwd = Path::new(&base.cwd);
+        match userfile::enter(cwd) {
+            Err(e) if base.cwd_create && e.is_not_found() => {
+                fs::mkdir_p(cwd, 0o777)?;
+                userfile::enter(cwd)?;
+            }
+            other => other?,
+        }
+        files.open_users(task, base, !stdin_ours)
+    })?;
+    if files.mode == Mode::HeadFirst {
+        files.started = clock::local_text(clock::wall_ms());
+        let text = files.report(task, base, host, None);
+        if let (Some(text), Some(file)) = (text, files.stdout.as_ref()) {
+            files.head_at = userfile::write_head(file, &files.out_path, text.as_bytes())?;
+        }
+    }
+    Ok(files)
+}
+
+fn special(path: &str) -> bool {
+    path.is_empty() || path == "/dev/null"
+}
+
+impl Files {
+    /// The default output: in the system's own place, given to the user where that is allowed.
+    fn open_ours(
+        &mut self,
+        path: &str,
+        user: Option<&Who>,
+        service: Option<&Who>,
+    ) -> sys::Result<()> {
+        let path = Path::new(path);
+        let file = acting(service, || match userfile::open_output(path, true) {
+            Err(e) if e.is_not_found() => {
+                fs::mkdir_p(fs::parent(path), 0o755)?;
+                userfile::open_output(path, true)
+            }
+            other => other,
+        })?;
+        if let Some(u) = user.filter(|u| u.uid != sys::users::effective_uid()) {
+            userfile::give_to(&file, u.uid, u.gid);
+        }
+        self.out_path = path.to_path_buf();
+        self.stdout = Some(file);
+        self.drop_if_empty = true;
+        Ok(())
+    }
+
+    fn open_users(&mut self, task: &TaskSpec, base: &Base, stdin: bool) -> sys::Result<()> {
+        let (id, idx) = (task.a.j.id, task.a.j.idx);
+        if stdin && !special(&base.stdin) {
+            let path = subst(&base.stdin, id, idx);
+            self.stdin = Some(userfile::open_input(Path::new(&path))?);
+        }
+        if !base.stdout.ours && !special(&base.stdout.path) {
+            let path = PathBuf::from(subst(&base.stdout.path, id, idx));
+            let shared = task.array && !has_index(&base.stdout.path);
+            self.open_stdout(path, base, task.a, shared)?;
+        }
+        if !special(&base.stderr.path) {
+            let path = subst(&base.stderr.path, id, idx);
+            let same = base.stderr.path == base.stdout.path;
+            if !same {
+                let over = base.stderr.over && !(task.array && !has_index(&base.stderr.path));
+                self.stderr = Some(userfile::open_output(Path::new(&path), over)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn open_stdout(
+        &mut self,
+        path: PathBuf,
+        base: &Base,
+        a: AttemptId,
+        shared: bool,
+    ) -> sys::Result<()> {
+        // Elements that share a file would cut off each other's output.
+        let over = base.stdout.over && !shared;
+        let target = userfile::open_output(&path, over)?;
+        self.mode = Mode::Plain;
+        if base.report.is_some() {
+            let st = fs::stat_file(&target, &path)?;
+            let regular = st.kind == fs::Kind::File;
+            self.mode = output::mode(&Target {
+                regular,
+                empty: st.len == 0,
+                over,
+                shared,
+            });
+        }
+        if self.mode == Mode::Aside {
+            let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
+            let hidden = path.with_file_name(output::spool_name(&name.unwrap_or_default(), a));
+            self.stdout = Some(userfile::open_aside(&hidden)?);
+            self.aside = Some((hidden, target));
+            self.started = clock::local_text(clock::wall_ms());
+        } else {
+            self.stdout = Some(target);
+        }
+        self.out_path = path;
+        Ok(())
+    }
+
+    /// Descriptors for 0, 1 and 2, `null` where there is no file.
+    pub fn stdio(&self, null: RawFd) -> [RawFd; 3] {
+        let fd = |f: &Option<File>| f.as_ref().map(|f| f.as_raw_fd());
+        let out = fd(&self.stdout).unwrap_or(null);
+        [
+            fd(&self.stdin).unwrap_or(null),
+            out,
+            fd(&self.stderr).unwrap_or(out),
+        ]
+    }
+
+    /// Says something where the job's error output goes.
+    pub fn complain(&self, text: &str) {
+        if let Some(file) = self.stderr.as_ref().or(self.stdout.as_ref()) {
+            let _ = userfile::write_head(file, &self.out_path, format!("{text}\n").as_bytes());
+        }
+    }
+
+    /// Completes the output: the report, the hidden file, an empty default output. Returns what
+    /// went wrong, as text for the record.
+    pub fn finish(
+        &mut self,
+        task: &TaskSpec,
+        base: &Base,
+        user: Option<&Who>,
+        service: Option<&Who>,
+        host: &str,
+        ended: &Ended,
+    ) -> Option<String> {
+        let done = match self.mode {
+            Mode::Plain if self.drop_if_empty => acting(service, || self.remove_empty()),
+            Mode::Plain => Ok(()),
+            Mode::HeadFirst => self.fill_in(task, base, host, ended),
+            Mode::Aside => {
+                let text = self
+                    .report(task, base, host, Some(ended))
+                    .unwrap_or_default();
+                acting(user, || self.append_aside(&text))
+            }
+        };
+        done.err().map(|e| e.to_string())
+    }
+
+    fn remove_empty(&self) -> sys::Result<()> {
+        let Some(file) = self.stdout.as_ref() else {
+            return Ok(());
+        };
+        if fs::stat_file(file, &self.out_path)?.len == 0 {
+            fs::remove(&self.out_path)?;
+        }
+        Ok(())
+    }
+
+    fn fill_in(&self, task: &TaskSpec, base: &Base, host: &str, e: &Ended) -> sys::Result<()> {
+        let text = self.report(task, base, host, Some(e));
+        let (Some(text), Some(file)) = (text, self.stdout.as_ref()) else {
+            return Ok(());
+        };
+        userfile::overwrite_at(file, &self.out_path, self.head_at, text.as_bytes())
+    }
+
+    fn append_aside(&self, text: &str) -> sys::Result<()> {
+        let Some((hidden, target)) = self.aside.as_ref() else {
+            return Ok(());
+        };
+        let Some(from) = self.stdout.as_ref() else {
+            return Ok(());
+        };
+        // Two elements that end at once take turns; a lock nobody lets go of is not waited for.
+        let held = lock::wait_for(target, APPEND_LOCK_MS);
+        userfile::append_all(target, &self.out_path, text.as_bytes(), from)?;
+        drop(held);
+        fs::remove(hidden)
+    }
+
+    fn report(
+        &self,
+        task: &TaskSpec,
+        base: &Base,
+        host: &str,
+        ended: Option<&Ended>,
+    ) -> Option<String> {
+        let end_text = ended.map(|e| clock::local_text(e.t));
+        let submitted = clock::local_text(task.told.as_ref()?.submitted);
+        Some(output::render(&Report {
+            facts: base.report.as_ref()?,
+            told: task.told.as_ref()?,
+            host,
+            cwd: &base.cwd,
+            a: task.a,
+            submitted: &submitted,
+            started: &self.started,
+            ended: ended.zip(end_text.as_deref()),
+        }))
+    }
+}

@@ -1,0 +1,385 @@
+//! One task's shepherd: starts the job, watches over it, records its end. One process per task.
+//!
+//! Forked by the spawner without exec; outlives it and `cbexe`. Carries out what
+//! `task::machine` decides. Writes the host's tasks log (one append per record) and the job's
+//! output files, nothing on the share but the default output.
+
+use super::outputs::{self, Files};
+use crate::record::report::{Ended, Usage};
+use crate::sys::append::SharedAppender;
+use crate::sys::cgroup::Group;
+use crate::sys::ipc::Bell;
+use crate::sys::job::{self, Launch, Limit, Reaped, Who, Woken};
+use crate::sys::{clock, fs, proc};
+use crate::task::ending::{self, Facts, Top};
+use crate::task::log::{TaskRec, encode_task};
+use crate::task::machine::{Effect, Machine};
+use crate::task::spec::{Base, Become, TaskLimits, TaskSpec, unpack_act};
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// Pause before a record that could not be written is tried again (ms).
+const RETRY_MS: u64 = 1_000;
+/// Where programs are looked for when the job's environment has no PATH.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// A base with what is made of it once for all its tasks.
+pub struct Prepared {
+    pub base: Base,
+    env: Vec<CString>,
+    path: String,
+    user: Option<Who>,
+    service: Option<Who>,
+}
+
+impl Prepared {
+    pub fn new(base: Base) -> Prepared {
+        let who = |b: &Become| Who {
+            uid: b.uid,
+            gid: b.gid,
+            groups: b.groups.clone(),
+        };
+        let path = base.env.iter().find_map(|e| e.strip_prefix("PATH="));
+        Prepared {
+            env: base
+                .env
+                .iter()
+                .filter_map(|e| CString::new(e.as_str()).ok())
+                .collect(),
+            path: path.unwrap_or(DEFAULT_PATH).to_owned(),
+            user: base.user.as_ref().map(who),
+            service: base.service.as_ref().map(who),
+            base,
+        }
+    }
+}
+
+/// What a shepherd inherits from the spawner.
+pub struct Inherited {
+    pub log: SharedAppender,
+    pub bell: Bell,
+    pub null: File,
+    /// Kept open until the start is on record: see `Local::spawner_lock`.
+    pub limbo: Option<File>,
+    pub host: String,
+    pub boot: String,
+}
+
+struct Shepherd<'a> {
+    task: &'a TaskSpec,
+    prepared: &'a Prepared,
+    group: Option<Group>,
+    inherited: &'a mut Inherited,
+    machine: Machine,
+    start: i64,
+    /// Suspended by signals, for want of a freezer.
+    stopped: bool,
+}
+
+/// Runs the task from start to end. Called in the forked process, which ends afterwards.
+pub fn run(task: &TaskSpec, prepared: &Prepared, group: Option<Group>, inherited: &mut Inherited) {
+    let born = clock::boot_ms();
+    job::become_supervisor();
+    let machine = Machine::new(born, task.limits.run_ms, task.grace_ms);
+    let start = clock::wall_ms();
+    let mut s = Shepherd {
+        task,
+        prepared,
+        group,
+        inherited,
+        machine,
+        start,
+        stopped: false,
+    };
+    s.record(&TaskRec::Start {
+        a: task.a,
+        pid: std::process::id() as i32,
+        born,
+        boot: s.inherited.boot.clone(),
+        group: s
+            .group
+            .as_ref()
+            .map_or(String::new(), |g| g.name().to_owned()),
+        t: start,
+    });
+    s.inherited.limbo = None;
+    let base = &prepared.base;
+    let (user, service) = (prepared.user.as_ref(), prepared.service.as_ref());
+    let files = outputs::open(task, base, user, service, &s.inherited.host);
+    let end = match files {
+        Err(e) => s.failed(None, e.to_string()),
+        Ok(mut files) => {
+            let mut end = s.live(&files);
+            let host = &s.inherited.host;
+            let trouble = files.finish(task, base, user, service, host, &end);
+            if let Some(text) = trouble {
+                end.text = if end.text.is_empty() {
+                    text
+                } else {
+                    format!("{}; {text}", end.text)
+                };
+            }
+            end
+        }
+    };
+    if !task.scratch.is_empty() {
+        let _ = fs::remove(Path::new(&task.scratch));
+    }
+    s.record(&TaskRec::End(Box::new(end)));
+}
+
+impl Shepherd<'_> {
+    /// Appends a record, however long the disk stays full: it is the only one who knows.
+    fn record(&mut self, rec: &TaskRec) {
+        let line = encode_task(rec).expect("a record of plain data becomes JSON");
+        while self.inherited.log.append(&line).is_err() {
+            clock::sleep_ms(RETRY_MS);
+        }
+        self.inherited.bell.ring();
+    }
+
+    fn failed(&self, code: Option<i32>, text: String) -> Ended {
+        let mut end = ending::not_started(self.task.a, code, text);
+        (end.start, end.t) = (self.start, clock::wall_ms());
+        end
+    }
+
+    /// From the start of the program to the last process's end.
+    fn live(&mut self, files: &Files) -> Ended {
+        let top = match self.start(files) {
+            Ok(pid) => pid,
+            Err(e) => {
+                let program = self.task.argv.first().map_or("", String::as_str);
+                let text = format!("{program}: {e}");
+                files.complain(&text);
+                return self.failed(e.shell_code(), text);
+            }
+        };
+        let mut status = None;
+        loop {
+            let now = clock::boot_ms();
+            let effects = self.machine.tick(now);
+            self.carry_out(&effects);
+            if self.collect(top, &mut status) {
+                break;
+            }
+            let now = clock::boot_ms();
+            let wait = self
+                .machine
+                .next_at(now)
+                .map(|at| at.saturating_sub(now).min(60_000));
+            match job::wait_signal(wait) {
+                Woken::Order(value, uid) => self.order(value, uid),
+                Woken::Child | Woken::Timeout => {}
+            }
+        }
+        let top = match status.expect("the loop ends only after the top process") {
+            job::Ended::Exited(code) => Top::Exited(code),
+            job::Ended::Killed(signal, core) => Top::Killed(signal, core),
+        };
+        self.ended(top)
+    }
+
+    /// Collects ended children; true when nothing of the task is left.
+    fn collect(&mut self, top: i32, status: &mut Option<job::Ended>) -> bool {
+        loop {
+            match job::reap() {
+                Reaped::Child(pid, how) if pid == top => {
+                    *status = Some(how);
+                    // The usual task leaves nothing behind: look before killing.
+                    if job::reap() == Reaped::None && self.is_empty() {
+                        return true;
+                    }
+                    let effects = self.machine.top_ended(clock::boot_ms());
+                    self.carry_out(&effects);
+                }
+                Reaped::Child(..) => {}
+                Reaped::Running => return false,
+                Reaped::None => return status.is_some() && self.is_empty(),
+            }
+        }
+    }
+
+    /// Every descendant is a child in the end, so only a process that joined the group from
+    /// elsewhere could be left.
+    fn is_empty(&self) -> bool {
+        self.group.as_ref().is_none_or(Group::is_empty)
+    }
+
+    fn ended(&self, top: Top) -> Ended {
+        let oom_kills = self.group.as_ref().map_or(0, Group::oom_kills);
+        let facts = Facts {
+            top,
+            ordered: self.machine.reason(),
+            oom_kills,
+        };
+        let mut end = ending::ended(self.task.a, &facts, &self.task.limits);
+        let used = job::child_usage();
+        (end.start, end.t) = (self.start, clock::wall_ms());
+        end.u = Usage {
+            cpu_ms: used.cpu_us / 1000,
+            maxmem_kb: used.maxrss_kb,
+            read_kb: used.read_kb,
+            write_kb: used.write_kb,
+            ..Usage::default()
+        };
+        end
+    }
+
+    fn start(&mut self, files: &Files) -> Result<i32, job::LaunchError> {
+        let argv = c_strings(&self.task.argv);
+        let own = c_strings(&self.task.env);
+        let env: Vec<&CStr> = self
+            .prepared
+            .env
+            .iter()
+            .chain(&own)
+            .map(CString::as_c_str)
+            .collect();
+        let name = self.task.argv.first().map_or("", String::as_str);
+        let programs = candidates(name, &self.prepared.path);
+        let join = self.group.as_ref().map_or(Vec::new(), Group::join_fds);
+        job::launch(&Launch {
+            programs: &programs,
+            argv: &argv,
+            env: &env,
+            stdio: files.stdio(self.inherited.null.as_raw_fd()),
+            user: self.prepared.user.as_ref(),
+            rlimits: &rlimits(&self.task.limits),
+            nice: self.prepared.base.nice,
+            join: &join,
+        })
+    }
+
+    fn order(&mut self, value: u64, uid: u32) {
+        // Any process of the same user may signal a shepherd without privilege; a privileged one
+        // takes orders from root's processes only.
+        let me = crate::sys::users::effective_uid();
+        let Some((act, reason, grace)) = unpack_act(value).filter(|_| uid == 0 || uid == me) else {
+            return;
+        };
+        let before = self.machine.is_suspended();
+        let effects = self.machine.order(act, reason, grace, clock::boot_ms());
+        self.carry_out(&effects);
+        let on = self.machine.is_suspended();
+        if on != before {
+            let t = clock::wall_ms();
+            self.record(&TaskRec::Susp {
+                a: self.task.a,
+                on,
+                t,
+            });
+        }
+    }
+
+    fn carry_out(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            match effect {
+                Effect::Signal(n) => self.signal_all(*n),
+                Effect::KillAll => self.kill_all(),
+                Effect::Freeze => self.freeze(),
+                Effect::Thaw => self.thaw(),
+            }
+        }
+    }
+
+    fn signal_all(&self, signal: i32) {
+        match &self.group {
+            Some(group) => drop(group.signal(signal)),
+            None => own_tree()
+                .iter()
+                .for_each(|pid| drop(proc::kill(*pid, signal))),
+        }
+    }
+
+    fn kill_all(&self) {
+        match &self.group {
+            Some(group) => drop(group.kill_once()),
+            // Stopped first, so that none can fork between the look and the kill.
+            None => {
+                self.signal_all(libc_stop());
+                self.signal_all(crate::task::machine::signal::KILL);
+            }
+        }
+    }
+
+    fn freeze(&mut self) {
+        if !self
+            .group
+            .as_mut()
+            .is_some_and(|g| g.freeze().unwrap_or(false))
+        {
+            self.stopped = true;
+            self.signal_all(libc_stop());
+        }
+    }
+
+    fn thaw(&mut self) {
+        if let Some(group) = self.group.as_mut() {
+            let _ = group.thaw();
+        }
+        if std::mem::take(&mut self.stopped) || self.group.is_none() {
+            self.signal_all(crate::sys::signals::number("CONT").unwrap_or(18));
+        }
+    }
+}
+
+fn libc_stop() -> i32 {
+    crate::sys::signals::number("STOP").unwrap_or(19)
+}
+
+/// All descendants of this process.
+fn own_tree() -> Vec<i32> {
+    let mut found = proc::children(std::process::id() as i32);
+    let mut next = 0;
+    while next < found.len() {
+        let more = proc::children(found[next]);
+        found.extend(more.into_iter().filter(|p| *p > 1));
+        next += 1;
+    }
+    found
+}
+
+fn c_strings(list: &[String]) -> Vec<CString> {
+    list.iter()
+        .filter_map(|s| CString::new(s.as_str()).ok())
+        .collect()
+}
+
+/// Paths to try for a program's name.
+fn candidates(name: &str, path: &str) -> Vec<CString> {
+    if name.contains('/') {
+        return c_strings(&[name.to_owned()]);
+    }
+    let dirs = path.split(':').map(|d| if d.is_empty() { "." } else { d });
+    c_strings(&dirs.map(|d| format!("{d}/{name}")).collect::<Vec<_>>())
+}
+
+fn rlimits(l: &TaskLimits) -> Vec<(Limit, u64)> {
+    let all = [
+        (Limit::CpuSeconds, l.cpu_s),
+        (Limit::FileBytes, l.file_b),
+        (Limit::DataBytes, l.data_b),
+        (Limit::StackBytes, l.stack_b),
+        (Limit::CoreBytes, l.core_b),
+    ];
+    all.into_iter()
+        .filter_map(|(limit, value)| Some((limit, value?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_looked_up_in_the_jobs_path() {
+        let texts = |v: Vec<CString>| -> Vec<String> {
+            v.into_iter().map(|c| c.into_string().unwrap()).collect()
+        };
+        assert_eq!(texts(candidates("a", "/x::/y")), ["/x/a", "./a", "/y/a"]);
+        assert_eq!(texts(candidates("./a", "/x")), ["./a"]);
+    }
+}

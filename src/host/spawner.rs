@@ -1,0 +1,264 @@
+//! The spawner: a small process that forks shepherds for `cbexe`, because forking is cheap only
+//! from a process without much memory and safe only from one without threads.
+//!
+//! Reads messages from a stream on descriptor 0. Its end, or the end of the stream, harms no
+//! running task. It owns the pool of control groups; it writes the tasks log only when a fork
+//! fails.
+
+use super::local::Local;
+use super::shepherd::{self, Inherited, Prepared};
+use crate::model::AttemptId;
+use crate::sys::append::SharedAppender;
+use crate::sys::cgroup::{Group, Hierarchy, Limits, Pool};
+use crate::sys::ipc::{self, Bell};
+use crate::sys::job::{self, Ended, Reaped};
+use crate::sys::{clock, fs, lock, proc, userfile};
+use crate::task::ending;
+use crate::task::log::{TaskRec, encode_task};
+use crate::task::spec::{FromSpawner, TaskLimits, TaskSpec, ToSpawner, encode, split};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Bytes read from the stream at a time.
+const READ_MAX: usize = 256 << 10;
+/// How often ended shepherds are collected while no message comes (ms).
+const REAP_MS: u64 = 250;
+/// How long an earlier spawner and its half-started tasks are waited for (ms).
+const LIMBO_MS: u64 = 60_000;
+
+/// What the spawner is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub local: PathBuf,
+    pub host: String,
+    /// Number of the tasks log to append to.
+    pub log: u64,
+    pub cgroups: bool,
+}
+
+struct Spawner {
+    /// None in a forked shepherd: `cbexe` must see the end of the stream when this process ends.
+    stream: Option<File>,
+    inherited: Inherited,
+    pool: Pool,
+    bases: HashMap<u32, Prepared>,
+    shepherds: HashMap<i32, (AttemptId, Option<Group>)>,
+}
+
+/// Runs until the stream ends. Returns an error that a caller prints.
+pub fn run(options: &Options) -> Result<(), String> {
+    let stream = ipc::take_stdin().map_err(|e| e.to_string())?;
+    job::hold_signals();
+    let mut s = open(options, stream).map_err(|e| e.to_string())?;
+    let cgroups = s.pool.hierarchy().describe();
+    s.answer(&FromSpawner::Ready {
+        pid: std::process::id() as i32,
+        cgroups,
+    })?;
+    let result = s.serve();
+    s.pool.clear();
+    result
+}
+
+fn open(options: &Options, stream: File) -> crate::sys::Result<Spawner> {
+    let local = Local::at(&options.local);
+    let limbo_path = local.spawner_lock();
+    fs::ensure_file(&limbo_path, 0o600)?;
+    let limbo = fs::open_rw(&limbo_path)?;
+    match lock::wait_for(&limbo, LIMBO_MS) {
+        // Held through the descriptor from now on, by every fork that has it.
+        Some(held) => std::mem::forget(held),
+        None => {
+            return Err(crate::sys::Error::invalid(
+                "lock",
+                &limbo_path,
+                "still held",
+            ));
+        }
+    }
+    let tag = group_tag(&options.host, &options.local);
+    let hierarchy = match options.cgroups {
+        true => Hierarchy::detect(&tag),
+        false => Hierarchy::off("switched off"),
+    };
+    let prefix = format!("{}-{}", options.log, std::process::id());
+    Ok(Spawner {
+        stream: Some(stream),
+        inherited: Inherited {
+            log: SharedAppender::open(&local.tasks(options.log))?,
+            bell: Bell::open(&local.bell())?,
+            null: userfile::open_null()?,
+            limbo: Some(limbo),
+            host: options.host.clone(),
+            boot: proc::boot_id().to_owned(),
+        },
+        pool: Pool::new(hierarchy, prefix),
+        bases: HashMap::new(),
+        shepherds: HashMap::new(),
+    })
+}
+
+/// A name for this host's groups that no other cluster on the machine has.
+pub fn group_tag(host: &str, local: &Path) -> String {
+    format!(
+        "{host}.{:08x}",
+        crc32c::crc32c(local.as_os_str().as_encoded_bytes())
+    )
+}
+
+impl Spawner {
+    fn serve(&mut self) -> Result<(), String> {
+        let mut buf: Vec<u8> = Vec::new();
+        loop {
+            let wait = if self.shepherds.is_empty() {
+                None
+            } else {
+                Some(REAP_MS)
+            };
+            let Some(stream) = self.stream.as_ref() else {
+                return Ok(());
+            };
+            let readable = ipc::wait_readable(stream, wait);
+            self.collect()?;
+            if !readable {
+                continue;
+            }
+            let Some(stream) = self.stream.as_ref() else {
+                return Ok(());
+            };
+            let more = userfile::read_some(stream, READ_MAX).map_err(|e| e.to_string())?;
+            if more.is_empty() {
+                return Ok(());
+            }
+            buf.extend_from_slice(&more);
+            let mut used = 0;
+            while let Some((json, n)) = split(&buf[used..])? {
+                used += n;
+                let message = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+                self.obey(message)?;
+            }
+            buf.drain(..used);
+        }
+    }
+
+    fn answer(&mut self, message: &FromSpawner) -> Result<(), String> {
+        let mut out = Vec::new();
+        encode(&mut out, message)?;
+        let Some(mut stream) = self.stream.as_ref() else { return Ok(()) };
+        stream.write_all(&out).map_err(|e| format!("cannot answer cbexe: {e}"))
+    }
+
+    fn obey(&mut self, message: ToSpawner) -> Result<(), String> {
+        match message {
+            ToSpawner::Base { n, base } => drop(self.bases.insert(n, Prepared::new(*base))),
+            ToSpawner::Forget { below } => self.bases.retain(|n, _| *n >= below),
+            ToSpawner::Start(task) => self.start(&task)?,
+            ToSpawner::Reap { a, group, pids } => self.reap_leftovers(a, &group, &pids),
+            ToSpawner::Sweep { keep } => self.sweep(&keep),
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, task: &TaskSpec) -> Result<(), String> {
+        // Groups of ended tasks come back just before one is needed.
+        self.collect()?;
+        let Some(prepared) = self.bases.get(&task.base) else {
+            let text = format!("base {} is not known to the spawner", task.base);
+            return self.refuse(task, text);
+        };
+        let group = match self.pool.take(&group_limits(&task.limits)) {
+            Ok(group) => group,
+            Err(e) => return self.refuse(task, e.to_string()),
+        };
+        match job::fork_plain() {
+            Ok(0) => {
+                self.stream = None;
+                let inherited = &mut self.inherited;
+                let run = || shepherd::run(task, prepared, group, inherited);
+                let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+                job::exit_now(if ran.is_ok() { 0 } else { 101 })
+            }
+            Ok(pid) => {
+                self.shepherds.insert(pid, (task.a, group));
+                Ok(())
+            }
+            Err(e) => {
+                if let Some(group) = group {
+                    self.pool.give_back(group);
+                }
+                self.refuse(task, e.to_string())
+            }
+        }
+    }
+
+    /// Records that a task could not be started.
+    fn refuse(&mut self, task: &TaskSpec, text: String) -> Result<(), String> {
+        let mut end = ending::not_started(task.a, None, text);
+        end.t = clock::wall_ms();
+        let line = encode_task(&TaskRec::End(Box::new(end)))?;
+        self.inherited
+            .log
+            .append(&line)
+            .map_err(|e| e.to_string())?;
+        self.inherited.bell.ring();
+        Ok(())
+    }
+
+    /// Collects ended shepherds and takes their groups back.
+    fn collect(&mut self) -> Result<(), String> {
+        while let Reaped::Child(pid, how) = job::reap() {
+            let Some((a, group)) = self.shepherds.remove(&pid) else {
+                continue;
+            };
+            let died = how != Ended::Exited(0);
+            if let Some(group) = group {
+                self.pool.give_back(group);
+            }
+            if died {
+                self.answer(&FromSpawner::Died { a, pid })?;
+                self.inherited.bell.ring();
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills what a dead shepherd left.
+    fn reap_leftovers(&mut self, a: AttemptId, name: &str, pids: &[i32]) {
+        for pid in pids.iter().filter(|p| **p > 1) {
+            let _ = proc::kill(*pid, crate::task::machine::signal::KILL);
+        }
+        let ours = self.shepherds.values().any(|(x, _)| *x == a);
+        if !name.is_empty()
+            && !ours
+            && let Some(mut group) = self.pool.hierarchy().find(name)
+        {
+            group.kill_until_empty(5_000);
+            group.remove();
+        }
+    }
+
+    /// Removes groups of earlier spawners that no living task needs.
+    fn sweep(&mut self, keep: &[String]) {
+        let own = format!("{}.", self.pool.prefix());
+        for name in self.pool.hierarchy().names() {
+            if name.starts_with(&own) || keep.contains(&name) {
+                continue;
+            }
+            if let Some(mut group) = self.pool.hierarchy().find(&name) {
+                group.kill_until_empty(2_000);
+                group.remove();
+            }
+        }
+    }
+}
+
+fn group_limits(l: &TaskLimits) -> Limits {
+    Limits {
+        memory: l.mem_b,
+        swap: l.swap_b,
+        pids: l.procs,
+        cpu_percent: None,
+    }
+}

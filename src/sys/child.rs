@@ -1,0 +1,80 @@
+//! Starting helper programs of the system itself: never a user's command.
+//!
+//! Owns `std::process::Command`. A helper gets one stream as its standard input and the caller's
+//! standard error.
+
+use super::{At, Result};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A running helper.
+#[derive(Debug)]
+pub struct Helper {
+    child: Child,
+    program: PathBuf,
+}
+
+/// Starts `program` in a session of its own, with `stream` as standard input. `privileged`: a
+/// caller that is root in disguise (real id 0, effective id another) makes it root again.
+pub fn start(program: &Path, args: &[String], stream: File, privileged: bool) -> Result<Helper> {
+    let mut command = Command::new(program);
+    command
+        .args(args)
+        .stdin(Stdio::from(OwnedFd::from(stream)))
+        .stdout(Stdio::null());
+    // SAFETY: only async-signal-safe system calls between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            libc::setsid();
+            super::signals::reset_all();
+            if privileged {
+                let none: [libc::gid_t; 0] = [];
+                let back = libc::syscall(libc::SYS_setresuid, 0, 0, 0) == 0
+                    && libc::syscall(libc::SYS_setresgid, 0, 0, 0) == 0
+                    && libc::syscall(libc::SYS_setgroups, 0, none.as_ptr()) == 0;
+                if !back {
+                    return Err(std::io::Error::last_os_error());
+                }
+            }
+            Ok(())
+        });
+    }
+    let child = command.spawn().at("start", program)?;
+    Ok(Helper {
+        child,
+        program: program.to_path_buf(),
+    })
+}
+
+impl Helper {
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// True once it has ended; collects it.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Kills it and collects it.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// What was started.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+}
+
+/// The program `name` beside the running one: helpers of one installation belong together.
+pub fn sibling(name: &str) -> PathBuf {
+    let here = std::env::current_exe().ok();
+    here.and_then(|p| Some(p.parent()?.join(name)))
+        .unwrap_or_else(|| PathBuf::from(name))
+}
