@@ -146,8 +146,12 @@ impl Spawner {
     fn answer(&mut self, message: &FromSpawner) -> Result<(), String> {
         let mut out = Vec::new();
         encode(&mut out, message)?;
-        let Some(mut stream) = self.stream.as_ref() else { return Ok(()) };
-        stream.write_all(&out).map_err(|e| format!("cannot answer cbexe: {e}"))
+        let Some(mut stream) = self.stream.as_ref() else {
+            return Ok(());
+        };
+        stream
+            .write_all(&out)
+            .map_err(|e| format!("cannot answer cbexe: {e}"))
     }
 
     fn obey(&mut self, message: ToSpawner) -> Result<(), String> {

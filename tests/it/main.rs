@@ -9,6 +9,7 @@ mod layering;
 mod real_work;
 mod soak;
 mod source;
+mod spawner;
 mod tidy;
 
 #[test]

@@ -1,0 +1,480 @@
+//! The spawner and its shepherds, driven as `cbexe` drives them: real processes on a temporary
+//! local directory. Without privilege the control groups are left out and the reason is printed.
+
+use corral::host::exe::spawn::{Heard, How, Spawner};
+use corral::host::local::Local;
+use corral::model::{AttemptId, JobKey, TermReason};
+use corral::record::report::Ended;
+use corral::sys::ipc::Bell;
+use corral::sys::{clock, fs, job, proc};
+use corral::task::log::{TaskRec, decode_tasks};
+use corral::task::spec::{
+    Base, FromSpawner, Output, ReportFacts, TaskAct, TaskLimits, TaskSpec, ToSpawner, Told,
+    pack_act,
+};
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+struct Host {
+    dir: tempfile::TempDir,
+    local: Local,
+    bell: Bell,
+    spawner: Option<Spawner>,
+    next: u32,
+}
+
+fn start(local: &Local, log: u64, cgroups: bool) -> Spawner {
+    let how = How {
+        program: env!("CARGO_BIN_EXE_cbtask").into(),
+        host: "h1".into(),
+        cgroups,
+        privileged: false,
+    };
+    let s = Spawner::start(&how, local, log).unwrap();
+    match s.heard.recv_timeout(Duration::from_secs(20)).unwrap() {
+        Heard::Said(FromSpawner::Ready { cgroups, .. }) => println!("{cgroups}"),
+        other => panic!("{other:?}"),
+    }
+    s
+}
+
+impl Host {
+    fn new(cgroups: bool) -> Host {
+        let dir = tempfile::tempdir().unwrap();
+        let local = Local::at(&dir.path().join("l"));
+        fs::mkdir_p(local.dir(), 0o700).unwrap();
+        let bell = Bell::open(&local.bell()).unwrap();
+        let spawner = Some(start(&local, 1, cgroups));
+        Host {
+            dir,
+            local,
+            bell,
+            spawner,
+            next: 0,
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn base(&mut self, n: u32, change: impl FnOnce(&mut Base)) {
+        let mut base = Base {
+            env: vec!["PATH=/usr/bin:/bin".into()],
+            cwd: self.dir.path().to_str().unwrap().into(),
+            umask: 0o022,
+            stdout: Output {
+                path: "/dev/null".into(),
+                ..Output::default()
+            },
+            ..Base::default()
+        };
+        change(&mut base);
+        let s = self.spawner.as_mut().unwrap();
+        s.push(&ToSpawner::Base {
+            n,
+            base: Box::new(base),
+        })
+        .unwrap();
+    }
+
+    /// Starts a shell script; returns its attempt.
+    fn run(&mut self, script: &str, change: impl FnOnce(&mut TaskSpec)) -> AttemptId {
+        self.next += 1;
+        let a = AttemptId {
+            j: JobKey::job(self.next),
+            at: 1,
+        };
+        let argv = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
+        let mut t = TaskSpec {
+            a,
+            base: 1,
+            argv,
+            grace_ms: 200,
+            ..TaskSpec::default()
+        };
+        change(&mut t);
+        let s = self.spawner.as_mut().unwrap();
+        s.push(&ToSpawner::Start(Box::new(t))).unwrap();
+        s.flush().unwrap();
+        a
+    }
+
+    fn records(&self) -> Vec<TaskRec> {
+        let names = fs::list_dir(self.local.dir(), 1000).unwrap();
+        let logs = names
+            .iter()
+            .filter_map(|e| Local::parse_tasks_name(e.text()?));
+        logs.flat_map(|n| {
+            let bytes = fs::read_small(&self.local.tasks(n), 1 << 30).unwrap();
+            let got = decode_tasks(&bytes);
+            assert!(got.bad.is_empty(), "{:?}", got.bad);
+            got.recs
+        })
+        .collect()
+    }
+
+    fn wait_for<T>(&self, what: &str, find: impl Fn(&TaskRec) -> Option<T>) -> T {
+        for _ in 0..200 {
+            if let Some(found) = self.records().iter().find_map(&find) {
+                return found;
+            }
+            self.bell.wait(Some(50));
+        }
+        panic!("no {what}: {:?}", self.records());
+    }
+
+    fn end(&self, of: AttemptId) -> Ended {
+        self.wait_for("end", |r| match r {
+            TaskRec::End(e) if e.a == of => Some((**e).clone()),
+            _ => None,
+        })
+    }
+
+    fn shepherd(&self, of: AttemptId) -> i32 {
+        self.wait_for("start", |r| match r {
+            TaskRec::Start { a, pid, .. } if *a == of => Some(*pid),
+            _ => None,
+        })
+    }
+
+    fn wait_file(&self, name: &str) -> String {
+        for _ in 0..200 {
+            let bytes = fs::read_optional(Path::new(&self.path(name)), 1 << 20).unwrap();
+            if let Some(b) = bytes.filter(|b| !b.is_empty()) {
+                return String::from_utf8(b).unwrap();
+            }
+            clock::sleep_ms(20);
+        }
+        panic!("no file {name}");
+    }
+}
+
+/// Each case runs with control groups, where the machine lets us, and without.
+fn both(case: impl Fn(Host)) {
+    case(Host::new(false));
+    if corral::sys::users::may_switch() {
+        case(Host::new(true));
+    } else {
+        println!("control groups skipped: not root");
+    }
+}
+
+#[test]
+fn codes_and_signals_are_recorded_as_they_were() {
+    both(|mut h| {
+        h.base(1, |_| ());
+        let (ok, seven) = (h.run("exit 0", |_| ()), h.run("exit 7", |_| ()));
+        let segv = h.run("kill -SEGV $$", |t| t.limits.core_b = Some(0));
+        assert_eq!((h.end(ok).code, h.end(seven).code), (Some(0), Some(7)));
+        let e = h.end(segv);
+        assert_eq!((e.code, e.sig, e.reason), (None, 11, TermReason::None));
+    });
+}
+
+#[test]
+fn a_start_that_fails_says_why() {
+    both(|mut h| {
+        h.base(1, |_| ());
+        let missing = h.run("", |t| t.argv = vec!["/no/such".into()]);
+        let e = h.end(missing);
+        assert_eq!((e.code, e.reason), (Some(127), TermReason::StartFailed));
+        assert!(e.text.contains("/no/such"), "{}", e.text);
+        h.base(2, |b| b.cwd = "/no/dir".into());
+        let e = h.run("", |t| t.base = 2);
+        assert!(h.end(e).text.contains("/no/dir"));
+        let e = h.run("", |t| t.base = 99);
+        assert_eq!(h.end(e).reason, TermReason::StartFailed);
+    });
+}
+
+#[test]
+fn what_a_job_leaves_behind_is_killed() {
+    both(|mut h| {
+        h.base(1, |_| ());
+        let pid = h.path("pid");
+        let script = format!("(setsid sh -c 'echo $$ > {pid}; exec sleep 600' &) ; sleep 0.3");
+        let a = h.run(&script, |_| ());
+        assert_eq!(h.end(a).code, Some(0));
+        let left: i32 = h.wait_file("pid").trim().parse().unwrap();
+        assert!(
+            proc::info(left).is_none_or(|p| p.state == 'Z'),
+            "{left} lives"
+        );
+    });
+}
+
+#[test]
+fn the_run_limit_ends_a_job_that_ignores_signals() {
+    both(|mut h| {
+        h.base(1, |_| ());
+        let script = "trap '' INT TERM; while :; do sleep 0.05; done";
+        let began = clock::boot_ms();
+        let a = h.run(script, |t| t.limits.run_ms = Some(300));
+        let e = h.end(a);
+        assert_eq!((e.sig, e.reason), (9, TermReason::RunLimit));
+        let took = clock::boot_ms() - began;
+        assert!((700..5000).contains(&took), "{took}");
+    });
+}
+
+#[test]
+fn an_order_to_end_is_obeyed_with_its_reason() {
+    both(|mut h| {
+        h.base(1, |_| ());
+        let a = h.run("sleep 600", |_| ());
+        let shepherd = h.shepherd(a);
+        clock::sleep_ms(50);
+        job::send_order(
+            shepherd,
+            pack_act(TaskAct::Terminate, TermReason::Owner, 500),
+        )
+        .unwrap();
+        let e = h.end(a);
+        assert_eq!((e.sig, e.reason), (2, TermReason::Owner));
+    });
+}
+
+#[test]
+fn a_suspended_job_stands_still_and_goes_on() {
+    both(|mut h| {
+        h.base(1, |_| ());
+        let mark = h.path("mark");
+        let a = h.run(
+            &format!("while :; do echo x >> {mark}; sleep 0.02; done"),
+            |_| (),
+        );
+        h.wait_file("mark");
+        let shepherd = h.shepherd(a);
+        let order = |act| {
+            job::send_order(shepherd, pack_act(act, TermReason::Owner, 100)).unwrap();
+        };
+        order(TaskAct::Stop);
+        h.wait_for("suspension", |r| {
+            matches!(r, TaskRec::Susp { on: true, .. }).then_some(())
+        });
+        clock::sleep_ms(100);
+        let before = h.wait_file("mark").len();
+        clock::sleep_ms(200);
+        assert_eq!(h.wait_file("mark").len(), before);
+        order(TaskAct::Resume);
+        clock::sleep_ms(300);
+        assert!(h.wait_file("mark").len() > before);
+        order(TaskAct::Stop);
+        clock::sleep_ms(50);
+        order(TaskAct::Kill);
+        assert_eq!(h.end(a).sig, 9);
+    });
+}
+
+#[test]
+fn a_killed_shepherd_is_told_and_its_leftovers_go() {
+    both(|mut h| {
+        h.base(1, |_| ());
+        let pid = h.path("pid");
+        let a = h.run(&format!("echo $$ > {pid}; exec sleep 600"), |_| ());
+        let shepherd = h.shepherd(a);
+        let job_pid: i32 = h.wait_file("pid").trim().parse().unwrap();
+        proc::kill(shepherd, 9).unwrap();
+        let heard = h
+            .spawner
+            .as_ref()
+            .unwrap()
+            .heard
+            .recv_timeout(Duration::from_secs(5));
+        assert!(matches!(heard, Ok(Heard::Said(FromSpawner::Died { a: x, .. })) if x == a));
+        let s = h.spawner.as_mut().unwrap();
+        s.push(&ToSpawner::Reap {
+            a,
+            group: String::new(),
+            pids: vec![job_pid],
+        })
+        .unwrap();
+        s.flush().unwrap();
+        let gone = || proc::info(job_pid).is_none_or(|p| p.state == 'Z');
+        assert!((0..100).any(|_| {
+            clock::sleep_ms(20);
+            gone()
+        }));
+    });
+}
+
+#[test]
+fn tasks_outlive_the_spawner_and_a_second_one_serves_on() {
+    both(|mut h| {
+        h.base(1, |_| ());
+        let a = h.run("sleep 0.6; exit 3", |_| ());
+        let shepherd = h.shepherd(a);
+        h.spawner.take().unwrap().give_up();
+        assert!(proc::info(shepherd).is_some());
+        h.spawner = Some(start(&h.local, 2, false));
+        h.base(1, |_| ());
+        let b = h.run("exit 4", |_| ());
+        assert_eq!((h.end(a).code, h.end(b).code), (Some(3), Some(4)));
+    });
+}
+
+#[test]
+fn the_memory_limit_is_named_when_it_kills() {
+    let mut h = Host::new(true);
+    if !corral::sys::cgroup::Hierarchy::detect("probe").is_usable() {
+        println!("skipped: no control groups");
+        return;
+    }
+    h.base(1, |_| ());
+    // `exec` twice, so that the top process itself is the one that grows.
+    let eat = "exec dd if=/dev/zero of=/dev/null bs=200M count=1";
+    let limits = TaskLimits {
+        mem_b: Some(20 << 20),
+        ..TaskLimits::default()
+    };
+    let a = h.run(eat, |t| t.limits = limits);
+    let e = h.end(a);
+    assert_eq!(
+        (e.sig, e.oom, e.reason),
+        (9, true, TermReason::MemLimit),
+        "{e:?}"
+    );
+}
+
+fn wants_report(b: &mut Base, path: &str) {
+    b.stdout = Output {
+        path: path.into(),
+        ..Output::default()
+    };
+    b.report = Some(ReportFacts {
+        user: "ann".into(),
+        ..ReportFacts::default()
+    });
+}
+
+#[test]
+fn the_report_heads_the_output_of_one_job_and_of_each_element() {
+    both(|mut h| {
+        h.base(1, |b| wants_report(b, "one.%J"));
+        h.base(2, |b| wants_report(b, "all"));
+        let told = Told {
+            name: "n".into(),
+            command: "c".into(),
+            ..Told::default()
+        };
+        let a = h.run("echo hello", |t| t.told = Some(told.clone()));
+        assert_eq!(h.end(a).code, Some(0));
+        let text = h.wait_file(&format!("one.{}", a.j.id));
+        assert!(
+            text.starts_with("-----") && text.ends_with("follows:\n\nhello\n"),
+            "{text}"
+        );
+        assert!(text.contains("Successfully completed."), "{text}");
+        let all: Vec<AttemptId> = (0..6)
+            .map(|i| {
+                h.run(
+                    &format!("for i in 1 2 3; do echo {i}; sleep 0.05; done"),
+                    |t| {
+                        (t.base, t.array, t.told) = (2, true, Some(told.clone()));
+                    },
+                )
+            })
+            .collect();
+        all.iter()
+            .for_each(|a| assert_eq!((h.end(*a).code, h.end(*a).text), (Some(0), "".into())));
+        let text = h.wait_file("all");
+        for i in 0..6 {
+            let block = format!("follows:\n\n{i}\n{i}\n{i}\n");
+            assert!(text.contains(&block), "{text}");
+        }
+        let hidden = std::fs::read_dir(h.dir.path()).unwrap();
+        assert!(
+            !hidden
+                .flatten()
+                .any(|e| e.file_name().to_string_lossy().starts_with(".all"))
+        );
+    });
+}
+
+#[test]
+fn default_output_is_kept_only_when_there_is_some() {
+    both(|mut h| {
+        h.base(1, |b| {
+            b.stdout = Output {
+                ours: true,
+                ..Output::default()
+            }
+        });
+        let (silent, loud) = (h.path("j/1/0.out"), h.path("j/2/0.out"));
+        let a = h.run("true", |t| t.out = silent.clone());
+        let b = h.run("echo x; echo y >&2", |t| t.out = loud.clone());
+        assert_eq!((h.end(a).code, h.end(b).code), (Some(0), Some(0)));
+        assert!(!fs::exists(Path::new(&silent)));
+        assert_eq!(fs::read_small(Path::new(&loud), 99).unwrap(), b"x\ny\n");
+    });
+}
+
+/// Starts per second of a bare vfork + exec of `program`, two in flight.
+fn bare(program: &str, n: u32) -> f64 {
+    let begin = clock::boot_ns();
+    let mut running = Vec::new();
+    for _ in 0..n {
+        running.push(std::process::Command::new(program).spawn().unwrap());
+        if running.len() == 2 {
+            running.remove(0).wait().unwrap();
+        }
+    }
+    running.iter_mut().for_each(|c| drop(c.wait()));
+    f64::from(n) * 1e9 / (clock::boot_ns() - begin) as f64
+}
+
+/// Not a test of behaviour: prints how much of a bare loop's rate the spawner reaches. Run in the
+/// release profile: `cargo test --release --test it spawner::throughput -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn throughput() {
+    const N: u32 = 3000;
+    let limit = bare("/bin/true", N);
+    for cgroups in [false, true] {
+        let mut h = Host::new(cgroups);
+        h.base(1, |_| ());
+        let begin = clock::boot_ns();
+        let mut offset = 0;
+        let (mut given, mut ended) = (0u32, HashMap::new());
+        while ended.len() < N as usize {
+            // 64 slots, as a host of the benchmark has.
+            while given < N && given - (ended.len() as u32) < 64 {
+                given += 1;
+                let a = AttemptId {
+                    j: JobKey::element(1, given),
+                    at: 1,
+                };
+                let argv = vec!["/bin/true".to_owned()];
+                let t = TaskSpec {
+                    a,
+                    base: 1,
+                    argv,
+                    ..TaskSpec::default()
+                };
+                h.spawner
+                    .as_mut()
+                    .unwrap()
+                    .push(&ToSpawner::Start(Box::new(t)))
+                    .unwrap();
+            }
+            h.spawner.as_mut().unwrap().flush().unwrap();
+            h.bell.wait(Some(1000));
+            let c = fs::read_from(&h.local.tasks(1), offset, 1 << 24).unwrap();
+            let got = decode_tasks(&c.bytes);
+            offset += got.used as u64;
+            for r in got.recs {
+                if let TaskRec::End(e) = r {
+                    assert_eq!(e.code, Some(0), "{e:?}");
+                    ended.insert(e.a, ());
+                }
+            }
+        }
+        let rate = f64::from(N) * 1e9 / (clock::boot_ns() - begin) as f64;
+        println!(
+            "cgroups {cgroups}: {rate:.0}/s of {limit:.0}/s = {:.2}",
+            rate / limit
+        );
+    }
+}
