@@ -255,52 +255,6 @@ pub(super) const QUEUE: &[Key] = &[
     later("max_rusage", ""),
 ];
 
-/// Resources every host has by itself: a static resource may not take their names.
-pub(super) const BUILT_IN_RESOURCES: &[&str] = &[
-    "r15s",
-    "r1m",
-    "r15m",
-    "ut",
-    "pg",
-    "io",
-    "ls",
-    "it",
-    "tmp",
-    "swp",
-    "mem",
-    "ncpus",
-    "ndisks",
-    "maxmem",
-    "maxswp",
-    "maxtmp",
-    "cpuf",
-    "type",
-    "model",
-    "status",
-    "hname",
-    "rexpri",
-    "server",
-    "slots",
-    "cpu",
-    "idle",
-    "login",
-    "swap",
-    "cores",
-    "sockets",
-    "gpu",
-    "gpu_mem",
-    "gpu_model",
-    "gpu_util",
-    "nthreads",
-    "netio",
-    "stio",
-    "os",
-    "kernel",
-    "tags",
-    "any",
-    "local",
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ use super::types::{
 };
 use crate::text::hostlist::{self, MAX_HOSTS};
 use crate::text::names;
+use crate::text::resreq::check_resource_name;
 use crate::text::yaml::{Node, Pos, Value};
 use std::collections::{BTreeMap, HashMap};
 
@@ -360,20 +361,17 @@ fn tags(ctx: &mut Ctx<'_>, w: &Words, kinds: &mut Kinds) -> Vec<String> {
 
 /// A name that can stand in a resource requirement and means nothing there yet.
 fn resource_name(ctx: &mut Ctx<'_>, name: &str, pos: Pos) -> bool {
-    let word = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    if !word || name.len() > names::MAX_NAME || !name.starts_with(|c: char| c.is_ascii_alphabetic())
-    {
-        let message = format!("{name:?} cannot be the name of a resource");
-        let hint = "begin with a letter, then letters, digits and _ (at most 64)";
-        ctx.problem_hint(pos, "name", message, hint);
-        return false;
-    }
-    if keys::BUILT_IN_RESOURCES.contains(&name) {
-        let message = format!("{name:?} is a resource every host has by itself");
-        ctx.problem_hint(pos, "reserved-name", message, "choose another name");
-        return false;
-    }
-    true
+    let Err(e) = check_resource_name(name) else {
+        return true;
+    };
+    let code = if e.message.contains("built-in") {
+        "reserved-name"
+    } else {
+        "name"
+    };
+    let hint = e.hint.unwrap_or_else(|| "choose another name".into());
+    ctx.problem_hint(pos, code, e.message, hint);
+    false
 }
 
 fn resources(ctx: &mut Ctx<'_>, node: &Node, kinds: &mut Kinds) -> BTreeMap<String, ResourceValue> {

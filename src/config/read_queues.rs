@@ -89,7 +89,7 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
         stack_limit: sizes(ctx, "stack_limit"),
         core_limit: sizes(ctx, "core_limit"),
         process_limit: limit_pair(ctx, f, "process_limit", Kind::Count),
-        res_req: res_req(ctx, f),
+        res_req: res_req(ctx, f, defined.hosts),
         exclusive: f.flag(ctx, "exclusive", false),
         interactive: interactive(ctx, f),
         rerunnable: f.flag(ctx, "rerunnable", false),
@@ -263,9 +263,17 @@ fn time_word(ctx: &mut Ctx<'_>, key: &str, w: &Words, at: usize, word: &str) -> 
     }
 }
 
-fn res_req(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<String> {
+fn res_req(ctx: &mut Ctx<'_>, f: &Fields<'_>, hosts: &HostTable) -> Option<String> {
     let w = f.scalar(ctx, "res_req")?;
-    Some(w.text.trim().to_string()).filter(|t| !t.is_empty())
+    match super::require::check_queue(&w.text, hosts) {
+        Ok(text) => Some(text).filter(|t| !t.is_empty()),
+        // The resource that is not found may have been in a part that could not be read.
+        Err(_) if ctx.partial => None,
+        Err((code, e)) => {
+            ctx.parse_error(&w, code, &e);
+            None
+        }
+    }
 }
 
 fn interactive(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Interactive {

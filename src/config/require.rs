@@ -1,13 +1,13 @@
 //! What a job asks of hosts, read against a configuration: requirement strings (`-R`, a queue's
 //! `res_req`) merged into a [`Request`], and asked hosts (`-m`). Judging hosts is scheduling's part.
 
-use super::{Config, HostPrefs, HostSet, ResourceKind};
+use super::{Config, HostPrefs, HostSet, HostTable, ResourceKind};
 use crate::model::Spec;
-use crate::text::names;
 use crate::text::resreq::{
     BUILTINS, Builtin, Def, Direction, Feature, Kind, Order, Per, ResReq, Resources, Select,
     Simple, Span, builtin,
 };
+use crate::text::{ParseError, names};
 
 /// Constructs of requirement strings that scheduling honours; all others are refused by name.
 const HONOURED: [Feature; 7] = [
@@ -122,6 +122,28 @@ fn honoured(req: &ResReq) -> Result<(), String> {
     Ok(())
 }
 
+/// Reads a queue's requirement string against the resources of its hosts and gives its canonical
+/// form.
+///
+/// # Errors
+/// Where it is wrong, or (code `not-implemented`) what this version does not honour.
+pub(super) fn check_queue(
+    text: &str,
+    hosts: &HostTable,
+) -> Result<String, (&'static str, ParseError)> {
+    let req = ResReq::parse(text, hosts).map_err(|e| ("res-req", e))?;
+    let whole = |message: String| ("not-implemented", ParseError::new(0, text.len(), message));
+    honoured(&req).map_err(whole)?;
+    if req.simple().is_none() {
+        return Err(whole("a queue's res_req must be one simple string".into()));
+    }
+    Ok(if req.is_empty() {
+        String::new()
+    } else {
+        req.to_string()
+    })
+}
+
 /// Reads a job's requirement string and gives its canonical form.
 ///
 /// # Errors
@@ -169,7 +191,7 @@ pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, Str
 }
 
 /// The resources that requirement strings may name here: built in, and declared by hosts.
-impl Resources for Config {
+impl Resources for HostTable {
     fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
         let declared = |kind: &ResourceKind| Def {
             name,
@@ -185,11 +207,21 @@ impl Resources for Config {
         };
         builtin(name)
             .map(Builtin::def)
-            .or_else(|| self.hosts.resources.get(name).map(declared))
+            .or_else(|| self.resources.get(name).map(declared))
     }
 
     fn names(&self) -> Vec<&str> {
-        let own = self.hosts.resources.keys().map(String::as_str);
+        let own = self.resources.keys().map(String::as_str);
         BUILTINS.iter().map(|b| b.name).chain(own).collect()
+    }
+}
+
+impl Resources for Config {
+    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
+        self.hosts.find(name)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.hosts.names()
     }
 }

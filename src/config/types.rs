@@ -242,7 +242,7 @@ pub struct Queue {
     pub stack_limit: LimitPair,
     pub core_limit: LimitPair,
     pub process_limit: LimitPair,
-    /// Resource requirement merged under the job's own.
+    /// Resource requirement merged under the job's own, in canonical form.
     pub res_req: Option<String>,
     /// `csub -x` is allowed.
     pub exclusive: bool,

@@ -124,6 +124,24 @@ const REFUSED: &[(&str, &str)] = &[
         "queues: [{name: q, requeue_exit_values: 'EXCLUDE(3'}]",
         "number",
     ),
+    // resource requirements (42, 43)
+    ("queues: [{name: q, res_req: 'select[mem>'}]", "res-req"),
+    ("queues: [{name: q, res_req: 'selct[mem>1]'}]", "res-req"),
+    ("queues: [{name: q, res_req: 'select[lic>1]'}]", "res-req"),
+    ("queues: [{name: q, res_req: 'rusage[mem=-1]'}]", "res-req"),
+    ("queues: [{name: q, res_req: 'span[hosts=0]'}]", "res-req"),
+    (
+        "queues: [{name: q, res_req: 'span[block=2]'}]",
+        "not-implemented",
+    ),
+    (
+        "queues: [{name: q, res_req: 'same[type]'}]",
+        "not-implemented",
+    ),
+    (
+        "queues: [{name: q, res_req: '2{mem>1} 1{mem>2}'}]",
+        "not-implemented",
+    ),
     // names (28, 29, 32)
     ("queues: [{name: -rf}]", "name"),
     ("queues: [{name: ../x}]", "name"),

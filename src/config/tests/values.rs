@@ -151,6 +151,19 @@ fn host_beats_model_beats_default() {
 }
 
 #[test]
+fn requirements_may_name_what_hosts_declare() {
+    let c = good(
+        "hosts: [{name: h1, tags: fs, resources: {lic: 2, site: east}}]\n\
+         queues: [{name: q, res_req: 'select[fs && lic>1 && site==east] rusage[lic=1]'}]",
+    );
+    let text = c.queue("q").unwrap().res_req.as_deref().unwrap();
+    assert_eq!(text, "select[fs && lic > 1 && site==east] rusage[lic=1]");
+    let refused = require::check_request("select[lik>1]", &c).unwrap_err();
+    assert!(refused.contains("did you mean lic?"), "{refused}");
+    assert_eq!(require::check_request("", &c).as_deref(), Ok(""));
+}
+
+#[test]
 fn an_open_cluster_takes_any_host() {
     let c = good(
         "hosts: [{name: default, open: yes, slots: 2}]\nqueues: [{name: q, hosts: x1 others}]",
