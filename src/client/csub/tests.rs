@@ -1,6 +1,19 @@
 //! Options into submissions, bad input, packs: no cluster needed.
 
 use super::*;
+use crate::model::Submission;
+
+/// The options and job of a command line without anything being sent.
+fn read_only(words: &[&str], here: &Here<'_>) -> Result<(Submission, Chosen)> {
+    let table = Table::new(opts::csub());
+    let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+    let split = table.split(&words).map_err(|e| Fail::usage(e.0))?;
+    let chosen = Chosen::of(&table, &split);
+    let mut job = spec::submission(&chosen, here)?;
+    job.command = spec::command_line(&split.rest);
+    spec::check_command(&job.command)?;
+    Ok((job, chosen))
+}
 
 fn here() -> Here<'static> {
     Here {
