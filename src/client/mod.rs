@@ -5,15 +5,21 @@
 
 pub mod admin;
 pub mod ask;
+mod ask_jobs;
 pub mod cjobs;
 pub mod cli;
+mod cmod;
 pub mod csub;
 pub mod cwait;
 pub mod dev;
 pub mod env;
 pub mod exit;
 pub mod init;
+mod order_cmds;
 pub mod read;
+mod requeue;
+mod signal;
+mod switch;
 
 pub use exit::{Fail, report, usage, with_name};
 
@@ -45,6 +51,22 @@ const COMMANDS: &[Entry] = &[
         &["csub"],
         "submit a job, an array or a pack of jobs",
         csub::run,
+    ),
+    entry(&["ckill"], "kill jobs or send them a signal", signal::ckill),
+    entry(&["cstop"], "stop jobs", signal::cstop),
+    entry(&["cresume"], "resume stopped jobs", signal::cresume),
+    entry(&["crequeue"], "put jobs back to pending", requeue::run),
+    entry(&["cmod"], "change the options of jobs", cmod::run),
+    entry(&["cswitch"], "switch jobs to another queue", switch::run),
+    entry(
+        &["ctop"],
+        "move a pending job up in its order",
+        order_cmds::ctop,
+    ),
+    entry(
+        &["cbot"],
+        "move a pending job down in its order",
+        order_cmds::cbot,
     ),
     // Views.
     entry(&["cjobs", "bjobs"], "list jobs", cjobs::run),

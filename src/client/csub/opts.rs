@@ -315,7 +315,8 @@ impl Chosen {
         chosen
     }
 
-    fn add(&mut self, id: &str, value: &str) {
+    /// Adds an option; it replaces an earlier one of the same place.
+    pub fn add(&mut self, id: &str, value: &str) {
         if !ADDING.contains(&id) {
             self.list.retain(|(old, _)| place(old) != place(id));
         }

@@ -1,0 +1,274 @@
+//! What the commands that act on jobs share: which jobs are meant, and how their answers are shown.
+
+use super::ask;
+use super::cli::{Values, operands, opt};
+use super::env::Site;
+use super::exit::{Exit, Fail, Result};
+use crate::record::ack::{Ack, Code, Outcome};
+use crate::record::request::{Selector, Verb};
+use crate::text::jobids::JobSel;
+use crate::text::names;
+use clap::{ArgMatches, Command};
+use std::fmt::Write as _;
+
+/// Most operands of one command.
+const OPERANDS_MAX: usize = 100_000;
+
+/// Adds -J -m -q -u, `--wait` and the job ids.
+pub fn with_selectors(cmd: Command) -> Command {
+    with_wait(cmd)
+        .arg(opt(
+            "J",
+            "NAME",
+            "Jobs of this name; * at either end stands for any text",
+        ))
+        .arg(opt("m", "HOST", "Jobs on this host"))
+        .arg(opt("q", "QUEUE", "Jobs in this queue"))
+        .arg(opt("u", "USER", "Jobs of this user or group, or all"))
+        .arg(operands(
+            "jobs",
+            "JOB",
+            "Job ids, elements as 12[3-5], 0 for all that fit; none: the latest that fits",
+        ))
+}
+
+/// Adds `--wait`.
+pub fn with_wait(cmd: Command) -> Command {
+    cmd.arg(opt(
+        "wait",
+        "SECONDS",
+        "Wait this long for the leader's answer [60]",
+    ))
+}
+
+/// The jobs that a command line means.
+///
+/// # Errors
+/// A job id that is none, a name that cannot be one.
+pub fn selector(m: &ArgMatches) -> Result<Selector> {
+    let Selector { ids, all, .. } = ids(&m.all("jobs"))?;
+    Ok(Selector {
+        ids,
+        all,
+        ..filters(m)?
+    })
+}
+
+/// What -J -m -q -u say, without the operands.
+///
+/// # Errors
+/// A name that cannot be one.
+pub fn filters(m: &ArgMatches) -> Result<Selector> {
+    let mut sel = Selector {
+        name: m.last("J").unwrap_or_default().to_owned(),
+        ..Selector::default()
+    };
+    for (option, place) in [("q", &mut sel.queue), ("m", &mut sel.host)] {
+        let name = m.last(option).unwrap_or_default();
+        if !name.is_empty() {
+            names::check_name(name)
+                .map_err(|e| Fail::usage(format!("-{option}: '{name}': {}", e.message)))?;
+        }
+        *place = name.to_owned();
+    }
+    let user = m.last("u").unwrap_or_default();
+    if !user.is_empty() {
+        names::check_user(user).map_err(|e| Fail::usage(format!("-u: '{user}': {}", e.message)))?;
+    }
+    sel.user = user.to_owned();
+    Ok(sel)
+}
+
+/// Checks job ids; a plain `0` means all that fit.
+///
+/// # Errors
+/// Names the operand that is no job id.
+pub fn ids(operands: &[String]) -> Result<Selector> {
+    if operands.len() > OPERANDS_MAX {
+        return Err(Fail::usage(format!(
+            "{} job ids, at most {OPERANDS_MAX} are allowed",
+            operands.len()
+        )));
+    }
+    let mut sel = Selector::default();
+    for operand in operands {
+        let one = JobSel::parse(operand).map_err(|e| {
+            let caret = e.caret(operand);
+            Fail::usage(format!("{}\n{}", e.message, caret.trim_end_matches('\n')))
+        })?;
+        match one {
+            JobSel::All => sel.all = true,
+            _ => sel.ids.push(operand.clone()),
+        }
+    }
+    Ok(sel)
+}
+
+/// How an accepted outcome reads.
+pub type Phrase = fn(&Outcome) -> String;
+
+/// `Job <12> is being terminated`.
+pub fn job_phrase(outcome: &Outcome) -> String {
+    format!("Job <{}> {}", outcome.what, outcome.text)
+}
+
+/// Sends verbs, prints the answer, gives the exit code.
+pub fn act(command: &str, m: &ArgMatches, verbs: &[Verb], phrase: Phrase) -> Result<i32> {
+    let wait_s = ask::wait_s(m.last("wait"))?;
+    let site = Site::find()?;
+    match ask::ask(&site, command, verbs, wait_s) {
+        Ok(ack) => Ok(show(command, &ack, phrase)),
+        Err(e) => Ok(e.report(command)),
+    }
+}
+
+/// Prints an answer: what was done on standard output, what was not on standard error.
+pub fn show(command: &str, ack: &Ack, phrase: Phrase) -> i32 {
+    let shown = Shown::of(command, ack, phrase);
+    print!("{}", shown.out);
+    eprint!("{}", shown.err);
+    shown.exit.code()
+}
+
+/// An answer as text.
+struct Shown {
+    out: String,
+    err: String,
+    exit: Exit,
+}
+
+impl Shown {
+    fn of(command: &str, ack: &Ack, phrase: Phrase) -> Shown {
+        let mut out = String::new();
+        let mut err = String::new();
+        let mut exit = Exit::Ok;
+        for outcome in &ack.results {
+            exit = exit.or(Exit::of(outcome.code));
+            // Writing to a string cannot fail.
+            let _ = match outcome.code {
+                Code::Ok => writeln!(out, "{}", phrase(outcome)),
+                _ => writeln!(err, "{}", failed(outcome)),
+            };
+        }
+        if ack.more > 0 {
+            let _ = writeln!(
+                err,
+                "{command}: {} further answers are not listed",
+                ack.more
+            );
+        }
+        if !ack.ok {
+            exit = exit.or(Exit::Refused);
+            let _ = writeln!(err, "{command}: {}", ack.error);
+        }
+        Shown { out, err, exit }
+    }
+}
+
+/// `Job <12>: No matching job found`, or the text alone when no one job is meant.
+fn failed(outcome: &Outcome) -> String {
+    let text = capital(&outcome.text);
+    if outcome.what.starts_with(|c: char| c.is_ascii_digit()) {
+        format!("Job <{}>: {text}", outcome.what)
+    } else if outcome.what == "selection" {
+        text
+    } else {
+        format!("{}: {text}", outcome.what)
+    }
+}
+
+/// The text with a capital in front.
+pub fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+/// Runs a command's body and reports its failure.
+pub fn finish(command: &str, result: Result<i32>) -> i32 {
+    result.unwrap_or_else(|fail| fail.report(command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::cli::{command, parse};
+    use crate::model::Token;
+
+    fn sel(words: &[&str]) -> Result<Selector> {
+        let words: Vec<std::ffi::OsString> = words.iter().map(Into::into).collect();
+        let m =
+            parse(with_selectors(command("t", "t")), &words).map_err(|_| Fail::usage("clap"))?;
+        selector(&m)
+    }
+
+    #[test]
+    fn ids_and_selectors() {
+        let got = sel(&[
+            "-J", "a*", "-q", "night", "-u", "all", "-m", "h1", "12", "13[2-4]", "0",
+        ]);
+        let got = got.unwrap();
+        assert_eq!(got.ids, ["12", "13[2-4]"]);
+        assert!(got.all);
+        assert_eq!((got.name.as_str(), got.queue.as_str()), ("a*", "night"));
+        assert_eq!((got.user.as_str(), got.host.as_str()), ("all", "h1"));
+    }
+
+    #[test]
+    fn operands_that_are_no_jobs_are_usage_errors() {
+        for bad in [
+            "007",
+            "1[2",
+            "1[2-",
+            "18446744073709551616",
+            "-1",
+            "x",
+            "1[0]",
+            "",
+            "1 2",
+        ] {
+            let fail = sel(&[bad]).expect_err(bad);
+            assert_eq!(fail.exit, Exit::Usage, "{bad}");
+        }
+        assert!(sel(&["-q", "a b"]).is_err());
+    }
+
+    #[test]
+    fn answers_go_to_the_right_stream_and_the_worst_counts() {
+        let outcome = |what: &str, code, text: &str| Outcome {
+            what: what.into(),
+            code,
+            text: text.into(),
+        };
+        let mut ack = Ack {
+            tok: Token(1),
+            ok: true,
+            error: String::new(),
+            ids: Vec::new(),
+            results: vec![
+                outcome("1[2]", Code::Ok, "is being terminated"),
+                outcome("9", Code::NotFound, "no matching job found"),
+                outcome("3", Code::Permission, "permission denied"),
+            ],
+            more: 0,
+        };
+        let shown = Shown::of("ckill", &ack, job_phrase);
+        assert_eq!(shown.out, "Job <1[2]> is being terminated\n");
+        assert_eq!(
+            shown.err,
+            "Job <9>: No matching job found\nJob <3>: Permission denied\n"
+        );
+        assert_eq!(shown.exit, Exit::Permission);
+        ack.results = vec![outcome(
+            "selection",
+            Code::NotFound,
+            "no matching job found",
+        )];
+        assert_eq!(
+            Shown::of("ckill", &ack, job_phrase).err,
+            "No matching job found\n"
+        );
+    }
+}

@@ -1,0 +1,209 @@
+//! `cmod`: changes options of jobs. The options are csub's; `-Xn` sets option X back.
+
+use super::ask;
+use super::ask_jobs::{capital, finish, ids, show};
+use super::cli::{Table, texts};
+use super::csub::opts::{self, Chosen, RESETS, place};
+use super::csub::spec::{self, Here};
+use super::env::Site;
+use super::exit::{Fail, Result};
+use crate::record::ack::Outcome;
+use crate::record::request::{Changes, Verb};
+use crate::sys;
+use std::ffi::OsString;
+
+/// Runs `cmod`; gives the exit code.
+pub fn run(args: &[OsString]) -> i32 {
+    let table = Table::new(opts::cmod());
+    let split = texts(args).and_then(|words| table.split(&words));
+    let split = match split {
+        Ok(split) => split,
+        Err(e) => return Fail::usage(format!("{e}\nhint: cmod -h")).report("cmod"),
+    };
+    if split
+        .given
+        .iter()
+        .any(|g| matches!(table.id(g), "help" | "version"))
+    {
+        return table.check(&split).err().unwrap_or(0);
+    }
+    let chosen = Chosen::of(&table, &split);
+    finish("cmod", modify(&chosen, &split.rest))
+}
+
+fn modify(chosen: &Chosen, operands: &[String]) -> Result<i32> {
+    chosen.check_built()?;
+    let wait_s = ask::wait_s(chosen.get("wait"))?;
+    if operands.is_empty() {
+        return Err(Fail::usage("a job id is missing"));
+    }
+    let sel = ids(operands)?;
+    let site = Site::find()?;
+    let unit = || super::limit_unit(&site);
+    let cwd = sys::caller::working_directory()?;
+    let here = Here {
+        now_ms: sys::clock::wall_ms(),
+        cwd: &cwd,
+        umask: 0,
+        host: &site.host,
+        default_queue: "",
+        default_project: "",
+        unit: &unit,
+    };
+    let changes = Box::new(changes(chosen, &here)?);
+    let verb = Verb::Modify { sel, changes };
+    match ask::ask(&site, "cmod", &[verb], wait_s) {
+        Ok(ack) => Ok(show("cmod", &ack, phrase)),
+        Err(e) => Ok(e.report("cmod")),
+    }
+}
+
+fn phrase(outcome: &Outcome) -> String {
+    let text = outcome.text.strip_prefix("parameters");
+    match text {
+        Some(rest) => format!("Parameters of job <{}>{rest}", outcome.what),
+        None => format!("Job <{}>: {}", outcome.what, capital(&outcome.text)),
+    }
+}
+
+/// The changes that the options ask for.
+fn changes(chosen: &Chosen, here: &Here<'_>) -> Result<Changes> {
+    let mut given = Chosen::default();
+    let mut changes = Changes::default();
+    let mut limit = None;
+    for (id, value) in chosen.iter() {
+        if let Some((_, option)) = RESETS.iter().find(|(name, _)| *name == id) {
+            note(&mut changes.reset, option);
+            continue;
+        }
+        match id {
+            "wait" => continue,
+            "is" => return Err(Fail::usage("-is: spooled input cannot be changed")),
+            "Z" => {
+                spec::check_command(value)?;
+                changes.job.command = value.to_owned();
+            }
+            "J" => limit = array_limit(value)?,
+            "mem" => {
+                note(&mut changes.set, "M");
+                note(&mut changes.set, "R");
+            }
+            _ => {}
+        }
+        if id != "mem" {
+            note(&mut changes.set, place(id));
+        }
+        if !(id == "J" && limit.is_some()) && id != "Z" {
+            given.add(id, value);
+        }
+    }
+    if let Some(both) = changes.set.iter().find(|o| changes.reset.contains(o)) {
+        return Err(Fail::usage(format!("-{both} is both set and set back")));
+    }
+    if changes.set.is_empty() && changes.reset.is_empty() {
+        return Err(Fail::usage(
+            "nothing to change\nhint: cmod -h lists the options",
+        ));
+    }
+    let command = std::mem::take(&mut changes.job.command);
+    changes.job = spec::submission(&given, here)?;
+    if !changes.job.array.is_empty() {
+        return Err(Fail::usage(
+            "-J: the elements of an array cannot be changed\nhint: -J %N changes its limit",
+        ));
+    }
+    if let Some(limit) = limit {
+        changes.job.array_limit = limit;
+    }
+    changes.job.command = command;
+    Ok(changes)
+}
+
+fn note(list: &mut Vec<String>, option: &str) {
+    if !list.iter().any(|o| o == option) {
+        list.push(option.to_owned());
+    }
+}
+
+/// The limit of `-J %N`; `None` for a name.
+fn array_limit(value: &str) -> Result<Option<u32>> {
+    let Some(number) = value.strip_prefix('%') else {
+        return Ok(None);
+    };
+    let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    match number.parse::<u32>() {
+        Ok(n) if digits && n > 0 => Ok(Some(n)),
+        _ => Err(Fail::usage(format!("-J: '{value}' is no limit from %1"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::size::Unit;
+    use std::path::Path;
+
+    fn read(words: &[&str]) -> Result<Changes> {
+        let table = Table::new(opts::cmod());
+        let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        let split = table.split(&words).map_err(|e| Fail::usage(e.0))?;
+        let here = Here {
+            now_ms: 0,
+            cwd: Path::new("/w"),
+            umask: 0,
+            host: "h",
+            default_queue: "",
+            default_project: "",
+            unit: &|| Unit::M,
+        };
+        changes(&Chosen::of(&table, &split), &here)
+    }
+
+    #[test]
+    fn values_and_resets_are_told_apart() {
+        let got = read(&[
+            "-W", "10", "-oo", "f", "-Pn", "-Jdn", "-mem", "1G", "-cwdc", "d", "7",
+        ]);
+        let got = got.unwrap();
+        assert_eq!(got.set, ["W", "o", "M", "R", "cwd"]);
+        assert_eq!(got.reset, ["P", "Jd"]);
+    }
+
+    #[test]
+    fn values_that_are_set_and_set_back_are_refused() {
+        assert!(read(&["-W", "10", "-Wn"]).is_err());
+        assert!(read(&[]).is_err());
+        assert!(read(&["-is", "f"]).is_err());
+        assert!(read(&["-J", "a[1-3]"]).is_err());
+        assert!(read(&["-J", "%0"]).is_err());
+        assert!(
+            read(&["-gpu", "num=1"])
+                .unwrap_err()
+                .text
+                .contains("not implemented")
+        );
+    }
+
+    #[test]
+    fn names_limits_and_commands() {
+        let got = read(&["-J", "%4", "-Z", "new cmd"]).unwrap();
+        assert_eq!(
+            (got.job.array_limit, got.job.command.as_str()),
+            (4, "new cmd")
+        );
+        assert_eq!(got.job.name, "");
+        let got = read(&["-J", "new", "-rn", "-n", "2,3"]).unwrap();
+        assert_eq!((got.job.name.as_str(), got.job.spec.min), ("new", 2));
+        assert_eq!(got.set, ["J", "r", "n"]);
+    }
+
+    #[test]
+    fn the_answer_reads_as_in_lsf() {
+        let outcome = Outcome {
+            what: "7".into(),
+            code: crate::record::ack::Code::Ok,
+            text: "parameters are being changed".into(),
+        };
+        assert_eq!(phrase(&outcome), "Parameters of job <7> are being changed");
+    }
+}

@@ -1,0 +1,102 @@
+//! `ctop` and `cbot`: pending jobs forward or backward in their order.
+
+use super::ask_jobs::{act, finish, with_wait};
+use super::cli::{Values, command, operands, parse};
+use super::exit::{Fail, Result};
+use crate::record::request::Verb;
+use crate::text::jobids::JobSel;
+use clap::ArgMatches;
+use std::ffi::OsString;
+
+/// Runs `ctop`; gives the exit code.
+pub fn ctop(args: &[OsString]) -> i32 {
+    run(
+        "ctop",
+        "Move a pending job towards the top of its order",
+        false,
+        args,
+    )
+}
+
+/// Runs `cbot`; gives the exit code.
+pub fn cbot(args: &[OsString]) -> i32 {
+    run(
+        "cbot",
+        "Move a pending job towards the bottom of its order",
+        true,
+        args,
+    )
+}
+
+fn run(name: &'static str, about: &'static str, bottom: bool, args: &[OsString]) -> i32 {
+    let cmd = with_wait(command(name, about)).arg(operands(
+        "job",
+        "JOB [POSITION]",
+        "A job id, and its new position counted from there [1]",
+    ));
+    match parse(cmd, args) {
+        Ok(m) => finish(name, shift(name, bottom, &m)),
+        Err(code) => code,
+    }
+}
+
+fn shift(name: &str, bottom: bool, m: &ArgMatches) -> Result<i32> {
+    let (id, pos) = place(&m.all("job"))?;
+    let verb = Verb::Move { id, pos, bottom };
+    act(name, m, &[verb], |o| {
+        format!("Job <{}> {}.", o.what, o.text)
+    })
+}
+
+/// Job and position of the operands.
+fn place(operands: &[String]) -> Result<(String, u32)> {
+    let (job, pos) = match operands {
+        [job] => (job, 1),
+        [job, pos] => {
+            let digits = pos.bytes().all(|b| b.is_ascii_digit());
+            let n = pos.parse::<u32>().ok().filter(|n| digits && *n > 0);
+            let n = n.ok_or_else(|| {
+                let shown = crate::text::width::escape(pos);
+                Fail::usage(format!("'{shown}' is not a position from 1"))
+            })?;
+            (job, n)
+        }
+        _ => return Err(Fail::usage("give one job id and perhaps a position")),
+    };
+    match JobSel::parse(job) {
+        Ok(JobSel::Job(_)) => Ok((job.clone(), pos)),
+        Ok(_) => Err(Fail::usage(format!("'{job}' does not name one job"))),
+        Err(e) => {
+            let caret = e.caret(job);
+            Err(Fail::usage(format!(
+                "{}\n{}",
+                e.message,
+                caret.trim_end_matches('\n')
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_job_and_a_position() {
+        let words = |w: &[&str]| w.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        assert_eq!(place(&words(&["7"])).unwrap(), ("7".into(), 1));
+        assert_eq!(place(&words(&["7", "12"])).unwrap(), ("7".into(), 12));
+        for bad in [
+            &[][..],
+            &["0"],
+            &["7[1]"],
+            &["x"],
+            &["7", "0"],
+            &["7", "-1"],
+            &["7", "+1"],
+            &["7", "1", "2"],
+        ] {
+            assert!(place(&words(bad)).is_err(), "{bad:?}");
+        }
+    }
+}

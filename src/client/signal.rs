@@ -1,0 +1,122 @@
+//! `ckill`, `cstop`, `cresume`: signals to jobs.
+
+use super::ask_jobs::{act, finish, job_phrase, selector, with_selectors};
+use super::cli::{Values, command, flag, opt, parse};
+use super::exit::{Exit, Fail, Result};
+use crate::record::request::{SignalHow, Verb};
+use crate::sys::signals;
+use clap::{ArgMatches, Command};
+use std::ffi::OsString;
+
+fn kill_command() -> Command {
+    with_selectors(command("ckill", "Kill jobs, or send them a signal"))
+        .arg(flag("l", "List the signals"))
+        .arg(flag(
+            "r",
+            "Remove jobs at once, without waiting for their hosts",
+        ))
+        .arg(opt("s", "SIGNAL", "Send this signal, by name or number"))
+}
+
+/// Runs `ckill`; gives the exit code.
+pub fn ckill(args: &[OsString]) -> i32 {
+    let m = match parse(kill_command(), args) {
+        Ok(m) => m,
+        Err(code) => return code,
+    };
+    if m.has("l") {
+        let names: Vec<&str> = signals::names().map(|(name, _)| name).collect();
+        println!("{}", names.join(" "));
+        return Exit::Ok.code();
+    }
+    let how = how(m.last("s"), m.has("r"));
+    finish("ckill", how.and_then(|how| signal("ckill", &m, how)))
+}
+
+/// Which signal `-s` and `-r` ask for.
+fn how(signal: Option<&str>, remove: bool) -> Result<SignalHow> {
+    let Some(text) = signal else {
+        return Ok(if remove {
+            SignalHow::Force
+        } else {
+            SignalHow::Kill
+        });
+    };
+    if remove {
+        return Err(Fail::usage("-r and -s cannot be given together"));
+    }
+    let number = signals::number(text).filter(|n| *n > 0).ok_or_else(|| {
+        let shown = crate::text::width::escape(text);
+        Fail::usage(format!(
+            "-s: '{shown}' is not a signal\nhint: ckill -l lists them"
+        ))
+    })?;
+    let is = |name: &str| signals::number(name) == Some(number);
+    Ok(if is("STOP") || is("TSTP") {
+        SignalHow::Stop
+    } else if is("CONT") {
+        SignalHow::Resume
+    } else {
+        SignalHow::Number(number)
+    })
+}
+
+fn signal(command: &str, m: &ArgMatches, how: SignalHow) -> Result<i32> {
+    let sel = selector(m)?;
+    act(command, m, &[Verb::Signal { sel, how }], job_phrase)
+}
+
+/// Runs `cstop`; gives the exit code.
+pub fn cstop(args: &[OsString]) -> i32 {
+    simple(
+        "cstop",
+        "Stop jobs: pending ones are held",
+        SignalHow::Stop,
+        args,
+    )
+}
+
+/// Runs `cresume`; gives the exit code.
+pub fn cresume(args: &[OsString]) -> i32 {
+    simple(
+        "cresume",
+        "Resume stopped jobs, release held ones",
+        SignalHow::Resume,
+        args,
+    )
+}
+
+fn simple(name: &'static str, about: &'static str, how: SignalHow, args: &[OsString]) -> i32 {
+    match parse(with_selectors(command(name, about)), args) {
+        Ok(m) => finish(name, signal(name, &m, how)),
+        Err(code) => code,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_by_name_and_number() {
+        for (text, want) in [
+            ("KILL", SignalHow::Number(9)),
+            ("sigusr1", SignalHow::Number(10)),
+            ("15", SignalHow::Number(15)),
+            ("STOP", SignalHow::Stop),
+            ("CONT", SignalHow::Resume),
+        ] {
+            assert_eq!(how(Some(text), false).unwrap(), want, "{text}");
+        }
+        assert_eq!(how(None, true).unwrap(), SignalHow::Force);
+        assert_eq!(how(None, false).unwrap(), SignalHow::Kill);
+    }
+
+    #[test]
+    fn wrong_signals_are_refused() {
+        for bad in ["", "0", "-9", "999", "NOSIG", "9x"] {
+            assert!(how(Some(bad), false).is_err(), "{bad}");
+        }
+        assert!(how(Some("9"), true).is_err());
+    }
+}

@@ -1,0 +1,63 @@
+//! `cswitch`: pending jobs into another queue.
+
+use super::ask_jobs::{act, filters, finish, ids, job_phrase, with_selectors};
+use super::cli::{Values, command, parse};
+use super::exit::{Fail, Result};
+use crate::record::request::{Selector, Verb};
+use crate::text::names;
+use clap::ArgMatches;
+use std::ffi::OsString;
+
+/// Runs `cswitch`; gives the exit code.
+pub fn run(args: &[OsString]) -> i32 {
+    let cmd = command("cswitch", "Switch pending jobs to another queue")
+        .override_usage("cswitch [OPTIONS] QUEUE JOB...");
+    let cmd = with_selectors(cmd).mut_arg("jobs", |arg| {
+        arg.value_name("QUEUE JOB")
+            .help("The new queue, then job ids, or 0 for all that fit; none: the latest that fits")
+    });
+    match parse(cmd, args) {
+        Ok(m) => finish("cswitch", switch(&m)),
+        Err(code) => code,
+    }
+}
+
+fn switch(m: &ArgMatches) -> Result<i32> {
+    let (queue, sel) = destination(&m.all("jobs"))?;
+    let sel = Selector {
+        ids: sel.ids,
+        all: sel.all,
+        ..filters(m)?
+    };
+    act("cswitch", m, &[Verb::Switch { sel, queue }], job_phrase)
+}
+
+/// Queue and jobs of the operands.
+fn destination(operands: &[String]) -> Result<(String, Selector)> {
+    let Some((queue, jobs)) = operands.split_first() else {
+        return Err(Fail::usage(
+            "the new queue is missing\nhint: cswitch QUEUE JOB...",
+        ));
+    };
+    names::check_name(queue).map_err(|e| Fail::usage(format!("queue '{queue}': {}", e.message)))?;
+    Ok((queue.clone(), ids(jobs)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_operand_is_the_queue() {
+        let words = |w: &[&str]| w.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        let (queue, sel) = destination(&words(&["night", "1", "2[3]"])).unwrap();
+        assert_eq!(
+            (queue.as_str(), sel.ids.len(), sel.all),
+            ("night", 2, false)
+        );
+        assert!(destination(&words(&["night", "0"])).unwrap().1.all);
+        for bad in [&[][..], &["a/b", "1"], &["night", "x"]] {
+            assert!(destination(&words(bad)).is_err(), "{bad:?}");
+        }
+    }
+}
