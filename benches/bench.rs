@@ -42,6 +42,7 @@ const BENCHES: &[Bench] = &[
     ("rss_100k", rss_100k),
     ("rss_1m", rss_1m),
     ("restart", restart),
+    ("idle", idle),
 ];
 
 fn main() -> ExitCode {
@@ -382,4 +383,38 @@ fn restart() {
         10,
         "a job is missing or was made twice: {states:?}"
     );
+}
+
+/// CPU time of all daemons of a four-host cluster with nothing to do, in percent of one core.
+fn idle() {
+    const SECONDS: f64 = 30.0;
+    let cluster = Cluster::up("");
+    std::thread::sleep(Duration::from_secs(10));
+    let spent = || -> f64 { cluster.ps().iter().map(|p| cpu_seconds(p.pid)).sum() };
+    let before = spent();
+    std::thread::sleep(Duration::from_secs_f64(SECONDS));
+    line(
+        "idle",
+        (spent() - before) / SECONDS * 100.0,
+        "% of a core",
+        1.0,
+    );
+}
+
+/// CPU time of a process so far; the clock tick of Linux's `/proc` is 10 ms.
+fn cpu_seconds(pid: i32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or("")
+        .split_whitespace()
+        .collect();
+    let ticks = |n: usize| {
+        fields
+            .get(n)
+            .and_then(|f| f.parse::<f64>().ok())
+            .unwrap_or(0.0)
+    };
+    (ticks(11) + ticks(12)) / 100.0
 }
