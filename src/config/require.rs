@@ -1,5 +1,6 @@
 //! What a job asks of hosts, read against a configuration: requirement strings (`-R`, a queue's
-//! `res_req`) merged into a [`Request`], and asked hosts (`-m`). Judging hosts is scheduling's part.
+//! `res_req`) merged into a [`Request`], and asked hosts (`-m`). Judging hosts is the scheduler's
+//! part.
 
 use super::{Config, HostPrefs, HostSet, HostTable, ResourceKind};
 use crate::model::Spec;

@@ -3,7 +3,7 @@
 
 use super::{Refusal, Requester};
 use crate::config::require::{self, Request};
-use crate::config::{Config, LimitPair, Queue};
+use crate::config::{Config, Interactive, LimitPair, Queue};
 use crate::model::{Limits, Spec, Stamp, Submission};
 use crate::record::request::Changes;
 use crate::state::State;
@@ -298,6 +298,12 @@ fn accepts(
         return Err(Refusal::permission(format!(
             "user {} may not use queue {name}",
             who.user
+        )));
+    }
+    // Batch jobs are all that this version submits.
+    if queue.interactive == Interactive::Only {
+        return Err(Refusal::refused(format!(
+            "queue {name} takes interactive jobs only"
         )));
     }
     if spec.exclusive && !queue.exclusive {

@@ -9,6 +9,7 @@ mod dev_cluster;
 mod layering;
 mod real_work;
 mod soak;
+mod settings;
 mod source;
 mod spawner;
 mod tidy;
