@@ -251,15 +251,15 @@ impl Lease {
         }
         let own = self.doc(n);
         match judge(&own, epoch.as_ref()) {
-            Verdict::Fine => {
+            Verdict::Mine => {
                 self.phase = Phase::Leading(n);
                 Intent::Lead(own)
             }
-            Verdict::Rewrite => {
+            Verdict::Lower => {
                 self.phase = Phase::Writing(n);
                 Intent::WriteEpoch(own)
             }
-            Verdict::Lost => self.restart(),
+            Verdict::Higher => self.restart(),
         }
     }
 }
@@ -277,31 +277,27 @@ fn lock_tells(look: &Look) -> bool {
     }
 }
 
-/// What a leader must think of the epoch file.
+/// What the epoch file says to the leader or claimant `own`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It names this leader.
-    Fine,
-    /// A late claimant of a lower epoch overwrote it, or its content is damaged: write it again.
-    Rewrite,
+    /// It names this one.
+    Mine,
+    /// A late claimant of a lower epoch overwrote it, or its content is damaged. A claimant, who has
+    /// not done anything yet, writes it again. A leader must end like one that reads a higher epoch:
+    /// the lower one may have covered a higher one for a moment, and then two would go on.
+    Lower,
     /// A higher epoch: fall silent at once.
-    Lost,
+    Higher,
 }
 
 /// Judges `leader/epoch` as read by the leader or claimant `own`.
 pub fn judge(own: &EpochDoc, read: Option<&EpochDoc>) -> Verdict {
-    let Some(read) = read else {
-        return Verdict::Rewrite;
-    };
-    if read.epoch > own.epoch {
-        Verdict::Lost
-    } else if read.epoch < own.epoch {
-        Verdict::Rewrite
-    } else if read.nonce == own.nonce {
-        Verdict::Fine
-    } else {
+    match read {
+        None => Verdict::Lower,
+        Some(read) if read.epoch < own.epoch => Verdict::Lower,
+        Some(read) if read.epoch == own.epoch && read.nonce == own.nonce => Verdict::Mine,
         // Two holders of one exclusive claim cannot be: whoever doubts, yields.
-        Verdict::Lost
+        Some(_) => Verdict::Higher,
     }
 }
 

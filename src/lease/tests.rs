@@ -121,11 +121,11 @@ fn scripts_of_the_claim() {
 fn a_leader_judges_the_epoch_file() {
     let own = epoch("7/me").unwrap();
     let of = |text| judge(&own, epoch(text).as_ref());
-    assert_eq!(of("7/me"), Verdict::Fine);
-    assert_eq!(of("6/other"), Verdict::Rewrite);
-    assert_eq!(of("damaged"), Verdict::Rewrite);
-    assert_eq!(of("8/other"), Verdict::Lost);
-    assert_eq!(of("7/other"), Verdict::Lost);
+    assert_eq!(of("7/me"), Verdict::Mine);
+    assert_eq!(of("6/other"), Verdict::Lower);
+    assert_eq!(of("damaged"), Verdict::Lower);
+    assert_eq!(of("8/other"), Verdict::Higher);
+    assert_eq!(of("7/other"), Verdict::Higher);
 }
 
 #[test]

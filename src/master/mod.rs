@@ -1,1 +1,3 @@
-//! master: see docs/architecture.md.
+//! Floor 5: the leader as a process: election, inputs, the order of effects, the published view.
+
+pub mod election;

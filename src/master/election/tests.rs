@@ -1,0 +1,222 @@
+//! Elections on a temporary share with real files, locks and clocks.
+
+use super::*;
+use std::fs;
+
+struct Bed {
+    dir: tempfile::TempDir,
+}
+
+impl Bed {
+    fn new() -> Bed {
+        let bed = Bed {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        let layout = bed.layout();
+        for (dir, _) in layout.directories() {
+            fs::create_dir_all(dir).unwrap();
+        }
+        fs::write(layout.lock(), b"").unwrap();
+        fs::write(layout.epoch(), encode_fixed(&EpochDoc::default()).unwrap()).unwrap();
+        fs::write(layout.beat(), encode_fixed(&BeatDoc::default()).unwrap()).unwrap();
+        fs::write(layout.cluster(), serde_json::to_vec(&cluster()).unwrap()).unwrap();
+        bed
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::new(self.dir.path())
+    }
+
+    fn campaign(&self, on_lost: impl Fn(&Lost) + Send + 'static) -> Leadership {
+        let wait = |ms| {
+            clock::sleep_ms(ms);
+            false
+        };
+        campaign(&self.layout(), cluster(), &settings(), &wait, on_lost)
+            .unwrap()
+            .unwrap()
+    }
+}
+
+fn cluster() -> ClusterDoc {
+    ClusterDoc {
+        cluster: "c1".into(),
+        name: "n".into(),
+        format: FORMAT,
+        service_uid: 0,
+        service_gid: 0,
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        host: "h1".into(),
+        takeover_ms: 3000,
+        cache_ms: None,
+    }
+}
+
+#[test]
+fn a_free_title_is_taken_at_once_and_again_after_a_restart() {
+    let bed = Bed::new();
+    for epoch in 1..4 {
+        let t = clock::boot_ms();
+        let lead = bed.campaign(|_| {});
+        assert_eq!(lead.epoch(), epoch);
+        lead.recheck().unwrap();
+        assert!(
+            clock::boot_ms() - t < 500,
+            "a restart in place waits for nothing"
+        );
+        assert_eq!(lead.led, None);
+    }
+}
+
+#[test]
+fn a_second_candidate_waits_while_the_first_beats() {
+    let bed = Bed::new();
+    let lead = bed.campaign(|_| {});
+    lead.set_leading(true);
+    let until = clock::boot_ms() + 600;
+    let wait = |ms: u64| {
+        clock::sleep_ms(ms.min(50));
+        clock::boot_ms() > until
+    };
+    let second = campaign(&bed.layout(), cluster(), &settings(), &wait, |_| {}).unwrap();
+    assert!(second.is_none());
+    lead.recheck().unwrap();
+    let beat: BeatDoc = read_fixed(&bed.layout().beat()).unwrap().unwrap();
+    assert!(beat.leading && beat.locked && beat.epoch == 1);
+    drop(lead);
+    let next = bed.campaign(|_| {});
+    assert_eq!((next.epoch(), next.led), (2, Some(1)));
+}
+
+#[test]
+fn a_higher_or_a_lower_epoch_in_the_file_ends_a_leader() {
+    for other in [7, 0] {
+        let bed = Bed::new();
+        let (tx, rx) = bounded(1);
+        let lead = bed.campaign(move |lost| drop(tx.send(lost.clone())));
+        let doc = EpochDoc {
+            epoch: other,
+            ..EpochDoc::default()
+        };
+        fs::write(bed.layout().epoch(), encode_fixed(&doc).unwrap()).unwrap();
+        let lost = lead.recheck().unwrap_err();
+        assert!(lost.0.contains(&format!("names {other}, not 1")), "{lost}");
+        assert!(lead.is_lost());
+        rx.recv_timeout(Duration::from_secs(2))
+            .expect("the watchdog called");
+    }
+}
+
+#[test]
+fn an_idle_leader_notices_a_higher_epoch_by_itself() {
+    let bed = Bed::new();
+    let (tx, rx) = bounded(1);
+    let _lead = bed.campaign(move |lost| drop(tx.send(lost.clone())));
+    let doc = EpochDoc {
+        epoch: 9,
+        ..EpochDoc::default()
+    };
+    fs::write(bed.layout().epoch(), encode_fixed(&doc).unwrap()).unwrap();
+    rx.recv_timeout(Duration::from_secs(3)).expect("noticed");
+}
+
+#[test]
+fn a_leader_that_cannot_renew_falls_silent_before_t() {
+    let bed = Bed::new();
+    let (tx, rx) = bounded(1);
+    let t = clock::boot_ms();
+    let lead = bed.campaign(move |lost| drop(tx.send(lost.clone())));
+    fs::remove_file(bed.layout().beat()).unwrap();
+    let lost = rx.recv_timeout(Duration::from_secs(5)).expect("silent");
+    assert!(lost.0.contains("could not be renewed"), "{lost}");
+    let took = clock::boot_ms() - t;
+    assert!((1900..2950).contains(&took), "{took} ms");
+    assert!(lead.recheck().is_err());
+}
+
+#[test]
+fn a_replaced_lock_file_ends_a_leader() {
+    let bed = Bed::new();
+    let (tx, rx) = bounded(1);
+    let _lead = bed.campaign(move |lost| drop(tx.send(lost.clone())));
+    fs::remove_file(bed.layout().lock()).unwrap();
+    fs::write(bed.layout().lock(), b"").unwrap();
+    rx.recv_timeout(Duration::from_secs(3)).expect("noticed");
+}
+
+#[test]
+fn a_frozen_holder_of_the_lock_is_replaced_after_t() {
+    let bed = Bed::new();
+    let frozen = Lock::try_take(&bed.layout().lock()).unwrap().unwrap();
+    let doc = EpochDoc {
+        epoch: 4,
+        locked: true,
+        ..EpochDoc::default()
+    };
+    fs::write(bed.layout().epoch(), encode_fixed(&doc).unwrap()).unwrap();
+    let t = clock::boot_ms();
+    let lead = bed.campaign(|_| {});
+    let took = clock::boot_ms() - t;
+    assert_eq!(lead.epoch(), 5);
+    assert!((3000..5000).contains(&took), "{took} ms");
+    assert!(!lead.doc().locked);
+    drop(frozen);
+    for _ in 0..100 {
+        let beat: BeatDoc = read_fixed(&bed.layout().beat()).unwrap().unwrap();
+        if beat.locked {
+            return;
+        }
+        clock::sleep_ms(20);
+    }
+    panic!("the leader did not take the lock that became free");
+}
+
+#[test]
+fn missing_foreign_and_newer_shares_are_refused_and_left_alone() {
+    let empty = tempfile::tempdir().unwrap();
+    let e = open_cluster(&Layout::new(empty.path()), None).unwrap_err();
+    assert!(e.0.contains("not mounted"), "{e}");
+    assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0);
+    let bed = Bed::new();
+    let pin = bed.dir.path().join("pin");
+    for _ in 0..2 {
+        open_cluster(&bed.layout(), Some(&pin)).unwrap();
+    }
+    fs::write(&pin, "other\n").unwrap();
+    let e = open_cluster(&bed.layout(), Some(&pin)).unwrap_err();
+    assert!(
+        e.0.contains("belongs to cluster c1, this host to other"),
+        "{e}"
+    );
+    let newer = ClusterDoc {
+        format: FORMAT + 1,
+        ..cluster()
+    };
+    fs::write(bed.layout().cluster(), serde_json::to_vec(&newer).unwrap()).unwrap();
+    assert!(
+        open_cluster(&bed.layout(), None)
+            .unwrap_err()
+            .0
+            .contains("upgrade")
+    );
+    fs::write(bed.layout().cluster(), b"{}").unwrap();
+    assert!(open_cluster(&bed.layout(), None).is_err());
+}
+
+#[test]
+fn old_claims_go_and_recent_ones_stay() {
+    let bed = Bed::new();
+    for n in 1..=150 {
+        fs::write(bed.layout().claim(n), b"").unwrap();
+    }
+    remove_old_claims(&bed.layout(), 150).unwrap();
+    assert_eq!(highest_claim(&bed.layout()).unwrap(), 150);
+    assert_eq!(
+        fs::read_dir(bed.layout().claims_dir()).unwrap().count(),
+        101
+    );
+}
