@@ -21,6 +21,18 @@ impl Turn<'_> {
         let RequestIn {
             who, head, verbs, ..
         } = request;
+        let most = self.core.config.general.pack_max as usize;
+        let jobs = verbs
+            .iter()
+            .filter(|v| matches!(v, Verb::Submit { .. }))
+            .count();
+        if jobs > most {
+            answer.ack.ok = false;
+            answer.ack.error = format!(
+                "the pack has {jobs} jobs, at most {most} are accepted (pack_max): submit it in parts"
+            );
+            return;
+        }
         let shared = match self.shared(&head) {
             Ok(shared) => shared,
             Err(text) => {

@@ -11,7 +11,6 @@ const WAITING: &[&str] = &[
     "journal_keep_ms",
     "sched_interval_ms",
     "job_accept_interval_ms",
-    "pack_max",
 ];
 
 /// Structures of src/config/types.rs that hold settings.
