@@ -36,6 +36,7 @@ pub fn load(bytes: &[u8], file: &str, os: &OsNames<'_>) -> Result<Loaded, Vec<Pr
         lines: text.split('\n').collect(),
         problems: Vec::new(),
         warnings: Vec::new(),
+        left_out: false,
         os,
         partial: doc.partial,
     };
@@ -46,12 +47,14 @@ pub fn load(bytes: &[u8], file: &str, os: &OsNames<'_>) -> Result<Loaded, Vec<Pr
         }
     }
     let config = sections(&mut ctx, &doc);
+    let more = ctx.left_out.then(|| ctx.more());
     let Ctx {
         mut problems,
         mut warnings,
         ..
     } = ctx;
     problems.sort_by_key(|p| (p.line, p.col));
+    problems.extend(more);
     warnings.sort_by_key(|p| (p.line, p.col));
     match config {
         Some(config) if problems.is_empty() => Ok(Loaded { config, warnings }),

@@ -36,6 +36,8 @@ pub(super) struct Ctx<'a> {
     pub lines: Vec<&'a str>,
     pub problems: Vec<Problem>,
     pub warnings: Vec<Problem>,
+    /// There were more problems than are kept.
+    pub left_out: bool,
     pub os: &'a OsNames<'a>,
     /// Parts of the file could not be read: a name that is not found may have been in them.
     pub partial: bool,
@@ -53,6 +55,12 @@ impl Ctx<'_> {
             source: source.map_or("", |l| l.trim_end_matches('\r')).to_string(),
             hint: None,
         }
+    }
+
+    /// The line behind the last problem when there were more.
+    pub fn more(&self) -> Problem {
+        let message = format!("there are more than {MOST} problems: the others are not shown");
+        self.make(Pos::default(), "too-many-problems", message)
     }
 
     pub fn problem(&mut self, pos: Pos, code: &'static str, message: impl Into<String>) {
@@ -75,6 +83,8 @@ impl Ctx<'_> {
     fn push_problem(&mut self, p: Problem) {
         if self.problems.len() < MOST {
             self.problems.push(p);
+        } else {
+            self.left_out = true;
         }
     }
 
@@ -101,7 +111,8 @@ impl Ctx<'_> {
         known: impl IntoIterator<Item = &'k str>,
     ) {
         let told = |p: &Problem| p.code == "undefined" && (p.line, p.col) == (pos.line, pos.col);
-        if self.partial || self.problems.len() >= MOST || self.problems.last().is_some_and(told) {
+        self.left_out |= !self.partial && self.problems.len() >= MOST;
+        if self.partial || self.left_out || self.problems.last().is_some_and(told) {
             return;
         }
         let mut p = self.make(pos, "undefined", format!("{what} {name:?} is not defined"));
@@ -401,6 +412,7 @@ fn no_value(ctx: &mut Ctx<'_>, e: &Entry) {
 
 fn check_key(ctx: &mut Ctx<'_>, e: &Entry, table: &[Key], what: &str) {
     if ctx.problems.len() >= MOST {
+        ctx.left_out = true;
         return;
     }
     let Some(known) = table.iter().find(|k| k.name == e.key) else {

@@ -510,6 +510,18 @@ fn all_problems_come_in_one_run_in_order() {
 }
 
 #[test]
+fn a_flood_of_problems_is_cut_and_says_so() {
+    let keys: String = (0..500).map(|i| format!("  k{i}: 1\n")).collect();
+    let problems = read(&with(&format!("general:\n{keys}"))).unwrap_err();
+    assert_eq!(problems.len(), 101);
+    let last = problems.last().unwrap().to_string();
+    assert_eq!(
+        last,
+        "cb.yaml: there are more than 100 problems: the others are not shown"
+    );
+}
+
+#[test]
 fn problems_inside_a_value_point_into_it() {
     let at = |text: &str| {
         let p = &read(&with(text)).unwrap_err()[0];

@@ -140,7 +140,9 @@ impl BlockText {
         }
         let code = body.split(" #").next().unwrap_or(body).trim_end();
         let head = code.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-'));
-        let opens = head.ends_with(": |") || head.ends_with(": >");
+        let opens = [": |", ": >", "- |", "- >"]
+            .iter()
+            .any(|end| head.ends_with(end));
         if opens && !body.starts_with('#') {
             self.opened = Some(indent);
         }

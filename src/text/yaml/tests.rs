@@ -211,6 +211,14 @@ fn tabs_are_told_with_their_lines_and_the_rest_is_read() {
 }
 
 #[test]
+fn a_block_text_in_a_list_may_hold_tabs_and_bracket_groups() {
+    assert_eq!(
+        tree("- |\n  a\n  \tb\n  slots: [1] [2]\n- x"),
+        "[\"a\\n\\tb\\nslots: [1] [2]\\n\" x]"
+    );
+}
+
+#[test]
 fn one_run_shows_more_than_one_syntax_error() {
     let doc = read("a: b: c\nqueues:\n- name: x\n  users: a: b\n- name: y\nz: 1\n");
     assert_eq!(codes(&doc), [("syntax", 1), ("syntax", 4)]);
