@@ -15,8 +15,6 @@ use super::ask::{self, NoAnswer, Outgoing};
 use super::cli::{Split, Table, texts};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
-#[cfg(test)]
-use crate::model::Submission;
 use crate::record::ack::{Ack, IdRun};
 use crate::record::request::{RequestHead, SCRIPT_MAX, Verb};
 use crate::sys;

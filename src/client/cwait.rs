@@ -2,12 +2,22 @@
 //!
 //! Reads the published view again and again; never asks the leader anything.
 
+mod facts;
+
+use super::ask_jobs::finish;
+use super::cli::{Values, command, flag, operands, opt, parse};
 use super::env::Site;
-use super::exit::Exit;
+use super::exit::{Exit, Fail, Result};
 use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
 use crate::spool::view::{Job, ViewReader, Want};
 use crate::sys;
+use crate::text::depend::{Answer, Expr};
+use crate::text::duration::{Bare, parse_ms_from};
+use crate::text::jobids::JobSel;
+use clap::{ArgMatches, Command};
+use facts::JobFacts;
+use std::ffi::OsString;
 
 /// First and longest pause between two looks at the view, ms.
 const PAUSE_MS: (u64, u64) = (5, 1000);
@@ -15,6 +25,129 @@ const PAUSE_MS: (u64, u64) = (5, 1000);
 const MISSING_MS: u64 = 120_000;
 /// Exit code of `csub -K` when the job was terminated while pending.
 const KILLED_PENDING: i32 = 126;
+
+fn cli() -> Command {
+    command(
+        "cwait",
+        "Wait until jobs have ended, or a condition on them holds",
+    )
+    .arg(opt(
+        "w",
+        "CONDITION",
+        "Wait for this condition, as in csub -w",
+    ))
+    .arg(opt(
+        "timeout",
+        "TIME",
+        "Give up after this time: seconds, or 90s, 5m, 2h",
+    ))
+    .arg(flag("quiet", "Say nothing, give the exit code only"))
+    .arg(operands(
+        "what",
+        "JOB... | CONDITION",
+        "Job ids: wait until all have ended; else a condition such as 'done(1) && ended(2)'",
+    ))
+}
+
+/// Runs `cwait`; gives the exit code.
+pub fn run(args: &[OsString]) -> i32 {
+    match parse(cli(), args) {
+        Ok(m) => finish("cwait", wait(&m)),
+        Err(code) => code,
+    }
+}
+
+/// What to wait for.
+struct Goal {
+    expr: Expr,
+    /// Ids were given: once all have ended, the exit code says whether all are DONE.
+    ids: bool,
+}
+
+/// Reads the operands and `-w`.
+fn goal(condition: Option<&str>, operands: &[String]) -> Result<Goal> {
+    let ids = condition.is_none()
+        && !operands.is_empty()
+        && operands
+            .iter()
+            .all(|o| o.starts_with(|c: char| c.is_ascii_digit()) && JobSel::parse(o).is_ok());
+    let text = match (condition, operands) {
+        (Some(text), []) => text.to_owned(),
+        (Some(_), _) => return Err(Fail::usage("give -w or operands, not both")),
+        (None, []) => return Err(Fail::usage("job ids or a condition are missing")),
+        (None, _) if ids => {
+            let each: Vec<String> = operands.iter().map(|o| format!("ended({o})")).collect();
+            each.join(" && ")
+        }
+        (None, words) => words.join(" "),
+    };
+    let expr = Expr::parse(&text).map_err(|e| super::csub::spec::wrong("w", &text, &e))?;
+    Ok(Goal { expr, ids })
+}
+
+fn wait(m: &ArgMatches) -> Result<i32> {
+    let goal = goal(m.last("w"), &m.all("what"))?;
+    let limit = match m.last("timeout") {
+        None => None,
+        Some(text) => {
+            let ms = parse_ms_from(text, Bare::Seconds, 0);
+            Some(ms.map_err(|e| super::csub::spec::wrong("timeout", text, &e))?)
+        }
+    };
+    let site = Site::find()?;
+    let reader = ViewReader::new(&site.layout());
+    let expr = facts::resolve(&reader, goal.expr)?;
+    let start = sys::clock::boot_ms();
+    let mut pause = PAUSE_MS.0;
+    let quiet = m.has("quiet");
+    let mut unread_since = None;
+    loop {
+        let now = sys::clock::boot_ms() - start;
+        match JobFacts::read(&reader, &expr) {
+            Ok(facts) => {
+                unread_since = None;
+                match facts.judge(&expr) {
+                    Answer::True => return Ok(held(goal.ids, &facts, &expr, quiet).code()),
+                    Answer::Never => {
+                        let why = facts.why_never(&expr);
+                        return Err(Fail::not_found(why));
+                    }
+                    Answer::False => {}
+                }
+            }
+            Err(fail) => {
+                let since = *unread_since.get_or_insert(now);
+                if now - since >= MISSING_MS {
+                    return Err(fail);
+                }
+            }
+        }
+        if limit.is_some_and(|limit| now >= limit) {
+            let text = format!("not within {} s: {expr}", now / 1000);
+            return Err(Fail::refused(text));
+        }
+        let left = limit.map_or(u64::MAX, |limit| limit - now);
+        sys::clock::sleep_ms(pause.min(left));
+        pause = (pause + pause / 4 + 1).min(PAUSE_MS.1);
+    }
+}
+
+/// The end when the condition holds: for plain ids it says whether all are DONE.
+fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
+    if !ids {
+        return Exit::Ok;
+    }
+    let bad = facts.not_done(expr);
+    if bad.is_empty() {
+        return Exit::Ok;
+    }
+    if !quiet {
+        for id in bad {
+            eprintln!("cwait: job <{id}> has not ended as DONE");
+        }
+    }
+    Exit::NotFound
+}
 
 /// Waits for the end of a job or array and gives its exit code: of an array 0 when every element is
 /// DONE, else the highest code of an element.
@@ -55,7 +188,7 @@ pub fn until_end(site: &Site, id: u32) -> i32 {
     }
 }
 
-fn look(reader: &ViewReader, id: u32) -> Result<Vec<Job>, String> {
+fn look(reader: &ViewReader, id: u32) -> std::result::Result<Vec<Job>, String> {
     let want = Want {
         ids: vec![(id, id)],
         finished: true,
@@ -145,6 +278,27 @@ mod tests {
             assert_eq!(end_of(7, &[j]), want);
         }
         assert_eq!(end_of(7, &[]), None);
+    }
+
+    #[test]
+    fn ids_and_conditions_are_told_apart() {
+        let words = |w: &[&str]| w.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        let got = goal(None, &words(&["1", "2[3-4]"])).unwrap();
+        assert!(got.ids);
+        assert_eq!(got.expr.to_string(), "ended(1) && ended(2[3-4])");
+        let got = goal(None, &words(&["done(1)", "&&", "2"])).unwrap();
+        assert!(!got.ids);
+        assert_eq!(got.expr.to_string(), "done(1) && done(2)");
+        assert!(!goal(Some("1"), &[]).unwrap().ids);
+        for (w, o) in [
+            (None, &[][..]),
+            (Some("1"), &["2"]),
+            (None, &["done("]),
+            (None, &["007"]),
+            (None, &["0"]),
+        ] {
+            assert!(goal(w, &words(o)).is_err(), "{w:?} {o:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod ask_jobs;
 pub mod cjobs;
 pub mod cli;
 mod cmod;
+mod cpeek;
 pub mod csub;
 pub mod cwait;
 pub mod dev;
@@ -67,6 +68,16 @@ const COMMANDS: &[Entry] = &[
         &["cbot"],
         "move a pending job down in its order",
         order_cmds::cbot,
+    ),
+    entry(
+        &["cpeek", "cview"],
+        "show the output of a job so far",
+        cpeek::run,
+    ),
+    entry(
+        &["cwait"],
+        "wait until jobs have ended or a condition holds",
+        cwait::run,
     ),
     // Views.
     entry(&["cjobs", "bjobs"], "list jobs", cjobs::run),

@@ -9,6 +9,7 @@ use crate::text::arrayspec::ArraySpec;
 use crate::text::command::quote;
 use crate::text::depend::Expr;
 use crate::text::names::{self, HostSet};
+use crate::text::resreq::{self, Anything, Builtins};
 use crate::text::size::{self, Unit};
 use crate::text::{ParseError, duration, indexset};
 use std::path::{Component, Path, PathBuf};
@@ -75,7 +76,7 @@ pub fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission> {
     if job.spec.project.is_empty() {
         job.spec.project = here.default_project.to_owned();
     }
-    job.spec.res_req = requirement(chosen)?;
+    job.spec.res_req = requirement(chosen, here)?;
     job.spec.options = chosen.typed();
     Ok(job)
 }
@@ -215,17 +216,30 @@ pub fn check_command(command: &str) -> Result<()> {
     Ok(())
 }
 
-/// All `-R` and `--mem` as one requirement.
-fn requirement(chosen: &Chosen) -> Result<String> {
-    let mut parts: Vec<String> = Vec::new();
+/// All `-R` and `--mem` as one requirement. The cluster's own resources are not known here: the
+/// grammar is checked, the leader checks the names. A single text goes as it was typed, since what
+/// `=` means in the short form depends on the resource.
+fn requirement(chosen: &Chosen, here: &Here<'_>) -> Result<String> {
+    let mut parts: Vec<(&str, String)> = Vec::new();
     for text in chosen.all("R") {
-        parts.push(text.trim().to_owned());
+        parts.push(("R", text.trim().to_owned()));
     }
     if let Some(text) = chosen.get("mem") {
-        let bytes = size::parse(text.trim(), Unit::M).map_err(|e| wrong("mem", text, &e))?;
-        parts.push(format!("rusage[mem={}M]", bytes.div_ceil(1 << 20)));
+        let bytes = size_of("mem", text, &here.unit)?;
+        parts.push(("mem", format!("rusage[mem={}M]", bytes.div_ceil(1 << 20))));
     }
-    Ok(parts.join(" "))
+    if parts.is_empty() {
+        return Ok(String::new());
+    }
+    let texts: Vec<&str> = parts.iter().map(|(_, text)| text.as_str()).collect();
+    let merged = resreq::merge_all(&texts, &Anything(&Builtins)).map_err(|(n, e)| {
+        let (option, text) = &parts[n];
+        wrong(option, text, &e)
+    })?;
+    Ok(match parts.as_slice() {
+        [(_, only)] => only.clone(),
+        _ => merged.to_string(),
+    })
 }
 
 fn queues(option: &str, value: &str) -> Result<String> {

@@ -123,6 +123,8 @@ fn memory_for_short_reserves_and_limits() {
     let got = job(&["-mem", "1500K", "x"]);
     assert_eq!(got.spec.limits.mem_b, Some(1500 << 10));
     assert_eq!(got.spec.res_req, "rusage[mem=2M]");
+    let got = job(&["-R", "mem>10", "-R", "rusage[swp=5]", "x"]);
+    assert_eq!(got.spec.res_req, "select[mem > 10] rusage[swp=5]");
     let got = job(&["-mem", "1G", "-M", "2G", "x"]);
     assert_eq!(got.spec.limits.mem_b, Some(2 << 30), "-M wins as the limit");
 }
@@ -168,6 +170,15 @@ fn bad_input_is_refused_before_anything_is_sent() {
         (&["-o", "", "x"], "-o"),
         (&["-L", "bash", "x"], "-L"),
         (&["-key", "", "x"], "-key"),
+        (&["-R", "select[mem>", "x"], "-R"),
+        (&["-R", "rusage[mem=-1]", "x"], "-R"),
+        (&["-R", "rusage[mem=1e999]", "x"], "-R"),
+        (&["-R", &long, "x"], "-R"),
+        (&["-R", &"(".repeat(10_000), "x"], "-R"),
+        (&["-R", "span[hosts=0]", "x"], "-R"),
+        (&["-R", "same[]", "x"], "-R"),
+        (&["-R", "4{", "x"], "-R"),
+        (&["-R", "span[hosts=1]", "-R", "span[ptile=2]", "x"], "-R"),
         (&["-I", "x"], "-I is not implemented"),
         (&["-app", "p", "x"], "-app is not implemented"),
         (&["-gpu", "num=1", "x"], "-gpu is not implemented"),

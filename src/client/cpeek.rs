@@ -1,0 +1,311 @@
+//! `cpeek` (also `cview`): what a job has written so far.
+//!
+//! Finds the job in the published view and reads its files as the calling user.
+
+use super::ask_jobs::finish;
+use super::cli::{Values, command, flag, operands, opt, parse};
+use super::env::Site;
+use super::exit::{Exit, Fail, Result};
+use crate::model::{JobKey, JobStat};
+use crate::spool::Layout;
+use crate::spool::view::{Job, Piece, ViewReader, Want, into_owned};
+use crate::sys;
+use crate::text::jobids::JobSel;
+use crate::text::subst::subst;
+use clap::{ArgMatches, Command};
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Most bytes read at once.
+const CHUNK: usize = 1 << 20;
+/// Pause between two looks at growing files, ms.
+const FOLLOW_MS: u64 = 500;
+
+fn cli() -> Command {
+    command("cpeek", "Show the output of a job so far")
+        .arg(flag("f", "Follow the output until the job ends"))
+        .arg(opt("J", "NAME", "The latest job of this name"))
+        .arg(opt("m", "HOST", "The latest job on this host"))
+        .arg(opt("q", "QUEUE", "The latest job in this queue"))
+        .arg(operands(
+            "job",
+            "JOB",
+            "A job id or an element 12[3]; none: the latest job",
+        ))
+}
+
+/// Runs `cpeek`; gives the exit code.
+pub fn run(args: &[OsString]) -> i32 {
+    match parse(cli(), args) {
+        Ok(m) => finish("cpeek", peek(&m)),
+        Err(code) => code,
+    }
+}
+
+fn peek(m: &ArgMatches) -> Result<i32> {
+    let operands = m.all("job");
+    let wanted = match operands.as_slice() {
+        [] => None,
+        [one] => Some(one_job(one)?),
+        _ => return Err(Fail::usage("give one job")),
+    };
+    let site = Site::find()?;
+    let reader = ViewReader::new(&site.layout());
+    let job = match wanted {
+        Some(key) => by_key(&reader, key)?,
+        None => latest(&reader, m)?,
+    };
+    let shown = job.row.j;
+    if job.row.stat.is_waiting() || (job.row.attempt == 0 && job.row.start == 0) {
+        return Err(Fail::not_found(format!("Job <{shown}> : Not yet started.")));
+    }
+    let files = Files::of(&job, &site.layout());
+    let offsets = files.show(&job)?;
+    if m.has("f") {
+        follow(&reader, &job, &files, offsets)?;
+    }
+    Ok(Exit::Ok.code())
+}
+
+/// The one job or element an operand names.
+fn one_job(operand: &str) -> Result<JobKey> {
+    let wrong = || Fail::usage(format!("'{operand}' does not name one job or element"));
+    match JobSel::parse(operand) {
+        Ok(JobSel::Job(id)) => Ok(JobKey::job(id)),
+        Ok(JobSel::Elements(id, set)) => match (set.len(), set.first()) {
+            (1, Some(idx)) => Ok(JobKey::element(id, idx)),
+            _ => Err(wrong()),
+        },
+        Ok(JobSel::All) => Err(wrong()),
+        Err(e) => {
+            let caret = e.caret(operand);
+            let text = format!("{}\n{}", e.message, caret.trim_end_matches('\n'));
+            Err(Fail::usage(text))
+        }
+    }
+}
+
+fn by_key(reader: &ViewReader, key: JobKey) -> Result<Job> {
+    let want = Want {
+        ids: vec![(key.id, key.id)],
+        finished: true,
+        ..Want::default()
+    };
+    let (jobs, _) = reader
+        .collect(&want)
+        .map_err(|e| Fail::system(e.to_string()))?;
+    let is_array = jobs.iter().any(|j| j.row.arr.is_some());
+    if is_array && key.idx == 0 {
+        return Err(Fail::usage(format!(
+            "job <{}> is an array\nhint: name an element, such as {}[1]",
+            key.id, key.id
+        )));
+    }
+    let found = jobs.into_iter().find(|j| j.row.j == key);
+    match found {
+        Some(job) => Ok(job),
+        None if is_array => Err(Fail::not_found(format!("Job <{key}> : Not yet started."))),
+        None => Err(Fail::not_found(format!("Job <{key}> is not found"))),
+    }
+}
+
+/// The own job that started last and fits -J -m -q: running ones before ended ones.
+fn latest(reader: &ViewReader, m: &ArgMatches) -> Result<Job> {
+    let want = Want {
+        uids: vec![sys::users::effective_uid()],
+        finished: true,
+        ..Want::default()
+    };
+    let (name, host, queue) = (m.last("J"), m.last("m"), m.last("q"));
+    let mut best: Option<Job> = None;
+    let read = reader.stream(&want, &mut |piece| match piece {
+        Piece::Restart => best = None,
+        Piece::Job { row, spec, .. } => {
+            let fits = row.start > 0
+                && row.arr.is_none()
+                && name.is_none_or(|n| row.name == n || (row.name.is_empty() && row.command == n))
+                && host.is_none_or(|h| row.hosts.iter().any(|s| s.0 == h))
+                && queue.is_none_or(|q| spec.queue == q);
+            let rank = (!row.stat.is_finished(), row.start, row.j);
+            let better = best
+                .as_ref()
+                .is_none_or(|b| rank > (!b.row.stat.is_finished(), b.row.start, b.row.j));
+            if fits && better {
+                best = Some(Job {
+                    row: into_owned(row),
+                    spec: spec.clone(),
+                    why: None,
+                });
+            }
+        }
+    });
+    read.map_err(|e| Fail::system(e.to_string()))?;
+    best.ok_or_else(|| Fail::not_found("No started job found"))
+}
+
+/// Where a job writes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Files {
+    out: PathBuf,
+    /// Error output, when it goes elsewhere.
+    err: Option<PathBuf>,
+}
+
+/// How far the files were shown.
+#[derive(Clone, Copy, Default)]
+struct Offsets {
+    out: u64,
+    err: u64,
+}
+
+impl Files {
+    fn of(job: &Job, layout: &Layout) -> Files {
+        let key = job.row.j;
+        let cwd = Path::new(&job.spec.cwd);
+        let path = |text: &str| cwd.join(subst(text, key.id, key.idx));
+        let out = match job.spec.stdout.as_str() {
+            "" => layout.default_output(key),
+            text => path(text),
+        };
+        let err = match job.spec.stderr.as_str() {
+            "" => None,
+            text => Some(path(text)),
+        };
+        let err = err.filter(|e| *e != out);
+        Files { out, err }
+    }
+
+    /// Prints everything written so far.
+    fn show(&self, job: &Job) -> Result<Offsets> {
+        let mut offsets = Offsets::default();
+        println!("<< output from stdout >>");
+        copy(&self.out, &mut offsets.out).map_err(|e| unreadable(job, &e))?;
+        if let Some(err) = &self.err {
+            println!("<< output from stderr >>");
+            copy(err, &mut offsets.err).map_err(|e| unreadable(job, &e))?;
+        }
+        Ok(offsets)
+    }
+
+    /// Prints what was added.
+    fn more(&self, job: &Job, offsets: &mut Offsets) -> Result<()> {
+        copy(&self.out, &mut offsets.out).map_err(|e| unreadable(job, &e))?;
+        if let Some(err) = &self.err {
+            copy(err, &mut offsets.err).map_err(|e| unreadable(job, &e))?;
+        }
+        Ok(())
+    }
+}
+
+fn unreadable(job: &Job, e: &sys::Error) -> Fail {
+    let hosts: Vec<&str> = job.row.hosts.iter().map(|s| s.0.as_str()).collect();
+    let hint = match (e.is_not_found(), hosts.first()) {
+        (true, Some(host)) => format!("\nhint: the job wrote it on host {host}"),
+        _ => String::new(),
+    };
+    let fail = Fail::from(sys::Error::new(
+        e.act,
+        &e.path,
+        std::io::Error::other(e.source.to_string()),
+    ));
+    let exit = if e.is_not_found() {
+        Exit::NotFound
+    } else if e.kind() == std::io::ErrorKind::PermissionDenied {
+        Exit::Permission
+    } else {
+        fail.exit
+    };
+    Fail::new(exit, format!("{}{hint}", fail.text))
+}
+
+/// Copies a file from `offset` on to standard output; a file that shrank is shown from its start.
+fn copy(path: &Path, offset: &mut u64) -> sys::Result<()> {
+    loop {
+        let chunk = sys::fs::read_from(path, *offset, CHUNK)?;
+        if chunk.file_len < *offset {
+            *offset = 0;
+            continue;
+        }
+        if chunk.bytes.is_empty() {
+            return Ok(());
+        }
+        *offset += chunk.bytes.len() as u64;
+        let mut out = std::io::stdout().lock();
+        let written = out.write_all(&chunk.bytes).and_then(|()| out.flush());
+        written.map_err(|e| sys::Error::new("write to", Path::new("standard output"), e))?;
+    }
+}
+
+fn follow(reader: &ViewReader, job: &Job, files: &Files, mut offsets: Offsets) -> Result<()> {
+    loop {
+        // Asked before the last copy, so that nothing written before the end is missed.
+        let ended = match by_key(reader, job.row.j) {
+            Ok(now) => now.row.stat.is_finished() || now.row.stat == JobStat::Pend,
+            Err(fail) => fail.exit == Exit::NotFound,
+        };
+        files.more(job, &mut offsets)?;
+        if ended {
+            return Ok(());
+        }
+        sys::clock::sleep_ms(FOLLOW_MS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Spec;
+    use crate::record::view::JobRow;
+
+    fn files(out: &str, err: &str) -> Files {
+        let job = Job {
+            row: JobRow {
+                j: JobKey::element(12, 3),
+                ..JobRow::default()
+            },
+            spec: std::sync::Arc::new(Spec {
+                cwd: "/w".into(),
+                stdout: out.into(),
+                stderr: err.into(),
+                ..Spec::default()
+            }),
+            why: None,
+        };
+        Files::of(&job, &Layout::new("/s"))
+    }
+
+    #[test]
+    fn files_are_found_as_the_job_wrote_them() {
+        assert_eq!(files("o.%J.%I", "/e").out, Path::new("/w/o.12.3"));
+        assert_eq!(files("o", "/e").err.as_deref(), Some(Path::new("/e")));
+        assert_eq!(files("o", "o").err, None);
+        let layout = Layout::new("/s");
+        assert_eq!(
+            files("", "").out,
+            layout.default_output(JobKey::element(12, 3))
+        );
+    }
+
+    #[test]
+    fn one_job_only() {
+        assert_eq!(one_job("7").unwrap(), JobKey::job(7));
+        assert_eq!(one_job("7[2]").unwrap(), JobKey::element(7, 2));
+        for bad in ["0", "7[1-2]", "x", "007", "-1"] {
+            assert!(one_job(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn copying_goes_on_where_it_stopped() {
+        let d = tempfile::tempdir().unwrap();
+        let path = d.path().join("f");
+        std::fs::write(&path, "12345").unwrap();
+        let mut offset = 0;
+        copy(&path, &mut offset).unwrap();
+        assert_eq!(offset, 5);
+        std::fs::write(&path, "12").unwrap();
+        copy(&path, &mut offset).unwrap();
+        assert_eq!(offset, 2);
+    }
+}

@@ -1,0 +1,305 @@
+//! What the published view says of the jobs a condition names.
+
+use crate::client::exit::{Fail, Result};
+use crate::model::{JobKey, JobStat};
+use crate::record::view::JobRow;
+use crate::spool::view::{Piece, ViewReader, Want};
+use crate::sys;
+use crate::text::IndexSet;
+use crate::text::depend::{Answer, Elements, Expr, Facts, JobRef, Seen, Target};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rows of the jobs of a condition at one moment.
+#[derive(Default)]
+pub struct JobFacts {
+    jobs: BTreeMap<u32, Known>,
+}
+
+/// One job: its own row, and of an array its elements.
+#[derive(Default)]
+struct Known {
+    whole: Option<One>,
+    /// All indices of an array, and those not started yet.
+    array: Option<(IndexSet, IndexSet)>,
+    elements: BTreeMap<u32, One>,
+}
+
+#[derive(Clone, Copy)]
+struct One {
+    stat: JobStat,
+    code: i32,
+    started: bool,
+}
+
+/// Replaces names by the ids of the caller's own jobs.
+///
+/// # Errors
+/// A name that no job has; a view that cannot be read.
+pub fn resolve(reader: &ViewReader, expr: Expr) -> Result<Expr> {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for cond in expr.conditions() {
+        if cond.target.elements == Elements::Same {
+            return Err(Fail::usage("[*] means nothing outside csub -w"));
+        }
+        if let JobRef::Name(name) = &cond.target.job {
+            names.insert(name.clone());
+        }
+    }
+    if names.is_empty() {
+        return Ok(expr);
+    }
+    let want = Want {
+        uids: vec![sys::users::effective_uid()],
+        finished: true,
+        ..Want::default()
+    };
+    let mut found: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    let read = reader.stream(&want, &mut |piece| match piece {
+        Piece::Restart => found.clear(),
+        Piece::Job { row, .. } if row.j.idx == 0 => {
+            let name = if row.name.is_empty() {
+                &row.command
+            } else {
+                &row.name
+            };
+            for wanted in names.iter().filter(|w| named(w, name)) {
+                found.entry(wanted.clone()).or_default().insert(row.j.id);
+            }
+        }
+        Piece::Job { .. } => {}
+    });
+    read.map_err(|e| Fail::system(e.to_string()))?;
+    expr.resolve(&mut |name: &str| match found.get(name) {
+        Some(ids) => Ok(ids.iter().copied().collect()),
+        None => Err(Fail::not_found(format!(
+            "no job of yours is named \"{name}\""
+        ))),
+    })
+}
+
+/// True when `name` is `wanted`, which may end in `*`.
+fn named(wanted: &str, name: &str) -> bool {
+    match wanted.strip_suffix('*') {
+        Some(front) => name.starts_with(front),
+        None => name == wanted,
+    }
+}
+
+impl JobFacts {
+    /// Reads the jobs that `expr` names by id.
+    ///
+    /// # Errors
+    /// A view that cannot be read.
+    pub fn read(reader: &ViewReader, expr: &Expr) -> Result<JobFacts> {
+        let mut ids: Vec<(u32, u32)> = targets(expr).map(|(_, id)| (id, id)).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let want = Want {
+            ids,
+            finished: true,
+            ..Want::default()
+        };
+        let mut facts = JobFacts::default();
+        let read = reader.stream(&want, &mut |piece| match piece {
+            Piece::Restart => facts = JobFacts::default(),
+            Piece::Job { row, .. } => facts.add(&row),
+        });
+        read.map_err(|e| Fail::system(e.to_string()))?;
+        Ok(facts)
+    }
+
+    fn add(&mut self, row: &JobRow<'_>) {
+        let one = One {
+            stat: row.stat,
+            code: match (row.code, row.sig) {
+                (Some(code), _) => code,
+                (None, 0) => 0,
+                (None, sig) => 128 + sig,
+            },
+            started: row.attempt > 0,
+        };
+        let known = self.jobs.entry(row.j.id).or_default();
+        if row.j.idx > 0 {
+            known.elements.insert(row.j.idx, one);
+            return;
+        }
+        known.whole = Some(one);
+        if let Some(arr) = &row.arr {
+            let set = |text: &str| IndexSet::parse(text, 1, u32::MAX).unwrap_or_default();
+            known.array = Some((set(&arr.all), set(&arr.waiting)));
+        }
+    }
+
+    pub fn judge(&self, expr: &Expr) -> Answer {
+        expr.eval(self)
+    }
+
+    /// The targets of `expr` that have not all ended as DONE.
+    pub fn not_done(&self, expr: &Expr) -> Vec<String> {
+        let done = |target: &Target| {
+            let seen = self.seen(target);
+            seen.is_some_and(|s| s.exit == 0)
+        };
+        targets(expr)
+            .filter(|(target, _)| !done(target))
+            .map(|(target, id)| JobKeyText(target, id).to_string())
+            .collect()
+    }
+
+    /// Why `expr` can never hold, as a sentence.
+    pub fn why_never(&self, expr: &Expr) -> String {
+        let missing: Vec<String> = targets(expr)
+            .filter(|(target, _)| self.seen(target).is_none())
+            .map(|(target, id)| JobKeyText(target, id).to_string())
+            .collect();
+        if missing.is_empty() {
+            format!("can never hold any more: {expr}")
+        } else {
+            format!("job <{}> is not found", missing.join("> <"))
+        }
+    }
+
+    fn picked<'a>(&'a self, target: &'a Target) -> Option<Vec<One>> {
+        let JobRef::Id(id) = target.job else {
+            return None;
+        };
+        let known = self.jobs.get(&id)?;
+        let whole = known.whole?;
+        let Some((_, waiting)) = &known.array else {
+            return matches!(target.elements, Elements::Whole).then(|| vec![whole]);
+        };
+        let inside = |idx: u32| match &target.elements {
+            Elements::Whole => true,
+            Elements::Some(set) => set.contains(idx),
+            Elements::Same => false,
+        };
+        let head = One {
+            started: false,
+            ..whole
+        };
+        let mut all: Vec<One> = waiting
+            .iter()
+            .filter(|idx| inside(*idx) && !known.elements.contains_key(idx))
+            .map(|_| head)
+            .collect();
+        let elements = known.elements.iter().filter(|(idx, _)| inside(**idx));
+        all.extend(elements.map(|(_, one)| *one));
+        (!all.is_empty()).then_some(all)
+    }
+}
+
+/// Targets by id, as they are printed.
+struct JobKeyText<'a>(&'a Target, u32);
+
+impl std::fmt::Display for JobKeyText<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0.elements {
+            Elements::Some(set) => write!(f, "{}[{set}]", self.1),
+            _ => write!(f, "{}", JobKey::job(self.1)),
+        }
+    }
+}
+
+fn targets(expr: &Expr) -> impl Iterator<Item = (&Target, u32)> {
+    expr.conditions()
+        .into_iter()
+        .filter_map(|c| match c.target.job {
+            JobRef::Id(id) => Some((&c.target, id)),
+            JobRef::Name(_) => None,
+        })
+}
+
+impl Facts for JobFacts {
+    fn seen(&self, target: &Target) -> Option<Seen> {
+        let mut seen = Seen::default();
+        for one in self.picked(target)? {
+            let count = match one.stat {
+                JobStat::Pend => &mut seen.pend,
+                JobStat::Psusp => &mut seen.hold,
+                JobStat::Run => &mut seen.run,
+                JobStat::Ususp | JobStat::Ssusp | JobStat::Unkwn => &mut seen.susp,
+                JobStat::Done => &mut seen.done,
+                JobStat::Exit => &mut seen.exit,
+            };
+            *count += 1;
+        }
+        seen.post_done = seen.done + seen.exit;
+        Some(seen)
+    }
+
+    fn exit_code(&self, target: &Target, test: &dyn Fn(i32) -> bool) -> bool {
+        let all = self.picked(target).unwrap_or_default();
+        all.iter()
+            .any(|one| one.stat == JobStat::Exit && one.started && test(one.code))
+    }
+
+    fn external(&self, _: &Target, _: &str) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::view::ArrayRow;
+
+    fn row(id: u32, idx: u32, stat: JobStat) -> JobRow<'static> {
+        JobRow {
+            j: JobKey { id, idx },
+            stat,
+            attempt: u32::from(!stat.is_waiting()),
+            ..JobRow::default()
+        }
+    }
+
+    fn judged(text: &str, rows: &[JobRow<'_>]) -> Answer {
+        let mut facts = JobFacts::default();
+        rows.iter().for_each(|r| facts.add(r));
+        facts.judge(&Expr::parse(text).unwrap())
+    }
+
+    #[test]
+    fn single_jobs() {
+        let rows = [
+            row(1, 0, JobStat::Done),
+            row(2, 0, JobStat::Run),
+            row(3, 0, JobStat::Exit),
+        ];
+        assert_eq!(judged("done(1)", &rows), Answer::True);
+        assert_eq!(judged("done(1) && ended(2)", &rows), Answer::False);
+        assert_eq!(judged("done(3)", &rows), Answer::Never);
+        assert_eq!(judged("ended(3) && exit(3)", &rows), Answer::True);
+        assert_eq!(judged("ended(9)", &rows), Answer::Never);
+    }
+
+    #[test]
+    fn arrays_count_their_waiting_elements() {
+        let mut whole = row(5, 0, JobStat::Pend);
+        whole.arr = Some(Box::new(ArrayRow {
+            all: "1-4".into(),
+            waiting: "3-4".into(),
+            ..ArrayRow::default()
+        }));
+        let rows = [whole, row(5, 1, JobStat::Done), row(5, 2, JobStat::Run)];
+        assert_eq!(judged("ended(5)", &rows), Answer::False);
+        assert_eq!(judged("done(5[1])", &rows), Answer::True);
+        assert_eq!(judged("numpend(5, == 2)", &rows), Answer::True);
+        assert_eq!(judged("ended(5[9])", &rows), Answer::Never);
+    }
+
+    #[test]
+    fn what_failed_and_what_is_missing_are_named() {
+        let mut facts = JobFacts::default();
+        facts.add(&row(1, 0, JobStat::Done));
+        facts.add(&row(2, 0, JobStat::Exit));
+        let expr = Expr::parse("ended(1) && ended(2)").unwrap();
+        assert_eq!(facts.not_done(&expr), ["2"]);
+        let expr = Expr::parse("ended(1) && ended(7)").unwrap();
+        assert_eq!(facts.why_never(&expr), "job <7> is not found");
+    }
+
+    #[test]
+    fn names_match_with_a_star_at_the_end() {
+        assert!(named("a*", "abc") && named("abc", "abc") && !named("ab", "abc"));
+    }
+}
