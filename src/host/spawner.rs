@@ -9,7 +9,7 @@ use super::local::Local;
 use super::shepherd::{self, Inherited, Prepared};
 use crate::model::AttemptId;
 use crate::sys::append::SharedAppender;
-use crate::sys::cgroup::{Group, Hierarchy, Limits, Pool};
+use crate::sys::cgroup::{self, Group, Hierarchy, Limits, Pool};
 use crate::sys::ipc::{self, Bell};
 use crate::sys::job::{self, Ended, Reaped};
 use crate::sys::{clock, fs, lock, proc, userfile};
@@ -19,7 +19,7 @@ use crate::task::spec::{FromSpawner, TaskLimits, TaskSpec, ToSpawner, encode, sp
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Bytes read from the stream at a time.
 const READ_MAX: usize = 256 << 10;
@@ -78,7 +78,7 @@ fn open(options: &Options, stream: File) -> crate::sys::Result<Spawner> {
             ));
         }
     }
-    let tag = group_tag(&options.host, &options.local);
+    let tag = cgroup::tag(&options.host, &options.local);
     let hierarchy = match options.cgroups {
         true => Hierarchy::detect(&tag),
         false => Hierarchy::off("switched off"),
@@ -98,14 +98,6 @@ fn open(options: &Options, stream: File) -> crate::sys::Result<Spawner> {
         bases: HashMap::new(),
         shepherds: HashMap::new(),
     })
-}
-
-/// A name for this host's groups that no other cluster on the machine has.
-pub fn group_tag(host: &str, local: &Path) -> String {
-    format!(
-        "{host}.{:08x}",
-        crc32c::crc32c(local.as_os_str().as_encoded_bytes())
-    )
 }
 
 impl Spawner {

@@ -344,6 +344,8 @@ pub fn become_supervisor() {
     unsafe {
         libc::setsid();
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+        // Forked without exec: it would go by the name of the process that forks supervisors.
+        libc::prctl(libc::PR_SET_NAME, c"cbtask".as_ptr());
         if libc::geteuid() == 0 {
             // No core of a privileged process in a user's directory.
             libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -355,10 +357,11 @@ pub fn become_supervisor() {
 }
 
 /// Holds back the signals of a supervisor's children and orders, for a process that will fork
-/// supervisors: none is lost before they wait.
+/// supervisors: none is lost before they wait. In lists of processes it is `cbspawner` from then on.
 pub fn hold_signals() {
     // SAFETY: the set is filled before use.
     unsafe {
+        libc::prctl(libc::PR_SET_NAME, c"cbspawner".as_ptr());
         let set = supervisor_set();
         libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
     }

@@ -3,6 +3,7 @@
 //! may only shrink.
 
 use crate::source;
+use std::sync::OnceLock;
 
 const WIDTH: usize = 100;
 const FILE_LINES: usize = 800;
@@ -28,12 +29,42 @@ fn rust_files() -> Vec<String> {
     all
 }
 
-/// A file whose whole content is test code, by name.
+/// A file whose whole content is test code: by its name, or because its module is declared so.
 fn is_test_file(name: &str) -> bool {
+    static DECLARED: OnceLock<Vec<String>> = OnceLock::new();
+    let declared = DECLARED.get_or_init(|| {
+        let all = source::files("src", &["rs"]);
+        all.iter().flat_map(|f| test_modules(f)).collect()
+    });
+    let stem = name.trim_end_matches(".rs").trim_end_matches("/mod");
+    if declared.iter().any(|d| d == stem) {
+        return true;
+    }
     name.starts_with("tests/")
         || name.starts_with("benches/")
         || name.ends_with("/tests.rs")
         || name.contains("/tests/")
+}
+
+/// Paths, without `.rs`, of the modules that a file declares for tests only.
+fn test_modules(file: &str) -> Vec<String> {
+    let text = source::blank(&source::read(file));
+    let dir = file.trim_end_matches(".rs").trim_end_matches("/mod");
+    text.split("#[cfg(test)]")
+        .skip(1)
+        .filter_map(|rest| {
+            let (head, _) = rest.split_once(';')?;
+            let name = head
+                .trim()
+                .strip_prefix("pub(crate) ")
+                .unwrap_or(head.trim());
+            let name = name
+                .strip_prefix("pub(super) ")
+                .unwrap_or(name)
+                .strip_prefix("mod ")?;
+            Some(format!("{dir}/{name}"))
+        })
+        .collect()
 }
 
 fn report(wrong: &[String]) {

@@ -3,11 +3,14 @@
 use super::family::{self, Family};
 use super::site::Site;
 use crate::client::Fail;
+use crate::sys::cgroup::{self, Hierarchy};
 use crate::sys::{clock, fs, proc};
 use std::path::Path;
 
 const SIGKILL: i32 = 9;
 const ROUND_MS: u64 = 20;
+/// How long the processes of one control group may take to end.
+const GROUP_MS: u64 = 5_000;
 /// Rounds of killing before giving up: ten seconds.
 const ROUNDS_MAX: u32 = 500;
 /// Rounds that shepherds get to record the ends of their jobs before they are killed too.
@@ -77,6 +80,20 @@ fn round(family: &Family) -> usize {
     match hit {
         0 => family.jobs.iter().filter(|p| end((p.pid, p.start))).count(),
         _ => hit,
+    }
+}
+
+/// Removes the control groups of the cluster's hosts: their owners were killed before they could.
+fn remove_groups(site: &Site) {
+    for host in site.settings.hosts().filter(|_| site.settings.cgroup) {
+        let groups = Hierarchy::detect(&cgroup::tag(&host, &site.local(&host)));
+        for name in groups.names() {
+            if let Some(mut group) = groups.find(&name) {
+                group.kill_until_empty(GROUP_MS);
+                group.remove();
+            }
+        }
+        groups.remove_parents();
     }
 }
 

@@ -15,6 +15,13 @@ use std::path::{Path, PathBuf};
 /// Idle groups kept for the next task.
 const POOL_MAX: usize = 256;
 
+/// A name for the groups of a host that no other cluster on the machine has: `local` is the host's
+/// own directory.
+pub fn tag(host: &str, local: &Path) -> String {
+    let sum = crc32c::crc32c(local.as_os_str().as_encoded_bytes());
+    format!("{host}.{sum:08x}")
+}
+
 /// A controller of version 1 that is used when present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ctl {

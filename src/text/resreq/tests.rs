@@ -1,3 +1,5 @@
+//! Tests of resource requirements.
+
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
