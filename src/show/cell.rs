@@ -152,6 +152,17 @@ impl<'o> Object<'o> {
         self.out
     }
 
+    /// As [`Object::key`] for a name that a user or a sensor chose.
+    pub fn free_key(&mut self, name: &str) -> &mut String {
+        if !self.first {
+            self.out.push(',');
+        }
+        self.first = false;
+        json_str(self.out, name);
+        self.out.push(':');
+        self.out
+    }
+
     pub fn text(&mut self, name: &str, value: &str) {
         json_str(self.key(name), value);
     }

@@ -99,7 +99,12 @@ pub struct Table<G: 'static> {
     /// Put between values that are then neither padded nor filled.
     pub delimiter: Option<String>,
     pub color: bool,
+    /// A header line that does not follow from the columns.
+    pub title: Option<&'static str>,
 }
+
+/// A function that appends a value of one plain row.
+pub type Get<R> = fn(&R, &mut String);
 
 /// Ends what [`Column::paint`] began.
 const PLAIN: &str = "\x1b[0m";
@@ -122,6 +127,7 @@ impl<G: Copy> Table<G> {
             columns: columns.iter().map(column).collect(),
             delimiter: None,
             color: false,
+            title: None,
         }
     }
 
@@ -148,11 +154,17 @@ impl<G: Copy> Table<G> {
             columns,
             delimiter,
             color: false,
+            title: None,
         })
     }
 
     /// Appends the header line.
     pub fn header(&self, out: &mut String) {
+        if let Some(title) = self.title {
+            out.push_str(title);
+            out.push('\n');
+            return;
+        }
         self.line(out, |column, out| out.push_str(column.header), false);
     }
 
@@ -220,6 +232,44 @@ impl<G: Copy> Table<G> {
         self.color = color;
         self
     }
+}
+
+impl<R: 'static> Table<Get<R>> {
+    /// The whole table of plain rows.
+    pub fn print<'r>(&self, rows: impl IntoIterator<Item = &'r R>, header: bool) -> String {
+        let mut out = String::new();
+        if header {
+            self.header(&mut out);
+        }
+        for row in rows {
+            self.row(&mut out, |get, out| get(row, out));
+        }
+        out
+    }
+
+    /// LSF's JSON of plain rows: command, number of `what`, records.
+    pub fn records<'r>(
+        &self,
+        command: &str,
+        what: &str,
+        rows: impl IntoIterator<Item = &'r R>,
+    ) -> String {
+        let mut records = String::new();
+        let mut count = 0;
+        for row in rows {
+            records.push_str(if count > 0 { ",\n    " } else { "\n    " });
+            self.record(&mut records, |get, out| get(row, out));
+            count += 1;
+        }
+        format!(
+            "{{\n  \"COMMAND\":\"{command}\",\n  \"{what}\":{count},\n  \"RECORDS\":[{records}\n  ]\n}}\n"
+        )
+    }
+}
+
+/// Decides whether values are cut: whole ones when `wide`.
+pub fn cut(wide: bool, how: Cut) -> Cut {
+    if wide { Cut::Never } else { how }
 }
 
 /// One word of a format: `name`, `name:`, `name:12`, `name:-12`.

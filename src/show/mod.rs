@@ -8,12 +8,18 @@
 pub mod cell;
 pub mod dates;
 pub mod field;
+pub mod host;
+pub mod info;
 pub mod job;
 pub mod job_json;
 pub mod job_long;
 pub mod job_select;
 pub mod job_table;
+pub mod load;
 pub mod page;
+pub mod params;
+pub mod queue;
+pub mod user;
 
 pub use dates::Dates;
 pub use field::{Cut, Field, FormatError, Table};

@@ -1,0 +1,481 @@
+//! Hosts as the batch system sees them (`chosts`): tables, long page, JSON, registry of fields.
+//!
+//! Owns headers and widths. Load is `load`'s business, static facts are `info`'s.
+
+use super::cell::{self, Cut, Object, int};
+use super::dates::Dates;
+use super::field::{Field, Get, Table, cut};
+use super::job::put_key;
+use super::job_table::stat_color;
+use super::load;
+use crate::record::view::HostRow;
+use crate::text::width;
+use std::fmt::Write as _;
+
+/// The function behind a field.
+pub type HostGet = Get<HostRow>;
+
+/// `closed` for every kind of closed, the word itself otherwise.
+pub fn short_status(status: &str) -> &str {
+    if status.starts_with("closed") {
+        "closed"
+    } else {
+        status
+    }
+}
+
+const fn field(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    header: &'static str,
+    width: usize,
+    right: bool,
+    get: HostGet,
+) -> Field<HostGet> {
+    Field {
+        name,
+        aliases,
+        header,
+        width,
+        right,
+        get,
+    }
+}
+
+const fn count(name: &'static str, header: &'static str, get: HostGet) -> Field<HostGet> {
+    field(name, &[], header, 6, true, get)
+}
+
+/// Every field of a host for `chosts`.
+pub static FIELDS: &[Field<HostGet>] = &[
+    field(
+        "host_name",
+        &["hname", "name", "host"],
+        "HOST_NAME",
+        20,
+        false,
+        |h, out| {
+            out.push_str(&h.name);
+        },
+    ),
+    field("status", &["stat"], "STATUS", 15, false, |h, out| {
+        out.push_str(&h.status)
+    }),
+    field("status_short", &[], "STATUS", 8, false, |h, out| {
+        out.push_str(short_status(&h.status));
+    }),
+    count("jl_u", "JL_U", |h, out| {
+        if h.user_slots > 0 {
+            int(out, h.user_slots);
+        }
+    }),
+    count("max", "MAX", |h, out| int(out, h.slots)),
+    count("njobs", "NJOBS", |h, out| int(out, h.njobs)),
+    count("run", "RUN", |h, out| int(out, h.run)),
+    count("ssusp", "SSUSP", |h, out| int(out, h.ssusp)),
+    count("ususp", "USUSP", |h, out| int(out, h.ususp)),
+    count("rsv", "RSV", |h, out| int(out, h.rsv)),
+    field("cpuf", &[], "CPUF", 6, true, |h, out| {
+        write!(out, "{:.2}", h.cpuf).expect("a string takes every write");
+    }),
+    field("type", &["htype"], "TYPE", 10, false, |h, out| {
+        out.push_str(&h.host_type)
+    }),
+    field("model", &["hmodel"], "MODEL", 10, false, |h, out| {
+        out.push_str(&h.model)
+    }),
+    field(
+        "available_slots",
+        &["free"],
+        "AVAILABLE_SLOTS",
+        6,
+        true,
+        |h, out| {
+            let open = h.status == "ok";
+            int(
+                out,
+                if open {
+                    h.slots.saturating_sub(h.njobs)
+                } else {
+                    0
+                },
+            );
+        },
+    ),
+    field("jobs", &[], "JOBS", 10, false, put_jobs),
+    field("comment", &[], "COMMENT", 10, false, |h, out| {
+        out.push_str(&h.comment)
+    }),
+    field("closed_by", &[], "CLOSED_BY", 10, false, |h, out| {
+        out.push_str(&h.closed_by)
+    }),
+    field("ngpus", &[], "NGPUS", 5, true, |_, _| {}),
+];
+
+/// `17(2),18[3](1)`: jobs with their slots.
+fn put_jobs(h: &HostRow, out: &mut String) {
+    for (n, (key, slots)) in h.jobs.iter().enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        put_key(out, *key);
+        write!(out, "({slots})").expect("a string takes every write");
+    }
+}
+
+fn status_color(word: &str) -> &'static str {
+    match word {
+        "ok" => stat_color("RUN"),
+        "unavail" | "unreach" => stat_color("EXIT"),
+        _ => stat_color("PEND"),
+    }
+}
+
+/// The table: `wide` gives whole names and statuses, `jobs` adds the ids of the jobs.
+pub fn table(wide: bool, jobs: bool) -> Table<HostGet> {
+    let (status, columns) = if wide {
+        ("status", 14)
+    } else {
+        ("status_short", 11)
+    };
+    let mut list = vec![
+        ("host_name", 18, cut(wide, Cut::Head)),
+        (status, columns, Cut::Never),
+        ("jl_u", 5, Cut::Never),
+        ("max", 6, Cut::Never),
+        ("njobs", 6, Cut::Never),
+        ("run", 6, Cut::Never),
+        ("ssusp", 6, Cut::Never),
+        ("ususp", 6, Cut::Never),
+        ("rsv", 6, Cut::Never),
+    ];
+    if jobs {
+        list.push(("jobs", 4, Cut::Never));
+    }
+    let mut table = Table::fixed(FIELDS, &list).painted(status, status_color);
+    table.columns[2].header = "JL/U";
+    table
+}
+
+/// `-c`: closed hosts, who closed them and why.
+pub fn closed_table() -> Table<HostGet> {
+    let mut table = Table::fixed(
+        FIELDS,
+        &[
+            ("host_name", 18, Cut::Never),
+            ("status", 14, Cut::Never),
+            ("njobs", 6, Cut::Never),
+            ("closed_by", 10, Cut::Never),
+            ("comment", 10, Cut::Never),
+        ],
+    );
+    table = table.painted("status", status_color);
+    table
+}
+
+/// What `-json` gives without `-o`.
+pub const JSON_DEFAULT: &str = "host_name status jl_u max njobs run ssusp ususp rsv";
+
+/// Appends the long page of a host.
+pub fn put_long(out: &mut String, h: &HostRow, dates: &Dates) {
+    let mut page = String::new();
+    let w = &mut page;
+    let add = |w: &mut String, args: std::fmt::Arguments<'_>| {
+        w.write_fmt(args).expect("a string takes every write");
+    };
+    let jl = if h.user_slots == 0 {
+        "-".to_owned()
+    } else {
+        h.user_slots.to_string()
+    };
+    add(w, format_args!("HOST  {}\n", width::escape(&h.name)));
+    w.push_str(
+        "STATUS           CPUF  JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV DISPATCH_WINDOW\n",
+    );
+    add(
+        w,
+        format_args!(
+            "{:<14} {:>6.2} {jl:>5} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6} {:>15}\n\n",
+            h.status, h.cpuf, h.slots, h.njobs, h.run, h.ssusp, h.ususp, h.rsv, "-"
+        ),
+    );
+    put_current_load(w, h);
+    if !h.reserved.is_empty() || !h.resources.is_empty() {
+        w.push_str("\n RESOURCE             TOTAL        RESERVED\n");
+        let names = h.resources.keys().chain(h.reserved.keys());
+        let names: std::collections::BTreeSet<_> = names.collect();
+        for name in names {
+            let total = h.resources.get(name).map_or("-", String::as_str);
+            let total = width::escape(total);
+            let reserved = h
+                .reserved
+                .get(name)
+                .map_or("-".to_owned(), |r| format!("{r:.1}"));
+            add(
+                w,
+                format_args!(" {:<20} {total:<12} {reserved}\n", width::escape(name)),
+            );
+        }
+    }
+    if !h.tags.is_empty() {
+        add(
+            w,
+            format_args!("\n TAGS: {}\n", width::escape(&h.tags.join(" "))),
+        );
+    }
+    if !h.jobs.is_empty() {
+        w.push_str("\n JOBS: ");
+        put_jobs(h, w);
+        w.push('\n');
+    }
+    if !h.closed_by.is_empty() || !h.comment.is_empty() {
+        w.push_str("\n ADMIN ACTION COMMENT: ");
+        add(w, format_args!("\"{}\"", width::escape(&h.comment)));
+        if !h.closed_by.is_empty() {
+            add(w, format_args!(" by {}", width::escape(&h.closed_by)));
+        }
+        if h.closed_at > 0 {
+            w.push_str(" at ");
+            dates.long(w, h.closed_at);
+        }
+        w.push('\n');
+    }
+    for warning in &h.warnings {
+        add(w, format_args!("\n WARNING: {}\n", width::escape(warning)));
+    }
+    out.push_str(&page);
+}
+
+fn put_current_load(w: &mut String, h: &HostRow) {
+    w.push_str(" CURRENT LOAD USED FOR SCHEDULING:\n");
+    let table = load::indices_table(true);
+    let mut header = String::new();
+    table.header(&mut header);
+    let mut row = String::new();
+    table.row(&mut row, |get, out| get(h, out));
+    w.push_str("           ");
+    w.push_str(&header);
+    w.push_str(" Total     ");
+    w.push_str(&row);
+    w.push_str(" Reserved  ");
+    let mut reserved = String::new();
+    for column in &table.columns {
+        let text = match h.reserved.get(column.field.name) {
+            Some(r) if matches!(column.field.name, "mem" | "swp" | "tmp") => load::megabytes(*r),
+            Some(r) => format!("{r:.1}"),
+            None => "-".to_owned(),
+        };
+        let columns = column.width;
+        write!(reserved, "{text:>columns$} ").expect("a string takes every write");
+    }
+    w.push_str(reserved.trim_end());
+    w.push('\n');
+}
+
+/// `-s`: one line for each static or reserved resource of each host.
+pub fn put_resources(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
+    for h in hosts {
+        let names = h.resources.keys().chain(h.reserved.keys());
+        let names: std::collections::BTreeSet<_> = names.collect();
+        for name in names {
+            if !wanted.is_empty() && !wanted.contains(name) {
+                continue;
+            }
+            let total = h.resources.get(name).map_or("-", String::as_str);
+            let reserved = h.reserved.get(name).copied().unwrap_or(0.0);
+            let from = out.len();
+            write!(out, "{name:<20}{total:>10}{reserved:>15.1}{:>15}", h.name)
+                .expect("a string takes every write");
+            cell::tame(out, from, None, Cut::Never);
+            out.push('\n');
+        }
+    }
+}
+
+/// Header of `-s`.
+pub const RESOURCES_HEADER: &str = "RESOURCE                 TOTAL       RESERVED       LOCATION\n";
+
+/// Appends the JSON line of a host.
+pub fn put_json(out: &mut String, h: &HostRow) {
+    let mut o = Object::begin(out);
+    o.text("name", &h.name);
+    o.text("status", &h.status);
+    o.int("slots", h.slots);
+    o.opt("user_slots", (h.user_slots > 0).then_some(h.user_slots));
+    o.int("njobs", h.njobs);
+    o.int("run", h.run);
+    o.int("ssusp", h.ssusp);
+    o.int("ususp", h.ususp);
+    o.int("rsv", h.rsv);
+    o.some_text("closed_by", &h.closed_by);
+    o.some_text("comment", &h.comment);
+    o.opt(
+        "closed_time",
+        (h.closed_at > 0).then(|| h.closed_at.div_euclid(1000)),
+    );
+    o.text("type", &h.host_type);
+    o.text("model", &h.model);
+    o.real("cpuf", h.cpuf);
+    o.texts("tags", &h.tags);
+    let mut inner = Object::begin(o.key("resources"));
+    for (name, value) in &h.resources {
+        cell::json_str(inner.free_key(name), value);
+    }
+    inner.end();
+    let mut inner = Object::begin(o.key("reserved"));
+    for (name, value) in &h.reserved {
+        inner.real(name, *value);
+    }
+    inner.end();
+    cell::list(o.key("jobs"), &h.jobs, |out, (key, slots)| {
+        out.push_str("{\"jobid\":\"");
+        put_key(out, *key);
+        write!(out, "\",\"slots\":{slots}}}").expect("a string takes every write");
+    });
+    o.texts("warnings", &h.warnings);
+    load::json_load(&mut o, h);
+    o.end();
+    out.push('\n');
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::model::JobKey;
+    use crate::record::load::LoadDoc;
+    use jiff::tz::TimeZone;
+
+    pub fn host() -> HostRow {
+        HostRow {
+            name: "a_host_with_a_long_name".into(),
+            status: "closed_Adm".into(),
+            slots: 64,
+            njobs: 5,
+            run: 4,
+            ususp: 1,
+            closed_by: "boss".into(),
+            comment: "disk 坏了".into(),
+            closed_at: 1_795_230_429_000,
+            host_type: "X86_64".into(),
+            model: "EPYC".into(),
+            cpuf: 1.5,
+            tags: vec!["fast".into()],
+            resources: [("lic".to_owned(), "10".to_owned())].into(),
+            reserved: [("lic".to_owned(), 2.0), ("mem".to_owned(), 2048.0)].into(),
+            jobs: vec![(JobKey::job(17), 4), (JobKey::element(18, 3), 1)],
+            load: LoadDoc {
+                executor: true,
+                ncpus: 64,
+                maxmem: 257_000,
+                maxswp: 4096,
+                maxtmp: 100_000,
+                ndisks: 1,
+                r15s: 3.25,
+                r1m: 2.0,
+                r15m: 0.04,
+                ut: 0.123,
+                pg: 1.5,
+                io: 12.0,
+                ls: 2.0,
+                it: 7.0,
+                tmp: 52_000.0,
+                swp: 4096.0,
+                mem: 131_072.0,
+                ..LoadDoc::default()
+            },
+            ..HostRow::default()
+        }
+    }
+
+    fn free() -> HostRow {
+        HostRow {
+            name: "h2".into(),
+            status: "ok".into(),
+            slots: 8,
+            user_slots: 2,
+            ..HostRow::default()
+        }
+    }
+
+    #[test]
+    fn the_table_has_lsf_columns() {
+        let want = "\
+HOST_NAME          STATUS       JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV
+a_host_with_a_long closed          -     64      5      4      0      1      0
+h2                 ok              2      8      0      0      0      0      0
+";
+        assert_eq!(table(false, false).print([&host(), &free()], true), want);
+        let want = "\
+HOST_NAME          STATUS          JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV JOBS
+a_host_with_a_long_name closed_Adm         -     64      5      4      0      1      0 \
+17(4),18[3](1)
+";
+        assert_eq!(table(true, true).print([&host()], true), want);
+    }
+
+    #[test]
+    fn closed_hosts_say_why() {
+        let want = "\
+HOST_NAME          STATUS          NJOBS CLOSED_BY  COMMENT
+a_host_with_a_long_name closed_Adm          5 boss       disk 坏了
+";
+        assert_eq!(closed_table().print([&host()], true), want);
+    }
+
+    #[test]
+    fn the_long_page() {
+        let mut out = String::new();
+        put_long(&mut out, &host(), &Dates::new(TimeZone::UTC));
+        let want = "\
+HOST  a_host_with_a_long_name
+STATUS           CPUF  JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV DISPATCH_WINDOW
+closed_Adm       1.50     -     64      5      4      0      1      0               -
+
+ CURRENT LOAD USED FOR SCHEDULING:
+            r15s   r1m  r15m   ut    pg    io  ls    it   tmp   swp   mem
+ Total       3.3   2.0   0.0  12%   1.5    12   2     7 50.8G 4096M  128G
+ Reserved      -     -     -    -     -     -   -     -     -     - 2048M
+
+ RESOURCE             TOTAL        RESERVED
+ lic                  10           2.0
+ mem                  -            2048.0
+
+ TAGS: fast
+
+ JOBS: 17(4),18[3](1)
+
+ ADMIN ACTION COMMENT: \"disk 坏了\" by boss at Sat Nov 21 03:07:09
+";
+        assert_eq!(out, want);
+    }
+
+    #[test]
+    fn known_clients_read_delimited_formats() {
+        let table = Table::from_format(
+            FIELDS,
+            "HOST_NAME STATUS JL_U MAX NJOBS RUN SSUSP USUSP RSV delimiter='|'",
+        )
+        .unwrap();
+        assert_eq!(table.print([&free()], false), "h2|ok|2|8|0|0|0|0|0\n");
+    }
+
+    #[test]
+    fn resources_and_json() {
+        let mut out = String::from(RESOURCES_HEADER);
+        put_resources(&mut out, &[&host()], &["lic".into()]);
+        let want = "\
+RESOURCE                 TOTAL       RESERVED       LOCATION
+lic                         10            2.0a_host_with_a_long_name
+";
+        assert_eq!(out, want);
+        let mut out = String::new();
+        put_json(&mut out, &host());
+        let v: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(v["jobs"][1], serde_json::json!({"jobid":"18[3]","slots":1}));
+        assert_eq!(
+            (&v["slots"], &v["user_slots"]),
+            (&64.into(), &serde_json::Value::Null)
+        );
+        assert_eq!(v["load"]["mem"], 131_072.0);
+    }
+}

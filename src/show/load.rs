@@ -1,0 +1,325 @@
+//! Load as `cload` shows it: indices of each host, JSON, registry of fields.
+//!
+//! Owns the printed form of each index. A host that is unavailable has no load: its values are old.
+
+use super::cell::{Cut, Object, int};
+use super::field::{Field, Get, Table, cut};
+use super::job_table::stat_color;
+use crate::record::view::HostRow;
+use std::fmt::Write as _;
+
+/// The function behind a field.
+pub type LoadGet = Get<HostRow>;
+
+/// True when the host's load is known.
+pub fn is_known(h: &HostRow) -> bool {
+    !matches!(h.status.as_str(), "unavail" | "unreach")
+}
+
+/// The load's word: `ok`, `-ok` (no executor), `unavail`. Whether the host takes jobs is `chosts`'
+/// business.
+pub fn status(h: &HostRow) -> &'static str {
+    match (is_known(h), h.load.executor) {
+        // A host whose executor is silent still measures.
+        _ if h.status == "unreach" => "-ok",
+        (false, _) => "unavail",
+        (true, true) => "ok",
+        (true, false) => "-ok",
+    }
+}
+
+fn shows_load(h: &HostRow) -> bool {
+    h.status != "unavail"
+}
+
+/// An amount given in MB, in at most five columns: `812M`, `50.8G`, `128G`, `1.2T`.
+pub fn megabytes(mb: f64) -> String {
+    if !mb.is_finite() || mb < 0.0 {
+        return "-".to_owned();
+    }
+    let (gb, tb) = (mb / 1024.0, mb / 1_048_576.0);
+    match () {
+        () if mb < 9999.5 => format!("{mb:.0}M"),
+        () if gb < 99.95 => format!("{gb:.1}G"),
+        () if gb < 9999.5 => format!("{gb:.0}G"),
+        () => format!("{tb:.1}T"),
+    }
+}
+
+fn real(out: &mut String, h: &HostRow, value: f64) {
+    if shows_load(h) && value.is_finite() {
+        write!(out, "{value:.1}").expect("a string takes every write");
+    }
+}
+
+fn whole(out: &mut String, h: &HostRow, value: f64) {
+    if shows_load(h) && value.is_finite() {
+        write!(out, "{value:.0}").expect("a string takes every write");
+    }
+}
+
+fn size(out: &mut String, h: &HostRow, mb: f64) {
+    if shows_load(h) {
+        out.push_str(&megabytes(mb));
+    }
+}
+
+const fn index(name: &'static str, get: LoadGet) -> Field<LoadGet> {
+    Field {
+        name,
+        aliases: &[],
+        header: name,
+        width: 6,
+        right: true,
+        get,
+    }
+}
+
+/// Every field of a host's load.
+pub static FIELDS: &[Field<LoadGet>] = &[
+    Field {
+        name: "host_name",
+        aliases: &["hname", "name", "host"],
+        header: "HOST_NAME",
+        width: 20,
+        right: false,
+        get: |h, out| out.push_str(&h.name),
+    },
+    Field {
+        name: "status",
+        aliases: &["stat"],
+        header: "status",
+        width: 7,
+        right: false,
+        get: |h, out| out.push_str(status(h)),
+    },
+    index("r15s", |h, out| real(out, h, h.load.r15s)),
+    index("r1m", |h, out| real(out, h, h.load.r1m)),
+    index("r15m", |h, out| real(out, h, h.load.r15m)),
+    index("ut", |h, out| {
+        if shows_load(h) && h.load.ut.is_finite() {
+            write!(out, "{:.0}%", h.load.ut * 100.0).expect("a string takes every write");
+        }
+    }),
+    index("pg", |h, out| real(out, h, h.load.pg)),
+    index("io", |h, out| whole(out, h, h.load.io)),
+    index("ls", |h, out| whole(out, h, h.load.ls)),
+    index("it", |h, out| whole(out, h, h.load.it)),
+    index("tmp", |h, out| size(out, h, h.load.tmp)),
+    index("swp", |h, out| size(out, h, h.load.swp)),
+    index("mem", |h, out| size(out, h, h.load.mem)),
+    index("ncpus", |h, out| int(out, h.load.ncpus)),
+];
+
+/// Indices with their columns in the table, in its order; `io` is shown with `-l` only.
+const INDICES: [(&str, usize); 11] = [
+    ("r15s", 5),
+    ("r1m", 5),
+    ("r15m", 5),
+    ("ut", 4),
+    ("pg", 5),
+    ("io", 5),
+    ("ls", 3),
+    ("it", 5),
+    ("tmp", 5),
+    ("swp", 5),
+    ("mem", 5),
+];
+
+/// Names of all load indices.
+pub fn index_names() -> impl Iterator<Item = &'static str> {
+    INDICES.iter().map(|(name, _)| *name)
+}
+
+/// The table of load indices alone.
+pub fn indices_table(io: bool) -> Table<LoadGet> {
+    let columns: Vec<_> = INDICES
+        .iter()
+        .filter(|(name, _)| io || *name != "io")
+        .map(|(name, columns)| (*name, *columns, Cut::Never))
+        .collect();
+    Table::fixed(FIELDS, &columns)
+}
+
+/// The table: `long` adds io and gives names more room, `wide` keeps names whole; `only` (with
+/// `-I`) names the indices to show.
+pub fn table(long: bool, wide: bool, only: &[&str]) -> Table<LoadGet> {
+    let name = if long { 24 } else { 15 };
+    let mut columns = vec![
+        ("host_name", name, cut(wide || long, Cut::Head)),
+        ("status", 6, Cut::Never),
+    ];
+    for (index, width) in INDICES {
+        let wanted = if only.is_empty() {
+            long || index != "io"
+        } else {
+            only.contains(&index)
+        };
+        if wanted {
+            columns.push((index, width, Cut::Never));
+        }
+    }
+    Table::fixed(FIELDS, &columns).painted("status", |word| match word {
+        "ok" => stat_color("RUN"),
+        "unavail" => stat_color("EXIT"),
+        _ => stat_color("PEND"),
+    })
+}
+
+/// What `-json` gives without `-o`.
+pub const JSON_DEFAULT: &str = "host_name status r15s r1m r15m ut pg io ls it tmp swp mem";
+
+/// Run queues per processor (`per_cpu`, `-E`), and of a processor of factor 1 (`-N`).
+pub fn normalize(h: &mut HostRow, by_factor: bool) {
+    let cpus = f64::from(h.load.ncpus.max(1));
+    let factor = if by_factor && h.cpuf > 0.0 {
+        h.cpuf
+    } else {
+        1.0
+    };
+    for value in [&mut h.load.r15s, &mut h.load.r1m, &mut h.load.r15m] {
+        *value /= cpus * factor;
+    }
+}
+
+/// Appends the member `load`, `null` when it is not known.
+pub fn json_load(o: &mut Object<'_>, h: &HostRow) {
+    if !shows_load(h) {
+        return o.null("load");
+    }
+    let l = &h.load;
+    let mut inner = Object::begin(o.key("load"));
+    for (name, value) in [
+        ("r15s", l.r15s),
+        ("r1m", l.r1m),
+        ("r15m", l.r15m),
+        ("ut", l.ut),
+        ("pg", l.pg),
+        ("io", l.io),
+        ("ls", l.ls),
+        ("it", l.it),
+        ("tmp", l.tmp),
+        ("swp", l.swp),
+        ("mem", l.mem),
+    ] {
+        inner.real(name, value);
+    }
+    for (name, value) in &l.values {
+        super::cell::json_str(inner.free_key(name), value);
+    }
+    inner.end();
+}
+
+/// Appends the JSON line of a host's load. Memory in MB, `ut` from 0 to 1, `it` in minutes.
+pub fn put_json(out: &mut String, h: &HostRow) {
+    let mut o = Object::begin(out);
+    o.text("name", &h.name);
+    o.text("status", status(h));
+    o.int("ncpus", h.load.ncpus);
+    o.int("maxmem", h.load.maxmem);
+    o.int("maxswp", h.load.maxswp);
+    o.int("maxtmp", h.load.maxtmp);
+    o.flag("executor", h.load.executor);
+    o.int("measured_ms", h.load.t);
+    json_load(&mut o, h);
+    o.end();
+    out.push('\n');
+}
+
+/// Header of `-s`.
+pub const SHARED_HEADER: &str = "RESOURCE                  VALUE       LOCATION\n";
+
+/// `-s`: values of sensors, one line for each host that has one.
+pub fn put_shared(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
+    for h in hosts {
+        for (name, value) in &h.load.values {
+            if wanted.is_empty() || wanted.contains(name) {
+                let from = out.len();
+                write!(out, "{name:<20}{value:>11}{:>15}", h.name)
+                    .expect("a string takes every write");
+                super::cell::tame(out, from, None, Cut::Never);
+                out.push('\n');
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::host::tests::host;
+    use super::*;
+
+    fn gone() -> HostRow {
+        HostRow {
+            name: "h2".into(),
+            status: "unavail".into(),
+            ..host()
+        }
+    }
+
+    #[test]
+    fn the_table_has_lsf_columns() {
+        let mut h1 = host();
+        h1.name = "h1".into();
+        let mut silent = h1.clone();
+        silent.load.executor = false;
+        let want = "\
+HOST_NAME       status  r15s   r1m  r15m   ut    pg  ls    it   tmp   swp   mem
+h1              ok       3.3   2.0   0.0  12%   1.5   2     7 50.8G 4096M  128G
+h1              -ok      3.3   2.0   0.0  12%   1.5   2     7 50.8G 4096M  128G
+";
+        assert_eq!(table(false, false, &[]).print([&h1, &silent], true), want);
+        let row = table(false, false, &[]).print([&gone()], false);
+        assert_eq!(
+            row.split_whitespace().collect::<Vec<_>>()[..3],
+            ["h2", "unavail", "-"]
+        );
+    }
+
+    #[test]
+    fn the_long_table_has_io_and_whole_names() {
+        let want = "\
+HOST_NAME                status  r15s   r1m  r15m   ut    pg    io  ls    it   tmp   swp   mem
+a_host_with_a_long_name  ok       3.3   2.0   0.0  12%   1.5    12   2     7 50.8G 4096M  128G
+";
+        assert_eq!(table(true, false, &[]).print([&host()], true), want);
+        let some = table(false, true, &["r1m", "mem"]).print([&host()], true);
+        assert_eq!(
+            some.lines().next(),
+            Some("HOST_NAME       status   r1m   mem")
+        );
+    }
+
+    #[test]
+    fn sizes_fit_in_five_columns() {
+        for (mb, text) in [
+            (0.0, "0M"),
+            (9999.0, "9999M"),
+            (10_240.0, "10.0G"),
+            (131_072.0, "128G"),
+            (20_971_520.0, "20.0T"),
+            (f64::NAN, "-"),
+        ] {
+            assert_eq!(megabytes(mb), text);
+        }
+    }
+
+    #[test]
+    fn run_queues_can_be_shared_out() {
+        let mut h = host();
+        normalize(&mut h, true);
+        assert!((h.load.r15s - 3.25 / 96.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn json_has_no_stale_load() {
+        let mut out = String::new();
+        put_json(&mut out, &gone());
+        let v: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(v["load"], serde_json::Value::Null);
+        let mut out = String::new();
+        put_json(&mut out, &host());
+        let v: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((&v["load"]["ut"], &v["ncpus"]), (&0.123.into(), &64.into()));
+    }
+}

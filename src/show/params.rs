@@ -1,0 +1,261 @@
+//! Parameters of the cluster (`cparams`) and who leads it (`cid`).
+//!
+//! Owns the lines of both. The values are what the leader has in force, not what cb.yaml says now.
+
+use super::cell::{self, Object};
+use super::dates::Dates;
+use crate::record::view::Params;
+use crate::text::{duration, size, width};
+use std::fmt::Write as _;
+
+fn value<'p>(params: &'p Params, name: &str) -> Option<&'p str> {
+    let found = params.params.iter().find(|(key, _)| key == name);
+    found.map(|(_, value)| value.as_str())
+}
+
+/// A duration parameter in milliseconds, as people read it.
+fn span(params: &Params, name: &str) -> Option<String> {
+    let ms: u64 = value(params, name)?.parse().ok()?;
+    Some(duration::short(ms))
+}
+
+/// Appends the short form: what users ask for most.
+pub fn put(out: &mut String, params: &Params) {
+    let mut line = |title: &str, value: &str| {
+        let value = width::escape(value);
+        writeln!(out, "{title:<36}{value}").expect("a string takes every write");
+    };
+    line("Default Queues:", &params.default_queues.join(" "));
+    for (title, name) in [
+        ("Finished jobs stay visible for:", "general.clean_period_ms"),
+        ("History is kept for:", "general.journal_keep_ms"),
+        (
+            "Longest time between two passes:",
+            "general.sched_interval_ms",
+        ),
+        (
+            "Time between signals of a kill:",
+            "general.job_terminate_interval_ms",
+        ),
+        (
+            "A silent leader is replaced after:",
+            "cluster.lease_timeout_ms",
+        ),
+    ] {
+        if let Some(text) = span(params, name) {
+            line(title, &text);
+        }
+    }
+    if params.max_array_size > 0 {
+        line("Largest job array:", &params.max_array_size.to_string());
+    }
+    if let Some(unit) = unit(params) {
+        line("Unit of limits without suffix:", &unit);
+    }
+    line(
+        "Users see the jobs of others:",
+        if params.view_all_jobs { "yes" } else { "no" },
+    );
+}
+
+/// `MB` for 1048576.
+fn unit(params: &Params) -> Option<String> {
+    let bytes: u64 = value(params, "cluster.unit_for_limits")?.parse().ok()?;
+    let text = size::exact(bytes);
+    match text.strip_prefix('1') {
+        Some("B") => Some("B".to_owned()),
+        Some(letter) => Some(format!("{letter}B")),
+        None => Some(text),
+    }
+}
+
+/// Appends every parameter: `section.name = value` (`-l`).
+pub fn put_long(out: &mut String, params: &Params) {
+    for (key, value) in &params.params {
+        let (key, value) = (width::escape(key), width::escape(value));
+        writeln!(out, "{key} = {value}").expect("a string takes every write");
+    }
+}
+
+/// Appends every parameter under its name in capitals, and the two that programs written for LSF
+/// ask for (`-a`).
+pub fn put_all(out: &mut String, params: &Params) {
+    for (key, value) in &params.params {
+        let name = key.rsplit('.').next().unwrap_or(key).to_uppercase();
+        let (name, value) = (width::escape(&name), width::escape(value));
+        writeln!(out, "{name} = {value}").expect("a string takes every write");
+    }
+    let queues = params.default_queues.join(" ");
+    writeln!(out, "DEFAULT_QUEUES = {}", width::escape(&queues))
+        .expect("a string takes every write");
+    if let Some(unit) = unit(params) {
+        writeln!(out, "LSF_UNIT_FOR_LIMITS = {unit}").expect("a string takes every write");
+    }
+    // An rusage outside braces counts per host, never per slot or task.
+    out.push_str("RESOURCE_RESERVE_PER_TASK = N\nRESOURCE_RESERVE_PER_SLOT = N\n");
+}
+
+/// Appends the JSON object of the parameters.
+pub fn put_json(out: &mut String, params: &Params) {
+    let mut o = Object::begin(out);
+    o.text("cluster", &params.cluster);
+    o.texts("default_queues", &params.default_queues);
+    o.texts("administrators", &params.administrators);
+    o.flag("view_all_jobs", params.view_all_jobs);
+    o.int("max_array_size", params.max_array_size);
+    match unit(params) {
+        Some(unit) => o.text("unit_for_limits", &unit),
+        None => o.null("unit_for_limits"),
+    }
+    let mut inner = Object::begin(o.key("params"));
+    for (key, value) in &params.params {
+        cell::json_str(inner.free_key(key), value);
+    }
+    inner.end();
+    o.texts("config_problems", &params.config_problems);
+    o.text("config_digest", &params.config_digest);
+    o.end();
+    out.push('\n');
+}
+
+/// Who leads, as `cid` found it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leader {
+    pub host: String,
+    pub epoch: u64,
+    /// Milliseconds since its last sign of life; `None` = it never gave one.
+    pub quiet_ms: Option<u64>,
+}
+
+/// Appends the lines of `cid`: the cluster's name, then the host of the leader.
+pub fn put_id(out: &mut String, cluster: &str, leader: &Leader) {
+    let (cluster, host) = (width::escape(cluster), width::escape(&leader.host));
+    writeln!(
+        out,
+        "My cluster name is {cluster}\nMy master name is {host}"
+    )
+    .expect("a string takes every write");
+}
+
+/// Appends further lines for `cid -l`.
+pub fn put_id_long(out: &mut String, params: &Params, leader: &Leader, dates: &Dates) {
+    writeln!(
+        out,
+        "Cluster id {}, epoch {}",
+        params.cluster_id, leader.epoch
+    )
+    .expect("a string takes every write");
+    if params.since > 0 {
+        out.push_str("Leading since ");
+        dates.long_year(out, params.since);
+        out.push('\n');
+    }
+    writeln!(out, "Version {}", params.version).expect("a string takes every write");
+    let admins = params.administrators.join(" ");
+    writeln!(out, "Administrators: {}", width::escape(&admins))
+        .expect("a string takes every write");
+    for alarm in &params.alarms {
+        writeln!(out, "Alarm: {}", width::escape(alarm)).expect("a string takes every write");
+    }
+    for problem in &params.config_problems {
+        writeln!(out, "Refused configuration: {}", width::escape(problem))
+            .expect("a string takes every write");
+    }
+}
+
+/// Appends the JSON object of `cid`.
+pub fn put_id_json(out: &mut String, cluster: &str, params: &Params, leader: &Leader) {
+    let mut o = Object::begin(out);
+    o.text("cluster", cluster);
+    o.some_text("cluster_id", &params.cluster_id);
+    o.some_text("master", &leader.host);
+    o.int("epoch", leader.epoch);
+    o.opt("since_ms", (params.since > 0).then_some(params.since));
+    o.opt("quiet_ms", leader.quiet_ms);
+    o.some_text("version", &params.version);
+    o.texts("administrators", &params.administrators);
+    o.texts("alarms", &params.alarms);
+    o.texts("config_problems", &params.config_problems);
+    o.end();
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz::TimeZone;
+
+    fn params() -> Params {
+        let pairs = [
+            ("cluster.name", "c1"),
+            ("cluster.unit_for_limits", "1048576"),
+            ("general.clean_period_ms", "3600000"),
+            ("general.max_jobid", "9999999"),
+        ];
+        Params {
+            cluster: "c1".into(),
+            cluster_id: "abc".into(),
+            default_queues: vec!["normal".into()],
+            view_all_jobs: true,
+            max_array_size: 1000,
+            since: 1_795_230_429_000,
+            version: "0.1.0".into(),
+            administrators: vec!["boss".into()],
+            params: pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+            ..Params::default()
+        }
+    }
+
+    #[test]
+    fn the_short_form() {
+        let mut out = String::new();
+        put(&mut out, &params());
+        let want = "\
+Default Queues:                     normal
+Finished jobs stay visible for:     1h
+Largest job array:                  1000
+Unit of limits without suffix:      MB
+Users see the jobs of others:       yes
+";
+        assert_eq!(out, want);
+    }
+
+    #[test]
+    fn all_parameters_and_those_of_lsf_clients() {
+        let mut out = String::new();
+        put_all(&mut out, &params());
+        assert!(out.lines().all(|l| l.contains(" = ")), "{out}");
+        assert!(out.contains("\nLSF_UNIT_FOR_LIMITS = MB\n"));
+        assert!(out.contains("\nMAX_JOBID = 9999999\n"));
+        let mut out = String::new();
+        put_long(&mut out, &params());
+        assert!(out.starts_with("cluster.name = c1\n"));
+    }
+
+    #[test]
+    fn who_leads() {
+        let leader = Leader {
+            host: "h1".into(),
+            epoch: 7,
+            quiet_ms: Some(300),
+        };
+        let mut out = String::new();
+        put_id(&mut out, "c1", &leader);
+        assert_eq!(out, "My cluster name is c1\nMy master name is h1\n");
+        put_id_long(&mut out, &params(), &leader, &Dates::new(TimeZone::UTC));
+        assert!(out.contains("Cluster id abc, epoch 7\nLeading since Sat Nov 21 03:07:09 2026\n"));
+        let mut out = String::new();
+        put_id_json(&mut out, "c1", &params(), &leader);
+        let v: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((&v["master"], &v["epoch"]), (&"h1".into(), &7.into()));
+    }
+
+    #[test]
+    fn json_holds_everything() {
+        let mut out = String::new();
+        put_json(&mut out, &params());
+        let v: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(v["params"]["cluster.name"], "c1");
+        assert_eq!(v["unit_for_limits"], "MB");
+    }
+}
