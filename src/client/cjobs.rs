@@ -126,11 +126,7 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
 }
 
 fn understood(m: &ArgMatches, source: &Source) -> Result<Asked, Fail> {
-    if let Some(id) = NOT_BUILT.iter().find(|id| m.has(id)) {
-        return Err(Fail::usage(format!(
-            "option -{id} is not available in this version; 'cjobs -h' lists those that are"
-        )));
-    }
+    read::refuse_unbuilt(m, NOT_BUILT, "cjobs")?;
     let style = style(m)?;
     let table = table(m, &style)?;
     let params = source.params()?;

@@ -6,11 +6,18 @@
 pub mod admin;
 pub mod ask;
 mod ask_jobs;
+pub mod chosts;
+pub mod cid;
+pub mod cinfo;
 pub mod cjobs;
 pub mod cli;
+pub mod cload;
 mod cmod;
+pub mod cparams;
 mod cpeek;
+pub mod cqueues;
 pub mod csub;
+pub mod cusers;
 pub mod cwait;
 pub mod dev;
 pub mod env;
@@ -81,6 +88,34 @@ const COMMANDS: &[Entry] = &[
     ),
     // Views.
     entry(&["cjobs", "bjobs"], "list jobs", cjobs::run),
+    entry(&["cqueues", "bqueues"], "list queues", cqueues::run),
+    entry(
+        &["chosts", "bhosts"],
+        "list hosts with their slots",
+        chosts::run,
+    ),
+    entry(&["cload", "lsload"], "list the load of hosts", cload::run),
+    entry(
+        &["cinfo", "lsinfo"],
+        "list resources, host types and models",
+        cinfo::run,
+    ),
+    entry(&["lshosts"], "list static facts of hosts", cinfo::run_hosts),
+    entry(
+        &["cusers", "busers"],
+        "list users with their slots",
+        cusers::run,
+    ),
+    entry(
+        &["cparams", "bparams"],
+        "show the cluster's parameters",
+        cparams::run,
+    ),
+    entry(
+        &["cid", "lsid"],
+        "name the cluster and its leader",
+        cid::run,
+    ),
     // Administration.
     entry(
         &["cadmin", "csadmin"],

@@ -13,7 +13,8 @@ use crate::spool::Layout;
 use crate::spool::view::{Reading, ViewError, ViewReader};
 use crate::sys;
 use crate::sys::users::UserFacts;
-use clap::Command;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
 use jiff::tz::TimeZone;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -170,6 +171,29 @@ impl Source {
         Users::These(uids, names)
     }
 
+    /// The hosts that operands name (hosts, groups; none = all), and how the command ends: words
+    /// that name nothing are told on standard error.
+    pub fn hosts_named<'h>(
+        &self,
+        hosts: &'h [HostRow],
+        words: &[String],
+        params: &Params,
+    ) -> (Vec<&'h HostRow>, Exit) {
+        let mut names = HashSet::new();
+        let mut exit = Exit::Ok;
+        for word in words {
+            match expand(word, hosts, params) {
+                Ok(list) => names.extend(list),
+                Err(fail) => {
+                    eprintln!("{}", fail.text);
+                    exit = Exit::NotFound;
+                }
+            }
+        }
+        let wanted = |h: &&HostRow| words.is_empty() || names.contains(&h.name);
+        (hosts.iter().filter(wanted).collect(), exit)
+    }
+
     /// The host names that words of a command line name (hosts, groups, `all`).
     ///
     /// # Errors
@@ -178,20 +202,60 @@ impl Source {
         let hosts = self.hosts()?;
         let mut names = HashSet::new();
         for word in words {
-            let word = word.trim_end_matches('/');
-            let group = params.host_groups.iter().find(|(name, _)| name == word);
-            if word == "all" {
-                names.extend(hosts.iter().map(|h| h.name.clone()));
-            } else if let Some(host) = hosts.iter().find(|h| h.name == word) {
-                names.insert(host.name.clone());
-            } else if let Some((_, list)) = group {
-                names.extend(list.iter().cloned());
-            } else {
-                let known = hosts.iter().map(|h| h.name.as_str());
-                return Err(unknown("host or host group", word, known));
-            }
+            names.extend(expand(word, &hosts, params)?);
         }
         Ok(names)
+    }
+}
+
+/// The hosts that one word names: a host, a host group, or all.
+fn expand(word: &str, hosts: &[HostRow], params: &Params) -> Result<Vec<String>, Fail> {
+    let word = word.trim_end_matches('/');
+    if word == "all" {
+        return Ok(hosts.iter().map(|h| h.name.clone()).collect());
+    }
+    if hosts.iter().any(|h| h.name == word) {
+        return Ok(vec![word.to_owned()]);
+    }
+    match params.host_groups.iter().find(|(name, _)| name == word) {
+        Some((_, list)) => Ok(list.clone()),
+        None => {
+            let known = hosts.iter().map(|h| h.name.as_str());
+            Err(unknown("host or host group", word, known))
+        }
+    }
+}
+
+/// The rows with these names (all without names) in their order, and how the command ends: names
+/// that no row has are told on standard error.
+pub fn named<'r, R>(
+    what: &str,
+    rows: &'r [R],
+    name: impl Fn(&R) -> &str,
+    names: &[String],
+) -> (Vec<&'r R>, Exit) {
+    let mut exit = Exit::Ok;
+    for word in names {
+        if !rows.iter().any(|r| name(r) == word) {
+            eprintln!("{}", unknown(what, word, rows.iter().map(&name)).text);
+            exit = Exit::NotFound;
+        }
+    }
+    let wanted = |r: &&R| names.is_empty() || names.iter().any(|n| n == name(r));
+    (rows.iter().filter(wanted).collect(), exit)
+}
+
+/// Refuses options that are known elsewhere but not built here.
+///
+/// # Errors
+/// Names the first such option that was given.
+pub fn refuse_unbuilt(m: &ArgMatches, ids: &[&str], command: &str) -> Result<(), Fail> {
+    let given = |id: &str| matches!(m.value_source(id), Some(ValueSource::CommandLine));
+    match ids.iter().find(|id| given(id)) {
+        None => Ok(()),
+        Some(id) => Err(Fail::usage(format!(
+            "option -{id} is not available in this version; '{command} -h' lists those that are"
+        ))),
     }
 }
 
@@ -299,6 +363,8 @@ pub fn end(name: &str, result: Result<Exit, Fail>) -> i32 {
         Err(fail) => fail.report(name),
     }
 }
+
+pub mod table;
 
 #[cfg(test)]
 pub mod bed;

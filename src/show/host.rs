@@ -433,7 +433,7 @@ closed_Adm       1.50     -     64      5      4      0      1      0           
 
  CURRENT LOAD USED FOR SCHEDULING:
             r15s   r1m  r15m   ut    pg    io  ls    it   tmp   swp   mem
- Total       3.3   2.0   0.0  12%   1.5    12   2     7 50.8G 4096M  128G
+ Total       3.2   2.0   0.0  12%   1.5    12   2     7 50.8G 4096M  128G
  Reserved      -     -     -    -     -     -   -     -     -     - 2048M
 
  RESOURCE             TOTAL        RESERVED

@@ -265,8 +265,8 @@ mod tests {
         silent.load.executor = false;
         let want = "\
 HOST_NAME       status  r15s   r1m  r15m   ut    pg  ls    it   tmp   swp   mem
-h1              ok       3.3   2.0   0.0  12%   1.5   2     7 50.8G 4096M  128G
-h1              -ok      3.3   2.0   0.0  12%   1.5   2     7 50.8G 4096M  128G
+h1              ok       3.2   2.0   0.0  12%   1.5   2     7 50.8G 4096M  128G
+h1              -ok      3.2   2.0   0.0  12%   1.5   2     7 50.8G 4096M  128G
 ";
         assert_eq!(table(false, false, &[]).print([&h1, &silent], true), want);
         let row = table(false, false, &[]).print([&gone()], false);
@@ -280,7 +280,7 @@ h1              -ok      3.3   2.0   0.0  12%   1.5   2     7 50.8G 4096M  128G
     fn the_long_table_has_io_and_whole_names() {
         let want = "\
 HOST_NAME                status  r15s   r1m  r15m   ut    pg    io  ls    it   tmp   swp   mem
-a_host_with_a_long_name  ok       3.3   2.0   0.0  12%   1.5    12   2     7 50.8G 4096M  128G
+a_host_with_a_long_name  ok       3.2   2.0   0.0  12%   1.5    12   2     7 50.8G 4096M  128G
 ";
         assert_eq!(table(true, false, &[]).print([&host()], true), want);
         let some = table(false, true, &["r1m", "mem"]).print([&host()], true);

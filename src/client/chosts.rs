@@ -1,0 +1,175 @@
+//! `chosts` (`bhosts`): the hosts as places for jobs: state, slots, jobs.
+
+use super::cli::{self, Values, command, flag, operands, opt};
+use super::exit::{Exit, Fail};
+use super::read::table::{self, Listing};
+use super::read::{self, Source};
+use crate::record::view::HostRow;
+use crate::show::host;
+use clap::{ArgMatches, Command};
+use std::ffi::OsString;
+
+const LIST: Listing<HostRow> = Listing {
+    command: "chosts",
+    what: "HOSTS",
+    fields: host::FIELDS,
+    json_default: host::JSON_DEFAULT,
+    put_json: host::put_json,
+};
+
+const NOT_BUILT: &[&str] = &["S", "E", "R", "x", "X", "e", "a", "gpu"];
+
+fn options() -> Command {
+    let cmd = command("chosts", "List hosts with their state and slots in use")
+        .arg(flag("w", "Wide: whole names and states"))
+        .arg(flag(
+            "l",
+            "Long: load, reservations, jobs and the administrator's comment",
+        ))
+        .arg(flag("c", "Closed hosts only, with who closed them and why"))
+        .arg(flag(
+            "j",
+            "Add the ids of the jobs on each host with their slots",
+        ))
+        .arg(flag(
+            "s",
+            "Resources of hosts: total and reserved; operands name resources",
+        ))
+        .arg(operands(
+            "names",
+            "HOST",
+            "Hosts or host groups; without names all of them",
+        ));
+    let cmd = NOT_BUILT.iter().fold(cmd, |cmd, id| match *id {
+        "R" => cmd.arg(opt("R", "REQ", "not built").hide(true)),
+        id => cmd.arg(flag(id, "not built").hide(true)),
+    });
+    table::options(cmd)
+}
+
+/// Runs `chosts`; gives the exit code.
+pub fn run(args: &[OsString]) -> i32 {
+    let m = match cli::parse(options(), &read::split_json(args)) {
+        Ok(m) => m,
+        Err(code) => return code,
+    };
+    let answer = Source::open("chosts").and_then(|source| {
+        let (out, exit) = show(&m, &source)?;
+        read::put(&out)?;
+        Ok(exit)
+    });
+    read::end("chosts", answer)
+}
+
+fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
+    read::refuse_unbuilt(m, NOT_BUILT, "chosts")?;
+    let params = source.params()?;
+    let hosts = source.hosts()?;
+    let operands = m.all("names");
+    source.banner(&params);
+    if m.has("s") {
+        let mut out = String::from(host::RESOURCES_HEADER);
+        let all: Vec<&HostRow> = hosts.iter().collect();
+        host::put_resources(&mut out, &all, &operands);
+        return Ok((out, Exit::Ok));
+    }
+    let (mut rows, exit) = source.hosts_named(&hosts, &operands, &params);
+    rows.retain(|h| !m.has("c") || h.status.starts_with("closed"));
+    if m.has("l") && !Listing::<HostRow>::is_asked(m) {
+        let ctx = source.ctx();
+        let mut out = String::new();
+        for (n, h) in rows.iter().enumerate() {
+            if n > 0 {
+                out.push('\n');
+            }
+            host::put_long(&mut out, h, &ctx.dates);
+        }
+        return Ok((out, exit));
+    }
+    let table = || match m.has("c") {
+        true => host::closed_table(),
+        false => host::table(m.has("w"), m.has("j")),
+    };
+    Ok((LIST.render(m, &rows, table)?, exit))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::client::read::bed::Bed;
+    use crate::record::view::{self, Params};
+
+    pub fn bed() -> Bed {
+        let bed = Bed::new();
+        let host = |name: &str, status: &str| HostRow {
+            name: name.into(),
+            status: status.into(),
+            slots: 4,
+            ..HostRow::default()
+        };
+        bed.put(
+            view::HOSTS,
+            &[
+                host("h10", "ok"),
+                host("h2", "closed_Adm"),
+                host("h1", "unavail"),
+            ],
+        );
+        bed.put(
+            view::PARAMS,
+            &[Params {
+                host_groups: vec![("g".into(), vec!["h10".into(), "h1".into()])],
+                ..Params::default()
+            }],
+        );
+        bed
+    }
+
+    fn ask(line: &[&str]) -> (String, Exit) {
+        let args: Vec<OsString> = line.iter().map(OsString::from).collect();
+        let m = cli::parse(options(), &read::split_json(&args)).unwrap();
+        show(&m, &bed().source("chosts", 10)).unwrap()
+    }
+
+    fn names(line: &[&str]) -> String {
+        let mut line = line.to_vec();
+        line.extend(["-noheader", "-o", "host_name:"]);
+        ask(&line).0.replace('\n', " ")
+    }
+
+    #[test]
+    fn hosts_and_groups() {
+        assert_eq!(names(&[]), "h1 h2 h10 ");
+        assert_eq!(names(&["g"]), "h1 h10 ");
+        assert_eq!(names(&["h2", "h1", "h2"]), "h1 h2 ");
+        assert_eq!(names(&["-c"]), "h2 ");
+        let (out, exit) = ask(&["-noheader", "-o", "host_name:", "h3", "h1"]);
+        assert_eq!((out.as_str(), exit), ("h1\n", Exit::NotFound));
+    }
+
+    #[test]
+    fn all_forms() {
+        assert!(
+            ask(&[])
+                .0
+                .starts_with("HOST_NAME          STATUS       JL/U    MAX")
+        );
+        assert!(ask(&["-l"]).0.contains("HOST  h2\n"));
+        assert!(ask(&["-c"]).0.contains("CLOSED_BY"));
+        assert_eq!(ask(&["--json"]).0.lines().count(), 3);
+        assert!(ask(&["-s"]).0.starts_with("RESOURCE"));
+    }
+
+    #[test]
+    fn what_is_not_built_is_refused() {
+        let args = ["-R", "select[mem>1]"].map(OsString::from);
+        let m = cli::parse(options(), &args).unwrap();
+        let fail = show(&m, &bed().source("chosts", 10)).unwrap_err();
+        assert_eq!(fail.exit, Exit::Usage);
+        assert!(
+            fail.text.contains("option -R is not available"),
+            "{}",
+            fail.text
+        );
+    }
+}

@@ -1,0 +1,190 @@
+//! `cid` (`lsid`): the cluster's name and the host of its leader.
+//!
+//! Reads the cluster file, the epoch and the beat besides the view, so that it answers when the
+//! view is old or missing.
+
+use super::cli::{self, Values, command, flag};
+use super::exit::{Exit, Fail};
+use super::read::{self, Source};
+use crate::record::leader::{ClusterDoc, EpochDoc, FIXED_LEN, decode_fixed};
+use crate::record::view::Params;
+use crate::show::params::{self, Leader};
+use crate::sys;
+use clap::{ArgMatches, Command};
+use std::ffi::OsString;
+
+/// Largest cluster file.
+const CLUSTER_MAX: u64 = 64 << 10;
+/// A leader whose beat is older than this is called silent, ms.
+const QUIET_MS: u64 = 60_000;
+/// Reads of the epoch file before a torn one counts as damage.
+const READS: u32 = 5;
+
+fn options() -> Command {
+    let cmd = command(
+        "cid",
+        "Show the name of the cluster and the host of its leader",
+    )
+    .arg(flag(
+        "l",
+        "Cluster id, epoch, version, administrators and alarms as well",
+    ));
+    read::json_options(cmd)
+}
+
+/// Runs `cid`; gives the exit code.
+pub fn run(args: &[OsString]) -> i32 {
+    let m = match cli::parse(options(), &read::split_json(args)) {
+        Ok(m) => m,
+        Err(code) => return code,
+    };
+    read::end(
+        "cid",
+        Source::open("cid").and_then(|source| show(&source, &m)),
+    )
+}
+
+fn show(source: &Source, m: &ArgMatches) -> Result<Exit, Fail> {
+    let (out, exit) = answer(source, m)?;
+    read::put(&out)?;
+    Ok(exit)
+}
+
+fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
+    let cluster = cluster(source)?;
+    let facts = source.view.params().unwrap_or_default();
+    let leader = leader(source, &facts)?;
+    let name = if facts.cluster.is_empty() {
+        &cluster.name
+    } else {
+        &facts.cluster
+    };
+    let mut out = String::new();
+    if m.has("json") || m.has("jsonl") {
+        params::put_id_json(&mut out, name, &facts, &leader);
+        return Ok((out, Exit::Ok));
+    }
+    if leader.epoch == 0 {
+        eprintln!("cid: no leader has been elected yet: is cbsched running?");
+        out.push_str(&format!(
+            "My cluster name is {}\n",
+            crate::text::width::escape(name)
+        ));
+        return Ok((out, Exit::System));
+    }
+    params::put_id(&mut out, name, &leader);
+    if m.has("l") {
+        params::put_id_long(&mut out, &facts, &leader, &source.ctx().dates);
+    }
+    if let Some(quiet) = leader.quiet_ms.filter(|ms| *ms > QUIET_MS) {
+        eprintln!(
+            "cid: the leader has given no sign for {}; another takes over when a candidate runs",
+            crate::text::duration::short(quiet)
+        );
+    }
+    Ok((out, Exit::Ok))
+}
+
+fn cluster(source: &Source) -> Result<ClusterDoc, Fail> {
+    let path = source.layout.cluster();
+    let bytes = sys::fs::read_optional(&path, CLUSTER_MAX)?
+        .ok_or_else(|| Fail::system(source.site.diagnose()))?;
+    decode_fixed(&bytes)
+        .or_else(|_| serde_json::from_slice(&bytes).map_err(|e| e.to_string()))
+        .map_err(|e| Fail::system(format!("{}: {e}", path.display())))
+}
+
+/// The epoch file says who leads now; the view may lag behind it.
+fn leader(source: &Source, facts: &Params) -> Result<Leader, Fail> {
+    let path = source.layout.epoch();
+    let mut last = String::new();
+    for _ in 0..READS {
+        let Some(bytes) = sys::fs::read_optional(&path, FIXED_LEN as u64 * 2)? else {
+            return Ok(Leader::default());
+        };
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Leader::default());
+        }
+        match decode_fixed::<EpochDoc>(&bytes) {
+            Ok(doc) => {
+                let host = if doc.host.is_empty() {
+                    facts.master.clone()
+                } else {
+                    doc.host
+                };
+                let beat = sys::fs::stat(&source.layout.beat()).ok().flatten();
+                let quiet = beat.map(|s| sys::clock::wall_ms().saturating_sub(s.mtime_ms));
+                return Ok(Leader {
+                    host,
+                    epoch: doc.epoch,
+                    quiet_ms: quiet.map(|ms| u64::try_from(ms).unwrap_or(0)),
+                });
+            }
+            Err(e) => last = e,
+        }
+        sys::clock::sleep_ms(5);
+    }
+    Err(Fail::system(format!("{}: {last}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::read::bed::Bed;
+    use crate::record::leader::encode_fixed;
+
+    fn ask(bed: &Bed, line: &[&str]) -> Result<(String, Exit), Fail> {
+        let args: Vec<OsString> = line.iter().map(OsString::from).collect();
+        let m = cli::parse(options(), &read::split_json(&args)).unwrap();
+        answer(&bed.source("cid", 10), &m)
+    }
+
+    fn cluster_file(bed: &Bed) {
+        let doc = ClusterDoc {
+            cluster: "id1".into(),
+            name: "named".into(),
+            format: 1,
+            service_uid: 0,
+            service_gid: 0,
+        };
+        let path = bed.dir.path().join("cluster");
+        std::fs::write(path, serde_json::to_vec(&doc).unwrap()).unwrap();
+        std::fs::create_dir(bed.dir.path().join("leader")).unwrap();
+    }
+
+    #[test]
+    fn the_epoch_file_names_the_leader() {
+        let bed = Bed::new();
+        cluster_file(&bed);
+        let doc = EpochDoc {
+            epoch: 7,
+            host: "h3".into(),
+            ..EpochDoc::default()
+        };
+        std::fs::write(
+            bed.dir.path().join("leader/epoch"),
+            encode_fixed(&doc).unwrap(),
+        )
+        .unwrap();
+        let (out, exit) = ask(&bed, &[]).unwrap();
+        assert_eq!(out, "My cluster name is c1\nMy master name is h3\n");
+        assert_eq!(exit, Exit::Ok);
+        let v: serde_json::Value =
+            serde_json::from_str(&ask(&bed, &["--json"]).unwrap().0).unwrap();
+        assert_eq!((&v["master"], &v["epoch"]), (&"h3".into(), &7.into()));
+        assert!(ask(&bed, &["-l"]).unwrap().0.contains("epoch 7"));
+    }
+
+    #[test]
+    fn no_leader_and_no_cluster_are_told_apart() {
+        let bed = Bed::new();
+        let fail = ask(&bed, &[]).unwrap_err();
+        assert!(fail.text.contains("not a Corral cluster"), "{}", fail.text);
+        cluster_file(&bed);
+        let (out, exit) = ask(&bed, &[]).unwrap();
+        assert_eq!(
+            (out.as_str(), exit),
+            ("My cluster name is c1\n", Exit::System)
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! `cinfo` (`lsinfo`): resources, host types and models of the cluster; `cinfo -H` (`lshosts`):
+//! static facts of hosts.
+
+use super::cli::{self, Values, command, flag, operands};
+use super::exit::{Exit, Fail};
+use super::read::table::{self, Listing};
+use super::read::{self, Source};
+use crate::record::view::HostRow;
+use crate::show::info::{self, Parts};
+use clap::{ArgMatches, Command};
+use std::ffi::OsString;
+
+const HOSTS: Listing<HostRow> = Listing {
+    command: "cinfo",
+    what: "HOSTS",
+    fields: info::HOST_FIELDS,
+    json_default: info::HOST_JSON_DEFAULT,
+    put_json: info::put_host_json,
+};
+
+fn options() -> Command {
+    let cmd = command(
+        "cinfo",
+        "List resources, host types and host models of the cluster",
+    )
+    .arg(flag("r", "Resources"))
+    .arg(flag("t", "Host types"))
+    .arg(flag("m", "Host models"))
+    .arg(flag("M", "Host models"))
+    .arg(flag(
+        "H",
+        "Static facts of hosts instead; operands are hosts or host groups",
+    ))
+    .arg(flag("l", "Long"))
+    .arg(flag("w", "Wide: values whole (with -H)"))
+    .arg(operands(
+        "names",
+        "NAME",
+        "Resources, or with -H hosts; without names all of them",
+    ));
+    table::options(cmd)
+}
+
+/// Runs `cinfo`; gives the exit code.
+pub fn run(args: &[OsString]) -> i32 {
+    let m = match cli::parse(options(), &read::split_json(args)) {
+        Ok(m) => m,
+        Err(code) => return code,
+    };
+    let answer = Source::open("cinfo").and_then(|source| {
+        let (out, exit) = show(&m, &source)?;
+        read::put(&out)?;
+        Ok(exit)
+    });
+    read::end("cinfo", answer)
+}
+
+/// Runs `lshosts`, which is `cinfo -H`.
+pub fn run_hosts(args: &[OsString]) -> i32 {
+    let mut all = vec![OsString::from("-H")];
+    all.extend_from_slice(args);
+    run(&all)
+}
+
+fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
+    let params = source.params()?;
+    let names = m.all("names");
+    source.banner(&params);
+    if m.has("H") {
+        let hosts = source.hosts()?;
+        let (rows, exit) = source.hosts_named(&hosts, &names, &params);
+        if m.has("l") && !Listing::<HostRow>::is_asked(m) {
+            let mut out = String::new();
+            rows.iter().for_each(|h| info::put_host_long(&mut out, h));
+            return Ok((out, exit));
+        }
+        return Ok((
+            HOSTS.render(m, &rows, || info::host_table(m.has("w")))?,
+            exit,
+        ));
+    }
+    if m.last("o").is_some() {
+        return Err(Fail::usage("-o goes with -H only"));
+    }
+    let mut exit = Exit::Ok;
+    for name in names
+        .iter()
+        .filter(|n| !params.resources.iter().any(|r| r.0 == **n))
+    {
+        let known = params.resources.iter().map(|r| r.0.as_str());
+        eprintln!("{}", read::unknown("resource", name, known).text);
+        exit = Exit::NotFound;
+    }
+    let mut out = String::new();
+    if m.has("json") || m.has("jsonl") {
+        info::put_json(&mut out, &params);
+    } else if m.has("l") {
+        info::put_long(&mut out, &params, &names);
+    } else {
+        let models = m.has("m") || m.has("M");
+        let none = !m.has("r") && !m.has("t") && !models;
+        let parts = Parts {
+            resources: none || m.has("r"),
+            types: none || m.has("t"),
+            models: none || models,
+        };
+        info::put(&mut out, &params, parts, &names);
+    }
+    Ok((out, exit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::chosts::tests::bed;
+
+    fn ask(line: &[&str]) -> (String, Exit) {
+        let args: Vec<OsString> = line.iter().map(OsString::from).collect();
+        let m = cli::parse(options(), &read::split_json(&args)).unwrap();
+        show(&m, &bed().source("cinfo", 10)).unwrap()
+    }
+
+    #[test]
+    fn parts_and_hosts() {
+        assert!(ask(&[]).0.contains("RESOURCE_NAME") && ask(&[]).0.contains("MODEL_NAME"));
+        assert_eq!(ask(&["-t"]).0, "TYPE_NAME\n");
+        assert_eq!(ask(&["nix"]).1, Exit::NotFound);
+        assert!(ask(&["-H"]).0.starts_with("HOST_NAME      type"));
+        assert_eq!(ask(&["-H", "--json", "g"]).0.lines().count(), 2);
+        assert_eq!(ask(&["-json"]).0.lines().count(), 1);
+    }
+}

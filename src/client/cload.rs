@@ -1,0 +1,167 @@
+//! `cload` (`lsload`): load indices of the hosts.
+
+use super::cli::{self, Values, command, flag, operands, opt};
+use super::exit::{Exit, Fail};
+use super::read::table::{self, Listing};
+use super::read::{self, Source};
+use crate::record::view::HostRow;
+use crate::show::load;
+use clap::{ArgMatches, Command};
+use std::ffi::OsString;
+
+const LIST: Listing<HostRow> = Listing {
+    command: "cload",
+    what: "HOSTS",
+    fields: load::FIELDS,
+    json_default: load::JSON_DEFAULT,
+    put_json: load::put_json,
+};
+
+const NOT_BUILT: &[&str] = &["R", "gpu", "gpuload", "a"];
+
+fn options() -> Command {
+    let cmd = command("cload", "List the load of hosts")
+        .arg(flag("l", "Long: io as well, names whole"))
+        .arg(flag("w", "Wide: names whole"))
+        .arg(opt("I", "INDEX[:INDEX]...", "Only these load indices"))
+        .arg(opt("n", "NUMBER", "Only the least loaded hosts, this many"))
+        .arg(flag(
+            "N",
+            "Run queues for each processor, divided by the host's CPU factor",
+        ))
+        .arg(flag("E", "Run queues for each processor"))
+        .arg(flag("s", "Values of sensors; operands name resources"))
+        .arg(operands(
+            "names",
+            "HOST",
+            "Hosts or host groups; without names all of them",
+        ));
+    let cmd = NOT_BUILT.iter().fold(cmd, |cmd, id| match *id {
+        "R" => cmd.arg(opt("R", "REQ", "not built").hide(true)),
+        id => cmd.arg(flag(id, "not built").hide(true)),
+    });
+    table::options(cmd)
+}
+
+/// Runs `cload`; gives the exit code.
+pub fn run(args: &[OsString]) -> i32 {
+    let m = match cli::parse(options(), &read::split_json(args)) {
+        Ok(m) => m,
+        Err(code) => return code,
+    };
+    let answer = Source::open("cload").and_then(|source| {
+        let (out, exit) = show(&m, &source)?;
+        read::put(&out)?;
+        Ok(exit)
+    });
+    read::end("cload", answer)
+}
+
+fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
+    read::refuse_unbuilt(m, NOT_BUILT, "cload")?;
+    if m.has("N") && m.has("E") {
+        return Err(Fail::usage("-N and -E exclude each other"));
+    }
+    let indices = indices(m)?;
+    let count = count(m)?;
+    let params = source.params()?;
+    let mut hosts = source.hosts()?;
+    source.banner(&params);
+    let operands = m.all("names");
+    if m.has("s") {
+        let mut out = String::from(load::SHARED_HEADER);
+        let all: Vec<&HostRow> = hosts.iter().collect();
+        load::put_shared(&mut out, &all, &operands);
+        return Ok((out, Exit::Ok));
+    }
+    if m.has("N") || m.has("E") {
+        hosts
+            .iter_mut()
+            .for_each(|h| load::normalize(h, m.has("N")));
+    }
+    let (mut rows, exit) = source.hosts_named(&hosts, &operands, &params);
+    if let Some(count) = count {
+        let busy = |h: &HostRow| (!load::is_known(h), h.load.r15s);
+        rows.sort_by(|a, b| {
+            let (a, b) = (busy(a), busy(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        });
+        rows.truncate(count);
+    }
+    let only: Vec<&str> = indices.iter().map(String::as_str).collect();
+    let table = || load::table(m.has("l"), m.has("w"), &only);
+    Ok((LIST.render(m, &rows, table)?, exit))
+}
+
+fn indices(m: &ArgMatches) -> Result<Vec<String>, Fail> {
+    let mut names = Vec::new();
+    for word in m.last("I").unwrap_or_default().split([':', ' ', ',']) {
+        if word.is_empty() {
+            continue;
+        }
+        if !load::index_names().any(|n| n == word) {
+            let fail = read::unknown("load index", word, load::index_names());
+            return Err(Fail::usage(fail.text));
+        }
+        names.push(word.to_owned());
+    }
+    Ok(names)
+}
+
+fn count(m: &ArgMatches) -> Result<Option<usize>, Fail> {
+    let Some(text) = m.last("n") else {
+        return Ok(None);
+    };
+    match text.parse() {
+        Ok(n) if n > 0 => Ok(Some(n)),
+        _ => Err(Fail::usage(format!(
+            "-n: '{}' is not a number of hosts",
+            crate::text::width::escape(text)
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::chosts::tests::bed;
+
+    fn ask(line: &[&str]) -> Result<(String, Exit), Fail> {
+        let args: Vec<OsString> = line.iter().map(OsString::from).collect();
+        let m = cli::parse(options(), &read::split_json(&args)).unwrap();
+        show(&m, &bed().source("cload", 10))
+    }
+
+    #[test]
+    fn all_forms() {
+        let (out, exit) = ask(&[]).unwrap();
+        assert_eq!((out.lines().count(), exit), (4, Exit::Ok));
+        assert!(
+            out.lines()
+                .nth(1)
+                .is_some_and(|l| l.starts_with("h1              unavail"))
+        );
+        let (out, _) = ask(&["-I", "r1m:mem", "h2"]).unwrap();
+        assert_eq!(
+            out.lines().next(),
+            Some("HOST_NAME       status   r1m   mem")
+        );
+        assert_eq!(ask(&["--json"]).unwrap().0.lines().count(), 3);
+        let known = "HOST_NAME status r15s r1m r15m ut pg io ls it tmp swp mem delimiter='|'";
+        let (out, _) = ask(&["-o", known]).unwrap();
+        assert!(out.lines().all(|l| l.split('|').count() == 13), "{out}");
+    }
+
+    #[test]
+    fn the_least_loaded_hosts_are_known_ones() {
+        let (out, _) = ask(&["-n", "2", "-noheader", "-o", "host_name:"]).unwrap();
+        assert_eq!(out, "h2\nh10\n");
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        for line in [&["-n", "0"][..], &["-I", "r1n"], &["-N", "-E"]] {
+            assert_eq!(ask(line).unwrap_err().exit, Exit::Usage, "{line:?}");
+        }
+    }
+}

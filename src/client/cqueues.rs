@@ -1,0 +1,188 @@
+//! `cqueues` (`bqueues`): the queues, their limits, states and slot counts.
+
+use super::cli::{self, Values, command, flag, operands, opt};
+use super::exit::{Exit, Fail};
+use super::read::table::{self, Listing};
+use super::read::{self, Source};
+use crate::record::view::{Params, QueueRow};
+use crate::show::queue;
+use crate::text::names::NameSet;
+use clap::{ArgMatches, Command};
+use std::ffi::OsString;
+
+const LIST: Listing<QueueRow> = Listing {
+    command: "cqueues",
+    what: "QUEUES",
+    fields: queue::FIELDS,
+    json_default: queue::JSON_DEFAULT,
+    put_json: queue::put_json,
+};
+
+fn options() -> Command {
+    let cmd = command(
+        "cqueues",
+        "List queues with their state, limits and slots in use",
+    )
+    .arg(flag(
+        "w",
+        "Wide: whole names, and the number of pending jobs",
+    ))
+    .arg(flag("l", "Long: every setting of each queue"))
+    .arg(opt(
+        "m",
+        "HOST",
+        "Queues that use this host or host group; all = any",
+    ))
+    .arg(opt(
+        "u",
+        "USER",
+        "Queues that this user or user group may use; all = everybody",
+    ))
+    .arg(flag("r", "not built").hide(true))
+    .arg(flag("e", "not built").hide(true))
+    .arg(operands(
+        "names",
+        "QUEUE",
+        "Queues; without names all of them",
+    ));
+    table::options(cmd)
+}
+
+/// Runs `cqueues`; gives the exit code.
+pub fn run(args: &[OsString]) -> i32 {
+    let m = match cli::parse(options(), &read::split_json(args)) {
+        Ok(m) => m,
+        Err(code) => return code,
+    };
+    let answer = Source::open("cqueues").and_then(|source| {
+        let (out, exit) = show(&m, &source)?;
+        read::put(&out)?;
+        Ok(exit)
+    });
+    read::end("cqueues", answer)
+}
+
+fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
+    read::refuse_unbuilt(m, &["r", "e"], "cqueues")?;
+    let params = source.params()?;
+    let queues = source.queues()?;
+    let mut rows = Vec::new();
+    let (named, exit) = read::named("queue", &queues, |q| &q.name, &m.all("names"));
+    for q in named {
+        if on_hosts(m, source, &params, q)? && usable(m, &params, q) {
+            rows.push(q);
+        }
+    }
+    source.banner(&params);
+    if m.has("l") && !Listing::<QueueRow>::is_asked(m) {
+        let mut out = String::new();
+        rows.iter().for_each(|q| queue::put_long(&mut out, q));
+        return Ok((out, exit));
+    }
+    if rows.is_empty() && exit == Exit::Ok {
+        eprintln!("No matching queue found");
+    }
+    Ok((LIST.render(m, &rows, || queue::table(m.has("w")))?, exit))
+}
+
+fn on_hosts(m: &ArgMatches, source: &Source, params: &Params, q: &QueueRow) -> Result<bool, Fail> {
+    match m.last("m") {
+        None | Some("all") => Ok(true),
+        Some(word) => {
+            let hosts = source.host_names(&[word.to_owned()], params)?;
+            Ok(q.hosts.iter().any(|h| hosts.contains(h)))
+        }
+    }
+}
+
+/// Whether the user of `-u` may use the queue, by its users as configured.
+fn usable(m: &ArgMatches, params: &Params, q: &QueueRow) -> bool {
+    let Some(user) = m.last("u") else {
+        return true;
+    };
+    if q.users.is_empty() || q.users == "all" {
+        return true;
+    }
+    if user == "all" {
+        return false;
+    }
+    let Ok(set) = NameSet::parse(&q.users) else {
+        return false;
+    };
+    let in_group = |group: &str| read::members(group, params).iter().any(|name| name == user);
+    set.contains(user, in_group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::read::bed::Bed;
+    use crate::record::view;
+
+    fn bed() -> Bed {
+        let bed = Bed::new();
+        let queue = |name: &str, priority, users: &str, host: &str| QueueRow {
+            name: name.into(),
+            priority,
+            users: users.into(),
+            hosts: vec![host.into()],
+            open: true,
+            active: true,
+            ..QueueRow::default()
+        };
+        bed.put(
+            view::QUEUES,
+            &[
+                queue("low", 1, "all", "h1"),
+                queue("high", 90, "alice bob", "h2"),
+            ],
+        );
+        let hosts = ["h1", "h2"].map(|name| view::HostRow {
+            name: name.into(),
+            ..view::HostRow::default()
+        });
+        bed.put(view::HOSTS, &hosts);
+        bed
+    }
+
+    fn ask(line: &[&str]) -> (String, Exit) {
+        let args: Vec<OsString> = line.iter().map(OsString::from).collect();
+        let m = cli::parse(options(), &read::split_json(&args)).unwrap();
+        show(&m, &bed().source("cqueues", 10)).unwrap()
+    }
+
+    fn names(line: &[&str]) -> String {
+        let mut line = line.to_vec();
+        line.extend(["-noheader", "-o", "name:"]);
+        ask(&line).0.replace('\n', " ")
+    }
+
+    #[test]
+    fn queues_come_by_priority() {
+        assert_eq!(names(&[]), "high low ");
+        assert_eq!(names(&["low"]), "low ");
+        assert_eq!(ask(&["nix"]).1, Exit::NotFound);
+        assert_eq!(names(&["nix", "low"]), "low ");
+    }
+
+    #[test]
+    fn selectors() {
+        assert_eq!(names(&["-u", "bob"]), "high low ");
+        assert_eq!(names(&["-u", "eve"]), "low ");
+        assert_eq!(names(&["-m", "h2"]), "high ");
+        assert_eq!(names(&["-m", "all"]), "high low ");
+    }
+
+    #[test]
+    fn all_forms() {
+        assert!(ask(&["-l"]).0.contains("QUEUE: high\n"));
+        assert_eq!(ask(&["--json"]).0.lines().count(), 2);
+        let v: serde_json::Value = serde_json::from_str(&ask(&["-json"]).0).unwrap();
+        assert_eq!(v["QUEUES"], 2);
+        let known = "QUEUE_NAME PRIO STATUS MAX JL_U JL_P JL_H NJOBS PEND RUN SUSP delimiter='|'";
+        assert_eq!(
+            ask(&["-noheader", "-o", known, "high"]).0,
+            "high|90|Open:Active|-|-|-|-|0|0|0|0\n"
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! `cusers` (`busers`): slot limits and slots in use of users and user groups.
+
+use super::cli::{self, Values, command, flag, operands};
+use super::exit::{Exit, Fail};
+use super::read::table::{self, Listing};
+use super::read::{self, Source};
+use crate::record::view::UserRow;
+use crate::show::user;
+use clap::{ArgMatches, Command};
+use std::ffi::OsString;
+
+const LIST: Listing<UserRow> = Listing {
+    command: "cusers",
+    what: "USERS",
+    fields: user::FIELDS,
+    json_default: user::JSON_DEFAULT,
+    put_json: user::put_json,
+};
+
+fn options() -> Command {
+    let cmd = command(
+        "cusers",
+        "List slot limits and slots in use of users: yours, or those named",
+    )
+    .arg(flag("w", "Wide: limits and number of pending jobs as well"))
+    .arg(operands(
+        "names",
+        "USER",
+        "Users or user groups; all = every one known",
+    ));
+    table::options(cmd)
+}
+
+/// Runs `cusers`; gives the exit code.
+pub fn run(args: &[OsString]) -> i32 {
+    let m = match cli::parse(options(), &read::split_json(args)) {
+        Ok(m) => m,
+        Err(code) => return code,
+    };
+    let answer = Source::open("cusers").and_then(|source| {
+        let (out, exit) = show(&m, &source)?;
+        read::put(&out)?;
+        Ok(exit)
+    });
+    read::end("cusers", answer)
+}
+
+fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
+    let params = source.params()?;
+    let mut users = source.view.users().map_err(|e| source.failed(e))?;
+    users.sort_by(|a, b| (a.group, &a.name).cmp(&(b.group, &b.name)));
+    source.banner(&params);
+    let mut names = m.all("names");
+    let all = names.iter().any(|n| n == "all");
+    if names.is_empty() {
+        names.push(source.me.name.clone());
+        // Somebody who never had a job is shown with zeros.
+        if !users.iter().any(|u| u.name == source.me.name) {
+            let name = source.me.name.clone();
+            users.push(UserRow {
+                name,
+                ..UserRow::default()
+            });
+        }
+    }
+    if all {
+        names.clear();
+    }
+    let names: Vec<String> = names
+        .iter()
+        .map(|n| n.trim_end_matches('/').to_owned())
+        .collect();
+    let (rows, exit) = read::named("user or user group", &users, |u| &u.name, &names);
+    Ok((LIST.render(m, &rows, || user::table(m.has("w")))?, exit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::read::bed::Bed;
+    use crate::record::view;
+
+    fn ask(uid: u32, line: &[&str]) -> (String, Exit) {
+        let bed = Bed::new();
+        let user = |name: &str, group| UserRow {
+            name: name.into(),
+            group,
+            max: Some(8),
+            ..UserRow::default()
+        };
+        bed.put(
+            view::USERS,
+            &[user("g", true), user("u10", false), user("alice", false)],
+        );
+        let args: Vec<OsString> = line.iter().map(OsString::from).collect();
+        let m = cli::parse(options(), &read::split_json(&args)).unwrap();
+        show(&m, &bed.source("cusers", uid)).unwrap()
+    }
+
+    #[test]
+    fn own_row_named_rows_all_rows() {
+        let format = ["-noheader", "-o", "user: max:"];
+        let with = |more: &'static str| [&format[..], &[more]].concat();
+        assert_eq!(ask(10, &format).0, "u10 8\n");
+        assert_eq!(ask(77, &format).0, "u77 -\n");
+        assert_eq!(ask(10, &with("all")).0, "alice 8\nu10 8\ng/ 8\n");
+        assert_eq!(ask(10, &with("g/")).0, "g/ 8\n");
+        assert_eq!(ask(10, &["nobody-here"]).1, Exit::NotFound);
+        assert_eq!(ask(10, &["--json", "all"]).0.lines().count(), 3);
+    }
+}

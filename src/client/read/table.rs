@@ -1,0 +1,71 @@
+//! One list of plain rows in the form that the options ask for: table, `-o`, `-json`, `--json`.
+
+use super::{colors, json_options};
+use crate::client::cli::{Values, flag, opt};
+use crate::client::exit::Fail;
+use crate::show::field::{Field, Get, Table};
+use clap::{ArgMatches, Command};
+
+/// What a command lists.
+pub struct Listing<R: 'static> {
+    pub command: &'static str,
+    /// LSF's word for the number of records.
+    pub what: &'static str,
+    pub fields: &'static [Field<Get<R>>],
+    /// What `-json` gives without `-o`.
+    pub json_default: &'static str,
+    pub put_json: fn(&mut String, &R),
+}
+
+impl<R: 'static> Listing<R> {
+    /// True when neither a long page nor another form of a command is due, but a list of records.
+    pub fn is_asked(m: &ArgMatches) -> bool {
+        m.has("json") || m.has("jsonl") || m.last("o").is_some()
+    }
+
+    /// The rows as text; `table` makes the table for people.
+    ///
+    /// # Errors
+    /// An `-o` text that is wrong, or options that exclude each other.
+    pub fn render(
+        &self,
+        m: &ArgMatches,
+        rows: &[&R],
+        table: impl FnOnce() -> Table<Get<R>>,
+    ) -> Result<String, Fail> {
+        let rows = rows.iter().copied();
+        let format = |text: &str| {
+            Table::from_format(self.fields, text).map_err(|e| Fail::usage(e.to_string()))
+        };
+        if m.has("jsonl") {
+            if m.has("json") || m.last("o").is_some() {
+                let text = "--json gives every field; use -json together with -o";
+                return Err(Fail::usage(text));
+            }
+            let mut out = String::new();
+            rows.for_each(|row| (self.put_json)(&mut out, row));
+            return Ok(out);
+        }
+        if m.has("json") {
+            let table = format(m.last("o").unwrap_or(self.json_default))?;
+            return Ok(table.records(self.command, self.what, rows));
+        }
+        let table = match m.last("o") {
+            Some(text) => format(text)?,
+            None => table().colored(colors()),
+        };
+        Ok(table.print(rows, !m.has("noheader")))
+    }
+}
+
+/// The options that every listing has.
+pub fn options(cmd: Command) -> Command {
+    let cmd = cmd
+        .arg(opt(
+            "o",
+            "FORMAT",
+            "Columns: \"field[:[-]width] ... [delimiter='c']\"",
+        ))
+        .arg(flag("noheader", "No header line"));
+    json_options(cmd)
+}
