@@ -1,0 +1,572 @@
+//! Publishes the query state: immutable shard files, one growing delta over them, a manifest.
+//!
+//! Rows of a turn go to the delta with one write, before the turn is acknowledged. Now and then a
+//! round begins: a new delta takes over, the shards that changed are written again under new names in
+//! slices of time, then a manifest without the old delta is renamed into place. In between the
+//! manifest names both deltas, so a reader always finds the last row of every job. Nothing here is
+//! synced on a local disk: the view can be made again from the journal, and a failure here costs
+//! readers freshness, never a job.
+
+use crate::model::Spec;
+use crate::record::frame;
+use crate::record::header::{Header, What};
+use crate::record::view::{self, DeltaPart, Manifest, Row, ShardInfo};
+use crate::spool::Layout;
+use crate::spool::view::ViewReader;
+use crate::state::{ShardKey, State};
+use crate::sys;
+use crate::sys::append::Appender;
+use crate::sys::clock;
+use crate::sys::mount::FsKind;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// A delta of this size begins a round (bytes).
+const DELTA_FULL: u64 = 1 << 20;
+/// A smaller one does when it is so old (ms), if it holds more than [`DELTA_SMALL`] bytes.
+const DELTA_OLD_MS: u64 = 5_000;
+const DELTA_SMALL: u64 = 16 << 10;
+/// Any delta with changes does when it is so old (ms).
+const DELTA_STALE_MS: u64 = 60_000;
+/// Replaced files stay for two generations and so long (ms), at most...
+const KEEP_MS: u64 = 30_000;
+/// ...so long (ms) when nothing is published any more.
+const KEEP_MOST_MS: u64 = 600_000;
+/// How often the manifest is looked at for a stale leader's late rename, and old files removed (ms).
+const TEND_MS: u64 = 10_000;
+/// Publishing takes at most one part in so many of the time, the first round half of it.
+const DUTY: u64 = 5;
+/// Files removed at a time.
+const REMOVE_MOST: usize = 200;
+/// Most owners named in a shard's entry.
+const UIDS_MAX: usize = 8;
+/// Most names looked at in the view's directory.
+const LIST_MAX: usize = 200_000;
+
+/// The growing delta.
+#[derive(Debug)]
+struct Delta {
+    name: String,
+    app: Appender,
+    buf: Vec<u8>,
+    seq: u64,
+    /// Specifications that stand in it.
+    specs: HashSet<u32>,
+    began: u64,
+    rows: u64,
+}
+
+/// A round in progress.
+#[derive(Debug, Default)]
+struct Round {
+    /// Shards still to be written, last first.
+    todo: Vec<ShardKey>,
+    made: Vec<(String, Option<ShardInfo>)>,
+    /// Everything is written: shards that it does not make are gone.
+    full: bool,
+}
+
+/// A file to be removed.
+#[derive(Debug)]
+struct Trash {
+    file: String,
+    generation: u64,
+    at: u64,
+}
+
+/// The leader's writer of `view/`.
+#[derive(Debug)]
+pub struct Publisher {
+    layout: Layout,
+    cluster: String,
+    epoch: u64,
+    generation: u64,
+    shards: BTreeMap<String, ShardInfo>,
+    older: Vec<DeltaPart>,
+    delta: Delta,
+    dirty: BTreeSet<ShardKey>,
+    round: Option<Round>,
+    /// The first round, which writes everything, has ended.
+    complete: bool,
+    /// Nothing of a round is done before (boot clock, ms).
+    not_before: u64,
+    trash: Vec<Trash>,
+    documents: HashMap<&'static str, u64>,
+    /// Inode of the manifest as this leader renamed it.
+    manifest_ino: u64,
+    /// The manifest on disk is not the one in memory: the last write of it failed.
+    stale: bool,
+    tended: u64,
+    sync: bool,
+    out: Vec<u8>,
+}
+
+impl Publisher {
+    /// Takes over the view: what the last leader published stays visible, under a delta of this
+    /// epoch, until the first round has written everything anew.
+    ///
+    /// # Errors
+    /// The delta or the manifest cannot be written.
+    pub fn new(layout: &Layout, cluster: &str, epoch: u64) -> sys::Result<Publisher> {
+        let now = clock::boot_ms();
+        let delta = open_delta(layout, cluster, epoch, 1, now)?;
+        let kind = sys::mount::fs_kind(layout.root())?;
+        let mut publisher = Publisher {
+            layout: layout.clone(),
+            cluster: cluster.to_owned(),
+            epoch,
+            generation: 1,
+            shards: BTreeMap::new(),
+            older: Vec::new(),
+            delta,
+            dirty: BTreeSet::new(),
+            round: None,
+            complete: false,
+            not_before: 0,
+            trash: Vec::new(),
+            documents: HashMap::new(),
+            manifest_ino: 0,
+            stale: false,
+            tended: now,
+            sync: kind != FsKind::Local,
+            out: Vec::new(),
+        };
+        publisher.adopt();
+        publisher.write_manifest()?;
+        Ok(publisher)
+    }
+
+    /// Names what the last leader published, as far as it is there.
+    fn adopt(&mut self) {
+        let Ok(old) = ViewReader::new(&self.layout).manifest() else {
+            return;
+        };
+        let there = |file: &str| sys::fs::stat(&self.layout.view_file(file)).ok().flatten();
+        let mut older = old.older.clone();
+        if let Some(stat) = there(&old.delta) {
+            older.push(DeltaPart {
+                file: old.delta.clone(),
+                bytes: stat.len,
+            });
+        }
+        older.retain(|part| there(&part.file).is_some());
+        for shard in old.shards {
+            if let Some(key) = key_of(&shard.file)
+                && there(&shard.file).is_some()
+            {
+                self.shards.insert(key.to_owned(), shard);
+            }
+        }
+        self.older = older;
+    }
+
+    /// Adds rows to the turn's group and returns the numbers of specifications that they refer to and
+    /// that the delta does not hold yet: give them with [`Publisher::spec`] before the flush.
+    pub fn rows(&mut self, rows: &[Row<'_>]) -> Vec<u32> {
+        let mut missing = BTreeSet::new();
+        for row in rows {
+            match row {
+                Row::Spec { id, .. } => {
+                    if !self.delta.specs.insert(*id) {
+                        continue;
+                    }
+                    missing.remove(id);
+                }
+                Row::Job(job) if !self.delta.specs.contains(&job.s) => {
+                    missing.insert(job.s);
+                }
+                _ => {}
+            }
+            self.delta.put(row);
+        }
+        missing.into_iter().collect()
+    }
+
+    /// Adds a specification to the turn's group, unless the delta holds it.
+    pub fn spec(&mut self, id: u32, spec: &Spec) {
+        if self.delta.specs.insert(id) {
+            let spec = Box::new(spec.clone());
+            self.delta.put(&Row::Spec { id, spec });
+        }
+    }
+
+    /// These shards have changed rows.
+    pub fn touch(&mut self, shards: impl IntoIterator<Item = ShardKey>) {
+        self.dirty.extend(shards);
+    }
+
+    /// Writes the turn's group to the delta with one write; to be called before the acks.
+    ///
+    /// # Errors
+    /// The disk is full or fails: the rows reach readers with the next round. Not fatal.
+    pub fn flush(&mut self) -> sys::Result<()> {
+        let delta = &mut self.delta;
+        if delta.buf.is_empty() {
+            return Ok(());
+        }
+        if delta.app.is_poisoned() {
+            delta.buf.clear();
+            return Ok(());
+        }
+        let written = delta.app.append(&delta.buf).map(drop);
+        delta.buf.clear();
+        if delta.buf.capacity() > 4 << 20 {
+            delta.buf = Vec::new();
+        }
+        // Another NFS client sees what was sent to the server, not what this one has cached.
+        match written {
+            Ok(()) if self.sync => self.delta.app.sync(),
+            other => other,
+        }
+    }
+
+    /// Goes on with a round, begins one when it is time, and removes old files. Works for about
+    /// `budget_ms`; true when there is more to do soon. `wall`: wall clock (ms).
+    ///
+    /// # Errors
+    /// The disk is full or fails: the round is tried again. Not fatal.
+    pub fn tick(&mut self, state: &State, budget_ms: u64) -> sys::Result<bool> {
+        let began = clock::boot_ms();
+        if began < self.not_before {
+            return Ok(self.round.is_some());
+        }
+        if self.round.is_none() && !self.due(began) {
+            if self.stale {
+                self.write_manifest()?;
+            }
+            self.tend(began)?;
+            return Ok(false);
+        }
+        let done = self.slice(state, began, began + budget_ms);
+        let now = clock::boot_ms();
+        let share = if self.complete { DUTY - 1 } else { 1 };
+        self.not_before = now + (now - began) * share;
+        if done.is_err() {
+            // A full disk is not asked again at once.
+            self.not_before = now + 1000;
+        }
+        done.map(|ended| !ended)
+    }
+
+    /// Publishes everything that changed now, whatever it costs.
+    ///
+    /// # Errors
+    /// As [`Publisher::tick`].
+    pub fn finish(&mut self, state: &State) -> sys::Result<()> {
+        self.flush()?;
+        while self.round.is_some() || !self.dirty.is_empty() || !self.complete {
+            self.slice(state, clock::boot_ms(), u64::MAX)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a round should begin.
+    fn due(&self, now: u64) -> bool {
+        if !self.complete || self.delta.app.is_poisoned() {
+            return true;
+        }
+        let bytes = self.delta.app.valid_len();
+        let age = now.saturating_sub(self.delta.began);
+        self.delta.rows > 0
+            && (bytes > DELTA_FULL
+                || (age > DELTA_OLD_MS && bytes > DELTA_SMALL)
+                || age > DELTA_STALE_MS)
+    }
+
+    /// One slice of a round; true when the round ended.
+    fn slice(&mut self, state: &State, now: u64, until: u64) -> sys::Result<bool> {
+        if self.round.is_none() {
+            self.begin_round(state, now)?;
+        }
+        let mut round = self.round.take().unwrap_or_default();
+        while let Some(key) = round.todo.last().copied() {
+            match self.write_shard(state, key) {
+                Ok(info) => round.made.push((key.to_string(), info)),
+                Err(e) => {
+                    self.round = Some(round);
+                    return Err(e);
+                }
+            }
+            round.todo.pop();
+            if clock::boot_ms() >= until && !round.todo.is_empty() {
+                self.round = Some(round);
+                return Ok(false);
+            }
+        }
+        self.end_round(round, now)?;
+        Ok(true)
+    }
+
+    fn begin_round(&mut self, state: &State, now: u64) -> sys::Result<()> {
+        // The rows of this turn belong to the old delta.
+        drop(self.flush());
+        let next = self.generation + 1;
+        let mut delta = open_delta(&self.layout, &self.cluster, self.epoch, next, now)?;
+        for row in state.class_rows() {
+            delta.put(&row);
+        }
+        // Reasons are no changes: a delta of nothing else begins no round.
+        delta.rows = 0;
+        let old = std::mem::replace(&mut self.delta, delta);
+        self.generation = next;
+        self.older.push(DeltaPart {
+            file: old.name,
+            bytes: old.app.valid_len(),
+        });
+        let full = !self.complete;
+        if full {
+            self.dirty.extend(state.shards());
+        }
+        let todo: Vec<ShardKey> = std::mem::take(&mut self.dirty).into_iter().rev().collect();
+        self.round = Some(Round {
+            todo,
+            made: Vec::new(),
+            full,
+        });
+        self.flush()?;
+        self.write_manifest()
+    }
+
+    fn end_round(&mut self, round: Round, now: u64) -> sys::Result<()> {
+        let generation = self.generation;
+        let mut throw = |file: String| {
+            self.trash.push(Trash {
+                file,
+                generation,
+                at: now,
+            });
+        };
+        let mut shards = std::mem::take(&mut self.shards);
+        if round.full {
+            shards.into_values().for_each(|old| throw(old.file));
+            shards = BTreeMap::new();
+        }
+        for (key, info) in round.made {
+            let old = match info {
+                Some(info) => shards.insert(key, info),
+                None => shards.remove(&key),
+            };
+            old.into_iter().for_each(|old| throw(old.file));
+        }
+        std::mem::take(&mut self.older)
+            .into_iter()
+            .for_each(|part| throw(part.file));
+        self.shards = shards;
+        self.generation += 1;
+        self.write_manifest()?;
+        if round.full {
+            self.complete = true;
+            self.find_strays(now)?;
+        }
+        Ok(())
+    }
+
+    /// Writes one shard under a new name; `None` when it has no rows any more.
+    fn write_shard(&mut self, state: &State, key: ShardKey) -> sys::Result<Option<ShardInfo>> {
+        let rows = state.shard_rows(key);
+        let file = format!("{:06}.{:06}.{key}.yaml", self.epoch, self.generation);
+        let Some(info) = info_of(file, &rows) else {
+            return Ok(None);
+        };
+        let path = self.layout.view_file(&info.file);
+        self.out.clear();
+        let header = Header::new(What::View, &self.cluster, self.epoch, self.generation);
+        let encode = |e: serde_json::Error| sys::Error::invalid("encode", &path, e.to_string());
+        frame::write(&mut self.out, 0, &header).map_err(encode)?;
+        for (n, row) in rows.iter().enumerate() {
+            frame::write(&mut self.out, n as u64 + 1, row).map_err(encode)?;
+        }
+        // Left by a round that failed half way: it was never named.
+        sys::fs::remove(&path)?;
+        Appender::create_new(&path)?.append(&self.out)?;
+        Ok(Some(info))
+    }
+
+    fn write_manifest(&mut self) -> sys::Result<()> {
+        let manifest = Manifest {
+            epoch: self.epoch,
+            generation: self.generation,
+            t: clock::wall_ms(),
+            older: self.older.clone(),
+            delta: self.delta.name.clone(),
+            shards: in_order(&self.shards),
+        };
+        let path = self.layout.view_file(view::MANIFEST);
+        let bytes = framed(&self.cluster, self.epoch, std::slice::from_ref(&manifest))
+            .map_err(|e| sys::Error::invalid("encode", &path, e.to_string()))?;
+        self.stale = true;
+        sys::fs::publish(&path, &bytes)?;
+        self.stale = false;
+        self.manifest_ino = sys::fs::stat(&path)?.map_or(0, |s| s.ino);
+        Ok(())
+    }
+
+    /// Publishes one of the small documents, if it changed: header, then a record for each of `docs`.
+    ///
+    /// # Errors
+    /// The disk is full or fails; it is written at the next call.
+    pub fn document<T: Serialize>(&mut self, name: &'static str, docs: &[T]) -> sys::Result<()> {
+        let path = self.layout.view_file(name);
+        let bytes = framed(&self.cluster, self.epoch, docs)
+            .map_err(|e| sys::Error::invalid("encode", &path, e.to_string()))?;
+        let mut hasher = DefaultHasher::new();
+        bytes.hash(&mut hasher);
+        let hash = hasher.finish();
+        if self.documents.get(name) != Some(&hash) {
+            self.documents.remove(name);
+            sys::fs::publish(&path, &bytes)?;
+            self.documents.insert(name, hash);
+        }
+        Ok(())
+    }
+
+    /// Removes old files, and puts the manifest back when a stale leader renamed its own over it.
+    fn tend(&mut self, now: u64) -> sys::Result<()> {
+        if now < self.tended + TEND_MS {
+            return Ok(());
+        }
+        self.tended = now;
+        let path = self.layout.view_file(view::MANIFEST);
+        if self.stale || sys::fs::stat(&path)?.map_or(0, |s| s.ino) != self.manifest_ino {
+            self.generation += 1;
+            self.write_manifest()?;
+        }
+        let generation = self.generation;
+        let old = |t: &Trash| {
+            let age = now.saturating_sub(t.at);
+            (age >= KEEP_MS && generation >= t.generation + 2) || age >= KEEP_MOST_MS
+        };
+        for _ in 0..REMOVE_MOST {
+            let Some(at) = self.trash.iter().position(old) else {
+                break;
+            };
+            let trash = self.trash.swap_remove(at);
+            sys::fs::remove(&self.layout.view_file(&trash.file))?;
+        }
+        Ok(())
+    }
+
+    /// Finds files of earlier leaders that no manifest names, for the trash.
+    fn find_strays(&mut self, now: u64) -> sys::Result<()> {
+        sys::fs::sweep_asides(&self.layout.view(), clock::wall_ms(), 3_600_000)?;
+        let mut known: HashSet<&str> = self.shards.values().map(|s| s.file.as_str()).collect();
+        known.extend(self.trash.iter().map(|t| t.file.as_str()));
+        known.insert(&self.delta.name);
+        let mut strays = Vec::new();
+        for entry in sys::fs::list_dir(&self.layout.view(), LIST_MAX)? {
+            if let Some(name) = entry.text()
+                && key_of(name).is_some()
+                && name.split('.').next().and_then(|e| e.parse().ok()) <= Some(self.epoch)
+                && !known.contains(name)
+            {
+                strays.push(Trash {
+                    file: name.to_owned(),
+                    generation: self.generation,
+                    at: now,
+                });
+            }
+        }
+        self.trash.append(&mut strays);
+        Ok(())
+    }
+}
+
+impl Delta {
+    fn put(&mut self, row: &Row<'_>) {
+        // A row always has a JSON form; one that had none would only be invisible until the round.
+        if frame::write(&mut self.buf, self.seq, row).is_ok() {
+            self.seq += 1;
+            self.rows += 1;
+        }
+    }
+}
+
+fn open_delta(
+    layout: &Layout,
+    cluster: &str,
+    epoch: u64,
+    generation: u64,
+    now: u64,
+) -> sys::Result<Delta> {
+    let name = format!("{epoch:06}.{generation:06}.delta.yaml");
+    let path = layout.view_file(&name);
+    sys::fs::remove(&path)?;
+    let mut app = Appender::create_new(&path)?;
+    let mut front = Vec::new();
+    let header = Header::new(What::View, cluster, epoch, generation);
+    frame::write(&mut front, 0, &header)
+        .map_err(|e| sys::Error::invalid("encode", &path, e.to_string()))?;
+    app.append(&front)?;
+    Ok(Delta {
+        name,
+        app,
+        buf: Vec::new(),
+        seq: 1,
+        specs: HashSet::new(),
+        began: now,
+        rows: 0,
+    })
+}
+
+/// A framed file: header and one record per document.
+fn framed<T: Serialize>(
+    cluster: &str,
+    epoch: u64,
+    docs: &[T],
+) -> Result<Vec<u8>, serde_json::Error> {
+    let mut out = Vec::new();
+    frame::write(&mut out, 0, &Header::new(What::View, cluster, epoch, 0))?;
+    for (n, doc) in docs.iter().enumerate() {
+        frame::write(&mut out, n as u64 + 1, doc)?;
+    }
+    Ok(out)
+}
+
+/// The shard's name in `EEEEEE.GGGGGG.<key>.yaml`; also `delta`. `None` for other files.
+fn key_of(file: &str) -> Option<&str> {
+    let mut parts = file.strip_suffix(".yaml")?.splitn(3, '.');
+    let number = |s: &str| s.len() >= 6 && s.bytes().all(|b| b.is_ascii_digit());
+    (number(parts.next()?) && number(parts.next()?)).then_some(())?;
+    parts.next()
+}
+
+fn in_order(shards: &BTreeMap<String, ShardInfo>) -> Vec<ShardInfo> {
+    let mut out: Vec<ShardInfo> = shards.values().cloned().collect();
+    out.sort_by(|a, b| (a.min, a.max, &a.file).cmp(&(b.min, b.max, &b.file)));
+    out
+}
+
+/// The entry of a shard; `None` when no job is in it.
+fn info_of(file: String, rows: &[Row<'_>]) -> Option<ShardInfo> {
+    let mut info = ShardInfo {
+        file,
+        min: u32::MAX,
+        ..ShardInfo::default()
+    };
+    let mut uids = BTreeSet::new();
+    for row in rows {
+        match row {
+            Row::Spec { spec, .. } => {
+                uids.insert(spec.uid);
+            }
+            Row::Job(job) => {
+                info.min = info.min.min(job.j.id);
+                info.max = info.max.max(job.j.id);
+                if job.stat.is_finished() {
+                    info.finished += 1;
+                } else {
+                    info.live += 1;
+                }
+            }
+            Row::Gone { .. } | Row::Class { .. } => {}
+        }
+    }
+    if uids.len() <= UIDS_MAX {
+        info.uids = uids.into_iter().collect();
+    }
+    (info.live + info.finished > 0).then_some(info)
+}
+
+#[cfg(test)]
+mod tests;

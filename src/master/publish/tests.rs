@@ -1,0 +1,297 @@
+//! The publisher against the real reader, alone and in a race.
+
+use super::*;
+use crate::model::{AttemptId, JobKey, JobStat, Share, Stamp, Token};
+use crate::record::event::{Event, Submitted};
+use crate::spool::view::Want;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+struct Bed {
+    dir: tempfile::TempDir,
+    state: State,
+}
+
+impl Bed {
+    fn new() -> Bed {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("view")).unwrap();
+        let mut state = State::default();
+        for uid in 0..3 {
+            let spec = Spec {
+                uid,
+                queue: "normal".into(),
+                min: 1,
+                max: 1,
+                ..Spec::default()
+            };
+            state.apply(&Event::Spec {
+                id: uid + 1,
+                spec: Box::new(spec),
+            });
+        }
+        Bed { dir, state }
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::new(self.dir.path())
+    }
+
+    fn publisher(&self, epoch: u64) -> Publisher {
+        Publisher::new(&self.layout(), "c", epoch).unwrap()
+    }
+
+    fn submit(&mut self, id: u32) {
+        self.state.apply(&Event::Submitted(Box::new(Submitted {
+            id,
+            s: id % 3 + 1,
+            t: Stamp(1),
+            command: format!("job {id}"),
+            name: String::new(),
+            array: String::new(),
+            array_limit: 0,
+            hold: false,
+            tok: Token(u128::from(id)),
+            line: 0,
+            key: String::new(),
+        })));
+    }
+
+    fn start(&mut self, id: u32) {
+        let a = AttemptId {
+            j: JobKey::job(id),
+            at: 1,
+        };
+        self.state.apply(&Event::Dispatched {
+            a,
+            t: Stamp(2),
+            hosts: vec![Share("h".into(), 1)],
+        });
+    }
+
+    fn turn(&mut self, p: &mut Publisher) {
+        turn(&mut self.state, p);
+    }
+
+    /// Ids and states as a reader sees them.
+    fn seen(&self) -> Vec<(u32, JobStat)> {
+        let (jobs, reading) = ViewReader::new(&self.layout())
+            .collect(&Want::all())
+            .unwrap();
+        assert!(reading.warnings.is_empty(), "{:?}", reading.warnings);
+        let mut seen: Vec<_> = jobs.iter().map(|j| (j.row.j.id, j.row.stat)).collect();
+        seen.sort_unstable();
+        seen
+    }
+
+    fn due(&self) -> Vec<(u32, JobStat)> {
+        let row = |id: &u32| self.state.row(JobKey::job(*id)).map(|r| (*id, r.stat));
+        self.state.jobs.keys().filter_map(row).collect()
+    }
+
+    fn files(&self) -> usize {
+        std::fs::read_dir(self.layout().view()).unwrap().count()
+    }
+}
+
+/// What the leader does with the view at the end of a turn.
+fn turn(state: &mut State, p: &mut Publisher) {
+    let (rows, shards) = state.delta();
+    let missing = p.rows(&rows);
+    drop(rows);
+    for id in missing {
+        p.spec(id, state.spec(id));
+    }
+    p.touch(shards);
+    p.flush().unwrap();
+}
+
+#[test]
+fn rows_are_seen_from_the_delta_and_then_from_shards() {
+    let mut bed = Bed::new();
+    let mut p = bed.publisher(1);
+    assert_eq!(bed.seen(), []);
+    for id in [1, 2, 1500] {
+        bed.submit(id);
+    }
+    bed.turn(&mut p);
+    assert_eq!(bed.seen(), bed.due());
+    p.finish(&bed.state).unwrap();
+    assert_eq!(bed.seen(), bed.due());
+    let manifest = ViewReader::new(&bed.layout()).manifest().unwrap();
+    assert_eq!(manifest.shards.len(), 2);
+    assert_eq!((manifest.shards[0].min, manifest.shards[0].live), (1, 2));
+    bed.start(2);
+    bed.turn(&mut p);
+    assert!(bed.due().contains(&(2, JobStat::Run)));
+    assert_eq!(bed.seen(), bed.due());
+    p.finish(&bed.state).unwrap();
+    assert_eq!(bed.seen(), bed.due());
+}
+
+#[test]
+fn a_round_in_slices_never_hides_a_row() {
+    let mut bed = Bed::new();
+    let mut p = bed.publisher(1);
+    p.finish(&bed.state).unwrap();
+    for id in 0..20 {
+        bed.submit(id * 1000 + 1);
+    }
+    bed.turn(&mut p);
+    for id in 0..20 {
+        // One shard at a time, changes in between.
+        p.slice(&bed.state, 0, 0).unwrap();
+        bed.start(id * 1000 + 1);
+        bed.turn(&mut p);
+        assert_eq!(bed.seen(), bed.due());
+    }
+    p.finish(&bed.state).unwrap();
+    assert_eq!(bed.seen(), bed.due());
+}
+
+#[test]
+fn a_new_leader_keeps_the_view_up_and_then_replaces_all_of_it() {
+    let mut bed = Bed::new();
+    let mut p = bed.publisher(1);
+    bed.submit(1);
+    bed.turn(&mut p);
+    p.finish(&bed.state).unwrap();
+    bed.submit(2);
+    bed.turn(&mut p);
+    drop(p);
+    let mut p = bed.publisher(2);
+    assert_eq!(bed.seen(), bed.due(), "before the first round");
+    bed.submit(3);
+    bed.turn(&mut p);
+    assert_eq!(bed.seen(), bed.due());
+    p.finish(&bed.state).unwrap();
+    assert_eq!(bed.seen(), bed.due());
+    let names = |bed: &Bed| {
+        let m = ViewReader::new(&bed.layout()).manifest().unwrap();
+        m.shards.into_iter().map(|s| s.file).collect::<Vec<_>>()
+    };
+    assert!(names(&bed).iter().all(|f| f.starts_with("000002.")));
+    assert!(bed.files() > 3);
+    // A stale leader's manifest is put back; nothing it named goes before its time.
+    let now = clock::boot_ms();
+    let path = bed.layout().view_file(view::MANIFEST);
+    sys::fs::publish(&path, b"stale").unwrap();
+    p.tend(now + TEND_MS).unwrap();
+    assert_eq!(bed.seen(), bed.due());
+    assert!(bed.files() > 3);
+    p.tend(now + KEEP_MOST_MS).unwrap();
+    assert_eq!(bed.files(), 3, "manifest, shard, delta");
+    assert_eq!(bed.seen(), bed.due());
+}
+
+#[test]
+fn a_damaged_old_view_is_replaced() {
+    let mut bed = Bed::new();
+    std::fs::write(bed.layout().view_file(view::MANIFEST), b"nonsense").unwrap();
+    let mut p = bed.publisher(3);
+    bed.submit(5);
+    bed.turn(&mut p);
+    p.finish(&bed.state).unwrap();
+    assert_eq!(bed.seen(), bed.due());
+}
+
+#[test]
+fn small_changes_wait_and_large_ones_begin_a_round() {
+    let mut bed = Bed::new();
+    let mut p = bed.publisher(1);
+    p.finish(&bed.state).unwrap();
+    let now = clock::boot_ms();
+    assert!(!p.due(now + DELTA_STALE_MS * 2), "nothing changed");
+    bed.submit(1);
+    bed.turn(&mut p);
+    assert!(!p.due(now + DELTA_OLD_MS + 1000), "too small");
+    assert!(p.due(now + DELTA_STALE_MS + 1000));
+    for id in 2..15_000 {
+        bed.submit(id);
+    }
+    bed.turn(&mut p);
+    assert!(p.due(now));
+}
+
+#[test]
+fn documents_are_written_when_they_change() {
+    let bed = Bed::new();
+    let mut p = bed.publisher(1);
+    let row = |name: &str| view::QueueRow {
+        name: name.into(),
+        ..view::QueueRow::default()
+    };
+    p.document(view::QUEUES, &[row("a"), row("b")]).unwrap();
+    let path = bed.layout().view_file(view::QUEUES);
+    let ino = sys::fs::stat(&path).unwrap().unwrap().ino;
+    p.document(view::QUEUES, &[row("a"), row("b")]).unwrap();
+    assert_eq!(sys::fs::stat(&path).unwrap().unwrap().ino, ino);
+    p.document(view::QUEUES, &[row("c")]).unwrap();
+    let read = ViewReader::new(&bed.layout()).queues().unwrap();
+    assert_eq!((read.len(), read[0].name.as_str()), (1, "c"));
+}
+
+/// A reader in a race sees every row that was flushed before it began, and no job going backwards.
+#[test]
+fn a_racing_reader_sees_all_that_was_acknowledged() {
+    let mut bed = Bed::new();
+    let mut p = bed.publisher(1);
+    let acked = AtomicU32::new(0);
+    let started = AtomicU32::new(0);
+    let stop = AtomicBool::new(false);
+    let layout = bed.layout();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let reader = ViewReader::new(&layout);
+            let mut readings = 0;
+            while !stop.load(Ordering::SeqCst) {
+                let (a, s) = (acked.load(Ordering::SeqCst), started.load(Ordering::SeqCst));
+                let (jobs, reading) = reader.collect(&Want::all()).unwrap();
+                assert!(reading.warnings.is_empty(), "{:?}", reading.warnings);
+                let mut ids: Vec<u32> = jobs.iter().map(|j| j.row.j.id).collect();
+                ids.sort_unstable();
+                ids.dedup();
+                assert_eq!(ids.len(), jobs.len(), "a job came twice");
+                assert!(ids.len() >= a as usize, "{} of {a}", ids.len());
+                let run = jobs.iter().filter(|j| j.row.stat == JobStat::Run).count();
+                assert!(run >= s as usize, "{run} of {s} starts");
+                readings += 1;
+            }
+            readings
+        });
+        for n in 0..1500 {
+            let id = n * 7 + 1;
+            bed.submit(id);
+            if n >= 10 {
+                bed.start((n - 10) * 7 + 1);
+            }
+            bed.turn(&mut p);
+            acked.store(n + 1, Ordering::SeqCst);
+            started.store((n + 1).saturating_sub(10), Ordering::SeqCst);
+            // Far more rounds than in earnest, in slices of one shard.
+            if n % 20 > 5 {
+                p.slice(&bed.state, 0, 0).unwrap();
+            }
+        }
+        stop.store(true, Ordering::SeqCst);
+        assert!(reader.join().unwrap() > 10);
+    });
+    assert_eq!(bed.seen(), bed.due());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_failing_delta_is_replaced_by_the_next_round() {
+    let mut bed = Bed::new();
+    let mut p = bed.publisher(1);
+    p.finish(&bed.state).unwrap();
+    p.delta.app = Appender::open("/dev/full".as_ref()).unwrap();
+    bed.submit(1);
+    let (rows, shards) = bed.state.delta();
+    p.rows(&rows);
+    drop(rows);
+    p.touch(shards);
+    assert!(p.flush().is_err());
+    assert!(p.due(clock::boot_ms()));
+    p.finish(&bed.state).unwrap();
+    assert_eq!(bed.seen(), bed.due());
+}
