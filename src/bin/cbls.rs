@@ -1,3 +1,17 @@
-//! cbls: see docs/architecture.md.
+//! `cbls`: load indices and heartbeat of a host.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if std::env::args().len() > 1 {
+        eprintln!("usage: cbls   (no arguments; see cbls(8))");
+        return ExitCode::from(2);
+    }
+    match corral::host::ls::run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("cbls: {e}");
+            ExitCode::from(5)
+        }
+    }
+}

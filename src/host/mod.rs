@@ -4,6 +4,8 @@
 
 pub mod exe;
 pub mod local;
+pub mod ls;
 mod outputs;
+mod setup;
 mod shepherd;
 pub mod spawner;

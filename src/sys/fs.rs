@@ -275,6 +275,11 @@ pub fn chmod(path: &Path, mode: u32) -> Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("change the mode of", path)
 }
 
+/// Gives a file or directory to another owner; links are followed.
+pub fn chown(path: &Path, uid: u32, gid: u32) -> Result<()> {
+    std::os::unix::fs::chown(path, Some(uid), Some(gid)).at("change the owner of", path)
+}
+
 /// Makes a symbolic link at `path` that points to `target`, replacing one that is there.
 pub fn symlink(target: &Path, path: &Path) -> Result<()> {
     let aside = aside_name(path);

@@ -123,9 +123,21 @@ pub fn me() -> UserFacts {
     })
 }
 
-/// True when this process may become another user.
+/// True when this process may become another user: its real id is root's, whatever account it
+/// acts as.
 pub fn may_switch() -> bool {
-    geteuid().is_root()
+    nix::unistd::getuid().is_root()
+}
+
+/// Makes this root process, with all its threads, act as another account from now on; the real
+/// id stays root's.
+pub fn act_as(uid: u32, gid: u32) -> super::Result<()> {
+    use super::At;
+    let what = std::path::Path::new("service account");
+    let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    nix::unistd::setgroups(&[group]).at("take the groups of the", what)?;
+    nix::unistd::setegid(group).at("act under the group of the", what)?;
+    nix::unistd::seteuid(user).at("act as the", what)
 }
 
 #[cfg(test)]

@@ -1,0 +1,216 @@
+//! `cbls`: samples the load of its host and beats.
+//!
+//! Writes `hosts/<host>/load.yaml`, overwritten in place with a checksum, and a local file by which
+//! `cbexe` knows when the share was last written. Reads nothing of the share but the
+//! configuration at its start.
+
+use super::setup::Place;
+use crate::record::load::{LOAD_LEN, LoadDoc, decode, encode};
+use crate::sys::load::{Facts, Load, Sampler, facts};
+use crate::sys::{clock, fs, proc, signals};
+use std::time::Duration;
+
+/// Pause between two samples, ms.
+pub const EVERY_MS: u64 = 5_000;
+/// `cbexe` is believed alive this long after its last local beat, ms.
+const EXECUTOR_MS: u64 = 20_000;
+/// A document of another machine under this name younger than this is looked at twice, ms.
+const RIVAL_MS: u64 = 60_000;
+
+struct Sampling {
+    place: Place,
+    facts: Facts,
+    sampler: Sampler,
+    incarnation: String,
+    beat: u64,
+}
+
+/// Runs until it is told to end.
+///
+/// # Errors
+/// What kept it from starting.
+pub fn run() -> Result<(), String> {
+    let place = Place::find()?;
+    super::setup::log("info");
+    let term = signals::catch_term().map_err(|e| e.to_string())?;
+    signals::ignore_hangup();
+    let _alone = place.alone(&place.local.ls_lock(), "cbls")?;
+    act_as_owner(&place)?;
+    let dir = place.layout.host(&place.site.host);
+    fs::mkdir_p(&dir, 0o755).map_err(|e| e.to_string())?;
+    refuse_a_rival(&place)?;
+    let mut s = Sampling {
+        place,
+        facts: facts(),
+        sampler: Sampler::new(),
+        incarnation: clock::nonce(8),
+        beat: 0,
+    };
+    tracing::info!("cbls of host {} started", s.place.site.host);
+    let mut failing = false;
+    let mut next = clock::boot_ms();
+    loop {
+        match s.beat() {
+            Ok(()) if failing => {
+                failing = false;
+                tracing::info!("the share can be written again");
+            }
+            Ok(()) => {}
+            Err(e) if !failing => {
+                failing = true;
+                tracing::error!("{e}");
+            }
+            Err(_) => {}
+        }
+        next = (next + EVERY_MS).max(clock::boot_ms());
+        let wait = next.saturating_sub(clock::boot_ms());
+        if term.recv_timeout(Duration::from_millis(wait)).is_ok() {
+            tracing::info!("cbls ends");
+            return Ok(());
+        }
+    }
+}
+
+/// A root daemon writes to the share as the account that owns it: exports squash root.
+pub(super) fn act_as_owner(place: &Place) -> Result<(), String> {
+    let (uid, gid) = (place.cluster.service_uid, place.cluster.service_gid);
+    if crate::sys::users::may_switch() && uid != 0 {
+        fs::chown(place.local.dir(), uid, gid).map_err(|e| e.to_string())?;
+        crate::sys::users::act_as(uid, gid).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// Two machines under one name would overwrite each other's state.
+fn refuse_a_rival(place: &Place) -> Result<(), String> {
+    let path = place.layout.load(&place.site.host);
+    let look = || {
+        let bytes = fs::read_optional(&path, 2 * LOAD_LEN as u64)
+            .ok()
+            .flatten()?;
+        decode(&bytes).ok()
+    };
+    let Some(first) = look().filter(|d| d.boot != proc::boot_id()) else {
+        return Ok(());
+    };
+    if clock::wall_ms().abs_diff(first.t) > RIVAL_MS {
+        return Ok(());
+    }
+    clock::sleep_ms(2 * first.every_ms.clamp(1000, EVERY_MS) + 500);
+    match look() {
+        Some(second) if second.boot == first.boot && second.beat != first.beat => Err(format!(
+            "another machine runs as host {} of this cluster: set CB_HOST in {}",
+            place.site.host,
+            place.site.conf.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+impl Sampling {
+    fn beat(&mut self) -> Result<(), String> {
+        let before = clock::boot_ms();
+        let load = self.sampler.sample();
+        self.beat += 1;
+        let bytes = encode(&self.doc(&load))?;
+        let path = self.place.layout.load(&self.place.site.host);
+        let synced = !self.place.share_is_local;
+        let wrote = match synced {
+            true => fs::overwrite_in_place(&path, &bytes),
+            false => fs::overwrite_unsynced(&path, &bytes),
+        };
+        match wrote {
+            Err(e) if e.is_not_found() => fs::durable_write(&path, &bytes),
+            other => other,
+        }
+        .map_err(|e| e.to_string())?;
+        write_beat(&self.place.local.ls_beat(), &before.to_string());
+        Ok(())
+    }
+
+    fn doc(&self, load: &Load) -> LoadDoc {
+        let (executor, notes) = self.executor();
+        let facts = &self.facts;
+        LoadDoc {
+            host: self.place.site.host.clone(),
+            boot: proc::boot_id().to_owned(),
+            incarnation: self.incarnation.clone(),
+            beat: self.beat,
+            t: clock::wall_ms(),
+            every_ms: EVERY_MS,
+            executor,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ncpus: facts.ncpus,
+            maxmem: facts.maxmem,
+            maxswp: facts.maxswp,
+            maxtmp: facts.maxtmp,
+            host_type: facts.arch.clone(),
+            model: facts.cpu_model.clone(),
+            r15s: round(load.r15s),
+            r1m: round(load.r1m),
+            r15m: round(load.r15m),
+            ut: round(load.ut),
+            pg: round(load.pg),
+            io: round(load.io),
+            ls: f64::from(load.ls),
+            it: round(load.it),
+            tmp: load.tmp as f64,
+            swp: load.swp as f64,
+            mem: load.mem as f64,
+            notes,
+            ..LoadDoc::default()
+        }
+    }
+
+    /// Whether `cbexe` lives, and what it wants people to know.
+    fn executor(&self) -> (bool, Vec<String>) {
+        let Some((at, note)) = read_beat(&self.place.local.exe_beat()) else {
+            return (false, Vec::new());
+        };
+        let alive = clock::boot_ms().saturating_sub(at) < EXECUTOR_MS;
+        (
+            alive,
+            if note.is_empty() {
+                Vec::new()
+            } else {
+                vec![note]
+            },
+        )
+    }
+}
+
+fn round(v: f64) -> f64 {
+    (v * 1000.0).round() / 1000.0
+}
+
+/// Replaces a local beat file's content; it is small enough for one write.
+pub(super) fn write_beat(path: &std::path::Path, text: &str) {
+    if let Err(e) = fs::overwrite_unsynced(path, text.as_bytes())
+        && e.is_not_found()
+    {
+        let _ = fs::publish_mode(path, text.as_bytes(), 0o600);
+    }
+}
+
+/// The boot-time ms and the text of a local beat file.
+pub(super) fn read_beat(path: &std::path::Path) -> Option<(u64, String)> {
+    let bytes = fs::read_optional(path, 4096).ok().flatten()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (at, note) = text.split_once(' ').unwrap_or((&text, ""));
+    Some((at.trim().parse().ok()?, note.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_beats_are_read_back() {
+        let d = tempfile::tempdir().unwrap();
+        let p = d.path().join("beat");
+        assert_eq!(read_beat(&p), None);
+        write_beat(&p, "12345678 no cgroups here");
+        write_beat(&p, "99 short");
+        assert_eq!(read_beat(&p), Some((99, "short".to_owned())));
+    }
+}

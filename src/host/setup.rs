@@ -1,0 +1,123 @@
+//! What every daemon of a host does first: find the cluster, refuse a directory that is none,
+//! make the local directory, set up the log.
+
+use super::local::Local;
+use crate::config::{self, Config, OsNames};
+use crate::record::leader::{ClusterDoc, decode_fixed};
+use crate::spool::{Layout, Site};
+use crate::sys::lock::Lock;
+use crate::sys::mount::{FsKind, fs_kind};
+use crate::sys::{fs, users};
+use std::path::{Path, PathBuf};
+
+/// Where a host keeps its state when `cb.conf` does not say.
+const ROOT_LOCAL: &str = "/var/lib/corral";
+const USER_LOCAL: &str = ".local/state/corral";
+const CONFIG_MAX: u64 = 4 << 20;
+
+/// A host's place in its cluster.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub site: Site,
+    pub layout: Layout,
+    pub cluster: ClusterDoc,
+    pub local: Local,
+    /// The share is a file system of this machine: data need not be synced to be seen.
+    pub share_is_local: bool,
+}
+
+impl Place {
+    /// Finds the cluster and checks it; makes the local directory.
+    ///
+    /// # Errors
+    /// A sentence with what to do.
+    pub fn find() -> Result<Place, String> {
+        let site = Site::find().map_err(|e| e.to_string())?;
+        let layout = site.layout();
+        let cluster = read_cluster(&layout).map_err(|e| format!("{e}\n{}", site.diagnose()))?;
+        let local = local_of(&site, &cluster);
+        fs::mkdir_p(local.dir(), 0o700).map_err(|e| e.to_string())?;
+        let share_is_local = fs_kind(layout.root()).is_ok_and(|k| k == FsKind::Local);
+        Ok(Place {
+            site,
+            layout,
+            cluster,
+            local,
+            share_is_local,
+        })
+    }
+
+    /// The present configuration, or why it cannot be used.
+    ///
+    /// # Errors
+    /// The first problem, as text.
+    pub fn config(&self) -> Result<Config, String> {
+        let path = self.layout.config();
+        let bytes = fs::read_small(&path, CONFIG_MAX).map_err(|e| e.to_string())?;
+        let name = path.to_string_lossy().into_owned();
+        match config::load(&bytes, &name, &OsNames::ANY) {
+            Ok(loaded) => Ok(loaded.config),
+            Err(problems) => Err(problems.first().map_or_else(
+                || format!("{name} is not valid"),
+                |p| format!("{name}: {p:?}"),
+            )),
+        }
+    }
+
+    /// Takes the lock that only one daemon of this kind and host holds.
+    ///
+    /// # Errors
+    /// When another one holds it.
+    pub fn alone(&self, path: &Path, what: &str) -> Result<Lock, String> {
+        fs::ensure_file(path, 0o600).map_err(|e| e.to_string())?;
+        match Lock::try_take(path) {
+            Ok(Some(lock)) => Ok(lock),
+            Ok(None) => Err(format!(
+                "another {what} of host {} is running",
+                self.site.host
+            )),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+}
+
+/// Reads the document that makes a directory a cluster.
+fn read_cluster(layout: &Layout) -> Result<ClusterDoc, String> {
+    let path = layout.cluster();
+    let bytes = fs::read_small(&path, 64 << 10).map_err(|e| e.to_string())?;
+    let doc: ClusterDoc = decode_fixed(&bytes)
+        .or_else(|e| serde_json::from_slice(&bytes).map_err(|_| e))
+        .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    if doc.format > crate::record::FORMAT {
+        let (found, ours) = (doc.format, crate::record::FORMAT);
+        return Err(format!(
+            "{}: format {found} is newer than this program's {ours}: upgrade it",
+            path.display()
+        ));
+    }
+    Ok(doc)
+}
+
+fn local_of(site: &Site, cluster: &ClusterDoc) -> Local {
+    if let Some(dir) = &site.local {
+        return Local::at(dir);
+    }
+    let base = match users::may_switch() {
+        true => PathBuf::from(ROOT_LOCAL),
+        false => users::me().home.join(USER_LOCAL),
+    };
+    Local::new(&base.join(&cluster.cluster), &site.host)
+}
+
+/// Sends the log to standard error. `CB_LOG` overrides the level of the configuration.
+pub fn log(level: &str) {
+    let wanted = std::env::var("CB_LOG").unwrap_or_else(|_| level.to_owned());
+    let filter = tracing_subscriber::EnvFilter::try_new(&wanted)
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .try_init();
+}
