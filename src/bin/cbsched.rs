@@ -1,3 +1,20 @@
-//! cbsched: see docs/architecture.md.
+//! cbsched: a master candidate; see `corral::master`.
 
-fn main() {}
+#![allow(clippy::disallowed_methods)] // the one place of this program that ends the process
+
+use clap::Parser;
+
+/// Master candidate of a Corral cluster: stands for election, then schedules until it may not lead.
+#[derive(Parser)]
+#[command(name = "cbsched", version)]
+struct Args {
+    /// Lead in spite of damage in the journal; damaged bytes are set aside in lost+found.
+    #[arg(long)]
+    accept_loss: bool,
+}
+
+fn main() {
+    let args = Args::parse();
+    corral::sys::logging::start("info");
+    std::process::exit(corral::master::run(args.accept_loss));
+}

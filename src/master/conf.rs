@@ -25,10 +25,14 @@ pub fn read(layout: &Layout) -> Result<Arc<Config>, Vec<String>> {
 }
 
 fn read_file(path: PathBuf) -> Result<(Arc<Config>, Vec<u8>), Vec<String>> {
-    let bytes = fs::read_small(&path, config::MAX_BYTES as u64 + 1).map_err(|e| vec![e.to_string()])?;
+    let bytes =
+        fs::read_small(&path, config::MAX_BYTES as u64 + 1).map_err(|e| vec![e.to_string()])?;
     let user = |name: &str| users::by_name(name).is_some();
     let group = |name: &str| users::group_by_name(name).is_some();
-    let os = OsNames { user: &user, group: &group };
+    let os = OsNames {
+        user: &user,
+        group: &group,
+    };
     let loaded = config::load(&bytes, &path.display().to_string(), &os)
         .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     for warning in &loaded.warnings {
@@ -48,7 +52,10 @@ pub fn read_or_last_good(layout: &Layout) -> Result<(Arc<Config>, Vec<String>), 
     };
     match read_file(last_good(layout)) {
         Ok((config, _)) => {
-            tracing::error!("cb.yaml is not usable, the last good one is: {}", problems.join("; "));
+            tracing::error!(
+                "cb.yaml is not usable, the last good one is: {}",
+                problems.join("; ")
+            );
             Ok((config, problems))
         }
         Err(_) => Err(problems.join("\n")),

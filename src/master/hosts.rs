@@ -60,7 +60,10 @@ impl Hosts {
 
     /// Directories to watch.
     pub fn directories(&self) -> Vec<PathBuf> {
-        self.ears.keys().map(|host| self.layout.host(host)).collect()
+        self.ears
+            .keys()
+            .map(|host| self.layout.host(host))
+            .collect()
     }
 
     pub fn names(&self) -> impl Iterator<Item = &String> {
@@ -99,7 +102,9 @@ impl Hosts {
         for (host, ear) in &mut self.ears {
             let dir = self.layout.host(host);
             let entries = fs::list_dir(&dir, 10_000).unwrap_or_default();
-            let parts = entries.iter().filter_map(|e| Layout::parse_reports_name(e.text()?));
+            let parts = entries
+                .iter()
+                .filter_map(|e| Layout::parse_reports_name(e.text()?));
             if let Some(part) = parts.max().filter(|part| *part > ear.part) {
                 (ear.part, ear.offset, ear.seq, ear.damaged) = (part, 0, 0, false);
             }
@@ -114,7 +119,9 @@ impl Hosts {
                 continue;
             };
             // A torn read is normal while cbls overwrites the file: the next look gets it.
-            let Ok(doc) = load::decode(&bytes) else { continue };
+            let Ok(doc) = load::decode(&bytes) else {
+                continue;
+            };
             let beat = (doc.incarnation.clone(), doc.beat);
             let first = ear.beat.0.is_empty();
             if first && wall_ms.abs_diff(doc.t) > 3 * doc.every_ms.max(1000) {
@@ -124,24 +131,34 @@ impl Hosts {
                 ear.beat = beat;
                 ear.beat_at = Some(now_ms);
             }
-            let silent_ms = ear.beat_at.map_or(SILENT_MS, |at| now_ms.saturating_sub(at));
+            let silent_ms = ear
+                .beat_at
+                .map_or(SILENT_MS, |at| now_ms.saturating_sub(at));
             let turned = (ear.silent_ms < SILENT_MS) != (silent_ms < SILENT_MS);
             ear.silent_ms = silent_ms;
             if first || turned || silent_ms >= SILENT_MS || doc != ear.doc {
                 ear.doc = doc.clone();
                 let host = host.clone();
-                inputs.push(Input::Load { host, doc: Box::new(doc), silent_ms });
+                inputs.push(Input::Load {
+                    host,
+                    doc: Box::new(doc),
+                    silent_ms,
+                });
             }
         }
     }
 
     fn read_reports(&mut self, host: &str, inputs: &mut Vec<Input>) {
-        let Some(ear) = self.ears.get_mut(host) else { return };
+        let Some(ear) = self.ears.get_mut(host) else {
+            return;
+        };
         if ear.part == 0 {
             return;
         }
         let path = self.layout.reports(host, ear.part);
-        let Ok(chunk) = fs::read_from(&path, ear.offset, CHUNK) else { return };
+        let Ok(chunk) = fs::read_from(&path, ear.offset, CHUNK) else {
+            return;
+        };
         if chunk.bytes.is_empty() {
             return;
         }
@@ -179,7 +196,11 @@ impl Hosts {
         }
         if !reports.is_empty() {
             let part = ear.part;
-            inputs.push(Input::Reports { host: host.to_owned(), part, reports });
+            inputs.push(Input::Reports {
+                host: host.to_owned(),
+                part,
+                reports,
+            });
         }
     }
 }

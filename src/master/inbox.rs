@@ -89,7 +89,9 @@ impl Inbox {
         let mut bytes = 0;
         for uid in self.uids.clone() {
             let dir = self.layout.inbox_of(uid);
-            let Ok(entries) = fs::list_dir(&dir, NAMES_MAX) else { continue };
+            let Ok(entries) = fs::list_dir(&dir, NAMES_MAX) else {
+                continue;
+            };
             for entry in entries {
                 if taken.len() >= TAKE_MAX || bytes >= BYTES_MAX {
                     return (taken, rejected);
@@ -98,13 +100,21 @@ impl Inbox {
                 let token = entry.text().and_then(Layout::parse_request_name);
                 let Some(token) = token else {
                     let why = "not the name of a request".to_owned();
-                    rejected.push(Rejected { token: None, path, why });
+                    rejected.push(Rejected {
+                        token: None,
+                        path,
+                        why,
+                    });
                     continue;
                 };
                 match self.read(uid, token, &path, now_ms, &mut bytes) {
                     Ok(Some(request)) => taken.push(request),
                     Ok(None) => {}
-                    Err(why) => rejected.push(Rejected { token: Some(token), path, why }),
+                    Err(why) => rejected.push(Rejected {
+                        token: Some(token),
+                        path,
+                        why,
+                    }),
                 }
             }
         }
@@ -131,14 +141,22 @@ impl Inbox {
         };
         *total += dropped.bytes.len();
         if dropped.uid != uid {
-            return Err(format!("owned by uid {} in the drop box of uid {uid}", dropped.uid));
+            return Err(format!(
+                "owned by uid {} in the drop box of uid {uid}",
+                dropped.uid
+            ));
         }
         let (head, verbs) = parse(&dropped.bytes)?;
         if head.token != token {
             return Err("its token is not the one in its name".to_owned());
         }
         let who = self.requester(uid, now_ms)?;
-        Ok(Some(Taken { who, head, verbs, path: path.to_path_buf() }))
+        Ok(Some(Taken {
+            who,
+            head,
+            verbs,
+            path: path.to_path_buf(),
+        }))
     }
 
     fn requester(&mut self, uid: u32, now_ms: u64) -> Result<Requester, String> {
@@ -150,7 +168,11 @@ impl Inbox {
         let facts = users::by_uid(uid).ok_or_else(|| format!("uid {uid} has no account here"))?;
         let gids = users::groups_of(&facts);
         let groups = gids.into_iter().filter_map(users::group_by_gid).collect();
-        let who = Requester { uid, user: facts.name, groups };
+        let who = Requester {
+            uid,
+            user: facts.name,
+            groups,
+        };
         self.accounts.insert(uid, (who.clone(), now_ms));
         Ok(who)
     }
@@ -165,12 +187,17 @@ pub fn parse(bytes: &[u8]) -> Result<(RequestHead, Vec<Verb>), String> {
     let header = Header::read(&mut reader, What::Request, None).map_err(|e| e.to_string())?;
     header.ok_or("the request is empty")?;
     let at = reader.offset();
-    let line = reader.next_line().map_err(|e| e.to_string())?.ok_or("the request has no head")?;
+    let line = reader
+        .next_line()
+        .map_err(|e| e.to_string())?
+        .ok_or("the request has no head")?;
     let head: RequestHead = line.decode().map_err(|d| format!("at byte {at}: {d:?}"))?;
     let mut verbs = Vec::new();
     loop {
         let at = reader.offset();
-        let Some(line) = reader.next_line().map_err(|e| e.to_string())? else { break };
+        let Some(line) = reader.next_line().map_err(|e| e.to_string())? else {
+            break;
+        };
         if verbs.len() >= VERBS_MAX {
             return Err(format!("more than {VERBS_MAX} verbs"));
         }

@@ -37,7 +37,10 @@ impl Janitor {
                 }
             }
         };
-        if let Err(e) = std::thread::Builder::new().name("janitor".into()).spawn(work) {
+        if let Err(e) = std::thread::Builder::new()
+            .name("janitor".into())
+            .spawn(work)
+        {
             tracing::warn!("no thread for cleaning: {e}");
         }
         Janitor { errands }

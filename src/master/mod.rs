@@ -1,4 +1,183 @@
 //! Floor 5: the leader as a process: election, inputs, the order of effects, the published view.
+//!
+//! `cbsched` is a candidate until it wins the election, leads until it may not any longer, and then
+//! ends: its supervisor starts it again as a candidate. Never imports `host` or `client`.
 
+mod conf;
 pub mod election;
-pub mod publish;
+mod hosts;
+mod inbox;
+mod janitor;
+mod lead;
+mod load;
+mod outbox;
+mod publish;
+mod snapshots;
+
+use crate::config::Config;
+use crate::journal::{self, Writer};
+use crate::model::Stamp;
+use crate::record::event::Event;
+use crate::spool::Site;
+use crate::sys::watch::Watcher;
+use crate::sys::{clock, signals};
+use crate::turn::Core;
+use crossbeam::channel::Receiver;
+use lead::{End, Leader};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Exit codes of cbsched: stopped, refused to start (a supervisor should not retry at once), lost.
+pub const EXIT_OK: i32 = 0;
+pub const EXIT_REFUSED: i32 = 2;
+pub const EXIT_LOST: i32 = 3;
+
+/// Runs a master candidate until it is stopped or has lost the lead. `accept_loss`: lead in spite of
+/// damage in the journal, setting the damaged bytes aside.
+pub fn run(accept_loss: bool) -> i32 {
+    match candidate(accept_loss) {
+        Ok(code) => code,
+        Err(text) => {
+            tracing::error!("{text}");
+            eprintln!("cbsched: {text}");
+            EXIT_REFUSED
+        }
+    }
+}
+
+fn candidate(accept_loss: bool) -> Result<i32, String> {
+    let site = Site::find().map_err(|e| e.to_string())?;
+    let layout = site.layout();
+    let pin = site.local.as_ref().map(|dir| dir.join("cluster"));
+    let cluster = election::open_cluster(&layout, pin.as_deref()).map_err(|e| e.to_string())?;
+    for warning in election::mount_warnings(&layout) {
+        tracing::warn!("{warning}");
+    }
+    signals::ignore_sigpipe();
+    let stop = signals::catch_term().map_err(|e| e.to_string())?;
+    let (config, problems) = conf::read_or_last_good(&layout)?;
+    if !config.may_lead(&site.host) {
+        return Err(format!(
+            "host {} may not lead: it is not among cluster.masters in {}",
+            site.host,
+            layout.config().display()
+        ));
+    }
+    let settings = election::Settings {
+        host: site.host.clone(),
+        takeover_ms: config.cluster.lease_timeout_ms,
+        cache_ms: None,
+    };
+    let wait = |ms: u64| stop.recv_timeout(Duration::from_millis(ms)).is_ok();
+    let won = election::campaign(&layout, cluster, &settings, &wait, |lost| {
+        tracing::error!("{lost}");
+        // Another thread may hang in the share: nothing may run on after this.
+        std::process::exit(EXIT_LOST)
+    });
+    let Some(leadership) = won.map_err(|e| e.to_string())? else {
+        return Ok(EXIT_OK);
+    };
+    let mut leader = match assume(&site, leadership, config, problems, accept_loss, stop) {
+        Ok(leader) => leader,
+        Err(text) => return Err(text),
+    };
+    match leader.run() {
+        End::Stopped => Ok(EXIT_OK),
+        End::Lost(why) => {
+            tracing::error!("stepping down: {why}");
+            Ok(EXIT_LOST)
+        }
+    }
+}
+
+/// Recovers the state and opens everything a leader writes.
+fn assume(
+    site: &Site,
+    leadership: election::Leadership,
+    config: Arc<Config>,
+    problems: Vec<String>,
+    accept_loss: bool,
+    stop: Receiver<i32>,
+) -> Result<Leader, String> {
+    let text = |e: journal::Error| e.to_string();
+    let layout = site.layout();
+    let cluster = leadership.cluster.cluster.clone();
+    let epoch = leadership.epoch();
+    let began = clock::boot_ms();
+    let mut loader = load::Loader::default();
+    let options = journal::Options {
+        accept_loss,
+        led: leadership.led,
+    };
+    let recovered =
+        journal::recover(&layout, &cluster, epoch, options, &mut loader).map_err(text)?;
+    let took = clock::boot_ms() - began;
+    let jobs = loader.state.job_count();
+    tracing::info!(
+        "recovered {jobs} jobs, {} events in {took} ms",
+        recovered.events
+    );
+    let broken = loader.state.check();
+    if !broken.is_empty() {
+        return Err(format!(
+            "the recovered state is not sound: {}",
+            broken.join("; ")
+        ));
+    }
+    let mut writer = Writer::create(&layout, &cluster, epoch).map_err(text)?;
+    let now = Stamp(clock::wall_ms());
+    let first = Event::Epoch {
+        epoch,
+        host: site.host.clone(),
+        pid: std::process::id(),
+        t: now,
+    };
+    for event in std::iter::once(&first).chain(&recovered.seals) {
+        writer.append(event).map_err(text)?;
+        loader.state.apply(event);
+    }
+    writer.commit().map_err(text)?;
+    leadership.recheck().map_err(|e| e.to_string())?;
+    let hinted_share = leadership.is_local();
+    let io = |e: crate::sys::Error| e.to_string();
+    let mut core = Core::new(loader.state, config.clone(), leadership.cluster.service_uid);
+    core.config_problems = problems;
+    crate::sys::fs::mkdir_p(&layout.taken(epoch), 0o755).map_err(io)?;
+    let replayed = recovered.events * 200;
+    Ok(Leader {
+        publisher: publish::Publisher::new(&layout, &cluster, epoch).map_err(io)?,
+        acks: outbox::Acks::create(&layout, &cluster, epoch).map_err(io)?,
+        orders: outbox::Orders::new(&layout, &cluster, epoch),
+        inbox: inbox::Inbox::open(&layout).map_err(io)?,
+        hosts: hosts::Hosts::new(&layout, &cluster),
+        snapshots: snapshots::Snapshots::new(&layout, &cluster, replayed),
+        janitor: janitor::Janitor::start(&layout),
+        watcher: Watcher::filtered(others_write),
+        host: site.host.clone(),
+        journal: writer,
+        leadership,
+        core,
+        stop,
+        hinted_share,
+        alarms: recovered.notes,
+        blobs: BTreeSet::new(),
+        since: now,
+        summary_at: 0,
+        summary_due: true,
+        publishing: false,
+        users_at: 0,
+        watched: BTreeSet::new(),
+        first_config: Some(config),
+        layout,
+        cluster,
+    })
+}
+
+/// Names that others write and that call for a turn; the leader's own files are not among them.
+fn others_write(path: &Path) -> bool {
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
+    let inbox_dir = name.bytes().all(|b| b.is_ascii_digit());
+    name.starts_with("r.") || name.starts_with("reports.") || inbox_dir
+}

@@ -26,8 +26,11 @@ struct Framed {
 impl Framed {
     fn create(path: &std::path::Path, header: &Header) -> sys::Result<Framed> {
         fs::mkdir_p(fs::parent(path), 0o755)?;
-        let mut framed =
-            Framed { file: Appender::create_new(path)?, seq: 0, buffer: Vec::new() };
+        let mut framed = Framed {
+            file: Appender::create_new(path)?,
+            seq: 0,
+            buffer: Vec::new(),
+        };
         framed.push(header);
         framed.flush()?;
         Ok(framed)
@@ -60,7 +63,9 @@ impl Acks {
     /// When the file exists already or cannot be made.
     pub fn create(layout: &Layout, cluster: &str, epoch: u64) -> sys::Result<Acks> {
         let header = Header::new(What::Acks, cluster, epoch, 1);
-        Ok(Acks { framed: Framed::create(&layout.acks(epoch), &header)? })
+        Ok(Acks {
+            framed: Framed::create(&layout.acks(epoch), &header)?,
+        })
     }
 
     /// # Errors
@@ -89,7 +94,12 @@ struct HostOrders {
 impl Orders {
     pub fn new(layout: &Layout, cluster: &str, epoch: u64) -> Orders {
         let (layout, cluster) = (layout.clone(), cluster.to_owned());
-        Orders { layout, cluster, epoch, hosts: BTreeMap::new() }
+        Orders {
+            layout,
+            cluster,
+            epoch,
+            hosts: BTreeMap::new(),
+        }
     }
 
     /// Makes the host's file, so that the host never looks for a name that is not there yet.
@@ -107,7 +117,11 @@ impl Orders {
     fn open(&self, host: &str, part: u64) -> sys::Result<HostOrders> {
         let header = Header::new(What::Orders, &self.cluster, self.epoch, part);
         let framed = Framed::create(&self.layout.orders(host, self.epoch, part), &header)?;
-        Ok(HostOrders { part, framed, specs: BTreeSet::new() })
+        Ok(HostOrders {
+            part,
+            framed,
+            specs: BTreeSet::new(),
+        })
     }
 
     /// Appends orders, one write per host. `again` gives a host's orders in force, for a new part.
@@ -162,7 +176,9 @@ impl Orders {
 
     /// Removes orders of older epochs.
     pub fn sweep(&self, host: &str) {
-        let Ok(entries) = fs::list_dir(&self.layout.host(host), 10_000) else { return };
+        let Ok(entries) = fs::list_dir(&self.layout.host(host), 10_000) else {
+            return;
+        };
         for entry in entries {
             let old = entry.text().and_then(Layout::parse_orders_name);
             if old.is_some_and(|(epoch, _)| epoch < self.epoch) {

@@ -26,7 +26,13 @@ impl Snapshots {
     /// `behind`: bytes of journal that were replayed at the start.
     pub fn new(layout: &Layout, cluster: &str, behind: u64) -> Snapshots {
         let (layout, cluster) = (layout.clone(), cluster.to_owned());
-        Snapshots { layout, cluster, child: None, bytes: behind, begun_at: 0 }
+        Snapshots {
+            layout,
+            cluster,
+            child: None,
+            bytes: behind,
+            begun_at: 0,
+        }
     }
 
     /// Notes what was journalled.

@@ -20,6 +20,7 @@ pub mod ipc;
 pub mod job;
 pub mod load;
 pub mod lock;
+pub mod logging;
 pub mod mount;
 pub mod proc;
 pub mod signals;

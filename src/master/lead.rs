@@ -1,0 +1,423 @@
+//! The leading process: gathers inputs, takes turns, carries each `Ready` out in its fixed order.
+//!
+//! One thread owns everything here. After each sync the epoch is checked again; any error on the way
+//! from the journal to the orders ends the process without a clean-up write, and a successor repeats
+//! every answer and order.
+
+use super::election::Leadership;
+use super::hosts::Hosts;
+use super::inbox::{Inbox, Rejected};
+use super::janitor::Janitor;
+use super::outbox::{Acks, Orders};
+use super::publish::Publisher;
+use super::snapshots::Snapshots;
+use crate::config::Config;
+use crate::journal::{Position, Writer};
+use crate::model::Stamp;
+use crate::record::ack::Ack;
+use crate::record::event::Event;
+use crate::record::request::Verb;
+use crate::record::view;
+use crate::spool::Layout;
+use crate::sys::watch::Watcher;
+use crate::sys::{clock, fs};
+use crate::turn::{self, Blob, Core, Input, Ready, RequestIn};
+use crossbeam::channel::{Receiver, select};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Wait between looks at an idle share that gives no hints, and that does, in milliseconds.
+const IDLE_HINTED_MS: u64 = 2000;
+/// While inputs keep coming, turns are this far apart so that one sync serves many, in milliseconds.
+const BUSY_GAP_MS: u64 = 3;
+/// How often the summary views are refreshed at most, in milliseconds.
+const SUMMARY_EVERY_MS: u64 = 1000;
+/// Time for the published view in each turn, in milliseconds.
+const PUBLISH_MS: u64 = 5;
+/// How often users' drop boxes are looked for without a hint, in milliseconds.
+const USERS_EVERY_MS: u64 = 5000;
+/// How often they are looked for after a hint, in milliseconds.
+const USERS_HINTED_MS: u64 = 100;
+/// Most alarms shown.
+const ALARMS_MAX: usize = 50;
+
+/// Everything a leader holds.
+pub struct Leader {
+    pub layout: Layout,
+    pub cluster: String,
+    pub host: String,
+    pub leadership: Leadership,
+    pub core: Core,
+    pub journal: Writer,
+    pub publisher: Publisher,
+    pub acks: Acks,
+    pub orders: Orders,
+    pub inbox: Inbox,
+    pub hosts: Hosts,
+    pub snapshots: Snapshots,
+    pub janitor: Janitor,
+    pub watcher: Watcher,
+    pub stop: Receiver<i32>,
+    /// Events on the share raise hints here (a local file system).
+    pub hinted_share: bool,
+    pub alarms: Vec<String>,
+    pub blobs: BTreeSet<String>,
+    pub since: Stamp,
+    pub summary_at: u64,
+    pub summary_due: bool,
+    pub publishing: bool,
+    pub users_at: u64,
+    pub watched: BTreeSet<PathBuf>,
+    /// The configuration to put in force with the first turn.
+    pub first_config: Option<Arc<Config>>,
+}
+
+/// Why a leader ends.
+pub enum End {
+    /// Asked to.
+    Stopped,
+    /// It may not or cannot lead any longer; the reason is for the log.
+    Lost(String),
+}
+
+impl From<crate::sys::Error> for End {
+    fn from(e: crate::sys::Error) -> End {
+        End::Lost(e.to_string())
+    }
+}
+
+impl From<crate::journal::Error> for End {
+    fn from(e: crate::journal::Error) -> End {
+        End::Lost(e.to_string())
+    }
+}
+
+impl Leader {
+    /// Repeats everything that is in force, then leads until the end.
+    pub fn run(&mut self) -> End {
+        if let Err(end) = self.first() {
+            return end;
+        }
+        let mut hinted = true;
+        loop {
+            let began = clock::boot_ms();
+            let busy = match self.step(began, hinted) {
+                Ok(busy) => busy,
+                Err(end) => return end,
+            };
+            match self.wait(began, busy) {
+                Ok(hint) => hinted = hint,
+                Err(end) => return end,
+            }
+        }
+    }
+
+    /// A new epoch's first acts: orders files for all hosts with what is in force, a fresh view.
+    fn first(&mut self) -> Result<(), End> {
+        let now = clock::boot_ms();
+        let mut inputs: Vec<Input> = self
+            .first_config
+            .take()
+            .map(Input::Config)
+            .into_iter()
+            .collect();
+        let problems = std::mem::take(&mut self.core.config_problems);
+        self.hosts.listen(now, clock::wall_ms(), true, &mut inputs);
+        self.core.config_problems = problems;
+        self.turn(inputs, Vec::new(), now)?;
+        for host in self.hosts.names() {
+            self.orders.prepare(host)?;
+            self.orders.sweep(host);
+        }
+        self.write_orders(turn::outstanding(&self.core, None))?;
+        let _ = self.core.state.take_dirty();
+        self.publish_summary(now)?;
+        self.leadership.set_leading(true);
+        Ok(())
+    }
+
+    /// Gathers, takes a turn. True when there was something to do.
+    fn step(&mut self, now: u64, hinted: bool) -> Result<bool, End> {
+        let mut inputs = Vec::new();
+        let every = if hinted {
+            USERS_HINTED_MS
+        } else {
+            USERS_EVERY_MS
+        };
+        if now.saturating_sub(self.users_at) > every {
+            self.users_at = now;
+            self.inbox.find_users(now)?;
+        }
+        let (taken, rejected) = self.inbox.take(now);
+        let mut paths = Vec::new();
+        for request in taken {
+            let wants_config = request.verbs.iter().any(|verb| *verb == Verb::Reconfig);
+            let config = wants_config.then(|| super::conf::read(&self.layout));
+            paths.push(request.path);
+            inputs.push(Input::Request(Box::new(RequestIn {
+                who: request.who,
+                head: request.head,
+                verbs: request.verbs,
+                config,
+                place: paths.len() - 1,
+            })));
+        }
+        self.hosts
+            .listen(now, clock::wall_ms(), hinted, &mut inputs);
+        let requests = !paths.is_empty();
+        let reports = inputs
+            .iter()
+            .any(|input| matches!(input, Input::Reports { .. }));
+        self.watch_all();
+        let more = self.turn(inputs, paths, now)?;
+        self.reject(rejected)?;
+        Ok(more || requests || reports)
+    }
+
+    fn turn(&mut self, inputs: Vec<Input>, paths: Vec<PathBuf>, now: u64) -> Result<bool, End> {
+        let loads = inputs
+            .iter()
+            .any(|input| matches!(input, Input::Load { .. }));
+        let ready = turn::turn(&mut self.core, inputs, Stamp(clock::wall_ms()));
+        self.summary_due |= loads || !ready.events.is_empty();
+        self.carry_out(ready, &paths, now)
+    }
+
+    /// Carries out what a turn wants, in the order that makes it safe.
+    fn carry_out(&mut self, ready: Ready, paths: &[PathBuf], now: u64) -> Result<bool, End> {
+        for blob in &ready.blobs {
+            self.store(blob)?;
+        }
+        let committed = self.commit(&ready.events)?;
+        self.publish_rows()?;
+        if ready.publish {
+            self.publish_summary(now)?;
+        }
+        self.acks.write(&ready.acks)?;
+        self.write_orders(ready.orders)?;
+        for place in ready.taken {
+            if let Some(path) = paths.get(place) {
+                self.take_away(path);
+            }
+        }
+        self.clean(&ready.events);
+        self.after(committed, now)?;
+        Ok(ready.more)
+    }
+
+    /// Makes the events durable and makes sure that nobody else leads.
+    fn commit(&mut self, events: &[Event]) -> Result<Position, End> {
+        if events.is_empty() {
+            return Ok(self.journal.position());
+        }
+        for event in events {
+            self.journal.append(event)?;
+        }
+        let bytes = self.journal.pending_bytes() as u64;
+        let at = self.journal.commit()?;
+        self.leadership
+            .recheck()
+            .map_err(|e| End::Lost(e.to_string()))?;
+        self.snapshots.grew(bytes);
+        Ok(at)
+    }
+
+    fn store(&mut self, blob: &Blob) -> Result<(), End> {
+        if self.blobs.contains(&blob.sha) {
+            return Ok(());
+        }
+        let path = self.layout.blob(&blob.sha);
+        fs::mkdir_p(fs::parent(&path), 0o750)?;
+        fs::durable_write_mode(&path, &blob.bytes, 0o640)?;
+        if self.blobs.len() > 100_000 {
+            self.blobs.clear();
+        }
+        self.blobs.insert(blob.sha.clone());
+        Ok(())
+    }
+
+    fn write_orders(
+        &mut self,
+        orders: Vec<(String, crate::record::order::Order)>,
+    ) -> Result<(), End> {
+        let core = &self.core;
+        let again = |host: &str| {
+            turn::outstanding(core, Some(host))
+                .into_iter()
+                .map(|(_, order)| order)
+                .collect()
+        };
+        Ok(self.orders.write(orders, &core.state, &again)?)
+    }
+
+    /// Moves a request that was carried out to this epoch's taken requests.
+    fn take_away(&self, path: &Path) {
+        let Some(name) = path.file_name() else { return };
+        let to = self.layout.taken(self.core.state.epoch()).join(name);
+        if let Err(e) = fs::rename(path, &to) {
+            // It is known by its token: reading it again only repeats the answer.
+            tracing::warn!("{e}");
+        }
+    }
+
+    /// Sets unreadable requests aside and answers where an answer can be given.
+    fn reject(&mut self, rejected: Vec<Rejected>) -> Result<(), End> {
+        for bad in rejected {
+            tracing::warn!("request {}: {}", bad.path.display(), bad.why);
+            if let Some(tok) = bad.token {
+                let error = format!("the request was not accepted: {}", bad.why);
+                let (ids, results) = (Vec::new(), Vec::new());
+                let ack = Ack {
+                    tok,
+                    ok: false,
+                    error,
+                    ids,
+                    results,
+                    more: 0,
+                };
+                self.acks.write(&[ack])?;
+            }
+            let uid = bad
+                .path
+                .parent()
+                .and_then(Path::file_name)
+                .unwrap_or_default();
+            let name = bad.path.file_name().unwrap_or_default();
+            let name = format!("{}.{}", uid.to_string_lossy(), name.to_string_lossy());
+            let to = self.layout.lost_found().join(&name);
+            if let Err(e) = fs::rename(&bad.path, &to) {
+                tracing::warn!("{e}");
+                let _ = fs::remove(&bad.path);
+            }
+            let why = format!("{}: {}\n", bad.path.display(), bad.why);
+            let note = self.layout.lost_found().join(format!("{name}.why"));
+            let _ = fs::publish(&note, why.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn clean(&self, events: &[Event]) {
+        for event in events {
+            if let Event::Cleaned { ids, .. } = event {
+                self.janitor.forget(ids.clone());
+            }
+        }
+    }
+
+    /// What may wait until the answers are out.
+    fn after(&mut self, at: Position, now: u64) -> Result<(), End> {
+        self.publishing = self.publisher.tick(&self.core.state, PUBLISH_MS)?;
+        if self.summary_due && now.saturating_sub(self.summary_at) > SUMMARY_EVERY_MS {
+            self.publish_summary(now)?;
+        }
+        if self.snapshots.step(&self.core.state, at, now) {
+            let live = self
+                .core
+                .state
+                .blobs()
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
+            self.janitor.sweep(live);
+        }
+        if self.leadership.is_lost() {
+            return Err(End::Lost("the lease was not renewed in time".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// What changed in this turn, for readers, in one write.
+    fn publish_rows(&mut self) -> Result<(), End> {
+        let (rows, shards) = self.core.state.delta();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let missing = self.publisher.rows(&rows);
+        drop(rows);
+        for id in missing {
+            self.publisher.spec(id, self.core.state.spec(id));
+        }
+        self.publisher.touch(shards);
+        // A full disk costs freshness, not correctness: the rows come with the next round.
+        if let Err(e) = self.publisher.flush() {
+            self.alarm(format!("the view lags: {e}"));
+        }
+        Ok(())
+    }
+
+    fn alarm(&mut self, text: String) {
+        tracing::error!("{text}");
+        if self.alarms.len() < ALARMS_MAX && !self.alarms.contains(&text) {
+            self.alarms.push(text);
+        }
+    }
+
+    fn publish_summary(&mut self, now: u64) -> Result<(), End> {
+        (self.summary_at, self.summary_due) = (now, false);
+        let core = &self.core;
+        let mut params = turn::params(core, &self.cluster, &self.host, self.since);
+        let alarms = self.alarms.iter().chain(&self.hosts.alarms);
+        params.alarms = alarms.take(ALARMS_MAX).cloned().collect();
+        self.publisher
+            .document(view::HOSTS, &turn::host_rows(core))?;
+        self.publisher
+            .document(view::QUEUES, &turn::queue_rows(core))?;
+        self.publisher
+            .document(view::USERS, &turn::user_rows(core))?;
+        self.publisher.document(view::PARAMS, &[params])?;
+        Ok(())
+    }
+
+    /// Watches every directory that others write into.
+    fn watch_all(&mut self) {
+        if !self.hinted_share {
+            return;
+        }
+        for dir in self
+            .inbox
+            .directories()
+            .into_iter()
+            .chain(self.hosts.directories())
+        {
+            if !self.watched.contains(&dir) && self.watcher.add(&dir) {
+                self.watched.insert(dir);
+            }
+        }
+    }
+
+    /// Waits for a hint, a signal, or the time to look again. True when a hint came.
+    fn wait(&mut self, began: u64, busy: bool) -> Result<bool, End> {
+        let spent = clock::boot_ms().saturating_sub(began);
+        if busy {
+            // Let the next turn gather company for its sync.
+            if spent < BUSY_GAP_MS {
+                clock::sleep_ms(BUSY_GAP_MS - spent);
+            }
+            return self.stop.try_recv().map_or(Ok(true), |_| Err(End::Stopped));
+        }
+        let ms = self.idle_ms();
+        select! {
+            recv(self.stop) -> _ => Err(End::Stopped),
+            recv(self.watcher.hints()) -> _ => Ok(true),
+            default(Duration::from_millis(ms)) => Ok(false),
+        }
+    }
+
+    fn idle_ms(&self) -> u64 {
+        let poll = self.core.config.cluster.poll_interval_ms;
+        let mut ms = if self.hinted_share {
+            IDLE_HINTED_MS
+        } else {
+            poll.max(1)
+        };
+        if let Some(at) = self.core.wake {
+            ms = ms.min(at.since_ms(Stamp(clock::wall_ms())).max(1));
+        }
+        if self.summary_due || self.publishing {
+            ms = ms.min(250);
+        }
+        ms
+    }
+}
