@@ -54,15 +54,11 @@ fn test_modules(file: &str) -> Vec<String> {
         .skip(1)
         .filter_map(|rest| {
             let (head, _) = rest.split_once(';')?;
-            let name = head
-                .trim()
-                .strip_prefix("pub(crate) ")
-                .unwrap_or(head.trim());
-            let name = name
-                .strip_prefix("pub(super) ")
-                .unwrap_or(name)
-                .strip_prefix("mod ")?;
-            Some(format!("{dir}/{name}"))
+            let (before, name) = head.trim().split_once("mod ")?;
+            let visibility = ["", "pub ", "pub(crate) ", "pub(super) "];
+            visibility
+                .contains(&before)
+                .then(|| format!("{dir}/{name}"))
         })
         .collect()
 }
