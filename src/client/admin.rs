@@ -1,29 +1,588 @@
 //! `cadmin` (also `csadmin`): what administrators do.
 //!
-//! Owns the choice among its subcommands. Those that make or run clusters live in `init` and `dev`.
+//! Owns the table of its subcommands and those that ask the leader or check a configuration. Those
+//! that make or run clusters live in `init`, `dev` and `admin_daemons`.
 
-use super::exit::Exit;
+use super::admin_daemons::{self, Act};
+use super::ask;
+use super::ask_jobs::{act, capital, finish, with_wait};
+use super::cli::{Values, command, flag, operands, opt, parse, texts};
+use super::env::Site;
+use super::exit::{Exit, Fail, Result};
+use crate::config;
+use crate::record::ack::{Code, Outcome};
+use crate::record::request::{HostAct, QueueAct, Verb};
+use crate::spool::view::ViewReader;
+use crate::sys;
+use crate::text::command::split_words;
+use crate::text::error::nearest;
+use clap::{ArgMatches, Command};
 use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Longest comment, bytes.
+const COMMENT_MAX: usize = 511;
+/// Longest line of the prompt.
+const LINE_MAX: u64 = 64 << 10;
+
+/// A subcommand: its name, its arguments and purpose for the help, what runs it.
+struct Sub {
+    name: &'static str,
+    args: &'static str,
+    about: &'static str,
+    run: fn(&'static Sub, &[String]) -> i32,
+}
+
+const fn sub(
+    name: &'static str,
+    args: &'static str,
+    about: &'static str,
+    run: fn(&'static Sub, &[String]) -> i32,
+) -> Sub {
+    Sub {
+        name,
+        args,
+        about,
+        run,
+    }
+}
+
+/// All subcommands, in the order of the help.
+static SUBS: &[Sub] = &[
+    sub(
+        "init",
+        "DIR",
+        "make the shared directory of a new cluster",
+        |_, w| super::init::run(w),
+    ),
+    sub(
+        "dev",
+        "up|env|ps|demo|down",
+        "a whole cluster in one directory",
+        |_, w| super::dev::run(w),
+    ),
+    sub(
+        "ckconfig",
+        "[FILE]",
+        "check cb.yaml, of the cluster or FILE",
+        ckconfig,
+    ),
+    sub(
+        "reconfig",
+        "",
+        "put the changed cb.yaml into force",
+        reconfig,
+    ),
+    sub(
+        "qopen",
+        "[-C COMMENT] [QUEUE...|all]",
+        "open queues for submission",
+        queues,
+    ),
+    sub(
+        "qclose",
+        "[-C COMMENT] [QUEUE...|all]",
+        "close queues for submission",
+        queues,
+    ),
+    sub(
+        "qact",
+        "[-C COMMENT] [QUEUE...|all]",
+        "let queues dispatch jobs",
+        queues,
+    ),
+    sub(
+        "qinact",
+        "[-C COMMENT] [QUEUE...|all]",
+        "stop queues from dispatching jobs",
+        queues,
+    ),
+    sub(
+        "hopen",
+        "[-C COMMENT] [HOST...|all]",
+        "open hosts for jobs",
+        hosts,
+    ),
+    sub(
+        "hclose",
+        "[-C COMMENT] [HOST...|all]",
+        "close hosts: running jobs go on",
+        hosts,
+    ),
+    sub(
+        "hlost",
+        "--confirm HOST",
+        "confirm that a silent host is dead",
+        hlost,
+    ),
+    sub("hstartup", "[-f] [HOST...|all]", "start cbexe", daemons),
+    sub(
+        "hshutdown",
+        "[-f] [HOST...|all]",
+        "stop cbexe; tasks go on",
+        daemons,
+    ),
+    sub(
+        "hrestart",
+        "[-f] [HOST...|all]",
+        "restart cbexe; tasks go on",
+        daemons,
+    ),
+    sub("lsstartup", "[-f] [HOST...|all]", "start cbls", daemons),
+    sub("lsshutdown", "[-f] [HOST...|all]", "stop cbls", daemons),
+    sub("lsrestart", "[-f] [HOST...|all]", "restart cbls", daemons),
+    sub(
+        "schedrestart",
+        "[-f] [HOST...|all]",
+        "restart cbsched",
+        daemons,
+    ),
+    sub(
+        "showconf",
+        "",
+        "show the settings in force as KEY = VALUE",
+        showconf,
+    ),
+];
+
+/// Names other systems use for the same.
+const ALIASES: &[(&str, &str)] = &[
+    ("mbdrestart", "schedrestart"),
+    ("limstartup", "lsstartup"),
+    ("limshutdown", "lsshutdown"),
+    ("limrestart", "lsrestart"),
+];
+
+/// Known elsewhere, not here.
+const UNBUILT: &[&str] = &[
+    "qhist",
+    "hhist",
+    "mbdhist",
+    "hist",
+    "lslock",
+    "lsunlock",
+    "limlock",
+    "limunlock",
+    "perfmon",
+    "mbddebug",
+    "mbdtime",
+    "sbddebug",
+    "sbdtime",
+    "limdebug",
+    "limtime",
+    "resdebug",
+    "restime",
+    "resstartup",
+    "resshutdown",
+    "resrestart",
+    "diagnose",
+    "gpdckconfig",
+    "hpower",
+    "lsadmin",
+];
 
 /// Runs `cadmin`; gives the exit code.
 pub fn run(args: &[OsString]) -> i32 {
-    let words = match super::cli::texts(args) {
+    let words = match texts(args) {
         Ok(words) => words,
-        Err(e) => {
-            eprintln!("cadmin: {e}");
-            return Exit::Usage.code();
-        }
+        Err(e) => return Fail::usage(e.0).report("cadmin"),
     };
+    if words.is_empty() {
+        return finish("cadmin", prompt());
+    }
+    one(&words)
+}
+
+/// Runs one line.
+fn one(words: &[String]) -> i32 {
     let Some((word, rest)) = words.split_first() else {
-        eprintln!("cadmin: a subcommand is missing: init, dev");
-        return Exit::Usage.code();
+        return Exit::Ok.code();
     };
-    match word.as_str() {
-        "dev" => super::dev::run(rest),
-        "init" => super::init::run(rest),
-        _ => {
-            eprintln!("cadmin: unknown subcommand '{word}': one of init, dev");
-            Exit::Usage.code()
+    let name = ALIASES
+        .iter()
+        .find(|(other, _)| other == word)
+        .map_or(word.as_str(), |(_, own)| own);
+    if let Some(found) = SUBS.iter().find(|s| s.name == name) {
+        return (found.run)(found, rest);
+    }
+    match name {
+        "help" | "-h" | "--help" | "?" => {
+            print!("{}", overview());
+            Exit::Ok.code()
         }
+        "-V" | "--version" => {
+            println!("cadmin {}", env!("CARGO_PKG_VERSION"));
+            Exit::Ok.code()
+        }
+        _ if UNBUILT.contains(&name) => {
+            Fail::usage(format!("{name} is not implemented in this version")).report("cadmin")
+        }
+        _ => {
+            let near = nearest(name, SUBS.iter().map(|s| s.name));
+            let hint = near.map_or(String::new(), |n| format!(": did you mean {n}?"));
+            let shown = crate::text::width::escape(name);
+            Fail::usage(format!(
+                "unknown subcommand '{shown}'{hint}\nhint: cadmin help"
+            ))
+            .report("cadmin")
+        }
+    }
+}
+
+fn overview() -> String {
+    let mut out = String::from("Usage: cadmin SUBCOMMAND [OPTIONS] [ARGUMENTS]\n\n");
+    for s in SUBS {
+        let left = format!("{} {}", s.name, s.args);
+        let _ = writeln!(out, "  {left:<36} {}", s.about);
+    }
+    out.push_str("\nWithout a subcommand cadmin reads them from standard input until 'quit'.\n");
+    out
+}
+
+/// Reads subcommands, one a line. The exit code is that of the last one.
+fn prompt() -> Result<i32> {
+    let asks = sys::caller::stdin_is_terminal();
+    let mut code = Exit::Ok.code();
+    loop {
+        if asks {
+            eprint!("cadmin> ");
+        }
+        let Some(line) = sys::caller::read_line(LINE_MAX)? else {
+            return Ok(code);
+        };
+        let words = match split_words(&line) {
+            Ok(words) => words,
+            Err(e) => {
+                code = Fail::usage(e.to_string()).report("cadmin");
+                continue;
+            }
+        };
+        match words.first().map(String::as_str) {
+            None => {}
+            Some("quit" | "exit" | "q") => return Ok(code),
+            Some(_) => code = one(&words),
+        }
+    }
+}
+
+/// The options of a subcommand, parsed.
+fn matches(cmd: Command, words: &[String]) -> std::result::Result<ArgMatches, i32> {
+    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+    parse(cmd, &words)
+}
+
+/// `cadmin NAME` as clap sees it.
+fn cmd(s: &Sub) -> Command {
+    command("cadmin", s.about).override_usage(format!("cadmin {} {}", s.name, s.args))
+}
+
+fn ckconfig(s: &Sub, words: &[String]) -> i32 {
+    let cmd = cmd(s)
+        .arg(flag("v", "Say what the file defines"))
+        .arg(operands(
+            "file",
+            "FILE",
+            "A cb.yaml; the cluster's own by default",
+        ));
+    match matches(cmd, words) {
+        Ok(m) => finish("cadmin ckconfig", check(&m)),
+        Err(code) => code,
+    }
+}
+
+fn check(m: &ArgMatches) -> Result<i32> {
+    let path = match m.all("file").as_slice() {
+        [] => Site::find()?.layout().config(),
+        [one] => PathBuf::from(one),
+        _ => return Err(Fail::usage("give one file")),
+    };
+    let loaded = load(&path)?;
+    for warning in &loaded.warnings {
+        eprintln!("warning: {warning}");
+    }
+    if m.has("v") {
+        let c = &loaded.config;
+        println!("cluster {}", c.cluster.name);
+        let queues: Vec<&str> = c.queues.iter().map(|q| q.name.as_str()).collect();
+        println!("queues {}", queues.join(" "));
+    }
+    println!("No errors found in {}.", path.display());
+    Ok(Exit::Ok.code())
+}
+
+/// Reads a configuration; all its problems are the failure.
+fn load(path: &Path) -> Result<config::Loaded> {
+    let bytes = sys::fs::read_small(path, config::MAX_BYTES as u64)?;
+    let os = config::OsNames {
+        user: &|name| sys::users::by_name(name).is_some(),
+        group: &|name| sys::users::group_by_name(name).is_some(),
+    };
+    config::load(&bytes, &path.display().to_string(), &os).map_err(|problems| {
+        let mut text = String::new();
+        for problem in &problems {
+            let _ = writeln!(text, "{problem}\n");
+        }
+        let s = if problems.len() == 1 { "" } else { "s" };
+        let _ = write!(text, "{} problem{s}", problems.len());
+        Fail::usage(format!("{} is refused:\n\n{text}", path.display()))
+    })
+}
+
+fn reconfig(s: &Sub, words: &[String]) -> i32 {
+    let cmd = with_wait(cmd(s))
+        .arg(flag("v", "Say what was done"))
+        .arg(flag("f", "Never ask (nothing is asked anyway)"));
+    match matches(cmd, words) {
+        Ok(m) => finish("cadmin reconfig", ask_reconfig(&m)),
+        Err(code) => code,
+    }
+}
+
+fn ask_reconfig(m: &ArgMatches) -> Result<i32> {
+    let wait_s = ask::wait_s(m.last("wait"))?;
+    let site = Site::find()?;
+    // Checked here first: all problems at once, with line and caret. The leader checks again.
+    let loaded = load(&site.layout().config())?;
+    for warning in &loaded.warnings {
+        eprintln!("warning: {warning}");
+    }
+    let ack = match ask::ask(&site, "cadmin", &[Verb::Reconfig], wait_s) {
+        Ok(ack) => ack,
+        Err(e) => return Ok(e.report("cadmin reconfig")),
+    };
+    let mut exit = if ack.ok { Exit::Ok } else { Exit::Refused };
+    if !ack.error.is_empty() {
+        eprintln!("cadmin reconfig: {}", ack.error);
+    }
+    for outcome in &ack.results {
+        exit = exit.or(Exit::of(outcome.code));
+        match outcome.code {
+            Code::Ok => println!("{}.", capital(&outcome.text)),
+            _ => eprintln!("{}", outcome.text),
+        }
+    }
+    Ok(exit.code())
+}
+
+/// The comment of -C.
+fn comment(m: &ArgMatches) -> Result<String> {
+    let text = m.last("C").unwrap_or_default();
+    if text.len() > COMMENT_MAX {
+        return Err(Fail::usage(format!(
+            "-C: {} bytes, at most {COMMENT_MAX} are allowed",
+            text.len()
+        )));
+    }
+    Ok(text.to_owned())
+}
+
+fn queues(s: &Sub, words: &[String]) -> i32 {
+    let cmd = with_wait(cmd(s))
+        .arg(opt("C", "COMMENT", "A comment, shown by cqueues -l"))
+        .arg(operands(
+            "names",
+            "QUEUE",
+            "Queues, or all; none: the default queues",
+        ));
+    let act_of = match s.name {
+        "qopen" => QueueAct::Open,
+        "qclose" => QueueAct::Close,
+        "qact" => QueueAct::Activate,
+        _ => QueueAct::Inactivate,
+    };
+    let ask = |m: &ArgMatches| {
+        let verb = Verb::Queue {
+            names: m.all("names"),
+            act: act_of,
+            comment: comment(m)?,
+        };
+        act("cadmin", m, &[verb], |o| {
+            format!("Queue <{}> {}", o.what, o.text)
+        })
+    };
+    match matches(cmd, words) {
+        Ok(m) => finish("cadmin", ask(&m)),
+        Err(code) => code,
+    }
+}
+
+fn hosts(s: &Sub, words: &[String]) -> i32 {
+    let cmd = with_wait(cmd(s))
+        .arg(opt("C", "COMMENT", "A comment, shown by chosts -l"))
+        .arg(operands(
+            "names",
+            "HOST",
+            "Hosts, host groups, or all; none: this host",
+        ));
+    let act_of = match s.name {
+        "hopen" => HostAct::Open,
+        _ => HostAct::Close,
+    };
+    let ask = |m: &ArgMatches| {
+        let mut names = m.all("names");
+        if names.is_empty() {
+            names.push(Site::find()?.host);
+        }
+        let verb = Verb::Host {
+            names,
+            act: act_of,
+            comment: comment(m)?,
+        };
+        act("cadmin", m, &[verb], host_phrase)
+    };
+    match matches(cmd, words) {
+        Ok(m) => finish("cadmin", ask(&m)),
+        Err(code) => code,
+    }
+}
+
+fn host_phrase(outcome: &Outcome) -> String {
+    format!("Host <{}> {}", outcome.what, outcome.text)
+}
+
+fn hlost(s: &Sub, words: &[String]) -> i32 {
+    let cmd = with_wait(cmd(s))
+        .arg(flag(
+            "confirm",
+            "You know that nothing runs on the host any more",
+        ))
+        .arg(operands("host", "HOST", "The host"));
+    let ask = |m: &ArgMatches| match m.all("host").as_slice() {
+        [host] if m.has("confirm") => {
+            let host = host.clone();
+            act("cadmin", m, &[Verb::HostLost { host }], |o| {
+                format!("Host <{}>: {}", o.what, o.text)
+            })
+        }
+        [_] => Err(Fail::usage(
+            "hlost ends the host's jobs as lost: it needs --confirm, the word that the host is dead",
+        )),
+        _ => Err(Fail::usage("give one host")),
+    };
+    match matches(cmd, words) {
+        Ok(m) => finish("cadmin hlost", ask(&m)),
+        Err(code) => code,
+    }
+}
+
+fn daemons(s: &Sub, words: &[String]) -> i32 {
+    let cmd = cmd(s)
+        .arg(flag("f", "Never ask (nothing is asked anyway)"))
+        .arg(operands("names", "HOST", "Hosts, or all; none: this host"));
+    let m = match matches(cmd, words) {
+        Ok(m) => m,
+        Err(code) => return code,
+    };
+    let role = match s.name {
+        "schedrestart" => "cbsched",
+        name if name.starts_with("ls") => "cbls",
+        _ => "cbexe",
+    };
+    let what = match s.name {
+        name if name.ends_with("startup") => Act::Start,
+        name if name.ends_with("shutdown") => Act::Stop,
+        _ => Act::Restart,
+    };
+    finish(
+        "cadmin",
+        admin_daemons::control(role, what, &m.all("names")),
+    )
+}
+
+fn showconf(s: &Sub, words: &[String]) -> i32 {
+    // LSF asks for a daemon's settings: here all daemons read the same.
+    let cmd = cmd(s).arg(operands(
+        "which",
+        "WORD",
+        "Accepted and ignored: mbd, sbd, lim",
+    ));
+    match matches(cmd, words) {
+        Ok(_) => finish("cadmin showconf", print_conf()),
+        Err(code) => code,
+    }
+}
+
+fn print_conf() -> Result<i32> {
+    let site = Site::find()?;
+    let params = ViewReader::new(&site.layout())
+        .params()
+        .map_err(|e| Fail::system(format!("{e}\nhint: settings are published by the leader")))?;
+    println!("CB_SHARE = {}", site.share.display());
+    println!("CB_HOST = {}", site.host);
+    println!("CB_CONF = {}", site.conf.display());
+    println!("LSF_CLUSTER_NAME = {}", params.cluster);
+    println!(
+        "LSF_UNIT_FOR_LIMITS = {}B",
+        unit_letter(super::limit_unit(&site))
+    );
+    for (name, value) in &params.params {
+        println!("{name} = {value}");
+    }
+    Ok(Exit::Ok.code())
+}
+
+fn unit_letter(unit: crate::text::size::Unit) -> &'static str {
+    use crate::text::size::Unit;
+    match unit {
+        Unit::B => "",
+        Unit::K => "K",
+        Unit::M => "M",
+        Unit::G => "G",
+        Unit::T => "T",
+        Unit::P => "P",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(words: &[&str]) -> i32 {
+        let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        one(&words)
+    }
+
+    #[test]
+    fn every_subcommand_stands_in_the_help_once() {
+        let text = overview();
+        for s in SUBS {
+            assert!(text.contains(s.name) && !s.about.is_empty(), "{}", s.name);
+            assert_eq!(SUBS.iter().filter(|o| o.name == s.name).count(), 1);
+        }
+        for (_, own) in ALIASES {
+            assert!(SUBS.iter().any(|s| s.name == *own));
+        }
+    }
+
+    #[test]
+    fn wrong_lines_are_usage_errors() {
+        assert_eq!(line(&["nonsense"]), 2);
+        assert_eq!(line(&["qhist"]), 2);
+        assert_eq!(line(&["hlost", "h1"]), 2);
+        assert_eq!(line(&["ckconfig", "a", "b"]), 2);
+        assert_eq!(line(&["qclose", "-Q"]), 2);
+        assert_eq!(line(&["help"]), 0);
+        assert_eq!(line(&["qclose", "-h"]), 0);
+    }
+
+    #[test]
+    fn a_file_is_checked_without_a_cluster() {
+        let d = tempfile::tempdir().unwrap();
+        let path = d.path().join("cb.yaml");
+        std::fs::write(&path, "general: {nonsense: 1}\nqueues: 7\n").unwrap();
+        let fail = load(&path).unwrap_err();
+        assert!(fail.text.contains("nonsense"), "{}", fail.text);
+        assert!(fail.text.contains("problems"), "all of them: {}", fail.text);
+        assert_eq!(line(&["ckconfig", path.to_str().unwrap()]), 2);
+        let missing = d.path().join("missing");
+        assert_eq!(line(&["ckconfig", missing.to_str().unwrap()]), 5);
+    }
+
+    #[test]
+    fn long_comments_are_refused() {
+        let cmd = command("t", "t").arg(opt("C", "C", "c"));
+        let words = ["-C".to_owned(), "x".repeat(COMMENT_MAX + 1)];
+        assert!(comment(&matches(cmd, &words).unwrap()).is_err());
     }
 }

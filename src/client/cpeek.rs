@@ -204,19 +204,12 @@ fn unreadable(job: &Job, e: &sys::Error) -> Fail {
         (true, Some(host)) => format!("\nhint: the job wrote it on host {host}"),
         _ => String::new(),
     };
-    let fail = Fail::from(sys::Error::new(
-        e.act,
-        &e.path,
-        std::io::Error::other(e.source.to_string()),
-    ));
-    let exit = if e.is_not_found() {
-        Exit::NotFound
-    } else if e.kind() == std::io::ErrorKind::PermissionDenied {
-        Exit::Permission
-    } else {
-        fail.exit
+    let exit = match e.kind() {
+        std::io::ErrorKind::NotFound => Exit::NotFound,
+        std::io::ErrorKind::PermissionDenied => Exit::Permission,
+        _ => Exit::System,
     };
-    Fail::new(exit, format!("{}{hint}", fail.text))
+    Fail::new(exit, format!("{e}{hint}"))
 }
 
 /// Copies a file from `offset` on to standard output; a file that shrank is shown from its start.

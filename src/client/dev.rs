@@ -6,10 +6,10 @@
 
 mod demo;
 mod down;
-mod family;
+pub(super) mod family;
 mod ready;
-mod site;
-mod up;
+pub(super) mod site;
+pub(super) mod up;
 
 use crate::client::Fail;
 use crate::text::duration::{self, Bare};

@@ -4,6 +4,7 @@
 //! requests in the drop box; none of them talks to a daemon or imports one's code.
 
 pub mod admin;
+mod admin_daemons;
 pub mod ask;
 mod ask_jobs;
 pub mod chosts;
@@ -159,11 +160,20 @@ fn limit_unit(site: &env::Site) -> Unit {
     let params = ViewReader::new(&site.layout()).params().ok();
     let value = params.and_then(|p| {
         let mut all = p.params.into_iter();
-        all.find(|(name, _)| name == "unit_for_limits")
+        all.find(|(name, _)| name == "cluster.unit_for_limits")
     });
     value
-        .and_then(|(_, text)| Unit::from_suffix(&text))
+        .and_then(|(_, text)| unit_of(&text))
         .unwrap_or(Unit::M)
+}
+
+/// A unit as the parameters show it: bytes in one, or its suffix.
+fn unit_of(text: &str) -> Option<Unit> {
+    let units = [Unit::B, Unit::K, Unit::M, Unit::G, Unit::T, Unit::P];
+    match text.parse::<u64>() {
+        Ok(bytes) => units.into_iter().find(|u| u.bytes() == bytes),
+        Err(_) => Unit::from_suffix(text),
+    }
 }
 
 fn find(name: &str) -> Option<&'static Entry> {
@@ -205,6 +215,13 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), count);
         assert!(names.iter().all(|n| overview().contains(n)));
+    }
+
+    #[test]
+    fn the_unit_of_limits_is_read_as_published() {
+        assert_eq!(unit_of("1048576"), Some(Unit::M));
+        assert_eq!(unit_of("KB"), Some(Unit::K));
+        assert_eq!(unit_of("7"), None);
     }
 
     #[test]

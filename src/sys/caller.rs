@@ -2,7 +2,7 @@
 
 use super::{At, Error, Result};
 use nix::sys::stat::Mode;
-use std::io::{IsTerminal, Read};
+use std::io::{BufRead, IsTerminal, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -51,6 +51,22 @@ pub fn read_stdin(limit: u64) -> Result<Vec<u8>> {
         return Err(Error::invalid("read", name, why));
     }
     Ok(bytes)
+}
+
+/// Reads one line of standard input without its end, at most `limit` bytes; `None` at the end.
+pub fn read_line(limit: u64) -> Result<Option<String>> {
+    let name = Path::new("standard input");
+    let mut line = String::new();
+    let mut stdin = std::io::stdin().lock().take(limit);
+    let n = stdin.read_line(&mut line).at("read", name)?;
+    if n == 0 {
+        return Ok(None);
+    }
+    if n as u64 == limit && !line.ends_with('\n') {
+        let why = format!("a line longer than {limit} bytes");
+        return Err(Error::invalid("read", name, why));
+    }
+    Ok(Some(line.trim_end_matches('\n').to_owned()))
 }
 
 /// What a file is when links are followed: true for a regular file, with its length and whether

@@ -75,7 +75,11 @@ pub fn up(site: &Site, wait_ms: Option<u64>) -> Result<(), Fail> {
     Ok(())
 }
 
-fn start(site: &Site, bin: &Path, daemon: &Daemon) -> Result<Child, Fail> {
+/// Starts one daemon.
+///
+/// # Errors
+/// Names the program or file that could not be started or written.
+pub fn start(site: &Site, bin: &Path, daemon: &Daemon) -> Result<Child, Fail> {
     let mut env: Vec<(String, OsString)> = KEPT
         .iter()
         .filter_map(|name| Some((name.to_string(), std::env::var_os(name)?)))
