@@ -250,10 +250,8 @@ impl Publisher {
     }
 
     /// Publishes everything that changed now, whatever it costs.
-    ///
-    /// # Errors
-    /// As [`Publisher::tick`].
-    pub fn finish(&mut self, state: &State) -> sys::Result<()> {
+    #[cfg(test)]
+    fn finish(&mut self, state: &State) -> sys::Result<()> {
         self.flush()?;
         while self.round.is_some() || !self.dirty.is_empty() || !self.complete {
             self.slice(state, clock::boot_ms(), u64::MAX)?;

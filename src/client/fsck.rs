@@ -1,0 +1,640 @@
+//! `cadmin fsck [DIR]`: reads everything on the share and names each damage by file and offset.
+//!
+//! Reads only; needs no leader and takes no lock, so it may run on a working cluster: a record that
+//! is being written right now, or a view file that was just replaced, is no damage. Exit code 1 when
+//! there is damage, 5 when the share itself cannot be read.
+
+use super::env::Site;
+use super::exit::{Exit, Fail};
+use crate::journal::{Chain, Flow, Item, LineError, Lines, decode_event, snapshot};
+use crate::record::ack::Ack;
+use crate::record::frame::{Damage, Damaged};
+use crate::record::header::{Header, What};
+use crate::record::leader::{BeatDoc, ClusterDoc, EpochDoc, decode_fixed};
+use crate::record::order::Order;
+use crate::record::report::Report as HostReport;
+use crate::record::request::{REQUEST_MAX, RequestHead, Verb};
+use crate::record::view::{self, Row};
+use crate::record::{FORMAT, load};
+use crate::spool::Layout;
+use crate::spool::view::ViewReader;
+use crate::sys;
+use clap::Parser;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// Most names looked at in one directory.
+const NAMES_MAX: usize = 10_000_000;
+/// Damages printed of one file; more are counted.
+const PER_FILE: usize = 20;
+const SMALL_MAX: u64 = 1 << 20;
+
+/// Reads everything on the share and names each damage.
+#[derive(Parser, Debug)]
+#[command(name = "cadmin fsck", disable_version_flag = true)]
+struct Args {
+    /// The shared directory; without it, the cluster of CB_ENVDIR.
+    dir: Option<PathBuf>,
+    /// Print damage only.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Runs `cadmin fsck` with the words behind it; returns the exit code.
+pub fn run(words: &[String]) -> i32 {
+    let args = match Args::try_parse_from(super::with_name("cadmin fsck", words)) {
+        Ok(args) => args,
+        Err(e) => return super::usage(&e),
+    };
+    let layout = match &args.dir {
+        Some(dir) => Layout::new(dir),
+        None => match Site::find() {
+            Ok(site) => site.layout(),
+            Err(e) => return super::report(Err(Fail::from(e))),
+        },
+    };
+    let report = match check(&layout) {
+        Ok(report) => report,
+        Err(e) => return super::report(Err(Fail::from(e))),
+    };
+    for line in &report.damage {
+        println!("{line}");
+    }
+    if !args.quiet {
+        for line in &report.notes {
+            println!("note: {line}");
+        }
+        println!(
+            "{} files, {} records: {}",
+            report.files,
+            report.records,
+            match report.damaged {
+                0 => "no damage".to_owned(),
+                1 => "1 damage".to_owned(),
+                n => format!("{n} damages"),
+            }
+        );
+    }
+    if report.damaged == 0 {
+        Exit::Ok.code()
+    } else {
+        Exit::NotFound.code()
+    }
+}
+
+/// What [`check`] found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// One line per damage, `FILE:OFFSET: what`.
+    pub damage: Vec<String>,
+    /// All damages, also those that were only counted.
+    pub damaged: u64,
+    /// What is unusual but harmless, or could not be looked at.
+    pub notes: Vec<String>,
+    pub files: u64,
+    pub records: u64,
+}
+
+/// Reads everything below the share.
+///
+/// # Errors
+/// The share is missing, not a cluster, or of a newer format.
+pub fn check(layout: &Layout) -> Result<Report, Fail> {
+    let path = layout.cluster();
+    let bytes = sys::fs::read_small(&path, SMALL_MAX)
+        .map_err(|e| Fail::system(format!("{e}: not a mounted Corral share")))?;
+    let cluster: ClusterDoc = serde_json::from_slice(&bytes)
+        .map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
+    if cluster.format > FORMAT {
+        let format = cluster.format;
+        return Err(Fail::system(format!(
+            "{} has format {format}, this program knows {FORMAT}: upgrade it",
+            path.display()
+        )));
+    }
+    let mut job = Job {
+        layout,
+        cluster: cluster.cluster,
+        report: Report::default(),
+    };
+    job.report.files = 1;
+    job.leader();
+    job.journal();
+    job.snapshots();
+    job.epochs();
+    job.hosts();
+    job.view();
+    job.inbox();
+    job.blobs();
+    job.leftovers();
+    Ok(job.report)
+}
+
+struct Job<'a> {
+    layout: &'a Layout,
+    cluster: String,
+    report: Report,
+}
+
+impl Job<'_> {
+    fn note(&mut self, text: String) {
+        self.report.notes.push(text);
+    }
+
+    fn damage(&mut self, path: &Path, offset: u64, what: &str) {
+        self.report.damaged += 1;
+        let path = path.display();
+        self.report.damage.push(format!("{path}:{offset}: {what}"));
+    }
+
+    fn damaged(&mut self, path: &Path, d: &Damaged) {
+        let text = d.to_string();
+        // Its offset stands in front already.
+        let what = text
+            .split_once(": ")
+            .map_or(text.as_str(), |(_, what)| what);
+        self.damage(path, d.offset, what);
+    }
+
+    /// A file that cannot be read: damage, unless it went away or this user may not read it.
+    fn unreadable(&mut self, e: &sys::Error) {
+        match e.kind() {
+            std::io::ErrorKind::NotFound => {}
+            std::io::ErrorKind::PermissionDenied => self.note(format!("not looked at: {e}")),
+            _ => self.damage(&e.path, 0, &e.to_string()),
+        }
+    }
+
+    /// Names in a directory; a missing one is damage.
+    fn names(&mut self, dir: &Path) -> Vec<String> {
+        match sys::fs::list_dir(dir, NAMES_MAX) {
+            Ok(entries) => entries
+                .iter()
+                .filter_map(|e| e.text().map(str::to_owned))
+                .collect(),
+            Err(e) if e.is_not_found() => {
+                self.damage(dir, 0, "the directory is missing");
+                Vec::new()
+            }
+            Err(e) => {
+                self.unreadable(&e);
+                Vec::new()
+            }
+        }
+    }
+
+    /// A small document; `None` after a problem was named.
+    fn document<T>(
+        &mut self,
+        path: &Path,
+        decode: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Option<T> {
+        self.report.files += 1;
+        let mut wrong = String::new();
+        // A reader may meet an overwrite half done.
+        for _ in 0..3 {
+            match sys::fs::read_small(path, SMALL_MAX) {
+                Ok(bytes) => match decode(&bytes) {
+                    Ok(doc) => {
+                        self.report.records += 1;
+                        return Some(doc);
+                    }
+                    Err(e) => wrong = e,
+                },
+                Err(e) if e.is_not_found() => wrong = "the file is missing".into(),
+                Err(e) => {
+                    self.unreadable(&e);
+                    return None;
+                }
+            }
+            sys::clock::sleep_ms(5);
+        }
+        self.damage(path, 0, &wrong);
+        None
+    }
+
+    fn leader(&mut self) {
+        if !sys::fs::exists(&self.layout.lock()) {
+            self.damage(
+                &self.layout.lock(),
+                0,
+                "the file is missing: no leader can be elected",
+            );
+        }
+        let epoch: Option<EpochDoc> = self.document(&self.layout.epoch(), decode_fixed);
+        let beat: Option<BeatDoc> = self.document(&self.layout.beat(), decode_fixed);
+        if let (Some(epoch), Some(beat)) = (epoch, beat)
+            && beat.epoch > epoch.epoch
+        {
+            let what = format!("names epoch {}, the beat {}", epoch.epoch, beat.epoch);
+            self.damage(&self.layout.epoch(), 0, &what);
+        }
+        for name in self.names(&self.layout.claims_dir()) {
+            let path = self.layout.claims_dir().join(&name);
+            let claim: Option<EpochDoc> = self.document(&path, decode_fixed);
+            if let Some(claim) = claim
+                && name.parse() != Ok(claim.epoch)
+            {
+                self.damage(&path, 0, &format!("claims epoch {}", claim.epoch));
+            }
+        }
+    }
+
+    fn journal(&mut self) {
+        let chain = match Chain::kept(self.layout, &self.cluster) {
+            Ok(chain) => chain,
+            Err(e) => return self.note(format!("the journal was not looked at: {e}")),
+        };
+        for epoch in &chain.unsealed_middle {
+            let dir = self.layout.epoch_dir(*epoch);
+            self.damage(&dir, 0, "no later epoch says where it ends");
+        }
+        for epoch in chain.first..chain.upto {
+            let walked = chain.lowest(epoch).and_then(|from| {
+                chain.walk(epoch, from, false, &mut |item| {
+                    self.journal_item(epoch, &item);
+                    Ok(Flow::On)
+                })
+            });
+            match walked {
+                Ok(reached) => self.report.files += reached.at.segment,
+                Err(e) => self.note(format!("epoch {epoch} was not read to its end: {e}")),
+            }
+        }
+    }
+
+    fn journal_item(&mut self, epoch: u64, item: &Item<'_>) {
+        match item {
+            Item::Record { at, offset, line } => {
+                self.report.records += 1;
+                if let Err(damage) = decode_event(line) {
+                    let path = self.layout.journal(epoch, at.segment);
+                    let offset = *offset;
+                    self.damaged(&path, &Damaged { offset, damage });
+                }
+            }
+            Item::Damage {
+                path,
+                damaged,
+                skipped: Some(_),
+            } => self.damaged(path, damaged),
+            Item::Damage { .. } => {}
+            Item::Missing { path, why } => self.damage(path, 0, &format!("missing: {why}")),
+            Item::Torn { path, from, bytes } => self.torn(path, *from, *bytes),
+        }
+    }
+
+    /// The end of a file that may still grow: half a record is being written, or was by a process
+    /// that died; a whole but wrong line is damage.
+    fn torn(&mut self, path: &Path, from: u64, bytes: u64) {
+        let last = sys::fs::read_from(path, (from + bytes).saturating_sub(1), 1);
+        if last.is_ok_and(|c| c.bytes == b"\n") {
+            self.damage(
+                path,
+                from,
+                &format!("the last {bytes} bytes are no intact record"),
+            );
+        } else {
+            self.note(format!(
+                "{}:{from}: half a record of {bytes} bytes at the end",
+                path.display()
+            ));
+        }
+    }
+
+    fn snapshots(&mut self) {
+        for name in self.names(&self.layout.snapshots()) {
+            let path = self.layout.snapshots().join(&name);
+            self.log(&path, What::Snapshot, None, |json| {
+                serde_json::from_slice::<serde::de::IgnoredAny>(json).map(drop)
+            });
+        }
+        let mut wrong = Vec::new();
+        if let Err(e) = snapshot::list(self.layout, &self.cluster, &mut wrong) {
+            self.note(e.to_string());
+        }
+        for text in wrong {
+            self.report.damaged += 1;
+            self.report.damage.push(text);
+        }
+    }
+
+    fn epochs(&mut self) {
+        for name in self.names(&self.layout.epochs()) {
+            let Ok(epoch) = name.parse::<u64>() else {
+                let path = self.layout.epochs().join(&name);
+                self.note(format!("{}: not an epoch", path.display()));
+                continue;
+            };
+            let acks = self.layout.acks(epoch);
+            if sys::fs::exists(&acks) {
+                self.typed::<Ack>(&acks, What::Acks, Some(epoch));
+            }
+            let taken = self.layout.taken(epoch);
+            if sys::fs::exists(&taken) {
+                for name in self.names(&taken) {
+                    self.request(&taken.join(name));
+                }
+            }
+        }
+    }
+
+    fn hosts(&mut self) {
+        for host in self.names(&self.layout.hosts()) {
+            for name in self.names(&self.layout.host(&host)) {
+                let path = self.layout.host(&host).join(&name);
+                if let Some((epoch, _)) = Layout::parse_orders_name(&name) {
+                    self.typed::<Order>(&path, What::Orders, Some(epoch));
+                } else if Layout::parse_reports_name(&name).is_some() {
+                    self.typed::<HostReport>(&path, What::Reports, None);
+                } else if path == self.layout.load(&host) {
+                    self.document(&path, load::decode);
+                }
+            }
+        }
+    }
+
+    fn view(&mut self) {
+        let reader = ViewReader::new(self.layout);
+        let manifest = match reader.manifest() {
+            Ok(manifest) => manifest,
+            Err(e) => return self.view_error(&view::MANIFEST.into(), e),
+        };
+        let mut files: Vec<String> = manifest.shards.into_iter().map(|s| s.file).collect();
+        files.extend(manifest.older.into_iter().map(|p| p.file));
+        files.push(manifest.delta);
+        for file in files {
+            let path = self.layout.view_file(&file);
+            self.log(&path, What::View, None, |json| {
+                serde_json::from_slice::<Row<'_>>(json).map(drop)
+            });
+        }
+        let documents = [
+            (view::HOSTS, reader.hosts().map(drop)),
+            (view::QUEUES, reader.queues().map(drop)),
+            (view::USERS, reader.users().map(drop)),
+            (view::PARAMS, reader.params().map(drop)),
+        ];
+        for (name, read) in documents {
+            self.report.files += 1;
+            if let Err(e) = read {
+                self.view_error(&name.into(), e);
+            }
+        }
+    }
+
+    fn view_error(&mut self, name: &String, e: crate::spool::view::ViewError) {
+        use crate::spool::view::ViewError;
+        match e {
+            ViewError::Damaged(path, d) => self.damaged(&path, &d),
+            ViewError::None(_) => self.note(format!("view/{name} was not published yet")),
+            ViewError::Io(e) => self.unreadable(&e),
+            ViewError::Moving(_) => self.note(e.to_string()),
+        }
+    }
+
+    fn inbox(&mut self) {
+        for uid in self.names(&self.layout.inbox()) {
+            let dir = self.layout.inbox().join(&uid);
+            for name in self.names(&dir) {
+                if Layout::parse_request_name(&name).is_some() {
+                    self.request(&dir.join(name));
+                }
+            }
+        }
+    }
+
+    /// A request: header, head, verbs. What a user wrote there may be anything.
+    fn request(&mut self, path: &Path) {
+        let regular =
+            |s: &sys::fs::Stat| s.kind == sys::fs::Kind::File && s.len <= REQUEST_MAX as u64;
+        match sys::fs::stat(path) {
+            Ok(Some(s)) if regular(&s) => {}
+            Ok(Some(_)) => return self.damage(path, 0, "not a regular file of the allowed size"),
+            Ok(None) => return,
+            Err(e) => return self.unreadable(&e),
+        }
+        let mut first = true;
+        self.log(path, What::Request, None, |json| {
+            if std::mem::take(&mut first) {
+                serde_json::from_slice::<RequestHead>(json).map(drop)
+            } else {
+                serde_json::from_slice::<Verb>(json).map(drop)
+            }
+        });
+    }
+
+    fn blobs(&mut self) {
+        for dir in self.names(&self.layout.blobs()) {
+            let dir = self.layout.blobs().join(dir);
+            for name in self.names(&dir) {
+                let path = dir.join(&name);
+                self.report.files += 1;
+                match sys::fs::read_small(&path, 64 << 20) {
+                    Ok(bytes) if hex(&Sha256::digest(&bytes)) == name => self.report.records += 1,
+                    Ok(_) => self.damage(&path, 0, "the content does not match its name"),
+                    Err(e) => self.unreadable(&e),
+                }
+            }
+        }
+    }
+
+    fn leftovers(&mut self) {
+        let lost: HashSet<String> = self.names(&self.layout.lost_found()).into_iter().collect();
+        if !lost.is_empty() {
+            let dir = self.layout.lost_found();
+            self.note(format!("{} holds {} files", dir.display(), lost.len()));
+        }
+    }
+
+    fn typed<T: DeserializeOwned>(&mut self, path: &Path, what: What, epoch: Option<u64>) {
+        self.log(path, what, epoch, |json| {
+            serde_json::from_slice::<T>(json).map(drop)
+        });
+    }
+
+    /// A framed file: header, then records that `decode` understands.
+    fn log(
+        &mut self,
+        path: &Path,
+        what: What,
+        epoch: Option<u64>,
+        mut decode: impl FnMut(&[u8]) -> Result<(), serde_json::Error>,
+    ) {
+        self.report.files += 1;
+        let before = self.report.damaged;
+        let mut lines = Lines::new(path, u64::MAX);
+        let mut header = true;
+        loop {
+            let failed = match lines.next_line() {
+                Ok(None) => return,
+                Ok(Some(step)) => {
+                    self.report.records += 1;
+                    let decoded = if std::mem::take(&mut header) {
+                        check_header(step.line.json, what, &self.cluster, epoch)
+                    } else {
+                        decode(step.line.json).map_err(|e| e.to_string())
+                    };
+                    decoded.err().map(|text| {
+                        let offset = step.offset;
+                        let damage = Damage::Content(text);
+                        LineError::Damaged(Damaged { offset, damage })
+                    })
+                }
+                Err(e) => {
+                    if let LineError::Damaged(d) = &e {
+                        match lines.skip() {
+                            Ok(s) if d.damage == Damage::Torn && !s.intact_behind => {
+                                self.torn(path, s.from, s.to - s.from);
+                                return;
+                            }
+                            Ok(_) => header = false,
+                            Err(e) => return self.unreadable(&e),
+                        }
+                    }
+                    Some(e)
+                }
+            };
+            match failed {
+                None => {}
+                Some(LineError::Io(e)) => return self.unreadable(&e),
+                Some(LineError::Damaged(d)) if self.report.damaged - before < PER_FILE as u64 => {
+                    self.damaged(path, &d);
+                }
+                Some(LineError::Damaged(_)) => self.report.damaged += 1,
+            }
+        }
+    }
+}
+
+fn check_header(json: &[u8], what: What, cluster: &str, epoch: Option<u64>) -> Result<(), String> {
+    let header: Header = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+    if header.what != what {
+        return Err(format!("a {:?} file where {what:?} is due", header.what));
+    }
+    // A client's request need not know the cluster.
+    if header.cluster != cluster && !(what == What::Request && header.cluster.is_empty()) {
+        return Err(format!("belongs to cluster {:?}", header.cluster));
+    }
+    if epoch.is_some_and(|e| e != header.epoch) {
+        return Err(format!("belongs to epoch {}", header.epoch));
+    }
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Writer;
+    use crate::model::Stamp;
+    use crate::record::event::Event;
+    use crate::record::frame;
+    use crate::record::leader::encode_fixed;
+    use std::fs;
+
+    fn share() -> (tempfile::TempDir, Layout) {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        for (dir, _) in layout.directories() {
+            fs::create_dir_all(dir).unwrap();
+        }
+        fs::write(layout.lock(), b"").unwrap();
+        fs::write(layout.epoch(), encode_fixed(&EpochDoc::default()).unwrap()).unwrap();
+        fs::write(layout.beat(), encode_fixed(&BeatDoc::default()).unwrap()).unwrap();
+        let doc = ClusterDoc {
+            cluster: "c".into(),
+            name: "n".into(),
+            format: FORMAT,
+            service_uid: 0,
+            service_gid: 0,
+        };
+        fs::write(layout.cluster(), serde_json::to_vec(&doc).unwrap()).unwrap();
+        let mut w = Writer::create(&layout, "c", 1).unwrap();
+        for n in 0..10 {
+            w.append(&Event::Cleaned {
+                ids: vec![n],
+                t: Stamp(1),
+            })
+            .unwrap();
+        }
+        w.commit().unwrap();
+        (dir, layout)
+    }
+
+    fn flip(path: &Path, at: usize) {
+        let mut bytes = fs::read(path).unwrap();
+        bytes[at] ^= 1;
+        fs::write(path, bytes).unwrap();
+    }
+
+    fn log(path: &Path, what: What, rows: &[serde_json::Value]) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut out = Vec::new();
+        frame::write(&mut out, 0, &Header::new(what, "c", 1, 1)).unwrap();
+        for (n, row) in rows.iter().enumerate() {
+            frame::write(&mut out, n as u64 + 1, row).unwrap();
+        }
+        fs::write(path, out).unwrap();
+    }
+
+    #[test]
+    fn a_sound_share_has_no_damage() {
+        let (_dir, layout) = share();
+        let report = check(&layout).unwrap();
+        assert_eq!(report.damage, Vec::<String>::new());
+        assert!(report.records >= 12);
+    }
+
+    #[test]
+    fn damage_anywhere_is_named_by_file_and_offset() {
+        let (_dir, layout) = share();
+        let ack = serde_json::json!({"k": "ack", "tok": "0".repeat(32), "ok": true});
+        log(
+            &layout.acks(1),
+            What::Acks,
+            &[ack.clone(), ack.clone(), ack],
+        );
+        let never = serde_json::json!({"k": "never", "j": "1", "at": 1, "why": "x"});
+        log(&layout.reports("h1", 1), What::Reports, &[never]);
+        let odd = serde_json::json!({"k": "dance"});
+        log(&layout.orders("h1", 1, 1), What::Orders, &[odd]);
+        flip(&layout.acks(1), 150);
+        flip(&layout.journal(1, 1), 200);
+        flip(&layout.epoch(), 5);
+        fs::create_dir(layout.blobs().join("ab")).unwrap();
+        fs::write(layout.blob(&"ab".repeat(32)), b"x").unwrap();
+        let report = check(&layout).unwrap();
+        let text = report.damage.join("\n");
+        for due in [
+            "acks.yaml:",
+            "journal.0001.yaml:",
+            "leader/epoch:0",
+            "orders.",
+            "/ab/",
+        ] {
+            assert!(text.contains(due), "{due} is not in\n{text}");
+        }
+        assert_eq!(report.damaged, 5, "{text}");
+        assert!(text.contains("dance"), "{text}");
+        let words = [layout.root().display().to_string()];
+        assert_eq!(run(&words), 1);
+    }
+
+    #[test]
+    fn half_a_record_at_the_end_is_a_note_and_a_foreign_directory_an_error() {
+        let (dir, layout) = share();
+        let mut bytes = fs::read(layout.journal(1, 1)).unwrap();
+        bytes.extend_from_slice(b"- {\"k\":");
+        fs::write(layout.journal(1, 1), bytes).unwrap();
+        let report = check(&layout).unwrap();
+        assert_eq!(report.damaged, 0);
+        assert!(report.notes[0].contains("half a record of 7 bytes"));
+        assert_eq!(run(&[dir.path().join("jobs").display().to_string()]), 5);
+    }
+}
