@@ -412,7 +412,8 @@ impl Leader {
         } else {
             poll.max(1)
         };
-        if let Some(at) = self.core.wake {
+        let times = [self.core.wake, self.core.state.next_deadline()];
+        if let Some(at) = times.into_iter().flatten().min() {
             ms = ms.min(at.since_ms(Stamp(clock::wall_ms())).max(1));
         }
         if self.summary_due || self.publishing {

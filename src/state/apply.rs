@@ -228,6 +228,9 @@ impl State {
     /// Adds a complete job (from an event or a snapshot) to every index.
     pub(super) fn insert_job(&mut self, job: Job) {
         let id = job.id;
+        if let Some(at) = self.spec(job.spec).deadline {
+            self.deadlines.insert((at, id));
+        }
         self.jobs.insert(id, job);
         self.index(id, true);
         self.dirty.insert(JobKey::job(id));
@@ -608,6 +611,9 @@ impl State {
         }
         if depend {
             self.watch(j.id, s);
+        }
+        if let Some(at) = self.spec(s).deadline {
+            self.deadlines.insert((at, j.id));
         }
         self.index(j.id, true);
         self.drop_spec(old);

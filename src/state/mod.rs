@@ -102,6 +102,8 @@ pub struct State {
     dep_dirty: BTreeSet<u32>,
     /// Finished jobs by end time.
     finished: BTreeSet<(Stamp, u32)>,
+    /// Termination times (`-t`) of jobs; those of finished jobs are passed over.
+    deadlines: BTreeSet<(Stamp, u32)>,
     /// Rows that the view does not show yet.
     dirty: BTreeSet<JobKey>,
     dirty_specs: BTreeSet<u32>,
@@ -258,6 +260,24 @@ impl State {
         ended
             .map(|(_, id)| *id)
             .filter(|id| !self.watchers.contains_key(id))
+    }
+
+    /// Unfinished jobs whose termination time has come, each told once.
+    pub fn take_overdue(&mut self, now: Stamp) -> Vec<u32> {
+        let mut overdue = Vec::new();
+        while let Some((at, id)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
+            self.deadlines.remove(&(at, id));
+            let due = self.jobs.get(&id).filter(|job| !job.is_finished());
+            if due.is_some_and(|job| self.spec(job.spec).deadline.is_some_and(|t| t <= now)) {
+                overdue.push(id);
+            }
+        }
+        overdue
+    }
+
+    /// The next termination time.
+    pub fn next_deadline(&self) -> Option<Stamp> {
+        self.deadlines.first().map(|(at, _)| *at)
     }
 
     /// The recorded verdict on a dependency: true = the job may be scheduled.

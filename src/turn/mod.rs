@@ -321,6 +321,7 @@ impl Turn<'_> {
     fn tick(&mut self) {
         self.judge_dependencies();
         self.fence_silent_hosts();
+        self.end_overdue();
         let keep = self.core.config.general.clean_period_ms;
         let old = Stamp(self.now.0.saturating_sub_unsigned(keep));
         let ids: Vec<u32> = self

@@ -223,6 +223,30 @@ impl Turn<'_> {
         }
     }
 
+    /// Ends jobs whose termination time (`-t`) has come, pending or not.
+    pub(super) fn end_overdue(&mut self) {
+        for id in self.core.state.take_overdue(self.now) {
+            for j in self.parts(JobKey::job(id)) {
+                let (by, reason, t) = ("system".to_owned(), TermReason::Deadline, self.now);
+                match self.stat(j) {
+                    Some(stat) if stat.is_waiting() => {
+                        self.emit(Event::Cancelled { j, by, reason, t });
+                    }
+                    Some(stat) if stat.is_started() => {
+                        self.emit(Event::Signalled {
+                            j,
+                            act: SignalAct::Kill(reason),
+                            by,
+                            t,
+                        });
+                        self.order_signal(j, Act::Terminate, reason);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
     fn end_by_force(&mut self, j: JobKey) {
         let Some(work) = self.core.state.work(j) else {
             return;
