@@ -9,7 +9,7 @@ use crate::config;
 use crate::record::FORMAT;
 use crate::record::leader::{BeatDoc, ClusterDoc, EpochDoc, encode_fixed};
 use crate::spool::Layout;
-use crate::sys::{self, clock, fs, users};
+use crate::sys::{clock, fs, users};
 use clap::Parser;
 use std::path::{Path, PathBuf};
 
@@ -127,8 +127,8 @@ pub fn make(layout: &Layout, name: &str, config: &str) -> Result<ClusterDoc, Fai
 /// Refuses a directory with a cluster or with names that `make` would not have left.
 fn refuse_foreign(layout: &Layout) -> Result<(), Fail> {
     let root = layout.root();
-    let entries = match fs::list_dir(root, NAMES_MAX) {
-        Ok(entries) => entries,
+    let names = match fs::names(root, NAMES_MAX) {
+        Ok(names) => names,
         Err(e) if e.is_not_found() => return Ok(()),
         Err(e) => return Err(e.into()),
     };
@@ -143,15 +143,15 @@ fn refuse_foreign(layout: &Layout) -> Result<(), Fail> {
         .into_iter()
         .map(|(dir, _)| dir)
         .collect();
-    for entry in entries {
-        let path = root.join(&entry.name);
+    for name in names {
+        let path = root.join(&name);
         // A new file system has its own directory of that name; a half-made share has the others.
-        let leftover = own.contains(&path) || sys::fs::is_aside(&entry.name.to_string_lossy());
+        let leftover = own.contains(&path) || fs::is_aside(&name.to_string_lossy());
         if !leftover {
             return Err(Fail::refused(format!(
                 "{}: not empty, holds {}\nhint: give a new or empty directory",
                 root.display(),
-                entry.name.to_string_lossy()
+                name.to_string_lossy()
             )));
         }
     }

@@ -1,4 +1,5 @@
-//! Slow cleaning on a thread of its own: directories of forgotten jobs, blobs nobody refers to.
+//! Slow cleaning on a thread of its own: directories of forgotten jobs, blobs nobody refers to,
+//! requests that were never published.
 //!
 //! Removes only what the state no longer knows; everything may be removed late or never.
 
@@ -12,6 +13,12 @@ const ERRANDS_MAX: usize = 10_000;
 /// Age below which an unreferenced blob is kept, in milliseconds: a request just being taken may
 /// refer to it, and so may a leader that does not know yet that it is none.
 const BLOB_AGE_MS: i64 = 7 * 24 * 3600 * 1000;
+
+/// Age at which a request that was never published belongs to nobody: far above the time a command
+/// takes to write one.
+const ASIDE_AGE_MS: u64 = 24 * 3600 * 1000;
+/// Most drop boxes looked into.
+const USERS_MAX: usize = 100_000;
 
 enum Errand {
     Jobs(Vec<u32>),
@@ -33,7 +40,10 @@ impl Janitor {
                     Errand::Jobs(ids) => ids.iter().for_each(|id| {
                         let _ = fs::remove_tree(&layout.job_dir(*id));
                     }),
-                    Errand::Blobs(live) => sweep_blobs(&layout, &live),
+                    Errand::Blobs(live) => {
+                        sweep_blobs(&layout, &live);
+                        sweep_inboxes(&layout);
+                    }
                 }
             }
         };
@@ -54,6 +64,17 @@ impl Janitor {
     /// Removes old blobs that are not in `live`.
     pub fn sweep(&self, live: BTreeSet<String>) {
         let _ = self.errands.try_send(Errand::Blobs(live));
+    }
+}
+
+/// Removes what commands left in the drop boxes when they were killed before they published.
+fn sweep_inboxes(layout: &Layout) {
+    for user in fs::list_dir(&layout.inbox(), USERS_MAX).unwrap_or_default() {
+        let _ = fs::sweep_asides(
+            &layout.inbox().join(&user.name),
+            clock::wall_ms(),
+            ASIDE_AGE_MS,
+        );
     }
 }
 

@@ -368,6 +368,14 @@ pub fn list_dir(path: &Path, max: usize) -> Result<Vec<Entry>> {
     Ok(out)
 }
 
+/// Every name in a directory, hidden ones too, at most `max`.
+pub fn names(path: &Path, max: usize) -> Result<Vec<OsString>> {
+    let list = fs::read_dir(path).at("list", path)?;
+    list.take(max)
+        .map(|e| e.map(|e| e.file_name()).at("list", path))
+        .collect()
+}
+
 /// Removes files left by interrupted writers: dot files ending `.tmp` older than `older_ms`.
 /// Returns how many went. The age must exceed any writer's own time limit.
 pub fn sweep_asides(dir: &Path, now_ms: i64, older_ms: u64) -> Result<usize> {

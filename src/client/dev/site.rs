@@ -295,11 +295,11 @@ fn read_settings(dir: &Path) -> Result<Option<Settings>, Fail> {
 
 /// Refuses a directory that holds anything: `down --purge` will remove it whole one day.
 fn refuse_foreign(dir: &Path) -> Result<(), Fail> {
-    match fs::list_dir(dir, 2) {
+    match fs::names(dir, 2) {
         Err(e) if e.is_not_found() => Ok(()),
         Err(e) => Err(e.into()),
         // A run that was interrupted before it wrote the settings left this much.
-        Ok(names) if names.iter().all(|e| e.text() == Some("etc")) => Ok(()),
+        Ok(names) if names.iter().all(|name| name == "etc") => Ok(()),
         Ok(_) => Err(Fail::refused(format!(
             "{}: not empty and no development cluster\nhint: give a new or empty directory",
             dir.display()
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn a_foreign_directory_is_refused_and_left_alone() {
         let tmp = tempfile::tempdir().unwrap();
-        std::fs::write(tmp.path().join("thesis"), "x").unwrap();
+        std::fs::write(tmp.path().join(".profile"), "x").unwrap();
         let made = Site::make(tmp.path(), |_| Ok(Settings::default()));
         assert_eq!(made.unwrap_err().exit.code(), 4);
         assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 1);
