@@ -6,15 +6,13 @@
 use super::cli::{self, Values, command, flag};
 use super::exit::{Exit, Fail};
 use super::read::{self, Source};
-use crate::record::leader::{ClusterDoc, EpochDoc, FIXED_LEN, decode_fixed};
+use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::view::Params;
 use crate::show::params::{self, Leader};
 use crate::sys;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-/// Largest cluster file.
-const CLUSTER_MAX: u64 = 64 << 10;
 /// A leader whose beat is older than this is called silent, ms.
 const QUIET_MS: u64 = 60_000;
 /// Reads of the epoch file before a torn one counts as damage.
@@ -51,7 +49,7 @@ fn show(source: &Source, m: &ArgMatches) -> Result<Exit, Fail> {
 }
 
 fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
-    let cluster = cluster(source)?;
+    let cluster = source.cluster()?;
     let facts = source.view.params().unwrap_or_default();
     let leader = leader(source, &facts)?;
     let name = if facts.cluster.is_empty() {
@@ -83,15 +81,6 @@ fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
         );
     }
     Ok((out, Exit::Ok))
-}
-
-fn cluster(source: &Source) -> Result<ClusterDoc, Fail> {
-    let path = source.layout.cluster();
-    let bytes = sys::fs::read_optional(&path, CLUSTER_MAX)?
-        .ok_or_else(|| Fail::system(source.site.diagnose()))?;
-    decode_fixed(&bytes)
-        .or_else(|_| serde_json::from_slice(&bytes).map_err(|e| e.to_string()))
-        .map_err(|e| Fail::system(format!("{}: {e}", path.display())))
 }
 
 /// The epoch file says who leads now; the view may lag behind it.
@@ -131,7 +120,7 @@ fn leader(source: &Source, facts: &Params) -> Result<Leader, Fail> {
 mod tests {
     use super::*;
     use crate::client::read::bed::Bed;
-    use crate::record::leader::encode_fixed;
+    use crate::record::leader::{ClusterDoc, encode_fixed};
 
     fn ask(bed: &Bed, line: &[&str]) -> Result<(String, Exit), Fail> {
         let args: Vec<OsString> = line.iter().map(OsString::from).collect();

@@ -12,9 +12,8 @@ use crate::model::JobStat;
 use crate::record::view::Params;
 use crate::show::Table;
 use crate::show::job::{FIELDS, JobGet};
-use crate::show::job_select::{Selection, Stats, Users};
+use crate::show::job_select::{Selection, Stats};
 use crate::show::job_table;
-use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
@@ -183,23 +182,9 @@ fn table(m: &ArgMatches, style: &Style) -> Result<Table<JobGet>, Fail> {
 }
 
 fn selection(m: &ArgMatches, source: &Source, params: &Params) -> Result<Selection, Fail> {
-    let ids = ids(m)?;
-    let users = match m.last("u") {
-        Some(word) => source.users(word, params),
-        None if ids.is_empty() => Users::one(source.me.uid),
-        None => Users::All,
-    };
-    let users = visible(users, source, params, m.last("u").is_some())?;
-    let words: Vec<String> = m
-        .all("m")
-        .iter()
-        .flat_map(|text| {
-            text.split([' ', ','])
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        })
-        .filter(|word| !word.is_empty())
-        .collect();
+    let ids = read::job_ids(m)?;
+    let users = read::users_asked(m, source, params, &ids)?;
+    let words = read::words_of(m, "m");
     let hosts = match words.is_empty() {
         true => None,
         false => Some(source.host_names(&words, params)?),
@@ -213,37 +198,6 @@ fn selection(m: &ArgMatches, source: &Source, params: &Params) -> Result<Selecti
         project: m.last("P").map(str::to_owned),
         users,
     })
-}
-
-/// The ids on the command line; none when one of them is 0, which means all.
-fn ids(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
-    let mut ids = Vec::new();
-    for word in m.all("ids") {
-        let sel = JobSel::parse(&word).map_err(|e| {
-            let hint = e.hint.as_deref().unwrap_or_default();
-            Fail::usage(format!("{}\nhint: {hint}", e.message))
-        })?;
-        ids.push(sel);
-    }
-    if ids.contains(&JobSel::All) {
-        ids.clear();
-    }
-    Ok(ids)
-}
-
-/// Restricts users to those whose jobs the asker may see.
-fn visible(users: Users, source: &Source, params: &Params, named: bool) -> Result<Users, Fail> {
-    let own = Users::one(source.me.uid);
-    if users == own || source.sees_all(params) {
-        return Ok(users);
-    }
-    let own_is_in = users.has(source.me.uid, &source.me.name);
-    if named && !own_is_in {
-        return Err(Fail::permission(
-            "this cluster shows you your own jobs only (general: user_view_alljobs in cb.yaml)",
-        ));
-    }
-    Ok(own)
 }
 
 fn stats(m: &ArgMatches, by_id: bool) -> Stats {

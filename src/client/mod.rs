@@ -7,6 +7,7 @@ pub mod admin;
 mod admin_daemons;
 pub mod ask;
 mod ask_jobs;
+pub mod chist;
 pub mod chosts;
 pub mod cid;
 pub mod cinfo;
@@ -91,6 +92,7 @@ const COMMANDS: &[Entry] = &[
     ),
     // Views.
     entry(&["cjobs", "bjobs"], "list jobs", cjobs::run),
+    entry(&["chist", "bhist"], "show the history of jobs", chist::run),
     entry(&["cqueues", "bqueues"], "list queues", cqueues::run),
     entry(
         &["chosts", "bhosts"],

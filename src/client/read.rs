@@ -2,9 +2,11 @@
 //!
 //! Takes no lock and writes nothing but standard output and standard error. Knows no command.
 
+use super::cli::Values as _;
 use super::env::Site;
 use super::exit::{Exit, Fail};
 use crate::model::Stamp;
+use crate::record::leader::{ClusterDoc, decode_fixed};
 use crate::record::view::{HostRow, Params, QueueRow};
 use crate::show::Dates;
 use crate::show::job::Ctx;
@@ -13,6 +15,7 @@ use crate::spool::Layout;
 use crate::spool::view::{Reading, ViewError, ViewReader};
 use crate::sys;
 use crate::sys::users::UserFacts;
+use crate::text::jobids::JobSel;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use jiff::tz::TimeZone;
@@ -20,6 +23,8 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
 
+/// Largest cluster file.
+const CLUSTER_MAX: u64 = 64 << 10;
 /// A beat file untouched for this long makes a person at a terminal wonder, ms.
 const QUIET_MS: i64 = 60_000;
 /// Most warnings about damage that are printed one by one.
@@ -52,6 +57,19 @@ impl Source {
             view,
             me: sys::users::me(),
         })
+    }
+
+    /// The cluster file: its id and name.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub fn cluster(&self) -> Result<ClusterDoc, Fail> {
+        let path = self.layout.cluster();
+        let bytes = sys::fs::read_optional(&path, CLUSTER_MAX)?
+            .ok_or_else(|| Fail::system(self.site.diagnose()))?;
+        decode_fixed(&bytes)
+            .or_else(|_| serde_json::from_slice(&bytes).map_err(|e| e.to_string()))
+            .map_err(|e| Fail::system(format!("{}: {e}", path.display())))
     }
 
     /// Turns a failure to read the view into one for the user.
@@ -243,6 +261,61 @@ pub fn named<'r, R>(
     }
     let wanted = |r: &&R| names.is_empty() || names.iter().any(|n| n == name(r));
     (rows.iter().filter(wanted).collect(), exit)
+}
+
+/// The job ids on the command line; none when one of them is 0, which means all.
+///
+/// # Errors
+/// Names the first word that is no job id.
+pub fn job_ids(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
+    let mut ids = Vec::new();
+    for word in m.all("ids") {
+        let sel = JobSel::parse(&word).map_err(|e| {
+            let hint = e.hint.as_deref().unwrap_or_default();
+            Fail::usage(format!("{}\nhint: {hint}", e.message))
+        })?;
+        ids.push(sel);
+    }
+    if ids.contains(&JobSel::All) {
+        ids.clear();
+    }
+    Ok(ids)
+}
+
+/// Whose jobs are meant: those of `-u`, else one's own, or with ids everybody's; no more than the
+/// cluster lets the asker see.
+///
+/// # Errors
+/// Jobs of somebody else were asked for by name where that is not allowed.
+pub fn users_asked(
+    m: &ArgMatches,
+    source: &Source,
+    params: &Params,
+    ids: &[JobSel],
+) -> Result<Users, Fail> {
+    let own = Users::one(source.me.uid);
+    let users = match m.last("u") {
+        Some(word) => source.users(word, params),
+        None if ids.is_empty() => return Ok(own),
+        None => Users::All,
+    };
+    if users == own || source.sees_all(params) {
+        return Ok(users);
+    }
+    if m.last("u").is_some() && !users.has(source.me.uid, &source.me.name) {
+        return Err(Fail::permission(
+            "this cluster shows you your own jobs only (general: user_view_alljobs in cb.yaml)",
+        ));
+    }
+    Ok(own)
+}
+
+/// The words in the values of an option, parted by blanks or commas.
+pub fn words_of(m: &ArgMatches, id: &str) -> Vec<String> {
+    let part = |c: char| c == ' ' || c == ',';
+    let values = m.all(id);
+    let words = values.iter().flat_map(|text| text.split(part));
+    words.filter(|w| !w.is_empty()).map(str::to_owned).collect()
 }
 
 /// Refuses options that are known elsewhere but not built here.

@@ -107,7 +107,9 @@ fn mentions(line: &Line<'_>, ids: &[u32]) -> bool {
     if ids.is_empty() || line.json.starts_with(b"{\"k\":\"spec\"") {
         return true;
     }
-    if line.json.starts_with(b"{\"k\":\"cleaned\"") {
+    // These concern jobs without naming them, or many.
+    let of_many = [&b"{\"k\":\"cleaned\""[..], b"{\"k\":\"host_seen\""];
+    if of_many.iter().any(|tag| line.json.starts_with(tag)) {
         return true;
     }
     let Some(id) = first_id(line.json) else {

@@ -1,0 +1,373 @@
+//! `chist` (`bhist`): the history of jobs, read from the journal under its seals.
+//!
+//! Owns the options and the selection. The journal is the truth here: what it no longer holds of a
+//! job that is still known is filled in from the view.
+
+use super::cli::{self, Values, command, flag, operands, opt};
+use super::exit::{Exit, Fail};
+use super::read::{self, Source};
+use crate::journal::{Entry, History};
+use crate::model::JobStat;
+use crate::record::view::Params;
+use crate::show::history::range::{self, Range};
+use crate::show::history::{Episode, Histories, Story, page};
+use crate::show::job::Ctx;
+use crate::show::job_long::RULE;
+use crate::show::job_select::{Stats, Users, matches};
+use crate::spool::view::{Piece, Want};
+use crate::text::jobids::JobSel;
+use clap::{ArgMatches, Command};
+use std::collections::HashSet;
+use std::ffi::OsString;
+
+const NOT_BUILT: &[&str] = &["app", "g", "f", "N", "o", "cname", "G", "sla"];
+/// Most problems of the journal that are told one by one.
+const PROBLEMS_MAX: usize = 5;
+
+fn options() -> Command {
+    let cmd = command(
+        "chist",
+        "Show what happened to jobs and how long they were in each state",
+    )
+    .arg(flag("a", "All jobs, ended ones too"))
+    .arg(flag("d", "Jobs that ended (DONE and EXIT)"))
+    .arg(flag("e", "Jobs that ended with EXIT"))
+    .arg(flag("p", "Pending jobs"))
+    .arg(flag("r", "Running jobs"))
+    .arg(flag("s", "Suspended jobs"))
+    .arg(flag("l", "Long: everything that happened, with its moment"))
+    .arg(flag("b", "The same as -l"))
+    .arg(flag(
+        "t",
+        "What happened to all selected jobs, in the order of time",
+    ))
+    .arg(flag("w", "Wide: names whole"))
+    .arg(opt("C", "RANGE", "Jobs that ended in this range of time"))
+    .arg(opt("D", "RANGE", "Jobs dispatched in this range"))
+    .arg(opt("S", "RANGE", "Jobs submitted in this range"))
+    .arg(opt(
+        "T",
+        "RANGE",
+        "Jobs to which anything happened in this range",
+    ))
+    .arg(opt("J", "NAME", "Jobs of this name; * stands for any text"))
+    .arg(opt(
+        "m",
+        "HOST",
+        "Jobs that ran on these hosts or host groups",
+    ))
+    .arg(opt("q", "QUEUE", "Jobs in this queue"))
+    .arg(opt("P", "PROJECT", "Jobs of this project"))
+    .arg(opt(
+        "u",
+        "USER",
+        "Jobs of this user or user group; all = of everybody",
+    ))
+    .arg(opt(
+        "n",
+        "NUMBER",
+        "Accepted: everything that is kept is always read",
+    ))
+    .arg(flag("noheader", "No header lines"))
+    .arg(operands(
+        "ids",
+        "JOBID",
+        "Jobs (123), array elements (123[4], \"123[1-5,8]\")",
+    ));
+    let cmd = NOT_BUILT.iter().fold(cmd, |cmd, id| match *id {
+        id @ ("N" | "cname" | "sla") => cmd.arg(flag(id, "not built").hide(true)),
+        id => cmd.arg(opt(id, "VALUE", "not built").hide(true)),
+    });
+    read::json_options(cmd)
+}
+
+/// Runs `chist`; gives the exit code.
+pub fn run(args: &[OsString]) -> i32 {
+    let m = match cli::parse(options(), &read::split_json(args)) {
+        Ok(m) => m,
+        Err(code) => return code,
+    };
+    let answer = Source::open("chist").and_then(|source| {
+        let answer = show(&m, &source, &source.ctx())?;
+        read::put(&answer.out)?;
+        answer.err.iter().for_each(|line| eprintln!("{line}"));
+        Ok(answer.exit)
+    });
+    read::end("chist", answer)
+}
+
+/// Standard output, standard error, and how the command ends.
+struct Answer {
+    out: String,
+    err: Vec<String>,
+    exit: Exit,
+}
+
+/// The jobs that are wanted.
+struct Wanted {
+    ids: Vec<JobSel>,
+    stats: Stats,
+    exits_only: bool,
+    users: Users,
+    name: Option<String>,
+    queue: Option<String>,
+    project: Option<String>,
+    hosts: Option<HashSet<String>>,
+    ended: Option<Range>,
+    dispatched: Option<Range>,
+    submitted: Option<Range>,
+    touched: Option<Range>,
+}
+
+fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Answer, Fail> {
+    read::refuse_unbuilt(m, NOT_BUILT, "chist")?;
+    let wanted = wanted(m, source, ctx)?;
+    let detail = ["l", "b", "t", "T", "jsonl", "json"]
+        .iter()
+        .any(|id| given(m, id));
+    let mut err = Vec::new();
+    let all = read_journal(source, &wanted, detail, &mut err)?;
+    let mut episodes: Vec<Episode<'_>> = all.stories.values().flat_map(Story::episodes).collect();
+    let known: Vec<bool> = wanted
+        .ids
+        .iter()
+        .map(|sel| {
+            episodes
+                .iter()
+                .any(|e| wanted.may_see(e) && sel.matches(e.key.id, e.key.idx))
+        })
+        .collect();
+    episodes.retain(|e| wanted.has(e));
+    let mut exit = Exit::Ok;
+    for (sel, _) in wanted.ids.iter().zip(&known).filter(|(_, known)| !**known) {
+        err.push(format!("Job <{sel}> is not found"));
+    }
+    if episodes.is_empty() {
+        if known.iter().all(|k| *k) {
+            err.push("No matching job found".to_owned());
+        }
+        exit = if wanted.ids.is_empty() {
+            Exit::Ok
+        } else {
+            Exit::NotFound
+        };
+    }
+    let out = print(m, &episodes, ctx);
+    Ok(Answer { out, err, exit })
+}
+
+fn given(m: &ArgMatches, id: &str) -> bool {
+    match id {
+        "T" => m.last(id).is_some(),
+        _ => m.has(id),
+    }
+}
+
+fn print(m: &ArgMatches, episodes: &[Episode<'_>], ctx: &Ctx) -> String {
+    let now = ctx.now.0;
+    let mut out = String::new();
+    if m.has("jsonl") {
+        episodes
+            .iter()
+            .for_each(|e| page::put_json(&mut out, e, now, true));
+    } else if m.has("json") {
+        out.push_str(&format!(
+            "{{\n  \"COMMAND\":\"chist\",\n  \"JOBS\":{},\n  \"RECORDS\":[",
+            episodes.len()
+        ));
+        for (n, e) in episodes.iter().enumerate() {
+            out.push_str(if n > 0 { ",\n    " } else { "\n    " });
+            page::put_json(&mut out, e, now, true);
+            out.truncate(out.trim_end().len());
+        }
+        out.push_str("\n  ]\n}\n");
+    } else if m.has("t") {
+        let mut lines: Vec<(i64, String)> = episodes.iter().flat_map(page::events).collect();
+        lines.sort_by_key(|(t, _)| *t);
+        for (t, text) in lines {
+            let mut line = String::new();
+            ctx.dates.long(&mut line, t);
+            line.push_str(": ");
+            line.push_str(&text);
+            crate::show::page::item(&mut out, &line, false);
+        }
+    } else if m.has("l") || m.has("b") {
+        for (n, e) in episodes.iter().enumerate() {
+            if n > 0 {
+                out.push_str(RULE);
+            }
+            page::put_long(&mut out, e, now, &ctx.dates);
+        }
+    } else if !episodes.is_empty() {
+        if !m.has("noheader") {
+            out.push_str(page::HEADER);
+        }
+        episodes
+            .iter()
+            .for_each(|e| page::put_row(&mut out, e, now, m.has("w")));
+    }
+    out
+}
+
+fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Wanted, Fail> {
+    let ids = read::job_ids(m)?;
+    // Without a view the journal can still be read: then everybody sees his own jobs.
+    let params = source.view.params().unwrap_or_default();
+    let users = read::users_asked(m, source, &params, &ids)?;
+    let range = |id: &str| match m.last(id) {
+        None => Ok(None),
+        Some(text) => Range::parse(text, ctx.now.0, ctx.dates.zone())
+            .map(Some)
+            .map_err(|e| Fail::usage(format!("-{id}: {e}\nhint: {}", range::HINT))),
+    };
+    let (ended, dispatched) = (range("C")?, range("D")?);
+    let (submitted, touched) = (range("S")?, range("T")?);
+    let by_time = ended.or(dispatched).or(submitted).or(touched).is_some();
+    Ok(Wanted {
+        stats: stats(m, !ids.is_empty() || by_time),
+        exits_only: m.has("e") && !m.has("d") && !m.has("a"),
+        ids,
+        users,
+        name: m.last("J").map(str::to_owned),
+        queue: m.last("q").map(str::to_owned),
+        project: m.last("P").map(str::to_owned),
+        hosts: hosts(m, source, &params)?,
+        ended,
+        dispatched,
+        submitted,
+        touched,
+    })
+}
+
+fn hosts(
+    m: &ArgMatches,
+    source: &Source,
+    params: &Params,
+) -> Result<Option<HashSet<String>>, Fail> {
+    let words = read::words_of(m, "m");
+    if words.is_empty() {
+        return Ok(None);
+    }
+    source.host_names(&words, params).map(Some)
+}
+
+/// Without an option unfinished jobs; with ids or a range of time all.
+fn stats(m: &ArgMatches, all: bool) -> Stats {
+    use JobStat::{Done, Exit as Ended, Pend, Psusp, Run, Ssusp, Ususp};
+    let mut stats = Stats::NONE;
+    for (id, part) in [
+        ("a", Stats::all()),
+        ("d", Stats::of(&[Done, Ended])),
+        ("e", Stats::of(&[Ended])),
+        ("p", Stats::of(&[Pend])),
+        ("r", Stats::of(&[Run])),
+        ("s", Stats::of(&[Psusp, Ususp, Ssusp])),
+    ] {
+        if m.has(id) {
+            stats = stats.union(part);
+        }
+    }
+    match (stats == Stats::NONE, all) {
+        (false, _) => stats,
+        (true, true) => Stats::all(),
+        (true, false) => Stats::live(),
+    }
+}
+
+impl Wanted {
+    fn may_see(&self, e: &Episode<'_>) -> bool {
+        match &e.story.spec {
+            Some(spec) => self.users.has(spec.uid, &spec.user),
+            // Whose it is is not known any more.
+            None => self.users == Users::All,
+        }
+    }
+
+    fn has(&self, e: &Episode<'_>) -> bool {
+        let id = self.ids.is_empty() || self.ids.iter().any(|s| s.matches(e.key.id, e.key.idx));
+        let spec = e.story.spec.as_deref();
+        let same = |want: &Option<String>, is: Option<&str>| {
+            want.as_ref().is_none_or(|want| is == Some(want.as_str()))
+        };
+        id && self.stats.has(e.stat())
+            && self.may_see(e)
+            && same(&self.queue, spec.map(|s| s.queue.as_str()))
+            && same(&self.project, spec.map(|s| s.project.as_str()))
+            && self.named(e)
+            && self.on_host(e)
+            && self.in_time(e)
+    }
+
+    fn named(&self, e: &Episode<'_>) -> bool {
+        let Some(glob) = &self.name else {
+            return true;
+        };
+        let name = &e.story.name;
+        matches(glob, name) || (e.key.idx > 0 && matches(glob, &format!("{name}[{}]", e.key.idx)))
+    }
+
+    fn on_host(&self, e: &Episode<'_>) -> bool {
+        let on = |set: &HashSet<String>| e.past.hosts.iter().any(|h| set.contains(&h.0));
+        self.hosts.as_ref().is_none_or(on)
+    }
+
+    fn in_time(&self, e: &Episode<'_>) -> bool {
+        let within = |range: Option<Range>, t: i64| range.is_none_or(|r| r.has(t));
+        let finished = e.stat().is_finished();
+        (self.ended.is_none() || finished && within(self.ended, e.since()))
+            && (self.dispatched.is_none() || e.past.dispatch > 0)
+            && within(self.dispatched, e.past.dispatch)
+            && within(self.submitted, e.story.submit)
+            && self.touched.is_none_or(|r| e.touched(r.from, r.to))
+            && (!self.exits_only || e.stat() == JobStat::Exit)
+    }
+}
+
+/// Reads everything that is kept, or what concerns the ids, and fills in from the view.
+fn read_journal(
+    source: &Source,
+    wanted: &Wanted,
+    detail: bool,
+    err: &mut Vec<String>,
+) -> Result<Histories, Fail> {
+    let cluster = source.cluster()?.cluster;
+    let ids: Vec<u32> = wanted.ids.iter().filter_map(JobSel::id).collect();
+    let mut all = Histories::new(detail);
+    let mut problems = 0;
+    let mut history = History::new(&source.layout, &cluster).of_jobs(&ids);
+    let read = history.read(&mut |entry| match entry {
+        Entry::Event { event, .. } => all.apply(&event),
+        Entry::Problem(text) => {
+            problems += 1;
+            if problems <= PROBLEMS_MAX {
+                err.push(format!("chist: warning: {text}"));
+            }
+        }
+    });
+    read.map_err(|e| Fail::system(e.to_string()))?;
+    if problems > PROBLEMS_MAX {
+        err.push(format!(
+            "chist: warning: and {} more",
+            problems - PROBLEMS_MAX
+        ));
+    }
+    let lacking = all.incomplete();
+    if !lacking.is_empty() {
+        let want = Want {
+            ids: lacking.iter().map(|id| (*id, *id)).collect(),
+            finished: true,
+            ..Want::default()
+        };
+        let mut sink = |piece: Piece<'_>| {
+            if let Piece::Job { row, spec, .. } = piece {
+                all.complete(&row, spec);
+            }
+        };
+        // The view only adds to what the journal said.
+        drop(source.view.stream(&want, &mut sink));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests;

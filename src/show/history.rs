@@ -1,0 +1,536 @@
+//! The history of jobs out of journal events: time spent in each state, and what happened when.
+//!
+//! Owns the fold from events to histories. The rules are those of the state that the leader keeps,
+//! reduced to what `chist` shows. Never reads a journal and never decides what is printed.
+
+pub mod page;
+pub mod range;
+
+use crate::model::{AttemptId, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason};
+use crate::record::event::{Event, SignalAct, Submitted};
+use crate::record::report::Ended;
+use crate::record::view::JobRow;
+use crate::text::indexset::{IndexSet, MAX_INDEX};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// States with a column of their own.
+pub const COLUMNS: [JobStat; 6] = [
+    JobStat::Pend,
+    JobStat::Psusp,
+    JobStat::Run,
+    JobStat::Ususp,
+    JobStat::Ssusp,
+    JobStat::Unkwn,
+];
+
+/// Milliseconds spent in each state of [`COLUMNS`].
+pub type Spent = [u64; COLUMNS.len()];
+
+/// The state of a job over time.
+#[derive(Clone, Debug, Default)]
+struct Track {
+    stat: JobStat,
+    /// Since when it is in `stat`.
+    since: i64,
+    spent: Spent,
+}
+
+impl Track {
+    fn set(&mut self, stat: JobStat, t: i64) {
+        self.spent = self.at(t);
+        (self.stat, self.since) = (stat, self.since.max(t));
+    }
+
+    /// The times at the moment `t`, the current state included.
+    fn at(&self, t: i64) -> Spent {
+        let mut spent = self.spent;
+        if let Some(n) = COLUMNS.iter().position(|s| *s == self.stat) {
+            spent[n] += Stamp(t).since_ms(Stamp(self.since));
+        }
+        spent
+    }
+}
+
+/// One job or element that something happened to.
+#[derive(Clone, Debug, Default)]
+pub struct Past {
+    track: Track,
+    attempt: u32,
+    pub hosts: Vec<Share>,
+    killing: Option<SignalAct>,
+    user_stop: bool,
+    /// The state it had when its host fell silent.
+    before_lost: JobStat,
+    /// How it ended, for JSON and selection.
+    pub end: Option<Ended>,
+    pub dispatch: i64,
+    /// What happened to it alone, oldest first.
+    lines: Vec<(i64, String)>,
+    /// How many lines of its array belong to it as well.
+    of_array: usize,
+}
+
+/// A submitted job or array with all that happened to it.
+#[derive(Clone, Debug, Default)]
+pub struct Story {
+    pub id: u32,
+    pub submit: i64,
+    pub spec: Option<Arc<Spec>>,
+    spec_number: u32,
+    pub name: String,
+    pub command: String,
+    /// All indices; `None` for a single job.
+    pub all: Option<IndexSet>,
+    /// The job, or the elements of an array that have not started yet.
+    head: Past,
+    /// Elements that something happened to.
+    works: BTreeMap<u32, Past>,
+}
+
+/// The histories of all jobs that the events name.
+#[derive(Debug, Default)]
+pub struct Histories {
+    specs: HashMap<u32, Arc<Spec>>,
+    pub stories: BTreeMap<u32, Story>,
+    /// Jobs on hosts now, for hosts that fall silent.
+    started: BTreeSet<JobKey>,
+    /// Whether lines are kept.
+    detail: bool,
+}
+
+impl Histories {
+    /// `detail`: also keep what happened as sentences.
+    pub fn new(detail: bool) -> Histories {
+        Histories {
+            detail,
+            ..Histories::default()
+        }
+    }
+
+    /// Takes in the next event.
+    pub fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Spec { id, spec } => {
+                self.specs.insert(*id, Arc::from(spec.clone()));
+            }
+            Event::Submitted(s) => self.submitted(s),
+            Event::Dispatched { a, t, hosts } => self.dispatched(*a, t.0, hosts),
+            Event::Started { a, pid, t } => {
+                self.change(a.j, t.0, || format!("Starting (Pid {pid})"), |_, _| {});
+            }
+            Event::Ended { e, requeue, hold } => self.ended(e, *requeue, *hold),
+            Event::Unbound { a, why, t } => self.unbound(*a, why, t.0),
+            Event::Signalled { j, act, by, t } => self.signalled(*j, *act, by, t.0),
+            Event::Cancelled { j, by, reason, t } => self.cancelled(*j, by, *reason, t.0),
+            Event::Held { j, held, by, t, .. } => self.held(*j, *held, by, t.0),
+            Event::Suspended { a, on, t } => self.suspended(*a, *on, t.0),
+            Event::Requeued { j, hold, by, t } => self.requeued(*j, *hold, by, t.0),
+            Event::Changed { j, s, by, what, t } => self.changed(*j, *s, by, what, t.0),
+            Event::Renamed {
+                j,
+                name,
+                command,
+                by,
+                t,
+                ..
+            } => self.renamed(*j, name.as_deref(), command.as_deref(), by, t.0),
+            Event::Moved { j, by, t, .. } => {
+                self.change(
+                    *j,
+                    t.0,
+                    || format!("Moved in the pending order by <{by}>"),
+                    |_, _| {},
+                );
+            }
+            Event::Why { j, why, t } => self.why(*j, why, t.0),
+            Event::HostSeen { name, up, t, .. } => self.host_seen(name, *up, t.0),
+            Event::Epoch { .. }
+            | Event::Seal { .. }
+            | Event::Handled { .. }
+            | Event::Queue { .. }
+            | Event::Host { .. }
+            | Event::Config { .. }
+            | Event::Used { .. }
+            | Event::Cleaned { .. } => {}
+        }
+    }
+
+    fn submitted(&mut self, s: &Submitted) {
+        let stat = if s.hold {
+            JobStat::Psusp
+        } else {
+            JobStat::Pend
+        };
+        let name = if s.name.is_empty() {
+            &s.command
+        } else {
+            &s.name
+        };
+        let mut story = Story {
+            id: s.id,
+            submit: s.t.0,
+            spec: self.specs.get(&s.s).cloned(),
+            spec_number: s.s,
+            name: name.clone(),
+            command: s.command.clone(),
+            all: match s.array.is_empty() {
+                true => None,
+                false => IndexSet::parse(&s.array, 1, MAX_INDEX).ok(),
+            },
+            ..Story::default()
+        };
+        story.head.track = Track {
+            stat,
+            since: s.t.0,
+            ..Track::default()
+        };
+        // Ids are used again after a long time: the new job replaces the old one.
+        self.stories.insert(s.id, story);
+    }
+
+    /// The past of `j`, made from its array's when it is the first time that anything happens to it
+    /// alone. A job whose submission is no longer kept begins here.
+    fn past(&mut self, j: JobKey, t: i64) -> &mut Past {
+        let story = self.stories.entry(j.id).or_insert_with(|| Story {
+            id: j.id,
+            ..Story::default()
+        });
+        if story.head.track.since == 0 {
+            story.head.track.since = t;
+        }
+        if j.idx == 0 {
+            return &mut story.head;
+        }
+        let head = &story.head;
+        story.works.entry(j.idx).or_insert_with(|| Past {
+            track: head.track.clone(),
+            of_array: head.lines.len(),
+            ..Past::default()
+        })
+    }
+
+    /// Changes the past of `j` and notes a line.
+    fn change(
+        &mut self,
+        j: JobKey,
+        t: i64,
+        line: impl FnOnce() -> String,
+        how: impl FnOnce(&mut Past, i64),
+    ) {
+        let detail = self.detail;
+        let past = self.past(j, t);
+        how(past, t);
+        if detail {
+            past.lines.push((t, line()));
+        }
+    }
+
+    fn dispatched(&mut self, a: AttemptId, t: i64, hosts: &[Share]) {
+        let line = || {
+            let slots: u32 = hosts.iter().map(|h| h.1).sum();
+            let mut s = format!("Dispatched {slots} Slot(s) on Host(s)");
+            for host in hosts {
+                write!(s, " <{host}>").expect("a string takes every write");
+            }
+            if a.at > 1 {
+                write!(s, ", attempt {}", a.at).expect("a string takes every write");
+            }
+            s
+        };
+        self.change(a.j, t, line, |past, t| {
+            past.track.set(JobStat::Run, t);
+            past.attempt = a.at;
+            past.hosts = hosts.to_vec();
+            past.dispatch = t;
+            (past.killing, past.user_stop, past.end) = (None, false, None);
+        });
+        self.started.insert(a.j);
+    }
+
+    fn ended(&mut self, e: &Ended, requeue: bool, hold: bool) {
+        let past = self.past(e.a.j, e.t);
+        if e.a.at < past.attempt || past.track.stat.is_finished() {
+            return;
+        }
+        let ok = e.code == Some(0) && e.sig == 0;
+        let stat = match (requeue, hold, ok) {
+            (true, true, _) => JobStat::Psusp,
+            (true, false, _) => JobStat::Pend,
+            (false, _, true) => JobStat::Done,
+            (false, _, false) => JobStat::Exit,
+        };
+        let line = || page::ending(e, requeue, hold);
+        self.change(e.a.j, e.t, line, |past, t| {
+            past.track.set(stat, t);
+            past.attempt = e.a.at;
+            past.killing = None;
+            past.end = Some(e.clone());
+        });
+        self.started.remove(&e.a.j);
+    }
+
+    fn unbound(&mut self, a: AttemptId, why: &str, t: i64) {
+        let host = self.past(a.j, t).hosts.first().map(|h| h.0.clone());
+        let host = host.unwrap_or_default();
+        let line = || format!("Host <{host}> did not start it: {why}");
+        self.change(a.j, t, line, |past, t| match past.killing.take() {
+            Some(SignalAct::Kill(reason)) => past.finish(a, reason, why, t),
+            Some(SignalAct::Requeue { hold: true }) => past.track.set(JobStat::Psusp, t),
+            _ => past.track.set(JobStat::Pend, t),
+        });
+        self.started.remove(&a.j);
+    }
+
+    fn signalled(&mut self, j: JobKey, act: SignalAct, by: &str, t: i64) {
+        let line = || match act {
+            SignalAct::Kill(reason) => {
+                format!("Kill requested by <{by}>; {}", page::reason_words(reason))
+            }
+            SignalAct::Requeue { .. } => format!("Requeue requested by <{by}>"),
+            SignalAct::Stop => format!("Stop requested by <{by}>"),
+            SignalAct::Resume => format!("Resume requested by <{by}>"),
+            SignalAct::Number(n) => format!("Signal <{n}> requested by <{by}>"),
+        };
+        self.change(j, t, line, |past, _| match act {
+            SignalAct::Kill(_) => past.killing = Some(act),
+            SignalAct::Requeue { .. } if past.killing.is_none() => past.killing = Some(act),
+            SignalAct::Stop => past.user_stop = true,
+            SignalAct::Resume => past.user_stop = false,
+            SignalAct::Requeue { .. } | SignalAct::Number(_) => {}
+        });
+    }
+
+    fn cancelled(&mut self, j: JobKey, by: &str, reason: TermReason, t: i64) {
+        let line = || {
+            let who = if by.is_empty() {
+                String::new()
+            } else {
+                format!(" by <{by}>")
+            };
+            format!(
+                "Ended before its start{who}; {}",
+                page::reason_words(reason)
+            )
+        };
+        let a = AttemptId { j, at: 0 };
+        self.change(j, t, line, |past, t| past.finish(a, reason, "", t));
+    }
+
+    fn held(&mut self, j: JobKey, held: bool, by: &str, t: i64) {
+        let line = || match held {
+            true => format!("Held before its start by <{by}>"),
+            false => format!("Released by <{by}>"),
+        };
+        self.change(j, t, line, |past, t| {
+            if past.track.stat.is_waiting() {
+                let stat = if held { JobStat::Psusp } else { JobStat::Pend };
+                past.track.set(stat, t);
+            }
+        });
+    }
+
+    fn suspended(&mut self, a: AttemptId, on: bool, t: i64) {
+        let by_user = self.past(a.j, t).user_stop;
+        let line = || match (on, by_user) {
+            (true, true) => "Suspended by its owner or an administrator".to_owned(),
+            (true, false) => "Suspended by the system".to_owned(),
+            (false, _) => "Running again".to_owned(),
+        };
+        self.change(a.j, t, line, |past, t| {
+            if past.track.stat.is_started() {
+                let stat = match (on, by_user) {
+                    (true, true) => JobStat::Ususp,
+                    (true, false) => JobStat::Ssusp,
+                    (false, _) => JobStat::Run,
+                };
+                past.track.set(stat, t);
+            }
+        });
+    }
+
+    fn requeued(&mut self, j: JobKey, hold: bool, by: &str, t: i64) {
+        let line = || format!("Requeued by <{by}>{}", if hold { " and held" } else { "" });
+        self.change(j, t, line, |past, t| {
+            if past.track.stat.is_finished() {
+                let stat = if hold { JobStat::Psusp } else { JobStat::Pend };
+                past.track.set(stat, t);
+            }
+        });
+    }
+
+    fn changed(&mut self, j: JobKey, s: u32, by: &str, what: &str, t: i64) {
+        let spec = self.specs.get(&s).cloned();
+        self.change(j, t, || format!("Changed by <{by}>: {what}"), |_, _| {});
+        if let (Some(story), Some(spec)) = (self.stories.get_mut(&j.id), spec) {
+            (story.spec, story.spec_number) = (Some(spec), s);
+        }
+    }
+
+    fn renamed(&mut self, j: JobKey, name: Option<&str>, command: Option<&str>, by: &str, t: i64) {
+        let line = || {
+            let mut s = format!("Changed by <{by}>");
+            for (title, value) in [("Job Name", name), ("Command", command)] {
+                if let Some(value) = value {
+                    write!(s, ", {title} <{value}>").expect("a string takes every write");
+                }
+            }
+            s
+        };
+        self.change(JobKey::job(j.id), t, line, |_, _| {});
+        if let Some(story) = self.stories.get_mut(&j.id) {
+            if let Some(name) = name {
+                story.name = name.to_owned();
+            }
+            if let Some(command) = command {
+                story.command = command.to_owned();
+            }
+        }
+    }
+
+    fn why(&mut self, j: JobKey, why: &PendReason, t: i64) {
+        self.change(j, t, || format!("Pending: {why}"), |_, _| {});
+    }
+
+    fn host_seen(&mut self, name: &str, up: bool, t: i64) {
+        let on_it = |past: &Past| past.hosts.iter().any(|h| h.0 == name);
+        let keys: Vec<JobKey> = self.started.iter().copied().collect();
+        for j in keys {
+            let past = self.past(j, t);
+            let was = past.track.stat;
+            let change = if up {
+                was == JobStat::Unkwn
+            } else {
+                was != JobStat::Unkwn
+            };
+            if !change || !on_it(past) {
+                continue;
+            }
+            let stat = if up { past.before_lost } else { JobStat::Unkwn };
+            past.before_lost = was;
+            let line = || match up {
+                true => format!("Host <{name}> answers again"),
+                false => format!("Host <{name}> does not answer"),
+            };
+            self.change(j, t, line, |past, t| past.track.set(stat, t));
+        }
+    }
+
+    /// Jobs of whom the kept events do not hold the submission or the specification.
+    pub fn incomplete(&self) -> Vec<u32> {
+        let lacks = |s: &&Story| s.submit == 0 || s.spec.is_none();
+        self.stories.values().filter(lacks).map(|s| s.id).collect()
+    }
+
+    /// Fills in what only the view still knows of a job or array.
+    pub fn complete(&mut self, row: &JobRow<'_>, spec: &Arc<Spec>) {
+        let Some(story) = self.stories.get_mut(&row.j.id).filter(|_| row.j.idx == 0) else {
+            return;
+        };
+        story.spec.get_or_insert_with(|| spec.clone());
+        if story.submit == 0 {
+            story.submit = row.submit;
+            story.command = row.command.clone().into_owned();
+            let name = if row.name.is_empty() {
+                &row.command
+            } else {
+                &row.name
+            };
+            story.name = name.clone().into_owned();
+            story.all = row
+                .arr
+                .as_ref()
+                .and_then(|arr| IndexSet::parse(&arr.all, 1, MAX_INDEX).ok());
+        }
+    }
+}
+
+impl Past {
+    /// Ends a job that never ran.
+    fn finish(&mut self, a: AttemptId, reason: TermReason, text: &str, t: i64) {
+        if self.track.stat.is_finished() {
+            return;
+        }
+        self.track.set(JobStat::Exit, t);
+        self.end = Some(Ended {
+            a,
+            t,
+            reason,
+            text: text.to_owned(),
+            ..Ended::default()
+        });
+    }
+}
+
+/// One job or element with its history, as the pages show it.
+#[derive(Clone, Copy, Debug)]
+pub struct Episode<'h> {
+    pub key: JobKey,
+    pub story: &'h Story,
+    pub past: &'h Past,
+}
+
+impl Story {
+    /// Its job, or each of its elements in the order of their indices.
+    pub fn episodes(&self) -> impl Iterator<Item = Episode<'_>> {
+        let single = self.all.is_none() && self.works.is_empty();
+        let own = single.then(|| Episode {
+            key: JobKey::job(self.id),
+            story: self,
+            past: &self.head,
+        });
+        let known: Vec<u32> = match &self.all {
+            Some(all) => all.iter().collect(),
+            None => self.works.keys().copied().collect(),
+        };
+        let elements = known.into_iter().map(|idx| Episode {
+            key: JobKey::element(self.id, idx),
+            story: self,
+            past: self.works.get(&idx).unwrap_or(&self.head),
+        });
+        own.into_iter().chain(elements)
+    }
+}
+
+impl<'h> Episode<'h> {
+    pub fn stat(&self) -> JobStat {
+        self.past.track.stat
+    }
+
+    /// Time spent in each state until `now` (ms).
+    pub fn spent(&self, now: i64) -> Spent {
+        self.past.track.at(now)
+    }
+
+    /// When the last change of state happened.
+    pub fn since(&self) -> i64 {
+        self.past.track.since
+    }
+
+    pub fn user(&self) -> &'h str {
+        self.story.spec.as_ref().map_or("-", |s| &s.user)
+    }
+
+    /// Everything that happened to it, oldest first, its array's part included.
+    pub fn lines(&self) -> impl Iterator<Item = &'h (i64, String)> {
+        let head = &self.story.head;
+        let inherited = match std::ptr::eq(self.past, head) {
+            true => 0,
+            false => self.past.of_array.min(head.lines.len()),
+        };
+        head.lines[..inherited].iter().chain(&self.past.lines)
+    }
+
+    /// True when anything happened to it between two moments.
+    pub fn touched(&self, from: i64, to: i64) -> bool {
+        let submitted = (from..to).contains(&self.story.submit);
+        submitted
+            || (from..to).contains(&self.since())
+            || (from..to).contains(&self.past.dispatch)
+            || self.lines().any(|(t, _)| (from..to).contains(t))
+    }
+}
+
+#[cfg(test)]
+mod tests;

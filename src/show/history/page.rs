@@ -1,0 +1,229 @@
+//! What `chist` prints: the summary table, the long page, JSON lines.
+
+use super::{COLUMNS, Episode, Spent};
+use crate::model::TermReason;
+use crate::record::report::Ended;
+use crate::show::cell::{self, Cut, Object};
+use crate::show::dates::Dates;
+use crate::show::job::put_key;
+use crate::show::page;
+use std::fmt::Write as _;
+
+/// Header of the summary.
+pub const HEADER: &str = "Summary of time in seconds spent in various states:\n\
+JOBID   USER    JOB_NAME  PEND    PSUSP   RUN     USUSP   SSUSP   UNKWN   TOTAL\n";
+
+macro_rules! add {
+    ($out:expr, $($what:tt)*) => {
+        write!($out, $($what)*).expect("a string takes every write")
+    };
+}
+
+/// `TERM_OWNER: killed by its owner`.
+pub fn reason_words(reason: TermReason) -> String {
+    match reason {
+        TermReason::None => "it ended by itself".to_owned(),
+        reason => format!("{reason}: {}", reason.sentence()),
+    }
+}
+
+/// The sentence of an end.
+pub fn ending(e: &Ended, requeue: bool, hold: bool) -> String {
+    let mut s = match (e.code, e.sig) {
+        (Some(0), 0) => "Done successfully.".to_owned(),
+        (Some(code), _) => format!("Exited with exit code {code}."),
+        (None, 0) if e.start == 0 => "Exited before it started.".to_owned(),
+        (None, 0) => "Exited; how it ended is unknown.".to_owned(),
+        (None, sig) => format!("Exited by signal {sig}."),
+    };
+    if e.core {
+        s.push_str(" It left a core dump.");
+    }
+    if e.start > 0 {
+        s.push_str(" The CPU time used is ");
+        cell::fraction(&mut s, e.u.cpu_ms, 1);
+        s.push_str(" seconds");
+    }
+    if e.reason != TermReason::None {
+        add!(s, "; {}", reason_words(e.reason));
+    }
+    if e.oom && e.reason != TermReason::Oom {
+        s.push_str("; a process of it was killed for want of memory");
+    }
+    if !e.text.is_empty() {
+        add!(s, "; {}", e.text);
+    }
+    if requeue {
+        s.push_str(if hold {
+            "; requeued and held"
+        } else {
+            "; requeued"
+        });
+    }
+    s
+}
+
+/// Job name with its index.
+fn name(e: &Episode<'_>) -> String {
+    match e.key.idx {
+        0 => e.story.name.clone(),
+        idx => format!("{}[{idx}]", e.story.name),
+    }
+}
+
+/// Appends the row of one job to the summary.
+pub fn put_row(out: &mut String, e: &Episode<'_>, now: i64, wide: bool) {
+    let mut put = |columns: usize, cut: Cut, text: &dyn Fn(&mut String)| {
+        let from = out.len();
+        text(out);
+        let cut = if wide { Cut::Never } else { cut };
+        let limit = (cut != Cut::Never).then_some(columns);
+        let used = cell::tame(out, from, limit, cut);
+        cell::blanks(out, columns.saturating_sub(used) + 1);
+    };
+    put(7, Cut::Never, &|out| put_key(out, e.key));
+    put(7, Cut::Head, &|out| out.push_str(e.user()));
+    put(9, Cut::Tail, &|out| out.push_str(&name(e)));
+    let spent = e.spent(now);
+    for ms in spent {
+        put(7, Cut::Never, &|out| cell::int(out, ms / 1000));
+    }
+    cell::int(out, total(&spent));
+    out.push('\n');
+}
+
+fn total(spent: &Spent) -> u64 {
+    // The sum of the columns shown, so that the row adds up.
+    spent.iter().map(|ms| ms / 1000).sum()
+}
+
+/// Appends the long page of one job.
+pub fn put_long(out: &mut String, e: &Episode<'_>, now: i64, dates: &Dates) {
+    out.push('\n');
+    page::item(out, &head(e), false);
+    if e.story.submit > 0 {
+        let mut line = String::new();
+        dates.long(&mut line, e.story.submit);
+        submitted(&mut line, e);
+        page::item(out, &line, false);
+    }
+    for (t, text) in e.lines() {
+        let mut line = String::new();
+        dates.long(&mut line, *t);
+        add!(line, ": {text};");
+        page::item(out, &line, false);
+    }
+    out.push_str("\nSummary of time in seconds spent in various states by  ");
+    dates.long(out, now);
+    out.push_str("\n  PEND     PSUSP    RUN      USUSP    SSUSP    UNKWN    TOTAL\n  ");
+    let spent = e.spent(now);
+    for ms in spent {
+        add!(out, "{:<9}", ms / 1000);
+    }
+    add!(out, "{}\n", total(&spent));
+}
+
+fn head(e: &Episode<'_>) -> String {
+    let mut s = String::from("Job <");
+    put_key(&mut s, e.key);
+    add!(s, ">, Job Name <{}>, User <{}>", name(e), e.user());
+    if let Some(spec) = e.story.spec.as_ref().filter(|s| !s.project.is_empty()) {
+        add!(s, ", Project <{}>", spec.project);
+    }
+    add!(s, ", Command <{}>", e.story.command);
+    s
+}
+
+fn submitted(s: &mut String, e: &Episode<'_>) {
+    let Some(spec) = &e.story.spec else {
+        s.push_str(": Submitted;");
+        return;
+    };
+    add!(
+        s,
+        ": Submitted from host <{}>, to Queue <{}>",
+        spec.sub_host,
+        spec.queue
+    );
+    add!(s, ", CWD <{}>", spec.cwd);
+    for (title, text) in [
+        ("Input File", &spec.stdin),
+        ("Output File", &spec.stdout),
+        ("Error File", &spec.stderr),
+        ("Dependency Condition", &spec.depend),
+        ("Requested Resources", &spec.res_req),
+        ("Specified Hosts", &spec.hosts),
+    ] {
+        if !text.is_empty() {
+            add!(s, ", {title} <{text}>");
+        }
+    }
+    if spec.min > 1 {
+        add!(s, ", {} Slot(s) Requested", spec.min);
+    }
+    s.push(';');
+}
+
+/// Appends the lines of one job for the chronological form: moment, job, what happened.
+pub fn events(e: &Episode<'_>) -> Vec<(i64, String)> {
+    let mut key = String::new();
+    put_key(&mut key, e.key);
+    let submitted = (e.story.submit, format!("Job <{key}> Submitted;"));
+    let first = (e.story.submit > 0).then_some(submitted);
+    let others = e
+        .lines()
+        .map(|(t, text)| (*t, format!("Job <{key}> {text};")));
+    first.into_iter().chain(others).collect()
+}
+
+/// Appends the JSON line of one job: times in seconds by state, events with `detail`.
+pub fn put_json(out: &mut String, e: &Episode<'_>, now: i64, detail: bool) {
+    let mut o = Object::begin(out);
+    o.int("id", e.key.id);
+    o.int("index", e.key.idx);
+    let text = o.key("jobid");
+    text.push('"');
+    put_key(text, e.key);
+    text.push('"');
+    o.text("stat", e.stat().word());
+    o.text("name", &e.story.name);
+    o.text("command", &e.story.command);
+    let spec = e.story.spec.as_deref();
+    o.some_text("user", spec.map_or("", |s| &s.user));
+    o.opt("uid", spec.map(|s| s.uid));
+    o.some_text("queue", spec.map_or("", |s| &s.queue));
+    o.some_text("project", spec.map_or("", |s| &s.project));
+    let moment = |ms: i64| (ms > 0).then_some(ms);
+    o.opt("submit_ms", moment(e.story.submit));
+    o.opt("dispatch_ms", moment(e.past.dispatch));
+    let end = e.past.end.as_ref().filter(|_| e.stat().is_finished());
+    o.opt("start_ms", end.and_then(|end| moment(end.start)));
+    o.opt("end_ms", end.map(|end| end.t));
+    o.opt("exit_code", end.and_then(|end| end.code));
+    o.opt(
+        "signal",
+        end.and_then(|end| (end.sig != 0).then_some(end.sig)),
+    );
+    o.some_text("term_reason", end.map_or("", |end| end.reason.word()));
+    cell::list(o.key("exec_hosts"), &e.past.hosts, |out, host| {
+        let mut h = Object::begin(out);
+        h.text("host", &host.0);
+        h.int("slots", host.1);
+        h.end();
+    });
+    let mut inner = Object::begin(o.key("seconds"));
+    for (stat, ms) in COLUMNS.iter().zip(e.spent(now)) {
+        inner.int(stat.word(), ms / 1000);
+    }
+    inner.end();
+    if detail {
+        cell::list(o.key("events"), e.lines(), |out, (t, text)| {
+            let mut event = Object::begin(out);
+            event.int("t_ms", *t);
+            event.text("text", text);
+            event.end();
+        });
+    }
+    o.end();
+    out.push('\n');
+}
