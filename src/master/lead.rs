@@ -191,6 +191,10 @@ impl Leader {
             self.store(blob)?;
         }
         let committed = self.commit(&ready.events)?;
+        // Answers without events (refusals, repeated tokens) are a leader's word all the same.
+        if ready.events.is_empty() && !(ready.acks.is_empty() && ready.orders.is_empty()) {
+            self.recheck()?;
+        }
         self.publish_rows()?;
         if ready.publish {
             self.publish_summary(now)?;
@@ -217,11 +221,14 @@ impl Leader {
         }
         let bytes = self.journal.pending_bytes() as u64;
         let at = self.journal.commit()?;
-        self.leadership
-            .recheck()
-            .map_err(|e| End::Lost(e.to_string()))?;
+        self.recheck()?;
         self.snapshots.grew(bytes);
         Ok(at)
+    }
+
+    fn recheck(&self) -> Result<(), End> {
+        let checked = self.leadership.recheck();
+        checked.map_err(|e| End::Lost(e.to_string()))
     }
 
     fn store(&mut self, blob: &Blob) -> Result<(), End> {
@@ -308,7 +315,11 @@ impl Leader {
 
     /// What may wait until the answers are out.
     fn after(&mut self, at: Position, now: u64) -> Result<(), End> {
-        self.publishing = self.publisher.tick(&self.core.state, PUBLISH_MS)?;
+        match self.publisher.tick(&self.core.state, PUBLISH_MS) {
+            Ok(more) => self.publishing = more,
+            // As with the rows: the round is tried again.
+            Err(e) => self.alarm(format!("the view lags: {e}")),
+        }
         if self.summary_due && now.saturating_sub(self.summary_at) > SUMMARY_EVERY_MS {
             self.publish_summary(now)?;
         }
