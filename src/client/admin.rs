@@ -144,6 +144,18 @@ static SUBS: &[Sub] = &[
         "show the settings in force as KEY = VALUE",
         showconf,
     ),
+    sub(
+        "fsck",
+        "[-q] [DIR]",
+        "read everything on the share, name each damage",
+        |_, w| super::fsck::run(w),
+    ),
+    sub(
+        "journal",
+        "[-f] [-n N] [--json] [JOB...]",
+        "print the events of the journal",
+        |_, w| super::journal_cmd::run(w),
+    ),
 ];
 
 /// Names other systems use for the same.
