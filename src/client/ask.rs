@@ -204,7 +204,7 @@ impl<'a> Wait<'a> {
     fn new(site: &'a Site, token: Token, bytes: Vec<u8>) -> Result<Wait<'a>, Fail> {
         let layout = site.layout();
         let epoch = read_epoch(&layout)
-            .map_err(|e| Fail::system(format!("{}\n{e}", site.diagnose())))?
+            .map_err(|e| unreadable(site, &e))?
             .unwrap_or_default();
         let inbox = layout.inbox_of(sys::users::effective_uid());
         let mut wait = Wait {
@@ -445,6 +445,14 @@ fn find_ack(bytes: &[u8], token: Token, text: &str) -> Option<Ack> {
         }
     }
     None
+}
+
+/// Why the share does not serve: what is wrong with it as a whole, else the call that failed.
+fn unreadable(site: &Site, e: &sys::Error) -> Fail {
+    if e.is_not_found() && !sys::fs::exists(&site.layout().cluster()) {
+        return Fail::system(site.diagnose());
+    }
+    Fail::system(e.to_string())
 }
 
 /// The epoch document; `None` while it is being overwritten.

@@ -13,7 +13,10 @@ use std::fmt;
 
 /// An option without a value: a letter, or a word when `id` is longer. May be repeated.
 pub fn flag(id: &'static str, help: &'static str) -> Arg {
-    named(id).action(ArgAction::Count).help(help)
+    named(id)
+        .action(ArgAction::SetTrue)
+        .overrides_with(id)
+        .help(help)
 }
 
 /// An option with a value. May be repeated: [`Values::last`] or [`Values::all`] say what that
@@ -63,7 +66,7 @@ pub trait Values {
 
 impl Values for ArgMatches {
     fn has(&self, id: &str) -> bool {
-        self.get_count(id) > 0
+        self.get_flag(id)
     }
 
     fn last(&self, id: &str) -> Option<&str> {

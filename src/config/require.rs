@@ -153,7 +153,13 @@ pub fn check_request(text: &str, config: &Config) -> Result<String, String> {
     if text.is_empty() {
         return Ok(String::new());
     }
-    let req = ResReq::parse(text, config).map_err(|e| format!("-R: {}", e.caret(text)))?;
+    let req = ResReq::parse(text, config).map_err(|e| {
+        format!(
+            "-R: {}\n{}",
+            e.message,
+            e.caret(text).trim_end_matches('\n')
+        )
+    })?;
     honoured(&req).map_err(|e| format!("-R: {e}"))?;
     Ok(req.to_string())
 }

@@ -37,7 +37,8 @@ pub fn is_aside(name: &str) -> bool {
 /// Reads a whole file of at most `limit` bytes; a longer one is an error (`InvalidData`).
 pub fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let file = OpenOptions::new().read(true).open(path).at("open", path)?;
-    let mut bytes = Vec::new();
+    // Room for the usual small file at once: growing from nothing costs a read call each time.
+    let mut bytes = Vec::with_capacity(limit.saturating_add(1).min(4096) as usize);
     file.take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
         .at("read", path)?;

@@ -238,7 +238,8 @@ pub fn cmod() -> Command {
         let help = format!("Set -{id} back to its default");
         Arg::new(*name)
             .long(*name)
-            .action(clap::ArgAction::Count)
+            .action(clap::ArgAction::SetTrue)
+            .overrides_with(*name)
             .help(help)
     });
     base("cmod", "Change the options of jobs")
