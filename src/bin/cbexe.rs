@@ -1,3 +1,26 @@
-//! cbexe: see docs/architecture.md.
+//! `cbexe`: starts and watches the tasks of a host.
 
-fn main() {}
+use corral::host::exe::{self, Options};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cbexe [--no-cgroups]   (see cbexe(8))";
+
+fn main() -> ExitCode {
+    let mut options = Options::default();
+    for arg in std::env::args().skip(1) {
+        match arg.as_str() {
+            "--no-cgroups" => options.no_cgroups = true,
+            _ => {
+                eprintln!("{USAGE}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    match exe::run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("cbexe: {e}");
+            ExitCode::from(5)
+        }
+    }
+}

@@ -70,7 +70,8 @@ pub fn open(
     }
     let stdin_ours = base.stdin_ours && !base.stdin.is_empty();
     if stdin_ours {
-        files.stdin = Some(userfile::open_input(Path::new(&base.stdin))?);
+        let spooled = Path::new(&base.stdin);
+        files.stdin = Some(acting(service, || userfile::open_input(spooled))?);
     }
     acting(user, || {
         let cwd = Path::new(&base.cwd);

@@ -104,6 +104,12 @@ impl Appender {
         }
     }
 
+    /// Makes the file durable whoever appended to it.
+    pub fn sync_all(&mut self) -> Result<()> {
+        self.refuse_if_poisoned("sync")?;
+        self.file.sync_data().map_err(|e| self.poison("sync", e))
+    }
+
     /// The length up to which whole appends succeeded.
     pub fn valid_len(&self) -> u64 {
         self.len

@@ -32,6 +32,11 @@ pub fn limit_writes(socket: &File, ms: u64) -> Result<()> {
         .at("set the time limit of", Path::new("a socket"))
 }
 
+/// Tells the reader at the other end that nothing more comes.
+pub fn no_more_writes(socket: &File) {
+    let _ = nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Write);
+}
+
 /// Waits until `file` can be read (or is closed at the other end), at most `ms`.
 pub fn wait_readable(file: &File, ms: Option<u64>) -> bool {
     let mut p = libc::pollfd {

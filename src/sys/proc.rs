@@ -37,6 +37,8 @@ pub struct ProcInfo {
     pub utime: u64,
     /// CPU time in the kernel, clock ticks.
     pub stime: u64,
+    /// CPU time of ended children that were waited for, theirs included, clock ticks.
+    pub children_time: u64,
     /// Threads.
     pub threads: u32,
     /// Start, clock ticks after boot.
@@ -65,6 +67,7 @@ pub fn info(pid: i32) -> Option<ProcInfo> {
     parse_stat(&String::from_utf8_lossy(&bytes))
 }
 
+/// Parses the text of `/proc/<pid>/stat`.
 fn parse_stat(text: &str) -> Option<ProcInfo> {
     // The command's name stands in brackets and may hold anything, so count from the last one.
     let open = text.find('(')?;
@@ -80,6 +83,7 @@ fn parse_stat(text: &str) -> Option<ProcInfo> {
         session: num(3)? as i32,
         utime: num(11)? as u64,
         stime: num(12)? as u64,
+        children_time: (num(13)? + num(14)?) as u64,
         threads: num(17)? as u32,
         start: f.get(19)?.parse().ok()?,
         rss: num(21)?.max(0) as u64 * page_size(),
@@ -94,6 +98,29 @@ pub fn start_ticks(pid: i32) -> Option<u64> {
 /// True when the process with that id *and* start still runs (a zombie does not).
 pub fn alive(pid: i32, start: u64) -> bool {
     info(pid).is_some_and(|i| i.start == start && i.state != 'Z' && i.state != 'X')
+}
+
+/// True when a process of this id began at `born_ms` of the boot-time clock, give or take the
+/// resolution of the kernel's clock ticks.
+pub fn began_at(pid: i32, born_ms: u64) -> bool {
+    info(pid).is_some_and(|i| {
+        let began = i.start * 1000 / ticks_per_second();
+        i.state != 'Z' && i.state != 'X' && began.abs_diff(born_ms) < 1_500
+    })
+}
+
+/// Processes whose environment has every one of these `NAME=value` entries.
+pub fn with_environment(wanted: &[String]) -> Vec<i32> {
+    let has = |pid: i32| {
+        let bytes = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let entries: Vec<&[u8]> = bytes.split(|b| *b == 0).collect();
+        wanted.iter().all(|w| entries.contains(&w.as_bytes()))
+    };
+    all()
+        .into_iter()
+        .map(|p| p.pid)
+        .filter(|pid| has(*pid))
+        .collect()
 }
 
 /// All processes of the machine that can be seen.

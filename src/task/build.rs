@@ -51,6 +51,10 @@ const BASE_NAMES: &[&str] = &[
     "CB_QUEUE",
     "CB_SUB_HOST",
     "CB_EXEC_HOST",
+    "CB_ENVDIR",
+    "CB_BINDIR",
+    "LSF_ENVDIR",
+    "LSF_BINDIR",
 ];
 
 /// The account a job runs as, as this host knows it.
@@ -66,6 +70,9 @@ pub struct Account {
 pub struct Place {
     pub host: String,
     pub cluster: String,
+    /// Directory of `cb.conf` and of the programs: a job may use the cluster's commands.
+    pub envdir: String,
+    pub bindir: String,
     /// Uid that the host's daemons run as.
     pub uid: u32,
     /// They may become other users.
@@ -156,6 +163,12 @@ fn base_env(
     set("LSB_SUB_HOST", &spec.sub_host);
     set("CB_SUB_HOST", &spec.sub_host);
     set("CB_EXEC_HOST", &place.host);
+    for name in ["CB_ENVDIR", "LSF_ENVDIR"] {
+        set(name, &place.envdir);
+    }
+    for name in ["CB_BINDIR", "LSF_BINDIR"] {
+        set(name, &place.bindir);
+    }
     set("LS_SUBCWD", &spec.cwd);
     set("PWD", &spec.cwd);
     for name in ["LSFUSER", "USER", "LOGNAME"] {

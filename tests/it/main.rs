@@ -6,6 +6,7 @@
 mod bad_input;
 mod cluster;
 mod dev_cluster;
+mod executor;
 mod layering;
 mod real_work;
 mod settings;

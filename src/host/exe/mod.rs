@@ -1,3 +1,276 @@
 //! `cbexe`, the executor of a host: reads orders, has tasks started, reports what became of them.
+//!
+//! One thread owns the state (`exec`); others only listen: to the bell that shepherds ring, to the
+//! spawner, to signals, and the watchdog of `fence`. Restarting it at any moment harms no task.
 
+mod exec;
+mod fence;
+mod ledger;
+mod orders;
+mod reports;
+mod sample;
 pub mod spawn;
+mod starts;
+mod table;
+mod tasklogs;
+
+use super::local::Local;
+use super::setup::{self, Place};
+use crate::config::CgroupMode;
+use crate::sys::ipc::Bell;
+use crate::sys::watch::Watcher;
+use crate::sys::{child, clock, fs, signals, users};
+use crate::task::build;
+use crate::task::spec::Become;
+use crossbeam::channel::{Receiver, bounded, never, select};
+use exec::{Did, Exec};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pause between two looks at the share when nothing happens, ms: with two files per look this
+/// stays below two operations a second.
+const IDLE_MS: u64 = 1_500;
+/// The same where changes raise events.
+const IDLE_WATCHED_MS: u64 = 2_500;
+/// Shortest pause between two looks, ms.
+const BUSY_MS: u64 = 10;
+/// Turns closer together than this wait for each other, so that records go in groups, ms.
+const GROUP_MS: u64 = 2;
+/// Pause between two looks at the configuration, ms.
+const CONFIG_MS: u64 = 60_000;
+
+/// Options of the command line.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Do without control groups, whatever the configuration says.
+    pub no_cgroups: bool,
+}
+
+/// Runs until it is told to end; tasks go on.
+///
+/// # Errors
+/// What kept it from starting.
+pub fn run(options: &Options) -> Result<(), String> {
+    let place = Place::find()?;
+    let config = place.config();
+    setup::log("info");
+    if let Err(e) = &config {
+        tracing::warn!("{e}; defaults are used");
+    }
+    let term = signals::catch_term().map_err(|e| e.to_string())?;
+    signals::ignore_hangup();
+    signals::ignore_sigpipe();
+    let _alone = place.alone(&place.local.exe_lock(), "cbexe")?;
+    super::ls::act_as_owner(&place)?;
+    let mode = config
+        .as_ref()
+        .map_or(CgroupMode::Auto, |c| c.cluster.cgroup);
+    let cgroups = !options.no_cgroups && mode != CgroupMode::Off;
+    let mut exec = adopt(place, cgroups)?;
+    let fence = exec.fence.clone();
+    fence.set_limit(config.as_ref().map_or(0, |c| c.general.iso_timeout_ms));
+    fence::watch(fence, exec.place.local.clone())?;
+    tracing::info!("cbexe of host {} started", exec.place.site.host);
+    serve(&mut exec, &term)
+}
+
+/// Remembers what earlier processes did and takes their tasks up again.
+fn adopt(place: Place, cgroups: bool) -> Result<Exec, String> {
+    let text = |e: crate::sys::Error| e.to_string();
+    let remembered = ledger::read(&place.local).map_err(text)?;
+    for (at, why) in &remembered.bad {
+        let path = place.local.attempts();
+        tracing::error!(
+            "{} at byte {at}: {why}; this record is lost",
+            path.display()
+        );
+    }
+    // Opened before any shepherd can ring it.
+    Bell::open(&place.local.bell()).map_err(text)?;
+    let (host, cluster) = (place.site.host.clone(), place.cluster.cluster.clone());
+    let root = users::may_switch();
+    let service = place.cluster.service_uid;
+    let disguised = root && service != 0;
+    let about = build::Place {
+        host: host.clone(),
+        cluster: place.cluster.name.clone(),
+        envdir: fs::parent(&place.site.conf).to_string_lossy().into_owned(),
+        bindir: fs::parent(&child::sibling("cb"))
+            .to_string_lossy()
+            .into_owned(),
+        uid: users::effective_uid(),
+        may_switch: root,
+        service: disguised.then(|| Become {
+            uid: service,
+            gid: place.cluster.service_gid,
+            groups: vec![place.cluster.service_gid],
+        }),
+    };
+    let epoch = remembered.epoch;
+    let ledger =
+        ledger::Ledger::create(&place.local, &cluster, &remembered.table, epoch).map_err(text)?;
+    let how = spawn::How {
+        program: child::sibling("cbtask"),
+        host: host.clone(),
+        cgroups,
+        privileged: disguised,
+    };
+    let mut exec = Exec {
+        table: remembered.table,
+        ledger,
+        logs: tasklogs::TaskLogs::new(&place.local),
+        orders: orders::OrderReader::new(&place.layout, &host, &cluster, epoch),
+        reports: None,
+        starter: starts::Starter::new(&place.layout, &place.local, about),
+        spawner: None,
+        retired: Vec::new(),
+        fence: Arc::new(fence::Fence::default()),
+        note: String::new(),
+        epoch,
+        sampled_at: 0,
+        beat_at: 0,
+        ends: false,
+        reports_at: 0,
+        said: String::new(),
+        how,
+        place,
+    };
+    exec.respawn();
+    exec.rewrite();
+    Ok(exec)
+}
+
+/// Turns bells into messages.
+fn listen(local: &Local) -> Result<Receiver<()>, String> {
+    let bell = Bell::open(&local.bell()).map_err(|e| e.to_string())?;
+    let (tx, rx) = bounded(1);
+    let body = move || {
+        loop {
+            if bell.wait(None) && matches!(tx.try_send(()), Err(e) if e.is_disconnected()) {
+                return;
+            }
+        }
+    };
+    let thread = std::thread::Builder::new()
+        .name("bell".to_owned())
+        .stack_size(128 << 10);
+    thread
+        .spawn(body)
+        .map_err(|e| format!("cannot start a thread: {e}"))?;
+    Ok(rx)
+}
+
+/// How long until the next look at the share: short after work, then longer and longer.
+#[derive(Debug)]
+struct Pace {
+    pause: u64,
+    idle: u64,
+    due: u64,
+}
+
+impl Pace {
+    fn new(idle: u64) -> Pace {
+        Pace {
+            pause: BUSY_MS,
+            idle,
+            due: 0,
+        }
+    }
+
+    fn after(&mut self, did: Did, now: u64) {
+        self.pause = match (did.more, did.work) {
+            (true, _) => 0,
+            (false, true) => BUSY_MS,
+            (false, false) => (self.pause.max(BUSY_MS) * 3 / 2).min(self.idle),
+        };
+        self.due = now + self.pause;
+    }
+}
+
+fn serve(exec: &mut Exec, term: &Receiver<i32>) -> Result<(), String> {
+    let bell = listen(&exec.place.local)?;
+    let own = |p: &std::path::Path| {
+        p.file_name()
+            .and_then(|n| n.to_str())
+            .is_some_and(|n| n.starts_with("orders."))
+    };
+    let mut watcher = Watcher::filtered(own);
+    let dir = exec.place.layout.host(&exec.place.site.host);
+    fs::mkdir_p(&dir, 0o755).map_err(|e| e.to_string())?;
+    let events = watcher.add(&dir) && exec.place.share_is_local;
+    let mut pace = Pace::new(if events { IDLE_WATCHED_MS } else { IDLE_MS });
+    let (mut config_at, mut last) = (clock::boot_ms(), 0);
+    let mut hinted = true;
+    loop {
+        let now = clock::boot_ms();
+        if now < last + GROUP_MS {
+            clock::sleep_ms(1);
+        }
+        let look = hinted || now >= pace.due;
+        let did = exec.turn(look);
+        last = clock::boot_ms();
+        if look {
+            // With events a silent share needs no frequent looks.
+            pace.after(did, last);
+            if events && !did.more && !did.work {
+                pace.due = last + pace.idle;
+            }
+        }
+        if last.saturating_sub(config_at) > CONFIG_MS {
+            config_at = last;
+            reconfigure(exec);
+        }
+        let wait = Duration::from_millis(pace.due.saturating_sub(clock::boot_ms()));
+        let silent = never();
+        let heard = exec.spawner.as_ref().map_or(&silent, |s| &s.heard);
+        hinted = false;
+        select! {
+            recv(bell) -> _ => {}
+            recv(watcher.hints()) -> _ => hinted = true,
+            recv(heard) -> h => exec.heard(h.ok()),
+            recv(term) -> _ => {
+                tracing::info!("cbexe ends; its tasks go on");
+                return Ok(());
+            }
+            default(wait) => {}
+        }
+    }
+}
+
+fn reconfigure(exec: &Exec) {
+    match exec.place.config() {
+        Ok(config) => exec.fence.set_limit(config.general.iso_timeout_ms),
+        Err(e) => tracing::warn!("{e}; the settings in use stay"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_become_rarer_until_something_happens() {
+        let mut p = Pace::new(1000);
+        let quiet = Did::default();
+        for _ in 0..50 {
+            p.after(quiet, 0);
+        }
+        assert_eq!(p.due, 1000);
+        p.after(
+            Did {
+                work: true,
+                more: false,
+            },
+            0,
+        );
+        assert_eq!(p.due, BUSY_MS);
+        p.after(
+            Did {
+                work: true,
+                more: true,
+            },
+            7,
+        );
+        assert_eq!(p.due, 7);
+    }
+}

@@ -39,6 +39,8 @@ pub struct Spawner {
     stream: File,
     buf: Vec<u8>,
     pub heard: Receiver<Heard>,
+    /// Number of the tasks log that its shepherds append to.
+    pub log: u64,
 }
 
 /// The number for the next tasks log: higher than all there are.
@@ -87,6 +89,7 @@ impl Spawner {
             stream: ours,
             buf: Vec::new(),
             heard,
+            log,
         })
     }
 
@@ -113,6 +116,17 @@ impl Spawner {
         let result = self.stream.write_all(&self.buf);
         self.buf.clear();
         result.map_err(|e| format!("the spawner (pid {}) takes no orders: {e}", self.pid()))
+    }
+
+    /// Lets it finish what it was sent and end; its tasks go on. Poll `has_ended` afterwards.
+    pub fn retire(&mut self) {
+        let _ = self.flush();
+        ipc::no_more_writes(&self.stream);
+    }
+
+    /// True once it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.helper.has_ended()
     }
 
     /// Ends it; its tasks go on.

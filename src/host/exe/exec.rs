@@ -1,0 +1,748 @@
+//! The executor's state and its turns: one thread owns everything here.
+//!
+//! The order of effects is fixed: an attempt is durably on record before it is given to the
+//! spawner; an end is durable before it is reported; what is to be reported is written in groups.
+
+use super::fence::Fence;
+use super::ledger::Ledger;
+use super::orders::OrderReader;
+use super::reports::Reporter;
+use super::sample::{self, Snapshot};
+use super::spawn::{self, Heard, How, Spawner};
+use super::starts::Starter;
+use super::table::{Entry, Shepherd, Status, Table};
+use super::tasklogs::TaskLogs;
+use crate::host::ls::write_beat;
+use crate::host::setup::Place;
+use crate::model::{AttemptId, TermReason};
+use crate::record::order::{Act, Order, StartOrder};
+use crate::record::report::{Ended, Report};
+use crate::sys::{clock, job, proc};
+use crate::task::ending;
+use crate::task::log::{AttemptRec, TaskRec};
+use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, pack_act};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pause between two samples of usage, ms.
+const SAMPLE_MS: u64 = 5_000;
+/// Pause between two local beats, ms.
+const BEAT_MS: u64 = 5_000;
+/// How long a new spawner may take to be ready, ms.
+const READY_MS: u64 = 90_000;
+/// Size of a tasks log at which the next one is begun.
+const LOG_BYTES: u64 = 64 << 20;
+/// Pause before a reports file is tried to be made again, ms.
+const RETRY_MS: u64 = 2_000;
+/// Rounds of reading orders in one turn.
+const ROUNDS: usize = 4;
+
+/// Everything the executor knows.
+pub struct Exec {
+    pub place: Place,
+    pub how: How,
+    pub table: Table,
+    pub ledger: Ledger,
+    pub logs: TaskLogs,
+    pub orders: OrderReader,
+    pub reports: Option<Reporter>,
+    pub starter: Starter,
+    pub spawner: Option<Spawner>,
+    pub retired: Vec<Spawner>,
+    pub fence: Arc<Fence>,
+    pub note: String,
+    pub epoch: u64,
+    pub sampled_at: u64,
+    pub beat_at: u64,
+    /// Ends to be reported once they are durable.
+    pub ends: bool,
+    /// A reports file that could not be made is tried again then.
+    pub reports_at: u64,
+    /// The last trouble with the share, so that it is said once.
+    pub said: String,
+}
+
+/// What one turn did, for the pace of the next.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Did {
+    /// Something was read or written.
+    pub work: bool,
+    /// More orders wait.
+    pub more: bool,
+}
+
+impl Exec {
+    /// One turn. `look`: read the share's orders in it.
+    pub fn turn(&mut self, look: bool) -> Did {
+        let mut did = Did::default();
+        self.hear();
+        if self.spawner.is_none() {
+            self.respawn();
+        }
+        did.work |= self.follow_tasks();
+        if look && self.spawner.is_some() {
+            match self.follow_orders() {
+                Ok(d) => {
+                    self.said.clear();
+                    did.work |= d.work;
+                    did.more = d.more;
+                }
+                Err(e) if e == self.said => {}
+                Err(e) => {
+                    tracing::error!("{e}");
+                    self.said = e;
+                }
+            }
+        }
+        let now = clock::boot_ms();
+        if now.saturating_sub(self.sampled_at) >= SAMPLE_MS {
+            self.sampled_at = now;
+            self.sample(now);
+        }
+        self.report();
+        if now.saturating_sub(self.beat_at) >= BEAT_MS {
+            self.beat_at = now;
+            write_beat(
+                &self.place.local.exe_beat(),
+                &format!("{now} {}", self.note),
+            );
+            self.keep_house();
+        }
+        did
+    }
+
+    // ---- the spawner ----
+
+    fn hear(&mut self) {
+        while let Some(h) = self.spawner.as_ref().and_then(|s| s.heard.try_recv().ok()) {
+            self.heard(Some(h));
+        }
+    }
+
+    /// Takes what the spawner said; `None`: its channel is closed.
+    pub fn heard(&mut self, heard: Option<Heard>) {
+        match heard {
+            Some(Heard::Said(FromSpawner::Died { a, pid })) => {
+                self.follow_tasks();
+                self.lost(a, pid);
+            }
+            Some(Heard::Said(FromSpawner::Ready { .. })) => {}
+            Some(Heard::Gone(why)) => {
+                tracing::error!("the spawner is gone ({why}); its tasks go on");
+                self.give_up_spawner();
+            }
+            None => self.give_up_spawner(),
+        }
+    }
+
+    fn give_up_spawner(&mut self) {
+        if let Some(s) = self.spawner.take() {
+            s.give_up();
+        }
+    }
+
+    /// Starts a spawner and settles what the last one left open.
+    pub fn respawn(&mut self) {
+        let log = spawn::next_log(&self.place.local);
+        match self.new_spawner(log) {
+            Ok((spawner, cgroups)) => {
+                tracing::info!("spawner {} ready: {cgroups}", spawner.pid());
+                self.note = if cgroups.starts_with("no cgroups") {
+                    cgroups
+                } else {
+                    String::new()
+                };
+                self.spawner = Some(spawner);
+                self.logs.add(log);
+                self.starter.new_spawner();
+                self.settle(log);
+            }
+            Err(e) => {
+                tracing::error!("{e}");
+                clock::sleep_ms(1_000);
+            }
+        }
+    }
+
+    fn new_spawner(&self, log: u64) -> Result<(Spawner, String), String> {
+        let spawner = Spawner::start(&self.how, &self.place.local, log)?;
+        match spawner.heard.recv_timeout(Duration::from_millis(READY_MS)) {
+            Ok(Heard::Said(FromSpawner::Ready { cgroups, .. })) => Ok((spawner, cgroups)),
+            other => {
+                let program = self.how.program.display().to_string();
+                spawner.give_up();
+                Err(format!(
+                    "{program} --spawner did not become ready: {other:?}"
+                ))
+            }
+        }
+    }
+
+    /// After a spawner is ready, whatever earlier ones were given and has no start on record was
+    /// never started, and whoever is not alive any more ended unseen.
+    fn settle(&mut self, log: u64) {
+        self.follow_tasks();
+        let given: Vec<AttemptId> = self
+            .table
+            .live()
+            .filter(|(_, e)| matches!(e.status, Status::Given(n) if n != log))
+            .map(|(a, _)| a)
+            .collect();
+        for a in given {
+            self.never(a, "the spawner ended before it was started");
+        }
+        self.find_lost();
+        let keep: Vec<String> = self.table.running().map(|(_, s)| s.group.clone()).collect();
+        self.send(&ToSpawner::Sweep { keep });
+        self.flush_spawner();
+        if let Err(e) = self.ledger.commit(true) {
+            self.mend_ledger(&e.to_string());
+        }
+    }
+
+    fn send(&mut self, message: &ToSpawner) {
+        if let Some(s) = self.spawner.as_mut()
+            && let Err(e) = s.push(message)
+        {
+            tracing::error!("{e}");
+        }
+    }
+
+    fn flush_spawner(&mut self) {
+        if let Some(Err(e)) = self.spawner.as_mut().map(Spawner::flush) {
+            tracing::error!("{e}");
+            self.give_up_spawner();
+        }
+    }
+
+    // ---- tasks ----
+
+    /// Takes what shepherds have written.
+    pub fn follow_tasks(&mut self) -> bool {
+        let recs = match self.logs.read() {
+            Ok(recs) => recs,
+            Err(e) => {
+                tracing::error!("{e}");
+                return false;
+            }
+        };
+        let any = !recs.is_empty();
+        let mut started = Vec::new();
+        for (log, rec) in recs {
+            if let Some(a) = self.take_task(log, rec) {
+                started.push(a);
+            }
+        }
+        // A task that started and ended in one batch needs no report of its start.
+        for a in started {
+            self.started(a);
+        }
+        any
+    }
+
+    /// Applies one record; returns the attempt if it has started.
+    fn take_task(&mut self, log: u64, rec: TaskRec) -> Option<AttemptId> {
+        match rec {
+            TaskRec::Start {
+                a,
+                pid,
+                born,
+                boot,
+                group,
+                t,
+            } => {
+                let status = Status::Running(Shepherd {
+                    pid,
+                    born,
+                    boot,
+                    group,
+                    t,
+                    log,
+                });
+                if self.table.get(a).is_none() {
+                    // The ledger was lost, not the task.
+                    self.table.insert(a, Entry::new(status, (0, 0), false));
+                } else if !self.table.set(a, status) {
+                    return None;
+                }
+                Some(a)
+            }
+            TaskRec::End(end) => {
+                self.ended(*end);
+                None
+            }
+            TaskRec::Susp { a, on, t } => {
+                let e = self.table.get_mut(a).filter(|e| !e.is_final())?;
+                e.suspended = on.then_some(t);
+                let report = if on {
+                    Report::Suspended { a, t }
+                } else {
+                    Report::Resumed { a, t }
+                };
+                self.push(a, &report);
+                None
+            }
+        }
+    }
+
+    fn started(&mut self, a: AttemptId) {
+        let Some(e) = self.table.get_mut(a) else {
+            return;
+        };
+        let Status::Running(s) = &e.status else {
+            return;
+        };
+        let (pid, born, t) = (s.pid, s.born, s.t);
+        let waiting = std::mem::take(&mut e.waiting);
+        if e.rerunnable {
+            self.fence.add(a, pid, born);
+        }
+        let number = u32::try_from(pid).unwrap_or(0);
+        self.push(a, &Report::Started { a, pid: number, t });
+        for (act, reason, grace) in waiting {
+            deliver(pid, act, reason, grace);
+        }
+    }
+
+    fn ended(&mut self, mut end: Ended) {
+        let a = end.a;
+        if self.table.get(a).is_none() {
+            self.table
+                .insert(a, Entry::new(Status::Given(0), (0, 0), false));
+        }
+        let Some(e) = self.table.get_mut(a) else {
+            return;
+        };
+        let unsent = e.waiting.first().map(|w| w.1);
+        end.u = sample::at_end(&end.u, &e.usage);
+        // Killed before it ran: the failure to start is the order's doing, not the program's.
+        if let (TermReason::None, Some(reason)) = (end.reason, unsent) {
+            end.reason = reason;
+        }
+        if e.rerunnable {
+            self.fence.remove(a);
+        }
+        let end = Box::new(end);
+        if self.table.set(a, Status::Over(end.clone())) {
+            self.ends = true;
+            self.push(a, &Report::Ended(end));
+        }
+    }
+
+    /// A shepherd is gone without a record: its end is unknown, what it left is killed.
+    fn lost(&mut self, a: AttemptId, pid: i32) {
+        let Some(e) = self.table.get(a) else { return };
+        match &e.status {
+            Status::Running(s) if s.pid == pid => {
+                let (group, rebooted) = (s.group.clone(), s.boot != proc::boot_id());
+                self.conclude_lost(a, group, rebooted);
+            }
+            Status::Given(_) => self.never(a, "its shepherd ended before it was started"),
+            _ => {}
+        }
+    }
+
+    fn conclude_lost(&mut self, a: AttemptId, group: String, rebooted: bool) {
+        let (reason, text) = match rebooted {
+            true => (TermReason::HostLost, "the host was restarted while it ran"),
+            false => (TermReason::ShepherdLost, "its shepherd was killed"),
+        };
+        tracing::warn!("attempt {a}: end unknown, {text}");
+        if !rebooted {
+            let pids = proc::with_environment(&[
+                format!("CB_JOBID={}", a.j.id),
+                format!("CB_JOBINDEX={}", a.j.idx),
+                format!("CB_ATTEMPT={}", a.at),
+                format!("CB_EXEC_HOST={}", self.place.site.host),
+                format!("CB_ENVDIR={}", self.how_envdir()),
+            ]);
+            self.send(&ToSpawner::Reap { a, group, pids });
+            self.flush_spawner();
+        }
+        let mut end = ending::unknown(a, reason, text);
+        end.t = clock::wall_ms();
+        if let Some(Status::Running(s)) = self.table.get(a).map(|e| &e.status) {
+            end.start = s.t;
+        }
+        self.conclude(end);
+    }
+
+    fn how_envdir(&self) -> String {
+        crate::sys::fs::parent(&self.place.site.conf)
+            .to_string_lossy()
+            .into_owned()
+    }
+
+    /// Records an end that only this process can tell, then reports it with the next group.
+    fn conclude(&mut self, end: Ended) {
+        self.ledger
+            .push(&AttemptRec::Concluded(Box::new(end.clone())));
+        if let Err(e) = self.ledger.commit(true) {
+            self.mend_ledger(&e.to_string());
+        }
+        self.ended(end);
+    }
+
+    fn never(&mut self, a: AttemptId, why: &str) {
+        let Some(e) = self.table.get(a) else { return };
+        let (epoch, part) = e.named;
+        let why = why.to_owned();
+        self.ledger.push(&AttemptRec::Never {
+            a,
+            e: epoch,
+            p: part,
+            why: why.clone(),
+        });
+        if self.table.set(a, Status::Never(why.clone())) {
+            self.ends = true;
+            self.push(a, &Report::Never { a, why });
+        }
+    }
+
+    /// Looks whether the shepherds of running tasks are alive.
+    fn find_lost(&mut self) {
+        let dead: Vec<(AttemptId, i32)> = self
+            .table
+            .running()
+            .filter(|(_, s)| s.boot != proc::boot_id() || !proc::began_at(s.pid, s.born))
+            .map(|(a, s)| (a, s.pid))
+            .collect();
+        if dead.is_empty() {
+            return;
+        }
+        // One that ended by itself has written so before it was gone.
+        self.follow_tasks();
+        for (a, pid) in dead {
+            self.lost(a, pid);
+        }
+    }
+
+    fn sample(&mut self, now: u64) {
+        self.find_lost();
+        let old = |s: &Shepherd| now.saturating_sub(s.born) >= SAMPLE_MS;
+        let running: Vec<(AttemptId, i32)> = self
+            .table
+            .running()
+            .filter(|(_, s)| old(s))
+            .map(|(a, s)| (a, s.pid))
+            .collect();
+        if running.is_empty() {
+            return;
+        }
+        let snapshot = Snapshot::read();
+        for (a, pid) in running {
+            let usage = snapshot.usage(pid, sample::details);
+            let Some(e) = self.table.get_mut(a) else {
+                continue;
+            };
+            let u = sample::merge(&e.usage, usage);
+            let worth = sample::differs(&e.usage, &u);
+            let over = sample::exceeded(e, &u);
+            if worth {
+                e.usage = u.clone();
+            }
+            if let Some(reason) = over {
+                deliver(pid, TaskAct::Terminate, reason, e.grace_ms);
+            }
+            if worth {
+                self.push(a, &Report::Usage { a, u });
+            }
+        }
+    }
+
+    // ---- orders ----
+
+    fn follow_orders(&mut self) -> Result<Did, String> {
+        let mut did = Did::default();
+        for _ in 0..ROUNDS {
+            let before = self.orders.place();
+            let look = self.orders.look()?;
+            if look.new_epoch {
+                self.epoch = self.orders.place().0;
+                self.ledger.push(&AttemptRec::Epoch { e: self.epoch });
+                self.starter.forget();
+            }
+            did.work |= !look.orders.is_empty();
+            did.more = look.more;
+            self.carry_out(look.orders, before)?;
+            if self.orders.place() != before {
+                self.table.forget(self.orders.place());
+            }
+            if !look.more {
+                break;
+            }
+        }
+        Ok(did)
+    }
+
+    /// Carries out a batch: everything of it is on record before anything is done.
+    fn carry_out(&mut self, batch: Vec<Order>, before: (u64, u64)) -> Result<(), String> {
+        let (mut starts, mut acts) = (Vec::new(), Vec::new());
+        for order in batch {
+            match order {
+                Order::Spec { id, spec } => self.starter.learn(id, spec),
+                Order::Start(o) => self.take_start(*o, &mut starts),
+                Order::Cancel { a } => self.cancel(a),
+                Order::Signal {
+                    a,
+                    act,
+                    reason,
+                    grace_ms,
+                    n,
+                } => {
+                    if self.take_signal(a, n) {
+                        acts.push((a, task_act(act), reason, grace_ms));
+                    }
+                }
+                Order::Ack { part, seq } => self.acknowledge(part, seq),
+                Order::Next { .. } => {}
+            }
+        }
+        let recorded = self.ledger.commit(true);
+        if let Err(e) = recorded {
+            // Nothing of it was done: forget it, and read it again.
+            starts
+                .iter()
+                .for_each(|t: &TaskSpec| self.table.remove(t.a));
+            self.orders.go_to(before.1);
+            self.mend_ledger(&e.to_string());
+            return Err(format!(
+                "{e}; no task is started until the local directory can be written"
+            ));
+        }
+        for task in starts {
+            self.send(&ToSpawner::Start(Box::new(task)));
+        }
+        self.flush_spawner();
+        for (a, act, reason, grace) in acts {
+            self.signal(a, act, reason, grace);
+        }
+        Ok(())
+    }
+
+    fn take_start(&mut self, o: StartOrder, starts: &mut Vec<TaskSpec>) {
+        let a = o.a;
+        if o.hosts.first().is_none_or(|s| s.0 != self.place.site.host) {
+            return;
+        }
+        let named = self.orders.place();
+        let rerunnable = self.starter.spec(o.s).is_some_and(|s| s.rerunnable);
+        if let Some(e) = self.table.get_mut(a) {
+            e.named = e.named.max(named);
+            return;
+        }
+        let log = self.spawner.as_ref().map_or(0, |s| s.log);
+        let spawner = &mut self.spawner;
+        let mut send = |m: &ToSpawner| match spawner.as_mut() {
+            Some(s) => s.push(m),
+            None => Err("no spawner".to_owned()),
+        };
+        let built = self.starter.task(&o, &mut send);
+        let mut entry = Entry::new(Status::Given(log), named, rerunnable);
+        entry.grace_ms = o.grace_ms;
+        let (e, p) = named;
+        self.ledger.push(&AttemptRec::Given {
+            a,
+            e,
+            p,
+            r: rerunnable,
+        });
+        match built {
+            Ok(task) => {
+                entry.limits = Some(Box::new(task.limits.clone()));
+                self.table.insert(a, entry);
+                starts.push(task);
+            }
+            Err(text) => {
+                self.table.insert(a, entry);
+                let mut end = ending::not_started(a, None, text);
+                end.t = clock::wall_ms();
+                self.conclude(end);
+            }
+        }
+    }
+
+    /// Promises that an unknown attempt will never start; repeats what is known of another.
+    fn cancel(&mut self, a: AttemptId) {
+        if let Some(e) = self.table.get(a) {
+            for report in e.tell(a) {
+                self.push(a, &report);
+            }
+            return;
+        }
+        let named = self.orders.place();
+        self.table
+            .insert(a, Entry::new(Status::Given(0), named, false));
+        self.never(a, "cancelled before it was started");
+    }
+
+    /// True when this number of a signal was not yet carried out.
+    fn take_signal(&mut self, a: AttemptId, n: u32) -> bool {
+        let Some(e) = self.table.get_mut(a).filter(|e| !e.is_final()) else {
+            return false;
+        };
+        if n <= e.signals {
+            return false;
+        }
+        e.signals = n;
+        self.ledger.push(&AttemptRec::Signalled { a, n });
+        true
+    }
+
+    fn signal(&mut self, a: AttemptId, act: TaskAct, reason: TermReason, grace: u64) {
+        let Some(e) = self.table.get_mut(a) else {
+            return;
+        };
+        match &e.status {
+            Status::Running(s) => deliver(s.pid, act, reason, grace),
+            Status::Given(_) => e.waiting.push((act, reason, grace)),
+            _ => {}
+        }
+    }
+
+    fn acknowledge(&mut self, part: u64, seq: u64) {
+        if self.reports.as_ref().is_none_or(|r| r.number() != part) {
+            return;
+        }
+        for a in self.table.acknowledge(seq) {
+            self.ledger.push(&AttemptRec::Acked { a });
+        }
+    }
+
+    // ---- reports ----
+
+    /// Adds a report to the next group, if there is a file; a new file tells everything anyway.
+    fn push(&mut self, a: AttemptId, report: &Report) {
+        if let Some(r) = self.reports.as_mut() {
+            let seq = r.push(report);
+            if matches!(report, Report::Ended(_) | Report::Never { .. }) {
+                self.table.reported(a, seq);
+            }
+        }
+    }
+
+    /// Writes the group; ends are made durable here first.
+    fn report(&mut self) {
+        if std::mem::take(&mut self.ends) {
+            let durable = self.logs.sync().and_then(|()| self.ledger.commit(true));
+            if let Err(e) = durable {
+                tracing::error!("{e}; ends are not reported before they are durable");
+                self.ends = true;
+                return;
+            }
+        }
+        let wanted = self.reports.as_ref().is_none_or(Reporter::is_full);
+        if wanted && clock::boot_ms() >= self.reports_at {
+            self.new_reports();
+        }
+        if let Some(Err(e)) = self.reports.as_mut().map(Reporter::flush) {
+            tracing::error!("{e}; reports go on in a new file");
+            self.reports = None;
+        }
+    }
+
+    /// Begins a reports file that tells everything the leader has not acknowledged.
+    fn new_reports(&mut self) {
+        let (host, cluster) = (&self.place.site.host, &self.place.cluster.cluster);
+        let sync = !self.place.share_is_local;
+        let mut r = match Reporter::create(&self.place.layout, host, cluster, sync) {
+            Ok(r) => r,
+            Err(e) => {
+                tracing::error!("{e}");
+                self.reports_at = clock::boot_ms() + RETRY_MS;
+                return;
+            }
+        };
+        self.table.new_file();
+        let boot = proc::boot_id().to_owned();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        r.push(&Report::Hello {
+            boot: boot.clone(),
+            version,
+            t: clock::wall_ms(),
+        });
+        let mut finals = Vec::new();
+        for (a, e) in self
+            .table
+            .iter()
+            .filter(|(_, e)| !(e.is_final() && e.acked))
+        {
+            for report in e.tell(a) {
+                let seq = r.push(&report);
+                if e.is_final() {
+                    finals.push((a, seq));
+                }
+            }
+        }
+        r.push(&Report::Complete { boot });
+        finals
+            .into_iter()
+            .for_each(|(a, seq)| self.table.reported(a, seq));
+        self.reports = Some(r);
+    }
+
+    // ---- housekeeping ----
+
+    fn keep_house(&mut self) {
+        self.retired.retain_mut(|s| !s.has_ended());
+        let full = |s: &Spawner| self.logs.len_of(s.log) > LOG_BYTES;
+        if self.spawner.as_ref().is_some_and(full)
+            && let Some(mut old) = self.spawner.take()
+        {
+            old.retire();
+            self.retired.push(old);
+            self.respawn();
+        }
+        let old_logs = self.logs.numbers().len() > 1;
+        if self.ledger.wants_rewrite() || (old_logs && !self.needs_old_logs()) {
+            self.rewrite();
+        } else if let Err(e) = self.ledger.commit(false) {
+            self.mend_ledger(&e.to_string());
+        }
+    }
+
+    fn needs_old_logs(&self) -> bool {
+        let present = self.spawner.as_ref().map_or(0, |s| s.log);
+        self.table.live().any(|(_, e)| match &e.status {
+            Status::Running(s) => s.log != present,
+            Status::Given(log) => *log != present,
+            _ => false,
+        })
+    }
+
+    /// Says everything anew in the ledger, after which old tasks logs are not needed.
+    pub fn rewrite(&mut self) {
+        if let Err(e) = self.ledger.rewrite(&self.table, self.epoch) {
+            tracing::error!("{e}");
+            return;
+        }
+        if !self.needs_old_logs() && self.retired.is_empty() {
+            let present = self.spawner.as_ref().map_or(0, |s| s.log);
+            self.logs.remove_unless(|n| n == present);
+        }
+    }
+
+    /// After a failed write the ledger must be written anew.
+    fn mend_ledger(&mut self, why: &str) {
+        tracing::error!("{why}; the local log is written anew");
+        if let Err(e) = self.ledger.rewrite(&self.table, self.epoch) {
+            tracing::error!("{e}");
+        }
+    }
+}
+
+fn deliver(pid: i32, act: TaskAct, reason: TermReason, grace: u64) {
+    if let Err(e) = job::send_order(pid, pack_act(act, reason, grace)) {
+        tracing::error!("{e}");
+    }
+}
+
+fn task_act(act: Act) -> TaskAct {
+    match act {
+        Act::Terminate => TaskAct::Terminate,
+        Act::Kill => TaskAct::Kill,
+        Act::Stop => TaskAct::Stop,
+        Act::Resume => TaskAct::Resume,
+        Act::Number(n) => TaskAct::Number(n),
+    }
+}

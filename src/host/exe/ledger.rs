@@ -1,0 +1,286 @@
+//! The local memory of `cbexe`: `attempts.log`, written and synced before anything is started.
+//!
+//! Rewritten whole at each start (so that a torn tail is never appended to), appended to
+//! otherwise. After a failed write it is rewritten under the same name.
+
+use super::table::{Entry, Status, Table};
+use crate::host::local::Local;
+use crate::record::frame;
+use crate::record::header::{Header, What};
+use crate::sys::append::Appender;
+use crate::sys::{self, fs};
+use crate::task::log::AttemptRec;
+use std::path::PathBuf;
+
+/// Largest log that is read back.
+const READ_MAX: u64 = 4 << 30;
+/// Size at which it is rewritten.
+const REWRITE_AT: u64 = 64 << 20;
+
+/// The open ledger.
+pub struct Ledger {
+    path: PathBuf,
+    cluster: String,
+    file: Appender,
+    seq: u64,
+    buf: Vec<u8>,
+}
+
+/// What the log of earlier processes said.
+#[derive(Debug, Default)]
+pub struct Remembered {
+    pub table: Table,
+    /// Highest epoch whose orders were followed.
+    pub epoch: u64,
+    /// Lines that could not be read, with their offset.
+    pub bad: Vec<(u64, String)>,
+}
+
+/// Reads the log back; damage costs only the lines it hit.
+pub fn read(local: &Local) -> sys::Result<Remembered> {
+    let bytes = fs::read_optional(&local.attempts(), READ_MAX)?.unwrap_or_default();
+    Ok(decode(&bytes))
+}
+
+fn decode(bytes: &[u8]) -> Remembered {
+    let mut out = Remembered::default();
+    let mut at = 0u64;
+    for line in bytes.split_inclusive(|b| *b == b'\n') {
+        let offset = at;
+        at += line.len() as u64;
+        let whole = line.strip_suffix(b"\n");
+        let parsed = whole
+            .map(frame::parse_line)
+            .unwrap_or(Err(frame::Damage::Torn));
+        match parsed {
+            Ok(l) if l.seq == 0 => {}
+            Ok(l) => match l.decode::<AttemptRec>() {
+                Ok(rec) => apply(&mut out, rec),
+                Err(e) => out.bad.push((offset, format!("{e:?}"))),
+            },
+            Err(e) => out.bad.push((offset, format!("{e:?}"))),
+        }
+    }
+    out
+}
+
+fn apply(out: &mut Remembered, rec: AttemptRec) {
+    match rec {
+        AttemptRec::Epoch { e } => out.epoch = out.epoch.max(e),
+        AttemptRec::Given { a, e, p, r } => {
+            if out.table.get(a).is_none() {
+                out.table.insert(a, Entry::new(Status::Given(0), (e, p), r));
+            }
+        }
+        AttemptRec::Never { a, e, p, why } => {
+            out.table
+                .insert(a, Entry::new(Status::Never(why), (e, p), false));
+        }
+        AttemptRec::Signalled { a, n } => {
+            if let Some(e) = out.table.get_mut(a) {
+                e.signals = e.signals.max(n);
+            }
+        }
+        AttemptRec::Acked { a } => {
+            if let Some(e) = out.table.get_mut(a) {
+                e.acked = true;
+            }
+        }
+        AttemptRec::Concluded(end) => {
+            out.table.set(end.a, Status::Over(end));
+        }
+    }
+}
+
+/// The records that give the table back.
+fn records(table: &Table, epoch: u64) -> Vec<AttemptRec> {
+    let mut out = vec![AttemptRec::Epoch { e: epoch }];
+    for (a, entry) in table.iter() {
+        let (e, p) = entry.named;
+        match &entry.status {
+            Status::Never(why) => out.push(AttemptRec::Never {
+                a,
+                e,
+                p,
+                why: why.clone(),
+            }),
+            Status::Over(end) => {
+                out.push(AttemptRec::Given {
+                    a,
+                    e,
+                    p,
+                    r: entry.rerunnable,
+                });
+                out.push(AttemptRec::Concluded(end.clone()));
+            }
+            _ => out.push(AttemptRec::Given {
+                a,
+                e,
+                p,
+                r: entry.rerunnable,
+            }),
+        }
+        if entry.signals > 0 {
+            out.push(AttemptRec::Signalled {
+                a,
+                n: entry.signals,
+            });
+        }
+        if entry.acked {
+            out.push(AttemptRec::Acked { a });
+        }
+    }
+    out
+}
+
+impl Ledger {
+    /// Writes a fresh log that says what `table` says, durably, and opens it.
+    ///
+    /// # Errors
+    /// When the local directory cannot be written.
+    pub fn create(local: &Local, cluster: &str, table: &Table, epoch: u64) -> sys::Result<Ledger> {
+        let path = local.attempts();
+        let (bytes, seq) = whole(cluster, table, epoch);
+        fs::durable_write_mode(&path, &bytes, 0o600)?;
+        let file = Appender::open_existing(&path)?;
+        Ok(Ledger {
+            path,
+            cluster: cluster.to_owned(),
+            file,
+            seq,
+            buf: Vec::new(),
+        })
+    }
+
+    /// Adds a record to those that `commit` writes.
+    pub fn push(&mut self, rec: &AttemptRec) {
+        frame::write(&mut self.buf, self.seq, rec).expect("plain data becomes JSON");
+        self.seq += 1;
+    }
+
+    /// Writes what was pushed; with `durable`, nothing of it can be lost afterwards.
+    ///
+    /// # Errors
+    /// When it cannot be written: nothing of it may be acted on, and `rewrite` comes next.
+    pub fn commit(&mut self, durable: bool) -> sys::Result<()> {
+        if !self.buf.is_empty() {
+            let bytes = std::mem::take(&mut self.buf);
+            self.file.append(&bytes)?;
+        }
+        if durable { self.file.sync() } else { Ok(()) }
+    }
+
+    /// True when the log has become long, or cannot be appended to any more.
+    pub fn wants_rewrite(&self) -> bool {
+        self.file.is_poisoned() || self.file.valid_len() > REWRITE_AT
+    }
+
+    /// Replaces the log by one that says what `table` says.
+    ///
+    /// # Errors
+    /// When it cannot be written; the old one stays.
+    pub fn rewrite(&mut self, table: &Table, epoch: u64) -> sys::Result<()> {
+        let (bytes, seq) = whole(&self.cluster, table, epoch);
+        fs::durable_write_mode(&self.path, &bytes, 0o600)?;
+        self.file = Appender::open_existing(&self.path)?;
+        self.seq = seq;
+        self.buf.clear();
+        Ok(())
+    }
+}
+
+fn whole(cluster: &str, table: &Table, epoch: u64) -> (Vec<u8>, u64) {
+    let mut bytes = Vec::new();
+    let header = Header::new(What::Local, cluster, 0, 1);
+    frame::write(&mut bytes, 0, &header).expect("plain data becomes JSON");
+    let mut seq = 1;
+    for rec in records(table, epoch) {
+        frame::write(&mut bytes, seq, &rec).expect("plain data becomes JSON");
+        seq += 1;
+    }
+    (bytes, seq)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{AttemptId, JobKey};
+    use crate::record::report::Ended;
+
+    fn a(id: u32) -> AttemptId {
+        AttemptId {
+            j: JobKey::job(id),
+            at: 1,
+        }
+    }
+
+    fn filled(dir: &std::path::Path) -> Local {
+        let local = Local::at(dir);
+        let mut l = Ledger::create(&local, "c", &Table::default(), 3).unwrap();
+        l.push(&AttemptRec::Given {
+            a: a(1),
+            e: 3,
+            p: 1,
+            r: true,
+        });
+        l.push(&AttemptRec::Given {
+            a: a(2),
+            e: 3,
+            p: 1,
+            r: false,
+        });
+        l.push(&AttemptRec::Signalled { a: a(1), n: 4 });
+        l.push(&AttemptRec::Never {
+            a: a(3),
+            e: 3,
+            p: 2,
+            why: "w".into(),
+        });
+        let end = Ended {
+            a: a(2),
+            code: Some(3),
+            ..Ended::default()
+        };
+        l.push(&AttemptRec::Concluded(Box::new(end)));
+        l.push(&AttemptRec::Acked { a: a(2) });
+        l.commit(true).unwrap();
+        local
+    }
+
+    #[test]
+    fn what_was_written_is_remembered_and_survives_a_rewrite() {
+        let d = tempfile::tempdir().unwrap();
+        let local = filled(d.path());
+        for _ in 0..2 {
+            let r = read(&local).unwrap();
+            assert!(r.bad.is_empty(), "{:?}", r.bad);
+            assert_eq!((r.epoch, r.table.iter().count()), (3, 3));
+            let one = r.table.get(a(1)).unwrap();
+            assert_eq!((one.signals, one.rerunnable, one.named), (4, true, (3, 1)));
+            let two = r.table.get(a(2)).unwrap();
+            assert!(two.acked && matches!(&two.status, Status::Over(e) if e.code == Some(3)));
+            assert!(matches!(
+                &r.table.get(a(3)).unwrap().status,
+                Status::Never(_)
+            ));
+            Ledger::create(&local, "c", &r.table, r.epoch).unwrap();
+        }
+    }
+
+    #[test]
+    fn damage_costs_one_line_only() {
+        let d = tempfile::tempdir().unwrap();
+        let local = filled(d.path());
+        let good = fs::read_small(&local.attempts(), 1 << 20).unwrap();
+        let second = good.iter().position(|b| *b == b'\n').unwrap() + 1;
+        let third = second + good[second..].iter().position(|b| *b == b'\n').unwrap() + 10;
+        let mut bad = good.clone();
+        bad[third] ^= 1;
+        let r = decode(&bad);
+        assert_eq!((r.bad.len(), r.table.iter().count()), (1, 2));
+        assert!(r.table.get(a(2)).is_some());
+        let torn = decode(&good[..good.len() - 1]);
+        assert_eq!(torn.bad.len(), 1);
+        assert!(!torn.table.get(a(2)).unwrap().acked);
+    }
+}

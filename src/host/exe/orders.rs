@@ -1,0 +1,296 @@
+//! Reading orders: the epoch first, then the highest part of that epoch, by offset.
+//!
+//! Every look opens, reads and closes, which is what makes a network file system answer freshly.
+//! Orders of a lower epoch than one ever seen are not read.
+
+use crate::record::frame::{Damage, Reader};
+use crate::record::header::{Header, What};
+use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
+use crate::record::order::Order;
+use crate::spool::Layout;
+use crate::sys::fs;
+
+/// Most bytes of orders taken in one turn.
+const CHUNK: usize = 4 << 20;
+
+/// Where reading stands.
+#[derive(Debug)]
+pub struct OrderReader {
+    layout: Layout,
+    host: String,
+    cluster: String,
+    epoch: u64,
+    /// 0: none found yet.
+    part: u64,
+    offset: u64,
+    seq: u64,
+    /// What was said last about trouble, so that it is said once.
+    said: String,
+}
+
+/// What one look found.
+#[derive(Debug, Default)]
+pub struct Look {
+    pub orders: Vec<Order>,
+    /// A higher epoch than before: to be remembered before its orders are followed.
+    pub new_epoch: bool,
+    /// There is more to read at once.
+    pub more: bool,
+}
+
+impl OrderReader {
+    /// A reader that follows `epoch` or a higher one.
+    pub fn new(layout: &Layout, host: &str, cluster: &str, epoch: u64) -> OrderReader {
+        OrderReader {
+            layout: layout.clone(),
+            host: host.to_owned(),
+            cluster: cluster.to_owned(),
+            epoch,
+            part: 0,
+            offset: 0,
+            seq: 0,
+            said: String::new(),
+        }
+    }
+
+    /// Epoch and part being read.
+    pub fn place(&self) -> (u64, u64) {
+        (self.epoch, self.part)
+    }
+
+    /// Looks once.
+    ///
+    /// # Errors
+    /// When the share does not answer, as a sentence; nothing is lost by it.
+    pub fn look(&mut self) -> Result<Look, String> {
+        let mut look = Look::default();
+        let epoch = self.read_epoch()?;
+        if epoch > self.epoch {
+            self.epoch = epoch;
+            self.go_to(0);
+            look.new_epoch = true;
+        }
+        if self.epoch == 0 {
+            return Ok(look);
+        }
+        if self.part == 0 {
+            match self.highest_part()? {
+                Some(part) => self.go_to(part),
+                None => return Ok(look),
+            }
+        }
+        self.read_part(&mut look)?;
+        Ok(look)
+    }
+
+    /// Goes on in another part, from its first byte.
+    pub fn go_to(&mut self, part: u64) {
+        (self.part, self.offset, self.seq) = (part, 0, 0);
+    }
+
+    fn read_epoch(&self) -> Result<u64, String> {
+        let path = self.layout.epoch();
+        let bytes = fs::read_optional(&path, 2 * FIXED_LEN as u64).map_err(|e| e.to_string())?;
+        let Some(bytes) = bytes.filter(|b| !b.is_empty()) else {
+            return Ok(0);
+        };
+        match decode_fixed::<EpochDoc>(&bytes) {
+            Ok(doc) => Ok(doc.epoch),
+            // Seen in the moment of being overwritten: the next look gets it.
+            Err(_) => Ok(self.epoch),
+        }
+    }
+
+    fn highest_part(&self) -> Result<Option<u64>, String> {
+        let dir = self.layout.host(&self.host);
+        let names = match fs::list_dir(&dir, 100_000) {
+            Ok(names) => names,
+            Err(e) if e.is_not_found() => return Ok(None),
+            Err(e) => return Err(e.to_string()),
+        };
+        let parts = names
+            .iter()
+            .filter_map(|e| Layout::parse_orders_name(e.text()?));
+        Ok(parts
+            .filter(|(e, _)| *e == self.epoch)
+            .map(|(_, p)| p)
+            .max())
+    }
+
+    fn read_part(&mut self, look: &mut Look) -> Result<(), String> {
+        let path = self.layout.orders(&self.host, self.epoch, self.part);
+        let chunk = match fs::read_from(&path, self.offset, CHUNK) {
+            Ok(chunk) => chunk,
+            // Named before this client can see it.
+            Err(e) if e.is_not_found() => return Ok(()),
+            Err(e) => return Err(e.to_string()),
+        };
+        let mut reader = Reader::resume(&chunk.bytes, self.offset, self.seq);
+        let result = read_orders(&mut reader, &self.cluster, &mut look.orders);
+        (self.offset, self.seq) = (reader.offset(), reader.next_seq());
+        look.more = chunk.file_len > self.offset && chunk.bytes.len() == CHUNK;
+        if let Err(text) = result {
+            let text = format!("{}: {text}", path.display());
+            if text != self.said {
+                tracing::error!("{text}; waiting for whole orders");
+                self.said = text;
+            }
+        }
+        if let Some(part) = look.orders.iter().rev().find_map(next_part) {
+            self.go_to(part);
+            look.more = true;
+        }
+        Ok(())
+    }
+}
+
+fn next_part(order: &Order) -> Option<u64> {
+    match order {
+        Order::Next { part } => Some(*part),
+        _ => None,
+    }
+}
+
+/// Takes whole orders until the end, or to a line that is not whole yet.
+fn read_orders(
+    reader: &mut Reader<'_>,
+    cluster: &str,
+    orders: &mut Vec<Order>,
+) -> Result<(), String> {
+    loop {
+        if reader.offset() == 0 {
+            match Header::read(reader, What::Orders, Some(cluster)) {
+                Ok(Some(_)) => continue,
+                Ok(None) => return Ok(()),
+                Err(e) if e.damage == Damage::Torn => return Ok(()),
+                Err(e) => return Err(e.to_string()),
+            }
+        }
+        match reader.next_line() {
+            Ok(None) => return Ok(()),
+            Err(e) if e.damage == Damage::Torn => return Ok(()),
+            Err(e) => return Err(e.to_string()),
+            Ok(Some(line)) => match line.decode::<Order>() {
+                Ok(order) => {
+                    let last = next_part(&order).is_some();
+                    orders.push(order);
+                    if last {
+                        return Ok(());
+                    }
+                }
+                // An intact order of a kind this version does not know concerns it not.
+                Err(e) => tracing::error!("order {} is not understood: {e:?}", line.seq),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{AttemptId, JobKey};
+    use crate::record::frame;
+    use crate::record::leader::encode_fixed;
+
+    struct Share {
+        _dir: tempfile::TempDir,
+        layout: Layout,
+    }
+
+    fn cancel(id: u32) -> Order {
+        Order::Cancel {
+            a: AttemptId {
+                j: JobKey::job(id),
+                at: 1,
+            },
+        }
+    }
+
+    impl Share {
+        fn new() -> Share {
+            let dir = tempfile::tempdir().unwrap();
+            let layout = Layout::new(dir.path());
+            fs::mkdir_p(&layout.leader_dir(), 0o755).unwrap();
+            fs::mkdir_p(&layout.host("h1"), 0o755).unwrap();
+            Share { _dir: dir, layout }
+        }
+
+        fn epoch(&self, epoch: u64) {
+            let doc = EpochDoc {
+                epoch,
+                ..EpochDoc::default()
+            };
+            fs::publish(&self.layout.epoch(), &encode_fixed(&doc).unwrap()).unwrap();
+        }
+
+        fn file(&self, epoch: u64, part: u64, orders: &[Order]) -> Vec<u8> {
+            let mut out = Vec::new();
+            frame::write(&mut out, 0, &Header::new(What::Orders, "c", epoch, part)).unwrap();
+            for (i, o) in orders.iter().enumerate() {
+                frame::write(&mut out, i as u64 + 1, o).unwrap();
+            }
+            fs::publish(&self.layout.orders("h1", epoch, part), &out).unwrap();
+            out
+        }
+
+        fn reader(&self) -> OrderReader {
+            OrderReader::new(&self.layout, "h1", "c", 0)
+        }
+    }
+
+    #[test]
+    fn orders_are_read_once_and_a_torn_tail_waits() {
+        let s = Share::new();
+        let mut r = s.reader();
+        assert!(r.look().unwrap().orders.is_empty());
+        s.epoch(1);
+        let bytes = s.file(1, 1, &[cancel(1), cancel(2)]);
+        fs::publish(&s.layout.orders("h1", 1, 1), &bytes[..bytes.len() - 5]).unwrap();
+        let look = r.look().unwrap();
+        assert_eq!((look.orders, look.new_epoch), (vec![cancel(1)], true));
+        fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
+        assert_eq!(r.look().unwrap().orders, [cancel(2)]);
+        assert!(r.look().unwrap().orders.is_empty());
+    }
+
+    #[test]
+    fn a_lower_epoch_is_never_followed() {
+        let s = Share::new();
+        s.epoch(2);
+        s.file(1, 1, &[cancel(1)]);
+        s.file(2, 1, &[cancel(2)]);
+        let mut r = s.reader();
+        assert_eq!(r.look().unwrap().orders, [cancel(2)]);
+        s.epoch(1);
+        let look = r.look().unwrap();
+        assert!(look.orders.is_empty() && !look.new_epoch);
+        assert_eq!(r.place(), (2, 1));
+    }
+
+    #[test]
+    fn reading_goes_on_in_the_next_part_and_starts_in_the_highest() {
+        let s = Share::new();
+        s.epoch(1);
+        s.file(1, 1, &[cancel(1), Order::Next { part: 2 }, cancel(9)]);
+        let mut r = s.reader();
+        let look = r.look().unwrap();
+        assert_eq!((look.orders.len(), look.more), (2, true));
+        s.file(1, 2, &[cancel(3)]);
+        assert_eq!(r.look().unwrap().orders, [cancel(3)]);
+        assert_eq!(s.reader().look().unwrap().orders, [cancel(3)]);
+    }
+
+    #[test]
+    fn a_flipped_byte_and_a_foreign_file_are_not_followed() {
+        let s = Share::new();
+        s.epoch(1);
+        let mut bytes = s.file(1, 1, &[cancel(1), cancel(2)]);
+        let at = bytes.len() - 60;
+        bytes[at] ^= 1;
+        fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
+        let mut r = s.reader();
+        assert!(!r.look().unwrap().orders.contains(&cancel(2)));
+        let mut foreign = OrderReader::new(&s.layout, "h1", "other", 0);
+        assert!(foreign.look().unwrap().orders.is_empty());
+    }
+}

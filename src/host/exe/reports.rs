@@ -1,0 +1,120 @@
+//! Writing reports: one file per start of `cbexe`, appended to in groups.
+//!
+//! The file's number comes from the names that are there, so it grows also when the local
+//! directory was lost. After a failed write a new file repeats everything unacknowledged.
+
+use crate::record::frame;
+use crate::record::header::{Header, What};
+use crate::record::report::Report;
+use crate::spool::Layout;
+use crate::sys::append::Appender;
+use crate::sys::{self, fs};
+
+/// Files of earlier starts that are kept for whoever is still reading them.
+const KEEP_FILES: usize = 3;
+/// Size at which a new file is begun.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// The open reports file.
+pub struct Reporter {
+    file: Appender,
+    number: u64,
+    seq: u64,
+    buf: Vec<u8>,
+    sync: bool,
+}
+
+impl Reporter {
+    /// Begins a new file. `sync`: what is appended must be synced to be seen by the leader.
+    ///
+    /// # Errors
+    /// When the share cannot be written.
+    pub fn create(layout: &Layout, host: &str, cluster: &str, sync: bool) -> sys::Result<Reporter> {
+        let dir = layout.host(host);
+        fs::mkdir_p(&dir, 0o755)?;
+        let names = fs::list_dir(&dir, 1_000_000)?;
+        let numbers = names
+            .iter()
+            .filter_map(|e| Layout::parse_reports_name(e.text()?));
+        let mut numbers: Vec<u64> = numbers.collect();
+        numbers.sort_unstable();
+        let mut number = numbers.last().copied().unwrap_or(0) + 1;
+        let file = loop {
+            match Appender::create_new(&layout.reports(host, number)) {
+                // A name this client did not see: the next one then.
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
+                other => break other?,
+            }
+        };
+        for old in numbers.iter().rev().skip(KEEP_FILES) {
+            let _ = fs::remove(&layout.reports(host, *old));
+        }
+        let mut r = Reporter {
+            file,
+            number,
+            seq: 0,
+            buf: Vec::new(),
+            sync,
+        };
+        let header = Header::new(What::Reports, cluster, 0, number);
+        frame::write(&mut r.buf, 0, &header).expect("plain data becomes JSON");
+        r.seq = 1;
+        Ok(r)
+    }
+
+    /// The file's number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Adds a report to those that `flush` writes; returns its sequence number.
+    pub fn push(&mut self, report: &Report) -> u64 {
+        frame::write(&mut self.buf, self.seq, report).expect("plain data becomes JSON");
+        self.seq += 1;
+        self.seq - 1
+    }
+
+    /// Writes what was pushed, in one append.
+    ///
+    /// # Errors
+    /// When the share cannot be written: this file is given up, `create` another.
+    pub fn flush(&mut self) -> sys::Result<()> {
+        if self.buf.is_empty() {
+            return Ok(());
+        }
+        let bytes = std::mem::take(&mut self.buf);
+        self.file.append(&bytes)?;
+        if self.sync { self.file.sync() } else { Ok(()) }
+    }
+
+    /// True when a new file should be begun.
+    pub fn is_full(&self) -> bool {
+        self.file.valid_len() > FILE_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::frame::Reader;
+
+    #[test]
+    fn each_file_has_a_higher_number_and_reads_back() {
+        let d = tempfile::tempdir().unwrap();
+        let layout = Layout::new(d.path());
+        for number in 1..=6 {
+            let mut r = Reporter::create(&layout, "h1", "c", true).unwrap();
+            assert_eq!(r.number(), number);
+            assert_eq!(r.push(&Report::Complete { boot: "b".into() }), 1);
+            r.flush().unwrap();
+            let bytes = fs::read_small(&layout.reports("h1", number), 9999).unwrap();
+            let mut reader = Reader::new(&bytes);
+            let header = Header::read(&mut reader, What::Reports, Some("c")).unwrap();
+            assert_eq!(header.unwrap().part, number);
+            let line = reader.next_line().unwrap().unwrap();
+            assert!(matches!(line.decode(), Ok(Report::Complete { .. })));
+        }
+        assert!(!fs::exists(&layout.reports("h1", 1)));
+        assert!(fs::exists(&layout.reports("h1", 5)));
+    }
+}

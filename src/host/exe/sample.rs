@@ -1,0 +1,255 @@
+//! Usage of running tasks, and the limits that only a sample can hold a task to.
+//!
+//! A task's processes are the descendants of its shepherd, which collects every orphan of the
+//! task. Pure but for `read`, which looks at `/proc`.
+
+use super::table::{Entry, Status};
+use crate::model::TermReason;
+use crate::record::report::Usage;
+use crate::sys::proc::{self, ProcInfo};
+use crate::task::spec::TaskLimits;
+use std::collections::HashMap;
+
+/// Process ids in a sample.
+const PIDS_MAX: usize = 16;
+
+/// All processes of the machine, by parent.
+pub struct Snapshot {
+    by_parent: HashMap<i32, Vec<ProcInfo>>,
+    /// CPU time that shepherds have collected of ended processes, in ticks.
+    collected: HashMap<i32, u64>,
+}
+
+impl Snapshot {
+    /// Reads them.
+    pub fn read() -> Snapshot {
+        Snapshot::of(proc::all())
+    }
+
+    fn of(all: Vec<ProcInfo>) -> Snapshot {
+        let collected = all.iter().map(|p| (p.pid, p.children_time)).collect();
+        let mut by_parent: HashMap<i32, Vec<ProcInfo>> = HashMap::new();
+        for p in all {
+            by_parent.entry(p.ppid).or_default().push(p);
+        }
+        Snapshot {
+            by_parent,
+            collected,
+        }
+    }
+
+    fn below(&self, shepherd: i32) -> Vec<&ProcInfo> {
+        let mut found: Vec<&ProcInfo> = Vec::new();
+        let mut parents = vec![shepherd];
+        while let Some(pid) = parents.pop() {
+            for p in self.by_parent.get(&pid).into_iter().flatten() {
+                parents.push(p.pid);
+                found.push(p);
+            }
+        }
+        found
+    }
+
+    /// The usage of the task below a shepherd; `details` reads swap and I/O of each process.
+    pub fn usage(&self, shepherd: i32, details: impl Fn(i32) -> (u64, u64, u64)) -> Usage {
+        let procs = self.below(shepherd);
+        let ticks: u64 = procs
+            .iter()
+            .map(|p| p.utime + p.stime + p.children_time)
+            .sum();
+        let ticks = ticks + self.collected.get(&shepherd).copied().unwrap_or(0);
+        let mut u = Usage {
+            cpu_ms: ticks * 1000 / proc::ticks_per_second(),
+            mem_kb: procs.iter().map(|p| p.rss >> 10).sum(),
+            procs: procs.len() as u32,
+            threads: procs.iter().map(|p| p.threads).sum(),
+            ..Usage::default()
+        };
+        for p in &procs {
+            let (swap, read, write) = details(p.pid);
+            u.swap_kb += swap >> 10;
+            u.read_kb += read >> 10;
+            u.write_kb += write >> 10;
+        }
+        u.pids = procs.iter().map(|p| p.pid as u32).take(PIDS_MAX).collect();
+        u.pids.sort_unstable();
+        u
+    }
+}
+
+/// Swap, bytes read and bytes written of a process.
+pub fn details(pid: i32) -> (u64, u64, u64) {
+    let (read, write) = proc::io_bytes(pid);
+    (proc::swap_bytes(pid), read, write)
+}
+
+/// Joins a sample to what was known: maxima stay, counters never fall.
+pub fn merge(old: &Usage, mut new: Usage) -> Usage {
+    new.maxmem_kb = old.maxmem_kb.max(new.mem_kb).max(new.maxmem_kb);
+    new.maxswap_kb = old.maxswap_kb.max(new.swap_kb).max(new.maxswap_kb);
+    new.cpu_ms = new.cpu_ms.max(old.cpu_ms);
+    new.read_kb = new.read_kb.max(old.read_kb);
+    new.write_kb = new.write_kb.max(old.write_kb);
+    new
+}
+
+/// The usage recorded with an end: the shepherd's own figures, and the maxima that samples saw.
+pub fn at_end(end: &Usage, seen: &Usage) -> Usage {
+    let mut u = merge(seen, end.clone());
+    u.procs = seen.procs.max(1);
+    u.threads = seen.threads.max(1);
+    u.pids = Vec::new();
+    u
+}
+
+/// True when people would care about the difference: a tenth of anything, or other processes.
+pub fn differs(old: &Usage, new: &Usage) -> bool {
+    let far = |a: u64, b: u64, least: u64| a.abs_diff(b) > (a.max(b) / 10).max(least);
+    far(old.mem_kb, new.mem_kb, 1024)
+        || far(old.swap_kb, new.swap_kb, 1024)
+        || far(old.cpu_ms, new.cpu_ms, 1000)
+        || far(
+            old.read_kb + old.write_kb,
+            new.read_kb + new.write_kb,
+            10 << 10,
+        )
+        || old.procs != new.procs
+        || old.threads != new.threads
+        || old.pids != new.pids
+}
+
+/// The limit that a task exceeds, if any. What a control group holds is left to it.
+pub fn exceeded(entry: &Entry, u: &Usage) -> Option<TermReason> {
+    let limits: &TaskLimits = entry.limits.as_deref()?;
+    let Status::Running(shepherd) = &entry.status else {
+        return None;
+    };
+    let over = |value: u64, limit: Option<u64>| limit.is_some_and(|l| value > l);
+    if over(u.cpu_ms / 1000, limits.cpu_s) {
+        return Some(TermReason::CpuLimit);
+    }
+    if !shepherd.group.is_empty() {
+        return None;
+    }
+    if over(u.mem_kb << 10, limits.mem_b) {
+        Some(TermReason::MemLimit)
+    } else if over((u.mem_kb + u.swap_kb) << 10, limits.swap_b) {
+        Some(TermReason::SwapLimit)
+    } else if over(u64::from(u.threads), limits.procs) {
+        Some(TermReason::ProcessLimit)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::exe::table::Shepherd;
+
+    fn p(pid: i32, ppid: i32, rss: u64) -> ProcInfo {
+        ProcInfo {
+            pid,
+            ppid,
+            pgrp: pid,
+            session: pid,
+            state: 'S',
+            utime: 10,
+            stime: 5,
+            children_time: 1,
+            threads: 2,
+            start: 1,
+            rss,
+        }
+    }
+
+    #[test]
+    fn a_task_is_all_that_descends_from_its_shepherd() {
+        let all = vec![
+            p(10, 1, 9 << 20),
+            p(11, 10, 1 << 20),
+            p(12, 11, 2 << 20),
+            p(20, 1, 5),
+        ];
+        let u = Snapshot::of(all).usage(10, |_| (1024, 2048, 4096));
+        assert_eq!((u.procs, u.threads, u.mem_kb), (2, 4, 3 << 10));
+        assert_eq!((u.swap_kb, u.read_kb, u.write_kb), (2, 4, 8));
+        assert_eq!(u.cpu_ms, (2 * 16 + 1) * 1000 / proc::ticks_per_second());
+        assert_eq!(u.pids, [11, 12]);
+    }
+
+    #[test]
+    fn maxima_stay_and_counters_never_fall() {
+        let old = Usage {
+            maxmem_kb: 50,
+            cpu_ms: 9,
+            read_kb: 7,
+            ..Usage::default()
+        };
+        let u = merge(
+            &old,
+            Usage {
+                mem_kb: 20,
+                cpu_ms: 3,
+                ..Usage::default()
+            },
+        );
+        assert_eq!((u.mem_kb, u.maxmem_kb, u.cpu_ms, u.read_kb), (20, 50, 9, 7));
+        let end = at_end(
+            &Usage {
+                maxmem_kb: 60,
+                ..Usage::default()
+            },
+            &u,
+        );
+        assert_eq!((end.maxmem_kb, end.procs, end.pids.len()), (60, 1, 0));
+    }
+
+    #[test]
+    fn small_changes_are_not_worth_a_report() {
+        let old = Usage {
+            mem_kb: 100_000,
+            cpu_ms: 50_000,
+            ..Usage::default()
+        };
+        let mut new = Usage {
+            mem_kb: 105_000,
+            cpu_ms: 54_000,
+            ..Usage::default()
+        };
+        assert!(!differs(&old, &new));
+        new.mem_kb = 120_000;
+        assert!(differs(&old, &new));
+    }
+
+    #[test]
+    fn samples_enforce_only_what_no_group_does() {
+        let shepherd = |group: &str| Shepherd {
+            pid: 5,
+            born: 0,
+            boot: String::new(),
+            group: group.into(),
+            t: 0,
+            log: 1,
+        };
+        let limits = TaskLimits {
+            mem_b: Some(1 << 20),
+            cpu_s: Some(3),
+            ..TaskLimits::default()
+        };
+        let mut e = Entry::new(Status::Running(shepherd("")), (1, 1), false);
+        e.limits = Some(Box::new(limits));
+        let fat = Usage {
+            mem_kb: 2048,
+            ..Usage::default()
+        };
+        assert_eq!(exceeded(&e, &fat), Some(TermReason::MemLimit));
+        e.status = Status::Running(shepherd("g"));
+        assert_eq!(exceeded(&e, &fat), None);
+        let busy = Usage {
+            cpu_ms: 4000,
+            ..Usage::default()
+        };
+        assert_eq!(exceeded(&e, &busy), Some(TermReason::CpuLimit));
+    }
+}

@@ -1,0 +1,288 @@
+//! From a start order to what the spawner is sent: blobs, accounts, the shared part.
+//!
+//! Remembers which shared parts the present spawner knows. Reads blobs of the share and checks
+//! them against their names.
+
+use crate::host::local::Local;
+use crate::model::Spec;
+use crate::record::order::StartOrder;
+use crate::spool::Layout;
+use crate::sys::{clock, fs, users};
+use crate::task::build::{self, Account, Files, Place};
+use crate::task::spec::{Base, Become, TaskSpec, ToSpawner};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+/// Largest environment or script.
+const BLOB_MAX: u64 = 16 << 20;
+/// Shared parts kept before starting over.
+const BASES_MAX: usize = 1_000;
+
+/// Makes tasks out of orders.
+pub struct Starter {
+    layout: Layout,
+    local: Local,
+    place: Place,
+    specs: HashMap<u32, Box<Spec>>,
+    /// Specification and niceness to the number of its shared part.
+    bases: HashMap<(u32, i32), Result<u32, String>>,
+    next: u32,
+}
+
+impl Starter {
+    pub fn new(layout: &Layout, local: &Local, place: Place) -> Starter {
+        Starter {
+            layout: layout.clone(),
+            local: local.clone(),
+            place,
+            specs: HashMap::new(),
+            bases: HashMap::new(),
+            next: 1,
+        }
+    }
+
+    /// The present spawner knows nothing.
+    pub fn new_spawner(&mut self) {
+        self.bases.clear();
+    }
+
+    /// Takes a specification; one that changed under its number is prepared anew.
+    pub fn learn(&mut self, id: u32, spec: Box<Spec>) {
+        if self.specs.get(&id) != Some(&spec) {
+            self.bases.retain(|(s, _), _| *s != id);
+            self.specs.insert(id, spec);
+        }
+    }
+
+    /// Drops all specifications: another epoch numbers them anew.
+    pub fn forget(&mut self) {
+        self.specs.clear();
+        self.bases.clear();
+    }
+
+    pub fn spec(&self, id: u32) -> Option<&Spec> {
+        self.specs.get(&id).map(|s| &**s)
+    }
+
+    /// Builds the task. Messages that must go before it are handed to `send`.
+    ///
+    /// # Errors
+    /// Why it cannot be started here, for its owner.
+    pub fn task(
+        &mut self,
+        order: &StartOrder,
+        send: &mut dyn FnMut(&ToSpawner) -> Result<(), String>,
+    ) -> Result<TaskSpec, String> {
+        let Some(spec) = self.specs.get(&order.s).cloned() else {
+            return Err(format!(
+                "specification {} is missing in the orders",
+                order.s
+            ));
+        };
+        let base = self.base(order, &spec, send)?;
+        let files = Files {
+            script: self.script(order, &spec)?,
+            default_output: path_text(self.layout.default_output(order.a.j)),
+        };
+        Ok(build::task(order, &spec, base, &files))
+    }
+
+    fn base(
+        &mut self,
+        order: &StartOrder,
+        spec: &Spec,
+        send: &mut dyn FnMut(&ToSpawner) -> Result<(), String>,
+    ) -> Result<u32, String> {
+        let key = (order.s, order.nice);
+        if let Some(known) = self.bases.get(&key) {
+            return known.clone();
+        }
+        if self.bases.len() >= BASES_MAX {
+            self.bases.clear();
+            send(&ToSpawner::Forget { below: self.next })?;
+        }
+        let n = self.next;
+        self.next += 1;
+        // A specification that fails is tried again with the next order: the reason may be gone.
+        let base = self.build_base(spec, order.nice)?;
+        send(&ToSpawner::Base {
+            n,
+            base: Box::new(base),
+        })?;
+        self.bases.insert(key, Ok(n));
+        Ok(n)
+    }
+
+    fn build_base(&self, spec: &Spec, nice: i32) -> Result<Base, String> {
+        let account = account(spec, &self.place)?;
+        let env: Vec<(String, String)> = match spec.env.is_empty() {
+            true => Vec::new(),
+            false => {
+                let bytes = self.blob(&spec.env)?;
+                let map: BTreeMap<String, String> = serde_json::from_slice(&bytes)
+                    .map_err(|e| format!("the environment of the job is damaged: {e}"))?;
+                map.into_iter().collect()
+            }
+        };
+        let stdin = match spec.stdin_blob.is_empty() {
+            true => None,
+            false => Some(path_text(self.layout.blob(&spec.stdin_blob))),
+        };
+        build::base(spec, nice, &env, &account, &self.place, stdin.as_deref())
+    }
+
+    /// Reads a blob and holds it against its name.
+    fn blob(&self, sha: &str) -> Result<Vec<u8>, String> {
+        let path = self.layout.blob(sha);
+        let bytes = fs::read_small(&path, BLOB_MAX).map_err(|e| e.to_string())?;
+        let found: String = Sha256::digest(&bytes)
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect();
+        match found == sha {
+            true => Ok(bytes),
+            false => Err(format!(
+                "{} does not have the content of its name",
+                path.display()
+            )),
+        }
+    }
+
+    /// Copies the script to this host, under a name that nobody can guess: it is readable, since
+    /// the user's shell must read it.
+    fn script(&self, order: &StartOrder, spec: &Spec) -> Result<String, String> {
+        if spec.script.is_empty() {
+            return Ok(String::new());
+        }
+        let bytes = self.blob(&spec.script)?;
+        let dir = self.local.scratch();
+        fs::mkdir_p(&dir, 0o711).map_err(|e| e.to_string())?;
+        let j = order.a.j;
+        let name = format!("{}.{}.{}.{}", j.id, j.idx, order.a.at, clock::nonce(8));
+        let path = dir.join(name);
+        fs::publish_mode(&path, &bytes, 0o755).map_err(|e| e.to_string())?;
+        Ok(path_text(path))
+    }
+}
+
+fn path_text(path: PathBuf) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// The account of a job as this host knows it.
+fn account(spec: &Spec, place: &Place) -> Result<Account, String> {
+    let known = users::by_uid(spec.uid);
+    // Without privilege the job runs as this process, whether its user has a name here or not.
+    let facts = match known {
+        Some(facts) => facts,
+        None if !place.may_switch && spec.uid == place.uid => users::me(),
+        None => {
+            let (host, user, uid) = (&place.host, &spec.user, spec.uid);
+            return Err(format!(
+                "host {host} has no account for user {user} (uid {uid})"
+            ));
+        }
+    };
+    let groups = match place.may_switch {
+        true => users::groups_of(&facts),
+        false => Vec::new(),
+    };
+    Ok(Account {
+        who: Become {
+            uid: facts.uid,
+            gid: facts.gid,
+            groups,
+        },
+        home: path_text(facts.home),
+        name: facts.name,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{AttemptId, JobKey, Limits, Share};
+
+    fn order() -> StartOrder {
+        StartOrder {
+            a: AttemptId {
+                j: JobKey::job(7),
+                at: 1,
+            },
+            s: 1,
+            command: "/bin/true".into(),
+            name: String::new(),
+            hosts: vec![Share("h1".into(), 1)],
+            limits: Limits::default(),
+            index_end: 0,
+            index_step: 0,
+            t: 0,
+            nice: 0,
+            grace_ms: 10,
+        }
+    }
+
+    fn put(layout: &Layout, bytes: &[u8]) -> String {
+        let sha: String = Sha256::digest(bytes)
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect();
+        let path = layout.blob(&sha);
+        fs::mkdir_p(fs::parent(&path), 0o755).unwrap();
+        fs::publish(&path, bytes).unwrap();
+        sha
+    }
+
+    #[test]
+    fn the_shared_part_is_sent_once_and_blobs_are_checked() {
+        let d = tempfile::tempdir().unwrap();
+        let layout = Layout::new(d.path());
+        let local = Local::at(&d.path().join("l"));
+        let place = Place {
+            uid: users::effective_uid(),
+            may_switch: users::may_switch(),
+            ..Place::default()
+        };
+        let uid = place.uid;
+        let mut s = Starter::new(&layout, &local, place);
+        let mut sent = Vec::new();
+        let mut send = |m: &ToSpawner| {
+            sent.push(m.clone());
+            Ok(())
+        };
+        assert!(s.task(&order(), &mut send).unwrap_err().contains("missing"));
+        let env = put(&layout, br#"{"A":"1"}"#);
+        let script = put(&layout, b"echo hi");
+        let spec = Spec {
+            uid,
+            env: env.clone(),
+            script,
+            ..Spec::default()
+        };
+        s.learn(1, Box::new(spec.clone()));
+        let one = s.task(&order(), &mut send).unwrap();
+        let two = s.task(&order(), &mut send).unwrap();
+        assert_eq!(one.base, two.base);
+        assert_eq!(
+            fs::read_small(one.scratch.as_ref(), 99).unwrap(),
+            b"echo hi"
+        );
+        assert_ne!(one.scratch, two.scratch);
+        fs::publish(&layout.blob(&env), b"{}").unwrap();
+        s.learn(
+            1,
+            Box::new(Spec {
+                cwd: "/x".into(),
+                ..spec
+            }),
+        );
+        assert!(
+            s.task(&order(), &mut send)
+                .unwrap_err()
+                .contains("content of its name")
+        );
+        assert_eq!(sent.len(), 1);
+        assert!(matches!(&sent[0], ToSpawner::Base { base, .. } if base.env[0] == "A=1"));
+    }
+}

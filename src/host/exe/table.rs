@@ -1,0 +1,244 @@
+//! What `cbexe` knows of each attempt: given, running, over; what was reported and acknowledged.
+//!
+//! Values only, no files. An attempt leaves the table when its end was acknowledged *and* the
+//! orders that named it are no longer read, because a start seen twice must be known.
+
+use crate::model::AttemptId;
+use crate::record::report::{Ended, Report, Usage};
+use crate::task::spec::{TaskAct, TaskLimits};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A shepherd as its start record names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shepherd {
+    pub pid: i32,
+    /// When it began, ms of the boot-time clock.
+    pub born: u64,
+    pub boot: String,
+    /// Its control group, empty = none.
+    pub group: String,
+    /// Wall clock of the start, ms.
+    pub t: i64,
+    /// Number of the tasks log it writes to.
+    pub log: u64,
+}
+
+/// Where an attempt stands.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Status {
+    /// Durably given to this spawner (its log number); no start on record yet.
+    Given(u64),
+    Running(Shepherd),
+    Over(Box<Ended>),
+    /// Not started, and never will be.
+    Never(String),
+}
+
+/// One attempt.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Entry {
+    pub status: Status,
+    /// Epoch and part of the orders that named it.
+    pub named: (u64, u64),
+    pub rerunnable: bool,
+    /// Known only after its start order was read by this process.
+    pub limits: Option<Box<TaskLimits>>,
+    pub grace_ms: u64,
+    /// Highest number of a signal carried out.
+    pub signals: u32,
+    /// Acts to send once it runs.
+    pub waiting: Vec<(TaskAct, crate::model::TermReason, u64)>,
+    /// Suspended since (wall ms), as last recorded.
+    pub suspended: Option<i64>,
+    pub usage: Usage,
+    /// Its final report was acknowledged.
+    pub acked: bool,
+}
+
+impl Entry {
+    pub fn new(status: Status, named: (u64, u64), rerunnable: bool) -> Entry {
+        Entry {
+            status,
+            named,
+            rerunnable,
+            limits: None,
+            grace_ms: 10_000,
+            signals: 0,
+            waiting: Vec::new(),
+            suspended: None,
+            usage: Usage::default(),
+            acked: false,
+        }
+    }
+
+    /// Nothing will happen to it any more.
+    pub fn is_final(&self) -> bool {
+        matches!(self.status, Status::Over(_) | Status::Never(_))
+    }
+
+    /// The reports that tell its present state from nothing.
+    pub fn tell(&self, a: AttemptId) -> Vec<Report> {
+        match &self.status {
+            Status::Given(_) => Vec::new(),
+            Status::Never(why) => vec![Report::Never {
+                a,
+                why: why.clone(),
+            }],
+            Status::Over(e) => vec![Report::Ended(e.clone())],
+            Status::Running(s) => {
+                let pid = u32::try_from(s.pid).unwrap_or(0);
+                let mut out = vec![Report::Started { a, pid, t: s.t }];
+                out.extend(self.suspended.map(|t| Report::Suspended { a, t }));
+                if self.usage != Usage::default() {
+                    out.push(Report::Usage {
+                        a,
+                        u: self.usage.clone(),
+                    });
+                }
+                out
+            }
+        }
+    }
+}
+
+/// All attempts this host knows.
+#[derive(Debug, Default)]
+pub struct Table {
+    map: BTreeMap<AttemptId, Entry>,
+    /// Those that are not final.
+    live: BTreeSet<AttemptId>,
+    /// Final reports of the present file that are not acknowledged: sequence number, attempt.
+    waiting: BTreeMap<u64, AttemptId>,
+}
+
+impl Table {
+    pub fn get(&self, a: AttemptId) -> Option<&Entry> {
+        self.map.get(&a)
+    }
+
+    /// For changes other than of the status (`set` does those).
+    pub fn get_mut(&mut self, a: AttemptId) -> Option<&mut Entry> {
+        self.map.get_mut(&a)
+    }
+
+    pub fn insert(&mut self, a: AttemptId, entry: Entry) {
+        match entry.is_final() {
+            true => self.live.remove(&a),
+            false => self.live.insert(a),
+        };
+        self.map.insert(a, entry);
+    }
+
+    /// Moves an attempt to another status; a final one stays what it is.
+    pub fn set(&mut self, a: AttemptId, status: Status) -> bool {
+        let Some(e) = self.map.get_mut(&a).filter(|e| !e.is_final()) else {
+            return false;
+        };
+        e.status = status;
+        if e.is_final() {
+            self.live.remove(&a);
+        }
+        true
+    }
+
+    /// Takes back what was never recorded.
+    pub fn remove(&mut self, a: AttemptId) {
+        self.map.remove(&a);
+        self.live.remove(&a);
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (AttemptId, &Entry)> {
+        self.map.iter().map(|(a, e)| (*a, e))
+    }
+
+    /// Attempts that are given or running.
+    pub fn live(&self) -> impl Iterator<Item = (AttemptId, &Entry)> {
+        self.live
+            .iter()
+            .filter_map(|a| Some((*a, self.map.get(a)?)))
+    }
+
+    /// Attempts that run, with their shepherds.
+    pub fn running(&self) -> impl Iterator<Item = (AttemptId, &Shepherd)> {
+        self.live().filter_map(|(a, e)| match &e.status {
+            Status::Running(s) => Some((a, s)),
+            _ => None,
+        })
+    }
+
+    /// Notes the sequence number of an attempt's final report in the present file.
+    pub fn reported(&mut self, a: AttemptId, seq: u64) {
+        if self.map.get(&a).is_some_and(|e| e.is_final() && !e.acked) {
+            self.waiting.insert(seq, a);
+        }
+    }
+
+    /// A new reports file begins: sequence numbers start over.
+    pub fn new_file(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// Notes that reports up to `seq` of the present file are journalled; returns the attempts
+    /// whose final report is among them.
+    pub fn acknowledge(&mut self, seq: u64) -> Vec<AttemptId> {
+        let later = self.waiting.split_off(&(seq + 1));
+        let done: Vec<AttemptId> = std::mem::replace(&mut self.waiting, later)
+            .into_values()
+            .collect();
+        for a in &done {
+            if let Some(e) = self.map.get_mut(a) {
+                e.acked = true;
+            }
+        }
+        done
+    }
+
+    /// Drops what is acknowledged and was named by orders that are no longer read.
+    pub fn forget(&mut self, now: (u64, u64)) -> usize {
+        let before = self.map.len();
+        self.map
+            .retain(|_, e| !(e.acked && e.is_final() && e.named < now));
+        before - self.map.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+
+    fn a(id: u32) -> AttemptId {
+        AttemptId {
+            j: JobKey::job(id),
+            at: 1,
+        }
+    }
+
+    #[test]
+    fn an_attempt_is_forgotten_only_when_acknowledged_and_unnamed() {
+        let mut t = Table::default();
+        for id in 1..=3 {
+            let over = Status::Over(Box::default());
+            t.insert(a(id), Entry::new(over, (1, 1), false));
+            t.reported(a(id), u64::from(id));
+        }
+        assert_eq!(t.acknowledge(2), [a(1), a(2)]);
+        assert_eq!(t.acknowledge(2), []);
+        assert_eq!(t.forget((1, 1)), 0);
+        t.get_mut(a(2)).unwrap().named = (1, 2);
+        assert_eq!((t.forget((1, 2)), t.iter().count()), (1, 2));
+        assert!(t.get(a(1)).is_none());
+    }
+
+    #[test]
+    fn running_attempts_are_not_acknowledged_away() {
+        let mut t = Table::default();
+        t.insert(a(1), Entry::new(Status::Given(1), (1, 1), false));
+        t.reported(a(1), 1);
+        assert_eq!(t.acknowledge(9), []);
+        assert_eq!(t.live().count(), 1);
+        assert!(t.set(a(1), Status::Over(Box::default())));
+        assert!(!t.set(a(1), Status::Never(String::new())));
+        assert_eq!(t.live().count(), 0);
+    }
+}

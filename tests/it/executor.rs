@@ -1,0 +1,451 @@
+//! `cbexe` as a leader sees it: orders in, reports out, on a real directory with real processes.
+//! The leader here is this test, which writes the files itself.
+
+use corral::model::{AttemptId, JobKey, Limits, Share, Spec, TermReason};
+use corral::record::frame::{self, Reader};
+use corral::record::header::{Header, What};
+use corral::record::leader::{ClusterDoc, EpochDoc, encode_fixed};
+use corral::record::order::{Act, Order, StartOrder};
+use corral::record::report::{Ended, Report};
+use corral::spool::Layout;
+use corral::sys::append::Appender;
+use corral::sys::{clock, fs, proc, users};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+struct Cluster {
+    dir: tempfile::TempDir,
+    layout: Layout,
+    orders: Appender,
+    seq: u64,
+    part: u64,
+    exe: Option<Child>,
+}
+
+fn attempt(id: u32) -> AttemptId {
+    AttemptId {
+        j: JobKey::job(id),
+        at: 1,
+    }
+}
+
+impl Cluster {
+    fn new() -> Cluster {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path().join("share"));
+        for (d, _) in layout.directories() {
+            fs::mkdir_p(&d, 0o755).unwrap();
+        }
+        let cluster = ClusterDoc {
+            cluster: "c".into(),
+            name: "c".into(),
+            format: 1,
+            service_uid: users::effective_uid(),
+            service_gid: users::effective_gid(),
+        };
+        fs::publish(&layout.cluster(), &encode_fixed(&cluster).unwrap()).unwrap();
+        fs::mkdir_p(&layout.host("h1"), 0o755).unwrap();
+        let etc = dir.path().join("etc");
+        fs::mkdir_p(&etc, 0o755).unwrap();
+        let conf = format!(
+            "CB_SHARE={}\nCB_HOST=h1\nCB_LOCAL={}\n",
+            layout.root().display(),
+            dir.path().join("local").display()
+        );
+        fs::publish(&etc.join("cb.conf"), conf.as_bytes()).unwrap();
+        let orders = Cluster::file(&layout, 1, 1);
+        let mut c = Cluster {
+            dir,
+            layout,
+            orders,
+            seq: 1,
+            part: 1,
+            exe: None,
+        };
+        let uid = users::effective_uid();
+        let cwd = c.path("").to_str().unwrap().to_owned();
+        let spec = Spec {
+            uid,
+            min: 1,
+            max: 1,
+            cwd,
+            stdout: "/dev/null".into(),
+            ..Spec::default()
+        };
+        c.order(&[Order::Spec {
+            id: 1,
+            spec: Box::new(spec),
+        }]);
+        c.epoch(1);
+        c
+    }
+
+    fn file(layout: &Layout, epoch: u64, part: u64) -> Appender {
+        let mut f = Appender::create_new(&layout.orders("h1", epoch, part)).unwrap();
+        let mut bytes = Vec::new();
+        frame::write(&mut bytes, 0, &Header::new(What::Orders, "c", epoch, part)).unwrap();
+        f.append(&bytes).unwrap();
+        f
+    }
+
+    fn epoch(&self, epoch: u64) {
+        let doc = EpochDoc {
+            epoch,
+            ..EpochDoc::default()
+        };
+        fs::publish(&self.layout.epoch(), &encode_fixed(&doc).unwrap()).unwrap();
+    }
+
+    fn order(&mut self, orders: &[Order]) {
+        let mut bytes = Vec::new();
+        for o in orders {
+            frame::write(&mut bytes, self.seq, o).unwrap();
+            self.seq += 1;
+        }
+        self.orders.append(&bytes).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn start_exe(&mut self) {
+        let exe = Command::new(env!("CARGO_BIN_EXE_cbexe"))
+            .env("CB_ENVDIR", self.path("etc"))
+            .env_remove("CB_HOST")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        self.exe = Some(exe);
+    }
+
+    fn kill_exe(&mut self) {
+        let mut exe = self.exe.take().unwrap();
+        exe.kill().unwrap();
+        exe.wait().unwrap();
+    }
+
+    fn start(id: u32, command: &str) -> Order {
+        Order::Start(Box::new(StartOrder {
+            a: attempt(id),
+            s: 1,
+            command: command.into(),
+            name: "n".into(),
+            hosts: vec![Share("h1".into(), 1)],
+            limits: Limits::default(),
+            index_end: 0,
+            index_step: 0,
+            t: 1,
+            nice: 0,
+            grace_ms: 300,
+        }))
+    }
+
+    /// All reports of the newest file.
+    fn reports(&self) -> (u64, Vec<(u64, Report)>) {
+        let names = fs::list_dir(&self.layout.host("h1"), 1000).unwrap();
+        let numbers = names
+            .iter()
+            .filter_map(|e| Layout::parse_reports_name(e.text()?));
+        let Some(n) = numbers.max() else {
+            return (0, Vec::new());
+        };
+        let bytes = fs::read_small(&self.layout.reports("h1", n), 1 << 30).unwrap();
+        let mut reader = Reader::new(&bytes);
+        let mut out = Vec::new();
+        if let Ok(Some(_)) = Header::read(&mut reader, What::Reports, Some("c")) {
+            while let Ok(Some(line)) = reader.next_line() {
+                out.push((line.seq, line.decode().unwrap()));
+            }
+        }
+        (n, out)
+    }
+
+    fn wait_for<T>(&self, what: &str, find: impl Fn(&Report) -> Option<T>) -> T {
+        for _ in 0..600 {
+            if let Some(found) = self.reports().1.iter().find_map(|(_, r)| find(r)) {
+                return found;
+            }
+            clock::sleep_ms(20);
+        }
+        panic!("no {what} in {:#?}", self.reports());
+    }
+
+    fn end(&self, id: u32) -> Ended {
+        self.wait_for(&format!("end of {id}"), |r| match r {
+            Report::Ended(e) if e.a == attempt(id) => Some((**e).clone()),
+            _ => None,
+        })
+    }
+
+    fn started(&self, id: u32) -> i32 {
+        self.wait_for(&format!("start of {id}"), |r| match r {
+            Report::Started { a, pid, .. } if *a == attempt(id) => Some(*pid as i32),
+            _ => None,
+        })
+    }
+
+    fn never(&self, id: u32) {
+        self.wait_for(&format!("refusal of {id}"), |r| match r {
+            Report::Never { a, .. } if *a == attempt(id) => Some(()),
+            _ => None,
+        });
+    }
+
+    fn marks(&self) -> String {
+        let bytes = fs::read_optional(&self.path("marks"), 1 << 20).unwrap();
+        String::from_utf8(bytes.unwrap_or_default()).unwrap()
+    }
+
+    fn mark(&self, id: u32) -> String {
+        format!("echo {id} >> {}", self.path("marks").display())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.exe.is_some() {
+            self.kill_exe();
+        }
+    }
+}
+
+#[test]
+fn orders_are_carried_out_once_however_often_they_are_repeated() {
+    let mut c = Cluster::new();
+    let starts: Vec<Order> = (1..=30).map(|i| Cluster::start(i, &c.mark(i))).collect();
+    c.order(&starts);
+    c.start_exe();
+    c.order(&starts);
+    (1..=30).for_each(|i| assert_eq!(c.end(i).code, Some(0)));
+    // The same orders in the next part, in a new epoch, and after a restart.
+    c.order(&[Order::Next { part: 2 }]);
+    c.part = 2;
+    for (epoch, part) in [(1, 2), (2, 1)] {
+        c.orders = Cluster::file(&c.layout, epoch, part);
+        c.seq = 1;
+        let uid = users::effective_uid();
+        let cwd = c.path("").to_str().unwrap().to_owned();
+        let spec = Spec {
+            uid,
+            cwd,
+            stdout: "/dev/null".into(),
+            ..Spec::default()
+        };
+        c.order(&[Order::Spec {
+            id: 1,
+            spec: Box::new(spec),
+        }]);
+        c.order(&starts);
+        let next = 100 + epoch as u32;
+        c.order(&[Cluster::start(next, "true")]);
+        c.epoch(epoch);
+        c.end(next);
+    }
+    c.kill_exe();
+    c.start_exe();
+    c.order(&[Cluster::start(200, "true")]);
+    assert_eq!(c.end(200).code, Some(0));
+    let marks = c.marks();
+    let mut lines: Vec<u32> = marks.lines().map(|l| l.parse().unwrap()).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, (1..=30).collect::<Vec<u32>>());
+}
+
+#[test]
+fn tasks_outlive_a_kill_of_the_executor_and_are_taken_up_again() {
+    let mut c = Cluster::new();
+    c.order(&[
+        Cluster::start(1, "sleep 1; exit 5"),
+        Cluster::start(2, "sleep 600"),
+        Cluster::start(3, "exit 3"),
+    ]);
+    c.start_exe();
+    assert_eq!(c.end(3).code, Some(3));
+    let (one, two) = (c.started(1), c.started(2));
+    c.kill_exe();
+    clock::sleep_ms(1500);
+    assert!(proc::info(two).is_some_and(|p| p.state != 'Z'));
+    c.start_exe();
+    assert_eq!(c.end(1).code, Some(5));
+    assert_eq!(c.end(3).code, Some(3));
+    assert_eq!(c.started(2), two);
+    assert_ne!(one, two);
+    let (act, reason) = (Act::Terminate, TermReason::Owner);
+    c.order(&[Order::Signal {
+        a: attempt(2),
+        act,
+        reason,
+        grace_ms: 200,
+        n: 1,
+    }]);
+    let e = c.end(2);
+    assert_eq!((e.code, e.sig, e.reason), (None, 2, TermReason::Owner));
+}
+
+#[test]
+fn what_was_acknowledged_is_not_told_again() {
+    let mut c = Cluster::new();
+    c.order(&[Cluster::start(1, "exit 1"), Cluster::start(2, "exit 2")]);
+    c.start_exe();
+    c.end(1);
+    c.end(2);
+    let (part, reports) = c.reports();
+    let seq = reports
+        .iter()
+        .find(|(_, r)| matches!(r, Report::Ended(e) if e.a == attempt(1)))
+        .map(|(seq, _)| *seq);
+    let seq = seq.unwrap();
+    let first_alone = !reports
+        .iter()
+        .any(|(s, r)| *s <= seq && matches!(r, Report::Ended(e) if e.a == attempt(2)));
+    c.order(&[Order::Ack { part, seq }, Cluster::start(3, "exit 3")]);
+    c.end(3);
+    // The acknowledgement is on record with the next commit.
+    c.kill_exe();
+    c.start_exe();
+    c.wait_for("completeness", |r| {
+        matches!(r, Report::Complete { .. }).then_some(())
+    });
+    c.end(3);
+    let told = |id: u32| {
+        let (_, all) = c.reports();
+        all.iter()
+            .any(|(_, r)| matches!(r, Report::Ended(e) if e.a == attempt(id)))
+    };
+    assert!(!told(1) && told(2) == first_alone);
+}
+
+#[test]
+fn a_cancelled_attempt_never_starts() {
+    let mut c = Cluster::new();
+    c.order(&[Order::Cancel { a: attempt(1) }]);
+    c.start_exe();
+    c.never(1);
+    c.order(&[Cluster::start(1, &c.mark(1)), Cluster::start(2, &c.mark(2))]);
+    assert_eq!(c.end(2).code, Some(0));
+    c.kill_exe();
+    c.start_exe();
+    c.never(1);
+    c.order(&[Cluster::start(3, "true")]);
+    c.end(3);
+    assert_eq!(c.marks(), "2\n");
+}
+
+#[test]
+fn a_killed_shepherd_is_an_unknown_end_and_nothing_of_the_task_lives_on() {
+    let mut c = Cluster::new();
+    let pid_file = c.path("pid");
+    let command = format!("echo $$ > {}; exec sleep 600", pid_file.display());
+    c.order(&[Cluster::start(1, &command)]);
+    c.start_exe();
+    let shepherd = c.started(1);
+    let job: i32 = loop {
+        let text = fs::read_optional(&pid_file, 99)
+            .unwrap()
+            .unwrap_or_default();
+        if let Ok(pid) = String::from_utf8_lossy(&text).trim().parse() {
+            break pid;
+        }
+        clock::sleep_ms(10);
+    };
+    proc::kill(shepherd, 9).unwrap();
+    let e = c.end(1);
+    assert_eq!(
+        (e.code, e.sig, e.reason),
+        (None, 0, TermReason::ShepherdLost)
+    );
+    let gone = || proc::info(job).is_none_or(|p| p.state == 'Z');
+    assert!((0..200).any(|_| {
+        clock::sleep_ms(20);
+        gone()
+    }));
+}
+
+#[test]
+fn suspension_and_usage_are_reported() {
+    let mut c = Cluster::new();
+    c.order(&[Cluster::start(1, "while :; do :; done")]);
+    c.start_exe();
+    c.started(1);
+    let u = c.wait_for("usage", |r| match r {
+        Report::Usage { u, .. } => Some(u.clone()),
+        _ => None,
+    });
+    assert!(u.cpu_ms > 500 && u.procs == 1 && u.mem_kb > 0, "{u:?}");
+    let signal = |act, n| {
+        let reason = TermReason::Owner;
+        Order::Signal {
+            a: attempt(1),
+            act,
+            reason,
+            grace_ms: 100,
+            n,
+        }
+    };
+    c.order(&[signal(Act::Stop, 1)]);
+    c.wait_for("suspension", |r| {
+        matches!(r, Report::Suspended { .. }).then_some(())
+    });
+    c.order(&[signal(Act::Resume, 2)]);
+    c.wait_for("resumption", |r| {
+        matches!(r, Report::Resumed { .. }).then_some(())
+    });
+    c.order(&[signal(Act::Kill, 3)]);
+    assert_eq!(c.end(1).sig, 9);
+}
+
+#[test]
+fn a_start_that_cannot_be_is_told_with_its_reason() {
+    let mut c = Cluster::new();
+    let mut bad = Cluster::start(1, "true");
+    if let Order::Start(o) = &mut bad {
+        o.s = 77;
+    }
+    let uid = 4_000_000_000;
+    let spec = Spec {
+        uid,
+        user: "ghost".into(),
+        cwd: "/".into(),
+        ..Spec::default()
+    };
+    let mut ghost = Cluster::start(2, "true");
+    if let Order::Start(o) = &mut ghost {
+        o.s = 2;
+    }
+    c.order(&[
+        bad,
+        Order::Spec {
+            id: 2,
+            spec: Box::new(spec),
+        },
+        ghost,
+    ]);
+    c.start_exe();
+    let e = c.end(1);
+    assert_eq!(
+        (e.reason, e.code, e.start),
+        (TermReason::StartFailed, None, 0)
+    );
+    assert!(c.end(2).text.contains("4000000000"), "{}", c.end(2).text);
+}
+
+#[test]
+fn a_second_executor_of_the_host_is_turned_away() {
+    let mut c = Cluster::new();
+    c.start_exe();
+    c.wait_for("greeting", |r| {
+        matches!(r, Report::Hello { .. }).then_some(())
+    });
+    let second = Command::new(env!("CARGO_BIN_EXE_cbexe"))
+        .env("CB_ENVDIR", c.path("etc"))
+        .env_remove("CB_HOST")
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(5));
+    let text = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(
+        text.contains("another cbexe of host h1 is running"),
+        "{text}"
+    );
+}
