@@ -36,6 +36,8 @@ const BUSY_GAP_MS: u64 = 3;
 const SUMMARY_EVERY_MS: u64 = 1000;
 /// Time for the published view in each turn, in milliseconds.
 const PUBLISH_MS: u64 = 5;
+/// Events of one turn after which freed memory is given back.
+const BURST: usize = 5000;
 /// How often users' drop boxes are looked for without a hint, in milliseconds.
 const USERS_EVERY_MS: u64 = 5000;
 /// How often they are looked for after a hint, in milliseconds.
@@ -182,7 +184,12 @@ impl Leader {
             .any(|input| matches!(input, Input::Load { .. }));
         let ready = turn::turn(&mut self.core, inputs, Stamp(clock::wall_ms()));
         self.summary_due |= loads || !ready.events.is_empty();
-        self.carry_out(ready, &paths, now)
+        let burst = ready.events.len() > BURST;
+        let more = self.carry_out(ready, &paths, now)?;
+        if burst {
+            crate::sys::memory::give_back();
+        }
+        Ok(more)
     }
 
     /// Carries out what a turn wants, in the order that makes it safe.

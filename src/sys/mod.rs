@@ -21,6 +21,7 @@ pub mod job;
 pub mod load;
 pub mod lock;
 pub mod logging;
+pub mod memory;
 pub mod mount;
 pub mod proc;
 pub mod signals;
