@@ -168,12 +168,8 @@ impl Printer {
                 next_seq,
             } => format!("epoch {epoch} segment {segment} ends at byte {bytes}, record {next_seq}"),
             Event::Spec { id, spec } => format!(
-                "specification {id}: {} queue {} slots {}-{} {}",
-                spec.user,
-                spec.queue,
-                spec.min,
-                spec.max,
-                escape(&spec.options)
+                "specification {id}: {} queue {} slots {}-{}",
+                spec.user, spec.queue, spec.min, spec.max
             ),
             Event::Submitted(s) => self.submitted(s),
             Event::Handled { tok, .. } => format!("request {tok} was carried out"),

@@ -100,9 +100,6 @@ pub struct Spec {
     pub sub_host: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Options as typed, for `cjobs -l` and chist.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub options: String,
 }
 
 impl Spec {

@@ -176,7 +176,6 @@ fn spec_members(out: &mut String, spec: &Spec) {
     );
     limits(&mut o, spec);
     o.some_text("description", &spec.description);
-    o.some_text("options", &spec.options);
     o.end();
     // Only the inside is wanted.
     out.pop();

@@ -105,7 +105,6 @@ fn submitted(v: &JobView<'_>) -> String {
         ("Requested Resources", &spec.res_req),
         ("Specified Hosts", &spec.hosts),
         ("Login Shell", &spec.shell),
-        ("Options", &spec.options),
     ] {
         if !text.is_empty() {
             add!(s, ", {title} <{text}>");

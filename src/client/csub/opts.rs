@@ -373,24 +373,4 @@ impl Chosen {
             None => Ok(()),
         }
     }
-
-    /// The options as one types them, for people; values of the environment are left out.
-    pub fn typed(&self) -> String {
-        let mut out = String::new();
-        for (id, value) in &self.list {
-            if matches!(id.as_str(), "wait" | "verbose" | "env") {
-                continue;
-            }
-            if !out.is_empty() {
-                out.push(' ');
-            }
-            out.push('-');
-            out.push_str(id);
-            if !value.is_empty() {
-                out.push(' ');
-                out.push_str(&crate::text::command::quote(value));
-            }
-        }
-        out
-    }
 }

@@ -77,7 +77,6 @@ pub fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission> {
         job.spec.project = here.default_project.to_owned();
     }
     job.spec.res_req = requirement(chosen, here)?;
-    job.spec.options = chosen.typed();
     Ok(job)
 }
 
