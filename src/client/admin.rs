@@ -468,7 +468,7 @@ fn hlost(s: &Sub, words: &[String]) -> i32 {
             })
         }
         [_] => Err(Fail::usage(
-            "hlost ends the host's jobs as lost: it needs --confirm, the word that the host is dead",
+            "hlost ends the host's jobs as lost: it needs --confirm, your word that it is dead",
         )),
         _ => Err(Fail::usage("give one host")),
     };

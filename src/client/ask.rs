@@ -88,8 +88,8 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// A request without verbs. `head` needs only what the caller knows: environment, script, input;
-    /// token, host, pid and time are filled in here.
+    /// A request without verbs. `head` needs only what the caller knows: environment, script and
+    /// input; token, host, pid and time are filled in here.
     ///
     /// # Errors
     /// When the head cannot be written as JSON.

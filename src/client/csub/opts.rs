@@ -95,79 +95,84 @@ pub fn unbuilt(id: &str) -> Fail {
     ))
 }
 
-/// Options that describe a job, shared by csub and cmod.
-fn job_options() -> Vec<Arg> {
-    vec![
-        opt(
-            "J",
-            "NAME[LIST]%N",
-            "Job name; with an index list an array, %N elements at a time",
-        ),
-        opt(
-            "Jd",
-            "TEXT",
-            "Description of the job, up to 4095 characters",
-        ),
-        opt(
-            "q",
-            "QUEUES",
-            "Queue, or queues of which the first that accepts is taken",
-        ),
-        opt("P", "PROJECT", "Project"),
-        opt("sp", "PRIORITY", "Priority among the own jobs, from 1"),
-        opt("n", "MIN[,MAX]", "Number of slots"),
-        opt(
-            "R",
-            "REQUIREMENT",
-            "Resource requirement; several are joined by &&",
-        ),
-        opt("m", "HOSTS", "Hosts and host groups, host+N prefers"),
-        flag("x", "Exclusive use of the hosts"),
-        flag("r", "Run again when its host fails"),
-        flag("rn", "Do not run again when its host fails"),
-        opt("b", "[[MON:]DAY:]H:M", "Do not start before this time"),
-        opt("t", "[[MON:]DAY:]H:M", "End the job at this time"),
-        opt(
-            "w",
-            "CONDITION",
-            "Start when the condition on other jobs holds: done(12) && ended(\"a\")",
-        ),
-        opt("W", "[H:]M", "Run limit"),
-        opt("c", "[H:]M", "CPU time limit"),
-        opt(
-            "M",
-            "SIZE",
-            "Memory limit; a plain number is in the cluster's unit (MB)",
-        ),
-        opt(
-            "v",
-            "SIZE",
-            "Swap limit; a plain number is in the cluster's unit (MB)",
-        ),
-        opt("p", "N", "Limit of processes"),
-        opt("F", "SIZE", "Limit of file size; a plain number is KB"),
-        opt(
-            "D",
-            "SIZE",
-            "Limit of the data segment; a plain number is KB",
-        ),
-        opt("S", "SIZE", "Limit of the stack; a plain number is KB"),
-        opt("C", "SIZE", "Limit of core files; a plain number is KB"),
-        opt(
-            "mem",
-            "SIZE",
-            "Reserve this memory and limit the job to it: rusage[mem=SIZE] and -M SIZE",
-        ),
-        opt("i", "FILE", "Standard input (%J job id, %I array index)"),
-        opt("is", "FILE", "Standard input, copied at submission"),
-        opt("o", "FILE", "Append output to FILE (%J, %I)"),
-        opt("oo", "FILE", "Write output to FILE"),
-        opt("e", "FILE", "Append error output to FILE"),
-        opt("eo", "FILE", "Write error output to FILE"),
-        opt("cwd", "DIR", "Working directory"),
-        opt("cwdc", "DIR", "Working directory, made when it is missing"),
-        opt("L", "SHELL", "Login shell that runs the command"),
-    ]
+/// Options that describe a job, shared by csub and cmod: name, value (none for a flag), help.
+const JOB_OPTIONS: &[(&str, &str, &str)] = &[
+    (
+        "J",
+        "NAME[LIST]%N",
+        "Job name; with an index list an array, %N elements at a time",
+    ),
+    (
+        "Jd",
+        "TEXT",
+        "Description of the job, up to 4095 characters",
+    ),
+    (
+        "q",
+        "QUEUES",
+        "Queue, or queues of which the first that accepts is taken",
+    ),
+    ("P", "PROJECT", "Project"),
+    ("sp", "PRIORITY", "Priority among the own jobs, from 1"),
+    ("n", "MIN[,MAX]", "Number of slots"),
+    (
+        "R",
+        "REQUIREMENT",
+        "Resource requirement; several are joined by &&",
+    ),
+    ("m", "HOSTS", "Hosts and host groups, host+N prefers"),
+    ("x", "", "Exclusive use of the hosts"),
+    ("r", "", "Run again when its host fails"),
+    ("rn", "", "Do not run again when its host fails"),
+    ("b", "[[MON:]DAY:]H:M", "Do not start before this time"),
+    ("t", "[[MON:]DAY:]H:M", "End the job at this time"),
+    (
+        "w",
+        "CONDITION",
+        "Start when the condition on other jobs holds: done(12) && ended(\"a\")",
+    ),
+    ("W", "[H:]M", "Run limit"),
+    ("c", "[H:]M", "CPU time limit"),
+    (
+        "M",
+        "SIZE",
+        "Memory limit; a plain number is in the cluster's unit (MB)",
+    ),
+    (
+        "v",
+        "SIZE",
+        "Swap limit; a plain number is in the cluster's unit (MB)",
+    ),
+    ("p", "N", "Limit of processes"),
+    ("F", "SIZE", "Limit of file size; a plain number is KB"),
+    (
+        "D",
+        "SIZE",
+        "Limit of the data segment; a plain number is KB",
+    ),
+    ("S", "SIZE", "Limit of the stack; a plain number is KB"),
+    ("C", "SIZE", "Limit of core files; a plain number is KB"),
+    (
+        "mem",
+        "SIZE",
+        "Reserve this memory and limit the job to it: rusage[mem=SIZE] and -M SIZE",
+    ),
+    ("i", "FILE", "Standard input (%J job id, %I array index)"),
+    ("is", "FILE", "Standard input, copied at submission"),
+    ("o", "FILE", "Append output to FILE (%J, %I)"),
+    ("oo", "FILE", "Write output to FILE"),
+    ("e", "FILE", "Append error output to FILE"),
+    ("eo", "FILE", "Write error output to FILE"),
+    ("cwd", "DIR", "Working directory"),
+    ("cwdc", "DIR", "Working directory, made when it is missing"),
+    ("L", "SHELL", "Login shell that runs the command"),
+];
+
+fn job_options() -> impl Iterator<Item = Arg> {
+    JOB_OPTIONS.iter().map(|(name, value, help)| match *value {
+        "" => flag(name, help),
+        value => opt(name, value, help),
+    })
 }
 
 fn unbuilt_options() -> impl Iterator<Item = Arg> {

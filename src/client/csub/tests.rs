@@ -208,6 +208,18 @@ fn the_command_line_wins_over_the_script() {
 }
 
 #[test]
+fn the_environment_option_has_two_spellings() {
+    for spelling in ["-env", "-ENV", "--env"] {
+        let chosen = read(&[spelling, "none", "x"]).unwrap().1;
+        assert_eq!(
+            chosen.all("env").collect::<Vec<_>>(),
+            ["none"],
+            "{spelling}"
+        );
+    }
+}
+
+#[test]
 fn default_queues_come_from_the_environment() {
     let mut here = here();
     here.default_queue = "night long";
