@@ -138,7 +138,8 @@ impl Files {
             let path = subst(&base.stderr.path, id, idx);
             let same = base.stderr.path == base.stdout.path;
             if !same {
-                let over = base.stderr.over && !(task.array && !has_index(&base.stderr.path));
+                let own = !task.array || has_index(&base.stderr.path);
+                let over = base.stderr.over && own;
                 self.stderr = Some(userfile::open_output(Path::new(&path), over)?);
             }
         }

@@ -304,6 +304,9 @@ fn what_was_acknowledged_is_not_told_again() {
     // The acknowledgement is on record with the next commit.
     c.kill_exe();
     c.start_exe();
+    while c.reports().0 == part {
+        clock::sleep_ms(20);
+    }
     c.wait_for("completeness", |r| {
         matches!(r, Report::Complete { .. }).then_some(())
     });
