@@ -150,12 +150,7 @@ impl Job<'_> {
     }
 
     fn damaged(&mut self, path: &Path, d: &Damaged) {
-        let text = d.to_string();
-        // Its offset stands in front already.
-        let what = text
-            .split_once(": ")
-            .map_or(text.as_str(), |(_, what)| what);
-        self.damage(path, d.offset, what);
+        self.damage(path, d.offset, &d.damage.to_string());
     }
 
     /// A file that cannot be read: damage, unless it went away or this user may not read it.

@@ -198,7 +198,12 @@ impl Printer {
             } => format!("host {name} {} by {by}{}", host_act(*act), said(comment)),
             Event::HostSeen { name, up, boot, .. } => {
                 let state = if *up { "is up" } else { "does not answer" };
-                format!("host {name} {state}, boot {boot}")
+                let boot = if boot.is_empty() {
+                    ""
+                } else {
+                    &format!(", boot {boot}")
+                };
+                format!("host {name} {state}{boot}")
             }
             of_job => job_sentence(of_job),
         }

@@ -48,9 +48,9 @@ impl fmt::Display for Error {
             Error::Io(e) => write!(f, "{e}"),
             Error::Damaged { path, damaged } => write!(
                 f,
-                "the journal {}:{} is damaged {damaged}; {WAY_OUT}",
-                path.display(),
-                damaged.offset
+                "the journal {} is damaged: {}; {WAY_OUT}",
+                Place(path, damaged.offset),
+                damaged.damage
             ),
             Error::Missing { path, why } => write!(
                 f,
@@ -62,8 +62,8 @@ impl fmt::Display for Error {
             }
             Error::Refused { path, offset, why } => write!(
                 f,
-                "the record at {}:{offset} cannot be applied: {why}; {WAY_OUT}",
-                path.display()
+                "the record at {} cannot be applied: {why}; {WAY_OUT}",
+                Place(path, *offset)
             ),
             Error::Locked(path) => write!(
                 f,
@@ -71,6 +71,15 @@ impl fmt::Display for Error {
                 path.display()
             ),
         }
+    }
+}
+
+/// `file:offset`.
+struct Place<'a>(&'a std::path::Path, u64);
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.0.display(), self.1)
     }
 }
 

@@ -82,7 +82,7 @@ fn give(chain: &Chain, epoch: u64, ids: &[u32], item: Item<'_>, sink: &mut dyn F
                 Err(damage) => {
                     let path = chain.segment_path(epoch, at.segment);
                     let path = path.display();
-                    sink(Entry::Problem(format!("{path}:{offset}: {damage:?}")));
+                    sink(Entry::Problem(format!("{path}:{offset}: {damage}")));
                 }
             }
         }

@@ -79,10 +79,9 @@ pub struct Damaged {
     pub damage: Damage,
 }
 
-impl fmt::Display for Damaged {
+impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at byte {}: ", self.offset)?;
-        match &self.damage {
+        match self {
             Damage::Torn => f.write_str("the last line is incomplete"),
             Damage::Frame(what) => f.write_str(what),
             Damage::Sequence { expected, found } => {
@@ -90,6 +89,12 @@ impl fmt::Display for Damaged {
             }
             Damage::Content(what) => write!(f, "the record is intact but not understood: {what}"),
         }
+    }
+}
+
+impl fmt::Display for Damaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {}: {}", self.offset, self.damage)
     }
 }
 
