@@ -8,12 +8,15 @@ use super::setup::Place;
 use crate::record::load::{LOAD_LEN, LoadDoc, decode, encode};
 use crate::sys::load::{Facts, Load, Sampler, facts};
 use crate::sys::{clock, fs, proc, signals};
+use crossbeam::channel::Receiver;
 use std::time::Duration;
 
 /// Pause between two samples, ms.
 pub const EVERY_MS: u64 = 5_000;
 /// `cbexe` is believed alive this long after its last local beat, ms.
 const EXECUTOR_MS: u64 = 20_000;
+/// How often an executor that is away is looked for, ms.
+const ABSENT_MS: u64 = 200;
 /// A document of another machine under this name younger than this is looked at twice, ms.
 const RIVAL_MS: u64 = 60_000;
 
@@ -63,8 +66,7 @@ pub fn run() -> Result<(), String> {
             Err(_) => {}
         }
         next = (next + EVERY_MS).max(clock::boot_ms());
-        let wait = next.saturating_sub(clock::boot_ms());
-        if term.recv_timeout(Duration::from_millis(wait)).is_ok() {
+        if s.rest(&term, next) {
             tracing::info!("cbls ends");
             return Ok(());
         }
@@ -108,6 +110,22 @@ fn refuse_a_rival(place: &Place) -> Result<(), String> {
 }
 
 impl Sampling {
+    /// Waits for the next beat, due at `next`, or for the executor to come to life, which the
+    /// cluster should know at once; true when told to end.
+    fn rest(&self, term: &Receiver<i32>, next: u64) -> bool {
+        let (alive, _) = self.executor();
+        loop {
+            let left = next.saturating_sub(clock::boot_ms());
+            let step = if alive { left } else { left.min(ABSENT_MS) };
+            if term.recv_timeout(Duration::from_millis(step)).is_ok() {
+                return true;
+            }
+            if left == 0 || (!alive && self.executor().0) {
+                return false;
+            }
+        }
+    }
+
     fn beat(&mut self) -> Result<(), String> {
         let before = clock::boot_ms();
         let load = self.sampler.sample();

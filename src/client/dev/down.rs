@@ -24,6 +24,7 @@ pub fn down(dir: &Path, purge: bool) -> Result<(), Fail> {
     let site = Site::open(dir)?;
     let lock = site.lock()?;
     let ended = end_all(&site)?;
+    remove_groups(&site);
     println!(
         "Cluster in {} is down: {ended} processes ended.",
         site.dir.display()
