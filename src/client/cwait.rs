@@ -229,6 +229,10 @@ fn end_of(id: u32, jobs: &[Job]) -> Option<i32> {
         eprintln!("<<Terminated while pending>>");
         return Some(KILLED_PENDING);
     }
+    for row in rows.iter().filter(|r| !r.text.is_empty()) {
+        let text = crate::text::width::escape(&row.text);
+        eprintln!("csub: job <{}>: {text}", row.j);
+    }
     eprintln!("<<Job is finished>>");
     rows.iter().map(|r| code_of(r)).max()
 }

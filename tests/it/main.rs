@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod cluster;
+mod commands;
 mod dev_cluster;
 mod executor;
 mod layering;
