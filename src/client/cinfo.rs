@@ -5,7 +5,7 @@ use super::cli::{self, Values, command, flag, operands};
 use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
-use crate::record::view::HostRow;
+use crate::record::view::{HostRow, Params};
 use crate::show::info::{self, Parts};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
@@ -63,11 +63,12 @@ pub fn run_hosts(args: &[OsString]) -> i32 {
 }
 
 fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
-    let params = source.params()?;
+    let mut params = source.params()?;
     let names = m.all("names");
     source.banner(&params);
+    let hosts = source.hosts()?;
+    complete(&mut params, &hosts);
     if m.has("H") {
-        let hosts = source.hosts()?;
         let (rows, exit) = source.hosts_named(&hosts, &names, &params);
         if m.has("l") && !Listing::<HostRow>::is_asked(m) {
             let mut out = String::new();
@@ -107,6 +108,18 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
         info::put(&mut out, &params, parts, &names);
     }
     Ok((out, exit))
+}
+
+/// Adds the types and models that hosts report without being declared.
+fn complete(params: &mut Params, hosts: &[HostRow]) {
+    for h in hosts {
+        if !h.host_type.is_empty() && !params.types.contains(&h.host_type) {
+            params.types.push(h.host_type.clone());
+        }
+        if !h.model.is_empty() && !params.models.iter().any(|(name, _)| *name == h.model) {
+            params.models.push((h.model.clone(), h.cpuf));
+        }
+    }
 }
 
 #[cfg(test)]

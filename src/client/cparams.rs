@@ -63,8 +63,8 @@ mod tests {
             let args = read::split_json(&[OsString::from(word)]);
             text(&cli::parse(options(), &args).unwrap(), &values)
         };
-        assert!(ask("-l").starts_with("general.x_ms = 5\n"));
-        assert!(ask("-a").starts_with("X_MS = 5\n"));
+        assert!(ask("-l").starts_with("general.x = 5ms\n"));
+        assert!(ask("-a").starts_with("X = 0.005\n"));
         assert!(ask("--json").starts_with('{') && ask("-json").starts_with('{'));
     }
 }

@@ -261,9 +261,8 @@ impl<R: 'static> Table<Get<R>> {
             self.record(&mut records, |get, out| get(row, out));
             count += 1;
         }
-        format!(
-            "{{\n  \"COMMAND\":\"{command}\",\n  \"{what}\":{count},\n  \"RECORDS\":[{records}\n  ]\n}}\n"
-        )
+        let head = format!("{{\n  \"COMMAND\":\"{command}\",\n  \"{what}\":{count}");
+        format!("{head},\n  \"RECORDS\":[{records}\n  ]\n}}\n")
     }
 }
 

@@ -69,20 +69,47 @@ fn unit(params: &Params) -> Option<String> {
     }
 }
 
+/// A parameter as cb.yaml names it: durations without the unit in their name. `text` prints one
+/// that is given in milliseconds.
+fn spelled<'p>(key: &'p str, value: &'p str, text: fn(u64) -> String) -> (&'p str, String) {
+    let ms: Option<u64> = value.parse().ok();
+    match (key.strip_suffix("_ms"), ms) {
+        (Some(name), Some(ms)) => (name, text(ms)),
+        (name, _) => (name.unwrap_or(key), value.to_owned()),
+    }
+}
+
+/// `1h6m40s`, `250ms`: what cb.yaml reads back.
+fn exact(ms: u64) -> String {
+    if ms.is_multiple_of(1000) {
+        duration::exact(ms / 1000)
+    } else {
+        format!("{ms}ms")
+    }
+}
+
+/// Seconds, as LSF's parameters count.
+fn seconds(ms: u64) -> String {
+    let text = format!("{}.{:03}", ms / 1000, ms % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// Appends every parameter: `section.name = value` (`-l`).
 pub fn put_long(out: &mut String, params: &Params) {
     for (key, value) in &params.params {
-        let (key, value) = (width::escape(key), width::escape(value));
+        let (key, value) = spelled(key, value, exact);
+        let (key, value) = (width::escape(key), width::escape(&value));
         writeln!(out, "{key} = {value}").expect("a string takes every write");
     }
 }
 
-/// Appends every parameter under its name in capitals, and the two that programs written for LSF
-/// ask for (`-a`).
+/// Appends every parameter under its name in capitals, durations in seconds, and those that
+/// programs written for LSF ask for (`-a`).
 pub fn put_all(out: &mut String, params: &Params) {
     for (key, value) in &params.params {
+        let (key, value) = spelled(key, value, seconds);
         let name = key.rsplit('.').next().unwrap_or(key).to_uppercase();
-        let (name, value) = (width::escape(&name), width::escape(value));
+        let (name, value) = (width::escape(&name), width::escape(&value));
         writeln!(out, "{name} = {value}").expect("a string takes every write");
     }
     let queues = params.default_queues.join(" ");
@@ -227,9 +254,11 @@ Users see the jobs of others:       yes
         assert!(out.lines().all(|l| l.contains(" = ")), "{out}");
         assert!(out.contains("\nLSF_UNIT_FOR_LIMITS = MB\n"));
         assert!(out.contains("\nMAX_JOBID = 9999999\n"));
+        assert!(out.contains("\nCLEAN_PERIOD = 3600\n"), "{out}");
         let mut out = String::new();
         put_long(&mut out, &params());
         assert!(out.starts_with("cluster.name = c1\n"));
+        assert!(out.contains("\ngeneral.clean_period = 1h\n"), "{out}");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The small published views: hosts, queues, users, parameters. Rows for `record::view`, pure.
 
 use super::Core;
-use crate::config::{Config, LimitPair, Queue, ResourceValue};
+use crate::config::{Config, LimitPair, Queue, RequeueExits, ResourceValue};
 use crate::model::Stamp;
 use crate::record::view::{Counts, HostRow, Params, QueueRow, UserRow};
 use crate::sched::HostInfo;
 use crate::state::{InUse, State};
+use crate::text::size;
 use std::collections::BTreeMap;
 
 /// One row per host of the cluster.
@@ -155,25 +156,26 @@ fn queue_row(core: &Core, config: &Config, queue: &Queue, sums: &Waiting) -> Que
     }
 }
 
+/// Settings as `cqueues -l` shows them: limits as `DEFAULT name` and `MAXIMUM name`.
 fn queue_settings(queue: &Queue) -> Vec<(String, String)> {
+    let minutes = |ms: u64| format!("{}.{} min", ms / 60_000, ms % 60_000 / 6_000);
+    let number = |n: u64| n.to_string();
+    let limits: [(&str, &LimitPair, &dyn Fn(u64) -> String); 8] = [
+        ("RUNLIMIT", &queue.run_limit_ms, &minutes),
+        ("CPULIMIT", &queue.cpu_limit_ms, &minutes),
+        ("MEMLIMIT", &queue.mem_limit, &size::human),
+        ("SWAPLIMIT", &queue.swap_limit, &size::human),
+        ("PROCESSLIMIT", &queue.process_limit, &number),
+        ("FILELIMIT", &queue.file_limit, &size::human),
+        ("STACKLIMIT", &queue.stack_limit, &size::human),
+        ("CORELIMIT", &queue.core_limit, &size::human),
+    ];
     let mut out = Vec::new();
-    let mut pair = |title: &str, limit: &LimitPair| {
-        let show = |n: Option<u64>| n.map_or("-".to_owned(), |n| n.to_string());
-        if limit.default.is_some() || limit.max.is_some() {
-            out.push((
-                title.to_owned(),
-                format!("{} {}", show(limit.default), show(limit.max)),
-            ));
+    for (title, pair, show) in limits {
+        for (which, value) in [("DEFAULT", pair.default), ("MAXIMUM", pair.max)] {
+            out.extend(value.map(|n| (format!("{which} {title}"), show(n))));
         }
-    };
-    pair("RUNLIMIT (ms, default max)", &queue.run_limit_ms);
-    pair("CPULIMIT (ms, default max)", &queue.cpu_limit_ms);
-    pair("MEMLIMIT (bytes, default max)", &queue.mem_limit);
-    pair("SWAPLIMIT (bytes, default max)", &queue.swap_limit);
-    pair("PROCESSLIMIT (default max)", &queue.process_limit);
-    pair("FILELIMIT (bytes, default max)", &queue.file_limit);
-    pair("STACKLIMIT (bytes, default max)", &queue.stack_limit);
-    pair("CORELIMIT (bytes, default max)", &queue.core_limit);
+    }
     let slots = &queue.job_slots;
     let max = slots.max.map_or("-".to_owned(), |n| n.to_string());
     out.push((
@@ -186,13 +188,23 @@ fn queue_settings(queue: &Queue) -> Vec<(String, String)> {
     let yes = |b: bool| if b { "yes" } else { "no" }.to_owned();
     out.push(("EXCLUSIVE".into(), yes(queue.exclusive)));
     out.push(("RERUNNABLE".into(), yes(queue.rerunnable)));
-    if queue.requeue != Default::default() {
-        out.push((
-            "REQUEUE_EXIT_VALUES".into(),
-            format!("{:?}", queue.requeue.ranges),
-        ));
+    let requeue = exit_values(&queue.requeue);
+    if !requeue.is_empty() {
+        out.push(("REQUEUE_EXIT_VALUES".into(), requeue));
     }
     out
+}
+
+/// `30-35 99 EXCLUDE(12)`.
+fn exit_values(requeue: &RequeueExits) -> String {
+    let range = |(first, last): &(u8, u8)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    let plain = requeue.ranges.iter().map(range);
+    let exclude = requeue.exclude.iter().map(range);
+    let exclude = exclude.map(|text| format!("EXCLUDE({text})"));
+    plain.chain(exclude).collect::<Vec<_>>().join(" ")
 }
 
 /// One row per user with jobs and per entry of section `users`.
@@ -225,6 +237,20 @@ pub fn user_rows(core: &Core) -> Vec<UserRow> {
     uids.into_iter().map(row).collect()
 }
 
+/// A setting as cb.yaml would say it; `-` = unlimited or not set.
+fn setting_text(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => "-".to_owned(),
+        serde_json::Value::Bool(b) => if *b { "yes" } else { "no" }.to_owned(),
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Array(list) => {
+            let words: Vec<String> = list.iter().map(setting_text).collect();
+            words.join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
 /// Cluster facts. `master`: host of the leader; `since`: when it began to lead.
 pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Params {
     let config = &core.config;
@@ -235,9 +261,9 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
     ] {
         if let Ok(serde_json::Value::Object(map)) = value {
             for (key, value) in map {
-                let text = match value {
-                    serde_json::Value::String(text) => text,
-                    other => other.to_string(),
+                let text = match key.as_str() {
+                    "administrators" => config.cluster.administrators.to_string(),
+                    _ => setting_text(&value),
                 };
                 params.push((format!("{section}.{key}"), text));
             }
