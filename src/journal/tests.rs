@@ -167,19 +167,38 @@ fn an_epoch_that_was_claimed_and_never_written_is_sealed_as_empty() {
 
 #[test]
 fn every_flip_and_every_truncation_gives_a_prefix_or_a_named_error() {
+    every_flip_and_truncation(30);
+}
+
+#[test]
+#[ignore = "half a minute in a debug build"]
+fn every_flip_and_every_truncation_of_200_records() {
+    every_flip_and_truncation(200);
+}
+
+/// Replaces a file's content in place: ext4 flushes files that are cut to nothing first.
+fn put(path: &std::path::Path, bytes: &[u8]) {
+    use std::os::unix::fs::FileExt;
+    let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.write_all_at(bytes, 0).unwrap();
+    file.set_len(bytes.len() as u64).unwrap();
+}
+
+fn every_flip_and_truncation(records: u32) {
     let bed = Bed::new();
     let (mut w, ..) = bed.lead(1);
-    write(&mut w, 0..200);
+    write(&mut w, 0..records);
     drop(w);
     let path = bed.segment(1, 1);
     let good = fs::read(&path).unwrap();
     let whole = bed.numbers(2).unwrap();
-    assert_eq!(whole, range(0..200));
+    assert_eq!(whole, range(0..records));
     let (mut prefixes, mut errors) = (0, 0);
     let mut check = |what: &str, at: usize| match bed.numbers(2) {
         Ok(found) => {
             assert!(whole.starts_with(&found), "{what} at {at}: other data");
-            assert_ne!((what, found.len()), ("flip", 200), "flip at {at} unseen");
+            let seen = what != "flip" || found.len() < whole.len();
+            assert!(seen, "flip at {at} unseen");
             prefixes += 1;
         }
         Err(e) => {
@@ -195,12 +214,12 @@ fn every_flip_and_every_truncation_gives_a_prefix_or_a_named_error() {
     for at in 0..good.len() {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 8);
-        fs::write(&path, &bad).unwrap();
+        put(&path, &bad);
         check("flip", at);
-        fs::write(&path, &good[..at]).unwrap();
+        put(&path, &good[..at]);
         check("truncation", at);
     }
-    assert!(prefixes > good.len() && errors > good.len() * 9 / 10);
+    assert!(prefixes > good.len() && errors > good.len() * 8 / 10);
 }
 
 #[test]
