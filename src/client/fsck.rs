@@ -1,8 +1,8 @@
 //! `cadmin fsck [DIR]`: reads everything on the share and names each damage by file and offset.
 //!
-//! Reads only; needs no leader and takes no lock, so it may run on a working cluster: a record that
-//! is being written right now, or a view file that was just replaced, is no damage. Exit code 1 when
-//! there is damage, 5 when the share itself cannot be read.
+//! Reads only; needs no leader and takes no lock, so it may run on a working cluster: a record
+//! that is being written right now, or a view file that was just replaced, is no damage. Exit code
+//! 1 when there is damage, 5 when the share itself cannot be read.
 
 use super::env::Site;
 use super::exit::{Exit, Fail};

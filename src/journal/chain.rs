@@ -1,9 +1,9 @@
 //! Which bytes of which segments exist: seals collected from the newest epoch down, and the walk
 //! over an epoch's records under them.
 //!
-//! A seal in epoch F ends epoch E < F at a segment and length; later segments of E do not exist. The
-//! first record of segment n+1 ends segment n of the same epoch. What no seal ends is read up to its
-//! last intact record. Reads only.
+//! A seal in epoch F ends epoch E < F at a segment and length; later segments of E do not exist.
+//! The first record of segment n+1 ends segment n of the same epoch. What no seal ends is read up
+//! to its last intact record. Reads only.
 
 use super::decode::decode_event;
 use super::lines::{LineError, Lines, Skipped};

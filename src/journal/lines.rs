@@ -174,8 +174,8 @@ impl Lines {
         }))
     }
 
-    /// Passes over the damage at the current offset up to the next intact line, if there is one, and
-    /// takes that line's sequence number as the one due.
+    /// Passes over the damage at the current offset up to the next intact line, if there is one,
+    /// and takes that line's sequence number as the one due.
     ///
     /// # Errors
     /// A failing read.

@@ -1,9 +1,10 @@
 //! Floor 2: the journal, the only truth. Segments, append and sync, seals, replay, snapshots.
 //!
-//! A leader's events go to segments `epoch/NNNNNN/journal.NNNN.yaml` of its own epoch. A segment ends
-//! where a seal says: the first event of the next segment, or the first events of a later epoch, state
-//! how many bytes of it exist. Only the newest, unsealed tail is read up to its last intact record.
-//! Never guesses: damage in the middle, a missing segment or a missing seal is named and refused.
+//! A leader's events go to segments `epoch/NNNNNN/journal.NNNN.yaml` of its own epoch. A segment
+//! ends where a seal says: the first event of the next segment, or the first events of a later
+//! epoch, state how many bytes of it exist. Only the newest, unsealed tail is read up to its last
+//! intact record. Never guesses: damage in the middle, a missing segment or a missing seal is
+//! named and refused.
 
 mod chain;
 mod compact;

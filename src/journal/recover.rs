@@ -54,8 +54,8 @@ pub struct Recovered {
     pub loss: bool,
 }
 
-/// Restores the state as the leader of `epoch` must see it: everything of older epochs. Call it after
-/// the claim and after waiting out the cache; write the seals before anything else.
+/// Restores the state as the leader of `epoch` must see it: everything of older epochs. Call it
+/// after the claim and after waiting out the cache; write the seals before anything else.
 ///
 /// # Errors
 /// Damage, missing files, contradictions (unless accepted), failing reads. Names file and offset.

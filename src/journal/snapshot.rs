@@ -1,7 +1,9 @@
-//! Snapshots: `snapshot/NNNNNN.yaml`, a framed file of the state with the journal position it covers.
+//! Snapshots: `snapshot/NNNNNN.yaml`, a framed file of the state with the journal position it
+//! covers.
 //!
-//! Header, `{"k":"covers",...}`, the caller's records, `{"k":"end","records":N}`. Written aside, synced,
-//! renamed: a file without its last record does not count. What the records mean is the caller's.
+//! Header, `{"k":"covers",...}`, the caller's records, `{"k":"end","records":N}`. Written aside,
+//! synced, renamed: a file without its last record does not count. What the records mean is the
+//! caller's.
 
 use super::lines::{LineError, Lines};
 use super::{Error, Position};
@@ -60,8 +62,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins the snapshot behind the newest one. `covers`: a committed position whose leadership was
-    /// checked afterwards; `t`: the wall clock now (ms).
+    /// Begins the snapshot behind the newest one. `covers`: a committed position whose leadership
+    /// was checked afterwards; `t`: the wall clock now (ms).
     ///
     /// # Errors
     /// The file cannot be made.

@@ -1,9 +1,9 @@
 //! Floor 3: the election as a state machine. Observations in, one intent out; pure.
 //!
-//! The driver carries out the intent and comes back with what it saw. Time is the caller's monotonic
-//! clock in milliseconds; two clocks are never compared. The machine decides who may claim and when a
-//! leader must fall silent; what really shuts out a stale leader is the epoch re-read after each sync
-//! ([`judge`]), which no timing can weaken.
+//! The driver carries out the intent and comes back with what it saw. Time is the caller's
+//! monotonic clock in milliseconds; two clocks are never compared. The machine decides who may
+//! claim and when a leader must fall silent; what really shuts out a stale leader is the epoch
+//! re-read after each sync ([`judge`]), which no timing can weaken.
 
 use crate::record::leader::{BeatDoc, EpochDoc};
 use std::fmt;
@@ -17,7 +17,8 @@ pub struct Settings {
     pub cache_ms: u64,
     /// Between two looks of a waiting candidate (ms).
     pub poll_ms: u64,
-    /// Host, pid, nonce and boot of this candidate; `epoch` and `locked` are filled in by the machine.
+    /// Host, pid, nonce and boot of this candidate; `epoch` and `locked` are filled in by the
+    /// machine.
     pub me: EpochDoc,
 }
 
@@ -67,8 +68,8 @@ pub enum Seen {
 /// What the driver is to do next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Intent {
-    /// After `in_ms` milliseconds: try the lock unless held, read epoch and beat. `unlock`: give the
-    /// lock back first, its rightful taker is a leader without it.
+    /// After `in_ms` milliseconds: try the lock unless held, read epoch and beat. `unlock`: give
+    /// the lock back first, its rightful taker is a leader without it.
     Poll {
         in_ms: u64,
         unlock: bool,
@@ -183,7 +184,8 @@ impl Lease {
             (Phase::Confirming(n), Seen::Confirmed { epoch, highest }) => {
                 self.confirmed(n, epoch, highest)
             }
-            // A lost claim, a failure, or an answer to a question that is no longer asked: from anew.
+            // A lost claim, a failure, or an answer to a question that is no longer asked: from
+            // anew.
             _ => self.restart(),
         }
     }
@@ -282,9 +284,9 @@ fn lock_tells(look: &Look) -> bool {
 pub enum Verdict {
     /// It names this one.
     Mine,
-    /// A late claimant of a lower epoch overwrote it, or its content is damaged. A claimant, who has
-    /// not done anything yet, writes it again. A leader must end like one that reads a higher epoch:
-    /// the lower one may have covered a higher one for a moment, and then two would go on.
+    /// A late claimant of a lower epoch overwrote it, or its content is damaged. A claimant, who
+    /// has not done anything yet, writes it again. A leader must end like one that reads a higher
+    /// epoch: the lower one may have covered a higher one for a moment, and then two would go on.
     Lower,
     /// A higher epoch: fall silent at once.
     Higher,

@@ -3,8 +3,8 @@
 //!
 //! Threads: `beat` writes `leader/beat` and tries the lock; `watchdog` reads only the clock and an
 //! atomic, so that a share that hangs cannot keep it from falling silent; the election's lock is
-//! tried on a thread of its own where the share is remote (a dead holder's delegation stalls opens).
-//! After the loss of leadership nothing is written and nothing is cleaned up.
+//! tried on a thread of its own where the share is remote (a dead holder's delegation stalls
+//! opens). After the loss of leadership nothing is written and nothing is cleaned up.
 
 use crate::lease::{Intent, Lease, Look, Seen, Settings as Rules, Verdict, judge, lease_over};
 use crate::record::FORMAT;
@@ -537,7 +537,8 @@ impl Beat {
                 return Ok(());
             }
             LockState::Held(lock) if !shared.local => {
-                // Only a write through the locked descriptor tells that the server took the lock back.
+                // Only a write through the locked descriptor tells that the server took the lock
+                // back.
                 if let Err(e) = lock.write(format!("{}\n", shared.own.epoch).as_bytes()) {
                     shared.lose(e.to_string());
                     return Ok(());

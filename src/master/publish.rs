@@ -1,8 +1,8 @@
 //! Publishes the query state: immutable shard files, one growing delta over them, a manifest.
 //!
 //! Rows of a turn go to the delta with one write, before the turn is acknowledged. Now and then a
-//! round begins: a new delta takes over, the shards that changed are written again under new names in
-//! slices of time, then a manifest without the old delta is renamed into place. In between the
+//! round begins: a new delta takes over, the shards that changed are written again under new names
+//! in slices of time, then a manifest without the old delta is renamed into place. In between the
 //! manifest names both deltas, so a reader always finds the last row of every job. Nothing here is
 //! synced on a local disk: the view can be made again from the journal, and a failure here costs
 //! readers freshness, never a job.
@@ -33,7 +33,8 @@ const DELTA_STALE_MS: u64 = 60_000;
 const KEEP_MS: u64 = 30_000;
 /// ...so long (ms) when nothing is published any more.
 const KEEP_MOST_MS: u64 = 600_000;
-/// How often the manifest is looked at for a stale leader's late rename, and old files removed (ms).
+/// How often the manifest is looked at for a stale leader's late rename, and old files removed
+/// (ms).
 const TEND_MS: u64 = 10_000;
 /// Publishing takes at most one part in so many of the time, the first round half of it.
 const DUTY: u64 = 5;
@@ -161,8 +162,8 @@ impl Publisher {
         self.older = older;
     }
 
-    /// Adds rows to the turn's group and returns the numbers of specifications that they refer to and
-    /// that the delta does not hold yet: give them with [`Publisher::spec`] before the flush.
+    /// Adds rows to the turn's group and returns the numbers of specifications that they refer to
+    /// and that the delta does not hold yet: give them with [`Publisher::spec`] before the flush.
     pub fn rows(&mut self, rows: &[Row<'_>]) -> Vec<u32> {
         let mut missing = BTreeSet::new();
         for row in rows {
@@ -400,7 +401,8 @@ impl Publisher {
         Ok(())
     }
 
-    /// Publishes one of the small documents, if it changed: header, then a record for each of `docs`.
+    /// Publishes one of the small documents, if it changed: header, then a record for each of
+    /// `docs`.
     ///
     /// # Errors
     /// The disk is full or fails; it is written at the next call.
