@@ -52,6 +52,11 @@ pub fn local_text(wall_ms: i64) -> String {
     String::from_utf8_lossy(&buf[..n]).into_owned()
 }
 
+/// Sleeps for `us` microseconds: for waits that are about to end.
+pub fn sleep_us(us: u64) {
+    std::thread::sleep(Duration::from_micros(us));
+}
+
 /// Fills `buf` with random bytes of the kernel.
 pub fn random(buf: &mut [u8]) {
     let mut done = 0;

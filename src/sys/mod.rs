@@ -14,7 +14,6 @@ pub mod detach;
 pub mod dropbox;
 pub mod fork;
 pub mod fs;
-pub mod hint;
 pub mod host;
 pub mod ipc;
 pub mod job;
