@@ -101,7 +101,7 @@ impl Source {
     /// As [`Source::params`].
     pub fn hosts(&self) -> Result<Vec<HostRow>, Fail> {
         let mut hosts = self.view.hosts().map_err(|e| self.failed(e))?;
-        hosts.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
+        hosts.sort_by_key(|a| natural(&a.name));
         Ok(hosts)
     }
 

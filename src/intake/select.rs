@@ -1,5 +1,5 @@
-//! Which jobs a command means: ids, or the other selectors as in LSF (an id wins over them, `0` means
-//! all that fit, neither means the latest that fits).
+//! Which jobs a command means: ids, or the other selectors as in LSF (an id wins over them, `0`
+//! means all that fit, neither means the latest that fits).
 
 use super::Refusal;
 use crate::model::JobKey;

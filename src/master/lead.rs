@@ -1,8 +1,8 @@
 //! The leading process: gathers inputs, takes turns, carries each `Ready` out in its fixed order.
 //!
-//! One thread owns everything here. After each sync the epoch is checked again; any error on the way
-//! from the journal to the orders ends the process without a clean-up write, and a successor repeats
-//! every answer and order.
+//! One thread owns everything here. After each sync the epoch is checked again; any error on the
+//! way from the journal to the orders ends the process without a clean-up write, and a successor
+//! repeats every answer and order.
 
 use super::election::Leadership;
 use super::hosts::Hosts;
@@ -30,7 +30,8 @@ use std::time::Duration;
 
 /// Wait between looks at an idle share that gives no hints, and that does, in milliseconds.
 const IDLE_HINTED_MS: u64 = 2000;
-/// While inputs keep coming, turns are this far apart so that one sync serves many, in milliseconds.
+/// While inputs keep coming, turns are this far apart so that one sync serves many, in
+/// milliseconds.
 const BUSY_GAP_MS: u64 = 3;
 /// How often the summary views are refreshed at most, in milliseconds.
 const SUMMARY_EVERY_MS: u64 = 1000;
@@ -155,7 +156,7 @@ impl Leader {
         let (taken, rejected) = self.inbox.take(now);
         let mut paths = Vec::new();
         for request in taken {
-            let wants_config = request.verbs.iter().any(|verb| *verb == Verb::Reconfig);
+            let wants_config = request.verbs.contains(&Verb::Reconfig);
             let config = wants_config.then(|| super::conf::read(&self.layout));
             paths.push(request.path);
             inputs.push(Input::Request(Box::new(RequestIn {

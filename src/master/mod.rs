@@ -34,8 +34,8 @@ pub const EXIT_OK: i32 = 0;
 pub const EXIT_REFUSED: i32 = 2;
 pub const EXIT_LOST: i32 = 3;
 
-/// Runs a master candidate until it is stopped or has lost the lead. `accept_loss`: lead in spite of
-/// damage in the journal, setting the damaged bytes aside.
+/// Runs a master candidate until it is stopped or has lost the lead. `accept_loss`: lead in spite
+/// of damage in the journal, setting the damaged bytes aside.
 pub fn run(accept_loss: bool) -> i32 {
     match candidate(accept_loss) {
         Ok(code) => code,
@@ -74,15 +74,12 @@ fn candidate(accept_loss: bool) -> Result<i32, String> {
     let won = election::campaign(&layout, cluster, &settings, &wait, |lost| {
         tracing::error!("{lost}");
         // Another thread may hang in the share: nothing may run on after this.
-        std::process::exit(EXIT_LOST)
+        crate::sys::job::exit_now(EXIT_LOST)
     });
     let Some(leadership) = won.map_err(|e| e.to_string())? else {
         return Ok(EXIT_OK);
     };
-    let mut leader = match assume(&site, leadership, config, problems, accept_loss, stop) {
-        Ok(leader) => leader,
-        Err(text) => return Err(text),
-    };
+    let mut leader = assume(&site, leadership, config, problems, accept_loss, stop)?;
     match leader.run() {
         End::Stopped => Ok(EXIT_OK),
         End::Lost(why) => {

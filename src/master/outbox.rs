@@ -1,7 +1,8 @@
 //! What the leader writes for others, one writer per file: acknowledgements and orders.
 //!
-//! Never synced: after a crash a new epoch repeats every answer and order from the journal. A failed
-//! write poisons the file; the leader then goes on in a new part, or steps down if that fails too.
+//! Never synced: after a crash a new epoch repeats every answer and order from the journal. A
+//! failed write poisons the file; the leader then goes on in a new part, or steps down if that
+//! fails too.
 
 use crate::record::ack::Ack;
 use crate::record::frame;

@@ -18,7 +18,8 @@ pub struct EpochDoc {
     /// Random, made by the claimant: tells whose claim succeeded.
     pub nonce: String,
     pub boot: String,
-    /// The claimant held the election's lock: who finds it free then knows that the claimant is gone.
+    /// The claimant held the election's lock: who finds it free then knows that the claimant is
+    /// gone.
     pub locked: bool,
 }
 

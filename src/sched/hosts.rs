@@ -1,5 +1,5 @@
-//! The hosts as a pass sees them: the cb.yaml entry, the last load sample, the administrator's word.
-//! The table is kept by the leader; a pass only reads it.
+//! The hosts as a pass sees them: the cb.yaml entry, the last load sample, the administrator's
+//! word. The table is kept by the leader; a pass only reads it.
 
 use crate::config::{Config, HostEntry, ResourceValue};
 use crate::record::load::LoadDoc;
@@ -154,7 +154,7 @@ impl HostTable {
         let listed = config.host_names().map(str::to_owned);
         let joined = seen
             .keys()
-            .filter(|h| config.hosts.index.get(*h).is_none())
+            .filter(|h| !config.hosts.index.contains_key(*h))
             .cloned();
         for name in listed.chain(joined) {
             let (Some(entry), Some(id)) = (config.host(&name), state.host_id(&name)) else {

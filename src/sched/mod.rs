@@ -1,9 +1,10 @@
-//! Floor 3: scheduling. `plan(state, config, hosts, now) -> Plan`: pure, integer arithmetic where it
-//! decides, stable ties, no dependence on map order. Walks classes of equal jobs, never single jobs.
+//! Floor 3: scheduling. `plan(state, config, hosts, now) -> Plan`: pure, integer arithmetic where
+//! it decides, stable ties, no dependence on map order. Walks classes of equal jobs, never single
+//! jobs.
 //!
 //! Order: queue priority, then user priority (`-sp`), then submission order (as `ctop`/`cbot` left
-//! it). A class that cannot be placed is left aside for the pass; jobs of other classes behind it may
-//! start. Owns no state but a cache of compiled requests.
+//! it). A class that cannot be placed is left aside for the pass; jobs of other classes behind it
+//! may start. Owns no state but a cache of compiled requests.
 
 mod class;
 pub mod depend;

@@ -1,5 +1,5 @@
-//! Placing jobs on hosts within one pass: a trial balance of slots and resources on top of the state.
-//! All or nothing per job; nothing is held by a job that does not start.
+//! Placing jobs on hosts within one pass: a trial balance of slots and resources on top of the
+//! state. All or nothing per job; nothing is held by a job that does not start.
 
 use super::class::Compiled;
 use super::hosts::{HostInfo, HostTable, Obstacle};

@@ -284,7 +284,6 @@ JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME
 103     user000 EXIT  normal     login-host- h1          *拟\\x1b[3 Nov 21 01:07
 ";
         let got = print(&short(), &[pending(), running(), killed()]);
-        assert_eq!(got.replace("*拟\\x1b[3 ", "*拟\\x1b[3 "), got);
         let lines: Vec<_> = got.lines().zip(want.lines()).collect();
         for (g, w) in &lines[..4] {
             assert_eq!(g, w);

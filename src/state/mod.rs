@@ -293,7 +293,8 @@ impl State {
         )
     }
 
-    /// Forgets tokens and keys older than these times (they need no event: replay forgets them too).
+    /// Forgets tokens and keys older than these times (they need no event: replay forgets them
+    /// too).
     pub fn expire(&mut self, tokens_before: Stamp, keys_before: Stamp) {
         self.tokens.retain(|_, known| known.t >= tokens_before);
         self.keys.retain(|_, (_, t)| *t >= keys_before);

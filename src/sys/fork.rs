@@ -24,9 +24,7 @@ pub fn fork_snapshot(f: impl FnOnce() -> i32) -> Result<Forked> {
         ForkResult::Parent { child } => Ok(Forked { pid: child }),
         ForkResult::Child => {
             // It holds copies of the parent's locks: they must not outlive the parent.
-            drop(nix::sys::prctl::set_pdeathsig(
-                nix::sys::signal::Signal::SIGKILL,
-            ));
+            let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
             let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
             // SAFETY: _exit ends the process at once.
             unsafe { libc::_exit(caught.unwrap_or(101)) }

@@ -357,7 +357,8 @@ pub fn become_supervisor() {
 }
 
 /// Holds back the signals of a supervisor's children and orders, for a process that will fork
-/// supervisors: none is lost before they wait. In lists of processes it is `cbspawner` from then on.
+/// supervisors: none is lost before they wait. In lists of processes it is `cbspawner` from then
+/// on.
 pub fn hold_signals() {
     // SAFETY: the set is filled before use.
     unsafe {

@@ -16,8 +16,8 @@ pub const WEEK: u32 = 7 * DAY;
 const DAY: u32 = 24 * 60;
 const MAX_TEXT: usize = 4096;
 const MAX_WINDOWS: usize = 100;
-const HINT: &str = "write hour[:minute]-hour[:minute], or day:hour:minute-day:hour:minute with days \
-                    0 (Sunday) to 6";
+const HINT: &str = "write hour[:minute]-hour[:minute], or day:hour:minute-day:hour:minute with \
+                   days 0 (Sunday) to 6";
 
 /// One or more windows; a moment is inside when it is inside one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]

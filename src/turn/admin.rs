@@ -96,7 +96,7 @@ impl Turn<'_> {
                 .core
                 .seen
                 .keys()
-                .filter(|h| config.hosts.index.get(*h).is_none());
+                .filter(|h| !config.hosts.index.contains_key(*h));
             let joined: Vec<String> = joined.filter(|h| set.contains(h)).cloned().collect();
             let listed: Vec<String> = config.expand(&set).map(str::to_owned).collect();
             for name in listed.into_iter().chain(joined) {

@@ -1,8 +1,9 @@
 //! Floor 4: one bounded turn of the leader. `turn(core, inputs, now) -> Ready`: pure.
 //!
 //! The driver gathers inputs, calls [`turn`], and carries the [`Ready`] out in this order: blobs,
-//! events (append, sync), re-check of the epoch, view delta, acknowledgements, orders, taken requests.
-//! Nothing of a `Ready` may be done before its events are durable; all of it may be done twice.
+//! events (append, sync), re-check of the epoch, view delta, acknowledgements, orders, taken
+//! requests. Nothing of a `Ready` may be done before its events are durable; all of it may be done
+//! twice.
 
 mod admin;
 mod change;

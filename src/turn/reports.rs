@@ -136,7 +136,8 @@ impl Turn<'_> {
         (again && e.reason == TermReason::None && tries_left, false)
     }
 
-    /// The host has said all it knows: attempts that ran there and that it no longer knows are lost.
+    /// The host has said all it knows: attempts that ran there and that it no longer knows are
+    /// lost.
     fn complete(&mut self, host: &str, boot: &str) {
         let known = self.core.mentioned.remove(host).unwrap_or_default();
         let ctl = self.core.state.host_ctl(host);

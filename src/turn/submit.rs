@@ -29,7 +29,8 @@ impl Turn<'_> {
         if jobs > most {
             answer.ack.ok = false;
             answer.ack.error = format!(
-                "the pack has {jobs} jobs, at most {most} are accepted (pack_max): submit it in parts"
+                "the pack has {jobs} jobs, at most {most} are accepted (pack_max): \
+                 submit it in parts"
             );
             return;
         }

@@ -110,6 +110,11 @@ fn random_kills_lose_nothing_and_run_nothing_twice() {
         );
     }
     eprintln!("soak: {ends:?}");
+    // A kill of a daemon ends no job; whoever sees an EXIT here wants to know why.
+    for id in ids.iter().filter(|id| states[&(**id, 0)] == "EXIT") {
+        let id = id.to_string();
+        eprintln!("{}", cluster.ok("cadmin", &["journal", &id]));
+    }
 
     // What the next leader reads from disk is what this one has in memory.
     let leader = cluster

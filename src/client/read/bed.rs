@@ -17,6 +17,12 @@ pub struct Bed {
     pub dir: tempfile::TempDir,
 }
 
+impl Default for Bed {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Bed {
     pub fn new() -> Bed {
         let dir = tempfile::tempdir().unwrap();

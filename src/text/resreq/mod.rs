@@ -263,7 +263,8 @@ impl ResReq {
     /// use corral::text::resreq::{Builtins, ResReq};
     /// let text = "select[mem>2G && type==any] rusage[mem=500] span[hosts=1]";
     /// let req = ResReq::parse(text, &Builtins).unwrap();
-    /// assert_eq!(req.to_string(), "select[mem > 2048 && type==any] rusage[mem=500] span[hosts=1]");
+    /// let shown = "select[mem > 2048 && type==any] rusage[mem=500] span[hosts=1]";
+    /// assert_eq!(req.to_string(), shown);
     /// let simple = req.simple().unwrap();
     /// assert_eq!(simple.rusage[0][0].amount, 500_000);
     ///
