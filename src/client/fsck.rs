@@ -52,12 +52,12 @@ pub fn run(words: &[String]) -> i32 {
         Some(dir) => Layout::new(dir),
         None => match Site::find() {
             Ok(site) => site.layout(),
-            Err(e) => return super::report(Err(Fail::from(e))),
+            Err(e) => return super::report(Err(e)),
         },
     };
     let report = match check(&layout) {
         Ok(report) => report,
-        Err(e) => return super::report(Err(Fail::from(e))),
+        Err(e) => return super::report(Err(e)),
     };
     for line in &report.damage {
         println!("{line}");

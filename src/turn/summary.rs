@@ -160,7 +160,8 @@ fn queue_row(core: &Core, config: &Config, queue: &Queue, sums: &Waiting) -> Que
 fn queue_settings(queue: &Queue) -> Vec<(String, String)> {
     let minutes = |ms: u64| format!("{}.{} min", ms / 60_000, ms % 60_000 / 6_000);
     let number = |n: u64| n.to_string();
-    let limits: [(&str, &LimitPair, &dyn Fn(u64) -> String); 8] = [
+    type Shown<'a> = (&'a str, &'a LimitPair, &'a dyn Fn(u64) -> String);
+    let limits: [Shown<'_>; 8] = [
         ("RUNLIMIT", &queue.run_limit_ms, &minutes),
         ("CPULIMIT", &queue.cpu_limit_ms, &minutes),
         ("MEMLIMIT", &queue.mem_limit, &size::human),
