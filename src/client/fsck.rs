@@ -52,7 +52,7 @@ pub fn run(words: &[String]) -> i32 {
         Some(dir) => Layout::new(dir),
         None => match Site::find() {
             Ok(site) => site.layout(),
-            Err(e) => return super::report(Err(e)),
+            Err(e) => return super::report(Err(e.into())),
         },
     };
     let report = match check(&layout) {
