@@ -36,7 +36,7 @@ impl Place {
         let layout = site.layout();
         let cluster = read_cluster(&layout).map_err(|e| format!("{e}\n{}", site.diagnose()))?;
         let local = local_of(&site, &cluster);
-        fs::mkdir_p(local.dir(), 0o700).map_err(|e| e.to_string())?;
+        fs::mkdir_p(local.dir(), 0o711).map_err(|e| e.to_string())?;
         let share_is_local = fs_kind(layout.root()).is_ok_and(|k| k == FsKind::Local);
         Ok(Place {
             site,

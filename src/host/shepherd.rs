@@ -223,6 +223,9 @@ impl Shepherd<'_> {
             maxmem_kb: used.maxrss_kb,
             read_kb: used.read_kb,
             write_kb: used.write_kb,
+            // Samples of `cbexe` know better for tasks that live long enough to be sampled.
+            procs: 1,
+            threads: 1,
             ..Usage::default()
         };
         end

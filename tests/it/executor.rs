@@ -202,6 +202,118 @@ impl Cluster {
     }
 }
 
+/// The account of other people's jobs in these tests: `nobody`.
+const OTHER: u32 = 65_534;
+
+fn as_other(c: &mut Cluster, service: Option<u32>) {
+    if let Some(uid) = service {
+        let cluster = ClusterDoc {
+            cluster: "c".into(),
+            name: "c".into(),
+            format: 1,
+            service_uid: uid,
+            service_gid: uid,
+        };
+        fs::publish(&c.layout.cluster(), &encode_fixed(&cluster).unwrap()).unwrap();
+        let root = c.layout.root().to_str().unwrap().to_owned();
+        let chown = Command::new("chown")
+            .args(["-R", &uid.to_string(), &root])
+            .status();
+        assert!(chown.unwrap().success());
+    }
+    fs::chmod(c.dir.path(), 0o755).unwrap();
+    let home = c.path("work");
+    fs::mkdir(&home, 0o755).unwrap();
+    fs::chown(&home, OTHER, OTHER).unwrap();
+    let cwd = home.to_str().unwrap().to_owned();
+    let spec = |stdout: &str| Spec {
+        uid: OTHER,
+        user: "nobody".into(),
+        cwd: cwd.clone(),
+        umask: 0o027,
+        stdout: stdout.into(),
+        ..Spec::default()
+    };
+    c.order(&[
+        Order::Spec {
+            id: 1,
+            spec: Box::new(spec("out.%J")),
+        },
+        Order::Spec {
+            id: 2,
+            spec: Box::new(spec("")),
+        },
+        Order::Spec {
+            id: 3,
+            spec: Box::new(spec("../forbidden")),
+        },
+    ]);
+}
+
+fn other_user(service: Option<u32>) {
+    if !users::may_switch() {
+        println!("skipped: not root");
+        return;
+    }
+    let mut c = Cluster::new();
+    as_other(&mut c, service);
+    let with = |id: u32, s: u32, command: &str| {
+        let mut o = Cluster::start(id, command);
+        if let Order::Start(o) = &mut o {
+            o.s = s;
+        }
+        o
+    };
+    let script = "id -u; id -ru; id -G; umask; cat /etc/shadow || echo refused; ulimit -c";
+    c.order(&[
+        with(1, 1, script),
+        with(2, 2, "id -u"),
+        with(3, 3, "true"),
+        with(4, 1, "sleep 99"),
+    ]);
+    c.start_exe();
+    assert_eq!((c.end(1).code, c.end(1).text.as_str()), (Some(0), ""));
+    let out = c.path("work/out.1");
+    let text = String::from_utf8(fs::read_small(&out, 9999).unwrap()).unwrap();
+    let body = text.split("follows:\n\n").nth(1).unwrap_or_default();
+    let lines: Vec<&str> = body.lines().collect();
+    assert_eq!(lines[..2], ["65534", "65534"], "{text}");
+    assert!(body.contains("refused") && body.contains("0027"), "{text}");
+    let st = fs::stat(&out).unwrap().unwrap();
+    assert_eq!((st.uid, st.mode), (OTHER, 0o640));
+    assert_eq!(c.end(2).code, Some(0));
+    let default = fs::stat(&c.layout.default_output(JobKey::job(2)))
+        .unwrap()
+        .unwrap();
+    assert_eq!(default.len, 6);
+    let e = c.end(3);
+    assert_eq!(e.reason, TermReason::StartFailed);
+    assert!(e.text.contains("forbidden"), "{}", e.text);
+    let (act, reason) = (Act::Terminate, TermReason::Owner);
+    c.started(4);
+    c.order(&[Order::Signal {
+        a: attempt(4),
+        act,
+        reason,
+        grace_ms: 200,
+        n: 1,
+    }]);
+    assert_eq!(c.end(4).reason, TermReason::Owner);
+    let owner = service.unwrap_or(0);
+    let reports = c.layout.reports("h1", c.reports().0);
+    assert_eq!(fs::stat(&reports).unwrap().unwrap().uid, owner);
+}
+
+#[test]
+fn root_runs_jobs_as_their_user() {
+    other_user(None);
+}
+
+#[test]
+fn root_writes_to_the_share_as_its_owner() {
+    other_user(Some(1));
+}
+
 impl Drop for Cluster {
     fn drop(&mut self) {
         if self.exe.is_some() {

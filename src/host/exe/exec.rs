@@ -165,6 +165,9 @@ impl Exec {
     }
 
     fn new_spawner(&self, log: u64) -> Result<(Spawner, String), String> {
+        // Made here, so that this process may read it when the spawner is root and this is not.
+        crate::sys::fs::ensure_file(&self.place.local.tasks(log), 0o600)
+            .map_err(|e| e.to_string())?;
         let spawner = Spawner::start(&self.how, &self.place.local, log)?;
         match spawner.heard.recv_timeout(Duration::from_millis(READY_MS)) {
             Ok(Heard::Said(FromSpawner::Ready { cgroups, .. })) => Ok((spawner, cgroups)),
