@@ -42,7 +42,7 @@ const BURST: usize = 5000;
 /// How often users' drop boxes are looked for without a hint, in milliseconds.
 const USERS_EVERY_MS: u64 = 5000;
 /// How often they are looked for after a hint, in milliseconds.
-const USERS_HINTED_MS: u64 = 100;
+const USERS_HINTED_MS: u64 = 20;
 /// Most alarms shown.
 const ALARMS_MAX: usize = 50;
 
@@ -72,6 +72,7 @@ pub struct Leader {
     pub summary_due: bool,
     pub publishing: bool,
     pub users_at: u64,
+    pub users_due: bool,
     pub watched: BTreeSet<PathBuf>,
     /// The configuration to put in force with the first turn.
     pub first_config: Option<Arc<Config>>,
@@ -437,6 +438,9 @@ impl Leader {
         }
         if self.summary_due || self.publishing {
             ms = ms.min(250);
+        }
+        if self.users_due {
+            ms = ms.min(USERS_HINTED_MS);
         }
         ms
     }

@@ -165,6 +165,7 @@ fn assume(
         summary_due: true,
         publishing: false,
         users_at: 0,
+        users_due: true,
         watched: BTreeSet::new(),
         first_config: Some(config),
         layout,
