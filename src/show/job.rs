@@ -16,6 +16,16 @@ pub struct Ctx {
     pub dates: Dates,
 }
 
+impl Ctx {
+    /// Another printer for the same moment: a thread needs one of its own.
+    pub fn same(&self) -> Ctx {
+        Ctx {
+            now: self.now,
+            dates: Dates::new(self.dates.zone().clone()),
+        }
+    }
+}
+
 /// One job or element, put together from what the view says of it.
 pub struct JobView<'a> {
     /// May differ from the row's own key: an element that has not started lives in its array's row.

@@ -15,11 +15,15 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Largest file of the view that is read.
 const FILE_MAX: usize = 1 << 30;
 /// How often a reader starts again because a named file was gone.
 const ATTEMPTS: u32 = 20;
+
+/// Fewer shards than this are not worth a thread.
+const SHARDS_A_THREAD: usize = 8;
 
 /// Why the view cannot be read.
 #[derive(Debug)]
@@ -65,7 +69,7 @@ pub struct Want<'f> {
     /// Also finished jobs.
     pub finished: bool,
     /// Only jobs whose specification passes; asked once per specification and file.
-    pub spec: Option<&'f dyn Fn(&Spec) -> bool>,
+    pub spec: Option<&'f (dyn Fn(&Spec) -> bool + Sync)>,
 }
 
 impl Want<'_> {
@@ -254,6 +258,89 @@ impl ViewReader {
         Ok((jobs, reading))
     }
 
+    /// As [`ViewReader::stream`], by several threads that read different shards at the same time,
+    /// each into a sink of its own. `make` builds the sinks of a try out of those that the last try
+    /// left behind when it had to be given up (none at first); `job` takes a row in.
+    ///
+    /// # Errors
+    /// As [`ViewReader::stream`].
+    pub fn stream_into<S: Send>(
+        &self,
+        want: &Want<'_>,
+        make: &mut dyn FnMut(Vec<S>) -> Vec<S>,
+        job: TakeJob<S>,
+    ) -> Result<(Vec<S>, Reading), ViewError> {
+        let mut left = Vec::new();
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                sys::clock::sleep_ms(u64::from(attempt.min(5)) * 5);
+            }
+            let mut sinks = make(left);
+            match self.fill_once(want, &mut sinks, job) {
+                Err(Fail::Stale) => left = sinks,
+                Err(Fail::Hard(e)) => return Err(e),
+                Ok(reading) => return Ok((sinks, reading)),
+            }
+        }
+        Err(ViewError::Moving(self.layout.view_file(view::MANIFEST)))
+    }
+
+    fn fill_once<S: Send>(
+        &self,
+        want: &Want<'_>,
+        sinks: &mut [S],
+        job: TakeJob<S>,
+    ) -> Result<Reading, Fail> {
+        let manifest = self.manifest().map_err(Fail::Hard)?;
+        let parts = self.read_deltas(&manifest)?;
+        let mut warnings = Vec::new();
+        let mut overlay = Overlay::default();
+        for (name, bytes) in &parts {
+            overlay.add(name, bytes, want, &mut warnings);
+        }
+        let shards: Vec<_> = manifest
+            .shards
+            .iter()
+            .filter(|s| want.wants_shard(s))
+            .collect();
+        let next = AtomicUsize::new(0);
+        let work = |sink: &mut S| {
+            let mut warnings = Vec::new();
+            while let Some(shard) = shards.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let bytes = self.read_named(&shard.file)?;
+                let mut take = |piece: Piece<'_>| give(sink, piece, job);
+                read_shard(shard, &bytes, want, &overlay, &mut warnings, &mut take);
+            }
+            Ok(warnings)
+        };
+        let busy = sinks
+            .len()
+            .min(shards.len().div_ceil(SHARDS_A_THREAD))
+            .max(1);
+        let results: Vec<Result<Vec<String>, Fail>> = std::thread::scope(|scope| {
+            let (first, others) = sinks[..busy].split_first_mut().expect("at least one sink");
+            let work = &work;
+            let others: Vec<_> = others
+                .iter_mut()
+                .map(|sink| scope.spawn(|| work(sink)))
+                .collect();
+            let own = work(first);
+            let join = |t: std::thread::ScopedJoinHandle<'_, _>| match t.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            std::iter::once(own)
+                .chain(others.into_iter().map(join))
+                .collect()
+        });
+        for result in results {
+            warnings.extend(result?);
+        }
+        let first = &mut sinks[0];
+        overlay.emit_rest(want, &mut warnings, &mut |piece| give(first, piece, job));
+        Ok(Reading { manifest, warnings })
+    }
+
     fn stream_once(
         &self,
         want: &Want<'_>,
@@ -273,7 +360,7 @@ impl ViewReader {
         for shard in shards.iter().filter(|s| want.wants_shard(s)) {
             let bytes = self.read_named(&shard.file)?;
             let warnings = &mut reading.warnings;
-            read_shard(shard, &bytes, want, &mut overlay, warnings, sink);
+            read_shard(shard, &bytes, want, &overlay, warnings, sink);
         }
         reading.manifest.shards = shards;
         overlay.emit_rest(want, &mut reading.warnings, sink);
@@ -300,6 +387,15 @@ impl ViewReader {
             Err(e) if e.is_not_found() => Err(Fail::Stale),
             Err(e) => Err(Fail::Hard(ViewError::Io(e))),
         }
+    }
+}
+
+/// How a row is taken in by a sink of [`ViewReader::stream_into`].
+pub type TakeJob<S> = fn(&mut S, JobRow<'_>, &Arc<Spec>, Option<&PendReason>);
+
+fn give<S>(sink: &mut S, piece: Piece<'_>, job: TakeJob<S>) {
+    if let Piece::Job { row, spec, why } = piece {
+        job(sink, row, spec, why);
     }
 }
 
@@ -418,7 +514,7 @@ struct OverRow<'b> {
     spec: u32,
     stat: JobStat,
     /// It was handed out, or found unwanted.
-    sent: bool,
+    sent: AtomicBool,
 }
 
 impl<'b> Overlay<'b> {
@@ -448,7 +544,7 @@ impl<'b> Overlay<'b> {
                     file,
                     spec: p.spec,
                     stat: p.stat,
-                    sent: false,
+                    sent: AtomicBool::new(false),
                 };
                 if want.wants_id(p.key.id) {
                     self.rows.insert(p.key, Some(row));
@@ -476,7 +572,7 @@ impl<'b> Overlay<'b> {
 
     /// Hands out the delta's version of `key`; `false` when the delta does not know it.
     fn emit(
-        &mut self,
+        &self,
         key: JobKey,
         want: &Want<'_>,
         warnings: &mut Vec<String>,
@@ -485,14 +581,13 @@ impl<'b> Overlay<'b> {
         if self.gone.contains(&key.id) {
             return true;
         }
-        match self.rows.get_mut(&key) {
+        let row = match self.rows.get(&key) {
             None => return false,
             Some(None) => return true,
-            Some(Some(row)) => row.sent = true,
-        }
-        let Some(Some(row)) = self.rows.get(&key) else {
-            return true;
+            Some(Some(row)) => row,
         };
+        // A key stands in one shard only, so one thread at most gets here before the rest.
+        row.sent.store(true, Ordering::Relaxed);
         if !want.wants_stat(row.stat) {
             return true;
         }
@@ -505,13 +600,14 @@ impl<'b> Overlay<'b> {
     }
 
     fn emit_rest(
-        &mut self,
+        &self,
         want: &Want<'_>,
         warnings: &mut Vec<String>,
         sink: &mut dyn FnMut(Piece<'_>),
     ) {
         let unsent = |(k, r): (&JobKey, &Option<OverRow<'_>>)| {
-            r.as_ref().is_some_and(|r| !r.sent).then_some(*k)
+            let unsent = |r: &OverRow<'_>| !r.sent.load(Ordering::Relaxed);
+            r.as_ref().is_some_and(unsent).then_some(*k)
         };
         let mut rest: Vec<JobKey> = self.rows.iter().filter_map(unsent).collect();
         rest.sort_unstable();
@@ -566,7 +662,7 @@ fn read_shard(
     shard: &view::ShardInfo,
     bytes: &[u8],
     want: &Want<'_>,
-    overlay: &mut Overlay<'_>,
+    overlay: &Overlay<'_>,
     warnings: &mut Vec<String>,
     sink: &mut dyn FnMut(Piece<'_>),
 ) {
@@ -585,7 +681,7 @@ fn read_shard(
 fn shard_rows(
     bytes: &[u8],
     want: &Want<'_>,
-    overlay: &mut Overlay<'_>,
+    overlay: &Overlay<'_>,
     seen: &mut u32,
     warnings: &mut Vec<String>,
     sink: &mut dyn FnMut(Piece<'_>),

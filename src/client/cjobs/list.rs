@@ -11,7 +11,7 @@ use crate::model::{JobKey, PendReason, Spec};
 use crate::record::view::JobRow;
 use crate::show::job::{Ctx, JobView};
 use crate::show::job_json::{self, JsonJobs};
-use crate::show::job_select::{SortKey, Stats, sort_key};
+use crate::show::job_select::{SortKey, Stats, Users, sort_key};
 use crate::show::{cell, job_long, job_table};
 use crate::spool::view::{Piece, Want, into_owned};
 use crate::text::indexset::{IndexSet, MAX_INDEX};
@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 /// JSON lines are written out in pieces of this size.
 const FLUSH: usize = 1 << 18;
+/// Most threads that read and format.
+const THREADS_MAX: usize = 4;
 
 /// What is left to print, and how the command ends.
 #[derive(Debug)]
@@ -36,9 +38,31 @@ pub struct Outcome {
 /// # Errors
 /// The view cannot be read, or a queue that was named does not exist.
 pub fn run_at(source: &Source, asked: &Asked, ctx: Ctx) -> Result<Outcome, Fail> {
-    let mut list = List::new(source, asked, ctx);
-    list.read(source)?;
-    list.finish(source)
+    // Without queues every priority counts the same: an order is no reason to fail.
+    let queues = source.view.queues().unwrap_or_default();
+    let priority: BTreeMap<String, i64> =
+        queues.into_iter().map(|q| (q.name, q.priority)).collect();
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS_MAX));
+    let mut make = |left: Vec<List<'_>>| -> Vec<List<'_>> {
+        let sent: Vec<JobKey> = left.into_iter().flat_map(|list| list.rows.sent).collect();
+        let mut lists: Vec<_> = (0..threads)
+            .map(|_| List::new(asked, ctx.same(), &priority))
+            .collect();
+        for list in &mut lists {
+            list.rows.skip.extend(sent.iter().copied());
+        }
+        // What went out before a restart counts as found by the first.
+        lists[0].rows.count = sent.len();
+        lists[0].rows.sent = sent;
+        lists
+    };
+    let (lists, reading) = source
+        .view
+        .stream_into(&want(asked), &mut make, List::job)
+        .map_err(|e| source.failed(e))?;
+    source.warn(&reading);
+    let list = List::adopt(lists, source)?;
+    list.finish(source, &priority)
 }
 
 /// What elements take from their array's row.
@@ -73,7 +97,7 @@ struct List<'a> {
 struct Rows<'a> {
     asked: &'a Asked,
     ctx: Ctx,
-    priority: BTreeMap<String, i64>,
+    priority: &'a BTreeMap<String, i64>,
     text: String,
     /// Where each row lies in `text`.
     at: Vec<(SortKey, usize, usize)>,
@@ -89,15 +113,30 @@ struct Rows<'a> {
     failed: Option<Fail>,
 }
 
+/// What the view is asked for. Names of users, queues and the like are looked at row by row, so
+/// that arrays come with their elements.
+fn want(asked: &Asked) -> Want<'static> {
+    let selection = &asked.selection;
+    let range = |sel: &JobSel| sel.id().map(|id| (id, id));
+    let finished = Stats::live().union(selection.stats) != Stats::live();
+    Want {
+        uids: match &selection.users {
+            Users::These(uids, names) if names.is_empty() => uids.iter().copied().collect(),
+            _ => Vec::new(),
+        },
+        ids: selection.ids.iter().filter_map(range).collect(),
+        finished: finished || !selection.ids.is_empty(),
+        spec: None,
+    }
+}
+
 impl<'a> List<'a> {
-    fn new(source: &Source, asked: &'a Asked, ctx: Ctx) -> List<'a> {
-        // Without queues every priority counts the same: an order is no reason to fail.
-        let queues = source.view.queues().unwrap_or_default();
+    fn new(asked: &'a Asked, ctx: Ctx, priority: &'a BTreeMap<String, i64>) -> List<'a> {
         let rows = Rows {
             asked,
             ctx,
-            priority: queues.into_iter().map(|q| (q.name, q.priority)).collect(),
-            text: String::with_capacity(FLUSH * 2),
+            priority,
+            text: String::new(),
             at: Vec::new(),
             json: JsonJobs::default(),
             sent: Vec::new(),
@@ -114,48 +153,6 @@ impl<'a> List<'a> {
         }
     }
 
-    fn read(&mut self, source: &Source) -> Result<(), Fail> {
-        let want = self.want();
-        let reading = source
-            .view
-            .stream(&want, &mut |piece| self.piece(piece))
-            .map_err(|e| source.failed(e))?;
-        source.warn(&reading);
-        self.adopt(source)?;
-        match self.rows.failed.take() {
-            Some(fail) => Err(fail),
-            None => Ok(()),
-        }
-    }
-
-    fn want(&self) -> Want<'static> {
-        let selection = &self.rows.asked.selection;
-        let range = |sel: &JobSel| sel.id().map(|id| (id, id));
-        let finished = Stats::live().union(selection.stats) != Stats::live();
-        Want {
-            uids: match &selection.users {
-                crate::show::job_select::Users::These(uids, names) if names.is_empty() => {
-                    uids.iter().copied().collect()
-                }
-                _ => Vec::new(),
-            },
-            ids: selection.ids.iter().filter_map(range).collect(),
-            finished: finished || !selection.ids.is_empty(),
-            spec: None,
-        }
-    }
-
-    fn piece(&mut self, piece: Piece<'_>) {
-        match piece {
-            Piece::Restart => {
-                self.arrays.clear();
-                self.orphans.clear();
-                self.rows.restart();
-            }
-            Piece::Job { row, spec, why } => self.job(row, spec, why),
-        }
-    }
-
     fn job(&mut self, row: JobRow<'_>, spec: &Arc<Spec>, why: Option<&PendReason>) {
         if let Some(arr) = row.arr.as_deref() {
             let text = ArrayText::of(&row);
@@ -166,15 +163,21 @@ impl<'a> List<'a> {
             let name = own(&row.name, &row.command);
             return self.rows.add(row.j, &row, spec, why, name, &row.command);
         }
-        match self.arrays.get(&row.j.id) {
-            Some(array) => {
+        let array = self.arrays.get(&row.j.id);
+        match (array, row.command.is_empty()) {
+            (Some(array), _) => {
                 let (name, command) = (
                     own(&row.name, &array.name),
                     own(&row.command, &array.command),
                 );
                 self.rows.add(row.j, &row, spec, why, name, command);
             }
-            None => self.orphans.push(Orphan {
+            // It says everything itself.
+            (None, false) => {
+                let name = own(&row.name, &row.command);
+                self.rows.add(row.j, &row, spec, why, name, &row.command);
+            }
+            (None, true) => self.orphans.push(Orphan {
                 row: into_owned(row),
                 spec: spec.clone(),
                 why: why.cloned(),
@@ -182,13 +185,19 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Lists the elements that came before their array, looking for arrays that were not wanted.
-    fn adopt(&mut self, source: &Source) -> Result<(), Fail> {
-        let missing: HashSet<u32> = self
-            .orphans
+    /// Puts the lists of all threads together and adds the elements that came before their array,
+    /// looking for arrays that were not wanted.
+    fn adopt(lists: Vec<List<'a>>, source: &Source) -> Result<Listed<'a>, Fail> {
+        let (mut all, mut arrays, mut orphans) = (Vec::new(), HashMap::new(), Vec::new());
+        for list in lists {
+            arrays.extend(list.arrays);
+            orphans.extend(list.orphans);
+            all.push(list.rows);
+        }
+        let missing: HashSet<u32> = orphans
             .iter()
-            .map(|o| o.row.j.id)
-            .filter(|id| !self.arrays.contains_key(id))
+            .map(|o: &Orphan| o.row.j.id)
+            .filter(|id| !arrays.contains_key(id))
             .collect();
         if !missing.is_empty() {
             let want = Want {
@@ -196,7 +205,6 @@ impl<'a> List<'a> {
                 finished: true,
                 ..Want::default()
             };
-            let arrays = &mut self.arrays;
             let mut sink = |piece: Piece<'_>| {
                 if let Piece::Job { row, .. } = piece
                     && row.arr.is_some()
@@ -209,49 +217,155 @@ impl<'a> List<'a> {
                 .stream(&want, &mut sink)
                 .map_err(|e| source.failed(e))?;
         }
-        for o in std::mem::take(&mut self.orphans) {
-            let array = self.arrays.get(&o.row.j.id);
+        let rows = all.first_mut().expect("there is a list at least");
+        for o in &orphans {
+            let array = arrays.get(&o.row.j.id);
             let (name, command) = array.map_or(("", ""), |a| (&a.name, &a.command));
             let (name, command) = (own(&o.row.name, name), own(&o.row.command, command));
-            self.rows
-                .add(o.row.j, &o.row, &o.spec, o.why.as_ref(), name, command);
+            rows.add(o.row.j, &o.row, &o.spec, o.why.as_ref(), name, command);
         }
-        Ok(())
+        for rows in &mut all {
+            if let Some(fail) = rows.failed.take() {
+                return Err(fail);
+            }
+        }
+        Ok(Listed { all })
     }
+}
 
-    fn finish(mut self, source: &Source) -> Result<Outcome, Fail> {
-        self.rows.at.sort_unstable_by_key(|(key, ..)| *key);
-        let lost = self.rows.lost();
-        let rows = self.rows;
-        let by_id = !rows.asked.selection.ids.is_empty();
+/// Everything that was found, each part with its own text.
+struct Listed<'a> {
+    all: Vec<Rows<'a>>,
+}
+
+/// The sort key of a row, the part it is in, and where it lies in that part's text.
+type Place = (SortKey, usize, usize, usize);
+
+impl Listed<'_> {
+    fn finish(self, source: &Source, priority: &BTreeMap<String, i64>) -> Result<Outcome, Fail> {
+        let asked = self.all[0].asked;
+        let count: usize = self.all.iter().map(|rows| rows.count).sum();
+        let lost = self.lost();
+        let by_id = !asked.selection.ids.is_empty();
         let mut outcome = Outcome {
             out: String::new(),
             err: Vec::new(),
             exit: Exit::Ok,
         };
-        if rows.count == 0 && !by_id {
-            rows.check_names(source)?;
+        if count == 0 && !by_id {
+            check_names(asked, source, priority)?;
         }
-        if matches!(rows.asked.style, Style::Records) {
-            outcome.out = rows.records(&lost);
+        if matches!(asked.style, Style::Records) {
+            outcome.out = self.records(&lost);
             return Ok(outcome);
         }
         let not_found = |id: &String| format!("Job <{id}> is not found");
         outcome.err.extend(lost.iter().map(not_found));
-        if rows.count == 0 && by_id {
+        if count == 0 && by_id {
             outcome.exit = Exit::NotFound;
             if lost.is_empty() {
                 outcome.err.push("No matching job found".to_owned());
             }
-        } else if rows.count == 0 {
-            outcome.err.push(rows.asked.nothing.to_owned());
+        } else if count == 0 {
+            outcome.err.push(asked.nothing.to_owned());
         }
-        outcome.out = match rows.asked.style {
-            Style::Lines | Style::ArrayLines => rows.text,
-            _ => rows.page(),
+        outcome.out = match asked.style {
+            Style::Lines => self.all.iter().map(|rows| rows.text.as_str()).collect(),
+            _ => self.page(),
         };
         Ok(outcome)
     }
+
+    /// All rows in order.
+    fn places(&self) -> Vec<Place> {
+        let mut places = Vec::with_capacity(self.all.iter().map(|rows| rows.at.len()).sum());
+        for (part, rows) in self.all.iter().enumerate() {
+            places.extend(
+                rows.at
+                    .iter()
+                    .map(|(key, from, to)| (*key, part, *from, *to)),
+            );
+        }
+        // Stable sorting is quick where the shards come in order already.
+        places.sort_by_key(|(key, ..)| *key);
+        places
+    }
+
+    fn text(&self, (_, part, from, to): &Place) -> &str {
+        &self.all[*part].text[*from..*to]
+    }
+
+    /// The ids of the command line that no visible job has.
+    fn lost(&self) -> Vec<String> {
+        let found = |n: usize| self.all.iter().any(|rows| rows.found[n]);
+        let ids = self.all[0].asked.selection.ids.iter().enumerate();
+        let missing = ids.filter(|(n, _)| !found(*n));
+        missing.map(|(_, sel)| sel.to_string()).collect()
+    }
+
+    /// A table or long pages, in order.
+    fn page(&self) -> String {
+        let asked = self.all[0].asked;
+        let len: usize = self.all.iter().map(|rows| rows.text.len()).sum();
+        let mut out = String::with_capacity(len + 256);
+        let places = self.places();
+        let long = matches!(asked.style, Style::Long { .. });
+        let header = !long && !matches!(asked.style, Style::ArrayLines);
+        if !places.is_empty() && asked.header && header {
+            match asked.style {
+                Style::Arrays { .. } => out.push_str(job_table::ARRAY_HEADER),
+                _ => asked.table.header(&mut out),
+            }
+        }
+        for (n, place) in places.iter().enumerate() {
+            if long && n > 0 {
+                out.push_str(job_long::RULE);
+            }
+            out.push_str(self.text(place));
+        }
+        out
+    }
+
+    /// LSF's JSON object.
+    fn records(&self, lost: &[String]) -> String {
+        let places = self.places();
+        let len: usize = self.all.iter().map(|rows| rows.text.len()).sum();
+        let mut out = String::with_capacity(len + places.len() * 8 + 256);
+        out.push_str("{\n  \"COMMAND\":\"cjobs\",\n  \"JOBS\":");
+        cell::int(&mut out, places.len() + lost.len());
+        out.push_str(",\n  \"RECORDS\":[");
+        for (n, place) in places.iter().enumerate() {
+            out.push_str(if n > 0 { ",\n    " } else { "\n    " });
+            out.push_str(self.text(place));
+        }
+        for (n, id) in lost.iter().enumerate() {
+            let first = n + places.len() == 0;
+            out.push_str(if first { "\n    " } else { ",\n    " });
+            let mut o = cell::Object::begin(&mut out);
+            o.text("JOBID", id);
+            o.text("ERROR", &format!("Job <{id}> is not found"));
+            o.end();
+        }
+        out.push_str("\n  ]\n}\n");
+        out
+    }
+}
+
+/// Nothing was found: perhaps because the queue does not exist.
+fn check_names(
+    asked: &Asked,
+    source: &Source,
+    priority: &BTreeMap<String, i64>,
+) -> Result<(), Fail> {
+    if let Some(queue) = &asked.selection.queue
+        && !priority.is_empty()
+        && !priority.contains_key(queue)
+    {
+        let known = source.queues()?;
+        let known = known.iter().map(|q| q.name.as_str());
+        return Err(read::unknown("queue", queue, known));
+    }
+    Ok(())
 }
 
 fn own<'t>(text: &'t str, otherwise: &'t str) -> &'t str {
@@ -259,15 +373,6 @@ fn own<'t>(text: &'t str, otherwise: &'t str) -> &'t str {
 }
 
 impl Rows<'_> {
-    fn restart(&mut self) {
-        self.text.clear();
-        self.at.clear();
-        self.count = self.sent.len();
-        self.held.clear();
-        self.skip.extend(self.sent.iter().copied());
-        self.found.fill(false);
-    }
-
     /// An array: its elements that have not started are rows of their own.
     fn array(
         &mut self,
@@ -328,7 +433,7 @@ impl Rows<'_> {
             Style::Arrays { wide } => job_table::put_array(&mut self.text, &v, wide),
             _ => {}
         }
-        let key = sort_key(&v, &self.priority);
+        let key = sort_key(&v, self.priority);
         self.keep(key, from);
         self.mark(row.j, spec);
     }
@@ -399,7 +504,7 @@ impl Rows<'_> {
             self.count += 1;
             self.flush();
         } else {
-            let sort = sort_key(&v, &self.priority);
+            let sort = sort_key(&v, self.priority);
             self.keep(sort, from);
         }
         if !asked.selection.ids.is_empty() {
@@ -415,72 +520,5 @@ impl Rows<'_> {
             self.text.clear();
             self.sent.append(&mut self.held);
         }
-    }
-
-    /// The ids of the command line that no visible job has.
-    fn lost(&self) -> Vec<String> {
-        let ids = &self.asked.selection.ids;
-        let missing = ids.iter().zip(&self.found).filter(|(_, found)| !**found);
-        missing.map(|(sel, _)| sel.to_string()).collect()
-    }
-
-    /// A table or long pages, in order.
-    fn page(&self) -> String {
-        let mut out = String::with_capacity(self.text.len() + 256);
-        let long = matches!(self.asked.style, Style::Long { .. });
-        if self.count > 0 && self.asked.header && !long {
-            match self.asked.style {
-                Style::Arrays { .. } => out.push_str(job_table::ARRAY_HEADER),
-                _ => self.asked.table.header(&mut out),
-            }
-        }
-        for (n, (_, from, to)) in self.at.iter().enumerate() {
-            if long && n > 0 {
-                out.push_str(job_long::RULE);
-            }
-            out.push_str(&self.text[*from..*to]);
-        }
-        out
-    }
-
-    /// LSF's JSON object.
-    fn records(&self, lost: &[String]) -> String {
-        let mut out = String::with_capacity(self.text.len() + self.at.len() * 8 + 256);
-        out.push_str("{\n  \"COMMAND\":\"cjobs\",\n  \"JOBS\":");
-        cell::int(&mut out, self.at.len() + lost.len());
-        out.push_str(",\n  \"RECORDS\":[");
-        for (n, (_, from, to)) in self.at.iter().enumerate() {
-            out.push_str(if n > 0 { ",\n    " } else { "\n    " });
-            out.push_str(&self.text[*from..*to]);
-        }
-        for (n, id) in lost.iter().enumerate() {
-            out.push_str(if n + self.at.len() > 0 {
-                ",\n    "
-            } else {
-                "\n    "
-            });
-            let mut o = cell::Object::begin(&mut out);
-            o.text("JOBID", id);
-            o.text("ERROR", &format!("Job <{id}> is not found"));
-            o.end();
-        }
-        out.push_str("\n  ]\n}\n");
-        out
-    }
-
-    /// Nothing was found: perhaps because the queue does not exist.
-    fn check_names(&self, source: &Source) -> Result<(), Fail> {
-        if let Some(queue) = &self.asked.selection.queue
-            && !self.priority.is_empty()
-            && !self.priority.contains_key(queue)
-        {
-            let known = source.queues()?;
-            return Err(read::unknown(
-                "queue",
-                queue,
-                known.iter().map(|q| q.name.as_str()),
-            ));
-        }
-        Ok(())
     }
 }
