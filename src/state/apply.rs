@@ -119,6 +119,7 @@ impl State {
                 spec,
                 refs: 0,
                 class,
+                waiting: 0,
             },
         );
         self.dirty_specs.insert(id);
@@ -265,7 +266,7 @@ impl State {
         } = self;
         let Some(job) = jobs.get(&id) else { return };
         let entry = specs
-            .get(&job.spec)
+            .get_mut(&job.spec)
             .expect("jobs refer to live specifications");
         let mut waiting = 0;
         job.each_pending(&mut |order, j, n, ready| {
@@ -280,9 +281,11 @@ impl State {
             let of_user = pend_user.entry(entry.spec.uid).or_default();
             if plus {
                 *of_user += waiting;
+                entry.waiting += waiting;
                 *pend_total += waiting;
             } else {
                 *of_user -= waiting;
+                entry.waiting -= waiting;
                 *pend_total -= waiting;
             }
         }
@@ -317,7 +320,7 @@ impl State {
             return;
         }
         let entry = specs
-            .get(&job.spec)
+            .get_mut(&job.spec)
             .expect("jobs refer to live specifications");
         let was_finished = job.is_finished();
         if was_finished {
@@ -337,6 +340,7 @@ impl State {
         let of_user = pend_user.entry(entry.spec.uid).or_default();
         *of_user = *of_user + after - before;
         *pend_total = *pend_total + after - before;
+        entry.waiting = entry.waiting + after - before;
         let (done, waiting, spec) = (job.is_finished(), job.is_waiting(), job.spec);
         if done {
             finished.insert((job.end(), j.id));

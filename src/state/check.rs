@@ -53,6 +53,9 @@ impl State {
         if used != have {
             broken.push("slots in use do not follow from the started jobs".to_owned());
         }
+        if pend_total != self.specs.values().map(|e| e.waiting).sum::<u64>() {
+            broken.push("waiting jobs are miscounted by specification".to_owned());
+        }
         if pend_total != self.pend_total || pend_total != self.pend_user.values().sum::<u64>() {
             broken.push(format!(
                 "{} jobs pend, {pend_total} counted",

@@ -154,11 +154,6 @@ impl Job {
         }
     }
 
-    /// Works that wait (PEND or PSUSP).
-    pub fn waiting_works(&self) -> u64 {
-        self.weight(0)
-    }
-
     /// Number of works (elements, or 1).
     pub fn len(&self) -> u64 {
         match &self.body {

@@ -76,6 +76,8 @@ pub struct SpecEntry {
     pub refs: u32,
     /// Scheduling class of its jobs.
     pub class: u32,
+    /// Works of its jobs that wait (PEND or PSUSP).
+    pub waiting: u64,
 }
 
 /// Everything that follows from the journal.
@@ -243,6 +245,11 @@ impl State {
 
     pub fn pending_jobs_of(&self, uid: u32) -> u64 {
         self.pend_user.get(&uid).copied().unwrap_or(0)
+    }
+
+    /// Specifications in use.
+    pub fn specs(&self) -> impl Iterator<Item = &SpecEntry> {
+        self.specs.values()
     }
 
     pub fn pending(&self) -> &Pending {

@@ -93,16 +93,9 @@ struct Waiting {
 
 fn waiting(state: &State) -> Waiting {
     let mut sums = Waiting::default();
-    for (_, class) in state.pending().classes() {
-        sums.names.insert(class.key.uid, class.spec.user.clone());
-    }
-    for job in state.jobs() {
-        let jobs = job.waiting_works();
-        if jobs == 0 {
-            continue;
-        }
-        let spec = state.spec(job.spec);
-        let slots = jobs * u64::from(spec.min.max(1));
+    for entry in state.specs().filter(|entry| entry.waiting > 0) {
+        let spec = &entry.spec;
+        let (jobs, slots) = (entry.waiting, entry.waiting * u64::from(spec.min.max(1)));
         let sum = sums.queue.entry(spec.queue.clone()).or_default();
         *sum = (sum.0 + slots, sum.1 + jobs);
         let sum = sums.user.entry(spec.uid).or_default();
@@ -214,8 +207,8 @@ pub fn user_rows(core: &Core) -> Vec<UserRow> {
     let mut uids: BTreeMap<u32, String> = sums.names.clone();
     for (uid, _) in core.state.used().users() {
         uids.entry(uid).or_insert_with(|| {
-            let mut jobs = core.state.jobs().map(|job| core.state.spec(job.spec));
-            let name = jobs
+            let mut specs = core.state.specs().map(|entry| &entry.spec);
+            let name = specs
                 .find(|spec| spec.uid == uid)
                 .map(|spec| spec.user.clone());
             name.unwrap_or_else(|| uid.to_string())
