@@ -116,8 +116,7 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
     let source = Source::open("cjobs")?;
     let mut asked = understood(m, &source)?;
     asked.table.color = read::colors();
-    let outcome = list::run_at(&source, &asked, source.ctx())?;
-    read::put(&outcome.out)?;
+    let outcome = list::run_at(&source, &asked, source.ctx(), &read::put)?;
     for line in &outcome.err {
         eprintln!("{line}");
     }

@@ -24,20 +24,22 @@ const FLUSH: usize = 1 << 18;
 /// Most threads that read and format.
 const THREADS_MAX: usize = 4;
 
-/// What is left to print, and how the command ends.
+/// How the command ends.
 #[derive(Debug)]
 pub struct Outcome {
-    pub out: String,
     /// Lines for standard error.
     pub err: Vec<String>,
     pub exit: Exit,
 }
 
+/// Where text goes: piece by piece, since a long list need not lie in memory twice.
+pub type Put<'p> = &'p (dyn Fn(&str) -> Result<(), Fail> + Sync);
+
 /// Lists what was asked for, as it is at the moment of `ctx`.
 ///
 /// # Errors
 /// The view cannot be read, or a queue that was named does not exist.
-pub fn run_at(source: &Source, asked: &Asked, ctx: Ctx) -> Result<Outcome, Fail> {
+pub fn run_at(source: &Source, asked: &Asked, ctx: Ctx, put: Put<'_>) -> Result<Outcome, Fail> {
     // Without queues every priority counts the same: an order is no reason to fail.
     let queues = source.view.queues().unwrap_or_default();
     let priority: BTreeMap<String, i64> =
@@ -46,7 +48,7 @@ pub fn run_at(source: &Source, asked: &Asked, ctx: Ctx) -> Result<Outcome, Fail>
     let mut make = |left: Vec<List<'_>>| -> Vec<List<'_>> {
         let sent: Vec<JobKey> = left.into_iter().flat_map(|list| list.rows.sent).collect();
         let mut lists: Vec<_> = (0..threads)
-            .map(|_| List::new(asked, ctx.same(), &priority))
+            .map(|_| List::new(asked, ctx.same(), &priority, put))
             .collect();
         for list in &mut lists {
             list.rows.skip.extend(sent.iter().copied());
@@ -96,6 +98,7 @@ struct List<'a> {
 /// The rows written so far.
 struct Rows<'a> {
     asked: &'a Asked,
+    put: Put<'a>,
     ctx: Ctx,
     priority: &'a BTreeMap<String, i64>,
     text: String,
@@ -131,9 +134,15 @@ fn want(asked: &Asked) -> Want<'static> {
 }
 
 impl<'a> List<'a> {
-    fn new(asked: &'a Asked, ctx: Ctx, priority: &'a BTreeMap<String, i64>) -> List<'a> {
+    fn new(
+        asked: &'a Asked,
+        ctx: Ctx,
+        priority: &'a BTreeMap<String, i64>,
+        put: Put<'a>,
+    ) -> List<'a> {
         let rows = Rows {
             asked,
+            put,
             ctx,
             priority,
             text: String::new(),
@@ -248,7 +257,6 @@ impl Listed<'_> {
         let lost = self.lost();
         let by_id = !asked.selection.ids.is_empty();
         let mut outcome = Outcome {
-            out: String::new(),
             err: Vec::new(),
             exit: Exit::Ok,
         };
@@ -256,7 +264,7 @@ impl Listed<'_> {
             check_names(asked, source, priority)?;
         }
         if matches!(asked.style, Style::Records) {
-            outcome.out = self.records(&lost);
+            self.records(&lost)?;
             return Ok(outcome);
         }
         let not_found = |id: &String| format!("Job <{id}> is not found");
@@ -269,10 +277,13 @@ impl Listed<'_> {
         } else if count == 0 {
             outcome.err.push(asked.nothing.to_owned());
         }
-        outcome.out = match asked.style {
-            Style::Lines => self.all.iter().map(|rows| rows.text.as_str()).collect(),
-            _ => self.page(),
-        };
+        match asked.style {
+            Style::Lines => self
+                .all
+                .iter()
+                .try_for_each(|rows| (rows.put)(&rows.text))?,
+            _ => self.page()?,
+        }
         Ok(outcome)
     }
 
@@ -304,50 +315,74 @@ impl Listed<'_> {
     }
 
     /// A table or long pages, in order.
-    fn page(&self) -> String {
+    fn page(&self) -> Result<(), Fail> {
         let asked = self.all[0].asked;
-        let len: usize = self.all.iter().map(|rows| rows.text.len()).sum();
-        let mut out = String::with_capacity(len + 256);
+        let mut out = Pieces::new(self.all[0].put);
         let places = self.places();
         let long = matches!(asked.style, Style::Long { .. });
         let header = !long && !matches!(asked.style, Style::ArrayLines);
         if !places.is_empty() && asked.header && header {
             match asked.style {
-                Style::Arrays { .. } => out.push_str(job_table::ARRAY_HEADER),
-                _ => asked.table.header(&mut out),
+                Style::Arrays { .. } => out.text.push_str(job_table::ARRAY_HEADER),
+                _ => asked.table.header(&mut out.text),
             }
         }
         for (n, place) in places.iter().enumerate() {
             if long && n > 0 {
-                out.push_str(job_long::RULE);
+                out.add(job_long::RULE)?;
             }
-            out.push_str(self.text(place));
+            out.add(self.text(place))?;
         }
-        out
+        out.end()
     }
 
     /// LSF's JSON object.
-    fn records(&self, lost: &[String]) -> String {
+    fn records(&self, lost: &[String]) -> Result<(), Fail> {
         let places = self.places();
-        let len: usize = self.all.iter().map(|rows| rows.text.len()).sum();
-        let mut out = String::with_capacity(len + places.len() * 8 + 256);
-        out.push_str("{\n  \"COMMAND\":\"cjobs\",\n  \"JOBS\":");
-        cell::int(&mut out, places.len() + lost.len());
-        out.push_str(",\n  \"RECORDS\":[");
+        let mut out = Pieces::new(self.all[0].put);
+        out.add("{\n  \"COMMAND\":\"cjobs\",\n  \"JOBS\":")?;
+        cell::int(&mut out.text, places.len() + lost.len());
+        out.add(",\n  \"RECORDS\":[")?;
         for (n, place) in places.iter().enumerate() {
-            out.push_str(if n > 0 { ",\n    " } else { "\n    " });
-            out.push_str(self.text(place));
+            out.add(if n > 0 { ",\n    " } else { "\n    " })?;
+            out.add(self.text(place))?;
         }
         for (n, id) in lost.iter().enumerate() {
             let first = n + places.len() == 0;
-            out.push_str(if first { "\n    " } else { ",\n    " });
-            let mut o = cell::Object::begin(&mut out);
+            out.add(if first { "\n    " } else { ",\n    " })?;
+            let mut o = cell::Object::begin(&mut out.text);
             o.text("JOBID", id);
             o.text("ERROR", &format!("Job <{id}> is not found"));
             o.end();
         }
-        out.push_str("\n  ]\n}\n");
-        out
+        out.add("\n  ]\n}\n")?;
+        out.end()
+    }
+}
+
+/// Text on its way out, gathered into pieces worth a write.
+struct Pieces<'p> {
+    text: String,
+    put: Put<'p>,
+}
+
+impl<'p> Pieces<'p> {
+    fn new(put: Put<'p>) -> Pieces<'p> {
+        let text = String::new();
+        Pieces { text, put }
+    }
+
+    fn add(&mut self, text: &str) -> Result<(), Fail> {
+        self.text.push_str(text);
+        if self.text.len() >= FLUSH {
+            (self.put)(&self.text)?;
+            self.text.clear();
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<(), Fail> {
+        (self.put)(&self.text)
     }
 }
 
@@ -514,7 +549,7 @@ impl Rows<'_> {
 
     fn flush(&mut self) {
         if self.text.len() >= FLUSH {
-            if let Err(fail) = read::put(&self.text) {
+            if let Err(fail) = (self.put)(&self.text) {
                 self.failed.get_or_insert(fail);
             }
             self.text.clear();
