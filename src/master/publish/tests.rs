@@ -295,3 +295,95 @@ fn a_failing_delta_is_replaced_by_the_next_round() {
     p.finish(&bed.state).unwrap();
     assert_eq!(bed.seen(), bed.due());
 }
+
+/// Resident memory of this process in MB.
+fn resident_mb() -> usize {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find(|l| l.starts_with("VmRSS")).unwrap();
+    let kb: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kb >> 10
+}
+
+/// A million finished and a million pending jobs: snapshot, recovery, the whole view. By hand, in
+/// a release build.
+#[test]
+#[ignore = "needs a release build and a minute"]
+fn speed_of_two_million_jobs() {
+    use crate::journal::{self, Options, Restore, snapshot};
+    use crate::record::report::Ended;
+    use std::time::Instant;
+    struct Load(State);
+    impl Restore for Load {
+        fn reset(&mut self) {
+            self.0 = State::default();
+        }
+        fn record(&mut self, json: &[u8]) -> Result<(), String> {
+            self.0.restore(crate::state::SnapRecord::decode(json)?);
+            Ok(())
+        }
+        fn event(&mut self, _: journal::Position, event: Event) -> Result<(), String> {
+            self.0.apply(&event);
+            Ok(())
+        }
+    }
+    let mut bed = Bed::new();
+    let layout = bed.layout();
+    for (dir, _) in layout.directories() {
+        std::fs::create_dir_all(dir).unwrap();
+    }
+    for id in 1..2_000_001 {
+        bed.submit(id);
+        if id <= 1_000_000 {
+            bed.start(id);
+            let e = Ended {
+                a: AttemptId {
+                    j: JobKey::job(id),
+                    at: 1,
+                },
+                start: 2,
+                t: 3,
+                code: Some(0),
+                ..Ended::default()
+            };
+            bed.state.apply(&Event::Ended {
+                e: Box::new(e),
+                requeue: false,
+                hold: false,
+            });
+        }
+    }
+    let _ = bed.state.take_dirty();
+    println!("resident with the state: {} MB", resident_mb());
+    let t = Instant::now();
+    let at = journal::Writer::create(&layout, "c", 1).unwrap().position();
+    let mut w = snapshot::Writer::create(&layout, "c", at, 1).unwrap();
+    for record in bed.state.snapshot() {
+        w.push(&record).unwrap();
+    }
+    let found = w.finish().unwrap();
+    println!("snapshot of {} MB in {:?}", found.bytes >> 20, t.elapsed());
+    bed.state = State::default();
+    println!("resident without it: {} MB", resident_mb());
+    let t = Instant::now();
+    let mut load = Load(State::default());
+    journal::recover(&layout, "c", 2, Options::default(), &mut load).unwrap();
+    println!("recovered in {:?}, {} MB", t.elapsed(), resident_mb());
+    let t = Instant::now();
+    let mut p = bed.publisher(2);
+    p.finish(&load.0).unwrap();
+    println!("view in {:?}, {} MB", t.elapsed(), resident_mb());
+    let t = Instant::now();
+    let want = Want {
+        uids: vec![77],
+        ..Want::default()
+    };
+    let none = ViewReader::new(&layout).collect(&want).unwrap().0.len();
+    println!("nobody's jobs: {none} in {:?}", t.elapsed());
+    let t = Instant::now();
+    let one = Want {
+        ids: vec![(1_500_000, 1_500_000)],
+        ..Want::default()
+    };
+    let n = ViewReader::new(&layout).collect(&one).unwrap().0.len();
+    println!("one job: {n} in {:?}", t.elapsed());
+}
