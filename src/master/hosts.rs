@@ -182,6 +182,8 @@ impl Hosts {
             }
         };
         (ear.offset, ear.seq) = (reader.offset(), reader.next_seq());
+        // A torn line at the end is one still being written.
+        let more = chunk.bytes.len() == CHUNK && ear.offset < chunk.file_len;
         match damage {
             Some(e) if e.damage != Damage::Torn && !ear.damaged => {
                 ear.damaged = true;
@@ -200,6 +202,7 @@ impl Hosts {
                 host: host.to_owned(),
                 part,
                 reports,
+                more,
             });
         }
     }

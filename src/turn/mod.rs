@@ -57,8 +57,11 @@ pub struct Core {
     /// When to look again although nothing happens (`-b`).
     pub wake: Option<Stamp>,
     hosts_dirty: bool,
-    /// Attempts that the present report file of a host has spoken of, until `Complete`.
+    /// Attempts that the present report file of a host has spoken of, until the end of the file
+    /// was reached behind its `Complete`.
     pub(crate) mentioned: BTreeMap<String, BTreeSet<crate::model::AttemptId>>,
+    /// Boot ids of hosts whose `Complete` was read, the end of the file not yet.
+    pub(crate) completed: BTreeMap<String, String>,
     /// Groups by user, as the driver looked them up.
     pub groups: BTreeMap<String, Vec<String>>,
     /// Problems of the last refused reconfiguration, for the view.
@@ -79,6 +82,7 @@ impl Core {
             wake: None,
             hosts_dirty: true,
             mentioned: BTreeMap::new(),
+            completed: BTreeMap::new(),
             groups: BTreeMap::new(),
             config_problems: Vec::new(),
             last_expire: Stamp(0),
@@ -94,6 +98,8 @@ pub enum Input {
         host: String,
         part: u64,
         reports: Vec<(u64, Report)>,
+        /// The file goes on behind these.
+        more: bool,
     },
     /// A host's load sample; `silent_ms` since its beat last changed.
     Load {
@@ -175,7 +181,8 @@ impl Turn<'_> {
                 host,
                 part,
                 reports,
-            } => self.reports(&host, part, reports),
+                more,
+            } => self.reports(&host, part, reports, more),
             Input::Load {
                 host,
                 doc,

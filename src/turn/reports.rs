@@ -12,11 +12,23 @@ use crate::state::Work;
 const FENCE_MARGIN_MS: u64 = 10_000;
 
 impl Turn<'_> {
-    pub(super) fn reports(&mut self, host: &str, part: u64, reports: Vec<(u64, Report)>) {
+    /// `more`: the file goes on behind these.
+    pub(super) fn reports(
+        &mut self,
+        host: &str,
+        part: u64,
+        reports: Vec<(u64, Report)>,
+        more: bool,
+    ) {
         let mut last = None;
         for (seq, report) in reports {
             last = Some(seq);
             self.report(host, report);
+        }
+        // A new leader reads an old file from its start: what stands behind its `Complete` tells of
+        // attempts that came later, so nothing is concluded before the end of the file.
+        if !more && let Some(boot) = self.core.completed.remove(host) {
+            self.complete(host, &boot);
         }
         if let Some(seq) = last {
             self.out
@@ -31,8 +43,11 @@ impl Turn<'_> {
                 self.core
                     .mentioned
                     .insert(host.to_owned(), Default::default());
+                self.core.completed.remove(host);
             }
-            Report::Complete { boot } => self.complete(host, &boot),
+            Report::Complete { boot } => {
+                self.core.completed.insert(host.to_owned(), boot);
+            }
             Report::Started { a, pid, t } => {
                 self.mention(host, a);
                 if let Some(work) = self.bound(host, a)

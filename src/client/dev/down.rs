@@ -5,10 +5,13 @@ use super::site::Site;
 use crate::client::Fail;
 use crate::sys::cgroup::{self, Hierarchy};
 use crate::sys::{clock, fs, proc};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 const SIGKILL: i32 = 9;
 const ROUND_MS: u64 = 20;
+/// How long ended processes may stay in the system's table before nobody waits any longer.
+const REAPED_MS: u64 = 5_000;
 /// How long the processes of one control group may take to end.
 const GROUP_MS: u64 = 5_000;
 /// Rounds of killing before giving up: ten seconds.
@@ -38,24 +41,23 @@ pub fn down(dir: &Path, purge: bool) -> Result<(), Fail> {
 }
 
 /// Kills in rounds until a look finds nothing: daemons first so that nothing new starts, then the
-/// jobs, and their shepherds last, so that each still records the end of its job.
+/// jobs, and their shepherds last, so that each still records the end of its job. Gives the number
+/// of processes.
 fn end_all(site: &Site) -> Result<usize, Fail> {
-    let mut ended = 0;
+    let mut ended: BTreeSet<(i32, u64)> = BTreeSet::new();
     let mut quiet = 0;
     for _ in 0..ROUNDS_MAX {
         let family = family::find(site);
         if family.is_empty() {
-            return Ok(ended);
+            wait_reaped(&ended);
+            return Ok(ended.len());
         }
-        let hit = round(&family);
-        ended += hit;
-        quiet = if hit == 0 { quiet + 1 } else { 0 };
+        let before = ended.len();
+        ended.extend(round(&family));
+        quiet = if ended.len() == before { quiet + 1 } else { 0 };
         if quiet > GRACE_ROUNDS {
-            ended += family
-                .members
-                .iter()
-                .filter(|m| end((m.pid, m.start)))
-                .count();
+            let members = family.members.iter().map(|m| (m.pid, m.start));
+            ended.extend(members.filter(|p| end(*p)));
         }
         clock::sleep_ms(ROUND_MS);
     }
@@ -74,13 +76,31 @@ fn end_all(site: &Site) -> Result<usize, Fail> {
     )))
 }
 
-/// One round; gives the number of processes that were killed.
-fn round(family: &Family) -> usize {
+/// One round; gives the processes that were killed.
+fn round(family: &Family) -> Vec<(i32, u64)> {
     let daemons = family.members.iter().filter(|m| m.role != "cbtask");
-    let hit = daemons.filter(|m| end((m.pid, m.start))).count();
-    match hit {
-        0 => family.jobs.iter().filter(|p| end((p.pid, p.start))).count(),
-        _ => hit,
+    let hit: Vec<_> = daemons
+        .map(|m| (m.pid, m.start))
+        .filter(|p| end(*p))
+        .collect();
+    match hit.is_empty() {
+        true => family
+            .jobs
+            .iter()
+            .map(|p| (p.pid, p.start))
+            .filter(|p| end(*p))
+            .collect(),
+        false => hit,
+    }
+}
+
+/// Waits until the ended processes are out of the system's table: some init collects them slowly,
+/// and lists of processes show them until then.
+fn wait_reaped(ended: &BTreeSet<(i32, u64)>) {
+    let limit = clock::boot_ms() + REAPED_MS;
+    let listed = |(pid, start): &(i32, u64)| proc::start_ticks(*pid) == Some(*start);
+    while ended.iter().any(listed) && clock::boot_ms() < limit {
+        clock::sleep_ms(ROUND_MS);
     }
 }
 
