@@ -45,7 +45,8 @@ pub struct Inbox {
     drop: DropBox,
     uids: BTreeSet<u32>,
     accounts: BTreeMap<u32, (Requester, u64)>,
-    listed_at: u64,
+    /// Owner of the drop box at which the last full turn stopped.
+    served: u32,
 }
 
 impl Inbox {
@@ -57,7 +58,7 @@ impl Inbox {
             layout: layout.clone(),
             uids: BTreeSet::new(),
             accounts: BTreeMap::new(),
-            listed_at: 0,
+            served: 0,
         })
     }
 
@@ -71,8 +72,7 @@ impl Inbox {
     ///
     /// # Errors
     /// When the inbox cannot be listed.
-    pub fn find_users(&mut self, now_ms: u64) -> sys::Result<bool> {
-        self.listed_at = now_ms;
+    pub fn find_users(&mut self) -> sys::Result<bool> {
         let before = self.uids.len();
         for entry in fs::list_dir(&self.layout.inbox(), 100_000)? {
             let uid = entry.text().and_then(|name| name.parse::<u32>().ok());
@@ -87,13 +87,17 @@ impl Inbox {
     pub fn take(&mut self, now_ms: u64) -> (Vec<Taken>, Vec<Rejected>) {
         let (mut taken, mut rejected) = (Vec::new(), Vec::new());
         let mut bytes = 0;
-        for uid in self.uids.clone() {
+        // Whoever filled the last turn's share goes last now.
+        let (first, rest): (Vec<u32>, Vec<u32>) =
+            self.uids.iter().partition(|uid| **uid > self.served);
+        for uid in first.into_iter().chain(rest) {
             let dir = self.layout.inbox_of(uid);
             let Ok(entries) = fs::list_dir(&dir, NAMES_MAX) else {
                 continue;
             };
             for entry in entries {
                 if taken.len() >= TAKE_MAX || bytes >= BYTES_MAX {
+                    self.served = uid;
                     return (taken, rejected);
                 }
                 let path = dir.join(&entry.name);

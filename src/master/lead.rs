@@ -152,7 +152,7 @@ impl Leader {
         };
         if now.saturating_sub(self.users_at) > every {
             self.users_at = now;
-            self.inbox.find_users(now)?;
+            self.inbox.find_users()?;
         }
         let (taken, rejected) = self.inbox.take(now);
         let mut paths = Vec::new();

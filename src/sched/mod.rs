@@ -83,6 +83,8 @@ pub struct Plan {
     pub starts: Vec<Start>,
     /// Why the jobs of a class wait, for classes that were looked at and still have jobs.
     pub reasons: Vec<(u32, PendReason)>,
+    /// Arrays that wait for their own limit of started elements.
+    pub at_limit: Vec<(u32, u32)>,
     /// The pass was cut off at its limit: call again.
     pub more: bool,
     /// Earliest begin time (`-b`) that is still to come.
@@ -139,7 +141,10 @@ pub fn plan(
                 plan.starts.push(start);
                 heap.extend(next);
             }
-            place::Step::Skip(next) => heap.extend(next),
+            place::Step::AtLimit(id, limit, next) => {
+                plan.at_limit.push((id, limit));
+                heap.extend(next);
+            }
             place::Step::Blocked(reason) => plan.reasons.push((rank.class, reason)),
         }
     }

@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 pub enum Step {
     /// A start, and the class's next turn if it has more jobs.
     Start(Start, Option<Rank>),
-    /// This job cannot start for a reason of its own; the class goes on with the next.
-    Skip(Option<Rank>),
+    /// This array has as many elements started as it may; the class goes on with the next job.
+    AtLimit(u32, u32, Option<Rank>),
     /// No job of the class can start in this pass.
     Blocked(PendReason),
 }
@@ -85,7 +85,11 @@ impl<'a> Trial<'a> {
     /// Tries the job of `rank` and says what the class does next.
     pub fn next(&mut self, state: &State, class: &Class, compiled: &Compiled, rank: &Rank) -> Step {
         let Some((j, more)) = self.element(state, rank) else {
-            return Step::Skip(following(class, rank));
+            let limit = state
+                .job(rank.j.id)
+                .and_then(|job| job.array())
+                .map_or(0, |a| a.limit);
+            return Step::AtLimit(rank.j.id, limit, following(class, rank));
         };
         if let Err(reason) = self.room(state, compiled) {
             return Step::Blocked(reason);

@@ -292,6 +292,23 @@ impl State {
         self.set_dependency_inner(id, verdict);
     }
 
+    /// Notes why the waiting part of an array waits: its own limit, or (`None`) its class's reason.
+    /// Derived by each pass, so it needs no event.
+    pub fn note_array_limit(&mut self, id: u32, limit: Option<u32>) {
+        let Some(Body::Array(array)) = self.jobs.get_mut(&id).map(|job| &mut job.body) else {
+            return;
+        };
+        let own = matches!(
+            array.why.as_deref(),
+            None | Some(PendReason::ArrayLimit { .. })
+        );
+        let why = limit.map(|limit| Box::new(PendReason::ArrayLimit { limit }));
+        if own && array.why != why {
+            array.why = why;
+            self.dirty.insert(JobKey::job(id));
+        }
+    }
+
     /// Rows changed since the last call, and specifications first used since then.
     pub fn take_dirty(&mut self) -> (BTreeSet<u32>, BTreeSet<JobKey>) {
         (

@@ -30,7 +30,11 @@ impl Turn<'_> {
         );
         self.core.wake = plan.wake;
         for start in plan.starts {
+            self.core.state.note_array_limit(start.j.id, None);
             self.start(start);
+        }
+        for (id, limit) in plan.at_limit {
+            self.core.state.note_array_limit(id, Some(limit));
         }
         for (class, why) in plan.reasons {
             self.core.state.pending.set_why(class, why);
