@@ -25,6 +25,8 @@ use std::path::PathBuf;
 const READ_MAX: usize = 256 << 10;
 /// How often ended shepherds are collected while no message comes (ms).
 const REAP_MS: u64 = 250;
+/// Control groups made before the first task.
+const WARM_GROUPS: usize = 2;
 /// How long an earlier spawner and its half-started tasks are waited for (ms).
 const LIMBO_MS: u64 = 60_000;
 
@@ -52,6 +54,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let stream = ipc::take_stdin().map_err(|e| e.to_string())?;
     job::hold_signals();
     let mut s = open(options, stream).map_err(|e| e.to_string())?;
+    s.pool.warm_up(WARM_GROUPS);
     let cgroups = s.pool.hierarchy().describe();
     s.answer(&FromSpawner::Ready {
         pid: std::process::id() as i32,
@@ -59,6 +62,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     })?;
     let result = s.serve();
     s.pool.clear();
+    s.pool.hierarchy().remove_parents();
     result
 }
 

@@ -24,6 +24,8 @@ pub struct Ledger {
     file: Appender,
     seq: u64,
     buf: Vec<u8>,
+    /// Something was pushed that must be durable before it is acted on.
+    urgent: bool,
 }
 
 /// What the log of earlier processes said.
@@ -149,6 +151,7 @@ impl Ledger {
             file,
             seq,
             buf: Vec::new(),
+            urgent: false,
         })
     }
 
@@ -156,9 +159,12 @@ impl Ledger {
     pub fn push(&mut self, rec: &AttemptRec) {
         frame::write(&mut self.buf, self.seq, rec).expect("plain data becomes JSON");
         self.seq += 1;
+        // Losing an acknowledgement costs a report that is repeated, nothing else.
+        self.urgent |= !matches!(rec, AttemptRec::Acked { .. });
     }
 
-    /// Writes what was pushed; with `durable`, nothing of it can be lost afterwards.
+    /// Writes what was pushed; with `durable`, nothing of it but acknowledgements can be lost
+    /// afterwards.
     ///
     /// # Errors
     /// When it cannot be written: nothing of it may be acted on, and `rewrite` comes next.
@@ -167,7 +173,11 @@ impl Ledger {
             let bytes = std::mem::take(&mut self.buf);
             self.file.append(&bytes)?;
         }
-        if durable { self.file.sync() } else { Ok(()) }
+        if durable && self.urgent {
+            self.file.sync()?;
+            self.urgent = false;
+        }
+        Ok(())
     }
 
     /// True when the log has become long, or cannot be appended to any more.
@@ -184,6 +194,7 @@ impl Ledger {
         fs::durable_write_mode(&self.path, &bytes, 0o600)?;
         self.file = Appender::open_existing(&self.path)?;
         self.seq = seq;
+        self.urgent = false;
         self.buf.clear();
         Ok(())
     }

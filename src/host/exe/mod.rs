@@ -135,6 +135,8 @@ fn adopt(place: Place, cgroups: bool) -> Result<Exec, String> {
         how,
         place,
     };
+    // The first look-up of an account loads libraries: not in the way of the first job.
+    users::groups_of(&users::me());
     exec.respawn();
     exec.rewrite();
     Ok(exec)
