@@ -15,8 +15,10 @@ pub struct Keep {
     pub snapshots: usize,
     /// Covered segments kept for chist and `cadmin journal`: at most so many files...
     pub segments: usize,
-    /// ...and so many bytes.
+    /// ...and so many bytes...
     pub bytes: u64,
+    /// ...and so old (ms since their last record, by the file server's clock).
+    pub age_ms: u64,
 }
 
 impl Default for Keep {
@@ -25,6 +27,7 @@ impl Default for Keep {
             snapshots: 2,
             segments: 64,
             bytes: 1 << 30,
+            age_ms: u64::MAX,
         }
     }
 }
@@ -61,7 +64,7 @@ pub fn compact(layout: &Layout, cluster: &str, keep: Keep, now: i64) -> Result<C
             done.snapshots += 1;
         }
     }
-    remove_segments(layout, oldest.covers, keep, &mut done)?;
+    remove_segments(layout, oldest.covers, keep, now, &mut done)?;
     Ok(done)
 }
 
@@ -70,12 +73,14 @@ struct Segment {
     epoch: u64,
     n: u64,
     bytes: u64,
+    mtime_ms: i64,
 }
 
 fn remove_segments(
     layout: &Layout,
     covers: Position,
     keep: Keep,
+    now: i64,
     done: &mut Compacted,
 ) -> Result<(), Error> {
     let mut covered = covered_segments(layout, covers)?;
@@ -85,7 +90,9 @@ fn remove_segments(
     let mut lowest_kept = covers.epoch;
     let mut full = false;
     for s in covered {
-        full = full || files >= keep.segments || bytes + s.bytes > keep.bytes;
+        let age = u64::try_from(now.saturating_sub(s.mtime_ms)).unwrap_or(0);
+        let more = files < keep.segments && bytes + s.bytes <= keep.bytes && age <= keep.age_ms;
+        full = full || !more;
         if full {
             sys::fs::remove(&layout.journal(s.epoch, s.n))?;
             done.segments += 1;
@@ -123,8 +130,13 @@ fn covered_segments(layout: &Layout, covers: Position) -> Result<Vec<Segment>, E
         numbers.sort_unstable();
         for n in numbers {
             if (epoch, n) < (covers.epoch, covers.segment) {
-                let bytes = sys::fs::stat(&layout.journal(epoch, n))?.map_or(0, |s| s.len);
-                out.push(Segment { epoch, n, bytes });
+                let stat = sys::fs::stat(&layout.journal(epoch, n))?;
+                out.push(Segment {
+                    epoch,
+                    n,
+                    bytes: stat.map_or(0, |s| s.len),
+                    mtime_ms: stat.map_or(0, |s| s.mtime_ms),
+                });
             }
         }
     }

@@ -515,6 +515,7 @@ fn compaction_keeps_what_recovery_and_history_need() {
             snapshots: 2,
             segments: 1,
             bytes: 1 << 20,
+            ..Keep::default()
         };
         let done = compact(&bed.layout(), "c", keep, 5).unwrap();
         assert_eq!(done.snapshots, usize::from(epoch > 2));
@@ -545,6 +546,29 @@ fn compaction_keeps_what_recovery_and_history_need() {
         count > 150,
         "one covered segment and all later ones: {count}"
     );
+}
+
+#[test]
+fn covered_segments_go_when_they_are_old() {
+    for (now, kept) in [(0, true), (i64::MAX, false)] {
+        let bed = Bed::new();
+        for epoch in 1..4 {
+            let (mut w, log, _) = bed.lead(epoch);
+            write(&mut w, 0..3);
+            snapshot_of(&bed, &log, w.position());
+        }
+        let keep = Keep {
+            age_ms: 1000,
+            ..Keep::default()
+        };
+        compact(&bed.layout(), "c", keep, now).unwrap();
+        assert_eq!(bed.layout().epoch_dir(1).exists(), kept);
+        assert!(
+            bed.layout().epoch_dir(2).exists(),
+            "the kept snapshot needs it"
+        );
+        bed.recover(4).unwrap();
+    }
 }
 
 #[test]

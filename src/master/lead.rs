@@ -332,7 +332,8 @@ impl Leader {
         if self.summary_due && now.saturating_sub(self.summary_at) > SUMMARY_EVERY_MS {
             self.publish_summary(now)?;
         }
-        if self.snapshots.step(&self.core.state, at, now) {
+        let keep_ms = self.core.config.general.journal_keep_ms;
+        if self.snapshots.step(&self.core.state, at, now, keep_ms) {
             let live = self
                 .core
                 .state

@@ -41,13 +41,14 @@ impl Snapshots {
     }
 
     /// Begins a snapshot when one is due, collects a finished one. True when one was finished.
-    pub fn step(&mut self, state: &State, at: Position, now_ms: u64) -> bool {
+    /// `keep_ms`: how long covered segments stay for history.
+    pub fn step(&mut self, state: &State, at: Position, now_ms: u64, keep_ms: u64) -> bool {
         if let Some(child) = &mut self.child {
             return match child.try_wait() {
                 Ok(None) => false,
                 Ok(Some(code)) => {
                     self.child = None;
-                    self.finished(code)
+                    self.finished(code, keep_ms)
                 }
                 Err(e) => {
                     tracing::error!("{e}");
@@ -77,12 +78,15 @@ impl Snapshots {
         }
     }
 
-    fn finished(&self, code: i32) -> bool {
+    fn finished(&self, code: i32, keep_ms: u64) -> bool {
         if code != 0 {
             tracing::error!("a snapshot could not be written (code {code}): is the share full?");
             return false;
         }
-        let keep = Keep::default();
+        let keep = Keep {
+            age_ms: keep_ms,
+            ..Keep::default()
+        };
         match compact(&self.layout, &self.cluster, keep, clock::wall_ms()) {
             Ok(done) => tracing::info!("snapshot written; removed {done:?}"),
             Err(e) => tracing::warn!("after a snapshot: {e}"),

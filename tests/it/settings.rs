@@ -8,7 +8,6 @@ const WAITING: &[&str] = &[
     "poll_interval_ms",
     "cgroup_root",
     "log_level",
-    "journal_keep_ms",
     "sched_interval_ms",
     "job_accept_interval_ms",
 ];
