@@ -17,7 +17,7 @@ const LIST: Listing<HostRow> = Listing {
     put_json: host::put_json,
 };
 
-const NOT_BUILT: &[&str] = &["S", "E", "R", "x", "X", "e", "a", "gpu"];
+const NOT_BUILT: &[&str] = &["S", "E", "x", "X", "e", "a", "gpu"];
 
 fn options() -> Command {
     let cmd = command("chosts", "List hosts with their state and slots in use")
@@ -35,15 +35,18 @@ fn options() -> Command {
             "s",
             "Resources of hosts: total and reserved; operands name resources",
         ))
+        .arg(opt(
+            "R",
+            "REQ",
+            "Hosts that satisfy this select[...] expression",
+        ))
         .arg(operands(
             "names",
             "HOST",
             "Hosts or host groups; without names all of them",
         ));
-    let cmd = NOT_BUILT.iter().fold(cmd, |cmd, id| match *id {
-        "R" => cmd.arg(opt("R", "REQ", "not built").hide(true)),
-        id => cmd.arg(flag(id, "not built").hide(true)),
-    });
+    let hidden = |id: &'static str| flag(id, "not built").hide(true);
+    let cmd = NOT_BUILT.iter().fold(cmd, |cmd, id| cmd.arg(hidden(id)));
     table::options(cmd)
 }
 
@@ -74,6 +77,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
         return Ok((out, Exit::Ok));
     }
     let (mut rows, exit) = source.hosts_named(&hosts, &operands, &params);
+    read::require(m, &mut rows, &params)?;
     rows.retain(|h| !m.has("c") || h.status.starts_with("closed"));
     if m.has("l") && !Listing::<HostRow>::is_asked(m) {
         let ctx = source.ctx();
@@ -161,13 +165,19 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_not_built_is_refused() {
-        let args = ["-R", "select[mem>1]"].map(OsString::from);
-        let m = cli::parse(options(), &args).unwrap();
-        let fail = show(&m, &bed().source("chosts", 10)).unwrap_err();
+    fn requirements_and_what_is_not_built() {
+        assert_eq!(names(&["-R", "select[status==ok]"]), "h10 ");
+        let refused = |line: &[&str]| {
+            let args: Vec<OsString> = line.iter().map(OsString::from).collect();
+            let m = cli::parse(options(), &args).unwrap();
+            show(&m, &bed().source("chosts", 10)).unwrap_err()
+        };
+        let fail = refused(&["-R", "select[mem>"]);
         assert_eq!(fail.exit, Exit::Usage);
+        assert!(fail.text.starts_with("-R: "), "{}", fail.text);
+        let fail = refused(&["-S"]);
         assert!(
-            fail.text.contains("option -R is not available"),
+            fail.text.contains("option -S is not available"),
             "{}",
             fail.text
         );

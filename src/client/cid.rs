@@ -13,8 +13,6 @@ use crate::sys;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
-/// A leader whose beat is older than this is called silent, ms.
-const QUIET_MS: u64 = 60_000;
 /// Reads of the epoch file before a torn one counts as damage.
 const READS: u32 = 5;
 
@@ -74,7 +72,10 @@ fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
     if m.has("l") {
         params::put_id_long(&mut out, &facts, &leader, &source.ctx().dates);
     }
-    if let Some(quiet) = leader.quiet_ms.filter(|ms| *ms > QUIET_MS) {
+    if let Some(quiet) = leader
+        .quiet_ms
+        .filter(|ms| *ms > read::quiet_limit_ms(&facts))
+    {
         eprintln!(
             "cid: the leader has given no sign for {}; another takes over when a candidate runs",
             crate::text::duration::short(quiet)
@@ -101,12 +102,10 @@ fn leader(source: &Source, facts: &Params) -> Result<Leader, Fail> {
                 } else {
                     doc.host
                 };
-                let beat = sys::fs::stat(&source.layout.beat()).ok().flatten();
-                let quiet = beat.map(|s| sys::clock::wall_ms().saturating_sub(s.mtime_ms));
                 return Ok(Leader {
                     host,
                     epoch: doc.epoch,
-                    quiet_ms: quiet.map(|ms| u64::try_from(ms).unwrap_or(0)),
+                    quiet_ms: source.quiet_ms(),
                 });
             }
             Err(e) => last = e,

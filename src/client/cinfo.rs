@@ -1,7 +1,7 @@
 //! `cinfo` (`lsinfo`): resources, host types and models of the cluster; `cinfo -H` (`lshosts`):
 //! static facts of hosts.
 
-use super::cli::{self, Values, command, flag, operands};
+use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
@@ -33,6 +33,11 @@ fn options() -> Command {
     ))
     .arg(flag("l", "Long"))
     .arg(flag("w", "Wide: values whole (with -H)"))
+    .arg(opt(
+        "R",
+        "REQ",
+        "With -H: hosts that satisfy this select[...] expression",
+    ))
     .arg(operands(
         "names",
         "NAME",
@@ -69,7 +74,8 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     let hosts = source.hosts()?;
     complete(&mut params, &hosts);
     if m.has("H") {
-        let (rows, exit) = source.hosts_named(&hosts, &names, &params);
+        let (mut rows, exit) = source.hosts_named(&hosts, &names, &params);
+        read::require(m, &mut rows, &params)?;
         if m.has("l") && !Listing::<HostRow>::is_asked(m) {
             let mut out = String::new();
             rows.iter().for_each(|h| info::put_host_long(&mut out, h));
@@ -80,8 +86,8 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
             exit,
         ));
     }
-    if m.last("o").is_some() {
-        return Err(Fail::usage("-o goes with -H only"));
+    if let Some(id) = ["o", "R"].iter().find(|id| m.last(id).is_some()) {
+        return Err(Fail::usage(format!("-{id} goes with -H only")));
     }
     let mut exit = Exit::Ok;
     for name in names

@@ -17,7 +17,7 @@ const LIST: Listing<HostRow> = Listing {
     put_json: load::put_json,
 };
 
-const NOT_BUILT: &[&str] = &["R", "gpu", "gpuload", "a"];
+const NOT_BUILT: &[&str] = &["gpu", "gpuload", "a"];
 
 fn options() -> Command {
     let cmd = command("cload", "List the load of hosts")
@@ -31,15 +31,18 @@ fn options() -> Command {
         ))
         .arg(flag("E", "Run queues for each processor"))
         .arg(flag("s", "Values of sensors; operands name resources"))
+        .arg(opt(
+            "R",
+            "REQ",
+            "Hosts that satisfy this select[...] expression",
+        ))
         .arg(operands(
             "names",
             "HOST",
             "Hosts or host groups; without names all of them",
         ));
-    let cmd = NOT_BUILT.iter().fold(cmd, |cmd, id| match *id {
-        "R" => cmd.arg(opt("R", "REQ", "not built").hide(true)),
-        id => cmd.arg(flag(id, "not built").hide(true)),
-    });
+    let hidden = |id: &'static str| flag(id, "not built").hide(true);
+    let cmd = NOT_BUILT.iter().fold(cmd, |cmd, id| cmd.arg(hidden(id)));
     table::options(cmd)
 }
 
@@ -80,6 +83,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
             .for_each(|h| load::normalize(h, m.has("N")));
     }
     let (mut rows, exit) = source.hosts_named(&hosts, &operands, &params);
+    read::require(m, &mut rows, &params)?;
     if let Some(count) = count {
         let busy = |h: &HostRow| (!load::is_known(h), h.load.r15s);
         rows.sort_by(|a, b| {

@@ -25,8 +25,8 @@ use std::io::{IsTerminal as _, Write as _};
 
 /// Largest cluster file.
 const CLUSTER_MAX: u64 = 64 << 10;
-/// A beat file untouched for this long makes a person at a terminal wonder, ms.
-const QUIET_MS: i64 = 60_000;
+/// A leader is not called silent before this time, ms: clocks of two hosts differ.
+const QUIET_MS: u64 = 10_000;
 /// Most warnings about damage that are printed one by one.
 const WARNINGS_MAX: usize = 5;
 /// Depth to which groups of groups are followed.
@@ -157,16 +157,24 @@ impl Source {
                 crate::text::width::escape(alarm)
             );
         }
-        if let Ok(Some(beat)) = sys::fs::stat(&self.layout.beat()) {
-            let quiet = sys::clock::wall_ms() - beat.mtime_ms;
-            if quiet > QUIET_MS {
-                eprintln!(
-                    "{}: the leader has given no sign for {}: what follows may be old",
-                    self.name,
-                    crate::text::duration::short(quiet.unsigned_abs())
-                );
-            }
+        if let Some(quiet) = self.quiet_ms().filter(|ms| *ms > quiet_limit_ms(params)) {
+            eprintln!(
+                "{}: the leader has given no sign for {}: what follows may be old",
+                self.name,
+                crate::text::duration::short(quiet)
+            );
         }
+    }
+
+    /// Milliseconds since the leader's last beat, by the clocks of the file server and this host;
+    /// `None` = there never was one.
+    pub fn quiet_ms(&self) -> Option<u64> {
+        let path = self.layout.beat();
+        // Opening the file is what makes a network file system ask its server for the date.
+        drop(sys::fs::read_optional(&path, 4096));
+        let beat = sys::fs::stat(&path).ok().flatten()?;
+        let quiet = sys::clock::wall_ms().saturating_sub(beat.mtime_ms);
+        Some(u64::try_from(quiet).unwrap_or(0))
     }
 
     /// The users that `-u` names: `all`, a group, a name or an id.
@@ -310,6 +318,18 @@ pub fn users_asked(
     Ok(own)
 }
 
+/// Keeps the hosts that satisfy `-R`, when it was given.
+///
+/// # Errors
+/// The expression is wrong.
+pub fn require(m: &ArgMatches, hosts: &mut Vec<&HostRow>, params: &Params) -> Result<(), Fail> {
+    let Some(text) = m.last("R") else {
+        return Ok(());
+    };
+    crate::show::require::keep(hosts, text, params)
+        .map_err(|e| Fail::usage(format!("-R: {}\n{}", e.message, e.caret(text))))
+}
+
 /// The words in the values of an option, parted by blanks or commas.
 pub fn words_of(m: &ArgMatches, id: &str) -> Vec<String> {
     let part = |c: char| c == ' ' || c == ',';
@@ -330,6 +350,18 @@ pub fn refuse_unbuilt(m: &ArgMatches, ids: &[&str], command: &str) -> Result<(),
             "option -{id} is not available in this version; '{command} -h' lists those that are"
         ))),
     }
+}
+
+/// How long a leader may give no sign before people are told: several takeover times.
+pub fn quiet_limit_ms(params: &Params) -> u64 {
+    let found = params
+        .params
+        .iter()
+        .find(|(key, _)| key == "cluster.lease_timeout_ms");
+    let lease: u64 = found
+        .and_then(|(_, ms)| ms.parse().ok())
+        .unwrap_or(QUIET_MS);
+    lease.saturating_mul(4).max(QUIET_MS)
 }
 
 /// The failure for a name that nothing in the cluster has.

@@ -20,6 +20,7 @@ pub mod load;
 pub mod page;
 pub mod params;
 pub mod queue;
+pub mod require;
 pub mod user;
 
 pub use dates::Dates;

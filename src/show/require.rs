@@ -1,0 +1,173 @@
+//! Hosts of the view against a `select[...]` expression (`-R` of chosts, cload and cinfo -H).
+//!
+//! Owns what a published host row says for each resource name: measured values less what is
+//! reserved, as the scheduler sees them. The expression itself is `text`'s business.
+
+use crate::record::view::{HostRow, Params};
+use crate::text::ParseError;
+use crate::text::resreq::{
+    BUILTINS, Builtin, Def, Direction, HostFacts, Kind, ResReq, Resources, Simple, builtin,
+};
+
+/// The resources that the cluster has published.
+struct Declared<'p>(&'p Params);
+
+impl Resources for Declared<'_> {
+    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
+        let declared = |(name, kind, ..): &'a (String, String, String, String)| Def {
+            name,
+            kind: match kind.as_str() {
+                "String" => Kind::Text,
+                "Boolean" => Kind::Tag,
+                _ => Kind::Number,
+            },
+            direction: Direction::Decrease,
+            reserve: false,
+            whole: false,
+            megabytes: false,
+        };
+        let found = || self.0.resources.iter().find(|r| r.0 == name);
+        builtin(name)
+            .map(Builtin::def)
+            .or_else(|| found().map(declared))
+    }
+
+    fn names(&self) -> Vec<&str> {
+        let own = self.0.resources.iter().map(|r| r.0.as_str());
+        BUILTINS.iter().map(|b| b.name).chain(own).collect()
+    }
+}
+
+/// One published host as an expression sees it.
+struct Facts<'h>(&'h HostRow);
+
+impl Facts<'_> {
+    /// The value before reservations.
+    fn value(&self, name: &str) -> Option<f64> {
+        let h = self.0;
+        if let Some(text) = h.resources.get(name) {
+            return text.parse().ok();
+        }
+        let load = &h.load;
+        let measured = match name {
+            "r15s" => load.r15s,
+            "r1m" => load.r1m,
+            "r15m" => load.r15m,
+            "ut" => load.ut,
+            "pg" => load.pg,
+            "io" => load.io,
+            "ls" => load.ls,
+            "it" => load.it,
+            "tmp" => load.tmp,
+            "swp" => load.swp,
+            "mem" => load.mem,
+            "ncpus" | "cores" => return Some(f64::from(load.ncpus)),
+            "ndisks" => return Some(f64::from(load.ndisks)),
+            #[allow(clippy::cast_precision_loss)] // megabytes
+            "maxmem" => return Some(load.maxmem as f64),
+            #[allow(clippy::cast_precision_loss)] // megabytes
+            "maxswp" => return Some(load.maxswp as f64),
+            #[allow(clippy::cast_precision_loss)] // megabytes
+            "maxtmp" => return Some(load.maxtmp as f64),
+            "cpuf" => return Some(h.cpuf),
+            "slots" => return Some(f64::from(h.slots.saturating_sub(h.njobs))),
+            _ => load.values.get(name)?.parse().ok()?,
+        };
+        // What a silent host measured last says nothing about now.
+        (h.status != "unavail" && measured.is_finite()).then_some(measured)
+    }
+}
+
+impl HostFacts for Facts<'_> {
+    fn number(&self, name: &str) -> Option<f64> {
+        let value = self.value(name)?;
+        let taken = self.0.reserved.get(name).copied().unwrap_or(0.0);
+        let more_is_less = builtin(name).is_some_and(|b| b.direction == Direction::Increase);
+        Some(if more_is_less {
+            value + taken
+        } else {
+            value - taken
+        })
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        let h = self.0;
+        match name {
+            "type" => Some(&h.host_type),
+            "model" => Some(&h.model),
+            "hname" => Some(&h.name),
+            "status" => Some(&h.status),
+            _ => h
+                .resources
+                .get(name)
+                .or_else(|| h.load.values.get(name))
+                .map(String::as_str),
+        }
+    }
+
+    fn tag(&self, name: &str) -> bool {
+        name == "server" || self.0.tags.iter().any(|tag| tag == name)
+    }
+}
+
+/// Keeps the hosts that satisfy `text`, which may consist of a `select` only.
+///
+/// # Errors
+/// The text is wrong, or asks for more than a selection.
+pub fn keep(hosts: &mut Vec<&HostRow>, text: &str, params: &Params) -> Result<(), ParseError> {
+    let req = ResReq::parse(text, &Declared(params))?;
+    let only = |s: &&Simple| {
+        let rest = Simple {
+            select: None,
+            ..(*s).clone()
+        };
+        rest == Simple::default()
+    };
+    let Some(simple) = req.simple().filter(only) else {
+        let message = "only select[...] can be asked of a list of hosts";
+        return Err(ParseError::new(0, text.len(), message));
+    };
+    if let Some(select) = &simple.select {
+        hosts.retain(|h| select.accepts(&Facts(h)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::host::tests::host;
+    use super::*;
+
+    fn kept(text: &str) -> Result<usize, String> {
+        let params = Params {
+            resources: vec![
+                ("lic".into(), "Numeric".into(), "Dec".into(), String::new()),
+                ("fast".into(), "Boolean".into(), "N/A".into(), String::new()),
+            ],
+            ..Params::default()
+        };
+        let (measured, mut silent) = (host(), host());
+        silent.status = "unavail".into();
+        let mut hosts = vec![&measured, &silent];
+        keep(&mut hosts, text, &params).map_err(|e| e.message)?;
+        Ok(hosts.len())
+    }
+
+    #[test]
+    fn selections() {
+        // 128 GB are free, 2 GB of them are reserved.
+        assert_eq!(kept("select[mem>126000]"), Ok(1));
+        assert_eq!(kept("mem>130000"), Ok(0));
+        assert_eq!(kept("select[fast && maxmem>1000]"), Ok(2));
+        assert_eq!(kept("select[lic>8]"), Ok(0));
+        assert_eq!(kept("select[type==X86_64 && status==unavail]"), Ok(1));
+        assert_eq!(kept(""), Ok(2));
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        assert!(kept("select[nix>1]").is_err());
+        assert!(kept("rusage[mem=1]").unwrap_err().contains("only select"));
+        assert!(kept("order[ut]").is_err());
+    }
+}
