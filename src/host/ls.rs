@@ -162,6 +162,7 @@ impl Sampling {
             maxmem: facts.maxmem,
             maxswp: facts.maxswp,
             maxtmp: facts.maxtmp,
+            ndisks: facts.ndisks,
             host_type: facts.arch.clone(),
             model: facts.cpu_model.clone(),
             r15s: round(load.r15s),

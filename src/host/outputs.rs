@@ -64,10 +64,12 @@ pub fn open(
         drop_if_empty: false,
         started: String::new(),
     };
-    userfile::set_umask(base.umask);
+    // The system's directories are passable whatever the job's umask.
+    userfile::set_umask(0o022);
     if base.stdout.ours && !task.out.is_empty() {
-        files.open_ours(&task.out, user, service)?;
+        files.open_ours(&task.out, user, service, 0o666 & !base.umask)?;
     }
+    userfile::set_umask(base.umask);
     let stdin_ours = base.stdin_ours && !base.stdin.is_empty();
     if stdin_ours {
         let spooled = Path::new(&base.stdin);
@@ -105,6 +107,7 @@ impl Files {
         path: &str,
         user: Option<&Who>,
         service: Option<&Who>,
+        mode: u32,
     ) -> sys::Result<()> {
         let path = Path::new(path);
         let file = acting(service, || match userfile::open_output(path, true) {
@@ -115,7 +118,7 @@ impl Files {
             other => other,
         })?;
         if let Some(u) = user.filter(|u| u.uid != sys::users::effective_uid()) {
-            userfile::give_to(&file, u.uid, u.gid);
+            userfile::give_to(&file, u.uid, u.gid, mode);
         }
         self.out_path = path.to_path_buf();
         self.stdout = Some(file);

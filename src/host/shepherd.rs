@@ -210,13 +210,15 @@ impl Shepherd<'_> {
 
     fn ended(&self, top: Top) -> Ended {
         let oom_kills = self.group.as_ref().map_or(0, Group::oom_kills);
+        let used = job::child_usage();
+        let ordered = self.machine.reason();
         let facts = Facts {
             top,
-            ordered: self.machine.reason(),
+            ordered,
             oom_kills,
+            cpu_ms: used.cpu_us / 1000,
         };
         let mut end = ending::ended(self.task.a, &facts, &self.task.limits);
-        let used = job::child_usage();
         (end.start, end.t) = (self.start, clock::wall_ms());
         end.u = Usage {
             cpu_ms: used.cpu_us / 1000,

@@ -44,6 +44,8 @@ pub struct Facts {
     pub maxswp: u64,
     /// Size of the temporary directory's file system, MB.
     pub maxtmp: u64,
+    /// Disks, without memory and loop devices.
+    pub ndisks: u32,
     /// Name of the CPU model.
     pub cpu_model: String,
     /// Machine type and system: `x86_64-linux`.
@@ -80,10 +82,21 @@ pub fn facts() -> Facts {
         maxmem: meminfo(&mem, "MemTotal") >> 10,
         maxswp: meminfo(&mem, "SwapTotal") >> 10,
         maxtmp: tmp,
+        ndisks: disks(),
         cpu_model: model.unwrap_or_default(),
         arch: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
         kernel: text("/proc/sys/kernel/osrelease", 256).trim().to_string(),
     }
+}
+
+fn disks() -> u32 {
+    let names = super::fs::list_dir(Path::new("/sys/block"), 10_000).unwrap_or_default();
+    let real = |n: &str| {
+        !["loop", "ram", "zram", "sr", "fd"]
+            .iter()
+            .any(|p| n.starts_with(p))
+    };
+    names.iter().filter(|e| e.text().is_some_and(real)).count() as u32
 }
 
 /// Counters whose differences give rates.

@@ -126,9 +126,12 @@ pub fn append_all(mut to: &File, path: &Path, head: &[u8], from: &File) -> Resul
     }
 }
 
-/// Gives a file to its user, where that is allowed.
-pub fn give_to(file: &File, uid: u32, gid: u32) -> bool {
+/// Gives a file to its user with these permission bits, where that is allowed.
+pub fn give_to(file: &File, uid: u32, gid: u32, mode: u32) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let bits = std::fs::Permissions::from_mode(mode);
     std::os::unix::fs::fchown(file, Some(uid), Some(gid)).is_ok()
+        && file.set_permissions(bits).is_ok()
 }
 
 /// Changes the working directory of this process.

@@ -216,7 +216,8 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
     }
 }
 
-fn limits(l: &Limits) -> TaskLimits {
+/// A job's limits as a shepherd takes them.
+pub fn limits(l: &Limits) -> TaskLimits {
     TaskLimits {
         run_ms: l.run_s.map(|s| s.saturating_mul(1000)),
         cpu_s: l.cpu_s,

@@ -26,6 +26,8 @@ pub struct Facts {
     pub ordered: TermReason,
     /// Processes of the task killed for want of memory.
     pub oom_kills: u64,
+    /// CPU time used, ms.
+    pub cpu_ms: u64,
 }
 
 /// The record of an end that was seen. Times and usage are the caller's to fill in.
@@ -46,6 +48,10 @@ pub fn ended(a: AttemptId, facts: &Facts, limits: &TaskLimits) -> Ended {
         (_, Top::Killed(SIGKILL, _)) if e.oom && limits.mem_b.is_some() => TermReason::MemLimit,
         (_, Top::Killed(SIGKILL, _)) if e.oom => TermReason::Oom,
         (_, Top::Killed(SIGXCPU, _)) if limits.cpu_s.is_some() => TermReason::CpuLimit,
+        // The kernel kills a second after the warning that a program ignored.
+        (_, Top::Killed(SIGKILL, _)) if limits.cpu_s.is_some_and(|s| facts.cpu_ms / 1000 >= s) => {
+            TermReason::CpuLimit
+        }
         _ => TermReason::None,
     };
     e
@@ -87,6 +93,7 @@ mod tests {
                 top,
                 ordered,
                 oom_kills,
+                cpu_ms: 0,
             },
             &limits,
         )
@@ -109,6 +116,26 @@ mod tests {
     fn an_order_outranks_the_memory_limit() {
         let e = end(Top::Killed(9, false), TermReason::Owner, 1, true);
         assert_eq!((e.reason, e.sig), (TermReason::Owner, 9));
+    }
+
+    #[test]
+    fn the_cpu_limit_is_named_whether_the_warning_was_heeded_or_not() {
+        let limits = TaskLimits {
+            cpu_s: Some(2),
+            ..TaskLimits::default()
+        };
+        let end = |top, cpu_ms| {
+            let facts = Facts {
+                top,
+                ordered: TermReason::None,
+                oom_kills: 0,
+                cpu_ms,
+            };
+            ended(AttemptId::default(), &facts, &limits).reason
+        };
+        assert_eq!(end(Top::Killed(24, false), 2000), TermReason::CpuLimit);
+        assert_eq!(end(Top::Killed(9, false), 3010), TermReason::CpuLimit);
+        assert_eq!(end(Top::Killed(9, false), 100), TermReason::None);
     }
 
     #[test]

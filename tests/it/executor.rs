@@ -564,3 +564,54 @@ fn a_second_executor_of_the_host_is_turned_away() {
         "{text}"
     );
 }
+
+#[test]
+fn a_host_that_is_cut_off_kills_what_will_be_run_elsewhere_and_nothing_else() {
+    let mut c = Cluster::new();
+    let settings = ["lease_timeout: 3".to_owned()];
+    let starter = corral::config::Starter {
+        cluster: "c",
+        administrator: "root",
+        settings: &settings,
+        ..Default::default()
+    };
+    let text = corral::config::starter(&starter) + "\ngeneral:\n  iso_timeout: 6\n";
+    fs::publish(&c.layout.config(), text.as_bytes()).unwrap();
+    let uid = users::effective_uid();
+    let spec = Spec {
+        uid,
+        cwd: "/".into(),
+        stdout: "/dev/null".into(),
+        rerunnable: true,
+        ..Spec::default()
+    };
+    let mut again = Cluster::start(1, "sleep 600");
+    if let Order::Start(o) = &mut again {
+        o.s = 2;
+    }
+    c.order(&[
+        Order::Spec {
+            id: 2,
+            spec: Box::new(spec),
+        },
+        again,
+        Cluster::start(2, "sleep 600"),
+    ]);
+    // No cbls runs here, so the share counts as unreachable from the start on.
+    c.start_exe();
+    let began = clock::boot_ms();
+    c.started(1);
+    let other = c.started(2);
+    assert_eq!(c.end(1).reason, TermReason::Fenced);
+    assert!(clock::boot_ms() - began > 5_500);
+    assert!(proc::info(other).is_some_and(|p| p.state != 'Z'));
+    let (act, reason) = (Act::Kill, TermReason::Admin);
+    c.order(&[Order::Signal {
+        a: attempt(2),
+        act,
+        reason,
+        grace_ms: 0,
+        n: 1,
+    }]);
+    assert_eq!(c.end(2).reason, TermReason::Admin);
+}

@@ -318,7 +318,9 @@ fn tasks_outlive_the_spawner_and_a_second_one_serves_on() {
 #[test]
 fn the_memory_limit_is_named_when_it_kills() {
     let mut h = Host::new(true);
-    if !corral::sys::cgroup::Hierarchy::detect("probe").is_usable() {
+    let probe = corral::sys::cgroup::Hierarchy::detect("probe");
+    probe.remove_parents();
+    if !probe.is_usable() {
         println!("skipped: no control groups");
         return;
     }

@@ -10,7 +10,7 @@ use super::reports::Reporter;
 use super::sample::{self, Snapshot};
 use super::spawn::{self, Heard, How, Spawner};
 use super::starts::Starter;
-use super::table::{Entry, Shepherd, Status, Table};
+use super::table::{Entry, Pending, Shepherd, Status, Table};
 use super::tasklogs::TaskLogs;
 use crate::host::ls::write_beat;
 use crate::host::setup::Place;
@@ -302,8 +302,8 @@ impl Exec {
         }
         let number = u32::try_from(pid).unwrap_or(0);
         self.push(a, &Report::Started { a, pid: number, t });
-        for (act, reason, grace) in waiting {
-            deliver(pid, act, reason, grace);
+        for p in waiting {
+            self.signal(a, p);
         }
     }
 
@@ -316,7 +316,7 @@ impl Exec {
         let Some(e) = self.table.get_mut(a) else {
             return;
         };
-        let unsent = e.waiting.first().map(|w| w.1);
+        let unsent = e.waiting.first().map(|w| w.reason);
         end.u = sample::at_end(&end.u, &e.usage);
         // Killed before it ran: the failure to start is the order's doing, not the program's.
         if let (TermReason::None, Some(reason)) = (end.reason, unsent) {
@@ -494,7 +494,15 @@ impl Exec {
                     n,
                 } => {
                     if self.take_signal(a, n) {
-                        acts.push((a, task_act(act), reason, grace_ms));
+                        acts.push((
+                            a,
+                            Pending {
+                                act: task_act(act),
+                                reason,
+                                grace_ms,
+                                n,
+                            },
+                        ));
                     }
                 }
                 Order::Ack { part, seq } => self.acknowledge(part, seq),
@@ -517,8 +525,8 @@ impl Exec {
             self.send(&ToSpawner::Start(Box::new(task)));
         }
         self.flush_spawner();
-        for (a, act, reason, grace) in acts {
-            self.signal(a, act, reason, grace);
+        for (a, pending) in acts {
+            self.signal(a, pending);
         }
         Ok(())
     }
@@ -532,6 +540,10 @@ impl Exec {
         let rerunnable = self.starter.spec(o.s).is_some_and(|s| s.rerunnable);
         if let Some(e) = self.table.get_mut(a) {
             e.named = e.named.max(named);
+            // Limits are not on record: after a restart the repeated order tells them.
+            let limits = || Box::new(crate::task::build::limits(&o.limits));
+            e.limits.get_or_insert_with(limits);
+            e.grace_ms = o.grace_ms;
             return;
         }
         let log = self.spawner.as_ref().map_or(0, |s| s.log);
@@ -579,26 +591,27 @@ impl Exec {
         self.never(a, "cancelled before it was started");
     }
 
-    /// True when this number of a signal was not yet carried out.
+    /// True when this number of a signal was not yet taken up.
     fn take_signal(&mut self, a: AttemptId, n: u32) -> bool {
-        let Some(e) = self.table.get_mut(a).filter(|e| !e.is_final()) else {
-            return false;
-        };
-        if n <= e.signals {
-            return false;
-        }
-        e.signals = n;
-        self.ledger.push(&AttemptRec::Signalled { a, n });
-        true
+        let known = self
+            .table
+            .get_mut(a)
+            .filter(|e| !e.is_final() && n > e.signals);
+        known.map(|e| e.signals = n).is_some()
     }
 
-    fn signal(&mut self, a: AttemptId, act: TaskAct, reason: TermReason, grace: u64) {
+    /// Carries out an act now, or when the task runs. It goes on record afterwards: a crash in
+    /// between repeats it, which harms less than losing a kill.
+    fn signal(&mut self, a: AttemptId, p: Pending) {
         let Some(e) = self.table.get_mut(a) else {
             return;
         };
         match &e.status {
-            Status::Running(s) => deliver(s.pid, act, reason, grace),
-            Status::Given(_) => e.waiting.push((act, reason, grace)),
+            Status::Running(s) => {
+                deliver(s.pid, p.act, p.reason, p.grace_ms);
+                self.ledger.push(&AttemptRec::Signalled { a, n: p.n });
+            }
+            Status::Given(_) => e.waiting.push(p),
             _ => {}
         }
     }

@@ -67,6 +67,12 @@ pub fn run(options: &Options) -> Result<(), String> {
         .map_or(CgroupMode::Auto, |c| c.cluster.cgroup);
     let cgroups = !options.no_cgroups && mode != CgroupMode::Off;
     let mut exec = adopt(place, cgroups)?;
+    if mode == CgroupMode::Required && !exec.note.is_empty() {
+        return Err(format!(
+            "{}, but cb.yaml says 'cgroup: required'",
+            exec.note
+        ));
+    }
     let fence = exec.fence.clone();
     fence.set_limit(config.as_ref().map_or(0, |c| c.general.iso_timeout_ms));
     fence::watch(fence, exec.place.local.clone())?;

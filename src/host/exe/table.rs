@@ -3,7 +3,7 @@
 //! Values only, no files. An attempt leaves the table when its end was acknowledged *and* the
 //! orders that named it are no longer read, because a start seen twice must be known.
 
-use crate::model::AttemptId;
+use crate::model::{AttemptId, TermReason};
 use crate::record::report::{Ended, Report, Usage};
 use crate::task::spec::{TaskAct, TaskLimits};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +21,15 @@ pub struct Shepherd {
     pub t: i64,
     /// Number of the tasks log it writes to.
     pub log: u64,
+}
+
+/// An act that was ordered: what, why, the grace in ms, its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pending {
+    pub act: TaskAct,
+    pub reason: TermReason,
+    pub grace_ms: u64,
+    pub n: u32,
 }
 
 /// Where an attempt stands.
@@ -44,10 +53,10 @@ pub struct Entry {
     /// Known only after its start order was read by this process.
     pub limits: Option<Box<TaskLimits>>,
     pub grace_ms: u64,
-    /// Highest number of a signal carried out.
+    /// Highest number of a signal taken up.
     pub signals: u32,
-    /// Acts to send once it runs.
-    pub waiting: Vec<(TaskAct, crate::model::TermReason, u64)>,
+    /// Acts to carry out once it runs.
+    pub waiting: Vec<Pending>,
     /// Suspended since (wall ms), as last recorded.
     pub suspended: Option<i64>,
     pub usage: Usage,
