@@ -6,7 +6,7 @@
 use super::cell::int;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// Span over which an offset from UTC is reused, ms.
 const STEP_MS: i64 = 900_000;
@@ -21,6 +21,8 @@ pub struct Dates {
     zone: TimeZone,
     /// The last step looked up and its offset in seconds.
     known: Cell<(i64, i64)>,
+    /// The last minute printed in the short form: neighbours in a table mostly share it.
+    minute: RefCell<(i64, String)>,
 }
 
 /// A moment taken apart.
@@ -37,6 +39,7 @@ impl Dates {
         Dates {
             zone,
             known: Cell::new((i64::MIN, 0)),
+            minute: RefCell::new((i64::MIN, String::new())),
         }
     }
 
@@ -83,12 +86,18 @@ impl Dates {
         if ms == 0 {
             return;
         }
-        let p = self.parts(ms);
-        month_day(out, &p);
-        out.push(' ');
-        two(out, p.second / 3600);
-        out.push(':');
-        two(out, p.second / 60 % 60);
+        let (known, text) = &mut *self.minute.borrow_mut();
+        if *known != ms.div_euclid(60_000) {
+            let p = self.parts(ms);
+            *known = ms.div_euclid(60_000);
+            text.clear();
+            month_day(text, &p);
+            text.push(' ');
+            two(text, p.second / 3600);
+            text.push(':');
+            two(text, p.second / 60 % 60);
+        }
+        out.push_str(text);
     }
 
     /// `11/21-03:07:09`; nothing for moment 0.

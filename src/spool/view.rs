@@ -448,16 +448,18 @@ pub fn into_owned(row: JobRow<'_>) -> JobRow<'static> {
 }
 
 /// The leading fields of a job row, read without decoding it.
-struct Peek {
+struct Peek<'a> {
     key: JobKey,
     spec: u32,
     stat: JobStat,
+    /// What stands behind them; empty when the row was written in another way.
+    rest: &'a [u8],
 }
 
 const JOB_PREFIX: &[u8] = b"{\"k\":\"job\",";
 
 /// Reads `{"k":"job","j":"12[3]","s":4,"p":"RUN"`; `None` when the row is written otherwise.
-fn peek(json: &[u8]) -> Option<Peek> {
+fn peek(json: &[u8]) -> Option<Peek<'_>> {
     let rest = json.strip_prefix(b"{\"k\":\"job\",\"j\":\"")?;
     let (id, rest) = digits(rest)?;
     let (idx, rest) = match rest.strip_prefix(b"[") {
@@ -469,7 +471,9 @@ fn peek(json: &[u8]) -> Option<Peek> {
     };
     let (spec, rest) = digits(rest.strip_prefix(b"\",\"s\":")?)?;
     let rest = rest.strip_prefix(b",\"p\":\"")?;
-    let stat = match rest.get(..rest.len().min(6))? {
+    let end = rest.iter().take(6).position(|b| *b == b'"')?;
+    let (word, rest) = (&rest[..end], &rest[end + 1..]);
+    let stat = match word {
         [b'P', b'E', ..] => JobStat::Pend,
         [b'P', b'S', ..] => JobStat::Psusp,
         [b'R', ..] => JobStat::Run,
@@ -481,7 +485,12 @@ fn peek(json: &[u8]) -> Option<Peek> {
         _ => return None,
     };
     let key = JobKey { id, idx };
-    Some(Peek { key, spec, stat })
+    Some(Peek {
+        key,
+        spec,
+        stat,
+        rest,
+    })
 }
 
 fn digits(bytes: &[u8]) -> Option<(u32, &[u8])> {
@@ -593,7 +602,7 @@ impl<'b> Overlay<'b> {
         }
         match self.specs[row.file].get(&row.spec) {
             Some(None) => {}
-            Some(Some(spec)) => emit_row(row.json, spec, &self.classes, warnings, sink),
+            Some(Some(spec)) => emit_row(row.json, None, spec, &self.classes, warnings, sink),
             None => warnings.push(format!("view: job {key} refers to unknown specification")),
         }
         true
@@ -618,7 +627,7 @@ impl<'b> Overlay<'b> {
 }
 
 /// The leading fields of a job row, `None` when it is another kind of row.
-fn peek_or_decode(json: &[u8]) -> Result<Option<Peek>, Damage> {
+fn peek_or_decode(json: &[u8]) -> Result<Option<Peek<'_>>, Damage> {
     if let Some(p) = peek(json) {
         return Ok(Some(p));
     }
@@ -630,6 +639,7 @@ fn peek_or_decode(json: &[u8]) -> Result<Option<Peek>, Damage> {
         key: row.j,
         spec: row.s,
         stat: row.stat,
+        rest: &[],
     }))
 }
 
@@ -641,12 +651,14 @@ fn decode_job(json: &[u8]) -> Result<JobRow<'_>, Damage> {
 
 fn emit_row(
     json: &[u8],
+    peek: Option<&Peek<'_>>,
     spec: &Arc<Spec>,
     classes: &HashMap<u32, PendReason>,
     warnings: &mut Vec<String>,
     sink: &mut dyn FnMut(Piece<'_>),
 ) {
-    let mut row = match decode_job(json) {
+    let quick = peek.and_then(|p| fast::job(p.key, p.spec, p.stat, p.rest));
+    let mut row = match quick.map_or_else(|| decode_job(json), Ok) {
         Ok(row) => row,
         Err(Damage::Content(e)) => return warnings.push(format!("view: row not understood: {e}")),
         Err(_) => return,
@@ -689,6 +701,7 @@ fn shard_rows(
     let mut reader = Reader::new(bytes);
     Header::read(&mut reader, What::View, None)?;
     let mut specs = Specs::new();
+    let mut last: Option<(u32, Option<Option<Arc<Spec>>>)> = None;
     loop {
         let offset = reader.offset();
         let Some(line) = reader.next_line()? else {
@@ -697,6 +710,7 @@ fn shard_rows(
         let damaged = |damage| Damaged { offset, damage };
         let Some(p) = peek_or_decode(line.json).map_err(damaged)? else {
             if let Row::Spec { id, spec } = line.decode().map_err(damaged)? {
+                last = None;
                 specs.insert(id, want.wants_spec(&spec).then(|| Arc::from(spec)));
             }
             continue;
@@ -708,10 +722,18 @@ fn shard_rows(
         if !want.wants_stat(p.stat) {
             continue;
         }
-        match specs.get(&p.spec) {
-            Some(None) => {}
-            Some(Some(spec)) => emit_row(line.json, spec, &overlay.classes, warnings, sink),
-            None => {
+        // Neighbours mostly share a specification.
+        let known = match last {
+            Some((id, known)) if id == p.spec => known,
+            _ => specs.get(&p.spec).cloned(),
+        };
+        last = Some((p.spec, known));
+        match &last {
+            Some((_, Some(None))) => {}
+            Some((_, Some(Some(spec)))) => {
+                emit_row(line.json, Some(&p), spec, &overlay.classes, warnings, sink);
+            }
+            _ => {
                 let why = format!("job {} refers to specification {} not in it", p.key, p.spec);
                 return Err(damaged(Damage::Content(why)));
             }
@@ -719,5 +741,6 @@ fn shard_rows(
     }
 }
 
+mod fast;
 #[cfg(test)]
 mod tests;
