@@ -61,9 +61,9 @@ pub(super) const CLUSTER: &[Key] = &[
     now("poll_interval", ""),
     now("allow_root_jobs", ""),
     now("cgroup", ""),
-    now("cgroup_root", ""),
-    now("log_level", "lsf_log_mask"),
     now("unit_for_limits", "lsf_unit_for_limits"),
+    later("cgroup_root", ""),
+    later("log_level", "lsf_log_mask"),
     later("share_dir", "lsb_sharedir"),
     later("log_dir", "lsf_logdir"),
     later("lease_interval", ""),
@@ -79,7 +79,6 @@ pub(super) const GENERAL: &[Key] = &[
     now("journal_keep", ""),
     now("job_terminate_interval", "job_terminate_interval"),
     now("sched_interval", "mbd_sleep_time"),
-    now("job_accept_interval", "job_accept_interval"),
     now("iso_timeout", ""),
     now("key_keep", ""),
     now("max_array_size", "max_job_array_size"),
@@ -88,6 +87,7 @@ pub(super) const GENERAL: &[Key] = &[
     now("max_user_priority", "max_user_priority"),
     now("pack_max", ""),
     now("user_view_alljobs", ""),
+    later("job_accept_interval", "job_accept_interval"),
     later("default_host_spec", "default_host_spec"),
     later("job_check_interval", "sbd_sleep_time"),
     later("new_job_sched_delay", "new_job_sched_delay"),
@@ -154,7 +154,7 @@ pub(super) const HOST: &[Key] = &[
 pub(super) const HOST_MODEL: &[Key] = &[
     now("name", "modelname"),
     now("cpuf", "cpufactor"),
-    now("arch", "architecture"),
+    later("arch", "architecture"),
 ];
 
 pub(super) const HOST_GROUP: &[Key] = &[

@@ -10,8 +10,6 @@ pub struct UserLimits {
     /// His own: the smallest of his entry and of every `group@` he is in, else `default`.
     pub max_slots: Option<u32>,
     pub max_pend_jobs: Option<u32>,
-    /// Positions in `Config::users` of the entries that count a whole group he is in.
-    pub totals: Vec<usize>,
 }
 
 impl Config {
@@ -121,13 +119,10 @@ impl Config {
     pub fn user_limits(&self, user: &str, os_groups: &[String]) -> UserLimits {
         let mut out = UserLimits::default();
         let mut own: Vec<&UserEntry> = Vec::new();
-        for (i, e) in self.users.iter().enumerate() {
+        for e in &self.users {
             match &e.subject {
                 UserSubject::User(n) if n == user => own.push(e),
                 UserSubject::GroupEach(g) if self.in_user_group(user, os_groups, g) => own.push(e),
-                UserSubject::GroupTotal(g) if self.in_user_group(user, os_groups, g) => {
-                    out.totals.push(i);
-                }
                 _ => {}
             }
         }

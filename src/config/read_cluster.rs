@@ -4,7 +4,7 @@ use super::keys;
 use super::read::{Ctx, Fields, Words};
 use super::read_users::user_set;
 use super::sets::UserSet;
-use super::types::{CgroupMode, Cluster, General, LogLevel, Queue, UserGroup};
+use super::types::{CgroupMode, Cluster, General, Queue, UserGroup};
 use crate::text::hostlist;
 use crate::text::size::Unit;
 use crate::text::yaml::{Node, Pos};
@@ -29,8 +29,6 @@ impl Default for Cluster {
             poll_interval_ms: SECOND,
             allow_root_jobs: false,
             cgroup: CgroupMode::Auto,
-            cgroup_root: None,
-            log_level: LogLevel::Info,
             unit_for_limits: Unit::M.bytes(),
         }
     }
@@ -45,7 +43,6 @@ impl Default for General {
             journal_keep_ms: 30 * DAY,
             job_terminate_interval_ms: 10 * SECOND,
             sched_interval_ms: SECOND,
-            job_accept_interval_ms: 0,
             iso_timeout_ms: 0,
             key_keep_ms: 7 * DAY,
             max_array_size: 100_000,
@@ -89,16 +86,6 @@ pub(super) fn cluster(
         ("required", C::Required),
     ];
     out.cgroup = f.choice(ctx, "cgroup", &cgroup).unwrap_or(C::Auto);
-    out.cgroup_root = cgroup_root(ctx, &f);
-    use LogLevel as L;
-    let levels = [
-        ("error", L::Error),
-        ("warn", L::Warn),
-        ("info", L::Info),
-        ("debug", L::Debug),
-        ("trace", L::Trace),
-    ];
-    out.log_level = f.choice(ctx, "log_level", &levels).unwrap_or(L::Info);
     let units = [
         ("B", Unit::B),
         ("KB", Unit::K),
@@ -179,22 +166,6 @@ fn masters(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<String> {
     }
 }
 
-fn cgroup_root(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<String> {
-    let w = f.scalar(ctx, "cgroup_root")?;
-    let clean = w.text.starts_with('/') && !w.text.split('/').any(|p| p == "..");
-    if !clean {
-        let message = format!("cgroup_root {:?} is no absolute path, or climbs up", w.text);
-        ctx.problem_hint(
-            w.pos,
-            "path",
-            message,
-            "write for example /sys/fs/cgroup/corral",
-        );
-        return None;
-    }
-    Some(w.text)
-}
-
 pub(super) fn general(ctx: &mut Ctx<'_>, node: Option<&Node>, queues: &[Queue]) -> General {
     let first = |out: &mut General| {
         if out.default_queue.is_empty() {
@@ -229,12 +200,6 @@ pub(super) fn general(ctx: &mut Ctx<'_>, node: Option<&Node>, queues: &[Queue]) 
         &mut out.job_terminate_interval_ms,
     );
     time("sched_interval", 10, HOUR, &mut out.sched_interval_ms);
-    time(
-        "job_accept_interval",
-        0,
-        HOUR,
-        &mut out.job_accept_interval_ms,
-    );
     time("iso_timeout", 0, DAY, &mut out.iso_timeout_ms);
     time("key_keep", HOUR, YEAR, &mut out.key_keep_ms);
     let mut number = |key, low, high, slot: &mut u32| {

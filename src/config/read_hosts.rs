@@ -60,8 +60,7 @@ pub(super) fn host_models(ctx: &mut Ctx<'_>, node: Option<&Node>) -> BTreeMap<St
             continue;
         };
         let cpuf = cpu_factor(ctx, &f).unwrap_or(1.0);
-        let arch = f.scalar(ctx, "arch").map(|w| w.text);
-        out.insert(name.clone(), HostModel { name, cpuf, arch });
+        out.insert(name.clone(), HostModel { name, cpuf });
     }
     out
 }

@@ -294,48 +294,27 @@ fn interactive(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Interactive {
     }
 }
 
-/// `30 40-45 all ~9 EXCLUDE(20 21)`; exit value 0 means success and never requeues.
+/// `30 40-45 all ~9`; exit value 0 means success and never requeues.
 fn requeue_exits(ctx: &mut Ctx<'_>, w: &Words) -> RequeueExits {
     let mut put_back = [false; 256];
-    let mut elsewhere = [false; 256];
-    let mut in_exclude = false;
     for (at, word) in split(&w.text) {
-        let mut body = word;
-        if let Some(rest) = body.strip_prefix("EXCLUDE(") {
-            in_exclude = true;
-            body = rest;
+        if word.starts_with("EXCLUDE") {
+            let message = "requeue_exit_values: EXCLUDE is not implemented in this version";
+            let hint = "write the values without EXCLUDE( ): the job may return to the same host";
+            ctx.problem_hint(w.pos_at(at, ctx), "not-implemented", message, hint);
+            return RequeueExits::default();
         }
-        let closes = in_exclude && body.ends_with(')');
-        body = if closes {
-            &body[..body.len() - 1]
-        } else {
-            body
-        };
-        let marks = if in_exclude {
-            &mut elsewhere
-        } else {
-            &mut put_back
-        };
-        for part in body.split(',').filter(|p| !p.is_empty()) {
-            if !mark_exits(part, marks) {
+        for part in word.split(',').filter(|p| !p.is_empty()) {
+            if !mark_exits(part, &mut put_back) {
                 let message = format!("requeue_exit_values: {part:?} is not known");
-                let hint = "write exit values 1 to 255, ranges 40-45, all, ~9, EXCLUDE(20)";
+                let hint = "write exit values 1 to 255, ranges 40-45, all, ~9";
                 ctx.problem_hint(w.pos_at(at, ctx), "number", message, hint);
                 return RequeueExits::default();
             }
         }
-        in_exclude &= !closes;
-    }
-    if in_exclude {
-        ctx.problem(
-            w.pos,
-            "number",
-            "requeue_exit_values: EXCLUDE( is never closed",
-        );
     }
     RequeueExits {
         ranges: ranges(&put_back),
-        exclude: ranges(&elsewhere),
     }
 }
 

@@ -307,7 +307,10 @@ fn subject(
         }
         Some(UserSubject::GroupEach(name.to_string()))
     } else if groups.contains_key(name) || os_group() {
-        Some(UserSubject::GroupTotal(name.to_string()))
+        let message = format!("a limit of group {name:?} as a whole is not implemented");
+        let hint = format!("write {name}@ to limit each member by himself");
+        ctx.problem_hint(w.pos, "not-implemented", message, hint);
+        None
     } else {
         unknown_user(ctx, w, name, &guess);
         Some(UserSubject::User(name.to_string()))

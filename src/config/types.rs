@@ -34,13 +34,11 @@ pub struct Cluster {
     pub masters: Vec<String>,
     /// A leader silent for this long is replaced.
     pub lease_timeout_ms: u64,
-    /// Longest wait between two looks at the share when no event arrives.
+    /// Longest wait of the leader between two looks at a share whose changes raise no events;
+    /// hosts wait half as long again.
     pub poll_interval_ms: u64,
     pub allow_root_jobs: bool,
     pub cgroup: CgroupMode,
-    /// Directory below which tasks get their cgroups; `None` = found at start.
-    pub cgroup_root: Option<String>,
-    pub log_level: LogLevel,
     /// Unit of a bare number in a size limit, in bytes (`MB` = 1048576).
     pub unit_for_limits: u64,
 }
@@ -55,16 +53,6 @@ pub enum CgroupMode {
     Required,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
-}
-
 /// Section `general`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct General {
@@ -77,10 +65,8 @@ pub struct General {
     pub journal_keep_ms: u64,
     /// Wait between two signals of a kill (INT, TERM, KILL).
     pub job_terminate_interval_ms: u64,
-    /// Longest time between two scheduling turns while jobs pend.
+    /// Longest time between two scheduling passes while jobs pend.
     pub sched_interval_ms: u64,
-    /// Least time between two starts on one host; 0 = none.
-    pub job_accept_interval_ms: u64,
     /// A host that cannot write to the share this long kills its rerunnable jobs; 0 = never.
     pub iso_timeout_ms: u64,
     /// `csub --key`: how long the same key answers with the same job.
@@ -174,7 +160,6 @@ pub enum ResourceValue {
 pub struct HostModel {
     pub name: String,
     pub cpuf: f64,
-    pub arch: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -208,8 +193,6 @@ pub enum UserSubject {
     /// Every user without an entry of his own.
     Default,
     User(String),
-    /// All members of the group together.
-    GroupTotal(String),
     /// Each member of the group (`group@`).
     GroupEach(String),
 }
@@ -298,32 +281,16 @@ pub enum Interactive {
     Only,
 }
 
-/// `requeue_exit_values: '30 40-45 EXCLUDE(20)'` or `all ~0`.
+/// `requeue_exit_values: '30 40-45'` or `all ~9`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RequeueExits {
     /// Inclusive ranges of exit values that put the job back.
     pub ranges: Vec<(u8, u8)>,
-    /// As `ranges`, but the job does not go back to the host where it failed.
-    pub exclude: Vec<(u8, u8)>,
-}
-
-/// What an exit value means for a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequeueRule {
-    Keep,
-    Requeue,
-    RequeueElsewhere,
 }
 
 impl RequeueExits {
-    pub fn rule(&self, exit: u8) -> RequeueRule {
-        let hit = |r: &[(u8, u8)]| r.iter().any(|&(a, b)| (a..=b).contains(&exit));
-        if hit(&self.exclude) {
-            RequeueRule::RequeueElsewhere
-        } else if hit(&self.ranges) {
-            RequeueRule::Requeue
-        } else {
-            RequeueRule::Keep
-        }
+    /// Whether a job that ended with this value goes back to pending.
+    pub fn puts_back(&self, exit: u8) -> bool {
+        self.ranges.iter().any(|&(a, b)| (a..=b).contains(&exit))
     }
 }

@@ -109,7 +109,7 @@ fn local_of(site: &Site, cluster: &ClusterDoc) -> Local {
     Local::new(&base.join(&cluster.cluster), &site.host)
 }
 
-/// Sends the log to standard error. `CB_LOG` overrides the level of the configuration.
+/// Sends the log to standard error. `CB_LOG` overrides the level.
 pub fn log(level: &str) {
     let wanted = std::env::var("CB_LOG").unwrap_or_else(|_| level.to_owned());
     let filter = tracing_subscriber::EnvFilter::try_new(&wanted)

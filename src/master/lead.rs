@@ -433,7 +433,8 @@ impl Leader {
         } else {
             poll.max(1)
         };
-        let times = [self.core.wake, self.core.state.next_deadline()];
+        let core = &self.core;
+        let times = [core.wake, core.next_pass(), core.state.next_deadline()];
         if let Some(at) = times.into_iter().flatten().min() {
             ms = ms.min(at.since_ms(Stamp(clock::wall_ms())).max(1));
         }

@@ -67,6 +67,8 @@ pub struct Core {
     /// Problems of the last refused reconfiguration, for the view.
     pub config_problems: Vec<String>,
     last_expire: Stamp,
+    /// When the planner last ran.
+    last_pass: Stamp,
 }
 
 impl Core {
@@ -86,7 +88,15 @@ impl Core {
             groups: BTreeMap::new(),
             config_problems: Vec::new(),
             last_expire: Stamp(0),
+            last_pass: Stamp(0),
         }
+    }
+
+    /// When pending jobs are to be looked at again even if nothing changed (`sched_interval`):
+    /// what `select[]` asks for may become true by itself.
+    pub fn next_pass(&self) -> Option<Stamp> {
+        let every = self.config.general.sched_interval_ms;
+        (self.state.pending_jobs() > 0).then(|| self.last_pass.plus_ms(every))
     }
 }
 
@@ -353,6 +363,11 @@ impl Turn<'_> {
         if self.core.wake.is_some_and(|at| at <= self.now) {
             self.core.wake = None;
             self.core.stir = true;
+        }
+        // A clock that was set back must not put the next pass off.
+        let set_back = self.now < self.core.last_pass;
+        if let Some(at) = self.core.next_pass() {
+            self.core.stir |= set_back || at <= self.now;
         }
     }
 

@@ -146,7 +146,7 @@ impl Turn<'_> {
         let Some(code) = e.code.and_then(|c| u8::try_from(c).ok()) else {
             return (false, false);
         };
-        let again = queue.requeue.rule(code) != crate::config::RequeueRule::Keep;
+        let again = queue.requeue.puts_back(code);
         let tries_left = queue.max_requeue.is_none_or(|max| work.attempt <= max);
         (again && e.reason == TermReason::None && tries_left, false)
     }

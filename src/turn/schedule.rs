@@ -19,6 +19,7 @@ impl Turn<'_> {
             return;
         }
         self.core.stir = false;
+        self.core.last_pass = self.now;
         let core = &mut *self.core;
         let plan = sched::plan(
             &core.state,

@@ -189,16 +189,14 @@ fn queue_settings(queue: &Queue) -> Vec<(String, String)> {
     out
 }
 
-/// `30-35 99 EXCLUDE(12)`.
+/// `30-35 99`.
 fn exit_values(requeue: &RequeueExits) -> String {
     let range = |(first, last): &(u8, u8)| match first == last {
         true => first.to_string(),
         false => format!("{first}-{last}"),
     };
-    let plain = requeue.ranges.iter().map(range);
-    let exclude = requeue.exclude.iter().map(range);
-    let exclude = exclude.map(|text| format!("EXCLUDE({text})"));
-    plain.chain(exclude).collect::<Vec<_>>().join(" ")
+    let all: Vec<String> = requeue.ranges.iter().map(range).collect();
+    all.join(" ")
 }
 
 /// One row per user with jobs and per entry of section `users`.

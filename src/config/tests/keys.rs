@@ -115,11 +115,9 @@ fn what_the_example_comments_out_are_the_defaults() {
     let mut text = String::new();
     let mut count = 0;
     for line in EXAMPLE.lines() {
-        let setting = line.strip_prefix("  #").filter(|l| {
-            l.split(':').next().is_some_and(is_key)
-                && !l.starts_with("cgroup_root")
-                && !l.starts_with("interactive")
-        });
+        let setting = line
+            .strip_prefix("  #")
+            .filter(|l| l.split(':').next().is_some_and(is_key) && !l.starts_with("interactive"));
         match setting {
             Some(l) => {
                 text.push_str(&format!("  {l}\n"));

@@ -50,7 +50,7 @@ fn values_are_read_as_documented() {
          \x20 iso_timeout: 60}\n\
          queues:\n\
          - {name: high, job_slots: 2 4 8, run_limit: '30 1:30', mem_limit: '512 2G',\n\
-         \x20  requeue_exit_values: '30 40-42 EXCLUDE(20 21)'}\n\
+         \x20  requeue_exit_values: '30 40-42'}\n\
          - {name: low, job_slots: 8, run_limit: 90s, requeue_exit_values: all ~9,\n\
          \x20  proc_slots: 0.5, interactive: only, nice: 19}\n",
     );
@@ -98,13 +98,8 @@ fn values_are_read_as_documented() {
             max: Some(2 << 30)
         }
     );
-    assert_eq!(high.requeue.rule(41), RequeueRule::Requeue);
-    assert_eq!(high.requeue.rule(21), RequeueRule::RequeueElsewhere);
-    assert_eq!(high.requeue.rule(43), RequeueRule::Keep);
-    assert_eq!(
-        (low.requeue.rule(9), low.requeue.rule(255)),
-        (RequeueRule::Keep, RequeueRule::Requeue)
-    );
+    assert!(high.requeue.puts_back(41) && !high.requeue.puts_back(43));
+    assert!(low.requeue.puts_back(255) && !low.requeue.puts_back(9));
     assert_eq!(
         (low.proc_slots_milli, low.interactive, low.nice),
         (Some(500), Interactive::Only, 19)
@@ -251,22 +246,18 @@ fn user_groups_nest_and_exclude_and_know_the_system() {
 }
 
 #[test]
-fn user_limits_are_own_or_default_and_totals_of_groups() {
+fn user_limits_are_own_or_default() {
     let c = good(
         "usergroups: [{name: g, members: u1 u2}]\n\
          users:\n- {name: default, max_slots: 5}\n- {name: u1, max_slots: 8, max_pend_jobs: 100}\n\
-         - {name: g@, max_slots: 6}\n- {name: g, max_slots: 20}\n- {name: staff, max_slots: 30}\n",
+         - {name: g@, max_slots: 6}\n- {name: staff@, max_slots: 30}\n",
     );
     let u1 = c.user_limits("u1", &[]);
-    assert_eq!(
-        (u1.max_slots, u1.max_pend_jobs, u1.totals),
-        (Some(6), Some(100), vec![3])
-    );
+    assert_eq!((u1.max_slots, u1.max_pend_jobs), (Some(6), Some(100)));
+    let u8 = c.user_limits("u8", &[]);
+    assert_eq!((u8.max_slots, u8.max_pend_jobs), (Some(5), None));
     let u9 = c.user_limits("u9", &["staff".into()]);
-    assert_eq!(
-        (u9.max_slots, u9.max_pend_jobs, u9.totals),
-        (Some(5), None, vec![4])
-    );
+    assert_eq!((u9.max_slots, u9.max_pend_jobs), (Some(30), None));
 }
 
 #[test]

@@ -27,10 +27,9 @@ use exec::{Did, Exec};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause between two looks at the share when nothing happens, ms: with two files per look this
-/// stays below two operations a second.
-const IDLE_MS: u64 = 1_500;
-/// The same where changes raise events.
+/// `poll_interval` where the configuration cannot be read, ms.
+const POLL_MS: u64 = 1_000;
+/// Pause between two looks at the share when nothing happens but changes raise events, ms.
 const IDLE_WATCHED_MS: u64 = 2_500;
 /// Shortest pause between two looks, ms.
 const BUSY_MS: u64 = 10;
@@ -77,7 +76,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     fence.set_limit(config.as_ref().map_or(0, |c| c.general.iso_timeout_ms));
     fence::watch(fence, exec.place.local.clone())?;
     tracing::info!("cbexe of host {} started", exec.place.site.host);
-    serve(&mut exec, &term)
+    let poll = config.map_or(POLL_MS, |c| c.cluster.poll_interval_ms);
+    serve(&mut exec, &term, poll)
 }
 
 /// Remembers what earlier processes did and takes their tasks up again.
@@ -195,7 +195,17 @@ impl Pace {
     }
 }
 
-fn serve(exec: &mut Exec, term: &Receiver<i32>) -> Result<(), String> {
+/// Pause between two looks at the share when nothing happens, ms: with two files per look, half as
+/// long again as `poll_interval` stays below two operations a second by default.
+fn idle_ms(events: bool, poll_ms: u64) -> u64 {
+    if events {
+        IDLE_WATCHED_MS
+    } else {
+        poll_ms.saturating_mul(3) / 2
+    }
+}
+
+fn serve(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(), String> {
     let bell = listen(&exec.place.local)?;
     let own = |p: &std::path::Path| {
         p.file_name()
@@ -206,7 +216,7 @@ fn serve(exec: &mut Exec, term: &Receiver<i32>) -> Result<(), String> {
     let dir = exec.place.layout.host(&exec.place.site.host);
     fs::mkdir_p(&dir, 0o755).map_err(|e| e.to_string())?;
     let events = watcher.add(&dir) && exec.place.share_is_local;
-    let mut pace = Pace::new(if events { IDLE_WATCHED_MS } else { IDLE_MS });
+    let mut pace = Pace::new(idle_ms(events, poll_ms));
     let (mut config_at, mut last) = (clock::boot_ms(), 0);
     let mut hinted = true;
     loop {
@@ -226,7 +236,9 @@ fn serve(exec: &mut Exec, term: &Receiver<i32>) -> Result<(), String> {
         }
         if last.saturating_sub(config_at) > CONFIG_MS {
             config_at = last;
-            reconfigure(exec);
+            if let Some(poll_ms) = reconfigure(exec) {
+                pace.idle = idle_ms(events, poll_ms);
+            }
         }
         let wait = Duration::from_millis(pace.due.saturating_sub(clock::boot_ms()));
         let silent = never();
@@ -245,16 +257,29 @@ fn serve(exec: &mut Exec, term: &Receiver<i32>) -> Result<(), String> {
     }
 }
 
-fn reconfigure(exec: &Exec) {
+/// Puts changed settings into use; the new `poll_interval` in ms.
+fn reconfigure(exec: &Exec) -> Option<u64> {
     match exec.place.config() {
-        Ok(config) => exec.fence.set_limit(config.general.iso_timeout_ms),
-        Err(e) => tracing::warn!("{e}; the settings in use stay"),
+        Ok(config) => {
+            exec.fence.set_limit(config.general.iso_timeout_ms);
+            Some(config.cluster.poll_interval_ms)
+        }
+        Err(e) => {
+            tracing::warn!("{e}; the settings in use stay");
+            None
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn poll_interval_sets_the_pause_where_no_events_come() {
+        assert_eq!((idle_ms(false, 1_000), idle_ms(false, 200)), (1_500, 300));
+        assert_eq!(idle_ms(true, 200), IDLE_WATCHED_MS);
+    }
 
     #[test]
     fn looks_become_rarer_until_something_happens() {
