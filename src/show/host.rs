@@ -110,6 +110,12 @@ pub static FIELDS: &[Field<HostGet>] = &[
         out.push_str(&h.closed_by)
     }),
     field("ngpus", &[], "NGPUS", 5, true, |_, _| {}),
+    count("ngpus_alloc", "NGPUS_ALLOC", |_, _| {}),
+    count("ngpus_excl_alloc", "NGPUS_EXCL_ALLOC", |_, _| {}),
+    count("ngpus_shared_alloc", "NGPUS_SHARED_ALLOC", |_, _| {}),
+    count("ngpus_shr_jexcl_alloc", "NGPUS_SHR_JEXCL_ALLOC", |_, _| {}),
+    count("ngpus_excl_avail", "NGPUS_EXCL_AVAIL", |_, _| {}),
+    count("ngpus_shared_avail", "NGPUS_SHARED_AVAIL", |_, _| {}),
 ];
 
 /// `17(2),18[3](1)`: jobs with their slots.

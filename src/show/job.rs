@@ -236,6 +236,13 @@ fn time_left(v: &JobView<'_>, out: &mut String) {
     }
 }
 
+/// CPU time for each second it has run, two digits.
+fn idle_factor(v: &JobView<'_>, out: &mut String) {
+    if let Some(run) = v.run_ms().filter(|ms| *ms > 0) {
+        cell::fraction(out, v.row.usage.cpu_ms.saturating_mul(1000) / run, 2);
+    }
+}
+
 fn pend_reason(v: &JobView<'_>, out: &mut String) {
     if let Some(why) = v.why.filter(|_| v.stat().is_waiting()) {
         use std::fmt::Write as _;
@@ -429,6 +436,10 @@ pub static FIELDS: &[Field<JobGet>] = &[
     field("pend_time", &[], "PEND_TIME", 12, |v, out| {
         int(out, v.pend_ms() / 1000)
     }),
+    field("idle_factor", &[], "IDLE_FACTOR", 11, idle_factor),
+    field("nreq_slot", &[], "NREQ_SLOT", 10, |v, out| {
+        int(out, v.spec.min)
+    }),
     field("mem", &[], "MEM", 10, |v, out| {
         amount(out, v.row.usage.mem_kb)
     }),
@@ -554,6 +565,16 @@ pub static FIELDS: &[Field<JobGet>] = &[
         nothing,
     ),
     field("avg_mem", &[], "AVG_MEM", 10, nothing),
+    field(
+        "exception_status",
+        &["except_stat"],
+        "EXCEPTION_STATUS",
+        16,
+        nothing,
+    ),
+    field("gpu_num", &["gnum"], "GPU_NUM", 7, nothing),
+    field("gpu_alloc", &["galloc"], "GPU_ALLOC", 10, nothing),
+    field("pgids", &[], "PGIDS", 10, nothing),
 ];
 
 #[cfg(test)]

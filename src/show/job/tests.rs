@@ -38,6 +38,7 @@ fn fields_of_a_running_element() {
         ("cpu_clock", "000:01:01.05"),
         ("run_time", "599 second(s)"),
         ("pend_time", "6600"),
+        ("idle_factor", "0.10"),
         ("mem", "2 Mbytes"),
         ("mem_mb", "3"),
         ("max_mem", "3.0 Gbytes"),
