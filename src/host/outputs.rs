@@ -70,28 +70,11 @@ pub fn open(
         files.open_ours(&task.out, user, service, 0o666 & !base.umask)?;
     }
     userfile::set_umask(base.umask);
-    let stdin_ours = base.stdin_ours && !base.stdin.is_empty();
-    if stdin_ours {
-        let spooled = Path::new(&base.stdin);
-        files.stdin = Some(acting(service, || userfile::open_input(spooled))?);
-    }
-    acting(user, || {
-        let cwd = Path::new(&base.cwd);
-        match userfile::enter(cwd) {
-            Err(e) if base.cwd_create && e.is_not_found() => {
-                fs::mkdir_p(cwd, 0o777)?;
-                userfile::enter(cwd)?;
-            }
-            other => other?,
+    if let Err(e) = files.open_rest(task, base, user, service, host) {
+        if files.drop_if_empty {
+            let _ = acting(service, || files.remove_empty());
         }
-        files.open_users(task, base, !stdin_ours)
-    })?;
-    if files.mode == Mode::HeadFirst {
-        files.started = clock::local_text(clock::wall_ms());
-        let text = files.report(task, base, host, None);
-        if let (Some(text), Some(file)) = (text, files.stdout.as_ref()) {
-            files.head_at = userfile::write_head(file, &files.out_path, text.as_bytes())?;
-        }
+        return Err(e);
     }
     Ok(files)
 }
@@ -101,6 +84,41 @@ fn special(path: &str) -> bool {
 }
 
 impl Files {
+    /// Everything but the default output, and the report's place in the output.
+    fn open_rest(
+        &mut self,
+        task: &TaskSpec,
+        base: &Base,
+        user: Option<&Who>,
+        service: Option<&Who>,
+        host: &str,
+    ) -> sys::Result<()> {
+        let stdin_ours = base.stdin_ours && !base.stdin.is_empty();
+        if stdin_ours {
+            let spooled = Path::new(&base.stdin);
+            self.stdin = Some(acting(service, || userfile::open_input(spooled))?);
+        }
+        acting(user, || {
+            let cwd = Path::new(&base.cwd);
+            match userfile::enter(cwd) {
+                Err(e) if base.cwd_create && e.is_not_found() => {
+                    fs::mkdir_p(cwd, 0o777)?;
+                    userfile::enter(cwd)?;
+                }
+                other => other?,
+            }
+            self.open_users(task, base, !stdin_ours)
+        })?;
+        if self.mode == Mode::HeadFirst {
+            self.started = clock::local_text(clock::wall_ms());
+            let text = self.report(task, base, host, None);
+            if let (Some(text), Some(file)) = (text, self.stdout.as_ref()) {
+                self.head_at = userfile::write_head(file, &self.out_path, text.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
     /// The default output: in the system's own place, given to the user where that is allowed.
     fn open_ours(
         &mut self,

@@ -11,6 +11,9 @@ use crate::text::subst::subst;
 /// Longest LSB_HOSTS value; a longer list is left out, LSB_MCPU_HOSTS says the same.
 const HOSTS_MAX: usize = 4096;
 
+/// Longest name in a job report, characters.
+const NAME_MAX: usize = 200;
+
 /// Names set per task: taken out of the submitter's environment. `CB_` names of the same meaning
 /// stand beside the LSF ones.
 const TASK_NAMES: &[&str] = &[
@@ -192,7 +195,7 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
     let array = order.index_end > 0 || order.a.j.idx > 0;
     let wants_report = !spec.stdout.is_empty() && spec.stdout != "/dev/null";
     let told = wants_report.then(|| Told {
-        name: order.name.clone(),
+        name: one_line(shown_name(order)),
         command: order.command.clone(),
         hosts: order.hosts.iter().map(Share::to_string).collect(),
         submitted: order.t,
@@ -216,6 +219,25 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
     }
 }
 
+/// A job without a name is shown by its command.
+fn shown_name(order: &StartOrder) -> &str {
+    if order.name.is_empty() {
+        &order.command
+    } else {
+        &order.name
+    }
+}
+
+/// The first line, cut to what fits in a line of the report.
+fn one_line(text: &str) -> String {
+    text.lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .take(NAME_MAX)
+        .collect()
+}
+
 /// A job's limits as a shepherd takes them.
 pub fn limits(l: &Limits) -> TaskLimits {
     TaskLimits {
@@ -237,11 +259,7 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     let JobKey { id, idx } = order.a.j;
     both(&mut out, "JOBID", &id.to_string());
     both(&mut out, "JOBINDEX", &idx.to_string());
-    let name = match order.name.is_empty() {
-        true => &order.command,
-        false => &order.name,
-    };
-    both(&mut out, "JOBNAME", name);
+    both(&mut out, "JOBNAME", shown_name(order));
     if order.index_end > 0 {
         out.push(format!("LSB_JOBINDEX_END={}", order.index_end));
         out.push(format!("LSB_JOBINDEX_STEP={}", order.index_step));
