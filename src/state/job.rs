@@ -209,7 +209,7 @@ impl Job {
             Body::Single(work) => (idx == 0).then_some(work),
             Body::Array(array) => {
                 if array.waiting.remove(idx) {
-                    // The array's own limit is the waiting part's reason only, and never journalled.
+                    // The array's own limit is the waiting part's reason only, never journalled.
                     let why = array.why.clone();
                     let why = why.filter(|w| !matches!(**w, PendReason::ArrayLimit { .. }));
                     let work = Work {
