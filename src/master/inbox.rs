@@ -169,17 +169,19 @@ impl Inbox {
         {
             return Ok(who.clone());
         }
-        let facts = users::by_uid(uid).ok_or_else(|| format!("uid {uid} has no account here"))?;
-        let gids = users::groups_of(&facts);
-        let groups = gids.into_iter().filter_map(users::group_by_gid).collect();
-        let who = Requester {
-            uid,
-            user: facts.name,
-            groups,
-        };
+        let who = account(uid).ok_or_else(|| format!("uid {uid} has no account here"))?;
         self.accounts.insert(uid, (who.clone(), now_ms));
         Ok(who)
     }
+}
+
+/// The account of a uid with its groups, as this host knows it.
+pub fn account(uid: u32) -> Option<Requester> {
+    let facts = users::by_uid(uid)?;
+    let gids = users::groups_of(&facts);
+    let groups = gids.into_iter().filter_map(users::group_by_gid).collect();
+    let user = facts.name;
+    Some(Requester { uid, user, groups })
 }
 
 /// Decodes a request file.

@@ -141,6 +141,7 @@ fn assume(
     let io = |e: crate::sys::Error| e.to_string();
     let mut core = Core::new(loader.state, config.clone(), leadership.cluster.service_uid);
     core.config_problems = problems;
+    note_accounts(&mut core);
     crate::sys::fs::mkdir_p(&layout.taken(epoch), 0o755).map_err(io)?;
     let replayed = recovered.events * 200;
     Ok(Leader {
@@ -171,6 +172,14 @@ fn assume(
         layout,
         cluster,
     })
+}
+
+/// Looks up the groups of everyone who has jobs: limits and administrators hang on them.
+fn note_accounts(core: &mut Core) {
+    let uids: BTreeSet<u32> = core.state.specs().map(|entry| entry.spec.uid).collect();
+    for who in uids.into_iter().filter_map(inbox::account) {
+        core.note_groups(&who.user, &who.groups);
+    }
 }
 
 /// Names that others write and that call for a turn; the leader's own files are not among them.

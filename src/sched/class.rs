@@ -29,7 +29,7 @@ pub enum Gate {
 }
 
 impl Compiled {
-    pub fn new(spec: &Spec, config: &Config) -> Compiled {
+    pub fn new(spec: &Spec, config: &Config, groups: &[String]) -> Compiled {
         let queue = config.queue(&spec.queue).cloned();
         let queue_req = queue.as_ref().and_then(|q| q.res_req.clone());
         let request = Request::new(spec, queue_req.as_deref(), config);
@@ -45,7 +45,7 @@ impl Compiled {
             sub_host: spec.sub_host.clone(),
             request: request.unwrap_or_default(),
             asked: asked.unwrap_or(None),
-            user_max: config.user_limits(&spec.user, &[]).max_slots,
+            user_max: config.user_limits(&spec.user, groups).max_slots,
             begin: spec.begin,
             queue_name: spec.queue.clone(),
             bad,

@@ -96,6 +96,8 @@ pub struct Plan {
 pub struct Cache {
     digest: String,
     classes: HashMap<u32, Compiled>,
+    /// Groups of users in the operating system, as last looked up.
+    groups: HashMap<String, Vec<String>>,
 }
 
 /// Decides at most `max` starts.
@@ -152,6 +154,20 @@ pub fn plan(
 }
 
 impl Cache {
+    /// Tells the groups of a user; limits that hang on them are worked out anew when they changed.
+    pub fn note_groups(&mut self, user: &str, groups: &[String]) {
+        if self.groups.get(user).is_none_or(|known| known != groups) {
+            self.groups.insert(user.to_owned(), groups.to_vec());
+            self.classes.clear();
+        }
+    }
+
+    /// Forgets every compiled request, but not the groups.
+    pub fn clear(&mut self) {
+        self.classes.clear();
+        self.digest.clear();
+    }
+
     /// Forgets what belongs to another configuration or to classes that are gone.
     fn prepare(&mut self, state: &State, config: &Config) {
         let digest = state.config_digest();
@@ -172,7 +188,11 @@ impl Cache {
                 .pending()
                 .class(id)
                 .expect("asked for classes that exist");
-            Compiled::new(&class.spec, config)
+            let groups = self
+                .groups
+                .get(&class.spec.user)
+                .map_or(&[][..], Vec::as_slice);
+            Compiled::new(&class.spec, config, groups)
         })
     }
 }

@@ -100,6 +100,14 @@ impl Core {
     }
 }
 
+impl Core {
+    /// Groups of a user in the operating system, as the driver looked them up.
+    pub fn note_groups(&mut self, user: &str, groups: &[String]) {
+        self.cache.note_groups(user, groups);
+        self.groups.insert(user.to_owned(), groups.to_vec());
+    }
+}
+
 /// One thing that happened.
 pub enum Input {
     Request(Box<RequestIn>),
@@ -221,7 +229,7 @@ impl Turn<'_> {
                 self.emit(Event::HostSeen { name, up, boot, t });
             }
         }
-        self.core.cache = Cache::default();
+        self.core.cache.clear();
         self.core.config_problems.clear();
         self.hosts_changed();
         self.out.publish = true;
@@ -237,9 +245,7 @@ impl Turn<'_> {
         let token = request.head.token;
         let place = request.place;
         let user = &request.who.user;
-        self.core
-            .groups
-            .insert(user.clone(), request.who.groups.clone());
+        self.core.note_groups(user, &request.who.groups);
         let ack = match self.again(token) {
             Some(ack) => ack,
             None => self.carry_out(request),
