@@ -145,13 +145,16 @@ impl Leader {
     /// Gathers, takes a turn. True when there was something to do.
     fn step(&mut self, now: u64, hinted: bool) -> Result<bool, End> {
         let mut inputs = Vec::new();
-        let every = if hinted {
+        // The hint may be about a new user's directory: if this is too soon, the next look is soon.
+        self.users_due |= hinted;
+        let every = if self.users_due {
             USERS_HINTED_MS
         } else {
             USERS_EVERY_MS
         };
-        if now.saturating_sub(self.users_at) > every {
+        if now.saturating_sub(self.users_at) >= every {
             self.users_at = now;
+            self.users_due = false;
             self.inbox.find_users()?;
         }
         let (taken, rejected) = self.inbox.take(now);
