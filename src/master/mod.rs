@@ -18,7 +18,8 @@ use crate::config::Config;
 use crate::journal::{self, Writer};
 use crate::model::Stamp;
 use crate::record::event::Event;
-use crate::spool::Site;
+use crate::spool::{Layout, Site};
+use crate::state::State;
 use crate::sys::watch::Watcher;
 use crate::sys::{clock, signals};
 use crate::turn::Core;
@@ -102,27 +103,7 @@ fn assume(
     let layout = site.layout();
     let cluster = leadership.cluster.cluster.clone();
     let epoch = leadership.epoch();
-    let began = clock::boot_ms();
-    let mut loader = load::Loader::default();
-    let options = journal::Options {
-        accept_loss,
-        led: leadership.led,
-    };
-    let recovered =
-        journal::recover(&layout, &cluster, epoch, options, &mut loader).map_err(text)?;
-    let took = clock::boot_ms() - began;
-    let jobs = loader.state.job_count();
-    tracing::info!(
-        "recovered {jobs} jobs, {} events in {took} ms",
-        recovered.events
-    );
-    let broken = loader.state.check();
-    if !broken.is_empty() {
-        return Err(format!(
-            "the recovered state is not sound: {}",
-            broken.join("; ")
-        ));
-    }
+    let (mut state, recovered) = restore(&layout, &leadership, accept_loss)?;
     let mut writer = Writer::create(&layout, &cluster, epoch).map_err(text)?;
     let now = Stamp(clock::wall_ms());
     let first = Event::Epoch {
@@ -133,13 +114,13 @@ fn assume(
     };
     for event in std::iter::once(&first).chain(&recovered.seals) {
         writer.append(event).map_err(text)?;
-        loader.state.apply(event);
+        state.apply(event);
     }
     writer.commit().map_err(text)?;
     leadership.recheck().map_err(|e| e.to_string())?;
     let hinted_share = leadership.is_local();
     let io = |e: crate::sys::Error| e.to_string();
-    let mut core = Core::new(loader.state, config.clone(), leadership.cluster.service_uid);
+    let mut core = Core::new(state, config.clone(), leadership.cluster.service_uid);
     core.config_problems = problems;
     note_accounts(&mut core);
     crate::sys::fs::mkdir_p(&layout.taken(epoch), 0o755).map_err(io)?;
@@ -172,6 +153,42 @@ fn assume(
         layout,
         cluster,
     })
+}
+
+/// Reads snapshot and journal, and makes sure that what came out is sound.
+fn restore(
+    layout: &Layout,
+    leadership: &election::Leadership,
+    accept_loss: bool,
+) -> Result<(State, journal::Recovered), String> {
+    let began = clock::boot_ms();
+    let mut loader = load::Loader::default();
+    let options = journal::Options {
+        accept_loss,
+        led: leadership.led,
+    };
+    let recovered = journal::recover(
+        layout,
+        &leadership.cluster.cluster,
+        leadership.epoch(),
+        options,
+        &mut loader,
+    )
+    .map_err(|e| e.to_string())?;
+    let took = clock::boot_ms() - began;
+    let jobs = loader.state.job_count();
+    tracing::info!(
+        "recovered {jobs} jobs, {} events in {took} ms",
+        recovered.events
+    );
+    let broken = loader.state.check();
+    if !broken.is_empty() {
+        return Err(format!(
+            "the recovered state is not sound: {}",
+            broken.join("; ")
+        ));
+    }
+    Ok((loader.state, recovered))
 }
 
 /// Looks up the groups of everyone who has jobs: limits and administrators hang on them.

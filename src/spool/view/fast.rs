@@ -7,8 +7,8 @@ use crate::model::{JobKey, JobStat, TermReason};
 use crate::record::view::JobRow;
 use std::borrow::Cow;
 
-/// Reads the rest of a row whose leading fields (`k`, `j`, `s`, `p`) are known; `rest` begins behind
-/// them. `None` = decode it in general.
+/// Reads the rest of a row whose leading fields (`k`, `j`, `s`, `p`) are known; `rest` begins
+/// behind them. `None` = decode it in general.
 pub fn job<'a>(key: JobKey, spec: u32, stat: JobStat, mut rest: &'a [u8]) -> Option<JobRow<'a>> {
     let mut row = JobRow {
         j: key,
