@@ -15,7 +15,13 @@ const CHUNK: usize = 4 << 20;
 /// Most host directories.
 const HOSTS_MAX: usize = 100_000;
 /// How often load samples are read, in milliseconds.
-const LOAD_EVERY_MS: u64 = 2500;
+const LOAD_EVERY_MS: u64 = 5000;
+/// The same while a host that is expected has not come to life yet...
+const LOAD_EAGER_MS: u64 = 250;
+/// ...for at most so long after the leader or the host appeared, in milliseconds.
+const EAGER_FOR_MS: u64 = 15_000;
+/// How often directories are listed without a hint, in milliseconds.
+const LIST_IDLE_MS: u64 = 10_000;
 /// How soon after a hint directories are listed again, in milliseconds.
 const LIST_EVERY_MS: u64 = 250;
 
@@ -42,6 +48,7 @@ pub struct Hosts {
     ears: BTreeMap<String, Ear>,
     listed_at: u64,
     loads_at: u64,
+    eager_until: u64,
     /// Damage found, for the admin.
     pub alarms: Vec<String>,
 }
@@ -54,20 +61,29 @@ impl Hosts {
             ears: BTreeMap::new(),
             listed_at: 0,
             loads_at: 0,
+            eager_until: 0,
             alarms: Vec::new(),
         }
     }
 
     /// Directories to watch.
     pub fn directories(&self) -> Vec<PathBuf> {
-        self.ears
-            .keys()
-            .map(|host| self.layout.host(host))
-            .collect()
+        let each = self.ears.keys().map(|host| self.layout.host(host));
+        std::iter::once(self.layout.hosts()).chain(each).collect()
     }
 
     pub fn names(&self) -> impl Iterator<Item = &String> {
         self.ears.keys()
+    }
+
+    /// How long load samples may stay unread, in milliseconds: not long while hosts come to life.
+    pub fn pace(&self, now_ms: u64) -> u64 {
+        let asleep = |ear: &Ear| ear.silent_ms >= SILENT_MS || !ear.doc.executor;
+        let waiting = self.ears.is_empty() || self.ears.values().any(asleep);
+        match waiting && now_ms < self.eager_until {
+            true => LOAD_EAGER_MS,
+            false => LOAD_EVERY_MS,
+        }
     }
 
     /// Reads what is new. `hinted`: something changed here. Returns true when a host appeared.
@@ -79,9 +95,15 @@ impl Hosts {
         inputs: &mut Vec<Input>,
     ) -> bool {
         let age = now_ms.saturating_sub(self.listed_at);
-        let list = self.listed_at == 0 || age > LOAD_EVERY_MS || (hinted && age > LIST_EVERY_MS);
+        let first = self.listed_at == 0;
+        let pace = self.pace(now_ms);
+        let eager = pace < LOAD_EVERY_MS && age > pace;
+        let list = first || eager || age > LIST_IDLE_MS || (hinted && age > LIST_EVERY_MS);
         let appeared = list && self.list(now_ms);
-        if list || now_ms.saturating_sub(self.loads_at) > LOAD_EVERY_MS {
+        if first || appeared {
+            self.eager_until = now_ms + EAGER_FOR_MS;
+        }
+        if first || now_ms.saturating_sub(self.loads_at) >= pace {
             self.loads_at = now_ms;
             self.read_loads(now_ms, wall_ms, inputs);
         }

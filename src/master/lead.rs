@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Wait between looks at an idle share that gives no hints, and that does, in milliseconds.
-const IDLE_HINTED_MS: u64 = 2000;
+const IDLE_HINTED_MS: u64 = 5000;
 /// While inputs keep coming, turns are this far apart so that one sync serves many, in
 /// milliseconds.
 const BUSY_GAP_MS: u64 = 3;
@@ -444,6 +444,7 @@ impl Leader {
         if self.summary_due || self.publishing {
             ms = ms.min(250);
         }
+        ms = ms.min(self.hosts.pace(clock::boot_ms()));
         if self.users_due {
             ms = ms.min(USERS_HINTED_MS);
         }

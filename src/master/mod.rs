@@ -203,5 +203,6 @@ fn note_accounts(core: &mut Core) {
 fn others_write(path: &Path) -> bool {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
     let inbox_dir = name.bytes().all(|b| b.is_ascii_digit());
-    name.starts_with("r.") || name.starts_with("reports.") || inbox_dir
+    let host_dir = path.parent().is_some_and(|p| p.ends_with("hosts"));
+    name.starts_with("r.") || name.starts_with("reports.") || inbox_dir || host_dir
 }
