@@ -10,11 +10,11 @@ use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::Group;
 use crate::sys::ipc::Bell;
 use crate::sys::job::{self, Launch, Limit, Reaped, Who, Woken};
-use crate::sys::{clock, fs, proc};
+use crate::sys::{clock, fs, proc, userfile};
 use crate::task::ending::{self, Facts, Top};
 use crate::task::log::{TaskRec, encode_task};
 use crate::task::machine::{Effect, Machine};
-use crate::task::spec::{Base, Become, TaskLimits, TaskSpec, unpack_act};
+use crate::task::spec::{Base, Become, TaskLimits, TaskSpec, ToSpawner, split, unpack_act};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -76,13 +76,62 @@ struct Shepherd<'a> {
     start: i64,
     /// Suspended by signals, for want of a freezer.
     stopped: bool,
+    /// This process is still in the task's group.
+    inside: bool,
+}
+
+/// Waits, inside its group, for the base and the task that come on `stream`, then runs the task.
+/// False when a task may have come and was not run.
+pub fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherited) -> bool {
+    let born = clock::boot_ms();
+    job::become_supervisor();
+    if group.enter().is_err() {
+        return false;
+    }
+    let mut buf: Vec<u8> = Vec::new();
+    let mut prepared = None;
+    loop {
+        let more = userfile::read_some(stream, 64 << 10).unwrap_or_default();
+        if more.is_empty() {
+            // The spawner ended, and had no task for this process.
+            return buf.is_empty() && prepared.is_none();
+        }
+        buf.extend_from_slice(&more);
+        let mut used = 0;
+        while let Ok(Some((json, n))) = split(&buf[used..]) {
+            used += n;
+            match (serde_json::from_slice(json), &prepared) {
+                (Ok(ToSpawner::Base { base, .. }), _) => prepared = Some(Prepared::new(*base)),
+                (Ok(ToSpawner::Start(task)), Some(p)) => {
+                    go(&task, p, Some(group), inherited, born, true);
+                    return true;
+                }
+                _ => return false,
+            }
+        }
+        buf.drain(..used);
+    }
 }
 
 /// Runs the task from start to end. Called in the forked process, which ends afterwards.
 pub fn run(task: &TaskSpec, prepared: &Prepared, group: Option<Group>, inherited: &mut Inherited) {
     let born = clock::boot_ms();
     job::become_supervisor();
-    let machine = Machine::new(born, task.limits.run_ms, task.grace_ms);
+    go(task, prepared, group, inherited, born, false);
+}
+
+/// `born`: when this process began; `inside`: it is in the task's group and must leave it.
+fn go(
+    task: &TaskSpec,
+    prepared: &Prepared,
+    group: Option<Group>,
+    inherited: &mut Inherited,
+    born: u64,
+    inside: bool,
+) {
+    let begin = clock::boot_ms();
+    job::name_supervisor();
+    let machine = Machine::new(begin, task.limits.run_ms, task.grace_ms);
     let start = clock::wall_ms();
     let mut s = Shepherd {
         task,
@@ -92,6 +141,7 @@ pub fn run(task: &TaskSpec, prepared: &Prepared, group: Option<Group>, inherited
         machine,
         start,
         stopped: false,
+        inside,
     };
     s.record(&TaskRec::Start {
         a: task.a,
@@ -154,9 +204,11 @@ impl Shepherd<'_> {
                 let program = self.task.argv.first().map_or("", String::as_str);
                 let text = format!("{program}: {e}");
                 files.complain(&text);
+                self.step_out();
                 return self.failed(e.shell_code(), text);
             }
         };
+        self.step_out();
         let mut status = None;
         loop {
             let now = clock::boot_ms();
@@ -180,6 +232,17 @@ impl Shepherd<'_> {
             job::Ended::Killed(signal, core) => Top::Killed(signal, core),
         };
         self.ended(top)
+    }
+
+    /// Leaves the task's group, once the job has inherited it.
+    fn step_out(&mut self) {
+        if std::mem::take(&mut self.inside)
+            && let Some(Err(e)) = self.group.as_ref().map(Group::leave)
+        {
+            // What is in the group gets the task's signals: follow the task by descent instead.
+            self.group = None;
+            eprintln!("cbtask: {e}");
+        }
     }
 
     /// Collects ended children; true when nothing of the task is left.
@@ -245,7 +308,8 @@ impl Shepherd<'_> {
             .collect();
         let name = self.task.argv.first().map_or("", String::as_str);
         let programs = candidates(name, &self.prepared.path);
-        let join = self.group.as_ref().map_or(Vec::new(), Group::join_fds);
+        let joins = self.group.as_ref().filter(|_| !self.inside);
+        let join = joins.map_or(Vec::new(), Group::join_fds);
         job::launch(&Launch {
             programs: &programs,
             argv: &argv,

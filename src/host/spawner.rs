@@ -7,7 +7,7 @@
 
 use super::local::Local;
 use super::shepherd::{self, Inherited, Prepared};
-use crate::model::AttemptId;
+use crate::model::{AttemptId, JobKey};
 use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::{self, Group, Hierarchy, Limits, Pool};
 use crate::sys::ipc::{self, Bell};
@@ -15,7 +15,7 @@ use crate::sys::job::{self, Ended, Reaped};
 use crate::sys::{clock, fs, lock, proc, userfile};
 use crate::task::ending;
 use crate::task::log::{TaskRec, encode_task};
-use crate::task::spec::{FromSpawner, TaskLimits, TaskSpec, ToSpawner, encode, split};
+use crate::task::spec::{Base, FromSpawner, TaskLimits, TaskSpec, ToSpawner, encode, split};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
@@ -25,10 +25,23 @@ use std::path::PathBuf;
 const READ_MAX: usize = 256 << 10;
 /// How often ended shepherds are collected while no message comes (ms).
 const REAP_MS: u64 = 250;
+/// Shepherds that wait in their groups for a task, so that a single job starts without waiting
+/// for the kernel to move a process.
+const WARM: usize = 2;
+/// How long waiting shepherds are given to end (ms).
+const DISMISS_ROUNDS: u32 = 100;
+/// A pause in the orders of this length is used to make one (ms).
+const WARM_MS: u64 = 30;
 /// Control groups made before the first task.
 const WARM_GROUPS: usize = 2;
 /// How long an earlier spawner and its half-started tasks are waited for (ms).
 const LIMBO_MS: u64 = 60_000;
+
+/// The attempt of a shepherd that never got one.
+const NOBODY: AttemptId = AttemptId {
+    j: JobKey { id: 0, idx: 0 },
+    at: 0,
+};
 
 /// What the spawner is started with.
 #[derive(Clone, Debug)]
@@ -40,6 +53,13 @@ pub struct Options {
     pub cgroups: bool,
 }
 
+/// A shepherd without a task yet.
+struct Warm {
+    pid: i32,
+    stream: File,
+    group: Group,
+}
+
 struct Spawner {
     /// None in a forked shepherd: `cbexe` must see the end of the stream when this process ends.
     stream: Option<File>,
@@ -47,6 +67,7 @@ struct Spawner {
     pool: Pool,
     bases: HashMap<u32, Prepared>,
     shepherds: HashMap<i32, (AttemptId, Option<Group>)>,
+    warm: Vec<Warm>,
 }
 
 /// Runs until the stream ends. Returns an error that a caller prints.
@@ -61,6 +82,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         cgroups,
     })?;
     let result = s.serve();
+    s.dismiss_warm();
     s.pool.clear();
     s.pool.hierarchy().remove_parents();
     result
@@ -101,6 +123,7 @@ fn open(options: &Options, stream: File) -> crate::sys::Result<Spawner> {
         pool: Pool::new(hierarchy, prefix),
         bases: HashMap::new(),
         shepherds: HashMap::new(),
+        warm: Vec::new(),
     })
 }
 
@@ -108,10 +131,10 @@ impl Spawner {
     fn serve(&mut self) -> Result<(), String> {
         let mut buf: Vec<u8> = Vec::new();
         loop {
-            let wait = if self.shepherds.is_empty() {
-                None
-            } else {
-                Some(REAP_MS)
+            let wait = match (self.wants_warm(), self.shepherds.is_empty()) {
+                (true, _) => Some(WARM_MS),
+                (false, true) => None,
+                (false, false) => Some(REAP_MS),
             };
             let Some(stream) = self.stream.as_ref() else {
                 return Ok(());
@@ -119,6 +142,9 @@ impl Spawner {
             let readable = ipc::wait_readable(stream, wait);
             self.collect()?;
             if !readable {
+                if self.wants_warm() {
+                    self.warm_one();
+                }
                 continue;
             }
             let Some(stream) = self.stream.as_ref() else {
@@ -168,6 +194,21 @@ impl Spawner {
             let text = format!("base {} is not known to the spawner", task.base);
             return self.refuse(task, text);
         };
+        if group_limits(&task.limits) == Limits::default()
+            && let Some(warm) = self.warm.pop()
+        {
+            match hand_over(&warm, &prepared.base, task) {
+                Ok(()) => {
+                    self.shepherds.insert(warm.pid, (task.a, Some(warm.group)));
+                    return Ok(());
+                }
+                // It ends without a task, and its group is collected with it.
+                Err(e) => {
+                    eprintln!("cbtask: {e}");
+                    self.shepherds.insert(warm.pid, (NOBODY, Some(warm.group)));
+                }
+            }
+        }
         let group = match self.pool.take(&group_limits(&task.limits)) {
             Ok(group) => group,
             Err(e) => return self.refuse(task, e.to_string()),
@@ -175,6 +216,8 @@ impl Spawner {
         match job::fork_plain() {
             Ok(0) => {
                 self.stream = None;
+                // Their ends must show when this process's parent ends, not when it does.
+                self.warm.clear();
                 let inherited = &mut self.inherited;
                 let run = || shepherd::run(task, prepared, group, inherited);
                 let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
@@ -224,6 +267,52 @@ impl Spawner {
         Ok(())
     }
 
+    fn wants_warm(&self) -> bool {
+        self.warm.len() < WARM && self.pool.hierarchy().is_usable()
+    }
+
+    /// Forks a shepherd that waits for a task.
+    fn warm_one(&mut self) {
+        let Ok(Some(group)) = self.pool.take(&Limits::default()) else {
+            return;
+        };
+        let Ok((ours, theirs)) = ipc::pair() else {
+            self.pool.give_back(group);
+            return;
+        };
+        match job::fork_plain() {
+            Ok(0) => {
+                self.stream = None;
+                self.warm.clear();
+                drop(ours);
+                let inherited = &mut self.inherited;
+                let run = || shepherd::wait_and_run(&theirs, group, inherited);
+                let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+                // Anything but 0 says that a task may have been handed over in vain.
+                job::exit_now(if ran.unwrap_or(false) { 0 } else { 101 })
+            }
+            Ok(pid) => self.warm.push(Warm {
+                pid,
+                stream: ours,
+                group,
+            }),
+            Err(_) => self.pool.give_back(group),
+        }
+    }
+
+    /// Lets waiting shepherds go and removes their groups.
+    fn dismiss_warm(&mut self) {
+        let mut groups: Vec<Group> = self.warm.drain(..).map(|w| w.group).collect();
+        for _ in 0..DISMISS_ROUNDS {
+            while let Reaped::Child(..) = job::reap() {}
+            if groups.iter().all(Group::is_empty) {
+                break;
+            }
+            clock::sleep_ms(1);
+        }
+        groups.iter_mut().for_each(Group::remove);
+    }
+
     /// Kills what a dead shepherd left.
     fn reap_leftovers(&mut self, a: AttemptId, name: &str, pids: &[i32]) {
         for pid in pids.iter().filter(|p| **p > 1) {
@@ -252,6 +341,22 @@ impl Spawner {
             }
         }
     }
+}
+
+/// Sends a waiting shepherd its task.
+fn hand_over(warm: &Warm, base: &Base, task: &TaskSpec) -> Result<(), String> {
+    let mut out = Vec::new();
+    encode(
+        &mut out,
+        &ToSpawner::Base {
+            n: 0,
+            base: Box::new(base.clone()),
+        },
+    )?;
+    encode(&mut out, &ToSpawner::Start(Box::new(task.clone())))?;
+    (&warm.stream)
+        .write_all(&out)
+        .map_err(|e| format!("a waiting shepherd is gone: {e}"))
 }
 
 fn group_limits(l: &TaskLimits) -> Limits {

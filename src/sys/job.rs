@@ -221,7 +221,11 @@ fn prepare(l: &Launch<'_>) -> std::result::Result<(), Stage> {
         if let Some(who) = l.user {
             become_for_good(who)?;
         }
-        super::signals::reset_all();
+        // Handlers go with the exec; only what is ignored stays, and this runtime ignores one.
+        super::signals::default_sigpipe();
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
     }
     Ok(())
 }
@@ -344,8 +348,6 @@ pub fn become_supervisor() {
     unsafe {
         libc::setsid();
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-        // Forked without exec: it would go by the name of the process that forks supervisors.
-        libc::prctl(libc::PR_SET_NAME, c"cbtask".as_ptr());
         if libc::geteuid() == 0 {
             // No core of a privileged process in a user's directory.
             libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -354,6 +356,13 @@ pub fn become_supervisor() {
         libc::sigfillset(&mut all);
         libc::sigprocmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
     }
+}
+
+/// Names this process in lists of processes: forked without exec, a supervisor would go by the
+/// name of the process that forks supervisors.
+pub fn name_supervisor() {
+    // SAFETY: a constant text.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"cbtask".as_ptr()) };
 }
 
 /// Holds back the signals of a supervisor's children and orders, for a process that will fork

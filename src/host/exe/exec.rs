@@ -738,6 +738,18 @@ impl Exec {
         }
     }
 
+    /// Removes copies of scripts whose shepherds were killed before they could.
+    pub fn sweep_scratch(&self) {
+        let dir = self.place.local.scratch();
+        let names = crate::sys::fs::list_dir(&dir, 1_000_000).unwrap_or_default();
+        let live: Vec<String> = self.table.live().map(|(a, _)| scratch_prefix(a)).collect();
+        for name in names.iter().filter_map(|e| e.text()) {
+            if !live.iter().any(|prefix| name.starts_with(prefix)) {
+                let _ = crate::sys::fs::remove(&dir.join(name));
+            }
+        }
+    }
+
     /// After a failed write the ledger must be written anew.
     fn mend_ledger(&mut self, why: &str) {
         tracing::error!("{why}; the local log is written anew");
@@ -745,6 +757,11 @@ impl Exec {
             tracing::error!("{e}");
         }
     }
+}
+
+/// How the names of an attempt's scratch files begin.
+pub fn scratch_prefix(a: AttemptId) -> String {
+    format!("{}.{}.{}.", a.j.id, a.j.idx, a.at)
 }
 
 fn deliver(pid: i32, act: TaskAct, reason: TermReason, grace: u64) {

@@ -145,6 +145,7 @@ fn adopt(place: Place, cgroups: bool) -> Result<Exec, String> {
     users::groups_of(&users::me());
     exec.respawn();
     exec.rewrite();
+    exec.sweep_scratch();
     Ok(exec)
 }
 

@@ -158,8 +158,7 @@ impl Starter {
         let bytes = self.blob(&spec.script)?;
         let dir = self.local.scratch();
         fs::mkdir_p(&dir, 0o711).map_err(|e| e.to_string())?;
-        let j = order.a.j;
-        let name = format!("{}.{}.{}.{}", j.id, j.idx, order.a.at, clock::nonce(8));
+        let name = super::exec::scratch_prefix(order.a) + &clock::nonce(8);
         let path = dir.join(name);
         fs::publish_mode(&path, &bytes, 0o755).map_err(|e| e.to_string())?;
         Ok(path_text(path))

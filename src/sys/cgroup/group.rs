@@ -165,6 +165,26 @@ impl Group {
         self.join.iter().map(|(_, f)| f.as_raw_fd()).collect()
     }
 
+    /// Moves the calling process into the group. On an idle machine the kernel takes 10 to 20 ms
+    /// for a move, which is why it is done beforehand where somebody waits.
+    pub fn enter(&self) -> Result<()> {
+        self.dirs
+            .iter()
+            .flatten()
+            .try_for_each(|d| write(&d.join("cgroup.procs"), "0"))
+    }
+
+    /// Moves the calling process back to where the group's parents were made.
+    pub fn leave(&self) -> Result<()> {
+        for dir in self.dirs.iter().flatten() {
+            let home = dir.parent().and_then(Path::parent).unwrap_or(dir);
+            // On version 2 a group that has controllers for its children takes no processes.
+            let leaf = home.join(super::DAEMONS).join("cgroup.procs");
+            write(&home.join("cgroup.procs"), "0").or_else(|_| write(&leaf, "0"))?;
+        }
+        Ok(())
+    }
+
     /// Makes an emptied group ready for another task: limits and counters.
     pub fn reset(&mut self, limits: &Limits) -> Result<()> {
         self.oom_base = self.oom_total();

@@ -12,6 +12,8 @@ pub use group::{Group, Limits, Usage};
 use super::{Result, fs};
 use std::path::{Path, PathBuf};
 
+/// Version 2: the leaf that daemons move to where their own group gets children.
+const DAEMONS: &str = "corral-daemons";
 /// Idle groups kept for the next task.
 const POOL_MAX: usize = 256;
 
@@ -186,7 +188,7 @@ fn prepare_v2(own: &Path, leaf: &str) -> Hierarchy {
     }
     let wanted = "+memory +pids +cpu";
     if enable(own, wanted).is_err() {
-        let leaf = own.join("corral-daemons");
+        let leaf = own.join(DAEMONS);
         let moved = fs::mkdir(&leaf, 0o755).is_ok() && move_all(own, &leaf);
         if !moved || enable(own, wanted).is_err() {
             tracing::warn!("{}: controllers cannot be given to tasks", own.display());
