@@ -30,7 +30,7 @@ use std::time::Duration;
 /// `poll_interval` where the configuration cannot be read, ms.
 const POLL_MS: u64 = 1_000;
 /// Pause between two looks at the share when nothing happens but changes raise events, ms.
-const IDLE_WATCHED_MS: u64 = 2_500;
+const IDLE_WATCHED_MS: u64 = 5_000;
 /// Shortest pause between two looks, ms.
 const BUSY_MS: u64 = 10;
 /// Turns closer together than this wait for each other, so that records go in groups, ms.
