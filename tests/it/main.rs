@@ -14,6 +14,7 @@ mod settings;
 mod soak;
 mod source;
 mod spawner;
+mod takeover;
 mod tidy;
 
 #[test]
