@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods)] // tests touch files and clocks
 
+mod bad_files;
 mod bad_input;
 mod cluster;
 mod commands;

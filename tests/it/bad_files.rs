@@ -1,0 +1,165 @@
+//! Bad configuration and damaged files: named, confined, and no daemon stops.
+
+use crate::cluster::{Cluster, kill_9, text};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What follows a good beginning of cb.yaml, and what the refusal must say.
+const CONFIGS: &[(&str, &str)] = &[
+    ("queues:\n- {name: q, slotz: 3}\n", "slotz"),
+    ("queues:\n- {name: q, slots: -1}\n", "slots"),
+    ("queues:\n- {name: q, hosts: nowhere}\n", "nowhere"),
+    ("queues:\n- {name: q}\n- {name: q}\n", "q"),
+    ("queues:\n\t- {name: q}\n", "tab"),
+    (
+        "usergroups:\n- {name: g1, members: g2}\n- {name: g2, members: g1}\n",
+        "cycle",
+    ),
+    ("queues: [\n", "cb.yaml"),
+    ("queues: &a [*a]\n", "cb.yaml"),
+    ("queues: !!python/object:os.system [x]\n", "cb.yaml"),
+    ("general: {default_queue: nosuch}\n", "nosuch"),
+];
+
+fn ckconfig(path: &Path) -> (i32, String, Duration) {
+    let begin = Instant::now();
+    let out = Command::new(env!("CARGO_BIN_EXE_cb"))
+        .args(["cadmin", "ckconfig"])
+        .arg(path)
+        .output();
+    let out = out.expect("cb runs");
+    (out.status.code().unwrap_or(-1), text(&out), begin.elapsed())
+}
+
+#[test]
+fn bad_configurations_are_refused_by_name_and_place_without_a_cluster() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cb.yaml");
+    let good = "cluster: {name: c, administrators: root}\n";
+    std::fs::write(&path, format!("{good}queues:\n- {{name: q}}\n")).unwrap();
+    let (code, said, _) = ckconfig(&path);
+    assert_eq!(code, 0, "{said}");
+    let mut wrong = Vec::new();
+    for (bad, says) in CONFIGS {
+        std::fs::write(&path, format!("{good}{bad}")).unwrap();
+        let (code, said, _) = ckconfig(&path);
+        if code == 0 || !said.contains(says) || !said.contains("cb.yaml:") {
+            wrong.push(format!("{bad:?}: {said}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn bombs_are_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cb.yaml");
+    let mut aliases = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
+    for n in 1..10 {
+        let all = vec![format!("*a{}", n - 1); 9].join(", ");
+        aliases += &format!("a{n}: &a{n} [{all}]\n");
+    }
+    let bombs = [
+        aliases,
+        "{a: ".repeat(20_000),
+        "[".repeat(100_000),
+        format!("queues: {}\n", "x".repeat(20 << 20)),
+        (0..500_000).map(|n| format!("k{n}: 1\n")).collect(),
+    ];
+    for bomb in bombs {
+        std::fs::write(&path, &bomb).unwrap();
+        let (code, said, took) = ckconfig(&path);
+        let start: String = bomb.chars().take(20).collect();
+        assert_ne!(code, 0, "{start}");
+        assert!(
+            said.len() < 100_000,
+            "{start}: {} bytes of complaint",
+            said.len()
+        );
+        // Milliseconds; the bound leaves room for a debug build on a busy machine.
+        assert!(took < Duration::from_secs(2), "{start}: {took:?}");
+    }
+}
+
+#[test]
+fn a_bad_reconfiguration_leaves_the_old_one_in_force_even_over_a_change_of_leader() {
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3 --cgroup off");
+    let config = cluster.share().join("conf/cb.yaml");
+    let old = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, old.replace("priority: 60", "priority: [60")).unwrap();
+    let out = cluster.run("cadmin", &["reconfig"]);
+    assert_ne!(out.status.code(), Some(0));
+    assert!(text(&out).contains("cb.yaml:"), "{}", text(&out));
+    cluster.csub(&["-q", "high", "true"]);
+    let leader = cluster
+        .ps()
+        .into_iter()
+        .find(|p| p.leader)
+        .expect("a leader");
+    kill_9(leader.pid);
+    cluster.dev_up("");
+    let id = cluster.csub(&["-q", "high", "true"]);
+    cluster.wait(Duration::from_secs(30), |s| {
+        s.get(&(id, 0)).is_some_and(|s| s == "DONE")
+    });
+    std::fs::write(&config, old.replace("priority: 60", "priority: 61")).unwrap();
+    cluster.ok("cadmin", &["reconfig"]);
+    // The view follows within its tick.
+    for _ in 0..50 {
+        if cluster.ok("cqueues", &["high"]).contains(" 61 ") {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("the good configuration is not in force\n{}", cluster.logs());
+}
+
+/// All files below a directory whose name passes.
+fn find(dir: &Path, wanted: &str, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            find(&path, wanted, out);
+        } else if path
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .starts_with(wanted)
+        {
+            out.push(path);
+        }
+    }
+}
+
+#[test]
+fn damage_is_named_by_file_and_offset() {
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3 --cgroup off");
+    let id = cluster.csub(&["true"]);
+    cluster.wait(Duration::from_secs(30), |s| {
+        s.get(&(id, 0)).is_some_and(|s| s == "DONE")
+    });
+    assert!(cluster.ok("cadmin", &["fsck"]).contains("no damage"));
+    // Of a copy, so that the cluster itself stays sound.
+    let copy = cluster.work().join("copy");
+    let copied = Command::new("cp")
+        .arg("-a")
+        .arg(cluster.share())
+        .arg(&copy)
+        .status();
+    assert!(copied.unwrap().success());
+    let mut journals = Vec::new();
+    find(&copy.join("epoch"), "journal.", &mut journals);
+    let journal = journals.first().expect("a journal");
+    let mut bytes = std::fs::read(journal).unwrap();
+    let second = bytes.iter().position(|b| *b == b'\n').unwrap() + 1;
+    bytes[second + 10] ^= 1;
+    std::fs::write(journal, &bytes).unwrap();
+    let out = cluster.run("cadmin", &["fsck", copy.to_str().unwrap()]);
+    let said = text(&out);
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("journal.0001.yaml") && said.contains(&second.to_string()),
+        "{said}"
+    );
+}
