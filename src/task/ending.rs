@@ -41,20 +41,29 @@ pub fn ended(a: AttemptId, facts: &Facts, limits: &TaskLimits) -> Ended {
         Top::Exited(code) => e.code = Some(code),
         Top::Killed(sig, core) => (e.sig, e.core) = (sig, core),
     }
-    e.reason = match (facts.ordered, facts.top) {
+    let killed = killed_by(facts.top);
+    let cpu_used_up = limits.cpu_s.is_some_and(|s| facts.cpu_ms / 1000 >= s);
+    e.reason = match (facts.ordered, killed) {
         // A task that was told to end and did so by itself beforehand still ended by the order:
         // nobody can tell, and the order is what its owner remembers.
         (ordered, _) if ordered != TermReason::None => ordered,
-        (_, Top::Killed(SIGKILL, _)) if e.oom && limits.mem_b.is_some() => TermReason::MemLimit,
-        (_, Top::Killed(SIGKILL, _)) if e.oom => TermReason::Oom,
-        (_, Top::Killed(SIGXCPU, _)) if limits.cpu_s.is_some() => TermReason::CpuLimit,
+        (_, Some(SIGKILL)) if e.oom && limits.mem_b.is_some() => TermReason::MemLimit,
+        (_, Some(SIGKILL)) if e.oom => TermReason::Oom,
+        (_, Some(SIGXCPU)) if limits.cpu_s.is_some() => TermReason::CpuLimit,
         // The kernel kills a second after the warning that a program ignored.
-        (_, Top::Killed(SIGKILL, _)) if limits.cpu_s.is_some_and(|s| facts.cpu_ms / 1000 >= s) => {
-            TermReason::CpuLimit
-        }
+        (_, Some(SIGKILL)) if cpu_used_up => TermReason::CpuLimit,
         _ => TermReason::None,
     };
     e
+}
+
+/// The signal behind an end: a shell passes on its child's signal as 128 + its number. Only used
+/// where a counter or a limit speaks for it too.
+fn killed_by(top: Top) -> Option<i32> {
+    match top {
+        Top::Killed(sig, _) => Some(sig),
+        Top::Exited(code) => (129..=192).contains(&code).then_some(code - 128),
+    }
 }
 
 /// The record of a task that could not be started.
@@ -106,6 +115,14 @@ mod tests {
             (e.reason, e.oom, e.code),
             (TermReason::MemLimit, true, None)
         );
+        let e = end(Top::Exited(137), TermReason::None, 1, true);
+        assert_eq!(
+            (e.reason, e.code),
+            (TermReason::MemLimit, Some(137)),
+            "through a shell"
+        );
+        let e = end(Top::Exited(137), TermReason::None, 0, true);
+        assert_eq!(e.reason, TermReason::None, "nothing speaks for the limit");
         let e = end(Top::Killed(9, false), TermReason::None, 1, false);
         assert_eq!(e.reason, TermReason::Oom);
         let e = end(Top::Exited(0), TermReason::None, 1, true);
