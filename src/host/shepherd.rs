@@ -91,12 +91,10 @@ pub fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherited) -> b
     let mut buf: Vec<u8> = Vec::new();
     let mut prepared = None;
     loop {
-        let more = userfile::read_some(stream, 64 << 10).unwrap_or_default();
-        if more.is_empty() {
+        if userfile::read_more(stream, &mut buf, 16 << 10).unwrap_or(0) == 0 {
             // The spawner ended, and had no task for this process.
             return buf.is_empty() && prepared.is_none();
         }
-        buf.extend_from_slice(&more);
         let mut used = 0;
         while let Ok(Some((json, n))) = split(&buf[used..]) {
             used += n;

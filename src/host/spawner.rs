@@ -22,7 +22,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 /// Bytes read from the stream at a time.
-const READ_MAX: usize = 256 << 10;
+const READ_MAX: usize = 32 << 10;
 /// How often ended shepherds are collected while no message comes (ms).
 const REAP_MS: u64 = 250;
 /// Shepherds that wait in their groups for a task, so that a single job starts without waiting
@@ -150,11 +150,10 @@ impl Spawner {
             let Some(stream) = self.stream.as_ref() else {
                 return Ok(());
             };
-            let more = userfile::read_some(stream, READ_MAX).map_err(|e| e.to_string())?;
-            if more.is_empty() {
+            let more = userfile::read_more(stream, &mut buf, READ_MAX);
+            if more.map_err(|e| e.to_string())? == 0 {
                 return Ok(());
             }
-            buf.extend_from_slice(&more);
             let mut used = 0;
             while let Some((json, n)) = split(&buf[used..])? {
                 used += n;

@@ -136,7 +136,8 @@ pub fn launch(l: &Launch<'_>) -> std::result::Result<i32, LaunchError> {
         env,
         failed: None,
     };
-    let mut stack = vec![0u8; STACK];
+    // Not initialised: only the pages that the child touches cost anything.
+    let mut stack: Vec<u8> = Vec::with_capacity(STACK);
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     // SAFETY: the stack is STACK bytes long and grows down from its aligned end; with CLONE_VFORK
     // this thread, the only one, stands still until the child has executed or ended, so `shared`

@@ -144,12 +144,14 @@ pub fn set_umask(mask: u32) {
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask));
 }
 
-/// Reads what is there from a stream, at most `max` bytes, waiting for the first.
-pub fn read_some(mut file: &File, max: usize) -> io::Result<Vec<u8>> {
-    let mut buf = vec![0; max];
-    let n = file.read(&mut buf)?;
-    buf.truncate(n);
-    Ok(buf)
+/// Appends what is there in a stream to `buf`, at most `max` bytes, waiting for the first;
+/// returns how many came, 0 at the end of the stream. The buffer keeps its room between calls.
+pub fn read_more(mut file: &File, buf: &mut Vec<u8>, max: usize) -> io::Result<usize> {
+    let used = buf.len();
+    buf.resize(used + max, 0);
+    let got = file.read(&mut buf[used..]);
+    buf.truncate(used + got.as_ref().copied().unwrap_or(0));
+    got
 }
 
 #[cfg(test)]

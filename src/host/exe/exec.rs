@@ -195,12 +195,16 @@ impl Exec {
             self.never(a, "the spawner ended before it was started");
         }
         self.find_lost();
-        let keep: Vec<String> = self.table.running().map(|(_, s)| s.group.clone()).collect();
-        self.send(&ToSpawner::Sweep { keep });
-        self.flush_spawner();
+        self.sweep_groups();
         if let Err(e) = self.ledger.commit(true) {
             self.mend_ledger(&e.to_string());
         }
+    }
+
+    fn sweep_groups(&mut self) {
+        let keep: Vec<String> = self.table.running().map(|(_, s)| s.group.clone()).collect();
+        self.send(&ToSpawner::Sweep { keep });
+        self.flush_spawner();
     }
 
     fn send(&mut self, message: &ToSpawner) {
@@ -712,6 +716,8 @@ impl Exec {
         let old_logs = self.logs.numbers().len() > 1;
         if self.ledger.wants_rewrite() || (old_logs && !self.needs_old_logs()) {
             self.rewrite();
+            // The last tasks of earlier spawners are over, and so is the use of their groups.
+            self.sweep_groups();
         } else if let Err(e) = self.ledger.commit(false) {
             self.mend_ledger(&e.to_string());
         }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 /// How long one message may wait for the spawner to read (ms).
 const SEND_MS: u64 = 20_000;
-const READ_MAX: usize = 64 << 10;
+const READ_MAX: usize = 16 << 10;
 
 /// How spawners are started.
 #[derive(Clone, Debug)]
@@ -138,11 +138,10 @@ impl Spawner {
 fn listen_to(stream: &File, tx: &Sender<Heard>) -> Result<(), String> {
     let mut buf: Vec<u8> = Vec::new();
     loop {
-        let more = userfile::read_some(stream, READ_MAX).map_err(|e| e.to_string())?;
-        if more.is_empty() {
+        let more = userfile::read_more(stream, &mut buf, READ_MAX);
+        if more.map_err(|e| e.to_string())? == 0 {
             return Ok(());
         }
-        buf.extend_from_slice(&more);
         let mut used = 0;
         while let Some((json, n)) = split(&buf[used..])? {
             used += n;
