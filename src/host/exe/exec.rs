@@ -32,8 +32,6 @@ const BEAT_MS: u64 = 5_000;
 const READY_MS: u64 = 90_000;
 /// Size of a tasks log at which the next one is begun.
 const LOG_BYTES: u64 = 64 << 20;
-/// Pause before a reports file is tried to be made again, ms.
-const RETRY_MS: u64 = 2_000;
 /// Rounds of reading orders in one turn.
 const ROUNDS: usize = 4;
 
@@ -627,78 +625,6 @@ impl Exec {
         for a in self.table.acknowledge(seq) {
             self.ledger.push(&AttemptRec::Acked { a });
         }
-    }
-
-    // ---- reports ----
-
-    /// Adds a report to the next group, if there is a file; a new file tells everything anyway.
-    fn push(&mut self, a: AttemptId, report: &Report) {
-        if let Some(r) = self.reports.as_mut() {
-            let seq = r.push(report);
-            if matches!(report, Report::Ended(_) | Report::Never { .. }) {
-                self.table.reported(a, seq);
-            }
-        }
-    }
-
-    /// Writes the group; ends are made durable here first.
-    fn report(&mut self) {
-        if std::mem::take(&mut self.ends) {
-            let durable = self.logs.sync().and_then(|()| self.ledger.commit(true));
-            if let Err(e) = durable {
-                tracing::error!("{e}; ends are not reported before they are durable");
-                self.ends = true;
-                return;
-            }
-        }
-        let wanted = self.reports.as_ref().is_none_or(Reporter::is_full);
-        if wanted && clock::boot_ms() >= self.reports_at {
-            self.new_reports();
-        }
-        if let Some(Err(e)) = self.reports.as_mut().map(Reporter::flush) {
-            tracing::error!("{e}; reports go on in a new file");
-            self.reports = None;
-        }
-    }
-
-    /// Begins a reports file that tells everything the leader has not acknowledged.
-    fn new_reports(&mut self) {
-        let (host, cluster) = (&self.place.site.host, &self.place.cluster.cluster);
-        let sync = !self.place.share_is_local;
-        let mut r = match Reporter::create(&self.place.layout, host, cluster, sync) {
-            Ok(r) => r,
-            Err(e) => {
-                tracing::error!("{e}");
-                self.reports_at = clock::boot_ms() + RETRY_MS;
-                return;
-            }
-        };
-        self.table.new_file();
-        let boot = proc::boot_id().to_owned();
-        let version = env!("CARGO_PKG_VERSION").to_owned();
-        r.push(&Report::Hello {
-            boot: boot.clone(),
-            version,
-            t: clock::wall_ms(),
-        });
-        let mut finals = Vec::new();
-        for (a, e) in self
-            .table
-            .iter()
-            .filter(|(_, e)| !(e.is_final() && e.acked))
-        {
-            for report in e.tell(a) {
-                let seq = r.push(&report);
-                if e.is_final() {
-                    finals.push((a, seq));
-                }
-            }
-        }
-        r.push(&Report::Complete { boot });
-        finals
-            .into_iter()
-            .for_each(|(a, seq)| self.table.reported(a, seq));
-        self.reports = Some(r);
     }
 
     // ---- housekeeping ----

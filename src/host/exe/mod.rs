@@ -13,6 +13,7 @@ pub mod spawn;
 mod starts;
 mod table;
 mod tasklogs;
+mod tell;
 
 use super::local::Local;
 use super::setup::{self, Place};
