@@ -14,7 +14,7 @@ const CONFIGS: &[(&str, &str)] = &[
     ("queues:\n\t- {name: q}\n", "tab"),
     (
         "usergroups:\n- {name: g1, members: g2}\n- {name: g2, members: g1}\n",
-        "cycle",
+        "itself",
     ),
     ("queues: [\n", "cb.yaml"),
     ("queues: &a [*a]\n", "cb.yaml"),
