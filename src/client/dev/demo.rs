@@ -48,6 +48,7 @@ pub fn demo(site: &Site) -> Result<(), Fail> {
     for one in &shown {
         one.bar.finish();
     }
+    println!();
     if failed > 0 {
         return Err(Fail::system(format!(
             "{failed} jobs of the demonstration failed\nhint: `chist -l` and {} tell why",
@@ -228,7 +229,7 @@ fn count(reader: &ViewReader, one: &Shown) -> Result<Count, Fail> {
 fn next_steps(site: &Site, work: &Path) {
     let cb = site.bin().join("cadmin");
     println!(
-        "\nAll done; the outputs are in {work}.\n\
+        "All done; the outputs are in {work}.\n\
          The cluster stays up. To use it in this shell:\n\n\
          \x20 eval \"$({cb} dev env --dir {dir})\"\n\n\
          then for example:\n\n\
