@@ -86,12 +86,14 @@ impl Hosts {
         }
     }
 
-    /// Reads what is new. `hinted`: something changed here. Returns true when a host appeared.
+    /// Reads what is new. `hinted`: something changed here; without, hosts that have `no_work` are
+    /// listened to only as often as their load. Returns true when a host appeared.
     pub fn listen(
         &mut self,
         now_ms: u64,
         wall_ms: i64,
         hinted: bool,
+        no_work: &dyn Fn(&str) -> bool,
         inputs: &mut Vec<Input>,
     ) -> bool {
         let age = now_ms.saturating_sub(self.listed_at);
@@ -103,12 +105,15 @@ impl Hosts {
         if first || appeared {
             self.eager_until = now_ms + EAGER_FOR_MS;
         }
-        if first || now_ms.saturating_sub(self.loads_at) >= pace {
+        let loads = first || now_ms.saturating_sub(self.loads_at) >= pace;
+        if loads {
             self.loads_at = now_ms;
             self.read_loads(now_ms, wall_ms, inputs);
         }
         for host in self.ears.keys().cloned().collect::<Vec<_>>() {
-            self.read_reports(&host, inputs);
+            if hinted || loads || !no_work(&host) {
+                self.read_reports(&host, inputs);
+            }
         }
         appeared
     }

@@ -128,7 +128,8 @@ impl Leader {
             .into_iter()
             .collect();
         let problems = std::mem::take(&mut self.core.config_problems);
-        self.hosts.listen(now, clock::wall_ms(), true, &mut inputs);
+        self.hosts
+            .listen(now, clock::wall_ms(), true, &|_| false, &mut inputs);
         self.core.config_problems = problems;
         self.turn(inputs, Vec::new(), now)?;
         for host in self.hosts.names() {
@@ -171,8 +172,10 @@ impl Leader {
                 place: paths.len() - 1,
             })));
         }
+        let state = &self.core.state;
+        let no_work = |host: &str| state.on_host(host).next().is_none();
         self.hosts
-            .listen(now, clock::wall_ms(), hinted, &mut inputs);
+            .listen(now, clock::wall_ms(), hinted, &no_work, &mut inputs);
         let requests = !paths.is_empty();
         let reports = inputs
             .iter()
