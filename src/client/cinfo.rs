@@ -60,13 +60,6 @@ pub fn run(args: &[OsString]) -> i32 {
     read::end("cinfo", answer)
 }
 
-/// Runs `lshosts`, which is `cinfo -H`.
-pub fn run_hosts(args: &[OsString]) -> i32 {
-    let mut all = vec![OsString::from("-H")];
-    all.extend_from_slice(args);
-    run(&all)
-}
-
 fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     let mut params = source.params()?;
     let names = m.all("names");

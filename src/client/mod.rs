@@ -91,36 +91,19 @@ const COMMANDS: &[Entry] = &[
         cwait::run,
     ),
     // Views.
-    entry(&["cjobs", "bjobs"], "list jobs", cjobs::run),
-    entry(&["chist", "bhist"], "show the history of jobs", chist::run),
-    entry(&["cqueues", "bqueues"], "list queues", cqueues::run),
+    entry(&["cjobs"], "list jobs", cjobs::run),
+    entry(&["chist"], "show the history of jobs", chist::run),
+    entry(&["cqueues"], "list queues", cqueues::run),
+    entry(&["chosts"], "list hosts with their slots", chosts::run),
+    entry(&["cload"], "list the load of hosts", cload::run),
     entry(
-        &["chosts", "bhosts"],
-        "list hosts with their slots",
-        chosts::run,
-    ),
-    entry(&["cload", "lsload"], "list the load of hosts", cload::run),
-    entry(
-        &["cinfo", "lsinfo"],
+        &["cinfo"],
         "list resources, host types and models",
         cinfo::run,
     ),
-    entry(&["lshosts"], "list static facts of hosts", cinfo::run_hosts),
-    entry(
-        &["cusers", "busers"],
-        "list users with their slots",
-        cusers::run,
-    ),
-    entry(
-        &["cparams", "bparams"],
-        "show the cluster's parameters",
-        cparams::run,
-    ),
-    entry(
-        &["cid", "lsid"],
-        "name the cluster and its leader",
-        cid::run,
-    ),
+    entry(&["cusers"], "list users with their slots", cusers::run),
+    entry(&["cparams"], "show the cluster's parameters", cparams::run),
+    entry(&["cid"], "name the cluster and its leader", cid::run),
     // Administration.
     entry(
         &["cadmin", "csadmin"],
