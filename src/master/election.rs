@@ -303,7 +303,7 @@ pub fn campaign(
     let rules = Rules {
         takeover_ms,
         cache_ms: settings.cache_ms.unwrap_or(cache),
-        poll_ms: (takeover_ms / 6).clamp(200, 1000),
+        poll_ms: (takeover_ms / 6).clamp(200, 2500),
         me: EpochDoc {
             host: settings.host.clone(),
             pid: std::process::id(),
