@@ -137,6 +137,10 @@ impl Leader {
             self.orders.sweep(host);
         }
         self.write_orders(turn::outstanding(&self.core, None))?;
+        let epoch = self.core.state.epoch();
+        if let Err(e) = super::election::remove_old_claims(&self.layout, epoch) {
+            tracing::warn!("{e}: old claims stay");
+        }
         let _ = self.core.state.take_dirty();
         self.publish_summary(now)?;
         self.leadership.set_leading(true);
