@@ -6,6 +6,7 @@
 //! it). A class that cannot be placed is left aside for the pass; jobs of other classes behind it
 //! may start. Owns no state but a cache of compiled requests.
 
+pub mod amount;
 mod class;
 pub mod depend;
 mod hosts;
