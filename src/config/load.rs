@@ -112,6 +112,7 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
         users,
         user_groups,
         queues,
+        limits: Vec::new(),
     })
 }
 

@@ -2,12 +2,13 @@
 //! with file, line, column and a hint. Pure: the caller reads the file and answers which names the
 //! operating system knows. Nothing here changes a running cluster.
 //!
-//! `load` is the way in; `types` holds what comes out, `query` the questions it answers, `keys`
+//! `load` is the way in; `types` and `policy` hold what comes out, `query` the questions it answers, `keys`
 //! the table of keys and which of them this version honours.
 
 mod graph;
 mod keys;
 mod load;
+mod policy;
 mod problem;
 mod query;
 mod read;
@@ -21,10 +22,11 @@ mod starter;
 mod types;
 
 pub use load::{Loaded, MAX_BYTES, load};
+pub use policy::*;
 pub use problem::Problem;
 pub use query::UserLimits;
 pub use read::OsNames;
-pub use sets::{HostPrefs, HostSet, UserSet, UserTerm};
+pub use sets::{HostPrefs, HostSet, Names, UserSet, UserTerm};
 pub use starter::{Starter, minimal, starter};
 pub use types::*;
 

@@ -1,6 +1,7 @@
 //! Sections `cluster` and `general`, with the default and the range of every setting.
 
 use super::keys;
+use super::policy::{FairFactors, Packing};
 use super::read::{Ctx, Fields, Words};
 use super::read_users::user_set;
 use super::sets::UserSet;
@@ -51,6 +52,16 @@ impl Default for General {
             max_user_priority: 100,
             pack_max: 100_000,
             user_view_alljobs: false,
+            fair: FairFactors::default(),
+            packing: Packing::default(),
+            job_accept_interval_ms: 0,
+            new_job_sched_delay_ms: 0,
+            job_check_interval_ms: 2 * SECOND,
+            pg_susp_it_ms: 180 * SECOND,
+            job_priority_over_time: None,
+            resource_reserve_per_task: false,
+            default_host_spec: None,
+            max_pend_slots: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::read::{Ctx, Fields, Words, boolean, decimal, did_you_mean, split, who
 use super::read_users::{group_name, unsound_groups};
 use super::sets::{HostPrefs, HostSet};
 use super::types::{
-    HostEntry, HostGroup, HostModel, HostTable, ResourceKind, ResourceValue, SlotSpec,
+    HostEntry, HostGroup, HostModel, HostTable, ResourceDecl, ResourceKind, ResourceValue, SlotSpec,
 };
 use crate::text::hostlist::{self, MAX_HOSTS};
 use crate::text::names;
@@ -114,6 +114,9 @@ impl Said {
             tags: self.tags.clone().unwrap_or_else(|| base.tags.clone()),
             resources,
             server: self.server.unwrap_or(base.server),
+            unit: base.unit.clone(),
+            dispatch_window: base.dispatch_window.clone(),
+            thresholds: base.thresholds.clone(),
         }
     }
 }
@@ -129,6 +132,9 @@ fn built_in() -> HostEntry {
         tags: Vec::new(),
         resources: BTreeMap::new(),
         server: true,
+        unit: None,
+        dispatch_window: None,
+        thresholds: Vec::new(),
     }
 }
 
@@ -176,7 +182,7 @@ pub(super) fn hosts(
     out.resources = kinds
         .0
         .into_iter()
-        .map(|(name, (kind, _))| (name, kind))
+        .map(|(name, (kind, _))| (name, ResourceDecl::plain(kind)))
         .collect();
     for (names, said) in read {
         for name in names {

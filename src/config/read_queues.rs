@@ -60,7 +60,6 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
     let unit = unit(defined.cluster);
     let sizes = |ctx: &mut Ctx<'_>, key: &str| limit_pair(ctx, f, key, Kind::Size(unit));
     let out = Queue {
-        name,
         description: description(ctx, f),
         priority: f.number(ctx, "priority", 1, i32::MAX as u64).unwrap_or(1) as u32,
         nice: nice(ctx, f),
@@ -97,6 +96,7 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
             .words(ctx, "requeue_exit_values")
             .map_or_else(RequeueExits::default, |w| requeue_exits(ctx, &w)),
         max_requeue: f.limit(ctx, "max_requeue", 0),
+        ..Queue::named(name)
     };
     nonsense(ctx, f, &out);
     out

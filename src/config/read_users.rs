@@ -120,6 +120,7 @@ pub(super) fn user_groups(ctx: &mut Ctx<'_>, node: Option<&Node>) -> BTreeMap<St
             members,
             set: set.unwrap_or_default(),
             administrators: UserSet::default(),
+            fairshare: None,
         };
         out.insert(name.clone(), group);
     }

@@ -2,7 +2,7 @@
 //! `res_req`) merged into a [`Request`], and asked hosts (`-m`). Judging hosts is the scheduler's
 //! part.
 
-use super::{Config, HostPrefs, HostSet, HostTable, ResourceKind};
+use super::{Config, HostPrefs, HostSet, HostTable, ResourceDecl, ResourceKind};
 use crate::model::Spec;
 use crate::text::resreq::{
     BUILTINS, Builtin, Def, Direction, Feature, Kind, Order, Per, ResReq, Resources, Select,
@@ -200,15 +200,18 @@ pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, Str
 /// The resources that requirement strings may name here: built in, and declared by hosts.
 impl Resources for HostTable {
     fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
-        let declared = |kind: &ResourceKind| Def {
+        let declared = |decl: &ResourceDecl| Def {
             name,
-            kind: match kind {
+            kind: match decl.kind {
                 ResourceKind::Number => Kind::Number,
                 ResourceKind::Text => Kind::Text,
                 ResourceKind::Tag => Kind::Tag,
             },
-            direction: Direction::Decrease,
-            reserve: *kind == ResourceKind::Number,
+            direction: match decl.increase {
+                true => Direction::Increase,
+                false => Direction::Decrease,
+            },
+            reserve: decl.kind == ResourceKind::Number,
             whole: false,
             megabytes: false,
         };

@@ -68,6 +68,20 @@ impl HostSet {
     }
 }
 
+/// Names of queues, projects or applications: those listed, or all but those listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Names {
+    /// `true`: every name except `names`.
+    pub all_but: bool,
+    pub names: BTreeSet<String>,
+}
+
+impl Names {
+    pub fn contains(&self, name: &str) -> bool {
+        self.all_but != self.names.contains(name)
+    }
+}
+
 /// The `hosts` of a queue: which hosts, and how much each is preferred (larger first).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HostPrefs {

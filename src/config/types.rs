@@ -3,7 +3,12 @@
 //!
 //! Units: times in milliseconds unless the name ends in `_s`, sizes in bytes, `None` = unlimited.
 
+use super::policy::{
+    Ageing, Backfill, FairFactors, GuardAction, HostSpec, Packing, Policy, Preemption, Quota,
+    Shares, Threshold,
+};
 use super::sets::{HostPrefs, HostSet, UserSet};
+use crate::text::window::Windows;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -21,6 +26,8 @@ pub struct Config {
     pub user_groups: BTreeMap<String, UserGroup>,
     /// In the order of the file: the first is the default queue if none is named.
     pub queues: Vec<Queue>,
+    /// Section `limits`, in the order of the file; a job counts against every one it matches.
+    pub limits: Vec<Quota>,
 }
 
 /// Section `cluster`.
@@ -83,6 +90,25 @@ pub struct General {
     pub pack_max: u32,
     /// `yes`: everyone sees all jobs; `no`: own jobs, admins those they administer.
     pub user_view_alljobs: bool,
+    /// Of queues that say nothing else; already in each queue.
+    pub fair: FairFactors,
+    /// Likewise.
+    pub packing: Packing,
+    /// Likewise.
+    pub job_accept_interval_ms: u64,
+    /// Likewise.
+    pub new_job_sched_delay_ms: u64,
+    /// Longest time between two looks at thresholds and windows.
+    pub job_check_interval_ms: u64,
+    /// A job suspended for paging resumes when the host has been idle this long.
+    pub pg_susp_it_ms: u64,
+    pub job_priority_over_time: Option<Ageing>,
+    /// An rusage amount that says nothing else counts for each slot instead of each host.
+    pub resource_reserve_per_task: bool,
+    /// What `-c` and `-W` count for if the job names neither host nor model.
+    pub default_host_spec: Option<HostSpec>,
+    /// Most slots of the pending jobs of the cluster; `None` = unlimited.
+    pub max_pend_slots: Option<u32>,
 }
 
 /// Section `hosts`.
@@ -94,8 +120,8 @@ pub struct HostTable {
     pub open: bool,
     /// Listed hosts in the order of the file, completed from model and `default`.
     pub entries: Vec<HostEntry>,
-    /// Static resources and tags of all hosts, each with its one kind.
-    pub resources: BTreeMap<String, ResourceKind>,
+    /// Resources that section `resources` declares or a host has, each with its one kind.
+    pub resources: BTreeMap<String, ResourceDecl>,
     /// Name to position in `entries`.
     #[serde(skip)]
     pub index: BTreeMap<String, usize>,
@@ -119,6 +145,12 @@ pub struct HostEntry {
     pub resources: BTreeMap<String, ResourceValue>,
     /// `server: no`: commands only, never runs jobs.
     pub server: bool,
+    /// Rack or switch the host is at, for `cu[]`.
+    pub unit: Option<String>,
+    /// When the host takes new jobs; `None` = always.
+    pub dispatch_window: Option<Windows>,
+    /// At most one for each index; the queue's hold too.
+    pub thresholds: Vec<Threshold>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -139,7 +171,33 @@ impl SlotSpec {
     }
 }
 
-/// What a resource declared by an entry of `hosts` is.
+/// What cb.yaml says of a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ResourceDecl {
+    pub kind: ResourceKind,
+    /// A number that grows with the load: less is better.
+    pub increase: bool,
+    /// Given back while the job is suspended.
+    pub release: bool,
+    /// An rusage amount counts for each slot of the job, else once (for each host).
+    pub slotresource: bool,
+    pub description: String,
+}
+
+impl ResourceDecl {
+    /// A resource of which nothing else is said.
+    pub fn plain(kind: ResourceKind) -> ResourceDecl {
+        ResourceDecl {
+            kind,
+            increase: false,
+            release: false,
+            slotresource: false,
+            description: String::new(),
+        }
+    }
+}
+
+/// What kind of value a declared resource has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResourceKind {
@@ -178,6 +236,8 @@ pub struct UserGroup {
     pub members: String,
     pub set: UserSet,
     pub administrators: UserSet,
+    /// The share tree below the group's node; `None` = each user of the group has one share.
+    pub fairshare: Option<Shares>,
 }
 
 /// One entry of section `users`.
@@ -234,6 +294,95 @@ pub struct Queue {
     pub requeue: RequeueExits,
     /// Requeues by exit value before the job is left as EXIT.
     pub max_requeue: Option<u32>,
+    pub policy: Policy,
+    pub fair: FairFactors,
+    /// A job that cannot start holds up all jobs behind it, in this queue and in those of lower
+    /// priority.
+    pub strict: bool,
+    pub backfill: Backfill,
+    /// A job of several slots that cannot start holds slots that come free, for at most this
+    /// long; `None` = it holds none.
+    pub slot_reserve_ms: Option<u64>,
+    /// A job without a run limit is expected to run as long as earlier ones of its user in the
+    /// queue.
+    pub history_estimate: bool,
+    pub preemption: Option<Preemption>,
+    /// At most one for each index; the host's hold too.
+    pub thresholds: Vec<Threshold>,
+    /// What happens to running jobs when a threshold is passed or `stop_cond` is true.
+    pub threshold_action: GuardAction,
+    /// `select[...]` in canonical form: running jobs are stopped on a host where it is true.
+    pub stop_cond: Option<String>,
+    /// Likewise: jobs that were stopped resume where it is true.
+    pub resume_cond: Option<String>,
+    /// When jobs run; `None` = always.
+    pub run_window: Option<Windows>,
+    /// When jobs start; `None` = always.
+    pub dispatch_window: Option<Windows>,
+    /// What happens to running jobs when `run_window` closes.
+    pub window_action: GuardAction,
+    /// Jobs start even if they cannot end before their deadline or the end of the run window.
+    pub ignore_deadline: bool,
+    pub packing: Packing,
+    /// Jobs with `-n min,max` may grow while they run.
+    pub elastic: bool,
+    /// Between two starts on one host.
+    pub job_accept_interval_ms: u64,
+    /// Between a submission and the first look at the job.
+    pub new_job_sched_delay_ms: u64,
+}
+
+impl Queue {
+    /// A queue of which only the name is said.
+    pub fn named(name: impl Into<String>) -> Queue {
+        Queue {
+            name: name.into(),
+            description: String::new(),
+            priority: 1,
+            nice: 0,
+            administrators: UserSet::default(),
+            users: UserSet::all(),
+            hosts: HostPrefs::all(),
+            slots: None,
+            user_slots: None,
+            host_slots: None,
+            proc_slots_milli: None,
+            job_slots: JobSlots::ANY,
+            run_limit_ms: LimitPair::default(),
+            cpu_limit_ms: LimitPair::default(),
+            mem_limit: LimitPair::default(),
+            swap_limit: LimitPair::default(),
+            file_limit: LimitPair::default(),
+            stack_limit: LimitPair::default(),
+            core_limit: LimitPair::default(),
+            process_limit: LimitPair::default(),
+            res_req: None,
+            exclusive: false,
+            interactive: Interactive::Yes,
+            rerunnable: false,
+            requeue: RequeueExits::default(),
+            max_requeue: None,
+            policy: Policy::default(),
+            fair: FairFactors::default(),
+            strict: false,
+            backfill: Backfill::default(),
+            slot_reserve_ms: None,
+            history_estimate: false,
+            preemption: None,
+            thresholds: Vec::new(),
+            threshold_action: GuardAction::default(),
+            stop_cond: None,
+            resume_cond: None,
+            run_window: None,
+            dispatch_window: None,
+            window_action: GuardAction::default(),
+            ignore_deadline: false,
+            packing: Packing::default(),
+            elastic: false,
+            job_accept_interval_ms: 0,
+            new_job_sched_delay_ms: 0,
+        }
+    }
 }
 
 /// Slots per job: outside `min..=max` a job is refused, without `-n` it gets `default`.

@@ -52,8 +52,9 @@ pub fn resource_table(config: &Config) -> Vec<(String, String, String, String)> 
             b.about.to_owned(),
         )
     });
-    let own = config.hosts.resources.iter().map(|(name, kind)| {
-        let (kind, order) = match kind {
+    let own = config.hosts.resources.iter().map(|(name, decl)| {
+        let (kind, order) = match decl.kind {
+            ResourceKind::Number if decl.increase => ("Numeric", "Inc"),
             ResourceKind::Number => ("Numeric", "Dec"),
             ResourceKind::Text => ("String", "N/A"),
             ResourceKind::Tag => ("Boolean", "N/A"),
@@ -62,7 +63,10 @@ pub fn resource_table(config: &Config) -> Vec<(String, String, String, String)> 
             name.clone(),
             kind.to_owned(),
             order.to_owned(),
-            "declared in cb.yaml".to_owned(),
+            match decl.description.as_str() {
+                "" => "declared in cb.yaml".to_owned(),
+                said => said.to_owned(),
+            },
         )
     });
     builtin.chain(own).collect()

@@ -141,8 +141,8 @@ fn host_beats_model_beats_default() {
     assert_eq!(h4.resources["lic"], ResourceValue::Number(7.0));
     assert_eq!(h4.resources["rack"], ResourceValue::Text("r1".into()));
     assert_eq!(h2.resources["lic"], ResourceValue::Number(2.0));
-    assert_eq!(c.hosts.resources["fs"], ResourceKind::Tag);
-    assert_eq!(c.hosts.resources["lic"], ResourceKind::Number);
+    assert_eq!(c.hosts.resources["fs"].kind, ResourceKind::Tag);
+    assert_eq!(c.hosts.resources["lic"].kind, ResourceKind::Number);
 }
 
 #[test]

@@ -1,0 +1,291 @@
+//! Scheduling settings as plain values: who comes first, what is held for whom, what may be stopped,
+//! what is watched, how much anybody may use. Owns no parsing and decides nothing.
+//!
+//! Units: times in milliseconds, resource amounts in thousandths (`1.5` = 1500) of the resource's
+//! own unit (megabytes for memory).
+
+use super::sets::{HostSet, Names, UserSet};
+use crate::text::window::Windows;
+use serde::Serialize;
+
+/// The order of the users of a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// By priority and time of submission only.
+    #[default]
+    Fifo,
+    /// One job of each user in turn.
+    RoundRobin,
+    /// The one with the least use for his shares first (features: formula of `FairFactors`).
+    Fairshare(Shares),
+    /// The one with the smallest dominant share first, divided by his shares.
+    Drf(Shares),
+}
+
+impl Policy {
+    /// The shares of the users, if the policy has any.
+    pub fn shares(&self) -> Option<&Shares> {
+        match self {
+            Policy::Fairshare(shares) | Policy::Drf(shares) => Some(shares),
+            Policy::Fifo | Policy::RoundRobin => None,
+        }
+    }
+}
+
+/// One level of a share tree, as written: `[g1,2] [u007,1] [default,1]`. Only ratios matter.
+///
+/// A group's node holds the level of the group's own `fairshare`; a group without one holds its
+/// users with one share each. Who is named nowhere has no share and may not submit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Shares {
+    /// In the order of the file; no subject twice.
+    pub entries: Vec<ShareEntry>,
+}
+
+/// One bracket of a `fairshare` text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShareEntry {
+    pub subject: ShareSubject,
+    /// At least 1.
+    pub shares: u32,
+}
+
+/// Who holds shares.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum ShareSubject {
+    /// This user: a leaf.
+    User(String),
+    /// The group as a whole, of section `usergroups` or else of the operating system: an inner
+    /// node.
+    Group(String),
+    /// Each member of the group (`group@`): leaves of that many shares each.
+    GroupEach(String),
+    /// Each user whom no other entry names: leaves of that many shares each.
+    Default,
+    /// All users whom no other entry names, together: one inner node whose users have one share
+    /// each.
+    Others,
+}
+
+/// Weights of the use of a share: `shares / (cpu_hours * cpu_time + run_hours * run_time +
+/// (slots + 1) * run_job + gpu_hours * gpu_time)`. All in thousandths (`0.7` = 700), 0 or more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FairFactors {
+    pub cpu_time: i64,
+    pub run_time: i64,
+    pub run_job: i64,
+    pub gpu_time: i64,
+    /// After this time a use counts a tenth; 0 = for ever in full.
+    pub hist_ms: u64,
+}
+
+impl Default for FairFactors {
+    fn default() -> FairFactors {
+        FairFactors {
+            cpu_time: 700,
+            run_time: 700,
+            run_job: 3000,
+            gpu_time: 0,
+            hist_ms: 5 * 3_600_000,
+        }
+    }
+}
+
+/// Which jobs may start before one that waits with a reservation, without delaying it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Backfill {
+    /// Jobs that have a reservation at a time: 0 = no backfill, 1 = the first one (EASY),
+    /// `u32::MAX` = all (conservative).
+    pub depth: u32,
+    /// Shortest first among those that fit; else by the order of the queue.
+    pub shortest_first: bool,
+}
+
+/// What a queue may stop in other queues to start its own jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Preemption {
+    /// At least one, all of lower priority.
+    pub victims: Vec<Victims>,
+    pub method: PreemptMethod,
+    pub order: PreemptOrder,
+    /// Between the warning to a job and its stop.
+    pub grace_ms: u64,
+    /// Most jobs that are stopped for one job.
+    pub max_victims: Option<u32>,
+}
+
+/// One queue whose jobs may be stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Victims {
+    pub queue: String,
+    /// Larger first; among equals the queue of the lower priority.
+    pub preference: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PreemptMethod {
+    /// Stopped in place; it keeps what a suspended job does not give back.
+    #[default]
+    Suspend,
+    /// Killed and pending again.
+    Requeue,
+}
+
+/// Which of the jobs of one queue is stopped first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PreemptOrder {
+    /// The job with the lowest priority, of equals the one started last.
+    #[default]
+    LeastPriority,
+    /// The job started last.
+    Youngest,
+}
+
+/// Marks of a load index or other number resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Threshold {
+    /// The proper name of the resource.
+    pub index: String,
+    /// Less is better: a mark is passed from below. Else it is passed from above.
+    pub increase: bool,
+    /// Past it the host takes no new job. Thousandths.
+    pub sched: Option<i64>,
+    /// Past it running jobs are suspended (or what `threshold_action` says). Thousandths.
+    pub stop: Option<i64>,
+}
+
+impl Threshold {
+    /// Whether a value (thousandths) keeps new jobs away.
+    pub fn keeps_away(&self, value: i64) -> bool {
+        self.sched.is_some_and(|mark| self.past(value, mark))
+    }
+
+    /// Whether a value (thousandths) stops running jobs.
+    pub fn stops(&self, value: i64) -> bool {
+        self.stop.is_some_and(|mark| self.past(value, mark))
+    }
+
+    fn past(&self, value: i64, mark: i64) -> bool {
+        if self.increase {
+            value > mark
+        } else {
+            value < mark
+        }
+    }
+}
+
+/// What happens to running jobs when a threshold is passed or a run window closes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GuardAction {
+    #[default]
+    Suspend,
+    Kill,
+    Requeue,
+}
+
+/// Which hosts are filled first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Packing {
+    /// The fullest that fits: few hosts in use.
+    Pack,
+    /// The emptiest: work on all hosts.
+    #[default]
+    Spread,
+}
+
+/// `job_priority_over_time: 3/20`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Ageing {
+    /// Added to the user priority of a pending job.
+    pub points: u32,
+    /// Each time this long has passed.
+    pub every_ms: u64,
+}
+
+/// The host or model that CPU and run times of jobs are counted for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HostSpec {
+    pub name: String,
+    pub cpuf: f64,
+}
+
+/// One entry of section `limits`: most that its consumers use at a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Quota {
+    pub name: String,
+    pub queues: Dim<Names>,
+    pub users: Dim<UserSet>,
+    pub hosts: Dim<HostSet>,
+    pub projects: Dim<Names>,
+    pub apps: Dim<Names>,
+    /// Empty = not limited; likewise below.
+    pub slots: Vec<Capped<u64>>,
+    pub jobs: Vec<Capped<u64>>,
+    /// By the proper name of the resource, in the order of the file; thousandths.
+    pub resources: Vec<(String, Vec<Capped<i64>>)>,
+}
+
+/// Consumers along one dimension.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dim<S> {
+    /// Not named: whatever it is.
+    #[default]
+    Any,
+    /// All of the set share one counter.
+    Shared(S),
+    /// Each member of the set has its own (`per_*`); members of groups count each by themselves.
+    Per(S),
+}
+
+impl<S> Dim<S> {
+    /// The set, if one is named.
+    pub fn set(&self) -> Option<&S> {
+        match self {
+            Dim::Any => None,
+            Dim::Shared(set) | Dim::Per(set) => Some(set),
+        }
+    }
+
+    /// Whether each member has its own counter.
+    pub fn is_per(&self) -> bool {
+        matches!(self, Dim::Per(_))
+    }
+}
+
+/// A limit that may hold at certain times only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Capped<T> {
+    pub limit: T,
+    /// `None` = always.
+    pub window: Option<Windows>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threshold_knows_its_worse_side() {
+        let load = Threshold {
+            index: "r1m".into(),
+            increase: true,
+            sched: Some(700),
+            stop: Some(2000),
+        };
+        assert!(!load.keeps_away(700) && load.keeps_away(701) && !load.stops(701));
+        assert!(load.stops(2001));
+        let free = Threshold {
+            index: "mem".into(),
+            increase: false,
+            sched: None,
+            stop: Some(10_000),
+        };
+        assert!(!free.keeps_away(0) && free.stops(9_999) && !free.stops(10_000));
+    }
+}
