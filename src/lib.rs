@@ -29,3 +29,5 @@ pub mod turn;
 pub mod client;
 pub mod host;
 pub mod master;
+// floor 6
+pub mod sim;

@@ -22,6 +22,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("master", 5),
     ("host", 5),
     ("client", 5),
+    ("sim", 6),
 ];
 
 /// Imports within a floor, one way only: the journal lies where `spool` says.

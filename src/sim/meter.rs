@@ -1,0 +1,308 @@
+//! Integrals over the time of a replay: use of each resource, waiting, fragmentation, service that
+//! users and groups had against their shares, and the samples for a picture. Owns the present
+//! amounts; the driver tells every change. Never judges (`metrics` does) and never reads a clock.
+
+use super::metrics::ResourceUse;
+
+/// One step of the picture: from `t_ms` on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    pub t_ms: i64,
+    pub slots: u64,
+    pub waiting_jobs: u64,
+    /// Smallest number of slots that the waiting jobs ask for together.
+    pub waiting_slots: u64,
+}
+
+/// Service of users or of groups.
+#[derive(Clone, Debug, Default)]
+pub struct Parties {
+    shares: Vec<f64>,
+    /// Slots in use.
+    used: Vec<u64>,
+    /// Jobs waiting.
+    waiting: Vec<u32>,
+    /// Slot milliseconds above (below, if negative) what the share entitled to.
+    beyond: Vec<f64>,
+    /// Slot milliseconds used while at least two waited.
+    contended: f64,
+    /// Parties that wait.
+    backlog: usize,
+}
+
+impl Parties {
+    pub fn new(shares: Vec<f64>) -> Parties {
+        let n = shares.len();
+        Parties {
+            shares,
+            used: vec![0; n],
+            waiting: vec![0; n],
+            beyond: vec![0.0; n],
+            contended: 0.0,
+            backlog: 0,
+        }
+    }
+
+    pub fn shares(&self) -> &[f64] {
+        &self.shares
+    }
+
+    fn wait(&mut self, party: u32, plus: bool) {
+        let n = &mut self.waiting[party as usize];
+        if plus {
+            *n += 1;
+            self.backlog += usize::from(*n == 1);
+        } else {
+            *n -= 1;
+            self.backlog -= usize::from(*n == 0);
+        }
+    }
+
+    /// Shares are promised only to those that want more: whoever waits.
+    fn advance(&mut self, dt: f64) {
+        if self.backlog < 2 {
+            return;
+        }
+        let (mut used, mut shares) = (0.0, 0.0);
+        let wants = |at: usize| self.waiting[at] > 0;
+        for at in (0..self.shares.len()).filter(|at| wants(*at)) {
+            used += self.used[at] as f64;
+            shares += self.shares[at];
+        }
+        if shares <= 0.0 {
+            return;
+        }
+        for at in (0..self.shares.len()).filter(|at| self.waiting[*at] > 0) {
+            let entitled = used * self.shares[at] / shares;
+            self.beyond[at] += (self.used[at] as f64 - entitled) * dt;
+        }
+        self.contended += used * dt;
+    }
+
+    /// See `metrics::Fairness::share_error`.
+    pub fn share_error(&self) -> f64 {
+        if self.contended <= 0.0 {
+            return 0.0;
+        }
+        let worst = self.beyond.iter().map(|b| b.abs()).fold(0.0, f64::max);
+        worst / self.contended
+    }
+}
+
+/// The integrals of one replay.
+#[derive(Clone, Debug, Default)]
+pub struct Meter {
+    now_ms: i64,
+    /// Name, capacity and present use, in thousandths; use times milliseconds so far.
+    resources: Vec<(String, i64, i64, i128)>,
+    pub users: Parties,
+    pub groups: Parties,
+    slots: u64,
+    waiting_jobs: u64,
+    waiting_slots: u64,
+    /// Present fragments, and fragments times milliseconds; capacity of that resource.
+    fragments: f64,
+    fragment_area: f64,
+    fragment_capacity: f64,
+    samples: Vec<Sample>,
+}
+
+/// Samples kept for the picture; when they are full, every second one goes.
+const SAMPLES_MAX: usize = 1 << 16;
+
+impl Meter {
+    /// Shares of users and groups by number; `resources` with their capacity in thousandths, slots
+    /// first; what a fragment is measured against.
+    pub fn new(
+        start_ms: i64,
+        users: Vec<f64>,
+        groups: Vec<f64>,
+        resources: Vec<(String, i64)>,
+        fragment_capacity: f64,
+    ) -> Meter {
+        let resources = resources.into_iter().map(|(n, c)| (n, c, 0, 0)).collect();
+        Meter {
+            now_ms: start_ms,
+            resources,
+            users: Parties::new(users),
+            groups: Parties::new(groups),
+            fragment_capacity,
+            ..Meter::default()
+        }
+    }
+
+    /// Lets time pass with everything as it is.
+    pub fn advance(&mut self, now_ms: i64) {
+        let dt = now_ms - self.now_ms;
+        if dt <= 0 {
+            return;
+        }
+        self.sample();
+        for (_, _, used, area) in &mut self.resources {
+            *area += i128::from(*used) * i128::from(dt);
+        }
+        self.fragment_area += self.fragments * dt as f64;
+        self.users.advance(dt as f64);
+        self.groups.advance(dt as f64);
+        self.now_ms = now_ms;
+    }
+
+    fn sample(&mut self) {
+        let sample = Sample {
+            t_ms: self.now_ms,
+            slots: self.slots,
+            waiting_jobs: self.waiting_jobs,
+            waiting_slots: self.waiting_slots,
+        };
+        if self.samples.len() >= SAMPLES_MAX {
+            let mut n = 0;
+            self.samples.retain(|_| {
+                n += 1;
+                n % 2 == 1
+            });
+        }
+        self.samples.push(sample);
+    }
+
+    /// A job of `slots` begins to wait, or waits no more.
+    pub fn wait(&mut self, user: u32, group: u32, slots: u32, plus: bool) {
+        self.users.wait(user, plus);
+        self.groups.wait(group, plus);
+        let slots = u64::from(slots);
+        if plus {
+            self.waiting_jobs += 1;
+            self.waiting_slots += slots;
+        } else {
+            self.waiting_jobs -= 1;
+            self.waiting_slots -= slots;
+        }
+    }
+
+    /// A job takes slots or gives them back.
+    pub fn hold(&mut self, user: u32, group: u32, slots: u32, plus: bool) {
+        let n = u64::from(slots);
+        let of = |used: &mut u64| *used = if plus { *used + n } else { *used - n };
+        of(&mut self.users.used[user as usize]);
+        of(&mut self.groups.used[group as usize]);
+        of(&mut self.slots);
+        self.take(0, i64::from(slots) * 1000, plus);
+    }
+
+    /// Thousandths of resource number `at` are taken or given back.
+    pub fn take(&mut self, at: usize, amount: i64, plus: bool) {
+        if let Some((_, _, used, _)) = self.resources.get_mut(at) {
+            *used += if plus { amount } else { -amount };
+        }
+    }
+
+    /// The fragments of one host changed.
+    pub fn fragments(&mut self, before: f64, after: f64) {
+        self.fragments += after - before;
+    }
+
+    /// Mean use of each resource over `span_ms`.
+    pub fn resources(&self, span_ms: i64) -> Vec<ResourceUse> {
+        let each = self.resources.iter().map(|(name, capacity, _, area)| {
+            let whole = i128::from(*capacity) * i128::from(span_ms);
+            ResourceUse {
+                name: name.clone(),
+                capacity: *capacity as f64 / 1000.0,
+                utilization: if whole > 0 {
+                    *area as f64 / whole as f64
+                } else {
+                    0.0
+                },
+            }
+        });
+        each.collect()
+    }
+
+    /// Mean part of the fragmenting resource that lay in fragments over `span_ms`.
+    pub fn fragmentation(&self, span_ms: i64) -> f64 {
+        let whole = self.fragment_capacity * span_ms as f64;
+        if whole > 0.0 {
+            self.fragment_area / whole
+        } else {
+            0.0
+        }
+    }
+
+    /// The steps so far and the present moment.
+    pub fn into_samples(mut self) -> Vec<Sample> {
+        self.sample();
+        self.samples
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-9, "{a} is not {b}");
+    }
+
+    fn meter(shares: &[f64]) -> Meter {
+        let resources = vec![("slots".to_owned(), 10_000), ("mem".to_owned(), 8000)];
+        Meter::new(0, shares.to_vec(), vec![1.0], resources, 10.0)
+    }
+
+    #[test]
+    fn resources_are_used_over_time() {
+        let mut m = meter(&[1.0]);
+        m.hold(0, 0, 4, true);
+        m.take(1, 2000, true);
+        m.advance(50_000);
+        m.hold(0, 0, 4, false);
+        m.take(1, 2000, false);
+        m.advance(100_000);
+        let uses = m.resources(100_000);
+        close(uses[0].utilization, 0.2);
+        close(uses[1].utilization, 0.125);
+        assert_eq!((uses[1].name.as_str(), uses[1].capacity), ("mem", 8.0));
+    }
+
+    #[test]
+    fn shares_count_only_while_several_wait() {
+        // Shares 2:1. Alone in waiting, user 0 may use everything.
+        let mut m = meter(&[2.0, 1.0]);
+        m.wait(0, 0, 1, true);
+        m.hold(0, 0, 9, true);
+        m.advance(1000);
+        close(m.users.share_error(), 0.0);
+        // Both wait, 9:0 instead of 6:3 for a second, then 6:3 for two seconds.
+        m.wait(1, 0, 1, true);
+        m.advance(2000);
+        close(m.users.share_error(), 3.0 / 9.0);
+        m.hold(0, 0, 3, false);
+        m.hold(1, 0, 3, true);
+        m.advance(4000);
+        close(m.users.share_error(), 3.0 / 27.0);
+    }
+
+    #[test]
+    fn samples_are_steps_and_stay_bounded() {
+        let mut m = meter(&[1.0]);
+        m.wait(0, 0, 3, true);
+        m.advance(10);
+        m.advance(10);
+        m.wait(0, 0, 3, false);
+        for t in 11..200_000 {
+            m.advance(t);
+        }
+        let samples = m.into_samples();
+        assert_eq!((samples[0].t_ms, samples[0].waiting_slots), (0, 3));
+        assert!(samples.len() <= SAMPLES_MAX + 1, "{}", samples.len());
+        assert_eq!(samples.last().unwrap().t_ms, 199_999);
+    }
+
+    #[test]
+    fn fragments_are_a_mean_part_of_the_capacity() {
+        let mut m = meter(&[1.0]);
+        m.fragments(0.0, 5.0);
+        m.advance(1000);
+        m.fragments(5.0, 0.0);
+        m.advance(2000);
+        close(m.fragmentation(2000), 0.25);
+    }
+}

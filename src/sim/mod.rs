@@ -1,0 +1,15 @@
+//! Floor 6: the simulator `cbsim`. Workloads in, the real scheduling core on a virtual clock,
+//! numbers and pictures out.
+//!
+//! Owns the readers and writers of workloads, the virtual cluster and the measurements. Never
+//! decides where or when a job starts: that is `sched`, the same code that a leader runs. Reads no
+//! clock but for the time that it says it took.
+
+pub mod csv;
+pub mod files;
+pub mod frag;
+pub mod meter;
+pub mod metrics;
+pub mod plot;
+pub mod swf;
+pub mod workload;

@@ -1,0 +1,289 @@
+//! A workload in memory: jobs in the order of their submission, what equal jobs share stored once,
+//! and everything a reader left out, counted and named. Owns no file and no format; never decides
+//! anything about a job.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// Most jobs of one workload: job numbers of the simulator are 32 bits wide.
+pub const JOBS_MAX: usize = 20_000_000;
+/// Bad lines that are quoted; all are counted.
+const QUOTED_MAX: usize = 20;
+
+/// What jobs ask for. Many jobs share one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ask {
+    pub user: String,
+    pub group: String,
+    pub project: String,
+    /// Empty: the default queue.
+    pub queue: String,
+    /// Slots wanted: at least `min`, at most `max`.
+    pub min: u32,
+    pub max: u32,
+    /// Resource requirement string, or empty.
+    pub res_req: String,
+    /// Hosts asked for, or empty.
+    pub hosts: String,
+    pub priority: u32,
+    pub exclusive: bool,
+}
+
+/// One job. Times in milliseconds since the start of the workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Job {
+    /// Its number in the file it came from.
+    pub id: u64,
+    pub submit_ms: i64,
+    /// How long it runs on a host of CPU factor 1 with `min` slots.
+    pub run_ms: u64,
+    /// Its run limit, which is also what the scheduler believes.
+    pub est_ms: Option<u64>,
+    pub begin_ms: Option<i64>,
+    pub deadline_ms: Option<i64>,
+    /// Place in [`Workload::asks`].
+    pub ask: u32,
+    /// Dependency with job numbers of the file, or nothing.
+    pub depends: Option<Box<str>>,
+}
+
+/// Jobs and what is known of them as a whole.
+#[derive(Clone, Debug, Default)]
+pub struct Workload {
+    /// Ordered by submission, then by number.
+    pub jobs: Vec<Job>,
+    pub asks: Vec<Ask>,
+    /// Processors of the machine, where the file says so.
+    pub procs: Option<u32>,
+    /// When the workload starts, milliseconds since the Unix epoch, where the file says so.
+    pub start_ms: Option<i64>,
+    pub left_out: LeftOut,
+}
+
+/// What a reader did not take.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Jobs dropped by a rule, by the rule's words.
+    pub by_rule: BTreeMap<&'static str, u64>,
+    /// Lines that could not be read.
+    pub bad: u64,
+    /// The first of them: `file:line: what is wrong`.
+    pub quoted: Vec<String>,
+    /// Things a reader filled in, by what it did.
+    pub mended: BTreeMap<&'static str, u64>,
+}
+
+impl LeftOut {
+    pub fn rule(&mut self, rule: &'static str) {
+        *self.by_rule.entry(rule).or_default() += 1;
+    }
+
+    pub fn mend(&mut self, what: &'static str) {
+        *self.mended.entry(what).or_default() += 1;
+    }
+
+    pub fn bad_line(&mut self, file: &str, line: u64, why: &str) {
+        self.bad += 1;
+        if self.quoted.len() < QUOTED_MAX {
+            self.quoted.push(format!("{file}:{line}: {why}"));
+        }
+    }
+
+    /// Everything left out, a sentence a line; empty when nothing was.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut out = self.quoted.clone();
+        let more = self.bad.saturating_sub(self.quoted.len() as u64);
+        if more > 0 {
+            out.push(format!("{more} more lines could not be read"));
+        }
+        let of = |n: u64| if n == 1 { "job" } else { "jobs" };
+        for (rule, n) in &self.by_rule {
+            out.push(format!("{n} {} left out: {rule}", of(*n)));
+        }
+        for (what, n) in &self.mended {
+            out.push(format!("{n} {}: {what}", of(*n)));
+        }
+        out
+    }
+
+    /// Jobs and lines left out.
+    pub fn total(&self) -> u64 {
+        self.bad + self.by_rule.values().sum::<u64>()
+    }
+}
+
+/// Collects jobs in any order.
+#[derive(Default)]
+pub struct Builder {
+    pub workload: Workload,
+    known: HashMap<Ask, u32>,
+}
+
+impl Builder {
+    /// Adds a job that asks for `ask`.
+    ///
+    /// # Errors
+    /// More than [`JOBS_MAX`] jobs.
+    pub fn push(&mut self, mut job: Job, ask: Ask) -> Result<(), String> {
+        if self.workload.jobs.len() >= JOBS_MAX {
+            return Err(format!("more than {JOBS_MAX} jobs: split the workload"));
+        }
+        job.ask = match self.known.get(&ask) {
+            Some(at) => *at,
+            None => {
+                let at = self.workload.asks.len() as u32;
+                self.workload.asks.push(ask.clone());
+                self.known.insert(ask, at);
+                at
+            }
+        };
+        self.workload.jobs.push(job);
+        Ok(())
+    }
+
+    /// The workload with its jobs in order.
+    pub fn finish(mut self) -> Workload {
+        self.workload.jobs.sort_by_key(|j| (j.submit_ms, j.id));
+        self.workload
+    }
+}
+
+impl Workload {
+    pub fn ask(&self, job: &Job) -> &Ask {
+        &self.asks[job.ask as usize]
+    }
+
+    /// Drops jobs that cannot start on `procs` processors, and says so.
+    pub fn fit(&mut self, procs: u32) {
+        let asks = &self.asks;
+        let before = self.jobs.len();
+        self.jobs.retain(|j| asks[j.ask as usize].min <= procs);
+        let gone = (before - self.jobs.len()) as u64;
+        if gone > 0 {
+            let rule = "wider than the machine";
+            *self.left_out.by_rule.entry(rule).or_default() += gone;
+        }
+    }
+}
+
+/// Milliseconds from a decimal number of seconds, without the detour through a binary fraction:
+/// `1.5` is 1500; digits behind the third are dropped.
+pub fn seconds(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && part.is_empty() {
+        return None;
+    }
+    let all_digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    if !all_digits(whole) || !all_digits(part) {
+        return None;
+    }
+    let whole: i64 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
+    let mut milli = 0;
+    for i in 0..3 {
+        milli = milli * 10 + i64::from(part.as_bytes().get(i).map_or(0, |b| b - b'0'));
+    }
+    let most = 100 * 366 * 86_400;
+    (whole <= most).then(|| sign * (whole * 1000 + milli))
+}
+
+/// Milliseconds as seconds: `1500` is `1.5`, `2000` is `2`.
+pub fn print_seconds(ms: i64) -> String {
+    let sign = if ms < 0 { "-" } else { "" };
+    let ms = ms.unsigned_abs();
+    match ms % 1000 {
+        0 => format!("{sign}{}", ms / 1000),
+        part => {
+            let digits = format!("{part:03}");
+            format!("{sign}{}.{}", ms / 1000, digits.trim_end_matches('0'))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_read_and_printed_exactly() {
+        for (text, ms) in [
+            ("0", 0),
+            ("-1", -1000),
+            ("1.5", 1500),
+            (".25", 250),
+            ("7.1239", 7123),
+        ] {
+            assert_eq!(seconds(text), Some(ms), "{text}");
+        }
+        for bad in ["", ".", "-", "1e3", "nan", "1.2.3", "99999999999999999999"] {
+            assert_eq!(seconds(bad), None, "{bad}");
+        }
+        for (ms, text) in [(0, "0"), (1500, "1.5"), (-1000, "-1"), (2050, "2.05")] {
+            assert_eq!(print_seconds(ms), text);
+        }
+    }
+
+    #[test]
+    fn jobs_are_ordered_by_submission_then_number_and_share_what_they_ask() {
+        let mut b = Builder::default();
+        let ask = Ask {
+            min: 1,
+            max: 1,
+            ..Ask::default()
+        };
+        for (id, submit_ms) in [(3, 10), (2, 10), (9, 5)] {
+            b.push(
+                Job {
+                    id,
+                    submit_ms,
+                    ..Job::default()
+                },
+                ask.clone(),
+            )
+            .unwrap();
+        }
+        let w = b.finish();
+        assert_eq!(w.jobs.iter().map(|j| j.id).collect::<Vec<_>>(), [9, 2, 3]);
+        assert_eq!(w.asks.len(), 1);
+    }
+
+    #[test]
+    fn jobs_wider_than_the_machine_are_counted() {
+        let mut b = Builder::default();
+        for min in [1, 4, 5] {
+            b.push(
+                Job::default(),
+                Ask {
+                    min,
+                    max: min,
+                    ..Ask::default()
+                },
+            )
+            .unwrap();
+        }
+        let mut w = b.finish();
+        w.fit(4);
+        assert_eq!((w.jobs.len(), w.left_out.total()), (2, 1));
+        assert_eq!(
+            w.left_out.sentences(),
+            ["1 job left out: wider than the machine"]
+        );
+    }
+
+    #[test]
+    fn bad_lines_are_quoted_up_to_a_bound_and_all_counted() {
+        let mut out = LeftOut::default();
+        for line in 1..=25 {
+            out.bad_line("x.swf", line, "not a number");
+        }
+        assert_eq!((out.bad, out.quoted.len()), (25, 20));
+        assert_eq!(out.sentences()[0], "x.swf:1: not a number");
+        assert_eq!(out.sentences()[20], "5 more lines could not be read");
+    }
+}
