@@ -84,6 +84,7 @@ impl State {
                 if let Some(run) = self.current_run(*a) {
                     run.usage = u.clone();
                     self.dirty.insert(a.j);
+                    self.note_work(a.j);
                 }
             }
             Event::Why { j, why, .. } => {
@@ -262,6 +263,7 @@ impl State {
             finished,
             pend_user,
             pend_total,
+            work_log,
             ..
         } = self;
         let Some(job) = jobs.get(&id) else { return };
@@ -289,7 +291,12 @@ impl State {
                 *pend_total -= waiting;
             }
         }
-        job.each_started(&mut |j, run, stat| used.charge(j, &entry.spec, run, stat, plus));
+        job.each_started(&mut |j, run, stat| {
+            used.charge(j, &entry.spec, run, stat, plus);
+            if let Some(log) = work_log.as_mut() {
+                log.push(j);
+            }
+        });
         if job.is_finished() {
             let at = (job.end(), id);
             if plus {
@@ -327,12 +334,15 @@ impl State {
             finished.remove(&(job.end(), j.id));
         }
         let before = job.weight(j.idx);
+        let mut started = false;
         job.unlist(j.idx, |order, key| pending.take(entry.class, order, key));
         job.charge(j.idx, |run, stat| {
+            started = true;
             used.charge(j, &entry.spec, run, stat, false)
         });
         f(job);
         job.charge(j.idx, |run, stat| {
+            started = true;
             used.charge(j, &entry.spec, run, stat, true)
         });
         job.list(j.idx, |order, key| pending.put(entry.class, order, key));
@@ -344,6 +354,9 @@ impl State {
         let (done, waiting, spec) = (job.is_finished(), job.is_waiting(), job.spec);
         if done {
             finished.insert((job.end(), j.id));
+        }
+        if started {
+            self.note_work(j);
         }
         self.dirty.insert(j);
         if j.idx > 0 {
@@ -407,6 +420,7 @@ impl State {
             run.start = t;
             run.pid = pid;
             self.dirty.insert(a.j);
+            self.note_work(a.j);
         }
     }
 

@@ -17,7 +17,11 @@ pub struct ClassKey {
     pub exclusive: bool,
     pub priority: u32,
     pub begin: Option<Stamp>,
+    pub deadline: Option<Stamp>,
     pub sub_host: String,
+    /// Limits count by project, backfill by run limit.
+    pub project: String,
+    pub run_s: Option<u64>,
 }
 
 impl ClassKey {
@@ -32,6 +36,9 @@ impl ClassKey {
             exclusive: spec.exclusive,
             priority: spec.priority,
             begin: spec.begin,
+            deadline: spec.deadline,
+            project: spec.project.clone(),
+            run_s: spec.limits.run_s,
             // Without a word about types a job runs on its submission host's type.
             sub_host: spec.sub_host.clone(),
         }
@@ -59,9 +66,28 @@ pub struct Pending {
     by_key: HashMap<ClassKey, u32>,
     last: u32,
     dirty: BTreeSet<u32>,
+    /// Classes whose jobs changed since the scheduler last asked; `None`: nobody asks.
+    log: Option<Vec<u32>>,
 }
 
 impl Pending {
+    /// Classes that gained or lost jobs since the last call, in order, each once; from the first
+    /// call on they are noted. `None`: they were not noted so far, look at all of them.
+    pub fn take_changed(&mut self) -> Option<Vec<u32>> {
+        let mut changed = self.log.replace(Vec::new())?;
+        changed.sort_unstable();
+        changed.dedup();
+        Some(changed)
+    }
+
+    fn note(&mut self, id: u32) {
+        if let Some(log) = &mut self.log
+            && log.last() != Some(&id)
+        {
+            log.push(id);
+        }
+    }
+
     pub fn classes(&self) -> impl Iterator<Item = (u32, &Class)> {
         self.classes.iter().map(|(id, class)| (*id, class))
     }
@@ -106,6 +132,7 @@ impl Pending {
             let class = self.classes.remove(&id).expect("present");
             self.by_key.remove(&class.key);
             self.dirty.remove(&id);
+            self.note(id);
         }
     }
 
@@ -115,12 +142,14 @@ impl Pending {
             .expect("the spec holds its class")
             .jobs
             .insert((order, j));
+        self.note(class);
     }
 
-    pub(super) fn take(&mut self, class: u32, order: i64, j: JobKey) {
-        if let Some(class) = self.classes.get_mut(&class) {
+    pub(super) fn take(&mut self, id: u32, order: i64, j: JobKey) {
+        if let Some(class) = self.classes.get_mut(&id) {
             class.jobs.remove(&(order, j));
         }
+        self.note(id);
     }
 
     /// Records why the jobs of a class wait; true when that is news.
@@ -224,6 +253,12 @@ impl Used {
 
     pub fn work_on(&self, host: HostId) -> impl Iterator<Item = (JobKey, u32)> {
         self.work[host.0 as usize].iter().map(|(j, n)| (*j, *n))
+    }
+
+    /// Everything that is started, in order.
+    pub fn all_work(&self) -> impl Iterator<Item = JobKey> {
+        let all: BTreeSet<JobKey> = self.work.iter().flat_map(|on| on.keys().copied()).collect();
+        all.into_iter()
     }
 
     pub fn host(&self, host: HostId) -> InUse {

@@ -113,6 +113,9 @@ pub struct State {
     pend_user: HashMap<u32, u64>,
     pend_total: u64,
     config_digest: String,
+    /// Work that started, ended or changed what it holds since the scheduler last asked; `None`:
+    /// nobody asks.
+    work_log: Option<Vec<JobKey>>,
 }
 
 impl State {
@@ -250,6 +253,27 @@ impl State {
     /// Specifications in use.
     pub fn specs(&self) -> impl Iterator<Item = &SpecEntry> {
         self.specs.values()
+    }
+
+    /// Classes and started work that changed since the last call, each once and in order. `None` at
+    /// the first call: everything is to be looked at, changes are noted from now on.
+    pub fn take_changed(&mut self) -> Option<(Vec<u32>, Vec<JobKey>)> {
+        let classes = self.pending.take_changed();
+        let mut works = self.work_log.replace(Vec::new())?;
+        works.sort_unstable();
+        works.dedup();
+        Some((classes?, works))
+    }
+
+    fn note_work(&mut self, j: JobKey) {
+        if let Some(log) = &mut self.work_log {
+            log.push(j);
+        }
+    }
+
+    /// All started work.
+    pub fn all_started(&self) -> impl Iterator<Item = JobKey> {
+        self.used.all_work()
     }
 
     pub fn pending(&self) -> &Pending {
