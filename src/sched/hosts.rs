@@ -4,7 +4,7 @@
 use crate::config::{Config, HostEntry, ResourceValue};
 use crate::record::load::LoadDoc;
 use crate::state::{HostCtl, HostId, State};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// A host of the cluster.
 #[derive(Clone, Debug)]
@@ -113,6 +113,9 @@ impl HostInfo {
 pub struct HostTable {
     hosts: Vec<HostInfo>,
     by_id: BTreeMap<HostId, usize>,
+    by_name: HashMap<String, usize>,
+    /// Positions of hosts that changed since the scheduler last asked; `None`: look at all.
+    changed: Option<Vec<usize>>,
 }
 
 impl HostTable {
@@ -133,7 +136,46 @@ impl HostTable {
     }
 
     pub fn named(&self, name: &str) -> Option<&HostInfo> {
-        self.hosts.iter().find(|host| host.name == name)
+        self.by_name.get(name).map(|at| &self.hosts[*at])
+    }
+
+    /// The host at a position of [`HostTable::iter`]. Panics when there is none.
+    pub fn at(&self, position: usize) -> &HostInfo {
+        &self.hosts[position]
+    }
+
+    /// Positions of hosts that changed since the last call; `None`: other hosts, look at all.
+    pub fn take_changed(&mut self) -> Option<Vec<usize>> {
+        let mut changed = self.changed.replace(Vec::new())?;
+        changed.sort_unstable();
+        changed.dedup();
+        Some(changed)
+    }
+
+    /// Takes over a new load sample of a listed host; false: the table must be made anew.
+    pub fn sample(&mut self, state: &State, name: &str, load: &LoadDoc, silent_ms: u64) -> bool {
+        let Some(at) = self.by_name.get(name).copied() else {
+            return false;
+        };
+        let host = &mut self.hosts[at];
+        host.silent_ms = silent_ms;
+        host.ctl = state.host_ctl(name);
+        host.slots = host.entry.slots.count(load.ncpus);
+        host.load.clone_from(load);
+        if let Some(changed) = &mut self.changed {
+            changed.push(at);
+        }
+        true
+    }
+
+    /// Takes over the administrator's word or the leader's judgement on a host.
+    pub fn control(&mut self, state: &State, name: &str) {
+        if let Some(at) = self.by_name.get(name).copied() {
+            self.hosts[at].ctl = state.host_ctl(name);
+            if let Some(changed) = &mut self.changed {
+                changed.push(at);
+            }
+        }
     }
 
     /// Position in [`HostTable::iter`].
@@ -151,6 +193,8 @@ impl HostTable {
     ) {
         self.hosts.clear();
         self.by_id.clear();
+        self.by_name.clear();
+        self.changed = None;
         let listed = config.host_names().map(str::to_owned);
         let joined = seen
             .keys()
@@ -163,6 +207,7 @@ impl HostTable {
             let (load, silent_ms) = seen.get(&name).cloned().unwrap_or_default();
             let at = self.hosts.len();
             self.by_id.insert(id, at);
+            self.by_name.insert(name.clone(), at);
             self.hosts.push(HostInfo {
                 id,
                 position: at as u32,

@@ -1,34 +1,30 @@
-//! Floor 3: scheduling. `plan(state, config, hosts, now) -> Plan`: pure, integer arithmetic where
-//! it decides, stable ties, no dependence on map order. Walks classes of equal jobs, never single
-//! jobs.
+//! Floor 3: scheduling. [`Engine`] keeps its own picture of the cluster, brought up to date by what
+//! changed ([`Engine::sync`]), and decides ([`Engine::plan`]): deterministic, integer arithmetic
+//! where it decides, stable ties, no dependence on map order, no clock. Walks classes of equal
+//! jobs, never single jobs.
 //!
-//! Order: queue priority, then user priority (`-sp`), then submission order (as `ctop`/`cbot` left
-//! it). A class that cannot be placed is left aside for the pass; jobs of other classes behind it
-//! may start. Owns no state but a cache of compiled requests.
+//! Order: queue priority, then the queue's policy, then user priority (`-sp`), then submission
+//! order (as `ctop`/`cbot` left it). A class that cannot be placed is left aside for the pass; jobs
+//! of other classes behind it may start.
 
 pub mod amount;
-mod class;
+mod balance;
 pub mod depend;
+mod engine;
+mod explain;
 mod hosts;
-mod order;
+mod line;
+mod pass;
 mod place;
-mod request;
+mod shape;
 
+pub use engine::Engine;
 pub use hosts::{HostInfo, HostTable, Obstacle};
 
 use crate::config::Config;
 use crate::model::{JobKey, PendReason, Stamp};
-use crate::state::{HostId, State};
-use class::{Compiled, Gate};
-use order::Rank;
-use place::Trial;
+use crate::state::HostId;
 use smallvec::SmallVec;
-use std::collections::{BinaryHeap, HashMap};
-
-/// Amounts of `rusage[]` reserved on a host by running jobs.
-pub fn reserved(state: &State, config: &Config, host: &HostInfo) -> HashMap<String, f64> {
-    place::reserved_on(state, config, host)
-}
 
 /// Resources as `cinfo` lists them: name, type, order, description.
 pub fn resource_table(config: &Config) -> Vec<(String, String, String, String)> {
@@ -80,6 +76,8 @@ pub type Placement = SmallVec<[(HostId, u32); 1]>;
 pub struct Start {
     pub j: JobKey,
     pub hosts: Placement,
+    /// Which alternative of the requirement was taken.
+    pub alt: u8,
 }
 
 /// What a pass decided.
@@ -92,112 +90,12 @@ pub struct Plan {
     pub at_limit: Vec<(u32, u32)>,
     /// The pass was cut off at its limit: call again.
     pub more: bool,
-    /// Earliest begin time (`-b`) that is still to come.
+    /// When time alone may let a job start (`-b`).
     pub wake: Option<Stamp>,
 }
 
-/// Compiled requests by class, kept between passes of one configuration.
-#[derive(Default)]
-pub struct Cache {
-    digest: String,
-    classes: HashMap<u32, Compiled>,
-    /// Groups of users in the operating system, as last looked up.
-    groups: HashMap<String, Vec<String>>,
-}
-
-/// Decides at most `max` starts.
-pub fn plan(
-    state: &State,
-    config: &Config,
-    hosts: &HostTable,
-    cache: &mut Cache,
-    now: Stamp,
-    max: usize,
-) -> Plan {
-    cache.prepare(state, config);
-    let mut plan = Plan::default();
-    let mut trial = Trial::new(state, config, cache, hosts);
-    let mut heap = BinaryHeap::new();
-    for (id, class) in state.pending().classes() {
-        let Some((order, j)) = class.jobs.first().copied() else {
-            continue;
-        };
-        match cache.get(id, state, config).gate(state, now) {
-            Gate::Open { queue_priority } => {
-                heap.push(Rank::new(queue_priority, class.key.priority, order, id, j));
-            }
-            Gate::Later(reason, at) => {
-                plan.wake = Some(plan.wake.map_or(at, |w: Stamp| w.min(at)));
-                plan.reasons.push((id, reason));
-            }
-            Gate::Shut(reason) => plan.reasons.push((id, reason)),
-        }
-    }
-    while let Some(rank) = heap.pop() {
-        if plan.starts.len() >= max {
-            plan.more = true;
-            break;
-        }
-        let class = state
-            .pending()
-            .class(rank.class)
-            .expect("ranked classes exist");
-        let compiled = cache.get(rank.class, state, config);
-        match trial.next(state, class, compiled, &rank) {
-            place::Step::Start(start, next) => {
-                plan.starts.push(start);
-                heap.extend(next);
-            }
-            place::Step::AtLimit(id, limit, next) => {
-                plan.at_limit.push((id, limit));
-                heap.extend(next);
-            }
-            place::Step::Blocked(reason) => plan.reasons.push((rank.class, reason)),
-        }
-    }
-    plan
-}
-
-impl Cache {
-    /// Tells the groups of a user; limits that hang on them are worked out anew when they changed.
-    pub fn note_groups(&mut self, user: &str, groups: &[String]) {
-        if self.groups.get(user).is_none_or(|known| known != groups) {
-            self.groups.insert(user.to_owned(), groups.to_vec());
-            self.classes.clear();
-        }
-    }
-
-    /// Forgets every compiled request, but not the groups.
-    pub fn clear(&mut self) {
-        self.classes.clear();
-        self.digest.clear();
-    }
-
-    /// Forgets what belongs to another configuration or to classes that are gone.
-    fn prepare(&mut self, state: &State, config: &Config) {
-        let digest = state.config_digest();
-        if self.digest != digest || digest.is_empty() {
-            self.classes.clear();
-            self.digest = digest.to_owned();
-        }
-        if self.classes.len() > 2 * state.pending().classes().count() + 64 {
-            self.classes
-                .retain(|id, _| state.pending().class(*id).is_some());
-        }
-        let _ = config;
-    }
-
-    fn get(&mut self, id: u32, state: &State, config: &Config) -> &Compiled {
-        self.classes.entry(id).or_insert_with(|| {
-            let class = state
-                .pending()
-                .class(id)
-                .expect("asked for classes that exist");
-            let groups = self
-                .groups
-                .get(&class.spec.user)
-                .map_or(&[][..], Vec::as_slice);
-            Compiled::new(&class.spec, config, groups)
-        })
+impl Plan {
+    fn wake_at(&mut self, at: Option<Stamp>) {
+        self.wake = self.wake.into_iter().chain(at).min();
     }
 }

@@ -28,7 +28,7 @@ use crate::record::load::LoadDoc;
 use crate::record::order::Order;
 use crate::record::report::Report;
 use crate::record::request::{RequestHead, Verb};
-use crate::sched::{Cache, HostTable};
+use crate::sched::{Engine, HostTable};
 use crate::state::State;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub struct Core {
     /// Last load sample per host and milliseconds since its beat changed.
     pub seen: BTreeMap<String, (LoadDoc, u64)>,
     pub hosts: HostTable,
-    pub cache: Cache,
+    pub engine: Engine,
     /// Something changed that may let a job start.
     pub stir: bool,
     /// When to look again although nothing happens (`-b`).
@@ -74,12 +74,12 @@ pub struct Core {
 impl Core {
     pub fn new(state: State, config: Arc<Config>, service_uid: u32) -> Core {
         Core {
+            engine: Engine::new(config.clone()),
             state,
             config,
             service_uid,
             seen: BTreeMap::new(),
             hosts: HostTable::default(),
-            cache: Cache::default(),
             stir: true,
             wake: None,
             hosts_dirty: true,
@@ -103,7 +103,7 @@ impl Core {
 impl Core {
     /// Groups of a user in the operating system, as the driver looked them up.
     pub fn note_groups(&mut self, user: &str, groups: &[String]) {
-        self.cache.note_groups(user, groups);
+        self.engine.note_groups(user, groups);
         self.groups.insert(user.to_owned(), groups.to_vec());
     }
 }
@@ -229,7 +229,7 @@ impl Turn<'_> {
                 self.emit(Event::HostSeen { name, up, boot, t });
             }
         }
-        self.core.cache.clear();
+        self.core.engine.configure(self.core.config.clone());
         self.core.config_problems.clear();
         self.hosts_changed();
         self.out.publish = true;

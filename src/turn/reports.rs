@@ -222,8 +222,14 @@ impl Turn<'_> {
                 self.recall(host);
             }
         }
-        self.core.seen.insert(host.to_owned(), (doc, silent_ms));
-        self.hosts_changed();
+        let core = &mut *self.core;
+        if core.hosts.sample(&core.state, host, &doc, silent_ms) {
+            core.stir = true;
+            core.seen.insert(host.to_owned(), (doc, silent_ms));
+        } else {
+            core.seen.insert(host.to_owned(), (doc, silent_ms));
+            self.hosts_changed();
+        }
     }
 
     /// Asks a silent host never to start what it has not reported as started.

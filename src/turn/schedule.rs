@@ -21,14 +21,10 @@ impl Turn<'_> {
         self.core.stir = false;
         self.core.last_pass = self.now;
         let core = &mut *self.core;
-        let plan = sched::plan(
-            &core.state,
-            &core.config,
-            &core.hosts,
-            &mut core.cache,
-            self.now,
-            STARTS_MAX,
-        );
+        core.engine.sync(&mut core.state, &mut core.hosts);
+        let plan = core
+            .engine
+            .plan(&core.state, &core.hosts, self.now, STARTS_MAX);
         self.core.wake = plan.wake;
         for start in plan.starts {
             self.core.state.note_array_limit(start.j.id, None);

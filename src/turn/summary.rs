@@ -44,9 +44,8 @@ fn host_row(core: &Core, host: &HostInfo) -> HostRow {
         };
         row.resources.insert(name.clone(), text);
     }
-    row.reserved = crate::sched::reserved(&core.state, &core.config, host)
-        .into_iter()
-        .collect();
+    let reserved = core.engine.reserved(&core.hosts, &host.name);
+    row.reserved = reserved.into_iter().collect();
     row
 }
 

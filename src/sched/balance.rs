@@ -1,0 +1,246 @@
+//! What is free on each host: slots and reservable amounts, kept as work starts and ends. Owns the
+//! numbers and the log of hosts that changed; never decides anything.
+
+use super::amount::Bundle;
+use smallvec::SmallVec;
+
+/// A resource that some request reserves, by number.
+pub type Res = u16;
+
+/// One host's books.
+#[derive(Clone, Debug, Default)]
+pub struct Balance {
+    /// Slots of the host.
+    pub slots: i64,
+    /// Slots held by started work, suspended work included.
+    pub used: i64,
+    /// Of `used`: slots of work suspended in favour of a better job, by the victim's queue.
+    pub lent: SmallVec<[(u16, i64); 1]>,
+    /// Pieces of work on the host.
+    pub jobs: u32,
+    /// Exclusive work on the host.
+    pub exclusive: u32,
+    /// What the host has of each resource, in thousandths, before reservations.
+    pub have: SmallVec<[i64; 3]>,
+    /// What started work reserves of each resource, in thousandths.
+    pub taken: SmallVec<[i64; 3]>,
+    /// Slots by queue, for limits of queues on a host.
+    by_queue: SmallVec<[(u16, u32); 2]>,
+    /// Slots by user, for limits of users on a host; only kept where there is such a limit.
+    by_user: SmallVec<[(u32, u32); 2]>,
+    /// Takes new work: up, open, its windows and thresholds allow it.
+    pub open: bool,
+    /// Counts changes; a score made at another version is stale.
+    pub version: u32,
+}
+
+impl Balance {
+    pub fn free(&self) -> i64 {
+        self.slots - self.used
+    }
+
+    /// What is left of a resource, in thousandths.
+    pub fn left(&self, res: Res) -> i64 {
+        let at = usize::from(res);
+        let have = self.have.get(at).copied().unwrap_or(0);
+        have - self.taken.get(at).copied().unwrap_or(0)
+    }
+
+    pub fn queue_used(&self, queue: u16) -> u32 {
+        find(&self.by_queue, queue)
+    }
+
+    pub fn user_used(&self, uid: u32) -> u32 {
+        find(&self.by_user, uid)
+    }
+
+    /// Slots lent by victims of these queues.
+    pub fn lent_by(&self, queues: &[u16]) -> i64 {
+        let of = |(queue, n): &(u16, i64)| queues.contains(queue).then_some(*n);
+        self.lent.iter().filter_map(of).sum()
+    }
+}
+
+fn find<K: PartialEq + Copy>(list: &[(K, u32)], key: K) -> u32 {
+    list.iter().find(|(k, _)| *k == key).map_or(0, |(_, n)| *n)
+}
+
+fn bump<K: PartialEq + Copy, const N: usize>(
+    list: &mut SmallVec<[(K, u32); N]>,
+    key: K,
+    by: u32,
+    plus: bool,
+) where
+    [(K, u32); N]: smallvec::Array<Item = (K, u32)>,
+{
+    match list.iter().position(|(k, _)| *k == key) {
+        Some(at) if plus => list[at].1 += by,
+        Some(at) => {
+            list[at].1 -= by;
+            if list[at].1 == 0 {
+                list.swap_remove(at);
+            }
+        }
+        None => {
+            assert!(plus, "slots are given back that were never taken");
+            list.push((key, by));
+        }
+    }
+}
+
+/// Who holds what on a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub queue: u16,
+    pub uid: u32,
+    pub exclusive: bool,
+    /// Suspended in favour of a better job: its slots are lent.
+    pub lent: bool,
+}
+
+/// All hosts, by position in the host table.
+#[derive(Clone, Debug, Default)]
+pub struct Balances {
+    hosts: Vec<Balance>,
+    /// Hosts that changed, oldest first; `base` entries were dropped before it.
+    log: Vec<u32>,
+    base: u64,
+    /// Free slots of open hosts.
+    free: i64,
+    /// Log position behind the last change that may let more work start.
+    freed: u64,
+}
+
+impl Balances {
+    pub fn len(&self) -> usize {
+        self.hosts.len()
+    }
+
+    pub fn get(&self, at: usize) -> &Balance {
+        &self.hosts[at]
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Balance> {
+        self.hosts.iter()
+    }
+
+    /// Free slots of all open hosts.
+    pub fn free(&self) -> i64 {
+        self.free
+    }
+
+    /// The end of the log.
+    pub fn now(&self) -> u64 {
+        self.base + self.log.len() as u64
+    }
+
+    /// The end of the log when something was last freed.
+    pub fn freed(&self) -> u64 {
+        self.freed
+    }
+
+    /// Hosts that changed since log position `since`; `None`: too long ago, look at all.
+    pub fn changed(&self, since: u64) -> Option<&[u32]> {
+        let from = usize::try_from(since.checked_sub(self.base)?).ok()?;
+        self.log.get(from..)
+    }
+
+    /// Drops the older half of a long log.
+    pub fn trim(&mut self) {
+        let keep = (4 * self.hosts.len()).max(4096);
+        if self.log.len() > 2 * keep {
+            let cut = self.log.len() - keep;
+            self.log.drain(..cut);
+            self.base += cut as u64;
+        }
+    }
+
+    /// Starts over with `n` hosts without slots.
+    pub fn reset(&mut self, n: usize) {
+        let (base, freed) = (self.now() + 1, self.now() + 1);
+        *self = Balances {
+            hosts: vec![Balance::default(); n],
+            log: Vec::new(),
+            base,
+            free: 0,
+            freed,
+        };
+    }
+
+    /// Sets what a host has; true when it may take more work than before.
+    pub fn set(&mut self, at: usize, slots: u32, open: bool, have: &[i64]) -> bool {
+        let host = &mut self.hosts[at];
+        let slots = i64::from(slots);
+        if host.slots == slots && host.open == open && host.have[..] == *have {
+            return false;
+        }
+        let less = |(a, b): (&i64, &i64)| a < b;
+        let more = slots > host.slots
+            || (open && !host.open)
+            || host.have.len() != have.len()
+            || host.have.iter().zip(have).any(less);
+        let before = share(host);
+        host.slots = slots;
+        host.open = open;
+        host.have = SmallVec::from_slice(have);
+        self.free += share(host) - before;
+        self.touch(at, more);
+        more
+    }
+
+    /// Notes that a host's load changed in a way that requests may look at.
+    pub fn stir(&mut self, at: usize) {
+        self.touch(at, true);
+    }
+
+    fn touch(&mut self, at: usize, freed: bool) {
+        self.hosts[at].version = self.hosts[at].version.wrapping_add(1);
+        self.log.push(at as u32);
+        if freed {
+            self.freed = self.now();
+        }
+    }
+
+    /// Takes or gives back what one piece of work holds on a host.
+    pub fn book(&mut self, at: usize, what: &Bundle, who: Holder, plus: bool) {
+        let host = &mut self.hosts[at];
+        let before = share(host);
+        let sign = if plus { 1 } else { -1 };
+        host.used += sign * what.slots;
+        if host.taken.len() < what.res.len() {
+            host.taken.resize(what.res.len(), 0);
+        }
+        for (taken, amount) in host.taken.iter_mut().zip(&what.res) {
+            *taken += sign * amount;
+        }
+        let slots = u32::try_from(what.slots).expect("slots are never negative");
+        bump(&mut host.by_queue, who.queue, slots, plus);
+        bump(&mut host.by_user, who.uid, slots, plus);
+        if plus {
+            host.jobs += 1;
+            host.exclusive += u32::from(who.exclusive);
+        } else {
+            host.jobs -= 1;
+            host.exclusive -= u32::from(who.exclusive);
+        }
+        if who.lent {
+            match host.lent.iter().position(|(q, _)| *q == who.queue) {
+                Some(i) => {
+                    host.lent[i].1 += sign * what.slots;
+                    if host.lent[i].1 == 0 {
+                        host.lent.remove(i);
+                    }
+                }
+                None => host.lent.push((who.queue, sign * what.slots)),
+            }
+        }
+        self.free += share(&self.hosts[at]) - before;
+        // Lending frees nothing for most, but for those who may use what is lent.
+        self.touch(at, !plus || who.lent);
+    }
+}
+
+/// What a host adds to the free slots of the cluster.
+fn share(host: &Balance) -> i64 {
+    if host.open { host.free().max(0) } else { 0 }
+}

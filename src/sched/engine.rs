@@ -1,0 +1,451 @@
+//! The scheduler's own picture of the cluster: books of hosts, classes in line, what started work
+//! holds. Everything here follows from the state, the configuration and the host table, and could
+//! be made anew at any time; [`Engine::sync`] keeps it up to date by what changed. Deciding is
+//! `pass.rs`'s business.
+
+use super::amount::Bundle;
+use super::balance::{Balances, Holder};
+use super::hosts::HostTable;
+use super::line::{Line, Place, Turn};
+use super::shape::{ResNames, Shape, ShapeKey};
+use crate::config::{Config, Queue};
+use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp};
+use crate::state::{Class, Run, State};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// A class of pending jobs that are equal for scheduling.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    pub shape: u32,
+    /// Position of the queue in the configuration.
+    pub queue: Option<u16>,
+    pub place: Place,
+    pub uid: u32,
+    pub user: String,
+    pub begin: Option<Stamp>,
+    /// Limit of the user over all queues.
+    pub user_max: Option<u32>,
+    /// As it stands in its line.
+    pub turn: Option<Turn>,
+    /// Elements of the array at `turn` below this index have had their turn in this pass.
+    pub from: u32,
+}
+
+/// What one piece of started work holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Held {
+    pub shape: u32,
+    pub queue: Option<u16>,
+    pub uid: u32,
+    /// Slots and amounts by host position.
+    pub parts: SmallVec<[(u32, Bundle); 1]>,
+    pub slots: u32,
+    pub exclusive: bool,
+    pub lent: bool,
+}
+
+impl Held {
+    pub fn holder(&self) -> Holder {
+        Holder {
+            // Work of a queue that is gone is booked under no queue's number.
+            queue: self.queue.unwrap_or(u16::MAX),
+            uid: self.uid,
+            exclusive: self.exclusive,
+            lent: self.lent,
+        }
+    }
+}
+
+/// A shape and who refers to it.
+#[derive(Debug)]
+pub(super) struct ShapeSlot {
+    pub key: ShapeKey,
+    pub shape: Shape,
+    pub refs: u32,
+    /// Why its jobs wait, as last worked out, and when.
+    pub why: Option<(PendReason, Stamp)>,
+}
+
+/// Slots in use that limits count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct InUse {
+    pub queue: Vec<u32>,
+    pub user: HashMap<u32, u32>,
+    pub queue_user: HashMap<(u16, u32), u32>,
+}
+
+impl InUse {
+    fn add(&mut self, held: &Held, plus: bool) {
+        let bump = |n: &mut u32| {
+            *n = if plus {
+                *n + held.slots
+            } else {
+                *n - held.slots
+            }
+        };
+        if let Some(queue) = held.queue {
+            bump(&mut self.queue[usize::from(queue)]);
+            bump(self.queue_user.entry((queue, held.uid)).or_default());
+        }
+        bump(self.user.entry(held.uid).or_default());
+        if !plus && self.user[&held.uid] == 0 {
+            self.user.remove(&held.uid);
+        }
+        if let (false, Some(queue)) = (plus, held.queue)
+            && self.queue_user[&(queue, held.uid)] == 0
+        {
+            self.queue_user.remove(&(queue, held.uid));
+        }
+    }
+}
+
+/// See the file's head.
+#[derive(Default)]
+pub struct Engine {
+    pub(super) config: Option<Arc<Config>>,
+    /// Groups of users in the operating system, as last looked up.
+    groups: HashMap<String, Vec<String>>,
+    pub(super) names: ResNames,
+    pub(super) books: Balances,
+    pub(super) shapes: Vec<Option<ShapeSlot>>,
+    shape_ids: HashMap<ShapeKey, u32>,
+    free_shapes: Vec<u32>,
+    pub(super) buckets: HashMap<u32, Bucket>,
+    pub(super) lines: Vec<Line>,
+    /// Queues by priority, highest first; those of equal priority together.
+    pub(super) tiers: Vec<Vec<u16>>,
+    pub(super) held: HashMap<JobKey, Held>,
+    pub(super) in_use: InUse,
+    /// Buckets whose turn is not their first job: set right before the next pass.
+    pub(super) moved: Vec<u32>,
+    /// Classes that came or changed since the last pass.
+    pub(super) fresh: Vec<u32>,
+    /// Everything must be made anew.
+    stale: bool,
+    /// Started elements of arrays decided in this pass.
+    pub(super) array_started: HashMap<u32, u32>,
+}
+
+impl Engine {
+    /// An empty engine; the first [`Engine::sync`] fills it.
+    pub fn new(config: Arc<Config>) -> Engine {
+        Engine {
+            config: Some(config),
+            stale: true,
+            ..Engine::default()
+        }
+    }
+
+    /// Another configuration is in force.
+    pub fn configure(&mut self, config: Arc<Config>) {
+        self.config = Some(config);
+        self.stale = true;
+    }
+
+    /// Tells the groups of a user; what hangs on them is worked out anew when they changed.
+    pub fn note_groups(&mut self, user: &str, groups: &[String]) {
+        if self.groups.get(user).is_none_or(|known| known != groups) {
+            let news = !groups.is_empty() || self.groups.contains_key(user);
+            self.groups.insert(user.to_owned(), groups.to_vec());
+            self.stale |= news;
+        }
+    }
+
+    /// Brings the picture up to date.
+    pub fn sync(&mut self, state: &mut State, table: &mut HostTable) {
+        let changed = state.take_changed();
+        let hosts = table.take_changed();
+        let (Some((classes, works)), Some(hosts), false) = (changed, hosts, self.stale) else {
+            self.rebuild(state, table);
+            return;
+        };
+        for at in hosts {
+            self.set_host(table, at);
+        }
+        for j in works {
+            self.set_held(state, table, j);
+        }
+        for class in classes {
+            self.set_class(state, table, class);
+        }
+        self.books.trim();
+        self.sweep_shapes();
+    }
+
+    fn rebuild(&mut self, state: &State, table: &HostTable) {
+        let config = self.config.clone().expect("an engine has a configuration");
+        let groups = std::mem::take(&mut self.groups);
+        let books = std::mem::take(&mut self.books);
+        *self = Engine {
+            config: Some(config.clone()),
+            groups,
+            books,
+            ..Engine::default()
+        };
+        self.in_use.queue = vec![0; config.queues.len()];
+        self.lines = config.queues.iter().map(|q| line_of(&config, q)).collect();
+        let mut by_priority: BTreeMap<u32, Vec<u16>> = BTreeMap::new();
+        for (at, queue) in (0u16..).zip(&config.queues) {
+            by_priority.entry(queue.priority).or_default().push(at);
+        }
+        self.tiers = by_priority.into_values().rev().collect();
+        self.books.reset(table.len());
+        for at in 0..table.len() {
+            self.set_host(table, at);
+        }
+        for j in state.all_started() {
+            self.set_held(state, table, j);
+        }
+        let classes: Vec<u32> = state.pending().classes().map(|(id, _)| id).collect();
+        for class in classes {
+            self.set_class(state, table, class);
+        }
+    }
+
+    /// Takes over what the table says of a host.
+    fn set_host(&mut self, table: &HostTable, at: usize) {
+        let host = table.at(at);
+        let have = self.names.have(host);
+        let open = host.obstacle().is_none();
+        if !self.books.set(at, host.slots, open, &have) {
+            self.books.stir(at);
+        }
+    }
+
+    /// Takes over what a piece of started work holds; nothing if it does not run (any more).
+    fn set_held(&mut self, state: &State, table: &HostTable, j: JobKey) {
+        let new = self.held_of(state, table, j);
+        match (self.held.get(&j), &new) {
+            (Some(old), Some(new)) if old == new => {
+                // The reference that working it out took.
+                self.drop_shape(new.shape);
+                return;
+            }
+            (None, None) => return,
+            _ => {}
+        }
+        if let Some(old) = self.held.remove(&j) {
+            self.book(&old, false);
+            self.drop_shape(old.shape);
+        }
+        if let Some(new) = new {
+            self.book(&new, true);
+            self.held.insert(j, new);
+        }
+    }
+
+    /// Books what work takes or gives back, everywhere it counts.
+    pub(super) fn book(&mut self, held: &Held, plus: bool) {
+        let who = held.holder();
+        for (at, bundle) in &held.parts {
+            self.books.book(*at as usize, bundle, who, plus);
+        }
+        self.in_use.add(held, plus);
+    }
+
+    fn held_of(&mut self, state: &State, table: &HostTable, j: JobKey) -> Option<Held> {
+        let job = state.job(j.id)?;
+        let work = job.work(j.idx).filter(|work| work.stat.is_started())?;
+        let run = work.run.as_deref()?;
+        let spec = state.spec(job.spec);
+        let shape = self.shape_of(spec, table);
+        let slot = self.shapes[shape as usize].as_ref().expect("just found");
+        let mut parts = SmallVec::new();
+        for (n, (id, slots)) in run.hosts.iter().enumerate() {
+            if let Some(at) = table.position(*id) {
+                let mut bundle = slot.shape.bundle(*slots);
+                if n == 0 {
+                    self.less_measured(&mut bundle, run);
+                }
+                parts.push((at as u32, bundle));
+            }
+        }
+        Some(Held {
+            shape,
+            queue: slot.shape.queue,
+            uid: spec.uid,
+            slots: run.slots(),
+            parts,
+            exclusive: slot.shape.request.exclusive,
+            lent: work.stat == JobStat::Ssusp && false && run.user_stop,
+        })
+    }
+
+    /// What running work uses by now shows in the host's measured load, so only the rest of a
+    /// measured reservation still counts.
+    fn less_measured(&self, bundle: &mut Bundle, run: &Run) {
+        let used = [("mem", run.usage.mem_kb), ("swp", run.usage.swap_kb)];
+        for (name, kb) in used {
+            if let Some(res) = self.names.find(name)
+                && kb > 0
+            {
+                let at = usize::from(res);
+                let used = i64::try_from(kb.saturating_mul(1000) / 1024).unwrap_or(i64::MAX);
+                let left = bundle.get(at).saturating_sub(used).max(0);
+                if left != bundle.get(at) {
+                    bundle.set(at, left);
+                }
+            }
+        }
+    }
+
+    /// The shape of a specification, with a reference taken to it.
+    fn shape_of(&mut self, spec: &Spec, table: &HostTable) -> u32 {
+        let key = ShapeKey::of(spec);
+        if let Some(id) = self.shape_ids.get(&key) {
+            let slot = self.shapes[*id as usize]
+                .as_mut()
+                .expect("listed shapes are there");
+            slot.refs += 1;
+            return *id;
+        }
+        let config = self.config.clone().expect("an engine has a configuration");
+        let known = self.names.len();
+        let shape = Shape::new(spec, &config, &mut self.names);
+        let slot = ShapeSlot {
+            key: key.clone(),
+            shape,
+            refs: 1,
+            why: None,
+        };
+        let id = match self.free_shapes.pop() {
+            Some(id) => id,
+            None => {
+                self.shapes.push(None);
+                u32::try_from(self.shapes.len() - 1).expect("fewer than 2^32 shapes")
+            }
+        };
+        self.shapes[id as usize] = Some(slot);
+        self.shape_ids.insert(key, id);
+        if self.names.len() > known {
+            // A resource is reserved for the first time: the books learn what hosts have of it.
+            for at in 0..self.books.len() {
+                self.set_host(table, at);
+            }
+        }
+        id
+    }
+
+    fn drop_shape(&mut self, id: u32) {
+        let slot = self.shapes[id as usize]
+            .as_mut()
+            .expect("a reference is held");
+        slot.refs -= 1;
+    }
+
+    /// Forgets shapes nobody refers to, once there are many of them.
+    fn sweep_shapes(&mut self) {
+        if self.shape_ids.len() < 64 {
+            return;
+        }
+        let unused = |slot: &Option<ShapeSlot>| slot.as_ref().is_some_and(|s| s.refs == 0);
+        if self.shapes.iter().filter(|s| unused(s)).count() * 2 < self.shape_ids.len() {
+            return;
+        }
+        for (id, slot) in (0u32..).zip(&mut self.shapes) {
+            if unused(slot) {
+                let slot = slot.take().expect("just looked at");
+                self.shape_ids.remove(&slot.key);
+                self.free_shapes.push(id);
+            }
+        }
+    }
+
+    /// Takes over a class: its first job, or that it is gone.
+    fn set_class(&mut self, state: &State, table: &HostTable, id: u32) {
+        let class = state.pending().class(id);
+        let head = class.and_then(|class| class.jobs.first().copied());
+        let Some((class, (order, j))) = class.zip(head) else {
+            if let Some(bucket) = self.buckets.remove(&id) {
+                self.set_turn(&bucket, None);
+                self.drop_shape(bucket.shape);
+            }
+            return;
+        };
+        if !self.buckets.contains_key(&id) {
+            let bucket = self.bucket_of(class, table);
+            self.buckets.insert(id, bucket);
+        }
+        self.fresh.push(id);
+        let mut bucket = self.buckets.remove(&id).expect("just made");
+        let turn = self.turn_of(state, class, order, j, id);
+        self.set_turn(&bucket, Some(turn));
+        bucket.turn = Some(turn);
+        bucket.from = 0;
+        self.buckets.insert(id, bucket);
+    }
+
+    fn set_turn(&mut self, bucket: &Bucket, turn: Option<Turn>) {
+        if let Some(queue) = bucket.queue {
+            self.lines[usize::from(queue)].replace(bucket.place, bucket.turn, turn);
+        }
+    }
+
+    pub(super) fn turn_of(
+        &self,
+        _state: &State,
+        class: &Class,
+        order: i64,
+        j: JobKey,
+        id: u32,
+    ) -> Turn {
+        Turn {
+            rank: -i64::from(class.key.priority),
+            order,
+            j,
+            class: id,
+        }
+    }
+
+    fn bucket_of(&mut self, class: &Class, table: &HostTable) -> Bucket {
+        let spec = class.spec.clone();
+        let config = self.config.clone().expect("an engine has a configuration");
+        let shape = self.shape_of(&spec, table);
+        let queue = self.shapes[shape as usize]
+            .as_ref()
+            .expect("just found")
+            .shape
+            .queue;
+        let groups = self.groups.get(&spec.user).map_or(&[][..], Vec::as_slice);
+        let user_max = config.user_limits(&spec.user, groups).max_slots;
+        let place = match queue.map(|q| &mut self.lines[usize::from(q)]) {
+            Some(Line::InTurn(_)) => Place::User(spec.uid),
+            _ => Place::Open,
+        };
+        Bucket {
+            shape,
+            queue,
+            place,
+            uid: spec.uid,
+            user: spec.user.clone(),
+            begin: spec.begin,
+            user_max,
+            turn: None,
+            from: 0,
+        }
+    }
+}
+
+/// The line that a queue's policy asks for.
+fn line_of(_config: &Config, _queue: &Queue) -> Line {
+    Line::fifo()
+}
+
+impl Engine {
+    /// Amounts of `rusage[]` reserved on a host by started work, by resource.
+    pub fn reserved(&self, table: &HostTable, host: &str) -> Vec<(String, f64)> {
+        let Some(at) = table.named(host).map(|info| info.position as usize) else {
+            return Vec::new();
+        };
+        if at >= self.books.len() {
+            return Vec::new();
+        }
+        let taken = self.books.get(at).taken.iter();
+        let named = self.names.iter().zip(taken).filter(|(_, n)| **n != 0);
+        named
+            .map(|(name, n)| (name.to_owned(), *n as f64 / 1000.0))
+            .collect()
+    }
+}
