@@ -16,6 +16,7 @@ mod hosts;
 mod line;
 mod pass;
 mod place;
+pub mod profile;
 mod shape;
 
 pub use engine::Engine;
