@@ -18,6 +18,7 @@ mod pass;
 mod place;
 pub mod profile;
 mod shape;
+pub mod share;
 
 pub use engine::Engine;
 pub use hosts::{HostInfo, HostTable, Obstacle};

@@ -1,0 +1,420 @@
+//! The share tree of one queue: who comes next under `policy: fairshare` and `policy: drf`.
+//!
+//! Owns the tree (inner nodes are groups, leaves are users), what each node uses, and the order of
+//! siblings. Never sees jobs, hosts or the state, never reads a clock: the engine charges leaves
+//! and passes the time.
+//!
+//! Siblings are compared with siblings only, level by level, exactly in integers; ties go by the
+//! order of the list, then by who came first. A charge re-orders the nodes of one path. Costs that
+//! grow with time are those of the last [`ShareTree::sweep`].
+
+mod contest;
+mod decay;
+mod past;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+pub use past::{Past, ShareRow};
+pub use usage::{Amounts, Delta, Meter};
+
+use crate::config::{FairFactors, Policy, ShareEntry, ShareSubject, Shares, UserGroup};
+use crate::model::Stamp;
+use contest::Contest;
+use decay::Decay;
+use std::collections::{BTreeMap, HashMap};
+use usage::{Fair, Rule, Usage};
+
+/// Groups nested deeper than this hold their users directly.
+const MAX_DEPTH: usize = 16;
+/// Nodes made beforehand for groups and named users; behind that groups hold their users directly.
+const MAX_NAMED: usize = 100_000;
+const ROOT: u32 = 0;
+/// Name of the node of users who have no share.
+const NOBODYS: &str = "(none)";
+
+/// A user's place in a tree: valid in the tree that gave it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Leaf(u32);
+
+/// The share tree of one queue.
+#[derive(Clone, Debug)]
+pub struct ShareTree {
+    rule: Rule,
+    decay: Decay,
+    now: Stamp,
+    /// Step of the decay that all history stands at.
+    step: i64,
+    nodes: Vec<Node>,
+    /// The node of users without shares, made when first needed.
+    nobodys: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    name: Box<str>,
+    parent: u32,
+    /// Of the parent's contest.
+    seat: u32,
+    shares: u32,
+    /// Position of its entry in the parent's list, then of its making.
+    order: u64,
+    usage: Usage,
+    /// Leaves below, itself included, that have work to try.
+    active: u32,
+    /// `None` = a leaf.
+    inner: Option<Box<Inner>>,
+}
+
+#[derive(Clone, Debug)]
+struct Inner {
+    entries: Vec<ShareEntry>,
+    /// By seat.
+    kids: Vec<u32>,
+    contest: Contest,
+    /// Nodes of entries that are named: by position in `entries`.
+    named: HashMap<u32, u32>,
+    /// Leaves made on demand: by position in `entries` and user.
+    made: HashMap<(u32, Box<str>), u32>,
+}
+
+/// Whom a leaf is sought for.
+struct Seeker<'a> {
+    user: &'a str,
+    groups: &'a [String],
+}
+
+impl Seeker<'_> {
+    fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|g| g == group)
+    }
+}
+
+impl ShareTree {
+    /// The tree of a queue; `None` for policies without shares. `groups` is section `usergroups`.
+    pub fn of_queue(
+        policy: &Policy,
+        fair: &FairFactors,
+        groups: &BTreeMap<String, UserGroup>,
+        now: Stamp,
+    ) -> Option<ShareTree> {
+        let rule = match policy {
+            Policy::Fairshare(_) => Rule::Fairshare(Fair::new(fair)),
+            Policy::Drf(_) => Rule::Drf { totals: Vec::new() },
+            Policy::Fifo | Policy::RoundRobin => return None,
+        };
+        let below = |group: &str| groups.get(group).and_then(|g| g.fairshare.as_ref());
+        let decay = Decay::new(fair.hist_ms);
+        let mut tree = ShareTree {
+            step: decay.step(now),
+            rule,
+            decay,
+            now,
+            nodes: vec![Node {
+                name: "".into(),
+                parent: ROOT,
+                seat: 0,
+                shares: 1,
+                order: 0,
+                usage: Usage::default(),
+                active: 0,
+                inner: Some(Box::new(Inner::of(policy.shares()))),
+            }],
+            nobodys: None,
+        };
+        tree.make_named(ROOT, &below, &mut Vec::new());
+        Some(tree)
+    }
+
+    /// The place of a user who is in `groups` (of the configuration and of the system), `asked`
+    /// being the group he wants to be counted in (`csub -G`); `None` when he has no share.
+    ///
+    /// Of several places the first in the order of the lists counts, one below `asked` before all
+    /// others; entries that name him or his group come before `default` and `others`.
+    pub fn leaf(&mut self, user: &str, groups: &[String], asked: Option<&str>) -> Option<Leaf> {
+        let seeker = Seeker { user, groups };
+        let found = asked
+            .and_then(|group| self.seek(ROOT, &seeker, Some(group)))
+            .or_else(|| self.seek(ROOT, &seeker, None));
+        found.map(|(parent, entry)| Leaf(self.leaf_at(parent, entry, user)))
+    }
+
+    /// A place behind everybody who has shares, for a user who has none.
+    pub fn leaf_behind(&mut self, user: &str) -> Leaf {
+        let parent = match self.nobodys {
+            Some(node) => node,
+            None => {
+                let inner = Some(Box::new(Inner::of(None)));
+                let node = self.push(ROOT, u32::MAX, NOBODYS, 0, inner);
+                self.nobodys = Some(node);
+                node
+            }
+        };
+        Leaf(self.leaf_at(parent, 0, user))
+    }
+
+    /// Whether the leaf has work that may be tried.
+    pub fn set_active(&mut self, leaf: Leaf, active: bool) {
+        if (self.nodes[leaf.0 as usize].active > 0) == active {
+            return;
+        }
+        let mut at = leaf.0;
+        loop {
+            let node = &mut self.nodes[at as usize];
+            node.active = if active {
+                node.active + 1
+            } else {
+                node.active - 1
+            };
+            if at == ROOT {
+                break;
+            }
+            let (parent, seat, any) = (node.parent, node.seat, node.active > 0);
+            self.inner(parent).contest.set_active(seat, any);
+            at = parent;
+        }
+    }
+
+    pub fn is_active(&self, leaf: Leaf) -> bool {
+        self.nodes[leaf.0 as usize].active > 0
+    }
+
+    /// The active leaf that comes next.
+    pub fn best(&self) -> Option<Leaf> {
+        let mut at = ROOT;
+        while let Some(inner) = &self.nodes[at as usize].inner {
+            at = inner.kids[inner.contest.best()? as usize];
+        }
+        Some(Leaf(at))
+    }
+
+    /// Adds to what the leaf and every node above it use.
+    pub fn charge(&mut self, leaf: Leaf, delta: &Delta) {
+        let mut at = leaf.0;
+        loop {
+            let node = &mut self.nodes[at as usize];
+            node.usage.add(delta);
+            if at == ROOT {
+                break;
+            }
+            let cost = node.usage.cost(&self.rule, node.shares, self.now);
+            let (parent, seat) = (node.parent, node.seat);
+            self.inner(parent).contest.set_cost(seat, cost);
+            at = parent;
+        }
+    }
+
+    /// Total of a resource (0 = slots) for dominant shares, in the unit that [`Delta::held`] has.
+    /// Takes effect with the next [`ShareTree::sweep`].
+    pub fn set_total(&mut self, resource: usize, amount: i64) {
+        if let Rule::Drf { totals } = &mut self.rule {
+            if totals.len() <= resource {
+                totals.resize(resource + 1, 0);
+            }
+            totals[resource] = amount;
+        }
+    }
+
+    /// Brings every cost up to `now`: run time goes on and history fades without charges.
+    pub fn sweep(&mut self, now: Stamp) {
+        self.now = now;
+        let step = self.decay.step(now);
+        if step > self.step {
+            self.fade(step - self.step);
+            self.step = step;
+        }
+        for at in 1..self.nodes.len() {
+            let node = &self.nodes[at];
+            let cost = node.usage.cost(&self.rule, node.shares, now);
+            let (parent, seat) = (node.parent, node.seat);
+            self.inner(parent).contest.put_cost(seat, cost);
+        }
+        for node in &mut self.nodes {
+            if let Some(inner) = &mut node.inner {
+                inner.contest.replay();
+            }
+        }
+    }
+
+    /// The moment of the last sweep, which all costs are of.
+    pub fn now(&self) -> Stamp {
+        self.now
+    }
+
+    /// Whether costs change without charges: then a sweep now and then is worth its time.
+    pub fn drifts(&self) -> bool {
+        let usage = &self.nodes[ROOT as usize].usage;
+        matches!(self.rule, Rule::Fairshare(_)) && (usage.grows() || usage.hist_us != [0; 3])
+    }
+
+    /// Started slots of a leaf.
+    pub fn slots(&self, leaf: Leaf) -> i64 {
+        self.nodes[leaf.0 as usize].usage.slots
+    }
+
+    /// History of leaves fades; that of inner nodes is the sum again.
+    fn fade(&mut self, steps: i64) {
+        let decay = self.decay;
+        for node in &mut self.nodes {
+            match node.inner {
+                Some(_) => node.usage.hist_us = [0; 3],
+                None => node.usage.fade(&decay, steps),
+            }
+        }
+        // Parents are made before their children.
+        for at in (1..self.nodes.len()).rev() {
+            let (hist, parent) = (self.nodes[at].usage.hist_us, self.nodes[at].parent);
+            let above = &mut self.nodes[parent as usize].usage.hist_us;
+            for (sum, part) in above.iter_mut().zip(hist) {
+                *sum = sum.saturating_add(part);
+            }
+        }
+    }
+
+    /// Makes the nodes that the lists name: groups, down to their users, and users.
+    fn make_named<'c>(
+        &mut self,
+        at: u32,
+        below: &dyn Fn(&str) -> Option<&'c Shares>,
+        path: &mut Vec<String>,
+    ) {
+        let entries = self.inner(at).entries.clone();
+        for (position, entry) in (0u32..).zip(&entries) {
+            let (name, inner) = match &entry.subject {
+                ShareSubject::User(user) => (user.as_str(), None),
+                ShareSubject::Group(group) => {
+                    let deep = path.len() >= MAX_DEPTH || self.nodes.len() >= MAX_NAMED;
+                    let again = path.contains(group);
+                    let list = below(group).filter(|_| !deep && !again);
+                    (group.as_str(), Some(Box::new(Inner::of(list))))
+                }
+                ShareSubject::Others => ("others", Some(Box::new(Inner::of(None)))),
+                ShareSubject::GroupEach(_) | ShareSubject::Default => continue,
+            };
+            let nested = inner.is_some();
+            let node = self.push(at, position, name, entry.shares, inner);
+            self.inner(at).named.insert(position, node);
+            if nested {
+                path.push(name.to_owned());
+                self.make_named(node, below, path);
+                path.pop();
+            }
+        }
+    }
+
+    /// The node and the entry of it that hold the user's leaf, below `asked` if given.
+    fn seek(&self, at: u32, seeker: &Seeker, asked: Option<&str>) -> Option<(u32, u32)> {
+        let inner = self.nodes[at as usize].inner.as_deref()?;
+        let entries = || (0u32..).zip(&inner.entries);
+        for (position, entry) in entries() {
+            let found = match &entry.subject {
+                ShareSubject::User(user) => {
+                    (user == seeker.user && asked.is_none()).then_some((at, position))
+                }
+                ShareSubject::Group(group) if seeker.is_in(group) => {
+                    let rest = asked.filter(|wanted| wanted != group);
+                    self.seek(inner.named[&position], seeker, rest)
+                }
+                ShareSubject::GroupEach(group) if seeker.is_in(group) => {
+                    asked.is_none_or(|a| a == group).then_some((at, position))
+                }
+                _ => None,
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+        if asked.is_some() {
+            return None;
+        }
+        let (position, entry) = entries().find(|(_, entry)| {
+            matches!(entry.subject, ShareSubject::Default | ShareSubject::Others)
+        })?;
+        match entry.subject {
+            ShareSubject::Others => Some((inner.named[&position], 0)),
+            _ => Some((at, position)),
+        }
+    }
+
+    /// The leaf of `user` under an entry of `parent`, made if it is not there.
+    fn leaf_at(&mut self, parent: u32, entry: u32, user: &str) -> u32 {
+        let inner = self.inner(parent);
+        if matches!(inner.entries[entry as usize].subject, ShareSubject::User(_)) {
+            return inner.named[&entry];
+        }
+        let key = (entry, Box::from(user));
+        if let Some(node) = inner.made.get(&key) {
+            return *node;
+        }
+        let shares = inner.entries[entry as usize].shares;
+        let node = self.push(parent, entry, user, shares, None);
+        self.inner(parent).made.insert(key, node);
+        node
+    }
+
+    fn push(
+        &mut self,
+        parent: u32,
+        entry: u32,
+        name: &str,
+        shares: u32,
+        inner: Option<Box<Inner>>,
+    ) -> u32 {
+        let node = u32::try_from(self.nodes.len()).expect("fewer leaves than users");
+        let order = u64::from(entry) << 32 | u64::from(node);
+        let usage = Usage::default();
+        let cost = usage.cost(&self.rule, shares, self.now);
+        let above = self.inner(parent);
+        let seat = above.contest.add(order);
+        above.contest.set_cost(seat, cost);
+        above.kids.push(node);
+        self.nodes.push(Node {
+            name: name.into(),
+            parent,
+            seat,
+            shares,
+            order,
+            usage,
+            active: 0,
+            inner,
+        });
+        node
+    }
+
+    fn inner(&mut self, node: u32) -> &mut Inner {
+        let inner = self.nodes[node as usize].inner.as_deref_mut();
+        inner.expect("parents are inner nodes")
+    }
+
+    /// The cost that the contest has of a node, for tests of the increments.
+    #[cfg(test)]
+    fn costs(&self) -> Vec<(contest::Cost, contest::Cost)> {
+        let both = |node: &Node| {
+            let above = self.nodes[node.parent as usize].inner.as_ref();
+            let known = above.expect("an inner node").contest.cost(node.seat);
+            (known, node.usage.cost(&self.rule, node.shares, self.now))
+        };
+        self.nodes[1..].iter().map(both).collect()
+    }
+}
+
+impl Inner {
+    /// Without a list each user has one share.
+    fn of(list: Option<&Shares>) -> Inner {
+        let each = || ShareEntry {
+            subject: ShareSubject::Default,
+            shares: 1,
+        };
+        let entries = match list {
+            Some(list) if !list.entries.is_empty() => list.entries.clone(),
+            _ => vec![each()],
+        };
+        Inner {
+            entries,
+            kids: Vec::new(),
+            contest: Contest::default(),
+            named: HashMap::new(),
+            made: HashMap::new(),
+        }
+    }
+}

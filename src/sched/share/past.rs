@@ -1,0 +1,176 @@
+//! What of a share tree is shown, and what outlives it: the history of its leaves.
+//!
+//! Owns the two lists and their order. Writes nothing itself: who keeps history puts it into a
+//! record, and gives it back to a tree that may have other shares by then.
+
+use super::usage::Meter;
+use super::{NOBODYS, Node, ROOT, ShareTree};
+use crate::config::ShareSubject;
+use crate::model::Stamp;
+use serde::{Deserialize, Serialize};
+
+/// One node as `cqueues -r` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareRow {
+    /// Names from the top, `/` between them: `g1/u007`.
+    pub path: String,
+    /// 0 = directly under the queue.
+    pub depth: u32,
+    /// A group and not a user.
+    pub group: bool,
+    pub shares: u32,
+    /// In millionths. Fairshare: shares over use, larger first. DRF: dominant share over shares,
+    /// smaller first.
+    pub priority: u64,
+    /// Slots of started jobs.
+    pub started: i64,
+    pub jobs: i64,
+    /// CPU time of running jobs, in milliseconds.
+    pub cpu_ms: u64,
+    /// Run time of the slots of running jobs, in milliseconds.
+    pub run_ms: u64,
+    /// CPU time of ended jobs as it counts now, in milliseconds.
+    pub hist_ms: u64,
+}
+
+/// The history of one user's place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Past {
+    /// As [`ShareRow::path`].
+    pub path: String,
+    /// The entry that gave the place: a user, `group@`, `default`.
+    pub by: String,
+    /// CPU, run and GPU time in microseconds, as they counted at `at`.
+    pub us: [u64; 3],
+    pub at: Stamp,
+}
+
+impl ShareTree {
+    /// All nodes, parents before their children, siblings in the order of the list.
+    pub fn rows(&self, now: Stamp) -> Vec<ShareRow> {
+        let mut out = Vec::with_capacity(self.nodes.len());
+        self.walk(&mut |node, path, depth| {
+            let usage = &node.usage;
+            out.push(ShareRow {
+                path: path.to_owned(),
+                depth,
+                group: node.inner.is_some(),
+                shares: node.shares,
+                priority: usage.shown(&self.rule, node.shares, now),
+                started: usage.slots,
+                jobs: usage.jobs,
+                cpu_ms: usage.now_ms(Meter::Cpu, now),
+                run_ms: usage.now_ms(Meter::Run, now),
+                hist_ms: usage.hist_us[Meter::Cpu as usize] / 1000,
+            });
+        });
+        out
+    }
+
+    /// The history of every leaf that has any, as of the last sweep.
+    pub fn settle(&self) -> Vec<Past> {
+        let mut out = Vec::new();
+        self.walk(&mut |node, path, _| {
+            if node.inner.is_none() && node.usage.hist_us != [0; 3] {
+                out.push(Past {
+                    path: path.to_owned(),
+                    by: self.entry_text(node),
+                    us: node.usage.hist_us,
+                    at: self.now,
+                });
+            }
+        });
+        out
+    }
+
+    /// Adds settled history. A place that the tree no longer has is passed over: its group or its
+    /// entry is gone. Costs are right behind the next sweep.
+    pub fn restore(&mut self, past: &[Past]) {
+        for old in past {
+            let Some(leaf) = self.place_of(old) else {
+                continue;
+            };
+            let steps = self.step - self.decay.step(old.at);
+            let us = old.us.map(|us| self.decay.after(us, steps));
+            let mut at = leaf;
+            loop {
+                let node = &mut self.nodes[at as usize];
+                for (sum, part) in node.usage.hist_us.iter_mut().zip(us) {
+                    *sum = sum.saturating_add(part);
+                }
+                if at == ROOT {
+                    break;
+                }
+                at = node.parent;
+            }
+        }
+    }
+
+    fn place_of(&mut self, past: &Past) -> Option<u32> {
+        let mut at = ROOT;
+        let mut names: Vec<&str> = past.path.split('/').collect();
+        let user = names.pop()?;
+        for name in names {
+            if name == NOBODYS {
+                return Some(self.leaf_behind(user).0);
+            }
+            let inner = self.nodes[at as usize].inner.as_deref()?;
+            at = *inner.kids.iter().find(|kid| {
+                let kid = &self.nodes[**kid as usize];
+                kid.inner.is_some() && *kid.name == *name
+            })?;
+        }
+        let entries = &self.nodes[at as usize].inner.as_deref()?.entries;
+        let same = |subject: &ShareSubject| subject_text(subject) == past.by;
+        let entry = entries.iter().position(|entry| same(&entry.subject))?;
+        let entry = u32::try_from(entry).ok()?;
+        let own = !matches!(entries[entry as usize].subject, ShareSubject::User(_));
+        let leaf = own || past.by == user;
+        let below = matches!(
+            entries[entry as usize].subject,
+            ShareSubject::Group(_) | ShareSubject::Others
+        );
+        (leaf && !below).then(|| self.leaf_at(at, entry, user))
+    }
+
+    fn entry_text(&self, node: &Node) -> String {
+        let above = self.nodes[node.parent as usize].inner.as_ref();
+        let entries = &above.expect("a leaf has a parent").entries;
+        subject_text(&entries[(node.order >> 32) as usize].subject)
+    }
+
+    fn walk(&self, see: &mut dyn FnMut(&Node, &str, u32)) {
+        // A stack of (node, length of its parent's path, depth).
+        let mut stack = Vec::new();
+        let mut path = String::new();
+        self.stack_kids(ROOT, 0, 0, &mut stack);
+        while let Some((at, length, depth)) = stack.pop() {
+            let node = &self.nodes[at as usize];
+            path.truncate(length);
+            if length > 0 {
+                path.push('/');
+            }
+            path.push_str(&node.name);
+            see(node, &path, depth);
+            self.stack_kids(at, path.len(), depth + 1, &mut stack);
+        }
+    }
+
+    fn stack_kids(&self, at: u32, length: usize, depth: u32, stack: &mut Vec<(u32, usize, u32)>) {
+        let Some(inner) = &self.nodes[at as usize].inner else {
+            return;
+        };
+        let mut kids = inner.kids.clone();
+        kids.sort_by_key(|kid| std::cmp::Reverse(self.nodes[*kid as usize].order));
+        stack.extend(kids.into_iter().map(|kid| (kid, length, depth)));
+    }
+}
+
+fn subject_text(subject: &ShareSubject) -> String {
+    match subject {
+        ShareSubject::User(name) | ShareSubject::Group(name) => name.clone(),
+        ShareSubject::GroupEach(group) => format!("{group}@"),
+        ShareSubject::Default => "default".to_owned(),
+        ShareSubject::Others => "others".to_owned(),
+    }
+}

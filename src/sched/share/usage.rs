@@ -1,0 +1,240 @@
+//! What one node of a share tree has used and uses now, and what that costs it.
+//!
+//! Owns the sums and the two formulas (fairshare, dominant share). Walks no jobs and reads no
+//! clock: run time grows by itself between charges.
+
+use super::contest::Cost;
+use super::decay::Decay;
+use crate::config::FairFactors;
+use crate::model::Stamp;
+use smallvec::SmallVec;
+
+const HOUR_MS: u128 = 3_600_000;
+/// The least load that shares are divided by, in the unit of [`Usage::load`]: 0.01 hours.
+const LEAST_LOAD: u128 = HOUR_MS * 1000 / 100;
+
+/// Amounts by resource: 0 is slots, others as the engine numbers them.
+pub type Amounts = SmallVec<[i64; 3]>;
+
+/// What time is counted of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meter {
+    /// CPU time.
+    Cpu = 0,
+    /// Run time, of each slot of a job.
+    Run = 1,
+    /// Run time of each GPU of a job.
+    Gpu = 2,
+}
+
+const METERS: [Meter; 3] = [Meter::Cpu, Meter::Run, Meter::Gpu];
+
+/// A change of what a leaf uses. All parts are added; [`Delta::undone`] takes them back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delta {
+    /// Slots of started jobs.
+    pub slots: i64,
+    /// Started jobs.
+    pub jobs: i64,
+    /// Units that run, by [`Meter`].
+    pub rate: [i64; 3],
+    /// Time counted so far beside what the running units add, by [`Meter`], in milliseconds.
+    pub ms: [i128; 3],
+    /// Time of what has ended, which fades, by [`Meter`], in milliseconds.
+    pub hist_ms: [u64; 3],
+    /// Amounts held, for the dominant share.
+    pub held: Amounts,
+}
+
+impl Delta {
+    /// A job of `slots` slots starts to run. For one found running: when it would have started had
+    /// it never been suspended.
+    pub fn start(slots: u32, at: Stamp) -> Delta {
+        let mut delta = Delta {
+            slots: i64::from(slots),
+            jobs: 1,
+            held: Amounts::from_slice(&[i64::from(slots)]),
+            ..Delta::default()
+        };
+        delta.run(Meter::Run, i64::from(slots), at);
+        delta
+    }
+
+    /// The same job ends at `end`; `begun` is as given to [`Delta::start`] plus the time it was
+    /// suspended. Its CPU time so far must have been charged as `ms`, and becomes history.
+    pub fn end(slots: u32, begun: Stamp, end: Stamp, cpu_ms: u64) -> Delta {
+        let mut delta = Delta::start(slots, begun).undone();
+        delta.hist_ms[Meter::Run as usize] = end.since_ms(begun).saturating_mul(u64::from(slots));
+        delta.ms[Meter::Cpu as usize] = -i128::from(cpu_ms);
+        delta.hist_ms[Meter::Cpu as usize] = cpu_ms;
+        delta
+    }
+
+    /// CPU time of running jobs.
+    pub fn cpu(ms: i64) -> Delta {
+        let mut delta = Delta::default();
+        delta.ms[Meter::Cpu as usize] = i128::from(ms);
+        delta
+    }
+
+    /// Also holds these amounts (index 0, slots, is not looked at: [`Delta::start`] sets it).
+    pub fn holding(mut self, amounts: &[i64]) -> Delta {
+        self.held
+            .resize(self.held.len().max(amounts.len()).max(1), 0);
+        self.held[1..amounts.len().max(1)].copy_from_slice(amounts.get(1..).unwrap_or(&[]));
+        self
+    }
+
+    /// `units` more run from `at` on; fewer when negative. A job that is suspended stops its units
+    /// and starts them when it resumes.
+    pub fn run(&mut self, meter: Meter, units: i64, at: Stamp) {
+        self.rate[meter as usize] += units;
+        self.ms[meter as usize] -= i128::from(units) * i128::from(at.0);
+    }
+
+    /// What takes back this change. History is not taken back: it fades by itself.
+    pub fn undone(&self) -> Delta {
+        Delta {
+            slots: -self.slots,
+            jobs: -self.jobs,
+            rate: self.rate.map(|n| -n),
+            ms: self.ms.map(|n| -n),
+            hist_ms: [0; 3],
+            held: self.held.iter().map(|n| -n).collect(),
+        }
+    }
+}
+
+/// Sums of one node: a leaf's own, an inner node's of all below.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    pub slots: i64,
+    pub jobs: i64,
+    rate: [i64; 3],
+    ms: [i128; 3],
+    /// In microseconds, so that the rounding of the decay does not show.
+    pub hist_us: [u64; 3],
+    pub held: Amounts,
+}
+
+impl Usage {
+    pub fn add(&mut self, delta: &Delta) {
+        self.slots += delta.slots;
+        self.jobs += delta.jobs;
+        for at in 0..METERS.len() {
+            self.rate[at] += delta.rate[at];
+            self.ms[at] += delta.ms[at];
+            if delta.hist_ms[at] > 0 {
+                let more = delta.hist_ms[at].saturating_mul(1000);
+                self.hist_us[at] = self.hist_us[at].saturating_add(more);
+            }
+        }
+        if self.held.len() < delta.held.len() {
+            self.held.resize(delta.held.len(), 0);
+        }
+        for (own, more) in self.held.iter_mut().zip(&delta.held) {
+            *own = own.saturating_add(*more);
+        }
+    }
+
+    pub fn fade(&mut self, decay: &Decay, steps: i64) {
+        self.hist_us = self.hist_us.map(|us| decay.after(us, steps));
+    }
+
+    /// Time of started jobs by a meter at `now`, without history, in milliseconds.
+    pub fn now_ms(&self, meter: Meter, now: Stamp) -> u64 {
+        let at = meter as usize;
+        let ms = i128::from(self.rate[at]) * i128::from(now.0) + self.ms[at];
+        u64::try_from(ms.max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// Whether its load grows while nothing is charged.
+    pub fn grows(&self) -> bool {
+        self.rate.iter().any(|units| *units != 0)
+    }
+
+    /// What shares are divided by, in thousandths of an hour's milliseconds.
+    fn load(&self, fair: &Fair, now: Stamp) -> u128 {
+        let mut load = 0u128;
+        for meter in METERS {
+            let factor = fair.weight[meter as usize];
+            if factor > 0 {
+                let past = fair.past[meter as usize].then_some(self.hist_us[meter as usize] / 1000);
+                let ms = u128::from(self.now_ms(meter, now)) + u128::from(past.unwrap_or(0));
+                load += ms * u128::from(factor);
+            }
+        }
+        let started = u128::try_from(self.slots.max(0)).unwrap_or(0);
+        load += (started + 1) * HOUR_MS * u128::from(fair.started);
+        load.max(LEAST_LOAD)
+    }
+
+    /// The largest part of any resource's total: amount and total.
+    fn dominant(&self, totals: &[i64]) -> (u64, u64) {
+        let mut most = (0u64, 1u64);
+        for (at, held) in self.held.iter().enumerate() {
+            let held = u64::try_from(*held).unwrap_or(0);
+            let total = totals.get(at).copied().unwrap_or(0).max(1);
+            let total = u64::try_from(total).unwrap_or(1);
+            let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
+            if product(held, most.1) > product(most.0, total) {
+                most = (held, total);
+            }
+        }
+        most
+    }
+
+    pub fn cost(&self, rule: &Rule, shares: u32, now: Stamp) -> Cost {
+        let shares = u128::from(shares);
+        match rule {
+            Rule::Fairshare(fair) => Cost::new(self.load(fair, now), shares),
+            Rule::Drf { totals } => {
+                let (held, total) = self.dominant(totals);
+                Cost::new(u128::from(held), u128::from(total) * shares)
+            }
+        }
+    }
+
+    /// What `cqueues -r` shows, in millionths: fairshare's priority (larger is better), or the
+    /// dominant share over the weight (smaller is better).
+    pub fn shown(&self, rule: &Rule, shares: u32, now: Stamp) -> u64 {
+        let cost = self.cost(rule, shares, now);
+        let micro = match rule {
+            Rule::Fairshare(_) => cost.den * 1_000_000_000 * HOUR_MS / cost.num.max(1),
+            Rule::Drf { .. } => cost.num * 1_000_000 / cost.den.max(1),
+        };
+        u64::try_from(micro).unwrap_or(u64::MAX)
+    }
+}
+
+/// How costs are computed.
+#[derive(Clone, Debug)]
+pub(super) enum Rule {
+    Fairshare(Fair),
+    /// Totals by resource, index 0 slots.
+    Drf {
+        totals: Vec<i64>,
+    },
+}
+
+/// Factors of the fairshare formula, in thousandths.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fair {
+    /// By [`Meter`].
+    weight: [u64; 3],
+    started: u64,
+    /// Whether history of the meter counts.
+    past: [bool; 3],
+}
+
+impl Fair {
+    pub fn new(factors: &FairFactors) -> Fair {
+        let part = |n: i64| u64::try_from(n).unwrap_or(0);
+        Fair {
+            weight: [factors.cpu_time, factors.run_time, factors.gpu_time].map(part),
+            started: part(factors.run_job),
+            // Run time counts of running jobs only, as LSF has it.
+            past: [true, false, true],
+        }
+    }
+}
