@@ -102,7 +102,7 @@ impl Outgoing {
         let head = RequestHead {
             token: new_token(),
             host: site.host.clone(),
-            pid: std::process::id(),
+            pid: sys::proc::own_pid(),
             t: sys::clock::wall_ms(),
             ..head
         };
@@ -289,12 +289,12 @@ impl<'a> Wait<'a> {
             }
             if now >= NOTE_MS && !noted {
                 noted = true;
-                eprintln!(
+                sys::caller::say(&format!(
                     "{command}: no answer for {} s: {}; waiting up to {} s",
                     now / 1000,
                     self.who(now),
                     limit_ms / 1000
-                );
+                ));
             }
             let left_us = (limit_ms - now).saturating_mul(1000);
             let pause_us = (now * 1000 / PAUSE_PART).clamp(first_us, PAUSE_MAX_US);

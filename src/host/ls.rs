@@ -7,9 +7,8 @@
 use super::setup::Place;
 use crate::record::load::{LOAD_LEN, LoadDoc, decode, encode};
 use crate::sys::load::{Facts, Load, Sampler, facts};
-use crate::sys::{clock, fs, proc, signals};
+use crate::sys::{clock, fs, proc, signals, thread};
 use crossbeam::channel::Receiver;
-use std::time::Duration;
 
 /// Pause between two samples, ms.
 pub const EVERY_MS: u64 = 5_000;
@@ -37,6 +36,14 @@ pub fn run() -> Result<(), String> {
     super::setup::log("info");
     let term = signals::catch_term().map_err(|e| e.to_string())?;
     signals::ignore_hangup();
+    serve(place, &term)
+}
+
+/// Runs at `place` until `term` speaks.
+///
+/// # Errors
+/// What kept it from starting.
+pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
     let _alone = place.alone(&place.local.ls_lock(), "cbls")?;
     act_as_owner(&place)?;
     let dir = place.layout.host(&place.site.host);
@@ -66,7 +73,7 @@ pub fn run() -> Result<(), String> {
             Err(_) => {}
         }
         next = (next + EVERY_MS).max(clock::boot_ms());
-        if s.rest(&term, next) {
+        if s.rest(term, next) {
             tracing::info!("cbls ends");
             return Ok(());
         }
@@ -117,7 +124,7 @@ impl Sampling {
         loop {
             let left = next.saturating_sub(clock::boot_ms());
             let step = if alive { left } else { left.min(ABSENT_MS) };
-            if term.recv_timeout(Duration::from_millis(step)).is_ok() {
+            if thread::recv_timeout(term, step).is_ok() {
                 return true;
             }
             if left == 0 || (!alive && self.executor().0) {

@@ -37,6 +37,8 @@ pub struct Options {
     pub accept_loss: bool,
     /// Epoch whose leader is known to have led (the beat file says so): its journal must exist.
     pub led: Option<u64>,
+    /// Epochs are not sealed: a protocol that simulations show to fail.
+    pub unsealed: bool,
 }
 
 /// The outcome of [`recover`].
@@ -69,7 +71,7 @@ pub fn recover(
     let mut out = Recovered::default();
     let (chain, from) = from_snapshot(layout, cluster, epoch, to, &mut out)?;
     if !options.accept_loss {
-        refuse_broken_chain(layout, &chain)?;
+        refuse_broken_chain(layout, &chain, options.unsealed)?;
     }
     let mut job = Job {
         layout,
@@ -119,7 +121,7 @@ fn from_snapshot(
     Ok((Chain::read(layout, cluster, 1, epoch)?, None))
 }
 
-fn refuse_broken_chain(layout: &Layout, chain: &Chain) -> Result<(), Error> {
+fn refuse_broken_chain(layout: &Layout, chain: &Chain, unsealed: bool) -> Result<(), Error> {
     if let Some((path, damaged)) = chain.head_damage.first() {
         return Err(Error::Damaged {
             path: path.clone(),
@@ -128,6 +130,7 @@ fn refuse_broken_chain(layout: &Layout, chain: &Chain) -> Result<(), Error> {
     }
     match chain.unsealed_middle.first() {
         None => Ok(()),
+        Some(_) if unsealed => Ok(()),
         Some(epoch) => Err(Error::Conflict {
             path: layout.epoch_dir(*epoch),
             why: "no later epoch says where it ends, although a later one has events".into(),

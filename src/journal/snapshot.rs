@@ -75,7 +75,7 @@ impl Writer {
     ) -> Result<Writer, Error> {
         let number = numbers(layout)?.last().map_or(1, |n| n + 1);
         let path = path_of(layout, number);
-        let pid = std::process::id();
+        let pid = sys::proc::own_pid();
         let aside = path.with_file_name(format!(".{number:06}.yaml.{}.{pid}.tmp", covers.epoch));
         sys::fs::remove(&aside)?;
         let mut writer = Writer {

@@ -34,6 +34,42 @@ impl Settings {
     }
 }
 
+/// When a leader looks at the epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Check {
+    /// Never: the lock alone.
+    Never,
+    /// Before it appends.
+    Before,
+    /// After the append is durable and before anything is made known.
+    #[default]
+    After,
+}
+
+/// The rules that keep a stale leader harmless. The default is the protocol; every other choice
+/// loses jobs or starts them twice, as the fault simulation shows, and no daemon makes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Protocol {
+    /// A new leader states where older epochs end.
+    pub seal: bool,
+    pub check: Check,
+    /// An attempt runs elsewhere only after its host's own word that it never will there.
+    pub bind: bool,
+    /// Hosts follow no lower epoch than they have seen.
+    pub host_epoch: bool,
+}
+
+impl Default for Protocol {
+    fn default() -> Protocol {
+        Protocol {
+            seal: true,
+            check: Check::After,
+            bind: true,
+            host_epoch: true,
+        }
+    }
+}
+
 /// One look of a waiting candidate. `None` = the file's content is damaged, which is content too.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Look {

@@ -6,7 +6,8 @@
 //! tried on a thread of its own where the share is remote (a dead holder's delegation stalls
 //! opens). After the loss of leadership nothing is written and nothing is cleaned up.
 
-use crate::lease::{Intent, Lease, Look, Seen, Settings as Rules, Verdict, judge, lease_over};
+use crate::lease::{Check, Intent, Lease, Look, Protocol, Seen, Settings as Rules};
+use crate::lease::{Verdict, judge, lease_over};
 use crate::record::FORMAT;
 use crate::record::leader::{BeatDoc, ClusterDoc, EpochDoc, FIXED_LEN, decode_fixed, encode_fixed};
 use crate::spool::Layout;
@@ -14,13 +15,12 @@ use crate::sys;
 use crate::sys::clock;
 use crate::sys::lock::Lock;
 use crate::sys::mount::FsKind;
+use crate::sys::thread::{self, Thread};
 use crossbeam::channel::{Receiver, Sender, bounded};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// Most claims listed; a leader removes all but the last [`CLAIMS_KEPT`].
 const CLAIMS_MAX: usize = 100_000;
@@ -151,6 +151,7 @@ pub struct Settings {
     pub takeover_ms: u64,
     /// How long another host may see old content (ms); `None` = by the kind of file system.
     pub cache_ms: Option<u64>,
+    pub protocol: Protocol,
 }
 
 /// Leadership is gone, and why. The process must end without another write.
@@ -170,6 +171,7 @@ impl std::error::Error for Lost {}
 struct Shared {
     layout: Layout,
     rules: Rules,
+    check: Check,
     own: EpochDoc,
     local: bool,
     /// When the last good renewal began (boot clock, ms).
@@ -224,7 +226,7 @@ pub struct Leadership {
     /// Epoch whose leader said that it takes requests, by the beat before this one.
     pub led: Option<u64>,
     stop: Option<Sender<()>>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread>,
 }
 
 impl Leadership {
@@ -248,8 +250,16 @@ impl Leadership {
     /// # Errors
     /// [`Lost`]: end at once, write nothing.
     pub fn recheck(&self) -> Result<(), Lost> {
+        if self.shared.check == Check::Never {
+            return Ok(());
+        }
         self.shared.check_lease()?;
         self.shared.check_epoch()
+    }
+
+    /// When the rules ask for the look that [`Leadership::recheck`] takes.
+    pub fn check(&self) -> Check {
+        self.shared.check
     }
 
     /// True once any thread found the leadership lost.
@@ -277,7 +287,7 @@ impl Drop for Leadership {
                 clock::sleep_ms(2);
             }
             if thread.is_finished() {
-                drop(thread.join());
+                thread.join();
             }
         }
     }
@@ -306,7 +316,7 @@ pub fn campaign(
         poll_ms: (takeover_ms / 6).clamp(200, 2500),
         me: EpochDoc {
             host: settings.host.clone(),
-            pid: std::process::id(),
+            pid: sys::proc::own_pid(),
             nonce: clock::nonce(16),
             boot: sys::proc::boot_id().to_owned(),
             ..EpochDoc::default()
@@ -325,7 +335,8 @@ pub fn campaign(
         if let Intent::Lead(own) = intent {
             tracing::info!("leading epoch {}: {}", own.epoch, lease.reason());
             let reason = lease.reason();
-            let lead = candidate.lead(rules, own, cluster, reason, on_lost);
+            let check = settings.protocol.check;
+            let lead = candidate.lead((rules, check), own, cluster, reason, on_lost);
             return Ok(Some(lead));
         }
         let ms = match &intent {
@@ -424,7 +435,7 @@ impl Candidate<'_> {
     /// Starts the threads of a leader.
     fn lead(
         self,
-        rules: Rules,
+        (rules, check): (Rules, Check),
         own: EpochDoc,
         cluster: ClusterDoc,
         reason: &'static str,
@@ -438,6 +449,7 @@ impl Candidate<'_> {
             leading: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             rules,
+            check,
             own,
         });
         let (stop, stopped) = bounded(1);
@@ -466,24 +478,20 @@ impl Candidate<'_> {
     }
 }
 
-fn spawn(name: &str, f: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .stack_size(256 << 10)
-        .spawn(f)
-        .expect("a daemon that cannot start two threads cannot lead")
+fn spawn(name: &str, f: impl FnOnce() + Send + 'static) -> Thread {
+    thread::spawn(name, 256 << 10, f).expect("a daemon that cannot start two threads cannot lead")
 }
 
 /// Looks at the clock and an atomic only. `gone` disconnects when the beat ended in good order.
 fn watchdog(shared: &Shared, gone: &Receiver<()>, on_lost: impl Fn(&Lost)) {
-    let every = Duration::from_millis((shared.rules.takeover_ms / 24).clamp(20, 500));
+    let every = (shared.rules.takeover_ms / 24).clamp(20, 500);
     loop {
         if let Err(lost) = shared.check_lease() {
             tracing::error!("{lost}");
             on_lost(&lost);
             return;
         }
-        match gone.recv_timeout(every) {
+        match thread::recv_timeout(gone, every) {
             Err(crossbeam::channel::RecvTimeoutError::Timeout) => {}
             _ if shared.lost.load(Ordering::Acquire) => {}
             _ => return,
@@ -500,7 +508,7 @@ struct Beat {
 
 impl Beat {
     fn run(mut self, stopped: &Receiver<()>) {
-        let every = Duration::from_millis(self.shared.rules.renew_ms());
+        let every = self.shared.rules.renew_ms();
         let mut complained = false;
         loop {
             let began = clock::boot_ms();
@@ -519,7 +527,7 @@ impl Beat {
                 return;
             }
             let gone = crossbeam::channel::RecvTimeoutError::Disconnected;
-            if stopped.recv_timeout(every) == Err(gone) {
+            if thread::recv_timeout(stopped, every) == Err(gone) {
                 return;
             }
         }
@@ -528,7 +536,7 @@ impl Beat {
     fn renew(&mut self) -> sys::Result<()> {
         let shared = &self.shared;
         // A higher epoch is seen here even while the leader has nothing to journal.
-        if shared.check_epoch().is_err() {
+        if shared.check != Check::Never && shared.check_epoch().is_err() {
             return Ok(());
         }
         match &self.lock {
@@ -582,7 +590,7 @@ fn ask_lock(path: PathBuf) -> sys::Result<LockState> {
     let (tx, rx) = bounded(1);
     spawn("lock", move || drop(tx.send(Lock::try_take(&path))));
     // The usual answer comes in a few milliseconds; a stalled open must not stall the candidate.
-    match rx.recv_timeout(Duration::from_millis(500)) {
+    match thread::recv_timeout(&rx, 500) {
         Ok(answer) => Ok(answer?.map_or(LockState::Free, LockState::Held)),
         Err(_) => Ok(LockState::Asked(rx)),
     }

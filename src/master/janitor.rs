@@ -4,7 +4,7 @@
 //! Removes only what the state no longer knows; everything may be removed late or never.
 
 use crate::spool::Layout;
-use crate::sys::{clock, fs};
+use crate::sys::{clock, fs, thread};
 use crossbeam::channel::{Sender, bounded};
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ impl Janitor {
         let (errands, inbox) = bounded(ERRANDS_MAX);
         let layout = layout.clone();
         let work = move || {
-            for errand in inbox {
+            while let Ok(errand) = thread::recv(&inbox) {
                 match errand {
                     Errand::Jobs(ids) => ids.iter().for_each(|id| {
                         let _ = fs::remove_tree(&layout.job_dir(*id));
@@ -47,10 +47,7 @@ impl Janitor {
                 }
             }
         };
-        if let Err(e) = std::thread::Builder::new()
-            .name("janitor".into())
-            .spawn(work)
-        {
+        if let Err(e) = thread::spawn("janitor", 2 << 20, work) {
             tracing::warn!("no thread for cleaning: {e}");
         }
         Janitor { errands }

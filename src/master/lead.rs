@@ -4,6 +4,7 @@
 //! way from the journal to the orders ends the process without a clean-up write, and a successor
 //! repeats every answer and order.
 
+use super::Witness;
 use super::election::Leadership;
 use super::hosts::Hosts;
 use super::inbox::{Inbox, Rejected};
@@ -13,20 +14,23 @@ use super::publish::Publisher;
 use super::snapshots::Snapshots;
 use crate::config::Config;
 use crate::journal::{Position, Writer};
+use crate::lease::Check;
 use crate::model::Stamp;
 use crate::record::ack::Ack;
 use crate::record::event::Event;
+use crate::record::order::Order;
+use crate::record::report::Report;
 use crate::record::request::Verb;
 use crate::record::view;
 use crate::spool::Layout;
+use crate::sys::thread::Which;
 use crate::sys::watch::Watcher;
-use crate::sys::{clock, fs};
+use crate::sys::{clock, fs, thread};
 use crate::turn::{self, Blob, Core, Input, Ready, RequestIn};
-use crossbeam::channel::{Receiver, select};
+use crossbeam::channel::Receiver;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Wait between looks at an idle share that gives no hints, and that does, in milliseconds.
 const IDLE_HINTED_MS: u64 = 5000;
@@ -76,6 +80,10 @@ pub struct Leader {
     pub watched: BTreeSet<PathBuf>,
     /// The configuration to put in force with the first turn.
     pub first_config: Option<Arc<Config>>,
+    /// Sees every turn; for simulations.
+    pub witness: Option<Arc<dyn Witness>>,
+    /// An attempt runs elsewhere only after its host's own word; see [`crate::lease::Protocol`].
+    pub bind: bool,
 }
 
 /// Why a leader ends.
@@ -130,6 +138,9 @@ impl Leader {
         let problems = std::mem::take(&mut self.core.config_problems);
         self.hosts
             .listen(now, clock::wall_ms(), true, &|_| false, &mut inputs);
+        if !self.bind {
+            self.take_all_back(&mut inputs);
+        }
         self.core.config_problems = problems;
         self.turn(inputs, Vec::new(), now)?;
         for host in self.hosts.names() {
@@ -145,6 +156,27 @@ impl Leader {
         self.publish_summary(now)?;
         self.leadership.set_leading(true);
         Ok(())
+    }
+
+    /// Unbinds what was dispatched and is not known to have started, without a word of its host:
+    /// the rule that simulations take away.
+    fn take_all_back(&self, inputs: &mut Vec<Input>) {
+        for (host, order) in turn::outstanding(&self.core, None) {
+            let Order::Start(start) = order else { continue };
+            let work = self.core.state.work(start.a.j);
+            if work
+                .and_then(|w| w.run.as_ref())
+                .is_some_and(|run| run.start == Stamp(0))
+            {
+                let why = "a new leader starts it elsewhere".to_owned();
+                inputs.push(Input::Reports {
+                    host,
+                    part: 0,
+                    reports: vec![(0, Report::Never { a: start.a, why })],
+                    more: true,
+                });
+            }
+        }
     }
 
     /// Gathers, takes a turn. True when there was something to do.
@@ -198,6 +230,9 @@ impl Leader {
         self.summary_due |= loads || !ready.events.is_empty();
         let burst = ready.events.len() > BURST;
         let more = self.carry_out(ready, &paths, now)?;
+        if let Some(witness) = &self.witness {
+            witness.turned(self.core.state.epoch(), &self.core.state);
+        }
         if burst {
             crate::sys::memory::give_back();
         }
@@ -239,8 +274,13 @@ impl Leader {
             self.journal.append(event)?;
         }
         let bytes = self.journal.pending_bytes() as u64;
+        if self.leadership.check() == Check::Before {
+            self.recheck()?;
+        }
         let at = self.journal.commit()?;
-        self.recheck()?;
+        if self.leadership.check() == Check::After {
+            self.recheck()?;
+        }
         self.snapshots.grew(bytes);
         Ok(at)
     }
@@ -264,10 +304,7 @@ impl Leader {
         Ok(())
     }
 
-    fn write_orders(
-        &mut self,
-        orders: Vec<(String, crate::record::order::Order)>,
-    ) -> Result<(), End> {
+    fn write_orders(&mut self, orders: Vec<(String, Order)>) -> Result<(), End> {
         let core = &self.core;
         let again = |host: &str| {
             turn::outstanding(core, Some(host))
@@ -429,10 +466,10 @@ impl Leader {
             return self.stop.try_recv().map_or(Ok(true), |_| Err(End::Stopped));
         }
         let ms = self.idle_ms();
-        select! {
-            recv(self.stop) -> _ => Err(End::Stopped),
-            recv(self.watcher.hints()) -> _ => Ok(true),
-            default(Duration::from_millis(ms)) => Ok(false),
+        match thread::either(&self.stop, self.watcher.hints(), ms) {
+            Which::First => Err(End::Stopped),
+            Which::Second => Ok(true),
+            Which::Neither => Ok(false),
         }
     }
 

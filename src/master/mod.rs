@@ -16,19 +16,19 @@ mod snapshots;
 
 use crate::config::Config;
 use crate::journal::{self, Writer};
+use crate::lease::Protocol;
 use crate::model::Stamp;
 use crate::record::event::Event;
 use crate::spool::{Layout, Site};
 use crate::state::State;
 use crate::sys::watch::Watcher;
-use crate::sys::{clock, signals};
+use crate::sys::{clock, signals, thread};
 use crate::turn::Core;
 use crossbeam::channel::Receiver;
 use lead::{End, Leader};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Exit codes of cbsched: stopped, refused to start (a supervisor should not retry at once), lost.
 pub const EXIT_OK: i32 = 0;
@@ -50,14 +50,50 @@ pub fn run(accept_loss: bool) -> i32 {
 
 fn candidate(accept_loss: bool) -> Result<i32, String> {
     let site = Site::find().map_err(|e| e.to_string())?;
+    signals::ignore_sigpipe();
+    let stop = signals::catch_term().map_err(|e| e.to_string())?;
+    let options = Options {
+        accept_loss,
+        ..Options::default()
+    };
+    serve(&site, stop, &options)
+}
+
+/// How a candidate works; the default is what is shipped.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Lead in spite of damage in the journal, setting the damaged bytes aside.
+    pub accept_loss: bool,
+    /// How long another host may see old content (ms); `None` = by the kind of file system.
+    pub cache_ms: Option<u64>,
+    /// The rules for writing; simulations take them away one by one.
+    pub protocol: Protocol,
+    /// Sizes at which files end, smaller in simulations; `None` = the usual ones.
+    pub segment_bytes: Option<u64>,
+    pub snapshot_bytes: Option<u64>,
+    /// Told of what a leader believes; simulations hold it against what happened.
+    pub witness: Option<Arc<dyn Witness>>,
+}
+
+/// Sees what a leader sees; for simulations.
+pub trait Witness: Send + Sync + std::fmt::Debug {
+    /// A leader of `epoch` has recovered `state`, and its first events are durable.
+    fn recovered(&self, epoch: u64, state: &State);
+    /// A turn of the leader of `epoch` was carried out.
+    fn turned(&self, epoch: u64, state: &State);
+}
+
+/// Runs a candidate at `site` until `stop` speaks or the lead is lost; an exit code.
+///
+/// # Errors
+/// Why it must not run here.
+pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32, String> {
     let layout = site.layout();
     let pin = site.local.as_ref().map(|dir| dir.join("cluster"));
     let cluster = election::open_cluster(&layout, pin.as_deref()).map_err(|e| e.to_string())?;
     for warning in election::mount_warnings(&layout) {
         tracing::warn!("{warning}");
     }
-    signals::ignore_sigpipe();
-    let stop = signals::catch_term().map_err(|e| e.to_string())?;
     let (config, problems) = conf::read_or_last_good(&layout)?;
     if !config.may_lead(&site.host) {
         return Err(format!(
@@ -69,9 +105,10 @@ fn candidate(accept_loss: bool) -> Result<i32, String> {
     let settings = election::Settings {
         host: site.host.clone(),
         takeover_ms: config.cluster.lease_timeout_ms,
-        cache_ms: None,
+        cache_ms: options.cache_ms,
+        protocol: options.protocol,
     };
-    let wait = |ms: u64| stop.recv_timeout(Duration::from_millis(ms)).is_ok();
+    let wait = |ms: u64| thread::recv_timeout(&stop, ms).is_ok();
     let won = election::campaign(&layout, cluster, &settings, &wait, |lost| {
         tracing::error!("{lost}");
         // Another thread may hang in the share: nothing may run on after this.
@@ -80,7 +117,7 @@ fn candidate(accept_loss: bool) -> Result<i32, String> {
     let Some(leadership) = won.map_err(|e| e.to_string())? else {
         return Ok(EXIT_OK);
     };
-    let mut leader = assume(&site, leadership, config, problems, accept_loss, stop)?;
+    let mut leader = assume(site, leadership, config, problems, options, stop)?;
     match leader.run() {
         End::Stopped => Ok(EXIT_OK),
         End::Lost(why) => {
@@ -96,28 +133,38 @@ fn assume(
     leadership: election::Leadership,
     config: Arc<Config>,
     problems: Vec<String>,
-    accept_loss: bool,
+    options: &Options,
     stop: Receiver<i32>,
 ) -> Result<Leader, String> {
     let text = |e: journal::Error| e.to_string();
     let layout = site.layout();
     let cluster = leadership.cluster.cluster.clone();
     let epoch = leadership.epoch();
-    let (mut state, recovered) = restore(&layout, &leadership, accept_loss)?;
+    let (mut state, recovered) = restore(&layout, &leadership, options)?;
     let mut writer = Writer::create(&layout, &cluster, epoch).map_err(text)?;
+    if let Some(bytes) = options.segment_bytes {
+        writer = writer.with_segment_bytes(bytes);
+    }
     let now = Stamp(clock::wall_ms());
     let first = Event::Epoch {
         epoch,
         host: site.host.clone(),
-        pid: std::process::id(),
+        pid: crate::sys::proc::own_pid(),
         t: now,
     };
-    for event in std::iter::once(&first).chain(&recovered.seals) {
+    let seals = match options.protocol.seal {
+        true => recovered.seals.as_slice(),
+        false => &[],
+    };
+    for event in std::iter::once(&first).chain(seals) {
         writer.append(event).map_err(text)?;
         state.apply(event);
     }
     writer.commit().map_err(text)?;
     leadership.recheck().map_err(|e| e.to_string())?;
+    if let Some(witness) = &options.witness {
+        witness.recovered(epoch, &state);
+    }
     let hinted_share = leadership.is_local();
     let io = |e: crate::sys::Error| e.to_string();
     let mut core = Core::new(state, config.clone(), leadership.cluster.service_uid);
@@ -131,7 +178,7 @@ fn assume(
         orders: outbox::Orders::new(&layout, &cluster, epoch),
         inbox: inbox::Inbox::open(&layout).map_err(io)?,
         hosts: hosts::Hosts::new(&layout, &cluster),
-        snapshots: snapshots::Snapshots::new(&layout, &cluster, replayed),
+        snapshots: snapshots::Snapshots::new(&layout, &cluster, replayed, options.snapshot_bytes),
         janitor: janitor::Janitor::start(&layout),
         watcher: Watcher::filtered(others_write),
         host: site.host.clone(),
@@ -150,6 +197,8 @@ fn assume(
         users_due: true,
         watched: BTreeSet::new(),
         first_config: Some(config),
+        witness: options.witness.clone(),
+        bind: options.protocol.bind,
         layout,
         cluster,
     })
@@ -159,13 +208,14 @@ fn assume(
 fn restore(
     layout: &Layout,
     leadership: &election::Leadership,
-    accept_loss: bool,
+    options: &Options,
 ) -> Result<(State, journal::Recovered), String> {
     let began = clock::boot_ms();
     let mut loader = load::Loader::default();
     let options = journal::Options {
-        accept_loss,
+        accept_loss: options.accept_loss,
         led: leadership.led,
+        unsealed: !options.protocol.seal,
     };
     let recovered = journal::recover(
         layout,

@@ -20,11 +20,12 @@ pub struct Snapshots {
     /// Bytes journalled since the last one began.
     bytes: u64,
     begun_at: u64,
+    every: u64,
 }
 
 impl Snapshots {
-    /// `behind`: bytes of journal that were replayed at the start.
-    pub fn new(layout: &Layout, cluster: &str, behind: u64) -> Snapshots {
+    /// `behind`: bytes of journal that were replayed at the start. `every`: bytes between two.
+    pub fn new(layout: &Layout, cluster: &str, behind: u64, every: Option<u64>) -> Snapshots {
         let (layout, cluster) = (layout.clone(), cluster.to_owned());
         Snapshots {
             layout,
@@ -32,6 +33,7 @@ impl Snapshots {
             child: None,
             bytes: behind,
             begun_at: 0,
+            every: every.unwrap_or(EVERY_BYTES),
         }
     }
 
@@ -58,7 +60,7 @@ impl Snapshots {
             };
         }
         let rested = self.begun_at == 0 || now_ms.saturating_sub(self.begun_at) > EVERY_MS;
-        if self.bytes >= EVERY_BYTES && rested {
+        if self.bytes >= self.every && rested {
             self.begin(state, at, now_ms);
         }
         false

@@ -4,11 +4,9 @@
 //! together; after a failed fsync nobody knows what is on the disk. So a failed `Appender` is
 //! poisoned for good: the caller opens a new segment that states the valid length of this one.
 
+use super::file::{File, How};
 use super::{At, Error, Result};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The writer of one append-only file; there must be no other.
@@ -24,34 +22,22 @@ pub struct Appender {
 impl Appender {
     /// Opens `path` at its end, making it (0644) if it is not there.
     pub fn open(path: &Path) -> Result<Appender> {
-        Appender::with(
-            OpenOptions::new().create(true).mode(super::fs::FILE_MODE),
-            path,
-        )
+        Appender::with(How::APPEND.create().mode(super::fs::FILE_MODE), path)
     }
 
     /// Makes `path`; a file that exists is an error (`AlreadyExists`).
     pub fn create_new(path: &Path) -> Result<Appender> {
-        Appender::with(
-            OpenOptions::new()
-                .create_new(true)
-                .mode(super::fs::FILE_MODE),
-            path,
-        )
+        Appender::with(How::APPEND.exclusive().mode(super::fs::FILE_MODE), path)
     }
 
     /// Opens `path` at its end; one that does not exist is an error.
     pub fn open_existing(path: &Path) -> Result<Appender> {
-        Appender::with(&mut OpenOptions::new(), path)
+        Appender::with(How::APPEND, path)
     }
 
-    fn with(options: &mut OpenOptions, path: &Path) -> Result<Appender> {
-        let file = options
-            .read(true)
-            .append(true)
-            .open(path)
-            .at("open for appending", path)?;
-        let len = file.metadata().at("stat", path)?.len();
+    fn with(how: How, path: &Path) -> Result<Appender> {
+        let file = File::open(path, how).at("open for appending", path)?;
+        let len = file.stat().at("stat", path)?.len;
         let path = path.to_path_buf();
         Ok(Appender {
             file,
@@ -67,7 +53,7 @@ impl Appender {
     pub fn append(&mut self, bytes: &[u8]) -> Result<u64> {
         self.refuse_if_poisoned("append to")?;
         let wrote = loop {
-            match self.file.write(bytes) {
+            match self.file.append(bytes) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 other => break other,
             }
@@ -161,9 +147,11 @@ pub struct SharedAppender {
 impl SharedAppender {
     /// Opens the file.
     pub fn open(path: &Path) -> Result<SharedAppender> {
-        let mut options = OpenOptions::new();
-        let file = options.append(true).create(true).mode(0o600).open(path);
-        let file = file.at("open for appending", path)?;
+        let how = How {
+            read: false,
+            ..How::APPEND.create().mode(0o600)
+        };
+        let file = File::open(path, how).at("open for appending", path)?;
         Ok(SharedAppender {
             file,
             path: path.to_path_buf(),
@@ -183,19 +171,13 @@ impl SharedAppender {
             false => line,
         };
         self.torn = true;
-        let n = self.file.write(bytes).at("append to", &self.path)?;
+        let n = self.file.append(bytes).at("append to", &self.path)?;
         if n != bytes.len() {
             let e = io::Error::new(io::ErrorKind::WriteZero, "short write");
             return Err(Error::new("append to", &self.path, e));
         }
         self.torn = false;
         Ok(())
-    }
-}
-
-impl AsFd for Appender {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
     }
 }
 

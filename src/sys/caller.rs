@@ -8,7 +8,18 @@ use std::path::{Path, PathBuf};
 
 /// Sets the umask of this process and gives the old one.
 pub fn umask(mask: u32) -> u32 {
+    if super::door::simulated() {
+        return mask;
+    }
     nix::sys::stat::umask(Mode::from_bits_truncate(mask)).bits()
+}
+
+/// Tells the user something on standard error.
+pub fn say(text: &str) {
+    match super::door::simulated() {
+        true => tracing::info!("{text}"),
+        false => eprintln!("{text}"),
+    }
 }
 
 /// The working directory as the user calls it: `$PWD` when it names the same directory, since an

@@ -4,10 +4,14 @@
 //! deadlines use the boot-time clock, which no administrator can set and which runs on while the
 //! machine is suspended.
 
+use super::door;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Wall clock: milliseconds since the Unix epoch.
 pub fn wall_ms() -> i64 {
+    if let Some(machine) = door::here() {
+        return machine.wall_ms();
+    }
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(d) => d.as_millis() as i64,
         Err(e) => -(e.duration().as_millis() as i64),
@@ -21,6 +25,9 @@ pub fn boot_ms() -> u64 {
 
 /// Boot-time clock in nanoseconds.
 pub fn boot_ns() -> u128 {
+    if let Some(machine) = door::here() {
+        return machine.boot_ns();
+    }
     let mut t = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -33,7 +40,7 @@ pub fn boot_ns() -> u128 {
 
 /// Sleeps for `ms` milliseconds.
 pub fn sleep_ms(ms: u64) {
-    std::thread::sleep(Duration::from_millis(ms));
+    sleep_us(ms.saturating_mul(1000));
 }
 
 /// A moment as people read it, in the local time of this machine: `Sat Nov 21 03:21:15 2026`.
@@ -54,11 +61,17 @@ pub fn local_text(wall_ms: i64) -> String {
 
 /// Sleeps for `us` microseconds: for waits that are about to end.
 pub fn sleep_us(us: u64) {
-    std::thread::sleep(Duration::from_micros(us));
+    match door::here() {
+        Some(machine) => machine.sleep_us(us),
+        None => std::thread::sleep(Duration::from_micros(us)),
+    }
 }
 
 /// Fills `buf` with random bytes of the kernel.
 pub fn random(buf: &mut [u8]) {
+    if let Some(machine) = door::here() {
+        return machine.random(buf);
+    }
     let mut done = 0;
     while done < buf.len() {
         let rest = &mut buf[done..];

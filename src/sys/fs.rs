@@ -4,11 +4,12 @@
 //! or overwritten in place in one write. Never keeps a descriptor open behind the caller's back,
 //! and never retries an fsync: a failed one means the data's fate is unknown.
 
-use super::{At, Error, Result};
+use super::file::{self, File, How};
+use super::{At, Error, Result, door};
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,13 +21,19 @@ static ASIDE_COUNTER: AtomicU64 = AtomicU64::new(0);
 /// A name beside `path`, in the same directory, that no other writer uses: hidden, with the
 /// process id and a counter, so that leftovers of a crash are recognised by `is_aside`.
 fn aside_name(path: &Path) -> PathBuf {
-    let n = ASIDE_COUNTER.fetch_add(1, Ordering::Relaxed);
+    let (n, pid) = match door::here() {
+        Some(machine) => (machine.counter(), machine.pid()),
+        None => (
+            ASIDE_COUNTER.fetch_add(1, Ordering::Relaxed),
+            std::process::id(),
+        ),
+    };
     let base = path
         .file_name()
         .map(|s| s.to_string_lossy().into_owned())
         .unwrap_or_default();
     let host = super::host::short_tag();
-    path.with_file_name(format!(".{base}.{host}.{}.{n}.tmp", std::process::id()))
+    path.with_file_name(format!(".{base}.{host}.{pid}.{n}.tmp"))
 }
 
 /// True for names made by an interrupted `durable_write`, `publish` or `link_exclusive`.
@@ -36,12 +43,8 @@ pub fn is_aside(name: &str) -> bool {
 
 /// Reads a whole file of at most `limit` bytes; a longer one is an error (`InvalidData`).
 pub fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
-    let file = OpenOptions::new().read(true).open(path).at("open", path)?;
-    // Room for the usual small file at once: growing from nothing costs a read call each time.
-    let mut bytes = Vec::with_capacity(limit.saturating_add(1).min(4096) as usize);
-    file.take(limit.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .at("read", path)?;
+    let file = File::open(path, How::READ).at("open", path)?;
+    let bytes = file.read_front(limit.saturating_add(1)).at("read", path)?;
     if bytes.len() as u64 > limit {
         return Err(Error::invalid(
             "read",
@@ -75,9 +78,9 @@ pub struct Chunk {
 /// Reads at most `max` bytes at `offset`, by open, read and close: on NFS this is what makes the
 /// data fresh, while a descriptor kept open lags behind.
 pub fn read_from(path: &Path, offset: u64, max: usize) -> Result<Chunk> {
-    let file = OpenOptions::new().read(true).open(path).at("open", path)?;
-    let meta = file.metadata().at("stat", path)?;
-    let want = meta.len().saturating_sub(offset).min(max as u64) as usize;
+    let file = File::open(path, How::READ).at("open", path)?;
+    let stat = file.stat().at("stat", path)?;
+    let want = stat.len.saturating_sub(offset).min(max as u64) as usize;
     let mut bytes = vec![0u8; want];
     let mut got = 0;
     while got < want {
@@ -91,33 +94,28 @@ pub fn read_from(path: &Path, offset: u64, max: usize) -> Result<Chunk> {
     bytes.truncate(got);
     Ok(Chunk {
         bytes,
-        file_len: meta.len(),
-        ino: meta.ino(),
+        file_len: stat.len,
+        ino: stat.ino,
     })
 }
 
 /// Writes `bytes` aside in the directory of `path`; the caller renames or links it.
 fn write_aside(path: &Path, bytes: &[u8], mode: u32, sync: bool) -> Result<PathBuf> {
     let aside = aside_name(path);
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(&aside)
-        .at("create", &aside)?;
+    let file = File::open(&aside, How::NEW.mode(mode)).at("create", &aside)?;
     let written = file
         .write_all_at(bytes, 0)
         .and_then(|()| if sync { file.sync_all() } else { Ok(()) });
     if let Err(e) = written {
-        drop(fs::remove_file(&aside));
+        drop(file::unlink(&aside));
         return Err(Error::new("write", &aside, e));
     }
     Ok(aside)
 }
 
 fn rename_aside(aside: &Path, path: &Path) -> Result<()> {
-    fs::rename(aside, path).map_err(|e| {
-        drop(fs::remove_file(aside));
+    file::rename(aside, path).map_err(|e| {
+        drop(file::unlink(aside));
         Error::new("rename into place", path, e)
     })
 }
@@ -151,8 +149,8 @@ pub fn publish_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
 /// retry, so success is judged by the link count, then by the content found.
 pub fn link_exclusive(path: &Path, bytes: &[u8]) -> Result<bool> {
     let aside = write_aside(path, bytes, FILE_MODE, true)?;
-    let linked = fs::hard_link(&aside, path);
-    let count = fs::metadata(&aside).map(|m| m.nlink());
+    let linked = file::link(&aside, path);
+    let count = file::stat(&aside).map(|stat| stat.nlink);
     let won = match (linked, count) {
         (_, Ok(2)) => Ok(true),
         (Ok(()), _) => Ok(true),
@@ -163,7 +161,7 @@ pub fn link_exclusive(path: &Path, bytes: &[u8]) -> Result<bool> {
         }
         (Err(e), _) => Err(Error::new("link into place", path, e)),
     };
-    drop(fs::remove_file(&aside));
+    drop(file::unlink(&aside));
     if let Ok(true) = won {
         fsync_dir(parent(path))?;
     }
@@ -183,7 +181,7 @@ pub fn overwrite_unsynced(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 fn overwrite(path: &Path, bytes: &[u8], sync: bool) -> Result<()> {
-    let file = open_rw(path)?;
+    let file = open_both(path)?;
     let n = file.write_at(bytes, 0).at("overwrite", path)?;
     if n != bytes.len() {
         let why = format!("only {n} of {} bytes were written", bytes.len());
@@ -193,7 +191,7 @@ fn overwrite(path: &Path, bytes: &[u8], sync: bool) -> Result<()> {
             io::Error::new(io::ErrorKind::WriteZero, why),
         ));
     }
-    if file.metadata().at("stat", path)?.len() > bytes.len() as u64 {
+    if file.stat().at("stat", path)?.len > bytes.len() as u64 {
         file.set_len(bytes.len() as u64).at("truncate", path)?;
     }
     if sync {
@@ -204,8 +202,13 @@ fn overwrite(path: &Path, bytes: &[u8], sync: bool) -> Result<()> {
 }
 
 /// Opens an existing file for reading and writing; never creates it.
-pub fn open_rw(path: &Path) -> Result<File> {
-    OpenOptions::new()
+pub(super) fn open_both(path: &Path) -> Result<File> {
+    File::open(path, How::READ_WRITE).at("open", path)
+}
+
+/// `open_both` for a file of this machine whose descriptor is wanted.
+pub fn open_rw(path: &Path) -> Result<fs::File> {
+    fs::OpenOptions::new()
         .read(true)
         .write(true)
         .open(path)
@@ -214,23 +217,21 @@ pub fn open_rw(path: &Path) -> Result<File> {
 
 /// Makes an empty file unless it exists.
 pub fn ensure_file(path: &Path, mode: u32) -> Result<()> {
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(mode)
-        .open(path)
-        .map(drop)
-        .at("create", path)
+    let how = How {
+        read: false,
+        ..How::APPEND.create().mode(mode)
+    };
+    File::open(path, how).map(drop).at("create", path)
 }
 
 /// Renames; a name already there is replaced.
 pub fn rename(from: &Path, to: &Path) -> Result<()> {
-    fs::rename(from, to).at("rename", from)
+    file::rename(from, to).at("rename", from)
 }
 
 /// Removes a file; one that is already gone is no error.
 pub fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
+    match file::unlink(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other.at("remove", path),
     }
@@ -238,7 +239,7 @@ pub fn remove(path: &Path) -> Result<()> {
 
 /// Removes an empty directory; one that is already gone is no error.
 pub fn remove_dir(path: &Path) -> Result<()> {
-    match fs::remove_dir(path) {
+    match file::rmdir(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other.at("remove the directory", path),
     }
@@ -246,7 +247,7 @@ pub fn remove_dir(path: &Path) -> Result<()> {
 
 /// Removes a directory and all below it, without following links.
 pub fn remove_tree(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
+    match file::remove_tree(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other.at("remove the tree", path),
     }
@@ -255,16 +256,12 @@ pub fn remove_tree(path: &Path) -> Result<()> {
 /// Makes `path` and its missing parents with `mode` (before the umask); existing ones stay as
 /// they are.
 pub fn mkdir_p(path: &Path, mode: u32) -> Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(mode)
-        .create(path)
-        .at("make the directory", path)
+    file::mkdir_p(path, mode).at("make the directory", path)
 }
 
 /// Makes one directory; `Ok(false)` when it was there.
 pub fn mkdir(path: &Path, mode: u32) -> Result<bool> {
-    match DirBuilder::new().mode(mode).create(path) {
+    match file::mkdir(path, mode) {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(e) => Err(Error::new("make the directory", path, e)),
@@ -273,6 +270,9 @@ pub fn mkdir(path: &Path, mode: u32) -> Result<bool> {
 
 /// Sets the permission bits, whatever the umask.
 pub fn chmod(path: &Path, mode: u32) -> Result<()> {
+    if door::simulated() {
+        return Ok(());
+    }
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("change the mode of", path)
 }
 
@@ -290,8 +290,7 @@ pub fn symlink(target: &Path, path: &Path) -> Result<()> {
 
 /// Makes the names in `dir` durable.
 pub fn fsync_dir(dir: &Path) -> Result<()> {
-    let file = File::open(dir).at("open the directory", dir)?;
-    file.sync_all().at("sync the directory", dir)
+    file::sync_dir(dir).at("sync the directory", dir)
 }
 
 /// The directory that holds `path` ("." for a bare name).
@@ -320,17 +319,6 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
-    fn of(t: fs::FileType) -> Kind {
-        match (t.is_file(), t.is_dir(), t.is_symlink()) {
-            (true, _, _) => Kind::File,
-            (_, true, _) => Kind::Dir,
-            (_, _, true) => Kind::Link,
-            _ => Kind::Other,
-        }
-    }
-}
-
 /// One name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
@@ -352,18 +340,14 @@ impl Entry {
 /// scan again at the next poll.
 pub fn list_dir(path: &Path, max: usize) -> Result<Vec<Entry>> {
     let mut out = Vec::new();
-    for entry in fs::read_dir(path).at("list", path)? {
-        let entry = entry.at("list", path)?;
-        let name = entry.file_name();
-        if std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str()).first() == Some(&b'.') {
-            continue;
+    file::list(path, |name, is_dir| {
+        if std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str()).first() != Some(&b'.') {
+            let is_dir = is_dir();
+            out.push(Entry { name, is_dir });
         }
-        let is_dir = entry.file_type().is_ok_and(|t| t.is_dir());
-        out.push(Entry { name, is_dir });
-        if out.len() >= max {
-            break;
-        }
-    }
+        out.len() < max
+    })
+    .at("list", path)?;
     out.sort();
     out.dedup_by(|a, b| a.name == b.name);
     Ok(out)
@@ -371,21 +355,31 @@ pub fn list_dir(path: &Path, max: usize) -> Result<Vec<Entry>> {
 
 /// Every name in a directory, hidden ones too, at most `max`.
 pub fn names(path: &Path, max: usize) -> Result<Vec<OsString>> {
-    let list = fs::read_dir(path).at("list", path)?;
-    list.take(max)
-        .map(|e| e.map(|e| e.file_name()).at("list", path))
-        .collect()
+    let mut out = Vec::new();
+    file::list(path, |name, _| {
+        out.push(name);
+        out.len() < max
+    })
+    .at("list", path)?;
+    out.truncate(max);
+    Ok(out)
 }
 
 /// Removes files left by interrupted writers: dot files ending `.tmp` older than `older_ms`.
 /// Returns how many went. The age must exceed any writer's own time limit.
 pub fn sweep_asides(dir: &Path, now_ms: i64, older_ms: u64) -> Result<usize> {
+    let mut ours = Vec::new();
+    file::list(dir, |name, _| {
+        if name.to_str().is_some_and(is_aside) {
+            ours.push(dir.join(name));
+        }
+        true
+    })
+    .at("list", dir)?;
     let mut gone = 0;
-    for entry in fs::read_dir(dir).at("list", dir)? {
-        let entry = entry.at("list", dir)?;
-        let old = |m: fs::Metadata| now_ms.saturating_sub(mtime_ms(&m)) > older_ms as i64;
-        let ours = entry.file_name().to_str().is_some_and(is_aside);
-        if ours && entry.metadata().is_ok_and(old) && fs::remove_file(entry.path()).is_ok() {
+    for path in ours {
+        let old = |s: Stat| now_ms.saturating_sub(s.mtime_ms) > older_ms as i64;
+        if file::stat(&path).is_ok_and(old) && file::unlink(&path).is_ok() {
             gone += 1;
         }
     }
@@ -415,38 +409,19 @@ pub struct Stat {
     pub nlink: u64,
 }
 
-fn mtime_ms(m: &fs::Metadata) -> i64 {
-    m.mtime()
-        .saturating_mul(1000)
-        .saturating_add(m.mtime_nsec() / 1_000_000)
-}
-
-fn stat_of(m: &fs::Metadata) -> Stat {
-    Stat {
-        kind: Kind::of(m.file_type()),
-        len: m.len(),
-        mtime_ms: mtime_ms(m),
-        uid: m.uid(),
-        gid: m.gid(),
-        mode: m.mode() & 0o7777,
-        ino: m.ino(),
-        dev: m.dev(),
-        nlink: m.nlink(),
-    }
-}
-
 /// `lstat`; `None` when there is nothing. Links are not followed.
 pub fn stat(path: &Path) -> Result<Option<Stat>> {
-    match fs::symlink_metadata(path) {
-        Ok(m) => Ok(Some(stat_of(&m))),
+    match file::stat(path) {
+        Ok(stat) => Ok(Some(stat)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::new("stat", path, e)),
     }
 }
 
 /// `fstat` of an open file; `path` is for the message only.
-pub fn stat_file(file: &File, path: &Path) -> Result<Stat> {
-    file.metadata().at("stat", path).map(|m| stat_of(&m))
+pub fn stat_file(file: &fs::File, path: &Path) -> Result<Stat> {
+    let meta = file.metadata().at("stat", path)?;
+    Ok(file::stat_of(&meta))
 }
 
 /// True when there is something at `path` (errors count as nothing).

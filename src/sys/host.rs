@@ -24,6 +24,9 @@ pub fn hostname() -> String {
 /// hosts may be equal.
 pub(crate) fn short_tag() -> &'static str {
     static TAG: OnceLock<String> = OnceLock::new();
+    if let Some(machine) = super::door::here() {
+        return machine.name();
+    }
     TAG.get_or_init(|| {
         let safe = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
         hostname().chars().filter(safe).take(32).collect()

@@ -72,6 +72,14 @@ fn meminfo(table: &str, key: &str) -> u64 {
 
 /// Reads the static facts.
 pub fn facts() -> Facts {
+    if super::door::simulated() {
+        return Facts {
+            ncpus: 4,
+            maxmem: 16 << 10,
+            arch: "x86_64-linux".to_owned(),
+            ..Facts::default()
+        };
+    }
     let mem = text("/proc/meminfo", 1 << 20);
     let cpu = text("/proc/cpuinfo", 16 << 20);
     let model = cpu.lines().find(|l| l.starts_with("model name"));
@@ -124,6 +132,12 @@ impl Sampler {
 
     /// Takes a reading. Rates and `ut` are 0 in the first one.
     pub fn sample(&mut self) -> Load {
+        if super::door::simulated() {
+            return Load {
+                mem: 8 << 10,
+                ..Load::default()
+            };
+        }
         let now = counters();
         let loadavg = text("/proc/loadavg", 256);
         let mem = text("/proc/meminfo", 1 << 20);

@@ -1,13 +1,12 @@
 //! The lock on a file that exists beforehand: a hint of liveness, never a proof.
 //!
-//! Only user of `fs2`. The file is opened without create (a dead holder's NFS delegation stalls
+//! The file is opened without create (a dead holder's NFS delegation stalls
 //! creates in its directory), is never unlinked, and the inode is compared with the path because a
 //! lock on a file that was replaced protects nothing.
 
-use super::{At, Error, Result};
+use super::file::File;
+use super::{At, Result};
 use fs2::FileExt;
-use std::fs::File;
-use std::os::unix::fs::{FileExt as _, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A held exclusive lock; dropped, it is released.
@@ -21,17 +20,15 @@ pub struct Lock {
 impl Lock {
     /// Takes the lock if nobody holds it; `Ok(None)` when somebody does.
     pub fn try_take(path: &Path) -> Result<Option<Lock>> {
-        let file = super::fs::open_rw(path)?;
-        match FileExt::try_lock(&file) {
-            Ok(()) => {}
-            Err(fs2::TryLockError::WouldBlock) => return Ok(None),
-            Err(fs2::TryLockError::Error(e)) => return Err(Error::new("lock", path, e)),
+        let file = super::fs::open_both(path)?;
+        if !file.try_lock().at("lock", path)? {
+            return Ok(None);
         }
-        let m = file.metadata().at("stat", path)?;
+        let stat = file.stat().at("stat", path)?;
         let lock = Lock {
             file,
             path: path.to_path_buf(),
-            ino: (m.dev(), m.ino()),
+            ino: (stat.dev, stat.ino),
         };
         // Locked a file that is no longer the one of that name: as if somebody else held it.
         Ok(lock.still_in_place()?.then_some(lock))
@@ -61,16 +58,12 @@ impl Lock {
 /// Locks an open file for the life of its descriptor: on NFS the server then refuses what this
 /// process writes through it once the lock was lost. False when somebody else holds the lock.
 pub fn fence(file: &File, path: &Path) -> Result<bool> {
-    match FileExt::try_lock(file) {
-        Ok(()) => Ok(true),
-        Err(fs2::TryLockError::WouldBlock) => Ok(false),
-        Err(fs2::TryLockError::Error(e)) => Err(Error::new("lock", path, e)),
-    }
+    file.try_lock().at("lock", path)
 }
 
 /// A lock on an open file, held until it is dropped.
 #[derive(Debug)]
-pub struct Held<'a>(&'a File);
+pub struct Held<'a>(&'a std::fs::File);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
@@ -79,7 +72,7 @@ impl Drop for Held<'_> {
 }
 
 /// Waits at most `ms` for the lock on an open file; `None` when it was not to be had.
-pub fn wait_for(file: &File, ms: u64) -> Option<Held<'_>> {
+pub fn wait_for(file: &std::fs::File, ms: u64) -> Option<Held<'_>> {
     let start = super::clock::boot_ms();
     loop {
         match FileExt::try_lock(file) {

@@ -3,6 +3,7 @@
 //! Owns lookups in the user database, cached for a bounded time because a directory service may
 //! be slow. Becoming a user is the shepherd's business, not done here.
 
+use super::door;
 use nix::unistd::{Gid, Uid, User, getegid, geteuid, getgrouplist};
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -29,11 +30,25 @@ pub struct UserFacts {
     pub shell: PathBuf,
 }
 
+/// The accounts of a simulated machine: `u1001` has uid 1001.
+fn simulated(uid: u32) -> UserFacts {
+    UserFacts {
+        uid,
+        gid: 1000,
+        name: format!("u{uid}"),
+        home: PathBuf::from("/"),
+        shell: PathBuf::from("/bin/sh"),
+    }
+}
+
 type Cache = HashMap<u32, (u64, Option<UserFacts>)>;
 static BY_UID: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
 /// The user of an id; `None` when the database has none.
 pub fn by_uid(uid: u32) -> Option<UserFacts> {
+    if door::simulated() {
+        return Some(simulated(uid));
+    }
     let now = super::clock::boot_ms();
     let mut cache = BY_UID
         .lock()
@@ -56,6 +71,9 @@ pub fn by_uid(uid: u32) -> Option<UserFacts> {
 
 /// The user of a login name; `None` when the database has none. Not cached.
 pub fn by_name(name: &str) -> Option<UserFacts> {
+    if door::simulated() {
+        return Some(simulated(name.strip_prefix('u')?.parse().ok()?));
+    }
     User::from_name(name).ok().flatten().map(facts_of)
 }
 
@@ -76,6 +94,9 @@ fn facts_of(u: User) -> UserFacts {
 
 /// All groups of a user, the primary one included.
 pub fn groups_of(user: &UserFacts) -> Vec<u32> {
+    if door::simulated() {
+        return vec![user.gid];
+    }
     let Ok(name) = CString::new(user.name.as_str()) else {
         return vec![user.gid];
     };
@@ -95,6 +116,9 @@ pub fn group_by_name(name: &str) -> Option<u32> {
 
 /// The group name of a group id.
 pub fn group_by_gid(gid: u32) -> Option<String> {
+    if door::simulated() {
+        return Some(format!("g{gid}"));
+    }
     nix::unistd::Group::from_gid(Gid::from_raw(gid))
         .ok()
         .flatten()
@@ -103,7 +127,7 @@ pub fn group_by_gid(gid: u32) -> Option<String> {
 
 /// The effective user id of this process.
 pub fn effective_uid() -> u32 {
-    geteuid().as_raw()
+    door::here().map_or_else(|| geteuid().as_raw(), |machine| machine.uid())
 }
 
 /// The effective group id of this process.
@@ -126,7 +150,7 @@ pub fn me() -> UserFacts {
 /// True when this process may become another user: its real id is root's, whatever account it
 /// acts as.
 pub fn may_switch() -> bool {
-    nix::unistd::getuid().is_root()
+    !door::simulated() && nix::unistd::getuid().is_root()
 }
 
 /// Makes this root process, with all its threads, act as another account from now on; the real

@@ -17,12 +17,11 @@ use crate::host::setup::Place;
 use crate::model::{AttemptId, TermReason};
 use crate::record::order::{Act, Order, StartOrder};
 use crate::record::report::{Ended, Report};
-use crate::sys::{clock, job, proc};
+use crate::sys::{clock, job, proc, thread};
 use crate::task::ending;
 use crate::task::log::{AttemptRec, TaskRec};
 use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, pack_act};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Pause between two samples of usage, ms.
 const SAMPLE_MS: u64 = 5_000;
@@ -167,7 +166,7 @@ impl Exec {
         crate::sys::fs::ensure_file(&self.place.local.tasks(log), 0o600)
             .map_err(|e| e.to_string())?;
         let spawner = Spawner::start(&self.how, &self.place.local, log)?;
-        match spawner.heard.recv_timeout(Duration::from_millis(READY_MS)) {
+        match thread::recv_timeout(&spawner.heard, READY_MS) {
             Ok(Heard::Said(FromSpawner::Ready { cgroups, .. })) => Ok((spawner, cgroups)),
             other => {
                 let program = self.how.program.display().to_string();

@@ -6,7 +6,7 @@
 use crate::host::local::Local;
 use crate::host::ls::read_beat;
 use crate::model::{AttemptId, TermReason};
-use crate::sys::{clock, job, proc};
+use crate::sys::{clock, job, proc, thread};
 use crate::task::spec::{TaskAct, pack_act};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,11 +78,7 @@ pub fn watch(fence: Arc<Fence>, local: Local) -> Result<(), String> {
             }
         }
     };
-    let thread = std::thread::Builder::new()
-        .name("fence".to_owned())
-        .stack_size(128 << 10);
-    thread
-        .spawn(body)
+    thread::spawn("fence", 128 << 10, body)
         .map(drop)
         .map_err(|e| format!("cannot start the watchdog: {e}"))
 }

@@ -20,7 +20,7 @@ use super::setup::{self, Place};
 use crate::config::CgroupMode;
 use crate::sys::ipc::Bell;
 use crate::sys::watch::Watcher;
-use crate::sys::{child, clock, fs, signals, users};
+use crate::sys::{child, clock, fs, signals, thread, users};
 use crate::task::build;
 use crate::task::spec::Become;
 use crossbeam::channel::{Receiver, bounded, never, select};
@@ -40,10 +40,14 @@ const GROUP_MS: u64 = 2;
 const CONFIG_MS: u64 = 60_000;
 
 /// Options of the command line.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// Do without control groups, whatever the configuration says.
     pub no_cgroups: bool,
+    /// What stands for spawners: in simulations.
+    pub stand: Option<spawn::Stand>,
+    /// Takes late orders of lower epochs: a rule that simulations take away.
+    pub follow_lower: bool,
 }
 
 /// Runs until it is told to end; tasks go on.
@@ -52,21 +56,29 @@ pub struct Options {
 /// What kept it from starting.
 pub fn run(options: &Options) -> Result<(), String> {
     let place = Place::find()?;
-    let config = place.config();
     setup::log("info");
-    if let Err(e) = &config {
-        tracing::warn!("{e}; defaults are used");
-    }
     let term = signals::catch_term().map_err(|e| e.to_string())?;
     signals::ignore_hangup();
     signals::ignore_sigpipe();
+    serve(place, options, &term)
+}
+
+/// Runs at `place` until `term` speaks.
+///
+/// # Errors
+/// What kept it from starting.
+pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<(), String> {
+    let config = place.config();
+    if let Err(e) = &config {
+        tracing::warn!("{e}; defaults are used");
+    }
     let _alone = place.alone(&place.local.exe_lock(), "cbexe")?;
     super::ls::act_as_owner(&place)?;
     let mode = config
         .as_ref()
         .map_or(CgroupMode::Auto, |c| c.cluster.cgroup);
     let cgroups = !options.no_cgroups && mode != CgroupMode::Off;
-    let mut exec = adopt(place, cgroups)?;
+    let mut exec = adopt(place, cgroups, options)?;
     if mode == CgroupMode::Required && !exec.note.is_empty() {
         return Err(format!(
             "{}, but cb.yaml says 'cgroup: required'",
@@ -78,11 +90,11 @@ pub fn run(options: &Options) -> Result<(), String> {
     fence::watch(fence, exec.place.local.clone())?;
     tracing::info!("cbexe of host {} started", exec.place.site.host);
     let poll = config.map_or(POLL_MS, |c| c.cluster.poll_interval_ms);
-    serve(&mut exec, &term, poll)
+    take_turns(&mut exec, term, poll)
 }
 
 /// Remembers what earlier processes did and takes their tasks up again.
-fn adopt(place: Place, cgroups: bool) -> Result<Exec, String> {
+fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, String> {
     let text = |e: crate::sys::Error| e.to_string();
     let remembered = ledger::read(&place.local).map_err(text)?;
     for (at, why) in &remembered.bad {
@@ -92,8 +104,10 @@ fn adopt(place: Place, cgroups: bool) -> Result<Exec, String> {
             path.display()
         );
     }
-    // Opened before any shepherd can ring it.
-    Bell::open(&place.local.bell()).map_err(text)?;
+    if options.stand.is_none() {
+        // Opened before any shepherd can ring it.
+        Bell::open(&place.local.bell()).map_err(text)?;
+    }
     let (host, cluster) = (place.site.host.clone(), place.cluster.cluster.clone());
     let root = users::may_switch();
     let service = place.cluster.service_uid;
@@ -121,12 +135,15 @@ fn adopt(place: Place, cgroups: bool) -> Result<Exec, String> {
         host: host.clone(),
         cgroups,
         privileged: disguised,
+        stand: options.stand.clone(),
     };
+    let mut orders = orders::OrderReader::new(&place.layout, &host, &cluster, epoch);
+    orders.follow_lower = options.follow_lower;
     let mut exec = Exec {
         table: remembered.table,
         ledger,
         logs: tasklogs::TaskLogs::new(&place.local),
-        orders: orders::OrderReader::new(&place.layout, &host, &cluster, epoch),
+        orders,
         reports: None,
         starter: starts::Starter::new(&place.layout, &place.local, about),
         spawner: None,
@@ -207,8 +224,12 @@ fn idle_ms(events: bool, poll_ms: u64) -> u64 {
     }
 }
 
-fn serve(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(), String> {
-    let bell = listen(&exec.place.local)?;
+fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(), String> {
+    // A simulation has no pipes: its turns come by time alone.
+    let bell = match exec.how.stand {
+        None => listen(&exec.place.local)?,
+        Some(_) => never(),
+    };
     let own = |p: &std::path::Path| {
         p.file_name()
             .and_then(|n| n.to_str())
@@ -242,7 +263,14 @@ fn serve(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(), Stri
                 pace.idle = idle_ms(events, poll_ms);
             }
         }
-        let wait = Duration::from_millis(pace.due.saturating_sub(clock::boot_ms()));
+        let wait = pace.due.saturating_sub(clock::boot_ms());
+        if exec.how.stand.is_some() {
+            if thread::recv_timeout(term, wait).is_ok() {
+                return Ok(());
+            }
+            continue;
+        }
+        let wait = Duration::from_millis(wait);
         let silent = never();
         let heard = exec.spawner.as_ref().map_or(&silent, |s| &s.heard);
         hinted = false;

@@ -26,6 +26,8 @@ pub struct OrderReader {
     seq: u64,
     /// What was said last about trouble, so that it is said once.
     said: String,
+    /// Takes what a lower epoch's leader published late: a rule that simulations take away.
+    pub follow_lower: bool,
 }
 
 /// What one look found.
@@ -50,6 +52,7 @@ impl OrderReader {
             offset: 0,
             seq: 0,
             said: String::new(),
+            follow_lower: false,
         }
     }
 
@@ -66,6 +69,9 @@ impl OrderReader {
         let mut look = Look::default();
         let epoch = self.read_epoch()?;
         if epoch > self.epoch {
+            if self.follow_lower && self.part > 0 {
+                self.read_part(&mut look)?;
+            }
             self.epoch = epoch;
             self.go_to(0);
             look.new_epoch = true;

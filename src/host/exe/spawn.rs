@@ -16,14 +16,63 @@ use std::path::PathBuf;
 const SEND_MS: u64 = 20_000;
 const READ_MAX: usize = 16 << 10;
 
+/// The other end of the wire to a spawner.
+pub trait Wire: Send {
+    fn pid(&self) -> i32;
+    /// Sends bytes.
+    ///
+    /// # Errors
+    /// It is gone or does not read.
+    fn send(&mut self, bytes: &[u8]) -> std::io::Result<()>;
+    /// Nothing more will be sent: it finishes and ends.
+    fn close(&mut self);
+    fn has_ended(&mut self) -> bool;
+    fn kill(&mut self);
+}
+
+/// A `cbtask --spawner`.
+struct Process {
+    helper: Helper,
+    stream: File,
+}
+
+impl Wire for Process {
+    fn pid(&self) -> i32 {
+        self.helper.pid()
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    fn close(&mut self) {
+        ipc::no_more_writes(&self.stream);
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.helper.has_ended()
+    }
+
+    fn kill(&mut self) {
+        self.helper.kill();
+    }
+}
+
+/// Starts what stands for a spawner that appends to tasks log `log` and speaks on the channel.
+pub type Stand = std::sync::Arc<
+    dyn Fn(&Local, u64, Sender<Heard>) -> Result<Box<dyn Wire>, String> + Send + Sync,
+>;
+
 /// How spawners are started.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct How {
     pub program: PathBuf,
     pub host: String,
     pub cgroups: bool,
     /// Make it root again: `cbexe` acts under the service account.
     pub privileged: bool,
+    /// Started instead of the program: in simulations.
+    pub stand: Option<Stand>,
 }
 
 /// What is heard of a spawner; `Gone` comes last.
@@ -35,8 +84,7 @@ pub enum Heard {
 
 /// A running spawner.
 pub struct Spawner {
-    helper: Helper,
-    stream: File,
+    wire: Box<dyn Wire>,
     buf: Vec<u8>,
     pub heard: Receiver<Heard>,
     /// Number of the tasks log that its shepherds append to.
@@ -58,35 +106,13 @@ impl Spawner {
     /// # Errors
     /// When the program cannot be started.
     pub fn start(how: &How, local: &Local, log: u64) -> Result<Spawner, String> {
-        let (ours, theirs) = ipc::pair().map_err(|e| e.to_string())?;
-        ipc::limit_writes(&ours, SEND_MS).map_err(|e| e.to_string())?;
-        let text = |s: &str| s.to_owned();
-        let dir = local.dir().to_string_lossy().into_owned();
-        let mut args = vec![text("--spawner"), text("--local"), dir];
-        args.extend([
-            text("--host"),
-            how.host.clone(),
-            text("--log"),
-            log.to_string(),
-        ]);
-        if !how.cgroups {
-            args.push(text("--no-cgroups"));
-        }
-        let helper =
-            child::start(&how.program, &args, theirs, how.privileged).map_err(|e| e.to_string())?;
         let (tx, heard) = unbounded();
-        let listen = ours.try_clone().map_err(|e| e.to_string())?;
-        std::thread::Builder::new()
-            .name("spawner".to_owned())
-            .stack_size(128 << 10)
-            .spawn(move || {
-                let why = listen_to(&listen, &tx).err();
-                let _ = tx.send(Heard::Gone(why.unwrap_or_else(|| "ended".to_owned())));
-            })
-            .map_err(|e| e.to_string())?;
+        let wire = match &how.stand {
+            Some(stand) => stand(local, log, tx)?,
+            None => Box::new(start_process(how, local, log, tx)?),
+        };
         Ok(Spawner {
-            helper,
-            stream: ours,
+            wire,
             buf: Vec::new(),
             heard,
             log,
@@ -94,7 +120,7 @@ impl Spawner {
     }
 
     pub fn pid(&self) -> i32 {
-        self.helper.pid()
+        self.wire.pid()
     }
 
     /// Adds a message to those that `flush` sends.
@@ -113,7 +139,7 @@ impl Spawner {
         if self.buf.is_empty() {
             return Ok(());
         }
-        let result = self.stream.write_all(&self.buf);
+        let result = self.wire.send(&self.buf);
         self.buf.clear();
         result.map_err(|e| format!("the spawner (pid {}) takes no orders: {e}", self.pid()))
     }
@@ -121,18 +147,50 @@ impl Spawner {
     /// Lets it finish what it was sent and end; its tasks go on. Poll `has_ended` afterwards.
     pub fn retire(&mut self) {
         let _ = self.flush();
-        ipc::no_more_writes(&self.stream);
+        self.wire.close();
     }
 
     /// True once it has ended.
     pub fn has_ended(&mut self) -> bool {
-        self.helper.has_ended()
+        self.wire.has_ended()
     }
 
     /// Ends it; its tasks go on.
     pub fn give_up(mut self) {
-        self.helper.kill();
+        self.wire.kill();
     }
+}
+
+fn start_process(how: &How, local: &Local, log: u64, tx: Sender<Heard>) -> Result<Process, String> {
+    let (ours, theirs) = ipc::pair().map_err(|e| e.to_string())?;
+    ipc::limit_writes(&ours, SEND_MS).map_err(|e| e.to_string())?;
+    let text = |s: &str| s.to_owned();
+    let dir = local.dir().to_string_lossy().into_owned();
+    let mut args = vec![text("--spawner"), text("--local"), dir];
+    args.extend([
+        text("--host"),
+        how.host.clone(),
+        text("--log"),
+        log.to_string(),
+    ]);
+    if !how.cgroups {
+        args.push(text("--no-cgroups"));
+    }
+    let helper =
+        child::start(&how.program, &args, theirs, how.privileged).map_err(|e| e.to_string())?;
+    let listen = ours.try_clone().map_err(|e| e.to_string())?;
+    std::thread::Builder::new()
+        .name("spawner".to_owned())
+        .stack_size(128 << 10)
+        .spawn(move || {
+            let why = listen_to(&listen, &tx).err();
+            let _ = tx.send(Heard::Gone(why.unwrap_or_else(|| "ended".to_owned())));
+        })
+        .map_err(|e| e.to_string())?;
+    Ok(Process {
+        helper,
+        stream: ours,
+    })
 }
 
 fn listen_to(stream: &File, tx: &Sender<Heard>) -> Result<(), String> {

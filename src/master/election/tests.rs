@@ -50,6 +50,7 @@ fn cluster() -> ClusterDoc {
 
 fn settings() -> Settings {
     Settings {
+        protocol: Protocol::default(),
         host: "h1".into(),
         takeover_ms: 3000,
         cache_ms: None,

@@ -1,0 +1,100 @@
+//! The machine that a thread's calls go to: this one, or a simulated one that a thread has entered.
+//!
+//! Owns the traits that a simulated machine implements and the thread's choice. A thread that
+//! entered nothing (every thread of every daemon and command) gets the operating system; `sys`
+//! asks here at each call, which costs one relaxed read of a flag that is never set there. Decides
+//! nothing else: what is built on the calls (writing aside, renaming, judging a link by its count)
+//! is the same code on both sides.
+
+use super::file::{Handle, How};
+use super::fs::Stat;
+use super::mount::FsKind;
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a simulated machine answers for the operating system.
+pub trait Machine: Send + Sync {
+    /// Opens a file.
+    fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Handle>>;
+    /// `lstat`.
+    fn stat(&self, path: &Path) -> io::Result<Stat>;
+    /// Renames; a name already there is replaced.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file a second name.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a name of a file.
+    fn unlink(&self, path: &Path) -> io::Result<()>;
+    /// Makes one directory.
+    fn mkdir(&self, path: &Path, mode: u32) -> io::Result<()>;
+    /// Removes an empty directory.
+    fn rmdir(&self, path: &Path) -> io::Result<()>;
+    /// The names in a directory, and whether each is a directory.
+    fn list(&self, path: &Path) -> io::Result<Vec<(OsString, bool)>>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// What holds a path.
+    fn fs_kind(&self, path: &Path) -> FsKind;
+
+    /// Wall clock, ms since the Unix epoch.
+    fn wall_ms(&self) -> i64;
+    /// Boot-time clock, ns.
+    fn boot_ns(&self) -> u128;
+    /// Sleeps.
+    fn sleep_us(&self, us: u64);
+    /// Fills `buf` with what the simulation calls random.
+    fn random(&self, buf: &mut [u8]);
+
+    /// The user that this process runs as.
+    fn uid(&self) -> u32;
+    /// The process this thread belongs to.
+    fn pid(&self) -> u32;
+    /// The id of this boot of the machine.
+    fn boot_id(&self) -> &'static str;
+    /// A number that no other call in this process gets.
+    fn counter(&self) -> u64;
+    /// The machine's name.
+    fn name(&self) -> &'static str;
+    /// Starts a thread of this process.
+    fn spawn(&self, name: &str, f: Box<dyn FnOnce() + Send>);
+    /// Ends this process, all its threads, at once.
+    fn exit(&self, code: i32) -> !;
+    /// Whether the process `pid`, which began at `born` (boot-time ms), is alive.
+    fn began_at(&self, pid: i32, born: u64) -> bool;
+    /// Sends an order to a shepherd; false when it is gone.
+    fn send_order(&self, pid: i32, value: u64) -> bool;
+}
+
+static ENTERED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static HERE: RefCell<Option<Arc<dyn Machine>>> = const { RefCell::new(None) };
+}
+
+/// From now on this thread's calls go to `machine`.
+pub fn enter(machine: Arc<dyn Machine>) {
+    ENTERED.store(true, Ordering::Relaxed);
+    HERE.with(|here| *here.borrow_mut() = Some(machine));
+}
+
+/// This thread's calls go to the operating system again.
+pub fn leave() {
+    HERE.with(|here| here.borrow_mut().take());
+}
+
+/// The simulated machine this thread is in, if any.
+#[inline]
+pub(super) fn here() -> Option<Arc<dyn Machine>> {
+    if !ENTERED.load(Ordering::Relaxed) {
+        return None;
+    }
+    HERE.with(|here| here.borrow().clone())
+}
+
+/// True when this thread is in a simulation: for what has no meaning there (a terminal, a watch).
+pub fn simulated() -> bool {
+    here().is_some()
+}

@@ -1,0 +1,358 @@
+//! Open files and single file system calls, on this machine or on a simulated one.
+//!
+//! Owns the split between the two; one call here is one call of the operating system. The rules
+//! for writing safely are built above it (`fs`, `append`, `lock`), for both alike.
+
+use super::door;
+use super::fs::{Kind, Stat};
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct How {
+    pub read: bool,
+    pub write: bool,
+    /// Writes go to the end, wherever it is.
+    pub append: bool,
+    /// Make it if it is not there...
+    pub create: bool,
+    /// ...and refuse one that is.
+    pub exclusive: bool,
+    /// Permission bits of a new file, before the umask.
+    pub mode: u32,
+}
+
+impl How {
+    pub const READ: How = How {
+        read: true,
+        write: false,
+        append: false,
+        create: false,
+        exclusive: false,
+        mode: 0,
+    };
+    pub const READ_WRITE: How = How {
+        write: true,
+        ..How::READ
+    };
+    pub const APPEND: How = How {
+        append: true,
+        ..How::READ
+    };
+    /// A new file, for writing at offsets.
+    pub const NEW: How = How {
+        read: false,
+        write: true,
+        create: true,
+        exclusive: true,
+        ..How::READ
+    };
+
+    /// The same with a mode for a file that is made.
+    pub fn mode(self, mode: u32) -> How {
+        How { mode, ..self }
+    }
+
+    /// Made if it is not there.
+    pub fn create(self) -> How {
+        How {
+            create: true,
+            ..self
+        }
+    }
+
+    /// Made; one that is there is an error.
+    pub fn exclusive(self) -> How {
+        How {
+            create: true,
+            exclusive: true,
+            ..self
+        }
+    }
+}
+
+/// An open file of a simulated machine.
+pub trait Handle: Send + Sync + fmt::Debug {
+    /// Reads at an offset; 0 at the end.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes at an offset, perhaps less than asked.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+    /// Writes at the end, perhaps less than asked.
+    fn append(&self, bytes: &[u8]) -> io::Result<usize>;
+    /// Sets the length.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Makes everything durable.
+    fn sync(&self) -> io::Result<()>;
+    /// `fstat`.
+    fn stat(&self) -> io::Result<Stat>;
+    /// Takes the lock; false when somebody else holds it.
+    fn try_lock(&self) -> io::Result<bool>;
+}
+
+/// An open file; dropped, it is closed.
+#[derive(Debug)]
+pub enum File {
+    /// Of this machine.
+    Real(fs::File),
+    /// Of a simulated one.
+    Simulated(Box<dyn Handle>),
+}
+
+impl File {
+    /// Opens a file.
+    pub fn open(path: &Path, how: How) -> io::Result<File> {
+        if let Some(machine) = door::here() {
+            return machine.open(path, &how).map(File::Simulated);
+        }
+        let mut options = OpenOptions::new();
+        options.read(how.read).write(how.write).append(how.append);
+        options.create(how.create && !how.exclusive);
+        options.create_new(how.exclusive);
+        if how.create {
+            options.mode(how.mode);
+        }
+        options.open(path).map(File::Real)
+    }
+
+    /// Reads at an offset; 0 at the end.
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            File::Real(file) => file.read_at(buf, offset),
+            File::Simulated(file) => file.read_at(buf, offset),
+        }
+    }
+
+    /// Reads from the start, at most `most` bytes.
+    pub fn read_front(&self, most: u64) -> io::Result<Vec<u8>> {
+        // Room for the usual small file at once: growing from nothing costs a read call each time.
+        let mut bytes = Vec::with_capacity(most.min(4096) as usize);
+        match self {
+            File::Real(file) => {
+                file.take(most).read_to_end(&mut bytes)?;
+            }
+            File::Simulated(file) => {
+                let len = file.stat()?.len.min(most);
+                bytes.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
+                let got = file.read_at(&mut bytes, 0)?;
+                bytes.truncate(got);
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Writes at an offset with one call, perhaps less than asked.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        match self {
+            File::Real(file) => file.write_at(bytes, offset),
+            File::Simulated(file) => file.write_at(bytes, offset),
+        }
+    }
+
+    /// Writes everything at an offset.
+    pub fn write_all_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write_at(bytes, offset) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    bytes = &bytes[n..];
+                    offset += n as u64;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes at the end of a file opened for that, with one call, perhaps less than asked.
+    pub fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            File::Real(file) => { file }.write(bytes),
+            File::Simulated(file) => file.append(bytes),
+        }
+    }
+
+    /// Sets the length.
+    pub fn set_len(&self, len: u64) -> io::Result<()> {
+        match self {
+            File::Real(file) => file.set_len(len),
+            File::Simulated(file) => file.set_len(len),
+        }
+    }
+
+    /// Makes data and facts durable.
+    pub fn sync_all(&self) -> io::Result<()> {
+        match self {
+            File::Real(file) => file.sync_all(),
+            File::Simulated(file) => file.sync(),
+        }
+    }
+
+    /// Makes the data durable.
+    pub fn sync_data(&self) -> io::Result<()> {
+        match self {
+            File::Real(file) => file.sync_data(),
+            File::Simulated(file) => file.sync(),
+        }
+    }
+
+    /// `fstat`.
+    pub fn stat(&self) -> io::Result<Stat> {
+        match self {
+            File::Real(file) => file.metadata().map(|m| stat_of(&m)),
+            File::Simulated(file) => file.stat(),
+        }
+    }
+
+    /// Takes the lock on this open file; false when somebody else holds it. Given back when the
+    /// file is closed.
+    pub fn try_lock(&self) -> io::Result<bool> {
+        match self {
+            File::Real(file) => match fs2::FileExt::try_lock(file) {
+                Ok(()) => Ok(true),
+                Err(fs2::TryLockError::WouldBlock) => Ok(false),
+                Err(fs2::TryLockError::Error(e)) => Err(e),
+            },
+            File::Simulated(file) => file.try_lock(),
+        }
+    }
+}
+
+fn mtime_ms(m: &fs::Metadata) -> i64 {
+    m.mtime()
+        .saturating_mul(1000)
+        .saturating_add(m.mtime_nsec() / 1_000_000)
+}
+
+fn kind_of(t: fs::FileType) -> Kind {
+    match (t.is_file(), t.is_dir(), t.is_symlink()) {
+        (true, _, _) => Kind::File,
+        (_, true, _) => Kind::Dir,
+        (_, _, true) => Kind::Link,
+        _ => Kind::Other,
+    }
+}
+
+pub(super) fn stat_of(m: &fs::Metadata) -> Stat {
+    Stat {
+        kind: kind_of(m.file_type()),
+        len: m.len(),
+        mtime_ms: mtime_ms(m),
+        uid: m.uid(),
+        gid: m.gid(),
+        mode: m.mode() & 0o7777,
+        ino: m.ino(),
+        dev: m.dev(),
+        nlink: m.nlink(),
+    }
+}
+
+/// `lstat`.
+pub(super) fn stat(path: &Path) -> io::Result<Stat> {
+    match door::here() {
+        Some(machine) => machine.stat(path),
+        None => fs::symlink_metadata(path).map(|m| stat_of(&m)),
+    }
+}
+
+pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    match door::here() {
+        Some(machine) => machine.rename(from, to),
+        None => fs::rename(from, to),
+    }
+}
+
+pub(super) fn link(from: &Path, to: &Path) -> io::Result<()> {
+    match door::here() {
+        Some(machine) => machine.link(from, to),
+        None => fs::hard_link(from, to),
+    }
+}
+
+pub(super) fn unlink(path: &Path) -> io::Result<()> {
+    match door::here() {
+        Some(machine) => machine.unlink(path),
+        None => fs::remove_file(path),
+    }
+}
+
+pub(super) fn mkdir(path: &Path, mode: u32) -> io::Result<()> {
+    match door::here() {
+        Some(machine) => machine.mkdir(path, mode),
+        None => DirBuilder::new().mode(mode).create(path),
+    }
+}
+
+pub(super) fn mkdir_p(path: &Path, mode: u32) -> io::Result<()> {
+    let Some(machine) = door::here() else {
+        return DirBuilder::new().recursive(true).mode(mode).create(path);
+    };
+    match machine.mkdir(path, mode) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            mkdir_p(super::fs::parent(path), mode)?;
+            match machine.mkdir(path, mode) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                other => other,
+            }
+        }
+        other => other,
+    }
+}
+
+pub(super) fn rmdir(path: &Path) -> io::Result<()> {
+    match door::here() {
+        Some(machine) => machine.rmdir(path),
+        None => fs::remove_dir(path),
+    }
+}
+
+pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
+    let Some(machine) = door::here() else {
+        return fs::remove_dir_all(path);
+    };
+    for (name, is_dir) in machine.list(path)? {
+        let below = path.join(name);
+        match is_dir {
+            true => remove_tree(&below)?,
+            false => machine.unlink(&below)?,
+        }
+    }
+    machine.rmdir(path)
+}
+
+pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
+    match door::here() {
+        Some(machine) => machine.sync_dir(path),
+        None => fs::File::open(path)?.sync_all(),
+    }
+}
+
+/// Calls `each` with the names in a directory, and whether each is a directory, while it says to go
+/// on.
+pub(super) fn list(
+    path: &Path,
+    mut each: impl FnMut(OsString, &dyn Fn() -> bool) -> bool,
+) -> io::Result<()> {
+    if let Some(machine) = door::here() {
+        for (name, is_dir) in machine.list(path)? {
+            if !each(name, &|| is_dir) {
+                break;
+            }
+        }
+        return Ok(());
+    }
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let is_dir = || entry.file_type().is_ok_and(|t| t.is_dir());
+        if !each(entry.file_name(), &is_dir) {
+            break;
+        }
+    }
+    Ok(())
+}

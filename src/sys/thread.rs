@@ -1,0 +1,155 @@
+//! Threads of this process and their waits for messages, here or in a simulated process.
+//!
+//! Owns nothing but the split: in a simulation a thread is one more actor of its process, and a
+//! wait for a message is a series of short sleeps of its clock.
+
+use super::{clock, door};
+use crossbeam::channel::{Receiver, RecvError, RecvTimeoutError, TryRecvError, select};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Longest sleep of a simulated wait, ms: how late a message may be noticed.
+const SLICE_MS: u64 = 250;
+
+/// A thread that was started here.
+#[derive(Debug)]
+pub enum Thread {
+    /// Of this machine.
+    Real(JoinHandle<()>),
+    /// Of a simulated one; true once it has ended.
+    Simulated(Arc<AtomicBool>),
+}
+
+/// Starts a thread with a small stack.
+pub fn spawn(name: &str, stack: usize, f: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
+    if let Some(machine) = door::here() {
+        let ended = Arc::new(AtomicBool::new(false));
+        let mark = ended.clone();
+        let body = move || {
+            f();
+            mark.store(true, Ordering::Release);
+        };
+        machine.spawn(name, Box::new(body));
+        return Ok(Thread::Simulated(ended));
+    }
+    let builder = std::thread::Builder::new().name(name.to_owned());
+    builder.stack_size(stack).spawn(f).map(Thread::Real)
+}
+
+impl Thread {
+    /// True once it has ended.
+    pub fn is_finished(&self) -> bool {
+        match self {
+            Thread::Real(handle) => handle.is_finished(),
+            Thread::Simulated(ended) => ended.load(Ordering::Acquire),
+        }
+    }
+
+    /// Waits for its end.
+    pub fn join(self) {
+        match self {
+            Thread::Real(handle) => drop(handle.join()),
+            Thread::Simulated(ended) => {
+                while !ended.load(Ordering::Acquire) {
+                    clock::sleep_ms(1);
+                }
+            }
+        }
+    }
+}
+
+/// Waits for a message for at most `ms` milliseconds.
+///
+/// # Errors
+/// None came, or none can come any more.
+pub fn recv_timeout<T>(rx: &Receiver<T>, ms: u64) -> Result<T, RecvTimeoutError> {
+    if !door::simulated() {
+        return rx.recv_timeout(Duration::from_millis(ms));
+    }
+    let until = clock::boot_ms() + ms;
+    loop {
+        match rx.try_recv() {
+            Ok(message) => return Ok(message),
+            Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+            Err(TryRecvError::Empty) => {}
+        }
+        let left = until.saturating_sub(clock::boot_ms());
+        if left == 0 {
+            return Err(RecvTimeoutError::Timeout);
+        }
+        clock::sleep_ms(left.min(SLICE_MS));
+    }
+}
+
+/// Waits for a message.
+///
+/// # Errors
+/// None can come any more.
+pub fn recv<T>(rx: &Receiver<T>) -> Result<T, RecvError> {
+    if !door::simulated() {
+        return rx.recv();
+    }
+    loop {
+        match recv_timeout(rx, 60_000) {
+            Ok(message) => return Ok(message),
+            Err(RecvTimeoutError::Disconnected) => return Err(RecvError),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// Which of two channels had a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    First,
+    Second,
+    /// None within the time.
+    Neither,
+}
+
+/// Waits for a message on either channel for at most `ms` milliseconds and takes it.
+pub fn either<A, B>(first: &Receiver<A>, second: &Receiver<B>, ms: u64) -> Which {
+    if door::simulated() {
+        return match recv_timeout(first, ms) {
+            Err(RecvTimeoutError::Timeout) => match second.try_recv() {
+                Ok(_) => Which::Second,
+                Err(_) => Which::Neither,
+            },
+            _ => Which::First,
+        };
+    }
+    select! {
+        recv(first) -> _ => Which::First,
+        recv(second) -> _ => Which::Second,
+        default(Duration::from_millis(ms)) => Which::Neither,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossbeam::channel::{bounded, unbounded};
+
+    #[test]
+    fn either_tells_which_channel_spoke() {
+        let (a, first) = unbounded::<u8>();
+        let (b, second) = bounded::<()>(1);
+        assert_eq!(either(&first, &second, 1), Which::Neither);
+        b.send(()).unwrap();
+        assert_eq!(either(&first, &second, 1000), Which::Second);
+        a.send(1).unwrap();
+        assert_eq!(either(&first, &second, 1000), Which::First);
+    }
+
+    #[test]
+    fn a_thread_is_finished_when_it_returned() {
+        let (tx, rx) = bounded::<()>(0);
+        let thread = spawn("t", 64 << 10, move || drop(rx.recv())).unwrap();
+        assert!(!thread.is_finished());
+        drop(tx);
+        thread.join();
+    }
+}
