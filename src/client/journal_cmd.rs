@@ -238,6 +238,12 @@ fn job_sentence(event: &Event) -> String {
                 hosts.join(" ")
             )
         }
+        Event::Resized { a, hosts, .. } => {
+            let hosts: Vec<String> = hosts.iter().map(Share::to_string).collect();
+            format!("job {} attempt {} also has {}", a.j, a.at, hosts.join(" "))
+        }
+        Event::Halted { j, why, .. } => format!("job {j} stopped by the system: {why}"),
+        Event::Unhalted { j, .. } => format!("job {j} resumed by the system"),
         Event::Started { a, pid, .. } => {
             format!("job {} attempt {} started, process {pid}", a.j, a.at)
         }
@@ -314,8 +320,8 @@ fn reason_text(reason: TermReason) -> &'static str {
 fn signal(act: SignalAct) -> String {
     match act {
         SignalAct::Kill(reason) => format!("kill asked ({})", reason_text(reason)),
-        SignalAct::Requeue { hold: false } => "requeue asked".into(),
-        SignalAct::Requeue { hold: true } => "requeue and hold asked".into(),
+        SignalAct::Requeue { hold: false, .. } => "requeue asked".into(),
+        SignalAct::Requeue { hold: true, .. } => "requeue and hold asked".into(),
         SignalAct::Stop => "stop asked".into(),
         SignalAct::Resume => "resume asked".into(),
         SignalAct::Number(n) => format!("signal {} asked", sys::signals::name(n)),
@@ -356,6 +362,9 @@ fn time_of(event: &Event) -> Option<Stamp> {
         Event::Epoch { t, .. }
         | Event::Handled { t, .. }
         | Event::Dispatched { t, .. }
+        | Event::Resized { t, .. }
+        | Event::Halted { t, .. }
+        | Event::Unhalted { t, .. }
         | Event::Started { t, .. }
         | Event::Unbound { t, .. }
         | Event::Signalled { t, .. }
@@ -383,12 +392,15 @@ fn concerns(event: &Event, wanted: JobKey) -> bool {
     let of = match event {
         Event::Submitted(s) => JobKey::job(s.id),
         Event::Dispatched { a, .. }
+        | Event::Resized { a, .. }
         | Event::Started { a, .. }
         | Event::Unbound { a, .. }
         | Event::Suspended { a, .. }
         | Event::Used { a, .. } => a.j,
         Event::Ended { e, .. } => e.a.j,
         Event::Signalled { j, .. }
+        | Event::Halted { j, .. }
+        | Event::Unhalted { j, .. }
         | Event::Cancelled { j, .. }
         | Event::Held { j, .. }
         | Event::Requeued { j, .. }

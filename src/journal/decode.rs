@@ -16,6 +16,10 @@ struct DispatchedFlat {
     at: u32,
     t: Stamp,
     hosts: Vec<Share>,
+    #[serde(default)]
+    alt: u8,
+    #[serde(default)]
+    forced: bool,
 }
 
 #[derive(Deserialize)]
@@ -103,8 +107,14 @@ pub fn decode_event(line: &Line<'_>) -> Result<Event, Damage> {
     if tag.starts_with(b"dispatched\"") {
         let f: DispatchedFlat = serde_json::from_slice(json).map_err(content)?;
         let a = AttemptId { j: f.j, at: f.at };
-        let (t, hosts) = (f.t, f.hosts);
-        return Ok(Event::Dispatched { a, t, hosts });
+        let (t, hosts, alt, forced) = (f.t, f.hosts, f.alt, f.forced);
+        return Ok(Event::Dispatched {
+            a,
+            t,
+            hosts,
+            alt,
+            forced,
+        });
     }
     if tag.starts_with(b"started\"") {
         let f: StartedFlat = serde_json::from_slice(json).map_err(content)?;
@@ -172,6 +182,15 @@ mod tests {
                 a,
                 t: Stamp(5),
                 hosts: vec![Share("h".into(), 2), Share("i".into(), 1)],
+                alt: 2,
+                forced: true,
+            },
+            Event::Dispatched {
+                a,
+                t: Stamp(5),
+                hosts: vec![Share("h".into(), 2)],
+                alt: 0,
+                forced: false,
             },
             Event::Started {
                 a,

@@ -636,6 +636,8 @@ fn speed() {
             a,
             t: Stamp(1_763_700_000_000),
             hosts: vec![Share("host1".into(), 1)],
+            alt: 0,
+            forced: false,
         })
         .unwrap();
         w.append(&Event::Started {

@@ -5,11 +5,13 @@ mod id;
 mod reason;
 mod spec;
 mod stat;
+mod susp;
 
 pub use id::{AttemptId, JobKey, Token};
 pub use reason::{HostCounts, PendReason, TermReason};
 pub use spec::{Limits, Spec, Submission};
 pub use stat::JobStat;
+pub use susp::SuspReason;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

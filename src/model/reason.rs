@@ -236,6 +236,12 @@ pub enum TermReason {
     Oom,
     Deadline,
     Requeue,
+    /// Ended to make room for a job that may preempt it.
+    Preempt,
+    /// A load threshold whose action is to end or requeue.
+    Load,
+    /// The run window closed and the queue ends or requeues what runs then.
+    Window,
     /// The host went away or rebooted; the end is unknown.
     HostLost,
     /// The shepherd died; the end is unknown.
@@ -264,6 +270,9 @@ impl TermReason {
             TermReason::Oom => "TERM_OOM",
             TermReason::Deadline => "TERM_DEADLINE",
             TermReason::Requeue => "TERM_REQUEUE",
+            TermReason::Preempt => "TERM_PREEMPT",
+            TermReason::Load => "TERM_LOAD",
+            TermReason::Window => "TERM_WINDOW",
             TermReason::HostLost => "TERM_HOST_LOST",
             TermReason::ShepherdLost => "TERM_SHEPHERD_LOST",
             TermReason::StartFailed => "TERM_START_FAILED",
@@ -287,6 +296,9 @@ impl TermReason {
             TermReason::Oom => "killed by the kernel: out of memory",
             TermReason::Deadline => "killed: its termination time came",
             TermReason::Requeue => "killed to be requeued",
+            TermReason::Preempt => "killed to make room for a job that may preempt it",
+            TermReason::Load => "killed: a load threshold was passed on its host",
+            TermReason::Window => "killed: the run window of its queue closed",
             TermReason::HostLost => "its host was lost; how it ended is unknown",
             TermReason::ShepherdLost => "its shepherd died; how it ended is unknown",
             TermReason::StartFailed => "could not be started",

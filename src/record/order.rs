@@ -31,6 +31,14 @@ pub enum Order {
         #[serde(flatten)]
         a: AttemptId,
     },
+    /// A running attempt has more slots: `hosts` are all it has now. The host tells the job, once
+    /// for each `n` (or once for several that it had not seen).
+    Resize {
+        #[serde(flatten)]
+        a: AttemptId,
+        hosts: Vec<Share>,
+        n: u32,
+    },
     /// Everything up to record `seq` of report file `part` is journalled: the host may forget it.
     Ack { part: u64, seq: u64 },
     /// The orders go on in this part; everything still valid is repeated there.
@@ -67,6 +75,9 @@ pub struct StartOrder {
     pub hosts: Vec<Share>,
     /// Effective limits after queue defaults.
     pub limits: crate::model::Limits,
+    /// Resizes that `hosts` holds already.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resizes: u32,
     /// Array end and step for LSB_JOBINDEX_END / _STEP, 0 when no array.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub index_end: u32,

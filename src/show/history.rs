@@ -116,7 +116,15 @@ impl Histories {
                 self.specs.insert(*id, Arc::from(spec.clone()));
             }
             Event::Submitted(s) => self.submitted(s),
-            Event::Dispatched { a, t, hosts } => self.dispatched(*a, t.0, hosts),
+            Event::Dispatched { a, t, hosts, .. } => self.dispatched(*a, t.0, hosts),
+            Event::Resized { a, hosts, t } => self.resized(*a, hosts, t.0),
+            Event::Halted { j, why, t } => {
+                let line = || format!("Stop by the system: {why}");
+                self.change(*j, t.0, line, |_, _| {});
+            }
+            Event::Unhalted { j, t } => {
+                self.change(*j, t.0, || "Resume by the system".to_owned(), |_, _| {});
+            }
             Event::Started { a, pid, t } => {
                 self.change(a.j, t.0, || format!("Starting (Pid {pid})"), |_, _| {});
             }
@@ -249,6 +257,18 @@ impl Histories {
         self.started.insert(a.j);
     }
 
+    fn resized(&mut self, a: AttemptId, hosts: &[Share], t: i64) {
+        let line = || {
+            let slots: u32 = hosts.iter().map(|h| h.1).sum();
+            let mut s = format!("Added {slots} Slot(s) on Host(s)");
+            for host in hosts {
+                write!(s, " <{host}>").expect("a string takes every write");
+            }
+            s
+        };
+        self.change(a.j, t, line, |past, _| past.hosts.extend_from_slice(hosts));
+    }
+
     fn ended(&mut self, e: &Ended, requeue: bool, hold: bool) {
         let past = self.past(e.a.j, e.t);
         if e.a.at < past.attempt || past.track.stat.is_finished() {
@@ -277,7 +297,7 @@ impl Histories {
         let line = || format!("Host <{host}> did not start it: {why}");
         self.change(a.j, t, line, |past, t| match past.killing.take() {
             Some(SignalAct::Kill(reason)) => past.finish(a, reason, why, t),
-            Some(SignalAct::Requeue { hold: true }) => past.track.set(JobStat::Psusp, t),
+            Some(SignalAct::Requeue { hold: true, .. }) => past.track.set(JobStat::Psusp, t),
             _ => past.track.set(JobStat::Pend, t),
         });
         self.started.remove(&a.j);
@@ -287,6 +307,9 @@ impl Histories {
         let line = || match act {
             SignalAct::Kill(reason) => {
                 format!("Kill requested by <{by}>; {}", page::reason_words(reason))
+            }
+            SignalAct::Requeue { why, .. } if why != TermReason::None => {
+                format!("Requeue by the system; {}", page::reason_words(why))
             }
             SignalAct::Requeue { .. } => format!("Requeue requested by <{by}>"),
             SignalAct::Stop => format!("Stop requested by <{by}>"),

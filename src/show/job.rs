@@ -8,6 +8,7 @@ use super::dates::Dates;
 use super::field::Field;
 use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp, TermReason};
 use crate::record::view::JobRow;
+use std::fmt::Write as _;
 
 /// What all rows of one output share.
 pub struct Ctx {
@@ -151,6 +152,22 @@ pub fn suspend_sentence(stat: JobStat) -> &'static str {
         JobStat::Psusp => "held before its start",
         JobStat::Unkwn => "its host does not answer",
         _ => "",
+    }
+}
+
+/// Appends why a started job does not run: the users' word, the system's reason with its code.
+pub fn put_suspend(out: &mut String, v: &JobView<'_>) {
+    let (stat, halt) = (v.stat(), v.row.halt.as_deref());
+    if stat != JobStat::Ssusp || halt.is_none() {
+        out.push_str(suspend_sentence(stat));
+    }
+    if let Some(why) = halt.filter(|_| matches!(stat, JobStat::Ssusp | JobStat::Ususp)) {
+        let sep = if stat == JobStat::Ususp {
+            "; also "
+        } else {
+            ""
+        };
+        write!(out, "{sep}{why} (code {})", why.code()).expect("a string takes every write");
     }
 }
 
@@ -514,7 +531,7 @@ pub static FIELDS: &[Field<JobGet>] = &[
         }
     }),
     field("suspend_reason", &[], "SUSPEND_REASON", 14, |v, out| {
-        out.push_str(suspend_sentence(v.stat()));
+        put_suspend(out, v);
     }),
     field("attempt", &[], "ATTEMPT", 7, |v, out| {
         int(out, v.row.attempt)

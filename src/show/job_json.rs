@@ -109,8 +109,15 @@ fn reason(o: &mut Object<'_>, v: &JobView<'_>) {
         out.push('}');
     } else if stat.is_started() && stat != JobStat::Run {
         let out = o.key("reason");
-        out.push_str("{\"code\":null,\"text\":");
-        cell::json_str(out, job::suspend_sentence(stat));
+        out.push_str("{\"code\":");
+        match v.row.halt.as_deref() {
+            Some(why) => cell::int(out, why.code()),
+            None => out.push_str("null"),
+        }
+        out.push_str(",\"text\":");
+        let from = out.len();
+        job::put_suspend(out, v);
+        cell::json_quote_from(out, from);
         out.push('}');
     } else {
         o.null("reason");

@@ -142,7 +142,9 @@ fn put_reasons(out: &mut String, v: &JobView<'_>, unfolded: bool) {
         }
     } else if v.stat().is_started() && v.stat() != JobStat::Run {
         out.push_str(" SUSPENDING REASONS:\n");
-        format!(" {};", job::suspend_sentence(v.stat()))
+        let mut text = " ".to_owned();
+        job::put_suspend(&mut text, v);
+        text + ";"
     } else {
         return;
     };

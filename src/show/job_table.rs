@@ -157,7 +157,7 @@ pub fn put_reason(out: &mut String, v: &JobView<'_>) {
             None => out.push_str("no reason is known yet"),
         }
     } else if v.stat().is_started() && v.stat() != JobStat::Run {
-        out.push_str(job::suspend_sentence(v.stat()));
+        job::put_suspend(out, v);
     } else {
         out.truncate(from);
         return;

@@ -2,6 +2,7 @@
 //! job, an old attempt) changes nothing, so that replay never stops at one bad record.
 
 use super::job::{Array, Body, Fate, HostId, Job, Run, Work};
+use super::running::close_suspension;
 use super::{DepVerdict, Known, SpecEntry, State};
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason};
 use crate::record::event::{Event, SignalAct, Submitted};
@@ -30,11 +31,20 @@ impl State {
                     },
                 );
             }
-            Event::Dispatched { a, t, hosts } => self.dispatched(*a, *t, hosts),
+            Event::Dispatched {
+                a,
+                t,
+                hosts,
+                alt,
+                forced,
+            } => self.dispatched(*a, *t, hosts, (*alt, *forced)),
+            Event::Resized { a, hosts, .. } => self.resized(*a, hosts),
             Event::Started { a, pid, t } => self.started(*a, *pid, *t),
             Event::Ended { e, requeue, hold } => self.ended(e, *requeue, *hold),
             Event::Unbound { a, why, t } => self.unbound(*a, why, *t),
-            Event::Signalled { j, act, t, .. } => self.signalled(*j, *act, *t),
+            Event::Signalled { j, act, .. } => self.signalled(*j, *act),
+            Event::Halted { j, why, .. } => self.halted(*j, Some(why)),
+            Event::Unhalted { j, .. } => self.halted(*j, None),
             Event::Cancelled { j, reason, t, .. } => self.cancelled(*j, *reason, *t),
             Event::Held { j, held, admin, .. } => self.held(*j, *held, *admin),
             Event::Suspended { a, on, t } => self.suspended(*a, *on, *t),
@@ -379,11 +389,11 @@ impl State {
         work.run.as_deref_mut()
     }
 
-    fn is_current(&mut self, a: AttemptId) -> bool {
+    pub(super) fn is_current(&mut self, a: AttemptId) -> bool {
         self.current_run(a).is_some()
     }
 
-    fn dispatched(&mut self, a: AttemptId, t: Stamp, hosts: &[Share]) {
+    fn dispatched(&mut self, a: AttemptId, t: Stamp, hosts: &[Share], (alt, forced): (u8, bool)) {
         let ids = hosts
             .iter()
             .map(|Share(h, n)| (self.intern_host(h), *n))
@@ -398,15 +408,9 @@ impl State {
             let run = Run {
                 hosts: ids,
                 dispatch: t,
-                start: Stamp(0),
-                pid: 0,
-                killing: None,
-                signals: 0,
-                user_stop: false,
-                stopped_at: Stamp(0),
-                suspended_ms: 0,
-                usage: Default::default(),
-                fate: None,
+                alt,
+                forced,
+                ..Run::default()
             };
             work.attempt = a.at;
             work.why = None;
@@ -439,6 +443,7 @@ impl State {
             }
             run.usage = e.u.clone();
             run.killing = None;
+            run.halt = None;
             run.fate = Some(Box::new(fate_of(e)));
             let ok = e.code == Some(0) && e.sig == 0;
             let stat = match (requeue, hold, ok) {
@@ -468,6 +473,9 @@ impl State {
         let host = host.map_or(String::new(), |h| self.host_name(h).to_string());
         self.touch(a.j, |job| {
             let idx = a.j.idx;
+            if let Some(run) = job.work_mut(idx).and_then(|w| w.run.as_deref_mut()) {
+                run.halt = None;
+            }
             match killing {
                 Some(SignalAct::Kill(reason)) => {
                     let fate = Fate {
@@ -483,7 +491,7 @@ impl State {
                     }
                     job.set_stat(idx, JobStat::Exit);
                 }
-                Some(SignalAct::Requeue { hold: true }) => {
+                Some(SignalAct::Requeue { hold: true, .. }) => {
                     job.set_stat(idx, JobStat::Psusp);
                     job.set_why(idx, Some(PendReason::HeldByOwner));
                 }
@@ -492,26 +500,6 @@ impl State {
                     let why = why.to_owned();
                     job.set_why(idx, Some(PendReason::HostRefused { host, why }));
                 }
-            }
-        });
-    }
-
-    fn signalled(&mut self, j: JobKey, act: SignalAct, t: Stamp) {
-        self.touch(j, |job| {
-            let Some(run) = job.work_mut(j.idx).and_then(|w| w.run.as_deref_mut()) else {
-                return;
-            };
-            run.signals += 1;
-            match act {
-                SignalAct::Kill(_) => run.killing = Some(act),
-                // A kill outranks a requeue that comes behind it.
-                SignalAct::Requeue { .. } if run.killing.is_none() => run.killing = Some(act),
-                SignalAct::Stop => run.user_stop = true,
-                SignalAct::Resume => {
-                    run.user_stop = false;
-                    close_suspension(run, t);
-                }
-                SignalAct::Requeue { .. } | SignalAct::Number(_) => {}
             }
         });
     }
@@ -566,32 +554,6 @@ impl State {
                 job.set_stat(j.idx, to);
                 job.set_why(j.idx, held.then_some(why));
             }
-        });
-    }
-
-    fn suspended(&mut self, a: AttemptId, on: bool, t: Stamp) {
-        if !self.is_current(a) {
-            return;
-        }
-        self.touch(a.j, |job| {
-            let Some(run) = job.work_mut(a.j.idx).and_then(|w| w.run.as_deref_mut()) else {
-                return;
-            };
-            let stat = match (on, run.user_stop) {
-                (true, true) => JobStat::Ususp,
-                (true, false) => JobStat::Ssusp,
-                (false, _) => JobStat::Run,
-            };
-            if on {
-                run.stopped_at = if run.stopped_at == Stamp(0) {
-                    t
-                } else {
-                    run.stopped_at
-                };
-            } else {
-                close_suspension(run, t);
-            }
-            job.set_stat(a.j.idx, stat);
         });
     }
 
@@ -662,31 +624,6 @@ impl State {
         self.dirty.insert(JobKey::job(j.id));
     }
 
-    fn host_seen(&mut self, name: &str, up: bool, boot: &str) {
-        let id = self.intern_host(name);
-        let ctl = self.hosts.entry(name.to_owned()).or_default();
-        ctl.up = up;
-        if !boot.is_empty() {
-            ctl.boot = boot.to_owned();
-        }
-        // Work on a silent host is UNKWN until the host speaks again.
-        for (j, _) in self.used.work_on(id).collect::<Vec<_>>() {
-            self.touch(j, |job| {
-                let run = job.work(j.idx).and_then(|w| w.run.as_deref());
-                let back = match run {
-                    Some(run) if run.stopped_at == Stamp(0) => JobStat::Run,
-                    Some(run) if run.user_stop => JobStat::Ususp,
-                    _ => JobStat::Ssusp,
-                };
-                match (up, job.stat(j.idx)) {
-                    (false, Some(stat)) if stat.is_started() => job.set_stat(j.idx, JobStat::Unkwn),
-                    (true, Some(JobStat::Unkwn)) => job.set_stat(j.idx, back),
-                    _ => {}
-                }
-            });
-        }
-    }
-
     fn clean(&mut self, id: u32) {
         if !self.jobs.get(&id).is_some_and(Job::is_finished) {
             return;
@@ -730,13 +667,6 @@ impl State {
     }
 }
 
-fn close_suspension(run: &mut Run, t: Stamp) {
-    if run.stopped_at != Stamp(0) {
-        run.suspended_ms += t.since_ms(run.stopped_at);
-        run.stopped_at = Stamp(0);
-    }
-}
-
 fn fate_of(e: &Ended) -> Fate {
     Fate {
         end: Stamp(e.t),
@@ -752,16 +682,8 @@ fn fate_of(e: &Ended) -> Fate {
 /// The run of work that ended without ever being dispatched.
 fn never_ran(t: Stamp, fate: Box<Fate>) -> Run {
     Run {
-        hosts: Default::default(),
         dispatch: t,
-        start: Stamp(0),
-        pid: 0,
-        killing: None,
-        signals: 0,
-        user_stop: false,
-        stopped_at: Stamp(0),
-        suspended_ms: 0,
-        usage: Default::default(),
         fate: Some(fate),
+        ..Run::default()
     }
 }

@@ -1,7 +1,7 @@
 //! A job in memory: small, since there may be a million of them. What all jobs of one submission
 //! share is the specification (by number); what only started work has is boxed apart.
 
-use crate::model::{JobKey, JobStat, PendReason, Stamp, TermReason};
+use crate::model::{JobKey, JobStat, PendReason, Stamp, SuspReason, TermReason};
 use crate::record::event::SignalAct;
 use crate::record::report::Usage;
 use crate::text::indexset::IndexSet;
@@ -66,7 +66,7 @@ pub struct Work {
 }
 
 /// The last attempt of some work, running or finished.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Run {
     /// Hosts in order with their slots; the first runs the command.
     pub hosts: SmallVec<[(HostId, u32); 1]>,
@@ -78,9 +78,17 @@ pub struct Run {
     pub killing: Option<SignalAct>,
     /// Signals sent so far to this attempt.
     pub signals: u32,
-    /// A user stopped it (USUSP), as opposed to the system.
+    /// A user wants it stopped (USUSP).
     pub user_stop: bool,
-    /// Since when it is suspended, 0 = it is not.
+    /// The system wants it stopped (SSUSP unless a user does too).
+    pub halt: Option<Box<SuspReason>>,
+    /// Which alternative of its requirement it was placed by.
+    pub alt: u8,
+    /// Started by an administrator's word: nothing preempts it.
+    pub forced: bool,
+    /// How often slots were added to it.
+    pub resizes: u32,
+    /// Since when its host says that it is suspended, 0 = it is not.
     pub stopped_at: Stamp,
     pub suspended_ms: u64,
     pub usage: Usage,
@@ -90,6 +98,27 @@ pub struct Run {
 impl Run {
     pub fn slots(&self) -> u32 {
         self.hosts.iter().map(|(_, n)| n).sum()
+    }
+
+    /// It is to be stopped, whoever wants it.
+    pub fn to_stop(&self) -> bool {
+        self.user_stop || self.halt.is_some()
+    }
+
+    /// Its slots are lent to a job that preempted it.
+    pub fn lends(&self) -> bool {
+        matches!(self.halt.as_deref(), Some(SuspReason::Preempted { .. }))
+    }
+
+    /// Its state as its host last told, leaving aside a silent host. `None`: on its way back to
+    /// running.
+    pub(super) fn told(&self) -> Option<JobStat> {
+        match (self.stopped_at, self.user_stop, &self.halt) {
+            (Stamp(0), ..) => Some(JobStat::Run),
+            (_, true, _) => Some(JobStat::Ususp),
+            (_, false, Some(_)) => Some(JobStat::Ssusp),
+            (_, false, None) => None,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod check;
 mod index;
 mod job;
 mod rows;
+mod running;
 mod snapshot;
 
 #[cfg(test)]

@@ -95,6 +95,8 @@ impl State {
         row.start = run.start.0;
         row.usage = run.usage.clone();
         row.suspended_ms = run.suspended_ms;
+        row.halt = run.halt.clone();
+        (row.alt, row.forced) = (run.alt, run.forced);
         row.killing = run.killing.is_some();
         if let Some(fate) = run.fate.as_deref() {
             row.end = fate.end.0;

@@ -2,7 +2,7 @@
 
 use super::job::{Array, Body, Fate, Job, Run, Work};
 use super::{HostCtl, Known, QueueCtl, State};
-use crate::model::{JobStat, PendReason, Share, Spec, Stamp, Token};
+use crate::model::{JobStat, PendReason, Share, Spec, Stamp, SuspReason, Token};
 use crate::record::event::SignalAct;
 use crate::record::report::Usage;
 use crate::text::indexset::IndexSet;
@@ -118,6 +118,14 @@ struct SnapRun {
     sigs: u32,
     #[serde(skip_serializing_if = "is_default")]
     ustop: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    halt: Option<Box<SuspReason>>,
+    #[serde(skip_serializing_if = "is_default")]
+    alt: u8,
+    #[serde(skip_serializing_if = "is_default")]
+    forced: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    resizes: u32,
     #[serde(skip_serializing_if = "is_default")]
     stopped: Stamp,
     #[serde(skip_serializing_if = "is_default")]
@@ -223,6 +231,10 @@ impl State {
             killing: run.killing,
             sigs: run.signals,
             ustop: run.user_stop,
+            halt: run.halt.clone(),
+            alt: run.alt,
+            forced: run.forced,
+            resizes: run.resizes,
             stopped: run.stopped_at,
             sus: run.suspended_ms,
             u: run.usage.clone(),
@@ -330,6 +342,10 @@ impl State {
             killing: run.killing,
             signals: run.sigs,
             user_stop: run.ustop,
+            halt: run.halt,
+            alt: run.alt,
+            forced: run.forced,
+            resizes: run.resizes,
             stopped_at: run.stopped,
             suspended_ms: run.sus,
             usage: run.u,

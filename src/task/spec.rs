@@ -206,6 +206,9 @@ const REASONS: &[TermReason] = &[
     TermReason::StartFailed,
     TermReason::Fenced,
     TermReason::Orphan,
+    TermReason::Preempt,
+    TermReason::Load,
+    TermReason::Window,
 ];
 
 /// Packs an act, its reason and the grace (ms, capped at about 49 days) into a signal's value.

@@ -8,6 +8,7 @@
 mod admin;
 mod change;
 mod reports;
+mod running;
 mod schedule;
 mod signal;
 mod submit;

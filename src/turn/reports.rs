@@ -88,9 +88,14 @@ impl Turn<'_> {
 
     fn suspension(&mut self, host: &str, a: AttemptId, on: bool, t: i64) {
         self.mention(host, a);
-        if self.bound(host, a).is_some() {
+        let Some(run) = self.bound(host, a).and_then(|w| w.run.as_deref()) else {
+            return;
+        };
+        if (run.stopped_at != Stamp(0)) != on {
             self.emit(Event::Suspended { a, on, t: Stamp(t) });
+            self.core.stir = true;
         }
+        self.set_right(a.j, on);
     }
 
     fn mention(&mut self, host: &str, a: AttemptId) {
@@ -127,7 +132,7 @@ impl Turn<'_> {
         };
         match work.run.as_ref().and_then(|run| run.killing) {
             Some(SignalAct::Kill(_)) => return (false, false),
-            Some(SignalAct::Requeue { hold }) => return (true, hold),
+            Some(SignalAct::Requeue { hold, .. }) => return (true, hold),
             _ => {}
         }
         let Some(spec) = state.spec_of(e.a.j.id) else {

@@ -53,7 +53,13 @@ impl Turn<'_> {
             .collect();
         let a = AttemptId { j: start.j, at };
         let t = self.now;
-        self.emit(Event::Dispatched { a, t, hosts });
+        self.emit(Event::Dispatched {
+            a,
+            t,
+            hosts,
+            alt: 0,
+            forced: false,
+        });
         if let Some(order) = start_order(self.core, start.j) {
             self.out.orders.push(order);
         }
@@ -82,6 +88,7 @@ fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         command: job.command.to_string(),
         name: job.name.as_deref().unwrap_or("").to_owned(),
         hosts: shares(state, run),
+        resizes: run.resizes,
         limits: spec.limits.clone(),
         index_end,
         index_step,
@@ -91,6 +98,20 @@ fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     };
     let host = order.hosts.first()?.0.clone();
     Some((host, Order::Start(Box::new(order))))
+}
+
+/// The order that tells the first host of `j` of all slots it has now, when some were added.
+pub(super) fn resize_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
+    let state = &core.state;
+    let work = state.work(j)?;
+    let run = work.run.as_deref().filter(|run| run.resizes > 0)?;
+    let a = AttemptId {
+        j,
+        at: work.attempt,
+    };
+    let (hosts, n) = (shares(state, run), run.resizes);
+    let host = hosts.first()?.0.clone();
+    Some((host, Order::Resize { a, hosts, n }))
 }
 
 fn shares(state: &State, run: &Run) -> Vec<Share> {
@@ -135,6 +156,7 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
                 };
                 orders.push((host.name.clone(), order));
             }
+            orders.extend(resize_order(core, j));
             if run.start == Stamp(0) && !host.ctl.up {
                 orders.push((host.name.clone(), Order::Cancel { a }));
             }
@@ -144,13 +166,24 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
 }
 
 /// The signal that an attempt should have received, if any.
-fn pending_signal(run: &Run) -> Option<(Act, crate::model::TermReason)> {
+pub(super) fn pending_signal(run: &Run) -> Option<(Act, crate::model::TermReason)> {
     use crate::model::TermReason;
     match run.killing {
         Some(SignalAct::Kill(TermReason::Force)) => Some((Act::Kill, TermReason::Force)),
         Some(SignalAct::Kill(reason)) => Some((Act::Terminate, reason)),
-        Some(SignalAct::Requeue { .. }) => Some((Act::Terminate, TermReason::Requeue)),
-        _ if run.user_stop && run.stopped_at == Stamp(0) => Some((Act::Stop, TermReason::None)),
-        _ => None,
+        Some(act @ SignalAct::Requeue { .. }) => Some((Act::Terminate, requeue_reason(act))),
+        // Told again in every epoch: the host may not have read the last word of the one before.
+        _ if run.signals == 0 => None,
+        _ if run.to_stop() => Some((Act::Stop, TermReason::None)),
+        _ => Some((Act::Resume, TermReason::None)),
+    }
+}
+
+/// The reason recorded with the end of work that is to be requeued.
+pub(super) fn requeue_reason(act: SignalAct) -> crate::model::TermReason {
+    use crate::model::TermReason;
+    match act {
+        SignalAct::Requeue { why, .. } if why != TermReason::None => why,
+        _ => TermReason::Requeue,
     }
 }

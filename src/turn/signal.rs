@@ -211,13 +211,19 @@ impl Turn<'_> {
             SignalHow::Number(n) => (Act::Number(n), SignalAct::Number(n)),
         };
         let (by, t) = (who.user.clone(), self.now);
+        let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
+        // The system's stop stands whatever users want, and theirs whatever it wants.
+        let halted = run.is_some_and(|run| run.halt.is_some());
+        let moot = halted && matches!(how, SignalHow::Stop | SignalHow::Resume);
         self.emit(Event::Signalled {
             j,
             act: event,
             by,
             t,
         });
-        self.order_signal(j, act, reason);
+        if !moot {
+            self.order_signal(j, act, reason);
+        }
         if how == SignalHow::Force {
             self.end_by_force(j);
         }
@@ -341,7 +347,10 @@ impl Turn<'_> {
         } else {
             self.emit(Event::Signalled {
                 j,
-                act: SignalAct::Requeue { hold },
+                act: SignalAct::Requeue {
+                    hold,
+                    why: TermReason::None,
+                },
                 by,
                 t,
             });

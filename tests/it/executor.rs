@@ -132,6 +132,7 @@ impl Cluster {
             command: command.into(),
             name: "n".into(),
             hosts: vec![Share("h1".into(), 1)],
+            resizes: 0,
             limits: Limits::default(),
             index_end: 0,
             index_step: 0,

@@ -68,6 +68,8 @@ fn events() -> Vec<Event> {
         a: attempt(id),
         t: at(60),
         hosts: vec![Share(host.into(), 1)],
+        alt: 0,
+        forced: false,
     };
     vec![
         spec(1, 10),

@@ -506,6 +506,7 @@ impl Exec {
                         ));
                     }
                 }
+                Order::Resize { .. } => {}
                 Order::Ack { part, seq } => self.acknowledge(part, seq),
                 Order::Next { .. } => {}
             }

@@ -213,6 +213,7 @@ mod tests {
             command: "/bin/true".into(),
             name: String::new(),
             hosts: vec![Share("h1".into(), 1)],
+            resizes: 0,
             limits: Limits::default(),
             index_end: 0,
             index_step: 0,

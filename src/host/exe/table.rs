@@ -97,7 +97,12 @@ impl Entry {
             Status::Running(s) => {
                 let pid = u32::try_from(s.pid).unwrap_or(0);
                 let mut out = vec![Report::Started { a, pid, t: s.t }];
-                out.extend(self.suspended.map(|t| Report::Suspended { a, t }));
+                match self.suspended {
+                    Some(t) => out.push(Report::Suspended { a, t }),
+                    // The report of its resumption may have been lost with an earlier file.
+                    None if self.signals > 0 => out.push(Report::Resumed { a, t: s.t }),
+                    None => {}
+                }
                 if self.usage != Usage::default() {
                     out.push(Report::Usage {
                         a,

@@ -65,6 +65,8 @@ impl Bed {
             a,
             t: Stamp(2),
             hosts: vec![Share("h".into(), 1)],
+            alt: 0,
+            forced: false,
         });
     }
 

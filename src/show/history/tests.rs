@@ -53,6 +53,8 @@ fn dispatched(j: JobKey, attempt: u32, second: i64) -> Event {
         a: AttemptId { j, at: attempt },
         t: at(second),
         hosts: vec![Share("h1".into(), 1)],
+        alt: 0,
+        forced: false,
     }
 }
 

@@ -1,0 +1,95 @@
+//! Why the system stopped started work: a closed set, each with numbers and a sentence.
+//!
+//! Owns the words and their stable codes; never decides that something is stopped.
+
+use super::JobKey;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Why started work is stopped by the system (SSUSP). `code` is stable for scripts; Display gives
+/// the sentence. Amounts are thousandths.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(tag = "r", rename_all = "snake_case")]
+pub enum SuspReason {
+    /// Its slots are lent to a job of a queue that may preempt.
+    Preempted { by: JobKey },
+    /// The run window of its queue is closed.
+    RunWindow { queue: String },
+    /// A load index of a host of its passed the second mark.
+    Threshold {
+        index: String,
+        value: i64,
+        mark: i64,
+        host: String,
+    },
+    /// The stop condition of its queue holds on a host of its.
+    StopCond { queue: String },
+}
+
+impl SuspReason {
+    /// A stable number for scripts; never reused.
+    pub fn code(&self) -> u32 {
+        match self {
+            SuspReason::Preempted { .. } => 70,
+            SuspReason::RunWindow { .. } => 71,
+            SuspReason::Threshold { .. } => 72,
+            SuspReason::StopCond { .. } => 73,
+        }
+    }
+}
+
+impl fmt::Display for SuspReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SuspReason::Preempted { by } => write!(f, "preempted by job {by}"),
+            SuspReason::RunWindow { queue } => {
+                write!(f, "the run window of queue {queue} is closed")
+            }
+            SuspReason::Threshold {
+                index,
+                value,
+                mark,
+                host,
+            } => {
+                let (value, mark) = (Milli(*value), Milli(*mark));
+                write!(f, "{index} is {value} on host {host}, its mark is {mark}")
+            }
+            SuspReason::StopCond { queue } => {
+                write!(f, "the stop condition of queue {queue} holds")
+            }
+        }
+    }
+}
+
+/// Thousandths as a decimal number without needless zeros.
+struct Milli(i64);
+
+impl fmt::Display for Milli {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sign, n) = (if self.0 < 0 { "-" } else { "" }, self.0.unsigned_abs());
+        let frac = format!("{:03}", n % 1000);
+        match frac.trim_end_matches('0') {
+            "" => write!(f, "{sign}{}", n / 1000),
+            frac => write!(f, "{sign}{}.{frac}", n / 1000),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_hold_the_numbers() {
+        let why = SuspReason::Threshold {
+            index: "r1m".into(),
+            value: 2_350,
+            mark: 2_000,
+            host: "h1".into(),
+        };
+        assert_eq!(why.to_string(), "r1m is 2.35 on host h1, its mark is 2");
+        assert_eq!(Milli(-50).to_string(), "-0.05");
+        let json = serde_json::to_string(&why).unwrap();
+        assert_eq!(serde_json::from_str::<SuspReason>(&json).unwrap(), why);
+    }
+}

@@ -1,0 +1,120 @@
+//! What happens to started work: signals, stops by users and by the system, growth, silent hosts.
+//!
+//! Two wishes to stop are kept apart, the users' and the system's; the work's host is told their
+//! sum, and only its reports open and close a suspension. Never decides anything.
+
+use super::State;
+use super::job::Run;
+use crate::model::{AttemptId, JobKey, JobStat, Share, Stamp, SuspReason};
+use crate::record::event::SignalAct;
+
+impl State {
+    pub(super) fn signalled(&mut self, j: JobKey, act: SignalAct) {
+        self.change_run(j, |run| {
+            run.signals += 1;
+            match act {
+                SignalAct::Kill(_) => run.killing = Some(act),
+                // A kill outranks a requeue that comes behind it.
+                SignalAct::Requeue { .. } if run.killing.is_none() => run.killing = Some(act),
+                SignalAct::Stop => run.user_stop = true,
+                SignalAct::Resume => run.user_stop = false,
+                SignalAct::Requeue { .. } | SignalAct::Number(_) => {}
+            }
+        });
+    }
+
+    /// The system wants started work stopped, or no longer.
+    pub(super) fn halted(&mut self, j: JobKey, why: Option<&SuspReason>) {
+        self.change_run(j, |run| {
+            run.signals += 1;
+            run.halt = why.cloned().map(Box::new);
+        });
+    }
+
+    /// Changes the run of started work, then its state where that follows.
+    fn change_run(&mut self, j: JobKey, change: impl FnOnce(&mut Run)) {
+        if !self.stat(j).is_some_and(JobStat::is_started) {
+            return;
+        }
+        self.touch(j, |job| {
+            let Some(run) = job.work_mut(j.idx).and_then(|w| w.run.as_deref_mut()) else {
+                return;
+            };
+            change(run);
+            let told = run.told();
+            match (told, job.stat(j.idx)) {
+                (_, Some(JobStat::Unkwn)) | (None, _) => {}
+                (Some(stat), _) => job.set_stat(j.idx, stat),
+            }
+        });
+    }
+
+    pub(super) fn suspended(&mut self, a: AttemptId, on: bool, t: Stamp) {
+        if !self.is_current(a) {
+            return;
+        }
+        self.touch(a.j, |job| {
+            let Some(run) = job.work_mut(a.j.idx).and_then(|w| w.run.as_deref_mut()) else {
+                return;
+            };
+            match (on, run.stopped_at) {
+                (true, Stamp(0)) => run.stopped_at = t,
+                (true, _) => {}
+                (false, _) => close_suspension(run, t),
+            }
+            let stat = run.told().unwrap_or(JobStat::Ssusp);
+            job.set_stat(a.j.idx, stat);
+        });
+    }
+
+    /// Adds slots at the end of the hosts of running work.
+    pub(super) fn resized(&mut self, a: AttemptId, hosts: &[Share]) {
+        if !self.is_current(a) || hosts.is_empty() {
+            return;
+        }
+        let ids: Vec<_> = hosts
+            .iter()
+            .map(|Share(h, n)| (self.intern_host(h), *n))
+            .collect();
+        self.touch(a.j, |job| {
+            let Some(run) = job.work_mut(a.j.idx).and_then(|w| w.run.as_deref_mut()) else {
+                return;
+            };
+            run.resizes += 1;
+            for (id, n) in ids {
+                match run.hosts.last_mut() {
+                    Some((last, slots)) if *last == id => *slots += n,
+                    _ => run.hosts.push((id, n)),
+                }
+            }
+        });
+    }
+
+    pub(super) fn host_seen(&mut self, name: &str, up: bool, boot: &str) {
+        let id = self.intern_host(name);
+        let ctl = self.hosts.entry(name.to_owned()).or_default();
+        ctl.up = up;
+        if !boot.is_empty() {
+            ctl.boot = boot.to_owned();
+        }
+        // Work on a silent host is UNKWN until the host speaks again.
+        for (j, _) in self.used.work_on(id).collect::<Vec<_>>() {
+            self.touch(j, |job| {
+                let run = job.work(j.idx).and_then(|w| w.run.as_deref());
+                let back = run.and_then(Run::told).unwrap_or(JobStat::Ssusp);
+                match (up, job.stat(j.idx)) {
+                    (false, Some(stat)) if stat.is_started() => job.set_stat(j.idx, JobStat::Unkwn),
+                    (true, Some(JobStat::Unkwn)) => job.set_stat(j.idx, back),
+                    _ => {}
+                }
+            });
+        }
+    }
+}
+
+pub(super) fn close_suspension(run: &mut Run, t: Stamp) {
+    if run.stopped_at != Stamp(0) {
+        run.suspended_ms += t.since_ms(run.stopped_at);
+        run.stopped_at = Stamp(0);
+    }
+}

@@ -1,0 +1,176 @@
+//! What the system does to running work, beside what its users want.
+
+use super::*;
+use crate::model::{Share, SuspReason, TermReason};
+
+impl Bench {
+    /// Does something as a part of a turn, and returns what it orders.
+    fn act(&mut self, what: impl FnOnce(&mut Turn<'_>)) -> Vec<Order> {
+        let now = Stamp(self.now);
+        let mut turn = Turn {
+            core: &mut self.core,
+            now,
+            out: Ready::default(),
+        };
+        what(&mut turn);
+        let ready = turn.out;
+        self.events.extend(ready.events);
+        ready.orders.into_iter().map(|(_, order)| order).collect()
+    }
+
+    fn running(&mut self) -> AttemptId {
+        self.submit(5, |_| {});
+        let a = AttemptId {
+            j: JobKey::job(1),
+            at: 1,
+        };
+        let t = self.now;
+        self.report("h1", vec![Report::Started { a, pid: 7, t }]);
+        a
+    }
+
+    fn say(&mut self, a: AttemptId, on: bool) -> Vec<Act> {
+        let t = self.now;
+        let report = match on {
+            true => Report::Suspended { a, t },
+            false => Report::Resumed { a, t },
+        };
+        self.report("h1", vec![report]);
+        let orders = self.last.orders.iter().map(|(_, order)| order.clone());
+        acts(orders.collect())
+    }
+
+    fn user(&mut self, how: SignalHow) -> Vec<Act> {
+        let sel = Selector {
+            ids: vec!["1".into()],
+            ..Selector::default()
+        };
+        self.ask(5, vec![Verb::Signal { sel, how }]);
+        acts(self.last.orders.iter().map(|(_, o)| o.clone()).collect())
+    }
+
+    fn told_anew(&self) -> Vec<Act> {
+        let orders = outstanding(&self.core, None);
+        acts(orders.into_iter().map(|(_, order)| order).collect())
+    }
+}
+
+fn acts(orders: Vec<Order>) -> Vec<Act> {
+    let act = |order| match order {
+        Order::Signal { act, .. } => Some(act),
+        _ => None,
+    };
+    orders.into_iter().filter_map(act).collect()
+}
+
+fn preempted() -> SuspReason {
+    SuspReason::Preempted { by: JobKey::job(9) }
+}
+
+#[test]
+fn a_halt_stops_once_and_is_shown_with_its_reason() {
+    let mut b = Bench::new();
+    let a = b.running();
+    assert_eq!(acts(b.act(|t| t.halt(a.j, preempted()))), [Act::Stop]);
+    assert!(b.act(|t| t.halt(a.j, preempted())).is_empty());
+    assert_eq!(b.stat(1), JobStat::Run, "until the host says so");
+    assert!(b.say(a, true).is_empty());
+    assert_eq!(b.stat(1), JobStat::Ssusp);
+    let run = b.core.state.work(a.j).unwrap().run.as_ref().unwrap();
+    assert!(run.lends());
+    let row = b.core.state.row(a.j).unwrap();
+    assert_eq!(row.halt.unwrap().to_string(), "preempted by job 9");
+    assert_eq!(acts(b.act(|t| t.unhalt(a.j))), [Act::Resume]);
+    b.say(a, false);
+    assert_eq!(b.stat(1), JobStat::Run);
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+}
+
+#[test]
+fn users_and_the_system_stop_independently() {
+    let mut b = Bench::new();
+    let a = b.running();
+    assert_eq!(b.user(SignalHow::Stop), [Act::Stop]);
+    b.say(a, true);
+    assert!(acts(b.act(|t| t.halt(a.j, preempted()))).is_empty());
+    assert_eq!(b.stat(1), JobStat::Ususp);
+    assert!(b.user(SignalHow::Resume).is_empty(), "the halt stands");
+    assert_eq!(b.stat(1), JobStat::Ssusp);
+    assert!(b.user(SignalHow::Stop).is_empty());
+    assert_eq!(b.stat(1), JobStat::Ususp);
+    assert!(acts(b.act(|t| t.unhalt(a.j))).is_empty(), "the user's stop");
+    assert_eq!(b.stat(1), JobStat::Ususp);
+    assert_eq!(b.user(SignalHow::Resume), [Act::Resume]);
+    b.say(a, false);
+    assert_eq!(b.stat(1), JobStat::Run);
+}
+
+#[test]
+fn no_stop_and_no_resume_is_lost_with_a_leader() {
+    let mut b = Bench::new();
+    let a = b.running();
+    assert!(b.told_anew().is_empty());
+    b.act(|t| t.halt(a.j, preempted()));
+    assert_eq!(b.told_anew(), [Act::Stop]);
+    b.say(a, true);
+    b.act(|t| t.unhalt(a.j));
+    assert_eq!(b.told_anew(), [Act::Resume]);
+    // The host carried out an older word late: it is told the present one again.
+    b.say(a, false);
+    assert_eq!(b.say(a, true), [Act::Resume]);
+}
+
+#[test]
+fn a_requeue_by_the_system_keeps_the_place_in_line() {
+    let mut b = Bench::new();
+    let a = b.running();
+    let order = b.core.state.job(1).unwrap().order;
+    let orders = b.act(|t| t.put_back(a.j, TermReason::Preempt));
+    assert!(matches!(
+        orders[..],
+        [Order::Signal {
+            act: Act::Terminate,
+            reason: TermReason::Preempt,
+            ..
+        }]
+    ));
+    b.act(|t| t.halt(a.j, preempted()));
+    let e = Ended {
+        a,
+        t: b.now,
+        sig: 15,
+        reason: TermReason::Preempt,
+        ..Ended::default()
+    };
+    b.core.state.apply(&Event::Host {
+        name: "h1".into(),
+        act: crate::record::request::HostAct::Close,
+        by: String::new(),
+        comment: String::new(),
+        t: Stamp(0),
+    });
+    b.report("h1", vec![Report::Ended(Box::new(e))]);
+    let job = b.core.state.job(1).unwrap();
+    assert_eq!(job.order, order);
+    assert_eq!(b.core.state.work(a.j).unwrap().attempt, 2, "started anew");
+}
+
+#[test]
+fn a_resize_adds_hosts_and_is_told_until_the_end() {
+    let mut b = Bench::new();
+    let a = b.running();
+    let more = || vec![Share("h1".into(), 1), Share("h2".into(), 1)];
+    let orders = b.act(|t| t.grow(a.j, more()));
+    let all = vec![Share("h1".into(), 2), Share("h2".into(), 1)];
+    let expect = Order::Resize {
+        a,
+        hosts: all,
+        n: 1,
+    };
+    assert_eq!(orders, std::slice::from_ref(&expect));
+    let anew = outstanding(&b.core, None);
+    assert!(anew.iter().any(|(h, o)| h == "h1" && *o == expect));
+    assert_eq!(b.core.state.used().queue("normal").run, 3);
+    assert_eq!(b.core.state.check(), Vec::<String>::new());
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+}
