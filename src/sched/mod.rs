@@ -19,6 +19,8 @@ mod place;
 pub mod profile;
 mod shape;
 pub mod share;
+#[cfg(test)]
+mod tests;
 
 pub use engine::Engine;
 pub use hosts::{HostInfo, HostTable, Obstacle};

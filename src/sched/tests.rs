@@ -1,0 +1,259 @@
+//! A small cluster for tests of the engine: state, configuration, virtual hosts that are always up,
+//! a clock that only moves when told. Owns no expectations; those are in the modules below.
+//!
+//! A case reads: make a [`Cluster`], [`Cluster::submit`] jobs, [`Cluster::pass`], look at who runs
+//! where with [`Cluster::on`], [`Cluster::end`] some, pass again.
+
+mod place;
+
+use super::{Engine, HostTable, Plan};
+use crate::config::{Config, OsNames};
+use crate::model::{AttemptId, JobKey, JobStat, Share, Spec, Stamp, Token};
+use crate::record::event::{Event, SignalAct, Submitted};
+use crate::record::load::LoadDoc;
+use crate::record::report::Ended;
+use crate::state::State;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// When every test begins, in milliseconds.
+pub(super) const T0: i64 = 1_000_000_000;
+
+pub(super) struct Cluster {
+    pub config: Arc<Config>,
+    pub state: State,
+    pub table: HostTable,
+    pub engine: Engine,
+    pub now: Stamp,
+    loads: BTreeMap<String, (LoadDoc, u64)>,
+    /// The last pass's own words.
+    pub last: Plan,
+}
+
+/// What a test says of a job: slots, user, queue and whatever `change` sets.
+pub(super) fn job(slots: u32) -> Spec {
+    Spec {
+        uid: 1000,
+        user: "u1000".into(),
+        queue: "normal".into(),
+        min: slots,
+        max: slots,
+        sub_host: "h1".into(),
+        ..Spec::default()
+    }
+}
+
+#[allow(dead_code, reason = "each module of tests uses what it needs")]
+impl Cluster {
+    /// A cluster of the text's hosts, queues and settings; `cluster:` need not be written.
+    pub fn new(text: &str) -> Cluster {
+        let text = format!("cluster: {{name: demo, administrators: [root]}}\n{text}");
+        let loaded = crate::config::load(text.as_bytes(), "cb.yaml", &OsNames::ANY)
+            .unwrap_or_else(|p| panic!("{}", p[0]));
+        let config = Arc::new(loaded.config);
+        let mut cluster = Cluster {
+            state: State::new(),
+            table: HostTable::default(),
+            engine: Engine::new(config.clone()),
+            now: Stamp(T0),
+            loads: BTreeMap::new(),
+            last: Plan::default(),
+            config: config.clone(),
+        };
+        for name in config.host_names() {
+            let doc = LoadDoc {
+                host: name.to_owned(),
+                executor: true,
+                ncpus: 4,
+                maxmem: 8000,
+                mem: 8000.0,
+                swp: 8000.0,
+                tmp: 8000.0,
+                host_type: "X".into(),
+                ..LoadDoc::default()
+            };
+            cluster.loads.insert(name.to_owned(), (doc, 0));
+            cluster.state.apply(&Event::HostSeen {
+                name: name.to_owned(),
+                up: true,
+                boot: "b".into(),
+                t: Stamp(T0),
+            });
+        }
+        cluster.rebuild_table();
+        cluster
+    }
+
+    /// `n` equal hosts `h1`, `h2`, .. of `slots` slots and one queue `normal`.
+    pub fn equal(n: u32, slots: u32) -> Cluster {
+        Cluster::new(&format!(
+            "hosts:\n- {{names: 'h[1-{n}]', slots: {slots}}}\nqueues:\n- {{name: normal}}\n"
+        ))
+    }
+
+    pub fn rebuild_table(&mut self) {
+        self.table.rebuild(&self.config, &self.state, &self.loads);
+    }
+
+    /// A new load sample of a host.
+    pub fn sample(&mut self, host: &str, change: impl FnOnce(&mut LoadDoc)) {
+        let doc = &mut self.loads.get_mut(host).expect("a host of the cluster").0;
+        change(doc);
+        doc.beat += 1;
+        self.table.sample(&self.state, host, doc, 0);
+    }
+
+    /// Seconds go by.
+    pub fn after(&mut self, seconds: i64) {
+        self.now = Stamp(self.now.0 + seconds * 1000);
+    }
+
+    /// Submits now; the job's id.
+    pub fn submit(&mut self, spec: Spec) -> u32 {
+        self.submit_array(spec, "", 0)
+    }
+
+    /// Submits an array (`1-10`) with its limit of started elements, 0 = none.
+    pub fn submit_array(&mut self, spec: Spec, array: &str, array_limit: u32) -> u32 {
+        let s = match self.state.find_spec(&spec) {
+            Some(s) => s,
+            None => {
+                let id = self.state.next_spec();
+                let spec = Box::new(spec);
+                self.state.apply(&Event::Spec { id, spec });
+                id
+            }
+        };
+        let id = self.state.next_id(1_000_000_000).expect("ids are left");
+        self.state.apply(&Event::Submitted(Box::new(Submitted {
+            id,
+            s,
+            t: self.now,
+            command: "true".into(),
+            name: String::new(),
+            array: array.into(),
+            array_limit,
+            hold: false,
+            tok: Token(u128::from(id)),
+            line: 0,
+            key: String::new(),
+        })));
+        id
+    }
+
+    /// A job of user `u<uid>` with a requirement string.
+    pub fn ask(&mut self, slots: u32, res_req: &str) -> u32 {
+        let res_req = crate::config::require::check_request(res_req, &self.config)
+            .unwrap_or_else(|e| panic!("{e}"));
+        self.submit(Spec {
+            res_req,
+            ..job(slots)
+        })
+    }
+
+    /// Decides and carries out until nothing more can start: ids of jobs started, in order.
+    pub fn pass(&mut self) -> Vec<u32> {
+        self.pass_keys().iter().map(|j| j.id).collect()
+    }
+
+    /// As [`Cluster::pass`], with the elements of arrays.
+    pub fn pass_keys(&mut self) -> Vec<JobKey> {
+        let mut started = Vec::new();
+        loop {
+            self.engine.sync(&mut self.state, &mut self.table);
+            let plan = self
+                .engine
+                .plan(&self.state, &self.table, self.now, 1_000_000);
+            self.carry_out(&plan);
+            started.extend(plan.starts.iter().map(|s| s.j));
+            let done = plan.starts.is_empty() && !plan.more;
+            self.last = plan;
+            if done {
+                assert_eq!(self.state.check(), Vec::<String>::new());
+                return started;
+            }
+        }
+    }
+
+    /// Applies what a plan says to the state: starts run at once.
+    pub fn carry_out(&mut self, plan: &Plan) {
+        for start in &plan.starts {
+            let name = |id| self.state.host_name(id).to_string();
+            let hosts = start.hosts.iter().map(|(id, n)| Share(name(*id), *n));
+            let hosts = hosts.collect();
+            let a = self.attempt(start.j, 1);
+            let t = self.now;
+            self.state.apply(&Event::Dispatched { a, t, hosts });
+            self.state.apply(&Event::Started { a, pid: 1, t });
+        }
+        for (class, why) in &plan.reasons {
+            self.state.pending.set_why(*class, why.clone());
+        }
+        for (id, limit) in &plan.at_limit {
+            self.state.note_array_limit(*id, Some(*limit));
+        }
+    }
+
+    fn attempt(&self, j: JobKey, plus: u32) -> AttemptId {
+        let at = self.state.work(j).map_or(0, |work| work.attempt) + plus;
+        AttemptId { j, at }
+    }
+
+    /// A running job ends with exit code 0.
+    pub fn end(&mut self, id: u32) {
+        self.end_key(JobKey::job(id), false);
+    }
+
+    /// A running job or element ends; `requeue`: it is pending again.
+    pub fn end_key(&mut self, j: JobKey, requeue: bool) {
+        let e = Ended {
+            a: self.attempt(j, 0),
+            start: self.now.0,
+            t: self.now.0,
+            code: Some(0),
+            ..Ended::default()
+        };
+        let (e, hold) = (Box::new(e), false);
+        self.state.apply(&Event::Ended { e, requeue, hold });
+    }
+
+    /// A user or the system stops (or resumes) a running job.
+    pub fn stop(&mut self, id: u32, on: bool, by_user: bool) {
+        let (j, by, t) = (JobKey::job(id), "u1000".to_owned(), self.now);
+        if by_user {
+            let act = if on {
+                SignalAct::Stop
+            } else {
+                SignalAct::Resume
+            };
+            self.state.apply(&Event::Signalled { j, act, by, t });
+        }
+        let a = self.attempt(j, 0);
+        self.state.apply(&Event::Suspended { a, on, t });
+    }
+
+    pub fn stat(&self, id: u32) -> JobStat {
+        self.state.stat(JobKey::job(id)).expect("a job of the test")
+    }
+
+    /// Where a started job runs: `h1:2 h3:1`; empty when it does not run.
+    pub fn on(&self, id: u32) -> String {
+        self.on_key(JobKey::job(id))
+    }
+
+    pub fn on_key(&self, j: JobKey) -> String {
+        let run = self.state.work(j).and_then(|work| work.run.as_deref());
+        let shares = run.into_iter().flat_map(|run| &run.hosts);
+        let shown = shares.map(|(id, n)| format!("{}:{n}", self.state.host_name(*id)));
+        shown.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Why a pending job waits, in words.
+    pub fn why(&self, id: u32) -> String {
+        let class = self
+            .state
+            .class_of(self.state.job(id).expect("a job of the test").spec);
+        let class = self.state.pending().class(class).expect("it is pending");
+        class.why.to_string()
+    }
+}
