@@ -1,0 +1,266 @@
+//! The part of the book about started work: hosts and their sizes, claims, what others may take.
+//!
+//! Owns the ends of running work. It never moves a reservation; it marks that they must be looked
+//! at.
+
+use super::{
+    Book, Bundle, Claim, ClaimId, FOREVER, Host, Hull, MANY_STEPS, NEVER_MS, Part, Reverse, Rules,
+    Step, end_of,
+};
+use smallvec::SmallVec;
+use std::collections::BinaryHeap;
+
+impl<K: Copy + Eq> Book<K> {
+    pub fn new(rules: Rules) -> Book<K> {
+        Book {
+            resolution: rules.resolution.max(1),
+            rules,
+            hosts: Vec::new(),
+            claims: Vec::new(),
+            spare_claims: Vec::new(),
+            due: BinaryHeap::new(),
+            live_due: 0,
+            keys: Vec::new(),
+            index: Vec::new(),
+            starts: Vec::new(),
+            all: Vec::new(),
+            spare: Vec::new(),
+            now: i64::MIN,
+            pass: 0,
+            confirmed: 0,
+            turn: None,
+            tail_out: false,
+            holders: 0,
+            changed: false,
+            sweep: false,
+            broken: false,
+            gained: Hull::NONE,
+            moved: Hull::NONE,
+            resting: Vec::new(),
+        }
+    }
+
+    /// Sets the size of a host; hosts in between that were never set have none.
+    pub fn set_host(&mut self, host: u32, capacity: &Bundle) {
+        let at = host as usize;
+        if self.hosts.len() <= at {
+            self.hosts.resize_with(at + 1, Host::new);
+        }
+        let host = &mut self.hosts[at];
+        if host.capacity == *capacity {
+            return;
+        }
+        let mut by = capacity.clone();
+        by.sub(&host.capacity);
+        host.line.grow(&by);
+        host.capacity = capacity.clone();
+        host.fresh_until = i64::MIN;
+        self.changed = true;
+        self.broken = true;
+        self.gained.cover(i64::MIN, i64::MAX);
+    }
+
+    pub fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Started work takes `parts` until `until` (as [`end_of`] tells it). When it still runs then,
+    /// it counts as ending a little later, again and again.
+    pub fn claim(&mut self, parts: &[(u32, Bundle)], now: i64, until: i64) -> ClaimId {
+        self.add_claim(parts, now, until, Some(until))
+    }
+
+    /// As [`Book::claim`], for what ends at its time whatever happens, as resources reserved for a
+    /// part of a job's life do.
+    pub fn claim_sharp(&mut self, parts: &[(u32, Bundle)], now: i64, until: i64) -> ClaimId {
+        self.add_claim(parts, now, until, None)
+    }
+
+    fn add_claim(
+        &mut self,
+        parts: &[(u32, Bundle)],
+        now: i64,
+        until: i64,
+        planned: Option<i64>,
+    ) -> ClaimId {
+        let until = self.round(until).max(now.saturating_add(1)).min(FOREVER);
+        let parts: SmallVec<[(u32, Bundle); 1]> = parts.iter().cloned().collect();
+        self.occupy(&parts, now, until);
+        let id = self.spare_claims.pop().unwrap_or_else(|| {
+            self.claims.push(Claim {
+                parts: SmallVec::new(),
+                until: 0,
+                planned: None,
+                stamp: 0,
+            });
+            u32::try_from(self.claims.len() - 1).expect("fewer than 2^32 pieces of work run")
+        });
+        let claim = &mut self.claims[id as usize];
+        claim.parts = parts;
+        claim.until = until;
+        claim.planned = planned;
+        let stamp = claim.stamp;
+        self.expect_end(id, until, planned, stamp);
+        ClaimId(id)
+    }
+
+    /// Gives a claim back. The handle is spent.
+    pub fn release(&mut self, id: ClaimId, now: i64) {
+        let claim = &mut self.claims[id.0 as usize];
+        let parts = std::mem::take(&mut claim.parts);
+        let until = claim.until;
+        claim.stamp = claim.stamp.wrapping_add(1);
+        if claim.planned.is_some() && until < FOREVER {
+            self.live_due -= 1;
+        }
+        claim.planned = None;
+        self.spare_claims.push(id.0);
+        for (host, amount) in &parts {
+            let host = &mut self.hosts[*host as usize];
+            host.give(now, until, amount);
+            host.line.forget_before(now);
+        }
+        if now < until {
+            self.gain(now, until);
+            self.changed = true;
+        }
+    }
+
+    /// Whether and until when a claim counts: its end as planned by now.
+    pub fn until(&self, id: ClaimId) -> i64 {
+        self.claims[id.0 as usize].until
+    }
+
+    /// What a job may take on a host from `now` until `end` (as [`end_of`] tells it) beside all
+    /// reservations but those that its turn lifted. A job that may not backfill gets only what no
+    /// reservation ever needs.
+    pub fn room(&mut self, host: u32, now: i64, end: i64, may_backfill: bool) -> &Bundle {
+        let end = self.round(end);
+        let host = &mut self.hosts[host as usize];
+        host.refresh(now);
+        if !may_backfill || end > FOREVER {
+            return &host.tight;
+        }
+        let later = host.stairs.iter().rev().find(|step| step.from < end);
+        &later.unwrap_or(&host.stairs[0]).room
+    }
+
+    /// What can be had on a host from `now` on, as falling stairs over the end; for scans over many
+    /// candidates. The first step is what is free.
+    pub fn stairs(&mut self, host: u32, now: i64) -> &[Step] {
+        let host = &mut self.hosts[host as usize];
+        host.refresh(now);
+        &host.stairs
+    }
+
+    /// Whether a reservation lies on the host; without one, [`Book::room`] is what is free.
+    #[inline]
+    pub fn reserved_on(&self, host: u32) -> bool {
+        self.hosts[host as usize].parts > 0
+    }
+
+    /// Whether starting on these hosts now until `end` would take anything from a reservation.
+    pub fn allows(&mut self, parts: &[Part], now: i64, end: i64, may_backfill: bool) -> bool {
+        parts.iter().all(|part| {
+            !self.reserved_on(part.host)
+                || part.take.fits(self.room(part.host, now, end, may_backfill))
+        })
+    }
+
+    /// Slots that are free on a host and kept for reservations: the RSV column.
+    pub fn held_now(&mut self, host: u32, now: i64) -> i64 {
+        let host = &mut self.hosts[host as usize];
+        host.refresh(now);
+        let free = host.stairs[0].room.slots.max(0);
+        free - host.tight.slots.clamp(0, free)
+    }
+
+    /// Pieces of running work without run limit on these hosts.
+    pub fn unlimited_on(&self, parts: &[Part]) -> usize {
+        let mut hosts: Vec<u32> = parts.iter().map(|part| part.host).collect();
+        hosts.sort_unstable();
+        let here = |(host, _): &(u32, Bundle)| hosts.binary_search(host).is_ok();
+        let unlimited = |claim: &&Claim| claim.until >= FOREVER && claim.parts.iter().any(here);
+        self.claims.iter().filter(unlimited).count()
+    }
+
+    /// Work that runs over its end counts as ending a little later.
+    pub(super) fn extend_overdue(&mut self, now: i64) {
+        while let Some(Reverse((until, id, stamp))) = self.due.peek().copied()
+            && until <= now
+        {
+            self.due.pop();
+            let claim = &mut self.claims[id as usize];
+            let Some(planned) = claim.planned.filter(|_| claim.stamp == stamp) else {
+                continue;
+            };
+            let excess = (now - planned) / 4;
+            let later = now.saturating_add(self.rules.overrun.max(excess).max(1));
+            claim.stamp = claim.stamp.wrapping_add(1);
+            let (stamp, parts) = (claim.stamp, claim.parts.clone());
+            let later = self.round(later);
+            self.occupy(&parts, now, later);
+            self.claims[id as usize].until = later;
+            self.live_due -= 1;
+            self.expect_end(id, later, Some(planned), stamp);
+        }
+    }
+
+    fn occupy(&mut self, parts: &[(u32, Bundle)], now: i64, until: i64) {
+        for (at, amount) in parts {
+            let host = &mut self.hosts[*at as usize];
+            host.line.forget_before(now);
+            host.take(now, until, amount);
+            if host.parts > 0 && host.line.overdrawn(amount, now, until) {
+                self.broken = true;
+                self.changed = true;
+                self.sweep = true;
+            }
+            if host.line.steps() > MANY_STEPS && self.resolution < NEVER_MS {
+                self.resolution = (self.resolution * 2).max(1000);
+            }
+        }
+    }
+
+    fn expect_end(&mut self, id: u32, until: i64, planned: Option<i64>, stamp: u32) {
+        if planned.is_none() || until >= FOREVER {
+            return;
+        }
+        self.live_due += 1;
+        self.due.push(Reverse((until, id, stamp)));
+        if self.due.len() > 2 * self.live_due + 1024 {
+            let due = std::mem::take(&mut self.due).into_vec();
+            let live = |Reverse((_, id, stamp)): &Reverse<(i64, u32, u32)>| {
+                let claim = &self.claims[*id as usize];
+                claim.stamp == *stamp && claim.planned.is_some()
+            };
+            self.due = due.into_iter().filter(live).collect();
+        }
+    }
+
+    /// An end as the timelines have it.
+    #[inline]
+    pub(super) fn round(&self, end: i64) -> i64 {
+        if self.resolution <= 1 || end >= FOREVER {
+            return end;
+        }
+        let over = end.rem_euclid(self.resolution);
+        if over == 0 {
+            end
+        } else {
+            end + (self.resolution - over)
+        }
+    }
+
+    /// The length for which room must be found so that the rounded end is covered, too.
+    pub(super) fn length(&self, duration: i64) -> i64 {
+        if duration >= NEVER_MS {
+            return duration;
+        }
+        duration.max(1) + self.resolution - 1
+    }
+
+    pub(super) fn end(&self, start: i64, duration: i64) -> i64 {
+        self.round(end_of(start, duration))
+    }
+}

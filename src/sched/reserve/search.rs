@@ -1,0 +1,281 @@
+//! Where and when a blocked job could start at the earliest, given the timelines of the hosts.
+//!
+//! Owns the walk over the ends of running work and the default choice of a host set. It never
+//! changes a timeline.
+
+use super::{Ask, Host, Part, Parts, Spot};
+use crate::sched::amount::{Bundle, NEVER_MS};
+use crate::sched::profile::{FOREVER, end_of};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A question: the earliest start in [`from`, `before`) for `duration` ms.
+pub(super) struct Search<'a, A: ?Sized> {
+    pub hosts: &'a [Host],
+    pub ask: &'a A,
+    pub duration: i64,
+    pub from: i64,
+    pub before: i64,
+    /// The set reserved so far, preferred where it makes no difference.
+    pub kept: &'a [Part],
+}
+
+impl<A: Ask + ?Sized> Search<'_, A> {
+    pub fn run(&self) -> Option<(i64, Parts)> {
+        let one = self.ask.min() <= 1 || self.ask.hosts_max() == 1 || self.ask.hosts().len() == 1;
+        if one && self.ask.plain() {
+            self.one_host()
+        } else {
+            self.host_set()
+        }
+    }
+
+    fn line(&self, host: u32) -> &Host {
+        &self.hosts[host as usize]
+    }
+
+    fn is_kept(&self, host: u32) -> bool {
+        self.kept.iter().any(|part| part.host == host)
+    }
+
+    /// Every host by itself, the one kept so far first; later ones only when they are better.
+    fn one_host(&self) -> Option<(i64, Parts)> {
+        let all = self.ask.hosts();
+        let kept = self.kept.iter().map(|part| part.host);
+        let kept = kept.filter(|host| all.len() == 1 || all.contains(host));
+        let mut best: Option<(i64, u32)> = None;
+        for host in kept.chain(all.iter().copied()) {
+            let before = best.map_or(self.before, |(start, _)| start);
+            if before <= self.from {
+                break;
+            }
+            if let Some(start) = self.on_host(host, before) {
+                best = Some((start, host));
+            }
+        }
+        let (start, host) = match best {
+            Some((start, _)) if start >= FOREVER && all.len() > 1 => self.fullest(start),
+            best => best?,
+        };
+        let slots = self.ask.min().max(1);
+        let take = self.ask.bundle(host, slots);
+        Some((start, Parts::from_iter([Part { host, slots, take }])))
+    }
+
+    /// The earliest start on one host, as the request itself judges it.
+    fn on_host(&self, host: u32, before: i64) -> Option<i64> {
+        let line = &self.line(host).line;
+        let min = self.ask.min().max(1);
+        let need = self.ask.bundle(host, min);
+        let mut from = self.from;
+        loop {
+            let start = line.earliest(&need, self.duration, from, before)?;
+            let free = line.min_free(start, end_of(start, self.duration));
+            if self.ask.capacity(host, &free) >= min {
+                return Some(start);
+            }
+            from = line.next_change(start)?;
+        }
+    }
+
+    /// Nobody knows when: of the hosts that would serve, the one with most free by now.
+    fn fullest(&self, start: i64) -> (i64, u32) {
+        let serves = |host: &&u32| self.on_host(**host, start.saturating_add(1)).is_some();
+        let now = |host: u32| {
+            self.ask
+                .capacity(host, &self.line(host).line.free_at(self.from))
+        };
+        let all = self.ask.hosts().iter().enumerate();
+        let best = all
+            .filter(|(_, host)| serves(host))
+            .max_by_key(|(at, host)| (now(**host), self.is_kept(**host), Reverse(*at)));
+        (start, *best.expect("one host serves from this start on").1)
+    }
+
+    /// Several hosts together: walks their changes in time order with a running sum of what they
+    /// offer, and chooses a set as soon as the sum suffices.
+    fn host_set(&self) -> Option<(i64, Parts)> {
+        let all = self.ask.hosts();
+        let need = u64::from(self.ask.min().max(1));
+        let mut offers: Vec<u32> = Vec::with_capacity(all.len());
+        let mut changes = BinaryHeap::new();
+        let mut sum = 0u64;
+        let mut now = self.from;
+        for (at, host) in all.iter().enumerate() {
+            let offer = self.ask.capacity(*host, &self.free_over(*host, now));
+            sum += u64::from(offer);
+            offers.push(offer);
+            if let Some(next) = self.next_change(*host, now) {
+                changes.push(Reverse((next, at as u32)));
+            }
+        }
+        let mut better = true;
+        loop {
+            if better
+                && sum >= need
+                && let Some(parts) = self.choose(now, &offers)
+            {
+                return Some((now, parts));
+            }
+            let Reverse((next, _)) = *changes.peek()?;
+            if next >= self.before {
+                return None;
+            }
+            now = next;
+            better = false;
+            while let Some(Reverse((time, at))) = changes.peek().copied()
+                && time == now
+            {
+                changes.pop();
+                let host = all[at as usize];
+                let offer = self.ask.capacity(host, &self.free_over(host, now));
+                let before = std::mem::replace(&mut offers[at as usize], offer);
+                better |= offer > before;
+                sum = sum + u64::from(offer) - u64::from(before);
+                if let Some(next) = self.next_change(host, now) {
+                    changes.push(Reverse((next, at)));
+                }
+            }
+        }
+    }
+
+    /// What a host has free over the whole length of the job from `start` on.
+    fn free_over(&self, host: u32, start: i64) -> Bundle {
+        let host = self.line(host);
+        if host.parts == 0 {
+            host.line.free_at(start)
+        } else {
+            host.line.min_free(start, end_of(start, self.duration))
+        }
+    }
+
+    /// The next start at which the host's offer may differ: a step begins, or one comes into reach
+    /// of the job's end. Without reservations on it, work only ends: steps only rise.
+    fn next_change(&self, host: u32, start: i64) -> Option<i64> {
+        let host = self.line(host);
+        let begins = host.line.next_change(start);
+        if host.parts == 0 {
+            return begins;
+        }
+        let end = end_of(start, self.duration);
+        let reach = host.line.change_from(end).map(|step| {
+            if self.duration >= NEVER_MS && start < FOREVER {
+                FOREVER
+            } else {
+                step - (end - start) + 1
+            }
+        });
+        match (begins, reach) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn choose(&self, start: i64, offers: &[u32]) -> Option<Parts> {
+        let all = self.ask.hosts();
+        let unknown = start >= FOREVER;
+        let spot = |(at, offer): (usize, &u32)| {
+            let host = all[at];
+            let ready = if unknown {
+                let free = self.line(host).line.free_at(self.from);
+                self.ask.capacity(host, &free).min(*offer)
+            } else {
+                *offer
+            };
+            let free = match self.ask.plain() {
+                true => Bundle::default(),
+                false => self.free_over(host, start),
+            };
+            Spot {
+                host,
+                slots: *offer,
+                ready,
+                free,
+            }
+        };
+        let offering = offers.iter().enumerate().filter(|(_, offer)| **offer > 0);
+        let mut spots: Vec<Spot> = offering.map(spot).collect();
+        let mut kept: Vec<u32> = self.kept.iter().map(|part| part.host).collect();
+        kept.sort_unstable();
+        let is_kept = |spot: &Spot| kept.binary_search(&spot.host).is_ok();
+        // A stable sort: within equals the caller's preference stands.
+        if unknown || !kept.is_empty() {
+            spots.sort_by_key(|spot| (unknown && spot.ready == 0, !is_kept(spot)));
+        }
+        self.ask.choose(&spots)
+    }
+}
+
+/// The default choice: hosts in the order given, what is free by now before what is not; fewest
+/// hosts first when their number is bounded; whole tiles when the request has them.
+pub(super) fn greedy<A: Ask + ?Sized>(ask: &A, spots: &[Spot]) -> Option<Parts> {
+    let most = ask.hosts_max() as usize;
+    let mut order: Vec<usize> = (0..spots.len()).collect();
+    let taken = match ask.tile() {
+        Some(tile) => tiles(ask.min(), tile.max(1), spots, &order)?,
+        None => fill(ask.min().max(1), spots, &order)?,
+    };
+    let used = taken.iter().filter(|slots| **slots > 0).count();
+    let taken = if used > most {
+        order.sort_by_key(|at| Reverse(spots[*at].slots));
+        order.truncate(most);
+        match ask.tile() {
+            Some(tile) => tiles(ask.min(), tile.max(1), spots, &order)?,
+            None => fill(ask.min().max(1), spots, &order)?,
+        }
+    } else {
+        taken
+    };
+    let part = |at: usize| {
+        let (host, slots) = (spots[at].host, taken[at]);
+        let take = ask.bundle(host, slots);
+        Part { host, slots, take }
+    };
+    let chosen = order.into_iter().filter(|at| taken[*at] > 0);
+    Some(chosen.map(part).collect())
+}
+
+/// Slots by spot: first what is ready, then what comes later.
+fn fill(need: u32, spots: &[Spot], order: &[usize]) -> Option<Vec<u32>> {
+    let mut taken = vec![0; spots.len()];
+    let mut left = need;
+    for ready in [true, false] {
+        for at in order {
+            let spot = &spots[*at];
+            let most = if ready {
+                spot.ready.min(spot.slots)
+            } else {
+                spot.slots
+            };
+            let more = most.saturating_sub(taken[*at]).min(left);
+            taken[*at] += more;
+            left -= more;
+        }
+    }
+    (left == 0).then_some(taken)
+}
+
+/// Slots by spot: whole tiles, and one host for the rest, rather one too small for a tile.
+fn tiles(need: u32, tile: u32, spots: &[Spot], order: &[usize]) -> Option<Vec<u32>> {
+    let mut taken = vec![0; spots.len()];
+    let mut left = need.max(1);
+    for at in order {
+        if left >= tile && spots[*at].slots >= tile {
+            taken[*at] = tile;
+            left -= tile;
+        }
+    }
+    if left >= tile {
+        return None;
+    }
+    if left > 0 {
+        let fits = |at: &&usize| taken[**at] == 0 && spots[**at].slots >= left;
+        let small = order
+            .iter()
+            .filter(fits)
+            .find(|at| spots[**at].slots < tile);
+        let last = *small.or_else(|| order.iter().find(fits))?;
+        taken[last] = left;
+    }
+    Some(taken)
+}

@@ -1,0 +1,366 @@
+//! A replay of workload logs on one host through the book alone, held against start times made by
+//! an independent simulator. At one instant all ends come first, then all submissions, then one
+//! pass.
+
+use super::super::*;
+use std::collections::BinaryHeap;
+use std::time::Instant;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    Fcfs,
+    Easy,
+    Sjbf,
+    Conservative,
+}
+
+/// Times in seconds or any other unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    pub id: u32,
+    pub submit: i64,
+    pub run: i64,
+    pub estimate: i64,
+    pub width: u32,
+}
+
+struct Slots {
+    width: u32,
+}
+
+impl Ask for Slots {
+    fn hosts(&self) -> &[u32] {
+        &[0]
+    }
+
+    fn min(&self) -> u32 {
+        self.width
+    }
+
+    fn bundle(&self, _: u32, slots: u32) -> Bundle {
+        Bundle::of_slots(i64::from(slots))
+    }
+}
+
+pub struct Replay<'a> {
+    jobs: &'a [Job],
+    book: Book<u32>,
+    starts: Vec<i64>,
+    ends: BinaryHeap<Reverse<(i64, u32, ClaimId2)>>,
+    /// Waiting jobs by position, in the order in which they are tried.
+    queue: Vec<u32>,
+    now: i64,
+    pub scanned: u64,
+    pub passes: u64,
+}
+
+type ClaimId2 = (u32,);
+
+impl<'a> Replay<'a> {
+    pub fn new(jobs: &'a [Job], procs: u32, rules: Rules) -> Replay<'a> {
+        let mut book = Book::new(rules);
+        book.set_host(0, &Bundle::of_slots(i64::from(procs)));
+        Replay {
+            jobs,
+            book,
+            starts: vec![-1; jobs.len()],
+            ends: BinaryHeap::new(),
+            queue: Vec::new(),
+            now: 0,
+            scanned: 0,
+            passes: 0,
+        }
+    }
+
+    /// Start times by position.
+    pub fn run(mut self, policy: Policy) -> Replay<'a> {
+        let mut next = 0;
+        loop {
+            let end = self.ends.peek().map(|Reverse((at, ..))| *at);
+            let submit = self.jobs.get(next).map(|job| job.submit);
+            let Some(now) = end.into_iter().chain(submit).min() else {
+                return self;
+            };
+            self.now = now;
+            let mut ended = false;
+            while let Some(Reverse((at, _, (claim,)))) = self.ends.peek().copied()
+                && at == now
+            {
+                self.ends.pop();
+                self.book.release(ClaimId(claim), now);
+                ended = true;
+            }
+            let first = next;
+            while self.jobs.get(next).is_some_and(|job| job.submit == now) {
+                next += 1;
+            }
+            self.passes += 1;
+            let new = first as u32..next as u32;
+            match policy {
+                Policy::Fcfs => self.pass_fcfs(new),
+                Policy::Easy | Policy::Sjbf => self.pass_easy(new, ended, policy == Policy::Sjbf),
+                Policy::Conservative => self.pass_conservative(new),
+            }
+        }
+    }
+
+    fn end_of(&self, at: u32) -> i64 {
+        end_of(self.now, self.jobs[at as usize].estimate)
+    }
+
+    fn start(&mut self, at: u32) {
+        let job = self.jobs[at as usize];
+        let until = self.end_of(at);
+        let take = [(0, Bundle::of_slots(i64::from(job.width)))];
+        let claim = self.book.claim(&take, self.now, until);
+        self.starts[at as usize] = self.now;
+        self.ends
+            .push(Reverse((self.now + job.run.max(1), at, (claim.0,))));
+    }
+
+    fn terms(&self, at: u32, depth: usize) -> Terms {
+        let duration = self.jobs[at as usize].estimate;
+        Terms {
+            duration,
+            depth,
+            hold: None,
+        }
+    }
+
+    fn fits(&mut self, at: u32) -> bool {
+        let end = self.end_of(at);
+        let width = i64::from(self.jobs[at as usize].width);
+        width <= self.book.room(0, self.now, end, true).slots
+    }
+
+    fn pass_fcfs(&mut self, new: std::ops::Range<u32>) {
+        self.queue.extend(new);
+        self.book.open(self.now);
+        let mut done = 0;
+        while let Some(at) = self.queue.get(done).copied()
+            && self.fits(at)
+        {
+            self.start(at);
+            done += 1;
+        }
+        self.queue.drain(..done);
+        self.book.close(true);
+    }
+
+    fn pass_easy(&mut self, new: std::ops::Range<u32>, ended: bool, shortest: bool) {
+        let mut from = self.queue.len();
+        self.queue.extend(new);
+        self.book.open(self.now);
+        let mut heads = 0;
+        while let Some(at) = self.queue.get(heads).copied() {
+            if self.book.turn(at) == Turn::Keep {
+                break;
+            }
+            if !self.fits(at) {
+                let width = self.jobs[at as usize].width;
+                let terms = self.terms(at, 1);
+                self.book.reserve(at, &Slots { width }, &terms);
+                break;
+            }
+            self.book.started(at);
+            self.start(at);
+            heads += 1;
+        }
+        self.queue.drain(..heads);
+        from = from.saturating_sub(heads).max(1);
+        if ended || heads > 0 {
+            from = 1;
+        }
+        self.backfill(from, shortest);
+        self.book.close(true);
+    }
+
+    /// Tries the jobs behind the first, from a position on. The test of one is two comparisons.
+    fn backfill(&mut self, from: usize, shortest: bool) {
+        let mut order: Vec<u32> = Vec::new();
+        let scan: &[u32] = if shortest && from < self.queue.len() {
+            order.extend_from_slice(&self.queue[from..]);
+            order.sort_by_key(|at| self.jobs[*at as usize].estimate);
+            &order
+        } else {
+            self.queue.get(from..).unwrap_or_default()
+        };
+        let mut started: Vec<u32> = Vec::new();
+        let mut at = 0;
+        while at < scan.len() {
+            let stairs = self.book.stairs(0, self.now);
+            let (free, shadow, extra) = match stairs {
+                [now] => (now.room.slots, i64::MAX, 0),
+                [now, later] => (now.room.slots, later.from, later.room.slots),
+                _ => panic!("one reservation makes one step"),
+            };
+            if free <= 0 {
+                break;
+            }
+            let found = scan[at..].iter().position(|at| {
+                let job = &self.jobs[*at as usize];
+                let width = i64::from(job.width);
+                width <= free && (self.now + job.estimate <= shadow || width <= extra)
+            });
+            let Some(found) = found else {
+                self.scanned += (scan.len() - at) as u64;
+                break;
+            };
+            self.scanned += found as u64 + 1;
+            started.push(scan[at + found]);
+            at += found + 1;
+            let job = scan[at - 1];
+            // The borrow of `scan` ends where the book is changed.
+            let jobs = self.jobs;
+            let until = end_of(self.now, jobs[job as usize].estimate);
+            let width = i64::from(jobs[job as usize].width);
+            let claim = self
+                .book
+                .claim(&[(0, Bundle::of_slots(width))], self.now, until);
+            self.starts[job as usize] = self.now;
+            let end = self.now + jobs[job as usize].run.max(1);
+            self.ends.push(Reverse((end, job, (claim.0,))));
+        }
+        if !started.is_empty() {
+            started.sort_unstable();
+            self.queue.retain(|at| started.binary_search(at).is_err());
+        }
+    }
+
+    fn pass_conservative(&mut self, new: std::ops::Range<u32>) {
+        let old = self.queue.len();
+        self.queue.extend(new);
+        self.book.open(self.now);
+        let mut from = 0;
+        if self.book.idle() {
+            self.book.keep_all();
+            from = old;
+        }
+        let mut kept = from;
+        for i in from..self.queue.len() {
+            let at = self.queue[i];
+            self.queue[kept] = at;
+            kept += 1;
+            self.scanned += 1;
+            if self.book.turn(at) == Turn::Keep {
+                continue;
+            }
+            let ask = Slots {
+                width: self.jobs[at as usize].width,
+            };
+            let terms = self.terms(at, usize::MAX);
+            let made = self
+                .book
+                .reserve(at, &ask, &terms)
+                .expect("it fits some day");
+            if made.start <= self.now {
+                self.book.started(at);
+                self.start(at);
+                kept -= 1;
+            }
+        }
+        self.queue.truncate(kept);
+        self.book.close(true);
+    }
+}
+
+pub fn starts(jobs: &[Job], procs: u32, policy: Policy) -> Vec<(u32, i64)> {
+    let replay = Replay::new(jobs, procs, Rules::default()).run(policy);
+    let pairs = replay.starts.iter().zip(jobs);
+    pairs.map(|(start, job)| (job.id, *start)).collect()
+}
+
+fn unpack(path: &str) -> String {
+    let out = std::process::Command::new("gzip")
+        .args(["-dc", path])
+        .output();
+    let out = out.expect("gzip is there");
+    assert!(out.status.success(), "gzip -dc {path} failed");
+    String::from_utf8(out.stdout).expect("logs are text")
+}
+
+/// The clean rules: no job without run time or too wide, run capped at the estimate.
+fn read_swf(text: &str, procs: u32) -> Vec<Job> {
+    let line = |line: &str| {
+        let n: Vec<i64> = line
+            .split_whitespace()
+            .map(|w| w.parse().unwrap_or(-1))
+            .collect();
+        let (id, submit, run, allocated, asked, limit) = (n[0], n[1], n[3], n[4], n[7], n[8]);
+        let width = if asked > 0 { asked } else { allocated };
+        let estimate = if limit > 0 { limit } else { run };
+        let ok = run > 0 && width > 0 && width <= i64::from(procs);
+        ok.then(|| Job {
+            id: id as u32,
+            submit,
+            run: run.min(estimate),
+            estimate,
+            width: width as u32,
+        })
+    };
+    let lines = text
+        .lines()
+        .filter(|l| !l.trim().is_empty() && !l.starts_with(';'));
+    let mut jobs: Vec<Job> = lines.filter_map(line).collect();
+    jobs.sort_by_key(|job| (job.submit, job.id));
+    jobs
+}
+
+fn traces() -> Option<String> {
+    let dir = std::env::var("CORRAL_TRACES").ok();
+    if dir.is_none() {
+        println!("skipped: CORRAL_TRACES does not name the folder of traces");
+    }
+    dir
+}
+
+fn hold_against(log: &str, procs: u32) {
+    let Some(dir) = traces() else {
+        return;
+    };
+    let jobs = read_swf(&unpack(&format!("{dir}/swf/{log}.swf.gz")), procs);
+    for (name, policy) in [
+        ("fcfs", Policy::Fcfs),
+        ("easy", Policy::Easy),
+        ("sjbf", Policy::Sjbf),
+        ("consp", Policy::Conservative),
+    ] {
+        let text = unpack(&format!("{dir}/reference/{log}.{name}.starts.gz"));
+        let pair = |line: &str| {
+            let (id, start) = line.split_once(' ').expect("two columns");
+            (
+                id.parse::<u32>().expect("an id"),
+                start.trim().parse::<i64>().expect("a time"),
+            )
+        };
+        let mut wanted: Vec<(u32, i64)> = text.lines().map(pair).collect();
+        wanted.sort_unstable();
+        let clock = Instant::now();
+        let mut got = starts(&jobs, procs, policy);
+        let took = clock.elapsed();
+        got.sort_unstable();
+        assert_eq!(got.len(), wanted.len(), "{log} {name}: number of jobs");
+        let differ: Vec<_> = got.iter().zip(&wanted).filter(|(a, b)| a != b).collect();
+        println!(
+            "{log} {name}: {} jobs, {} differ, {took:?}",
+            got.len(),
+            differ.len()
+        );
+        assert!(differ.is_empty(), "{log} {name}: first {:?}", differ[0]);
+    }
+}
+
+#[test]
+fn kth_starts_are_those_of_the_reference() {
+    hold_against("KTH-SP2-1996-2.1-cln", 100);
+}
+
+#[test]
+fn nasa_starts_are_those_of_the_reference() {
+    hold_against("NASA-iPSC-1993-3.1-cln", 128);
+}
+
+#[test]
+fn lublin_starts_are_those_of_the_reference() {
+    hold_against("lublin_256", 256);
+}
