@@ -124,6 +124,18 @@ impl Balances {
         self.hosts.iter()
     }
 
+    /// Slots of the cluster, and what it has of the first `n` resources.
+    pub fn totals(&self, n: usize) -> Vec<i64> {
+        let mut totals = vec![0; n + 1];
+        for host in &self.hosts {
+            totals[0] += host.slots;
+            for (total, have) in totals[1..].iter_mut().zip(&host.have) {
+                *total += have;
+            }
+        }
+        totals
+    }
+
     /// Free slots of all open hosts.
     pub fn free(&self) -> i64 {
         self.free

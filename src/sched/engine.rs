@@ -8,7 +8,8 @@ use super::balance::{Balances, Holder};
 use super::hosts::HostTable;
 use super::line::{Line, Place, Turn};
 use super::shape::{ResNames, Shape, ShapeKey};
-use crate::config::{Config, Queue};
+use super::share::{Delta, Leaf, Meter, ShareTree};
+use crate::config::{Config, Policy};
 use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp};
 use crate::state::{Class, Run, State};
 use smallvec::SmallVec;
@@ -44,6 +45,8 @@ pub(super) struct Held {
     pub slots: u32,
     pub exclusive: bool,
     pub lent: bool,
+    /// What it adds to its user's place in the share tree of its queue.
+    pub charge: Option<(Leaf, Delta)>,
 }
 
 impl Held {
@@ -124,6 +127,8 @@ pub struct Engine {
     pub(super) fresh: Vec<u32>,
     /// Everything must be made anew.
     stale: bool,
+    /// Groups of the configuration and of the system by user, for share trees.
+    memberships: HashMap<String, Arc<[String]>>,
     /// Started elements of arrays decided in this pass.
     pub(super) array_started: HashMap<u32, u32>,
 }
@@ -147,9 +152,8 @@ impl Engine {
     /// Tells the groups of a user; what hangs on them is worked out anew when they changed.
     pub fn note_groups(&mut self, user: &str, groups: &[String]) {
         if self.groups.get(user).is_none_or(|known| known != groups) {
-            let news = !groups.is_empty() || self.groups.contains_key(user);
             self.groups.insert(user.to_owned(), groups.to_vec());
-            self.stale |= news;
+            self.stale |= self.memberships.contains_key(user);
         }
     }
 
@@ -185,7 +189,7 @@ impl Engine {
             ..Engine::default()
         };
         self.in_use.queue = vec![0; config.queues.len()];
-        self.lines = config.queues.iter().map(|q| line_of(&config, q)).collect();
+        self.lines = lines_of(&config);
         let mut by_priority: BTreeMap<u32, Vec<u16>> = BTreeMap::new();
         for (at, queue) in (0u16..).zip(&config.queues) {
             by_priority.entry(queue.priority).or_default().push(at);
@@ -229,6 +233,9 @@ impl Engine {
         if let Some(old) = self.held.remove(&j) {
             self.book(&old, false);
             self.drop_shape(old.shape);
+            if new.is_none() {
+                self.remember(state, j, &old);
+            }
         }
         if let Some(new) = new {
             self.book(&new, true);
@@ -243,6 +250,60 @@ impl Engine {
             self.books.book(*at as usize, bundle, who, plus);
         }
         self.in_use.add(held, plus);
+        if let (Some((leaf, delta)), Some(queue)) = (&held.charge, held.queue)
+            && let Some(tree) = self.lines[usize::from(queue)].tree_mut()
+        {
+            match plus {
+                true => tree.charge(*leaf, delta),
+                false => tree.charge(*leaf, &delta.undone()),
+            }
+        }
+    }
+
+    /// What ended work used stays in its user's history for a while.
+    fn remember(&mut self, state: &State, j: JobKey, old: &Held) {
+        let (Some((leaf, _)), Some(queue)) = (&old.charge, old.queue) else {
+            return;
+        };
+        let Some(run) = state.work(j).and_then(|work| work.run.as_deref()) else {
+            return;
+        };
+        let begun = if run.start == Stamp(0) {
+            run.dispatch
+        } else {
+            run.start
+        };
+        let end = run.fate.as_ref().map_or(begun, |fate| fate.end);
+        let ms = end.since_ms(begun).saturating_sub(run.suspended_ms);
+        let mut delta = Delta::default();
+        delta.hist_ms[Meter::Run as usize] = ms.saturating_mul(u64::from(old.slots));
+        delta.hist_ms[Meter::Cpu as usize] = run.usage.cpu_ms;
+        if let Some(tree) = self.lines[usize::from(queue)].tree_mut() {
+            tree.charge(*leaf, &delta);
+        }
+    }
+
+    /// The place of a user in the share tree of a queue.
+    fn leaf_of(&mut self, queue: Option<u16>, user: &str) -> Option<Leaf> {
+        let at = usize::from(queue?);
+        self.lines[at].tree()?;
+        let groups = self.member_of(user);
+        let tree = self.lines[at].tree_mut()?;
+        let leaf = tree.leaf(user, &groups, None);
+        Some(leaf.unwrap_or_else(|| tree.leaf_behind(user)))
+    }
+
+    fn member_of(&mut self, user: &str) -> Arc<[String]> {
+        if let Some(known) = self.memberships.get(user) {
+            return known.clone();
+        }
+        let of_system = self.groups.get(user).map_or(&[][..], Vec::as_slice);
+        let config = self.config();
+        let own = config.user_groups.keys();
+        let own = own.filter(|group| config.in_user_group(user, of_system, group));
+        let all: Arc<[String]> = own.chain(of_system).cloned().collect();
+        self.memberships.insert(user.to_owned(), all.clone());
+        all
     }
 
     fn held_of(&mut self, state: &State, table: &HostTable, j: JobKey) -> Option<Held> {
@@ -262,13 +323,16 @@ impl Engine {
                 parts.push((at as u32, bundle));
             }
         }
+        let (queue, exclusive) = (slot.shape.queue, slot.shape.request.exclusive);
+        let leaf = self.leaf_of(queue, &spec.user);
         Some(Held {
             shape,
-            queue: slot.shape.queue,
+            queue,
             uid: spec.uid,
             slots: run.slots(),
+            charge: leaf.map(|leaf| (leaf, charge_of(run, &parts))),
             parts,
-            exclusive: slot.shape.request.exclusive,
+            exclusive,
             lent: work.stat == JobStat::Ssusp && false && run.user_stop,
         })
     }
@@ -408,11 +472,16 @@ impl Engine {
             .expect("just found")
             .shape
             .queue;
+        self.member_of(&spec.user);
         let groups = self.groups.get(&spec.user).map_or(&[][..], Vec::as_slice);
         let user_max = config.user_limits(&spec.user, groups).max_slots;
-        let place = match queue.map(|q| &mut self.lines[usize::from(q)]) {
+        let place = match queue.map(|q| &self.lines[usize::from(q)]) {
             Some(Line::InTurn(_)) => Place::User(spec.uid),
-            _ => Place::Open,
+            Some(Line::Shared(_)) => {
+                let leaf = self.leaf_of(queue, &spec.user);
+                Place::Leaf(leaf.expect("the line has a tree"))
+            }
+            Some(Line::Fifo(_)) | None => Place::Open,
         };
         Bucket {
             shape,
@@ -428,9 +497,41 @@ impl Engine {
     }
 }
 
-/// The line that a queue's policy asks for.
-fn line_of(_config: &Config, _queue: &Queue) -> Line {
-    Line::fifo()
+/// The lines that the queues' policies ask for.
+fn lines_of(config: &Config) -> Vec<Line> {
+    let line = |queue: &crate::config::Queue| match &queue.policy {
+        Policy::Fifo => Line::fifo(),
+        Policy::RoundRobin => Line::in_turn(),
+        policy @ (Policy::Fairshare(_) | Policy::Drf(_)) => {
+            let groups = &config.user_groups;
+            let tree = ShareTree::of_queue(policy, &queue.fair, groups, Stamp(0));
+            Line::shared(tree.expect("these policies have shares"))
+        }
+    };
+    config.queues.iter().map(line).collect()
+}
+
+/// What running work adds to its user's use.
+fn charge_of(run: &Run, parts: &[(u32, Bundle)]) -> Delta {
+    let begun = if run.start == Stamp(0) {
+        run.dispatch
+    } else {
+        run.start
+    };
+    let slots = run.slots();
+    let mut delta = Delta::start(slots, begun.plus_ms(run.suspended_ms));
+    if run.stopped_at != Stamp(0) {
+        delta.run(Meter::Run, -i64::from(slots), run.stopped_at);
+    }
+    delta.ms[Meter::Cpu as usize] = i128::from(run.usage.cpu_ms);
+    delta.holding(&amounts(parts))
+}
+
+/// Amounts of all parts together, slots first, as share trees count them.
+pub(super) fn amounts(parts: &[(u32, Bundle)]) -> Vec<i64> {
+    let mut all = Bundle::default();
+    parts.iter().for_each(|(_, bundle)| all.add(bundle));
+    [all.slots].into_iter().chain(all.res).collect()
 }
 
 impl Engine {

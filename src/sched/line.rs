@@ -1,6 +1,7 @@
 //! The order in which a queue's classes get their turn: first come first served, in turn by user,
 //! or by a share tree. Owns the order only; whether a class can start is the pass's business.
 
+use super::share::{Leaf, ShareTree};
 use crate::model::JobKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -22,6 +23,7 @@ pub enum Place {
     /// First come, first served.
     Open,
     User(u32),
+    Leaf(Leaf),
 }
 
 /// A queue's order.
@@ -30,6 +32,7 @@ pub enum Line {
     Fifo(Sorted),
     /// One job of each user per round, users in the order of their first job.
     InTurn(Rounds),
+    Shared(Box<Shared>),
 }
 
 /// Classes in submission order, with a cursor for one pass.
@@ -121,6 +124,38 @@ impl Rounds {
     }
 }
 
+/// A share tree with the classes of its leaves.
+#[derive(Debug)]
+pub struct Shared {
+    pub tree: ShareTree,
+    leaves: BTreeMap<Leaf, Sorted>,
+    /// Leaves that have nothing to try for the rest of this pass.
+    parked: Vec<Leaf>,
+}
+
+impl Shared {
+    fn rank(&mut self, leaf: Leaf) {
+        let active = self.leaves.get(&leaf).is_some_and(|s| s.peek().is_some());
+        self.tree.set_active(leaf, active);
+        if !active {
+            self.parked.push(leaf);
+        }
+    }
+
+    fn rewind(&mut self) {
+        for sorted in self.leaves.values_mut() {
+            sorted.cursor = None;
+        }
+        for leaf in std::mem::take(&mut self.parked) {
+            if self.leaves.get(&leaf).is_some_and(|s| s.turns.is_empty()) {
+                self.leaves.remove(&leaf);
+            }
+            let active = self.leaves.contains_key(&leaf);
+            self.tree.set_active(leaf, active);
+        }
+    }
+}
+
 impl Line {
     pub fn fifo() -> Line {
         Line::Fifo(Sorted::default())
@@ -128,6 +163,28 @@ impl Line {
 
     pub fn in_turn() -> Line {
         Line::InTurn(Rounds::default())
+    }
+
+    pub fn shared(tree: ShareTree) -> Line {
+        Line::Shared(Box::new(Shared {
+            tree,
+            leaves: BTreeMap::new(),
+            parked: Vec::new(),
+        }))
+    }
+
+    pub fn tree(&self) -> Option<&ShareTree> {
+        match self {
+            Line::Shared(shared) => Some(&shared.tree),
+            _ => None,
+        }
+    }
+
+    pub fn tree_mut(&mut self) -> Option<&mut ShareTree> {
+        match self {
+            Line::Shared(shared) => Some(&mut shared.tree),
+            _ => None,
+        }
     }
 
     /// A class's next job changed: it had turn `old`, it has turn `new`.
@@ -138,7 +195,13 @@ impl Line {
         match (self, place) {
             (Line::Fifo(sorted), _) => sorted.replace(old, new),
             (Line::InTurn(rounds), Place::User(uid)) => rounds.replace(uid, old, new),
-            (Line::InTurn(_), _) => unreachable!("classes of such a line stand with their user"),
+            (Line::Shared(shared), Place::Leaf(leaf)) => {
+                shared.leaves.entry(leaf).or_default().replace(old, new);
+                shared.rank(leaf);
+            }
+            (Line::InTurn(_) | Line::Shared(_), _) => {
+                unreachable!("classes of such a line stand with their user")
+            }
         }
     }
 
@@ -147,6 +210,7 @@ impl Line {
         match self {
             Line::Fifo(sorted) => sorted.peek(),
             Line::InTurn(rounds) => rounds.ready.first().map(|(_, turn, _)| *turn),
+            Line::Shared(shared) => shared.leaves.get(&shared.tree.best()?)?.peek(),
         }
     }
 
@@ -160,7 +224,15 @@ impl Line {
                 }
                 rounds.rank(uid);
             }
-            (Line::InTurn(_), _) => unreachable!("classes of such a line stand with their user"),
+            (Line::Shared(shared), Place::Leaf(leaf)) => {
+                if let Some(sorted) = shared.leaves.get_mut(&leaf) {
+                    sorted.cursor = Some(turn);
+                }
+                shared.rank(leaf);
+            }
+            (Line::InTurn(_) | Line::Shared(_), _) => {
+                unreachable!("classes of such a line stand with their user")
+            }
         }
     }
 
@@ -190,6 +262,7 @@ impl Line {
                     .collect();
                 moved.into_iter().for_each(|uid| rounds.rewind_user(uid));
             }
+            Line::Shared(shared) => shared.rewind(),
         }
     }
 
@@ -200,6 +273,10 @@ impl Line {
             Line::InTurn(rounds) => {
                 let users = rounds.users.values();
                 users.flat_map(|t| t.sorted.turns.iter().copied()).collect()
+            }
+            Line::Shared(shared) => {
+                let leaves = shared.leaves.values();
+                leaves.flat_map(|s| s.turns.iter().copied()).collect()
             }
         }
     }

@@ -1,15 +1,19 @@
 //! One pass: classes get their turn in order, what fits is booked and decided. A class that cannot
 //! start is passed over with the reason; nothing is held by a job that does not start.
 
-use super::engine::{Bucket, Engine, Held};
+use super::engine::{Bucket, Engine, Held, amounts};
 use super::hosts::HostTable;
-use super::line::Turn;
+use super::line::{Place, Turn};
 use super::place::{self, Short, Spot};
 use super::shape::View;
+use super::share::Delta;
 use super::{Plan, Start};
 use crate::model::{JobKey, PendReason, Stamp};
 use crate::state::{Class, State};
 use smallvec::SmallVec;
+
+/// Costs that change with time are brought up to date this often.
+const SWEEP_MS: u64 = 10_000;
 
 /// What became of a class's turn.
 enum Step {
@@ -29,7 +33,7 @@ impl Engine {
     /// carry the plan out, or make the engine anew.
     pub fn plan(&mut self, state: &State, table: &HostTable, now: Stamp, max: usize) -> Plan {
         let mut plan = Plan::default();
-        self.rewind(state);
+        self.rewind(state, now);
         'tiers: for tier in 0..self.tiers.len() {
             while let Some((line, turn)) = self.peek(tier) {
                 if plan.starts.len() >= max {
@@ -48,12 +52,32 @@ impl Engine {
     }
 
     /// Puts the lines back to their starts.
-    fn rewind(&mut self, state: &State) {
+    fn rewind(&mut self, state: &State, now: Stamp) {
         for class in std::mem::take(&mut self.moved) {
             self.restore_turn(state, class);
         }
         for line in &mut self.lines {
             line.rewind();
+        }
+        self.sweep_shares(now);
+    }
+
+    /// Costs in share trees change with time alone, and with what the cluster has.
+    fn sweep_shares(&mut self, now: Stamp) {
+        let mut totals: Option<Vec<i64>> = None;
+        for line in &mut self.lines {
+            let Some(tree) = line.tree_mut() else {
+                continue;
+            };
+            let first = tree.now() == Stamp(0);
+            if !first && now.since_ms(tree.now()) < SWEEP_MS {
+                continue;
+            }
+            let totals = totals.get_or_insert_with(|| self.books.totals(self.names.len()));
+            for (at, total) in totals.iter().enumerate() {
+                tree.set_total(at, *total);
+            }
+            tree.sweep(now);
         }
     }
 
@@ -89,7 +113,7 @@ impl Engine {
         let place = bucket.place;
         match step {
             Step::Start(start, next) => {
-                self.book_start(table, &bucket, &start);
+                self.book_start(table, &bucket, &start, now);
                 plan.starts.push(start);
                 self.go_on(line, &mut bucket, turn, next);
                 self.lines[usize::from(line)].served(place);
@@ -281,7 +305,7 @@ impl Engine {
         found
     }
 
-    fn book_start(&mut self, table: &HostTable, bucket: &Bucket, start: &Start) {
+    fn book_start(&mut self, table: &HostTable, bucket: &Bucket, start: &Start, now: Stamp) {
         let slot = self.shapes[bucket.shape as usize]
             .as_mut()
             .expect("buckets hold their shape");
@@ -302,6 +326,17 @@ impl Engine {
             parts,
             exclusive: slot.shape.request.exclusive,
             lent: false,
+            charge: None,
+        };
+        let held = Held {
+            charge: match bucket.place {
+                Place::Leaf(leaf) => {
+                    let delta = Delta::start(held.slots, now);
+                    Some((leaf, delta.holding(&amounts(&held.parts))))
+                }
+                _ => None,
+            },
+            ..held
         };
         self.book(&held, true);
         self.held.insert(start.j, held);
