@@ -4,8 +4,8 @@
 use super::keys;
 use super::problem::Problem;
 use super::read::{Ctx, Fields, OsNames};
-use super::types::{Cluster, Config};
-use super::{read_cluster, read_hosts, read_queues, read_users};
+use super::types::{Cluster, Config, HostTable};
+use super::{read_cluster, read_hosts, read_limits, read_queues, read_resources, read_users};
 use crate::text::yaml::{self, Document, Pos, Value};
 
 /// Largest cb.yaml, in bytes.
@@ -78,21 +78,18 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
     };
     let host_types = read_hosts::host_types(ctx, f.node("hosttypes"));
     let host_models = read_hosts::host_models(ctx, f.node("hostmodels"));
-    let hosts = read_hosts::hosts(ctx, f.node("hosts"), &host_types, &host_models);
+    let declared = read_resources::declarations(ctx, f.node("resources"));
+    let hosts = read_hosts::hosts(ctx, f.node("hosts"), &host_types, &host_models, declared);
     let host_groups = read_hosts::host_groups(ctx, f.node("hostgroups"), &hosts);
     read_hosts::check_masters(ctx, &cluster.masters, f.key_pos("cluster"), &hosts);
-    if hosts.entries.is_empty() && !hosts.open && !ctx.partial {
-        let pos = if f.has("hosts") {
-            f.key_pos("hosts")
-        } else {
-            Pos::new(1, 1)
-        };
-        let hint = "list hosts, or write \"- {name: default, open: yes}\" to let any host join";
-        let message = "no host belongs to the cluster: no job can start";
-        ctx.warn(pos, "no-hosts", message, Some(hint.into()));
-    }
+    no_hosts(ctx, &f, &hosts);
+    let fields = f
+        .node("general")
+        .and_then(|n| Fields::new(ctx, n, keys::GENERAL, "general"));
+    let mut general = read_cluster::general(ctx, fields.as_ref(), &hosts, &host_models);
     let defined = read_queues::Defined {
         cluster: &cluster,
+        general: &general,
         hosts: &hosts,
         host_groups: &host_groups,
         user_groups: &user_groups,
@@ -100,7 +97,8 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
     let queues = f
         .node("queues")
         .map_or_else(Vec::new, |n| read_queues::queues(ctx, n, &defined));
-    let general = read_cluster::general(ctx, f.node("general"), &queues);
+    let limits = read_limits::limits(ctx, f.node("limits"), &queues, &defined);
+    general.default_queue = read_cluster::default_queue(ctx, fields.as_ref(), &queues);
     read_cluster::check_together(ctx, &cluster, &general, f.key_pos("cluster"));
     Some(Config {
         cluster,
@@ -112,8 +110,22 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
         users,
         user_groups,
         queues,
-        limits: Vec::new(),
+        limits,
     })
+}
+
+/// A cluster without hosts is no error: they may come later.
+fn no_hosts(ctx: &mut Ctx<'_>, f: &Fields<'_>, hosts: &HostTable) {
+    if hosts.entries.is_empty() && !hosts.open && !ctx.partial {
+        let pos = if f.has("hosts") {
+            f.key_pos("hosts")
+        } else {
+            Pos::new(1, 1)
+        };
+        let hint = "list hosts, or write \"- {name: default, open: yes}\" to let any host join";
+        let message = "no host belongs to the cluster: no job can start";
+        ctx.warn(pos, "no-hosts", message, Some(hint.into()));
+    }
 }
 
 /// A cluster and a queue there must be.

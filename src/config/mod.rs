@@ -5,6 +5,7 @@
 //! `load` is the way in; `types` and `policy` hold what comes out, `query` the questions it answers, `keys`
 //! the table of keys and which of them this version honours.
 
+mod brackets;
 mod graph;
 mod keys;
 mod load;
@@ -14,8 +15,13 @@ mod query;
 mod read;
 mod read_cluster;
 mod read_hosts;
+mod read_limits;
+mod read_policy;
 mod read_queues;
+mod read_resources;
+mod read_shares;
 mod read_users;
+mod read_watch;
 pub mod require;
 mod sets;
 mod starter;
@@ -24,7 +30,7 @@ mod types;
 pub use load::{Loaded, MAX_BYTES, load};
 pub use policy::*;
 pub use problem::Problem;
-pub use query::UserLimits;
+pub use query::{Consumer, ShareNode, ShareStep, UserLimits};
 pub use read::OsNames;
 pub use sets::{HostPrefs, HostSet, Names, UserSet, UserTerm};
 pub use starter::{Starter, minimal, starter};

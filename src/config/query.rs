@@ -1,7 +1,11 @@
-//! Questions about a loaded configuration: who may do what, which host is what. Pure lookups.
+//! Questions about a loaded configuration: who may do what, who shares with whom, which host is
+//! what. Pure lookups.
 
+use super::policy::{Capped, Dim, Quota, ShareEntry, ShareSubject, Shares};
 use super::sets::{HostSet, UserSet};
 use super::types::{Config, HostEntry, Queue, UserEntry, UserSubject};
+use crate::model::Stamp;
+use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};
 
 /// Limits of section `users` that concern one user.
@@ -12,7 +16,153 @@ pub struct UserLimits {
     pub max_pend_jobs: Option<u32>,
 }
 
+/// One step on a user's way from the root of a share tree to his leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareStep<'a> {
+    pub node: ShareNode<'a>,
+    /// Against the siblings of the node, at least 1.
+    pub shares: u32,
+}
+
+/// What a node of a share tree stands for; siblings never stand for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ShareNode<'a> {
+    /// An inner node for the users of a group.
+    Group(&'a str),
+    /// An inner node for all users whom no sibling names.
+    Others,
+    /// A leaf.
+    User(&'a str),
+}
+
+/// Who a job counts for.
+#[derive(Clone, Copy, Debug)]
+pub struct Consumer<'a> {
+    pub queue: &'a str,
+    pub user: &'a str,
+    /// Names of his operating system groups.
+    pub os_groups: &'a [String],
+    pub project: &'a str,
+    /// Empty = none.
+    pub app: &'a str,
+}
+
+impl Shares {
+    /// The entry that holds for the user: his own, else that of the first group named that holds
+    /// him, else `default`, else `others`. `None`: he has no share.
+    pub fn find(&self, user: &str, os_groups: &[String], config: &Config) -> Option<&ShareEntry> {
+        let first = |wanted: &dyn Fn(&ShareSubject) -> bool| {
+            self.entries.iter().find(|entry| wanted(&entry.subject))
+        };
+        first(&|s| matches!(s, ShareSubject::User(n) if n == user))
+            .or_else(|| {
+                first(&|s| match s {
+                    ShareSubject::Group(g) | ShareSubject::GroupEach(g) => {
+                        config.in_user_group(user, os_groups, g)
+                    }
+                    _ => false,
+                })
+            })
+            .or_else(|| first(&|s| *s == ShareSubject::Default))
+            .or_else(|| first(&|s| *s == ShareSubject::Others))
+    }
+}
+
+impl Quota {
+    /// Whether jobs of the consumer count, on the hosts that [`Quota::holds_host`] names. Counters
+    /// of their own have each queue, user, project and application whose dimension is `per_*`.
+    pub fn matches(&self, who: &Consumer<'_>, config: &Config) -> bool {
+        let users = |set: &UserSet| config.user_in(who.user, who.os_groups, set);
+        let app = |set: &super::Names| !who.app.is_empty() && set.contains(who.app);
+        self.queues.set().is_none_or(|s| s.contains(who.queue))
+            && self.projects.set().is_none_or(|s| s.contains(who.project))
+            && self.apps.set().is_none_or(app)
+            && self.users.set().is_none_or(users)
+    }
+
+    /// Whether what a job uses on the host counts.
+    pub fn holds_host(&self, host: &str) -> bool {
+        self.hosts.set().is_none_or(|s| s.contains(host))
+    }
+
+    /// Whether what a job uses counts the same on all hosts, so that where it runs does not matter.
+    pub fn on_any_host(&self) -> bool {
+        match &self.hosts {
+            Dim::Any => true,
+            Dim::Shared(set) => set.is_all(),
+            Dim::Per(_) => false,
+        }
+    }
+}
+
+impl<T: Copy> Capped<T> {
+    /// The limit at a moment: the first of the list whose window is open; `None` = not limited.
+    pub fn at(list: &[Capped<T>], now: Stamp, tz: &TimeZone) -> Option<T> {
+        let open = |c: &&Capped<T>| match &c.window {
+            None => true,
+            Some(w) => w.contains_ms(now.0, tz),
+        };
+        list.iter().find(open).map(|c| c.limit)
+    }
+
+    /// When [`Capped::at`] may answer something else; `None` = never.
+    pub fn next_change(list: &[Capped<T>], now: Stamp, tz: &TimeZone) -> Option<Stamp> {
+        let windows = list.iter().filter_map(|c| c.window.as_ref());
+        let changes = windows.filter_map(|w| w.next_change_ms(now.0, tz));
+        changes.min().map(Stamp)
+    }
+}
+
 impl Config {
+    /// The user's way from below the root of the tree to his leaf, at least one step. `None`: he
+    /// has no share somewhere on it, so that the queue takes no jobs of his.
+    pub fn share_path<'a>(
+        &'a self,
+        shares: &'a Shares,
+        user: &'a str,
+        os_groups: &[String],
+    ) -> Option<Vec<ShareStep<'a>>> {
+        let mut path = Vec::new();
+        let mut push = |node, shares| path.push(ShareStep { node, shares });
+        let mut level = shares;
+        loop {
+            let entry = level.find(user, os_groups, self)?;
+            let inner = match &entry.subject {
+                ShareSubject::User(_) | ShareSubject::Default | ShareSubject::GroupEach(_) => {
+                    push(ShareNode::User(user), entry.shares);
+                    return Some(path);
+                }
+                ShareSubject::Others => {
+                    push(ShareNode::Others, entry.shares);
+                    None
+                }
+                ShareSubject::Group(name) => {
+                    push(ShareNode::Group(name), entry.shares);
+                    let group = self.user_groups.get(name);
+                    group.and_then(|g| g.fairshare.as_ref())
+                }
+            };
+            // Groups that lead back to themselves were refused: this ends.
+            match inner {
+                Some(inner) => level = inner,
+                None => {
+                    push(ShareNode::User(user), 1);
+                    return Some(path);
+                }
+            }
+        }
+    }
+
+    /// The CPU factor of a host model or listed host of this name, as in `-W 10/NAME`.
+    pub fn cpu_factor(&self, name: &str) -> Option<f64> {
+        let model = self.host_models.get(name).map(|m| m.cpuf);
+        let host = self.hosts.index.get(name);
+        model.or_else(|| {
+            host.and_then(|&i| self.hosts.entries.get(i))
+                .map(|h| h.cpuf)
+        })
+    }
+
     pub fn queue(&self, name: &str) -> Option<&Queue> {
         self.queues.iter().find(|q| q.name == name)
     }
@@ -98,9 +248,12 @@ impl Config {
         })
     }
 
-    /// Whether the queue takes jobs of the user.
+    /// Whether the queue takes jobs of the user: he is among its users, and has shares if it
+    /// gives any.
     pub fn queue_accepts(&self, queue: &Queue, user: &str, os_groups: &[String]) -> bool {
-        queue.users.is_all() || self.user_in(user, os_groups, &queue.users)
+        let shares = |s: &Shares| self.share_path(s, user, os_groups).is_some();
+        (queue.users.is_all() || self.user_in(user, os_groups, &queue.users))
+            && queue.policy.shares().is_none_or(shares)
     }
 
     /// The first default queue that takes jobs of the user.

@@ -3,19 +3,20 @@
 use super::keys;
 use super::policy::{FairFactors, Packing};
 use super::read::{Ctx, Fields, Words};
+use super::read_policy;
 use super::read_users::user_set;
 use super::sets::UserSet;
-use super::types::{CgroupMode, Cluster, General, Queue, UserGroup};
+use super::types::{CgroupMode, Cluster, General, HostModel, HostTable, Queue, UserGroup};
 use crate::text::hostlist;
 use crate::text::size::Unit;
 use crate::text::yaml::{Node, Pos};
 use std::collections::BTreeMap;
 
-const SECOND: u64 = 1000;
-const MINUTE: u64 = 60 * SECOND;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
-const YEAR: u64 = 365 * DAY;
+pub(super) const SECOND: u64 = 1000;
+pub(super) const MINUTE: u64 = 60 * SECOND;
+pub(super) const HOUR: u64 = 60 * MINUTE;
+pub(super) const DAY: u64 = 24 * HOUR;
+pub(super) const YEAR: u64 = 365 * DAY;
 
 /// A leader cannot renew its lease on a slow share faster than this allows.
 pub(super) const LEASE_FLOOR_MS: u64 = 3 * SECOND;
@@ -61,7 +62,6 @@ impl Default for General {
             job_priority_over_time: None,
             resource_reserve_per_task: false,
             default_host_spec: None,
-            max_pend_slots: None,
         }
     }
 }
@@ -177,21 +177,17 @@ fn masters(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<String> {
     }
 }
 
-pub(super) fn general(ctx: &mut Ctx<'_>, node: Option<&Node>, queues: &[Queue]) -> General {
-    let first = |out: &mut General| {
-        if out.default_queue.is_empty() {
-            out.default_queue
-                .extend(queues.first().map(|q| q.name.clone()));
-        }
-    };
+/// Section `general` without the default queues, which `default_queue` reads.
+pub(super) fn general(
+    ctx: &mut Ctx<'_>,
+    fields: Option<&Fields<'_>>,
+    hosts: &HostTable,
+    models: &BTreeMap<String, HostModel>,
+) -> General {
     let mut out = General::default();
-    let fields = node.and_then(|n| Fields::new(ctx, n, keys::GENERAL, "general"));
     let Some(f) = fields else {
-        first(&mut out);
         return out;
     };
-    out.default_queue = default_queue(ctx, &f, queues);
-    first(&mut out);
     if let Some(w) = f.scalar(ctx, "default_project")
         && ctx.check_name(&w)
     {
@@ -229,14 +225,22 @@ pub(super) fn general(ctx: &mut Ctx<'_>, node: Option<&Node>, queues: &[Queue]) 
     number("pack_max", 1, 1_000_000, &mut out.pack_max);
     out.max_pend_jobs = f.limit(ctx, "max_pend_jobs", 1);
     out.user_view_alljobs = f.flag(ctx, "user_view_alljobs", false);
+    read_policy::general(ctx, f, &mut out, hosts, models);
     out
 }
 
-fn default_queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, queues: &[Queue]) -> Vec<String> {
-    let Some(w) = f.words(ctx, "default_queue") else {
-        return Vec::new();
-    };
+/// The queues of a job that names none; the first of the file if nothing is said.
+pub(super) fn default_queue(
+    ctx: &mut Ctx<'_>,
+    fields: Option<&Fields<'_>>,
+    queues: &[Queue],
+) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
+    let words = fields.and_then(|f| f.words(ctx, "default_queue"));
+    let Some(w) = words else {
+        out.extend(queues.first().map(|q| q.name.clone()));
+        return out;
+    };
     for (at, name) in super::read::split(&w.text) {
         let name = name.trim_matches(',');
         let pos = w.pos_at(at, ctx);
@@ -247,6 +251,9 @@ fn default_queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, queues: &[Queue]) -> Vec<Str
         } else {
             out.push(name.to_string());
         }
+    }
+    if out.is_empty() {
+        out.extend(queues.first().map(|q| q.name.clone()));
     }
     out
 }

@@ -1,16 +1,17 @@
 //! Sections `hosts`, `hosttypes`, `hostmodels` and `hostgroups`, and sets of hosts wherever they
-//! are written.
+//! are written. Never looks into a resource (see `read_resources`).
 
 use super::keys;
-use super::read::{Ctx, Fields, Words, boolean, decimal, did_you_mean, split, whole};
+use super::policy::Threshold;
+use super::read::{Ctx, Fields, Words, decimal, did_you_mean, split, whole};
+use super::read_resources::{Kinds, resources, tags};
 use super::read_users::{group_name, unsound_groups};
+use super::read_watch::{thresholds, windows};
 use super::sets::{HostPrefs, HostSet};
-use super::types::{
-    HostEntry, HostGroup, HostModel, HostTable, ResourceDecl, ResourceKind, ResourceValue, SlotSpec,
-};
+use super::types::{HostEntry, HostGroup, HostModel, HostTable, ResourceValue, SlotSpec};
 use crate::text::hostlist::{self, MAX_HOSTS};
 use crate::text::names;
-use crate::text::resreq::check_resource_name;
+use crate::text::window::Windows;
 use crate::text::yaml::{Node, Pos, Value};
 use std::collections::{BTreeMap, HashMap};
 
@@ -86,6 +87,9 @@ struct Said {
     tags: Option<Vec<String>>,
     resources: BTreeMap<String, ResourceValue>,
     server: Option<bool>,
+    unit: Option<String>,
+    dispatch_window: Option<Windows>,
+    thresholds: Vec<Threshold>,
 }
 
 impl Said {
@@ -104,6 +108,9 @@ impl Said {
             .map(|m| m.cpuf);
         let mut resources = base.resources.clone();
         resources.extend(self.resources.clone());
+        let mut thresholds = self.thresholds.clone();
+        let own = |t: &&Threshold| !self.thresholds.iter().any(|o| o.index == t.index);
+        thresholds.extend(base.thresholds.iter().filter(own).cloned());
         HostEntry {
             name: name.to_string(),
             type_name: self.type_name.clone().or_else(|| base.type_name.clone()),
@@ -114,9 +121,12 @@ impl Said {
             tags: self.tags.clone().unwrap_or_else(|| base.tags.clone()),
             resources,
             server: self.server.unwrap_or(base.server),
-            unit: base.unit.clone(),
-            dispatch_window: base.dispatch_window.clone(),
-            thresholds: base.thresholds.clone(),
+            unit: self.unit.clone().or_else(|| base.unit.clone()),
+            dispatch_window: self
+                .dispatch_window
+                .clone()
+                .or_else(|| base.dispatch_window.clone()),
+            thresholds,
         }
     }
 }
@@ -150,50 +160,60 @@ impl Default for HostTable {
     }
 }
 
-/// Section `hosts`.
+/// Section `hosts`. `kinds`: what section `resources` declares.
 pub(super) fn hosts(
     ctx: &mut Ctx<'_>,
     node: Option<&Node>,
     types: &[String],
     models: &BTreeMap<String, HostModel>,
+    mut kinds: Kinds,
 ) -> HostTable {
     let mut out = HostTable::default();
-    let Some(node) = node else { return out };
     let mut lines: HashMap<String, u32> = HashMap::new();
-    let mut read: Vec<(Vec<String>, Said)> = Vec::new();
-    let mut kinds = Kinds::default();
-    for item in ctx.list(node, "hosts") {
+    let mut read: Vec<(Vec<String>, Said, Option<&Node>)> = Vec::new();
+    let mut default: Option<(Said, Option<&Node>)> = None;
+    let items = node.map_or(&[][..], |n| ctx.list(n, "hosts"));
+    for item in items {
         let Some(f) = Fields::new(ctx, item, keys::HOST, "an entry of hosts") else {
             continue;
         };
         let names = host_names(ctx, &f, &mut lines);
         let said = said(ctx, &f, (types, models), &mut kinds);
+        let marks = f.node("thresholds");
         if names == ["default"] {
-            out.default = said.complete("default", &built_in(), models);
             out.open = f.flag(ctx, "open", false);
+            default = Some((said, marks));
         } else {
             if f.has("open") {
                 let message = "open belongs to the entry with name: default";
                 ctx.problem(f.key_pos("open"), "misplaced-key", message);
             }
-            read.push((names, said));
+            read.push((names, said, marks));
         }
     }
-    out.resources = kinds
-        .0
-        .into_iter()
-        .map(|(name, (kind, _))| (name, ResourceDecl::plain(kind)))
-        .collect();
-    for (names, said) in read {
-        for name in names {
-            if out.entries.len() == MAX_HOSTS {
-                let message = format!("hosts lists more than {MAX_HOSTS} hosts");
-                ctx.problem(node.pos, "range", message);
-                return out;
-            }
-            out.index.insert(name.clone(), out.entries.len());
-            out.entries.push(said.complete(&name, &out.default, models));
+    out.resources = kinds.declared();
+    // Thresholds may watch a resource that another entry brings.
+    let mut watch = |said: &mut Said, marks: Option<&Node>, out: &HostTable| {
+        said.thresholds = marks.map_or_else(Vec::new, |n| thresholds(ctx, n, out));
+    };
+    if let Some((mut said, marks)) = default {
+        watch(&mut said, marks, &out);
+        out.default = said.complete("default", &built_in(), models);
+    }
+    for (_, said, marks) in &mut read {
+        watch(said, *marks, &out);
+    }
+    for (name, said) in read
+        .iter()
+        .flat_map(|(names, said, _)| names.iter().map(move |n| (n, said)))
+    {
+        if out.entries.len() == MAX_HOSTS {
+            let message = format!("hosts lists more than {MAX_HOSTS} hosts");
+            ctx.problem(node.map_or(Pos::new(1, 1), |n| n.pos), "range", message);
+            return out;
         }
+        out.index.insert(name.clone(), out.entries.len());
+        out.entries.push(said.complete(name, &out.default, models));
     }
     out
 }
@@ -308,7 +328,24 @@ fn said(
     if f.has("server") {
         out.server = Some(f.flag(ctx, "server", true));
     }
+    out.unit = unit(ctx, f);
+    out.dispatch_window = windows(ctx, f, "dispatch_window");
     out
+}
+
+/// The rack or switch of the host, under either key.
+fn unit(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<String> {
+    if f.has("unit") && f.has("rack") {
+        let hint = "keep one of the two";
+        let message = "unit and rack are the same setting";
+        ctx.problem_hint(f.key_pos("rack"), "conflict", message, hint);
+        return None;
+    }
+    let w = match f.scalar(ctx, "unit") {
+        None => f.scalar(ctx, "rack")?,
+        said => said?,
+    };
+    ctx.check_name(&w).then_some(w.text)
 }
 
 fn slots(ctx: &mut Ctx<'_>, w: &Words) -> Option<SlotSpec> {
@@ -324,134 +361,6 @@ fn slots(ctx: &mut Ctx<'_>, w: &Words) -> Option<SlotSpec> {
     Some(SlotSpec::Count(
         u32::try_from(n).expect("the range is within u32"),
     ))
-}
-
-/// What each resource is, and the line that said so first.
-#[derive(Default)]
-struct Kinds(BTreeMap<String, (ResourceKind, u32)>);
-
-impl Kinds {
-    /// A resource is of one kind on all hosts: a requirement is checked once for all of them.
-    fn declare(&mut self, ctx: &mut Ctx<'_>, name: &str, kind: ResourceKind, pos: Pos) -> bool {
-        let word = |k| match k {
-            ResourceKind::Number => "a number",
-            ResourceKind::Text => "a text",
-            ResourceKind::Tag => "a tag",
-        };
-        let (first, line) = *self.0.entry(name.to_string()).or_insert((kind, pos.line));
-        if first != kind {
-            let (here, there) = (word(kind), word(first));
-            let message = format!("resource {name:?} is {here} here and {there} on line {line}");
-            ctx.problem_hint(pos, "conflict", message, "make it the same on all hosts");
-        }
-        first == kind
-    }
-}
-
-fn tags(ctx: &mut Ctx<'_>, w: &Words, kinds: &mut Kinds) -> Vec<String> {
-    let mut out: Vec<String> = Vec::new();
-    for (at, tag) in split(&w.text) {
-        let pos = w.pos_at(at, ctx);
-        if !resource_name(ctx, tag, pos) {
-            continue;
-        }
-        if out.iter().any(|t| t == tag) {
-            ctx.problem(pos, "duplicate", format!("tag {tag:?} is named twice"));
-        } else if kinds.declare(ctx, tag, ResourceKind::Tag, pos) {
-            out.push(tag.to_string());
-        }
-    }
-    out
-}
-
-/// A name that can stand in a resource requirement and means nothing there yet.
-fn resource_name(ctx: &mut Ctx<'_>, name: &str, pos: Pos) -> bool {
-    let Err(e) = check_resource_name(name) else {
-        return true;
-    };
-    let code = if e.message.contains("built-in") {
-        "reserved-name"
-    } else {
-        "name"
-    };
-    let hint = e.hint.unwrap_or_else(|| "choose another name".into());
-    ctx.problem_hint(pos, code, e.message, hint);
-    false
-}
-
-fn resources(ctx: &mut Ctx<'_>, node: &Node, kinds: &mut Kinds) -> BTreeMap<String, ResourceValue> {
-    let mut out = BTreeMap::new();
-    let entries = match &node.value {
-        Value::Map(entries) => entries,
-        Value::Refused => return out,
-        _ => {
-            let hint = "write resources: {NAME: VALUE, NAME: VALUE}";
-            ctx.problem_hint(node.pos, "type", "resources takes names with values", hint);
-            return out;
-        }
-    };
-    for e in entries {
-        if !resource_name(ctx, &e.key, e.key_pos) {
-            continue;
-        }
-        match &e.value.value {
-            Value::Text { text, quoted } => {
-                let w = Words::one(text, e.value.pos, *quoted);
-                let Some(v) = resource_value(ctx, &e.key, &w) else {
-                    continue;
-                };
-                let kind = match v {
-                    ResourceValue::Number(_) => ResourceKind::Number,
-                    ResourceValue::Text(_) => ResourceKind::Text,
-                };
-                if kinds.declare(ctx, &e.key, kind, e.key_pos) {
-                    out.insert(e.key.clone(), v);
-                }
-            }
-            Value::Refused => {}
-            _ => {
-                let message = format!("resource {} takes one number or text", e.key);
-                ctx.problem(e.value.pos, "type", message);
-            }
-        }
-    }
-    out
-}
-
-/// Quoted: text. Otherwise what looks like a number must be one that reads the same everywhere.
-fn resource_value(ctx: &mut Ctx<'_>, name: &str, w: &Words) -> Option<ResourceValue> {
-    if w.quoted {
-        return Some(ResourceValue::Text(w.text.clone()));
-    }
-    if let Some(n) = decimal(&w.text) {
-        return Some(ResourceValue::Number(n));
-    }
-    let lower = w.text.to_ascii_lowercase();
-    let special = matches!(
-        lower.trim_start_matches(['-', '+']),
-        ".nan" | ".inf" | "nan" | "inf"
-    );
-    if special || w.text.parse::<f64>().is_ok() || lower.starts_with("0x") {
-        let message = format!("resource {name}: {:?} is no plain number", w.text);
-        ctx.problem_hint(
-            w.pos,
-            "number",
-            message,
-            "write a decimal number, or quote a text",
-        );
-        return None;
-    }
-    if boolean(&w.text).is_some() {
-        let message = format!("resource {name}: {:?} is neither number nor text", w.text);
-        ctx.problem_hint(
-            w.pos,
-            "number",
-            message,
-            "use tags for yes and no, or quote a text",
-        );
-        return None;
-    }
-    Some(ResourceValue::Text(w.text.clone()))
 }
 
 /// Section `hostgroups`.
@@ -519,7 +428,7 @@ fn parse_members(ctx: &mut Ctx<'_>, w: &Words) -> Option<names::HostSet> {
     let set = parse_hosts(ctx, w)?;
     for item in &set.items {
         let message = if item.preference != 0 {
-            "a host group has no preferences (+n)"
+            "preferences (+n) have a meaning only for the hosts of a queue"
         } else if item.name == "others" {
             "others has a meaning only for the hosts of a queue"
         } else {
@@ -590,6 +499,17 @@ fn resolve(
         }
     }
     include.set().minus(&exclude.set())
+}
+
+/// A plain set of hosts, without preferences.
+pub(super) fn host_set(
+    ctx: &mut Ctx<'_>,
+    w: &Words,
+    hosts: &HostTable,
+    groups: &BTreeMap<String, HostGroup>,
+) -> Option<HostSet> {
+    let set = parse_members(ctx, w)?;
+    Some(resolve(ctx, w, &set, hosts, groups, &|_| false))
 }
 
 /// A union of many sets in which single hosts cost no copy of the whole.

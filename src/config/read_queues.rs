@@ -4,10 +4,12 @@ use super::keys;
 use super::read::{Ctx, Fields, Words, decimal, size_word, split, whole_word};
 use super::read_cluster::admin_set;
 use super::read_hosts::host_prefs;
+use super::read_policy;
 use super::read_users::{group_name, user_set};
 use super::sets::{HostPrefs, UserSet};
 use super::types::{
-    Cluster, HostGroup, HostTable, Interactive, JobSlots, LimitPair, Queue, RequeueExits, UserGroup,
+    Cluster, General, HostGroup, HostTable, Interactive, JobSlots, LimitPair, Queue, RequeueExits,
+    UserGroup,
 };
 use crate::text::duration;
 use crate::text::size::Unit;
@@ -24,6 +26,7 @@ const MOST_QUEUES: usize = 10_000;
 /// What queues refer to.
 pub(super) struct Defined<'a> {
     pub cluster: &'a Cluster,
+    pub general: &'a General,
     pub hosts: &'a HostTable,
     pub host_groups: &'a BTreeMap<String, HostGroup>,
     pub user_groups: &'a BTreeMap<String, UserGroup>,
@@ -31,6 +34,7 @@ pub(super) struct Defined<'a> {
 
 pub(super) fn queues(ctx: &mut Ctx<'_>, node: &Node, defined: &Defined<'_>) -> Vec<Queue> {
     let mut out: Vec<Queue> = Vec::new();
+    let mut preempting: Vec<(usize, Words)> = Vec::new();
     let mut places = HashMap::new();
     let items = ctx.list(node, "queues");
     for item in items {
@@ -40,13 +44,21 @@ pub(super) fn queues(ctx: &mut Ctx<'_>, node: &Node, defined: &Defined<'_>) -> V
             continue;
         };
         let name = group_name(ctx, &f, "queue", RESERVED, &mut places);
-        let queue = queue(ctx, &f, name.clone().unwrap_or_default(), defined);
+        let mut queue = queue(ctx, &f, name.clone().unwrap_or_default(), defined);
+        let preempts = read_policy::queue(ctx, &f, &mut queue, defined);
         if out.len() == MOST_QUEUES {
             ctx.problem(f.pos, "range", format!("more than {MOST_QUEUES} queues"));
             return out;
         }
         if name.is_some() {
+            preempting.extend(preempts.map(|words| (out.len(), words)));
             out.push(queue);
+        }
+    }
+    for (at, words) in preempting {
+        let victims = read_policy::victims(ctx, &words, at, &out);
+        if let Some(p) = &mut out[at].preemption {
+            p.victims = victims;
         }
     }
     out

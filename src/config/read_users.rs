@@ -3,6 +3,7 @@
 use super::keys;
 use super::read::{Ctx, Fields, Words, did_you_mean};
 use super::read_cluster::admin_set;
+use super::read_shares;
 use super::sets::{UserSet, UserTerm};
 use super::types::{UserEntry, UserGroup, UserSubject};
 use crate::text::names::{self, NameSet};
@@ -10,7 +11,7 @@ use crate::text::yaml::{Node, Pos};
 use std::collections::{BTreeMap, HashMap};
 
 /// Words with a meaning of their own in user sets.
-const RESERVED: &[&str] = &["all", "none", "default", "others"];
+pub(super) const RESERVED: &[&str] = &["all", "none", "default", "others"];
 
 /// Levels of groups within groups.
 const MOST_LEVELS: usize = 32;
@@ -68,10 +69,22 @@ fn parse_set(
 }
 
 fn unknown_user(ctx: &mut Ctx<'_>, w: &Words, name: &str, guess: &dyn Fn(&str) -> Option<String>) {
+    // Looking for the place costs: not for a name that is known.
+    if ctx.warns() && !(ctx.os.user)(name) && !(ctx.os.group)(name) {
+        unknown_at(ctx, w.pos_of(name, ctx), name, guess);
+    }
+}
+
+/// Warn of a name that neither the file nor the system knows.
+pub(super) fn unknown_at(
+    ctx: &mut Ctx<'_>,
+    pos: Pos,
+    name: &str,
+    guess: &dyn Fn(&str) -> Option<String>,
+) {
     if ctx.partial || !ctx.warns() || (ctx.os.user)(name) || (ctx.os.group)(name) {
         return;
     }
-    let pos = w.pos_of(name, ctx);
     let hint = guess(name);
     let message = format!("{name:?} is no user group, and no user or group of the system");
     ctx.warn(pos, "unknown-user", message, hint);
@@ -132,7 +145,12 @@ pub(super) fn user_groups(ctx: &mut Ctx<'_>, node: Option<&Node>) -> BTreeMap<St
         if let (Some(set), Some(group)) = (admins, out.get_mut(name)) {
             group.administrators = set;
         }
+        let shares = read_shares::shares(ctx, f, &out);
+        if let Some(group) = out.get_mut(name) {
+            group.fairshare = shares;
+        }
     }
+    read_shares::check_groups(ctx, &mut out, &places);
     out
 }
 

@@ -73,7 +73,7 @@ impl Request {
                 )
             }
         };
-        honoured(&merged)?;
+        honoured(&merged, &config.hosts)?;
         request.take(
             merged
                 .simple()
@@ -100,7 +100,7 @@ impl Request {
     }
 }
 
-fn honoured(req: &ResReq) -> Result<(), String> {
+fn honoured(req: &ResReq, hosts: &HostTable) -> Result<(), String> {
     for feature in req.features() {
         if feature != Feature::RusagePer && !HONOURED.contains(&feature) {
             return Err(format!(
@@ -116,8 +116,9 @@ fn honoured(req: &ResReq) -> Result<(), String> {
         if usage.per == Per::Job {
             return Err("rusage[.../job] is not implemented in this version".to_owned());
         }
-        if usage.name == "gpu" {
-            return Err("rusage[gpu=...]: GPUs are not implemented in this version".to_owned());
+        if usage.name == "gpu" && !hosts.resources.contains_key("gpu") {
+            let what = "rusage[gpu=...]: no host has resources: {gpu: N} in cb.yaml";
+            return Err(what.to_owned());
         }
     }
     Ok(())
@@ -134,7 +135,7 @@ pub(super) fn check_queue(
 ) -> Result<String, (&'static str, ParseError)> {
     let req = ResReq::parse(text, hosts).map_err(|e| ("res-req", e))?;
     let whole = |message: String| ("not-implemented", ParseError::new(0, text.len(), message));
-    honoured(&req).map_err(whole)?;
+    honoured(&req, hosts).map_err(whole)?;
     if req.simple().is_none() {
         return Err(whole("a queue's res_req must be one simple string".into()));
     }
@@ -160,7 +161,7 @@ pub fn check_request(text: &str, config: &Config) -> Result<String, String> {
             e.caret(text).trim_end_matches('\n')
         )
     })?;
-    honoured(&req).map_err(|e| format!("-R: {e}"))?;
+    honoured(&req, &config.hosts).map_err(|e| format!("-R: {e}"))?;
     Ok(req.to_string())
 }
 

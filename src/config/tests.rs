@@ -3,6 +3,8 @@
 use super::*;
 
 mod keys;
+mod policy;
+mod policy_refused;
 mod refused;
 mod values;
 

@@ -107,8 +107,6 @@ pub struct General {
     pub resource_reserve_per_task: bool,
     /// What `-c` and `-W` count for if the job names neither host nor model.
     pub default_host_spec: Option<HostSpec>,
-    /// Most slots of the pending jobs of the cluster; `None` = unlimited.
-    pub max_pend_slots: Option<u32>,
 }
 
 /// Section `hosts`.

@@ -100,6 +100,32 @@ impl Windows {
         week_minute(ms, tz).is_some_and(|m| self.contains_week(m))
     }
 
+    /// True when some minute is inside both.
+    pub fn overlaps(&self, other: &Windows) -> bool {
+        let holds = |a: &Windows, b: &Windows| {
+            let mut begins = b.open.iter().map(|(begin, _)| *begin);
+            begins.any(|minute| a.contains_week(minute))
+        };
+        holds(self, other) || holds(other, self)
+    }
+
+    /// The moment (milliseconds since the Unix epoch) after `ms` at which the next minute begins
+    /// that is inside if `ms` is not, or outside if it is; `None` when the windows never change or
+    /// the moment is outside the calendar.
+    pub fn next_change_ms(&self, ms: i64, tz: &TimeZone) -> Option<i64> {
+        let now = Timestamp::from_millisecond(ms)
+            .ok()?
+            .to_zoned(tz.clone())
+            .datetime();
+        let minute = week_minute(ms, tz)?;
+        let wait = self.until_change(minute / DAY, minute % DAY)?;
+        let begun = now.with().second(0).subsec_nanosecond(0).build().ok()?;
+        let then = begun.checked_add(jiff::Span::new().minutes(wait)).ok()?;
+        let then = then.to_zoned(tz.clone()).ok()?.timestamp();
+        // An hour that the clock repeats may put the answer behind the question.
+        Some(then.as_millisecond().max(ms.saturating_add(1)))
+    }
+
     /// Minutes from the given one (counted as in [`Windows::contains`]) to the next that is inside
     /// if this is not, or outside if this is; `None` when all of the week is inside.
     pub fn until_change(&self, weekday: u32, minute: u32) -> Option<u32> {
@@ -312,6 +338,44 @@ mod tests {
         assert_eq!(w.until_change(2, 18 * 60), Some(15 * 60));
         assert_eq!(parse("20:00-8:30").until_change(6, 23 * 60), Some(571));
         assert_eq!(parse("6:23:58-0:0:1").until_change(6, DAY - 2), Some(4));
+    }
+
+    #[test]
+    fn windows_meet_or_do_not() {
+        let meets = |a: &str, b: &str| {
+            let (a, b) = (parse(a), parse(b));
+            assert_eq!(a.overlaps(&b), b.overlaps(&a));
+            a.overlaps(&b)
+        };
+        assert!(meets("9-17", "17:00-18:00") && meets("0:00-23:59", "3:5:0-3:6:0"));
+        assert!(meets("20-8:30", "1:8:0-1:9:0"));
+        assert!(!meets("9-17", "17:01-8:59"));
+        assert!(!meets("1:8:0-5:18:0", "5:18:01-1:7:59"));
+    }
+
+    #[test]
+    fn the_moment_of_the_next_change() {
+        let at = |text: &str| text.parse::<Timestamp>().expect(text).as_millisecond();
+        let w = parse("9:00-17:59");
+        let next = |text: &str| w.next_change_ms(at(text), &TimeZone::UTC);
+        assert_eq!(
+            next("2026-11-23T09:30:12.345Z"),
+            Some(at("2026-11-23T18:00:00Z"))
+        );
+        assert_eq!(
+            next("2026-11-23T18:00:00Z"),
+            Some(at("2026-11-24T09:00:00Z"))
+        );
+        assert_eq!(parse("0:00-23:59").next_change_ms(0, &TimeZone::UTC), None);
+        assert_eq!(w.next_change_ms(i64::MAX, &TimeZone::UTC), None);
+        let Ok(berlin) = TimeZone::get("Europe/Berlin") else {
+            return;
+        };
+        // The clock goes forward in the night: the window still opens at nine.
+        assert_eq!(
+            w.next_change_ms(at("2026-03-28T20:00:00Z"), &berlin),
+            Some(at("2026-03-29T07:00:00Z"))
+        );
     }
 
     #[test]

@@ -45,7 +45,6 @@ const READ_SOON: &[(&str, &str)] = &[
     ("job_priority_over_time", "src/sched/line.rs"),
     ("job_accept_interval_ms", "src/sched/engine.rs"),
     ("new_job_sched_delay_ms", "src/sched/engine.rs"),
-    ("max_pend_slots", "src/intake/submit.rs"),
 ];
 
 fn fields(text: &str, name: &str) -> Vec<String> {

@@ -35,15 +35,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("genral: {}", "unknown-key"),
     ("hosts: [{name: h1, on: yes}]", "unknown-key"),
     (
-        "limits: [{name: l, slots: [2 1:8:0-5:18:0] [5 5:18:01-1:7:59]}]",
-        "not-implemented",
-    ),
-    (
-        "queues: [{name: q, fairshare: [g1,2] [g3,1]}]",
-        "not-implemented",
-    ),
-    (
-        "queues: [{name: q, run_window: '18:00-8:00', backfill: no}]",
+        "queues: [{name: q, capacity: 3, retries: 4}]",
         "not-implemented not-implemented",
     ),
     ("usergroups: [{name: g, members: '!'}]", "not-implemented"),

@@ -1,0 +1,329 @@
+//! Section `limits`: who may use how much at a time. Owns its keys and the text of its values;
+//! never counts anything.
+
+use super::brackets::{Bracket, amount, brackets};
+use super::keys;
+use super::policy::{Capped, Dim, Quota};
+use super::read::{Ctx, Fields, Words, split, whole_word};
+use super::read_hosts::host_set;
+use super::read_queues::Defined;
+use super::read_users::{group_name, user_set};
+use super::sets::Names;
+use super::types::{HostTable, Queue};
+use crate::text::names::NameSet;
+use crate::text::resreq::{Kind, Resources};
+use crate::text::window::Windows;
+use crate::text::yaml::Node;
+use std::collections::HashMap;
+
+const MOST_LIMITS: usize = 10_000;
+/// Most brackets of one value.
+const MOST_BRACKETS: usize = 100;
+const MOST_SLOTS: u64 = i64::MAX as u64 / 1_000_000;
+
+const HINT: &str = "write a number, or '[NUMBER WINDOW] [NUMBER WINDOW]'";
+const RESOURCE_HINT: &str = "write '[NAME,AMOUNT]' or '[NAME,AMOUNT WINDOW]' for each resource";
+
+pub(super) fn limits(
+    ctx: &mut Ctx<'_>,
+    node: Option<&Node>,
+    queues: &[Queue],
+    defined: &Defined<'_>,
+) -> Vec<Quota> {
+    let mut out: Vec<Quota> = Vec::new();
+    let Some(node) = node else { return out };
+    let mut places = HashMap::new();
+    for item in ctx.list(node, "limits") {
+        let what = super::read::text_of(item, "name")
+            .map_or("a limit".to_string(), |name| format!("limit {name:?}"));
+        let Some(f) = Fields::new(ctx, item, keys::LIMIT, &what) else {
+            continue;
+        };
+        if out.len() == MOST_LIMITS {
+            ctx.problem(f.pos, "range", format!("more than {MOST_LIMITS} limits"));
+            return out;
+        }
+        let name = group_name(ctx, &f, "limit", &[], &mut places);
+        let quota = quota(ctx, &f, name.clone().unwrap_or_default(), queues, defined);
+        if name.is_some() {
+            out.push(quota);
+        }
+    }
+    out
+}
+
+fn quota(
+    ctx: &mut Ctx<'_>,
+    f: &Fields<'_>,
+    name: String,
+    queues: &[Queue],
+    defined: &Defined<'_>,
+) -> Quota {
+    let out = Quota {
+        name,
+        queues: dim(ctx, f, "queues", "per_queue", |ctx, w| {
+            names(ctx, w, Some(queues))
+        }),
+        users: dim(ctx, f, "users", "per_user", |ctx, w| {
+            user_set(ctx, w, defined.user_groups)
+        }),
+        hosts: dim(ctx, f, "hosts", "per_host", |ctx, w| {
+            host_set(ctx, w, defined.hosts, defined.host_groups)
+        }),
+        projects: dim(ctx, f, "projects", "per_project", |ctx, w| {
+            names(ctx, w, None)
+        }),
+        apps: dim(ctx, f, "apps", "per_app", |ctx, w| names(ctx, w, None)),
+        slots: counts(ctx, f, "slots"),
+        jobs: counts(ctx, f, "jobs"),
+        resources: resources(ctx, f, defined.hosts),
+    };
+    if !["slots", "jobs", "resources"].iter().any(|key| f.has(key)) {
+        let message = "a limit without slots, jobs or resources limits nothing";
+        let hint = "write slots: N, jobs: N or resources: '[NAME,AMOUNT]'";
+        ctx.problem_hint(f.pos, "missing-key", message, hint);
+    }
+    nobody(ctx, f, &out);
+    out
+}
+
+/// Sets that hold nobody: the limit never counts.
+fn nobody(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Quota) {
+    let empty = |n: &Names| !n.all_but && n.names.is_empty();
+    for (keys, is_empty) in [
+        (["queues", "per_queue"], q.queues.set().is_some_and(empty)),
+        (
+            ["users", "per_user"],
+            q.users.set().is_some_and(|s| s.is_empty()),
+        ),
+        (
+            ["hosts", "per_host"],
+            q.hosts.set().is_some_and(|s| s.is_empty()),
+        ),
+        (
+            ["projects", "per_project"],
+            q.projects.set().is_some_and(empty),
+        ),
+        (["apps", "per_app"], q.apps.set().is_some_and(empty)),
+    ] {
+        let Some(key) = keys.iter().find(|key| f.has(key)) else {
+            continue;
+        };
+        if is_empty && !ctx.partial {
+            let message = format!("{key} names nobody: the limit has no effect");
+            ctx.warn(f.key_pos(key), "no-effect", message, None);
+        }
+    }
+}
+
+/// One dimension under its two keys.
+fn dim<S>(
+    ctx: &mut Ctx<'_>,
+    f: &Fields<'_>,
+    shared: &str,
+    per: &str,
+    read: impl FnOnce(&mut Ctx<'_>, &Words) -> Option<S>,
+) -> Dim<S> {
+    if f.has(shared) && f.has(per) {
+        let message = format!("a limit has either {shared} or {per}");
+        let hint = format!("{shared}: one counter for all; {per}: one for each");
+        ctx.problem_hint(f.key_pos(per), "conflict", message, hint);
+        return Dim::Any;
+    }
+    let (key, each) = if f.has(per) {
+        (per, true)
+    } else {
+        (shared, false)
+    };
+    let words = f.words(ctx, key);
+    match words.and_then(|w| read(ctx, &w)) {
+        None => Dim::Any,
+        Some(set) if each => Dim::Per(set),
+        Some(set) => Dim::Shared(set),
+    }
+}
+
+/// `low medium`, `all ~low`. `queues`: the names that there are; else any name will do.
+fn names(ctx: &mut Ctx<'_>, w: &Words, queues: Option<&[Queue]>) -> Option<Names> {
+    let set = match NameSet::parse(&w.text) {
+        Ok(set) => set,
+        Err(e) => {
+            ctx.parse_error(w, "name", &e);
+            return None;
+        }
+    };
+    let mut out = Names {
+        all_but: set.items.iter().any(|i| i.name == "all" && !i.exclude),
+        ..Names::default()
+    };
+    for item in &set.items {
+        if item.name == "all" {
+            continue;
+        }
+        if let Some(queues) = queues
+            && !queues.iter().any(|q| q.name == item.name)
+        {
+            let pos = w.pos_of(&item.name, ctx);
+            let known = queues.iter().map(|q| q.name.as_str());
+            ctx.undefined(pos, "queue", &item.name, known);
+        }
+        // In a set of all but some, the some are those with a ~; else they are taken out again.
+        if item.exclude == out.all_but {
+            out.names.insert(item.name.clone());
+        }
+    }
+    if !out.all_but {
+        for item in set.items.iter().filter(|i| i.exclude) {
+            out.names.remove(&item.name);
+        }
+    }
+    Some(out)
+}
+
+/// `130`, or `[2 1:8:0-5:18:0] [5 5:18:01-1:7:59]`.
+fn counts(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Vec<Capped<u64>> {
+    let Some(w) = f.scalar(ctx, key) else {
+        return Vec::new();
+    };
+    if w.text.eq_ignore_ascii_case("unlimited") {
+        return Vec::new();
+    }
+    if !w.text.contains(['[', ']', ' ']) {
+        let limit = whole_word(ctx, key, &w.text, w.pos, 0, MOST_SLOTS);
+        let always = |limit| Capped {
+            limit,
+            window: None,
+        };
+        return limit.map(always).into_iter().collect();
+    }
+    let Some(groups) = groups(ctx, &w, HINT) else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    for group in groups {
+        let (number, rest) = group.first_word();
+        let pos = number.pos(&w, ctx);
+        let Some(limit) = whole_word(ctx, key, number.text, pos, 0, MOST_SLOTS) else {
+            return Vec::new();
+        };
+        let Some(window) = window(ctx, &w, rest) else {
+            return Vec::new();
+        };
+        out.push((Capped { limit, window }, group));
+    }
+    first_wins(ctx, &w, &out);
+    out.into_iter().map(|(capped, _)| capped).collect()
+}
+
+/// `[mem,5000] [gpu, 2]`, with windows behind the amounts.
+fn resources(
+    ctx: &mut Ctx<'_>,
+    f: &Fields<'_>,
+    hosts: &HostTable,
+) -> Vec<(String, Vec<Capped<i64>>)> {
+    let Some(w) = f.scalar(ctx, "resources") else {
+        return Vec::new();
+    };
+    let Some(groups) = groups(ctx, &w, RESOURCE_HINT) else {
+        return Vec::new();
+    };
+    let mut out: Vec<(String, Vec<(Capped<i64>, Bracket<'_>)>)> = Vec::new();
+    for group in groups {
+        let Some((name, rest)) = group.split() else {
+            let message = format!("[{}] has no amount", group.text);
+            let pos = group.pos(&w, ctx);
+            ctx.problem_hint(pos, "number", message, RESOURCE_HINT);
+            return Vec::new();
+        };
+        let Some((name, capped)) = resource(ctx, &w, name, rest, hosts) else {
+            continue;
+        };
+        match out.iter_mut().find(|(n, _)| *n == name) {
+            Some((_, all)) => all.push((capped, group)),
+            None => out.push((name, vec![(capped, group)])),
+        }
+    }
+    for (_, all) in &out {
+        first_wins(ctx, &w, all);
+    }
+    let plain = |all: Vec<(Capped<i64>, _)>| all.into_iter().map(|(capped, _)| capped).collect();
+    out.into_iter().map(|(n, all)| (n, plain(all))).collect()
+}
+
+fn resource(
+    ctx: &mut Ctx<'_>,
+    w: &Words,
+    name: Bracket<'_>,
+    rest: Bracket<'_>,
+    hosts: &HostTable,
+) -> Option<(String, Capped<i64>)> {
+    let pos = name.pos(w, ctx);
+    let Some(def) = hosts.find(name.text) else {
+        ctx.undefined(pos, "resource", name.text, hosts.names());
+        return None;
+    };
+    if def.kind != Kind::Number || !def.reserve {
+        let message = format!("{} is nothing that jobs use up", name.text);
+        let hint = "limits are for slots, jobs and numbers that rusage[] can reserve";
+        ctx.problem_hint(pos, "resource", message, hint);
+        return None;
+    }
+    let (number, rest) = rest.first_word();
+    let limit = match amount(&def, number.text) {
+        Ok(limit) => limit,
+        Err(e) => {
+            ctx.parse_error(w, "number", &e.shifted(number.at));
+            return None;
+        }
+    };
+    let window = window(ctx, w, rest)?;
+    Some((def.name.to_string(), Capped { limit, window }))
+}
+
+/// The groups of a value; `hint` says how it is written.
+fn groups<'w>(ctx: &mut Ctx<'_>, w: &'w Words, hint: &str) -> Option<Vec<Bracket<'w>>> {
+    match brackets(&w.text, MOST_BRACKETS) {
+        Ok(all) => Some(all),
+        Err(mut e) => {
+            e.hint = Some(hint.to_string());
+            ctx.parse_error(w, "number", &e);
+            None
+        }
+    }
+}
+
+/// The windows behind a number; none there means always. `None`: they are wrong.
+fn window(ctx: &mut Ctx<'_>, w: &Words, b: Bracket<'_>) -> Option<Option<Windows>> {
+    if split(b.text).next().is_none() {
+        return Some(None);
+    }
+    match Windows::parse(b.text) {
+        Ok(windows) => Some(Some(windows)),
+        Err(e) => {
+            ctx.parse_error(w, "window", &e.shifted(b.at));
+            None
+        }
+    }
+}
+
+/// Warn of values that hold at the same time: the first one that is open counts.
+fn first_wins<T>(ctx: &mut Ctx<'_>, w: &Words, all: &[(Capped<T>, Bracket<'_>)]) {
+    for (i, (later, group)) in all.iter().enumerate().skip(1) {
+        if !ctx.warns() {
+            return;
+        }
+        let meets = |(earlier, _): &(Capped<T>, Bracket<'_>)| match (&earlier.window, &later.window)
+        {
+            (None, _) => true,
+            (Some(a), Some(b)) => a.overlaps(b),
+            // The rest of the time.
+            (Some(_), None) => false,
+        };
+        if all[..i].iter().any(meets) {
+            let pos = group.pos(w, ctx);
+            let message = format!("[{}] holds at times when an earlier one does", group.text);
+            let hint = "the first that is open counts";
+            ctx.warn(pos, "overlap", message, Some(hint.into()));
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Scheduling settings of queues and of section `general`. Owns their keys, ranges and what cannot
+//! be said together; never decides anything about a job.
+
+use super::brackets::milli;
+use super::keys;
+use super::policy::{
+    Ageing, Backfill, FairFactors, GuardAction, HostSpec, Packing, Policy, PreemptMethod,
+    PreemptOrder, Preemption, ShareEntry, ShareSubject, Shares, Victims,
+};
+use super::read::{Ctx, Fields, Words, boolean, split, whole, whole_word};
+use super::read_cluster::{DAY, HOUR, MINUTE, SECOND, YEAR};
+use super::read_queues::Defined;
+use super::read_shares::shares;
+use super::read_watch::{condition, thresholds, windows};
+use super::types::{General, HostModel, HostTable, Queue};
+use crate::text::yaml::Value;
+use std::collections::BTreeMap;
+
+/// Largest weight in the formula of fairshare, in thousandths.
+const MOST_FACTOR: i64 = 1_000_000;
+/// Longest `hist_hours`: ten years.
+const MOST_HOURS: i64 = 87_600;
+const MOST_DEPTH: u64 = 1_000_000;
+const MOST_PREFERENCE: u64 = 1_000_000;
+const MOST_VICTIMS: u64 = 10_000;
+
+const PACKINGS: &[(&str, Packing)] = &[("pack", Packing::Pack), ("spread", Packing::Spread)];
+const ACTIONS: &[(&str, GuardAction)] = &[
+    ("suspend", GuardAction::Suspend),
+    ("kill", GuardAction::Kill),
+    ("requeue", GuardAction::Requeue),
+];
+
+/// The scheduling settings of section `general`.
+pub(super) fn general(
+    ctx: &mut Ctx<'_>,
+    f: &Fields<'_>,
+    out: &mut General,
+    hosts: &HostTable,
+    models: &BTreeMap<String, HostModel>,
+) {
+    out.fair = fair(ctx, f, out.fair);
+    if let Some(packing) = f.choice(ctx, "packing", PACKINGS) {
+        out.packing = packing;
+    }
+    let mut time = |key, low, high, slot: &mut u64| {
+        if let Some(t) = f.time(ctx, key, low, high) {
+            *slot = t;
+        }
+    };
+    time(
+        "job_accept_interval",
+        0,
+        HOUR,
+        &mut out.job_accept_interval_ms,
+    );
+    time(
+        "new_job_sched_delay",
+        0,
+        HOUR,
+        &mut out.new_job_sched_delay_ms,
+    );
+    time(
+        "job_check_interval",
+        SECOND,
+        HOUR,
+        &mut out.job_check_interval_ms,
+    );
+    time("pg_susp_it", 0, DAY, &mut out.pg_susp_it_ms);
+    out.job_priority_over_time = ageing(ctx, f);
+    out.resource_reserve_per_task = f.flag(ctx, "resource_reserve_per_task", false);
+    out.default_host_spec = host_spec(ctx, f, hosts, models);
+}
+
+/// `3/20`: points and minutes.
+fn ageing(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<Ageing> {
+    let key = "job_priority_over_time";
+    let w = f.scalar(ctx, key)?;
+    let Some((points, minutes)) = w.text.split_once('/') else {
+        let message = format!("{key}: {:?} has no / in it", w.text);
+        let hint = "write POINTS/MINUTES, for example 3/20";
+        ctx.problem_hint(w.pos, "number", message, hint);
+        return None;
+    };
+    let behind = w.pos_at(points.len() + 1, ctx);
+    let points = whole_word(ctx, key, points, w.pos, 1, 1_000_000)?;
+    let minutes = whole_word(ctx, key, minutes, behind, 1, YEAR / MINUTE)?;
+    Some(Ageing {
+        points: u32::try_from(points).expect("the range is within u32"),
+        every_ms: minutes * MINUTE,
+    })
+}
+
+fn host_spec(
+    ctx: &mut Ctx<'_>,
+    f: &Fields<'_>,
+    hosts: &HostTable,
+    models: &BTreeMap<String, HostModel>,
+) -> Option<HostSpec> {
+    let w = f.scalar(ctx, "default_host_spec")?;
+    let host = hosts.index.get(&w.text).and_then(|&i| hosts.entries.get(i));
+    let cpuf = match (models.get(&w.text), host) {
+        (Some(model), _) => model.cpuf,
+        (None, Some(host)) => host.cpuf,
+        (None, None) => {
+            let known = models.keys().chain(hosts.index.keys()).map(String::as_str);
+            ctx.undefined(w.pos, "host model or host", &w.text, known);
+            return None;
+        }
+    };
+    Some(HostSpec { name: w.text, cpuf })
+}
+
+/// Weights of fairshare; what is not said is as in `base`.
+fn fair(ctx: &mut Ctx<'_>, f: &Fields<'_>, base: FairFactors) -> FairFactors {
+    let mut factor = |key, most| {
+        let w = f.scalar(ctx, key)?;
+        match milli(&w.text) {
+            Ok(n) if n <= most * 1000 => Some(n),
+            Ok(_) => {
+                let message = format!("{key} {} is outside 0 to {most}", w.text);
+                ctx.problem(w.pos, "range", message);
+                None
+            }
+            Err(e) => {
+                ctx.parse_error(&w, "number", &e);
+                None
+            }
+        }
+    };
+    let mut or = |key, base: i64| factor(key, MOST_FACTOR).unwrap_or(base);
+    FairFactors {
+        cpu_time: or("cpu_time_factor", base.cpu_time),
+        run_time: or("run_time_factor", base.run_time),
+        run_job: or("run_job_factor", base.run_job),
+        gpu_time: or("gpu_time_factor", base.gpu_time),
+        hist_ms: factor("hist_hours", MOST_HOURS)
+            .map_or(base.hist_ms, |milli| milli.unsigned_abs() * (HOUR / SECOND)),
+    }
+}
+
+/// The scheduling settings of a queue. Answers what it may preempt, in words: queues may be named
+/// before they are defined.
+pub(super) fn queue(
+    ctx: &mut Ctx<'_>,
+    f: &Fields<'_>,
+    out: &mut Queue,
+    defined: &Defined<'_>,
+) -> Option<Words> {
+    let (general, hosts) = (defined.general, defined.hosts);
+    out.policy = policy(ctx, f, defined);
+    out.fair = fair(ctx, f, general.fair);
+    out.strict = f.flag(ctx, "strict", false);
+    out.backfill = backfill(ctx, f);
+    out.slot_reserve_ms = slot_reserve(ctx, f);
+    out.history_estimate = f.flag(ctx, "history_estimate", false);
+    if let Some(node) = f.node("thresholds") {
+        out.thresholds = thresholds(ctx, node, hosts);
+    }
+    let mut action = |key| f.choice(ctx, key, ACTIONS).unwrap_or_default();
+    out.threshold_action = action("threshold_action");
+    out.window_action = action("window_action");
+    out.stop_cond = condition(ctx, f, "stop_cond", hosts);
+    out.resume_cond = condition(ctx, f, "resume_cond", hosts);
+    out.run_window = windows(ctx, f, "run_window");
+    out.dispatch_window = windows(ctx, f, "dispatch_window");
+    out.ignore_deadline = f.flag(ctx, "ignore_deadline", false);
+    out.packing = f
+        .choice(ctx, "packing", PACKINGS)
+        .unwrap_or(general.packing);
+    out.elastic = f.flag(ctx, "elastic", false);
+    out.job_accept_interval_ms = f
+        .time(ctx, "job_accept_interval", 0, HOUR)
+        .unwrap_or(general.job_accept_interval_ms);
+    out.new_job_sched_delay_ms = f
+        .time(ctx, "new_job_sched_delay", 0, HOUR)
+        .unwrap_or(general.new_job_sched_delay_ms);
+    no_effect(ctx, f, out);
+    let (preemption, words) = preemption(ctx, f).unzip();
+    out.preemption = preemption;
+    words
+}
+
+/// Settings that do nothing without another one, or leave no time to start.
+fn no_effect(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Queue) {
+    let lonely = [
+        ("window_action", q.run_window.is_none(), "run_window"),
+        ("backfill_order", q.backfill.depth == 0, "backfill"),
+    ];
+    for (key, without, needs) in lonely {
+        if f.has(key) && without {
+            let message = format!("{key} has no effect without {needs}");
+            ctx.warn(f.key_pos(key), "no-effect", message, None);
+        }
+    }
+    if let (Some(run), Some(start)) = (&q.run_window, &q.dispatch_window)
+        && !run.overlaps(start)
+    {
+        let message = "no minute is both in run_window and in dispatch_window: no job can start";
+        ctx.warn(f.key_pos("dispatch_window"), "no-start", message, None);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    Fifo,
+    RoundRobin,
+    Fairshare,
+    Drf,
+    External,
+}
+
+/// `policy`, `round_robin` and `fairshare` together.
+fn policy(ctx: &mut Ctx<'_>, f: &Fields<'_>, defined: &Defined<'_>) -> Policy {
+    let shares = shares(ctx, f, defined.user_groups);
+    let said = order(ctx, f);
+    if f.flag(ctx, "round_robin", false) {
+        let other = match said {
+            Some(Order::RoundRobin) | None if f.has("fairshare") => Some("fairshare"),
+            Some(Order::RoundRobin) | None => None,
+            Some(_) => Some("policy"),
+        };
+        if let Some(other) = other {
+            let message = format!("round_robin and {other} ask for different orders");
+            let hint = "keep one of the two";
+            ctx.problem_hint(f.key_pos("round_robin"), "conflict", message, hint);
+        }
+        return Policy::RoundRobin;
+    }
+    // Everybody the same.
+    let equal = || Shares {
+        entries: vec![ShareEntry {
+            subject: ShareSubject::Default,
+            shares: 1,
+        }],
+    };
+    match said {
+        Some(Order::Drf) => Policy::Drf(shares.unwrap_or_else(equal)),
+        Some(Order::Fairshare) => Policy::Fairshare(shares.unwrap_or_else(equal)),
+        Some(order @ (Order::Fifo | Order::RoundRobin)) => {
+            if f.has("fairshare") {
+                let message = "fairshare has no place under this policy";
+                let hint = "write policy: fairshare or policy: drf, or remove fairshare";
+                ctx.problem_hint(f.key_pos("fairshare"), "conflict", message, hint);
+            }
+            match order {
+                Order::RoundRobin => Policy::RoundRobin,
+                _ => Policy::Fifo,
+            }
+        }
+        Some(Order::External) | None => shares.map_or(Policy::Fifo, Policy::Fairshare),
+    }
+}
+
+fn order(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<Order> {
+    let external = f.node("policy").and_then(|n| match &n.value {
+        Value::Text { text, .. } => text.strip_prefix("external"),
+        _ => None,
+    });
+    if external.is_some_and(|rest| rest.is_empty() || rest.starts_with(':')) {
+        let w = f.scalar(ctx, "policy")?;
+        let message = "policy: external is not implemented in this version";
+        let hint = "write fifo, rr, fairshare or drf";
+        ctx.problem_hint(w.pos, "not-implemented", message, hint);
+        return Some(Order::External);
+    }
+    let choices = [
+        ("fifo", Order::Fifo),
+        ("rr", Order::RoundRobin),
+        ("fairshare", Order::Fairshare),
+        ("drf", Order::Drf),
+    ];
+    f.choice(ctx, "policy", &choices)
+}
+
+/// `no`, `yes`, a number or `all`, and the order of the candidates.
+fn backfill(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Backfill {
+    let depth = f.scalar(ctx, "backfill").and_then(|w| {
+        if w.text.eq_ignore_ascii_case("all") {
+            return Some(u32::MAX);
+        }
+        if let Some(on) = boolean(&w.text) {
+            return Some(u32::from(on));
+        }
+        if !w.text.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+            let message = format!("backfill: {:?} is not known", w.text);
+            let hint = "write no, yes, all or the number of jobs that have a reservation";
+            ctx.problem_hint(w.pos, "choice", message, hint);
+            return None;
+        }
+        let n = whole(ctx, "backfill", &w, 0, MOST_DEPTH)?;
+        u32::try_from(n).ok()
+    });
+    let orders = [("time", false), ("shortest", true)];
+    Backfill {
+        depth: depth.unwrap_or(0),
+        shortest_first: f.choice(ctx, "backfill_order", &orders).unwrap_or(false),
+    }
+}
+
+/// A time, or `no`.
+fn slot_reserve(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<u64> {
+    let off = f.node("slot_reserve").is_some_and(|n| {
+        matches!(&n.value, Value::Text { text, .. }
+            if boolean(text) == Some(false))
+    });
+    if off {
+        return None;
+    }
+    f.time(ctx, "slot_reserve", SECOND, YEAR)
+}
+
+/// `{preempt: 'low med+1', method: suspend, ...}`; the queues come as words.
+fn preemption(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<(Preemption, Words)> {
+    let f = Fields::new(ctx, f.node("preemption")?, keys::PREEMPTION, "preemption")?;
+    let words = f.words(ctx, "preempt");
+    if words.is_none() && !f.has("preempt") {
+        let hint = "write preempt: QUEUES, those whose jobs may be stopped";
+        let message = "preemption names no queue";
+        ctx.problem_hint(f.pos, "missing-key", message, hint);
+    }
+    let order = [
+        ("priority", PreemptOrder::LeastPriority),
+        ("youngest", PreemptOrder::Youngest),
+    ];
+    let out = Preemption {
+        victims: Vec::new(),
+        method: method(ctx, &f),
+        order: f.choice(ctx, "order", &order).unwrap_or_default(),
+        grace_ms: f.time(ctx, "grace", 0, DAY).unwrap_or(0),
+        max_victims: f
+            .number(ctx, "max_victims", 1, MOST_VICTIMS)
+            .map(|n| u32::try_from(n).expect("the range is within u32")),
+    };
+    Some((out, words?))
+}
+
+fn method(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> PreemptMethod {
+    let methods = [
+        ("suspend", Some(PreemptMethod::Suspend)),
+        ("requeue", Some(PreemptMethod::Requeue)),
+        ("checkpoint", None),
+    ];
+    match f.choice(ctx, "method", &methods) {
+        Some(Some(method)) => method,
+        Some(None) => {
+            let pos = f.node("method").map_or(f.pos, |n| n.pos);
+            let message = "method: checkpoint is not implemented in this version";
+            ctx.problem_hint(pos, "not-implemented", message, "write suspend or requeue");
+            PreemptMethod::Suspend
+        }
+        None => PreemptMethod::Suspend,
+    }
+}
+
+/// The queues whose jobs `queues[at]` may stop: `low med+1`.
+pub(super) fn victims(ctx: &mut Ctx<'_>, w: &Words, at: usize, queues: &[Queue]) -> Vec<Victims> {
+    let mut out: Vec<Victims> = Vec::new();
+    let own = &queues[at];
+    for (byte, word) in split(&w.text) {
+        let word = word.trim_end_matches(',');
+        let pos = w.pos_at(byte, ctx);
+        let (name, preference) = match word.split_once('+') {
+            None => (word, Some(0)),
+            Some((name, n)) => {
+                let pos = w.pos_at(byte + name.len() + 1, ctx);
+                let n = whole_word(ctx, "a preference", n, pos, 0, MOST_PREFERENCE);
+                (name, n)
+            }
+        };
+        let Some(preference) = preference else {
+            continue;
+        };
+        let Some(victim) = queues.iter().find(|q| q.name == name) else {
+            ctx.undefined(pos, "queue", name, queues.iter().map(|q| q.name.as_str()));
+            continue;
+        };
+        if victim.priority >= own.priority {
+            let (low, high) = (victim.priority, own.priority);
+            let message =
+                format!("queue {name:?} has priority {low}, which is not below the {high} here");
+            let hint = "only queues of lower priority can be preempted";
+            ctx.problem_hint(pos, "conflict", message, hint);
+        } else if out.iter().any(|v| v.queue == name) {
+            ctx.problem(pos, "duplicate", format!("queue {name:?} is named twice"));
+        } else {
+            out.push(Victims {
+                queue: name.to_string(),
+                preference: u32::try_from(preference).expect("the range is within u32"),
+            });
+        }
+    }
+    if split(&w.text).next().is_none() {
+        let hint = "name at least one queue, or remove preemption";
+        ctx.problem_hint(w.pos, "missing-key", "preempt names no queue", hint);
+    }
+    out
+}

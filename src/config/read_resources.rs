@@ -1,0 +1,232 @@
+//! Section `resources`, and the resources and tags of hosts: their names, kinds and values. Never
+//! looks at what a job asks for.
+
+use super::keys;
+use super::read::{Ctx, Fields, Words, boolean, decimal, split, whole};
+use super::read_users::group_name;
+use super::types::{ResourceDecl, ResourceKind, ResourceValue};
+use crate::text::resreq::check_resource_name;
+use crate::text::yaml::{Node, Pos, Value};
+use std::collections::{BTreeMap, HashMap};
+
+const MOST_RESOURCES: usize = 1000;
+const MOST_DESCRIPTION: usize = 512;
+/// Most GPUs of one host.
+const MOST_GPUS: u64 = 10_000;
+
+/// Section `resources`.
+pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Kinds {
+    let mut out = Kinds::default();
+    let Some(node) = node else { return out };
+    // An empty list behind this key is read as an empty text in brackets.
+    if matches!(&node.value, Value::Text { text, .. } if text == "[]") {
+        return out;
+    }
+    let mut places = HashMap::new();
+    for item in ctx.list(node, "resources") {
+        let what = super::read::text_of(item, "name").map_or("a resource".to_string(), |name| {
+            format!("resource {name:?}")
+        });
+        let Some(f) = Fields::new(ctx, item, keys::RESOURCE, &what) else {
+            continue;
+        };
+        let name = group_name(ctx, &f, "resource", &[], &mut places);
+        let decl = declaration(ctx, &f);
+        let Some(name) = name else { continue };
+        let pos = f.node("name").map_or(f.pos, |n| n.pos);
+        if !resource_name(ctx, &name, pos) {
+            continue;
+        }
+        if out.0.len() == MOST_RESOURCES {
+            let message = format!("more than {MOST_RESOURCES} resources");
+            ctx.problem(f.pos, "range", message);
+            break;
+        }
+        out.0.insert(name, (decl, pos.line));
+    }
+    out
+}
+
+fn declaration(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ResourceDecl {
+    let kinds = [
+        ("number", ResourceKind::Number),
+        ("text", ResourceKind::Text),
+        ("tag", ResourceKind::Tag),
+    ];
+    let kind = f.choice(ctx, "type", &kinds);
+    let known = !f.has("type") || kind.is_some();
+    let mut out = ResourceDecl::plain(kind.unwrap_or(ResourceKind::Number));
+    let directions = [("increase", true), ("decrease", false)];
+    out.increase = f.choice(ctx, "direction", &directions).unwrap_or(false);
+    out.release = f.flag(ctx, "release", false);
+    out.slotresource = f.flag(ctx, "slotresource", false);
+    if let Some(w) = f.scalar(ctx, "description") {
+        if w.text.chars().count() > MOST_DESCRIPTION {
+            let message = format!("a description has at most {MOST_DESCRIPTION} characters");
+            ctx.problem(w.pos, "range", message);
+        }
+        out.description = w.text.trim_end().to_string();
+    }
+    for key in ["direction", "release", "slotresource"] {
+        if f.has(key) && known && out.kind != ResourceKind::Number {
+            let message = format!("{key} has a meaning for numbers only");
+            ctx.problem_hint(f.key_pos(key), "conflict", message, "write type: number");
+        }
+    }
+    out
+}
+
+/// What each resource is, and the line that said so first.
+#[derive(Default)]
+pub(super) struct Kinds(BTreeMap<String, (ResourceDecl, u32)>);
+
+impl Kinds {
+    /// What every resource turned out to be.
+    pub fn declared(self) -> BTreeMap<String, ResourceDecl> {
+        let all = self.0.into_iter();
+        all.map(|(name, (decl, _))| (name, decl)).collect()
+    }
+
+    fn is_text(&self, name: &str) -> bool {
+        let decl = self.0.get(name);
+        decl.is_some_and(|(decl, _)| decl.kind == ResourceKind::Text)
+    }
+
+    /// A resource is of one kind on all hosts: a requirement is checked once for all of them.
+    fn declare(&mut self, ctx: &mut Ctx<'_>, name: &str, kind: ResourceKind, pos: Pos) -> bool {
+        let word = |k| match k {
+            ResourceKind::Number => "a number",
+            ResourceKind::Text => "a text",
+            ResourceKind::Tag => "a tag",
+        };
+        let new = || (ResourceDecl::plain(kind), pos.line);
+        let (decl, line) = self.0.entry(name.to_string()).or_insert_with(new);
+        let (first, line) = (decl.kind, *line);
+        if first != kind {
+            let (here, there) = (word(kind), word(first));
+            let message = format!("resource {name:?} is {here} here and {there} on line {line}");
+            ctx.problem_hint(pos, "conflict", message, "make it the same on all hosts");
+        }
+        first == kind
+    }
+}
+
+/// The tags of a host.
+pub(super) fn tags(ctx: &mut Ctx<'_>, w: &Words, kinds: &mut Kinds) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for (at, tag) in split(&w.text) {
+        let pos = w.pos_at(at, ctx);
+        if !resource_name(ctx, tag, pos) {
+            continue;
+        }
+        if out.iter().any(|t| t == tag) {
+            ctx.problem(pos, "duplicate", format!("tag {tag:?} is named twice"));
+        } else if kinds.declare(ctx, tag, ResourceKind::Tag, pos) {
+            out.push(tag.to_string());
+        }
+    }
+    out
+}
+
+/// A name that can stand in a resource requirement and means nothing there yet.
+fn resource_name(ctx: &mut Ctx<'_>, name: &str, pos: Pos) -> bool {
+    let Err(e) = check_resource_name(name) else {
+        return true;
+    };
+    let code = if e.message.contains("built-in") {
+        "reserved-name"
+    } else {
+        "name"
+    };
+    let hint = e.hint.unwrap_or_else(|| "choose another name".into());
+    ctx.problem_hint(pos, code, e.message, hint);
+    false
+}
+
+/// The static resources of a host.
+pub(super) fn resources(
+    ctx: &mut Ctx<'_>,
+    node: &Node,
+    kinds: &mut Kinds,
+) -> BTreeMap<String, ResourceValue> {
+    let mut out = BTreeMap::new();
+    let entries = match &node.value {
+        Value::Map(entries) => entries,
+        Value::Refused => return out,
+        _ => {
+            let hint = "write resources: {NAME: VALUE, NAME: VALUE}";
+            ctx.problem_hint(node.pos, "type", "resources takes names with values", hint);
+            return out;
+        }
+    };
+    for e in entries {
+        // The one built-in resource whose amount a host without a sensor may state.
+        if e.key != "gpu" && !resource_name(ctx, &e.key, e.key_pos) {
+            continue;
+        }
+        match &e.value.value {
+            Value::Text { text, quoted } => {
+                let w = Words::one(text, e.value.pos, *quoted);
+                let value = if kinds.is_text(&e.key) {
+                    Some(ResourceValue::Text(w.text.clone()))
+                } else if e.key == "gpu" {
+                    whole(ctx, "gpu", &w, 0, MOST_GPUS).map(|n| ResourceValue::Number(n as f64))
+                } else {
+                    resource_value(ctx, &e.key, &w)
+                };
+                let Some(v) = value else {
+                    continue;
+                };
+                let kind = match v {
+                    ResourceValue::Number(_) => ResourceKind::Number,
+                    ResourceValue::Text(_) => ResourceKind::Text,
+                };
+                if kinds.declare(ctx, &e.key, kind, e.key_pos) {
+                    out.insert(e.key.clone(), v);
+                }
+            }
+            Value::Refused => {}
+            _ => {
+                let message = format!("resource {} takes one number or text", e.key);
+                ctx.problem(e.value.pos, "type", message);
+            }
+        }
+    }
+    out
+}
+
+/// Quoted: text. Otherwise what looks like a number must be one that reads the same everywhere.
+fn resource_value(ctx: &mut Ctx<'_>, name: &str, w: &Words) -> Option<ResourceValue> {
+    if w.quoted {
+        return Some(ResourceValue::Text(w.text.clone()));
+    }
+    if let Some(n) = decimal(&w.text) {
+        return Some(ResourceValue::Number(n));
+    }
+    let lower = w.text.to_ascii_lowercase();
+    let special = matches!(
+        lower.trim_start_matches(['-', '+']),
+        ".nan" | ".inf" | "nan" | "inf"
+    );
+    if special || w.text.parse::<f64>().is_ok() || lower.starts_with("0x") {
+        let message = format!("resource {name}: {:?} is no plain number", w.text);
+        ctx.problem_hint(
+            w.pos,
+            "number",
+            message,
+            "write a decimal number, or quote a text",
+        );
+        return None;
+    }
+    if boolean(&w.text).is_some() {
+        let message = format!("resource {name}: {:?} is neither number nor text", w.text);
+        ctx.problem_hint(
+            w.pos,
+            "number",
+            message,
+            "use tags for yes and no, or quote a text",
+        );
+        return None;
+    }
+    Some(ResourceValue::Text(w.text.clone()))
+}

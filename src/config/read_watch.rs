@@ -1,0 +1,153 @@
+//! What is watched while work runs: time windows, thresholds of load and conditions. Owns their
+//! text in cb.yaml; never compares a value.
+
+use super::brackets::amount;
+use super::policy::Threshold;
+use super::read::{Ctx, Fields, Words};
+use super::types::HostTable;
+use crate::text::ParseError;
+use crate::text::resreq::{Def, Direction, Kind, ResReq, Resources, Simple};
+use crate::text::window::Windows;
+use crate::text::yaml::{Entry, Node, Value};
+
+/// Windows, as one text or a list; absent: always open.
+pub(super) fn windows(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Option<Windows> {
+    let w = f.words(ctx, key)?;
+    match Windows::parse(&w.text) {
+        Ok(windows) => Some(windows),
+        Err(e) => {
+            ctx.parse_error(&w, "window", &e);
+            None
+        }
+    }
+}
+
+/// `thresholds: {r1m: '0.7/2.0', mem: '100/10'}`.
+pub(super) fn thresholds(ctx: &mut Ctx<'_>, node: &Node, hosts: &HostTable) -> Vec<Threshold> {
+    let mut out: Vec<Threshold> = Vec::new();
+    let entries = match &node.value {
+        Value::Map(entries) => entries,
+        Value::Refused => return out,
+        _ => {
+            let hint = "write thresholds: {r1m: '0.7/2.0', mem: '100/10'}";
+            ctx.problem_hint(node.pos, "type", "thresholds takes names with marks", hint);
+            return out;
+        }
+    };
+    for e in entries {
+        let Some(threshold) = threshold(ctx, e, hosts) else {
+            continue;
+        };
+        if out.iter().any(|t| t.index == threshold.index) {
+            let message = format!("{} has thresholds twice", threshold.index);
+            ctx.problem_hint(e.key_pos, "duplicate", message, "keep one of the two");
+        } else {
+            out.push(threshold);
+        }
+    }
+    out
+}
+
+fn threshold(ctx: &mut Ctx<'_>, e: &Entry, hosts: &HostTable) -> Option<Threshold> {
+    let w = match &e.value.value {
+        Value::Text { text, quoted } => Words::one(text, e.value.pos, *quoted),
+        Value::Refused => return None,
+        _ => {
+            let message = format!("threshold {} takes one text", e.key);
+            ctx.problem_hint(e.value.pos, "type", message, "write 'SCHED/STOP'");
+            return None;
+        }
+    };
+    let Some(def) = hosts.find(&e.key) else {
+        ctx.undefined(e.key_pos, "resource", &e.key, hosts.names());
+        return None;
+    };
+    if def.kind != Kind::Number || def.direction == Direction::None {
+        let message = format!("{} is no number with a better side", e.key);
+        let hint = "thresholds watch load indices and number resources";
+        ctx.problem_hint(e.key_pos, "threshold", message, hint);
+        return None;
+    }
+    match marks(&w.text, &def) {
+        Ok((sched, stop)) => Some(Threshold {
+            index: def.name.to_string(),
+            increase: def.direction == Direction::Increase,
+            sched,
+            stop,
+        }),
+        Err(e) => {
+            ctx.parse_error(&w, "threshold", &e);
+            None
+        }
+    }
+}
+
+/// `SCHED/STOP`, one of them `-` for none; `SCHED` alone.
+fn marks(text: &str, def: &Def<'_>) -> Result<(Option<i64>, Option<i64>), ParseError> {
+    const HINT: &str = "write 'SCHED/STOP', - for a mark that is not wanted";
+    let mark = |part: &str, at: usize| {
+        let blanks = part.len() - part.trim_start().len();
+        match part.trim() {
+            "-" => Ok(None),
+            "" => Err(ParseError::new(at, part.len(), "a mark is missing").hint(HINT)),
+            word => amount(def, word)
+                .map(Some)
+                .map_err(|e| e.shifted(at + blanks)),
+        }
+    };
+    let (sched, stop) = match text.split_once('/') {
+        None => (mark(text, 0)?, None),
+        Some((sched, stop)) => (mark(sched, 0)?, mark(stop, sched.len() + 1)?),
+    };
+    if sched.is_none() && stop.is_none() {
+        return Err(ParseError::new(0, text.len(), "neither mark is given").hint(HINT));
+    }
+    if let (Some(a), Some(b)) = (sched, stop) {
+        let increase = def.direction == Direction::Increase;
+        if increase && a > b || !increase && a < b {
+            let (name, order) = (def.name, if increase { "above" } else { "below" });
+            let message = format!(
+                "the first mark of {name} is {order} the second: jobs would start and be stopped"
+            );
+            let hint = format!(
+                "{} {name} is better: write the {} mark first",
+                if increase { "less" } else { "more" },
+                if increase { "lower" } else { "higher" },
+            );
+            return Err(ParseError::new(0, text.len(), message).hint(hint));
+        }
+    }
+    Ok((sched, stop))
+}
+
+/// `stop_cond` and `resume_cond`: a requirement that only selects, in canonical form.
+pub(super) fn condition(
+    ctx: &mut Ctx<'_>,
+    f: &Fields<'_>,
+    key: &str,
+    hosts: &HostTable,
+) -> Option<String> {
+    let w = f.scalar(ctx, key)?;
+    let req = match ResReq::parse(&w.text, hosts) {
+        Ok(req) => req,
+        // The resource that is not found may have been in a part that could not be read.
+        Err(_) if ctx.partial => return None,
+        Err(e) => {
+            ctx.parse_error(&w, "res-req", &e);
+            return None;
+        }
+    };
+    let selects = req.simple().is_some_and(|s| {
+        let only = Simple {
+            select: s.select.clone(),
+            ..Simple::default()
+        };
+        s.select.is_some() && *s == only
+    });
+    if !selects {
+        let message = format!("{key} takes one select[...] and nothing else");
+        ctx.problem_hint(w.pos, "res-req", message, "write 'select[mem<100]'");
+        return None;
+    }
+    Some(req.to_string())
+}
