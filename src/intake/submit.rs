@@ -174,6 +174,7 @@ fn check_spec(
         spec.project = config.general.default_project.clone();
     }
     names::check_name(&spec.project).map_err(|e| Refusal::usage(format!("-P: {e}")))?;
+    check_group(spec, who, config)?;
     if spec.deadline.is_some_and(|t| t <= now) {
         return Err(Refusal::usage(
             "-t: the termination time has passed already",
@@ -184,9 +185,42 @@ fn check_spec(
         asked.map_err(|e| Refusal::usage(format!("-m: {e}")))?;
     }
     check_limits(&spec.limits)?;
+    for (option, on) in [("-W", &spec.run_on), ("-c", &spec.cpu_on)] {
+        if !on.is_empty() && config.cpu_factor(on).is_none() {
+            return Err(Refusal::usage(format!(
+                "{option}: no host or host model is named {on:?}"
+            )));
+        }
+    }
+    if spec.notify.len() > COMMAND_MAX || spec.notify.contains('\0') {
+        return Err(Refusal::usage(format!(
+            "-rnc: the command must have at most {COMMAND_MAX} bytes and no NUL"
+        )));
+    }
     spec.res_req = require::check_request(&spec.res_req, config).map_err(Refusal::usage)?;
     if !spec.depend.is_empty() {
         spec.depend = resolve_depend(&spec.depend, who, state)?;
+    }
+    Ok(())
+}
+
+/// Whoever names a group must be in it: its shares are not for others.
+fn check_group(spec: &Spec, who: &Requester, config: &Config) -> Result<(), Refusal> {
+    let group = &spec.user_group;
+    if group.is_empty() {
+        return Ok(());
+    }
+    let known = config.user_groups.contains_key(group) || who.groups.contains(group);
+    if !known {
+        return Err(Refusal::usage(format!(
+            "-G: no user group is named {group:?}"
+        )));
+    }
+    if !config.in_user_group(&who.user, &who.groups, group) {
+        return Err(Refusal::permission(format!(
+            "-G: user {} is not in group {group}",
+            who.user
+        )));
     }
     Ok(())
 }
@@ -409,9 +443,11 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "x" => to.exclusive = from.exclusive,
         "r" => to.rerunnable = from.rerunnable,
         "P" => to.project = from.project,
+        "G" => to.user_group = from.user_group,
+        "rnc" => to.notify = from.notify,
         "sp" => to.priority = from.priority,
-        "W" => to.limits.run_s = from.limits.run_s,
-        "c" => to.limits.cpu_s = from.limits.cpu_s,
+        "W" => (to.limits.run_s, to.run_on) = (from.limits.run_s, from.run_on),
+        "c" => (to.limits.cpu_s, to.cpu_on) = (from.limits.cpu_s, from.cpu_on),
         "M" => to.limits.mem_b = from.limits.mem_b,
         "v" => to.limits.swap_b = from.limits.swap_b,
         "p" => to.limits.procs = from.limits.procs,

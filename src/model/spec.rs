@@ -39,6 +39,9 @@ pub struct Spec {
     pub queue: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub project: String,
+    /// `-G`: the user group whose shares the job uses, or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub user_group: String,
     /// Slots wanted: at least `min`, at most `max`.
     pub min: u32,
     pub max: u32,
@@ -57,6 +60,11 @@ pub struct Spec {
     pub priority: u32,
     #[serde(skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
+    /// Host or model that the run limit and the CPU limit are stated for; empty = whatever host.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub run_on: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cpu_on: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begin: Option<Stamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,6 +104,9 @@ pub struct Spec {
     pub stderr: String,
     #[serde(skip_serializing_if = "is_false")]
     pub stderr_over: bool,
+    /// `-rnc`: run by the first host as the user when slots were added, or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub notify: String,
     /// Host where csub ran.
     pub sub_host: String,
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -183,7 +183,13 @@ impl Cluster {
             let hosts = hosts.collect();
             let a = self.attempt(start.j, 1);
             let t = self.now;
-            self.state.apply(&Event::Dispatched { a, t, hosts });
+            self.state.apply(&Event::Dispatched {
+                a,
+                t,
+                hosts,
+                alt: start.alt,
+                forced: false,
+            });
             self.state.apply(&Event::Started { a, pid: 1, t });
         }
         for (class, why) in &plan.reasons {

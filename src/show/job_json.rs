@@ -183,6 +183,8 @@ fn spec_members(out: &mut String, spec: &Spec) {
     );
     limits(&mut o, spec);
     o.some_text("description", &spec.description);
+    o.some_text("user_group", &spec.user_group);
+    o.some_text("resize_command", &spec.notify);
     o.end();
     // Only the inside is wanted.
     out.pop();
@@ -201,6 +203,8 @@ fn limits(o: &mut Object<'_>, spec: &Spec) {
     inner.opt("data_b", l.data_b);
     inner.opt("stack_b", l.stack_b);
     inner.opt("core_b", l.core_b);
+    inner.some_text("run_of_host", &spec.run_on);
+    inner.some_text("cpu_of_host", &spec.cpu_on);
     inner.end();
 }
 

@@ -104,6 +104,8 @@ fn submitted(v: &JobView<'_>) -> String {
         ("Dependency Condition", &spec.depend),
         ("Requested Resources", &spec.res_req),
         ("Specified Hosts", &spec.hosts),
+        ("User Group", &spec.user_group),
+        ("Resize Notification Command", &spec.notify),
         ("Login Shell", &spec.shell),
     ] {
         if !text.is_empty() {
@@ -158,9 +160,15 @@ fn put_limits(out: &mut String, v: &JobView<'_>) {
         cell::fraction(&mut text, s * 1000 / 60, 1);
         text + " min"
     };
+    let of = |time: String, on: &str| match on {
+        "" => time,
+        on => format!("{time} of {on}"),
+    };
+    let run = limits.run_s.map(|s| of(minutes(s), &v.spec.run_on));
+    let cpu = limits.cpu_s.map(|s| of(minutes(s), &v.spec.cpu_on));
     let rows = [
-        ("RUNLIMIT", limits.run_s.map(minutes)),
-        ("CPULIMIT", limits.cpu_s.map(minutes)),
+        ("RUNLIMIT", run),
+        ("CPULIMIT", cpu),
         ("MEMLIMIT", limits.mem_b.map(size::human)),
         ("SWAPLIMIT", limits.swap_b.map(size::human)),
         ("PROCESSLIMIT", limits.procs.map(|n| n.to_string())),

@@ -22,6 +22,8 @@ pub struct ClassKey {
     /// Limits count by project, backfill by run limit.
     pub project: String,
     pub run_s: Option<u64>,
+    /// Decides the place in the share tree.
+    pub user_group: String,
 }
 
 impl ClassKey {
@@ -38,6 +40,7 @@ impl ClassKey {
             begin: spec.begin,
             deadline: spec.deadline,
             project: spec.project.clone(),
+            user_group: spec.user_group.clone(),
             run_s: spec.limits.run_s,
             // Without a word about types a job runs on its submission host's type.
             sub_host: spec.sub_host.clone(),

@@ -1,7 +1,7 @@
 //! Starting jobs: runs the planner when something changed, turns decisions into events and orders.
 
 use super::{Core, STARTS_MAX, Turn};
-use crate::model::{AttemptId, JobKey, Share, Stamp};
+use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp};
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::{Act, Order, StartOrder};
 use crate::sched;
@@ -57,7 +57,7 @@ impl Turn<'_> {
             a,
             t,
             hosts,
-            alt: 0,
+            alt: start.alt,
             forced: false,
         });
         if let Some(order) = start_order(self.core, start.j) {
@@ -89,7 +89,7 @@ fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         name: job.name.as_deref().unwrap_or("").to_owned(),
         hosts: shares(state, run),
         resizes: run.resizes,
-        limits: spec.limits.clone(),
+        limits: limits_on(core, spec, run),
         index_end,
         index_step,
         t: job.submit.0,
@@ -98,6 +98,27 @@ fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     };
     let host = order.hosts.first()?.0.clone();
     Some((host, Order::Start(Box::new(order))))
+}
+
+/// The limits on the host that runs the command: what is stated for a host or model of some speed
+/// counts there as long as the same work takes.
+fn limits_on(core: &Core, spec: &Spec, run: &Run) -> Limits {
+    let mut limits = spec.limits.clone();
+    let first = run.hosts.first().map(|(id, _)| core.state.host_name(*id));
+    let here = first.and_then(|host| core.config.cpu_factor(host));
+    let factor = |on: &str| core.config.cpu_factor(on).filter(|_| !on.is_empty());
+    let scale = |seconds: Option<u64>, there: Option<f64>| match (here, there) {
+        // At least a second, and no overflow: factors are from 0.001 to 1000.
+        (Some(here), Some(there)) => {
+            seconds.map(|s| ((s as f64 * there / here).round() as u64).max(1))
+        }
+        _ => seconds,
+    };
+    let general = core.config.general.default_host_spec.as_ref();
+    limits.run_s = scale(limits.run_s, factor(&spec.run_on));
+    let cpu_on = factor(&spec.cpu_on).or(general.map(|g| g.cpuf));
+    limits.cpu_s = scale(limits.cpu_s, cpu_on);
+    limits
 }
 
 /// The order that tells the first host of `j` of all slots it has now, when some were added.

@@ -26,7 +26,6 @@ const UNBUILT: &[(&str, bool)] = &[
     ("ext", true),
     ("f", true),
     ("freq", true),
-    ("G", true),
     ("g", true),
     ("gpu", true),
     ("hl", false),
@@ -53,7 +52,6 @@ const UNBUILT: &[(&str, bool)] = &[
     ("ptl", true),
     ("Q", true),
     ("rcacct", true),
-    ("rnc", true),
     ("s", true),
     ("Sb", true),
     ("Si", true),
@@ -113,6 +111,7 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
         "Queue, or queues of which the first that accepts is taken",
     ),
     ("P", "PROJECT", "Project"),
+    ("G", "GROUP", "User group whose shares the job uses"),
     ("sp", "PRIORITY", "Priority among the own jobs, from 1"),
     ("n", "MIN[,MAX]", "Number of slots"),
     (
@@ -131,8 +130,16 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
         "CONDITION",
         "Start when the condition on other jobs holds: done(12) && ended(\"a\")",
     ),
-    ("W", "[H:]M", "Run limit"),
-    ("c", "[H:]M", "CPU time limit"),
+    (
+        "W",
+        "[H:]M[/HOST]",
+        "Run limit; with a host or host model for its speed",
+    ),
+    (
+        "c",
+        "[H:]M[/HOST]",
+        "CPU time limit; with a host or host model for its speed",
+    ),
     (
         "M",
         "SIZE",
@@ -166,6 +173,11 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     ("cwd", "DIR", "Working directory"),
     ("cwdc", "DIR", "Working directory, made when it is missing"),
     ("L", "SHELL", "Login shell that runs the command"),
+    (
+        "rnc",
+        "COMMAND",
+        "Run COMMAND on the first host each time slots are added to the job",
+    ),
 ];
 
 fn job_options() -> impl Iterator<Item = Arg> {
@@ -262,6 +274,8 @@ pub const RESETS: &[(&str, &str)] = &[
     ("Jn", "J"),
     ("Jdn", "Jd"),
     ("Pn", "P"),
+    ("Gn", "G"),
+    ("rncn", "rnc"),
     ("spn", "sp"),
     ("nn", "n"),
     ("Rn", "R"),

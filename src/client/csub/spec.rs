@@ -24,6 +24,10 @@ const PATH_MAX: usize = 4095;
 const KEY_MAX: usize = 255;
 /// Longest project name.
 const PROJECT_MAX: usize = 255;
+/// Longest name of a user group.
+const GROUP_MAX: usize = 255;
+/// Longest command of -rnc.
+const COMMAND_MAX: usize = 4095;
 
 /// What the options are read against.
 pub struct Here<'a> {
@@ -108,7 +112,7 @@ fn name_option(job: &mut Submission, id: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// Where and when: -q -P -sp -n -m -x -r -rn -b -t -w.
+/// Where and when: -q -P -G -sp -n -m -x -r -rn -b -t -w.
 fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
     match id {
         "q" => spec.queue = queues("-q", value)?,
@@ -118,6 +122,13 @@ fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
                 return Err(Fail::usage("-P: a project is printable text, not empty"));
             }
             spec.project = value.to_owned();
+        }
+        "G" => {
+            bounded(id, value, GROUP_MAX)?;
+            if value.trim().is_empty() || value.chars().any(|c| c.is_control() || c == ' ') {
+                return Err(Fail::usage("-G: a user group is a name, not empty"));
+            }
+            spec.user_group = value.to_owned();
         }
         "sp" => spec.priority = number(id, value, 1, u32::MAX)?,
         "n" => (spec.min, spec.max) = slots(value)?,
@@ -151,8 +162,15 @@ fn limit_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resu
         core_b,
     } = &mut spec.limits;
     match id {
-        "W" => *run_s = Some(seconds(id, value)?),
-        "c" => *cpu_s = Some(seconds(id, value)?),
+        "W" | "c" => {
+            let limit = duration::limit(value).map_err(|e| wrong(id, value, &e))?;
+            let (place, on) = match id {
+                "W" => (run_s, &mut spec.run_on),
+                _ => (cpu_s, &mut spec.cpu_on),
+            };
+            *place = Some(limit.seconds);
+            *on = limit.on.unwrap_or_default();
+        }
         "M" => *mem_b = Some(bytes(id, value, &here.unit)?),
         "mem" => {
             let reserved = bytes(id, value, &here.unit)?;
@@ -172,7 +190,7 @@ fn limit_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resu
     Ok(())
 }
 
-/// -i -o -oo -e -eo -cwd -cwdc -L.
+/// -i -o -oo -e -eo -cwd -cwdc -L -rnc.
 fn file_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Result<()> {
     match id {
         "i" => spec.stdin = file(id, value)?,
@@ -187,6 +205,11 @@ fn file_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resul
         "cwd" | "cwdc" => {
             spec.cwd = path_text(&plain(&here.cwd.join(file(id, value)?)))?;
             spec.cwd_create = id == "cwdc";
+        }
+        "rnc" => {
+            bounded(id, value, COMMAND_MAX)?;
+            check_command(value)?;
+            spec.notify = value.to_owned();
         }
         "L" => {
             if !value.starts_with('/') || value.chars().any(char::is_whitespace) {
@@ -276,17 +299,6 @@ fn number(option: &str, value: &str, low: u32, high: u32) -> Result<u32> {
     }
 }
 
-fn seconds(option: &str, value: &str) -> Result<u64> {
-    let limit = duration::limit(value).map_err(|e| wrong(option, value, &e))?;
-    match limit.on {
-        None => Ok(limit.seconds),
-        Some(on) => Err(Fail::usage(format!(
-            "-{option}: limits scaled by the speed of a host or model ('/{on}') are not \
-             implemented in this version"
-        ))),
-    }
-}
-
 fn bytes(option: &str, value: &str, unit: &dyn Fn() -> Unit) -> Result<u64> {
     match size_of(option, value, unit)? {
         0 => Err(Fail::usage(format!("-{option}: the limit must be above 0"))),
@@ -356,10 +368,17 @@ pub fn command_line(words: &[String]) -> String {
 pub fn echo(spec: &Spec) -> Vec<String> {
     let limits = &spec.limits;
     let mut out = Vec::new();
-    let time = |name: &str, s: Option<u64>| s.map(|s| format!("{name} {}", duration::exact(s)));
+    let time = |name: &str, s: Option<u64>, on: &str| {
+        let on = if on.is_empty() {
+            String::new()
+        } else {
+            format!(" on {on}")
+        };
+        s.map(|s| format!("{name} {}{on}", duration::exact(s)))
+    };
     let size = |name: &str, b: Option<u64>| b.map(|b| format!("{name} {}", size::exact(b)));
-    out.extend(time("run limit", limits.run_s));
-    out.extend(time("CPU limit", limits.cpu_s));
+    out.extend(time("run limit", limits.run_s, &spec.run_on));
+    out.extend(time("CPU limit", limits.cpu_s, &spec.cpu_on));
     out.extend(size("memory limit", limits.mem_b));
     out.extend(size("swap limit", limits.swap_b));
     out.extend(size("file size limit", limits.file_b));

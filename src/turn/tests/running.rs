@@ -156,6 +156,34 @@ fn a_requeue_by_the_system_keeps_the_place_in_line() {
 }
 
 #[test]
+fn limits_stated_for_a_host_scale_with_its_speed() {
+    let mut b = Bench::new();
+    let mut config = (*b.core.config).clone();
+    for entry in &mut config.hosts.entries {
+        entry.cpuf = if entry.name == "h1" { 4.0 } else { 2.0 };
+    }
+    b.core.config = Arc::new(config);
+    b.submit(5, |j| {
+        j.spec.limits.run_s = Some(600);
+        j.spec.limits.cpu_s = Some(600);
+        j.spec.run_on = "h2".into();
+    });
+    let (_, order) = outstanding(&b.core, None).pop().unwrap();
+    let Order::Start(start) = order else {
+        panic!("not a start");
+    };
+    let limits = start.limits;
+    assert_eq!((limits.run_s, limits.cpu_s), (Some(300), Some(600)));
+    let refused = b.submit(5, |j| {
+        j.spec.limits.run_s = Some(600);
+        j.spec.run_on = "nowhere".into();
+    });
+    assert!(refused.results[0].text.contains("nowhere"));
+    let refused = b.submit(5, |j| j.spec.user_group = "strangers".into());
+    assert!(refused.results[0].text.contains("no user group"));
+}
+
+#[test]
 fn a_resize_adds_hosts_and_is_told_until_the_end() {
     let mut b = Bench::new();
     let a = b.running();
