@@ -2,8 +2,8 @@
 //! with file, line, column and a hint. Pure: the caller reads the file and answers which names the
 //! operating system knows. Nothing here changes a running cluster.
 //!
-//! `load` is the way in; `types` and `policy` hold what comes out, `query` the questions it answers, `keys`
-//! the table of keys and which of them this version honours.
+//! `load` is the way in; `types` and `policy` hold what comes out, `query` the questions it
+//! answers, `keys` the table of keys and which of them this version honours.
 
 mod brackets;
 mod graph;
@@ -24,6 +24,7 @@ mod read_users;
 mod read_watch;
 pub mod require;
 mod sets;
+mod shown;
 mod starter;
 mod types;
 

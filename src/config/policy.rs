@@ -1,5 +1,5 @@
-//! Scheduling settings as plain values: who comes first, what is held for whom, what may be stopped,
-//! what is watched, how much anybody may use. Owns no parsing and decides nothing.
+//! Scheduling settings as plain values: who comes first, what is held for whom, what may be
+//! stopped, what is watched, how much anybody may use. Owns no parsing and never decides anything.
 //!
 //! Units: times in milliseconds, resource amounts in thousandths (`1.5` = 1500) of the resource's
 //! own unit (megabytes for memory).
@@ -17,7 +17,7 @@ pub enum Policy {
     Fifo,
     /// One job of each user in turn.
     RoundRobin,
-    /// The one with the least use for his shares first (features: formula of `FairFactors`).
+    /// The one with the least use for his shares first, by the formula of `FairFactors`.
     Fairshare(Shares),
     /// The one with the smallest dominant share first, divided by his shares.
     Drf(Shares),
@@ -70,7 +70,7 @@ pub enum ShareSubject {
 
 /// Weights of the use of a share: `shares / (cpu_hours * cpu_time + run_hours * run_time +
 /// (slots + 1) * run_job + gpu_hours * gpu_time)`. All in thousandths (`0.7` = 700), 0 or more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FairFactors {
     pub cpu_time: i64,
     pub run_time: i64,
@@ -199,7 +199,7 @@ pub enum Packing {
 }
 
 /// `job_priority_over_time: 3/20`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ageing {
     /// Added to the user priority of a pending job.
     pub points: u32,
@@ -208,7 +208,7 @@ pub struct Ageing {
 }
 
 /// The host or model that CPU and run times of jobs are counted for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct HostSpec {
     pub name: String,
     pub cpuf: f64,

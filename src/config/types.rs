@@ -91,6 +91,7 @@ pub struct General {
     /// `yes`: everyone sees all jobs; `no`: own jobs, admins those they administer.
     pub user_view_alljobs: bool,
     /// Of queues that say nothing else; already in each queue.
+    #[serde(flatten)]
     pub fair: FairFactors,
     /// Likewise.
     pub packing: Packing,

@@ -106,7 +106,8 @@ pub fn put_long(out: &mut String, params: &Params) {
 /// Appends every parameter under its name in capitals, durations in seconds, and those that
 /// programs written for LSF ask for (`-a`).
 pub fn put_all(out: &mut String, params: &Params) {
-    for (key, value) in &params.params {
+    let reserve = "general.resource_reserve_per_task";
+    for (key, value) in params.params.iter().filter(|(key, _)| key != reserve) {
         let (key, value) = spelled(key, value, seconds);
         let name = key.rsplit('.').next().unwrap_or(key).to_uppercase();
         let (name, value) = (width::escape(&name), width::escape(&value));
@@ -118,8 +119,16 @@ pub fn put_all(out: &mut String, params: &Params) {
     if let Some(unit) = unit(params) {
         writeln!(out, "LSF_UNIT_FOR_LIMITS = {unit}").expect("a string takes every write");
     }
-    // An rusage outside braces counts per host, never per slot or task.
-    out.push_str("RESOURCE_RESERVE_PER_TASK = N\nRESOURCE_RESERVE_PER_SLOT = N\n");
+    // Slots and tasks are the same here: an rusage outside braces counts for each, or per host.
+    let per = match value(params, reserve) {
+        Some("yes") => 'Y',
+        _ => 'N',
+    };
+    writeln!(
+        out,
+        "RESOURCE_RESERVE_PER_TASK = {per}\nRESOURCE_RESERVE_PER_SLOT = {per}"
+    )
+    .expect("a string takes every write");
 }
 
 /// Appends the JSON object of the parameters.
@@ -255,6 +264,14 @@ Users see the jobs of others:       yes
         assert!(out.contains("\nLSF_UNIT_FOR_LIMITS = MB\n"));
         assert!(out.contains("\nMAX_JOBID = 9999999\n"));
         assert!(out.contains("\nCLEAN_PERIOD = 3600\n"), "{out}");
+        assert!(out.ends_with("RESOURCE_RESERVE_PER_TASK = N\nRESOURCE_RESERVE_PER_SLOT = N\n"));
+        let mut per_slot = params();
+        let pair = ("general.resource_reserve_per_task", "yes");
+        per_slot.params.push((pair.0.to_owned(), pair.1.to_owned()));
+        let mut out = String::new();
+        put_all(&mut out, &per_slot);
+        assert!(out.contains("\nRESOURCE_RESERVE_PER_TASK = Y\n"), "{out}");
+        assert_eq!(out.matches("RESERVE_PER_TASK").count(), 1, "{out}");
         let mut out = String::new();
         put_long(&mut out, &params());
         assert!(out.starts_with("cluster.name = c1\n"));

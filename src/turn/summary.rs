@@ -185,6 +185,7 @@ fn queue_settings(queue: &Queue) -> Vec<(String, String)> {
     if !requeue.is_empty() {
         out.push(("REQUEUE_EXIT_VALUES".into(), requeue));
     }
+    out.extend(queue.scheduling());
     out
 }
 

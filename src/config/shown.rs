@@ -1,0 +1,329 @@
+//! Scheduling settings as text: in the words of cb.yaml, for `cparams`, `cqueues` and the digest.
+//! Owns what is printed of a setting; never where.
+
+use super::policy::{
+    Ageing, Backfill, FairFactors, GuardAction, HostSpec, Packing, Policy, PreemptMethod,
+    PreemptOrder, Preemption, ShareEntry, ShareSubject, Shares, Threshold,
+};
+use super::types::Queue;
+use crate::text::duration;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+use std::fmt;
+
+/// Thousandths as a decimal number: `0.7`, `3`.
+fn milli(n: i64) -> String {
+    let sign = if n < 0 { "-" } else { "" };
+    let n = n.unsigned_abs();
+    let text = format!("{sign}{}.{:03}", n / 1000, n % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Milliseconds as cb.yaml reads them back.
+fn time(ms: u64) -> String {
+    if ms.is_multiple_of(1000) {
+        duration::exact(ms / 1000)
+    } else {
+        format!("{ms}ms")
+    }
+}
+
+impl FairFactors {
+    /// Key and value as in cb.yaml.
+    pub fn settings(&self) -> [(&'static str, String); 5] {
+        let hours = i64::try_from(self.hist_ms / 3600).unwrap_or(i64::MAX);
+        [
+            ("cpu_time_factor", milli(self.cpu_time)),
+            ("run_time_factor", milli(self.run_time)),
+            ("run_job_factor", milli(self.run_job)),
+            ("gpu_time_factor", milli(self.gpu_time)),
+            ("hist_hours", milli(hours)),
+        ]
+    }
+}
+
+impl Serialize for FairFactors {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let all = self.settings();
+        let mut out = serializer.serialize_struct("FairFactors", all.len())?;
+        for (key, value) in &all {
+            out.serialize_field(key, value)?;
+        }
+        out.end()
+    }
+}
+
+impl fmt::Display for Ageing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.points, self.every_ms / 60_000)
+    }
+}
+
+impl Serialize for Ageing {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The name alone: its factor is where the host or model is.
+impl Serialize for HostSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.name)
+    }
+}
+
+impl fmt::Display for ShareEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, each) = match &self.subject {
+            ShareSubject::User(name) | ShareSubject::Group(name) => (name.as_str(), ""),
+            ShareSubject::GroupEach(name) => (name.as_str(), "@"),
+            ShareSubject::Default => ("default", ""),
+            ShareSubject::Others => ("others", ""),
+        };
+        write!(f, "[{name}{each},{}]", self.shares)
+    }
+}
+
+impl fmt::Display for Shares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, entry) in self.entries.iter().enumerate() {
+            write!(f, "{}{entry}", if i > 0 { " " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Backfill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.depth {
+            0 => f.write_str("no"),
+            1 => f.write_str("yes"),
+            u32::MAX => f.write_str("all"),
+            n => write!(f, "{n}"),
+        }
+    }
+}
+
+impl fmt::Display for Threshold {
+    /// `r1m: 0.7/2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = |m: Option<i64>| m.map_or("-".to_owned(), milli);
+        let (sched, stop) = (mark(self.sched), mark(self.stop));
+        write!(f, "{}: {sched}/{stop}", self.index)
+    }
+}
+
+impl fmt::Display for Preemption {
+    /// `low med+1, method suspend, grace 30s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, v) in self.victims.iter().enumerate() {
+            write!(f, "{}{}", if i > 0 { " " } else { "" }, v.queue)?;
+            if v.preference > 0 {
+                write!(f, "+{}", v.preference)?;
+            }
+        }
+        let method = match self.method {
+            PreemptMethod::Suspend => "suspend",
+            PreemptMethod::Requeue => "requeue",
+        };
+        write!(f, ", method {method}")?;
+        if self.order == PreemptOrder::Youngest {
+            f.write_str(", order youngest")?;
+        }
+        if self.grace_ms > 0 {
+            write!(f, ", grace {}", time(self.grace_ms))?;
+        }
+        match self.max_victims {
+            Some(most) => write!(f, ", max_victims {most}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for GuardAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GuardAction::Suspend => "suspend",
+            GuardAction::Kill => "kill",
+            GuardAction::Requeue => "requeue",
+        })
+    }
+}
+
+impl fmt::Display for Packing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Packing::Pack => "pack",
+            Packing::Spread => "spread",
+        })
+    }
+}
+
+impl Policy {
+    /// As `policy` of cb.yaml.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Policy::Fifo => "fifo",
+            Policy::RoundRobin => "rr",
+            Policy::Fairshare(_) => "fairshare",
+            Policy::Drf(_) => "drf",
+        }
+    }
+}
+
+impl Queue {
+    /// The scheduling settings that are not the default, title and value, for `cqueues -l`.
+    pub fn scheduling(&self) -> Vec<(String, String)> {
+        let mut out: Vec<(String, String)> = Vec::new();
+        let mut put = |title: &str, value: String| out.push((title.to_owned(), value));
+        put("POLICY", self.policy.word().to_owned());
+        if let Some(shares) = self.policy.shares() {
+            put("USER_SHARES", shares.to_string());
+            for (key, value) in self.fair.settings() {
+                put(&key.to_ascii_uppercase(), value);
+            }
+        }
+        let flags = [
+            ("STRICT", self.strict),
+            ("HISTORY_ESTIMATE", self.history_estimate),
+            ("ELASTIC", self.elastic),
+            ("IGNORE_DEADLINE", self.ignore_deadline),
+        ];
+        for (title, _) in flags.iter().filter(|(_, on)| *on) {
+            put(title, "yes".to_owned());
+        }
+        if let Some(ms) = self.slot_reserve_ms {
+            put("SLOT_RESERVE", time(ms));
+        }
+        if self.backfill.depth > 0 {
+            let order = if self.backfill.shortest_first {
+                " shortest first"
+            } else {
+                ""
+            };
+            put("BACKFILL", format!("{}{order}", self.backfill));
+        }
+        if let Some(preemption) = &self.preemption {
+            put("PREEMPTION", preemption.to_string());
+        }
+        self.guards(&mut put);
+        if self.packing != Packing::default() {
+            put("PACKING", self.packing.to_string());
+        }
+        for (title, ms) in [
+            ("JOB_ACCEPT_INTERVAL", self.job_accept_interval_ms),
+            ("NEW_JOB_SCHED_DELAY", self.new_job_sched_delay_ms),
+        ] {
+            if ms > 0 {
+                put(title, time(ms));
+            }
+        }
+        out
+    }
+
+    /// What is watched while jobs run.
+    fn guards(&self, put: &mut dyn FnMut(&str, String)) {
+        if !self.thresholds.is_empty() {
+            let all: Vec<String> = self.thresholds.iter().map(Threshold::to_string).collect();
+            put("THRESHOLDS", all.join(", "));
+        }
+        let stops = !self.thresholds.is_empty() || self.stop_cond.is_some();
+        if stops {
+            put("THRESHOLD_ACTION", self.threshold_action.to_string());
+        }
+        let texts = [
+            ("STOP_COND", self.stop_cond.clone()),
+            ("RESUME_COND", self.resume_cond.clone()),
+            (
+                "RUN_WINDOW",
+                self.run_window.as_ref().map(|w| w.to_string()),
+            ),
+            (
+                "WINDOW_ACTION",
+                self.run_window
+                    .as_ref()
+                    .map(|_| self.window_action.to_string()),
+            ),
+            (
+                "DISPATCH_WINDOW",
+                self.dispatch_window.as_ref().map(|w| w.to_string()),
+            ),
+        ];
+        for (title, text) in texts {
+            if let Some(text) = text {
+                put(title, text);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{OsNames, load};
+
+    fn queue(extra: &str) -> Queue {
+        let text = format!(
+            "cluster: {{administrators: u1}}\nusergroups: [{{name: g1, members: u1}}]\n\
+             queues:\n- {{name: low, priority: 1}}\n- {{name: q, priority: 9{extra}}}\n"
+        );
+        let mut loaded = load(text.as_bytes(), "cb.yaml", &OsNames::ANY).unwrap_or_else(|p| {
+            panic!("{text}\n{}", p[0]);
+        });
+        loaded.config.queues.pop().unwrap()
+    }
+
+    fn shown(extra: &str) -> String {
+        let all = queue(extra).scheduling();
+        let lines: Vec<String> = all.iter().map(|(t, v)| format!("{t} = {v}")).collect();
+        lines.join("\n")
+    }
+
+    #[test]
+    fn a_plain_queue_shows_its_policy_alone() {
+        assert_eq!(shown(""), "POLICY = fifo");
+    }
+
+    #[test]
+    fn settings_are_shown_as_they_are_written() {
+        assert_eq!(
+            shown(
+                ", fairshare: '[g1,2] [u7@,1] [default,1] [others,3]', hist_hours: 2.5, \
+                 strict: yes, slot_reserve: 90m, backfill: 7, backfill_order: shortest"
+            ),
+            "POLICY = fairshare\nUSER_SHARES = [g1,2] [u7@,1] [default,1] [others,3]\n\
+             CPU_TIME_FACTOR = 0.7\nRUN_TIME_FACTOR = 0.7\nRUN_JOB_FACTOR = 3\n\
+             GPU_TIME_FACTOR = 0\nHIST_HOURS = 2.5\nSTRICT = yes\nSLOT_RESERVE = 1h30m\n\
+             BACKFILL = 7 shortest first"
+        );
+        assert_eq!(
+            shown(
+                ", preemption: {preempt: low+2, method: requeue, grace: 250ms, max_victims: 3}, \
+                 thresholds: {r1m: '0.70/-', mem: '-/100'}, threshold_action: kill, \
+                 run_window: '18-8', packing: pack, job_accept_interval: 5"
+            ),
+            "POLICY = fifo\nPREEMPTION = low+2, method requeue, grace 250ms, max_victims 3\n\
+             THRESHOLDS = r1m: 0.7/-, mem: -/100\nTHRESHOLD_ACTION = kill\n\
+             RUN_WINDOW = 18:00-08:00\nWINDOW_ACTION = suspend\nPACKING = pack\n\
+             JOB_ACCEPT_INTERVAL = 5s"
+        );
+    }
+
+    #[test]
+    fn general_settings_stand_under_their_keys() {
+        let mut general = crate::config::General::default();
+        general.job_priority_over_time = Some(Ageing {
+            points: 3,
+            every_ms: 1_200_000,
+        });
+        general.default_host_spec = Some(HostSpec {
+            name: "epyc".into(),
+            cpuf: 2.0,
+        });
+        let v = serde_json::to_value(&general).unwrap();
+        assert_eq!(v["cpu_time_factor"], "0.7");
+        assert_eq!(v["hist_hours"], "5");
+        assert_eq!(v["job_priority_over_time"], "3/20");
+        assert_eq!(v["default_host_spec"], "epyc");
+        assert_eq!(v["packing"], "spread");
+    }
+}
