@@ -65,6 +65,40 @@ pub enum PendReason {
         why: String,
     },
     NoLeader,
+    /// Too few slots left under a limit of section `limits`.
+    QuotaSlots {
+        limit: String,
+        /// Whom its counter counts: `queues medium low, user u001`; empty = everybody.
+        consumer: String,
+        need: i64,
+        used: i64,
+        max: i64,
+    },
+    /// No job more under a limit of section `limits`.
+    QuotaJobs {
+        limit: String,
+        consumer: String,
+        used: i64,
+        max: i64,
+    },
+    /// Too little of a resource left under a limit of section `limits`; amounts in thousandths.
+    QuotaResource {
+        limit: String,
+        consumer: String,
+        resource: String,
+        need: i64,
+        used: i64,
+        max: i64,
+    },
+    /// More than a limit of section `limits` allows at any time; amounts in thousandths, also of
+    /// `slots` and `jobs`.
+    QuotaNever {
+        limit: String,
+        consumer: String,
+        resource: String,
+        need: i64,
+        max: i64,
+    },
 }
 
 /// How many hosts each obstacle rules out, for [`PendReason::Hosts`].
@@ -160,6 +194,10 @@ impl PendReason {
             PendReason::Slots { .. } => 42,
             PendReason::HostRefused { .. } => 43,
             PendReason::NoLeader => 50,
+            PendReason::QuotaSlots { .. } => 60,
+            PendReason::QuotaJobs { .. } => 61,
+            PendReason::QuotaResource { .. } => 62,
+            PendReason::QuotaNever { .. } => 63,
         }
     }
 }
@@ -212,6 +250,78 @@ impl fmt::Display for PendReason {
                 write!(f, "host {host} did not start it: {why}")
             }
             PendReason::NoLeader => f.write_str("no leader answers"),
+            quota => quota.fmt_quota(f),
+        }
+    }
+}
+
+impl PendReason {
+    fn fmt_quota(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |limit: &str, consumer: &str| match consumer {
+            "" => format!("limit {limit}"),
+            _ => format!("limit {limit} ({consumer})"),
+        };
+        match self {
+            PendReason::QuotaSlots {
+                limit,
+                consumer,
+                need,
+                used,
+                max,
+            } => {
+                let name = name(limit, consumer);
+                write!(f, "{name}: {used} of {max} slots in use, needs {need}")
+            }
+            PendReason::QuotaJobs {
+                limit,
+                consumer,
+                used,
+                max,
+            } => {
+                let name = name(limit, consumer);
+                write!(f, "{name}: {used} of {max} jobs started")
+            }
+            PendReason::QuotaResource {
+                limit,
+                consumer,
+                resource,
+                need,
+                used,
+                max,
+            } => {
+                let name = name(limit, consumer);
+                let [need, used, max] = [need, used, max].map(|n| Milli(*n));
+                write!(f, "{name}: {used} of {max} {resource} in use, needs {need}")
+            }
+            PendReason::QuotaNever {
+                limit,
+                consumer,
+                resource,
+                need,
+                max,
+            } => {
+                let name = name(limit, consumer);
+                let [need, max] = [need, max].map(|n| Milli(*n));
+                write!(f, "needs {need} {resource}, {name} allows {max}")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An amount in thousandths, without needless digits.
+struct Milli(i64);
+
+impl fmt::Display for Milli {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let (whole, part) = (self.0.unsigned_abs() / 1000, self.0.unsigned_abs() % 1000);
+        match part {
+            0 => write!(f, "{sign}{whole}"),
+            _ => {
+                let digits = format!("{part:03}");
+                write!(f, "{sign}{whole}.{}", digits.trim_end_matches('0'))
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ mod line;
 mod pass;
 mod place;
 pub mod profile;
+pub mod quota;
 pub mod reserve;
 mod shape;
 pub mod share;

@@ -1,0 +1,758 @@
+//! Section `limits`: how much its consumers use, and how much more a job may take.
+//!
+//! Owns the counters. A counter belongs to one limit and, where the limit says `per_*`, to one
+//! member of each such dimension; a job counts in all counters it matches and starts only if each
+//! has room. Never sees jobs or the state and never reads a clock: the engine takes and gives back,
+//! and passes the time and its own count of events.
+//!
+//! A limit that falls, as when a window opens, stops nobody: nothing more starts until enough has
+//! ended.
+
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use words::QuotaRow;
+
+use super::amount::Bundle;
+use super::balance::Res;
+use crate::config::{Capped, Dim, Names, Quota, UserGroup, UserSet};
+use crate::model::Stamp;
+use crate::text::window::Windows;
+use jiff::tz::TimeZone;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+/// No limit at present.
+const UNLIMITED: i64 = i64::MAX;
+/// Identities kept before those nobody uses are dropped.
+const KEEP: usize = 1024;
+
+/// Whom a job counts for. `groups`: of the configuration and of the system.
+#[derive(Clone, Copy, Debug)]
+pub struct Who<'a> {
+    pub queue: &'a str,
+    pub user: &'a str,
+    pub groups: &'a [String],
+    pub project: &'a str,
+    /// Empty = none.
+    pub app: &'a str,
+}
+
+/// The counters of all jobs of one queue, user, project and application.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Ident {
+    /// Counters wherever the job runs.
+    everywhere: Vec<u32>,
+    /// Limits that depend on the host.
+    here: Vec<Here>,
+}
+
+impl Ident {
+    /// No limit concerns these jobs.
+    pub fn is_free(&self) -> bool {
+        self.everywhere.is_empty() && self.here.is_empty()
+    }
+
+    /// Some limit concerns certain hosts only, or each host by itself.
+    pub fn by_host(&self) -> bool {
+        !self.here.is_empty()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Here {
+    rule: u16,
+    family: u32,
+    /// One for all hosts of the set; `None` = each host has its own.
+    shared: Option<u32>,
+}
+
+impl Here {
+    fn own(&self, host: u32) -> Option<u32> {
+        self.shared.is_none().then_some(host)
+    }
+}
+
+/// What a start would take.
+#[derive(Clone, Copy, Debug)]
+pub struct Need<'a> {
+    /// The fewest slots of use, at least 1.
+    pub slots: u32,
+    /// Resources for each slot.
+    pub per_slot: &'a Bundle,
+    /// Resources beside that, taken at least once.
+    pub fixed: &'a Bundle,
+}
+
+/// A counter without room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    pub rule: u16,
+    /// `None`: nothing is used so far.
+    pub counter: Option<u32>,
+    family: u32,
+    /// The host whose own counter it is.
+    host: Option<u32>,
+    pub what: What,
+    /// Amounts in thousandths for resources.
+    pub need: i64,
+    pub used: i64,
+    pub limit: i64,
+}
+
+/// What a limit limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Slots,
+    Jobs,
+    Resource(Res),
+}
+
+/// All counters of the cluster.
+#[derive(Debug, Default)]
+pub struct Quotas {
+    rules: Vec<Rule>,
+    groups: BTreeMap<String, UserGroup>,
+    counters: Vec<Counter>,
+    unused: Vec<u32>,
+    families: Vec<Family>,
+    family_ids: HashMap<(u16, Members), u32>,
+    unused_families: Vec<u32>,
+    /// Counters of single hosts, by family and host.
+    hosted: HashMap<u64, u32, BuildHasherDefault<Mix>>,
+    idents: HashMap<Key, Arc<Ident>>,
+    keep: usize,
+    /// Names by position.
+    hosts: Vec<String>,
+}
+
+/// One entry of section `limits`.
+#[derive(Debug)]
+struct Rule {
+    quota: Quota,
+    res: Vec<Res>,
+    /// Limits at present.
+    slots: i64,
+    jobs: i64,
+    amounts: SmallVec<[i64; 2]>,
+    /// When a limit last rose.
+    risen: u64,
+    /// When windows next change something.
+    until: Option<Stamp>,
+    /// By position of the host, where `hosts` is not [`Dim::Any`].
+    has: Vec<bool>,
+}
+
+/// Members of the dimensions queue, user, project and application that have own counters.
+type Members = [Option<Box<str>>; 4];
+/// Queue, user, groups, project and application, as far as limits look at them.
+type Key = (String, String, Vec<String>, String, String);
+
+/// The counters of one limit for one choice of members.
+#[derive(Debug)]
+struct Family {
+    rule: u16,
+    members: Members,
+    /// `None` = each host has its own.
+    counter: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Counter {
+    rule: u16,
+    slots: i64,
+    jobs: i64,
+    /// In the order of the rule's resources.
+    amounts: SmallVec<[i64; 2]>,
+    /// When something was last given back.
+    freed: u64,
+    family: u32,
+    /// Position of its host, if it has one.
+    host: Option<u32>,
+}
+
+impl Counter {
+    fn is_zero(&self) -> bool {
+        self.slots == 0 && self.jobs == 0 && self.amounts.iter().all(|n| *n == 0)
+    }
+}
+
+impl Quotas {
+    /// Empty counters. `number` gives the number of a resource. [`Quotas::tick`] must follow:
+    /// before it nothing is limited.
+    pub fn new(
+        limits: &[Quota],
+        groups: &BTreeMap<String, UserGroup>,
+        number: &mut dyn FnMut(&str) -> Res,
+    ) -> Quotas {
+        let rule = |quota: &Quota| Rule {
+            quota: quota.clone(),
+            res: quota
+                .resources
+                .iter()
+                .map(|(name, _)| number(name))
+                .collect(),
+            slots: UNLIMITED,
+            jobs: UNLIMITED,
+            amounts: SmallVec::from_elem(UNLIMITED, quota.resources.len()),
+            risen: 0,
+            until: None,
+            has: Vec::new(),
+        };
+        Quotas {
+            rules: limits.iter().map(rule).collect(),
+            groups: groups.clone(),
+            keep: KEEP,
+            ..Quotas::default()
+        }
+    }
+
+    /// Makes a host known, or known by another name.
+    pub fn host(&mut self, at: u32, name: &str) {
+        let at = at as usize;
+        if self.hosts.get(at).is_some_and(|known| known == name) {
+            return;
+        }
+        if self.hosts.len() <= at {
+            self.hosts.resize(at + 1, String::new());
+        }
+        name.clone_into(&mut self.hosts[at]);
+        for rule in &mut self.rules {
+            if let Some(set) = rule.quota.hosts.set() {
+                rule.has.resize(rule.has.len().max(at + 1), false);
+                rule.has[at] = set.contains(name);
+            }
+        }
+    }
+
+    /// Applies what the windows say at `now`; `at` is the engine's count of events. The moment at
+    /// which to call again, if windows ever change.
+    pub fn tick(&mut self, now: Stamp, tz: &TimeZone, at: u64) -> Option<Stamp> {
+        let mut next: Option<Stamp> = None;
+        for rule in &mut self.rules {
+            rule.tick(now, tz, at);
+            next = next.into_iter().chain(rule.until).min();
+        }
+        next
+    }
+
+    /// The counters that jobs of these count in.
+    pub fn identity(&mut self, who: &Who<'_>) -> Arc<Ident> {
+        let key = self.key(who);
+        if let Some(ident) = self.idents.get(&key) {
+            return ident.clone();
+        }
+        if self.idents.len() >= self.keep {
+            self.purge();
+        }
+        let mut ident = Ident::default();
+        for rule in 0..self.rules.len() {
+            let Some(members) = self.rules[rule].members(who, &self.groups) else {
+                continue;
+            };
+            let rule = u16::try_from(rule).expect("cb.yaml has fewer than 65536 limits");
+            let family = self.family(rule, members);
+            let shared = self.families[family as usize].counter;
+            match (&self.rules[usize::from(rule)].quota.hosts, shared) {
+                (Dim::Any, Some(counter)) => ident.everywhere.push(counter),
+                _ => ident.here.push(Here {
+                    rule,
+                    family,
+                    shared,
+                }),
+            }
+        }
+        let ident = Arc::new(ident);
+        self.idents.insert(key, ident.clone());
+        ident
+    }
+
+    /// Most slots that one job more may have by the limits that do not depend on the host; at
+    /// least `need.slots`.
+    ///
+    /// # Errors
+    /// The first counter without room.
+    pub fn room(&self, ident: &Ident, need: &Need<'_>) -> Result<u32, Blocked> {
+        let mut room = u32::MAX;
+        for at in &ident.everywhere {
+            let counter = &self.counters[*at as usize];
+            let left = self.left(counter, None, need);
+            room = room.min(left.map_err(|b| b.of(counter.family, Some(*at), None))?);
+        }
+        Ok(room)
+    }
+
+    /// Most slots that the job may have on a host by the limits that depend on it, beside what it
+    /// was given elsewhere in the same trial (`so_far`: at most one part for each host).
+    ///
+    /// # Errors
+    /// The first counter that has no room for `need.slots` slots more.
+    pub fn room_on_host(
+        &self,
+        ident: &Ident,
+        host: u32,
+        need: &Need<'_>,
+        so_far: &[(u32, Bundle)],
+    ) -> Result<u32, Blocked> {
+        let mut room = u32::MAX;
+        for here in &ident.here {
+            let rule = &self.rules[usize::from(here.rule)];
+            if !rule.holds(host) {
+                continue;
+            }
+            let at = match here.shared {
+                Some(counter) => Some(counter),
+                None => self.hosted.get(&pair(here.family, host)).copied(),
+            };
+            let fresh = Counter {
+                rule: here.rule,
+                ..Counter::default()
+            };
+            let counter = at.map_or(&fresh, |at| &self.counters[at as usize]);
+            let in_trial = |part: &&(u32, Bundle)| match here.shared {
+                Some(_) => rule.holds(part.0),
+                None => part.0 == host,
+            };
+            let mut trial = so_far.iter().filter(in_trial).peekable();
+            let taken = trial.peek().is_some().then(|| {
+                trial.fold(Bundle::default(), |mut sum, part| {
+                    sum.add(&part.1);
+                    sum
+                })
+            });
+            let left = self.left(counter, taken.as_ref(), need);
+            room = room.min(left.map_err(|b| b.of(here.family, at, here.own(host)))?);
+        }
+        Ok(room)
+    }
+
+    /// Whether a job that takes exactly these parts (one for each host) has room everywhere.
+    ///
+    /// # Errors
+    /// The first counter without room.
+    pub fn check(&self, ident: &Ident, parts: &[(u32, Bundle)]) -> Result<(), Blocked> {
+        let sum = |hosts: &dyn Fn(u32) -> bool| {
+            let mut sum = Bundle::default();
+            let here = parts.iter().filter(|part| hosts(part.0));
+            here.for_each(|part| sum.add(&part.1));
+            sum
+        };
+        let none = Bundle::default();
+        let fits = |counter: &Counter, all: &Bundle| {
+            let need = Need {
+                slots: u32::try_from(all.slots).unwrap_or(0),
+                per_slot: &none,
+                fixed: all,
+            };
+            self.left(counter, None, &need).map(|_| ())
+        };
+        let all = sum(&|_| true);
+        for at in &ident.everywhere {
+            let counter = &self.counters[*at as usize];
+            fits(counter, &all).map_err(|b| b.of(counter.family, Some(*at), None))?;
+        }
+        for here in &ident.here {
+            let rule = &self.rules[usize::from(here.rule)];
+            match here.shared {
+                Some(at) if parts.iter().any(|part| rule.holds(part.0)) => {
+                    let here_sum = sum(&|host| rule.holds(host));
+                    fits(&self.counters[at as usize], &here_sum)
+                        .map_err(|b| b.of(here.family, Some(at), None))?;
+                }
+                Some(_) => {}
+                None => {
+                    for (host, bundle) in parts.iter().filter(|part| rule.holds(part.0)) {
+                        let at = self.hosted.get(&pair(here.family, *host)).copied();
+                        let fresh = Counter {
+                            rule: here.rule,
+                            ..Counter::default()
+                        };
+                        let counter = at.map_or(&fresh, |at| &self.counters[at as usize]);
+                        fits(counter, bundle).map_err(|b| b.of(here.family, at, Some(*host)))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a start of these parts, one for each host. `job`: the job itself counts too; not when
+    /// it takes again what it gave back while suspended.
+    pub fn take(&mut self, ident: &Ident, parts: &[(u32, Bundle)], job: bool) {
+        self.count(ident, parts, i64::from(job), 1, None);
+    }
+
+    /// Takes back what [`Quotas::take`] counted, or the parts of it that a suspended job does not
+    /// keep (then without `job`); `at` is the engine's count of events.
+    pub fn give(&mut self, ident: &Ident, parts: &[(u32, Bundle)], job: bool, at: u64) {
+        self.count(ident, parts, i64::from(job), -1, Some(at));
+    }
+
+    /// When the counter that blocked last had something given back, or its limit rose.
+    pub fn freed_at(&self, blocked: &Blocked) -> u64 {
+        let counter = blocked
+            .counter
+            .and_then(|at| self.counters.get(at as usize));
+        let risen = self.rules[usize::from(blocked.rule)].risen;
+        counter.map_or(risen, |counter| counter.freed.max(risen))
+    }
+
+    /// When any counter of these jobs last had something given back, or its limit rose. Counters of
+    /// single hosts are left out: what they count was on that host, which changed too.
+    pub fn eased_at(&self, ident: &Ident) -> u64 {
+        let shared = ident.here.iter().filter_map(|here| here.shared);
+        let counters = ident.everywhere.iter().copied().chain(shared);
+        let freed = counters.map(|at| {
+            let counter = &self.counters[at as usize];
+            counter
+                .freed
+                .max(self.rules[usize::from(counter.rule)].risen)
+        });
+        let here = ident.here.iter();
+        let risen = here.map(|here| self.rules[usize::from(here.rule)].risen);
+        freed.chain(risen).max().unwrap_or(0)
+    }
+
+    /// When windows next change the limit that blocks.
+    pub fn until(&self, blocked: &Blocked) -> Option<Stamp> {
+        self.rules[usize::from(blocked.rule)].until
+    }
+
+    /// Slots left to one job more beside what the trial has taken, at least `need.slots`.
+    #[inline]
+    fn left(
+        &self,
+        counter: &Counter,
+        trial: Option<&Bundle>,
+        need: &Need<'_>,
+    ) -> Result<u32, Blocked> {
+        let rule = &self.rules[usize::from(counter.rule)];
+        let blocked = |what, need, used, limit| Blocked {
+            rule: counter.rule,
+            counter: None,
+            family: 0,
+            host: None,
+            what,
+            need,
+            used,
+            limit,
+        };
+        let wanted = i64::from(need.slots);
+        let none = Bundle::default();
+        let taken = trial.unwrap_or(&none);
+        if rule.jobs != UNLIMITED && trial.is_none() && counter.jobs >= rule.jobs {
+            return Err(blocked(What::Jobs, 1, counter.jobs, rule.jobs));
+        }
+        let mut room = i64::from(u32::MAX);
+        if rule.slots != UNLIMITED {
+            let used = counter.slots + taken.slots;
+            room = rule.slots.saturating_sub(used);
+            if room < wanted {
+                return Err(blocked(What::Slots, wanted, used, rule.slots));
+            }
+        }
+        for (at, (res, limit)) in rule.res.iter().zip(&rule.amounts).enumerate() {
+            let res_at = usize::from(*res);
+            let (each, fixed) = (need.per_slot.get(res_at), need.fixed.get(res_at));
+            if *limit == UNLIMITED || (each <= 0 && fixed <= 0) {
+                continue;
+            }
+            let used = counter.amounts.get(at).copied().unwrap_or(0) + taken.get(res_at);
+            let least = fixed.saturating_add(each.saturating_mul(wanted));
+            let left = limit.saturating_sub(used);
+            if left < least {
+                return Err(blocked(What::Resource(*res), least, used, *limit));
+            }
+            if each > 0 {
+                room = room.min((left - fixed) / each);
+            }
+        }
+        Ok(u32::try_from(room).unwrap_or(u32::MAX))
+    }
+
+    fn count(
+        &mut self,
+        ident: &Ident,
+        parts: &[(u32, Bundle)],
+        jobs: i64,
+        sign: i64,
+        freed: Option<u64>,
+    ) {
+        if let [(_, one)] = parts {
+            for at in &ident.everywhere {
+                self.bump(*at, one, jobs, sign, freed);
+            }
+        } else if !ident.everywhere.is_empty() {
+            let mut all = Bundle::default();
+            parts.iter().for_each(|part| all.add(&part.1));
+            for at in &ident.everywhere {
+                self.bump(*at, &all, jobs, sign, freed);
+            }
+        }
+        for here in &ident.here {
+            let mut sum: Option<Bundle> = None;
+            for (host, bundle) in parts {
+                if !self.rules[usize::from(here.rule)].holds(*host) {
+                    continue;
+                }
+                if here.shared.is_some() {
+                    sum.get_or_insert_default().add(bundle);
+                    continue;
+                }
+                let at = self.hosted(here.rule, here.family, *host);
+                self.bump(at, bundle, jobs, sign, freed);
+            }
+            if let (Some(at), Some(sum)) = (here.shared, sum) {
+                self.bump(at, &sum, jobs, sign, freed);
+            }
+        }
+    }
+
+    #[inline]
+    fn bump(&mut self, at: u32, bundle: &Bundle, jobs: i64, sign: i64, freed: Option<u64>) {
+        let counter = &mut self.counters[at as usize];
+        counter.slots += sign * bundle.slots;
+        counter.jobs += sign * jobs;
+        let rule = &self.rules[usize::from(counter.rule)];
+        for (own, res) in counter.amounts.iter_mut().zip(&rule.res) {
+            let more = sign * bundle.get(usize::from(*res));
+            *own = own.saturating_add(more);
+        }
+        if let Some(freed) = freed {
+            counter.freed = freed;
+        }
+    }
+
+    fn family(&mut self, rule: u16, members: Members) -> u32 {
+        let key = (rule, members);
+        if let Some(family) = self.family_ids.get(&key) {
+            return *family;
+        }
+        let id = self.unused_families.pop().unwrap_or_else(|| {
+            self.families.push(Family {
+                rule,
+                members: Members::default(),
+                counter: None,
+            });
+            number(self.families.len() - 1)
+        });
+        let per_host = self.rules[usize::from(rule)].quota.hosts.is_per();
+        let counter = (!per_host).then(|| self.counter(rule, id, None));
+        self.families[id as usize] = Family {
+            rule,
+            members: key.1.clone(),
+            counter,
+        };
+        self.family_ids.insert(key, id);
+        id
+    }
+
+    /// The counter of one host, made if it is not there.
+    fn hosted(&mut self, rule: u16, family: u32, host: u32) -> u32 {
+        if let Some(counter) = self.hosted.get(&pair(family, host)) {
+            return *counter;
+        }
+        let counter = self.counter(rule, family, Some(host));
+        self.hosted.insert(pair(family, host), counter);
+        counter
+    }
+
+    fn counter(&mut self, rule: u16, family: u32, host: Option<u32>) -> u32 {
+        let new = Counter {
+            rule,
+            amounts: SmallVec::from_elem(0, self.rules[usize::from(rule)].res.len()),
+            family,
+            host,
+            ..Counter::default()
+        };
+        match self.unused.pop() {
+            Some(at) => {
+                self.counters[at as usize] = new;
+                at
+            }
+            None => {
+                self.counters.push(new);
+                number(self.counters.len() - 1)
+            }
+        }
+    }
+
+    /// Drops identities nobody holds, and counters that nobody can ask for and that count nothing.
+    fn purge(&mut self) {
+        self.idents.retain(|_, ident| Arc::strong_count(ident) > 1);
+        self.keep = KEEP.max(2 * self.idents.len());
+        let mut asked = vec![false; self.families.len()];
+        for ident in self.idents.values() {
+            for at in &ident.everywhere {
+                asked[self.counters[*at as usize].family as usize] = true;
+            }
+            for here in &ident.here {
+                asked[here.family as usize] = true;
+            }
+        }
+        let Quotas {
+            counters, unused, ..
+        } = self;
+        self.hosted.retain(|_, at| {
+            let zero = counters[*at as usize].is_zero();
+            if zero {
+                unused.push(*at);
+            } else {
+                asked[counters[*at as usize].family as usize] = true;
+            }
+            !zero
+        });
+        let (families, gone) = (&self.families, &mut self.unused_families);
+        self.family_ids.retain(|_, id| {
+            let counter = families[*id as usize].counter;
+            let zero = counter.is_none_or(|at| counters[at as usize].is_zero());
+            if zero && !asked[*id as usize] {
+                unused.extend(counter);
+                gone.push(*id);
+                return false;
+            }
+            true
+        });
+        // In the order of their numbers, so that the same run gives the same numbers again.
+        self.unused.sort_unstable_by(|a, b| b.cmp(a));
+        self.unused_families.sort_unstable_by(|a, b| b.cmp(a));
+    }
+
+    /// What of an identity limits look at, so that the others share one.
+    fn key(&self, who: &Who<'_>) -> Key {
+        let quotas = || self.rules.iter().map(|rule| &rule.quota);
+        let of = |asked: bool, name: &str| {
+            if asked {
+                name.to_owned()
+            } else {
+                String::new()
+            }
+        };
+        let users = quotas().any(|q| q.users.set().is_some());
+        (
+            of(quotas().any(|q| q.queues.set().is_some()), who.queue),
+            of(users, who.user),
+            if users {
+                who.groups.to_vec()
+            } else {
+                Vec::new()
+            },
+            of(quotas().any(|q| q.projects.set().is_some()), who.project),
+            of(quotas().any(|q| q.apps.set().is_some()), who.app),
+        )
+    }
+}
+
+impl Rule {
+    #[inline]
+    fn holds(&self, host: u32) -> bool {
+        match self.quota.hosts {
+            Dim::Any => true,
+            _ => self.has.get(host as usize).copied().unwrap_or(false),
+        }
+    }
+
+    /// The members whose own counters a job counts in; `None` when the limit does not concern it.
+    fn members(&self, who: &Who<'_>, groups: &BTreeMap<String, UserGroup>) -> Option<Members> {
+        let quota = &self.quota;
+        let named = |set: &Names, name: &str| !name.is_empty() && set.contains(name);
+        let user = |set: &UserSet| set.contains(who.user, who.groups, groups);
+        Some([
+            member(&quota.queues, who.queue, |set| named(set, who.queue))?,
+            member(&quota.users, who.user, user)?,
+            member(&quota.projects, who.project, |set| named(set, who.project))?,
+            member(&quota.apps, who.app, |set| named(set, who.app))?,
+        ])
+    }
+
+    fn tick(&mut self, now: Stamp, tz: &TimeZone, at: u64) {
+        let open = |limit: Option<u64>| match limit {
+            Some(n) => i64::try_from(n).unwrap_or(UNLIMITED),
+            None => UNLIMITED,
+        };
+        let slots = open(present(&self.quota.slots, now, tz));
+        let jobs = open(present(&self.quota.jobs, now, tz));
+        let resources = self.quota.resources.iter();
+        let amounts: SmallVec<[i64; 2]> = resources
+            .map(|(_, capped)| present(capped, now, tz).unwrap_or(UNLIMITED))
+            .collect();
+        let more = amounts
+            .iter()
+            .zip(&self.amounts)
+            .any(|(new, old)| new > old);
+        if slots > self.slots || jobs > self.jobs || more {
+            self.risen = at;
+        }
+        (self.slots, self.jobs, self.amounts) = (slots, jobs, amounts);
+        let again = windows(&self.quota).filter_map(|w| w.next_change_ms(now.0, tz));
+        self.until = again.min().map(Stamp);
+    }
+}
+
+fn windows(quota: &Quota) -> impl Iterator<Item = &Windows> {
+    let whole = quota.slots.iter().chain(&quota.jobs);
+    let whole = whole.filter_map(|capped| capped.window.as_ref());
+    let resources = quota.resources.iter().flat_map(|(_, capped)| capped);
+    whole.chain(resources.filter_map(|capped| capped.window.as_ref()))
+}
+
+/// The first limit that holds at `now`.
+fn present<T: Copy>(limits: &[Capped<T>], now: Stamp, tz: &TimeZone) -> Option<T> {
+    let open = |capped: &&Capped<T>| {
+        let window = capped.window.as_ref();
+        window.is_none_or(|window| window.contains_ms(now.0, tz))
+    };
+    limits.iter().find(open).map(|capped| capped.limit)
+}
+
+/// The member's name if each has its own counter; `None` when it is not in the set.
+fn member<S>(dim: &Dim<S>, name: &str, holds: impl Fn(&S) -> bool) -> Option<Option<Box<str>>> {
+    match dim {
+        Dim::Any => Some(None),
+        Dim::Shared(set) => holds(set).then_some(None),
+        Dim::Per(set) => holds(set).then(|| Some(Box::from(name))),
+    }
+}
+
+impl Blocked {
+    fn of(self, family: u32, counter: Option<u32>, host: Option<u32>) -> Blocked {
+        Blocked {
+            family,
+            counter,
+            host,
+            ..self
+        }
+    }
+}
+
+fn number(n: usize) -> u32 {
+    u32::try_from(n).expect("fewer than 2^32 counters")
+}
+
+fn pair(family: u32, host: u32) -> u64 {
+    u64::from(family) << 32 | u64::from(host)
+}
+
+/// A hash of one number that is not of a stranger's choice.
+#[derive(Default)]
+struct Mix(u64);
+
+impl Hasher for Mix {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        let mixed = (self.0 ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,221 @@
+//! Limits in words: the rows of `climits` and the reasons of jobs that wait.
+//!
+//! Owns the naming of consumers. Counts nothing.
+
+use super::{Blocked, Counter, Quotas, Rule, UNLIMITED, What};
+use crate::config::{Dim, HostSet, Names, UserSet};
+use crate::model::PendReason;
+use std::collections::BTreeSet;
+
+/// Names listed of a set before the rest is only counted.
+const LISTED: usize = 8;
+
+/// One line of `climits`: what one counter counts of one thing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QuotaRow {
+    /// Position of the limit in cb.yaml.
+    pub rule: u16,
+    pub limit: String,
+    /// `queue medium, host h1`; empty = everything.
+    pub consumer: String,
+    /// `slots`, `jobs` or the name of a resource.
+    pub resource: String,
+    /// In thousandths if `resource` is a resource; likewise the limit.
+    pub used: i64,
+    /// `None`: not limited at present.
+    pub max: Option<i64>,
+}
+
+impl Quotas {
+    /// Counters in use, and those that exist but once, in the order of cb.yaml.
+    pub fn rows(&self) -> Vec<QuotaRow> {
+        let mut out = Vec::new();
+        for family in self.family_ids.values() {
+            if let Some(at) = self.families[*family as usize].counter {
+                self.rows_of(&self.counters[at as usize], &mut out);
+            }
+        }
+        for at in self.hosted.values() {
+            self.rows_of(&self.counters[*at as usize], &mut out);
+        }
+        for (at, rule) in (0u16..).zip(&self.rules) {
+            let known = |family: &u32| self.families[*family as usize].rule == at;
+            if !rule.has_members() && !self.family_ids.values().any(known) {
+                let fresh = Counter {
+                    rule: at,
+                    ..Counter::default()
+                };
+                rule.push_rows(&fresh, rule.consumer(&Default::default(), None), &mut out);
+            }
+        }
+        out.sort();
+        out
+    }
+
+    fn rows_of(&self, counter: &Counter, out: &mut Vec<QuotaRow>) {
+        let rule = &self.rules[usize::from(counter.rule)];
+        if !rule.has_members() || !counter.is_zero() {
+            rule.push_rows(counter, self.consumer(counter.family, counter.host), out);
+        }
+    }
+
+    /// The reason of a job that waits for room.
+    pub fn reason(&self, blocked: &Blocked) -> PendReason {
+        let rule = &self.rules[usize::from(blocked.rule)];
+        let limit = rule.quota.name.clone();
+        let consumer = self.consumer(blocked.family, blocked.host);
+        let (need, used, max) = (blocked.need, blocked.used, blocked.limit);
+        if need > max && rule.until.is_none() {
+            let unit = match blocked.what {
+                What::Resource(_) => 1,
+                What::Slots | What::Jobs => 1000,
+            };
+            return PendReason::QuotaNever {
+                limit,
+                consumer,
+                resource: rule.word(blocked.what).to_owned(),
+                need: need.saturating_mul(unit),
+                max: max.saturating_mul(unit),
+            };
+        }
+        match blocked.what {
+            What::Slots => PendReason::QuotaSlots {
+                limit,
+                consumer,
+                need,
+                used,
+                max,
+            },
+            What::Jobs => PendReason::QuotaJobs {
+                limit,
+                consumer,
+                used,
+                max,
+            },
+            What::Resource(_) => PendReason::QuotaResource {
+                limit,
+                consumer,
+                resource: rule.word(blocked.what).to_owned(),
+                need,
+                used,
+                max,
+            },
+        }
+    }
+
+    fn consumer(&self, family: u32, host: Option<u32>) -> String {
+        let family = &self.families[family as usize];
+        let host = host.and_then(|at| self.hosts.get(at as usize));
+        self.rules[usize::from(family.rule)].consumer(&family.members, host.map(String::as_str))
+    }
+}
+
+impl Rule {
+    fn has_members(&self) -> bool {
+        let quota = &self.quota;
+        quota.queues.is_per()
+            || quota.users.is_per()
+            || quota.hosts.is_per()
+            || quota.projects.is_per()
+            || quota.apps.is_per()
+    }
+
+    fn word(&self, what: What) -> &str {
+        match what {
+            What::Slots => "slots",
+            What::Jobs => "jobs",
+            What::Resource(res) => {
+                let at = self.res.iter().position(|own| *own == res);
+                at.map_or("", |at| self.quota.resources[at].0.as_str())
+            }
+        }
+    }
+
+    fn consumer(&self, members: &super::Members, host: Option<&str>) -> String {
+        let quota = &self.quota;
+        let [queue, user, project, app] = members.each_ref().map(Option::as_deref);
+        let parts = [
+            part("queue", &quota.queues, queue, Names::words),
+            part("user", &quota.users, user, UserSet::to_string),
+            part("host", &quota.hosts, host, HostSet::words),
+            part("project", &quota.projects, project, Names::words),
+            part("app", &quota.apps, app, Names::words),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        parts.join(", ")
+    }
+
+    fn push_rows(&self, counter: &Counter, consumer: String, out: &mut Vec<QuotaRow>) {
+        let mut push = |resource: &str, used: i64, max: i64| {
+            out.push(QuotaRow {
+                rule: counter.rule,
+                limit: self.quota.name.clone(),
+                consumer: consumer.clone(),
+                resource: resource.to_owned(),
+                used,
+                max: (max != UNLIMITED).then_some(max),
+            });
+        };
+        if !self.quota.slots.is_empty() {
+            push("slots", counter.slots, self.slots);
+        }
+        if !self.quota.jobs.is_empty() {
+            push("jobs", counter.jobs, self.jobs);
+        }
+        for (at, (name, _)) in self.quota.resources.iter().enumerate() {
+            let used = counter.amounts.get(at).copied().unwrap_or(0);
+            push(name, used, self.amounts[at]);
+        }
+    }
+}
+
+/// `user u001` for a member, `users g1 ~u001` for a set, nothing for everybody.
+fn part<S>(
+    word: &str,
+    dim: &Dim<S>,
+    member: Option<&str>,
+    words: impl Fn(&S) -> String,
+) -> Option<String> {
+    match (dim, member) {
+        (Dim::Any, _) => None,
+        (_, Some(name)) => Some(format!("{word} {name}")),
+        (Dim::Shared(set), None) => Some(format!("{word}s {}", words(set))),
+        // Of each member, but of none in particular: the host is not known yet.
+        (Dim::Per(set), None) => Some(format!("each {word} of {}", words(set))),
+    }
+}
+
+fn listed(all_but: bool, names: &BTreeSet<String>) -> String {
+    let mut words: Vec<String> = Vec::new();
+    if all_but {
+        words.push("all".to_owned());
+    }
+    let sign = if all_but { "~" } else { "" };
+    words.extend(
+        names
+            .iter()
+            .take(LISTED)
+            .map(|name| format!("{sign}{name}")),
+    );
+    match names.len().checked_sub(LISTED) {
+        None | Some(0) => words.join(" "),
+        Some(more) => format!("{} and {more} more", words.join(" ")),
+    }
+}
+
+/// A set as one would write it.
+trait Words {
+    fn words(&self) -> String;
+}
+
+impl Words for Names {
+    fn words(&self) -> String {
+        listed(self.all_but, &self.names)
+    }
+}
+
+impl Words for HostSet {
+    fn words(&self) -> String {
+        listed(self.all_but, &self.names)
+    }
+}
