@@ -18,7 +18,6 @@ use super::amount::Bundle;
 use super::balance::Res;
 use crate::config::{Capped, Dim, Names, Quota, UserGroup, UserSet};
 use crate::model::Stamp;
-use crate::text::window::Windows;
 use jiff::tz::TimeZone;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
@@ -256,8 +255,10 @@ impl Quotas {
             let rule = u16::try_from(rule).expect("cb.yaml has fewer than 65536 limits");
             let family = self.family(rule, members);
             let shared = self.families[family as usize].counter;
-            match (&self.rules[usize::from(rule)].quota.hosts, shared) {
-                (Dim::Any, Some(counter)) => ident.everywhere.push(counter),
+            match shared {
+                Some(counter) if self.rules[usize::from(rule)].quota.on_any_host() => {
+                    ident.everywhere.push(counter);
+                }
                 _ => ident.here.push(Here {
                     rule,
                     family,
@@ -669,16 +670,19 @@ impl Rule {
     }
 
     fn tick(&mut self, now: Stamp, tz: &TimeZone, at: u64) {
-        let open = |limit: Option<u64>| match limit {
+        let whole = |list: &[Capped<u64>]| match Capped::at(list, now, tz) {
             Some(n) => i64::try_from(n).unwrap_or(UNLIMITED),
             None => UNLIMITED,
         };
-        let slots = open(present(&self.quota.slots, now, tz));
-        let jobs = open(present(&self.quota.jobs, now, tz));
-        let resources = self.quota.resources.iter();
-        let amounts: SmallVec<[i64; 2]> = resources
-            .map(|(_, capped)| present(capped, now, tz).unwrap_or(UNLIMITED))
+        let (slots, jobs) = (whole(&self.quota.slots), whole(&self.quota.jobs));
+        let resources = || self.quota.resources.iter().map(|(_, list)| list);
+        let amounts: SmallVec<[i64; 2]> = resources()
+            .map(|list| Capped::at(list, now, tz).unwrap_or(UNLIMITED))
             .collect();
+        let changes = resources().filter_map(|list| Capped::next_change(list, now, tz));
+        let changes = changes.chain(Capped::next_change(&self.quota.slots, now, tz));
+        let changes = changes.chain(Capped::next_change(&self.quota.jobs, now, tz));
+        let until = changes.min();
         let more = amounts
             .iter()
             .zip(&self.amounts)
@@ -687,25 +691,8 @@ impl Rule {
             self.risen = at;
         }
         (self.slots, self.jobs, self.amounts) = (slots, jobs, amounts);
-        let again = windows(&self.quota).filter_map(|w| w.next_change_ms(now.0, tz));
-        self.until = again.min().map(Stamp);
+        self.until = until;
     }
-}
-
-fn windows(quota: &Quota) -> impl Iterator<Item = &Windows> {
-    let whole = quota.slots.iter().chain(&quota.jobs);
-    let whole = whole.filter_map(|capped| capped.window.as_ref());
-    let resources = quota.resources.iter().flat_map(|(_, capped)| capped);
-    whole.chain(resources.filter_map(|capped| capped.window.as_ref()))
-}
-
-/// The first limit that holds at `now`.
-fn present<T: Copy>(limits: &[Capped<T>], now: Stamp, tz: &TimeZone) -> Option<T> {
-    let open = |capped: &&Capped<T>| {
-        let window = capped.window.as_ref();
-        window.is_none_or(|window| window.contains_ms(now.0, tz))
-    };
-    limits.iter().find(open).map(|capped| capped.limit)
 }
 
 /// The member's name if each has its own counter; `None` when it is not in the set.

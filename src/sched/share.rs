@@ -43,8 +43,8 @@ pub struct ShareTree {
     rule: Rule,
     decay: Decay,
     now: Stamp,
-    /// Step of the decay that all history stands at.
-    step: i64,
+    /// Step of the decay that all history stands at; `None` before the first sweep.
+    step: Option<i64>,
     nodes: Vec<Node>,
     /// The node of users without shares, made when first needed.
     nobodys: Option<u32>,
@@ -106,7 +106,7 @@ impl ShareTree {
         let below = |group: &str| groups.get(group).and_then(|g| g.fairshare.as_ref());
         let decay = Decay::new(fair.hist_ms);
         let mut tree = ShareTree {
-            step: decay.step(now),
+            step: None,
             rule,
             decay,
             now,
@@ -129,8 +129,8 @@ impl ShareTree {
     /// The place of a user who is in `groups` (of the configuration and of the system), `asked`
     /// being the group he wants to be counted in (`csub -G`); `None` when he has no share.
     ///
-    /// Of several places the first in the order of the lists counts, one below `asked` before all
-    /// others; entries that name him or his group come before `default` and `others`.
+    /// Of several places one below `asked` counts before all others; then, level by level, an entry
+    /// that names him, the first of his groups that has a place for him, `default`, `others`.
     pub fn leaf(&mut self, user: &str, groups: &[String], asked: Option<&str>) -> Option<Leaf> {
         let seeker = Seeker { user, groups };
         let found = asked
@@ -219,10 +219,11 @@ impl ShareTree {
     pub fn sweep(&mut self, now: Stamp) {
         self.now = now;
         let step = self.decay.step(now);
-        if step > self.step {
-            self.fade(step - self.step);
-            self.step = step;
+        let old = self.step.unwrap_or(step);
+        if step > old {
+            self.fade(step - old);
         }
+        self.step = Some(step.max(old));
         for at in 1..self.nodes.len() {
             let node = &self.nodes[at];
             let cost = node.usage.cost(&self.rule, node.shares, now);
@@ -306,11 +307,14 @@ impl ShareTree {
     fn seek(&self, at: u32, seeker: &Seeker, asked: Option<&str>) -> Option<(u32, u32)> {
         let inner = self.nodes[at as usize].inner.as_deref()?;
         let entries = || (0u32..).zip(&inner.entries);
+        let is_his = |subject: &ShareSubject| matches!(subject, ShareSubject::User(user) if user == seeker.user);
+        if let (None, Some((position, _))) =
+            (asked, entries().find(|(_, entry)| is_his(&entry.subject)))
+        {
+            return Some((at, position));
+        }
         for (position, entry) in entries() {
             let found = match &entry.subject {
-                ShareSubject::User(user) => {
-                    (user == seeker.user && asked.is_none()).then_some((at, position))
-                }
                 ShareSubject::Group(group) if seeker.is_in(group) => {
                     let rest = asked.filter(|wanted| wanted != group);
                     self.seek(inner.named[&position], seeker, rest)

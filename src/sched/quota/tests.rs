@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::config::{HostSet, UserTerm};
+use crate::text::window::Windows;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -533,10 +534,7 @@ fn the_lowest_of_several_limits_wins() {
 
 #[test]
 fn rows_of_limits_that_nobody_met() {
-    let mut closed = limit4();
-    closed.slots.truncate(1);
-    let quotas = quotas(&[limit1(), limit2(), closed]);
-    let rows = quotas.rows();
+    let rows = quotas(&[limit1(), limit2(), limit4()]).rows();
     let rows: Vec<_> = rows.iter().map(|r| (&*r.limit, r.used, r.max)).collect();
     // The epoch was a Thursday.
     assert_eq!(rows, [("limit1", 0, Some(130)), ("limit4", 0, Some(2))]);
@@ -745,7 +743,8 @@ proptest! {
             }
         }
         for job in running.drain(..) {
-            let who = quotas.identity(&who(&format!("q{}", job.queue), &format!("u{}", job.user)));
+            let (queue, user) = (format!("q{}", job.queue), format!("u{}", job.user));
+            let who = quotas.identity(&who(&queue, &user));
             quotas.give(&who, &job.parts, true, 2);
         }
         prop_assert!(quotas.rows().iter().all(|row| row.used == 0));

@@ -86,11 +86,16 @@ impl ShareTree {
     /// Adds settled history. A place that the tree no longer has is passed over: its group or its
     /// entry is gone. Costs are right behind the next sweep.
     pub fn restore(&mut self, past: &[Past]) {
+        let latest = past.iter().map(|old| self.decay.step(old.at)).max();
+        let Some(step) = self.step.or(latest) else {
+            return;
+        };
+        self.step = Some(step);
         for old in past {
             let Some(leaf) = self.place_of(old) else {
                 continue;
             };
-            let steps = self.step - self.decay.step(old.at);
+            let steps = step - self.decay.step(old.at);
             let us = old.us.map(|us| self.decay.after(us, steps));
             let mut at = leaf;
             loop {

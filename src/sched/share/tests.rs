@@ -416,9 +416,12 @@ fn history_outlives_the_tree() {
 
     let later = Stamp(9 * HOUR);
     let mut new = fair(list, below, FairFactors::default());
-    new.sweep(later);
     new.restore(&past);
     new.sweep(later);
+    let mut late = fair(list, below, FairFactors::default());
+    late.sweep(later);
+    late.restore(&past);
+    late.sweep(later);
     old.sweep(later);
     let hist = |tree: &ShareTree| {
         let rows = tree.rows(later);
@@ -427,6 +430,7 @@ fn history_outlives_the_tree() {
             .collect::<Vec<_>>()
     };
     assert_eq!(hist(&new), hist(&old));
+    assert_eq!(hist(&late), hist(&old));
     assert!(
         new.costs()
             .iter()
