@@ -6,10 +6,13 @@
 //! clock but for the time that it says it took.
 
 pub mod csv;
+pub mod drive;
 pub mod files;
 pub mod frag;
+pub mod generate;
 pub mod meter;
 pub mod metrics;
 pub mod plot;
+pub mod rng;
 pub mod swf;
 pub mod workload;
