@@ -15,15 +15,26 @@ use std::collections::BinaryHeap;
 /// Slots by host number.
 pub type Parts = SmallVec<[(u32, u32); 1]>;
 
+/// A job starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    pub job: u32,
+    pub parts: Parts,
+    /// CPU factor of its slowest host in thousandths.
+    pub cpuf: u32,
+    /// Its run limit on a host of factor 1, in milliseconds.
+    pub limit_ms: Option<u64>,
+    /// What it takes of other resources than slots: number in the meter, thousandths.
+    pub uses: Uses,
+}
+
+/// Amounts in thousandths by the number of the resource in the meter.
+pub type Uses = SmallVec<[(u16, i64); 2]>;
+
 /// Something decided about the job of this place in the workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// `cpuf`: CPU factor of its slowest host in thousandths.
-    Start {
-        job: u32,
-        parts: Parts,
-        cpuf: u32,
-    },
+    Start(Box<Start>),
     /// It runs with more slots from now on.
     Grow {
         job: u32,
@@ -57,7 +68,9 @@ pub struct Next {
 /// Decides what happens in the virtual cluster. Jobs are named by their place in the workload,
 /// times are milliseconds since the start of the workload.
 pub trait Decider {
-    fn submit(&mut self, job: u32, now_ms: i64);
+    /// # Errors
+    /// The job is refused, and why.
+    fn submit(&mut self, job: u32, now_ms: i64) -> Result<(), String>;
 
     /// The job ended by itself or at its limit (`killed`).
     fn end(&mut self, job: u32, now_ms: i64, killed: bool);
@@ -67,6 +80,11 @@ pub trait Decider {
 
     /// Why a job that never started waits.
     fn why(&self, job: u32) -> String;
+
+    /// Free thousandths of the fragmenting resource that are of no use now.
+    fn fragments(&mut self) -> f64 {
+        0.0
+    }
 }
 
 /// The result of a replay.
@@ -79,13 +97,16 @@ pub struct Outcome {
     pub decisions: u64,
     /// Jobs ended by their run limit.
     pub at_limit: u64,
+    /// Jobs that were refused at submission: the first of them with the reason, and how many.
+    pub refused: Vec<(u64, String)>,
+    pub refused_jobs: u64,
     /// Jobs that never ended: the first of them with the reason, and how many.
     pub stuck: Vec<(u64, String)>,
     pub stuck_jobs: u64,
 }
 
-/// Stuck jobs that are named.
-const STUCK_NAMED: usize = 5;
+/// Jobs without a result that are named.
+const NAMED: usize = 5;
 /// Work of one millisecond on one time the smallest number of slots on a host of factor 1.
 const UNIT: u64 = 1000;
 
@@ -97,6 +118,7 @@ enum Stat {
     Running,
     Suspended,
     Ended,
+    Refused,
 }
 
 /// A job as it stands.
@@ -118,6 +140,7 @@ struct Live {
     speed: u64,
     cpuf: u32,
     slots: u32,
+    uses: Uses,
 }
 
 impl Live {
@@ -193,9 +216,9 @@ impl<'a> Replay<'a> {
         let mut out = std::mem::take(&mut self.out);
         out.starts = self.live.iter().map(|l| l.first_start).collect();
         for (at, job) in self.workload.jobs.iter().enumerate() {
-            if self.live[at].stat != Stat::Ended {
+            if !matches!(self.live[at].stat, Stat::Ended | Stat::Refused) {
                 out.stuck_jobs += 1;
-                if out.stuck.len() < STUCK_NAMED {
+                if out.stuck.len() < NAMED {
                     out.stuck.push((job.id, decider.why(at as u32)));
                 }
             }
@@ -218,7 +241,7 @@ impl<'a> Replay<'a> {
 
     /// Something waits or is suspended, so that time may matter.
     fn busy(&self) -> bool {
-        self.out.done.len() < self.next_job
+        self.out.done.len() + (self.out.refused_jobs as usize) < self.next_job
     }
 
     fn end_due(&mut self, decider: &mut dyn Decider) {
@@ -240,8 +263,16 @@ impl<'a> Replay<'a> {
         {
             let at = self.next_job as u32;
             self.next_job += 1;
-            self.begin_to_wait(at);
-            decider.submit(at, self.now_ms);
+            match decider.submit(at, self.now_ms) {
+                Ok(()) => self.begin_to_wait(at),
+                Err(why) => {
+                    self.live[at as usize].stat = Stat::Refused;
+                    self.out.refused_jobs += 1;
+                    if self.out.refused.len() < NAMED {
+                        self.out.refused.push((job.id, why));
+                    }
+                }
+            }
         }
     }
 
@@ -256,6 +287,9 @@ impl<'a> Replay<'a> {
             }
             self.acts = acts;
             self.wake_ms = next.wake_ms.filter(|at| *at > self.now_ms);
+            if let Some(meter) = &mut self.meter {
+                meter.fragments(decider.fragments());
+            }
             if !next.more || idle {
                 break;
             }
@@ -287,9 +321,18 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// Other resources are held from start to end, suspended or not.
+    fn meter_take(&mut self, at: u32, plus: bool) {
+        if let Some(meter) = &mut self.meter {
+            for (n, amount) in &self.live[at as usize].uses {
+                meter.take(usize::from(*n), *amount, plus);
+            }
+        }
+    }
+
     fn carry_out(&mut self, act: Act) {
         match act {
-            Act::Start { job, parts, cpuf } => self.start(job, &parts, cpuf),
+            Act::Start(start) => self.start(*start),
             Act::Grow { job, parts } => self.grow(job, &parts),
             Act::Suspend { job } => self.stop(job),
             Act::Resume { job } => {
@@ -304,6 +347,7 @@ impl<'a> Replay<'a> {
             }
             Act::Requeue { job } => {
                 self.stop(job);
+                self.meter_take(job, false);
                 self.begin_to_wait(job);
             }
             Act::Kill { job } => {
@@ -313,7 +357,14 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn start(&mut self, at: u32, parts: &Parts, cpuf: u32) {
+    fn start(&mut self, start: Start) {
+        let Start {
+            job: at,
+            parts,
+            cpuf,
+            limit_ms,
+            uses,
+        } = start;
         debug_assert_eq!(self.live[at as usize].stat, Stat::Waiting);
         self.meter_wait(at, false);
         let job = self.job(at);
@@ -326,10 +377,12 @@ impl<'a> Replay<'a> {
         live.since_ms = now;
         live.worked_ms = 0;
         live.left = job.run_ms * UNIT;
-        live.limit_ms = job.est_ms.map(scaled);
+        live.limit_ms = limit_ms.map(scaled);
+        live.uses = uses;
         live.cpuf = cpuf;
         live.slots = slots;
         self.meter_hold(at, slots, true);
+        self.meter_take(at, true);
         self.set_end(at);
     }
 
@@ -371,6 +424,7 @@ impl<'a> Replay<'a> {
 
     fn finish(&mut self, at: u32, killed: bool) {
         self.stop(at);
+        self.meter_take(at, false);
         let job = self.job(at);
         let (user, group) = self.parties[job.ask as usize];
         let live = &mut self.live[at as usize];
@@ -395,20 +449,35 @@ mod tests {
     use crate::sim::workload::{Ask, Builder};
     use std::collections::VecDeque;
 
+    fn begin(job: u32, slots: u32, limit_ms: Option<u64>) -> Act {
+        Act::Start(Box::new(Start {
+            job,
+            parts: [(0, slots)].into_iter().collect(),
+            cpuf: 1000,
+            limit_ms,
+            uses: Uses::new(),
+        }))
+    }
+
     /// First come, first served on one host, with a script of other acts by time.
     #[derive(Default)]
     struct Fifo {
         free: u32,
         width: Vec<u32>,
+        limit: Vec<Option<u64>>,
         queue: VecDeque<u32>,
         script: Vec<(i64, Act)>,
         seen: Vec<String>,
     }
 
     impl Decider for Fifo {
-        fn submit(&mut self, job: u32, now_ms: i64) {
+        fn submit(&mut self, job: u32, now_ms: i64) -> Result<(), String> {
             self.seen.push(format!("{now_ms} submit {job}"));
+            if self.width[job as usize] > 99 {
+                return Err("too wide".to_owned());
+            }
             self.queue.push_back(job);
+            Ok(())
         }
 
         fn end(&mut self, job: u32, now_ms: i64, killed: bool) {
@@ -429,12 +498,7 @@ mod tests {
                 self.queue.pop_front();
                 let slots = self.width[job as usize];
                 self.free -= slots;
-                let parts = [(0, slots)].into_iter().collect();
-                acts.push(Act::Start {
-                    job,
-                    parts,
-                    cpuf: 1000,
-                });
+                acts.push(begin(job, slots, self.limit[job as usize]));
             }
             let wake_ms = self.script.first().map(|(at, _)| *at);
             Next {
@@ -472,9 +536,11 @@ mod tests {
         let w = b.finish();
         let parties = vec![(0, 0); w.asks.len()];
         let width = w.jobs.iter().map(|j| w.ask(j).min).collect();
+        let limit = w.jobs.iter().map(|j| j.est_ms).collect();
         let mut fifo = Fifo {
             free: 10,
             width,
+            limit,
             script,
             ..Fifo::default()
         };
@@ -528,11 +594,7 @@ mod tests {
 
     #[test]
     fn a_requeued_job_begins_anew_and_a_killed_one_ends() {
-        let again = Act::Start {
-            job: 0,
-            parts: [(0, 4)].into_iter().collect(),
-            cpuf: 1000,
-        };
+        let again = begin(0, 4, None);
         let script = vec![(20_000, Act::Requeue { job: 0 }), (30_000, again)];
         let (out, _) = replay(&[(0, 100, 100, 4)], script);
         let d = &out.done[0];
@@ -553,6 +615,13 @@ mod tests {
         };
         let (out, _) = replay(&[(0, 100, 100, 4)], vec![(50_000, more)]);
         assert_eq!((out.done[0].end_ms, out.done[0].slots), (75_000, 8));
+    }
+
+    #[test]
+    fn refused_jobs_are_counted_and_do_not_wait() {
+        let (out, _) = replay(&[(0, 5, 5, 100), (1, 5, 5, 1)], vec![]);
+        assert_eq!((out.refused_jobs, out.stuck_jobs, out.done.len()), (1, 0, 1));
+        assert_eq!(out.refused[0], (1, "too wide".to_owned()));
     }
 
     #[test]

@@ -112,7 +112,7 @@ const SAMPLES_MAX: usize = 1 << 16;
 
 impl Meter {
     /// Shares of users and groups by number; `resources` with their capacity in thousandths, slots
-    /// first; what a fragment is measured against.
+    /// first; what fragments are measured against, in thousandths.
     pub fn new(
         start_ms: i64,
         users: Vec<f64>,
@@ -195,9 +195,9 @@ impl Meter {
         }
     }
 
-    /// The fragments of one host changed.
-    pub fn fragments(&mut self, before: f64, after: f64) {
-        self.fragments += after - before;
+    /// The fragments of all hosts from now on, in thousandths.
+    pub fn fragments(&mut self, now: f64) {
+        self.fragments = now;
     }
 
     /// Mean use of each resource over `span_ms`.
@@ -299,9 +299,9 @@ mod tests {
     #[test]
     fn fragments_are_a_mean_part_of_the_capacity() {
         let mut m = meter(&[1.0]);
-        m.fragments(0.0, 5.0);
+        m.fragments(5.0);
         m.advance(1000);
-        m.fragments(5.0, 0.0);
+        m.fragments(0.0);
         m.advance(2000);
         close(m.fragmentation(2000), 0.25);
     }
