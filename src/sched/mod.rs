@@ -14,6 +14,7 @@ mod engine;
 mod explain;
 mod hosts;
 mod line;
+mod look;
 mod pass;
 mod place;
 pub mod profile;

@@ -4,11 +4,12 @@
 //! place + 1); decides nothing.
 
 use super::drive::{Act, Decider, Next, Start, Uses};
-use super::fabric::Fabric;
-use super::workload::{Job, Workload};
+use super::hosts::Hosts;
+use super::waste::Waste;
+use super::workload::{Job, Parties, Workload};
 use crate::config::Config;
 use crate::intake::{self, Requester};
-use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp, Submission, Token};
+use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp, Submission, TermReason, Token};
 use crate::record::event::{Event, Submitted};
 use crate::record::report::Ended;
 use crate::sched::{Engine, HostTable, depend};
@@ -34,12 +35,16 @@ pub struct Core<'a> {
     state: State,
     hosts: HostTable,
     engine: Engine,
-    pub fabric: Fabric,
+    virtual_hosts: Hosts,
+    /// What is free and of no use, if anybody wants to know.
+    waste: Option<Waste>,
+    /// Hosts whose books changed since the waste was last worked out.
+    touched: Vec<u32>,
     /// Milliseconds since the epoch at which the workload starts.
     base_ms: i64,
-    /// Number of each user of [`Core::parties`] by ask.
+    /// Users by number, and the number of each ask's user.
     users: Vec<Requester>,
-    user_of: Vec<u32>,
+    parties: &'a Parties,
     /// Specifications that passed, or why not.
     specs: HashMap<SpecKey, Result<(u32, Arc<Spec>), String>>,
     /// Number of each file's job, where dependencies name them.
@@ -51,30 +56,45 @@ pub struct Core<'a> {
 
 impl<'a> Core<'a> {
     /// A cluster as `config` describes it, all hosts up and idle.
-    pub fn new(workload: &'a Workload, config: Arc<Config>, base_ms: i64, cores: u32) -> Core<'a> {
+    pub fn new(set: Setting<'a>) -> Core<'a> {
+        let Setting {
+            workload,
+            parties,
+            config,
+            base_ms,
+            cores,
+            waste,
+        } = set;
         let mut state = State::new();
-        let fabric = Fabric::new(&config, cores);
-        for name in fabric.names() {
-            let (up, boot, t) = (true, String::new(), Stamp(base_ms));
-            let name = name.to_owned();
+        let virtual_hosts = Hosts::new(&config, cores);
+        let (up, t) = (true, Stamp(base_ms));
+        for name in virtual_hosts.names() {
+            let (name, boot) = (name.to_owned(), String::new());
             state.apply(&Event::HostSeen { name, up, boot, t });
         }
+        state.apply(&Event::Config {
+            digest: config.digest(),
+            t,
+        });
         let mut hosts = HostTable::default();
-        hosts.rebuild(&config, &state, fabric.samples());
+        hosts.rebuild(&config, &state, virtual_hosts.samples());
         let mut engine = Engine::new(config.clone());
-        let (users, user_of) = users(workload);
+        let users = requesters(workload, parties);
         for user in &users {
             engine.note_groups(&user.user, &user.groups);
         }
+        let waste = waste.then(|| Waste::new(workload, &config, &hosts));
         let mut core = Core {
             workload,
+            touched: (0..hosts.len() as u32).collect(),
             state,
             hosts,
             engine,
-            fabric,
+            virtual_hosts,
+            waste,
             base_ms,
             users,
-            user_of,
+            parties,
             specs: HashMap::new(),
             places: HashMap::new(),
             asked: HashSet::new(),
@@ -83,6 +103,29 @@ impl<'a> Core<'a> {
         };
         core.note_dependencies();
         core
+    }
+
+    /// Names and capacities, in thousandths, of slots and of all resources that were reserved.
+    pub fn resources(&self) -> Vec<(String, i64)> {
+        let slots: i64 = self.hosts.iter().map(|h| i64::from(h.slots)).sum();
+        let mut out = vec![("slots".to_owned(), slots * 1000)];
+        for (res, name) in (0u16..).zip(self.engine.resources()) {
+            let all = (0..self.hosts.len())
+                .map(|at| self.engine.have(at, res))
+                .sum();
+            out.push((name.to_owned(), all));
+        }
+        out
+    }
+
+    /// Slots of all hosts.
+    pub fn slots(&self) -> u64 {
+        self.hosts.iter().map(|h| u64::from(h.slots)).sum()
+    }
+
+    /// What fragments are measured against, in thousandths.
+    pub fn waste_capacity(&self) -> f64 {
+        self.waste.as_ref().map_or(0.0, Waste::capacity)
     }
 
     /// Numbers jobs only if some job depends on another: most workloads have no such.
@@ -121,7 +164,10 @@ impl<'a> Core<'a> {
             return Ok((id, spec));
         }
         let made = self.admit(job, now_ms).map(|spec| {
-            let id = self.state.find_spec(&spec).unwrap_or(self.state.next_spec());
+            let id = self
+                .state
+                .find_spec(&spec)
+                .unwrap_or(self.state.next_spec());
             let spec = Arc::new(spec);
             self.define(id, &spec);
             (id, spec)
@@ -145,7 +191,11 @@ impl<'a> Core<'a> {
         let known = self.config.queue(&ask.queue).is_some();
         let run_s = job.est_ms.map(|ms| ms.div_ceil(1000));
         let spec = Spec {
-            queue: if known { ask.queue.clone() } else { String::new() },
+            queue: if known {
+                ask.queue.clone()
+            } else {
+                String::new()
+            },
             project: ask.project.clone(),
             min: ask.min,
             max: ask.max,
@@ -153,14 +203,21 @@ impl<'a> Core<'a> {
             hosts: ask.hosts.clone(),
             exclusive: ask.exclusive,
             priority: ask.priority,
-            limits: Limits { run_s, ..Limits::default() },
+            limits: Limits {
+                run_s,
+                ..Limits::default()
+            },
             begin: job.begin_ms.map(|ms| self.stamp(ms)),
             depend: self.depend(job)?,
             cwd: "/".to_owned(),
             ..Spec::default()
         };
-        let who = &self.users[self.user_of[job.ask as usize] as usize];
-        let submission = Submission { spec, command: "-".to_owned(), ..Submission::default() };
+        let who = &self.users[self.parties.of_ask[job.ask as usize].0 as usize];
+        let submission = Submission {
+            spec,
+            command: "-".to_owned(),
+            ..Submission::default()
+        };
         let now = self.stamp(now_ms);
         let admitted = intake::admit(submission, who, &self.config, &self.state, now);
         admitted.map(|a| a.spec).map_err(|refusal| refusal.text)
@@ -209,35 +266,171 @@ impl<'a> Core<'a> {
         let hosts: Vec<Share> = start.hosts.iter().map(share).collect();
         let a = AttemptId { j, at };
         let parts = start.hosts.iter().map(|(id, n)| (id.0, *n)).collect();
-        self.state.apply(&Event::Dispatched { a, t: now, hosts });
+        self.state.apply(&Event::Dispatched {
+            a,
+            t: now,
+            hosts,
+            alt: start.alt,
+            forced: false,
+        });
         self.state.apply(&Event::Started { a, pid: 1, t: now });
-        let mut out = Start { job: j.id - 1, parts, ..Start::default() };
-        out.cpuf = self.fabric.cpuf(&out.parts);
-        if let Some(spec) = self.state.spec_of(j.id) {
-            out.limit_ms = spec.limits.run_s.map(|s| s * 1000);
-            let ask = self.workload.jobs[out.job as usize].ask;
-            out.uses = self.fabric.take(out.job, ask, spec, &self.config, &out.parts);
-        }
+        let mut out = Start {
+            job: j.id - 1,
+            parts,
+            ..Start::default()
+        };
+        out.cpuf = self.virtual_hosts.cpuf(&out.parts);
+        let spec = self.state.spec_of(j.id);
+        out.limit_ms = spec.and_then(|s| s.limits.run_s).map(|s| s * 1000);
+        out.uses = self.uses(j);
+        self.touch(j.id);
         out
+    }
+
+    /// All that started work holds beside slots.
+    fn uses(&self, j: JobKey) -> Uses {
+        let mut uses = Uses::new();
+        let n = self.engine.resources().count();
+        for res in 0..n {
+            let held = self.engine.held_by(j).iter();
+            let amount: i64 = held.map(|(_, bundle)| bundle.get(res)).sum();
+            if amount != 0 {
+                uses.push((res as u16 + 1, amount));
+            }
+        }
+        uses
+    }
+
+    /// The hosts of a job changed.
+    fn touch(&mut self, id: u32) {
+        if self.waste.is_some() {
+            let held = self.engine.held_by(JobKey::job(id)).iter();
+            self.touched.extend(held.map(|(at, _)| *at));
+        }
     }
 }
 
-/// Users by number, and the number of each ask's user. A job without a user belongs to `nobody`.
-fn users(workload: &Workload) -> (Vec<Requester>, Vec<u32>) {
-    let mut users: Vec<Requester> = Vec::new();
-    let mut known: HashMap<(&str, &str), u32> = HashMap::new();
-    let of = |ask: &'a super::workload::Ask| ask;
-    let mut user_of = Vec::new();
-    for ask in &workload.asks {
-        let _ = of;
-        let n = *known.entry((&ask.user, &ask.group)).or_insert_with(|| {
-            let user = if ask.user.is_empty() { "nobody" } else { &ask.user };
-            let groups = if ask.group.is_empty() { vec![] } else { vec![ask.group.clone()] };
-            let uid = UID_FIRST + users.len() as u32;
-            users.push(Requester { uid, user: user.to_owned(), groups });
-            users.len() as u32 - 1
-        });
-        user_of.push(n);
+/// What a virtual cluster is made of.
+pub struct Setting<'a> {
+    pub workload: &'a Workload,
+    pub parties: &'a Parties,
+    pub config: Arc<Config>,
+    /// Milliseconds since the epoch at which the workload starts.
+    pub base_ms: i64,
+    /// Cores of hosts that have as many slots as cores.
+    pub cores: u32,
+    /// Whether fragmentation is measured.
+    pub waste: bool,
+}
+
+/// Users as those who submit, each in all groups that some job of his names.
+fn requesters(workload: &Workload, parties: &Parties) -> Vec<Requester> {
+    let names = parties.users.iter().zip(UID_FIRST..);
+    let mut users: Vec<Requester> = names
+        .map(|(user, uid)| Requester {
+            uid,
+            user: user.clone(),
+            groups: Vec::new(),
+        })
+        .collect();
+    for (ask, (user, _)) in workload.asks.iter().zip(&parties.of_ask) {
+        let groups = &mut users[*user as usize].groups;
+        if !ask.group.is_empty() && !groups.contains(&ask.group) {
+            groups.push(ask.group.clone());
+        }
     }
-    (users, user_of)
+    users
+}
+
+impl Decider for Core<'_> {
+    fn submit(&mut self, job: u32, now_ms: i64) -> Result<(), String> {
+        let workload = self.workload;
+        let (s, _) = self.spec(&workload.jobs[job as usize], now_ms)?;
+        let id = job + 1;
+        self.state.apply(&Event::Submitted(Box::new(Submitted {
+            id,
+            s,
+            t: self.stamp(now_ms),
+            command: "-".to_owned(),
+            name: String::new(),
+            array: String::new(),
+            array_limit: 0,
+            hold: false,
+            tok: Token(0),
+            line: id,
+            key: String::new(),
+        })));
+        Ok(())
+    }
+
+    fn end(&mut self, job: u32, now_ms: i64, killed: bool) {
+        let j = JobKey::job(job + 1);
+        self.touch(j.id);
+        let Some(work) = self.state.work(j) else {
+            return;
+        };
+        let t = self.stamp(now_ms);
+        let e = Box::new(Ended {
+            a: AttemptId {
+                j,
+                at: work.attempt,
+            },
+            t: t.0,
+            code: (!killed).then_some(0),
+            reason: match killed {
+                true => TermReason::RunLimit,
+                false => TermReason::None,
+            },
+            ..Ended::default()
+        });
+        let (requeue, hold) = (false, false);
+        self.state.apply(&Event::Ended { e, requeue, hold });
+        if !self.asked.contains(&job) {
+            let ids = vec![j.id];
+            self.state.apply(&Event::Cleaned { ids, t });
+        }
+    }
+
+    fn plan(&mut self, now_ms: i64, acts: &mut Vec<Act>) -> Next {
+        let now = self.stamp(now_ms);
+        self.judge_dependencies();
+        self.engine.sync(&mut self.state, &mut self.hosts);
+        let plan = self.engine.plan(&self.state, &self.hosts, now, STARTS_MAX);
+        for start in &plan.starts {
+            let start = self.start(start, now);
+            acts.push(Act::Start(Box::new(start)));
+        }
+        for (class, why) in plan.reasons {
+            self.state.pending.set_why(class, why);
+        }
+        self.passes += 1;
+        if self.passes.is_multiple_of(TIDY_EVERY) {
+            self.state.take_dirty();
+        }
+        Next {
+            more: plan.more,
+            wake_ms: plan.wake.map(|at| at.0 - self.base_ms),
+        }
+    }
+
+    fn why(&self, job: u32) -> String {
+        let Some(found) = self.state.job(job + 1) else {
+            return "it is not there".to_owned();
+        };
+        if let Some(why) = found.own_why(0) {
+            return why.to_string();
+        }
+        let class = self.state.class_of(found.spec);
+        let class = self.state.pending().class(class);
+        class.map_or_else(String::new, |class| class.why.to_string())
+    }
+
+    fn fragments(&mut self) -> f64 {
+        let touched = std::mem::take(&mut self.touched);
+        let Some(waste) = &mut self.waste else {
+            return 0.0;
+        };
+        waste.update(&self.engine, touched);
+        waste.total()
+    }
 }

@@ -431,6 +431,7 @@ impl<'a> Replay<'a> {
         live.stat = Stat::Ended;
         self.out.at_limit += u64::from(killed);
         self.out.done.push(Done {
+            job: at,
             submit_ms: job.submit_ms,
             start_ms: live.first_start.unwrap_or(self.now_ms),
             end_ms: self.now_ms,
@@ -620,7 +621,10 @@ mod tests {
     #[test]
     fn refused_jobs_are_counted_and_do_not_wait() {
         let (out, _) = replay(&[(0, 5, 5, 100), (1, 5, 5, 1)], vec![]);
-        assert_eq!((out.refused_jobs, out.stuck_jobs, out.done.len()), (1, 0, 1));
+        assert_eq!(
+            (out.refused_jobs, out.stuck_jobs, out.done.len()),
+            (1, 0, 1)
+        );
         assert_eq!(out.refused[0], (1, "too wide".to_owned()));
     }
 

@@ -93,8 +93,8 @@ impl Parties {
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     now_ms: i64,
-    /// Name, capacity and present use, in thousandths; use times milliseconds so far.
-    resources: Vec<(String, i64, i64, i128)>,
+    /// Present use in thousandths and use times milliseconds so far; number 0 are the slots.
+    resources: Vec<(i64, i128)>,
     pub users: Parties,
     pub groups: Parties,
     slots: u64,
@@ -111,19 +111,10 @@ pub struct Meter {
 const SAMPLES_MAX: usize = 1 << 16;
 
 impl Meter {
-    /// Shares of users and groups by number; `resources` with their capacity in thousandths, slots
-    /// first; what fragments are measured against, in thousandths.
-    pub fn new(
-        start_ms: i64,
-        users: Vec<f64>,
-        groups: Vec<f64>,
-        resources: Vec<(String, i64)>,
-        fragment_capacity: f64,
-    ) -> Meter {
-        let resources = resources.into_iter().map(|(n, c)| (n, c, 0, 0)).collect();
+    /// Shares of users and groups by number; what fragments are measured against, in thousandths.
+    pub fn new(start_ms: i64, users: Vec<f64>, groups: Vec<f64>, fragment_capacity: f64) -> Meter {
         Meter {
             now_ms: start_ms,
-            resources,
             users: Parties::new(users),
             groups: Parties::new(groups),
             fragment_capacity,
@@ -138,7 +129,7 @@ impl Meter {
             return;
         }
         self.sample();
-        for (_, _, used, area) in &mut self.resources {
+        for (used, area) in &mut self.resources {
             *area += i128::from(*used) * i128::from(dt);
         }
         self.fragment_area += self.fragments * dt as f64;
@@ -190,9 +181,10 @@ impl Meter {
 
     /// Thousandths of resource number `at` are taken or given back.
     pub fn take(&mut self, at: usize, amount: i64, plus: bool) {
-        if let Some((_, _, used, _)) = self.resources.get_mut(at) {
-            *used += if plus { amount } else { -amount };
+        if self.resources.len() <= at {
+            self.resources.resize(at + 1, (0, 0));
         }
+        self.resources[at].0 += if plus { amount } else { -amount };
     }
 
     /// The fragments of all hosts from now on, in thousandths.
@@ -200,15 +192,16 @@ impl Meter {
         self.fragments = now;
     }
 
-    /// Mean use of each resource over `span_ms`.
-    pub fn resources(&self, span_ms: i64) -> Vec<ResourceUse> {
-        let each = self.resources.iter().map(|(name, capacity, _, area)| {
+    /// Mean use over `span_ms` of each resource by number, given its name and capacity.
+    pub fn resources(&self, span_ms: i64, named: &[(String, i64)]) -> Vec<ResourceUse> {
+        let each = named.iter().enumerate().map(|(at, (name, capacity))| {
+            let (_, area) = self.resources.get(at).copied().unwrap_or_default();
             let whole = i128::from(*capacity) * i128::from(span_ms);
             ResourceUse {
                 name: name.clone(),
                 capacity: *capacity as f64 / 1000.0,
                 utilization: if whole > 0 {
-                    *area as f64 / whole as f64
+                    area as f64 / whole as f64
                 } else {
                     0.0
                 },
@@ -243,8 +236,7 @@ mod tests {
     }
 
     fn meter(shares: &[f64]) -> Meter {
-        let resources = vec![("slots".to_owned(), 10_000), ("mem".to_owned(), 8000)];
-        Meter::new(0, shares.to_vec(), vec![1.0], resources, 10.0)
+        Meter::new(0, shares.to_vec(), vec![1.0], 10.0)
     }
 
     #[test]
@@ -256,7 +248,8 @@ mod tests {
         m.hold(0, 0, 4, false);
         m.take(1, 2000, false);
         m.advance(100_000);
-        let uses = m.resources(100_000);
+        let named = [("slots".to_owned(), 10_000), ("mem".to_owned(), 8000)];
+        let uses = m.resources(100_000, &named);
         close(uses[0].utilization, 0.2);
         close(uses[1].utilization, 0.125);
         assert_eq!((uses[1].name.as_str(), uses[1].capacity), ("mem", 8.0));

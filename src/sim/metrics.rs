@@ -10,6 +10,8 @@ pub const TAU_MS: u64 = 10_000;
 /// A job that ended. Times in milliseconds since the start of the workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
+    /// Its place in the workload.
+    pub job: u32,
     pub submit_ms: i64,
     /// Its first start.
     pub start_ms: i64,
@@ -235,6 +237,7 @@ mod tests {
 
     fn job(submit: i64, start: i64, end: i64, slots: u32, user: u32) -> Done {
         Done {
+            job: 0,
             submit_ms: submit * 1000,
             start_ms: start * 1000,
             end_ms: end * 1000,

@@ -5,14 +5,21 @@
 //! decides where or when a job starts: that is `sched`, the same code that a leader runs. Reads no
 //! clock but for the time that it says it took.
 
+pub mod cli;
+pub mod core;
 pub mod csv;
 pub mod drive;
 pub mod files;
 pub mod frag;
 pub mod generate;
+pub mod hosts;
 pub mod meter;
 pub mod metrics;
 pub mod plot;
+pub mod policy;
+pub mod report;
 pub mod rng;
 pub mod swf;
+pub mod trace;
+pub mod waste;
 pub mod workload;

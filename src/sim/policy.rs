@@ -3,10 +3,16 @@
 
 /// The names, with what each does.
 pub const POLICIES: &[(&str, &str)] = &[
-    ("fcfs", "first come, first served: the first job blocks the others"),
+    (
+        "fcfs",
+        "first come, first served: the first job blocks the others",
+    ),
     ("easy", "backfill behind the reservation of the first job"),
     ("sjbf", "as easy, the shortest candidate first"),
-    ("conservative", "backfill behind the reservations of all jobs"),
+    (
+        "conservative",
+        "backfill behind the reservations of all jobs",
+    ),
 ];
 
 /// The cb.yaml of a policy on one host of `procs` slots.

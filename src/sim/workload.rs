@@ -59,6 +59,41 @@ pub struct Workload {
     pub left_out: LeftOut,
 }
 
+/// Users and groups by number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parties {
+    pub users: Vec<String>,
+    pub groups: Vec<String>,
+    /// Numbers of user and group of each ask.
+    pub of_ask: Vec<(u32, u32)>,
+}
+
+impl Parties {
+    /// Those of a workload, in the order of their first ask. A job without user is `nobody`'s, one
+    /// without group belongs to the group of no name.
+    pub fn of(workload: &Workload) -> Parties {
+        let mut out = Parties::default();
+        let mut users: HashMap<&str, u32> = HashMap::new();
+        let mut groups: HashMap<&str, u32> = HashMap::new();
+        for ask in &workload.asks {
+            let user = match ask.user.as_str() {
+                "" => "nobody",
+                user => user,
+            };
+            let user = *users.entry(user).or_insert_with(|| {
+                out.users.push(user.to_owned());
+                out.users.len() as u32 - 1
+            });
+            let group = *groups.entry(&ask.group).or_insert_with(|| {
+                out.groups.push(ask.group.clone());
+                out.groups.len() as u32 - 1
+            });
+            out.of_ask.push((user, group));
+        }
+        out
+    }
+}
+
 /// What a reader did not take.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
@@ -274,6 +309,23 @@ mod tests {
             w.left_out.sentences(),
             ["1 job left out: wider than the machine"]
         );
+    }
+
+    #[test]
+    fn users_and_groups_are_numbered_once() {
+        let ask = |user: &str, group: &str| Ask {
+            user: user.to_owned(),
+            group: group.to_owned(),
+            ..Ask::default()
+        };
+        let asks = vec![ask("u", "g"), ask("", ""), ask("u", "h"), ask("v", "g")];
+        let parties = Parties::of(&Workload {
+            asks,
+            ..Workload::default()
+        });
+        assert_eq!(parties.users, ["u", "nobody", "v"]);
+        assert_eq!(parties.groups, ["g", "", "h"]);
+        assert_eq!(parties.of_ask, [(0, 0), (1, 1), (0, 2), (2, 0)]);
     }
 
     #[test]

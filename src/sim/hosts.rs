@@ -1,0 +1,96 @@
+//! The hosts of a virtual cluster: those that a cb.yaml lists, up and without other load, with what
+//! it says they have. Owns the made-up load samples; never changes them while a replay runs.
+
+use super::drive::Parts;
+use crate::config::{Config, HostEntry, ResourceValue};
+use crate::record::load::LoadDoc;
+use std::collections::BTreeMap;
+
+/// Memory, swap and temporary space of a host whose entry says nothing of them, in megabytes: more
+/// than any job asks for.
+const PLENTY_MB: u64 = 1 << 40;
+
+/// See the head of the file.
+pub struct Hosts {
+    names: Vec<String>,
+    samples: BTreeMap<String, (LoadDoc, u64)>,
+    /// CPU factors in thousandths, by number of the host.
+    cpuf: Vec<u32>,
+}
+
+impl Hosts {
+    /// `cores`: of hosts that have as many slots as cores.
+    pub fn new(config: &Config, cores: u32) -> Hosts {
+        let mut out = Hosts {
+            names: Vec::new(),
+            samples: BTreeMap::new(),
+            cpuf: Vec::new(),
+        };
+        for name in config.host_names() {
+            let Some(entry) = config.host(name) else {
+                continue;
+            };
+            out.names.push(name.to_owned());
+            out.samples
+                .insert(name.to_owned(), (sample(name, entry, cores), 0));
+            out.cpuf.push((entry.cpuf * 1000.0).round() as u32);
+        }
+        out
+    }
+
+    /// In the order of cb.yaml.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// Load samples by name, with the milliseconds since they changed.
+    pub fn samples(&self) -> &BTreeMap<String, (LoadDoc, u64)> {
+        &self.samples
+    }
+
+    /// The CPU factor of the slowest of these hosts, in thousandths.
+    pub fn cpuf(&self, parts: &Parts) -> u32 {
+        let each = parts
+            .iter()
+            .filter_map(|(at, _)| self.cpuf.get(*at as usize));
+        each.copied().min().unwrap_or(1000)
+    }
+}
+
+fn sample(name: &str, entry: &HostEntry, cores: u32) -> LoadDoc {
+    let number = |names: [&str; 2]| {
+        names
+            .iter()
+            .find_map(|name| match entry.resources.get(*name) {
+                Some(ResourceValue::Number(n)) => Some(*n as u64),
+                _ => None,
+            })
+    };
+    let size = |names| number(names).unwrap_or(PLENTY_MB);
+    let (mem, swp, tmp) = (
+        size(["maxmem", "mem"]),
+        size(["maxswp", "swp"]),
+        size(["maxtmp", "tmp"]),
+    );
+    let ncpus = match entry.slots.count(0) {
+        0 => cores,
+        slots => slots,
+    };
+    LoadDoc {
+        host: name.to_owned(),
+        boot: "sim".to_owned(),
+        executor: true,
+        ncpus: number(["ncpus", "cores"]).map_or(ncpus, |n| n as u32),
+        maxmem: mem,
+        maxswp: swp,
+        maxtmp: tmp,
+        ndisks: 1,
+        host_type: "SIM".to_owned(),
+        model: "SIM".to_owned(),
+        it: 1440.0,
+        tmp: tmp as f64,
+        swp: swp as f64,
+        mem: mem as f64,
+        ..LoadDoc::default()
+    }
+}
