@@ -27,7 +27,7 @@ pub struct Parties {
     /// Slot milliseconds used while at least two waited.
     contended: f64,
     /// Parties that wait.
-    backlog: usize,
+    backlog: Vec<u32>,
 }
 
 impl Parties {
@@ -39,7 +39,7 @@ impl Parties {
             waiting: vec![0; n],
             beyond: vec![0.0; n],
             contended: 0.0,
-            backlog: 0,
+            backlog: Vec::new(),
         }
     }
 
@@ -51,28 +51,33 @@ impl Parties {
         let n = &mut self.waiting[party as usize];
         if plus {
             *n += 1;
-            self.backlog += usize::from(*n == 1);
+            if *n == 1 {
+                self.backlog.push(party);
+            }
         } else {
             *n -= 1;
-            self.backlog -= usize::from(*n == 0);
+            if *n == 0
+                && let Some(at) = self.backlog.iter().position(|p| *p == party)
+            {
+                self.backlog.swap_remove(at);
+            }
         }
     }
 
     /// Shares are promised only to those that want more: whoever waits.
     fn advance(&mut self, dt: f64) {
-        if self.backlog < 2 {
+        if self.backlog.len() < 2 {
             return;
         }
         let (mut used, mut shares) = (0.0, 0.0);
-        let wants = |at: usize| self.waiting[at] > 0;
-        for at in (0..self.shares.len()).filter(|at| wants(*at)) {
+        for at in self.backlog.iter().map(|at| *at as usize) {
             used += self.used[at] as f64;
             shares += self.shares[at];
         }
         if shares <= 0.0 {
             return;
         }
-        for at in (0..self.shares.len()).filter(|at| self.waiting[*at] > 0) {
+        for at in self.backlog.iter().map(|at| *at as usize) {
             let entitled = used * self.shares[at] / shares;
             self.beyond[at] += (self.used[at] as f64 - entitled) * dt;
         }

@@ -163,23 +163,20 @@ fn workload(args: &Args, runs: &[Run]) -> Result<(String, Workload), String> {
 }
 
 fn replay(run: &Run, workload: &Workload, parties: &Parties, args: &Args) -> Result1 {
-    // All that is measured over time costs time, and a log on one host needs none of it.
-    let all = !args.config.is_empty() || args.plot.is_some();
     let mut core = Core::new(Setting {
         workload,
         parties,
         config: run.config.clone(),
         base_ms: workload.start_ms.unwrap_or(START_MS),
         cores: args.cores,
+        // On the one host of a log nothing lies in fragments that another host could take.
         waste: !args.config.is_empty(),
     });
     let first = workload.jobs.first().map_or(0, |j| j.submit_ms);
     let shares = |n: usize| vec![1.0; n];
-    let meter = || {
-        let (users, groups) = (shares(parties.users.len()), shares(parties.groups.len()));
-        Meter::new(first, users, groups, core.waste_capacity())
-    };
-    let mut replay = Replay::new(workload, &parties.of_ask, all.then(meter));
+    let (users, groups) = (shares(parties.users.len()), shares(parties.groups.len()));
+    let meter = Meter::new(first, users, groups, core.waste_capacity());
+    let mut replay = Replay::new(workload, &parties.of_ask, Some(meter));
     let mut outcome = replay.run(&mut core);
     // In the order of the workload, so that sums do not depend on the order of ends.
     outcome.done.sort_by_key(|d| d.job);
