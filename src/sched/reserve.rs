@@ -223,6 +223,10 @@ impl Host {
         if self.held_by > 0 {
             let mut rest = self.stairs[0].room.clone();
             rest.sub(&self.held);
+            rest.slots = rest.slots.max(0);
+            rest.res
+                .iter_mut()
+                .for_each(|amount| *amount = (*amount).max(0));
             self.tight.min_with(&rest);
         }
         self.fresh_until = self.line.next_change(now).unwrap_or(i64::MAX);
@@ -275,6 +279,10 @@ pub struct Book<K> {
     turn: Option<(K, bool)>,
     /// The reservations behind are lifted.
     tail_out: bool,
+    /// Work without run limit that starts now counts as ending this much after [`FOREVER`], and
+    /// the last start made among such ends.
+    era: i64,
+    last_unknown: i64,
     /// Reservations that keep slots back.
     holders: usize,
     /// Something happened that moves reservations: they are looked at in the next pass.

@@ -31,6 +31,8 @@ impl<K: Copy + Eq> Book<K> {
             turn: None,
             tail_out: false,
             holders: 0,
+            era: 0,
+            last_unknown: 0,
             changed: false,
             sweep: false,
             broken: false,
@@ -56,8 +58,11 @@ impl<K: Copy + Eq> Book<K> {
         host.capacity = capacity.clone();
         host.fresh_until = i64::MIN;
         self.changed = true;
-        self.broken = true;
-        self.gained.cover(i64::MIN, i64::MAX);
+        let amounts = || std::iter::once(by.slots).chain(by.res.iter().copied());
+        self.broken |= amounts().any(|amount| amount < 0);
+        if amounts().any(|amount| amount > 0) {
+            self.gain(i64::MIN, i64::MAX);
+        }
     }
 
     pub fn hosts(&self) -> usize {
@@ -83,7 +88,11 @@ impl<K: Copy + Eq> Book<K> {
         until: i64,
         planned: Option<i64>,
     ) -> ClaimId {
-        let until = self.round(until).max(now.saturating_add(1)).min(FOREVER);
+        let until = if until >= FOREVER {
+            self.unknown_end()
+        } else {
+            self.round(until).max(now.saturating_add(1))
+        };
         let parts: SmallVec<[(u32, Bundle); 1]> = parts.iter().cloned().collect();
         self.occupy(&parts, now, until);
         let id = self.spare_claims.pop().unwrap_or_else(|| {
@@ -102,6 +111,15 @@ impl<K: Copy + Eq> Book<K> {
         let stamp = claim.stamp;
         self.expect_end(id, until, planned, stamp);
         ClaimId(id)
+    }
+
+    /// When work without run limit counts as ending: after every reservation made before it that
+    /// waits for such work, so that it counts as beside these, not as before them.
+    fn unknown_end(&mut self) -> i64 {
+        if self.last_unknown == FOREVER + self.era {
+            self.era += 1;
+        }
+        FOREVER + self.era
     }
 
     /// Gives a claim back. The handle is spent.

@@ -54,7 +54,7 @@ impl<A: Ask + ?Sized> Search<'_, A> {
             }
         }
         let (start, host) = match best {
-            Some((start, _)) if start >= FOREVER && all.len() > 1 => self.fullest(start),
+            Some((start, _)) if start >= FOREVER && all.len() > 1 => self.fullest()?,
             best => best?,
         };
         let slots = self.ask.min().max(1);
@@ -79,17 +79,18 @@ impl<A: Ask + ?Sized> Search<'_, A> {
     }
 
     /// Nobody knows when: of the hosts that would serve, the one with most free by now.
-    fn fullest(&self, start: i64) -> (i64, u32) {
-        let serves = |host: &&u32| self.on_host(**host, start.saturating_add(1)).is_some();
+    fn fullest(&self) -> Option<(i64, u32)> {
         let now = |host: u32| {
             self.ask
                 .capacity(host, &self.line(host).line.free_at(self.from))
         };
         let all = self.ask.hosts().iter().enumerate();
-        let best = all
-            .filter(|(_, host)| serves(host))
-            .max_by_key(|(at, host)| (now(**host), self.is_kept(**host), Reverse(*at)));
-        (start, *best.expect("one host serves from this start on").1)
+        let serve = all.filter_map(|(at, host)| {
+            let start = self.on_host(*host, self.before)?;
+            Some((now(*host), self.is_kept(*host), Reverse(at), start, *host))
+        });
+        let (.., start, host) = serve.max()?;
+        Some((start, host))
     }
 
     /// Several hosts together: walks their changes in time order with a running sum of what they

@@ -1,5 +1,8 @@
-//! Tests of the book: the hand-checkable cases, replays of logs, properties.
+//! Tests of the book: hand-checkable cases, host sets, properties, replays of logs.
 
 use super::*;
 
+mod cases;
+mod property;
 mod replay;
+mod sets;

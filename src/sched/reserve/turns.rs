@@ -60,10 +60,14 @@ impl<K: Copy + Eq> Book<K> {
                     self.confirm();
                     return Turn::Keep;
                 }
-                let first = self.all[at].holds && self.all[at].start >= FOREVER;
                 self.lift(at);
                 self.turn = Some((key, true));
-                if first {
+                // A start that slipped by, or whose ground is gone, pushes those behind it on,
+                // rather than jump over them; what gathers slots may gather theirs.
+                let own = &self.all[at];
+                let gathers = own.holds && own.start >= FOREVER;
+                let slipped = own.start < self.now || (self.broken && !self.fits(own));
+                if gathers || slipped {
                     self.lift_tail();
                 }
             }
@@ -218,7 +222,7 @@ impl<K: Copy + Eq> Book<K> {
             let gain = self.rules.min_gain.max(1) - 1;
             before = own.start.saturating_sub(gain);
             if unknown {
-                before = own.start.saturating_add(1);
+                before = i64::MAX;
             } else if !self.tail_out {
                 before = before.min(self.gained.to);
                 if length < NEVER_MS {
@@ -255,6 +259,9 @@ impl<K: Copy + Eq> Book<K> {
         duration: i64,
     ) -> usize {
         let end = self.end(start, duration);
+        if start == FOREVER + self.era {
+            self.last_unknown = start;
+        }
         if let Some(at) = known {
             let own = &mut self.all[at];
             if start != own.start || parts != own.parts {
