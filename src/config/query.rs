@@ -5,8 +5,10 @@ use super::policy::{Capped, Dim, Quota, ShareEntry, ShareSubject, Shares};
 use super::sets::{HostSet, UserSet};
 use super::types::{Config, HostEntry, Queue, UserEntry, UserSubject};
 use crate::model::Stamp;
+use crate::text::resreq::{Direction, Resources};
 use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 
 /// Limits of section `users` that concern one user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +37,13 @@ pub enum ShareNode<'a> {
     User(&'a str),
 }
 
+/// A walk down a share tree: the steps so far, and the groups that have no place for the user.
+#[derive(Default)]
+struct Descent<'a> {
+    path: Vec<ShareStep<'a>>,
+    closed: BTreeSet<&'a str>,
+}
+
 /// Who a job counts for.
 #[derive(Clone, Copy, Debug)]
 pub struct Consumer<'a> {
@@ -48,23 +57,41 @@ pub struct Consumer<'a> {
 }
 
 impl Shares {
-    /// The entry that holds for the user: his own, else that of the first group named that holds
-    /// him, else `default`, else `others`. `None`: he has no share.
-    pub fn find(&self, user: &str, os_groups: &[String], config: &Config) -> Option<&ShareEntry> {
-        let first = |wanted: &dyn Fn(&ShareSubject) -> bool| {
-            self.entries.iter().find(|entry| wanted(&entry.subject))
+    /// Entries that hold the user, best first: his own, groups of his in the order of the list,
+    /// `default`, `others`.
+    fn candidates<'s>(
+        &'s self,
+        user: &str,
+        os_groups: &[String],
+        config: &Config,
+    ) -> Vec<&'s ShareEntry> {
+        let rank = |subject: &ShareSubject| match subject {
+            ShareSubject::User(n) => (n == user).then_some(0),
+            ShareSubject::Group(g) | ShareSubject::GroupEach(g) => {
+                config.in_user_group(user, os_groups, g).then_some(1)
+            }
+            ShareSubject::Default => Some(2),
+            ShareSubject::Others => Some(3),
         };
-        first(&|s| matches!(s, ShareSubject::User(n) if n == user))
-            .or_else(|| {
-                first(&|s| match s {
-                    ShareSubject::Group(g) | ShareSubject::GroupEach(g) => {
-                        config.in_user_group(user, os_groups, g)
-                    }
-                    _ => false,
-                })
-            })
-            .or_else(|| first(&|s| *s == ShareSubject::Default))
-            .or_else(|| first(&|s| *s == ShareSubject::Others))
+        let mut found: Vec<(u8, &ShareEntry)> = self
+            .entries
+            .iter()
+            .filter_map(|entry| Some((rank(&entry.subject)?, entry)))
+            .collect();
+        found.sort_by_key(|(rank, _)| *rank);
+        found.into_iter().map(|(_, entry)| entry).collect()
+    }
+
+    /// The entry of this level that holds the user, if he has a share: his own, else that of the
+    /// first group named that holds him and has a place for him in its own tree, else `default`,
+    /// else `others`.
+    pub fn find<'a>(
+        &'a self,
+        user: &'a str,
+        os_groups: &[String],
+        config: &'a Config,
+    ) -> Option<&'a ShareEntry> {
+        config.descend(self, (user, os_groups), &mut Descent::default())
     }
 }
 
@@ -115,42 +142,66 @@ impl<T: Copy> Capped<T> {
 
 impl Config {
     /// The user's way from below the root of the tree to his leaf, at least one step. `None`: he
-    /// has no share somewhere on it, so that the queue takes no jobs of his.
+    /// has no share, so that the queue takes no jobs of his.
     pub fn share_path<'a>(
         &'a self,
         shares: &'a Shares,
         user: &'a str,
         os_groups: &[String],
     ) -> Option<Vec<ShareStep<'a>>> {
-        let mut path = Vec::new();
-        let mut push = |node, shares| path.push(ShareStep { node, shares });
-        let mut level = shares;
-        loop {
-            let entry = level.find(user, os_groups, self)?;
-            let inner = match &entry.subject {
+        let mut way = Descent::default();
+        self.descend(shares, (user, os_groups), &mut way)?;
+        Some(way.path)
+    }
+
+    /// Appends the steps below `level`, and answers the entry of it that they go through. Groups
+    /// that lead back to themselves or nest too deep were refused, and none is tried twice: this
+    /// ends soon.
+    fn descend<'a>(
+        &'a self,
+        level: &'a Shares,
+        (user, os_groups): (&'a str, &[String]),
+        way: &mut Descent<'a>,
+    ) -> Option<&'a ShareEntry> {
+        for entry in level.candidates(user, os_groups, self) {
+            let shares = entry.shares;
+            let (node, inner) = match &entry.subject {
                 ShareSubject::User(_) | ShareSubject::Default | ShareSubject::GroupEach(_) => {
-                    push(ShareNode::User(user), entry.shares);
-                    return Some(path);
+                    let node = ShareNode::User(user);
+                    way.path.push(ShareStep { node, shares });
+                    return Some(entry);
                 }
-                ShareSubject::Others => {
-                    push(ShareNode::Others, entry.shares);
-                    None
-                }
+                ShareSubject::Others => (ShareNode::Others, None),
+                ShareSubject::Group(name) if way.closed.contains(name.as_str()) => continue,
                 ShareSubject::Group(name) => {
-                    push(ShareNode::Group(name), entry.shares);
                     let group = self.user_groups.get(name);
-                    group.and_then(|g| g.fairshare.as_ref())
+                    (
+                        ShareNode::Group(name),
+                        group.and_then(|g| g.fairshare.as_ref()),
+                    )
                 }
             };
-            // Groups that lead back to themselves were refused: this ends.
-            match inner {
-                Some(inner) => level = inner,
-                None => {
-                    push(ShareNode::User(user), 1);
-                    return Some(path);
-                }
+            way.path.push(ShareStep { node, shares });
+            let Some(inner) = inner else {
+                let node = ShareNode::User(user);
+                way.path.push(ShareStep { node, shares: 1 });
+                return Some(entry);
+            };
+            if self.descend(inner, (user, os_groups), way).is_some() {
+                return Some(entry);
+            }
+            way.path.pop();
+            if let ShareSubject::Group(name) = &entry.subject {
+                way.closed.insert(name);
             }
         }
+        None
+    }
+
+    /// Whether less of the number resource is better.
+    pub fn increases(&self, resource: &str) -> bool {
+        let def = self.find(resource);
+        def.is_some_and(|d| d.direction == Direction::Increase)
     }
 
     /// The CPU factor of a host model or listed host of this name, as in `-W 10/NAME`.

@@ -53,10 +53,24 @@ pub(super) fn shares(
             ctx.problem_hint(pos, "duplicate", message, "keep one of the two");
             return None;
         }
+        if both_defaults(&out, &subject) {
+            let message = "others has no effect beside default: it finds nobody left";
+            ctx.warn(name.pos(&w, ctx), "no-effect", message, None);
+        }
         let shares = u32::try_from(shares).expect("the range is within u32");
         out.entries.push(ShareEntry { subject, shares });
     }
     Some(out)
+}
+
+/// Whether this entry and one before it are `default` and `others`.
+fn both_defaults(before: &Shares, new: &ShareSubject) -> bool {
+    let other = match new {
+        ShareSubject::Default => ShareSubject::Others,
+        ShareSubject::Others => ShareSubject::Default,
+        _ => return false,
+    };
+    before.entries.iter().any(|e| e.subject == other)
 }
 
 fn subject(

@@ -74,15 +74,14 @@ impl Request {
             }
         };
         honoured(&merged, &config.hosts)?;
-        request.take(
-            merged
-                .simple()
-                .ok_or("alternatives are not implemented in this version")?,
-        );
+        let simple = merged
+            .simple()
+            .ok_or("alternatives are not implemented in this version")?;
+        request.take(simple, config);
         Ok(request)
     }
 
-    fn take(&mut self, simple: &Simple) {
+    fn take(&mut self, simple: &Simple, config: &Config) {
         self.select = simple.select.clone();
         self.order = simple.order.clone();
         match simple.span {
@@ -91,10 +90,13 @@ impl Request {
             _ => {}
         }
         for usage in simple.rusage.iter().flatten() {
+            let decl = config.hosts.resources.get(&usage.name);
+            let each = decl.is_some_and(|d| d.slotresource);
+            let per = usage.scope(each || config.general.resource_reserve_per_task, false);
             self.rusage.push(Amount {
                 name: usage.name.clone(),
                 amount: usage.amount as f64 / 1000.0,
-                per_slot: usage.per == Per::Task,
+                per_slot: per == Per::Task,
             });
         }
     }

@@ -15,7 +15,13 @@ const SETTINGS: &[&str] = &[
 ];
 
 /// Settings that `config` itself turns into answers (`host`, `may_lead`, `user_in`, ...).
-const ANSWERED_WITHIN: &[&str] = &["masters", "unit_for_limits", "members", "set"];
+const ANSWERED_WITHIN: &[&str] = &[
+    "masters",
+    "unit_for_limits",
+    "members",
+    "set",
+    "resource_reserve_per_task",
+];
 
 /// Settings whose reader is being written, and where it will be.
 const READ_SOON: &[(&str, &str)] = &[
@@ -39,7 +45,6 @@ const READ_SOON: &[(&str, &str)] = &[
     ("pg_susp_it_ms", "src/sched/guard.rs"),
     ("packing", "src/sched/place.rs"),
     ("unit", "src/sched/place.rs"),
-    ("resource_reserve_per_task", "src/sched/shape.rs"),
     ("default_host_spec", "src/sched/shape.rs"),
     ("elastic", "src/sched/elastic.rs"),
     ("job_priority_over_time", "src/sched/line.rs"),

@@ -121,12 +121,48 @@ fn named_beats_group_beats_default_beats_others() {
 }
 
 #[test]
+fn a_maze_of_groups_costs_no_more_than_its_groups() {
+    // Two groups on each of 30 levels, each with both of the next; nobody at the end.
+    let mut groups =
+        String::from("usergroups:\n- {name: end, members: all, fairshare: '[u1,1]'}\n");
+    for i in 0..30 {
+        let next = match i {
+            29 => "[end,1]".to_string(),
+            _ => format!("[a{0},1] [b{0},1]", i + 1),
+        };
+        for name in ["a", "b"] {
+            groups += &format!("- {{name: {name}{i}, members: all, fairshare: '{next}'}}\n");
+        }
+    }
+    let c = good(&format!(
+        "{groups}queues: [{{name: q, fairshare: '[a0,1] [b0,1]'}}]\n"
+    ));
+    let begin = std::time::Instant::now();
+    assert_eq!(way(&c, "u2", &[]), "-");
+    assert_eq!(way(&c, "u1", &[]).split(' ').count(), 32);
+    assert!(begin.elapsed() < std::time::Duration::from_secs(5));
+}
+
+#[test]
 fn a_queue_with_shares_takes_only_who_has_some() {
     let c = good("queues: [{name: q, fairshare: '[u1,2] [u2,1]'}, {name: r, policy: drf}]");
     let takes = |q: usize, user| c.queue_accepts(&c.queues[q], user, &[]);
     assert!(takes(0, "u2") && !takes(0, "u3") && takes(1, "u3"));
     assert_eq!(c.default_queue_for("u3", &[]), None);
-    // A group whose own tree leaves a member out.
+    // A group whose own tree leaves a member out: the next entry that holds him counts.
+    let c = good(
+        "usergroups: [{name: g, members: u1 u2, fairshare: '[u1,1]'}]\n\
+         queues: [{name: q, fairshare: '[g,5] [default,1]'}]",
+    );
+    assert_eq!(
+        (way(&c, "u1", &[]), way(&c, "u2", &[])),
+        ("g/:5 u1:1".into(), "u2:1".into())
+    );
+    let shares = c.queues[0].policy.shares().unwrap();
+    assert_eq!(
+        shares.find("u2", &[], &c).unwrap().subject,
+        ShareSubject::Default
+    );
     let c = good(
         "usergroups: [{name: g, members: u1 u2, fairshare: '[u1,1]'}]\n\
          queues: [{name: q, fairshare: '[g,1]'}]",
@@ -338,9 +374,28 @@ fn declared_resources_may_be_named_in_requirements() {
     let h1 = c.host("h1").unwrap();
     assert_eq!(h1.resources["site"], ResourceValue::Text("7".into()));
     use crate::text::resreq::{Direction, Resources};
+    assert!(c.increases("netmb") && c.increases("r1m") && !c.increases("mem"));
     assert_eq!(c.find("netmb").unwrap().direction, Direction::Increase);
     assert!(c.find("netmb").unwrap().reserve && !c.find("site").unwrap().reserve);
     assert_eq!(good("resources: []").hosts.resources.len(), 0);
+}
+
+#[test]
+fn what_an_amount_counts_for() {
+    let per_slot = |extra: &str, res_req: &str| {
+        let c = good(&format!(
+            "resources: [{{name: fpga, slotresource: yes}}, {{name: lic}}]\n{extra}"
+        ));
+        let spec = crate::model::Spec {
+            res_req: require::check_request(res_req, &c).unwrap(),
+            ..Default::default()
+        };
+        require::Request::new(&spec, None, &c).unwrap().rusage[0].per_slot
+    };
+    assert!(per_slot("", "rusage[fpga=1]") && !per_slot("", "rusage[lic=1]"));
+    assert!(!per_slot("", "rusage[fpga=1/host]") && per_slot("", "rusage[lic=1/task]"));
+    let all = "general: {resource_reserve_per_task: yes}";
+    assert!(per_slot(all, "rusage[lic=1]") && !per_slot(all, "rusage[mem=1/host]"));
 }
 
 #[test]
@@ -602,6 +657,10 @@ fn what_is_probably_not_meant_is_told() {
         (
             "queues: [{name: q, fairshare: '[zoe,1]'}]".into(),
             "unknown-user",
+        ),
+        (
+            "queues: [{name: q, fairshare: '[default,1] [others,2]'}]".into(),
+            "no-effect",
         ),
         (format!("{groups}'[u1,1] [default,2]'}}]"), ""),
         (format!("{groups}'[u3,1] [default,2]'}}]"), "no-effect"),
