@@ -238,6 +238,9 @@ fn job_sentence(event: &Event) -> String {
                 hosts.join(" ")
             )
         }
+        Event::Gathered { a, .. } => {
+            format!("job {} attempt {} has all its hosts ready", a.j, a.at)
+        }
         Event::Resized { a, hosts, .. } => {
             let hosts: Vec<String> = hosts.iter().map(Share::to_string).collect();
             format!("job {} attempt {} also has {}", a.j, a.at, hosts.join(" "))
@@ -362,6 +365,7 @@ fn time_of(event: &Event) -> Option<Stamp> {
         Event::Epoch { t, .. }
         | Event::Handled { t, .. }
         | Event::Dispatched { t, .. }
+        | Event::Gathered { t, .. }
         | Event::Resized { t, .. }
         | Event::Halted { t, .. }
         | Event::Unhalted { t, .. }
@@ -392,6 +396,7 @@ fn concerns(event: &Event, wanted: JobKey) -> bool {
     let of = match event {
         Event::Submitted(s) => JobKey::job(s.id),
         Event::Dispatched { a, .. }
+        | Event::Gathered { a, .. }
         | Event::Resized { a, .. }
         | Event::Started { a, .. }
         | Event::Unbound { a, .. }

@@ -481,7 +481,12 @@ impl Leader {
             poll.max(1)
         };
         let core = &self.core;
-        let times = [core.wake, core.next_pass(), core.state.next_deadline()];
+        let times = [
+            core.wake,
+            core.next_pass(),
+            core.next_gathering(),
+            core.state.next_deadline(),
+        ];
         if let Some(at) = times.into_iter().flatten().min() {
             ms = ms.min(at.since_ms(Stamp(clock::wall_ms())).max(1));
         }

@@ -191,11 +191,14 @@ impl Orders {
 
 impl HostOrders {
     fn push(&mut self, order: &Order, state: &State) {
-        if let Order::Start(start) = order
-            && self.specs.insert(start.s)
-        {
-            let spec = Box::new(state.spec(start.s).as_ref().clone());
-            self.framed.push(&Order::Spec { id: start.s, spec });
+        let names = match order {
+            Order::Start(start) => Some(start.s),
+            Order::Part { s, .. } => Some(*s),
+            _ => None,
+        };
+        if let Some(id) = names.filter(|id| self.specs.insert(*id)) {
+            let spec = Box::new(state.spec(id).as_ref().clone());
+            self.framed.push(&Order::Spec { id, spec });
         }
         self.framed.push(order);
     }

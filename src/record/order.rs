@@ -14,6 +14,23 @@ pub enum Order {
     Spec { id: u32, spec: Box<Spec> },
     /// Start this attempt, unless it was started or cancelled before.
     Start(Box<StartOrder>),
+    /// Prepare this host's part of an attempt that another host starts; answer with
+    /// `Report::PartReady` or `Never`, again when asked again.
+    Part {
+        #[serde(flatten)]
+        a: AttemptId,
+        /// Specification id, defined earlier in the same file.
+        s: u32,
+        /// The host that runs the command.
+        first: String,
+        /// Slots here.
+        slots: u32,
+    },
+    /// The part is over, whether prepared or not.
+    PartEnd {
+        #[serde(flatten)]
+        a: AttemptId,
+    },
     /// Signal a started attempt.
     Signal {
         #[serde(flatten)]

@@ -26,11 +26,17 @@ pub enum Report {
     },
     /// The attempt ended; final.
     Ended(Box<Ended>),
-    /// The attempt was not started and never will be.
+    /// The attempt was not started and never will be (from its first host); its part cannot be
+    /// prepared here (from another).
     Never {
         #[serde(flatten)]
         a: AttemptId,
         why: String,
+    },
+    /// This host, not the attempt's first, has prepared its part. Repeated whenever it is asked.
+    PartReady {
+        #[serde(flatten)]
+        a: AttemptId,
     },
     Suspended {
         #[serde(flatten)]

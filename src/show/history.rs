@@ -129,7 +129,7 @@ impl Histories {
                 self.change(a.j, t.0, || format!("Starting (Pid {pid})"), |_, _| {});
             }
             Event::Ended { e, requeue, hold } => self.ended(e, *requeue, *hold),
-            Event::Unbound { a, why, t } => self.unbound(*a, why, t.0),
+            Event::Unbound { a, why, t, host } => self.unbound(*a, why, t.0, host),
             Event::Signalled { j, act, by, t } => self.signalled(*j, *act, by, t.0),
             Event::Cancelled { j, by, reason, t } => self.cancelled(*j, by, *reason, t.0),
             Event::Held { j, held, by, t, .. } => self.held(*j, *held, by, t.0),
@@ -161,6 +161,7 @@ impl Histories {
             | Event::Host { .. }
             | Event::Config { .. }
             | Event::Used { .. }
+            | Event::Gathered { .. }
             | Event::Cleaned { .. } => {}
         }
     }
@@ -291,9 +292,12 @@ impl Histories {
         self.started.remove(&e.a.j);
     }
 
-    fn unbound(&mut self, a: AttemptId, why: &str, t: i64) {
-        let host = self.past(a.j, t).hosts.first().map(|h| h.0.clone());
-        let host = host.unwrap_or_default();
+    fn unbound(&mut self, a: AttemptId, why: &str, t: i64, at: &str) {
+        let first = self.past(a.j, t).hosts.first().map(|h| h.0.clone());
+        let host = match at {
+            "" => first.unwrap_or_default(),
+            at => at.to_owned(),
+        };
         let line = || format!("Host <{host}> did not start it: {why}");
         self.change(a.j, t, line, |past, t| match past.killing.take() {
             Some(SignalAct::Kill(reason)) => past.finish(a, reason, why, t),

@@ -9,6 +9,7 @@ use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::report::Ended;
 use crate::record::request::{HostAct, QueueAct};
 use crate::text::indexset::IndexSet;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Gap between the order numbers of two submissions, so that moves find room between them.
@@ -41,7 +42,12 @@ impl State {
             Event::Resized { a, hosts, .. } => self.resized(*a, hosts),
             Event::Started { a, pid, t } => self.started(*a, *pid, *t),
             Event::Ended { e, requeue, hold } => self.ended(e, *requeue, *hold),
-            Event::Unbound { a, why, t } => self.unbound(*a, why, *t),
+            Event::Gathered { a, .. } => {
+                if let Some(run) = self.current_run(*a) {
+                    run.gathering = false;
+                }
+            }
+            Event::Unbound { a, why, t, host } => self.unbound(*a, why, *t, host),
             Event::Signalled { j, act, .. } => self.signalled(*j, *act),
             Event::Halted { j, why, .. } => self.halted(*j, Some(why)),
             Event::Unhalted { j, .. } => self.halted(*j, None),
@@ -197,6 +203,7 @@ impl State {
             command: Box::from(s.command.as_str()),
             key: boxed(&s.key),
             gated: depend,
+            parked: false,
             body,
         };
         self.hold_spec(s.s);
@@ -394,10 +401,11 @@ impl State {
     }
 
     fn dispatched(&mut self, a: AttemptId, t: Stamp, hosts: &[Share], (alt, forced): (u8, bool)) {
-        let ids = hosts
+        let ids: SmallVec<[(HostId, u32); 1]> = hosts
             .iter()
             .map(|Share(h, n)| (self.intern_host(h), *n))
             .collect();
+        let gathering = ids.iter().any(|(h, _)| *h != ids[0].0);
         self.touch(a.j, |job| {
             let Some(work) = job.materialise(a.j.idx) else {
                 return;
@@ -408,6 +416,7 @@ impl State {
             let run = Run {
                 hosts: ids,
                 dispatch: t,
+                gathering,
                 alt,
                 forced,
                 ..Run::default()
@@ -423,6 +432,7 @@ impl State {
         if let Some(run) = self.current_run(a) {
             run.start = t;
             run.pid = pid;
+            run.gathering = false;
             self.dirty.insert(a.j);
             self.note_work(a.j);
         }
@@ -464,13 +474,16 @@ impl State {
         });
     }
 
-    fn unbound(&mut self, a: AttemptId, why: &str, t: Stamp) {
+    fn unbound(&mut self, a: AttemptId, why: &str, t: Stamp, at: &str) {
         let Some(run) = self.current_run(a) else {
             return;
         };
         let killing = run.killing;
         let host = run.hosts.first().map(|(h, _)| *h);
-        let host = host.map_or(String::new(), |h| self.host_name(h).to_string());
+        let host = match at {
+            "" => host.map_or(String::new(), |h| self.host_name(h).to_string()),
+            at => at.to_owned(),
+        };
         self.touch(a.j, |job| {
             let idx = a.j.idx;
             if let Some(run) = job.work_mut(idx).and_then(|w| w.run.as_deref_mut()) {
@@ -494,6 +507,10 @@ impl State {
                 Some(SignalAct::Requeue { hold: true, .. }) => {
                     job.set_stat(idx, JobStat::Psusp);
                     job.set_why(idx, Some(PendReason::HeldByOwner));
+                }
+                Some(SignalAct::Requeue { .. }) => {
+                    job.set_stat(idx, JobStat::Pend);
+                    job.set_why(idx, Some(PendReason::Requeued));
                 }
                 _ => {
                     job.set_stat(idx, JobStat::Pend);
@@ -634,6 +651,19 @@ impl State {
         self.watchers.remove(&id);
         self.dirty.insert(JobKey::job(id));
         self.dirty.retain(|j| j.id != id || j.idx == 0);
+    }
+
+    /// Keeps a job out of scheduling, or lets it in again. Derived by each leader, so it needs no
+    /// event.
+    pub fn park(&mut self, id: u32, parked: bool) {
+        if self.jobs.get(&id).is_none_or(|job| job.parked == parked) {
+            return;
+        }
+        self.index(id, false);
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.parked = parked;
+        }
+        self.index(id, true);
     }
 
     fn dirty_elements(&mut self, id: u32) {

@@ -28,6 +28,8 @@ pub struct Job {
     pub key: Option<Box<str>>,
     /// A dependency that is not met yet keeps the job out of scheduling.
     pub gated: bool,
+    /// Kept out of scheduling for a while by this leader; never on disk.
+    pub parked: bool,
     pub body: Body,
 }
 
@@ -82,6 +84,8 @@ pub struct Run {
     pub user_stop: bool,
     /// The system wants it stopped (SSUSP unless a user does too).
     pub halt: Option<Box<SuspReason>>,
+    /// Hosts other than the first prepare their parts; the first was not told to start yet.
+    pub gathering: bool,
     /// Which alternative of its requirement it was placed by.
     pub alt: u8,
     /// Started by an administrator's word: nothing preempts it.
@@ -317,7 +321,7 @@ impl Job {
     }
 
     pub(super) fn pend_ready(&self, idx: u32) -> bool {
-        if self.gated {
+        if self.gated || self.parked {
             return false;
         }
         match &self.body {

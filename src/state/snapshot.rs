@@ -121,6 +121,8 @@ struct SnapRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     halt: Option<Box<SuspReason>>,
     #[serde(skip_serializing_if = "is_default")]
+    gather: bool,
+    #[serde(skip_serializing_if = "is_default")]
     alt: u8,
     #[serde(skip_serializing_if = "is_default")]
     forced: bool,
@@ -232,6 +234,7 @@ impl State {
             sigs: run.signals,
             ustop: run.user_stop,
             halt: run.halt.clone(),
+            gather: run.gathering,
             alt: run.alt,
             forced: run.forced,
             resizes: run.resizes,
@@ -324,6 +327,7 @@ impl State {
             command: snap.c,
             key: snap.key,
             gated: snap.gated,
+            parked: false,
             body,
         };
         self.restore_indexed(job);
@@ -343,6 +347,7 @@ impl State {
             signals: run.sigs,
             user_stop: run.ustop,
             halt: run.halt,
+            gathering: run.gather,
             alt: run.alt,
             forced: run.forced,
             resizes: run.resizes,

@@ -7,6 +7,7 @@
 
 mod admin;
 mod change;
+mod gang;
 mod reports;
 mod running;
 mod schedule;
@@ -67,6 +68,12 @@ pub struct Core {
     pub groups: BTreeMap<String, Vec<String>>,
     /// Problems of the last refused reconfiguration, for the view.
     pub config_problems: Vec<String>,
+    /// Attempts whose hosts prepare their parts, and which have.
+    pub(crate) gathering: BTreeMap<crate::model::AttemptId, gang::Gathering>,
+    /// Jobs kept out of scheduling after a host did not prepare its part.
+    pub(crate) parked: BTreeMap<u32, gang::Parked>,
+    /// The attempts that an earlier leader began to gather are known.
+    counted: bool,
     last_expire: Stamp,
     /// When the planner last ran.
     last_pass: Stamp,
@@ -88,6 +95,9 @@ impl Core {
             completed: BTreeMap::new(),
             groups: BTreeMap::new(),
             config_problems: Vec::new(),
+            gathering: BTreeMap::new(),
+            parked: BTreeMap::new(),
+            counted: false,
             last_expire: Stamp(0),
             last_pass: Stamp(0),
         }
@@ -189,8 +199,15 @@ pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Stamp) -> Ready {
 impl Turn<'_> {
     /// Applies an event and keeps it for the journal.
     pub fn emit(&mut self, event: Event) {
+        // What is over on several hosts is over for all of them.
+        let over = match &event {
+            Event::Ended { e, .. } => self.part_ends(e.a),
+            Event::Unbound { a, .. } => self.part_ends(*a),
+            _ => Vec::new(),
+        };
         self.core.state.apply(&event);
         self.out.events.push(event);
+        self.out.orders.extend(over);
     }
 
     fn input(&mut self, input: Input) {
@@ -346,6 +363,7 @@ impl Turn<'_> {
     fn tick(&mut self) {
         self.judge_dependencies();
         self.fence_silent_hosts();
+        self.gather();
         self.end_overdue();
         let keep = self.core.config.general.clean_period_ms;
         let old = Stamp(self.now.0.saturating_sub_unsigned(keep));

@@ -69,11 +69,14 @@ impl Turn<'_> {
             Report::Never { a, why } => {
                 self.mention(host, a);
                 if self.bound(host, a).is_some() {
-                    let t = self.now;
-                    self.emit(Event::Unbound { a, why, t });
+                    let (host, t) = (String::new(), self.now);
+                    self.emit(Event::Unbound { a, why, t, host });
                     self.core.stir = true;
+                } else {
+                    self.part_refused(host, a, why);
                 }
             }
+            Report::PartReady { a } => self.part_ready(host, a),
             Report::Suspended { a, t } => self.suspension(host, a, true, t),
             Report::Resumed { a, t } => self.suspension(host, a, false, t),
             Report::Usage { a, u } => {
@@ -162,6 +165,10 @@ impl Turn<'_> {
         let known = self.core.mentioned.remove(host).unwrap_or_default();
         let ctl = self.core.state.host_ctl(host);
         if ctl.boot != boot {
+            // The first word of a host that is new to the journal is no restart.
+            if !ctl.boot.is_empty() {
+                self.lose_parts(host, |_| true);
+            }
             let (name, boot, t) = (host.to_owned(), boot.to_owned(), self.now);
             self.emit(Event::HostSeen {
                 name,
@@ -225,6 +232,7 @@ impl Turn<'_> {
             self.core.stir = true;
             if !up {
                 self.recall(host);
+                self.disband(host, "does not answer");
             }
         }
         let core = &mut *self.core;
@@ -243,7 +251,7 @@ impl Turn<'_> {
             let not_started = self
                 .bound(host, a)
                 .and_then(|w| w.run.as_ref())
-                .is_some_and(|run| run.start == Stamp(0));
+                .is_some_and(|run| run.start == Stamp(0) && !run.gathering);
             if not_started {
                 self.out.orders.push((host.to_owned(), Order::Cancel { a }));
             }
@@ -270,11 +278,13 @@ impl Turn<'_> {
                     self.lose(a, TermReason::Fenced, "its host was cut off from the share");
                 }
             }
+            self.lose_parts(&host, |spec| spec.rerunnable);
         }
     }
 
     /// Ends everything that ran on a host an administrator declared dead.
     pub(super) fn lose_all_on(&mut self, host: &str) -> usize {
+        self.disband(host, "is lost");
         let attempts = self.attempts_on(host);
         for a in &attempts {
             self.lose(
@@ -283,6 +293,6 @@ impl Turn<'_> {
                 "an administrator confirmed that its host is lost",
             );
         }
-        attempts.len()
+        attempts.len() + self.lose_parts(host, |_| true)
     }
 }

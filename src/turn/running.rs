@@ -52,7 +52,7 @@ impl Turn<'_> {
         self.end_by_system(j, SignalAct::Kill(why), why);
     }
 
-    fn end_by_system(&mut self, j: JobKey, act: SignalAct, why: TermReason) {
+    pub(super) fn end_by_system(&mut self, j: JobKey, act: SignalAct, why: TermReason) {
         if self.live_run(j).is_none() {
             return;
         }

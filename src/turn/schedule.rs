@@ -60,14 +60,16 @@ impl Turn<'_> {
             alt: start.alt,
             forced: false,
         });
-        if let Some(order) = start_order(self.core, start.j) {
+        if !self.begin_gathering(a)
+            && let Some(order) = start_order(self.core, start.j)
+        {
             self.out.orders.push(order);
         }
     }
 }
 
 /// The order that starts the current attempt of `j`, with the host it goes to.
-fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
+pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let state = &core.state;
     let job = state.job(j.id)?;
     let work = job.work(j.idx)?;
@@ -158,6 +160,10 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
                 continue;
             };
             if run.hosts.first().is_none_or(|(id, _)| *id != host.id) {
+                orders.extend(super::gang::part_order(core, j, host.id));
+                continue;
+            }
+            if run.gathering {
                 continue;
             }
             orders.extend(start_order(core, j));
@@ -165,18 +171,7 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
                 j,
                 at: work.attempt,
             };
-            if let Some((act, reason)) = pending_signal(run) {
-                let grace_ms = core.config.general.job_terminate_interval_ms;
-                let n = run.signals;
-                let order = Order::Signal {
-                    a,
-                    act,
-                    reason,
-                    grace_ms,
-                    n,
-                };
-                orders.push((host.name.clone(), order));
-            }
+            orders.extend(signal_order(core, j));
             orders.extend(resize_order(core, j));
             if run.start == Stamp(0) && !host.ctl.up {
                 orders.push((host.name.clone(), Order::Cancel { a }));
@@ -184,6 +179,25 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
         }
     }
     orders
+}
+
+/// The signal order that repeats what the first host of `j` should have been told.
+pub(super) fn signal_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
+    let work = core.state.work(j)?;
+    let run = work.run.as_deref()?;
+    let (act, reason) = pending_signal(run)?;
+    let (host, _) = run.hosts.first()?;
+    let order = Order::Signal {
+        a: AttemptId {
+            j,
+            at: work.attempt,
+        },
+        act,
+        reason,
+        grace_ms: core.config.general.job_terminate_interval_ms,
+        n: run.signals,
+    };
+    Some((core.state.host_name(*host).to_string(), order))
 }
 
 /// The signal that an attempt should have received, if any.

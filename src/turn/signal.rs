@@ -254,7 +254,8 @@ impl Turn<'_> {
     }
 
     fn end_by_force(&mut self, j: JobKey) {
-        let Some(work) = self.core.state.work(j) else {
+        let work = self.core.state.work(j);
+        let Some(work) = work.filter(|work| work.stat.is_started()) else {
             return;
         };
         let start = work.run.as_ref().map_or(0, |run| run.start.0);
@@ -289,6 +290,13 @@ impl Turn<'_> {
         let Some(run) = work.run.as_deref() else {
             return;
         };
+        if run.gathering {
+            // No host has it yet: an end is carried out here, a stop comes with the start.
+            if run.killing.is_some() {
+                self.disperse(j, "killed before it started");
+            }
+            return;
+        }
         let Some((host, _)) = run.hosts.first() else {
             return;
         };

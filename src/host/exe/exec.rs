@@ -6,6 +6,7 @@
 use super::fence::Fence;
 use super::ledger::Ledger;
 use super::orders::OrderReader;
+use super::parts::Parts;
 use super::reports::Reporter;
 use super::sample::{self, Snapshot};
 use super::spawn::{self, Heard, How, Spawner};
@@ -39,6 +40,7 @@ pub struct Exec {
     pub place: Place,
     pub how: How,
     pub table: Table,
+    pub parts: Parts,
     pub ledger: Ledger,
     pub logs: TaskLogs,
     pub orders: OrderReader,
@@ -507,6 +509,8 @@ impl Exec {
                     }
                 }
                 Order::Resize { .. } => {}
+                Order::Part { a, s, .. } => self.parts.ask(a, s),
+                Order::PartEnd { a } => self.parts.end(a),
                 Order::Ack { part, seq } => self.acknowledge(part, seq),
                 Order::Next { .. } => {}
             }
@@ -530,6 +534,7 @@ impl Exec {
         for (a, pending) in acts {
             self.signal(a, pending);
         }
+        self.prepare_parts();
         Ok(())
     }
 

@@ -7,6 +7,7 @@ mod exec;
 mod fence;
 mod ledger;
 mod orders;
+mod parts;
 mod reports;
 mod sample;
 pub mod spawn;
@@ -141,6 +142,7 @@ fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, String>
     orders.follow_lower = options.follow_lower;
     let mut exec = Exec {
         table: remembered.table,
+        parts: Default::default(),
         ledger,
         logs: tasklogs::TaskLogs::new(&place.local),
         orders,

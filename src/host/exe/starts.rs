@@ -88,6 +88,33 @@ impl Starter {
         Ok(build::task(order, &spec, base, &files))
     }
 
+    /// Checks that a job of specification `s` could run here: its account, its directory.
+    ///
+    /// # Errors
+    /// Why it could not, for its owner.
+    pub fn check(&self, s: u32) -> Result<(), String> {
+        let Some(spec) = self.specs.get(&s) else {
+            return Err(format!("specification {s} is missing in the orders"));
+        };
+        let who = account(spec, &self.place)?.who;
+        if !self.place.may_switch && who.uid != self.place.uid {
+            let (host, uid) = (&self.place.host, who.uid);
+            return Err(format!(
+                "host {host} runs without privilege and cannot become uid {uid}"
+            ));
+        }
+        // What this process may not look into, the user perhaps may.
+        match fs::stat(spec.cwd.as_ref()) {
+            Ok(None) if !spec.cwd_create => {
+                Err(format!("there is no directory {} on this host", spec.cwd))
+            }
+            Ok(Some(found)) if found.kind == fs::Kind::File => {
+                Err(format!("{} is no directory", spec.cwd))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn base(
         &mut self,
         order: &StartOrder,

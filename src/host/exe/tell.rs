@@ -75,6 +75,9 @@ impl Exec {
                 }
             }
         }
+        for a in self.parts.ready() {
+            r.push(&Report::PartReady { a });
+        }
         r.push(&Report::Complete { boot });
         finals
             .into_iter()

@@ -249,6 +249,7 @@ fn a_kill_that_met_no_process_is_an_end() {
         },
         Event::Unbound {
             a: AttemptId { j, at: 1 },
+            host: String::new(),
             why: "killed before its start".into(),
             t: at(5),
         },

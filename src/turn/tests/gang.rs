@@ -1,0 +1,179 @@
+//! Attempts on several hosts: all parts are ready before the command starts, or none is held.
+
+use super::*;
+use crate::model::TermReason;
+
+const A: AttemptId = AttemptId {
+    j: JobKey { id: 1, idx: 0 },
+    at: 1,
+};
+
+/// A job of all four slots on two hosts, the first of them h1.
+fn wide() -> Bench {
+    let mut b = Bench::new();
+    b.submit(5, |j| j.spec.min = 4);
+    b
+}
+
+impl Bench {
+    fn ordered(&self, host: &str) -> Vec<&Order> {
+        let orders = self.last.orders.iter().filter(|(h, _)| h == host);
+        let acks = |o: &&Order| !matches!(o, Order::Ack { .. });
+        orders.map(|(_, order)| order).filter(acks).collect()
+    }
+
+    fn ready(&mut self, at: u32) {
+        self.report(
+            "h2",
+            vec![Report::PartReady {
+                a: AttemptId { at, ..A },
+            }],
+        );
+    }
+
+    fn why(&self) -> String {
+        let why = self.core.state.job(1).unwrap().own_why(0).cloned();
+        why.map_or(String::new(), |why| why.to_string())
+    }
+
+    fn silent(&mut self, host: &str) {
+        let doc = Box::new(self.core.seen[host].0.clone());
+        let (host, silent_ms) = (host.to_owned(), SILENT_MS + 1);
+        self.turn(vec![Input::Load {
+            host,
+            doc,
+            silent_ms,
+        }]);
+    }
+}
+
+#[test]
+fn the_command_starts_when_every_host_is_ready() {
+    let mut b = wide();
+    assert!(b.ordered("h1").is_empty());
+    let part = Order::Part {
+        a: A,
+        s: 1,
+        first: "h1".into(),
+        slots: 2,
+    };
+    assert_eq!(b.ordered("h2"), [&part]);
+    b.ready(7);
+    let end = Order::PartEnd {
+        a: AttemptId { at: 7, ..A },
+    };
+    assert_eq!(b.ordered("h2"), [&end], "not an attempt of now");
+    b.ready(1);
+    assert!(matches!(b.ordered("h1")[..], [Order::Start(_)]));
+    b.ready(1);
+    assert!(b.ordered("h1").is_empty(), "once");
+    b.end("h1", 1, 1, 0);
+    assert_eq!(b.ordered("h2"), [&Order::PartEnd { a: A }]);
+    assert_eq!(b.stat(1), JobStat::Done);
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+}
+
+#[test]
+fn a_new_leader_asks_again_and_gives_no_start_before() {
+    let mut b = wide();
+    let orders = outstanding(&b.core, None);
+    assert!(matches!(&orders[..], [(h, Order::Part { .. })] if h == "h2"));
+    b.ready(1);
+    let orders = outstanding(&b.core, None);
+    let starts = orders
+        .iter()
+        .filter(|(h, o)| h == "h1" && matches!(o, Order::Start(_)));
+    assert_eq!((orders.len(), starts.count()), (2, 1));
+}
+
+#[test]
+fn a_host_that_cannot_prepare_undoes_all_and_the_job_pauses() {
+    let mut b = wide();
+    let why = "there is no directory /x on this host".to_owned();
+    b.report("h2", vec![Report::Never { a: A, why }]);
+    assert_eq!(b.ordered("h2"), [&Order::PartEnd { a: A }]);
+    assert!(b.ordered("h1").is_empty());
+    assert_eq!(b.stat(1), JobStat::Pend);
+    assert_eq!(
+        b.why(),
+        "host h2 did not start it: there is no directory /x on this host"
+    );
+    assert_eq!(b.core.state.used().queue("normal").total(), 0);
+    b.submit(5, |_| {});
+    assert_eq!(b.starts().len(), 1, "others start meanwhile");
+    b.end("h1", 2, 1, 0);
+    assert_eq!(b.stat(1), JobStat::Pend);
+    b.now += 1000;
+    b.turn(Vec::new());
+    assert_eq!(b.core.state.work(A.j).unwrap().attempt, 2);
+    b.ready(2);
+    assert!(matches!(b.ordered("h1")[..], [Order::Start(_)]));
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+}
+
+#[test]
+fn silence_or_slowness_before_the_start_undoes_all() {
+    let mut b = wide();
+    b.silent("h2");
+    assert_eq!(b.stat(1), JobStat::Pend);
+    assert!(b.why().contains("h2 did not start it: does not answer"));
+    b.beat("h2");
+    b.now += 1000;
+    b.turn(Vec::new());
+    assert_eq!(b.core.state.work(A.j).unwrap().attempt, 2);
+    b.now += 31_000;
+    b.turn(Vec::new());
+    assert_eq!(b.stat(1), JobStat::Pend);
+    assert!(b.why().contains("not prepared in time"), "{}", b.why());
+}
+
+#[test]
+fn a_kill_before_the_start_needs_no_host() {
+    let mut b = wide();
+    let sel = || Selector {
+        ids: vec!["1".into()],
+        ..Selector::default()
+    };
+    let how = SignalHow::Stop;
+    b.ask(5, vec![Verb::Signal { sel: sel(), how }]);
+    assert!(b.ordered("h1").is_empty());
+    let how = SignalHow::Kill;
+    b.ask(5, vec![Verb::Signal { sel: sel(), how }]);
+    assert_eq!(b.stat(1), JobStat::Exit);
+    let run = b.core.state.work(A.j).unwrap().run.clone().unwrap();
+    assert_eq!(run.fate.unwrap().reason, TermReason::Owner);
+    assert_eq!(b.ordered("h2"), [&Order::PartEnd { a: A }]);
+}
+
+#[test]
+fn a_restart_of_a_later_host_ends_the_job() {
+    let mut b = wide();
+    let hello = |boot: &str| Report::Hello {
+        boot: boot.into(),
+        version: "1".into(),
+        t: 0,
+    };
+    let complete = |boot: &str| Report::Complete { boot: boot.into() };
+    b.report("h2", vec![hello("b1"), complete("b1")]);
+    b.ready(1);
+    let t = b.now;
+    b.report("h1", vec![Report::Started { a: A, pid: 1, t }]);
+    b.report("h2", vec![hello("b1"), complete("b1")]);
+    assert!(
+        b.ordered("h1").is_empty(),
+        "the executor was started anew, not the host"
+    );
+    b.report("h2", vec![hello("b2"), complete("b2")]);
+    let kill = b.ordered("h1");
+    assert!(
+        matches!(
+            kill[..],
+            [Order::Signal {
+                act: Act::Terminate,
+                reason: TermReason::HostLost,
+                ..
+            }]
+        ),
+        "{kill:?}"
+    );
+}
