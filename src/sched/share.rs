@@ -307,10 +307,12 @@ impl ShareTree {
     fn seek(&self, at: u32, seeker: &Seeker, asked: Option<&str>) -> Option<(u32, u32)> {
         let inner = self.nodes[at as usize].inner.as_deref()?;
         let entries = || (0u32..).zip(&inner.entries);
-        let is_his = |subject: &ShareSubject| matches!(subject, ShareSubject::User(user) if user == seeker.user);
-        if let (None, Some((position, _))) =
-            (asked, entries().find(|(_, entry)| is_his(&entry.subject)))
-        {
+        let names_him = |entry: &ShareEntry| match &entry.subject {
+            ShareSubject::User(user) => user == seeker.user,
+            _ => false,
+        };
+        let own = entries().find(|(_, entry)| asked.is_none() && names_him(entry));
+        if let Some((position, _)) = own {
             return Some((at, position));
         }
         for (position, entry) in entries() {
