@@ -4,6 +4,7 @@
 //! `pass.rs`'s business.
 
 use super::amount::Bundle;
+use super::backfill::{Habit, Reserver, end_at, estimate_of};
 use super::balance::{Balances, Holder};
 use super::hosts::HostTable;
 use super::line::{Line, Place, Turn};
@@ -12,6 +13,7 @@ use super::share::{Delta, Leaf, Meter, ShareTree};
 use crate::config::{Config, Policy};
 use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp};
 use crate::state::{Class, Run, State};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -25,7 +27,11 @@ pub(super) struct Bucket {
     pub place: Place,
     pub uid: u32,
     pub user: String,
+    /// Slots it needs at least.
+    pub min: u32,
     pub begin: Option<Stamp>,
+    /// Run limit or estimate in milliseconds; a hundred years without.
+    pub estimate: i64,
     /// Limit of the user over all queues.
     pub user_max: Option<u32>,
     /// As it stands in its line.
@@ -45,6 +51,8 @@ pub(super) struct Held {
     pub slots: u32,
     pub exclusive: bool,
     pub lent: bool,
+    /// When it is expected to end.
+    pub until: i64,
     /// What it adds to its user's place in the share tree of its queue.
     pub charge: Option<(Leaf, Delta)>,
 }
@@ -67,6 +75,10 @@ pub(super) struct ShapeSlot {
     pub key: ShapeKey,
     pub shape: Shape,
     pub refs: u32,
+    /// Hosts that could ever serve it, as of a host epoch.
+    pub eligible: Option<(u64, Arc<[u32]>)>,
+    /// Requests that differ from it in slots only have the same number.
+    pub family: u32,
     /// Why its jobs wait, as last worked out, and when.
     pub why: Option<(PendReason, Stamp)>,
 }
@@ -115,16 +127,35 @@ pub struct Engine {
     pub(super) shapes: Vec<Option<ShapeSlot>>,
     shape_ids: HashMap<ShapeKey, u32>,
     free_shapes: Vec<u32>,
-    pub(super) buckets: HashMap<u32, Bucket>,
+    pub(super) buckets: FxHashMap<u32, Box<Bucket>>,
     pub(super) lines: Vec<Line>,
     /// Queues by priority, highest first; those of equal priority together.
     pub(super) tiers: Vec<Vec<u16>>,
-    pub(super) held: HashMap<JobKey, Held>,
+    pub(super) held: FxHashMap<JobKey, Held>,
+    pub(super) reserver: Option<Reserver>,
+    /// How the queues reserve.
+    pub(super) habits: Vec<Habit>,
+    /// Changes when hosts open, close, come or change what they are.
+    pub(super) host_epoch: u64,
+    /// Of the last pass.
+    pub(super) now: Stamp,
+    families: HashMap<ShapeKey, u32>,
     pub(super) in_use: InUse,
     /// Buckets whose turn is not their first job: set right before the next pass.
     pub(super) moved: Vec<u32>,
     /// Classes that came or changed since the last pass.
     pub(super) fresh: Vec<u32>,
+    /// Queues that have nothing more to try in this pass; queues that are active.
+    pub(super) done: Vec<bool>,
+    pub(super) active: Vec<bool>,
+    /// Slots and lengths that found no place, by family; nothing that asks for more can.
+    pub(super) frontier: FxHashMap<u32, SmallVec<[(u32, i64); 4]>>,
+    pub(super) frontier_at: u64,
+    /// In this pass every class is looked at, so that reasons are fresh; when that was last so.
+    pub(super) thorough: bool,
+    pub(super) looked: Stamp,
+    /// Nobody reads reasons.
+    pub(super) quiet: bool,
     /// Everything must be made anew.
     stale: bool,
     /// Groups of the configuration and of the system by user, for share trees.
@@ -141,6 +172,12 @@ impl Engine {
             stale: true,
             ..Engine::default()
         }
+    }
+
+    /// Reasons of waiting jobs are not worked out: nobody reads them.
+    pub fn quiet(mut self) -> Engine {
+        self.quiet = true;
+        self
     }
 
     /// Another configuration is in force.
@@ -183,6 +220,11 @@ impl Engine {
         let groups = std::mem::take(&mut self.groups);
         let books = std::mem::take(&mut self.books);
         *self = Engine {
+            reserver: Reserver::of(&config),
+            habits: config.queues.iter().map(Habit::of).collect(),
+            host_epoch: self.host_epoch + 1,
+            now: self.now,
+            quiet: self.quiet,
             config: Some(config.clone()),
             groups,
             books,
@@ -213,8 +255,14 @@ impl Engine {
         let host = table.at(at);
         let have = self.names.have(host);
         let open = host.obstacle().is_none();
+        if self.books.get(at).open != open {
+            self.host_epoch += 1;
+        }
         if !self.books.set(at, host.slots, open, &have) {
             self.books.stir(at);
+        }
+        if let Some(reserver) = &mut self.reserver {
+            reserver.set_host(at, &self.books);
         }
     }
 
@@ -231,21 +279,27 @@ impl Engine {
             _ => {}
         }
         if let Some(old) = self.held.remove(&j) {
-            self.book(&old, false);
+            self.book(j, &old, false);
             self.drop_shape(old.shape);
             if new.is_none() {
                 self.remember(state, j, &old);
             }
         }
         if let Some(new) = new {
-            self.book(&new, true);
+            self.book(j, &new, true);
             self.held.insert(j, new);
         }
     }
 
     /// Books what work takes or gives back, everywhere it counts.
-    pub(super) fn book(&mut self, held: &Held, plus: bool) {
+    pub(super) fn book(&mut self, j: JobKey, held: &Held, plus: bool) {
         let who = held.holder();
+        if let Some(reserver) = &mut self.reserver {
+            match plus {
+                true => reserver.claim(j, held, self.now),
+                false => reserver.release(j, self.now),
+            }
+        }
         for (at, bundle) in &held.parts {
             self.books.book(*at as usize, bundle, who, plus);
         }
@@ -331,9 +385,13 @@ impl Engine {
             uid: spec.uid,
             slots: run.slots(),
             charge: leaf.map(|leaf| (leaf, charge_of(run, &parts))),
+            until: end_at(
+                begun_of(run).plus_ms(run.suspended_ms),
+                estimate_of(spec.limits.run_s),
+            ),
             parts,
             exclusive,
-            lent: work.stat == JobStat::Ssusp && false && run.user_stop,
+            lent: work.stat == JobStat::Ssusp && run.lends(),
         })
     }
 
@@ -367,11 +425,15 @@ impl Engine {
         }
         let config = self.config.clone().expect("an engine has a configuration");
         let known = self.names.len();
+        let next = u32::try_from(self.families.len()).expect("fewer than 2^32 families");
+        let family = *self.families.entry(key.family()).or_insert(next);
         let shape = Shape::new(spec, &config, &mut self.names);
         let slot = ShapeSlot {
             key: key.clone(),
             shape,
             refs: 1,
+            eligible: None,
+            family,
             why: None,
         };
         let id = match self.free_shapes.pop() {
@@ -430,7 +492,7 @@ impl Engine {
         };
         if !self.buckets.contains_key(&id) {
             let bucket = self.bucket_of(class, table);
-            self.buckets.insert(id, bucket);
+            self.buckets.insert(id, Box::new(bucket));
         }
         self.fresh.push(id);
         let mut bucket = self.buckets.remove(&id).expect("just made");
@@ -489,7 +551,9 @@ impl Engine {
             place,
             uid: spec.uid,
             user: spec.user.clone(),
+            min: spec.min.max(1),
             begin: spec.begin,
+            estimate: estimate_of(spec.limits.run_s),
             user_max,
             turn: None,
             from: 0,
@@ -509,6 +573,15 @@ fn lines_of(config: &Config) -> Vec<Line> {
         }
     };
     config.queues.iter().map(line).collect()
+}
+
+/// When work began to run, as far as is known.
+fn begun_of(run: &Run) -> Stamp {
+    if run.start == Stamp(0) {
+        run.dispatch
+    } else {
+        run.start
+    }
 }
 
 /// What running work adds to its user's use.

@@ -6,7 +6,7 @@ use super::hosts::{HostTable, Obstacle};
 use super::place::Short;
 use super::shape::{Shape, Unfit, View};
 use crate::config::Config;
-use crate::model::{HostCounts, PendReason, Stamp};
+use crate::model::{HostCounts, PendReason};
 use crate::state::{Class, State};
 use std::collections::HashSet;
 
@@ -43,8 +43,11 @@ impl Engine {
         class: &Class,
         bucket: &Bucket,
         short: Short,
-        now: Stamp,
     ) -> Option<PendReason> {
+        if self.quiet {
+            return None;
+        }
+        let now = self.now;
         let slot = self.shape(bucket.shape);
         let known = slot.why.as_ref().filter(|(_, at)| {
             table.len() > FEW_HOSTS && now.since_ms(*at) < EXPLAIN_EVERY_MS || *at == now
@@ -64,13 +67,7 @@ impl Engine {
     }
 
     /// Classes that came since the last pass and had no turn in this one get a reason, too.
-    pub(super) fn explain_fresh(
-        &mut self,
-        state: &State,
-        table: &HostTable,
-        now: Stamp,
-        plan: &mut Plan,
-    ) {
+    pub(super) fn explain_fresh(&mut self, state: &State, table: &HostTable, plan: &mut Plan) {
         if plan.more {
             return;
         }
@@ -85,12 +82,12 @@ impl Engine {
                 plan.reasons.push((id, PendReason::QueueGone { queue }));
             } else if class.why == PendReason::New && bucket.turn.is_some() && !done.contains(&id) {
                 let (got, personal) = (0, false);
-                let why = match self.gate(state, &bucket, now) {
+                let why = match self.gate(&bucket) {
                     Err((why, at)) => {
                         plan.wake_at(at);
                         Some(why)
                     }
-                    Ok(()) => self.explain(table, class, &bucket, Short { got, personal }, now),
+                    Ok(()) => self.explain(table, class, &bucket, Short { got, personal }),
                 };
                 plan.reasons.extend(why.map(|why| (id, why)));
             }

@@ -8,6 +8,7 @@
 //! of other classes behind it may start.
 
 pub mod amount;
+mod backfill;
 mod balance;
 pub mod depend;
 mod engine;

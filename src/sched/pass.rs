@@ -1,19 +1,24 @@
 //! One pass: classes get their turn in order, what fits is booked and decided. A class that cannot
 //! start is passed over with the reason; nothing is held by a job that does not start.
 
+use super::backfill::end_at;
 use super::engine::{Bucket, Engine, Held, amounts};
 use super::hosts::HostTable;
 use super::line::{Place, Turn};
 use super::place::{self, Short, Spot};
-use super::shape::View;
+use super::shape::{Shape, View};
 use super::share::Delta;
 use super::{Plan, Start};
 use crate::model::{JobKey, PendReason, Stamp};
 use crate::state::{Class, State};
 use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Costs that change with time are brought up to date this often.
 const SWEEP_MS: u64 = 10_000;
+/// Reasons of classes whose fate is plain are looked at anew this often.
+const EXPLAIN_EVERY_MS: u64 = 1000;
 
 /// What became of a class's turn.
 enum Step {
@@ -21,8 +26,22 @@ enum Step {
     Start(Start, Option<Next>),
     /// This array has as many elements started as it may; the class goes on with the next job.
     AtLimit(u32, u32, Option<Next>),
-    /// No job of the class can start in this pass.
+    /// Its job has a reservation; the class's next turn, if it has more jobs.
+    Reserved(Option<PendReason>, Option<Next>),
+    /// There is no place for a job of the class in this pass.
+    NoPlace(Option<PendReason>),
+    /// No job of the class may start in this pass, whatever is free.
     Blocked(Option<PendReason>),
+}
+
+/// How the pass goes on behind a class's turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    On,
+    /// Nobody behind may start.
+    Stop,
+    /// The queue reserved for as many as it may, and goes on with the shortest.
+    ShortestFirst,
 }
 
 /// The job behind the present one: its order, itself, the element to go on with.
@@ -33,22 +52,81 @@ impl Engine {
     /// carry the plan out, or make the engine anew.
     pub fn plan(&mut self, state: &State, table: &HostTable, now: Stamp, max: usize) -> Plan {
         let mut plan = Plan::default();
+        self.now = now;
         self.rewind(state, now);
-        'tiers: for tier in 0..self.tiers.len() {
+        if let Some(reserver) = &mut self.reserver {
+            reserver.book.open(now.0);
+        }
+        let complete = self.walk(state, table, max, &mut plan);
+        if let Some(reserver) = &mut self.reserver {
+            reserver.book.close(complete);
+        }
+        self.explain_fresh(state, table, &mut plan);
+        self.array_started.clear();
+        plan
+    }
+
+    /// Gives every class its turn. False: the pass was cut off.
+    fn walk(&mut self, state: &State, table: &HostTable, max: usize, plan: &mut Plan) -> bool {
+        for tier in 0..self.tiers.len() {
             while let Some((line, turn)) = self.peek(tier) {
                 if plan.starts.len() >= max {
                     plan.more = true;
-                    break 'tiers;
+                    return false;
                 }
-                if self.books.free() <= 0 {
-                    break 'tiers;
+                if self.books.free() <= 0 && self.reserver.is_none() {
+                    return true;
                 }
-                self.step(state, table, now, line, turn, &mut plan);
+                match self.step(state, table, line, turn, plan) {
+                    Outcome::On => {}
+                    Outcome::Stop => return true,
+                    Outcome::ShortestFirst => {
+                        if !self.shortest_first(state, table, line, turn, max, plan) {
+                            return false;
+                        }
+                    }
+                }
             }
         }
-        self.explain_fresh(state, table, now, &mut plan);
-        self.array_started.clear();
-        plan
+        true
+    }
+
+    /// Behind the last job that reserves, the queue goes on with the shortest jobs first.
+    fn shortest_first(
+        &mut self,
+        state: &State,
+        table: &HostTable,
+        line: u16,
+        behind: Turn,
+        max: usize,
+        plan: &mut Plan,
+    ) -> bool {
+        let free = self.books.free();
+        let mut turns: BinaryHeap<Reverse<(i64, Turn)>> = BinaryHeap::new();
+        for turn in self.lines[usize::from(line)].turns() {
+            let bucket = &self.buckets[&turn.class];
+            if turn > behind && i64::from(bucket.min) <= free {
+                turns.push(Reverse((bucket.estimate, turn)));
+            }
+        }
+        self.done[usize::from(line)] = true;
+        while let Some(Reverse((estimate, turn))) = turns.pop() {
+            if plan.starts.len() >= max {
+                plan.more = true;
+                return false;
+            }
+            if self.books.free() <= 0 {
+                break;
+            }
+            let before = plan.starts.len();
+            self.step(state, table, line, turn, plan);
+            if plan.starts.len() > before
+                && let Some(next) = self.buckets[&turn.class].turn
+            {
+                turns.push(Reverse((estimate, next)));
+            }
+        }
+        true
     }
 
     /// Puts the lines back to their starts.
@@ -58,6 +136,27 @@ impl Engine {
         }
         for line in &mut self.lines {
             line.rewind();
+        }
+        self.done.clear();
+        self.done.resize(self.lines.len(), false);
+        let queues = &self
+            .config
+            .as_deref()
+            .expect("an engine has a configuration")
+            .queues;
+        self.active.clear();
+        self.active.extend(
+            queues
+                .iter()
+                .map(|queue| state.queue_ctl(&queue.name).active),
+        );
+        if self.reserver.is_some() || self.frontier_at != self.books.freed() {
+            self.frontier.clear();
+        }
+        self.frontier_at = self.books.freed();
+        self.thorough = !self.quiet && now.since_ms(self.looked) >= EXPLAIN_EVERY_MS;
+        if self.thorough {
+            self.looked = now;
         }
         self.sweep_shares(now);
     }
@@ -85,10 +184,9 @@ impl Engine {
     /// waited longest.
     fn peek(&mut self, tier: usize) -> Option<(u16, Turn)> {
         let tier = &self.tiers[tier];
-        let lines = &mut self.lines;
-        let turns = tier
-            .iter()
-            .filter_map(|at| Some((*at, lines[usize::from(*at)].peek()?)));
+        let (lines, done) = (&mut self.lines, &self.done);
+        let left = tier.iter().filter(|at| !done[usize::from(**at)]);
+        let turns = left.filter_map(|at| Some((*at, lines[usize::from(*at)].peek()?)));
         turns.min_by_key(|(at, turn)| (turn.rank, turn.order, *at))
     }
 
@@ -96,38 +194,125 @@ impl Engine {
         &mut self,
         state: &State,
         table: &HostTable,
-        now: Stamp,
         line: u16,
         turn: Turn,
         plan: &mut Plan,
-    ) {
-        let class = state
-            .pending()
-            .class(turn.class)
-            .expect("classes in line exist");
+    ) -> Outcome {
         let mut bucket = self
             .buckets
             .remove(&turn.class)
             .expect("classes in line have one");
-        let step = self.try_class(state, table, now, class, &bucket, turn, plan);
+        let outcome = self.step_with(state, table, line, &mut bucket, turn, plan);
+        self.buckets.insert(turn.class, bucket);
+        outcome
+    }
+
+    fn step_with(
+        &mut self,
+        state: &State,
+        table: &HostTable,
+        line: u16,
+        bucket: &mut Bucket,
+        turn: Turn,
+        plan: &mut Plan,
+    ) -> Outcome {
+        let at = usize::from(line);
         let place = bucket.place;
-        match step {
+        if self.is_hopeless(bucket) {
+            self.lines[at].pass_over(place, turn);
+            return self.behind_blocked(line);
+        }
+        let class = state
+            .pending()
+            .class(turn.class)
+            .expect("classes in line exist");
+        match self.try_class(state, table, class, bucket, turn, plan) {
             Step::Start(start, next) => {
-                self.book_start(table, &bucket, &start, now);
+                self.book_start(table, bucket, &start);
                 plan.starts.push(start);
-                self.go_on(line, &mut bucket, turn, next);
-                self.lines[usize::from(line)].served(place);
+                self.go_on(line, bucket, turn, next);
+                self.lines[at].served(place);
+                Outcome::On
             }
             Step::AtLimit(id, limit, next) => {
                 plan.at_limit.push((id, limit));
-                self.go_on(line, &mut bucket, turn, next);
+                self.go_on(line, bucket, turn, next);
+                Outcome::On
+            }
+            Step::Reserved(reason, next) => {
+                plan.reasons.extend(reason.map(|why| (turn.class, why)));
+                if self.may_reserve(self.habits[at].depth) {
+                    self.go_on(line, bucket, turn, next);
+                    return Outcome::On;
+                }
+                self.lines[at].pass_over(place, turn);
+                match self.habits[at].shortest_first {
+                    true => Outcome::ShortestFirst,
+                    false => Outcome::On,
+                }
             }
             Step::Blocked(reason) => {
                 plan.reasons.extend(reason.map(|why| (turn.class, why)));
-                self.lines[usize::from(line)].pass_over(place, turn);
+                self.lines[at].pass_over(place, turn);
+                Outcome::On
+            }
+            Step::NoPlace(reason) => {
+                plan.reasons.extend(reason.map(|why| (turn.class, why)));
+                self.lines[at].pass_over(place, turn);
+                self.behind_blocked(line)
             }
         }
-        self.buckets.insert(turn.class, bucket);
+    }
+
+    /// How the pass goes on behind a class without a place.
+    fn behind_blocked(&mut self, line: u16) -> Outcome {
+        let at = usize::from(line);
+        if self.config().queues[at].strict {
+            return Outcome::Stop;
+        }
+        if self.books.free() <= 0 && !self.may_reserve(self.habits[at].depth) {
+            self.done[at] = true;
+        }
+        Outcome::On
+    }
+
+    /// Whether a queue that reserves for so many jobs may still reserve in this pass.
+    fn may_reserve(&self, depth: usize) -> bool {
+        self.reserver
+            .as_ref()
+            .is_some_and(|r| r.book.confirmed() < depth)
+    }
+
+    /// Whether it is plain without a closer look that no job of the class has a place.
+    fn is_hopeless(&self, bucket: &Bucket) -> bool {
+        if self.thorough || self.may_reserve(self.habit(bucket).depth) {
+            return false;
+        }
+        if i64::from(bucket.min) > self.books.free() {
+            return true;
+        }
+        let slot = self.shape(bucket.shape);
+        if slot
+            .shape
+            .rank
+            .failed
+            .is_some_and(|(at, _)| at >= self.books.freed())
+        {
+            return true;
+        }
+        let worse =
+            |(min, estimate): &(u32, i64)| bucket.min >= *min && bucket.estimate >= *estimate;
+        self.frontier
+            .get(&slot.family)
+            .is_some_and(|known| known.iter().any(worse))
+    }
+
+    /// Remembers that a request of the family found no place.
+    fn push_frontier(&mut self, bucket: &Bucket) {
+        let family = self.shape(bucket.shape).family;
+        let known = self.frontier.entry(family).or_default();
+        known.retain(|(min, estimate)| *min < bucket.min || *estimate < bucket.estimate);
+        known.push((bucket.min, bucket.estimate));
     }
 
     /// The class goes on with its next job in this pass.
@@ -143,13 +328,12 @@ impl Engine {
         &mut self,
         state: &State,
         table: &HostTable,
-        now: Stamp,
         class: &Class,
         bucket: &Bucket,
         turn: Turn,
         plan: &mut Plan,
     ) -> Step {
-        if let Err((reason, at)) = self.gate(state, bucket, now) {
+        if let Err((reason, at)) = self.gate(bucket) {
             plan.wake_at(at);
             return Step::Blocked(Some(reason));
         }
@@ -158,48 +342,49 @@ impl Engine {
             let limit = array.map_or(0, |array| array.limit);
             return Step::AtLimit(turn.j.id, limit, following(class, turn));
         };
+        let next = |more: bool| match more {
+            true => Some((turn.order, turn.j, j.idx + 1)),
+            false => following(class, turn),
+        };
         let most = match self.room(bucket) {
             Ok(most) => most,
             Err(reason) => return Step::Blocked(Some(reason)),
         };
+        if !self.book_turn(j) {
+            return Step::Reserved(None, next(more));
+        }
         match self.find(table, bucket, most) {
             Ok(spot) => {
-                let hosts = spot
-                    .iter()
-                    .map(|(at, n)| (table.at(*at as usize).id, *n))
-                    .collect();
-                let next = match more {
-                    true => Some((turn.order, turn.j, j.idx + 1)),
-                    false => following(class, turn),
-                };
-                Step::Start(Start { j, hosts, alt: 0 }, next)
+                let hosts = spot.iter().map(|(at, n)| (table.at(*at as usize).id, *n));
+                let hosts = hosts.collect();
+                Step::Start(Start { j, hosts, alt: 0 }, next(more))
             }
-            Err(short) => Step::Blocked(self.explain(table, class, bucket, short, now)),
+            Err(short) => {
+                let reserved = !short.personal && self.reserve(table, bucket, j);
+                let reason = self.explain(table, class, bucket, short);
+                match reserved {
+                    true => Step::Reserved(reason, next(more)),
+                    false => Step::NoPlace(reason),
+                }
+            }
         }
     }
 
     /// What keeps the class from being looked at, whatever is free, and until when if that is
     /// known.
-    pub(super) fn gate(
-        &self,
-        state: &State,
-        bucket: &Bucket,
-        now: Stamp,
-    ) -> Result<(), (PendReason, Option<Stamp>)> {
+    pub(super) fn gate(&self, bucket: &Bucket) -> Result<(), (PendReason, Option<Stamp>)> {
         let slot = self.shape(bucket.shape);
         if let Some(why) = &slot.shape.bad {
             return Err((PendReason::NeverFits { why: why.clone() }, None));
         }
-        if let Some(queue) = bucket
-            .queue
-            .map(|at| &self.config().queues[usize::from(at)])
-            && !state.queue_ctl(&queue.name).active
+        if let Some(at) = bucket.queue.map(usize::from)
+            && !self.active[at]
         {
-            let queue = queue.name.clone();
+            let queue = self.config().queues[at].name.clone();
             return Err((PendReason::QueueInactive { queue }, None));
         }
         match bucket.begin {
-            Some(at) if at > now => Err((PendReason::BeginTime { at: at.0 }, Some(at))),
+            Some(at) if at > self.now => Err((PendReason::BeginTime { at: at.0 }, Some(at))),
             _ => Ok(()),
         }
     }
@@ -292,20 +477,46 @@ impl Engine {
             names,
         };
         let uid = bucket.uid;
-        let mut room = |at: usize, can: u32| match table.at(at).entry.user_slots {
-            Some(limit) => can.min(limit.saturating_sub(books.get(at).user_used(uid))),
-            None => can,
+        let end = end_at(self.now, bucket.estimate);
+        let now = self.now.0;
+        let may_backfill = bucket
+            .queue
+            .is_some_and(|q| self.habits[usize::from(q)].may_backfill);
+        let mut reserver = self.reserver.as_mut();
+        let (mut personal, mut kept) = (false, false);
+        let mut room = |shape: &Shape, at: usize, can: u32| {
+            let mut may = match table.at(at).entry.user_slots {
+                Some(limit) => can.min(limit.saturating_sub(books.get(at).user_used(uid))),
+                None => can,
+            };
+            personal |= may < can;
+            if let Some(reserver) = reserver.as_deref_mut()
+                && reserver.book.reserved_on(at as u32)
+            {
+                let free = reserver.book.room(at as u32, now, end, may_backfill);
+                let beside = shape.capacity_in(free);
+                kept |= beside < may;
+                may = may.min(beside);
+            }
+            may
         };
         let found = place::find(&mut slot.shape, &view, most, &mut room);
-        if let Err(short) = found
-            && !short.personal
-        {
-            slot.shape.rank.failed = Some((books.now(), short.got));
+        match found {
+            Ok(spot) => Ok(spot),
+            Err(got) => {
+                if !personal && !kept {
+                    slot.shape.rank.failed = Some((books.now(), got));
+                }
+                if !personal {
+                    self.push_frontier(bucket);
+                }
+                Err(Short { got, personal })
+            }
         }
-        found
     }
 
-    fn book_start(&mut self, table: &HostTable, bucket: &Bucket, start: &Start, now: Stamp) {
+    fn book_start(&mut self, table: &HostTable, bucket: &Bucket, start: &Start) {
+        let now = self.now;
         let slot = self.shapes[bucket.shape as usize]
             .as_mut()
             .expect("buckets hold their shape");
@@ -326,6 +537,7 @@ impl Engine {
             parts,
             exclusive: slot.shape.request.exclusive,
             lent: false,
+            until: end_at(now, bucket.estimate),
             charge: None,
         };
         let held = Held {
@@ -338,7 +550,10 @@ impl Engine {
             },
             ..held
         };
-        self.book(&held, true);
+        if let Some(reserver) = &mut self.reserver {
+            reserver.book.started(start.j);
+        }
+        self.book(start.j, &held, true);
         self.held.insert(start.j, held);
         if start.j.idx > 0 {
             *self.array_started.entry(start.j.id).or_default() += 1;

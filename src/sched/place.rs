@@ -20,26 +20,24 @@ pub struct Short {
 /// this very job, given what the request alone could take there.
 ///
 /// # Errors
-/// How far it got.
+/// The slots that were found.
 pub fn find(
     shape: &mut Shape,
     view: &View<'_>,
     most: u32,
-    room: &mut dyn FnMut(usize, u32) -> u32,
-) -> Result<Spot, Short> {
+    room: &mut dyn FnMut(&Shape, usize, u32) -> u32,
+) -> Result<Spot, u32> {
     shape.refresh(view);
     let mut rank = std::mem::take(&mut shape.rank);
     let mut seen: SmallVec<[Candidate; 8]> = SmallVec::new();
     let mut spot = Spot::new();
-    let (mut got, mut personal) = (0, false);
+    let mut got = 0;
     while let Some(candidate) = rank.pop(view.books) {
         let at = candidate.host();
         seen.push(candidate);
         let books = view.books.get(at);
         let can = shape.capacity(view.table.at(at), books, books.free());
-        let may = room(at, can);
-        personal |= may < can;
-        let take = may.min(most - got);
+        let take = room(shape, at, can).min(most - got);
         if take == 0 || !enough_here(shape, take, got) {
             continue;
         }
@@ -55,7 +53,7 @@ pub fn find(
     if got >= shape.request.min.max(1) {
         Ok(spot)
     } else {
-        Err(Short { got, personal })
+        Err(got)
     }
 }
 

@@ -89,6 +89,17 @@ impl ShapeKey {
     }
 }
 
+impl ShapeKey {
+    /// The same request for any number of slots.
+    pub fn family(&self) -> ShapeKey {
+        ShapeKey {
+            min: 0,
+            max: 0,
+            ..self.clone()
+        }
+    }
+}
+
 /// A compiled placement request.
 #[derive(Debug)]
 pub struct Shape {
@@ -173,6 +184,21 @@ impl Shape {
         self.request.ptile.map_or(room, |tile| room.min(tile))
     }
 
+    /// Slots the request could take where so much is free, all else put aside.
+    pub fn capacity_in(&self, free: &Bundle) -> u32 {
+        let slots = |n: i64| n.clamp(0, i64::from(u32::MAX)) as u32;
+        let mut room = slots(free.slots);
+        for want in &self.wants {
+            let left = free.get(usize::from(want.res));
+            if want.per_slot {
+                room = room.min(slots(left / want.amount));
+            } else if left < want.amount {
+                return 0;
+            }
+        }
+        self.request.ptile.map_or(room, |tile| room.min(tile))
+    }
+
     fn queue_room(&self, host: &HostInfo, books: &Balance) -> u32 {
         let used = self.queue.map_or(0, |q| books.queue_used(q));
         let per_core = self.proc_slots_milli.map(|milli| {
@@ -212,7 +238,7 @@ impl Shape {
         select.is_none_or(|select| select.accepts(facts))
     }
 
-    fn preference(&self, view: &View<'_>, host: &str) -> u32 {
+    pub fn preference(&self, view: &View<'_>, host: &str) -> u32 {
         let preference = match (&self.asked, view.queue(self)) {
             (Some(asked), _) => asked.preference(host),
             (None, Some(queue)) => queue.hosts.preference(host),

@@ -42,6 +42,11 @@ impl<K: Copy + Eq> Book<K> {
         self.confirmed = self.keys.len();
     }
 
+    /// Reservations that had their turn in this pass.
+    pub fn confirmed(&self) -> usize {
+        self.confirmed
+    }
+
     /// It is this job's turn. Until the next turn, [`Book::room`] leaves out its own reservation,
     /// and those of jobs that used to come before it but come after it in this pass. A reservation
     /// that is not renewed in this turn is given up.

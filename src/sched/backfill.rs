@@ -1,0 +1,207 @@
+//! Reservations of blocked jobs in the engine: which queues make them, what they ask for, what
+//! others may take beside them. Owns the glue between a class and the [`Book`]; when and where a
+//! reservation lies is the book's business.
+
+use super::amount::{Bundle, NEVER_MS};
+use super::balance::Balances;
+use super::engine::{Bucket, Engine, Held};
+use super::hosts::HostTable;
+use super::profile::end_of;
+use super::reserve::{Ask, Book, ClaimId, Estimate, Rules, Terms, Turn as BookTurn};
+use super::shape::Shape;
+use crate::config::{Config, Queue};
+use crate::model::{JobKey, Stamp};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Most reservations of a queue that reserves for all its jobs.
+const ALL: usize = 10_000;
+
+/// The book and which started work claims what in it.
+#[derive(Debug)]
+pub(super) struct Reserver {
+    pub book: Book<JobKey>,
+    claims: FxHashMap<JobKey, ClaimId>,
+}
+
+impl Reserver {
+    /// A book, if some queue of the configuration reserves.
+    pub fn of(config: &Config) -> Option<Reserver> {
+        let reserves = |q: &Queue| q.backfill.depth > 0 || q.slot_reserve_ms.is_some();
+        config.queues.iter().any(reserves).then(|| Reserver {
+            book: Book::new(Rules::default()),
+            claims: FxHashMap::default(),
+        })
+    }
+
+    /// What a host has for the future; nothing while it takes no work.
+    pub fn set_host(&mut self, at: usize, books: &Balances) {
+        let host = books.get(at);
+        let slots = if host.open { host.slots } else { 0 };
+        let capacity = Bundle::new(slots, &host.have);
+        self.book.set_host(at as u32, &capacity);
+    }
+
+    pub fn claim(&mut self, j: JobKey, held: &Held, now: Stamp) {
+        let id = self.book.claim(&held.parts, now.0, held.until);
+        self.claims.insert(j, id);
+    }
+
+    pub fn release(&mut self, j: JobKey, now: Stamp) {
+        if let Some(id) = self.claims.remove(&j) {
+            self.book.release(id, now.0);
+        }
+    }
+}
+
+/// A class's request as the book sees it.
+struct Asking<'a> {
+    shape: &'a Shape,
+    hosts: &'a [u32],
+}
+
+impl Ask for Asking<'_> {
+    fn hosts(&self) -> &[u32] {
+        self.hosts
+    }
+
+    fn min(&self) -> u32 {
+        self.shape.request.min.max(1)
+    }
+
+    fn bundle(&self, _host: u32, slots: u32) -> Bundle {
+        self.shape.bundle(slots)
+    }
+
+    fn capacity(&self, _host: u32, free: &Bundle) -> u32 {
+        self.shape.capacity_in(free)
+    }
+
+    fn hosts_max(&self) -> u32 {
+        self.shape.request.hosts_max.unwrap_or(u32::MAX)
+    }
+
+    fn tile(&self) -> Option<u32> {
+        self.shape.request.ptile
+    }
+}
+
+/// How a queue reserves, and whether its jobs may use what is reserved until then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Habit {
+    pub depth: usize,
+    pub hold: Option<i64>,
+    pub may_backfill: bool,
+    pub shortest_first: bool,
+}
+
+impl Habit {
+    pub fn of(queue: &Queue) -> Habit {
+        let depth = match queue.backfill.depth {
+            0 if queue.slot_reserve_ms.is_some() => 1,
+            u32::MAX => ALL,
+            k => (k as usize).min(ALL),
+        };
+        Habit {
+            depth,
+            hold: queue
+                .slot_reserve_ms
+                .map(|ms| i64::try_from(ms).unwrap_or(NEVER_MS)),
+            may_backfill: queue.backfill.depth > 0,
+            shortest_first: queue.backfill.shortest_first,
+        }
+    }
+}
+
+impl Engine {
+    pub(super) fn habit(&self, bucket: &Bucket) -> Habit {
+        bucket
+            .queue
+            .map_or(Habit::default(), |at| self.habits[usize::from(at)])
+    }
+
+    /// The turn of a job in the book; false: its reservation stands, there is nothing to try.
+    pub(super) fn book_turn(&mut self, j: JobKey) -> bool {
+        let Some(reserver) = &mut self.reserver else {
+            return true;
+        };
+        reserver.book.turn(j) == BookTurn::Try
+    }
+
+    /// Reserves for the class's next job, which cannot start now. True when it has a reservation.
+    pub(super) fn reserve(&mut self, table: &HostTable, bucket: &Bucket, j: JobKey) -> bool {
+        let habit = self.habit(bucket);
+        if habit.depth == 0 || self.reserver.is_none() {
+            return false;
+        }
+        let hosts = self.eligible(table, bucket.shape);
+        let reserver = self.reserver.as_mut().expect("just seen");
+        let slot = self.shapes[bucket.shape as usize].as_ref();
+        let ask = Asking {
+            shape: &slot.expect("buckets hold their shape").shape,
+            hosts: &hosts,
+        };
+        let terms = Terms {
+            duration: bucket.estimate,
+            depth: habit.depth,
+            hold: habit.hold.filter(|_| ask.min() > 1),
+        };
+        reserver.book.reserve(j, &ask, &terms).is_some()
+    }
+
+    /// Open hosts that could ever serve a shape, in order of preference.
+    fn eligible(&mut self, table: &HostTable, shape: u32) -> Arc<[u32]> {
+        let slot = self.shape(shape);
+        if let Some((epoch, known)) = &slot.eligible
+            && *epoch == self.host_epoch
+        {
+            return known.clone();
+        }
+        let view = self.view(table);
+        let open = (0..table.len()).filter(|at| self.books.get(*at).open);
+        let fit = open.filter(|at| slot.shape.unfit(&view, *at).is_none());
+        let mut all: Vec<(std::cmp::Reverse<u32>, u32)> = fit
+            .map(|at| {
+                let preference = slot.shape.preference(&view, &table.at(at).name);
+                (std::cmp::Reverse(preference), at as u32)
+            })
+            .collect();
+        all.sort_unstable();
+        let all: Arc<[u32]> = all.into_iter().map(|(_, at)| at).collect();
+        let epoch = self.host_epoch;
+        let slot = self.shapes[shape as usize].as_mut();
+        slot.expect("a reference is held").eligible = Some((epoch, all.clone()));
+        all
+    }
+
+    /// When a job with a reservation is expected to start.
+    pub fn estimate(&self, j: JobKey) -> Option<Estimate> {
+        self.reserver.as_ref()?.book.estimate(j)
+    }
+
+    /// Slots of a host that are free and kept for reservations.
+    pub fn kept_slots(&mut self, at: usize) -> u32 {
+        let now = self.now;
+        let Some(reserver) = &mut self.reserver else {
+            return 0;
+        };
+        if at >= reserver.book.hosts() || !reserver.book.reserved_on(at as u32) {
+            return 0;
+        }
+        u32::try_from(reserver.book.held_now(at as u32, now.0)).unwrap_or(0)
+    }
+}
+
+/// When work that starts at `now` is expected to end.
+pub(super) fn end_at(now: Stamp, estimate: i64) -> i64 {
+    end_of(now.0, estimate)
+}
+
+/// The length of a job by its run limit.
+pub(super) fn estimate_of(run_s: Option<u64>) -> i64 {
+    run_s.map_or(NEVER_MS, |s| {
+        i64::try_from(s.saturating_mul(1000))
+            .unwrap_or(NEVER_MS)
+            .min(NEVER_MS)
+    })
+}
