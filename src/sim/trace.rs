@@ -193,6 +193,20 @@ fn replay(run: &Run, workload: &Workload, parties: &Parties, args: &Args) -> Res
     }
 }
 
+/// Replays a workload on the hosts of a configuration and gives what happened, unmeasured.
+pub fn run(workload: &Workload, config: Arc<Config>) -> Outcome {
+    let parties = Parties::of(workload);
+    let mut core = Core::new(Setting {
+        workload,
+        parties: &parties,
+        config,
+        base_ms: workload.start_ms.unwrap_or(START_MS),
+        cores: 1,
+        waste: false,
+    });
+    Replay::new(workload, &parties.of_ask, None).run(&mut core)
+}
+
 fn measured(
     summary: &mut Summary,
     meter: Option<Meter>,

@@ -12,6 +12,7 @@ mod executor;
 mod layering;
 mod real_work;
 mod settings;
+mod sim_traces;
 mod soak;
 mod source;
 mod spawner;

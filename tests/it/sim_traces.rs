@@ -1,0 +1,216 @@
+//! Replays through the real core against start times that are known: eight small cases worked out
+//! by hand, and public logs with the start times of an independent simulator where a folder with
+//! them is given (`CORRAL_TRACES`).
+
+use corral::config::{self, OsNames};
+use corral::sim::workload::{Workload, print_seconds};
+use corral::sim::{csv, files, policy, swf, trace};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Start of each job, by its number, in seconds.
+fn starts(workload: &Workload, config: &str) -> BTreeMap<u64, String> {
+    let loaded = config::load(config.as_bytes(), "cb.yaml", &OsNames::ANY);
+    let config = Arc::new(loaded.unwrap_or_else(|e| panic!("{e:?}")).config);
+    let outcome = trace::run(workload, config);
+    assert_eq!(outcome.stuck, vec![], "every job starts");
+    let each = workload.jobs.iter().zip(&outcome.starts);
+    each.map(|(job, at)| (job.id, print_seconds(at.unwrap())))
+        .collect()
+}
+
+/// Jobs as `id: submit run [estimate] wWIDTH`, a line each.
+fn case(jobs: &str) -> Workload {
+    let mut text = "id,submit,run,estimate,slots\n".to_owned();
+    for line in jobs.lines().map(str::trim).filter(|l| !l.is_empty()) {
+        let (id, rest) = line.split_once(": ").unwrap();
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let slots = words.last().unwrap().trim_start_matches('w');
+        let estimate = match words.len() {
+            4 if words[2] == "-" => "",
+            4 => words[2],
+            _ => words[1],
+        };
+        text.push_str(&format!(
+            "{id},{},{},{estimate},{slots}\n",
+            words[0], words[1]
+        ));
+    }
+    csv::read(text.as_bytes(), "case", &|_| false).unwrap()
+}
+
+/// Holds `ID@START` pairs against a replay.
+fn check(jobs: &str, procs: u32, policy: &str, expected: &str) {
+    let config = match policy {
+        "first-fit" => policy::config("fcfs", procs)
+            .unwrap()
+            .replace("  strict: yes\n", ""),
+        _ => policy::config(policy, procs).unwrap(),
+    };
+    let found = starts(&case(jobs), &config);
+    for pair in expected.split_whitespace() {
+        let (id, at) = pair.split_once('@').unwrap();
+        let id: u64 = id.parse().unwrap();
+        assert_eq!(found[&id], at, "job {id} under {policy}: {found:?}");
+    }
+}
+
+const ONE: &str = "1: 0 100 w6
+                   2: 1 50 w8
+                   3: 2 60 w2
+                   4: 3 200 w2
+                   5: 4 90 w4";
+
+#[test]
+fn case_1_the_head_of_the_line_blocks_all() {
+    check(ONE, 10, "fcfs", "1@0 2@100 3@100 4@150 5@150");
+}
+
+#[test]
+fn case_2_backfill_by_time_and_in_the_extra_slots() {
+    check(ONE, 10, "easy", "1@0 2@100 3@2 4@3 5@150");
+}
+
+#[test]
+fn case_3_conservative_protects_every_reservation() {
+    let jobs = "1: 0 100 w6
+                2: 1 100 w8
+                3: 2 50 w10
+                4: 3 250 w2";
+    check(jobs, 10, "easy", "1@0 2@100 3@253 4@3");
+    check(jobs, 10, "conservative", "1@0 2@100 3@200 4@250");
+}
+
+#[test]
+fn case_4_the_shortest_candidate_first() {
+    let jobs = "1: 0 100 w8
+                5: 0 10 w2
+                2: 1 50 w10
+                3: 2 80 w2
+                4: 3 20 w2";
+    check(jobs, 10, "easy", "2@100 3@10 4@150");
+    check(jobs, 10, "sjbf", "2@100 3@150 4@10");
+}
+
+#[test]
+fn case_5_an_early_end_is_used() {
+    let jobs = "1: 0 50 100 w8
+                2: 1 100 w10
+                3: 2 90 w2
+                4: 60 10 w2";
+    check(jobs, 10, "easy", "1@0 2@92 3@2 4@60");
+    check(jobs, 10, "fcfs", "1@0 2@50");
+}
+
+#[test]
+fn case_6_a_candidate_may_end_exactly_at_the_reservation() {
+    let jobs = "1: 0 100 w8
+                2: 1 100 w10
+                3: 2 98 w2
+                4: 3 99 w2";
+    check(jobs, 10, "easy", "2@100 3@2 4@200");
+}
+
+#[test]
+fn case_7_without_run_limits_only_extra_slots_are_used() {
+    let jobs = "1: 0 100 - w6
+                2: 1 100 - w8
+                3: 2 300 - w2
+                4: 3 300 - w1";
+    check(jobs, 10, "easy", "2@100 3@2 4@200");
+}
+
+#[test]
+fn case_8_a_wide_job_does_not_starve_behind_a_reservation() {
+    let mut jobs = "1: 0 10 w2\n2: 0 15 w2\n3: 1 10 w4\n".to_owned();
+    for n in 1..=20 {
+        jobs.push_str(&format!("{}: {} 10 w1\n", n + 3, 2 * n));
+    }
+    check(&jobs, 4, "easy", "3@15");
+    check(&jobs, 4, "first-fit", "3@65");
+}
+
+/// The folder of public logs, if there is one; says why not.
+fn folder() -> Option<PathBuf> {
+    let Some(dir) = std::env::var_os("CORRAL_TRACES").map(PathBuf::from) else {
+        println!("skipped: CORRAL_TRACES names no folder of logs and reference start times");
+        return None;
+    };
+    if !dir.join("reference").is_dir() {
+        println!("skipped: {} has no folder reference", dir.display());
+        return None;
+    }
+    Some(dir)
+}
+
+/// The logs of a folder, without `.swf.gz`.
+fn logs(dir: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(dir.join("swf")).unwrap();
+    let names = names.map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut logs: Vec<String> = names
+        .filter_map(|n| n.strip_suffix(".swf.gz").map(str::to_owned))
+        .collect();
+    logs.sort();
+    logs
+}
+
+fn compare(policy: &str, suffix: &str) {
+    let Some(dir) = folder() else {
+        return;
+    };
+    for log in logs(&dir) {
+        let file = dir.join("swf").join(format!("{log}.swf.gz"));
+        let reference = dir
+            .join("reference")
+            .join(format!("{log}.{suffix}.starts.gz"));
+        if !reference.is_file() {
+            println!("skipped: no {}", reference.display());
+            continue;
+        }
+        let mut workload = swf::read(&files::read(&file).unwrap(), &log).unwrap();
+        let procs = workload.procs.expect("the header says MaxProcs");
+        workload.fit(procs);
+        let found = starts(&workload, &policy::config(policy, procs).unwrap());
+        let text = String::from_utf8(files::read(&reference).unwrap()).unwrap();
+        let expected: Vec<(u64, &str)> = text
+            .lines()
+            .map(|l| l.split_once(' ').unwrap())
+            .map(|(id, at)| (id.parse().unwrap(), at))
+            .collect();
+        assert_eq!(found.len(), expected.len(), "{log}: jobs");
+        let wrong: Vec<_> = expected
+            .iter()
+            .filter(|(id, at)| found[id] != *at)
+            .collect();
+        let first = wrong
+            .first()
+            .map(|(id, at)| format!("job {id}: {} not {at}", found[id]));
+        assert_eq!(
+            wrong.len(),
+            0,
+            "{log} under {policy}: {}",
+            first.unwrap_or_default()
+        );
+    }
+}
+
+#[test]
+fn logs_under_fcfs_start_as_in_the_reference() {
+    compare("fcfs", "fcfs");
+}
+
+#[test]
+fn logs_under_easy_start_as_in_the_reference() {
+    compare("easy", "easy");
+}
+
+#[test]
+fn logs_under_sjbf_start_as_in_the_reference() {
+    compare("sjbf", "sjbf");
+}
+
+#[test]
+fn logs_under_conservative_start_as_in_the_reference() {
+    compare("conservative", "consp");
+}
