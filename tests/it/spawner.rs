@@ -30,6 +30,7 @@ fn start(local: &Local, log: u64, cgroups: bool) -> Spawner {
         host: "h1".into(),
         cgroups,
         privileged: false,
+        stand: None,
     };
     let s = Spawner::start(&how, local, log).unwrap();
     match s.heard.recv_timeout(Duration::from_secs(20)).unwrap() {
