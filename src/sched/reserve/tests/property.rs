@@ -41,6 +41,8 @@ struct World {
     work: Vec<(ClaimId, i64, Vec<(u32, Bundle)>)>,
     depth: usize,
     promised: Vec<(u32, i64)>,
+    /// Work may overrun, hosts shrink, the order change: only the accounts must be right.
+    wild: bool,
 }
 
 impl World {
@@ -57,6 +59,7 @@ impl World {
             work,
             depth,
             promised,
+            wild: false,
         }
     }
 
@@ -214,10 +217,8 @@ impl World {
             for (t, free) in (self.now..).zip(&free) {
                 let line = self.book.hosts[host as usize].line.free_at(t);
                 assert_eq!(line, *free, "host {host} at {t}, now {}", self.now);
-                assert!(
-                    Bundle::new(0, &[0]).min(free) == Bundle::default(),
-                    "{free:?}"
-                );
+                let enough = Bundle::default().min(free).is_zero();
+                assert!(self.wild || enough, "{free:?}");
             }
         }
     }
@@ -271,29 +272,125 @@ fn run(seed: u64, depth: usize) {
         .reserve(key, &want, &terms)
         .map(|made| made.start);
     assert_eq!(made, wanted, "seed {seed}");
-    world.book.cancel(key);
-    world.book.close(false);
-    for (key, _) in std::mem::take(&mut world.queue) {
-        world.book.cancel(key);
+    world.give_all_back();
+}
+
+/// One pass in which anything happens.
+fn wild_pass(world: &mut World) {
+    let book = &mut world.book;
+    book.open(world.now);
+    if world.dice.below(3) == 0 && !world.queue.is_empty() {
+        let by = world.dice.below(world.queue.len() as u64) as usize;
+        world.queue.rotate_left(by);
     }
-    for (claim, ..) in std::mem::take(&mut world.work) {
-        world.book.release(claim, world.now);
+    let cut = world.dice.below(4) == 0;
+    let most = if cut {
+        world.dice.below(6) as usize
+    } else {
+        usize::MAX
+    };
+    let depth = world.dice.below(4) as usize;
+    for (i, (key, want)) in std::mem::take(&mut world.queue).into_iter().enumerate() {
+        let hold = (key % 3 == 0).then_some(80);
+        let duration = if key % 2 == 0 {
+            want.duration
+        } else {
+            NEVER_MS
+        };
+        let may_backfill = key % 5 != 0;
+        if i < most && world.book.turn(key) == Turn::Try {
+            let end = end_of(world.now, duration);
+            let fits = want.hosts.iter().copied().find(|host| {
+                let room = world.book.room(*host, world.now, end, may_backfill);
+                want.capacity(*host, room) >= want.min
+            });
+            if let Some(host) = fits {
+                let parts = vec![(host, want.bundle(host, want.min))];
+                world.book.started(key);
+                let claim = world.book.claim(&parts, world.now, end);
+                world.work.push((claim, end, parts));
+                continue;
+            }
+            if world.dice.below(5) > 0 {
+                let terms = Terms {
+                    duration,
+                    depth,
+                    hold,
+                };
+                world.book.reserve(key, &want, &terms);
+            }
+        }
+        match world.dice.below(30) {
+            0 => world.book.cancel(key),
+            _ => world.queue.push((key, want)),
+        }
     }
-    for host in &world.book.hosts {
-        assert_eq!(host.line.steps(), 1, "everything was given back");
-        assert_eq!(host.parts, 0);
+    world.book.close(!cut);
+}
+
+/// Ends late, early or never, hosts that change their size, any order: the lines must be what
+/// claims and reservations make them, at every moment.
+fn run_wild(seed: u64) {
+    let mut world = World::new(seed, 2);
+    world.wild = true;
+    world.book.rules.overrun = 7;
+    world.book.rules.rest = 30;
+    for _ in 0..80 {
+        world.now += world.dice.below(9) as i64;
+        let mut i = 0;
+        while i < world.work.len() {
+            if world.dice.below(6) == 0 {
+                let (claim, ..) = world.work.swap_remove(i);
+                world.book.release(claim, world.now);
+            } else {
+                i += 1;
+            }
+        }
+        if world.dice.below(10) == 0 {
+            let host = world.dice.below(u64::from(HOSTS)) as u32;
+            let take = world.roll(0, 3);
+            world
+                .book
+                .set_host(host, &Bundle::new(SIZE - take, &[MEM - take]));
+            world.book.set_host(host, &Bundle::new(SIZE, &[MEM]));
+        }
+        for _ in 0..world.dice.below(3) {
+            world.submit();
+        }
+        wild_pass(&mut world);
+        for (claim, until, _) in &mut world.work {
+            *until = world.book.until(*claim);
+        }
+        world.check();
+    }
+    world.give_all_back();
+}
+
+impl World {
+    fn give_all_back(&mut self) {
+        self.book.open(self.now);
+        self.book.close(true);
+        assert_eq!(self.book.iter().count(), 0);
+        for (claim, ..) in std::mem::take(&mut self.work) {
+            self.book.release(claim, self.now);
+        }
+        for host in &self.book.hosts {
+            assert_eq!(host.line.steps(), 1, "everything was given back");
+            assert_eq!((host.parts, host.held_by, host.claimed_by), (0, 0, 0));
+        }
+        assert_eq!((self.book.holders, self.book.live_due), (0, 0));
     }
 }
 
 #[test]
 fn promises_hold_with_a_reservation_for_all() {
-    (0..10).for_each(|seed| run(seed, usize::MAX));
+    (0..4).for_each(|seed| run(seed, usize::MAX));
 }
 
 #[test]
 fn promises_hold_with_few_reservations() {
-    (100..110).for_each(|seed| run(seed, 2));
-    (200..210).for_each(|seed| run(seed, 1));
+    (100..103).for_each(|seed| run(seed, 2));
+    (200..203).for_each(|seed| run(seed, 1));
 }
 
 #[test]
@@ -301,5 +398,11 @@ fn promises_hold_with_few_reservations() {
 fn promises_hold_on_many_clusters() {
     for seed in 1000..3000 {
         run(seed, [1, 2, 3, usize::MAX][seed as usize % 4]);
+        run_wild(seed);
     }
+}
+
+#[test]
+fn accounts_are_right_whatever_happens() {
+    (0..10).for_each(run_wild);
 }

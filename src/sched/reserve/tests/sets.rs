@@ -459,3 +459,61 @@ fn a_host_that_shrinks_loses_its_reservations() {
         Some((200, vec![(0, 3), (1, 1)]))
     );
 }
+
+#[test]
+#[ignore = "a measurement"]
+fn speed_on_many_hosts() {
+    let mut dice = super::replay::Dice(1);
+    let mut book: Book<u32> = Book::new(Rules::default());
+    let hosts: Vec<u32> = (0..10_000).collect();
+    let mut work = Vec::new();
+    let clock = std::time::Instant::now();
+    for host in &hosts {
+        book.set_host(*host, &Bundle::of_slots(50));
+        for _ in 0..50 {
+            let until = 1 + dice.below(3_600_000) as i64;
+            work.push(book.claim(&[(*host, Bundle::of_slots(1))], 0, until));
+        }
+    }
+    println!("claims: {:?} each", clock.elapsed() / 500_000);
+    let claim = |book: &mut Book<u32>, host: u32, now: i64, dice: &mut super::replay::Dice| {
+        let until = now + 1 + dice.below(3_600_000) as i64;
+        book.claim(&[(host, Bundle::of_slots(1))], now, until)
+    };
+    for (min, hosts_max) in [
+        (200, u32::MAX),
+        (2000, u32::MAX),
+        (20_000, u32::MAX),
+        (40, 1),
+    ] {
+        let ask = Wide {
+            hosts: hosts.clone(),
+            min,
+            hosts_max,
+            tile: None,
+        };
+        let clock = std::time::Instant::now();
+        let made = reserve(&mut book, 0, min, &ask, &EASY).expect("it fits");
+        println!("{min} slots at {}: first {:?}", made.0, clock.elapsed());
+        let clock = std::time::Instant::now();
+        for now in 1..=100 {
+            let at = dice.below(500_000) as usize;
+            book.release(work[at], now);
+            reserve(&mut book, now, min, &ask, &EASY);
+            let host = (at / 50) as u32;
+            work[at] = claim(&mut book, host, now, &mut dice);
+        }
+        println!("each pass after an early end: {:?}", clock.elapsed() / 100);
+        let clock = std::time::Instant::now();
+        for now in 101..=1100 {
+            let at = dice.below(500_000) as usize;
+            book.release(work[at], now);
+            let host = (at / 50) as u32;
+            let room = book.room(host, now, now + 10, true).slots;
+            assert!(room < 50);
+            work[at] = claim(&mut book, host, now, &mut dice);
+        }
+        println!("end, test, start: {:?}", clock.elapsed() / 1000);
+        (0..=200).for_each(|_| book.cancel(min));
+    }
+}
