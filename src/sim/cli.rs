@@ -1,10 +1,11 @@
 //! The command line of `cbsim`: subcommands and exit codes. Owns no work of its own.
 
+use super::convert::{self, Aleang, Converted, Openb};
 use super::generate::{self, Wish};
 use super::{csv, files, swf, trace};
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Replays workloads through Corral's scheduler on a virtual cluster.
 #[derive(Parser)]
@@ -20,6 +21,8 @@ enum What {
     Trace(trace::Args),
     /// Make a synthetic workload
     Generate(Generate),
+    /// Make CSV and cb.yaml of another simulator's files
+    Convert(Convert),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -56,6 +59,44 @@ struct Generate {
     output: PathBuf,
 }
 
+/// Makes OUT/jobs.csv and OUT/cb.yaml of another simulator's files.
+#[derive(clap::Args)]
+struct Convert {
+    #[command(subcommand)]
+    from: From,
+}
+
+#[derive(Subcommand)]
+enum From {
+    /// A log with .users, .groups, .queues and .machines beside it
+    Aleang {
+        file: PathBuf,
+        /// Setting of that name in the queues
+        #[arg(long, value_name = "DEPTH", default_value = "1")]
+        backfill: String,
+        /// The directory to make the files in
+        #[arg(long, short, value_name = "OUT")]
+        output: PathBuf,
+    },
+    /// Lists of nodes and pods of a GPU cluster
+    Openb {
+        nodes: PathBuf,
+        pods: PathBuf,
+        /// Setting of that name in the queue
+        #[arg(long, default_value = "pack")]
+        packing: String,
+        /// GPUs asked for over GPUs there are
+        #[arg(long, value_name = "L", default_value_t = 1.3)]
+        load: f64,
+        /// Draws the order of the pods
+        #[arg(long, value_name = "S", default_value_t = 42)]
+        seed: u64,
+        /// The directory to make the files in
+        #[arg(long, short, value_name = "OUT")]
+        output: PathBuf,
+    },
+}
+
 /// Runs `cbsim` with these arguments; gives its exit code.
 pub fn main(argv: &[OsString]) -> i32 {
     let cli = match Cli::try_parse_from(argv) {
@@ -70,6 +111,7 @@ pub fn main(argv: &[OsString]) -> i32 {
     let done = match cli.what {
         What::Trace(args) => trace::main(&args),
         What::Generate(args) => generate(&args),
+        What::Convert(args) => convert(&args),
     };
     match done {
         Ok(code) => code,
@@ -95,4 +137,57 @@ fn generate(args: &Generate) -> Result<i32, String> {
     };
     files::write(&args.output, &bytes)?;
     Ok(0)
+}
+
+fn convert(args: &Convert) -> Result<i32, String> {
+    let (made, output) = match &args.from {
+        From::Aleang {
+            file,
+            backfill,
+            output,
+        } => (convert_aleang(file, backfill)?, output),
+        From::Openb {
+            nodes,
+            pods,
+            packing,
+            load,
+            seed,
+            output,
+        } => {
+            let from = Openb {
+                nodes: &files::read(nodes)?,
+                pods: &files::read(pods)?,
+                packing,
+                load_milli: (load.clamp(0.0, 100.0) * 1000.0) as u64,
+                seed: *seed,
+            };
+            (convert::openb(&from)?, output)
+        }
+    };
+    let Converted { workload, config } = made;
+    crate::sys::fs::mkdir_p(output, 0o755).map_err(|e| e.to_string())?;
+    files::write(&output.join("jobs.csv"), &csv::write(&workload)?)?;
+    files::write(&output.join("cb.yaml"), config.as_bytes())?;
+    Ok(0)
+}
+
+/// Reads an aleang log and its tables.
+///
+/// # Errors
+/// A file cannot be read or understood.
+pub fn convert_aleang(file: &Path, backfill: &str) -> Result<Converted, String> {
+    let text = |suffix: &str| -> Result<String, String> {
+        let mut path = file.as_os_str().to_owned();
+        path.push(suffix);
+        let bytes = files::read(Path::new(&path))?;
+        String::from_utf8(bytes).map_err(|_| format!("{} is not text", path.display()))
+    };
+    let from = Aleang {
+        jobs: &text("")?,
+        users: &text(".users")?,
+        groups: &text(".groups")?,
+        queues: &text(".queues")?,
+        machines: &text(".machines")?,
+    };
+    convert::aleang(&from, backfill)
 }

@@ -6,6 +6,7 @@
 //! clock but for the time that it says it took.
 
 pub mod cli;
+pub mod convert;
 pub mod core;
 pub mod csv;
 pub mod drive;
