@@ -8,6 +8,7 @@ use super::backfill::{Habit, Reserver, end_at, estimate_of};
 use super::balance::{Balances, Holder};
 use super::hosts::HostTable;
 use super::line::{Line, Place, Turn};
+use super::quota::{Blocked, Ident, Quotas, Who};
 use super::shape::{ResNames, Shape, ShapeKey};
 use super::share::{Delta, Leaf, Meter, ShareTree};
 use crate::config::{Config, Policy};
@@ -34,6 +35,8 @@ pub(super) struct Bucket {
     pub estimate: i64,
     /// Limit of the user over all queues.
     pub user_max: Option<u32>,
+    /// The counters of section `limits` that its jobs count in.
+    pub ident: Arc<Ident>,
     /// As it stands in its line.
     pub turn: Option<Turn>,
     /// Elements of the array at `turn` below this index have had their turn in this pass.
@@ -53,6 +56,9 @@ pub(super) struct Held {
     pub lent: bool,
     /// When it is expected to end.
     pub until: i64,
+    /// The counters of section `limits` that it counts in, and with what, once for each host.
+    pub ident: Arc<Ident>,
+    pub counted: SmallVec<[(u32, Bundle); 1]>,
     /// What it adds to its user's place in the share tree of its queue.
     pub charge: Option<(Leaf, Delta)>,
 }
@@ -141,6 +147,9 @@ pub struct Engine {
     pub(super) now: Stamp,
     families: HashMap<ShapeKey, u32>,
     pub(super) in_use: InUse,
+    pub(super) quotas: Quotas,
+    /// The limit on a host that last stood in a job's way.
+    pub(super) over_limit: Option<Blocked>,
     /// Buckets whose turn is not their first job: set right before the next pass.
     pub(super) moved: Vec<u32>,
     /// Classes that came or changed since the last pass.
@@ -237,8 +246,12 @@ impl Engine {
             by_priority.entry(queue.priority).or_default().push(at);
         }
         self.tiers = by_priority.into_values().rev().collect();
+        let names = &mut self.names;
+        let mut number = |name: &str| names.intern(name);
+        self.quotas = Quotas::new(&config.limits, &config.user_groups, &mut number);
         self.books.reset(table.len());
-        for at in 0..table.len() {
+        for (at, host) in table.iter().enumerate() {
+            self.quotas.host(at as u32, &host.name);
             self.set_host(table, at);
         }
         for j in state.all_started() {
@@ -304,6 +317,13 @@ impl Engine {
             self.books.book(*at as usize, bundle, who, plus);
         }
         self.in_use.add(held, plus);
+        if !held.ident.is_free() {
+            let at = self.books.now();
+            match plus {
+                true => self.quotas.take(&held.ident, &held.counted, true),
+                false => self.quotas.give(&held.ident, &held.counted, true, at),
+            }
+        }
         if let (Some((leaf, delta)), Some(queue)) = (&held.charge, held.queue)
             && let Some(tree) = self.lines[usize::from(queue)].tree_mut()
         {
@@ -347,6 +367,18 @@ impl Engine {
         Some(leaf.unwrap_or_else(|| tree.leaf_behind(user)))
     }
 
+    /// The counters that jobs of a specification count in.
+    fn ident_of(&mut self, spec: &Spec) -> Arc<Ident> {
+        let groups = self.member_of(&spec.user);
+        self.quotas.identity(&Who {
+            queue: &spec.queue,
+            user: &spec.user,
+            groups: &groups,
+            project: &spec.project,
+            app: "",
+        })
+    }
+
     fn member_of(&mut self, user: &str) -> Arc<[String]> {
         if let Some(known) = self.memberships.get(user) {
             return known.clone();
@@ -366,11 +398,16 @@ impl Engine {
         let run = work.run.as_deref()?;
         let spec = state.spec(job.spec);
         let shape = self.shape_of(spec, table);
+        let ident = self.ident_of(spec);
         let slot = self.shapes[shape as usize].as_ref().expect("just found");
+        let mut counted = SmallVec::new();
         let mut parts = SmallVec::new();
         for (n, (id, slots)) in run.hosts.iter().enumerate() {
             if let Some(at) = table.position(*id) {
                 let mut bundle = slot.shape.bundle(*slots);
+                if !ident.is_free() {
+                    count(&mut counted, at as u32, &bundle);
+                }
                 if n == 0 {
                     self.less_measured(&mut bundle, run);
                 }
@@ -390,6 +427,8 @@ impl Engine {
                 estimate_of(spec.limits.run_s),
             ),
             parts,
+            ident,
+            counted,
             exclusive,
             lent: work.stat == JobStat::Ssusp && run.lends(),
         })
@@ -534,7 +573,7 @@ impl Engine {
             .expect("just found")
             .shape
             .queue;
-        self.member_of(&spec.user);
+        let ident = self.ident_of(&spec);
         let groups = self.groups.get(&spec.user).map_or(&[][..], Vec::as_slice);
         let user_max = config.user_limits(&spec.user, groups).max_slots;
         let place = match queue.map(|q| &self.lines[usize::from(q)]) {
@@ -555,6 +594,7 @@ impl Engine {
             begin: spec.begin,
             estimate: estimate_of(spec.limits.run_s),
             user_max,
+            ident,
             turn: None,
             from: 0,
         }
@@ -573,6 +613,14 @@ fn lines_of(config: &Config) -> Vec<Line> {
         }
     };
     config.queues.iter().map(line).collect()
+}
+
+/// Adds a part to what counts, once for each host.
+pub(super) fn count(counted: &mut SmallVec<[(u32, Bundle); 1]>, at: u32, bundle: &Bundle) {
+    match counted.iter_mut().find(|(host, _)| *host == at) {
+        Some((_, sum)) => sum.add(bundle),
+        None => counted.push((at, bundle.clone())),
+    }
 }
 
 /// When work began to run, as far as is known.

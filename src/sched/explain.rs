@@ -47,6 +47,11 @@ impl Engine {
         if self.quiet {
             return None;
         }
+        let over_limit = self.over_limit.take().filter(|_| short.personal);
+        if let Some(blocked) = over_limit {
+            let why = self.quotas.reason(&blocked);
+            return (class.why != why).then_some(why);
+        }
         let now = self.now;
         let slot = self.shape(bucket.shape);
         let known = slot.why.as_ref().filter(|(_, at)| {

@@ -1,11 +1,13 @@
 //! One pass: classes get their turn in order, what fits is booked and decided. A class that cannot
 //! start is passed over with the reason; nothing is held by a job that does not start.
 
+use super::amount::Bundle;
 use super::backfill::end_at;
-use super::engine::{Bucket, Engine, Held, amounts};
+use super::engine::{Bucket, Engine, Held, amounts, count};
 use super::hosts::HostTable;
 use super::line::{Place, Turn};
 use super::place::{self, Short, Spot};
+use super::quota::{Blocked, Ident, Need, Quotas};
 use super::shape::{Shape, View};
 use super::share::Delta;
 use super::{Plan, Start};
@@ -57,6 +59,8 @@ impl Engine {
         if let Some(reserver) = &mut self.reserver {
             reserver.book.open(now.0);
         }
+        let at = self.books.now();
+        plan.wake_at(self.quotas.tick(now, &jiff::tz::TimeZone::UTC, at));
         let complete = self.walk(state, table, max, &mut plan);
         if let Some(reserver) = &mut self.reserver {
             reserver.book.close(complete);
@@ -449,6 +453,16 @@ impl Engine {
                 PendReason::UserSlots { user, limit }
             })?;
         }
+        if !bucket.ident.is_free() {
+            let (per_slot, fixed) = self.shape(bucket.shape).shape.needs();
+            let need = Need {
+                slots: need,
+                per_slot: &per_slot,
+                fixed: &fixed,
+            };
+            let room = self.quotas.room(&bucket.ident, &need);
+            most = most.min(room.map_err(|blocked| self.quotas.reason(&blocked))?);
+        }
         Ok(most)
     }
 
@@ -483,12 +497,18 @@ impl Engine {
             .queue
             .is_some_and(|q| self.habits[usize::from(q)].may_backfill);
         let mut reserver = self.reserver.as_mut();
-        let (mut personal, mut kept) = (false, false);
-        let mut room = |shape: &Shape, at: usize, can: u32| {
+        let (mut personal, mut kept, mut blocked) = (false, false, None);
+        let (quotas, ident) = (&self.quotas, &bucket.ident);
+        let mut room = |shape: &Shape, at: usize, can: u32, spot: &Spot| {
             let mut may = match table.at(at).entry.user_slots {
                 Some(limit) => can.min(limit.saturating_sub(books.get(at).user_used(uid))),
                 None => can,
             };
+            if ident.by_host() {
+                let left = quota_room(quotas, ident, shape, at, spot);
+                blocked = left.err().or(blocked);
+                may = may.min(left.unwrap_or(0));
+            }
             personal |= may < can;
             if let Some(reserver) = reserver.as_deref_mut()
                 && reserver.book.reserved_on(at as u32)
@@ -504,6 +524,7 @@ impl Engine {
         match found {
             Ok(spot) => Ok(spot),
             Err(got) => {
+                self.over_limit = blocked;
                 if !personal && !kept {
                     slot.shape.rank.failed = Some((books.now(), got));
                 }
@@ -534,10 +555,15 @@ impl Engine {
             queue: bucket.queue,
             uid: bucket.uid,
             slots: start.hosts.iter().map(|(_, n)| n).sum(),
-            parts,
             exclusive: slot.shape.request.exclusive,
             lent: false,
             until: end_at(now, bucket.estimate),
+            counted: match bucket.ident.is_free() {
+                true => SmallVec::new(),
+                false => counted(&parts),
+            },
+            ident: bucket.ident.clone(),
+            parts,
             charge: None,
         };
         let held = Held {
@@ -576,6 +602,34 @@ impl Engine {
         bucket.from = 0;
         self.buckets.insert(id, bucket);
     }
+}
+
+/// Slots that the limits on a host leave to a job beside what it takes elsewhere.
+fn quota_room(
+    quotas: &Quotas,
+    ident: &Ident,
+    shape: &Shape,
+    at: usize,
+    spot: &Spot,
+) -> Result<u32, Blocked> {
+    let (per_slot, fixed) = shape.needs();
+    let need = Need {
+        slots: 1,
+        per_slot: &per_slot,
+        fixed: &fixed,
+    };
+    let so_far: SmallVec<[(u32, Bundle); 4]> =
+        spot.iter().map(|(at, n)| (*at, shape.bundle(*n))).collect();
+    quotas.room_on_host(ident, at as u32, &need, &so_far)
+}
+
+/// Parts once for each host.
+fn counted(parts: &[(u32, Bundle)]) -> SmallVec<[(u32, Bundle); 1]> {
+    let mut all = SmallVec::new();
+    parts
+        .iter()
+        .for_each(|(at, bundle)| count(&mut all, *at, bundle));
+    all
 }
 
 /// The class's next turn behind a job.

@@ -25,7 +25,7 @@ pub fn find(
     shape: &mut Shape,
     view: &View<'_>,
     most: u32,
-    room: &mut dyn FnMut(&Shape, usize, u32) -> u32,
+    room: &mut dyn FnMut(&Shape, usize, u32, &Spot) -> u32,
 ) -> Result<Spot, u32> {
     shape.refresh(view);
     let mut rank = std::mem::take(&mut shape.rank);
@@ -37,7 +37,7 @@ pub fn find(
         seen.push(candidate);
         let books = view.books.get(at);
         let can = shape.capacity(view.table.at(at), books, books.free());
-        let take = room(shape, at, can).min(most - got);
+        let take = room(shape, at, can, &spot).min(most - got);
         if take == 0 || !enough_here(shape, take, got) {
             continue;
         }

@@ -38,7 +38,7 @@ impl ResNames {
     }
 
     /// The number of a name, a new one if need be.
-    fn intern(&mut self, name: &str) -> Res {
+    pub(super) fn intern(&mut self, name: &str) -> Res {
         if let Some(res) = self.find(name) {
             return res;
         }
@@ -161,6 +161,16 @@ impl Shape {
             bundle.set(at, bundle.get(at) + want.amount * n);
         }
         bundle
+    }
+
+    /// What it takes for each slot, and beside that on each host.
+    pub fn needs(&self) -> (Bundle, Bundle) {
+        let (mut each, mut fixed) = (Bundle::default(), Bundle::default());
+        for want in &self.wants {
+            let bundle = if want.per_slot { &mut each } else { &mut fixed };
+            bundle.set(usize::from(want.res), want.amount);
+        }
+        (each, fixed)
     }
 
     /// Slots the request could take on a host that has `room` slots to give.
