@@ -6,6 +6,6 @@ pub mod exe;
 pub mod local;
 pub mod ls;
 mod outputs;
-mod setup;
+pub mod setup;
 mod shepherd;
 pub mod spawner;

@@ -2,7 +2,7 @@
 
 use super::convert::{self, Aleang, Converted, Openb};
 use super::generate::{self, Wish};
-use super::{csv, files, swf, trace};
+use super::{csv, faults, files, swf, trace};
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ enum What {
     Generate(Generate),
     /// Make CSV and cb.yaml of another simulator's files
     Convert(Convert),
+    /// Run the daemons on a shared file system that fails, and check their promises
+    Faults(faults::cli::Args),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -112,6 +114,7 @@ pub fn main(argv: &[OsString]) -> i32 {
         What::Trace(args) => trace::main(&args),
         What::Generate(args) => generate(&args),
         What::Convert(args) => convert(&args),
+        What::Faults(args) => faults::cli::main(&args),
     };
     match done {
         Ok(code) => code,

@@ -10,6 +10,7 @@ pub mod convert;
 pub mod core;
 pub mod csv;
 pub mod drive;
+pub mod faults;
 pub mod files;
 pub mod frag;
 pub mod generate;

@@ -1,0 +1,204 @@
+//! `cbsim faults`: runs one seed or many, prints what came of it, and the way to see more.
+
+use super::plan::{Options, Variant};
+use super::{Outcome, run};
+use crate::sys::clock;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Lines of a trace shown before the failure.
+const TAIL: usize = 200;
+
+/// The words behind `cbsim faults`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// First seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many seeds.
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// File operations before the faults end.
+    #[arg(long, default_value_t = 2000)]
+    steps: u64,
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
+    leaders: u8,
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
+    hosts: u8,
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
+    clients: u8,
+    /// d0 d1 d2 d3 d4 d7 d8 d12: protocols that must fail; d11 is the one in use.
+    #[arg(long, default_value = "d11")]
+    variant: String,
+    /// Seeds run at the same time.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    threads: u8,
+    /// Print the whole trace of the first seed.
+    #[arg(long)]
+    trace: bool,
+}
+
+/// Runs `cbsim faults`; the exit code: 0 = all promises were kept, 1 = one was broken.
+///
+/// # Errors
+/// The variant is not known.
+pub fn main(args: &Args) -> Result<i32, String> {
+    let Some(variant) = Variant::parse(&args.variant) else {
+        let all: Vec<&str> = Variant::ALL.iter().map(|(name, _)| *name).collect();
+        return Err(format!(
+            "--variant {}: not one of {}",
+            args.variant,
+            all.join(" ")
+        ));
+    };
+    let options = Options {
+        seed: args.seed,
+        steps: args.steps,
+        leaders: args.leaders.into(),
+        hosts: args.hosts.into(),
+        clients: args.clients.into(),
+        variant,
+    };
+    if args.trace {
+        super::log_daemons();
+        let outcome = run(&options, true);
+        outcome.log.iter().for_each(|line| println!("{line}"));
+        return Ok(report(&options, &outcome));
+    }
+    let began = clock::boot_ms();
+    let summary = many(&options, args.seeds, args.threads.into());
+    let ms = clock::boot_ms() - began;
+    print_summary(&options, &summary, ms);
+    Ok(match &summary.first {
+        None => 0,
+        Some(outcome) => {
+            let again = Options {
+                seed: outcome.seed,
+                ..options
+            };
+            super::log_daemons();
+            let outcome = run(&again, true);
+            let from = outcome.log.len().saturating_sub(TAIL);
+            outcome.log[from..]
+                .iter()
+                .for_each(|line| println!("{line}"));
+            report(&again, &outcome)
+        }
+    })
+}
+
+/// What came of many seeds.
+#[derive(Default)]
+pub struct Summary {
+    pub runs: u64,
+    pub steps: u64,
+    pub ms: u64,
+    pub takeovers: u64,
+    pub acked: usize,
+    pub starts: usize,
+    pub faults: BTreeMap<&'static str, u64>,
+    /// Seeds that broke a promise, with the first thing that went wrong.
+    pub failed: BTreeMap<u64, String>,
+    /// The failing one with the lowest seed.
+    pub first: Option<Outcome>,
+}
+
+/// Runs `seeds` seeds from `options.seed` on, `threads` at a time.
+pub fn many(options: &Options, seeds: u64, threads: usize) -> Summary {
+    let next = AtomicU64::new(0);
+    let summary = Mutex::new(Summary::default());
+    let work = || {
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            if n >= seeds {
+                return;
+            }
+            let options = Options {
+                seed: options.seed + n,
+                ..options.clone()
+            };
+            let outcome = run(&options, false);
+            let mut all = summary.lock().unwrap_or_else(|p| p.into_inner());
+            all.add(outcome);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    summary.into_inner().unwrap_or_else(|p| p.into_inner())
+}
+
+impl Summary {
+    fn add(&mut self, outcome: Outcome) {
+        self.runs += 1;
+        self.steps += outcome.steps;
+        self.ms += outcome.ms;
+        self.takeovers += outcome.takeovers;
+        self.acked += outcome.acked;
+        self.starts += outcome.starts;
+        for (name, n) in &outcome.faults {
+            *self.faults.entry(name).or_default() += n;
+        }
+        if let Some(text) = outcome.broken.first() {
+            self.failed.insert(outcome.seed, text.clone());
+            if self.first.as_ref().is_none_or(|f| f.seed > outcome.seed) {
+                self.first = Some(outcome);
+            }
+        }
+    }
+}
+
+fn print_summary(options: &Options, all: &Summary, ms: u64) {
+    let rate = all.runs as f64 * 1000.0 / ms.max(1) as f64;
+    println!(
+        "variant {}: {} seeds in {:.1} s ({rate:.1} seeds/s), {} file operations, {} s of virtual \
+         time",
+        options.variant.name(),
+        all.runs,
+        ms as f64 / 1000.0,
+        all.steps,
+        all.ms / 1000
+    );
+    println!(
+        "{} changes of leader, {} jobs acknowledged, {} starts",
+        all.takeovers, all.acked, all.starts
+    );
+    let faults: Vec<String> = all.faults.iter().map(|(k, n)| format!("{k} {n}")).collect();
+    println!("faults: {}", faults.join(", "));
+    println!("{} seeds broke a promise", all.failed.len());
+    for (seed, text) in all.failed.iter().take(20) {
+        println!("  seed {seed}: {text}");
+    }
+}
+
+fn report(options: &Options, outcome: &Outcome) -> i32 {
+    println!(
+        "seed {} variant {}: {} file operations, {} ms, digest {:016x}",
+        outcome.seed,
+        options.variant.name(),
+        outcome.steps,
+        outcome.ms,
+        outcome.digest
+    );
+    for text in &outcome.broken {
+        println!("BROKEN: {text}");
+    }
+    if outcome.broken.is_empty() {
+        return 0;
+    }
+    println!(
+        "to see it all: cbsim faults --seed {} --steps {} --leaders {} --hosts {} --clients {} \
+         --variant {} --trace",
+        options.seed,
+        options.steps,
+        options.leaders,
+        options.hosts,
+        options.clients,
+        options.variant.name()
+    );
+    1
+}

@@ -1,0 +1,310 @@
+//! Files as a server holds them: inodes, directories, what is stable and what is not, locks.
+//!
+//! One `Disk` is the shared file system, others are the local disks of hosts. Pure: no latency, no
+//! caches (those are the clients', in `mount`), no chance. Paths are relative to its root.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub type Ino = u64;
+pub const ROOT: Ino = 1;
+
+/// An open file of some process, for locks.
+pub type HandleId = u64;
+
+/// A file or directory.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub data: Arc<Vec<u8>>,
+    /// The content as of the last sync.
+    pub stable: Arc<Vec<u8>>,
+    /// Writes since then: by which machine, where, what.
+    pub unsynced: Vec<(usize, u64, Arc<Vec<u8>>)>,
+    pub names: u64,
+    pub mode: u32,
+    pub uid: u32,
+    pub mtime_ms: i64,
+    pub version: u64,
+    /// A directory's entries.
+    pub entries: Option<BTreeMap<String, Ino>>,
+    /// Who holds the lock.
+    pub lock: Option<HandleId>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Disk {
+    nodes: BTreeMap<Ino, Node>,
+    next: Ino,
+}
+
+/// `errno` values.
+pub type Errno = i32;
+
+impl Default for Disk {
+    fn default() -> Disk {
+        let mut disk = Disk {
+            nodes: BTreeMap::new(),
+            next: ROOT,
+        };
+        disk.new_node(0o755, 0, 0, true);
+        disk
+    }
+}
+
+impl Disk {
+    fn new_node(&mut self, mode: u32, uid: u32, now_ms: i64, dir: bool) -> Ino {
+        let ino = self.next;
+        self.next += 1;
+        let node = Node {
+            data: Arc::default(),
+            stable: Arc::default(),
+            unsynced: Vec::new(),
+            names: 1,
+            mode,
+            uid,
+            mtime_ms: now_ms,
+            version: 0,
+            entries: dir.then(BTreeMap::new),
+            lock: None,
+        };
+        self.nodes.insert(ino, node);
+        ino
+    }
+
+    pub fn node(&self, ino: Ino) -> Result<&Node, Errno> {
+        self.nodes.get(&ino).ok_or(libc::ESTALE)
+    }
+
+    pub fn node_mut(&mut self, ino: Ino) -> Result<&mut Node, Errno> {
+        self.nodes.get_mut(&ino).ok_or(libc::ESTALE)
+    }
+
+    /// All files with their inodes.
+    pub fn nodes_mut(&mut self) -> impl Iterator<Item = (Ino, &mut Node)> {
+        self.nodes.iter_mut().map(|(ino, node)| (*ino, node))
+    }
+
+    /// The directory that holds `path`, and the last name. The root has an empty name.
+    pub fn parent<'p>(&self, path: &'p str) -> Result<(Ino, &'p str), Errno> {
+        let mut dir = ROOT;
+        let path = path.trim_matches('/');
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        for part in above.split('/').filter(|p| !p.is_empty()) {
+            dir = self.child(dir, part)?;
+        }
+        match self.node(dir)?.entries {
+            Some(_) => Ok((dir, name)),
+            None => Err(libc::ENOTDIR),
+        }
+    }
+
+    pub fn child(&self, dir: Ino, name: &str) -> Result<Ino, Errno> {
+        let entries = self.node(dir)?.entries.as_ref().ok_or(libc::ENOTDIR)?;
+        entries.get(name).copied().ok_or(libc::ENOENT)
+    }
+
+    pub fn find(&self, path: &str) -> Result<Ino, Errno> {
+        match self.parent(path)? {
+            (dir, "") => Ok(dir),
+            (dir, name) => self.child(dir, name),
+        }
+    }
+
+    fn entries(&mut self, dir: Ino, now_ms: i64) -> Result<&mut BTreeMap<String, Ino>, Errno> {
+        let node = self.node_mut(dir)?;
+        node.version += 1;
+        node.mtime_ms = now_ms;
+        node.entries.as_mut().ok_or(libc::ENOTDIR)
+    }
+
+    /// Makes a file; one of that name is an error.
+    pub fn create(
+        &mut self,
+        dir: Ino,
+        name: &str,
+        mode: u32,
+        uid: u32,
+        now_ms: i64,
+    ) -> Result<Ino, Errno> {
+        if self.child(dir, name).is_ok() {
+            return Err(libc::EEXIST);
+        }
+        let ino = self.new_node(mode, uid, now_ms, false);
+        self.entries(dir, now_ms)?.insert(name.to_owned(), ino);
+        Ok(ino)
+    }
+
+    pub fn mkdir(
+        &mut self,
+        dir: Ino,
+        name: &str,
+        mode: u32,
+        uid: u32,
+        now_ms: i64,
+    ) -> Result<(), Errno> {
+        if name.is_empty() || self.child(dir, name).is_ok() {
+            return Err(libc::EEXIST);
+        }
+        let ino = self.new_node(mode, uid, now_ms, true);
+        self.entries(dir, now_ms)?.insert(name.to_owned(), ino);
+        Ok(())
+    }
+
+    /// Takes a name away; the node goes with its last one (an open one stays until `forget`).
+    fn drop_name(&mut self, ino: Ino) {
+        if let Some(node) = self.nodes.get_mut(&ino) {
+            node.names = node.names.saturating_sub(1);
+        }
+    }
+
+    pub fn unlink(&mut self, dir: Ino, name: &str, now_ms: i64) -> Result<(), Errno> {
+        let ino = self.child(dir, name)?;
+        if self.node(ino)?.entries.is_some() {
+            return Err(libc::EISDIR);
+        }
+        self.entries(dir, now_ms)?.remove(name);
+        self.drop_name(ino);
+        Ok(())
+    }
+
+    pub fn rmdir(&mut self, dir: Ino, name: &str, now_ms: i64) -> Result<(), Errno> {
+        let ino = self.child(dir, name)?;
+        match &self.node(ino)?.entries {
+            None => return Err(libc::ENOTDIR),
+            Some(entries) if !entries.is_empty() => return Err(libc::ENOTEMPTY),
+            Some(_) => {}
+        }
+        self.entries(dir, now_ms)?.remove(name);
+        self.nodes.remove(&ino);
+        Ok(())
+    }
+
+    pub fn link(&mut self, from: Ino, dir: Ino, name: &str, now_ms: i64) -> Result<(), Errno> {
+        if self.child(dir, name).is_ok() {
+            return Err(libc::EEXIST);
+        }
+        self.node_mut(from)?.names += 1;
+        self.entries(dir, now_ms)?.insert(name.to_owned(), from);
+        Ok(())
+    }
+
+    pub fn rename(
+        &mut self,
+        (from_dir, from): (Ino, &str),
+        (to_dir, to): (Ino, &str),
+        now_ms: i64,
+    ) -> Result<(), Errno> {
+        let ino = self.child(from_dir, from)?;
+        if let Ok(old) = self.child(to_dir, to) {
+            if old == ino {
+                return Ok(());
+            }
+            if self.node(old)?.entries.is_some() {
+                return Err(libc::EISDIR);
+            }
+            self.drop_name(old);
+        }
+        self.entries(from_dir, now_ms)?.remove(from);
+        self.entries(to_dir, now_ms)?.insert(to.to_owned(), ino);
+        Ok(())
+    }
+
+    /// Writes at an offset; a gap reads as zeros. Stable only after `sync`.
+    pub fn write(
+        &mut self,
+        ino: Ino,
+        machine: usize,
+        offset: u64,
+        bytes: &[u8],
+        now_ms: i64,
+    ) -> Result<(), Errno> {
+        let node = self.node_mut(ino)?;
+        put(Arc::make_mut(&mut node.data), offset, bytes);
+        let copy = Arc::new(bytes.to_vec());
+        node.unsynced.push((machine, offset, copy));
+        node.version += 1;
+        node.mtime_ms = now_ms;
+        Ok(())
+    }
+
+    pub fn set_len(&mut self, ino: Ino, len: u64, now_ms: i64) -> Result<(), Errno> {
+        let node = self.node_mut(ino)?;
+        Arc::make_mut(&mut node.data).resize(len as usize, 0);
+        node.version += 1;
+        node.mtime_ms = now_ms;
+        Ok(())
+    }
+
+    pub fn sync(&mut self, ino: Ino) -> Result<(), Errno> {
+        let node = self.node_mut(ino)?;
+        node.stable = node.data.clone();
+        node.unsynced.clear();
+        Ok(())
+    }
+
+    /// The disk's machine stops: what was not synced is gone, except the writes for which `kept`
+    /// says so (in order, by machine, perhaps cut by it).
+    pub fn lose_unsynced(&mut self, mut kept: impl FnMut(usize, usize) -> usize) {
+        for node in self.nodes.values_mut() {
+            node.lock = None;
+            if node.unsynced.is_empty() {
+                continue;
+            }
+            let mut data = (*node.stable).clone();
+            for (machine, offset, bytes) in std::mem::take(&mut node.unsynced) {
+                let n = kept(machine, bytes.len()).min(bytes.len());
+                put(&mut data, offset, &bytes[..n]);
+                if n < bytes.len() {
+                    break;
+                }
+            }
+            node.data = Arc::new(data);
+            node.stable = node.data.clone();
+            node.version += 1;
+        }
+    }
+}
+
+/// Writes into a byte array, growing it.
+pub fn put(data: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
+    let end = offset as usize + bytes.len();
+    if data.len() < end {
+        data.resize(end, 0);
+    }
+    data[offset as usize..end].copy_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_synced_can_be_lost_and_nothing_else() {
+        let mut d = Disk::default();
+        d.mkdir(ROOT, "a", 0o755, 0, 0).unwrap();
+        let (dir, name) = d.parent("a/f").unwrap();
+        let f = d.create(dir, name, 0o644, 7, 0).unwrap();
+        d.write(f, 0, 0, b"abc", 1).unwrap();
+        d.sync(f).unwrap();
+        d.write(f, 0, 3, b"def", 2).unwrap();
+        let mut other = d.clone();
+        d.lose_unsynced(|_, _| 0);
+        assert_eq!(d.node(f).unwrap().data.as_slice(), b"abc");
+        other.lose_unsynced(|_, _| 2);
+        assert_eq!(other.node(f).unwrap().data.as_slice(), b"abcde");
+    }
+
+    #[test]
+    fn names_move_and_replace() {
+        let mut d = Disk::default();
+        let a = d.create(ROOT, "a", 0o644, 0, 0).unwrap();
+        let b = d.create(ROOT, "b", 0o644, 0, 0).unwrap();
+        d.link(a, ROOT, "c", 0).unwrap();
+        assert_eq!(d.node(a).unwrap().names, 2);
+        assert_eq!(d.link(a, ROOT, "b", 0), Err(libc::EEXIST));
+        d.rename((ROOT, "c"), (ROOT, "b"), 0).unwrap();
+        assert_eq!(d.find("b"), Ok(a));
+        assert_eq!(d.node(b).unwrap().names, 0);
+        assert_eq!(d.unlink(ROOT, "c", 0), Err(libc::ENOENT));
+    }
+}

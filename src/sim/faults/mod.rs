@@ -1,0 +1,91 @@
+//! `cbsim faults`: the daemons' own code on a simulated shared file system that fails in every way
+//! it can, with the promises checked after every step. One seed reproduces a run.
+//!
+//! `world` has the clock and the actors, `scene` the machines and the faults, `disk` and `port` the
+//! file system as servers and clients see it, `stage` and `tasks` the processes, `history` the
+//! promises. Never touches a real file.
+
+pub mod cli;
+mod disk;
+mod history;
+mod plan;
+mod port;
+mod rng;
+mod scene;
+mod stage;
+mod tasks;
+mod world;
+
+pub use plan::{Options, Variant};
+
+use scene::Scene;
+use std::collections::BTreeMap;
+use world::World;
+
+/// Lets the daemons' own log lines appear in traces.
+fn log_daemons() {
+    let _ = tracing_subscriber::fmt()
+        .with_writer(|| Notes)
+        .with_ansi(false)
+        .without_time()
+        .with_target(false)
+        .try_init();
+}
+
+/// Log lines into the trace of the world that the thread plays in.
+struct Notes;
+
+impl std::io::Write for Notes {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        world::note(String::from_utf8_lossy(bytes).trim_end());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub seed: u64,
+    /// Promises that were broken; empty = none.
+    pub broken: Vec<String>,
+    /// A number that differs when two runs differ in anything.
+    pub digest: u64,
+    /// File operations, the calm included.
+    pub steps: u64,
+    /// Virtual time, ms.
+    pub ms: u64,
+    pub takeovers: u64,
+    pub acked: usize,
+    pub starts: usize,
+    pub faults: BTreeMap<&'static str, u64>,
+    /// What happened, if that was asked for.
+    pub log: Vec<String>,
+}
+
+/// Runs one seed. `log`: keep what happens, line by line.
+pub fn run(options: &Options, log: bool) -> Outcome {
+    let plan = plan::Plan::of(options);
+    let world = World::new(options.seed, Scene::new(plan), log);
+    world.run(stage::begin);
+    let mut inner = world.lock();
+    let core = &mut inner.core;
+    let (digest, steps, ms) = (core.digest(), core.steps, core.now / 1000);
+    let log = core.log.take().unwrap_or_default();
+    let history = &inner.scene.history;
+    Outcome {
+        seed: options.seed,
+        broken: history.broken.clone(),
+        digest,
+        steps,
+        ms,
+        takeovers: history.takeovers,
+        acked: history.acked(),
+        starts: history.starts(),
+        faults: inner.scene.faults.clone(),
+        log,
+    }
+}

@@ -1,0 +1,226 @@
+//! What a run is about: sizes, the protocol variant, which faults come how often. A function of the
+//! options and the seed.
+
+use super::rng::Rng;
+use crate::lease::{Check, Protocol};
+
+/// What the command line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub seed: u64,
+    /// File operations in the faulty phase.
+    pub steps: u64,
+    pub leaders: usize,
+    pub hosts: usize,
+    pub clients: usize,
+    pub variant: Variant,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            seed: 1,
+            steps: 2000,
+            leaders: 3,
+            hosts: 8,
+            clients: 4,
+            variant: Variant::D11,
+        }
+    }
+}
+
+/// A protocol of the model check; D11 is the one in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Variant {
+    D0,
+    D1,
+    D2,
+    D3,
+    D4,
+    D7,
+    D8,
+    D11,
+    D12,
+}
+
+impl Variant {
+    pub const ALL: &'static [(&'static str, Variant)] = &[
+        ("d0", Variant::D0),
+        ("d1", Variant::D1),
+        ("d2", Variant::D2),
+        ("d3", Variant::D3),
+        ("d4", Variant::D4),
+        ("d7", Variant::D7),
+        ("d8", Variant::D8),
+        ("d11", Variant::D11),
+        ("d12", Variant::D12),
+    ];
+
+    pub fn parse(name: &str) -> Option<Variant> {
+        let known = Variant::ALL.iter().find(|(n, _)| *n == name);
+        known.map(|(_, variant)| *variant)
+    }
+
+    pub fn name(self) -> &'static str {
+        let known = Variant::ALL.iter().find(|(_, v)| *v == self);
+        known.map_or("", |(name, _)| name)
+    }
+
+    /// The leader's and the hosts' rules.
+    pub fn protocol(self) -> Protocol {
+        let (seal, check, bind, host_epoch) = match self {
+            Variant::D0 => (false, Check::Never, false, false),
+            Variant::D1 => (false, Check::Before, false, false),
+            Variant::D2 => (true, Check::Before, false, false),
+            Variant::D3 => (true, Check::After, false, false),
+            Variant::D4 => (true, Check::After, false, true),
+            Variant::D7 => (false, Check::Before, true, true),
+            Variant::D8 | Variant::D11 => (true, Check::After, true, true),
+            Variant::D12 => (true, Check::Before, true, false),
+        };
+        Protocol {
+            seal,
+            check,
+            bind,
+            host_epoch,
+        }
+    }
+}
+
+/// Kinds of faults.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// `kill -9` of a process.
+    Kill,
+    /// SIGSTOP and SIGCONT.
+    Stop,
+    /// A whole machine stands still; its lease may lapse.
+    Freeze,
+    /// Power loss.
+    Power,
+    /// No way to the file server.
+    Cut,
+    /// EIO, ESTALE, short writes, lost replies.
+    Flaky,
+    /// The wall clock steps.
+    Clock,
+    Slow,
+    /// ENOSPC or EDQUOT.
+    Full,
+    /// The file server restarts, perhaps without its locks or what was not synced.
+    Restart,
+    /// `kill -9` of a shepherd.
+    Shepherd,
+}
+
+const FAULTS: &[Fault] = &[
+    Fault::Kill,
+    Fault::Stop,
+    Fault::Freeze,
+    Fault::Power,
+    Fault::Cut,
+    Fault::Flaky,
+    Fault::Clock,
+    Fault::Slow,
+    Fault::Full,
+    Fault::Restart,
+    Fault::Shepherd,
+];
+
+impl Fault {
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::Kill => "kill",
+            Fault::Stop => "stop",
+            Fault::Freeze => "freeze",
+            Fault::Power => "power",
+            Fault::Cut => "cut",
+            Fault::Flaky => "flaky",
+            Fault::Clock => "clock",
+            Fault::Slow => "slow",
+            Fault::Full => "full",
+            Fault::Restart => "restart",
+            Fault::Shepherd => "shepherd",
+        }
+    }
+}
+
+/// One run's parameters; times in ms.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub variant: Variant,
+    pub steps: u64,
+    pub leaders: usize,
+    pub hosts: usize,
+    pub people: usize,
+    pub faults: Vec<Fault>,
+    /// Mean time between two faults.
+    pub fault_every_ms: u64,
+    /// An open may show content that is this old.
+    pub lax_ms: u64,
+    /// Facts of a file, listings and missing names are believed for at most this long.
+    pub facts_ms: u64,
+    pub list_ms: u64,
+    pub missing_ms: u64,
+    /// A silent client's locks may be taken after this time.
+    pub lease_ms: u64,
+    /// Longest time written data stay with a client.
+    pub write_back_ms: u64,
+    pub iso_ms: u64,
+    pub segment_bytes: u64,
+    pub snapshot_bytes: u64,
+    pub cache_ms: u64,
+    pub slots: u32,
+    /// Requests of each person.
+    pub requests: u64,
+    pub task_ms: u64,
+    offsets: Vec<i64>,
+}
+
+impl Plan {
+    pub fn of(options: &Options) -> Plan {
+        let mut rng = Rng::new(options.seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        // A run with few kinds of faults goes deeper than one with all.
+        let share = rng.pick(&[250, 500, 1000]);
+        let mut faults: Vec<Fault> = FAULTS
+            .iter()
+            .copied()
+            .filter(|_| rng.permille(share))
+            .collect();
+        if faults.is_empty() {
+            faults = vec![Fault::Stop, Fault::Kill];
+        }
+        let machines = options.leaders + options.hosts + options.clients;
+        let stale = options.variant == Variant::D8;
+        Plan {
+            variant: options.variant,
+            steps: options.steps,
+            leaders: options.leaders,
+            hosts: options.hosts,
+            people: options.clients,
+            faults,
+            fault_every_ms: rng.pick(&[300, 700, 1500, 4000]),
+            lax_ms: if stale { 3000 } else { rng.pick(&[0, 3000]) },
+            facts_ms: rng.pick(&[0, 3000, 30_000]),
+            list_ms: rng.pick(&[0, 3000, 30_000]),
+            missing_ms: rng.pick(&[0, 3000, 60_000]),
+            lease_ms: rng.pick(&[2000, 5000, 10_000, 30_000]),
+            write_back_ms: rng.pick(&[100, 5000, 30_000]),
+            iso_ms: rng.pick(&[0, 0, 20_000]),
+            segment_bytes: rng.pick(&[4096, 16_384, 1 << 20]),
+            snapshot_bytes: rng.pick(&[8192, 32_768, 1 << 30]),
+            cache_ms: if stale { 0 } else { 3000 },
+            slots: rng.pick(&[1, 2, 4]),
+            requests: rng.between(2, 8),
+            task_ms: rng.pick(&[300, 2000, 8000]),
+            offsets: (0..machines)
+                .map(|_| rng.between(0, 1_200_000) as i64 - 600_000)
+                .collect(),
+        }
+    }
+
+    /// How far a machine's wall clock is off, ms.
+    pub fn clock_offset(&self, machine: usize) -> i64 {
+        self.offsets.get(machine).copied().unwrap_or(0)
+    }
+}

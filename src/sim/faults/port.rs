@@ -1,0 +1,893 @@
+//! What a simulated process calls instead of the operating system: the client side of the shared
+//! file system with its caches, the local disk, the clocks.
+//!
+//! One `Port` belongs to one thread. Every file operation takes time, in which others run, and may
+//! meet the faults of its machine and of the server.
+
+use super::disk::{self, HandleId, Ino};
+use super::scene::{BEGIN_MS, Cached, Happening, Machine, Scene};
+use super::world::{Core, Gone, Inner, ProcId, World, me};
+use crate::sys::door;
+use crate::sys::file::{Handle, How};
+use crate::sys::fs::{Kind, Stat};
+use crate::sys::mount::FsKind;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, MutexGuard};
+
+pub const SHARE: &str = "/share";
+pub const LOCAL: &str = "/local";
+const MS: u64 = 1000;
+/// Data of a descriptor that is kept open may be this old, µs.
+const KEPT_OPEN_US: u64 = 3_000_000;
+
+/// A thread's way out of its process.
+#[derive(Clone)]
+pub struct Port {
+    pub world: Arc<World>,
+    pub proc: ProcId,
+    pub machine: usize,
+    pub boot: u32,
+    pub uid: u32,
+}
+
+/// Where a path lies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place<'p> {
+    Share(&'p str),
+    Local(&'p str),
+}
+
+fn errno(code: i32) -> io::Error {
+    io::Error::from_raw_os_error(code)
+}
+
+fn place(path: &Path) -> io::Result<Place<'_>> {
+    let text = path.to_str().ok_or_else(|| errno(libc::EINVAL))?;
+    if let Some(rest) = text.strip_prefix(SHARE) {
+        return Ok(Place::Share(rest));
+    }
+    if let Some(rest) = text.strip_prefix(LOCAL) {
+        return Ok(Place::Local(rest));
+    }
+    Err(errno(libc::ENOENT))
+}
+
+fn server_ms(core: &Core) -> i64 {
+    BEGIN_MS + (core.now / MS) as i64
+}
+
+impl Port {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.world.lock()
+    }
+
+    /// Lets a call take its time, on the way hangs where the share does not answer, and fails where
+    /// the machine is flaky.
+    fn call(&self, what: &'static str, on: Place<'_>) -> io::Result<()> {
+        if std::thread::panicking() {
+            return Err(errno(libc::EIO));
+        }
+        let remote = matches!(on, Place::Share(_));
+        let us = {
+            let mut inner = self.lock();
+            let Inner { core, scene } = &mut *inner;
+            // Looking changes nothing: only what writes counts as a step.
+            if !matches!(what, "open" | "read" | "stat" | "list") {
+                scene.step(core);
+            }
+            core.mark(me() as u64);
+            let (Place::Share(path) | Place::Local(path)) = on;
+            let who = &core.procs[self.proc].name.clone();
+            core.say(who, || format!("{what} {}", path.trim_start_matches('/')));
+            let base = if remote {
+                core.rng.between(200, 1500)
+            } else {
+                core.rng.between(5, 40)
+            };
+            match remote && scene.server.slow_until > core.now {
+                true => base * scene.server.slow_by.min(2_000_000 / base),
+                false => base,
+            }
+        };
+        self.world.pause(us);
+        if !remote {
+            return Ok(());
+        }
+        loop {
+            let wait = {
+                let mut inner = self.lock();
+                let now = inner.core.now;
+                match inner.scene.hangs_until(self.machine, now) {
+                    0 => break,
+                    until => until - now + inner.core.rng.between(1, 50) * MS,
+                }
+            };
+            self.world.pause(wait);
+        }
+        let mut inner = self.lock();
+        let Inner { core, scene } = &mut *inner;
+        let flaky = scene.machines[self.machine].flaky_until > core.now;
+        if flaky && core.rng.permille(60) {
+            let code = core.rng.pick(&[libc::EIO, libc::EIO, libc::ESTALE]);
+            core.say("fault", || format!("{what} fails with errno {code}"));
+            return Err(errno(code));
+        }
+        Ok(())
+    }
+
+    /// Whether the answer to a call that was carried out is lost, so that a second one is given.
+    fn reply_lost(&self, core: &mut Core, scene: &Scene) -> bool {
+        let flaky = scene.machines[self.machine].flaky_until > core.now;
+        let lost = flaky && core.rng.permille(200);
+        if lost {
+            core.say("fault", || "the reply is lost, the call is repeated".into());
+        }
+        lost
+    }
+
+    fn full(&self, core: &Core, scene: &Scene) -> io::Result<()> {
+        match scene.server.full_until > core.now {
+            true => Err(errno(scene.server.full_errno)),
+            false => Ok(()),
+        }
+    }
+
+    fn open_share(&self, path: &str, how: &How) -> io::Result<Box<dyn Handle>> {
+        let mut inner = self.lock();
+        let Inner { core, scene } = &mut *inner;
+        let now = core.now;
+        let (dir, name) = scene.share.parent(path).map_err(errno)?;
+        let key = (dir, name.to_owned());
+        let machine = &mut scene.machines[self.machine];
+        if !how.create && machine.missing.get(&key).is_some_and(|until| *until > now) {
+            return Err(errno(libc::ENOENT));
+        }
+        let found = scene.share.child(dir, name);
+        let ino = match found {
+            Ok(_) if how.exclusive => return Err(errno(libc::EEXIST)),
+            Ok(ino) => ino,
+            Err(libc::ENOENT) if how.create => {
+                self.full(core, scene)?;
+                let made = scene
+                    .share
+                    .create(dir, name, how.mode, self.uid, server_ms(core))
+                    .map_err(errno)?;
+                self.forget_dir(scene, dir, name);
+                if how.exclusive && self.reply_lost(core, scene) {
+                    return Err(errno(libc::EEXIST));
+                }
+                made
+            }
+            Err(code) => {
+                if code == libc::ENOENT {
+                    let until = now + core.rng.below(scene.plan.missing_ms + 1) * MS;
+                    scene.machines[self.machine].missing.insert(key, until);
+                }
+                return Err(errno(code));
+            }
+        };
+        scene.machines[self.machine].missing.remove(&key);
+        if scene.share.node(ino).map_err(errno)?.entries.is_some() {
+            return Err(errno(libc::EISDIR));
+        }
+        let view = self.fetch(core, scene, ino, true);
+        let size = view.len() as u64;
+        let id = scene.new_handle(ino, self.machine);
+        let state = HandleState {
+            view,
+            at: now,
+            size,
+        };
+        Ok(Box::new(ShareFile {
+            port: self.clone(),
+            id,
+            ino,
+            state: std::sync::Mutex::new(state),
+        }))
+    }
+
+    /// A directory's entry was changed by this machine: what it knew of it is void.
+    fn forget_dir(&self, scene: &mut Scene, dir: Ino, name: &str) {
+        let machine = &mut scene.machines[self.machine];
+        machine.lists.remove(&dir);
+        machine.missing.remove(&(dir, name.to_owned()));
+    }
+
+    /// The file's content as this machine sees it. `open`: this is an open, which asks the server
+    /// unless the client is lax.
+    fn fetch(&self, core: &mut Core, scene: &mut Scene, ino: Ino, open: bool) -> Arc<Vec<u8>> {
+        let lax = scene.plan.lax_ms * MS;
+        let known = scene.machines[self.machine].files.get(&ino);
+        let fresh = known.filter(|c| open && core.now.saturating_sub(c.at) < lax);
+        let data = match fresh {
+            Some(cached) if core.rng.permille(500) => cached.data.clone(),
+            _ => {
+                let Ok(node) = scene.share.node(ino) else {
+                    return Arc::default();
+                };
+                let data = node.data.clone();
+                let facts_until = core.now + core.rng.below(scene.plan.facts_ms + 1) * MS;
+                let (at, copy) = (core.now, data.clone());
+                let cached = Cached {
+                    data: copy,
+                    at,
+                    facts_until,
+                };
+                scene.machines[self.machine].files.insert(ino, cached);
+                data
+            }
+        };
+        with_dirty(&scene.machines[self.machine], ino, data)
+    }
+
+    fn open_local(&self, path: &str, how: &How) -> io::Result<Box<dyn Handle>> {
+        let mut inner = self.lock();
+        let Inner { core, scene } = &mut *inner;
+        let now = server_ms(core);
+        let disk = &mut scene.machines[self.machine].local;
+        let (dir, name) = disk.parent(path).map_err(errno)?;
+        let ino = match disk.child(dir, name) {
+            Ok(_) if how.exclusive => return Err(errno(libc::EEXIST)),
+            Ok(ino) => ino,
+            Err(libc::ENOENT) if how.create => disk
+                .create(dir, name, how.mode, self.uid, now)
+                .map_err(errno)?,
+            Err(code) => return Err(errno(code)),
+        };
+        let id = scene.new_handle(0, self.machine);
+        Ok(Box::new(LocalFile {
+            port: self.clone(),
+            id,
+            ino,
+        }))
+    }
+
+    fn stat_of(&self, disk: &disk::Disk, ino: Ino, len: Option<u64>) -> io::Result<Stat> {
+        let node = disk.node(ino).map_err(errno)?;
+        let kind = match node.entries {
+            Some(_) => Kind::Dir,
+            None => Kind::File,
+        };
+        Ok(Stat {
+            kind,
+            len: len.unwrap_or(node.data.len() as u64),
+            mtime_ms: node.mtime_ms,
+            uid: node.uid,
+            gid: 1000,
+            mode: node.mode,
+            ino,
+            dev: 1,
+            nlink: node.names,
+        })
+    }
+
+    /// Both names of a call, which must lie on one file system.
+    fn pair<'p>(&self, from: &'p Path, to: &'p Path) -> io::Result<(Place<'p>, &'p str)> {
+        match (place(from)?, place(to)?) {
+            (Place::Share(from), Place::Share(to)) => Ok((Place::Share(from), to)),
+            (Place::Local(from), Place::Local(to)) => Ok((Place::Local(from), to)),
+            _ => Err(errno(libc::EXDEV)),
+        }
+    }
+}
+
+/// What this machine has written and not sent lies over what the server has.
+fn with_dirty(machine: &Machine, ino: Ino, data: Arc<Vec<u8>>) -> Arc<Vec<u8>> {
+    let Some(writes) = machine.dirty.get(&ino) else {
+        return data;
+    };
+    let mut own = (*data).clone();
+    for (offset, bytes, _) in writes {
+        disk::put(&mut own, *offset, bytes);
+    }
+    Arc::new(own)
+}
+
+impl door::Machine for Port {
+    fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Handle>> {
+        let at = place(path)?;
+        self.call(if how.create { "create" } else { "open" }, at)?;
+        match at {
+            Place::Share(path) => self.open_share(path, how),
+            Place::Local(path) => self.open_local(path, how),
+        }
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Stat> {
+        let at = place(path)?;
+        self.call("stat", at)?;
+        let mut inner = self.lock();
+        let Inner { core, scene } = &mut *inner;
+        let path = match at {
+            Place::Local(path) => {
+                let local = &scene.machines[self.machine].local;
+                let ino = local.find(path).map_err(errno)?;
+                return self.stat_of(local, ino, None);
+            }
+            Place::Share(path) => path,
+        };
+        let (dir, name) = scene.share.parent(path).map_err(errno)?;
+        let key = (dir, name.to_owned());
+        let now = core.now;
+        let machine = &scene.machines[self.machine];
+        if machine.missing.get(&key).is_some_and(|until| *until > now) {
+            return Err(errno(libc::ENOENT));
+        }
+        let ino = match scene.share.find(path) {
+            Ok(ino) => ino,
+            Err(code) => {
+                let until = now + core.rng.below(scene.plan.missing_ms + 1) * MS;
+                scene.machines[self.machine].missing.insert(key, until);
+                return Err(errno(code));
+            }
+        };
+        let cached = scene.machines[self.machine].files.get(&ino);
+        let len = match cached.filter(|c| c.facts_until > now) {
+            Some(c) => {
+                let data = c.data.clone();
+                with_dirty(&scene.machines[self.machine], ino, data).len()
+            }
+            None => self.fetch(core, scene, ino, false).len(),
+        };
+        self.stat_of(&scene.share, ino, Some(len as u64))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (at, to) = self.pair(from, to)?;
+        self.call("rename", at)?;
+        let mut inner = self.lock();
+        let Inner { core, scene } = &mut *inner;
+        let now = server_ms(core);
+        match at {
+            Place::Local(from) => {
+                let disk = &mut scene.machines[self.machine].local;
+                let a = disk.parent(from).map_err(errno)?;
+                let b = disk.parent(to).map_err(errno)?;
+                disk.rename(a, b, now).map_err(errno)
+            }
+            Place::Share(from) => {
+                let a = scene.share.parent(from).map_err(errno)?;
+                let b = scene.share.parent(to).map_err(errno)?;
+                scene.share.rename(a, b, now).map_err(errno)?;
+                self.forget_dir(scene, a.0, a.1);
+                self.forget_dir(scene, b.0, b.1);
+                match self.reply_lost(core, scene) {
+                    true => Err(errno(libc::ENOENT)),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (at, to) = self.pair(from, to)?;
+        self.call("link", at)?;
+        let mut inner = self.lock();
+        let Inner { core, scene } = &mut *inner;
+        let now = server_ms(core);
+        match at {
+            Place::Local(from) => {
+                let disk = &mut scene.machines[self.machine].local;
+                let ino = disk.find(from).map_err(errno)?;
+                let (dir, name) = disk.parent(to).map_err(errno)?;
+                disk.link(ino, dir, name, now).map_err(errno)
+            }
+            Place::Share(from) => {
+                self.full(core, scene)?;
+                let ino = scene.share.find(from).map_err(errno)?;
+                let (dir, name) = scene.share.parent(to).map_err(errno)?;
+                scene.share.link(ino, dir, name, now).map_err(errno)?;
+                self.forget_dir(scene, dir, name);
+                match self.reply_lost(core, scene) {
+                    true => Err(errno(libc::EEXIST)),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        let at = place(path)?;
+        self.call("unlink", at)?;
+        let mut inner = self.lock();
+        let Inner { core, scene } = &mut *inner;
+        let now = server_ms(core);
+        match at {
+            Place::Local(path) => {
+                let disk = &mut scene.machines[self.machine].local;
+                let (dir, name) = disk.parent(path).map_err(errno)?;
+                disk.unlink(dir, name, now).map_err(errno)
+            }
+            Place::Share(path) => {
+                let (dir, name) = scene.share.parent(path).map_err(errno)?;
+                scene.share.unlink(dir, name, now).map_err(errno)?;
+                self.forget_dir(scene, dir, name);
+                match self.reply_lost(core, scene) {
+                    true => Err(errno(libc::ENOENT)),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn mkdir(&self, path: &Path, mode: u32) -> io::Result<()> {
+        let at = place(path)?;
+        self.call("mkdir", at)?;
+        let mut inner = self.lock();
+        let Inner { core, scene } = &mut *inner;
+        let now = server_ms(core);
+        match at {
+            Place::Local(path) => {
+                let disk = &mut scene.machines[self.machine].local;
+                let (dir, name) = disk.parent(path).map_err(errno)?;
+                disk.mkdir(dir, name, mode, self.uid, now).map_err(errno)
+            }
+            Place::Share(path) => {
+                let (dir, name) = scene.share.parent(path).map_err(errno)?;
+                if scene.share.child(dir, name).is_err() {
+                    self.full(core, scene)?;
+                }
+                let made = scene.share.mkdir(dir, name, mode, self.uid, now);
+                made.map_err(errno)?;
+                self.forget_dir(scene, dir, name);
+                match self.reply_lost(core, scene) {
+                    true => Err(errno(libc::EEXIST)),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn rmdir(&self, path: &Path) -> io::Result<()> {
+        let at = place(path)?;
+        self.call("rmdir", at)?;
+        let mut inner = self.lock();
+        let Inner { core, scene } = &mut *inner;
+        let now = server_ms(core);
+        let disk = match at {
+            Place::Local(_) => &mut scene.machines[self.machine].local,
+            Place::Share(_) => &mut scene.share,
+        };
+        let (Place::Share(path) | Place::Local(path)) = at;
+        let (dir, name) = disk.parent(path).map_err(errno)?;
+        let name = name.to_owned();
+        disk.rmdir(dir, &name, now).map_err(errno)?;
+        if matches!(at, Place::Share(_)) {
+            self.forget_dir(scene, dir, &name);
+        }
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<(OsString, bool)>> {
+        let at = place(path)?;
+        self.call("list", at)?;
+        let mut inner = self.lock();
+        let Inner { core, scene } = &mut *inner;
+        let read = |disk: &disk::Disk, path: &str| -> io::Result<(Ino, Vec<(String, bool)>)> {
+            let ino = disk.find(path).map_err(errno)?;
+            let node = disk.node(ino).map_err(errno)?;
+            let entries = node.entries.as_ref().ok_or_else(|| errno(libc::ENOTDIR))?;
+            let is_dir = |ino: &Ino| disk.node(*ino).is_ok_and(|n| n.entries.is_some());
+            let all = entries.iter().map(|(n, i)| (n.clone(), is_dir(i)));
+            Ok((ino, all.collect()))
+        };
+        let names = match at {
+            Place::Local(path) => read(&scene.machines[self.machine].local, path)?.1,
+            Place::Share(path) => {
+                let (ino, fresh) = read(&scene.share, path)?;
+                let now = core.now;
+                let lists = &mut scene.machines[self.machine].lists;
+                match lists.get(&ino).filter(|(_, until)| *until > now) {
+                    Some((old, _)) => old.clone(),
+                    None => {
+                        let until = now + core.rng.below(scene.plan.list_ms + 1) * MS;
+                        lists.insert(ino, (fresh.clone(), until));
+                        fresh
+                    }
+                }
+            }
+        };
+        Ok(names
+            .into_iter()
+            .map(|(name, is_dir)| (OsString::from(name), is_dir))
+            .collect())
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.call("syncdir", place(path)?)
+    }
+
+    fn fs_kind(&self, path: &Path) -> FsKind {
+        match place(path) {
+            Ok(Place::Share(_)) => FsKind::Nfs,
+            _ => FsKind::Local,
+        }
+    }
+
+    fn wall_ms(&self) -> i64 {
+        let inner = self.lock();
+        server_ms(&inner.core) + inner.scene.machines[self.machine].wall_offset_ms
+    }
+
+    fn boot_ns(&self) -> u128 {
+        let mut inner = self.lock();
+        let Inner { core, scene } = &mut *inner;
+        let machine = &mut scene.machines[self.machine];
+        if std::thread::panicking() {
+            // What unwinds waits for nothing.
+            machine.counter += 1;
+            return u128::from(core.now + machine.counter * 1_000_000_000) * 1000;
+        }
+        // Every machine has been up for a while, each for another one.
+        let up = core.now.saturating_sub(machine.booted_at) + 50_000_000;
+        let up = up + 1_000_000 * self.machine as u64;
+        u128::from(up) * 1000
+    }
+
+    fn sleep_us(&self, us: u64) {
+        self.world.pause(us.max(1));
+    }
+
+    fn random(&self, buf: &mut [u8]) {
+        let mut inner = self.lock();
+        for b in buf {
+            *b = inner.core.rng.draw() as u8;
+        }
+    }
+
+    fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    fn pid(&self) -> u32 {
+        100 + self.proc as u32
+    }
+
+    fn boot_id(&self) -> &'static str {
+        self.lock().scene.machines[self.machine].boot_id
+    }
+
+    fn counter(&self) -> u64 {
+        let mut inner = self.lock();
+        let machine = &mut inner.scene.machines[self.machine];
+        machine.counter += 1;
+        machine.counter
+    }
+
+    fn name(&self) -> &'static str {
+        self.lock().scene.machines[self.machine].name
+    }
+
+    fn spawn(&self, name: &str, f: Box<dyn FnOnce() + Send>) {
+        if std::thread::panicking() {
+            return;
+        }
+        let mut inner = self.lock();
+        let full = format!("{}:{name}", inner.core.procs[self.proc].name);
+        let port = self.clone();
+        let body = move || {
+            door::enter(Arc::new(port));
+            f();
+        };
+        let at = inner.core.now + 10;
+        let world = self.world.clone();
+        world.start(&mut inner, self.proc, full, at, Box::new(body));
+    }
+
+    fn exit(&self, code: i32) -> ! {
+        {
+            let mut inner = self.lock();
+            let name = inner.core.procs[self.proc].name.clone();
+            inner.core.say(&name, || format!("exits with {code}"));
+            inner.core.kill(self.proc);
+        }
+        std::panic::resume_unwind(Box::new(Gone))
+    }
+
+    fn began_at(&self, pid: i32, born: u64) -> bool {
+        let inner = self.lock();
+        inner.scene.tasks.lives(self.machine, pid, born)
+    }
+
+    fn send_order(&self, pid: i32, value: u64) -> bool {
+        let mut inner = self.lock();
+        let Inner { core, scene } = &mut *inner;
+        scene.tasks.order(core, self.machine, pid, value)
+    }
+}
+
+/// What a descriptor of a share's file knows.
+struct HandleState {
+    view: Arc<Vec<u8>>,
+    at: u64,
+    /// Where the next append goes.
+    size: u64,
+}
+
+/// An open file of the share.
+struct ShareFile {
+    port: Port,
+    id: HandleId,
+    ino: Ino,
+    state: std::sync::Mutex<HandleState>,
+}
+
+impl fmt::Debug for ShareFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "share inode {}", self.ino)
+    }
+}
+
+impl ShareFile {
+    fn state(&self) -> MutexGuard<'_, HandleState> {
+        self.state.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    fn name(&self) -> String {
+        format!("inode {}", self.ino)
+    }
+
+    /// Keeps a write for later; perhaps refuses or shortens it.
+    fn keep(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        let mut inner = self.port.lock();
+        let Inner { core, scene } = &mut *inner;
+        if scene.opens.get(&self.id).is_none_or(|o| o.lost) {
+            return Err(errno(libc::EIO));
+        }
+        let m = self.port.machine;
+        let flaky = scene.machines[m].flaky_until > core.now;
+        let full = scene.server.full_until > core.now;
+        let n = match bytes.len() as u64 {
+            0 => 0,
+            len if (flaky || full) && core.rng.permille(100) => core.rng.between(1, len),
+            len => len,
+        } as usize;
+        if full && core.rng.permille(300) {
+            return Err(errno(scene.server.full_errno));
+        }
+        let first = scene.machines[m].dirty.is_empty();
+        let writes = scene.machines[m].dirty.entry(self.ino).or_default();
+        writes.push((offset, bytes[..n].to_vec(), self.id));
+        if first {
+            let at = core.now + core.rng.between(1, scene.plan.write_back_ms) * MS;
+            scene.plan_at(core, at, Happening::WriteBack(m));
+        }
+        Ok(n)
+    }
+}
+
+impl Handle for ShareFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let name = self.name();
+        self.port.call("read", Place::Share(&name))?;
+        let mut state = self.state();
+        let mut inner = self.port.lock();
+        let Inner { core, scene } = &mut *inner;
+        if core.now.saturating_sub(state.at) > KEPT_OPEN_US {
+            state.view = self.port.fetch(core, scene, self.ino, false);
+            state.at = core.now;
+        }
+        let from = (offset as usize).min(state.view.len());
+        let n = buf.len().min(state.view.len() - from);
+        buf[..n].copy_from_slice(&state.view[from..from + n]);
+        Ok(n)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let name = self.name();
+        self.port.call("write", Place::Local(&name))?;
+        let n = self.keep(offset, bytes)?;
+        let mut state = self.state();
+        state.size = state.size.max(offset + n as u64);
+        Ok(n)
+    }
+
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        let name = self.name();
+        self.port.call("append", Place::Local(&name))?;
+        let offset = self.state().size;
+        let n = self.keep(offset, bytes)?;
+        self.state().size = offset + n as u64;
+        Ok(n)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let name = self.name();
+        self.port.call("truncate", Place::Share(&name))?;
+        let mut inner = self.port.lock();
+        let Inner { core, scene } = &mut *inner;
+        scene
+            .flush(core, self.port.machine, self.ino)
+            .map_err(errno)?;
+        let now = server_ms(core);
+        scene.share.set_len(self.ino, len, now).map_err(errno)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let name = self.name();
+        self.port.call("fsync", Place::Share(&name))?;
+        let mut inner = self.port.lock();
+        let Inner { core, scene } = &mut *inner;
+        if scene.opens.get(&self.id).is_none_or(|o| o.lost) {
+            return Err(errno(libc::EIO));
+        }
+        scene
+            .flush(core, self.port.machine, self.ino)
+            .map_err(errno)?;
+        scene.share.sync(self.ino).map_err(errno)
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        let len = {
+            let state = self.state();
+            state.size.max(state.view.len() as u64)
+        };
+        let inner = self.port.lock();
+        self.port.stat_of(&inner.scene.share, self.ino, Some(len))
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        let name = self.name();
+        self.port.call("lock", Place::Share(&name))?;
+        let mut inner = self.port.lock();
+        let Inner { core, scene } = &mut *inner;
+        if scene.server.grace_until > core.now {
+            return Ok(false);
+        }
+        let lease = scene.plan.lease_ms * MS;
+        let holder = scene.share.node(self.ino).map_err(errno)?.lock;
+        if let Some(other) = holder.filter(|h| *h != self.id) {
+            let open = scene.opens.get_mut(&other);
+            let silent = open
+                .as_ref()
+                .and_then(|o| scene.machines[o.machine].silent_since);
+            let lapsed = silent.is_some_and(|at| core.now > at + lease);
+            match open {
+                Some(_) if !lapsed => return Ok(false),
+                Some(open) => {
+                    open.lost = true;
+                    core.say("server", || format!("the lock of handle {other} lapsed"));
+                }
+                None => {}
+            }
+        }
+        scene.share.node_mut(self.ino).map_err(errno)?.lock = Some(self.id);
+        Ok(true)
+    }
+}
+
+impl Drop for ShareFile {
+    fn drop(&mut self) {
+        let port = &self.port;
+        let dirty = {
+            let inner = port.lock();
+            let machine = &inner.scene.machines[port.machine];
+            machine.boot == port.boot && machine.up && machine.dirty.contains_key(&self.ino)
+        };
+        if dirty && !std::thread::panicking() {
+            // A close sends what was kept; its error is nobody's.
+            let name = self.name();
+            if port.call("close", Place::Share(&name)).is_ok() {
+                let mut inner = port.lock();
+                let Inner { core, scene } = &mut *inner;
+                let _ = scene.flush(core, port.machine, self.ino);
+            }
+        }
+        let mut inner = port.lock();
+        let scene = &mut inner.scene;
+        scene.drop_lock(self.id);
+        // What a killed process wrote is still sent by its kernel, by the handle's right.
+        if !scene.machines[port.machine].dirty.contains_key(&self.ino) {
+            scene.opens.remove(&self.id);
+        }
+    }
+}
+
+/// An open file of a local disk.
+struct LocalFile {
+    port: Port,
+    id: HandleId,
+    ino: Ino,
+}
+
+impl fmt::Debug for LocalFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "local inode {}", self.ino)
+    }
+}
+
+impl LocalFile {
+    fn call(&self, what: &'static str) -> io::Result<()> {
+        let name = format!("inode {}", self.ino);
+        self.port.call(what, Place::Local(&name))
+    }
+
+    /// Works on the disk, if its machine was not restarted since.
+    fn disk<T>(
+        &self,
+        f: impl FnOnce(&mut disk::Disk, i64) -> Result<T, disk::Errno>,
+    ) -> io::Result<T> {
+        let mut inner = self.port.lock();
+        let Inner { core, scene } = &mut *inner;
+        let machine = &mut scene.machines[self.port.machine];
+        if machine.boot != self.port.boot {
+            return Err(errno(libc::EIO));
+        }
+        f(&mut machine.local, server_ms(core)).map_err(errno)
+    }
+}
+
+impl Handle for LocalFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.call("read")?;
+        self.disk(|disk, _| {
+            let data = &disk.node(self.ino)?.data;
+            let from = (offset as usize).min(data.len());
+            let n = buf.len().min(data.len() - from);
+            buf[..n].copy_from_slice(&data[from..from + n]);
+            Ok(n)
+        })
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.call("write")?;
+        let m = self.port.machine;
+        self.disk(|disk, now| disk.write(self.ino, m, offset, bytes, now))?;
+        Ok(bytes.len())
+    }
+
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.call("append")?;
+        let m = self.port.machine;
+        self.disk(|disk, now| {
+            let end = disk.node(self.ino)?.data.len() as u64;
+            disk.write(self.ino, m, end, bytes, now)
+        })?;
+        Ok(bytes.len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.call("truncate")?;
+        self.disk(|disk, now| disk.set_len(self.ino, len, now))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.call("fsync")?;
+        self.disk(|disk, _| disk.sync(self.ino))
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        let inner = self.port.lock();
+        let local = &inner.scene.machines[self.port.machine].local;
+        self.port.stat_of(local, self.ino, None)
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        let id = self.id;
+        self.disk(|disk, _| {
+            let node = disk.node_mut(self.ino)?;
+            let free = node.lock.is_none_or(|h| h == id);
+            if free {
+                node.lock = Some(id);
+            }
+            Ok(free)
+        })
+    }
+}
+
+impl Drop for LocalFile {
+    fn drop(&mut self) {
+        let id = self.id;
+        let _ = self.disk(|disk, _| {
+            let node = disk.node_mut(self.ino)?;
+            if node.lock == Some(id) {
+                node.lock = None;
+            }
+            Ok(())
+        });
+        self.port.lock().scene.opens.remove(&id);
+    }
+}

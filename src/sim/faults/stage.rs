@@ -1,0 +1,359 @@
+//! The processes of the simulated cluster: the daemons' own code with a simulated way out, and
+//! people who submit jobs. Starts them and, as supervisors do, starts them again.
+
+use super::history::History;
+use super::port::{Port, SHARE};
+use super::scene::{Happening, Role, Scene};
+use super::tasks;
+use super::world::{Inner, Proc, World};
+use crate::client::ask::{Outgoing, send};
+use crate::client::init;
+use crate::host::exe;
+use crate::host::ls;
+use crate::host::setup::Place;
+use crate::master::{self, Witness};
+use crate::model::{Spec, Submission};
+use crate::record::request::{RequestHead, Selector, SignalHow, Verb};
+use crate::spool::{Layout, Site};
+use crate::state::State;
+use crate::sys::{clock, door, fs};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const MS: u64 = 1000;
+/// The account of the daemons and of the people.
+const SERVICE: u32 = 900;
+/// How long a person waits for an answer before asking anew, s.
+const PATIENCE_S: u64 = 120;
+
+/// Makes the cluster, then lets everything begin.
+pub fn begin(world: &Arc<World>, inner: &mut Inner) {
+    let proc = add_proc(inner, Role::Setup, 0, "setup".into());
+    let (clone, boot) = (world.clone(), inner.scene.machines[0].boot);
+    let body = move || {
+        let port = Port {
+            world: clone,
+            proc,
+            machine: 0,
+            boot,
+            uid: SERVICE,
+        };
+        door::enter(Arc::new(port.clone()));
+        make(&port);
+    };
+    world.start(inner, proc, "setup".into(), 0, Box::new(body));
+}
+
+fn make(port: &Port) {
+    let config = {
+        let inner = port.world.lock();
+        configuration(&inner.scene)
+    };
+    let made = init::make(&Layout::new(SHARE), "sim", &config);
+    let mut inner = port.world.lock();
+    let Inner { core, scene } = &mut *inner;
+    match made {
+        Ok(doc) => scene.cluster = Some(doc),
+        Err(e) => scene
+            .history
+            .broken(core, format!("no cluster: {}", e.text)),
+    }
+    // Making the cluster is no part of what is tried.
+    core.steps = 0;
+    for slot in 0..scene.slots.len() {
+        let at = core.now + core.rng.below(300) * MS;
+        scene.plan_at(core, at, Happening::Start(slot));
+    }
+    let at = core.now + core.rng.between(500, 6000) * MS;
+    scene.plan_at(core, at, Happening::NextFault);
+}
+
+fn configuration(scene: &Scene) -> String {
+    let masters: Vec<String> = (1..=scene.plan.leaders).map(|n| format!("m{n}")).collect();
+    let hosts: Vec<String> = (1..=scene.plan.hosts).map(|n| format!("'h{n}'")).collect();
+    let iso = match scene.plan.iso_ms {
+        0 => "0".to_owned(),
+        ms => format!("{}s", ms / 1000),
+    };
+    format!(
+        "cluster:\n  name: sim\n  administrators: [u{SERVICE}]\n  masters: '{}'\n  \
+         lease_timeout: 3s\n  poll_interval: 500ms\ngeneral:\n  iso_timeout: {iso}\nhosts:\n\
+         - {{name: default, slots: {}}}\n{}queues:\n- name: normal\n",
+        masters.join(" "),
+        scene.plan.slots,
+        hosts
+            .iter()
+            .map(|h| format!("- name: {h}\n"))
+            .collect::<String>(),
+    )
+}
+
+fn add_proc(inner: &mut Inner, _role: Role, machine: usize, name: String) -> usize {
+    let frozen_until = inner.scene.machines[machine].frozen_until;
+    inner.core.procs.push(Proc {
+        name,
+        machine,
+        alive: true,
+        frozen_until,
+        threads: 0,
+    });
+    inner.core.procs.len() - 1
+}
+
+/// Starts the process of a slot.
+pub fn start(world: &Arc<World>, inner: &mut Inner, slot: usize) {
+    let (role, machine, done) = {
+        let s = &inner.scene.slots[slot];
+        (s.role, s.machine, s.done)
+    };
+    if done || !inner.scene.machines[machine].up || inner.scene.cluster.is_none() {
+        return;
+    }
+    if inner.scene.slots[slot]
+        .proc
+        .is_some_and(|p| inner.core.procs[p].threads > 0)
+    {
+        return;
+    }
+    let host = inner.scene.machines[machine].name;
+    let what = match role {
+        Role::Setup => "setup",
+        Role::Leader => "cbsched",
+        Role::Executor => "cbexe",
+        Role::Load => "cbls",
+        Role::Shepherds => "tasks",
+        Role::Person => "csub",
+    };
+    inner.scene.slots[slot].starts += 1;
+    let n = inner.scene.slots[slot].starts;
+    let name = format!("{host}/{what}.{n}");
+    let proc = add_proc(inner, role, machine, name.clone());
+    inner.scene.slots[slot].proc = Some(proc);
+    let boot = inner.scene.machines[machine].boot;
+    // A cluster of one account: nobody needs a privilege.
+    let uid = SERVICE;
+    let clone = world.clone();
+    let body = move || {
+        let port = Port {
+            world: clone,
+            proc,
+            machine,
+            boot,
+            uid,
+        };
+        door::enter(Arc::new(port.clone()));
+        let said = live(&port, role, slot);
+        let mut inner = port.world.lock();
+        let name = inner.core.procs[proc].name.clone();
+        inner.core.say(&name, || format!("ends: {said}"));
+        inner.core.kill(proc);
+    };
+    let at = inner.core.now + 1;
+    world.start(inner, proc, name, at, Box::new(body));
+}
+
+/// A process is gone: its supervisor starts another.
+pub fn ended(inner: &mut Inner, proc: usize) {
+    let Inner { core, scene } = inner;
+    let Some(slot) = scene.slots.iter().position(|s| s.proc == Some(proc)) else {
+        return;
+    };
+    scene.slots[slot].proc = None;
+    let up = scene.machines[scene.slots[slot].machine].up;
+    if up && !scene.slots[slot].done {
+        let at = core.now + core.rng.between(50, 2000) * MS;
+        scene.plan_at(core, at, Happening::Start(slot));
+    }
+}
+
+fn live(port: &Port, role: Role, slot: usize) -> String {
+    let (host, cluster, options) = {
+        let inner = port.world.lock();
+        let host = inner.scene.machines[port.machine].name.to_owned();
+        let options = leader_options(port, &inner.scene);
+        (host, inner.scene.cluster.clone(), options)
+    };
+    let Some(cluster) = cluster else {
+        return "there is no cluster".into();
+    };
+    let local = tasks::local_dir(&host);
+    let site = Site {
+        conf: PathBuf::from("/local/cb.conf"),
+        share: PathBuf::from(SHARE),
+        host: host.clone(),
+        local: Some(local.dir().to_path_buf()),
+    };
+    let made = fs::mkdir_p(local.dir(), 0o755);
+    if let Err(e) = made {
+        return e.to_string();
+    }
+    let place = || Place {
+        layout: site.layout(),
+        site: site.clone(),
+        cluster: cluster.clone(),
+        local: local.clone(),
+        share_is_local: false,
+    };
+    let never = crossbeam::channel::never();
+    match role {
+        Role::Setup => String::new(),
+        Role::Leader => match master::serve(&site, never, &options) {
+            Ok(code) => format!("code {code}"),
+            Err(e) => e,
+        },
+        Role::Load => ls::serve(place(), &never).err().unwrap_or_default(),
+        Role::Executor => {
+            let own = port.clone();
+            let stand = move |_: &_, log, tx| Ok(tasks::spawner(&own, log, tx));
+            let options = exe::Options {
+                no_cgroups: true,
+                stand: Some(Arc::new(stand)),
+                follow_lower: !options.protocol.host_epoch,
+            };
+            exe::serve(place(), &options, &never)
+                .err()
+                .unwrap_or_default()
+        }
+        Role::Shepherds => {
+            tasks::tend(port, &local);
+            String::new()
+        }
+        Role::Person => person(port, &site, slot),
+    }
+}
+
+fn leader_options(port: &Port, scene: &Scene) -> master::Options {
+    let plan = &scene.plan;
+    let witness: Arc<dyn Witness> = Arc::new(Eyes(port.world.clone()));
+    master::Options {
+        accept_loss: false,
+        cache_ms: Some(plan.cache_ms),
+        protocol: plan.variant.protocol(),
+        segment_bytes: Some(plan.segment_bytes),
+        snapshot_bytes: Some(plan.snapshot_bytes),
+        witness: Some(witness),
+    }
+}
+
+/// Holds what a leader believes against what happened.
+struct Eyes(Arc<World>);
+
+impl fmt::Debug for Eyes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Eyes")
+    }
+}
+
+impl Eyes {
+    fn look(&self, judge: impl FnOnce(&mut History, &mut super::world::Core)) {
+        let mut inner = self.0.lock();
+        let Inner { core, scene } = &mut *inner;
+        judge(&mut scene.history, core);
+    }
+}
+
+impl Witness for Eyes {
+    fn recovered(&self, epoch: u64, state: &State) {
+        self.look(|history, core| history.recovered(core, epoch, state));
+    }
+
+    fn turned(&self, epoch: u64, state: &State) {
+        self.look(|history, core| history.turned(core, epoch, state));
+    }
+}
+
+/// A person submits some jobs, one after the other, and kills one now and then.
+fn person(port: &Port, site: &Site, slot: usize) -> String {
+    let requests = port.world.lock().scene.plan.requests;
+    loop {
+        let n = {
+            let mut inner = port.world.lock();
+            let n = inner.scene.history.next_request(slot);
+            if n > requests {
+                inner.scene.slots[slot].done = true;
+                return "has submitted everything".into();
+            }
+            n
+        };
+        let think = port.world.lock().core.rng.between(10, 3000);
+        clock::sleep_ms(think);
+        let name = format!("{}-{n}", site.host);
+        let Some(id) = submit(port, site, &name) else {
+            continue;
+        };
+        let kill = port.world.lock().core.rng.permille(100);
+        if kill {
+            let sel = Selector {
+                ids: vec![id.to_string()],
+                ..Selector::default()
+            };
+            let how = SignalHow::Kill;
+            let _ =
+                crate::client::ask::ask(site, "ckill", &[Verb::Signal { sel, how }], PATIENCE_S);
+        }
+    }
+}
+
+/// Submits a job of that name; its id, if somebody answered.
+fn submit(port: &Port, site: &Site, name: &str) -> Option<u32> {
+    let (script, rerunnable) = {
+        let mut inner = port.world.lock();
+        inner.scene.history.sent += 1;
+        (inner.core.rng.permille(300), inner.core.rng.permille(300))
+    };
+    let head = RequestHead {
+        script: if script {
+            format!("echo {name}\n")
+        } else {
+            String::new()
+        },
+        ..RequestHead::default()
+    };
+    let job = Submission {
+        spec: Spec {
+            cwd: "/".into(),
+            rerunnable,
+            sub_host: site.host.clone(),
+            ..Spec::default()
+        },
+        command: "true".into(),
+        name: name.to_owned(),
+        ..Submission::default()
+    };
+    let mut request = Outgoing::new(site, head).ok()?;
+    let verb = Verb::Submit {
+        line: 0,
+        same: false,
+        job: Box::new(job),
+    };
+    request.push(&verb).ok()?;
+    let answer = send(site, "csub", request, PATIENCE_S);
+    let mut inner = port.world.lock();
+    let Inner { core, scene } = &mut *inner;
+    match answer {
+        Ok(ack) if ack.ok && !ack.ids.is_empty() => {
+            let id = ack.ids[0].id;
+            scene.history.told(core, name, id);
+            Some(id)
+        }
+        Ok(ack) => {
+            core.say("people", || format!("{name} was refused: {ack:?}"));
+            None
+        }
+        Err(e) => {
+            core.say("people", || format!("{name}: no answer: {e:?}"));
+            None
+        }
+    }
+}
+
+impl Scene {
+    /// A task was started on a host.
+    pub fn task_started(&mut self, core: &mut super::world::Core, task: &tasks::Task) {
+        let host = self.machines[task.machine].name;
+        let on_host = self.tasks.running_on(task.machine);
+        let slots = self.plan.slots;
+        self.history.task_started(core, task, host, on_host, slots);
+    }
+}
