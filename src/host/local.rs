@@ -1,6 +1,7 @@
 //! The host's local directory: names of its files. What must be remembered while the share is away
 //! lies here, and never on the share.
 
+use crate::model::AttemptId;
 use std::path::{Path, PathBuf};
 
 /// Paths below one host's local directory.
@@ -74,6 +75,21 @@ impl Local {
     /// Boot-time ms before `cbls`'s last successful write to the share, as text.
     pub fn ls_beat(&self) -> PathBuf {
         self.dir.join("cbls.beat")
+    }
+
+    /// How the names of an attempt's scratch files begin.
+    pub fn scratch_prefix(a: AttemptId) -> String {
+        format!("{}.{}.{}.", a.j.id, a.j.idx, a.at)
+    }
+
+    /// The hosts of an attempt, a line for each slot.
+    pub fn hosts_file(&self, a: AttemptId) -> PathBuf {
+        self.scratch().join(Local::scratch_prefix(a) + "hosts")
+    }
+
+    /// Tells an attempt's shepherd of added slots.
+    pub fn notice(&self, a: AttemptId) -> PathBuf {
+        self.scratch().join(Local::scratch_prefix(a) + "resize")
     }
 
     /// Local copies of scripts and spooled inputs.

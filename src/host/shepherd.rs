@@ -14,7 +14,9 @@ use crate::sys::{clock, fs, proc, userfile};
 use crate::task::ending::{self, Facts, Top};
 use crate::task::log::{TaskRec, encode_task};
 use crate::task::machine::{Effect, Machine};
-use crate::task::spec::{Base, Become, TaskLimits, TaskSpec, ToSpawner, split, unpack_act};
+use crate::task::spec::{
+    Base, Become, Notice, TaskAct, TaskLimits, TaskSpec, ToSpawner, split, unpack_act,
+};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -22,6 +24,8 @@ use std::path::Path;
 
 /// Pause before a record that could not be written is tried again (ms).
 const RETRY_MS: u64 = 1_000;
+/// Largest notice of added slots.
+const NOTICE_MAX: u64 = 16 << 20;
 /// Where programs are looked for when the job's environment has no PATH.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -78,6 +82,8 @@ struct Shepherd<'a> {
     stopped: bool,
     /// This process is still in the task's group.
     inside: bool,
+    /// Number of the last resize that the job was told of.
+    resized: u32,
 }
 
 /// Waits, inside its group, for the base and the task that come on `stream`, then runs the task.
@@ -140,6 +146,7 @@ fn go(
         start,
         stopped: false,
         inside,
+        resized: 0,
     };
     s.record(&TaskRec::Start {
         a: task.a,
@@ -172,8 +179,10 @@ fn go(
             end
         }
     };
-    if !task.scratch.is_empty() {
-        let _ = fs::remove(Path::new(&task.scratch));
+    for path in [&task.scratch, &task.hosts_file, &task.notice] {
+        if !path.is_empty() {
+            let _ = fs::remove(Path::new(path));
+        }
     }
     s.record(&TaskRec::End(Box::new(end)));
 }
@@ -221,7 +230,7 @@ impl Shepherd<'_> {
                 .next_at(now)
                 .map(|at| at.saturating_sub(now).min(60_000));
             match job::wait_signal(wait) {
-                Woken::Order(value, uid) => self.order(value, uid),
+                Woken::Order(value, uid) => self.order(value, uid, files),
                 Woken::Child | Woken::Timeout => {}
             }
         }
@@ -295,23 +304,50 @@ impl Shepherd<'_> {
     }
 
     fn start(&mut self, files: &Files) -> Result<i32, job::LaunchError> {
-        let argv = c_strings(&self.task.argv);
         let own = c_strings(&self.task.env);
-        let env: Vec<&CStr> = self
-            .prepared
-            .env
-            .iter()
-            .chain(&own)
-            .map(CString::as_c_str)
-            .collect();
-        let name = self.task.argv.first().map_or("", String::as_str);
+        let env = self.prepared.env.iter().chain(&own);
+        let env: Vec<&CStr> = env.map(CString::as_c_str).collect();
+        self.launch(&self.task.argv, &env, files)
+    }
+
+    /// Runs the command of `-rnc` beside the job, in its group and with its files, once for each
+    /// notice.
+    fn tell_resize(&mut self, files: &Files) {
+        let path = Path::new(&self.task.notice);
+        let notice = fs::read_small(path, NOTICE_MAX).ok();
+        let notice = notice.and_then(|b| serde_json::from_slice::<Notice>(&b).ok());
+        let Some(notice) = notice.filter(|n| n.n > self.resized && !self.task.notify.is_empty())
+        else {
+            return;
+        };
+        self.resized = notice.n;
+        let name = |e: &[u8]| e.split(|b| *b == b'=').next().map(<[u8]>::to_vec);
+        let names: Vec<_> = notice.env.iter().map(|e| name(e.as_bytes())).collect();
+        let (own, new) = (c_strings(&self.task.env), c_strings(&notice.env));
+        let old = self.prepared.env.iter().chain(&own);
+        let old = old.filter(|e| !names.contains(&name(e.to_bytes())));
+        let env: Vec<&CStr> = old.chain(&new).map(CString::as_c_str).collect();
+        let argv = ["/bin/sh", "-c", &self.task.notify].map(str::to_owned);
+        if let Err(e) = self.launch(&argv, &env, files) {
+            files.complain(&format!("-rnc {}: {e}", self.task.notify));
+        }
+    }
+
+    fn launch(
+        &self,
+        argv: &[String],
+        env: &[&CStr],
+        files: &Files,
+    ) -> Result<i32, job::LaunchError> {
+        let name = argv.first().map_or("", String::as_str);
+        let argv = c_strings(argv);
         let programs = candidates(name, &self.prepared.path);
         let joins = self.group.as_ref().filter(|_| !self.inside);
         let join = joins.map_or(Vec::new(), Group::join_fds);
         job::launch(&Launch {
             programs: &programs,
             argv: &argv,
-            env: &env,
+            env,
             stdio: files.stdio(self.inherited.null.as_raw_fd()),
             user: self.prepared.user.as_ref(),
             rlimits: &rlimits(&self.task.limits),
@@ -320,13 +356,16 @@ impl Shepherd<'_> {
         })
     }
 
-    fn order(&mut self, value: u64, uid: u32) {
+    fn order(&mut self, value: u64, uid: u32, files: &Files) {
         // Any process of the same user may signal a shepherd without privilege; a privileged one
         // takes orders from root's processes only.
         let me = crate::sys::users::effective_uid();
         let Some((act, reason, grace)) = unpack_act(value).filter(|_| uid == 0 || uid == me) else {
             return;
         };
+        if act == TaskAct::Resize {
+            return self.tell_resize(files);
+        }
         let before = self.machine.is_suspended();
         let effects = self.machine.order(act, reason, grace, clock::boot_ms());
         self.carry_out(&effects);

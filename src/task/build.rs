@@ -29,6 +29,8 @@ const TASK_NAMES: &[&str] = &[
     "LSB_OUTPUTFILE",
     "LSB_ERRORFILE",
     "LSB_JOBFILENAME",
+    "LSB_DJOB_HOSTFILE",
+    "CB_HOSTFILE",
     "LSB_RESTART",
     "CB_JOBID",
     "CB_JOBINDEX",
@@ -188,6 +190,10 @@ pub struct Files {
     pub script: String,
     /// Path of the default output, used when no output file was asked for.
     pub default_output: String,
+    /// Path of the list of hosts of a job of several slots; empty = the job has none.
+    pub hosts: String,
+    /// Path of the notice of added slots, where the job wants to know.
+    pub notice: String,
 }
 
 /// Builds one task's part.
@@ -215,6 +221,9 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
             String::new()
         },
         scratch: files.script.clone(),
+        hosts_file: files.hosts.clone(),
+        notify: spec.notify.clone(),
+        notice: files.notice.clone(),
         told,
     }
 }
@@ -278,6 +287,10 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     if !files.script.is_empty() {
         out.push(format!("LSB_JOBFILENAME={}", files.script));
     }
+    if !files.hosts.is_empty() {
+        out.push(format!("LSB_DJOB_HOSTFILE={}", files.hosts));
+        out.push(format!("CB_HOSTFILE={}", files.hosts));
+    }
     out.retain(|e| !e.contains('\0'));
     out
 }
@@ -307,6 +320,44 @@ fn host_env(out: &mut Vec<String>, hosts: &[Share]) {
     out.push(format!("CB_SLOTS={slots}"));
     out.push(format!("LSB_DJOB_NUMPROC={slots}"));
     out.push(format!("LSB_MAX_NUM_PROCESSORS={slots}"));
+}
+
+/// Whether a job gets a file with its hosts: it has several slots, or may get some.
+pub fn has_hosts_file(hosts: &[Share], spec: &Spec) -> bool {
+    spec.max > 1 || hosts.iter().map(|s| s.1).sum::<u32>() > 1
+}
+
+/// The list of hosts as a file: a line for each slot.
+pub fn hosts_text(hosts: &[Share]) -> String {
+    let each = hosts.iter().flat_map(|Share(h, n)| (0..*n).map(move |_| h));
+    each.map(|h| format!("{h}\n")).collect()
+}
+
+/// What the command of `-rnc` finds in its environment beside what the job has. `before`: the
+/// list of hosts before, as a file.
+pub fn resize_env(before: &str, hosts: &[Share]) -> Vec<String> {
+    let mut old: std::collections::BTreeMap<&str, u32> = Default::default();
+    for host in before.lines() {
+        *old.entry(host).or_default() += 1;
+    }
+    let slots: u32 = old.values().sum();
+    let mut added = String::new();
+    for Share(host, n) in hosts {
+        let known = old.entry(host).or_default();
+        let more = n.saturating_sub(*known);
+        *known = known.saturating_sub(*n);
+        if more > 0 {
+            push_word(&mut added, host);
+            push_word(&mut added, &more.to_string());
+        }
+    }
+    let mut out = Vec::new();
+    host_env(&mut out, hosts);
+    out.push(format!("CB_OLD_SLOTS={slots}"));
+    out.push(format!("CB_ADDED_HOSTS={added}"));
+    out.push("LSB_RESIZE_EVENT=grow".to_owned());
+    out.push(format!("LSB_RESIZE_HOSTS={added}"));
+    out
 }
 
 fn push_word(out: &mut String, word: &str) {
@@ -434,6 +485,22 @@ mod tests {
         assert_eq!((t.limits.run_ms, t.array, t.base), (Some(60_000), true, 4));
         let named = t.env.iter().map(|e| e.split('=').next().unwrap());
         assert!(named.into_iter().all(|n| TASK_NAMES.contains(&n)));
+    }
+
+    #[test]
+    fn a_resize_tells_what_came() {
+        let hosts = [Share("h1".into(), 3), Share("h2".into(), 1)];
+        assert_eq!(hosts_text(&hosts), "h1\nh1\nh1\nh2\n");
+        let env = resize_env("h1\nh1\n", &hosts);
+        for e in [
+            "CB_OLD_SLOTS=2",
+            "CB_SLOTS=4",
+            "CB_ADDED_HOSTS=h1 1 h2 1",
+            "LSB_DJOB_NUMPROC=4",
+            "CB_MCPU_HOSTS=h1 3 h2 1",
+        ] {
+            assert!(env.iter().any(|x| x == e), "{e}: {env:?}");
+        }
     }
 
     #[test]

@@ -38,6 +38,12 @@ pub enum AttemptRec {
         a: AttemptId,
         n: u32,
     },
+    /// The job was told of resize number `n`.
+    Resized {
+        #[serde(flatten)]
+        a: AttemptId,
+        n: u32,
+    },
     /// The leader has journalled the attempt's last report.
     Acked {
         #[serde(flatten)]

@@ -92,6 +92,7 @@ impl Machine {
             TaskAct::Terminate => self.terminate(reason, grace_ms, now),
             TaskAct::Kill | TaskAct::Number(signal::KILL) => self.kill(reason, now),
             TaskAct::Number(n) => vec![Effect::Signal(n)],
+            TaskAct::Resize => Vec::new(),
             // A task that is being ended is not suspended any more: it would never end.
             TaskAct::Stop if self.ending.is_some() => Vec::new(),
             TaskAct::Stop => {

@@ -123,6 +123,14 @@ pub struct TaskSpec {
     /// Removed when the task ends (the local copy of a script); empty = nothing.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub scratch: String,
+    /// File that names the job's hosts, a line for each slot; removed when the task ends.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hosts_file: String,
+    /// Run when slots were added, and the file that tells of it; removed when the task ends.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub notify: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub notice: String,
     /// Text for the job report, where the base wants one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub told: Option<Told>,
@@ -186,6 +194,18 @@ pub enum TaskAct {
     Resume,
     /// This signal, once.
     Number(i32),
+    /// Run the command of `-rnc`, as the notice says.
+    Resize,
+}
+
+/// What a notice of added slots says.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Notice {
+    /// Counts the resizes of the attempt: each is acted upon once.
+    pub n: u32,
+    /// Takes the place of variables of the same name.
+    pub env: Vec<String>,
 }
 
 const REASONS: &[TermReason] = &[
@@ -219,6 +239,7 @@ pub fn pack_act(act: TaskAct, reason: TermReason, grace_ms: u64) -> u64 {
         TaskAct::Stop => (3, 0),
         TaskAct::Resume => (4, 0),
         TaskAct::Number(n) => (5, n as u64 & 0xff),
+        TaskAct::Resize => (6, 0),
     };
     let reason = REASONS
         .iter()
@@ -236,6 +257,7 @@ pub fn unpack_act(value: u64) -> Option<(TaskAct, TermReason, u64)> {
         3 => TaskAct::Stop,
         4 => TaskAct::Resume,
         5 if (1..=64).contains(&number) => TaskAct::Number(number),
+        6 => TaskAct::Resize,
         _ => return None,
     };
     let reason = REASONS.get((value >> 16 & 0xff) as usize);
@@ -313,6 +335,7 @@ mod tests {
             TaskAct::Stop,
             TaskAct::Resume,
             TaskAct::Number(10),
+            TaskAct::Resize,
         ];
         for act in acts {
             for reason in REASONS {

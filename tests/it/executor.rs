@@ -616,3 +616,85 @@ fn a_host_that_is_cut_off_kills_what_will_be_run_elsewhere_and_nothing_else() {
     }]);
     assert_eq!(c.end(2).reason, TermReason::Admin);
 }
+
+#[test]
+fn added_slots_are_told_once_and_parts_are_answered_for() {
+    let mut c = Cluster::new();
+    let spec = |cwd: &str, notify: String| Spec {
+        uid: users::effective_uid(),
+        min: 1,
+        max: 4,
+        cwd: cwd.into(),
+        stdout: "/dev/null".into(),
+        notify,
+        ..Spec::default()
+    };
+    let marks = c.path("marks").display().to_string();
+    let notify =
+        format!("echo $CB_OLD_SLOTS $CB_SLOTS $CB_ADDED_HOSTS `cat $CB_HOSTFILE` >> {marks}");
+    let dir = c.path("").to_str().unwrap().to_owned();
+    for (id, spec) in [
+        (2, spec(&dir, notify)),
+        (3, spec("/no/such/directory", String::new())),
+    ] {
+        let spec = Box::new(spec);
+        c.order(&[Order::Spec { id, spec }]);
+    }
+    let mut start = Cluster::start(1, "read x; cat $CB_HOSTFILE >> /dev/null; sleep 60");
+    if let Order::Start(o) = &mut start {
+        o.s = 2;
+    }
+    let resize = |n: u32| Order::Resize {
+        a: attempt(1),
+        hosts: vec![Share("h1".into(), 1 + n), Share("h2".into(), n)],
+        n,
+    };
+    let part = |id, s| Order::Part {
+        a: attempt(id),
+        s,
+        first: "h2".into(),
+        slots: 1,
+    };
+    c.start_exe();
+    c.order(&[start.clone(), resize(1), part(2, 2), part(3, 3)]);
+    c.wait_for("part", |r| {
+        matches!(r, Report::PartReady { a } if *a == attempt(2)).then_some(())
+    });
+    let why = c.wait_for("refusal of the part", |r| match r {
+        Report::Never { a, why } if *a == attempt(3) => Some(why.clone()),
+        _ => None,
+    });
+    assert!(why.contains("/no/such/directory"), "{why}");
+    let wait = |c: &Cluster, lines: usize| {
+        for _ in 0..500 {
+            if c.marks().lines().count() >= lines {
+                return;
+            }
+            clock::sleep_ms(10);
+        }
+    };
+    wait(&c, 1);
+    c.order(&[resize(1), resize(2), resize(2)]);
+    wait(&c, 2);
+    // All of it is read again by a new executor: what was told is not told again.
+    c.kill_exe();
+    c.start_exe();
+    c.order(&[resize(2)]);
+    c.wait_for("part told anew", |r| {
+        matches!(r, Report::PartReady { a } if *a == attempt(2)).then_some(())
+    });
+    clock::sleep_ms(300);
+    assert_eq!(
+        c.marks(),
+        "1 3 h1 1 h2 1 h1 h1 h2\n3 5 h1 1 h2 1 h1 h1 h1 h2 h2\n"
+    );
+    let (act, reason) = (Act::Kill, TermReason::Owner);
+    c.order(&[Order::Signal {
+        a: attempt(1),
+        act,
+        reason,
+        grace_ms: 200,
+        n: 1,
+    }]);
+    c.end(1);
+}

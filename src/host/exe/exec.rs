@@ -13,6 +13,7 @@ use super::spawn::{self, Heard, How, Spawner};
 use super::starts::Starter;
 use super::table::{Entry, Pending, Shepherd, Status, Table};
 use super::tasklogs::TaskLogs;
+use crate::host::local::Local;
 use crate::host::ls::write_beat;
 use crate::host::setup::Place;
 use crate::model::{AttemptId, TermReason};
@@ -22,6 +23,7 @@ use crate::sys::{clock, job, proc, thread};
 use crate::task::ending;
 use crate::task::log::{AttemptRec, TaskRec};
 use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, pack_act};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Pause between two samples of usage, ms.
@@ -41,6 +43,8 @@ pub struct Exec {
     pub how: How,
     pub table: Table,
     pub parts: Parts,
+    /// Attempts whose resizes came in this turn.
+    pub resized: BTreeSet<AttemptId>,
     pub ledger: Ledger,
     pub logs: TaskLogs,
     pub orders: OrderReader,
@@ -308,6 +312,7 @@ impl Exec {
         for p in waiting {
             self.signal(a, p);
         }
+        self.resize(a);
     }
 
     fn ended(&mut self, mut end: Ended) {
@@ -508,7 +513,7 @@ impl Exec {
                         ));
                     }
                 }
-                Order::Resize { .. } => {}
+                Order::Resize { a, hosts, n } => self.take_resize(a, hosts, n),
                 Order::Part { a, s, .. } => self.parts.ask(a, s),
                 Order::PartEnd { a } => self.parts.end(a),
                 Order::Ack { part, seq } => self.acknowledge(part, seq),
@@ -535,6 +540,7 @@ impl Exec {
             self.signal(a, pending);
         }
         self.prepare_parts();
+        self.resize_all();
         Ok(())
     }
 
@@ -545,12 +551,14 @@ impl Exec {
         }
         let named = self.orders.place();
         let rerunnable = self.starter.spec(o.s).is_some_and(|s| s.rerunnable);
+        let notify = self.starter.spec(o.s).is_some_and(|s| !s.notify.is_empty());
         if let Some(e) = self.table.get_mut(a) {
             e.named = e.named.max(named);
             // Limits are not on record: after a restart the repeated order tells them.
             let limits = || Box::new(crate::task::build::limits(&o.limits));
             e.limits.get_or_insert_with(limits);
             e.grace_ms = o.grace_ms;
+            e.notify = notify;
             return;
         }
         let log = self.spawner.as_ref().map_or(0, |s| s.log);
@@ -562,6 +570,7 @@ impl Exec {
         let built = self.starter.task(&o, &mut send);
         let mut entry = Entry::new(Status::Given(log), named, rerunnable);
         entry.grace_ms = o.grace_ms;
+        (entry.notify, entry.resizes) = (notify, o.resizes);
         let (e, p) = named;
         self.ledger.push(&AttemptRec::Given {
             a,
@@ -679,7 +688,11 @@ impl Exec {
     pub fn sweep_scratch(&self) {
         let dir = self.place.local.scratch();
         let names = crate::sys::fs::list_dir(&dir, 1_000_000).unwrap_or_default();
-        let live: Vec<String> = self.table.live().map(|(a, _)| scratch_prefix(a)).collect();
+        let live: Vec<String> = self
+            .table
+            .live()
+            .map(|(a, _)| Local::scratch_prefix(a))
+            .collect();
         for name in names.iter().filter_map(|e| e.text()) {
             if !live.iter().any(|prefix| name.starts_with(prefix)) {
                 let _ = crate::sys::fs::remove(&dir.join(name));
@@ -696,12 +709,7 @@ impl Exec {
     }
 }
 
-/// How the names of an attempt's scratch files begin.
-pub fn scratch_prefix(a: AttemptId) -> String {
-    format!("{}.{}.{}.", a.j.id, a.j.idx, a.at)
-}
-
-fn deliver(pid: i32, act: TaskAct, reason: TermReason, grace: u64) {
+pub(super) fn deliver(pid: i32, act: TaskAct, reason: TermReason, grace: u64) {
     if let Err(e) = job::send_order(pid, pack_act(act, reason, grace)) {
         tracing::error!("{e}");
     }

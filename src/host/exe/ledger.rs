@@ -83,6 +83,11 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
                 e.signals = e.signals.max(n);
             }
         }
+        AttemptRec::Resized { a, n } => {
+            if let Some(e) = out.table.get_mut(a) {
+                e.resizes = e.resizes.max(n);
+            }
+        }
         AttemptRec::Acked { a } => {
             if let Some(e) = out.table.get_mut(a) {
                 e.acked = true;
@@ -127,6 +132,10 @@ fn records(table: &Table, epoch: u64) -> Vec<AttemptRec> {
                 a,
                 n: entry.signals,
             });
+        }
+        if entry.resizes > 0 {
+            let n = entry.resizes;
+            out.push(AttemptRec::Resized { a, n });
         }
         if entry.acked {
             out.push(AttemptRec::Acked { a });

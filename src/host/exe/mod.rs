@@ -9,6 +9,7 @@ mod ledger;
 mod orders;
 mod parts;
 mod reports;
+mod resize;
 mod sample;
 pub mod spawn;
 mod starts;
@@ -143,6 +144,7 @@ fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, String>
     let mut exec = Exec {
         table: remembered.table,
         parts: Default::default(),
+        resized: Default::default(),
         ledger,
         logs: tasklogs::TaskLogs::new(&place.local),
         orders,

@@ -84,6 +84,11 @@ impl Starter {
         let files = Files {
             script: self.script(order, &spec)?,
             default_output: path_text(self.layout.default_output(order.a.j)),
+            hosts: self.hosts_file(order, &spec)?,
+            notice: match spec.notify.is_empty() {
+                true => String::new(),
+                false => path_text(self.local.notice(order.a)),
+            },
         };
         Ok(build::task(order, &spec, base, &files))
     }
@@ -176,6 +181,18 @@ impl Starter {
         }
     }
 
+    /// Writes the list of hosts of a job of several slots.
+    fn hosts_file(&self, order: &StartOrder, spec: &Spec) -> Result<String, String> {
+        if !build::has_hosts_file(&order.hosts, spec) {
+            return Ok(String::new());
+        }
+        fs::mkdir_p(&self.local.scratch(), 0o711).map_err(|e| e.to_string())?;
+        let path = self.local.hosts_file(order.a);
+        let text = build::hosts_text(&order.hosts);
+        fs::publish_mode(&path, text.as_bytes(), 0o644).map_err(|e| e.to_string())?;
+        Ok(path_text(path))
+    }
+
     /// Copies the script to this host, under a name that nobody can guess: it is readable, since
     /// the user's shell must read it.
     fn script(&self, order: &StartOrder, spec: &Spec) -> Result<String, String> {
@@ -185,7 +202,7 @@ impl Starter {
         let bytes = self.blob(&spec.script)?;
         let dir = self.local.scratch();
         fs::mkdir_p(&dir, 0o711).map_err(|e| e.to_string())?;
-        let name = super::exec::scratch_prefix(order.a) + &clock::nonce(8);
+        let name = Local::scratch_prefix(order.a) + &clock::nonce(8);
         let path = dir.join(name);
         fs::publish_mode(&path, &bytes, 0o755).map_err(|e| e.to_string())?;
         Ok(path_text(path))

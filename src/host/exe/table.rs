@@ -3,7 +3,7 @@
 //! Values only, no files. An attempt leaves the table when its end was acknowledged *and* the
 //! orders that named it are no longer read, because a start seen twice must be known.
 
-use crate::model::{AttemptId, TermReason};
+use crate::model::{AttemptId, Share, TermReason};
 use crate::record::report::{Ended, Report, Usage};
 use crate::task::spec::{TaskAct, TaskLimits};
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,6 +57,11 @@ pub struct Entry {
     pub signals: u32,
     /// Acts to carry out once it runs.
     pub waiting: Vec<Pending>,
+    /// Number of the last resize that the job was told of, and one that it is to be told of.
+    pub resizes: u32,
+    pub resize: Option<Box<(Vec<Share>, u32)>>,
+    /// The job has a command that wants to know of resizes.
+    pub notify: bool,
     /// Suspended since (wall ms), as last recorded.
     pub suspended: Option<i64>,
     pub usage: Usage,
@@ -74,6 +79,9 @@ impl Entry {
             grace_ms: 10_000,
             signals: 0,
             waiting: Vec::new(),
+            resizes: 0,
+            resize: None,
+            notify: false,
             suspended: None,
             usage: Usage::default(),
             acked: false,

@@ -1,0 +1,86 @@
+//! Slots added to running attempts: the list of hosts is rewritten and the job is told.
+//!
+//! The job's shepherd runs the command of `-rnc`, once for each number: a resize that was not on
+//! record before a crash is told again and passed over there. Never decides who gets slots.
+
+use super::exec::{Exec, deliver};
+use super::table::Status;
+use crate::model::{AttemptId, Share, TermReason};
+use crate::sys::fs;
+use crate::task::build;
+use crate::task::log::AttemptRec;
+use crate::task::spec::{Notice, TaskAct};
+
+/// Largest list of hosts and largest notice.
+const FILE_MAX: u64 = 16 << 20;
+
+impl Exec {
+    /// Notes a resize that the job was not told of.
+    pub(super) fn take_resize(&mut self, a: AttemptId, hosts: Vec<Share>, n: u32) {
+        let entry = self.table.get_mut(a).filter(|e| !e.is_final());
+        let Some(e) = entry.filter(|e| n > e.resizes) else {
+            return;
+        };
+        if e.resize.as_ref().is_none_or(|known| known.1 < n) {
+            e.resize = Some(Box::new((hosts, n)));
+            self.resized.insert(a);
+        }
+    }
+
+    /// Tells running jobs of the resizes that came in this turn.
+    pub(super) fn resize_all(&mut self) {
+        for a in std::mem::take(&mut self.resized) {
+            self.resize(a);
+        }
+    }
+
+    /// Tells a job of its noted resize, if it runs.
+    pub(super) fn resize(&mut self, a: AttemptId) {
+        let Some(e) = self.table.get_mut(a) else {
+            return;
+        };
+        let Status::Running(shepherd) = &e.status else {
+            return;
+        };
+        let pid = shepherd.pid;
+        let Some((hosts, n)) = e.resize.take().map(|r| *r) else {
+            return;
+        };
+        e.resizes = n;
+        let notify = e.notify;
+        if let Err(text) = self.tell_resize(a, &hosts, n, notify) {
+            tracing::error!("attempt {a}: {text}; the job is not told of its new slots");
+            return;
+        }
+        if notify {
+            deliver(pid, TaskAct::Resize, TermReason::None, 0);
+        }
+        self.ledger.push(&AttemptRec::Resized { a, n });
+    }
+
+    fn tell_resize(
+        &self,
+        a: AttemptId,
+        hosts: &[Share],
+        n: u32,
+        notify: bool,
+    ) -> Result<(), String> {
+        let local = &self.place.local;
+        fs::mkdir_p(&local.scratch(), 0o711).map_err(|e| e.to_string())?;
+        let path = local.hosts_file(a);
+        let read = |path| fs::read_optional(path, FILE_MAX).map_err(|e| e.to_string());
+        let before = String::from_utf8(read(&path)?.unwrap_or_default()).unwrap_or_default();
+        if notify {
+            let notice = local.notice(a);
+            let known = read(&notice)?.and_then(|b| serde_json::from_slice::<Notice>(&b).ok());
+            // Written before a crash: only it knows what was before.
+            if known.is_none_or(|known| known.n != n) {
+                let env = build::resize_env(&before, hosts);
+                let json = serde_json::to_vec(&Notice { n, env }).map_err(|e| e.to_string())?;
+                fs::publish_mode(&notice, &json, 0o600).map_err(|e| e.to_string())?;
+            }
+        }
+        let text = build::hosts_text(hosts);
+        fs::publish_mode(&path, text.as_bytes(), 0o644).map_err(|e| e.to_string())
+    }
+}
