@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 /// The parts this host was asked for.
 #[derive(Debug, Default)]
 pub struct Parts {
-    /// By attempt: its specification.
-    ready: BTreeMap<AttemptId, u32>,
-    /// Asked for since the last look.
+    /// Prepared, or why not.
+    known: BTreeMap<AttemptId, Result<(), String>>,
+    /// Asked for since the last look, with their specifications.
     asked: BTreeMap<AttemptId, u32>,
 }
 
@@ -26,12 +26,22 @@ impl Parts {
     /// Forgets a part.
     pub fn end(&mut self, a: AttemptId) {
         self.asked.remove(&a);
-        self.ready.remove(&a);
+        self.known.remove(&a);
     }
 
-    /// Parts that are prepared.
-    pub fn ready(&self) -> impl Iterator<Item = AttemptId> {
-        self.ready.keys().copied()
+    /// What is to be told of all parts.
+    pub fn tell(&self) -> impl Iterator<Item = Report> {
+        self.known.iter().map(|(a, how)| report(*a, how))
+    }
+}
+
+fn report(a: AttemptId, how: &Result<(), String>) -> Report {
+    match how {
+        Ok(()) => Report::PartReady { a },
+        Err(why) => Report::Never {
+            a,
+            why: why.clone(),
+        },
     }
 }
 
@@ -39,16 +49,9 @@ impl Exec {
     /// Prepares the parts that were asked for and answers for each.
     pub(super) fn prepare_parts(&mut self) {
         for (a, spec) in std::mem::take(&mut self.parts.asked) {
-            match self.starter.check(spec) {
-                Ok(()) => {
-                    self.parts.ready.insert(a, spec);
-                    self.push(a, &Report::PartReady { a });
-                }
-                Err(why) => {
-                    self.parts.ready.remove(&a);
-                    self.push(a, &Report::Never { a, why });
-                }
-            }
+            let how = self.starter.check(spec);
+            self.push(a, &report(a, &how));
+            self.parts.known.insert(a, how);
         }
     }
 }
@@ -67,6 +70,6 @@ mod tests {
         let mut parts = Parts::default();
         parts.ask(a, 3);
         parts.end(a);
-        assert!(parts.asked.is_empty() && parts.ready().next().is_none());
+        assert!(parts.asked.is_empty() && parts.tell().next().is_none());
     }
 }

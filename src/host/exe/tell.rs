@@ -75,8 +75,8 @@ impl Exec {
                 }
             }
         }
-        for a in self.parts.ready() {
-            r.push(&Report::PartReady { a });
+        for report in self.parts.tell() {
+            r.push(&report);
         }
         r.push(&Report::Complete { boot });
         finals
