@@ -18,6 +18,7 @@ mod cmod;
 pub mod cparams;
 mod cpeek;
 pub mod cqueues;
+mod crun;
 pub mod csub;
 pub mod cusers;
 pub mod cwait;
@@ -79,6 +80,11 @@ const COMMANDS: &[Entry] = &[
         &["cbot"],
         "move a pending job down in its order",
         order_cmds::cbot,
+    ),
+    entry(
+        &["crun"],
+        "start a waiting job now, as an administrator",
+        crun::run,
     ),
     entry(
         &["cpeek", "cview"],

@@ -73,6 +73,12 @@ pub enum Verb {
         pos: u32,
         bottom: bool,
     },
+    /// Start a waiting job or element now, whatever holds it back. `hosts`: names, each perhaps
+    /// with `#SLOTS`, in order.
+    Run {
+        id: String,
+        hosts: String,
+    },
     /// Change parameters: fields given replace, names in `reset` go back to default.
     Modify {
         sel: Selector,

@@ -116,7 +116,13 @@ impl Histories {
                 self.specs.insert(*id, Arc::from(spec.clone()));
             }
             Event::Submitted(s) => self.submitted(s),
-            Event::Dispatched { a, t, hosts, .. } => self.dispatched(*a, t.0, hosts),
+            Event::Dispatched {
+                a,
+                t,
+                hosts,
+                forced,
+                ..
+            } => self.dispatched(*a, t.0, hosts, *forced),
             Event::Resized { a, hosts, t } => self.resized(*a, hosts, t.0),
             Event::Halted { j, why, t } => {
                 let line = || format!("Stop by the system: {why}");
@@ -236,12 +242,15 @@ impl Histories {
         }
     }
 
-    fn dispatched(&mut self, a: AttemptId, t: i64, hosts: &[Share]) {
+    fn dispatched(&mut self, a: AttemptId, t: i64, hosts: &[Share], forced: bool) {
         let line = || {
             let slots: u32 = hosts.iter().map(|h| h.1).sum();
             let mut s = format!("Dispatched {slots} Slot(s) on Host(s)");
             for host in hosts {
                 write!(s, " <{host}>").expect("a string takes every write");
+            }
+            if forced {
+                s.push_str(" by force");
             }
             if a.at > 1 {
                 write!(s, ", attempt {}", a.at).expect("a string takes every write");

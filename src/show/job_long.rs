@@ -63,6 +63,9 @@ fn head(v: &JobView<'_>) -> String {
     if !v.row.key.is_empty() {
         add!(s, ", Submission Key <{}>", v.row.key);
     }
+    if v.row.forced && !v.stat().is_waiting() {
+        s.push_str(", started by force");
+    }
     if v.row.killing && !v.stat().is_finished() {
         s.push_str(", being killed");
     }

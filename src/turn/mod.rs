@@ -7,6 +7,7 @@
 
 mod admin;
 mod change;
+mod force;
 mod gang;
 mod reports;
 mod running;
@@ -341,6 +342,7 @@ impl Turn<'_> {
             Verb::Requeue { sel, hold, states } => self.requeue(who, &sel, hold, &states, answer),
             Verb::Switch { sel, queue } => self.switch(who, &sel, &queue, answer),
             Verb::Move { id, pos, bottom } => self.move_job(who, &id, pos, bottom, answer),
+            Verb::Run { id, hosts } => self.run_now(who, &id, &hosts, answer),
             Verb::Modify { sel, changes } => self.modify(who, &sel, &changes, answer),
             Verb::Queue {
                 names,

@@ -43,25 +43,25 @@ impl Turn<'_> {
     }
 
     fn start(&mut self, start: sched::Start) {
-        let state = &self.core.state;
-        let at = state.work(start.j).map_or(0, |work| work.attempt) + 1;
-        let name = |id| state.host_name(id).to_string();
-        let hosts: Vec<Share> = start
-            .hosts
-            .iter()
-            .map(|(id, n)| Share(name(*id), *n))
-            .collect();
-        let a = AttemptId { j: start.j, at };
-        let t = self.now;
+        let name = |id| self.core.state.host_name(id).to_string();
+        let hosts = start.hosts.iter().map(|(id, n)| Share(name(*id), *n));
+        self.bind(start.j, hosts.collect(), start.alt, false);
+    }
+
+    /// Binds a waiting job to hosts and tells them.
+    pub(super) fn bind(&mut self, j: JobKey, hosts: Vec<Share>, alt: u8, forced: bool) {
+        let work = self.core.state.work(j);
+        let at = work.map_or(0, |work| work.attempt) + 1;
+        let (a, t) = (AttemptId { j, at }, self.now);
         self.emit(Event::Dispatched {
             a,
             t,
             hosts,
-            alt: start.alt,
-            forced: false,
+            alt,
+            forced,
         });
         if !self.begin_gathering(a)
-            && let Some(order) = start_order(self.core, start.j)
+            && let Some(order) = start_order(self.core, j)
         {
             self.out.orders.push(order);
         }

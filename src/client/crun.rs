@@ -1,0 +1,78 @@
+//! `crun`: starts a waiting job on named hosts now, as an administrator.
+
+use super::ask_jobs::{act, finish, job_phrase, with_wait};
+use super::cli::{Values, command, flag, operands, opt, parse};
+use super::exit::{Fail, Result};
+use crate::record::request::Verb;
+use crate::text::jobids::JobSel;
+use clap::ArgMatches;
+use std::ffi::OsString;
+
+/// Runs `crun`; gives the exit code.
+pub fn run(args: &[OsString]) -> i32 {
+    let cmd = with_wait(command(
+        "crun",
+        "Start a waiting job now, whatever holds it back (administrators)",
+    ))
+    .arg(opt(
+        "m",
+        "HOSTS",
+        "Hosts in order, each perhaps with #SLOTS; the first runs the command",
+    ))
+    .arg(flag("f", "As without: a start by force is never preempted"))
+    .arg(operands("jobs", "JOB", "Job ids, elements as 12[3]"));
+    match parse(cmd, args) {
+        Ok(m) => finish("crun", force(&m)),
+        Err(code) => code,
+    }
+}
+
+fn force(m: &ArgMatches) -> Result<i32> {
+    let hosts = m.last("m").unwrap_or_default().trim().to_owned();
+    if hosts.is_empty() {
+        return Err(Fail::usage("-m: hosts are missing\nhint: crun -m HOST JOB"));
+    }
+    let verbs = verbs(&m.all("jobs"), &hosts)?;
+    act("crun", m, &verbs, job_phrase)
+}
+
+/// One verb for each job or element.
+fn verbs(operands: &[String], hosts: &str) -> Result<Vec<Verb>> {
+    let mut verbs = Vec::new();
+    for text in operands {
+        let ids: Vec<String> = match JobSel::parse(text) {
+            Ok(JobSel::Job(id)) => vec![id.to_string()],
+            Ok(JobSel::Elements(id, set)) => set.iter().map(|i| format!("{id}[{i}]")).collect(),
+            Ok(JobSel::All) => return Err(Fail::usage("0: name the jobs to start")),
+            Err(e) => return Err(Fail::usage(format!("{}\n{}", e.message, e.caret(text)))),
+        };
+        verbs.extend(ids.into_iter().map(|id| Verb::Run {
+            id,
+            hosts: hosts.to_owned(),
+        }));
+    }
+    match verbs.is_empty() {
+        true => Err(Fail::usage("a job id is missing")),
+        false => Ok(verbs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_element_is_a_start_of_its_own() {
+        let words = |w: &[&str]| w.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        let got = verbs(&words(&["7", "8[2-3]"]), "h1").unwrap();
+        let ids: Vec<&str> = got
+            .iter()
+            .map(|v| match v {
+                Verb::Run { id, .. } => id.as_str(),
+                _ => "",
+            })
+            .collect();
+        assert_eq!(ids, ["7", "8[2]", "8[3]"]);
+        assert!(verbs(&[], "h1").is_err() && verbs(&words(&["0"]), "h1").is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! `crun`: an administrator starts a waiting job on hosts of his choice, whatever limits, windows,
+//! reservations or dependencies hold it back. Never starts on a host that does not answer.
+
+use super::{Answer, Turn};
+use crate::intake::{Refusal, Requester};
+use crate::model::{JobKey, JobStat, Share};
+use crate::record::ack::Code;
+use crate::state::Body;
+use crate::text::jobids::JobSel;
+
+/// Longest list of hosts in bytes.
+const HOSTS_MAX: usize = 64 << 10;
+
+impl Turn<'_> {
+    pub(super) fn run_now(&mut self, who: &Requester, id: &str, hosts: &str, answer: &mut Answer) {
+        match self.try_run_now(who, id, hosts) {
+            Ok(text) => answer.say(id, Code::Ok, text),
+            Err(refusal) => answer.refuse(id, refusal),
+        }
+    }
+
+    fn try_run_now(&mut self, who: &Requester, id: &str, hosts: &str) -> Result<String, Refusal> {
+        let j = one_job(id)?;
+        let core = &*self.core;
+        if !who.is_admin(&core.config, core.service_uid) {
+            return Err(Refusal::permission(
+                "permission denied: only an administrator may force a start",
+            ));
+        }
+        let missing = || Refusal::new(Code::NotFound, "no matching job found");
+        let job = core.state.job(j.id).ok_or_else(missing)?;
+        if j.idx == 0 && matches!(job.body, Body::Array(_)) {
+            return Err(Refusal::usage("name one element of the array, as 12[3]"));
+        }
+        let stat = core.state.stat(j).ok_or_else(missing)?;
+        if !stat.is_waiting() {
+            return Err(Refusal::refused(match stat {
+                JobStat::Done | JobStat::Exit => "job has already finished",
+                _ => "job has already started",
+            }));
+        }
+        let spec = core.state.spec(job.spec);
+        let (min, max) = (spec.min.max(1), spec.max.max(spec.min).max(1));
+        let shares = self.shares_on(hosts, min, max)?;
+        let names: Vec<String> = shares.iter().map(Share::to_string).collect();
+        self.bind(j, shares, 0, true);
+        self.core.stir = true;
+        Ok(format!("is being forced to run on <{}>", names.join(" ")))
+    }
+
+    /// The slots on each host: as written behind `#`, else as many as the hosts have, in order,
+    /// the last taking what is left.
+    fn shares_on(&self, text: &str, min: u32, max: u32) -> Result<Vec<Share>, Refusal> {
+        if text.len() > HOSTS_MAX {
+            return Err(Refusal::usage(format!(
+                "-m: at most {HOSTS_MAX} bytes of host names"
+            )));
+        }
+        let mut asked: Vec<(String, u32, Option<u32>)> = Vec::new();
+        for word in text.split_whitespace() {
+            let (name, slots) = match word.split_once('#') {
+                None => (word, None),
+                Some((name, n)) => (name, Some(slots(word, n)?)),
+            };
+            let bad = |why: &str| Refusal::refused(format!("-m: host {name} {why}"));
+            let host = self.core.hosts.named(name);
+            let host = host.ok_or_else(|| bad("does not exist"))?;
+            if !host.ctl.up || !host.load.executor {
+                return Err(bad("does not answer"));
+            }
+            if asked.iter().any(|(known, ..)| known == name) {
+                return Err(bad("is named twice"));
+            }
+            asked.push((name.to_owned(), host.slots, slots));
+        }
+        let given: u64 = asked.iter().filter_map(|a| a.2).map(u64::from).sum();
+        let mut left = u64::from(min).saturating_sub(given);
+        let open = asked.iter().filter(|a| a.2.is_none()).count();
+        if asked.is_empty() || given > u64::from(max) || (open == 0 && left > 0) {
+            let n = if max > min {
+                format!("{min} to {max}")
+            } else {
+                min.to_string()
+            };
+            return Err(Refusal::usage(format!(
+                "-m: the job needs {n} slots, the hosts are given {given}"
+            )));
+        }
+        let mut shares = Vec::new();
+        let mut seen = 0;
+        for (name, has, slots) in asked {
+            let n = slots.map_or_else(
+                || {
+                    seen += 1;
+                    let most = if seen == open {
+                        left
+                    } else {
+                        left.min(u64::from(has))
+                    };
+                    left -= most;
+                    u32::try_from(most).unwrap_or(u32::MAX)
+                },
+                |n| n,
+            );
+            if n > 0 {
+                shares.push(Share(name, n));
+            }
+        }
+        Ok(shares)
+    }
+}
+
+fn slots(word: &str, text: &str) -> Result<u32, Refusal> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let n = text.parse::<u32>().ok().filter(|n| digits && *n > 0);
+    n.ok_or_else(|| Refusal::usage(format!("-m: {word:?} does not end with a number of slots")))
+}
+
+fn one_job(id: &str) -> Result<JobKey, Refusal> {
+    match JobSel::parse(id) {
+        Ok(JobSel::Job(id)) => Ok(JobKey::job(id)),
+        Ok(JobSel::Elements(id, set)) if set.len() == 1 => {
+            Ok(JobKey::element(id, set.iter().next().unwrap_or(0)))
+        }
+        Ok(_) => Err(Refusal::usage("name one job, or one element as 12[3]")),
+        Err(e) => Err(Refusal::usage(e.to_string())),
+    }
+}
