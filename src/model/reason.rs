@@ -59,6 +59,38 @@ pub enum PendReason {
         need: u32,
         free: u32,
     },
+    /// The dispatch window of its queue is closed until `at`; `opens` says it in the leader's zone.
+    DispatchWindow {
+        queue: String,
+        at: i64,
+        opens: String,
+    },
+    /// Likewise the run window.
+    RunWindow {
+        queue: String,
+        at: i64,
+        opens: String,
+    },
+    /// It needs longer than the run window of its queue stays open.
+    RunWindowShort {
+        queue: String,
+        need_s: u64,
+        left_s: u64,
+    },
+    /// It needs longer than there is until its termination time (`-t`).
+    DeadlineShort {
+        need_s: u64,
+        left_s: u64,
+    },
+    /// New jobs of its queue are first looked at after a while.
+    TooNew {
+        queue: String,
+        delay_s: u64,
+    },
+    /// Jobs that it preempts are being warned or ended.
+    Preempting {
+        victims: u32,
+    },
     /// Dispatch was undone because the host confirmed that it did not start the job.
     HostRefused {
         host: String,
@@ -127,6 +159,15 @@ pub struct HostCounts {
     pub queue_limit: u32,
     #[serde(skip_serializing_if = "zero")]
     pub span: u32,
+    /// Its dispatch window is closed.
+    #[serde(skip_serializing_if = "zero")]
+    pub window: u32,
+    /// A load index is past a mark of the host or of the queue.
+    #[serde(skip_serializing_if = "zero")]
+    pub load: u32,
+    /// A job started there less than `job_accept_interval` ago.
+    #[serde(skip_serializing_if = "zero")]
+    pub recent: u32,
 }
 
 fn zero(n: &u32) -> bool {
@@ -134,7 +175,7 @@ fn zero(n: &u32) -> bool {
 }
 
 impl HostCounts {
-    fn parts(&self) -> [(u32, &'static str); 11] {
+    fn parts(&self) -> [(u32, &'static str); 14] {
         [
             (self.full, "no free job slots"),
             (self.rusage, "too little of a reserved resource left"),
@@ -145,6 +186,9 @@ impl HostCounts {
             (self.user_limit, "user's slot limit on the host reached"),
             (self.queue_limit, "queue's slot limit on the host reached"),
             (self.span, "span[] not satisfied"),
+            (self.window, "dispatch window closed"),
+            (self.load, "load past a threshold"),
+            (self.recent, "another job started there a moment ago"),
             (self.not_asked, "not in the asked host list"),
             (self.not_in_queue, "not used by the queue"),
         ]
@@ -187,12 +231,18 @@ impl PendReason {
             PendReason::QueueSlots { .. } => 22,
             PendReason::QueueUserSlots { .. } => 23,
             PendReason::QueueHostSlots { .. } => 24,
+            PendReason::DispatchWindow { .. } => 25,
+            PendReason::RunWindow { .. } => 26,
+            PendReason::RunWindowShort { .. } => 27,
+            PendReason::DeadlineShort { .. } => 28,
+            PendReason::TooNew { .. } => 29,
             PendReason::UserSlots { .. } => 30,
             PendReason::NoSuchUser { .. } => 31,
             PendReason::Hosts(_) => 40,
             PendReason::NeverFits { .. } => 41,
             PendReason::Slots { .. } => 42,
             PendReason::HostRefused { .. } => 43,
+            PendReason::Preempting { .. } => 44,
             PendReason::NoLeader => 50,
             PendReason::QuotaSlots { .. } => 60,
             PendReason::QuotaJobs { .. } => 61,
@@ -236,6 +286,36 @@ impl fmt::Display for PendReason {
                     f,
                     "queue {queue} has reached its limit of {limit} slots on each host"
                 )
+            }
+            PendReason::DispatchWindow { queue, opens, .. } => {
+                write!(f, "the dispatch window of queue {queue} opens {opens}")
+            }
+            PendReason::RunWindow { queue, opens, .. } => {
+                write!(f, "the run window of queue {queue} opens {opens}")
+            }
+            PendReason::RunWindowShort {
+                queue,
+                need_s,
+                left_s,
+            } => write!(
+                f,
+                "it may run {need_s} s, the run window of queue {queue} closes in {left_s} s"
+            ),
+            PendReason::DeadlineShort { need_s, left_s } => {
+                write!(
+                    f,
+                    "it may run {need_s} s, its termination time is in {left_s} s"
+                )
+            }
+            PendReason::TooNew { queue, delay_s } => write!(
+                f,
+                "queue {queue} looks at a job {delay_s} s after its submission"
+            ),
+            PendReason::Preempting { victims: 1 } => {
+                f.write_str("waits for 1 job that it preempts")
+            }
+            PendReason::Preempting { victims } => {
+                write!(f, "waits for {victims} jobs that it preempts")
             }
             PendReason::UserSlots { user, limit } => {
                 write!(f, "user {user} has reached the limit of {limit} slots")

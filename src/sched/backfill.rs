@@ -8,7 +8,7 @@ use super::engine::{Bucket, Engine, Held};
 use super::hosts::HostTable;
 use super::profile::end_of;
 use super::reserve::{Ask, Book, ClaimId, Estimate, Rules, Terms, Turn as BookTurn};
-use super::shape::Shape;
+use super::shape::{Shape, Unfit};
 use crate::config::{Config, Queue};
 use crate::model::{JobKey, Stamp};
 use rustc_hash::FxHashMap;
@@ -43,7 +43,15 @@ impl Reserver {
     }
 
     pub fn claim(&mut self, j: JobKey, held: &Held, now: Stamp) {
-        let id = self.book.claim(&held.parts, now.0, held.until);
+        let id = match held.lent {
+            false => self.book.claim(&held.parts, now.0, held.until),
+            // Others have its slots.
+            true => {
+                let mut parts = held.parts.clone();
+                parts.iter_mut().for_each(|(_, bundle)| bundle.slots = 0);
+                self.book.claim(&parts, now.0, held.until)
+            }
+        };
         self.claims.insert(j, id);
     }
 
@@ -159,7 +167,8 @@ impl Engine {
         }
         let view = self.view(table);
         let open = (0..table.len()).filter(|at| self.books.get(*at).open);
-        let fit = open.filter(|at| slot.shape.unfit(&view, *at).is_none());
+        let passing = |unfit: Unfit| unfit == Unfit::Load;
+        let fit = open.filter(|at| slot.shape.unfit(&view, *at).is_none_or(passing));
         let mut all: Vec<(std::cmp::Reverse<u32>, u32)> = fit
             .map(|at| {
                 let preference = slot.shape.preference(&view, &table.at(at).name);

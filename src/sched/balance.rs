@@ -200,6 +200,11 @@ impl Balances {
         more
     }
 
+    /// What was freed since log position `mark` is not there any more.
+    pub fn unfree(&mut self, mark: u64) {
+        self.freed = mark;
+    }
+
     /// Notes that a host's load changed in a way that requests may look at.
     pub fn stir(&mut self, at: usize) {
         self.touch(at, true);
@@ -228,12 +233,17 @@ impl Balances {
         let slots = u32::try_from(what.slots).expect("slots are never negative");
         bump(&mut host.by_queue, who.queue, slots, plus);
         bump(&mut host.by_user, who.uid, slots, plus);
-        if plus {
-            host.jobs += 1;
-            host.exclusive += u32::from(who.exclusive);
-        } else {
-            host.jobs -= 1;
-            host.exclusive -= u32::from(who.exclusive);
+        match (who.lent, plus) {
+            // Stopped work shares the host with whoever may use its slots.
+            (true, _) => {}
+            (false, true) => {
+                host.jobs += 1;
+                host.exclusive += u32::from(who.exclusive);
+            }
+            (false, false) => {
+                host.jobs -= 1;
+                host.exclusive -= u32::from(who.exclusive);
+            }
         }
         if who.lent {
             match host.lent.iter().position(|(q, _)| *q == who.queue) {

@@ -6,13 +6,17 @@
 use super::amount::Bundle;
 use super::backfill::{Habit, Reserver, end_at, estimate_of};
 use super::balance::{Balances, Holder};
+use super::guard::Watch;
 use super::hosts::HostTable;
 use super::line::{Line, Place, Turn};
+use super::pace::Pace;
+use super::preempt::Raids;
 use super::quota::{Blocked, Ident, Quotas, Who};
 use super::shape::{ResNames, Shape, ShapeKey};
 use super::share::{Delta, Leaf, Meter, ShareTree};
+use super::window::Hours;
 use crate::config::{Config, Policy};
-use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp};
+use crate::model::{JobKey, PendReason, Spec, Stamp};
 use crate::state::{Class, Run, State};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -31,6 +35,8 @@ pub(super) struct Bucket {
     /// Slots it needs at least.
     pub min: u32,
     pub begin: Option<Stamp>,
+    /// `-t`.
+    pub deadline: Option<Stamp>,
     /// Run limit or estimate in milliseconds; a hundred years without.
     pub estimate: i64,
     /// Limit of the user over all queues.
@@ -53,6 +59,9 @@ pub(super) struct Held {
     pub parts: SmallVec<[(u32, Bundle); 1]>,
     pub slots: u32,
     pub exclusive: bool,
+    /// The system stopped it.
+    pub halted: bool,
+    /// Its slots are lent to work that preempted it.
     pub lent: bool,
     /// When it is expected to end.
     pub until: i64,
@@ -165,6 +174,10 @@ pub struct Engine {
     pub(super) looked: Stamp,
     /// Nobody reads reasons.
     pub(super) quiet: bool,
+    pub(super) hours: Hours,
+    pub(super) watch: Watch,
+    pub(super) raids: Raids,
+    pub(super) pace: Pace,
     /// Everything must be made anew.
     stale: bool,
     /// Groups of the configuration and of the system by user, for share trees.
@@ -228,7 +241,12 @@ impl Engine {
         let config = self.config.clone().expect("an engine has a configuration");
         let groups = std::mem::take(&mut self.groups);
         let books = std::mem::take(&mut self.books);
+        let zone = self.hours.zone.clone();
         *self = Engine {
+            hours: Hours::renewed(zone, &config, table),
+            watch: std::mem::take(&mut self.watch).renewed(&config),
+            raids: std::mem::take(&mut self.raids).renewed(),
+            pace: Pace::renewed(&config, table.len()),
             reserver: Reserver::of(&config),
             habits: config.queues.iter().map(Habit::of).collect(),
             host_epoch: self.host_epoch + 1,
@@ -264,10 +282,11 @@ impl Engine {
     }
 
     /// Takes over what the table says of a host.
-    fn set_host(&mut self, table: &HostTable, at: usize) {
+    pub(super) fn set_host(&mut self, table: &HostTable, at: usize) {
         let host = table.at(at);
         let have = self.names.have(host);
-        let open = host.obstacle().is_none();
+        let barred = self.watch.look(host, at) || self.hours.shuts(at);
+        let open = host.obstacle().is_none() && !barred;
         if self.books.get(at).open != open {
             self.host_epoch += 1;
         }
@@ -291,17 +310,30 @@ impl Engine {
             (None, None) => return,
             _ => {}
         }
-        if let Some(old) = self.held.remove(&j) {
-            self.book(j, &old, false);
+        if let Some(old) = self.take_held(j) {
             self.drop_shape(old.shape);
             if new.is_none() {
                 self.remember(state, j, &old);
             }
         }
         if let Some(new) = new {
-            self.book(j, &new, true);
-            self.held.insert(j, new);
+            self.put_held(j, new);
         }
+    }
+
+    /// Work holds nothing any more; its reference to its shape goes to the caller.
+    pub(super) fn take_held(&mut self, j: JobKey) -> Option<Held> {
+        let held = self.held.remove(&j)?;
+        self.book(j, &held, false);
+        self.watch.note(j, &held, false);
+        Some(held)
+    }
+
+    /// Work holds this from now on.
+    pub(super) fn put_held(&mut self, j: JobKey, held: Held) {
+        self.book(j, &held, true);
+        self.watch.note(j, &held, true);
+        self.held.insert(j, held);
     }
 
     /// Books what work takes or gives back, everywhere it counts.
@@ -401,22 +433,30 @@ impl Engine {
         let ident = self.ident_of(spec);
         let slot = self.shapes[shape as usize].as_ref().expect("just found");
         let mut counted = SmallVec::new();
-        let mut parts = SmallVec::new();
-        for (n, (id, slots)) in run.hosts.iter().enumerate() {
-            if let Some(at) = table.position(*id) {
-                let mut bundle = slot.shape.bundle(*slots);
-                if !ident.is_free() {
-                    count(&mut counted, at as u32, &bundle);
+        let mut parts: SmallVec<[(u32, Bundle); 1]> = SmallVec::new();
+        for (id, slots) in &run.hosts {
+            let Some(at) = table.position(*id).map(|at| at as u32) else {
+                continue;
+            };
+            self.pace.note(at as usize, run.dispatch);
+            match parts.iter_mut().find(|(here, _)| *here == at) {
+                // Slots that came later: what counts once for a host is there already.
+                Some((_, bundle)) => {
+                    let all = u32::try_from(bundle.slots).unwrap_or(0) + slots;
+                    *bundle = slot.shape.bundle(all);
                 }
-                if n == 0 {
-                    self.less_measured(&mut bundle, run);
-                }
-                parts.push((at as u32, bundle));
+                None => parts.push((at, slot.shape.bundle(*slots))),
             }
+        }
+        if !ident.is_free() {
+            counted = parts.clone();
+        }
+        if let Some((_, first)) = parts.first_mut() {
+            self.less_measured(first, run);
         }
         let (queue, exclusive) = (slot.shape.queue, slot.shape.request.exclusive);
         let leaf = self.leaf_of(queue, &spec.user);
-        Some(Held {
+        let mut held = Held {
             shape,
             queue,
             uid: spec.uid,
@@ -430,8 +470,13 @@ impl Engine {
             ident,
             counted,
             exclusive,
-            lent: work.stat == JobStat::Ssusp && run.lends(),
-        })
+            halted: run.halt.is_some(),
+            lent: run.lends(),
+        };
+        if run.to_stop() {
+            self.release(&mut held);
+        }
+        Some(held)
     }
 
     /// What running work uses by now shows in the host's measured load, so only the rest of a
@@ -550,14 +595,14 @@ impl Engine {
 
     pub(super) fn turn_of(
         &self,
-        _state: &State,
+        state: &State,
         class: &Class,
         order: i64,
         j: JobKey,
         id: u32,
     ) -> Turn {
         Turn {
-            rank: -i64::from(class.key.priority),
+            rank: self.rank_of(state, class.key.priority, j),
             order,
             j,
             class: id,
@@ -592,6 +637,7 @@ impl Engine {
             user: spec.user.clone(),
             min: spec.min.max(1),
             begin: spec.begin,
+            deadline: spec.deadline,
             estimate: estimate_of(spec.limits.run_s),
             user_max,
             ident,
@@ -656,6 +702,13 @@ pub(super) fn amounts(parts: &[(u32, Bundle)]) -> Vec<i64> {
 }
 
 impl Engine {
+    /// Most slots of a job's user over all queues.
+    pub(super) fn user_max(&self, state: &State, j: JobKey) -> Option<u32> {
+        let spec = state.spec_of(j.id)?;
+        let groups = self.groups.get(&spec.user).map_or(&[][..], Vec::as_slice);
+        self.config().user_limits(&spec.user, groups).max_slots
+    }
+
     /// Amounts of `rusage[]` reserved on a host by started work, by resource.
     pub fn reserved(&self, table: &HostTable, host: &str) -> Vec<(String, f64)> {
         let Some(at) = table.named(host).map(|info| info.position as usize) else {

@@ -114,6 +114,9 @@ impl Engine {
                 (Some(Unfit::NotAsked), _) => counts.not_asked += 1,
                 (_, Some(Obstacle::Closed)) => counts.closed += 1,
                 (_, Some(Obstacle::Unavailable)) => counts.unavailable += 1,
+                _ if self.hours.shuts(at) => counts.window += 1,
+                (Some(Unfit::Load), _) => counts.load += 1,
+                _ if self.watch.bars(host) => counts.load += 1,
                 (Some(Unfit::Select), None) => counts.select += 1,
                 (None, None) => self.count_busy(shape, bucket, &view, at, &mut counts),
             }
@@ -148,10 +151,10 @@ impl Engine {
         counts: &mut HostCounts,
     ) {
         let (host, books) = (view.table.at(at), view.books.get(at));
-        let free = books.free();
+        let free = shape.free(books);
         let short = |want: &super::shape::Want| books.left(want.res) < want.amount;
         let over = |limit: u32| books.user_used(bucket.uid) >= limit;
-        if books.exclusive > 0 || (shape.request.exclusive && books.jobs > 0) {
+        if !shape.alone(books) {
             counts.exclusive += 1;
         } else if free <= 0 {
             counts.full += 1;
@@ -161,6 +164,8 @@ impl Engine {
             counts.user_limit += 1;
         } else if shape.capacity(host, books, free) == 0 {
             counts.queue_limit += 1;
+        } else if self.recent(shape, at) {
+            counts.recent += 1;
         } else {
             counts.span += 1;
         }

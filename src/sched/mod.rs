@@ -11,13 +11,18 @@ pub mod amount;
 mod backfill;
 mod balance;
 pub mod depend;
+mod elastic;
 mod engine;
 mod explain;
+mod force;
+mod guard;
 mod hosts;
 mod line;
 mod look;
+mod pace;
 mod pass;
 mod place;
+mod preempt;
 pub mod profile;
 pub mod quota;
 pub mod reserve;
@@ -25,12 +30,14 @@ mod shape;
 pub mod share;
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub use engine::Engine;
+pub use guard::Bar;
 pub use hosts::{HostInfo, HostTable, Obstacle};
 
 use crate::config::Config;
-use crate::model::{JobKey, PendReason, Stamp};
+use crate::model::{JobKey, PendReason, Stamp, SuspReason, TermReason};
 use crate::state::HostId;
 use smallvec::SmallVec;
 
@@ -96,10 +103,29 @@ pub struct Plan {
     pub reasons: Vec<(u32, PendReason)>,
     /// Arrays that wait for their own limit of started elements.
     pub at_limit: Vec<(u32, u32)>,
+    /// Running work that gets more slots.
+    pub grows: Vec<Grow>,
+    /// Started work to be stopped in place.
+    pub halts: Vec<(JobKey, SuspReason)>,
+    /// Started work that the system stopped and that may go on.
+    pub resumes: Vec<JobKey>,
+    /// Started work to be ended and put back in its old place.
+    pub requeues: Vec<(JobKey, TermReason)>,
+    /// Started work to be ended for good.
+    pub kills: Vec<(JobKey, TermReason)>,
+    /// Started work that will be stopped or ended at that time to make room.
+    pub warns: Vec<(JobKey, Stamp)>,
     /// The pass was cut off at its limit: call again.
     pub more: bool,
-    /// When time alone may let a job start (`-b`).
+    /// When time alone may change something (`-b`, windows).
     pub wake: Option<Stamp>,
+}
+
+/// More slots for running work, at the end of its hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grow {
+    pub j: JobKey,
+    pub hosts: Placement,
 }
 
 impl Plan {

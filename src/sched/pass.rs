@@ -11,6 +11,7 @@ use super::quota::{Blocked, Ident, Need, Quotas};
 use super::shape::{Shape, View};
 use super::share::Delta;
 use super::{Plan, Start};
+use crate::config::Config;
 use crate::model::{JobKey, PendReason, Stamp};
 use crate::state::{Class, State};
 use smallvec::SmallVec;
@@ -55,17 +56,19 @@ impl Engine {
     pub fn plan(&mut self, state: &State, table: &HostTable, now: Stamp, max: usize) -> Plan {
         let mut plan = Plan::default();
         self.now = now;
+        self.look_around(state, table, &mut plan);
         self.rewind(state, now);
         if let Some(reserver) = &mut self.reserver {
             reserver.book.open(now.0);
         }
         let at = self.books.now();
-        plan.wake_at(self.quotas.tick(now, &jiff::tz::TimeZone::UTC, at));
+        plan.wake_at(self.quotas.tick(now, &self.hours.zone, at));
         let complete = self.walk(state, table, max, &mut plan);
         if let Some(reserver) = &mut self.reserver {
             reserver.book.close(complete);
         }
         self.explain_fresh(state, table, &mut plan);
+        self.look_back(state, table, &mut plan);
         self.array_started.clear();
         plan
     }
@@ -78,8 +81,8 @@ impl Engine {
                     plan.more = true;
                     return false;
                 }
-                if self.books.free() <= 0 && self.reserver.is_none() {
-                    return true;
+                if self.books.free() <= 0 && self.reserver.is_none() && !self.tier_preempts(tier) {
+                    break;
                 }
                 match self.step(state, table, line, turn, plan) {
                     Outcome::On => {}
@@ -234,19 +237,19 @@ impl Engine {
             Step::Start(start, next) => {
                 self.book_start(table, bucket, &start);
                 plan.starts.push(start);
-                self.go_on(line, bucket, turn, next);
+                self.go_on(state, class, line, bucket, turn, next);
                 self.lines[at].served(place);
                 Outcome::On
             }
             Step::AtLimit(id, limit, next) => {
                 plan.at_limit.push((id, limit));
-                self.go_on(line, bucket, turn, next);
+                self.go_on(state, class, line, bucket, turn, next);
                 Outcome::On
             }
             Step::Reserved(reason, next) => {
                 plan.reasons.extend(reason.map(|why| (turn.class, why)));
                 if self.may_reserve(self.habits[at].depth) {
-                    self.go_on(line, bucket, turn, next);
+                    self.go_on(state, class, line, bucket, turn, next);
                     return Outcome::On;
                 }
                 self.lines[at].pass_over(place, turn);
@@ -274,7 +277,10 @@ impl Engine {
         if self.config().queues[at].strict {
             return Outcome::Stop;
         }
-        if self.books.free() <= 0 && !self.may_reserve(self.habits[at].depth) {
+        if self.books.free() <= 0
+            && !self.may_reserve(self.habits[at].depth)
+            && self.config().queues[at].preemption.is_none()
+        {
             self.done[at] = true;
         }
         Outcome::On
@@ -289,7 +295,8 @@ impl Engine {
 
     /// Whether it is plain without a closer look that no job of the class has a place.
     fn is_hopeless(&self, bucket: &Bucket) -> bool {
-        if self.thorough || self.may_reserve(self.habit(bucket).depth) {
+        let depth = self.habit(bucket).depth;
+        if self.thorough || self.may_reserve(depth) || self.may_raid(bucket) {
             return false;
         }
         if i64::from(bucket.min) > self.books.free() {
@@ -320,8 +327,16 @@ impl Engine {
     }
 
     /// The class goes on with its next job in this pass.
-    fn go_on(&mut self, line: u16, bucket: &mut Bucket, turn: Turn, next: Option<Next>) {
-        let new = next.map(|(order, j, _)| Turn { order, j, ..turn });
+    fn go_on(
+        &mut self,
+        state: &State,
+        class: &Class,
+        line: u16,
+        bucket: &mut Bucket,
+        turn: Turn,
+        next: Option<Next>,
+    ) {
+        let new = next.map(|(order, j, _)| self.turn_of(state, class, order, j, turn.class));
         bucket.from = next.map_or(0, |(_, _, from)| from);
         self.lines[usize::from(line)].replace(bucket.place, Some(turn), new);
         bucket.turn = new;
@@ -350,14 +365,22 @@ impl Engine {
             true => Some((turn.order, turn.j, j.idx + 1)),
             false => following(class, turn),
         };
+        if let Some((why, at)) = self.too_new(state, bucket, j) {
+            plan.wake_at(Some(at));
+            return Step::Blocked(Some(why));
+        }
         let most = match self.room(bucket) {
             Ok(most) => most,
             Err(reason) => return Step::Blocked(Some(reason)),
         };
-        if !self.book_turn(j) {
+        if !self.book_turn(j) && !self.may_raid(bucket) {
             return Step::Reserved(None, next(more));
         }
-        match self.find(table, bucket, most) {
+        let found = match self.find_or_raid(state, table, bucket, j, most, plan) {
+            Ok(found) => found,
+            Err(why) => return Step::Blocked(Some(why)),
+        };
+        match found {
             Ok(spot) => {
                 let hosts = spot.iter().map(|(at, n)| (table.at(*at as usize).id, *n));
                 let hosts = hosts.collect();
@@ -389,7 +412,7 @@ impl Engine {
         }
         match bucket.begin {
             Some(at) if at > self.now => Err((PendReason::BeginTime { at: at.0 }, Some(at))),
-            _ => Ok(()),
+            _ => self.window_gate(bucket, self.now),
         }
     }
 
@@ -467,17 +490,53 @@ impl Engine {
     }
 
     /// Finds hosts for the class's next job.
-    fn find(&mut self, table: &HostTable, bucket: &Bucket, most: u32) -> Result<Spot, Short> {
+    pub(super) fn find(
+        &mut self,
+        table: &HostTable,
+        bucket: &Bucket,
+        most: u32,
+    ) -> Result<Spot, Short> {
         let freed = self.books.freed();
-        let slot = self.shapes[bucket.shape as usize]
-            .as_mut()
-            .expect("buckets hold their shape");
-        if let Some((at, got)) = slot.shape.rank.failed
+        if let Some((at, got)) = self.shape(bucket.shape).shape.rank.failed
             && at >= freed
         {
             let personal = false;
             return Err(Short { got, personal });
         }
+        let (mut personal, mut kept) = (false, false);
+        match self.find_anew(table, bucket, most, &mut personal, &mut kept) {
+            Ok(spot) => Ok(spot),
+            Err(got) => {
+                if !personal && !kept {
+                    let now = self.books.now();
+                    let slot = self.shapes[bucket.shape as usize].as_mut();
+                    let slot = slot.expect("buckets hold their shape");
+                    slot.shape.rank.failed = Some((now, got));
+                }
+                if !personal {
+                    self.push_frontier(bucket);
+                }
+                Err(Short { got, personal })
+            }
+        }
+    }
+
+    /// As [`Engine::find`], whatever is known of earlier searches, and remembering nothing.
+    /// `personal`: what only concerns this job stood in the way; `kept`: reservations did.
+    ///
+    /// # Errors
+    /// The slots that were found.
+    pub(super) fn find_anew(
+        &mut self,
+        table: &HostTable,
+        bucket: &Bucket,
+        most: u32,
+        personal: &mut bool,
+        kept: &mut bool,
+    ) -> Result<Spot, u32> {
+        let slot = self.shapes[bucket.shape as usize]
+            .as_mut()
+            .expect("buckets hold their shape");
         let config = self
             .config
             .as_deref()
@@ -497,8 +556,9 @@ impl Engine {
             .queue
             .is_some_and(|q| self.habits[usize::from(q)].may_backfill);
         let mut reserver = self.reserver.as_mut();
-        let (mut personal, mut kept, mut blocked) = (false, false, None);
+        let (mut blocked, mut wake) = (None, None);
         let (quotas, ident) = (&self.quotas, &bucket.ident);
+        let (pace, interval) = (&self.pace, accept_interval(config, bucket));
         let mut room = |shape: &Shape, at: usize, can: u32, spot: &Spot| {
             let mut may = match table.at(at).entry.user_slots {
                 Some(limit) => can.min(limit.saturating_sub(books.get(at).user_used(uid))),
@@ -509,31 +569,25 @@ impl Engine {
                 blocked = left.err().or(blocked);
                 may = may.min(left.unwrap_or(0));
             }
-            personal |= may < can;
+            if let Some(again) = pace.after(at, interval, Stamp(now)) {
+                wake = wake.into_iter().chain([again]).min();
+                may = 0;
+            }
+            *personal |= may < can;
             if let Some(reserver) = reserver.as_deref_mut()
                 && reserver.book.reserved_on(at as u32)
             {
                 let free = reserver.book.room(at as u32, now, end, may_backfill);
                 let beside = shape.capacity_in(free);
-                kept |= beside < may;
+                *kept |= beside < may;
                 may = may.min(beside);
             }
             may
         };
         let found = place::find(&mut slot.shape, &view, most, &mut room);
-        match found {
-            Ok(spot) => Ok(spot),
-            Err(got) => {
-                self.over_limit = blocked;
-                if !personal && !kept {
-                    slot.shape.rank.failed = Some((books.now(), got));
-                }
-                if !personal {
-                    self.push_frontier(bucket);
-                }
-                Err(Short { got, personal })
-            }
-        }
+        self.pace.wake = self.pace.wake.into_iter().chain(wake).min();
+        self.over_limit = blocked.filter(|_| found.is_err());
+        found
     }
 
     fn book_start(&mut self, table: &HostTable, bucket: &Bucket, start: &Start) {
@@ -556,6 +610,7 @@ impl Engine {
             uid: bucket.uid,
             slots: start.hosts.iter().map(|(_, n)| n).sum(),
             exclusive: slot.shape.request.exclusive,
+            halted: false,
             lent: false,
             until: end_at(now, bucket.estimate),
             counted: match bucket.ident.is_free() {
@@ -579,8 +634,10 @@ impl Engine {
         if let Some(reserver) = &mut self.reserver {
             reserver.book.started(start.j);
         }
-        self.book(start.j, &held, true);
-        self.held.insert(start.j, held);
+        for (at, _) in &held.parts {
+            self.pace.note(*at as usize, now);
+        }
+        self.put_held(start.j, held);
         if start.j.idx > 0 {
             *self.array_started.entry(start.j.id).or_default() += 1;
         }
@@ -630,6 +687,12 @@ fn counted(parts: &[(u32, Bundle)]) -> SmallVec<[(u32, Bundle); 1]> {
         .iter()
         .for_each(|(at, bundle)| count(&mut all, *at, bundle));
     all
+}
+
+/// Time between two starts on a host.
+fn accept_interval(config: &Config, bucket: &Bucket) -> u64 {
+    let queue = bucket.queue.map(|at| &config.queues[usize::from(at)]);
+    queue.map_or(0, |queue| queue.job_accept_interval_ms)
 }
 
 /// The class's next turn behind a job.

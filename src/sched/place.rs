@@ -36,7 +36,7 @@ pub fn find(
         let at = candidate.host();
         seen.push(candidate);
         let books = view.books.get(at);
-        let can = shape.capacity(view.table.at(at), books, books.free());
+        let can = shape.capacity(view.table.at(at), books, shape.free(books));
         let take = room(shape, at, can, &spot).min(most - got);
         if take == 0 || !enough_here(shape, take, got) {
             continue;

@@ -5,10 +5,11 @@
 use super::amount::Bundle;
 use super::balance::{Balance, Balances, Res};
 use super::hosts::{HostInfo, HostTable};
+use super::{guard, preempt};
 use crate::config::require::{Request, asked_hosts};
 use crate::config::{Config, HostPrefs, Packing, Queue};
 use crate::model::Spec;
-use crate::text::resreq::{Direction, HostFacts, builtin};
+use crate::text::resreq::{Direction, HostFacts, Select, builtin};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -114,6 +115,10 @@ pub struct Shape {
     pub host_slots: Option<u32>,
     pub proc_slots_milli: Option<u64>,
     pub packing: Packing,
+    /// Queues whose stopped work lends it slots.
+    pub lenders: SmallVec<[u16; 2]>,
+    /// `stop_cond` of the queue.
+    stop: Option<Select>,
     /// Why it can never be placed as it stands.
     pub bad: Option<String>,
     pub rank: Ranking,
@@ -146,6 +151,8 @@ impl Shape {
             host_slots: queue.and_then(|q| q.host_slots),
             proc_slots_milli: queue.and_then(|q| q.proc_slots_milli),
             packing: queue.map_or(config.general.packing, |q| q.packing),
+            lenders: at.map_or_else(SmallVec::new, |at| preempt::lenders(config, at)),
+            stop: queue.and_then(|q| guard::condition(q.stop_cond.as_deref(), config)),
             bad,
             rank: Ranking::default(),
             request,
@@ -173,14 +180,29 @@ impl Shape {
         (each, fixed)
     }
 
+    /// Slots that its jobs may use on a host: free ones, and those that stopped work lends them.
+    pub fn free(&self, books: &Balance) -> i64 {
+        match self.lenders[..] {
+            [] => books.free(),
+            _ => books.free() + books.lent_by(&self.lenders),
+        }
+    }
+
+    /// No exclusive use is in the way.
+    pub fn alone(&self, books: &Balance) -> bool {
+        let lent = |(queue, _): &(u16, i64)| self.lenders.contains(queue);
+        let empty = || books.jobs == 0 && books.lent.iter().all(lent);
+        books.exclusive == 0 && (!self.request.exclusive || empty())
+    }
+
     /// Slots the request could take on a host that has `room` slots to give.
     pub fn capacity(&self, host: &HostInfo, books: &Balance, room: i64) -> u32 {
-        if books.exclusive > 0 || (self.request.exclusive && books.jobs > 0) {
+        if !self.alone(books) {
             return 0;
         }
         let mut room = room.clamp(0, i64::from(u32::MAX)) as u32;
         if self.host_slots.is_some() || self.proc_slots_milli.is_some() {
-            room = room.min(self.queue_room(host, books));
+            room = room.min(self.queue_left(host, books));
         }
         for want in &self.wants {
             let left = books.left(want.res);
@@ -209,7 +231,8 @@ impl Shape {
         self.request.ptile.map_or(room, |tile| room.min(tile))
     }
 
-    fn queue_room(&self, host: &HostInfo, books: &Balance) -> u32 {
+    /// Slots that the queue may still hold on a host.
+    pub fn queue_left(&self, host: &HostInfo, books: &Balance) -> u32 {
         let used = self.queue.map_or(0, |q| books.queue_used(q));
         let per_core = self.proc_slots_milli.map(|milli| {
             let slots = (milli * u64::from(host.load.ncpus.max(1))).div_ceil(1000);
@@ -231,6 +254,12 @@ impl Shape {
             && !asked.contains(&host.name)
         {
             return Some(Unfit::NotAsked);
+        }
+        if let Some(queue) = view.queue(self)
+            && (!queue.thresholds.is_empty() || self.stop.is_some())
+            && guard::queue_bars(host, queue, self.stop.as_ref())
+        {
+            return Some(Unfit::Load);
         }
         (!self.selects(&view.facts(self, at))).then_some(Unfit::Select)
     }
@@ -277,7 +306,7 @@ impl Shape {
     /// The host's place among those that could take at least one slot of the request now.
     fn candidate(&self, view: &View<'_>, at: usize) -> Option<Candidate> {
         let books = view.books.get(at);
-        let free = books.free();
+        let free = self.free(books);
         if !books.open || free <= 0 {
             return None;
         }
@@ -317,6 +346,8 @@ fn sortable(value: f64) -> i64 {
 pub enum Unfit {
     NotInQueue,
     NotAsked,
+    /// Thresholds of the queue.
+    Load,
     Select,
 }
 

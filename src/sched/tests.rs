@@ -5,7 +5,10 @@
 //! where with [`Cluster::on`], [`Cluster::end`] some, pass again.
 
 mod golden;
+mod guard;
 mod place;
+mod preempt;
+mod window;
 
 use super::{Engine, HostTable, Plan};
 use crate::config::{Config, OsNames};
@@ -20,6 +23,9 @@ use std::sync::Arc;
 /// When every test begins, in milliseconds.
 pub(super) const T0: i64 = 1_000_000_000;
 
+/// No job starts.
+pub(super) const NOBODY: [u32; 0] = [];
+
 pub(super) struct Cluster {
     pub config: Arc<Config>,
     pub state: State,
@@ -29,6 +35,9 @@ pub(super) struct Cluster {
     loads: BTreeMap<String, (LoadDoc, u64)>,
     /// The last pass's own words.
     pub last: Plan,
+    /// What [`Cluster::pass`] did to running work: `halt 1`, `resume 1`, `requeue 1`, `kill 1`,
+    /// `warn 1`, `grow 1 h1:2`.
+    pub log: Vec<String>,
 }
 
 /// What a test says of a job: slots, user, queue and whatever `change` sets.
@@ -59,6 +68,7 @@ impl Cluster {
             now: Stamp(T0),
             loads: BTreeMap::new(),
             last: Plan::default(),
+            log: Vec::new(),
             config: config.clone(),
         };
         for name in config.host_names() {
@@ -160,6 +170,7 @@ impl Cluster {
     /// As [`Cluster::pass`], with the elements of arrays.
     pub fn pass_keys(&mut self) -> Vec<JobKey> {
         let mut started = Vec::new();
+        self.log.clear();
         loop {
             self.engine.sync(&mut self.state, &mut self.table);
             let plan = self
@@ -167,7 +178,7 @@ impl Cluster {
                 .plan(&self.state, &self.table, self.now, 1_000_000);
             self.carry_out(&plan);
             started.extend(plan.starts.iter().map(|s| s.j));
-            let done = plan.starts.is_empty() && !plan.more;
+            let done = plan.starts.is_empty() && plan.requeues.is_empty() && !plan.more;
             self.last = plan;
             if done {
                 assert_eq!(self.state.check(), Vec::<String>::new());
@@ -193,11 +204,54 @@ impl Cluster {
             });
             self.state.apply(&Event::Started { a, pid: 1, t });
         }
+        self.carry_out_on_running(plan);
         for (class, why) in &plan.reasons {
             self.state.pending.set_why(*class, why.clone());
         }
         for (id, limit) in &plan.at_limit {
             self.state.note_array_limit(*id, Some(*limit));
+        }
+    }
+
+    /// Hosts obey at once.
+    fn carry_out_on_running(&mut self, plan: &Plan) {
+        let t = self.now;
+        for (j, why) in &plan.halts {
+            let (j, why) = (*j, why.clone());
+            self.log.push(format!("halt {j}: {why}"));
+            self.state.apply(&Event::Halted { j, why, t });
+            let (a, on) = (self.attempt(j, 0), true);
+            self.state.apply(&Event::Suspended { a, on, t });
+        }
+        for j in plan.resumes.iter().copied() {
+            self.log.push(format!("resume {j}"));
+            self.state.apply(&Event::Unhalted { j, t });
+            let (a, on) = (self.attempt(j, 0), false);
+            self.state.apply(&Event::Suspended { a, on, t });
+        }
+        for (j, at) in &plan.warns {
+            self.log.push(format!("warn {j} {}", at.since_ms(t) / 1000));
+        }
+        for (j, _) in &plan.requeues {
+            self.log.push(format!("requeue {j}"));
+            self.end_key(*j, true);
+        }
+        for (j, _) in &plan.kills {
+            self.log.push(format!("kill {j}"));
+            self.end_key(*j, false);
+        }
+        for grow in &plan.grows {
+            let name = |id| self.state.host_name(id).to_string();
+            let hosts: Vec<Share> = grow
+                .hosts
+                .iter()
+                .map(|(id, n)| Share(name(*id), *n))
+                .collect();
+            let shown: Vec<String> = hosts.iter().map(|Share(h, n)| format!("{h}:{n}")).collect();
+            self.log
+                .push(format!("grow {} {}", grow.j, shown.join(" ")));
+            let a = self.attempt(grow.j, 0);
+            self.state.apply(&Event::Resized { a, hosts, t });
         }
     }
 

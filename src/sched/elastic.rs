@@ -1,0 +1,233 @@
+//! Growth of running elastic work: more slots of the same request, out of what nobody pending could
+//! use in the pass. Never takes anything back.
+
+use super::amount::Bundle;
+use super::engine::{Engine, Held};
+use super::hosts::HostTable;
+use super::shape::View;
+use super::{Grow, Placement, Plan};
+use crate::model::{JobKey, JobStat, Stamp};
+use crate::state::State;
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+
+/// Most jobs that are looked at in one pass, in the order in which they grow.
+const GROWERS_MAX: usize = 4096;
+
+impl Engine {
+    /// Gives free slots to running elastic work: the queue of the highest priority first, then the
+    /// oldest.
+    pub(super) fn grow(&mut self, state: &State, table: &HostTable, plan: &mut Plan) {
+        if self.books.free() <= 0 {
+            return;
+        }
+        let mut growers = Vec::new();
+        for (at, queue) in self.config().queues.iter().enumerate() {
+            if !queue.elastic
+                || !state.queue_ctl(&queue.name).active
+                || !self.hours.runs(Some(at as u16))
+            {
+                continue;
+            }
+            for j in self.watch.on(at).into_iter().flatten() {
+                if let Some((start, more)) = self.wants_more(state, *j) {
+                    growers.push((Reverse(queue.priority), start, *j, more));
+                }
+            }
+        }
+        growers.sort_unstable();
+        for (_, _, j, more) in growers.into_iter().take(GROWERS_MAX) {
+            if self.books.free() <= 0 {
+                return;
+            }
+            let more = more.min(self.growth_limit(state, j));
+            self.grow_one(table, j, more, plan);
+        }
+    }
+
+    /// When the work started and how many slots it may still get.
+    fn wants_more(&self, state: &State, j: JobKey) -> Option<(Stamp, u32)> {
+        let held = self.held.get(&j)?;
+        let shape = &self.shape(held.shape).shape;
+        let more = shape
+            .request
+            .max
+            .checked_sub(held.slots)
+            .filter(|n| *n > 0)?;
+        let work = state.work(j).filter(|work| work.stat == JobStat::Run)?;
+        let run = work.run.as_deref()?;
+        let steady = run.start != Stamp(0) && run.killing.is_none() && run.halt.is_none();
+        (steady && !held.exclusive && shape.bad.is_none()).then_some((run.start, more))
+    }
+
+    fn grow_one(&mut self, table: &HostTable, j: JobKey, more: u32, plan: &mut Plan) {
+        let mut left = more;
+        let held = self.held[&j].clone();
+        let mut hosts = Placement::new();
+        let mut grown = held.clone();
+        for at in self.growth_hosts(table, &held) {
+            if left == 0 {
+                break;
+            }
+            let n = self.growth_on(table, &grown, at).min(left);
+            let Some((n, more)) = self.within_quotas(&held, &grown, at, n) else {
+                continue;
+            };
+            grown = more;
+            left -= n;
+            hosts.push((table.at(at as usize).id, n));
+        }
+        if !hosts.is_empty() {
+            self.take_held(j);
+            self.put_held(j, grown);
+            plan.grows.push(Grow { j, hosts });
+        }
+    }
+
+    /// The most of `n` slots more on a host that section `limits` allows, and what is held then.
+    fn within_quotas(&mut self, held: &Held, grown: &Held, at: u32, n: u32) -> Option<(u32, Held)> {
+        let free = held.ident.is_free();
+        let now = self.books.now();
+        if !free {
+            self.quotas.give(&held.ident, &held.counted, true, now);
+        }
+        let fits = |engine: &Engine, n: u32| {
+            let more = engine.grown(grown, at, n);
+            let fits = free || engine.quotas.check(&more.ident, &more.counted).is_ok();
+            fits.then_some((n, more))
+        };
+        let (mut low, mut high, mut best) = (0, n, None);
+        while low < high {
+            let half = high - (high - low) / 2;
+            match fits(self, half) {
+                Some(found) => (low, best) = (half, Some(found)),
+                None => high = half - 1,
+            }
+        }
+        if !free {
+            self.quotas.take(&held.ident, &held.counted, true);
+        }
+        best
+    }
+
+    /// What work holds with `n` slots more on a host.
+    fn grown(&self, held: &Held, at: u32, n: u32) -> Held {
+        let mut grown = held.clone();
+        let shape = &self.shape(held.shape).shape;
+        let more = |parts: &mut SmallVec<[(u32, Bundle); 1]>| match parts
+            .iter_mut()
+            .find(|(here, _)| *here == at)
+        {
+            Some((_, bundle)) => {
+                let had = u32::try_from(bundle.slots).unwrap_or(0);
+                bundle.add(&shape.bundle(had + n));
+                bundle.sub(&shape.bundle(had));
+            }
+            None => parts.push((at, shape.bundle(n))),
+        };
+        more(&mut grown.parts);
+        if !held.ident.is_free() {
+            more(&mut grown.counted);
+        }
+        grown.slots += n;
+        grown
+    }
+
+    /// Hosts to try: those where it runs, then the best ranked others.
+    fn growth_hosts(&mut self, table: &HostTable, held: &Held) -> Vec<u32> {
+        let own: Vec<u32> = held.parts.iter().map(|(at, _)| *at).collect();
+        let shape = &self.shape(held.shape).shape;
+        let whole = shape
+            .request
+            .hosts_max
+            .is_some_and(|n| own.len() as u32 >= n);
+        if whole {
+            return own;
+        }
+        let best = self.ranked(table, held.shape);
+        let others: Vec<u32> = best.into_iter().filter(|at| !own.contains(at)).collect();
+        let tiled = self.shape(held.shape).shape.request.ptile.is_some();
+        if tiled {
+            others
+        } else {
+            own.into_iter().chain(others).collect()
+        }
+    }
+
+    /// Hosts that could serve a shape now, the best first.
+    fn ranked(&mut self, table: &HostTable, shape: u32) -> Vec<u32> {
+        let (config, books, names) = (self.config.as_deref(), &self.books, &self.names);
+        let config = config.expect("an engine has a configuration");
+        let view = View {
+            config,
+            table,
+            books,
+            names,
+        };
+        let slot = self.shapes[shape as usize].as_mut();
+        let shape = &mut slot.expect("a reference is held").shape;
+        shape.refresh(&view);
+        let mut seen = Vec::new();
+        while let Some(candidate) = shape.rank.pop(books) {
+            seen.push(candidate);
+        }
+        let hosts = seen
+            .iter()
+            .map(|candidate| candidate.host() as u32)
+            .collect();
+        shape.rank.put_back(seen);
+        hosts
+    }
+
+    /// Slots that it could get on a host beside what it has there.
+    fn growth_on(&self, table: &HostTable, held: &Held, at: u32) -> u32 {
+        let shape = &self.shape(held.shape).shape;
+        let (host, books) = (table.at(at as usize), self.books.get(at as usize));
+        if !books.open || shape.unfit(&self.view(table), at as usize).is_some() {
+            return 0;
+        }
+        let user = host.entry.user_slots;
+        let user = user.map_or(u32::MAX, |limit| {
+            limit.saturating_sub(books.user_used(held.uid))
+        });
+        let here = held.parts.iter().find(|(here, _)| *here == at);
+        let reserved = self
+            .reserver
+            .as_ref()
+            .is_some_and(|r| r.book.reserved_on(at));
+        if reserved {
+            // What somebody waits for is not taken by work that has enough to run.
+            return 0;
+        }
+        let Some((_, bundle)) = here else {
+            return shape.capacity(host, books, books.free()).min(user);
+        };
+        // What counts once for a host is there already.
+        let had = u32::try_from(bundle.slots).unwrap_or(0);
+        let mut each = shape.bundle(had + 1);
+        each.sub(&shape.bundle(had));
+        let mut free = Bundle::of_slots(books.free());
+        for res in 0..each.res.len() {
+            free.set(res, books.left(res as u16));
+        }
+        let queue = shape.queue_left(host, books);
+        each.times_in(&free).min(user).min(queue)
+    }
+
+    /// Slots by limits of queue and user.
+    fn growth_limit(&self, state: &State, j: JobKey) -> u32 {
+        let held = &self.held[&j];
+        let left =
+            |limit: Option<u32>, used: u32| limit.map_or(u32::MAX, |n| n.saturating_sub(used));
+        let Some(at) = held.queue else { return 0 };
+        let queue = &self.config().queues[usize::from(at)];
+        let of_user = |n: Option<&u32>| n.copied().unwrap_or(0);
+        let user = self.user_max(state, j);
+        left(queue.slots, self.in_use.queue[usize::from(at)])
+            .min(left(
+                queue.user_slots,
+                of_user(self.in_use.queue_user.get(&(at, held.uid))),
+            ))
+            .min(left(user, of_user(self.in_use.user.get(&held.uid))))
+    }
+}

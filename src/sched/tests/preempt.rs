@@ -1,0 +1,384 @@
+//! Making room: preemption by suspending and by requeueing, growth of elastic work, forced starts.
+
+use super::{Cluster, NOBODY, job};
+use crate::model::{JobKey, JobStat, Spec};
+
+fn queues(preemption: &str) -> Cluster {
+    Cluster::new(&format!(
+        "hosts:\n- {{name: h1, slots: 4}}\n\
+         queues:\n- {{name: hi, priority: 40, preemption: {{{preemption}}}}}\n\
+         - {{name: mid, priority: 30}}\n- {{name: lo, priority: 10}}\n"
+    ))
+}
+
+fn of(queue: &str, slots: u32) -> Spec {
+    Spec {
+        queue: queue.into(),
+        ..job(slots)
+    }
+}
+
+/// Case 20: L runs 0-20 and 30-110, H 20-30, M at 110.
+#[test]
+fn stopped_work_goes_on_before_others_start() {
+    let mut c = queues("preempt: lo");
+    let l = c.submit(of("lo", 4));
+    assert_eq!(c.pass(), [l]);
+    c.after(20);
+    let h = c.submit(of("hi", 2));
+    assert_eq!(c.pass(), [h]);
+    assert_eq!(c.log, [format!("halt {l}: preempted by job {h}")]);
+    c.after(1);
+    let m = c.submit(of("lo", 2));
+    assert_eq!(c.pass(), NOBODY);
+    assert_eq!(c.why(m), "no free job slots: 1 host");
+    c.after(9);
+    c.end(h);
+    assert_eq!(c.pass(), NOBODY);
+    assert_eq!(c.log, [format!("resume {l}")]);
+    c.after(80);
+    c.end(l);
+    assert_eq!(c.pass(), [m]);
+}
+
+#[test]
+fn lent_slots_serve_those_who_may_preempt_only() {
+    let mut c = queues("preempt: lo");
+    let l = c.submit(of("lo", 4));
+    c.pass();
+    let h = c.submit(of("hi", 2));
+    c.pass();
+    let (mid, h2) = (c.submit(of("mid", 1)), c.submit(of("hi", 2)));
+    assert_eq!(c.pass(), [h2]);
+    assert_eq!(c.log, [] as [&str; 0]);
+    c.end(h);
+    assert_eq!(c.pass(), NOBODY, "it needs all of its slots");
+    c.end(h2);
+    assert_eq!(c.pass(), NOBODY);
+    assert_eq!((c.stat(l), c.stat(mid)), (JobStat::Run, JobStat::Pend));
+}
+
+/// Case 21: killed, keeps its place; the other starts when it is gone.
+#[test]
+fn requeued_work_keeps_its_place() {
+    let mut c = queues("preempt: lo, method: requeue");
+    let l = c.submit(of("lo", 4));
+    c.pass();
+    c.after(20);
+    let h = c.submit(of("hi", 2));
+    assert_eq!(c.pass(), [h]);
+    assert_eq!(c.log, [format!("requeue {l}")]);
+    c.after(1);
+    let late = c.submit(of("lo", 4));
+    assert_eq!(c.pass(), NOBODY);
+    c.after(9);
+    c.end(h);
+    assert_eq!(c.pass(), [l]);
+    assert_eq!(c.stat(late), JobStat::Pend);
+}
+
+/// What is freed while a victim goes is kept for whom it goes.
+#[test]
+fn what_victims_leave_is_kept_for_the_one_they_leave_it_to() {
+    let mut c = queues("preempt: lo, method: requeue");
+    let (a, b) = (c.submit(of("lo", 2)), c.submit(of("lo", 2)));
+    c.pass();
+    let h = c.submit(of("hi", 4));
+    c.engine.sync(&mut c.state, &mut c.table);
+    let plan = c.engine.plan(&c.state, &c.table, c.now, 100);
+    assert_eq!((plan.requeues.len(), plan.starts.len()), (2, 0));
+    let step = |c: &mut Cluster| {
+        c.engine.sync(&mut c.state, &mut c.table);
+        c.engine.plan(&c.state, &c.table, c.now, 100)
+    };
+    c.end_key(JobKey::job(a), false);
+    let m = c.submit(of("mid", 1));
+    let plan = step(&mut c);
+    assert!(plan.starts.is_empty() && plan.requeues.is_empty());
+    let class = c.state.class_of(c.state.job(h).unwrap().spec);
+    let why = plan.reasons.iter().find(|(id, _)| *id == class);
+    assert_eq!(
+        why.unwrap().1.to_string(),
+        "waits for 1 job that it preempts"
+    );
+    c.end_key(JobKey::job(b), false);
+    let plan = step(&mut c);
+    assert_eq!(plan.starts.iter().map(|s| s.j.id).collect::<Vec<_>>(), [h]);
+    c.carry_out(&plan);
+    assert_eq!(c.stat(m), JobStat::Pend);
+}
+
+/// Case 22: need 4; prio 1: a (4, since 10), b (2, since 50), c (2, since 60); prio 2: d (4); t=100.
+#[test]
+fn few_jobs_of_the_lowest_priority_go_first() {
+    for (option, expected) in [("", "a"), (", order: youngest", "c b")] {
+        let mut c = Cluster::new(&format!(
+            "hosts:\n- {{name: h1, slots: 12}}\n\
+             queues:\n- {{name: hi, priority: 40, preemption: {{preempt: 'two one'{option}}}}}\n\
+             - {{name: two, priority: 2}}\n- {{name: one, priority: 1}}\n"
+        ));
+        let mut names = std::collections::BTreeMap::new();
+        for (after, name, queue, slots) in [
+            (10, "a", "one", 4),
+            (20, "d", "two", 4),
+            (20, "b", "one", 2),
+            (10, "c", "one", 2),
+        ] {
+            c.after(after);
+            names.insert(c.submit(of(queue, slots)), name);
+            c.pass();
+        }
+        c.after(40);
+        c.submit(of("hi", 4));
+        assert_eq!(c.pass().len(), 1);
+        let gone = names
+            .iter()
+            .filter(|(id, _)| c.stat(**id) == JobStat::Ssusp);
+        let mut gone: Vec<&str> = gone.map(|(_, name)| *name).collect();
+        gone.sort_unstable_by(|a, b| b.cmp(a));
+        assert_eq!(gone.join(" "), expected);
+    }
+}
+
+/// Case 23: need 6, 4 could be had.
+#[test]
+fn nobody_is_stopped_in_vain() {
+    let mut c = Cluster::new(
+        "hosts:\n- {name: h1, slots: 6}\n\
+         queues:\n- {name: hi, priority: 40, preemption: {preempt: lo}}\n\
+         - {name: mid, priority: 30}\n- {name: lo, priority: 10}\n",
+    );
+    for (queue, slots) in [("mid", 2), ("lo", 2), ("lo", 2)] {
+        c.submit(of(queue, slots));
+    }
+    c.pass();
+    let h = c.submit(of("hi", 6));
+    assert_eq!(c.pass(), NOBODY);
+    assert_eq!(c.log, [] as [&str; 0]);
+    assert_eq!(c.why(h), "no free job slots: 1 host");
+}
+
+/// The grace of case 24: the victim is warned; it is left alone if room comes up meanwhile.
+#[test]
+fn victims_are_warned_and_left_alone_if_room_comes_up() {
+    let start = || {
+        let mut c = Cluster::new(
+            "hosts:\n- {name: h1, slots: 8}\n\
+             queues:\n- {name: hi, priority: 40, preemption: {preempt: lo, grace: 60}}\n\
+             - {name: mid, priority: 30}\n- {name: lo, priority: 10}\n",
+        );
+        let (m, l) = (c.submit(of("mid", 4)), c.submit(of("lo", 4)));
+        c.pass();
+        c.after(100);
+        let h = c.submit(of("hi", 4));
+        assert_eq!(c.pass(), NOBODY);
+        assert_eq!(c.log, [format!("warn {l} 60")]);
+        assert_eq!(c.why(h), "waits for 1 job that it preempts");
+        assert_eq!(c.last.wake, Some(c.now.plus_ms(60_000)));
+        (c, m, l, h)
+    };
+    let (mut c, m, l, h) = start();
+    c.after(30);
+    c.end(m);
+    assert_eq!(c.pass(), [h]);
+    c.after(31);
+    c.pass();
+    assert_eq!((c.stat(l), c.log.len()), (JobStat::Run, 0));
+
+    let (mut c, _, l, h) = start();
+    c.after(59);
+    assert_eq!(c.pass(), NOBODY);
+    c.after(1);
+    assert_eq!(c.pass(), [h]);
+    assert_eq!(c.log, [format!("halt {l}: preempted by job {h}")]);
+
+    let (mut c, _, l, h) = start();
+    c.state.apply(&crate::record::event::Event::Cancelled {
+        j: JobKey::job(h),
+        by: "u1000".into(),
+        reason: crate::model::TermReason::Owner,
+        t: c.now,
+    });
+    c.after(61);
+    c.pass();
+    assert_eq!((c.stat(l), c.log.len()), (JobStat::Run, 0));
+}
+
+/// Whom one job has chosen no other may choose.
+#[test]
+fn victims_are_chosen_once() {
+    let mut c = Cluster::new(
+        "hosts:\n- {names: 'h[1-2]', slots: 4}\n\
+         queues:\n- {name: hi, priority: 40, preemption: {preempt: lo, grace: 60}}\n\
+         - {name: lo, priority: 10}\n",
+    );
+    (c.submit(of("lo", 4)), c.submit(of("lo", 4)));
+    c.pass();
+    let hs = [
+        c.submit(of("hi", 4)),
+        c.submit(Spec {
+            uid: 7,
+            ..of("hi", 3)
+        }),
+    ];
+    c.pass();
+    assert_eq!(c.log.len(), 2);
+    assert_ne!(c.log[0], c.log[1]);
+    c.after(60);
+    assert_eq!(c.pass(), hs);
+}
+
+#[test]
+fn a_queue_bounds_the_number_of_victims() {
+    let mut c = queues("preempt: lo, max_victims: 1");
+    (c.submit(of("lo", 2)), c.submit(of("lo", 2)));
+    c.pass();
+    c.submit(of("hi", 4));
+    assert_eq!(c.pass(), NOBODY);
+    let h = c.submit(of("hi", 2));
+    assert_eq!(c.pass(), [h]);
+    assert_eq!(c.log.len(), 1);
+}
+
+/// A victim on several hosts stops on all; what is needed on one host comes from one host.
+#[test]
+fn whole_jobs_stop_on_all_their_hosts() {
+    let mut c = Cluster::new(
+        "hosts:\n- {names: 'h[1-3]', slots: 2}\n\
+         queues:\n- {name: hi, priority: 40, preemption: {preempt: lo}}\n\
+         - {name: lo, priority: 10}\n",
+    );
+    let (wide, small) = (c.submit(of("lo", 4)), c.submit(of("lo", 2)));
+    c.pass();
+    assert_eq!(c.on(small), "h3:2");
+    let mut h = of("hi", 2);
+    h.res_req = "span[hosts=1]".into();
+    let one = c.submit(h.clone());
+    assert_eq!(c.pass(), [one]);
+    assert_eq!(c.on(one), "h3:2", "the job with less work lost");
+    let two = c.submit(h.clone());
+    assert_eq!(c.pass(), [two]);
+    assert_eq!(c.stat(wide), JobStat::Ssusp);
+    let three = c.submit(h);
+    assert_eq!(c.pass(), [three]);
+    c.end(two);
+    assert_eq!(c.pass(), NOBODY);
+    assert_eq!(c.log, [] as [&str; 0]);
+    c.end(three);
+    c.pass();
+    assert_eq!(c.log, [format!("resume {wide}")]);
+}
+
+/// Three levels: what the lowest lent to the middle goes to the highest.
+#[test]
+fn lent_slots_are_lent_on() {
+    let mut c = Cluster::new(
+        "hosts:\n- {name: h1, slots: 4}\n\
+         queues:\n- {name: hi, priority: 40, preemption: {preempt: mid}}\n\
+         - {name: mid, priority: 30, preemption: {preempt: lo}}\n- {name: lo, priority: 10}\n",
+    );
+    let l = c.submit(of("lo", 4));
+    c.pass();
+    let m = c.submit(of("mid", 4));
+    assert_eq!(c.pass(), [m]);
+    let h = c.submit(of("hi", 4));
+    assert_eq!(c.pass(), [h]);
+    c.end(h);
+    c.pass();
+    assert_eq!((c.stat(m), c.stat(l)), (JobStat::Run, JobStat::Ssusp));
+    c.end(m);
+    c.pass();
+    assert_eq!(c.stat(l), JobStat::Run);
+}
+
+/// Memory is not given back by stopped work: only a requeue helps.
+#[test]
+fn a_stop_does_not_free_what_stopped_work_keeps() {
+    for (method, starts) in [("suspend", false), ("requeue", true)] {
+        let mut c = queues(&format!("preempt: lo, method: {method}"));
+        let mut l = of("lo", 1);
+        l.res_req = "rusage[mem=6000]".into();
+        c.submit(l);
+        c.pass();
+        let mut h = of("hi", 1);
+        h.res_req = "rusage[mem=4000]".into();
+        let h = c.submit(h);
+        assert_eq!(c.pass() == [h], starts, "{method}");
+        assert_eq!(c.log.is_empty(), !starts);
+    }
+}
+
+/// Case 32 (i) and (ii).
+#[test]
+fn elastic_work_grows_when_nobody_waits_for_the_room() {
+    for waiting in [false, true] {
+        let mut c = Cluster::new(
+            "hosts:\n- {name: h1, slots: 8}\nqueues:\n- {name: normal, elastic: yes}\n",
+        );
+        let other = c.submit(job(5));
+        c.pass();
+        let e = c.submit(Spec { max: 8, ..job(2) });
+        assert_eq!(c.pass(), [e]);
+        assert_eq!(c.on(e), "h1:3");
+        let f = waiting.then(|| c.submit(job(4)));
+        c.pass();
+        c.end(other);
+        assert_eq!(c.pass(), f.into_iter().collect::<Vec<_>>());
+        assert_eq!(c.on(e), if waiting { "h1:4" } else { "h1:8" });
+        c.end(e);
+        let all = c.submit(job(if waiting { 4 } else { 8 }));
+        assert_eq!(c.pass(), [all], "the books are right");
+    }
+}
+
+#[test]
+fn growth_keeps_to_limits_and_amounts() {
+    let mut c = Cluster::new(
+        "hosts:\n- {names: 'h[1-2]', slots: 8}\n\
+         queues:\n- {name: normal, elastic: yes, user_slots: 7}\n",
+    );
+    let block = c.submit(Spec { uid: 7, ..job(7) });
+    let block2 = c.submit(Spec { uid: 8, ..job(7) });
+    c.pass();
+    let mut e = Spec { max: 20, ..job(1) };
+    e.res_req = "rusage[mem=3000/host]".into();
+    let e = c.submit(e);
+    assert_eq!(c.pass(), [e]);
+    assert_eq!(c.on(e), "h1:1 h2:1");
+    c.end(block);
+    c.pass();
+    c.end(block2);
+    c.pass();
+    assert_eq!(c.on(e), "h1:1 h2:1 h1:5");
+    let mem = c.engine.resource("mem").expect("reserved");
+    assert_eq!(
+        (c.engine.left(0, mem), c.engine.left(1, mem)),
+        (5_000_000, 5_000_000)
+    );
+}
+
+#[test]
+fn a_forced_start_ignores_limits_and_full_hosts() {
+    let mut c = Cluster::new(
+        "hosts:\n- {names: 'h[1-2]', slots: 2}\nqueues:\n- {name: normal, user_slots: 2}\n",
+    );
+    let (a, b) = (c.submit(job(2)), c.submit(job(3)));
+    c.pass();
+    let (j, h1) = (JobKey::job(b), c.state.host_id("h1").unwrap());
+    let start = c.engine.force(&c.state, &c.table, j, &[h1], false).unwrap();
+    assert_eq!(start.hosts[..], [(h1, 3)]);
+    let start = c.engine.force(&c.state, &c.table, j, &[], false).unwrap();
+    let named: Vec<_> = start
+        .hosts
+        .iter()
+        .map(|(id, n)| (&**c.state.host_name(*id), *n))
+        .collect();
+    assert_eq!(named, [("h2", 2), ("h1", 1)]);
+    let running = c
+        .engine
+        .force(&c.state, &c.table, JobKey::job(a), &[], false);
+    assert_eq!(
+        running.unwrap_err(),
+        format!("job {a} is RUN, only a waiting job can be started")
+    );
+}
