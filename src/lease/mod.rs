@@ -266,12 +266,20 @@ impl Lease {
         if !same {
             self.silent_ms = 0;
         }
+        // A claimant that waits out the cache does not beat yet: it gets that time on top. Without,
+        // candidates of a short T claim over each other's heads for ever.
+        let claiming =
+            look.epoch.as_ref().map_or(0, |e| e.epoch) > look.beat.as_ref().map_or(0, |b| b.epoch);
+        let enough = match claiming {
+            true => self.settings.takeover_ms + self.settings.cache_ms,
+            false => self.settings.takeover_ms,
+        };
         let heir = lock_tells(&look);
         let locked = look.locked;
         self.last = Some((look, now));
         if locked && heir {
             self.reason = "the lock is free: the last leader is gone";
-        } else if self.silent_ms >= self.settings.takeover_ms {
+        } else if self.silent_ms >= enough {
             self.reason = "the leader's beat stood still";
         } else {
             return Intent::Poll {

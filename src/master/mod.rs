@@ -175,7 +175,7 @@ fn assume(
     Ok(Leader {
         publisher: publish::Publisher::new(&layout, &cluster, epoch).map_err(io)?,
         acks: outbox::Acks::create(&layout, &cluster, epoch).map_err(io)?,
-        orders: outbox::Orders::new(&layout, &cluster, epoch),
+        orders: outbox::Orders::new(&layout, &cluster, epoch).map_err(io)?,
         inbox: inbox::Inbox::open(&layout).map_err(io)?,
         hosts: hosts::Hosts::new(&layout, &cluster),
         snapshots: snapshots::Snapshots::new(&layout, &cluster, replayed, options.snapshot_bytes),

@@ -1,8 +1,9 @@
 //! What the leader writes for others, one writer per file: acknowledgements and orders.
 //!
-//! Never synced: after a crash a new epoch repeats every answer and order from the journal. A
-//! failed write poisons the file; the leader then goes on in a new part, or steps down if that
-//! fails too.
+//! Needs no durability: after a crash a new epoch repeats every answer and order from the journal.
+//! But on a network file system what is written through a descriptor that stays open reaches the
+//! server only with a sync, or half a minute later by the kernel's own will; so there it is synced.
+//! A failed write poisons the file; the leader then steps down.
 
 use crate::record::ack::Ack;
 use crate::record::frame;
@@ -11,6 +12,7 @@ use crate::record::order::Order;
 use crate::spool::Layout;
 use crate::state::State;
 use crate::sys::append::Appender;
+use crate::sys::mount::FsKind;
 use crate::sys::{self, fs};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,15 +24,18 @@ struct Framed {
     file: Appender,
     seq: u64,
     buffer: Vec<u8>,
+    /// What is written must be synced to be seen by other hosts.
+    sync: bool,
 }
 
 impl Framed {
-    fn create(path: &std::path::Path, header: &Header) -> sys::Result<Framed> {
+    fn create(path: &std::path::Path, header: &Header, sync: bool) -> sys::Result<Framed> {
         fs::mkdir_p(fs::parent(path), 0o755)?;
         let mut framed = Framed {
             file: Appender::create_new(path)?,
             seq: 0,
             buffer: Vec::new(),
+            sync,
         };
         framed.push(header);
         framed.flush()?;
@@ -50,7 +55,10 @@ impl Framed {
         }
         let wrote = self.file.append(&self.buffer).map(|_| ());
         self.buffer.clear();
-        wrote
+        match self.sync {
+            true => wrote.and_then(|()| self.file.sync()),
+            false => wrote,
+        }
     }
 }
 
@@ -64,8 +72,9 @@ impl Acks {
     /// When the file exists already or cannot be made.
     pub fn create(layout: &Layout, cluster: &str, epoch: u64) -> sys::Result<Acks> {
         let header = Header::new(What::Acks, cluster, epoch, 1);
+        let sync = sys::mount::fs_kind(layout.root())? != FsKind::Local;
         Ok(Acks {
-            framed: Framed::create(&layout.acks(epoch), &header)?,
+            framed: Framed::create(&layout.acks(epoch), &header, sync)?,
         })
     }
 
@@ -83,6 +92,7 @@ pub struct Orders {
     cluster: String,
     epoch: u64,
     hosts: BTreeMap<String, HostOrders>,
+    sync: bool,
 }
 
 struct HostOrders {
@@ -93,14 +103,18 @@ struct HostOrders {
 }
 
 impl Orders {
-    pub fn new(layout: &Layout, cluster: &str, epoch: u64) -> Orders {
+    /// # Errors
+    /// When the kind of the share's file system cannot be found out.
+    pub fn new(layout: &Layout, cluster: &str, epoch: u64) -> sys::Result<Orders> {
+        let sync = sys::mount::fs_kind(layout.root())? != FsKind::Local;
         let (layout, cluster) = (layout.clone(), cluster.to_owned());
-        Orders {
+        Ok(Orders {
             layout,
             cluster,
             epoch,
             hosts: BTreeMap::new(),
-        }
+            sync,
+        })
     }
 
     /// Makes the host's file, so that the host never looks for a name that is not there yet.
@@ -117,7 +131,8 @@ impl Orders {
 
     fn open(&self, host: &str, part: u64) -> sys::Result<HostOrders> {
         let header = Header::new(What::Orders, &self.cluster, self.epoch, part);
-        let framed = Framed::create(&self.layout.orders(host, self.epoch, part), &header)?;
+        let path = self.layout.orders(host, self.epoch, part);
+        let framed = Framed::create(&path, &header, self.sync)?;
         Ok(HostOrders {
             part,
             framed,

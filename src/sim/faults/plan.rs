@@ -111,6 +111,9 @@ pub enum Fault {
     Restart,
     /// `kill -9` of a shepherd.
     Shepherd,
+    /// The next leader that does a certain thing is stopped right before it, longer than others
+    /// wait; perhaps those who listen to it are stopped along with it.
+    Ambush,
 }
 
 const FAULTS: &[Fault] = &[
@@ -125,6 +128,7 @@ const FAULTS: &[Fault] = &[
     Fault::Full,
     Fault::Restart,
     Fault::Shepherd,
+    Fault::Ambush,
 ];
 
 impl Fault {
@@ -141,6 +145,7 @@ impl Fault {
             Fault::Full => "full",
             Fault::Restart => "restart",
             Fault::Shepherd => "shepherd",
+            Fault::Ambush => "ambush",
         }
     }
 }

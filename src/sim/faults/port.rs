@@ -55,6 +55,11 @@ fn place(path: &Path) -> io::Result<Place<'_>> {
     Err(errno(libc::ENOENT))
 }
 
+/// Not a look at this host's own files.
+fn remote_or_write(on: Place<'_>, what: &str) -> bool {
+    matches!(on, Place::Share(_)) || matches!(what, "append" | "write")
+}
+
 fn server_ms(core: &Core) -> i64 {
     BEGIN_MS + (core.now / MS) as i64
 }
@@ -77,6 +82,9 @@ impl Port {
             // Looking changes nothing: only what writes counts as a step.
             if !matches!(what, "open" | "read" | "stat" | "list") {
                 scene.step(core);
+            }
+            if scene.ambush.is_some() && remote_or_write(on, what) {
+                scene.spring(core, self.proc, what);
             }
             core.mark(me() as u64);
             let (Place::Share(path) | Place::Local(path)) = on;
@@ -714,9 +722,11 @@ impl Handle for ShareFile {
         if scene.opens.get(&self.id).is_none_or(|o| o.lost) {
             return Err(errno(libc::EIO));
         }
-        scene
-            .flush(core, self.port.machine, self.ino)
-            .map_err(errno)?;
+        let m = self.port.machine;
+        scene.flush(core, m, self.ino).map_err(errno)?;
+        if let Some(code) = scene.machines[m].failed.remove(&self.ino) {
+            return Err(errno(code));
+        }
         scene.share.sync(self.ino).map_err(errno)
     }
 

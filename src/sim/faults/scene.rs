@@ -69,6 +69,8 @@ pub struct Machine {
     pub missing: BTreeMap<(Ino, String), u64>,
     /// Written and not yet sent to the server, with the handle it went through.
     pub dirty: BTreeMap<Ino, Vec<(u64, Vec<u8>, HandleId)>>,
+    /// Sending in the background failed: the next sync of the file says so.
+    pub failed: BTreeMap<Ino, i32>,
     pub up: bool,
     pub cut_until: u64,
     pub frozen_until: u64,
@@ -126,6 +128,16 @@ pub struct Scene {
     pub cluster: Option<ClusterDoc>,
     pub calm_at: Option<u64>,
     pub faults: BTreeMap<&'static str, u64>,
+    pub ambush: Option<Ambush>,
+}
+
+/// A leader is to be stopped right before it does this.
+#[derive(Clone, Copy, Debug)]
+pub struct Ambush {
+    pub what: &'static str,
+    pub us: u64,
+    /// Everyone who listens to it is stopped for as long.
+    pub wide: bool,
 }
 
 /// One static text for equal texts: names live as long as the program.
@@ -156,6 +168,7 @@ impl Scene {
             cluster: None,
             calm_at: None,
             faults: BTreeMap::new(),
+            ambush: None,
             plan,
         };
         scene.furnish();
@@ -194,6 +207,7 @@ impl Scene {
             lists: BTreeMap::new(),
             missing: BTreeMap::new(),
             dirty: BTreeMap::new(),
+            failed: BTreeMap::new(),
             up: true,
             cut_until: 0,
             frozen_until: 0,
@@ -288,6 +302,7 @@ impl Scene {
         }
         self.server.full_until = 0;
         self.server.slow_until = 0;
+        self.ambush = None;
         self.plan_at(core, now + LOOK_US, Happening::Look);
     }
 
@@ -427,10 +442,50 @@ impl Scene {
                 let ms = short / MS;
                 Some(format!("the server restarts, away for {ms} ms"))
             }
+            Fault::Ambush => {
+                let what = core
+                    .rng
+                    .pick(&["append", "fsync", "open", "create", "write", "rename"]);
+                let us = core.rng.between(3500, 12_000) * MS;
+                let wide = core.rng.permille(500);
+                self.ambush = Some(Ambush { what, us, wide });
+                let ms = us / MS;
+                Some(format!(
+                    "the next leader to {what} is stopped for {ms} ms, wide: {wide}"
+                ))
+            }
             Fault::Shepherd => {
                 let a = self.tasks.kill_one(core)?;
                 self.history.task_ended(core, a, None);
                 Some(format!("kill -9 the shepherd of attempt {a}"))
+            }
+        }
+    }
+
+    /// Springs the ambush if this is what it waits for: `proc` is about to do `what`.
+    pub fn spring(&mut self, core: &mut Core, proc: ProcId, what: &'static str) {
+        let Some(trap) = self.ambush.filter(|trap| trap.what == what) else {
+            return;
+        };
+        let leads = |s: &Slot| s.role == Role::Leader && s.proc == Some(proc);
+        if !self.slots.iter().any(leads) || !core.rng.permille(300) {
+            return;
+        }
+        self.ambush = None;
+        let until = core.now + trap.us;
+        core.procs[proc].frozen_until = until;
+        let name = core.procs[proc].name.clone();
+        core.say("fault", || {
+            format!("{name} is stopped right before its {what}")
+        });
+        if !trap.wide {
+            return;
+        }
+        for slot in self.slots.clone() {
+            if let (Role::Person | Role::Executor, Some(p)) = (slot.role, slot.proc) {
+                // Most wake up when the leader has said its last words.
+                let after = core.rng.between(0, 40) * MS;
+                core.procs[p].frozen_until = until + after;
             }
         }
     }
@@ -476,6 +531,7 @@ impl Scene {
         machine.files.clear();
         machine.lists.clear();
         machine.missing.clear();
+        machine.failed.clear();
         machine.silent_since.get_or_insert(core.now);
         let rng = &mut core.rng;
         machine
@@ -570,7 +626,10 @@ impl Scene {
         }
         let inos: Vec<Ino> = self.machines[m].dirty.keys().copied().collect();
         for ino in inos {
-            let _ = self.flush(core, m, ino);
+            if let Err(code) = self.flush(core, m, ino) {
+                // Told at the next sync, as kernels do.
+                self.machines[m].failed.insert(ino, code);
+            }
         }
     }
 
