@@ -114,7 +114,7 @@ pub struct Terms {
 }
 
 /// A place in the future.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Reservation {
     /// [`FOREVER`] or later: nobody knows when.
     pub start: i64,
@@ -123,10 +123,17 @@ pub struct Reservation {
     /// When the job first reserved.
     pub since: i64,
     duration: i64,
+    /// When the job gives up.
+    expires: i64,
     /// It keeps slots back, and is the first to do so on its hosts.
     holds: bool,
     /// Pass in which it was last confirmed.
     pass: u32,
+    /// When it was last looked at: how many slots were wanting for an earlier start, and where the
+    /// log of gains stood.
+    margin: u64,
+    seen: u64,
+    seen_slots: u64,
 }
 
 /// Handle of a claim.
@@ -173,6 +180,8 @@ struct Host {
     held_by: u32,
     /// The reservation (index + 1) that alone may keep slots back here.
     claimed_by: u32,
+    /// Equal to the book's: a host of the request looked at.
+    stamp: u32,
     /// What can be had, as computed last; valid before `fresh_until`.
     stairs: Vec<Step>,
     tight: Bundle,
@@ -188,6 +197,7 @@ impl Host {
             held: Bundle::default(),
             held_by: 0,
             claimed_by: 0,
+            stamp: 0,
             stairs: Vec::new(),
             tight: Bundle::default(),
             fresh_until: i64::MIN,
@@ -294,6 +304,14 @@ pub struct Book<K> {
     /// Where more became free since the last sweep, and of this by moves in this pass.
     gained: Hull,
     moved: Hull,
+    /// Hosts on which more became free, from `gain_base` on, and how many slots in all.
+    gain_log: Vec<u32>,
+    gain_base: u64,
+    gain_read: u64,
+    gain_slots: u64,
+    stamp: u32,
+    /// No job gives up before.
+    expiry: i64,
     /// Jobs that gave up, and until when they rest.
     resting: Vec<(K, i64)>,
 }

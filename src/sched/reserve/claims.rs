@@ -38,13 +38,19 @@ impl<K: Copy + Eq> Book<K> {
             broken: false,
             gained: Hull::NONE,
             moved: Hull::NONE,
+            gain_log: Vec::new(),
+            gain_base: 0,
+            gain_read: 0,
+            gain_slots: 0,
+            stamp: 0,
+            expiry: i64::MAX,
             resting: Vec::new(),
         }
     }
 
     /// Sets the size of a host; hosts in between that were never set have none.
-    pub fn set_host(&mut self, host: u32, capacity: &Bundle) {
-        let at = host as usize;
+    pub fn set_host(&mut self, host_id: u32, capacity: &Bundle) {
+        let at = host_id as usize;
         if self.hosts.len() <= at {
             self.hosts.resize_with(at + 1, Host::new);
         }
@@ -61,7 +67,7 @@ impl<K: Copy + Eq> Book<K> {
         let amounts = || std::iter::once(by.slots).chain(by.res.iter().copied());
         self.broken |= amounts().any(|amount| amount < 0);
         if amounts().any(|amount| amount > 0) {
-            self.gain(i64::MIN, i64::MAX);
+            self.gain(i64::MIN, i64::MAX, std::iter::once((host_id, capacity)));
         }
     }
 
@@ -139,7 +145,11 @@ impl<K: Copy + Eq> Book<K> {
             host.line.forget_before(now);
         }
         if now < until {
-            self.gain(now, until);
+            self.gain(
+                now,
+                until,
+                parts.iter().map(|(host, amount)| (*host, amount)),
+            );
             self.changed = true;
         }
     }

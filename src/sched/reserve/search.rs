@@ -18,16 +18,36 @@ pub(super) struct Search<'a, A: ?Sized> {
     pub before: i64,
     /// The set reserved so far, preferred where it makes no difference.
     pub kept: &'a [Part],
+    /// Single hosts to look at; else all of the request.
+    pub only: Option<&'a [u32]>,
+    /// Gains of less than this do not count for [`Found::margin`].
+    pub min_gain: i64,
+}
+
+/// An answer.
+#[derive(Default)]
+pub(super) struct Found {
+    pub place: Option<(i64, Parts)>,
+    /// Slots that must become free beside what was expected before an earlier start is possible;
+    /// only host sets tell.
+    pub margin: u64,
+}
+
+/// Whether any one host serves the request.
+pub(super) fn single<A: Ask + ?Sized>(ask: &A) -> bool {
+    ask.plain() && (ask.min() <= 1 || ask.hosts_max() == 1 || ask.hosts().len() == 1)
 }
 
 impl<A: Ask + ?Sized> Search<'_, A> {
-    pub fn run(&self) -> Option<(i64, Parts)> {
-        let one = self.ask.min() <= 1 || self.ask.hosts_max() == 1 || self.ask.hosts().len() == 1;
-        if one && self.ask.plain() {
-            self.one_host()
-        } else {
-            self.host_set()
+    pub fn run(&self) -> Found {
+        if self.from >= self.before {
+            return Found::default();
         }
+        if single(self.ask) {
+            let place = self.one_host();
+            return Found { place, margin: 0 };
+        }
+        self.host_set()
     }
 
     fn line(&self, host: u32) -> &Host {
@@ -40,11 +60,11 @@ impl<A: Ask + ?Sized> Search<'_, A> {
 
     /// Every host by itself, the one kept so far first; later ones only when they are better.
     fn one_host(&self) -> Option<(i64, Parts)> {
-        let all = self.ask.hosts();
-        let kept = self.kept.iter().map(|part| part.host);
-        let kept = kept.filter(|host| all.len() == 1 || all.contains(host));
+        let all = self.only.unwrap_or(self.ask.hosts());
+        let kept = self.kept.first().map(|part| part.host);
+        let kept = kept.filter(|host| all.len() > 1 && all.contains(host));
         let mut best: Option<(i64, u32)> = None;
-        for host in kept.chain(all.iter().copied()) {
+        for host in kept.into_iter().chain(all.iter().copied()) {
             let before = best.map_or(self.before, |(start, _)| start);
             if before <= self.from {
                 break;
@@ -95,7 +115,7 @@ impl<A: Ask + ?Sized> Search<'_, A> {
 
     /// Several hosts together: walks their changes in time order with a running sum of what they
     /// offer, and chooses a set as soon as the sum suffices.
-    fn host_set(&self) -> Option<(i64, Parts)> {
+    fn host_set(&self) -> Found {
         let all = self.ask.hosts();
         let need = u64::from(self.ask.min().max(1));
         let mut offers: Vec<u32> = Vec::with_capacity(all.len());
@@ -111,17 +131,31 @@ impl<A: Ask + ?Sized> Search<'_, A> {
             }
         }
         let mut better = true;
+        // Where the sum rose above all before: when, and how high.
+        let mut peaks = vec![(now, sum)];
         loop {
             if better
                 && sum >= need
                 && let Some(parts) = self.choose(now, &offers)
             {
-                return Some((now, parts));
+                let margin = need.saturating_sub(self.peak_before(now, &peaks));
+                return Found {
+                    place: Some((now, parts)),
+                    margin,
+                };
             }
-            let Reverse((next, _)) = *changes.peek()?;
-            if next >= self.before {
-                return None;
+            let peak = peaks[peaks.len() - 1].1;
+            if sum > peak {
+                peaks.push((now, sum));
             }
+            let next = changes.peek().map(|Reverse((next, _))| *next);
+            let Some(next) = next.filter(|next| *next < self.before) else {
+                let margin = need.saturating_sub(sum.max(peak));
+                return Found {
+                    place: None,
+                    margin,
+                };
+            };
             now = next;
             better = false;
             while let Some(Reverse((time, at))) = changes.peek().copied()
@@ -138,6 +172,13 @@ impl<A: Ask + ?Sized> Search<'_, A> {
                 }
             }
         }
+    }
+
+    /// The most that was offered at any start that would be gain enough before `start`.
+    fn peak_before(&self, start: i64, peaks: &[(i64, u64)]) -> u64 {
+        let late = start.saturating_sub(self.min_gain);
+        let early = |(at, _): &&(i64, u64)| *at <= late.max(self.from);
+        peaks.iter().rev().find(early).map_or(0, |(_, sum)| *sum)
     }
 
     /// What a host has free over the whole length of the job from `start` on.

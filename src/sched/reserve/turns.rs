@@ -4,9 +4,15 @@
 //! Owns the order of reservations. It never lets one of them move later, unless what it stood on is
 //! gone or a job before it in the order took it.
 
+use super::search::single;
 use super::{
-    Ask, Book, Bundle, Estimate, FOREVER, Hull, NEVER_MS, Parts, Reservation, Search, Terms, Turn,
+    Ask, Book, Bundle, Estimate, FOREVER, Hull, NEVER_MS, Part, Parts, Reservation, Search, Terms,
+    Turn,
 };
+use smallvec::SmallVec;
+
+/// More hosts on which something became free than this are not looked at one by one.
+const FEW_NEWS: usize = 64;
 
 impl<K: Copy + Eq> Book<K> {
     /// A pass begins. All ends known by now must have been told.
@@ -19,6 +25,11 @@ impl<K: Copy + Eq> Book<K> {
         self.confirmed = 0;
         self.extend_overdue(now);
         self.sweep = std::mem::take(&mut self.changed);
+        if self.expiry <= now {
+            self.sweep = true;
+            let all = self.index.iter().map(|at| self.all[*at as usize].expires);
+            self.expiry = all.filter(|at| *at > now).min().unwrap_or(i64::MAX);
+        }
         self.resting.retain(|(_, until)| *until > now);
     }
 
@@ -61,7 +72,9 @@ impl<K: Copy + Eq> Book<K> {
             Some(0) => {
                 self.put_tail_back();
                 let at = self.index[self.confirmed] as usize;
-                if !self.sweep && self.starts[self.confirmed] > self.now {
+                let waits =
+                    self.starts[self.confirmed] > self.now && self.now < self.all[at].expires;
+                if waits && (!self.sweep || self.hopeless(at)) {
                     self.confirm();
                     return Turn::Keep;
                 }
@@ -104,17 +117,19 @@ impl<K: Copy + Eq> Book<K> {
         ask: &A,
         terms: &Terms,
     ) -> Option<&Reservation> {
-        if self.turn.is_none_or(|(whose, _)| whose != key) && self.turn(key) == Turn::Keep {
-            let at = self.index[self.confirmed - 1];
-            return Some(&self.all[at as usize]);
+        if self.turn.is_none_or(|(whose, _)| whose != key) {
+            let last = self.confirmed.checked_sub(1).map(|last| self.keys[last]);
+            if last == Some(key) || self.turn(key) == Turn::Keep {
+                let at = self.index[self.confirmed - 1];
+                return Some(&self.all[at as usize]);
+            }
         }
         let own = self.turn.is_some_and(|(_, own)| own);
         let known = own.then(|| self.index[self.confirmed] as usize);
         let since = known.map_or(self.now, |at| self.all[at].since);
-        let expired = terms
-            .hold
-            .is_some_and(|most| self.now - since >= most.max(0));
-        if expired && own {
+        let lasts = |most: i64| since.saturating_add(most.max(0));
+        let expires = terms.hold.map_or(i64::MAX, lasts);
+        if self.now >= expires && own {
             self.resting
                 .push((key, self.now.saturating_add(self.rules.rest)));
         }
@@ -126,12 +141,25 @@ impl<K: Copy + Eq> Book<K> {
             }
             return None;
         }
-        let Some((start, parts)) = self.find(known, ask, terms.duration) else {
+        let Some((start, parts, margin)) = self.find(known, ask, terms.duration) else {
             self.settle_turn();
             return None;
         };
         let at = self.set(key, known, start, parts, terms.duration);
-        self.all[at].since = since;
+        let seen = self.gain_base + self.gain_log.len() as u64;
+        let (seen_slots, duration) = (self.gain_slots, terms.duration);
+        self.expiry = self.expiry.min(expires);
+        self.gain_read = seen;
+        let own = &mut self.all[at];
+        *own = Reservation {
+            since,
+            expires,
+            margin,
+            seen,
+            seen_slots,
+            duration,
+            ..std::mem::take(own)
+        };
         self.hold(at, ask, terms.hold.is_some());
         self.put(at);
         self.turn = None;
@@ -183,6 +211,13 @@ impl<K: Copy + Eq> Book<K> {
         self.sweep = false;
     }
 
+    /// What jobs ask for may have changed: hosts were opened or closed, the configuration is
+    /// another one. All reservations are looked at in the next pass.
+    pub fn recheck(&mut self) {
+        self.changed = true;
+        self.broken = true;
+    }
+
     /// Reservations in order.
     pub fn iter(&self) -> impl Iterator<Item = (K, &Reservation)> {
         let of = |(key, at): (&K, &u32)| (*key, &self.all[*at as usize]);
@@ -206,45 +241,93 @@ impl<K: Copy + Eq> Book<K> {
         })
     }
 
+    /// Whether too little became free for an earlier start of a host set that still stands.
+    fn hopeless(&self, at: usize) -> bool {
+        let own = &self.all[at];
+        !self.broken && own.start < FOREVER && self.gain_slots - own.seen_slots < own.margin
+    }
+
     /// A better start than the present one, the present one if it still stands, or the earliest.
     fn find<A: Ask + ?Sized>(
-        &self,
+        &mut self,
         known: Option<usize>,
         ask: &A,
         duration: i64,
-    ) -> Option<(i64, Parts)> {
+    ) -> Option<(i64, Parts, u64)> {
+        let stands = known.is_some_and(|at| self.stands(at, ask, duration));
         let own = known.map(|at| &self.all[at]);
-        let stands = own.filter(|own| {
-            own.start > self.now && own.duration == duration && (!self.broken || self.fits(own))
-        });
+        let gain = self.rules.min_gain.max(1);
         let length = self.length(duration);
-        let mut from = self.now;
-        let mut before = i64::MAX;
-        if let Some(own) = stands {
-            // What could not serve before can only do so where more became free since. Where
-            // nobody knows the start, what is free by now may be nearer than what was reserved.
-            let unknown = own.start >= FOREVER;
-            let gain = self.rules.min_gain.max(1) - 1;
-            before = own.start.saturating_sub(gain);
-            if unknown {
-                before = i64::MAX;
-            } else if !self.tail_out {
-                before = before.min(self.gained.to);
-                if length < NEVER_MS {
-                    from = from.max(self.gained.from.saturating_sub(length).saturating_add(1));
-                }
-            }
-        }
-        let search = Search {
+        let mut search = Search {
             hosts: &self.hosts,
             ask,
             duration: length,
-            from,
-            before,
+            from: self.now,
+            before: i64::MAX,
             kept: own.map_or(&[], |own| &own.parts[..]),
+            only: None,
+            min_gain: gain,
         };
-        let found = if from < before { search.run() } else { None };
-        found.or_else(|| stands.map(|own| (own.start, own.parts.clone())))
+        let mut news: SmallVec<[u32; 8]> = SmallVec::new();
+        // Where nobody knows the start, what is free by now may be nearer than what was reserved.
+        if let Some(own) = own
+            && stands
+            && own.start < FOREVER
+        {
+            search.before = own.start.saturating_sub(gain - 1).max(self.now + 1);
+            if !self.tail_out && single(ask) {
+                // What could not serve before can only do so where more became free since.
+                search.before = search.before.min(self.gained.to);
+                if length < NEVER_MS {
+                    let first = self.gained.from.saturating_sub(length).saturating_add(1);
+                    search.from = search.from.max(first);
+                }
+                if let Some(log) = self.gained_since(own.seen)
+                    && ask.hosts().len() > 1
+                {
+                    news.extend_from_slice(log);
+                    news.sort_unstable();
+                    news.dedup();
+                    let place = |host: &u32| ask.hosts().iter().position(|known| known == host);
+                    news.retain(|host| place(host).is_some());
+                    news.sort_by_cached_key(place);
+                    search.only = Some(&news);
+                }
+            }
+        }
+        let found = search.run();
+        match (found.place, own) {
+            (Some((start, parts)), _) => Some((start, parts, found.margin)),
+            (None, Some(own)) if stands => Some((own.start, own.parts.clone(), found.margin)),
+            (None, _) => None,
+        }
+    }
+
+    /// Whether a lifted reservation could be put back as it is.
+    fn stands<A: Ask + ?Sized>(&mut self, at: usize, ask: &A, duration: i64) -> bool {
+        let own = &self.all[at];
+        let slots: u32 = own.parts.iter().map(|part| part.slots).sum();
+        let same = own.duration == duration && slots == ask.min().max(1);
+        if own.start <= self.now || !same || (self.broken && !self.fits(own)) {
+            return false;
+        }
+        if let [part] = &own.parts[..] {
+            return ask.hosts().contains(&part.host);
+        }
+        self.stamp = self.stamp.wrapping_add(1);
+        for host in ask.hosts() {
+            self.hosts[*host as usize].stamp = self.stamp;
+        }
+        let stamped = |part: &Part| self.hosts[part.host as usize].stamp == self.stamp;
+        own.parts.iter().all(stamped)
+    }
+
+    /// Hosts on which more became free since a place in the log, unless that is too long ago.
+    fn gained_since(&self, seen: u64) -> Option<&[u32]> {
+        let log = self
+            .gain_log
+            .get(usize::try_from(seen.checked_sub(self.gain_base)?).ok()?..)?;
+        (log.len() <= FEW_NEWS).then_some(log)
     }
 
     fn fits(&self, own: &Reservation) -> bool {
@@ -273,21 +356,18 @@ impl<K: Copy + Eq> Book<K> {
                 let (from, to) = (own.start, own.end);
                 own.start = start;
                 own.end = end;
-                own.parts = parts;
-                self.gain(from, to);
+                let left = std::mem::replace(&mut own.parts, parts);
+                self.gain(from, to, left.iter().map(|part| (part.host, &part.take)));
                 self.starts[self.confirmed] = start;
             }
-            self.all[at].duration = duration;
             return at;
         }
         let new = Reservation {
             start,
             end,
             parts,
-            since: self.now,
-            duration,
-            holds: false,
             pass: self.pass,
+            ..Reservation::default()
         };
         let at = match self.spare.pop() {
             Some(at) => {
@@ -344,9 +424,33 @@ impl<K: Copy + Eq> Book<K> {
         self.confirmed += 1;
     }
 
-    pub(super) fn gain(&mut self, from: i64, to: i64) {
+    /// More became free in [from, to) on some hosts.
+    pub(super) fn gain<'a>(
+        &mut self,
+        from: i64,
+        to: i64,
+        parts: impl Iterator<Item = (u32, &'a Bundle)>,
+    ) {
         self.gained.cover(from, to);
         self.moved.cover(from, to);
+        for (host, amount) in parts {
+            let more = match amount.res.iter().all(|amount| *amount <= 0) {
+                true => amount.slots,
+                // Other amounts may be what kept any number of slots from being used.
+                false => self.hosts[host as usize].capacity.slots,
+            };
+            self.gain_slots += more.max(0) as u64;
+            // A repeated host is one entry, unless somebody has read it.
+            let unread = self.gain_base + self.gain_log.len() as u64 > self.gain_read;
+            if self.gain_log.last() != Some(&host) || !unread {
+                self.gain_log.push(host);
+            }
+        }
+        if self.gain_log.len() > 8 * FEW_NEWS {
+            let old = self.gain_log.len() - 2 * FEW_NEWS;
+            self.gain_log.drain(..old);
+            self.gain_base += old as u64;
+        }
     }
 
     /// Takes a reservation's place on its hosts.
@@ -437,14 +541,12 @@ impl<K: Copy + Eq> Book<K> {
         if self.all[at].holds {
             self.unclaim(at);
         }
-        let own = &mut self.all[at];
-        own.holds = false;
-        own.parts.clear();
-        let (start, end) = (own.start, own.end);
+        let own = std::mem::take(&mut self.all[at]);
         self.spare.push(at as u32);
-        if start > self.now {
+        if own.start > self.now {
             self.changed = true;
         }
-        self.gain(start, end);
+        let left = own.parts.iter().map(|part| (part.host, &part.take));
+        self.gain(own.start, own.end, left);
     }
 }

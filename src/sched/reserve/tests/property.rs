@@ -43,6 +43,10 @@ struct World {
     promised: Vec<(u32, i64)>,
     /// Work may overrun, hosts shrink, the order change: only the accounts must be right.
     wild: bool,
+    /// Look at everything again whenever something changed.
+    naive: bool,
+    /// (time, job, start) of reservations as made.
+    story: Vec<(i64, u32, i64)>,
 }
 
 impl World {
@@ -60,6 +64,8 @@ impl World {
             depth,
             promised,
             wild: false,
+            naive: false,
+            story: Vec::new(),
         }
     }
 
@@ -146,6 +152,12 @@ impl World {
     }
 
     fn pass(&mut self) {
+        if self.naive && self.book.changed {
+            self.book.broken = true;
+            self.book.gained.cover(i64::MIN, i64::MAX);
+            self.book.gain_base += 1 + self.book.gain_log.len() as u64;
+            self.book.gain_log.clear();
+        }
         self.book.open(self.now);
         for (key, want) in std::mem::take(&mut self.queue) {
             let terms = Terms {
@@ -169,6 +181,22 @@ impl World {
             self.queue.push((key, want));
         }
         self.book.close(true);
+        let told = self
+            .book
+            .iter()
+            .map(|(key, own)| (self.now, key, own.start));
+        self.story.extend(told);
+        if let [(key, start)] = self
+            .book
+            .iter()
+            .map(|(k, own)| (k, own.start))
+            .collect::<Vec<_>>()[..]
+            && self.depth == 1
+        {
+            let want = self.queue.iter().find(|(known, _)| *known == key);
+            let (_, want) = want.expect("it waits");
+            assert_eq!(Some(start), self.brute(key, want), "{key} at {}", self.now);
+        }
     }
 
     /// Starts a job that has no reservation where it fits, if that takes nothing from others.
@@ -244,7 +272,16 @@ impl World {
 }
 
 fn run(seed: u64, depth: usize) {
+    let quick = play(seed, depth, false);
+    let slow = play(seed, depth, true);
+    let differ = quick.iter().zip(&slow).find(|(a, b)| a != b);
+    assert_eq!(differ, None, "seed {seed}: (time, job, start)");
+    assert_eq!(quick.len(), slow.len());
+}
+
+fn play(seed: u64, depth: usize, naive: bool) -> Vec<(i64, u32, i64)> {
     let mut world = World::new(seed, depth);
+    world.naive = naive;
     for _ in 0..60 {
         let until = world.now + world.dice.below(12) as i64;
         world.go_to(until);
@@ -273,6 +310,7 @@ fn run(seed: u64, depth: usize) {
         .map(|made| made.start);
     assert_eq!(made, wanted, "seed {seed}");
     world.give_all_back();
+    world.story
 }
 
 /// One pass in which anything happens.
