@@ -21,6 +21,7 @@ pub mod plot;
 pub mod policy;
 pub mod report;
 pub mod rng;
+pub mod shares;
 pub mod swf;
 pub mod trace;
 pub mod waste;

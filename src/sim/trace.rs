@@ -8,7 +8,7 @@ use super::metrics::{self, Summary};
 use super::plot::{Panel, svg};
 use super::report::{Report, table};
 use super::workload::{Parties, Workload, print_seconds};
-use super::{csv, files, policy, swf};
+use super::{csv, files, policy, shares, swf};
 use crate::config::{self, Config, OsNames};
 use crate::sys;
 use std::path::{Path, PathBuf};
@@ -173,8 +173,7 @@ fn replay(run: &Run, workload: &Workload, parties: &Parties, args: &Args) -> Res
         waste: !args.config.is_empty(),
     });
     let first = workload.jobs.first().map_or(0, |j| j.submit_ms);
-    let shares = |n: usize| vec![1.0; n];
-    let (users, groups) = (shares(parties.users.len()), shares(parties.groups.len()));
+    let (users, groups) = shares::shares(&run.config, workload, parties);
     let meter = Meter::new(first, users, groups, core.waste_capacity());
     let mut replay = Replay::new(workload, &parties.of_ask, Some(meter));
     let mut outcome = replay.run(&mut core);
