@@ -2,7 +2,7 @@
 
 use super::convert::{self, Aleang, Converted, Openb};
 use super::generate::{self, Wish};
-use super::{csv, faults, files, swf, trace};
+use super::{csv, faults, files, swf, trace, when};
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,8 @@ struct Cli {
 enum What {
     /// Replay a workload and measure what came of it
     Trace(trace::Args),
+    /// Say when jobs of a live cluster will start
+    When(when::Args),
     /// Make a synthetic workload
     Generate(Generate),
     /// Make CSV and cb.yaml of another simulator's files
@@ -112,6 +114,7 @@ pub fn main(argv: &[OsString]) -> i32 {
     };
     let done = match cli.what {
         What::Trace(args) => trace::main(&args),
+        What::When(args) => when::main(&args),
         What::Generate(args) => generate(&args),
         What::Convert(args) => convert(&args),
         What::Faults(args) => faults::cli::main(&args),

@@ -11,11 +11,12 @@ use crate::config::Config;
 use crate::intake::{self, Requester};
 use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp, Submission, TermReason, Token};
 use crate::record::event::{Event, Submitted};
+use crate::record::load::LoadDoc;
 use crate::record::report::Ended;
 use crate::sched::{Engine, HostTable, depend};
-use crate::state::State;
+use crate::state::{HostId, State};
 use crate::text::depend::{Expr, JobRef};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Most starts of one call, as in a leader's turn.
@@ -35,7 +36,6 @@ pub struct Core<'a> {
     state: State,
     hosts: HostTable,
     engine: Engine,
-    virtual_hosts: Hosts,
     /// What is free and of no use, if anybody wants to know.
     waste: Option<Waste>,
     /// Hosts whose books changed since the waste was last worked out.
@@ -49,6 +49,9 @@ pub struct Core<'a> {
     specs: HashMap<SpecKey, Result<(u32, Arc<Spec>), String>>,
     /// Number of each file's job, where dependencies name them.
     places: HashMap<u64, u32>,
+    /// Jobs of a live cluster by place, and back; a workload's own jobs are numbered by place.
+    keys: Vec<JobKey>,
+    places_of: HashMap<JobKey, u32>,
     /// Jobs that others may ask about: they stay in the state when they have ended.
     asked: HashSet<u32>,
     passes: u32,
@@ -64,13 +67,22 @@ impl<'a> Core<'a> {
             base_ms,
             cores,
             waste,
+            live,
         } = set;
-        let mut state = State::new();
-        let virtual_hosts = Hosts::new(&config, cores);
+        let (mut state, virtual_hosts, keys) = match live {
+            Some(live) => (
+                live.state,
+                Hosts::known(&config, cores, live.samples),
+                live.keys,
+            ),
+            None => (State::new(), Hosts::new(&config, cores), Vec::new()),
+        };
         let (up, t) = (true, Stamp(base_ms));
         for name in virtual_hosts.names() {
-            let (name, boot) = (name.to_owned(), String::new());
-            state.apply(&Event::HostSeen { name, up, boot, t });
+            if state.host_id(name).is_none() {
+                let (name, boot) = (name.to_owned(), String::new());
+                state.apply(&Event::HostSeen { name, up, boot, t });
+            }
         }
         state.apply(&Event::Config {
             digest: config.digest(),
@@ -90,13 +102,14 @@ impl<'a> Core<'a> {
             state,
             hosts,
             engine,
-            virtual_hosts,
             waste,
             base_ms,
             users,
             parties,
             specs: HashMap::new(),
             places: HashMap::new(),
+            places_of: keys.iter().copied().zip(0u32..).collect(),
+            keys,
             asked: HashSet::new(),
             passes: 0,
             config,
@@ -116,6 +129,13 @@ impl<'a> Core<'a> {
             out.push((name.to_owned(), all));
         }
         out
+    }
+
+    /// CPU factor, in thousandths, of the slowest host that started work is on.
+    pub fn cpuf_of(&self, place: u32) -> u32 {
+        let work = self.state.work(self.key(place));
+        let run = work.and_then(|work| work.run.as_deref());
+        run.map_or(1000, |run| self.cpuf(&run.hosts))
     }
 
     /// Slots of all hosts.
@@ -265,7 +285,8 @@ impl<'a> Core<'a> {
         let share = |(id, n): &(_, u32)| Share(self.state.host_name(*id).to_string(), *n);
         let hosts: Vec<Share> = start.hosts.iter().map(share).collect();
         let a = AttemptId { j, at };
-        let parts = start.hosts.iter().map(|(id, n)| (id.0, *n)).collect();
+        let part = |(id, n): &(HostId, u32)| (self.hosts.position(*id).unwrap_or(0) as u32, *n);
+        let parts = start.hosts.iter().map(part).collect();
         self.state.apply(&Event::Dispatched {
             a,
             t: now,
@@ -275,16 +296,38 @@ impl<'a> Core<'a> {
         });
         self.state.apply(&Event::Started { a, pid: 1, t: now });
         let mut out = Start {
-            job: j.id - 1,
+            job: self.place(j),
             parts,
             ..Start::default()
         };
-        out.cpuf = self.virtual_hosts.cpuf(&out.parts);
+        out.cpuf = self.cpuf(&start.hosts);
         let spec = self.state.spec_of(j.id);
         out.limit_ms = spec.and_then(|s| s.limits.run_s).map(|s| s * 1000);
         out.uses = self.uses(j);
-        self.touch(j.id);
+        self.touch(j);
         out
+    }
+
+    /// CPU factor of the slowest of these hosts, in thousandths.
+    fn cpuf(&self, hosts: &[(HostId, u32)]) -> u32 {
+        let each = hosts.iter().filter_map(|(id, _)| self.hosts.get(*id));
+        let each = each.map(|host| (host.entry.cpuf * 1000.0).round() as u32);
+        each.min().unwrap_or(1000)
+    }
+
+    /// The job of a place, and the place of a job.
+    fn key(&self, place: u32) -> JobKey {
+        match self.keys.get(place as usize) {
+            Some(j) => *j,
+            None => JobKey::job(place + 1),
+        }
+    }
+
+    fn place(&self, j: JobKey) -> u32 {
+        match self.places_of.get(&j) {
+            Some(place) => *place,
+            None => j.id - 1,
+        }
     }
 
     /// All that started work holds beside slots.
@@ -302,9 +345,9 @@ impl<'a> Core<'a> {
     }
 
     /// The hosts of a job changed.
-    fn touch(&mut self, id: u32) {
+    fn touch(&mut self, j: JobKey) {
         if self.waste.is_some() {
-            let held = self.engine.held_by(JobKey::job(id)).iter();
+            let held = self.engine.held_by(j).iter();
             self.touched.extend(held.map(|(at, _)| *at));
         }
     }
@@ -321,6 +364,16 @@ pub struct Setting<'a> {
     pub cores: u32,
     /// Whether fragmentation is measured.
     pub waste: bool,
+    /// The cluster as it is; else an empty one.
+    pub live: Option<LiveSetting>,
+}
+
+/// A live cluster whose jobs are those of the workload.
+pub struct LiveSetting {
+    pub state: State,
+    pub samples: BTreeMap<String, (LoadDoc, u64)>,
+    /// The job of each place.
+    pub keys: Vec<JobKey>,
 }
 
 /// Users as those who submit, each in all groups that some job of his names.
@@ -344,6 +397,10 @@ fn requesters(workload: &Workload, parties: &Parties) -> Vec<Requester> {
 
 impl Decider for Core<'_> {
     fn submit(&mut self, job: u32, now_ms: i64) -> Result<(), String> {
+        if !self.keys.is_empty() {
+            // It is in the state already.
+            return Ok(());
+        }
         let workload = self.workload;
         let (s, _) = self.spec(&workload.jobs[job as usize], now_ms)?;
         let id = job + 1;
@@ -364,8 +421,8 @@ impl Decider for Core<'_> {
     }
 
     fn end(&mut self, job: u32, now_ms: i64, killed: bool) {
-        let j = JobKey::job(job + 1);
-        self.touch(j.id);
+        let j = self.key(job);
+        self.touch(j);
         let Some(work) = self.state.work(j) else {
             return;
         };
@@ -385,7 +442,7 @@ impl Decider for Core<'_> {
         });
         let (requeue, hold) = (false, false);
         self.state.apply(&Event::Ended { e, requeue, hold });
-        if !self.asked.contains(&job) {
+        if self.keys.is_empty() && !self.asked.contains(&job) {
             let ids = vec![j.id];
             self.state.apply(&Event::Cleaned { ids, t });
         }
@@ -414,10 +471,11 @@ impl Decider for Core<'_> {
     }
 
     fn why(&self, job: u32) -> String {
-        let Some(found) = self.state.job(job + 1) else {
+        let j = self.key(job);
+        let Some(found) = self.state.job(j.id) else {
             return "it is not there".to_owned();
         };
-        if let Some(why) = found.own_why(0) {
+        if let Some(why) = found.own_why(j.idx) {
             return why.to_string();
         }
         let class = self.state.class_of(found.spec);

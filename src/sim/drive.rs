@@ -162,6 +162,15 @@ impl Live {
     }
 }
 
+/// How far work has come that started before the replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun {
+    pub start_ms: i64,
+    /// How long it has run, without suspension.
+    pub worked_ms: u64,
+    pub suspended: bool,
+}
+
 /// A replay under way.
 pub struct Replay<'a> {
     workload: &'a Workload,
@@ -172,6 +181,11 @@ pub struct Replay<'a> {
     next_job: usize,
     wake_ms: Option<i64>,
     now_ms: i64,
+    /// Nothing happens before.
+    begin_ms: i64,
+    /// Ends the replay once all of these have started.
+    wanted: Vec<u32>,
+    partial: bool,
     acts: Vec<Act>,
     /// The integrals, if they are wanted.
     pub meter: Option<Meter>,
@@ -192,7 +206,10 @@ impl<'a> Replay<'a> {
             ends: BinaryHeap::new(),
             next_job: 0,
             wake_ms: None,
-            now_ms: 0,
+            now_ms: i64::MIN,
+            begin_ms: i64::MIN,
+            wanted: Vec::new(),
+            partial: false,
             acts: Vec::new(),
             meter,
             out: Outcome {
@@ -202,16 +219,59 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// Begins at this time: what was submitted before waits already.
+    pub fn begin_at(&mut self, ms: i64) {
+        self.begin_ms = ms;
+        self.now_ms = ms;
+    }
+
+    /// Ends once all of these have started.
+    pub fn only_until(&mut self, started: Vec<u32>) {
+        self.wanted = started;
+        self.partial = true;
+    }
+
+    /// Takes over work that has started before the replay begins. Call it for all of them, then
+    /// [`Replay::run`].
+    pub fn adopt(&mut self, at: u32, slots: u32, cpuf: u32, begun: Begun) {
+        let job = self.job(at);
+        let scaled = |ms: u64| (ms * 1000).div_ceil(u64::from(cpuf.max(1)));
+        let worked = begun.worked_ms.saturating_mul(u64::from(cpuf));
+        let live = &mut self.live[at as usize];
+        live.first_start = Some(begun.start_ms);
+        live.since_ms = self.begin_ms;
+        live.worked_ms = begun.worked_ms;
+        live.left = (job.run_ms * UNIT).saturating_sub(worked);
+        live.limit_ms = job
+            .est_ms
+            .map(|ms| scaled(ms).saturating_sub(begun.worked_ms));
+        live.cpuf = cpuf;
+        live.slots = slots;
+        live.stat = Stat::Suspended;
+        if !begun.suspended {
+            live.stat = Stat::Running;
+            self.meter_hold(at, slots, true);
+            self.set_end(at);
+        }
+    }
+
     /// Runs until nothing is left to happen.
     pub fn run(&mut self, decider: &mut dyn Decider) -> Outcome {
         while let Some(now) = self.next_instant() {
-            self.now_ms = now;
+            self.now_ms = now.max(self.begin_ms);
+            let now = self.now_ms;
             if let Some(meter) = &mut self.meter {
                 meter.advance(now);
             }
             self.end_due(decider);
             self.submit_due(decider);
             self.pass(decider);
+            let live = &self.live;
+            self.wanted
+                .retain(|at| live[*at as usize].first_start.is_none());
+            if self.wanted.is_empty() && self.partial {
+                break;
+            }
         }
         let mut out = std::mem::take(&mut self.out);
         out.starts = self.live.iter().map(|l| l.first_start).collect();
@@ -263,6 +323,10 @@ impl<'a> Replay<'a> {
         {
             let at = self.next_job as u32;
             self.next_job += 1;
+            if self.live[at as usize].stat != Stat::Ahead {
+                // Taken over when the replay began.
+                continue;
+            }
             match decider.submit(at, self.now_ms) {
                 Ok(()) => self.begin_to_wait(at),
                 Err(why) => {
@@ -616,6 +680,45 @@ mod tests {
         };
         let (out, _) = replay(&[(0, 100, 100, 4)], vec![(50_000, more)]);
         assert_eq!((out.done[0].end_ms, out.done[0].slots), (75_000, 8));
+    }
+
+    #[test]
+    fn work_that_had_started_goes_on_from_where_it_was() {
+        let mut b = Builder::default();
+        let ask = Ask {
+            min: 10,
+            max: 10,
+            ..Ask::default()
+        };
+        for (id, submit_ms) in [(1, -50_000), (2, -10_000)] {
+            let job = Job {
+                id,
+                submit_ms,
+                run_ms: 100_000,
+                ..Job::default()
+            };
+            b.push(job, ask.clone()).unwrap();
+        }
+        let w = b.finish();
+        let mut fifo = Fifo {
+            width: vec![10, 10],
+            limit: vec![None, None],
+            ..Fifo::default()
+        };
+        let parties = [(0, 0)];
+        let mut replay = Replay::new(&w, &parties, None);
+        replay.begin_at(0);
+        let begun = Begun {
+            start_ms: -40_000,
+            worked_ms: 40_000,
+            suspended: false,
+        };
+        replay.adopt(0, 10, 1000, begun);
+        replay.only_until(vec![1]);
+        let out = replay.run(&mut fifo);
+        assert_eq!(starts(&out), [-40, 60]);
+        assert_eq!((out.done[0].end_ms, out.done[0].run_ms), (60_000, 100_000));
+        assert_eq!(out.done.len(), 1);
     }
 
     #[test]

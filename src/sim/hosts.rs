@@ -1,7 +1,6 @@
 //! The hosts of a virtual cluster: those that a cb.yaml lists, up and without other load, with what
 //! it says they have. Owns the made-up load samples; never changes them while a replay runs.
 
-use super::drive::Parts;
 use crate::config::{Config, HostEntry, ResourceValue};
 use crate::record::load::LoadDoc;
 use std::collections::BTreeMap;
@@ -14,8 +13,6 @@ const PLENTY_MB: u64 = 1 << 40;
 pub struct Hosts {
     names: Vec<String>,
     samples: BTreeMap<String, (LoadDoc, u64)>,
-    /// CPU factors in thousandths, by number of the host.
-    cpuf: Vec<u32>,
 }
 
 impl Hosts {
@@ -24,7 +21,6 @@ impl Hosts {
         let mut out = Hosts {
             names: Vec::new(),
             samples: BTreeMap::new(),
-            cpuf: Vec::new(),
         };
         for name in config.host_names() {
             let Some(entry) = config.host(name) else {
@@ -33,7 +29,17 @@ impl Hosts {
             out.names.push(name.to_owned());
             out.samples
                 .insert(name.to_owned(), (sample(name, entry, cores), 0));
-            out.cpuf.push((entry.cpuf * 1000.0).round() as u32);
+        }
+        out
+    }
+
+    /// The hosts of a cluster whose samples are known; others of `config` are made up.
+    pub fn known(config: &Config, cores: u32, samples: BTreeMap<String, (LoadDoc, u64)>) -> Hosts {
+        let mut out = Hosts::new(config, cores);
+        for (name, sample) in samples {
+            if config.host(&name).is_some() {
+                out.samples.insert(name, sample);
+            }
         }
         out
     }
@@ -46,14 +52,6 @@ impl Hosts {
     /// Load samples by name, with the milliseconds since they changed.
     pub fn samples(&self) -> &BTreeMap<String, (LoadDoc, u64)> {
         &self.samples
-    }
-
-    /// The CPU factor of the slowest of these hosts, in thousandths.
-    pub fn cpuf(&self, parts: &Parts) -> u32 {
-        let each = parts
-            .iter()
-            .filter_map(|(at, _)| self.cpuf.get(*at as usize));
-        each.copied().min().unwrap_or(1000)
     }
 }
 

@@ -7,8 +7,9 @@ use super::meter::{Meter, Sample};
 use super::metrics::{self, Summary};
 use super::plot::{Panel, svg};
 use super::report::{Report, table};
-use super::workload::{Parties, Workload, print_seconds};
-use super::{csv, files, policy, shares, swf};
+use super::when::{self, Found};
+use super::workload::{Parties, Workload, print_id, print_seconds};
+use super::{csv, files, past, policy, shares, swf};
 use crate::config::{self, Config, OsNames};
 use crate::sys;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,15 @@ pub struct Args {
     /// The workload: CSV with a header line, or SWF if the name ends in .swf or .swf.gz
     #[arg(long, value_name = "FILE")]
     jobs: Option<PathBuf>,
+    /// The workload: what ran in a cluster, from its shared directory or one file of its journal
+    #[arg(long, value_name = "DIR|FILE", conflicts_with_all = ["jobs", "swf"])]
+    journal: Option<PathBuf>,
+    /// What waits and runs in a cluster now, from its shared directory; nothing there is changed
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["jobs", "swf", "journal", "policy"])]
+    from_state: Option<PathBuf>,
+    /// With --from-state: how long jobs without a run limit run
+    #[arg(long, value_name = "TIME", default_value = "1h")]
+    assume: String,
     /// Processors of the one host of --policy [default: what the log says]
     #[arg(long, value_name = "N")]
     procs: Option<u32>,
@@ -59,7 +69,7 @@ struct Run {
 }
 
 /// What a replay gave.
-struct Result1 {
+struct Replayed {
     report: Report,
     outcome: Outcome,
     samples: Vec<Sample>,
@@ -73,20 +83,26 @@ struct Result1 {
 pub fn main(args: &Args) -> Result<i32, String> {
     let begun = sys::clock::boot_ns();
     let mut runs = configs(args)?;
-    let (file, mut workload) = workload(args, &runs)?;
-    if !args.policy.is_empty() {
-        let procs = args.procs.or(workload.procs).ok_or_else(|| {
-            format!("{file} does not say how many processors there are: give --procs")
-        })?;
-        workload.fit(procs);
-        for name in &args.policy {
-            let text = policy::config(name, procs)?;
-            let config = load(text.as_bytes(), name)?;
-            runs.push(Run {
-                name: name.clone(),
-                config,
-            });
+    let mut live = None;
+    let (file, mut workload) = match &args.from_state {
+        Some(share) => {
+            let found = when::look(share, &args.assume)?;
+            if runs.is_empty() {
+                let (bytes, name) = &found.live.config;
+                let config = load(bytes, name)?;
+                runs.push(Run {
+                    name: "now".to_owned(),
+                    config,
+                });
+            }
+            let (name, workload) = (share.display().to_string(), found.present.workload.clone());
+            live = Some(found);
+            (name, workload)
         }
+        None => workload(args, &runs)?,
+    };
+    if !args.policy.is_empty() {
+        runs.extend(policies(args, &file, &mut workload)?);
     }
     if runs.is_empty() {
         return Err("say how to schedule: --policy NAME or --config FILE".to_owned());
@@ -102,7 +118,7 @@ pub fn main(args: &Args) -> Result<i32, String> {
     let mut results = Vec::new();
     for run in &runs {
         let begun = sys::clock::boot_ns();
-        let mut result = replay(run, &workload, &parties, args);
+        let mut result = replay(run, &workload, &parties, args, live.as_ref());
         let took = sys::clock::boot_ns() - begun + reading;
         result.report.wall_s = (took / 1000) as f64 / 1e6;
         complain(run, &result.outcome);
@@ -110,6 +126,20 @@ pub fn main(args: &Args) -> Result<i32, String> {
     }
     output(args, &workload, &results)?;
     Ok(0)
+}
+
+fn policies(args: &Args, file: &str, workload: &mut Workload) -> Result<Vec<Run>, String> {
+    let procs = args.procs.or(workload.procs).ok_or_else(|| {
+        format!("{file} does not say how many processors there are: give --procs")
+    })?;
+    workload.fit(procs);
+    let each = args.policy.iter().map(|name| {
+        let text = policy::config(name, procs)?;
+        let config = load(text.as_bytes(), name)?;
+        let name = name.clone();
+        Ok(Run { name, config })
+    });
+    each.collect()
 }
 
 fn configs(args: &Args) -> Result<Vec<Run>, String> {
@@ -128,7 +158,11 @@ fn configs(args: &Args) -> Result<Vec<Run>, String> {
     Ok(runs)
 }
 
-fn load(bytes: &[u8], name: &str) -> Result<Arc<Config>, String> {
+/// Reads a configuration.
+///
+/// # Errors
+/// Every problem of it, a line each.
+pub fn load(bytes: &[u8], name: &str) -> Result<Arc<Config>, String> {
     let problems = match config::load(bytes, name, &OsNames::ANY) {
         Ok(loaded) => return Ok(Arc::new(loaded.config)),
         Err(problems) => problems,
@@ -148,7 +182,13 @@ fn workload(args: &Args, runs: &[Run]) -> Result<(String, Workload), String> {
             let name = name.trim_end_matches(".gz");
             (path, name.ends_with(".swf"))
         }
-        (None, None) => return Err("say what to replay: --swf FILE or --jobs FILE".to_owned()),
+        (None, None) => {
+            let Some(path) = &args.journal else {
+                let how = "say what to replay: --swf, --jobs, --journal or --from-state";
+                return Err(how.to_owned());
+            };
+            return Ok((path.display().to_string(), past::read(path)?));
+        }
     };
     let file = path.display().to_string();
     let bytes = files::read(path)?;
@@ -162,20 +202,34 @@ fn workload(args: &Args, runs: &[Run]) -> Result<(String, Workload), String> {
     Ok((file, workload))
 }
 
-fn replay(run: &Run, workload: &Workload, parties: &Parties, args: &Args) -> Result1 {
+fn replay(
+    run: &Run,
+    workload: &Workload,
+    parties: &Parties,
+    args: &Args,
+    live: Option<&Found>,
+) -> Replayed {
     let mut core = Core::new(Setting {
         workload,
         parties,
         config: run.config.clone(),
-        base_ms: workload.start_ms.unwrap_or(START_MS),
+        base_ms: match live {
+            Some(found) => found.live.now.0,
+            None => workload.start_ms.unwrap_or(START_MS),
+        },
         cores: args.cores,
         // On the one host of a log nothing lies in fragments that another host could take.
-        waste: !args.config.is_empty(),
+        waste: args.policy.is_empty(),
+        live: live.map(Found::setting),
     });
     let first = workload.jobs.first().map_or(0, |j| j.submit_ms);
+    let first = if live.is_some() { 0 } else { first };
     let (users, groups) = shares::shares(&run.config, workload, parties);
     let meter = Meter::new(first, users, groups, core.waste_capacity());
     let mut replay = Replay::new(workload, &parties.of_ask, Some(meter));
+    if let Some(found) = live {
+        found.adopt(&mut replay, &core);
+    }
     let mut outcome = replay.run(&mut core);
     // In the order of the workload, so that sums do not depend on the order of ends.
     outcome.done.sort_by_key(|d| d.job);
@@ -184,7 +238,7 @@ fn replay(run: &Run, workload: &Workload, parties: &Parties, args: &Args) -> Res
     let meter = replay.meter.take();
     let samples = measured(&mut summary, meter, &core, &outcome);
     let report = Report::new(&run.name, summary, &outcome, workload.left_out.total());
-    Result1 {
+    Replayed {
         report,
         outcome,
         samples,
@@ -202,6 +256,7 @@ pub fn run(workload: &Workload, config: Arc<Config>) -> Outcome {
         base_ms: workload.start_ms.unwrap_or(START_MS),
         cores: 1,
         waste: false,
+        live: None,
     });
     Replay::new(workload, &parties.of_ask, None).run(&mut core)
 }
@@ -229,20 +284,20 @@ fn measured(
 fn complain(run: &Run, outcome: &Outcome) {
     let name = &run.name;
     for (id, why) in &outcome.refused {
-        eprintln!("cbsim: {name}: job {id} was refused: {why}");
+        eprintln!("cbsim: {name}: job {} was refused: {why}", print_id(*id));
     }
     if outcome.refused_jobs > 0 {
         eprintln!("cbsim: {name}: {} jobs were refused", outcome.refused_jobs);
     }
     for (id, why) in &outcome.stuck {
-        eprintln!("cbsim: {name}: job {id} never ended: {why}");
+        eprintln!("cbsim: {name}: job {} never ended: {why}", print_id(*id));
     }
     if outcome.stuck_jobs > 0 {
         eprintln!("cbsim: {name}: {} jobs never ended", outcome.stuck_jobs);
     }
 }
 
-fn output(args: &Args, workload: &Workload, results: &[Result1]) -> Result<(), String> {
+fn output(args: &Args, workload: &Workload, results: &[Replayed]) -> Result<(), String> {
     if let Some(path) = &args.starts {
         for (n, result) in results.iter().enumerate() {
             let path = numbered(path, &result.report.name, n, results.len());
@@ -260,7 +315,7 @@ fn output(args: &Args, workload: &Workload, results: &[Result1]) -> Result<(), S
             .collect();
         files::write(path, svg(&panels).as_bytes())?;
     }
-    let one_log = results.len() == 1 && args.config.is_empty();
+    let one_log = results.len() == 1 && args.policy.len() == 1;
     if args.json || one_log {
         for result in results {
             println!("{}", result.report.json());
@@ -289,7 +344,7 @@ fn starts(workload: &Workload, outcome: &Outcome) -> String {
     let mut out = String::with_capacity(16 * workload.jobs.len());
     for (job, start) in workload.jobs.iter().zip(&outcome.starts) {
         if let Some(ms) = start {
-            writeln!(out, "{} {}", job.id, print_seconds(*ms))
+            writeln!(out, "{} {}", print_id(job.id), print_seconds(*ms))
                 .expect("writing to a String cannot fail");
         }
     }

@@ -123,6 +123,14 @@ impl LeftOut {
         }
     }
 
+    /// A problem of a file that has no lines to count.
+    pub fn bad_text(&mut self, text: String) {
+        self.bad += 1;
+        if self.quoted.len() < QUOTED_MAX {
+            self.quoted.push(text);
+        }
+    }
+
     /// Everything left out, a sentence a line; empty when nothing was.
     pub fn sentences(&self) -> Vec<String> {
         let mut out = self.quoted.clone();
@@ -226,6 +234,14 @@ pub fn seconds(text: &str) -> Option<i64> {
     }
     let most = 100 * 366 * 86_400;
     (whole <= most).then(|| sign * (whole * 1000 + milli))
+}
+
+/// A job's number as it is printed: elements of arrays have theirs in the upper half.
+pub fn print_id(id: u64) -> String {
+    match id >> 32 {
+        0 => id.to_string(),
+        idx => format!("{}[{idx}]", id & u64::from(u32::MAX)),
+    }
 }
 
 /// Milliseconds as seconds: `1500` is `1.5`, `2000` is `2`.
