@@ -145,9 +145,9 @@ fn policies(args: &Args, file: &str, workload: &mut Workload) -> Result<Vec<Run>
 fn configs(args: &Args) -> Result<Vec<Run>, String> {
     let mut runs = Vec::new();
     for path in &args.config {
-        let name = path.display().to_string();
+        let name = short_name(path, &args.config);
         let bytes = files::read(path)?;
-        let config = load(&bytes, &name)?;
+        let config = load(&bytes, &path.display().to_string())?;
         if config.host_names().next().is_none() {
             return Err(format!(
                 "{name} lists no host: a virtual cluster has only listed hosts"
@@ -156,6 +156,15 @@ fn configs(args: &Args) -> Result<Vec<Run>, String> {
         runs.push(Run { name, config });
     }
     Ok(runs)
+}
+
+/// The name of a file without its directory, if that tells the files apart.
+fn short_name(path: &Path, all: &[PathBuf]) -> String {
+    let alike = all.iter().filter(|p| p.file_name() == path.file_name());
+    match path.file_name() {
+        Some(name) if alike.count() == 1 => name.to_string_lossy().into_owned(),
+        _ => path.display().to_string(),
+    }
 }
 
 /// Reads a configuration.
