@@ -104,7 +104,8 @@ enum Act {
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        4 => (0..END, 1..20i64, 0..5i64, 0..3i64).prop_map(|(f, d, s, m)| Act::Take(f, f + d, s, m)),
+        4 => (0..END, 1..20i64, 0..5i64, 0..3i64)
+            .prop_map(|(from, lasts, slots, mem)| Act::Take(from, from + lasts, slots, mem)),
         2 => (0..100usize).prop_map(Act::Give),
         1 => (0..END / 2).prop_map(Act::Forget),
     ]

@@ -463,8 +463,18 @@ fn a_host_that_shrinks_loses_its_reservations() {
 #[test]
 #[ignore = "a measurement"]
 fn speed_on_many_hosts() {
+    for min_gain in [1, 10_000] {
+        println!("moved for a gain of {min_gain} ms");
+        measure(Rules {
+            min_gain,
+            ..Rules::default()
+        });
+    }
+}
+
+fn measure(rules: Rules) {
     let mut dice = super::replay::Dice(1);
-    let mut book: Book<u32> = Book::new(Rules::default());
+    let mut book: Book<u32> = Book::new(rules);
     let hosts: Vec<u32> = (0..10_000).collect();
     let mut work = Vec::new();
     let clock = std::time::Instant::now();
