@@ -395,6 +395,7 @@ impl Candidate<'_> {
                 if *unlock {
                     self.lock = LockState::Free;
                 } else {
+                    self.drop_lost_lock();
                     self.lock = try_lock(
                         std::mem::replace(&mut self.lock, LockState::Free),
                         &self.layout.lock(),
@@ -430,6 +431,20 @@ impl Candidate<'_> {
             },
             Intent::Lead(_) => Seen::Waited,
         })
+    }
+
+    /// A lock that the server took back is held by somebody else, and only a write through it tells.
+    /// Two candidates that both believe to hold it would claim over each other's heads for ever.
+    fn drop_lost_lock(&mut self) {
+        let LockState::Held(lock) = &self.lock else {
+            return;
+        };
+        let in_place = lock.still_in_place().unwrap_or(false);
+        let held = in_place && (self.local || lock.write(b"candidate\n").is_ok());
+        if !held {
+            tracing::warn!("the election's lock was lost");
+            self.lock = LockState::Free;
+        }
     }
 
     /// Starts the threads of a leader.
