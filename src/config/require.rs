@@ -5,21 +5,15 @@
 use super::{Config, HostPrefs, HostSet, HostTable, ResourceDecl, ResourceKind};
 use crate::model::Spec;
 use crate::text::resreq::{
-    BUILTINS, Builtin, Def, Direction, Feature, Kind, Order, Per, ResReq, Resources, Select,
-    Simple, Span, builtin,
+    BUILTINS, Body, Builtin, Def, Direction, Feature, Kind, ResReq, Resources, Simple, builtin,
 };
 use crate::text::{ParseError, names};
 
-/// Constructs of requirement strings that scheduling honours; all others are refused by name.
-const HONOURED: [Feature; 7] = [
-    Feature::Select,
-    Feature::SelectAlternatives,
-    Feature::Order,
-    Feature::Rusage,
-    Feature::SpanHosts,
-    Feature::SpanFree,
-    Feature::SpanPtile,
-];
+/// Levels of compute units that hosts have (`rack:` or `unit:` of a host), by the names that
+/// `cu[type=...]` may use for it.
+const UNIT_KINDS: [&str; 3] = ["rack", "switch", "unit"];
+/// Most resources of one `rusage` list.
+const MAX_USAGES: usize = 60;
 
 /// A merged requirement.
 #[derive(Clone, Debug, Default)]
@@ -27,22 +21,8 @@ pub struct Request {
     pub min: u32,
     pub max: u32,
     pub exclusive: bool,
-    pub select: Option<Select>,
-    pub order: Option<Order>,
-    /// Most hosts the slots may be spread over (`span[hosts=1]`).
-    pub hosts_max: Option<u32>,
-    /// Slots per host (`span[ptile=n]`); the last host may hold the rest.
-    pub ptile: Option<u32>,
-    /// Reservations of `rusage[]`.
-    pub rusage: Vec<Amount>,
-}
-
-/// One reserved amount.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Amount {
-    pub name: String,
-    pub amount: f64,
-    pub per_slot: bool,
+    /// The job's string over its queue's.
+    pub req: ResReq,
 }
 
 impl Request {
@@ -62,7 +42,7 @@ impl Request {
         }
         let read = |text: &str| ResReq::parse_stored(text, config).map_err(|e| e.caret(text));
         let job = read(&spec.res_req)?;
-        let merged = match queue {
+        request.req = match queue {
             None => job,
             Some(text) => {
                 let queue = read(text)?;
@@ -73,52 +53,81 @@ impl Request {
                 )
             }
         };
-        honoured(&merged, &config.hosts)?;
-        let simple = merged
-            .simple()
-            .ok_or("alternatives are not implemented in this version")?;
-        request.take(simple, config);
+        honoured(&request.req, &config.hosts)?;
         Ok(request)
-    }
-
-    fn take(&mut self, simple: &Simple, config: &Config) {
-        self.select = simple.select.clone();
-        self.order = simple.order.clone();
-        match simple.span {
-            Some(Span::Hosts { .. }) => self.hosts_max = Some(1),
-            Some(Span::Ptile(n)) => self.ptile = Some(n),
-            _ => {}
-        }
-        for usage in simple.rusage.iter().flatten() {
-            let decl = config.hosts.resources.get(&usage.name);
-            let each = decl.is_some_and(|d| d.slotresource);
-            let per = usage.scope(each || config.general.resource_reserve_per_task, false);
-            self.rusage.push(Amount {
-                name: usage.name.clone(),
-                amount: usage.amount as f64 / 1000.0,
-                per_slot: per == Per::Task,
-            });
-        }
     }
 }
 
+/// Slots that a requirement's sections ask for together, when they say so.
+///
+/// # Errors
+/// A sentence when alternatives differ in it.
+pub fn total_slots(req: &ResReq) -> Result<Option<u32>, String> {
+    let mut sums = req.alternatives.iter().filter_map(|a| a.body.slots());
+    let Some(first) = sums.next() else {
+        return Ok(None);
+    };
+    match sums.find(|sum| *sum != first) {
+        None => Ok(Some(first)),
+        Some(other) => Err(format!(
+            "its alternatives ask for {first} and for {other} slots; they must ask for as many"
+        )),
+    }
+}
+
+/// As [`total_slots`], of a string in canonical form.
+///
+/// # Errors
+/// Likewise, or when the string cannot be read (any more).
+pub fn slots_of(text: &str, config: &Config) -> Result<Option<u32>, String> {
+    let req = ResReq::parse_stored(text, config).map_err(|e| e.caret(text))?;
+    total_slots(&req)
+}
+
+/// Refuses by name what scheduling does not carry out.
 fn honoured(req: &ResReq, hosts: &HostTable) -> Result<(), String> {
-    for feature in req.features() {
-        if feature != Feature::RusagePer && !HONOURED.contains(&feature) {
+    total_slots(req)?;
+    for alternative in &req.alternatives {
+        match &alternative.body {
+            Body::Simple(simple) => honoured_part(simple, hosts)?,
+            Body::Groups { groups, common } => {
+                honoured_part(common, hosts)?;
+                if common.cu.as_ref().is_some_and(|cu| cu.balance) {
+                    return Err("cu[balance] holds for one section only, not for all".to_owned());
+                }
+                for group in groups {
+                    honoured_part(&group.req, hosts)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn honoured_part(simple: &Simple, hosts: &HostTable) -> Result<(), String> {
+    if !simple.filter.is_empty() {
+        let word = Feature::Filter.word();
+        return Err(format!("{word} is not implemented in this version"));
+    }
+    if let Some(cu) = &simple.cu {
+        if cu.excl {
+            return Err("cu[excl] is not implemented in this version".to_owned());
+        }
+        if let Some(kind) = cu.kind.as_deref().filter(|k| !UNIT_KINDS.contains(k)) {
+            let known = UNIT_KINDS.join(", ");
             return Err(format!(
-                "{} is not implemented in this version",
-                feature.word()
+                "cu[type={kind}]: hosts here have one level of units, called {known}"
             ));
         }
     }
-    let Some(simple) = req.simple() else {
-        return Ok(());
-    };
-    for usage in simple.rusage.iter().flatten() {
-        if usage.per == Per::Job {
-            return Err("rusage[.../job] is not implemented in this version".to_owned());
+    for list in &simple.rusage {
+        if list.len() > MAX_USAGES {
+            return Err(format!(
+                "rusage[...] names {} resources, at most {MAX_USAGES} are possible",
+                list.len()
+            ));
         }
-        if usage.name == "gpu" && !hosts.resources.contains_key("gpu") {
+        if list.iter().any(|u| u.name == "gpu") && !hosts.resources.contains_key("gpu") {
             let what = "rusage[gpu=...]: no host has resources: {gpu: N} in cb.yaml";
             return Err(what.to_owned());
         }

@@ -198,6 +198,7 @@ fn check_spec(
         )));
     }
     spec.res_req = require::check_request(&spec.res_req, config).map_err(Refusal::usage)?;
+    take_slots_of_sections(spec, config)?;
     if !spec.depend.is_empty() {
         spec.depend = resolve_depend(&spec.depend, who, state)?;
     }
@@ -222,6 +223,30 @@ fn check_group(spec: &Spec, who: &Requester, config: &Config) -> Result<(), Refu
             who.user
         )));
     }
+    Ok(())
+}
+
+/// Sections of a requirement say how many slots there are; `-n` may only say the same.
+fn take_slots_of_sections(spec: &mut Spec, config: &Config) -> Result<(), Refusal> {
+    let slots = require::slots_of(&spec.res_req, config);
+    let slots = slots.map_err(|e| Refusal::usage(format!("-R: {e}")))?;
+    let Some(slots) = slots else {
+        return Ok(());
+    };
+    if slots > SLOTS_MAX {
+        return Err(Refusal::usage(format!(
+            "-R: the sections ask for {slots} slots together, at most {SLOTS_MAX} are possible"
+        )));
+    }
+    let said = [spec.min, spec.max]
+        .into_iter()
+        .find(|n| *n != 0 && *n != slots);
+    if let Some(said) = said {
+        return Err(Refusal::usage(format!(
+            "-n: the sections of -R ask for {slots} slots together, not {said}: leave out -n"
+        )));
+    }
+    (spec.min, spec.max) = (slots, slots);
     Ok(())
 }
 
@@ -420,6 +445,15 @@ pub fn modify(
 ) -> Result<Spec, Refusal> {
     let mut spec = old.clone();
     let blank = Spec::default();
+    let names = |list: &[String], option: &str| list.iter().any(|o| o == option);
+    let resized = names(&changes.set, "n") || names(&changes.reset, "n");
+    if (names(&changes.set, "R") || names(&changes.reset, "R"))
+        && !resized
+        && require::slots_of(&old.res_req, config).is_ok_and(|slots| slots.is_some())
+    {
+        // The slots were those of the sections that go.
+        (spec.min, spec.max) = (0, 0);
+    }
     for option in &changes.set {
         replace(&mut spec, &changes.job.spec, option)?;
     }

@@ -91,6 +91,13 @@ pub enum PendReason {
     Preempting {
         victims: u32,
     },
+    /// A section of the requirement lacks slots that its own words fit: `need` of `free`.
+    Section {
+        section: u32,
+        need: u32,
+        with: String,
+        free: u32,
+    },
     /// Dispatch was undone because the host confirmed that it did not start the job.
     HostRefused {
         host: String,
@@ -150,6 +157,8 @@ pub struct HostCounts {
     #[serde(skip_serializing_if = "zero")]
     pub not_in_queue: u32,
     #[serde(skip_serializing_if = "zero")]
+    pub other_type: u32,
+    #[serde(skip_serializing_if = "zero")]
     pub select: u32,
     #[serde(skip_serializing_if = "zero")]
     pub rusage: u32,
@@ -175,17 +184,18 @@ fn zero(n: &u32) -> bool {
 }
 
 impl HostCounts {
-    fn parts(&self) -> [(u32, &'static str); 14] {
+    fn parts(&self) -> [(u32, &'static str); 15] {
         [
             (self.full, "no free job slots"),
             (self.rusage, "too little of a reserved resource left"),
             (self.select, "select[] not satisfied"),
+            (self.other_type, "not of the submission host's type"),
             (self.closed, "closed by the administrator"),
             (self.unavailable, "unavailable"),
             (self.exclusive, "exclusive use in the way"),
             (self.user_limit, "user's slot limit on the host reached"),
             (self.queue_limit, "queue's slot limit on the host reached"),
-            (self.span, "span[] not satisfied"),
+            (self.span, "span[], same[] or cu[] not satisfied"),
             (self.window, "dispatch window closed"),
             (self.load, "load past a threshold"),
             (self.recent, "another job started there a moment ago"),
@@ -243,6 +253,7 @@ impl PendReason {
             PendReason::Slots { .. } => 42,
             PendReason::HostRefused { .. } => 43,
             PendReason::Preempting { .. } => 44,
+            PendReason::Section { .. } => 45,
             PendReason::NoLeader => 50,
             PendReason::QuotaSlots { .. } => 60,
             PendReason::QuotaJobs { .. } => 61,
@@ -325,6 +336,21 @@ impl fmt::Display for PendReason {
             PendReason::NeverFits { why } => write!(f, "can never run here: {why}"),
             PendReason::Slots { need, free } => {
                 write!(f, "needs {need} slots, {free} are free on hosts that fit")
+            }
+            PendReason::Section {
+                section,
+                need,
+                with,
+                free,
+            } => {
+                let with = match with.as_str() {
+                    "" => String::new(),
+                    with => format!(" with {with}"),
+                };
+                write!(
+                    f,
+                    "section {section} needs {need} slots{with}: hosts that fit have {free}"
+                )
             }
             PendReason::HostRefused { host, why } => {
                 write!(f, "host {host} did not start it: {why}")

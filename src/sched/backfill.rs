@@ -5,10 +5,13 @@
 use super::amount::{Bundle, NEVER_MS};
 use super::balance::Balances;
 use super::engine::{Bucket, Engine, Held};
+use super::gang;
 use super::hosts::HostTable;
 use super::profile::end_of;
-use super::reserve::{Ask, Book, ClaimId, Estimate, Rules, Terms, Turn as BookTurn};
-use super::shape::{Shape, Unfit};
+use super::reserve::{
+    Ask, Book, ClaimId, Estimate, Part, Parts, Rules, Spot, Terms, Turn as BookTurn, greedy,
+};
+use super::shape::{Shape, View};
 use crate::config::{Config, Queue};
 use crate::model::{JobKey, Stamp};
 use rustc_hash::FxHashMap;
@@ -62,9 +65,10 @@ impl Reserver {
     }
 }
 
-/// A class's request as the book sees it.
+/// A class's request as the book sees it: its first way.
 struct Asking<'a> {
     shape: &'a Shape,
+    view: View<'a>,
     hosts: &'a [u32],
 }
 
@@ -86,11 +90,34 @@ impl Ask for Asking<'_> {
     }
 
     fn hosts_max(&self) -> u32 {
-        self.shape.request.hosts_max.unwrap_or(u32::MAX)
+        match self.shape.one_host() {
+            true => 1,
+            false => u32::MAX,
+        }
     }
 
     fn tile(&self) -> Option<u32> {
-        self.shape.request.ptile
+        self.shape.tile()
+    }
+
+    fn plain(&self) -> bool {
+        self.shape.ways[0].plain
+    }
+
+    fn choose(&self, spots: &[Spot]) -> Option<Parts> {
+        if self.plain() {
+            return greedy(self, spots);
+        }
+        let offers: Vec<(u32, Bundle)> = spots.iter().map(|s| (s.host, s.free.clone())).collect();
+        let spot = gang::choose(self.shape, 0, &self.view, &offers)?;
+        let shares: Vec<_> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
+        let parts = self.shape.ways[0].bundles(&shares, 0);
+        let part = |(host, take): (u32, Bundle)| Part {
+            host,
+            slots: u32::try_from(take.slots).unwrap_or(u32::MAX),
+            take,
+        };
+        Some(parts.into_iter().map(part).collect())
     }
 }
 
@@ -145,8 +172,16 @@ impl Engine {
         let hosts = self.eligible(table, bucket.shape);
         let reserver = self.reserver.as_mut().expect("just seen");
         let slot = self.shapes[bucket.shape as usize].as_ref();
+        let config = self.config.as_deref();
+        let view = View {
+            config: config.expect("an engine has a configuration"),
+            table,
+            books: &self.books,
+            names: &self.names,
+        };
         let ask = Asking {
             shape: &slot.expect("buckets hold their shape").shape,
+            view,
             hosts: &hosts,
         };
         let terms = Terms {
@@ -167,8 +202,7 @@ impl Engine {
         }
         let view = self.view(table);
         let open = (0..table.len()).filter(|at| self.books.get(*at).open);
-        let passing = |unfit: Unfit| unfit == Unfit::Load;
-        let fit = open.filter(|at| slot.shape.unfit(&view, *at).is_none_or(passing));
+        let fit = open.filter(|at| slot.shape.fits_ever(&view, *at));
         let mut all: Vec<(std::cmp::Reverse<u32>, u32)> = fit
             .map(|at| {
                 let preference = slot.shape.preference(&view, &table.at(at).name);

@@ -57,7 +57,8 @@ impl Engine {
         let work = state.work(j).filter(|work| work.stat == JobStat::Run)?;
         let run = work.run.as_deref()?;
         let steady = run.start != Stamp(0) && run.killing.is_none() && run.halt.is_none();
-        (steady && !held.exclusive && shape.bad.is_none()).then_some((run.start, more))
+        (steady && !held.exclusive && shape.bad.is_none() && shape.is_simple())
+            .then_some((run.start, more))
     }
 
     fn grow_one(&mut self, table: &HostTable, j: JobKey, more: u32, plan: &mut Plan) {
@@ -137,16 +138,12 @@ impl Engine {
     fn growth_hosts(&mut self, table: &HostTable, held: &Held) -> Vec<u32> {
         let own: Vec<u32> = held.parts.iter().map(|(at, _)| *at).collect();
         let shape = &self.shape(held.shape).shape;
-        let whole = shape
-            .request
-            .hosts_max
-            .is_some_and(|n| own.len() as u32 >= n);
-        if whole {
+        if shape.one_host() {
             return own;
         }
         let best = self.ranked(table, held.shape);
         let others: Vec<u32> = best.into_iter().filter(|at| !own.contains(at)).collect();
-        let tiled = self.shape(held.shape).shape.request.ptile.is_some();
+        let tiled = self.shape(held.shape).shape.tile().is_some();
         if tiled {
             others
         } else {
@@ -166,16 +163,17 @@ impl Engine {
         };
         let slot = self.shapes[shape as usize].as_mut();
         let shape = &mut slot.expect("a reference is held").shape;
-        shape.refresh(&view);
+        let mut rank = shape.take_rank((0, 0), &view);
         let mut seen = Vec::new();
-        while let Some(candidate) = shape.rank.pop(books) {
+        while let Some(candidate) = rank.pop(books) {
             seen.push(candidate);
         }
         let hosts = seen
             .iter()
             .map(|candidate| candidate.host() as u32)
             .collect();
-        shape.rank.put_back(seen);
+        rank.put_back(seen);
+        shape.put_rank((0, 0), rank);
         hosts
     }
 
@@ -183,7 +181,7 @@ impl Engine {
     fn growth_on(&self, table: &HostTable, held: &Held, at: u32) -> u32 {
         let shape = &self.shape(held.shape).shape;
         let (host, books) = (table.at(at as usize), self.books.get(at as usize));
-        if !books.open || shape.unfit(&self.view(table), at as usize).is_some() {
+        if !books.open || !shape.fits_some(&self.view(table), at as usize) {
             return 0;
         }
         let user = host.entry.user_slots;

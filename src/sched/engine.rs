@@ -17,7 +17,7 @@ use super::share::{Delta, Leaf, Meter, ShareTree};
 use super::window::Hours;
 use crate::config::{Config, Policy};
 use crate::model::{JobKey, PendReason, Spec, Stamp};
-use crate::state::{Class, Run, State};
+use crate::state::{Class, HostId, Run, State};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
@@ -154,6 +154,8 @@ pub struct Engine {
     pub(super) host_epoch: u64,
     /// Of the last pass.
     pub(super) now: Stamp,
+    /// How long the job whose turn it is has waited.
+    pub(super) waited_ms: u64,
     families: HashMap<ShapeKey, u32>,
     pub(super) in_use: InUse,
     pub(super) quotas: Quotas,
@@ -432,27 +434,19 @@ impl Engine {
         let shape = self.shape_of(spec, table);
         let ident = self.ident_of(spec);
         let slot = self.shapes[shape as usize].as_ref().expect("just found");
-        let mut counted = SmallVec::new();
-        let mut parts: SmallVec<[(u32, Bundle); 1]> = SmallVec::new();
-        for (id, slots) in &run.hosts {
-            let Some(at) = table.position(*id).map(|at| at as u32) else {
-                continue;
-            };
-            self.pace.note(at as usize, run.dispatch);
-            match parts.iter_mut().find(|(here, _)| *here == at) {
-                // Slots that came later: what counts once for a host is there already.
-                Some((_, bundle)) => {
-                    let all = u32::try_from(bundle.slots).unwrap_or(0) + slots;
-                    *bundle = slot.shape.bundle(all);
-                }
-                None => parts.push((at, slot.shape.bundle(*slots))),
-            }
+        let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
+        let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
+        let mut parts = slot.shape.way(run.alt).bundles(&shares, 0);
+        for (at, _) in &parts {
+            self.pace.note(*at as usize, run.dispatch);
         }
-        if !ident.is_free() {
-            counted = parts.clone();
-        }
-        if let Some((_, first)) = parts.first_mut() {
-            self.less_measured(first, run);
+        let counted = match ident.is_free() {
+            true => SmallVec::new(),
+            false => parts.clone(),
+        };
+        let first = shares.first().and_then(|(at, _)| *at);
+        if let Some((_, bundle)) = parts.iter_mut().find(|(at, _)| Some(*at) == first) {
+            self.less_measured(bundle, run);
         }
         let (queue, exclusive) = (slot.shape.queue, slot.shape.request.exclusive);
         let leaf = self.leaf_of(queue, &spec.user);
@@ -661,14 +655,6 @@ fn lines_of(config: &Config) -> Vec<Line> {
     config.queues.iter().map(line).collect()
 }
 
-/// Adds a part to what counts, once for each host.
-pub(super) fn count(counted: &mut SmallVec<[(u32, Bundle); 1]>, at: u32, bundle: &Bundle) {
-    match counted.iter_mut().find(|(host, _)| *host == at) {
-        Some((_, sum)) => sum.add(bundle),
-        None => counted.push((at, bundle.clone())),
-    }
-}
-
 /// When work began to run, as far as is known.
 fn begun_of(run: &Run) -> Stamp {
     if run.start == Stamp(0) {
@@ -722,5 +708,22 @@ impl Engine {
         named
             .map(|(name, n)| (name.to_owned(), *n as f64 / 1000.0))
             .collect()
+    }
+}
+
+impl Engine {
+    /// What started work takes as long as it runs, nothing given back.
+    pub(super) fn whole_of(
+        &self,
+        table: &HostTable,
+        held: &Held,
+        run: &Run,
+    ) -> SmallVec<[(u32, Bundle); 1]> {
+        let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
+        let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
+        self.shape(held.shape)
+            .shape
+            .way(run.alt)
+            .bundles(&shares, 0)
     }
 }

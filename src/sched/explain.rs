@@ -1,10 +1,11 @@
 //! Why jobs wait, in words and numbers: counts of hosts by what stood in the way. Reads only.
 
 use super::Plan;
+use super::ask::Hold;
 use super::engine::{Bucket, Engine, ShapeSlot};
 use super::hosts::{HostTable, Obstacle};
 use super::place::Short;
-use super::shape::{Shape, Unfit, View};
+use super::shape::{AskAt, Unfit, View};
 use crate::config::Config;
 use crate::model::{HostCounts, PendReason};
 use crate::state::{Class, State};
@@ -86,13 +87,12 @@ impl Engine {
                 let queue = class.key.queue.clone();
                 plan.reasons.push((id, PendReason::QueueGone { queue }));
             } else if class.why == PendReason::New && bucket.turn.is_some() && !done.contains(&id) {
-                let (got, personal) = (0, false);
                 let why = match self.gate(&bucket) {
                     Err((why, at)) => {
                         plan.wake_at(at);
                         Some(why)
                     }
-                    Ok(()) => self.explain(table, class, &bucket, Short { got, personal }),
+                    Ok(()) => self.explain(table, class, &bucket, Short::default()),
                 };
                 plan.reasons.extend(why.map(|why| (id, why)));
             }
@@ -100,15 +100,19 @@ impl Engine {
         }
     }
 
-    /// Counts of hosts by obstacle, or that the request can never fit.
+    /// Counts of hosts by obstacle, or that the request can never fit; of a request with sections,
+    /// the section that falls short.
     fn why(&self, table: &HostTable, bucket: &Bucket, short: Short) -> PendReason {
         let shape = &self.shape(bucket.shape).shape;
         let view = self.view(table);
+        let which = (usize::from(short.way), usize::from(short.part));
+        let parts = &shape.ways[which.0].parts;
+        let part = &parts[which.1];
         let mut counts = HostCounts::default();
-        let (mut ever, mut one_host) = (0u64, 0u32);
+        let mut caps: Vec<u64> = Vec::new();
         for at in 0..table.len() {
             let host = table.at(at);
-            let unfit = shape.unfit(&view, at);
+            let unfit = shape.unfit(which, &view, at);
             match (unfit, host.obstacle()) {
                 (Some(Unfit::NotInQueue), _) => counts.not_in_queue += 1,
                 (Some(Unfit::NotAsked), _) => counts.not_asked += 1,
@@ -117,52 +121,71 @@ impl Engine {
                 _ if self.hours.shuts(at) => counts.window += 1,
                 (Some(Unfit::Load), _) => counts.load += 1,
                 _ if self.watch.bars(host) => counts.load += 1,
+                (Some(Unfit::Type), None) => counts.other_type += 1,
                 (Some(Unfit::Select), None) => counts.select += 1,
-                (None, None) => self.count_busy(shape, bucket, &view, at, &mut counts),
+                (None, None) => self.count_busy(which, bucket, &view, at, &mut counts),
             }
             if !matches!(unfit, Some(Unfit::NotInQueue | Unfit::NotAsked)) {
-                let cap = host.slots.min(shape.request.ptile.unwrap_or(u32::MAX));
-                ever += u64::from(cap);
-                one_host = one_host.max(cap);
+                let tile = Some(part.spread.tile).filter(|n| *n > 0);
+                caps.push(u64::from(host.slots.min(tile.unwrap_or(u32::MAX))));
             }
         }
-        let need = shape.request.min.max(1);
-        let (most, place) = match shape.request.hosts_max {
-            Some(1) => (u64::from(one_host), "on one host"),
-            _ => (ever, "in all"),
+        let need = part.min;
+        let hosts = match part.spread.hosts_max {
+            0 => caps.len(),
+            n => n as usize,
         };
+        caps.sort_unstable_by_key(|n| std::cmp::Reverse(*n));
+        let most: u64 = caps.iter().take(hosts).sum();
+        let section = (parts.len() > 1).then_some(u32::from(short.part) + 1);
         if most < u64::from(need) {
-            let why = format!("it needs {need} slots {place}, hosts it may use have {most}");
+            let who = section.map_or("it".to_owned(), |n| format!("section {n}"));
+            let place = match part.spread.hosts_max {
+                0 => "in all".to_owned(),
+                1 => "on one host".to_owned(),
+                n => format!("on {n} hosts"),
+            };
+            let why = format!("{who} needs {need} slots {place}, hosts it may use have {most}");
             return PendReason::NeverFits { why };
         }
-        let free = short.got;
-        match free {
-            0 => PendReason::Hosts(counts),
-            _ => PendReason::Slots { need, free },
+        match (section, short.got) {
+            (Some(section), free) => PendReason::Section {
+                section,
+                need,
+                with: part.text.clone(),
+                free,
+            },
+            (None, 0) => PendReason::Hosts(counts),
+            (None, free) => PendReason::Slots { need, free },
         }
     }
 
     fn count_busy(
         &self,
-        shape: &Shape,
+        which: (usize, usize),
         bucket: &Bucket,
         view: &View<'_>,
         at: usize,
         counts: &mut HostCounts,
     ) {
+        let shape = &self.shape(bucket.shape).shape;
         let (host, books) = (view.table.at(at), view.books.get(at));
         let free = shape.free(books);
-        let short = |want: &super::shape::Want| books.left(want.res) < want.amount;
+        let hold = Hold::default();
+        let ask = AskAt::new(which.0, which.1, &hold);
+        let part = &shape.ways[which.0].parts[which.1];
+        let all = |res: super::balance::Res| books.left(res);
+        let fits = hold.fit(&shape.ways[which.0], which.1, false, part.min, all);
         let over = |limit: u32| books.user_used(bucket.uid) >= limit;
         if !shape.alone(books) {
             counts.exclusive += 1;
         } else if free <= 0 {
             counts.full += 1;
-        } else if shape.wants.iter().any(short) {
+        } else if fits == 0 {
             counts.rusage += 1;
         } else if host.entry.user_slots.is_some_and(over) {
             counts.user_limit += 1;
-        } else if shape.capacity(host, books, free) == 0 {
+        } else if shape.fit(&ask, view, at) == 0 {
             counts.queue_limit += 1;
         } else if self.recent(shape, at) {
             counts.recent += 1;

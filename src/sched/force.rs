@@ -100,7 +100,7 @@ impl Engine {
         let view = self.view(table);
         let mut spots: Vec<usize> = (0..self.books.len())
             .filter(|at| Self::usable(table, *at, closed).is_ok())
-            .filter(|at| shape.unfit(&view, *at).is_none())
+            .filter(|at| shape.fits_some(&view, *at))
             .collect();
         spots.sort_by_key(|at| (-self.books.get(*at).free(), *at));
         spots
@@ -114,11 +114,11 @@ impl Engine {
         spots: &[usize],
         need: u32,
     ) -> super::Placement {
-        let spots = match shape.request.hosts_max {
-            Some(1) => &spots[..spots.len().min(1)],
-            _ => spots,
+        let spots = match shape.one_host() {
+            true => &spots[..spots.len().min(1)],
+            false => spots,
         };
-        let tile = shape.request.ptile.unwrap_or(u32::MAX);
+        let tile = shape.tile().unwrap_or(u32::MAX);
         let mut shares = vec![0u32; spots.len()];
         let mut left = need;
         let free = |at: usize| u32::try_from(self.books.get(at).free().max(0)).unwrap_or(u32::MAX);

@@ -5,6 +5,7 @@
 //! stop or resume too much.
 
 use super::Plan;
+use super::amount::Bundle;
 use super::engine::{Engine, Held};
 use super::hosts::{HostInfo, HostTable};
 use crate::config::{Config, GuardAction, Queue, Threshold};
@@ -265,10 +266,10 @@ impl Engine {
         let mut full = held.clone();
         (full.lent, full.halted) = (false, false);
         full.counted.clear();
-        let shape = &self.shape(held.shape).shape;
+        let all = self.whole_of(table, held, run);
         for (at, bundle) in &mut full.parts {
-            let slots = u32::try_from(bundle.slots).unwrap_or(0);
-            let whole = shape.bundle(slots);
+            let found = all.iter().find(|(here, _)| here == at);
+            let whole = found.map_or_else(Bundle::default, |(_, whole)| whole.clone());
             if !held.ident.is_free() {
                 full.counted.push((*at, whole.clone()));
             }

@@ -8,6 +8,7 @@
 //! of other classes behind it may start.
 
 pub mod amount;
+mod ask;
 mod backfill;
 mod balance;
 pub mod depend;
@@ -15,6 +16,8 @@ mod elastic;
 mod engine;
 mod explain;
 mod force;
+mod gang;
+mod group;
 mod guard;
 mod hosts;
 mod line;
@@ -25,6 +28,7 @@ mod place;
 mod preempt;
 pub mod profile;
 pub mod quota;
+mod rank;
 pub mod reserve;
 mod shape;
 pub mod share;

@@ -1,19 +1,18 @@
 //! One pass: classes get their turn in order, what fits is booked and decided. A class that cannot
 //! start is passed over with the reason; nothing is held by a job that does not start.
 
-use super::amount::Bundle;
 use super::backfill::end_at;
-use super::engine::{Bucket, Engine, Held, amounts, count};
+use super::engine::{Bucket, Engine, Held, amounts};
 use super::hosts::HostTable;
 use super::line::{Place, Turn};
-use super::place::{self, Short, Spot};
+use super::place::{self, Found, Short, Terms};
 use super::quota::{Blocked, Ident, Need, Quotas};
-use super::shape::{Shape, View};
+use super::shape::{AskAt, Shape, View};
 use super::share::Delta;
 use super::{Plan, Start};
 use crate::config::Config;
 use crate::model::{JobKey, PendReason, Stamp};
-use crate::state::{Class, State};
+use crate::state::{Class, HostId, State};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -303,12 +302,7 @@ impl Engine {
             return true;
         }
         let slot = self.shape(bucket.shape);
-        if slot
-            .shape
-            .rank
-            .failed
-            .is_some_and(|(at, _)| at >= self.books.freed())
-        {
+        if slot.shape.is_hopeless(self.books.freed()) {
             return true;
         }
         let worse =
@@ -376,17 +370,23 @@ impl Engine {
         if !self.book_turn(j) && !self.may_raid(bucket) {
             return Step::Reserved(None, next(more));
         }
+        self.waited_ms = state
+            .job(j.id)
+            .map_or(0, |job| self.now.since_ms(job.submit));
+        let waited_ms = self.waited_ms;
+        let (_, opens) = self.shape(bucket.shape).shape.open_ways(waited_ms);
         let found = match self.find_or_raid(state, table, bucket, j, most, plan) {
             Ok(found) => found,
             Err(why) => return Step::Blocked(Some(why)),
         };
         match found {
-            Ok(spot) => {
+            Ok((alt, spot)) => {
                 let hosts = spot.iter().map(|(at, n)| (table.at(*at as usize).id, *n));
                 let hosts = hosts.collect();
-                Step::Start(Start { j, hosts, alt: 0 }, next(more))
+                Step::Start(Start { j, hosts, alt }, next(more))
             }
             Err(short) => {
+                plan.wake_at(opens.map(|ms| self.now.plus_ms(ms - waited_ms)));
                 let reserved = !short.personal && self.reserve(table, bucket, j);
                 let reason = self.explain(table, class, bucket, short);
                 match reserved {
@@ -495,37 +495,37 @@ impl Engine {
         table: &HostTable,
         bucket: &Bucket,
         most: u32,
-    ) -> Result<Spot, Short> {
+    ) -> Result<Found, Short> {
         let freed = self.books.freed();
-        if let Some((at, got)) = self.shape(bucket.shape).shape.rank.failed
+        let shape = &self.shape(bucket.shape).shape;
+        let (open, _) = shape.open_ways(self.waited_ms);
+        if let Some((at, short, ways)) = shape.failed
             && at >= freed
+            && ways == open
         {
-            let personal = false;
-            return Err(Short { got, personal });
+            return Err(short);
         }
         let (mut personal, mut kept) = (false, false);
-        match self.find_anew(table, bucket, most, &mut personal, &mut kept) {
-            Ok(spot) => Ok(spot),
-            Err(got) => {
-                if !personal && !kept {
-                    let now = self.books.now();
-                    let slot = self.shapes[bucket.shape as usize].as_mut();
-                    let slot = slot.expect("buckets hold their shape");
-                    slot.shape.rank.failed = Some((now, got));
-                }
-                if !personal {
-                    self.push_frontier(bucket);
-                }
-                Err(Short { got, personal })
+        let found = self.find_anew(table, bucket, most, &mut personal, &mut kept);
+        found.map_err(|short| {
+            let now = self.books.now();
+            let slot = self.shapes[bucket.shape as usize].as_mut();
+            let shape = &mut slot.expect("buckets hold their shape").shape;
+            if !personal && !kept {
+                shape.failed = Some((now, short, open));
             }
-        }
+            if !personal && shape.grows_evenly() {
+                self.push_frontier(bucket);
+            }
+            Short { personal, ..short }
+        })
     }
 
     /// As [`Engine::find`], whatever is known of earlier searches, and remembering nothing.
     /// `personal`: what only concerns this job stood in the way; `kept`: reservations did.
     ///
     /// # Errors
-    /// The slots that were found.
+    /// How far it got.
     pub(super) fn find_anew(
         &mut self,
         table: &HostTable,
@@ -533,7 +533,7 @@ impl Engine {
         most: u32,
         personal: &mut bool,
         kept: &mut bool,
-    ) -> Result<Spot, u32> {
+    ) -> Result<Found, Short> {
         let slot = self.shapes[bucket.shape as usize]
             .as_mut()
             .expect("buckets hold their shape");
@@ -559,13 +559,16 @@ impl Engine {
         let (mut blocked, mut wake) = (None, None);
         let (quotas, ident) = (&self.quotas, &bucket.ident);
         let (pace, interval) = (&self.pace, accept_interval(config, bucket));
-        let mut room = |shape: &Shape, at: usize, can: u32, spot: &Spot| {
+        let mut room = |shape: &Shape, ask: &AskAt<'_>, at: usize, can: u32| {
             let mut may = match table.at(at).entry.user_slots {
-                Some(limit) => can.min(limit.saturating_sub(books.get(at).user_used(uid))),
+                Some(limit) => {
+                    let used = books.get(at).user_used(uid).saturating_add(ask.held());
+                    can.min(limit.saturating_sub(used))
+                }
                 None => can,
             };
             if ident.by_host() {
-                let left = quota_room(quotas, ident, shape, at, spot);
+                let left = quota_room(quotas, ident, shape, at, ask);
                 blocked = left.err().or(blocked);
                 may = may.min(left.unwrap_or(0));
             }
@@ -578,13 +581,18 @@ impl Engine {
                 && reserver.book.reserved_on(at as u32)
             {
                 let free = reserver.book.room(at as u32, now, end, may_backfill);
-                let beside = shape.capacity_in(free);
+                let beside = shape.fit_in(ask, free);
                 *kept |= beside < may;
                 may = may.min(beside);
             }
             may
         };
-        let found = place::find(&mut slot.shape, &view, most, &mut room);
+        let mut terms = Terms {
+            most,
+            waited_ms: self.waited_ms,
+            room: &mut room,
+        };
+        let found = place::find(&mut slot.shape, &view, &mut terms);
         self.pace.wake = self.pace.wake.into_iter().chain(wake).min();
         self.over_limit = blocked.filter(|_| found.is_err());
         found
@@ -596,14 +604,9 @@ impl Engine {
             .as_mut()
             .expect("buckets hold their shape");
         slot.refs += 1;
-        let parts: SmallVec<_> = start
-            .hosts
-            .iter()
-            .map(|(id, n)| {
-                let at = table.position(*id).expect("placed on hosts of the table");
-                (at as u32, slot.shape.bundle(*n))
-            })
-            .collect();
+        let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
+        let shares: SmallVec<[_; 1]> = start.hosts.iter().map(share).collect();
+        let parts = slot.shape.way(start.alt).bundles(&shares, 0);
         let held = Held {
             shape: bucket.shape,
             queue: bucket.queue,
@@ -615,7 +618,7 @@ impl Engine {
             until: end_at(now, bucket.estimate),
             counted: match bucket.ident.is_free() {
                 true => SmallVec::new(),
-                false => counted(&parts),
+                false => parts.clone(),
             },
             ident: bucket.ident.clone(),
             parts,
@@ -667,26 +670,15 @@ fn quota_room(
     ident: &Ident,
     shape: &Shape,
     at: usize,
-    spot: &Spot,
+    ask: &AskAt<'_>,
 ) -> Result<u32, Blocked> {
-    let (per_slot, fixed) = shape.needs();
+    let (per_slot, fixed) = shape.needs_at(ask);
     let need = Need {
         slots: 1,
         per_slot: &per_slot,
         fixed: &fixed,
     };
-    let so_far: SmallVec<[(u32, Bundle); 4]> =
-        spot.iter().map(|(at, n)| (*at, shape.bundle(*n))).collect();
-    quotas.room_on_host(ident, at as u32, &need, &so_far)
-}
-
-/// Parts once for each host.
-fn counted(parts: &[(u32, Bundle)]) -> SmallVec<[(u32, Bundle); 1]> {
-    let mut all = SmallVec::new();
-    parts
-        .iter()
-        .for_each(|(at, bundle)| count(&mut all, *at, bundle));
-    all
+    quotas.room_on_host(ident, at as u32, &need, &shape.so_far(ask))
 }
 
 /// Time between two starts on a host.

@@ -1,71 +1,119 @@
-//! Choosing hosts for one job: all or nothing, best ranked hosts first. Reads the books, never
-//! changes them: who asked books what it takes.
+//! Choosing hosts for one job: all or nothing, best ranked hosts first, way by way. Reads the books,
+//! never changes them: who asked books what it takes.
 
-use super::shape::{Candidate, Shape, View};
+use super::ask::Hold;
+use super::gang;
+use super::rank::Candidate;
+use super::shape::{AskAt, Shape, SoFar, View};
 use smallvec::SmallVec;
 
-/// Hosts by position with the slots taken on each, in order.
+/// Hosts by position with the slots taken on each, in the order of the job's ranks; a host may come
+/// up again when several sections use it.
 pub type Spot = SmallVec<[(u32, u32); 1]>;
 
+/// A place, and the way of the request that it serves.
+pub type Found = (u8, Spot);
+
 /// Why a request found no place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Short {
     /// Slots that were found.
     pub got: u32,
-    /// What only concerns this job (its user, its limits, its length) stood in the way, too.
+    /// What only concerns this job (its user, its limits, its length) stood in the way, too; for
+    /// the caller to say.
     pub personal: bool,
+    /// The way and the part (section) that fell short.
+    pub way: u8,
+    pub part: u16,
 }
 
-/// Finds between the request's minimum and `most` slots. `room` says how many slots a host has for
-/// this very job, given what the request alone could take there.
+/// See [`Terms::room`]: shape, what is asked of the host, host, slots.
+pub type Room<'a> = &'a mut dyn FnMut(&Shape, &AskAt<'_>, usize, u32) -> u32;
+
+/// What one job asks beyond its shape.
+pub struct Terms<'a> {
+    /// Most slots it may have.
+    pub most: u32,
+    /// Milliseconds it has waited: some ways open late.
+    pub waited_ms: u64,
+    /// How many slots a host has for this very job, given what the request alone could take there.
+    pub room: Room<'a>,
+}
+
+/// Finds between the request's minimum and `terms.most` slots; gives the way taken.
 ///
 /// # Errors
-/// The slots that were found.
-pub fn find(
+/// How far it got.
+pub fn find(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Result<Found, Short> {
+    let mut short: Option<Short> = None;
+    for way in 0..shape.ways.len() {
+        if shape.ways[way].after_ms > terms.waited_ms {
+            continue;
+        }
+        let alt = u8::try_from(way).expect("a request has at most 250 ways");
+        let found = match shape.ways[way].plain {
+            true => plain(shape, way, view, terms),
+            false => gang::find(shape, way, view, terms),
+        };
+        match found {
+            Ok(spot) => return Ok((alt, spot)),
+            Err(new) => {
+                short.get_or_insert(Short { way: alt, ..new });
+            }
+        }
+    }
+    Err(short.unwrap_or_default())
+}
+
+/// One part, hosts by rank.
+fn plain(
     shape: &mut Shape,
+    way: usize,
     view: &View<'_>,
-    most: u32,
-    room: &mut dyn FnMut(&Shape, usize, u32, &Spot) -> u32,
-) -> Result<Spot, u32> {
-    shape.refresh(view);
-    let mut rank = std::mem::take(&mut shape.rank);
+    terms: &mut Terms<'_>,
+) -> Result<Spot, Short> {
+    let mut rank = shape.take_rank((way, 0), view);
+    let part = &shape.ways[way].parts[0];
+    let (spread, min) = (part.spread, part.min);
+    let most = terms.most.min(part.max).max(min);
     let mut seen: SmallVec<[Candidate; 8]> = SmallVec::new();
     let mut spot = Spot::new();
     let mut got = 0;
+    let hold = Hold::default();
     while let Some(candidate) = rank.pop(view.books) {
         let at = candidate.host();
         seen.push(candidate);
-        let books = view.books.get(at);
-        let can = shape.capacity(view.table.at(at), books, shape.free(books));
-        let take = room(shape, at, can, &spot).min(most - got);
-        if take == 0 || !enough_here(shape, take, got) {
+        let ask = AskAt {
+            so_far: SoFar::Slots(&spot),
+            ..AskAt::new(way, 0, &hold)
+        };
+        let can = shape.fit(&ask, view, at);
+        let can = match spread.tile {
+            0 => can,
+            tile => can.min(tile),
+        };
+        let take = (terms.room)(shape, &ask, at, can).min(most - got);
+        let enough = match (spread.one_host(), spread.tile) {
+            (true, _) => min,
+            // A tile must be whole unless it is the rest.
+            (_, tile) => tile.min(min.saturating_sub(got)).max(1),
+        };
+        if take < enough {
             continue;
         }
         spot.push((at as u32, take));
         got += take;
-        let hosts = spot.len() as u32;
-        if got >= most || shape.request.hosts_max.is_some_and(|n| hosts >= n) {
+        if got >= most || spread.one_host() {
             break;
         }
     }
     rank.put_back(seen);
-    shape.rank = rank;
-    if got >= shape.request.min.max(1) {
-        Ok(spot)
-    } else {
-        Err(got)
+    shape.put_rank((way, 0), rank);
+    if got >= min {
+        return Ok(spot);
     }
-}
-
-/// Whether `room` slots on this host serve the span: one host must hold the minimum alone, a tile
-/// must be whole unless it is the rest.
-fn enough_here(shape: &Shape, room: u32, got: u32) -> bool {
-    let request = &shape.request;
-    if request.hosts_max == Some(1) {
-        return room >= request.min;
-    }
-    match request.ptile {
-        Some(tile) => room >= tile.min(request.min.saturating_sub(got)).max(1),
-        None => true,
-    }
+    Err(Short {
+        got,
+        ..Short::default()
+    })
 }

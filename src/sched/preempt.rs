@@ -10,7 +10,7 @@ use super::backfill::Reserver;
 use super::balance::Holder;
 use super::engine::{Bucket, Engine, Held};
 use super::hosts::HostTable;
-use super::place::{Short, Spot};
+use super::place::{Found, Short};
 use crate::config::{PreemptMethod, PreemptOrder, Preemption};
 use crate::model::{JobKey, JobStat, PendReason, Stamp, SuspReason, TermReason};
 use crate::state::{Run, State};
@@ -88,7 +88,7 @@ pub(super) fn lenders(config: &crate::config::Config, queue: usize) -> SmallVec<
 /// What came of trying to make room.
 enum Raid {
     /// There is room now.
-    Room(Spot),
+    Room(Found),
     /// The job waits for its victims.
     Waits(PendReason),
     /// Nobody can be stopped for it.
@@ -197,7 +197,7 @@ impl Engine {
         j: JobKey,
         most: u32,
         plan: &mut Plan,
-    ) -> Result<Result<Spot, Short>, PendReason> {
+    ) -> Result<Result<Found, Short>, PendReason> {
         let claims = !self.raids.claims.is_empty() && self.raids.claims.contains_key(&j);
         let found = match claims {
             false => self.find(table, bucket, most),
@@ -205,7 +205,7 @@ impl Engine {
                 self.unbook_claim(j);
                 let mut personal = false;
                 let found = self.find_anew(table, bucket, most, &mut personal, &mut false);
-                found.map_err(|got| Short { got, personal })
+                found.map_err(|short| Short { personal, ..short })
             }
         };
         let short = match found {
@@ -334,7 +334,7 @@ impl Engine {
         let mut useful = |at: u32| {
             *fits.entry(at).or_insert_with(|| {
                 let open = self.books.get(at as usize).open;
-                open && shape.unfit(&view, at as usize).is_none()
+                open && shape.fits_some(&view, at as usize)
             })
         };
         let mut victims = Vec::new();
@@ -387,7 +387,7 @@ impl Engine {
         bucket: &Bucket,
         rules: &Preemption,
         order: Vec<JobKey>,
-    ) -> Option<(Vec<JobKey>, Spot)> {
+    ) -> Option<(Vec<JobKey>, Found)> {
         let mark = self.books.freed();
         let mut trial = Trial {
             suspend: rules.method == PreemptMethod::Suspend,
@@ -408,7 +408,7 @@ impl Engine {
         bucket: &Bucket,
         trial: &mut Trial,
         order: Vec<JobKey>,
-    ) -> Option<(Vec<JobKey>, Spot)> {
+    ) -> Option<(Vec<JobKey>, Found)> {
         // How many of the first are enough: by doubling, then by halving.
         let (mut few, mut enough) = (0, 1.min(order.len()));
         let mut spot = loop {
@@ -438,7 +438,7 @@ impl Engine {
         }
         let mut needed: Vec<JobKey> = order[..enough].to_vec();
         // Those elsewhere go back at once, the others one by one, the most important first.
-        let there = |held: &Held, spot: &Spot| {
+        let there = |held: &Held, (_, spot): &Found| {
             let mut parts = held.parts.iter();
             parts.any(|(at, _)| spot.iter().any(|(here, _)| here == at))
         };
@@ -463,7 +463,7 @@ impl Engine {
     }
 
     /// Reservations of jobs that have their turn later do not count.
-    fn fits_now(&mut self, table: &HostTable, bucket: &Bucket) -> Option<Spot> {
+    fn fits_now(&mut self, table: &HostTable, bucket: &Bucket) -> Option<Found> {
         let need = self.shape(bucket.shape).shape.request.min.max(1);
         let first = |r: &Reserver| r.book.confirmed() == 0;
         let aside = self.reserver.take_if(|r| first(r));
@@ -504,7 +504,7 @@ impl Engine {
         j: JobKey,
         rules: &Preemption,
         victims: Vec<JobKey>,
-        spot: Spot,
+        spot: Found,
         plan: &mut Plan,
     ) -> Raid {
         match rules.method {
@@ -528,11 +528,12 @@ impl Engine {
         bucket: &Bucket,
         j: JobKey,
         victims: Vec<JobKey>,
-        spot: &Spot,
+        (alt, spot): &Found,
         due: Option<Stamp>,
     ) -> Raid {
         let shape = &self.shape(bucket.shape).shape;
-        let parts = spot.iter().map(|(at, n)| (*at, shape.bundle(*n))).collect();
+        let shares: Vec<_> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
+        let parts = shape.way(*alt).bundles(&shares, 0);
         let who = Holder {
             queue: bucket.queue.unwrap_or(u16::MAX),
             uid: bucket.uid,

@@ -17,6 +17,7 @@ mod turns;
 use super::amount::{Bundle, NEVER_MS};
 use super::profile::{FOREVER, Step, Timeline, end_of};
 use search::Search;
+pub(super) use search::greedy;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

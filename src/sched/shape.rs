@@ -1,18 +1,21 @@
 //! What all jobs with the same placement request share: the request compiled against the
-//! configuration, and the hosts that could serve it in the order of their rank. Owns the ranking
-//! and keeps it fresh from the log of changed hosts; never books anything.
+//! configuration, and how it judges one host. Owns nothing that changes but the rankings inside its
+//! ways; never books anything.
 
 use super::amount::Bundle;
+use super::ask::{Ask, Hold, compile};
 use super::balance::{Balance, Balances, Res};
 use super::hosts::{HostInfo, HostTable};
+use super::place::Short;
+use super::rank::{Candidate, Ranking};
 use super::{guard, preempt};
 use crate::config::require::{Request, asked_hosts};
 use crate::config::{Config, HostPrefs, Packing, Queue};
 use crate::model::Spec;
-use crate::text::resreq::{Direction, HostFacts, Select, builtin};
+use crate::text::resreq::{Direction, HostFacts, OrderKey, Resources as _, Select};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 
 /// Names of resources that requests reserve, by number.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +42,7 @@ impl ResNames {
     }
 
     /// The number of a name, a new one if need be.
-    pub(super) fn intern(&mut self, name: &str) -> Res {
+    pub fn intern(&mut self, name: &str) -> Res {
         if let Some(res) = self.find(name) {
             return res;
         }
@@ -54,14 +57,6 @@ impl ResNames {
         let milli = |name: &String| host.number(name).map_or(0, |n| (n * 1000.0).round() as i64);
         self.names.iter().map(milli).collect()
     }
-}
-
-/// One reserved amount, in thousandths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Want {
-    pub res: Res,
-    pub amount: i64,
-    pub per_slot: bool,
 }
 
 /// What makes two classes one shape.
@@ -101,6 +96,43 @@ impl ShapeKey {
     }
 }
 
+/// Which slots are asked of a host: a part of a way, beside what the job holds there in trial.
+#[derive(Clone, Copy)]
+pub struct AskAt<'a> {
+    pub way: usize,
+    pub part: usize,
+    pub hold: &'a Hold,
+    /// They are the part's first ones.
+    pub first: bool,
+    /// What the job takes in trial on all hosts.
+    pub so_far: SoFar<'a>,
+}
+
+/// What a job takes in trial.
+#[derive(Clone, Copy)]
+pub enum SoFar<'a> {
+    /// Slots of the first part.
+    Slots(&'a [(u32, u32)]),
+    Holds(&'a HashMap<u32, Hold>),
+}
+
+impl<'a> AskAt<'a> {
+    pub fn new(way: usize, part: usize, hold: &'a Hold) -> AskAt<'a> {
+        AskAt {
+            way,
+            part,
+            hold,
+            first: false,
+            so_far: SoFar::Slots(&[]),
+        }
+    }
+
+    /// Slots that the job holds there.
+    pub fn held(&self) -> u32 {
+        u32::try_from(self.hold.bundle.slots).unwrap_or(u32::MAX)
+    }
+}
+
 /// A compiled placement request.
 #[derive(Debug)]
 pub struct Shape {
@@ -110,7 +142,8 @@ pub struct Shape {
     /// `-m` of the job.
     pub asked: Option<HostPrefs>,
     pub sub_host: String,
-    pub wants: SmallVec<[Want; 2]>,
+    /// Ways to meet the request, in the order they are tried; at least one.
+    pub ways: Vec<Ask>,
     /// Most slots the queue may hold on a host, and per core in thousandths.
     pub host_slots: Option<u32>,
     pub proc_slots_milli: Option<u64>,
@@ -121,7 +154,9 @@ pub struct Shape {
     stop: Option<Select>,
     /// Why it can never be placed as it stands.
     pub bad: Option<String>,
-    pub rank: Ranking,
+    /// When the request was last found not to fit, as a position in the log of changes, by how
+    /// much, and how many of its ways were open to it then.
+    pub failed: Option<(u64, Short, usize)>,
 }
 
 impl Shape {
@@ -130,54 +165,44 @@ impl Shape {
         let queue: Option<&Queue> = at.map(|at| &config.queues[at]);
         let request = Request::new(spec, queue.and_then(|q| q.res_req.as_deref()), config);
         let asked = asked_hosts(&spec.hosts, config);
-        let bad = match (&request, &asked) {
+        let ways = request.as_ref().map_err(String::clone);
+        let ways = ways.and_then(|request| compile(request, config, names));
+        let bad = match (&ways, &asked) {
             (Err(e), _) | (_, Err(e)) => Some(e.clone()),
             _ => None,
         };
         let request = request.unwrap_or_default();
-        let wants = request.rusage.iter().filter(|want| want.amount > 0.0);
-        let wants = wants
-            .map(|want| Want {
-                res: names.intern(&want.name),
-                amount: (want.amount * 1000.0).round() as i64,
-                per_slot: want.per_slot,
-            })
-            .collect();
         Shape {
             queue: at.map(|at| u16::try_from(at).expect("cb.yaml has fewer than 65536 queues")),
             asked: asked.unwrap_or(None),
             sub_host: spec.sub_host.clone(),
-            wants,
+            ways: ways.unwrap_or_else(|_| vec![Ask::nothing(&request)]),
             host_slots: queue.and_then(|q| q.host_slots),
             proc_slots_milli: queue.and_then(|q| q.proc_slots_milli),
             packing: queue.map_or(config.general.packing, |q| q.packing),
             lenders: at.map_or_else(SmallVec::new, |at| preempt::lenders(config, at)),
             stop: queue.and_then(|q| guard::condition(q.stop_cond.as_deref(), config)),
             bad,
-            rank: Ranking::default(),
+            failed: None,
             request,
         }
     }
 
-    /// What a start on `slots` slots of one host takes there.
-    pub fn bundle(&self, slots: u32) -> Bundle {
-        let mut bundle = Bundle::of_slots(i64::from(slots));
-        for want in &self.wants {
-            let n = if want.per_slot { i64::from(slots) } else { 1 };
-            let at = usize::from(want.res);
-            bundle.set(at, bundle.get(at) + want.amount * n);
-        }
-        bundle
+    /// The way that the journal's number means.
+    pub fn way(&self, alt: u8) -> &Ask {
+        self.ways.get(usize::from(alt)).unwrap_or(&self.ways[0])
     }
 
-    /// What it takes for each slot, and beside that on each host.
-    pub fn needs(&self) -> (Bundle, Bundle) {
-        let (mut each, mut fixed) = (Bundle::default(), Bundle::default());
-        for want in &self.wants {
-            let bundle = if want.per_slot { &mut each } else { &mut fixed };
-            bundle.set(usize::from(want.res), want.amount);
-        }
-        (each, fixed)
+    /// Ways that are open to a job that has waited so long, and when the next one opens.
+    pub fn open_ways(&self, waited_ms: u64) -> (usize, Option<u64>) {
+        let later = |way: &&Ask| way.after_ms > waited_ms;
+        let next = self.ways.iter().filter(later).map(|w| w.after_ms).min();
+        (self.ways.iter().filter(|w| !later(w)).count(), next)
+    }
+
+    /// What a start on `slots` slots of one host takes there, by the first way.
+    pub fn bundle(&self, slots: u32) -> Bundle {
+        self.ways[0].bundle(slots)
     }
 
     /// Slots that its jobs may use on a host: free ones, and those that stopped work lends them.
@@ -195,40 +220,97 @@ impl Shape {
         books.exclusive == 0 && (!self.request.exclusive || empty())
     }
 
-    /// Slots the request could take on a host that has `room` slots to give.
+    /// Slots that the first part of the first way could take on a host that has `room` slots to
+    /// give.
     pub fn capacity(&self, host: &HostInfo, books: &Balance, room: i64) -> u32 {
+        let room = self.room(host, books, room);
+        Hold::default().fit(&self.ways[0], 0, false, room, |res| books.left(res))
+    }
+
+    /// Slots that a host may give to the request, out of `room`, amounts apart.
+    pub fn room(&self, host: &HostInfo, books: &Balance, room: i64) -> u32 {
         if !self.alone(books) {
             return 0;
         }
-        let mut room = room.clamp(0, i64::from(u32::MAX)) as u32;
+        let room = room.clamp(0, i64::from(u32::MAX)) as u32;
         if self.host_slots.is_some() || self.proc_slots_milli.is_some() {
-            room = room.min(self.queue_left(host, books));
+            room.min(self.queue_left(host, books))
+        } else {
+            room
         }
-        for want in &self.wants {
-            let left = books.left(want.res);
-            if want.per_slot {
-                let fit = (left / want.amount).clamp(0, i64::from(u32::MAX)) as u32;
-                room = room.min(fit);
-            } else if left < want.amount {
-                return 0;
-            }
-        }
-        self.request.ptile.map_or(room, |tile| room.min(tile))
     }
 
-    /// Slots the request could take where so much is free, all else put aside.
-    pub fn capacity_in(&self, free: &Bundle) -> u32 {
-        let slots = |n: i64| n.clamp(0, i64::from(u32::MAX)) as u32;
-        let mut room = slots(free.slots);
-        for want in &self.wants {
-            let left = free.get(usize::from(want.res));
-            if want.per_slot {
-                room = room.min(slots(left / want.amount));
-            } else if left < want.amount {
-                return 0;
+    /// Slots that fit on a host now, by its books.
+    pub fn fit(&self, ask: &AskAt<'_>, view: &View<'_>, at: usize) -> u32 {
+        let books = view.books.get(at);
+        let room = self.room(view.table.at(at), books, self.free(books));
+        let room = room.saturating_sub(ask.held());
+        let way = &self.ways[ask.way];
+        let left = |res: Res| books.left(res);
+        ask.hold.fit(way, ask.part, ask.first, room, left)
+    }
+
+    /// What it takes in all for each slot, and beside that; of several ways the most of each.
+    pub fn needs(&self) -> (Bundle, Bundle) {
+        let mut most = (Bundle::default(), Bundle::default());
+        for (each, fixed) in self.ways.iter().map(Ask::needs) {
+            most.0.max_with(&each);
+            most.1.max_with(&fixed);
+        }
+        most
+    }
+
+    /// Likewise on one more host, or on more of a host.
+    pub fn needs_at(&self, ask: &AskAt<'_>) -> (Bundle, Bundle) {
+        ask.hold.needs(&self.ways[ask.way], ask.part, ask.first)
+    }
+
+    /// What the job takes in trial, by host.
+    pub fn so_far(&self, ask: &AskAt<'_>) -> SmallVec<[(u32, Bundle); 4]> {
+        let way = &self.ways[ask.way];
+        match ask.so_far {
+            SoFar::Slots(spot) => spot.iter().map(|(at, n)| (*at, way.bundle(*n))).collect(),
+            SoFar::Holds(holds) => {
+                let all = holds.iter().map(|(at, hold)| (*at, hold.bundle.clone()));
+                let mut all: SmallVec<[(u32, Bundle); 4]> = all.collect();
+                all.sort_unstable_by_key(|(at, _)| *at);
+                all
             }
         }
-        self.request.ptile.map_or(room, |tile| room.min(tile))
+    }
+
+    /// Slots that the first part of the first way could take where so much is free, all else put
+    /// aside.
+    pub fn capacity_in(&self, free: &Bundle) -> u32 {
+        let hold = Hold::default();
+        let ask = AskAt::new(0, 0, &hold);
+        self.fit_in(&ask, free)
+    }
+
+    /// Slots that fit where so much is free beside what the same job holds there, all else put
+    /// aside.
+    pub fn fit_in(&self, ask: &AskAt<'_>, free: &Bundle) -> u32 {
+        let room = free.slots.saturating_sub(ask.hold.bundle.slots);
+        let room = room.clamp(0, i64::from(u32::MAX)) as u32;
+        let way = &self.ways[ask.way];
+        let left = |res: Res| free.get(usize::from(res));
+        let fit = ask.hold.fit(way, ask.part, ask.first, room, left);
+        match way.parts[ask.part].spread.tile {
+            0 => fit,
+            tile => fit.min(tile),
+        }
+    }
+
+    /// Nothing but the number of slots decides whether more slots have a place when fewer had none,
+    /// whenever that is.
+    pub fn grows_evenly(&self) -> bool {
+        self.ways.iter().all(|way| way.plain && way.after_ms == 0)
+    }
+
+    /// Whether it is known to have no place as long as nothing is freed behind `freed`.
+    pub fn is_hopeless(&self, freed: u64) -> bool {
+        let timeless = self.ways.iter().all(|way| way.after_ms == 0);
+        timeless && self.failed.is_some_and(|(at, ..)| at >= freed)
     }
 
     /// Slots that the queue may still hold on a host.
@@ -243,7 +325,7 @@ impl Shape {
     }
 
     /// A condition that the host does not meet, whatever is free.
-    pub fn unfit(&self, view: &View<'_>, at: usize) -> Option<Unfit> {
+    pub fn unfit(&self, (way, part): (usize, usize), view: &View<'_>, at: usize) -> Option<Unfit> {
         let host = view.table.at(at);
         if let Some(queue) = view.queue(self)
             && !queue.hosts.contains(&host.name)
@@ -261,20 +343,48 @@ impl Shape {
         {
             return Some(Unfit::Load);
         }
-        (!self.selects(&view.facts(self, at))).then_some(Unfit::Select)
-    }
-
-    /// Whether the host satisfies `select[]`; without one (or without a word about types in it) it
-    /// must be of the submission host's type, when that is known.
-    fn selects(&self, facts: &Facts<'_>) -> bool {
-        let select = self.request.select.as_ref();
-        let named = select.is_some_and(|select| select.mentions_text_or_tag());
-        if let (false, Some(local)) = (named, facts.local)
+        let part = &self.ways[way].parts[part];
+        let facts = view.facts(self, at);
+        // Without a word about types in it the host must be of the submission host's type, when
+        // that is known.
+        if let (false, Some(local)) = (part.any_type, facts.local)
             && local.host_type() != facts.host.host_type()
         {
-            return false;
+            return Some(Unfit::Type);
         }
-        select.is_none_or(|select| select.accepts(facts))
+        let selected = part.select.as_ref().is_none_or(|s| s.accepts(&facts));
+        (!selected).then_some(Unfit::Select)
+    }
+
+    /// Whether the host could ever serve a part of the first way, its load put aside.
+    pub fn fits_ever(&self, view: &View<'_>, at: usize) -> bool {
+        let mut parts = 0..self.ways[0].parts.len();
+        let passing = |unfit: Unfit| unfit == Unfit::Load;
+        parts.any(|part| self.unfit((0, part), view, at).is_none_or(passing))
+    }
+
+    /// Whether the host could serve a part of some way, whatever is free.
+    pub fn fits_some(&self, view: &View<'_>, at: usize) -> bool {
+        let mut ways = self.ways.iter().enumerate();
+        ways.any(|(way, ask)| {
+            let mut parts = 0..ask.parts.len();
+            parts.any(|part| self.unfit((way, part), view, at).is_none())
+        })
+    }
+
+    /// Slots alone decide, and there is one way: growing and forced starts need no more.
+    pub fn is_simple(&self) -> bool {
+        self.ways.len() == 1 && self.grows_evenly()
+    }
+
+    /// All slots on one host.
+    pub fn one_host(&self) -> bool {
+        self.ways[0].parts[0].spread.one_host()
+    }
+
+    /// So many slots on each host, the rest on the last.
+    pub fn tile(&self) -> Option<u32> {
+        Some(self.ways[0].parts[0].spread.tile).filter(|n| *n > 0)
     }
 
     pub fn preference(&self, view: &View<'_>, host: &str) -> u32 {
@@ -286,39 +396,39 @@ impl Shape {
         preference.unwrap_or(0)
     }
 
-    /// The host's values of the `order[]` keys, each so that smaller is better.
-    fn keys(&self, facts: &Facts<'_>) -> SmallVec<[i64; 1]> {
-        let Some(order) = &self.request.order else {
-            return SmallVec::new();
-        };
-        let key = |key: &crate::text::resreq::OrderKey| {
-            let increases = |b: &crate::text::resreq::Builtin| b.direction == Direction::Increase;
-            let less_is_better = builtin(&key.name).is_some_and(increases);
-            match (facts.number(&key.name), less_is_better != key.reverse) {
-                (None, _) => i64::MAX,
-                (Some(value), true) => sortable(value),
-                (Some(value), false) => -sortable(value),
-            }
-        };
-        order.keys.iter().map(key).collect()
-    }
-
-    /// The host's place among those that could take at least one slot of the request now.
-    fn candidate(&self, view: &View<'_>, at: usize) -> Option<Candidate> {
+    /// The host's place among those that could take at least one slot of a part now.
+    pub fn candidate(
+        &self,
+        (way, part): (usize, usize),
+        view: &View<'_>,
+        at: usize,
+    ) -> Option<Candidate> {
         let books = view.books.get(at);
         let free = self.free(books);
-        if !books.open || free <= 0 {
+        if !books.open
+            || free <= 0
+            || self.fit(&AskAt::new(way, part, &Hold::default()), view, at) == 0
+            || self.unfit((way, part), view, at).is_some()
+        {
             return None;
         }
-        let host = view.table.at(at);
-        if self.capacity(host, books, free) == 0 || self.unfit(view, at).is_some() {
-            return None;
-        }
-        let free = i32::try_from(free).unwrap_or(i32::MAX);
+        let order = self.ways[way].parts[part].order.as_ref();
+        let (keys, strict) = match order {
+            None => (SmallVec::new(), false),
+            Some(order) => {
+                let facts = view.facts(self, at);
+                let keys = order.keys.iter().map(|key| sort_key(key, &facts, view));
+                (keys.collect(), order.strict)
+            }
+        };
         Some(Candidate {
-            preference: self.preference(view, &host.name),
-            keys: Reverse(self.keys(&view.facts(self, at))),
+            preference: match strict {
+                true => 0,
+                false => self.preference(view, &view.table.at(at).name),
+            },
+            keys: Reverse(keys),
             fullness: match self.packing {
+                _ if strict => 0,
                 Packing::Pack => -free,
                 Packing::Spread => free,
             },
@@ -327,12 +437,28 @@ impl Shape {
         })
     }
 
-    /// Brings the ranking up to date. True when some host may serve now that did not before.
-    pub fn refresh(&mut self, view: &View<'_>) -> bool {
-        let mut rank = std::mem::take(&mut self.rank);
-        let news = rank.refresh(self, view);
-        self.rank = rank;
-        news
+    /// Takes the ranking of a part out, brought up to date.
+    pub fn take_rank(&mut self, (way, part): (usize, usize), view: &View<'_>) -> Ranking {
+        let mut rank = std::mem::take(&mut self.ways[way].parts[part].rank);
+        rank.refresh(self, (way, part), view);
+        rank
+    }
+
+    pub fn put_rank(&mut self, (way, part): (usize, usize), rank: Ranking) {
+        self.ways[way].parts[part].rank = rank;
+    }
+}
+
+/// A host's value of an `order[]` key, so that smaller is better; last what has no value.
+fn sort_key(key: &OrderKey, facts: &Facts<'_>, view: &View<'_>) -> i64 {
+    let less_is_better = view
+        .config
+        .find(&key.name)
+        .is_some_and(|def| def.direction == Direction::Increase);
+    match (facts.number(&key.name), less_is_better != key.reverse) {
+        (None, _) => i64::MAX,
+        (Some(value), true) => sortable(value),
+        (Some(value), false) => -sortable(value),
     }
 }
 
@@ -348,6 +474,8 @@ pub enum Unfit {
     NotAsked,
     /// Thresholds of the queue.
     Load,
+    /// Of another type than the submission host.
+    Type,
     Select,
 }
 
@@ -369,6 +497,7 @@ impl<'a> View<'a> {
             host: self.table.at(at),
             books: self.books.get(at),
             names: self.names,
+            config: self.config,
             local: self.table.named(&shape.sub_host),
         }
     }
@@ -379,6 +508,7 @@ pub struct Facts<'a> {
     pub host: &'a HostInfo,
     books: &'a Balance,
     names: &'a ResNames,
+    config: &'a Config,
     /// The submission host, when it belongs to the cluster.
     local: Option<&'a HostInfo>,
 }
@@ -393,8 +523,8 @@ impl HostFacts for Facts<'_> {
             self.books.taken.get(usize::from(res)).copied().unwrap_or(0)
         });
         let taken = taken as f64 / 1000.0;
-        let more_is_less =
-            builtin(name).is_some_and(|b| matches!(b.direction, Direction::Increase));
+        let def = self.config.find(name);
+        let more_is_less = def.is_some_and(|def| def.direction == Direction::Increase);
         Some(if more_is_less {
             value + taken
         } else {
@@ -412,79 +542,5 @@ impl HostFacts for Facts<'_> {
 
     fn local(&self, name: &str) -> Option<&str> {
         self.local?.text(name)
-    }
-}
-
-/// A host that could serve; the greatest is tried first.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Candidate {
-    preference: u32,
-    keys: Reverse<SmallVec<[i64; 1]>>,
-    fullness: i32,
-    /// The last tie-break: the order of cb.yaml.
-    at: Reverse<u32>,
-    version: u32,
-}
-
-impl Candidate {
-    pub fn host(&self) -> usize {
-        self.at.0 as usize
-    }
-}
-
-/// Hosts that could serve a shape, best first. Entries of hosts that changed since are stale and
-/// passed over; the log of changes brings fresh ones.
-#[derive(Clone, Debug, Default)]
-pub struct Ranking {
-    heap: BinaryHeap<Candidate>,
-    /// Position in the log of changed hosts up to which the ranking is fresh.
-    seen: Option<u64>,
-    /// Position in the log at which the request was last found not to fit, and the slots found.
-    pub failed: Option<(u64, u32)>,
-}
-
-impl Ranking {
-    fn refresh(&mut self, shape: &Shape, view: &View<'_>) -> bool {
-        let end = view.books.now();
-        let changed = self.seen.and_then(|seen| view.books.changed(seen));
-        let small = self.heap.len() <= 4 * view.books.len() + 64;
-        let news = match changed {
-            Some(changed) if small && changed.len() <= view.books.len() => {
-                let before = self.heap.len();
-                for at in changed {
-                    self.heap.extend(shape.candidate(view, *at as usize));
-                }
-                self.heap.len() > before
-            }
-            _ => {
-                let all = 0..view.books.len();
-                self.heap = all.filter_map(|at| shape.candidate(view, at)).collect();
-                !self.heap.is_empty()
-            }
-        };
-        self.seen = Some(end);
-        news
-    }
-
-    /// The best host, taken out. Stale and repeated entries are dropped.
-    pub fn pop(&mut self, books: &Balances) -> Option<Candidate> {
-        while let Some(best) = self.heap.pop() {
-            if books.get(best.host()).version == best.version {
-                // A host that changed twice between two looks has two fresh entries.
-                while self.heap.peek() == Some(&best) {
-                    self.heap.pop();
-                }
-                return Some(best);
-            }
-        }
-        None
-    }
-
-    pub fn put_back(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
-        self.heap.extend(candidates);
-    }
-
-    pub fn clear(&mut self) {
-        *self = Ranking::default();
     }
 }

@@ -117,7 +117,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("queues: [{name: q, res_req: 'rusage[mem=-1]'}]", "res-req"),
     ("queues: [{name: q, res_req: 'span[hosts=0]'}]", "res-req"),
     (
-        "queues: [{name: q, res_req: 'span[block=2]'}]",
+        "queues: [{name: q, res_req: 'filter[far]'}]",
         "not-implemented",
     ),
     (

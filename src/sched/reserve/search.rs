@@ -250,7 +250,7 @@ impl<A: Ask + ?Sized> Search<'_, A> {
 
 /// The default choice: hosts in the order given, what is free by now before what is not; fewest
 /// hosts first when their number is bounded; whole tiles when the request has them.
-pub(super) fn greedy<A: Ask + ?Sized>(ask: &A, spots: &[Spot]) -> Option<Parts> {
+pub(in crate::sched) fn greedy<A: Ask + ?Sized>(ask: &A, spots: &[Spot]) -> Option<Parts> {
     let most = ask.hosts_max() as usize;
     let mut order: Vec<usize> = (0..spots.len()).collect();
     let taken = match ask.tile() {

@@ -1,6 +1,26 @@
-//! Where jobs are placed: packing, spreading, exclusive use, sections, gangs.
+//! Where jobs are placed: packing, spreading, order, spans, exclusive use, host types.
 
 use super::{Cluster, job};
+use crate::model::Spec;
+
+fn cluster(hosts: &str, queue: &str) -> Cluster {
+    Cluster::new(&format!(
+        "hosts:\n{hosts}queues:\n- {{name: normal{queue}}}\n"
+    ))
+}
+
+/// Three hosts with 8, 4 and 6 slots.
+fn three(queue: &str) -> Cluster {
+    let hosts = "- {name: h1, slots: 8}\n- {name: h2, slots: 4}\n- {name: h3, slots: 6}\n";
+    cluster(hosts, queue)
+}
+
+/// Submits, passes, tells where it runs.
+fn run(c: &mut Cluster, slots: u32, res_req: &str) -> String {
+    let id = c.ask(slots, res_req);
+    c.pass();
+    c.on(id)
+}
 
 #[test]
 fn jobs_start_in_order_where_slots_are_free() {
@@ -10,4 +30,258 @@ fn jobs_start_in_order_where_slots_are_free() {
     assert_eq!(c.why(ids[4]), "no free job slots: 2 hosts");
     c.end(ids[0]);
     assert_eq!(c.pass(), ids[4..]);
+}
+
+#[test]
+fn case_12_exclusive_jobs_want_whole_hosts_and_keep_others_off() {
+    let hosts = "- {name: h1, slots: 4}\n- {name: h2, slots: 4}\n";
+    let mut c = cluster(hosts, ", exclusive: yes, packing: pack");
+    let exclusive = || Spec {
+        exclusive: true,
+        ..job(1)
+    };
+    assert_eq!(run(&mut c, 1, ""), "h1:1");
+    let x = c.submit(exclusive());
+    c.pass();
+    assert_eq!(c.on(x), "h2:1");
+    assert_eq!(run(&mut c, 1, ""), "h1:1");
+    let y = c.submit(exclusive());
+    c.pass();
+    assert_eq!(c.why(y), "exclusive use in the way: 2 hosts");
+    c.end(x);
+    assert_eq!(c.pass(), [y]);
+    assert_eq!(c.on(y), "h2:1");
+}
+
+#[test]
+fn case_27_packing_takes_the_fullest_host_that_fits() {
+    for mut c in [three(", packing: pack"), three("")] {
+        let order = match c.config.queues[0].packing {
+            crate::config::Packing::Pack => "span[hosts=1]",
+            crate::config::Packing::Spread => "order[-slots] span[hosts=1]",
+        };
+        let mut on = |slots| run(&mut c, slots, order);
+        assert_eq!(
+            [on(2), on(2), on(4), on(8)],
+            ["h2:2", "h2:2", "h3:4", "h1:8"]
+        );
+    }
+}
+
+#[test]
+fn case_28_spreading_takes_the_emptiest_host_and_ties_go_by_the_file() {
+    for (queue, req) in [
+        (", packing: spread", "span[hosts=1]"),
+        (", packing: pack", "order[slots] span[hosts=1]"),
+    ] {
+        let mut c = three(queue);
+        let mut on = |slots| run(&mut c, slots, req);
+        assert_eq!([on(2), on(2), on(4)], ["h1:2", "h1:2", "h3:4"]);
+        let id = c.ask(8, req);
+        c.pass();
+        assert_eq!(c.on(id), "");
+    }
+}
+
+#[test]
+fn order_keys_go_one_after_the_other_in_the_better_direction() {
+    let mut c = Cluster::equal(3, 4);
+    for (host, ut, mem) in [
+        ("h1", 0.5, 4000.0),
+        ("h2", 0.1, 1000.0),
+        ("h3", 0.1, 2000.0),
+    ] {
+        c.sample(host, |doc| (doc.ut, doc.mem) = (ut, mem));
+    }
+    assert_eq!(run(&mut c, 1, "order[ut:mem]"), "h3:1");
+    assert_eq!(run(&mut c, 1, "order[ut:-mem]"), "h2:1");
+    assert_eq!(run(&mut c, 1, "order[-ut]"), "h1:1");
+    assert_eq!(run(&mut c, 1, "order[mem]"), "h1:1");
+    // Without anything else the reserved amount counts.
+    assert_eq!(run(&mut c, 1, "order[mem] rusage[mem=3500]"), "h1:1");
+    assert_eq!(run(&mut c, 1, "order[mem]"), "h3:1");
+}
+
+#[test]
+fn asked_hosts_with_a_preference_come_before_the_order() {
+    let mut c = three("");
+    let id = c.submit(Spec {
+        hosts: "h2+1 h1 h3".into(),
+        res_req: "order[slots]".into(),
+        ..job(5)
+    });
+    c.pass();
+    assert_eq!(c.on(id), "h2:4 h1:1");
+}
+
+#[test]
+fn spans_say_how_slots_lie_on_hosts() {
+    for (slots, req, on) in [
+        (6, "span[ptile=2]", "h1:2 h3:2 h2:2"),
+        (5, "span[ptile=2]", "h1:2 h3:2 h2:1"),
+        (12, "span[ptile='!']", "h1:8 h3:4"),
+        (14, "span[ptile='!']", "h1:8 h3:6"),
+        (5, "span[hosts=2,2]", "h1:4 h3:1"),
+        (5, "span[hosts=3,3]", "h1:3 h3:1 h2:1"),
+        (18, "span[hosts=1,3]", "h1:8 h3:6 h2:4"),
+        (7, "span[block=3]", "h1:7"),
+        (11, "span[block=3]", "h1:6 h3:5"),
+        (5, "span[stride=1]", "h1:1 h3:1 h2:1 h1:1 h3:1"),
+        (7, "span[stride=2]", "h1:2 h3:2 h2:2 h1:1"),
+        (18, "span[stride=4]", "h1:4 h3:4 h2:4 h1:4 h3:2"),
+        (18, "", "h1:8 h3:6 h2:4"),
+    ] {
+        let mut c = three("");
+        assert_eq!(run(&mut c, slots, req), on, "{slots} {req}");
+    }
+}
+
+#[test]
+fn a_range_of_hosts_skips_better_hosts_that_would_not_leave_enough() {
+    let mut c = three(", packing: pack");
+    // Fullest first: h2 (4), h3 (6), h1 (8); two hosts with 13 slots must be h3 and h1.
+    assert_eq!(run(&mut c, 13, "span[hosts=1,2]"), "h3:6 h1:7");
+    let mut c = three("");
+    let id = c.ask(15, "span[hosts=2,2]");
+    c.pass();
+    assert_eq!(
+        c.why(id),
+        "can never run here: it needs 15 slots on 2 hosts, hosts it may use have 14"
+    );
+}
+
+#[test]
+fn a_job_without_word_of_types_stays_on_its_own_kind() {
+    let mut c = Cluster::equal(2, 1);
+    c.sample("h2", |doc| doc.host_type = "Y".into());
+    let ids = [c.submit(job(1)), c.submit(job(1))];
+    assert_eq!(c.pass(), ids[..1]);
+    assert_eq!(
+        c.why(ids[1]),
+        "no free job slots: 1 host; not of the submission host's type: 1 host"
+    );
+    assert_eq!(run(&mut c, 1, "type==any"), "h2:1");
+}
+
+#[test]
+fn what_a_host_lacks_makes_a_condition_neither_true_nor_false() {
+    let hosts = "- {name: h1, slots: 4, resources: {lic: 2}, tags: fs}\n- {name: h2, slots: 4}\n";
+    for (req, on) in [
+        ("select[lic>1]", "h1:1"),
+        ("select[!(lic>1)]", ""),
+        ("select[!defined(lic)]", "h2:1"),
+        ("select[lic<1 || mem>1] order[-slots]", "h1:1"),
+        ("select[!fs]", "h2:1"),
+        ("select[lic>5, !fs]", "h2:1"),
+        ("select[hname==h2]", "h2:1"),
+        ("select[type==local && fs]", "h1:1"),
+        ("rusage[lic=1]", "h1:1"),
+    ] {
+        let mut c = cluster(hosts, "");
+        assert_eq!(run(&mut c, 1, req), on, "{req}");
+    }
+}
+
+#[test]
+fn alternatives_of_select_and_rusage_are_tried_in_their_order() {
+    let hosts = "- {name: h1, slots: 1, resources: {a: 1}}\n\
+                 - {name: h2, slots: 1, resources: {b: 1}}\n\
+                 - {name: h3, slots: 1}\n";
+    let mut c = cluster(hosts, "");
+    let req = "select[hname==h3, hname==h1]";
+    assert_eq!(run(&mut c, 1, req), "h3:1");
+    assert_eq!(run(&mut c, 1, req), "h1:1");
+    let mut c = cluster(hosts, "");
+    let req = "rusage[b=1 || a=1]";
+    assert_eq!(run(&mut c, 1, req), "h2:1");
+    assert_eq!(run(&mut c, 1, req), "h1:1");
+    let id = c.ask(1, req);
+    c.pass();
+    assert_eq!(c.on(id), "");
+}
+
+#[test]
+fn an_alternative_with_a_delay_opens_when_the_job_has_waited_so_long() {
+    let hosts = "- {name: h1, slots: 1}\n- {name: h2, slots: 1}\n";
+    let mut c = cluster(hosts, "");
+    let id = c.ask(1, "{hname==h9} || {hname==h2}@120");
+    assert!(c.pass().is_empty());
+    assert_eq!(c.last.wake.map(|t| t.0 - c.now.0), Some(120_000));
+    c.after(119);
+    assert!(c.pass().is_empty());
+    c.after(1);
+    assert_eq!(c.pass(), [id]);
+    assert_eq!(c.on(id), "h2:1");
+}
+
+#[test]
+fn values_that_must_be_equal_choose_the_class_that_holds_the_job() {
+    let hosts = "- {name: h1, slots: 3, model: A}\n- {name: h2, slots: 2, model: B}\n\
+                 - {name: h3, slots: 2, model: B}\n- {name: h4, slots: 2, model: A}\n";
+    let text = "hostmodels: [{name: A, cpuf: 1}, {name: B, cpuf: 2}]\n";
+    for (slots, on) in [(4, "h1:3 h4:1"), (5, "h1:3 h4:2"), (6, "")] {
+        let mut c = Cluster::new(&format!(
+            "{text}hosts:\n{hosts}queues:\n- {{name: normal}}\n"
+        ));
+        assert_eq!(run(&mut c, slots, "same[model]"), on);
+    }
+    let mut c = Cluster::new(&format!(
+        "{text}hosts:\n{hosts}queues:\n- {{name: normal}}\n"
+    ));
+    assert_eq!(run(&mut c, 2, "select[hname==h1]"), "h1:2");
+    assert_eq!(run(&mut c, 4, "same[model]"), "h2:2 h3:2");
+}
+
+#[test]
+fn compute_units_hold_the_job_together() {
+    let hosts = "- {name: h1, slots: 2, unit: r1}\n- {name: h2, slots: 2, unit: r2}\n\
+                 - {name: h3, slots: 3, unit: r2}\n- {name: h4, slots: 1, unit: r1}\n\
+                 - {name: h5, slots: 4}\n";
+    for (slots, req, on) in [
+        (3, "cu[maxcus=1]", "h3:3"),
+        (5, "cu[type=rack:maxcus=1]", "h3:3 h2:2"),
+        (2, "cu[pref=config]", "h1:2"),
+        (3, "cu[maxcus=1:pref=minavail]", "h1:2 h4:1"),
+        (3, "cu[maxcus=1:pref=maxavail]", "h3:3"),
+        (8, "cu[maxcus=2]", "h3:3 h2:2 h1:2 h4:1"),
+        (6, "cu[balance:pref=config]", "h1:2 h4:1 h3:3"),
+        (9, "cu[maxcus=2]", ""),
+        (6, "cu[usablecuslots=4]", ""),
+        (5, "cu[usablecuslots=4]", "h3:3 h2:2"),
+    ] {
+        let mut c = cluster(hosts, "");
+        assert_eq!(run(&mut c, slots, req), on, "{slots} {req}");
+    }
+}
+
+#[test]
+fn amounts_count_for_each_slot_host_or_job() {
+    let hosts = "- {name: h1, slots: 4, resources: {lic: 4}}\n\
+                 - {name: h2, slots: 4, resources: {lic: 4}}\n";
+    for (slots, req, left) in [
+        (6, "rusage[lic=1]", [3.0, 3.0]),
+        (6, "rusage[lic=1/task]", [0.0, 2.0]),
+        (6, "rusage[lic=2/job]", [2.0, 4.0]),
+        (6, "rusage[lic=2/host]", [2.0, 2.0]),
+    ] {
+        let mut c = cluster(hosts, "");
+        let id = c.ask(slots, req);
+        assert_eq!(c.pass(), [id], "{req}");
+        let taken = |c: &Cluster, host| -> f64 {
+            let list = c.engine.reserved(&c.table, host);
+            list.iter().map(|(_, n)| n).sum()
+        };
+        assert_eq!(
+            [4.0 - taken(&c, "h1"), 4.0 - taken(&c, "h2")],
+            left,
+            "{req}"
+        );
+        c.end(id);
+        c.pass();
+        assert_eq!([taken(&c, "h1"), taken(&c, "h2")], [0.0, 0.0], "{req}");
+    }
+    // Only h2 has what the job takes once: it comes first.
+    let hosts = "- {name: h1, slots: 4}\n- {name: h2, slots: 2, resources: {lic: 1}}\n";
+    let mut c = cluster(hosts, "");
+    assert_eq!(run(&mut c, 6, "rusage[lic=1/job]"), "h2:2 h1:4");
 }

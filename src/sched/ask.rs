@@ -1,0 +1,584 @@
+//! A requirement compiled for placing: the ways to meet it in the order they are tried, each with
+//! its parts (sections) and what they reserve. Owns what a start takes on each host, at its
+//! beginning and as reservations end or shrink with time; never looks at a host.
+//!
+//! A way fixes everything: one alternative of the requirement, of each `select[a, b]` and of each
+//! `rusage[a || b]`. Its number is what the journal keeps, so the order of ways never changes.
+
+use super::amount::Bundle;
+use super::balance::Res;
+use super::rank::Ranking;
+use super::shape::ResNames;
+use crate::config::Config;
+use crate::config::require::Request;
+use crate::text::resreq::{self, Body, Cu, Node, Order, Select, Simple, Span, Usage};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+
+/// Most ways of one requirement.
+const MAX_WAYS: usize = 250;
+/// A falling reservation is brought up to date in so many steps, but not more often than each
+/// second.
+const FADE_STEPS: u64 = 100;
+
+/// What a reserved amount is counted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// Each slot.
+    Slot,
+    /// Each host, however many slots it gives.
+    Host,
+    /// The first host of the part alone.
+    Job,
+}
+
+/// One reserved amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    pub res: Res,
+    /// Thousandths at the start of the job.
+    pub amount: i64,
+    pub per: Per,
+    /// Milliseconds after the start at which it ends; `None`: with the job.
+    pub life_ms: Option<u64>,
+    /// It falls in a straight line to nothing over its life.
+    pub decay: bool,
+}
+
+impl Want {
+    /// Length of the steps in which it falls.
+    fn step_ms(life: u64) -> u64 {
+        (life / FADE_STEPS).max(1000)
+    }
+
+    /// Thousandths still reserved so long after the start.
+    pub fn amount_at(&self, elapsed_ms: u64) -> i64 {
+        let Some(life) = self.life_ms else {
+            return self.amount;
+        };
+        if elapsed_ms >= life {
+            return 0;
+        }
+        if !self.decay {
+            return self.amount;
+        }
+        let step = Want::step_ms(life);
+        let left = life - elapsed_ms / step * step;
+        let left = i128::from(self.amount) * i128::from(left);
+        let milli = (left + i128::from(life) - 1) / i128::from(life);
+        i64::try_from(milli).expect("no more than the whole amount")
+    }
+
+    /// When the amount changes next, in milliseconds after the start.
+    fn next_change(&self, elapsed_ms: u64) -> Option<u64> {
+        let life = self.life_ms.filter(|life| elapsed_ms < *life)?;
+        let step = Want::step_ms(life);
+        Some(match self.decay {
+            true => life.min((elapsed_ms / step + 1) * step),
+            false => life,
+        })
+    }
+}
+
+/// How the slots of a part lie on hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// Fewest and most hosts; 0 = any number.
+    pub hosts_min: u32,
+    pub hosts_max: u32,
+    /// So many slots on each host, the rest on the last; 0 = any number.
+    pub tile: u32,
+    /// All slots of each host, the rest on the last.
+    pub whole: bool,
+    /// Slots in blocks of so many; 0 = no blocks.
+    pub block: u32,
+    /// So many slots on each host in turn; 0 = not in turn.
+    pub stride: u32,
+}
+
+impl Spread {
+    fn of(span: Option<Span>) -> Spread {
+        let mut spread = Spread::default();
+        match span {
+            Some(Span::Hosts { min, max }) => (spread.hosts_min, spread.hosts_max) = (min, max),
+            Some(Span::Ptile(n)) => spread.tile = n,
+            Some(Span::PtileAll) => spread.whole = true,
+            Some(Span::Block(n)) => spread.block = n,
+            Some(Span::Stride(n)) => spread.stride = n,
+            Some(Span::Free) | None => {}
+        }
+        spread
+    }
+
+    /// All on one host.
+    pub fn one_host(&self) -> bool {
+        self.hosts_max == 1
+    }
+}
+
+/// Slots that are asked for alike.
+#[derive(Debug, Default)]
+pub struct Part {
+    pub min: u32,
+    pub max: u32,
+    pub select: Option<Select>,
+    /// The requirement says something about types or tags, so that the host type may be any.
+    pub any_type: bool,
+    pub order: Option<Order>,
+    pub wants: SmallVec<[Want; 2]>,
+    /// Which of the job's common wants hold for it, as bits.
+    pub common: u64,
+    pub spread: Spread,
+    pub same: Vec<String>,
+    pub cu: Option<Cu>,
+    /// Hosts that could serve it.
+    pub rank: Ranking,
+    /// As written, for messages: `4{...}`'s inside.
+    pub text: String,
+}
+
+/// One way to meet a requirement.
+#[derive(Debug, Default)]
+pub struct Ask {
+    /// Milliseconds that the job must have waited.
+    pub after_ms: u64,
+    /// One part without anything about the set of hosts as a whole.
+    pub plain: bool,
+    /// At least one, in the order of their hosts.
+    pub parts: SmallVec<[Part; 1]>,
+    /// Once for each host of the job, if a part there wants it.
+    pub common: SmallVec<[Want; 1]>,
+    /// All hosts of several parts agree in these.
+    pub same: Vec<String>,
+    pub cu: Option<Cu>,
+}
+
+/// Host (`None`: it is gone from the cluster) and slots.
+pub type Share = (Option<u32>, u32);
+
+impl Ask {
+    /// Slots alone, for a request that cannot be read.
+    pub fn nothing(request: &Request) -> Ask {
+        let part = Part {
+            min: request.min.max(1),
+            max: request.max.max(1),
+            ..Part::default()
+        };
+        Ask {
+            plain: true,
+            parts: SmallVec::from_iter([part]),
+            ..Ask::default()
+        }
+    }
+
+    /// Best hosts first is all there is to say: no spread, no agreement, one part.
+    fn is_plain(&self) -> bool {
+        let [part] = &self.parts[..] else {
+            return false;
+        };
+        let spread = &part.spread;
+        let odd = spread.hosts_max > 1 || spread.whole || spread.block > 0 || spread.stride > 0;
+        let job = part.wants.iter().any(|w| w.per == Per::Job);
+        !odd && !job && part.same.is_empty() && part.cu.is_none()
+    }
+
+    pub fn slots_min(&self) -> u32 {
+        self.parts.iter().map(|p| p.min).sum()
+    }
+
+    /// What the whole takes for each slot, and beside that at least.
+    pub fn needs(&self) -> (Bundle, Bundle) {
+        let (mut each, mut fixed) = (Bundle::default(), Bundle::default());
+        let one = self.parts.len() == 1;
+        for part in &self.parts {
+            for want in &part.wants {
+                match want.per {
+                    Per::Slot if one => add(&mut each, want, 1, 0),
+                    Per::Slot => add(&mut fixed, want, i64::from(part.min), 0),
+                    Per::Host | Per::Job => add(&mut fixed, want, 1, 0),
+                }
+            }
+        }
+        self.common
+            .iter()
+            .for_each(|want| add(&mut fixed, want, 1, 0));
+        (each, fixed)
+    }
+
+    /// Everything that is reserved somewhere.
+    pub fn wants(&self) -> impl Iterator<Item = &Want> {
+        let own = self.parts.iter().flat_map(|p| &p.wants);
+        own.chain(&self.common)
+    }
+
+    /// The wants that hold once for each host of a part, of the job's common ones those not yet in
+    /// `done`.
+    pub fn common_of(&self, part: usize, done: u64) -> impl Iterator<Item = &Want> {
+        let mask = self.parts[part].common & !done;
+        let set = move |(n, _): &(usize, &Want)| mask >> n & 1 == 1;
+        self.common.iter().enumerate().filter(set).map(|(_, w)| w)
+    }
+
+    /// What `slots` slots of the first part take on one host.
+    pub fn bundle(&self, slots: u32) -> Bundle {
+        let mut bundle = Bundle::of_slots(i64::from(slots));
+        let part = &self.parts[0];
+        for want in &part.wants {
+            let n = if want.per == Per::Slot {
+                i64::from(slots)
+            } else {
+                1
+            };
+            add(&mut bundle, want, n, 0);
+        }
+        bundle
+    }
+
+    /// What a start holds on each host so long after it began; `shares` in the order of parts.
+    pub fn bundles(&self, shares: &[Share], elapsed_ms: u64) -> SmallVec<[(u32, Bundle); 1]> {
+        let mut out = Holds::default();
+        let (mut part, mut left, mut first) = (0, self.slots_of(0), true);
+        for (at, slots) in shares {
+            let mut slots = *slots;
+            while slots > 0 {
+                if left == 0 {
+                    part += 1;
+                    (left, first) = (self.slots_of(part), true);
+                    continue;
+                }
+                let take = slots.min(left);
+                if let Some(at) = at {
+                    out.at(*at).take(self, part, take, first, elapsed_ms);
+                }
+                (slots, left, first) = (slots - take, left - take, false);
+            }
+        }
+        let whole = |(at, hold): (u32, Hold)| (at, hold.bundle);
+        out.list.into_iter().map(whole).collect()
+    }
+
+    /// Slots that belong to a part; all the rest to the last.
+    fn slots_of(&self, part: usize) -> u32 {
+        match part + 1 < self.parts.len() {
+            true => self.parts[part].min,
+            false => u32::MAX,
+        }
+    }
+
+    /// When what a start holds changes next, in milliseconds after it began.
+    pub fn next_change(&self, elapsed_ms: u64) -> Option<u64> {
+        self.wants().filter_map(|w| w.next_change(elapsed_ms)).min()
+    }
+}
+
+fn add(bundle: &mut Bundle, want: &Want, n: i64, elapsed_ms: u64) {
+    let at = usize::from(want.res);
+    let amount = want.amount_at(elapsed_ms).saturating_mul(n);
+    bundle.set(at, bundle.get(at).saturating_add(amount));
+}
+
+/// What one job holds on one host.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    pub bundle: Bundle,
+    /// The last part that got slots here.
+    part: usize,
+    /// Common wants that are counted already.
+    done: u64,
+}
+
+impl Default for Hold {
+    fn default() -> Hold {
+        Hold {
+            bundle: Bundle::default(),
+            part: usize::MAX,
+            done: 0,
+        }
+    }
+}
+
+impl Hold {
+    /// Counts more slots of a part; `first`: they are the part's first ones.
+    pub fn take(&mut self, ask: &Ask, part: usize, slots: u32, first: bool, elapsed_ms: u64) {
+        let fresh = self.part != part;
+        self.bundle.slots += i64::from(slots);
+        for want in &ask.parts[part].wants {
+            match want.per {
+                Per::Slot => add(&mut self.bundle, want, i64::from(slots), elapsed_ms),
+                Per::Host if fresh => add(&mut self.bundle, want, 1, elapsed_ms),
+                Per::Job if first => add(&mut self.bundle, want, 1, elapsed_ms),
+                Per::Host | Per::Job => {}
+            }
+        }
+        for want in ask.common_of(part, self.done) {
+            add(&mut self.bundle, want, 1, elapsed_ms);
+        }
+        self.part = part;
+        self.done |= ask.parts[part].common;
+    }
+
+    /// What more slots of a part take here for each, and beside that.
+    pub fn needs(&self, ask: &Ask, part: usize, first: bool) -> (Bundle, Bundle) {
+        let (mut each, mut fixed) = (Bundle::default(), Bundle::default());
+        for want in &ask.parts[part].wants {
+            match want.per {
+                Per::Slot => add(&mut each, want, 1, 0),
+                Per::Host if self.part != part => add(&mut fixed, want, 1, 0),
+                Per::Job if first => add(&mut fixed, want, 1, 0),
+                Per::Host | Per::Job => {}
+            }
+        }
+        ask.common_of(part, self.done)
+            .for_each(|want| add(&mut fixed, want, 1, 0));
+        (each, fixed)
+    }
+
+    /// Slots of a part that fit beside what is held here, out of `room`; `left` tells what the host
+    /// has left without it.
+    pub fn fit(
+        &self,
+        ask: &Ask,
+        part: usize,
+        first: bool,
+        room: u32,
+        left: impl Fn(Res) -> i64,
+    ) -> u32 {
+        let mut room = room;
+        let left = |want: &Want| left(want.res) - self.bundle.get(usize::from(want.res));
+        for want in &ask.parts[part].wants {
+            let due = match want.per {
+                Per::Slot => {
+                    let fit = (left(want) / want.amount).clamp(0, i64::from(u32::MAX)) as u32;
+                    room = room.min(fit);
+                    false
+                }
+                Per::Host => self.part != part,
+                Per::Job => first,
+            };
+            if due && left(want) < want.amount {
+                return 0;
+            }
+        }
+        let short = |want: &Want| left(want) < want.amount;
+        match ask.common_of(part, self.done).any(short) {
+            true => 0,
+            false => room,
+        }
+    }
+}
+
+/// What a start holds, by host.
+#[derive(Default)]
+struct Holds {
+    list: SmallVec<[(u32, Hold); 1]>,
+    index: HashMap<u32, usize>,
+}
+
+impl Holds {
+    fn at(&mut self, at: u32) -> &mut Hold {
+        let known = match self.list.len() {
+            0..=8 => self.list.iter().position(|(host, _)| *host == at),
+            _ => self.index.get(&at).copied(),
+        };
+        let place = known.unwrap_or_else(|| {
+            self.list.push((at, Hold::default()));
+            if self.list.len() > 8 {
+                let fresh = self.list.iter().enumerate().skip(self.index.len());
+                self.index.extend(fresh.map(|(n, (host, _))| (*host, n)));
+            }
+            self.list.len() - 1
+        });
+        &mut self.list[place].1
+    }
+}
+
+/// Compiles a merged requirement.
+///
+/// # Errors
+/// A sentence when it has too many ways.
+pub fn compile(
+    request: &Request,
+    config: &Config,
+    names: &mut ResNames,
+) -> Result<Vec<Ask>, String> {
+    let mut ways = Vec::new();
+    for alternative in &request.req.alternatives {
+        let after_ms = u64::from(alternative.delay_s.unwrap_or(0)) * 1000;
+        let choices = choices(&alternative.body);
+        let total = choices.iter().map(|n| *n as u128).product::<u128>();
+        if total + ways.len() as u128 > MAX_WAYS as u128 {
+            return Err(format!(
+                "its alternatives make more than {MAX_WAYS} combinations"
+            ));
+        }
+        for number in 0..total as usize {
+            let mut pick = Pick {
+                number,
+                config,
+                names,
+            };
+            let mut ask = pick.ask(&alternative.body, request);
+            ask.after_ms = after_ms;
+            ask.plain = ask.is_plain();
+            ways.push(ask);
+        }
+    }
+    Ok(ways)
+}
+
+/// Numbers of alternatives that a way picks one of, slowest first, in the order that [`Pick`]
+/// takes them.
+fn choices(body: &Body) -> Vec<usize> {
+    let of = |s: &Simple| {
+        let selects = s.select.as_ref().map_or(1, |s| s.alternatives.len());
+        [selects.max(1), s.rusage.len().max(1)]
+    };
+    match body {
+        Body::Simple(simple) => of(simple).to_vec(),
+        Body::Groups { groups, common } => {
+            let parts = groups.iter().flat_map(|g| {
+                let merged = g.req.over(&hosts_part(common));
+                of(&merged)
+            });
+            parts.chain([common.rusage.len().max(1)]).collect()
+        }
+    }
+}
+
+/// What common sections say about hosts of each part.
+fn hosts_part(common: &Simple) -> Simple {
+    Simple {
+        select: common.select.clone(),
+        order: common.order.clone(),
+        span: common.span,
+        ..Simple::default()
+    }
+}
+
+/// Builds one way.
+struct Pick<'a> {
+    /// Which alternatives are still to be picked, as a number in mixed base: the last choice is
+    /// taken first, so that the first one changes slowest.
+    number: usize,
+    config: &'a Config,
+    names: &'a mut ResNames,
+}
+
+impl Pick<'_> {
+    fn one_of(&mut self, n: usize) -> usize {
+        let n = n.max(1);
+        let at = self.number % n;
+        self.number /= n;
+        at
+    }
+
+    fn ask(&mut self, body: &Body, request: &Request) -> Ask {
+        match body {
+            Body::Simple(simple) => {
+                let mut part = self.part(simple, resreq::Per::Default);
+                part.min = request.min.max(1);
+                part.max = request.max.max(part.min);
+                Ask {
+                    parts: SmallVec::from_iter([part]),
+                    ..Ask::default()
+                }
+            }
+            Body::Groups { groups, common } => {
+                let which = self.one_of(common.rusage.len());
+                let usages = common.rusage.get(which).map_or(&[][..], Vec::as_slice);
+                let hosts = hosts_part(common);
+                let mut parts: SmallVec<[Part; 1]> = SmallVec::new();
+                // Backwards, so that the first section's choices change slowest.
+                for group in groups.iter().rev() {
+                    let merged = group.req.over(&hosts);
+                    let mut part = self.part(&merged, resreq::Per::Task);
+                    (part.min, part.max) = (group.slots, group.slots);
+                    part.text = group.req.to_string();
+                    parts.push(part);
+                }
+                parts.reverse();
+                let mut ask = Ask {
+                    parts,
+                    same: common.same.clone(),
+                    cu: common.cu.clone(),
+                    ..Ask::default()
+                };
+                self.common(&mut ask, usages);
+                ask
+            }
+        }
+    }
+
+    fn part(&mut self, simple: &Simple, default: resreq::Per) -> Part {
+        let which = self.one_of(simple.rusage.len());
+        let usages = simple.rusage.get(which).map_or(&[][..], Vec::as_slice);
+        let node: Option<Node> = simple.select.as_ref().map(|select| {
+            let at = self.one_of(select.alternatives.len());
+            select.alternatives[at].clone()
+        });
+        let any_type = simple
+            .select
+            .as_ref()
+            .is_some_and(Select::mentions_text_or_tag);
+        Part {
+            any_type,
+            select: node.map(|node| Select {
+                alternatives: vec![node],
+            }),
+            order: simple.order.clone(),
+            wants: usages
+                .iter()
+                .filter(|u| u.amount > 0)
+                .map(|u| self.want(u, default))
+                .collect(),
+            spread: Spread::of(simple.span),
+            same: simple.same.clone(),
+            cu: simple.cu.clone(),
+            text: simple.to_string(),
+            ..Part::default()
+        }
+    }
+
+    /// Amounts of the sections that hold for all parts; a part's own amount of a resource wins.
+    fn common(&mut self, ask: &mut Ask, usages: &[Usage]) {
+        for usage in usages.iter().filter(|u| u.amount > 0) {
+            let want = self.want(usage, resreq::Per::Default);
+            let free = |part: &&mut Part| part.wants.iter().all(|own| own.res != want.res);
+            let parts = ask.parts.iter_mut().filter(free);
+            match want.per {
+                Per::Slot => parts.for_each(|part| part.wants.push(want)),
+                Per::Job => parts.take(1).for_each(|part| part.wants.push(want)),
+                Per::Host => {
+                    let bit = 1u64 << ask.common.len().min(63);
+                    parts.for_each(|part| part.common |= bit);
+                    ask.common.push(want);
+                }
+            }
+        }
+    }
+
+    fn want(&mut self, usage: &Usage, default: resreq::Per) -> Want {
+        let per_slot = self.config.general.resource_reserve_per_task
+            || self
+                .config
+                .hosts
+                .resources
+                .get(&usage.name)
+                .is_some_and(|decl| decl.slotresource);
+        let per = match (usage.per, default) {
+            (resreq::Per::Default, resreq::Per::Task) => resreq::Per::Task,
+            _ => usage.scope(per_slot, false),
+        };
+        Want {
+            res: self.names.intern(&usage.name),
+            amount: i64::try_from(usage.amount).unwrap_or(i64::MAX),
+            per: match per {
+                resreq::Per::Task => Per::Slot,
+                resreq::Per::Job => Per::Job,
+                resreq::Per::Host | resreq::Per::Default => Per::Host,
+            },
+            life_ms: usage.duration_s.map(|s| u64::from(s) * 1000),
+            decay: usage.decay,
+        }
+    }
+}

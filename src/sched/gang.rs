@@ -1,0 +1,531 @@
+//! Choosing hosts for a request of several sections, or with conditions on its hosts as a set:
+//! whole or not at all. Trial bookings live beside the books in [`Trial`], with an undo log; the
+//! books are only read.
+//!
+//! The most constrained section is placed first (fewest hosts that could serve it); a section that
+//! finds no place is tried again before the others. The hosts of the start are in the order of the
+//! sections, whatever the order of placing.
+
+use super::ask::{Ask, Hold};
+use super::group::{self, Subset};
+use super::place::{Short, Spot, Terms};
+use super::rank::{Candidate, Ranking};
+use super::shape::{AskAt, Shape, SoFar, View};
+use std::collections::{HashMap, VecDeque};
+
+/// Sections tried first in their turn before the request counts as not fitting.
+const MAX_RETRIES: usize = 8;
+
+/// What a field of hosts offers a request.
+pub trait Field {
+    /// The `n`-th host by rank for a part.
+    fn host(&mut self, part: usize, n: usize) -> Option<u32>;
+    /// Slots that a part could take on a host beside what the job holds there in trial.
+    fn fit(&self, part: usize, at: u32, hold: &Hold, first: bool) -> u32;
+    /// Of these slots those that this very job may have.
+    fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, Hold>, first: bool) -> u32;
+    /// All slots of a host, used ones included.
+    fn whole(&self, at: u32) -> u32;
+}
+
+/// Trial bookings of one job.
+#[derive(Default)]
+struct Trial {
+    holds: HashMap<u32, Hold>,
+    /// What holds were before, oldest first.
+    undo: Vec<(u32, Option<Hold>)>,
+}
+
+impl Trial {
+    fn at(&self, at: u32) -> Hold {
+        self.holds.get(&at).cloned().unwrap_or_default()
+    }
+
+    fn take(&mut self, ask: &Ask, part: usize, at: u32, slots: u32, first: bool) {
+        self.undo.push((at, self.holds.get(&at).cloned()));
+        let hold = self.holds.entry(at).or_default();
+        hold.take(ask, part, slots, first, 0);
+    }
+
+    fn roll_back(&mut self, to: usize) {
+        for (at, before) in self.undo.drain(to..).rev() {
+            match before {
+                Some(hold) => self.holds.insert(at, hold),
+                None => self.holds.remove(&at),
+            };
+        }
+    }
+}
+
+/// One search.
+struct Search<'a, F> {
+    ask: &'a Ask,
+    field: &'a mut F,
+    view: &'a View<'a>,
+    /// Most slots of the one part of a request without sections.
+    most: u32,
+    trial: Trial,
+}
+
+/// Finds a place in a field; gives hosts and slots in the order of parts.
+///
+/// # Errors
+/// The part that fell short and how far it got.
+pub fn search(
+    ask: &Ask,
+    field: &mut impl Field,
+    view: &View<'_>,
+    most: u32,
+) -> Result<Spot, Short> {
+    let mut search = Search {
+        ask,
+        field,
+        view,
+        most,
+        trial: Trial::default(),
+    };
+    search.run()
+}
+
+impl<F: Field> Search<'_, F> {
+    fn run(&mut self) -> Result<Spot, Short> {
+        let ask = self.ask;
+        if ask.same.is_empty() && ask.cu.is_none() {
+            return self.all_parts(None);
+        }
+        let mut all: Vec<u32> = Vec::new();
+        for part in 0..ask.parts.len() {
+            all.extend(self.listed(part, None));
+        }
+        let mut known = std::collections::HashSet::new();
+        all.retain(|at| known.insert(*at));
+        let need = ask.slots_min();
+        let sets = self.subsets(&ask.same, ask.cu.as_ref(), &all, need, usize::MAX);
+        let mut worst = None;
+        for set in sets {
+            match self.all_parts(Some(&set)) {
+                Ok(spot) => return Ok(spot),
+                Err(short) => worst.get_or_insert(short),
+            };
+        }
+        Err(worst.unwrap_or_default())
+    }
+
+    /// Hosts of a part by rank, within a subset.
+    fn listed(&mut self, part: usize, within: Option<&Subset>) -> Vec<u32> {
+        let mut list = Vec::new();
+        while let Some(at) = self.field.host(part, list.len()) {
+            list.push(at);
+        }
+        match within {
+            None => list,
+            Some(set) => set.order(&list),
+        }
+    }
+
+    /// Sets of hosts to try one after the other, out of `all` in order of rank; what each offers is
+    /// counted for `part`, or as free slots for all parts together.
+    fn subsets(
+        &mut self,
+        same: &[String],
+        cu: Option<&crate::text::resreq::Cu>,
+        all: &[u32],
+        need: u32,
+        part: usize,
+    ) -> Vec<Subset> {
+        let offer = |at: &u32| {
+            let slots = match part {
+                usize::MAX => {
+                    let parts = 0..self.ask.parts.len();
+                    parts
+                        .map(|p| self.field.fit(p, *at, &Hold::default(), false))
+                        .max()
+                }
+                part => Some(self.field.fit(part, *at, &self.trial.at(*at), false)),
+            };
+            (*at, slots.unwrap_or(0))
+        };
+        let offers: Vec<(u32, u32)> = all.iter().map(offer).collect();
+        let mut sets = group::alike(self.view.table, same, &offers, need);
+        if let Some(cu) = cu {
+            let units = |set: Subset| group::units(self.view.table, cu, &set.offers(&offers), need);
+            sets = sets.into_iter().flat_map(units).collect();
+        }
+        sets
+    }
+
+    /// Places all parts within a set of hosts.
+    fn all_parts(&mut self, within: Option<&Subset>) -> Result<Spot, Short> {
+        let mut order: Vec<usize> = (0..self.ask.parts.len()).collect();
+        if order.len() > 1 {
+            let scarce = |part: usize, search: &mut Self| search.listed(part, within).len();
+            let counts: Vec<usize> = order.iter().map(|p| scarce(*p, self)).collect();
+            order.sort_by_key(|part| counts[*part]);
+        }
+        let mut retries = MAX_RETRIES.min(order.len());
+        loop {
+            self.trial.roll_back(0);
+            match self.in_order(&order, within) {
+                Ok(spot) => return Ok(spot),
+                Err(short) => {
+                    let at = order.iter().position(|p| *p == usize::from(short.part));
+                    let at = at.expect("a part of this request");
+                    if at == 0 || retries == 0 {
+                        return Err(short);
+                    }
+                    retries -= 1;
+                    order[..=at].rotate_right(1);
+                }
+            }
+        }
+    }
+
+    fn in_order(&mut self, order: &[usize], within: Option<&Subset>) -> Result<Spot, Short> {
+        let mut picks: Vec<Spot> = vec![Spot::new(); self.ask.parts.len()];
+        for part in order {
+            picks[*part] = self.part(*part, within).map_err(|got| Short {
+                got,
+                part: u16::try_from(*part).expect("a request has at most 100 sections"),
+                ..Short::default()
+            })?;
+        }
+        Ok(picks.into_iter().flatten().collect())
+    }
+
+    /// Places one part beside those placed before; on failure the slots it found.
+    fn part(&mut self, part: usize, within: Option<&Subset>) -> Result<Spot, u32> {
+        let wanted = &self.ask.parts[part];
+        if wanted.same.is_empty() && wanted.cu.is_none() {
+            return self.spread(part, within);
+        }
+        let all = self.listed(part, within);
+        let cu = wanted.cu.as_ref();
+        let (mut best, mark) = (0, self.trial.undo.len());
+        for set in self.subsets(&wanted.same, cu, &all, wanted.min, part) {
+            let found = match cu.is_some_and(|cu| cu.balance) {
+                true => self.balanced(part, &set),
+                false => self.spread(part, Some(&set)),
+            };
+            match found {
+                Ok(spot) => return Ok(spot),
+                Err(got) => best = best.max(got),
+            }
+            self.trial.roll_back(mark);
+        }
+        Err(best)
+    }
+
+    /// The same number of slots in each unit of the set.
+    fn balanced(&mut self, part: usize, set: &Subset) -> Result<Spot, u32> {
+        let units = u32::try_from(set.units.len())
+            .expect("fewer than 2^32 hosts")
+            .max(1);
+        let need = self.ask.parts[part].min;
+        let mut spot = Spot::new();
+        for (n, unit) in (0u32..).zip(&set.units) {
+            let share = need / units + u32::from(n < need % units);
+            let mut list = set.order(unit).into_iter();
+            let walk = |_: &mut F| list.next();
+            spot.extend(self.walk(part, (share, share), spot.is_empty(), walk)?);
+        }
+        Ok(spot)
+    }
+
+    /// By the part's span.
+    fn spread(&mut self, part: usize, within: Option<&Subset>) -> Result<Spot, u32> {
+        let wanted = &self.ask.parts[part];
+        let (spread, min) = (wanted.spread, wanted.min);
+        let most = match self.ask.parts.len() {
+            1 => self.most.min(wanted.max).max(min),
+            _ => min,
+        };
+        if spread.hosts_max > 1 {
+            return self.on_hosts(part, (min, most), within);
+        }
+        if spread.stride > 0 {
+            return self.in_turn(part, (min, most), within);
+        }
+        match within {
+            Some(_) => {
+                let mut list = self.listed(part, within).into_iter();
+                self.walk(part, (min, most), true, |_| list.next())
+            }
+            None => {
+                let mut n = 0;
+                self.walk(part, (min, most), true, |field| {
+                    n += 1;
+                    field.host(part, n - 1)
+                })
+            }
+        }
+    }
+
+    /// Slots that a part may take on a host now.
+    fn offer(&mut self, part: usize, at: u32, first: bool) -> u32 {
+        self.field.offer(part, at, &self.trial.holds, first)
+    }
+
+    /// Best hosts first, as many slots on each as its span allows.
+    fn walk(
+        &mut self,
+        part: usize,
+        (min, most): (u32, u32),
+        mut first: bool,
+        mut next: impl FnMut(&mut F) -> Option<u32>,
+    ) -> Result<Spot, u32> {
+        let spread = self.ask.parts[part].spread;
+        let mut spot = Spot::new();
+        let mut got = 0;
+        // Better hosts that only cannot be the first one.
+        let mut later: VecDeque<u32> = VecDeque::new();
+        while got < most {
+            let turned = if first { None } else { later.pop_front() };
+            let Some(at) = turned.or_else(|| next(self.field)) else {
+                break;
+            };
+            let may = self.offer(part, at, first);
+            if may == 0 && first && self.offer(part, at, false) > 0 {
+                later.push_back(at);
+                continue;
+            }
+            let tile = match spread.whole {
+                true => self.field.whole(at),
+                false => spread.tile,
+            };
+            let mut take = may.min(most - got);
+            if tile > 0 {
+                take = take.min(tile);
+            }
+            if spread.block > 0 && take < most - got {
+                take = take / spread.block * spread.block;
+            }
+            let rest = min.saturating_sub(got);
+            let enough = match spread.one_host() {
+                true => min,
+                false => tile.min(rest).max(1),
+            };
+            if take < enough {
+                continue;
+            }
+            self.trial.take(self.ask, part, at, take, first);
+            spot.push((at, take));
+            (got, first) = (got + take, false);
+            if spread.one_host() {
+                break;
+            }
+        }
+        if got >= min { Ok(spot) } else { Err(got) }
+    }
+
+    /// On at least and at most so many hosts.
+    fn on_hosts(
+        &mut self,
+        part: usize,
+        (min, most): (u32, u32),
+        within: Option<&Subset>,
+    ) -> Result<Spot, u32> {
+        let spread = self.ask.parts[part].spread;
+        let mut offers = Vec::new();
+        for at in self.listed(part, within) {
+            let slots = self.offer(part, at, false);
+            offers.push((at, slots.min(most)));
+        }
+        offers.retain(|(_, slots)| *slots > 0);
+        let mut chosen = group::few(&offers, spread.hosts_max as usize, min)?;
+        if let Some(at) = chosen
+            .iter()
+            .position(|(at, _)| self.offer(part, *at, true) > 0)
+        {
+            // The first host also takes what is counted once for the job.
+            let host = chosen.remove(at);
+            chosen.insert(0, host);
+        }
+        let mut spot = Spot::new();
+        let mut got = 0;
+        for (n, (at, slots)) in (1u32..).zip(chosen) {
+            let kept = spread.hosts_min.saturating_sub(n);
+            let take = slots.min((most - got).saturating_sub(kept));
+            if take > 0 && self.offer(part, at, n == 1) >= take {
+                self.trial.take(self.ask, part, at, take, n == 1);
+                spot.push((at, take));
+                got += take;
+            }
+        }
+        let hosts = u32::try_from(spot.len()).unwrap_or(u32::MAX);
+        match got >= min && hosts >= spread.hosts_min {
+            true => Ok(spot),
+            false => Err(got.min(min - 1)),
+        }
+    }
+
+    /// Some slots on each host in turn, until there are enough.
+    fn in_turn(
+        &mut self,
+        part: usize,
+        (min, most): (u32, u32),
+        within: Option<&Subset>,
+    ) -> Result<Spot, u32> {
+        let stride = self.ask.parts[part].spread.stride;
+        let list = self.listed(part, within);
+        let mut spot = Spot::new();
+        let mut got = 0;
+        let mut closed = vec![false; list.len()];
+        loop {
+            let before = got;
+            for (n, at) in list.iter().enumerate() {
+                let want = stride.min(most - got);
+                if want == 0 || closed[n] {
+                    continue;
+                }
+                let may = self.offer(part, *at, got == 0);
+                if may < want.min(min.saturating_sub(got).max(1)) {
+                    closed[n] = true;
+                    continue;
+                }
+                let take = may.min(want);
+                self.trial.take(self.ask, part, *at, take, got == 0);
+                match spot.last_mut() {
+                    Some((last, slots)) if last == at => *slots += take,
+                    _ => spot.push((*at, take)),
+                }
+                got += take;
+            }
+            if got == before || got >= most {
+                break;
+            }
+        }
+        if got >= min { Ok(spot) } else { Err(got) }
+    }
+}
+
+/// The hosts of a shape as its books are now.
+struct Now<'a, 'b> {
+    shape: &'a Shape,
+    way: usize,
+    view: &'a View<'a>,
+    terms: &'a mut Terms<'b>,
+    ranks: Vec<Ranking>,
+    /// Taken out of the ranking so far.
+    seen: Vec<Vec<Candidate>>,
+}
+
+impl Field for Now<'_, '_> {
+    fn host(&mut self, part: usize, n: usize) -> Option<u32> {
+        while self.seen[part].len() <= n {
+            let next = self.ranks[part].pop(self.view.books)?;
+            self.seen[part].push(next);
+        }
+        Some(self.seen[part][n].at.0)
+    }
+
+    fn fit(&self, part: usize, at: u32, hold: &Hold, first: bool) -> u32 {
+        let ask = AskAt {
+            first,
+            ..AskAt::new(self.way, part, hold)
+        };
+        self.shape.fit(&ask, self.view, at as usize)
+    }
+
+    fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, Hold>, first: bool) -> u32 {
+        let none = Hold::default();
+        let ask = AskAt {
+            first,
+            so_far: SoFar::Holds(trial),
+            ..AskAt::new(self.way, part, trial.get(&at).unwrap_or(&none))
+        };
+        let can = self.shape.fit(&ask, self.view, at as usize);
+        (self.terms.room)(self.shape, &ask, at as usize, can)
+    }
+
+    fn whole(&self, at: u32) -> u32 {
+        self.view.table.at(at as usize).slots
+    }
+}
+
+/// Finds hosts for a way of a request among what is free now.
+///
+/// # Errors
+/// The part that fell short and how far it got.
+pub fn find(
+    shape: &mut Shape,
+    way: usize,
+    view: &View<'_>,
+    terms: &mut Terms<'_>,
+) -> Result<Spot, Short> {
+    let parts = shape.ways[way].parts.len();
+    let ranks = (0..parts)
+        .map(|part| shape.take_rank((way, part), view))
+        .collect();
+    let most = terms.most;
+    let mut now = Now {
+        shape,
+        way,
+        view,
+        terms,
+        ranks,
+        seen: vec![Vec::new(); parts],
+    };
+    let found = search(&shape.ways[way], &mut now, view, most);
+    let (ranks, seen) = (now.ranks, now.seen);
+    for (part, (mut rank, seen)) in ranks.into_iter().zip(seen).enumerate() {
+        rank.put_back(seen);
+        shape.put_rank((way, part), rank);
+    }
+    found
+}
+
+/// What some hosts offer a request at some time, best first: host, slots, amounts.
+pub type Offers<'a> = &'a [(u32, super::amount::Bundle)];
+
+/// The hosts of a shape as a timeline says they will be.
+struct Then<'a> {
+    shape: &'a Shape,
+    way: usize,
+    view: &'a View<'a>,
+    free: HashMap<u32, &'a super::amount::Bundle>,
+    lists: Vec<Vec<u32>>,
+}
+
+impl Field for Then<'_> {
+    fn host(&mut self, part: usize, n: usize) -> Option<u32> {
+        self.lists[part].get(n).copied()
+    }
+
+    fn fit(&self, part: usize, at: u32, hold: &Hold, first: bool) -> u32 {
+        let ask = AskAt {
+            first,
+            ..AskAt::new(self.way, part, hold)
+        };
+        self.free
+            .get(&at)
+            .map_or(0, |free| self.shape.fit_in(&ask, free))
+    }
+
+    fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, Hold>, first: bool) -> u32 {
+        let none = Hold::default();
+        self.fit(part, at, trial.get(&at).unwrap_or(&none), first)
+    }
+
+    fn whole(&self, at: u32) -> u32 {
+        self.view.table.at(at as usize).slots
+    }
+}
+
+/// Chooses hosts for a way of a request out of what is offered, for reservations: hosts in the
+/// order of parts.
+pub fn choose(shape: &Shape, way: usize, view: &View<'_>, offers: Offers<'_>) -> Option<Spot> {
+    let ask = &shape.ways[way];
+    let fits = |part: usize, at: u32| shape.unfit((way, part), view, at as usize).is_none();
+    let list = |part: usize| {
+        let all = offers.iter().map(|(at, _)| *at);
+        all.filter(|at| fits(part, *at)).collect()
+    };
+    let mut then = Then {
+        shape,
+        way,
+        view,
+        free: offers.iter().map(|(at, free)| (*at, free)).collect(),
+        lists: (0..ask.parts.len()).map(list).collect(),
+    };
+    search(ask, &mut then, view, ask.slots_min()).ok()
+}
