@@ -381,24 +381,6 @@ fn declared_resources_may_be_named_in_requirements() {
 }
 
 #[test]
-fn what_an_amount_counts_for() {
-    let per_slot = |extra: &str, res_req: &str| {
-        let c = good(&format!(
-            "resources: [{{name: fpga, slotresource: yes}}, {{name: lic}}]\n{extra}"
-        ));
-        let spec = crate::model::Spec {
-            res_req: require::check_request(res_req, &c).unwrap(),
-            ..Default::default()
-        };
-        require::Request::new(&spec, None, &c).unwrap().rusage[0].per_slot
-    };
-    assert!(per_slot("", "rusage[fpga=1]") && !per_slot("", "rusage[lic=1]"));
-    assert!(!per_slot("", "rusage[fpga=1/host]") && per_slot("", "rusage[lic=1/task]"));
-    let all = "general: {resource_reserve_per_task: yes}";
-    assert!(per_slot(all, "rusage[lic=1]") && !per_slot(all, "rusage[mem=1/host]"));
-}
-
-#[test]
 fn gpus_of_hosts_can_be_reserved() {
     let refused = require::check_request("rusage[gpu=1]", &good("")).unwrap_err();
     assert!(

@@ -121,7 +121,7 @@ const REFUSED: &[(&str, &str)] = &[
         "not-implemented",
     ),
     (
-        "queues: [{name: q, res_req: 'same[type]'}]",
+        "queues: [{name: q, res_req: 'cu[excl]'}]",
         "not-implemented",
     ),
     (

@@ -285,3 +285,25 @@ fn amounts_count_for_each_slot_host_or_job() {
     let mut c = cluster(hosts, "");
     assert_eq!(run(&mut c, 6, "rusage[lic=1/job]"), "h2:2 h1:4");
 }
+
+#[test]
+fn a_declaration_says_what_an_amount_counts_for() {
+    let taken = |extra: &str, req: &str| {
+        let mut c = Cluster::new(&format!(
+            "resources: [{{name: fpga, slotresource: yes}}, {{name: lic}}]\n{extra}\
+             hosts: [{{name: h1, slots: 4, resources: {{fpga: 9, lic: 9}}}}]\n\
+             queues: [{{name: normal}}]\n"
+        ));
+        let id = c.ask(3, req);
+        assert_eq!(c.pass(), [id]);
+        let list = c.engine.reserved(&c.table, "h1");
+        list.iter().map(|(_, n)| *n).sum::<f64>()
+    };
+    assert_eq!(taken("", "rusage[fpga=1]"), 3.0);
+    assert_eq!(taken("", "rusage[fpga=1/host]"), 1.0);
+    assert_eq!(taken("", "rusage[lic=1]"), 1.0);
+    assert_eq!(taken("", "rusage[lic=1/task]"), 3.0);
+    let all = "general: {resource_reserve_per_task: yes}\n";
+    assert_eq!(taken(all, "rusage[lic=1]"), 3.0);
+    assert_eq!(taken(all, "rusage[lic=1/host]"), 1.0);
+}
