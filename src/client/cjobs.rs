@@ -116,7 +116,11 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
     let source = Source::open("cjobs")?;
     let mut asked = understood(m, &source)?;
     asked.table.color = read::colors();
-    let outcome = list::run_at(&source, &asked, source.ctx(), &read::put)?;
+    let ctx = match asked.style {
+        Style::Long { .. } | Style::Lines => source.ctx_with_estimates(),
+        _ => source.ctx(),
+    };
+    let outcome = list::run_at(&source, &asked, ctx, &read::put)?;
     for line in &outcome.err {
         eprintln!("{line}");
     }

@@ -5,7 +5,7 @@ use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
 use crate::record::view::{Params, QueueRow};
-use crate::show::queue;
+use crate::show::{queue, share};
 use crate::text::names::NameSet;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
@@ -38,7 +38,10 @@ fn options() -> Command {
         "USER",
         "Queues that this user or user group may use; all = everybody",
     ))
-    .arg(flag("r", "not built").hide(true))
+    .arg(flag(
+        "r",
+        "Share trees: shares, priority and use of each group and user",
+    ))
     .arg(flag("e", "not built").hide(true))
     .arg(operands(
         "names",
@@ -63,7 +66,7 @@ pub fn run(args: &[OsString]) -> i32 {
 }
 
 fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
-    read::refuse_unbuilt(m, &["r", "e"], "cqueues")?;
+    read::refuse_unbuilt(m, &["e"], "cqueues")?;
     let params = source.params()?;
     let queues = source.queues()?;
     let mut rows = Vec::new();
@@ -74,6 +77,19 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
         }
     }
     source.banner(&params);
+    if m.has("r") {
+        let shares = source.view.shares().map_err(|e| source.failed(e))?;
+        let mut out = String::new();
+        for q in rows {
+            let tree: Vec<_> = shares.iter().filter(|s| s.queue == q.name).collect();
+            match (m.has("json") || m.has("jsonl"), tree.is_empty()) {
+                (true, _) => tree.iter().for_each(|s| share::put_json(&mut out, s)),
+                (false, true) => eprintln!("queue {} has no share tree", q.name),
+                (false, false) => share::put_tree(&mut out, &q.name, &tree),
+            }
+        }
+        return Ok((out, exit));
+    }
     if m.has("l") && !Listing::<QueueRow>::is_asked(m) {
         let mut out = String::new();
         rows.iter().for_each(|q| queue::put_long(&mut out, q));

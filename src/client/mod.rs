@@ -13,6 +13,7 @@ pub mod cid;
 pub mod cinfo;
 pub mod cjobs;
 pub mod cli;
+pub mod climits;
 pub mod cload;
 mod cmod;
 pub mod cparams;
@@ -106,6 +107,11 @@ const COMMANDS: &[Entry] = &[
         &["cinfo"],
         "list resources, host types and models",
         cinfo::run,
+    ),
+    entry(
+        &["climits"],
+        "list the limits of cb.yaml and what is used of them",
+        climits::run,
     ),
     entry(&["cusers"], "list users with their slots", cusers::run),
     entry(&["cparams"], "show the cluster's parameters", cparams::run),

@@ -22,6 +22,7 @@ use jiff::tz::TimeZone;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
 
 /// Largest cluster file.
 const CLUSTER_MAX: u64 = 64 << 10;
@@ -131,6 +132,17 @@ impl Source {
         Ctx {
             now: Stamp(sys::clock::wall_ms()),
             dates: Dates::new(TimeZone::system()),
+            estimates: Default::default(),
+        }
+    }
+
+    /// The same, with when jobs are expected to start: a file more to read.
+    pub fn ctx_with_estimates(&self) -> Ctx {
+        let rows = self.view.estimates().unwrap_or_default();
+        let estimates = rows.into_iter().map(|row| (row.j, row)).collect();
+        Ctx {
+            estimates: Arc::new(estimates),
+            ..self.ctx()
         }
     }
 

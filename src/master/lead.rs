@@ -424,6 +424,7 @@ impl Leader {
 
     fn publish_summary(&mut self, now: u64) -> Result<(), End> {
         (self.summary_at, self.summary_due) = (now, false);
+        turn::refresh(&mut self.core);
         let core = &self.core;
         let mut params = turn::params(core, &self.cluster, &self.host, self.since);
         let alarms = self.alarms.iter().chain(&self.hosts.alarms);
@@ -434,6 +435,13 @@ impl Leader {
             .document(view::QUEUES, &turn::queue_rows(core))?;
         self.publisher
             .document(view::USERS, &turn::user_rows(core))?;
+        self.publisher
+            .document(view::LIMITS, &turn::limit_rows(core))?;
+        let wall = Stamp(clock::wall_ms());
+        self.publisher
+            .document(view::SHARES, &turn::share_rows(core, wall))?;
+        self.publisher
+            .document(view::ESTIMATES, &turn::estimate_rows(core))?;
         self.publisher.document(view::PARAMS, &[params])?;
         Ok(())
     }

@@ -32,6 +32,7 @@ mod rank;
 pub mod reserve;
 mod shape;
 pub mod share;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod window;

@@ -7,14 +7,18 @@ use super::cell::{self, int};
 use super::dates::Dates;
 use super::field::Field;
 use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp, TermReason};
-use crate::record::view::JobRow;
+use crate::record::view::{EstimateRow, JobRow};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// What all rows of one output share.
 pub struct Ctx {
     /// Wall clock when the command started.
     pub now: Stamp,
     pub dates: Dates,
+    /// When jobs with reservations are expected to start; empty where nobody asks.
+    pub estimates: Arc<BTreeMap<JobKey, EstimateRow>>,
 }
 
 impl Ctx {
@@ -23,6 +27,7 @@ impl Ctx {
         Ctx {
             now: self.now,
             dates: Dates::new(self.dates.zone().clone()),
+            estimates: self.estimates.clone(),
         }
     }
 }
@@ -153,6 +158,14 @@ pub fn suspend_sentence(stat: JobStat) -> &'static str {
         JobStat::Unkwn => "its host does not answer",
         _ => "",
     }
+}
+
+/// The estimate of a waiting job's start.
+pub fn estimate<'v>(v: &JobView<'v>) -> Option<&'v EstimateRow> {
+    let found = v.ctx.estimates.get(&v.key);
+    // The next element of an array is reserved for under the array's own key.
+    let found = found.or_else(|| v.ctx.estimates.get(&JobKey::job(v.key.id)));
+    found.filter(|_| v.stat() == JobStat::Pend)
 }
 
 /// Appends why a started job does not run: the users' word, the system's reason with its code.

@@ -92,6 +92,13 @@ fn job_members(o: &mut Object<'_>, v: &JobView<'_>) {
     o.int("suspended_ms", row.suspended_ms);
     o.flag("killing", row.killing && !finished);
     o.some_text("key", &row.key);
+    let estimate = job::estimate(v).and_then(|row| row.at);
+    moment(
+        o,
+        "estimated_start_time",
+        "estimated_start_ms",
+        estimate.unwrap_or(0),
+    );
     usage(o, v);
 }
 

@@ -141,10 +141,11 @@ fn changes(v: &JobView<'_>) -> Option<String> {
 fn put_reasons(out: &mut String, v: &JobView<'_>, unfolded: bool) {
     let text = if v.stat().is_waiting() {
         out.push_str(" PENDING REASONS:\n");
-        match v.why {
+        let why = match v.why {
             Some(why) => format!(" {why} (code {});", why.code()),
             None => " no reason is known yet;".to_owned(),
-        }
+        };
+        why + &estimate(v)
     } else if v.stat().is_started() && v.stat() != JobStat::Run {
         out.push_str(" SUSPENDING REASONS:\n");
         let mut text = " ".to_owned();
@@ -154,6 +155,30 @@ fn put_reasons(out: &mut String, v: &JobView<'_>, unfolded: bool) {
         return;
     };
     page::item(out, &text, unfolded);
+}
+
+/// When it is expected to start, if that was worked out.
+fn estimate(v: &JobView<'_>) -> String {
+    let Some(row) = job::estimate(v) else {
+        return String::new();
+    };
+    let mut text = String::new();
+    match row.at {
+        Some(at) => {
+            text.push_str(" estimated start ");
+            v.ctx.dates.long(&mut text, at);
+            text.push(';');
+        }
+        None => {
+            let s = if row.unlimited == 1 { "" } else { "s" };
+            add!(
+                text,
+                " no estimate: {} running job{s} in its way without a run limit;",
+                row.unlimited
+            );
+        }
+    }
+    text
 }
 
 fn put_limits(out: &mut String, v: &JobView<'_>) {

@@ -16,11 +16,13 @@ pub mod job_json;
 pub mod job_long;
 pub mod job_select;
 pub mod job_table;
+pub mod limit;
 pub mod load;
 pub mod page;
 pub mod params;
 pub mod queue;
 pub mod require;
+pub mod share;
 pub mod user;
 
 pub use dates::Dates;

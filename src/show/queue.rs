@@ -205,7 +205,12 @@ pub fn put_long(out: &mut String, q: &QueueRow) {
     ] {
         put_limits(&mut page, q, prefix, title);
     }
-    page.push_str("\nSCHEDULING POLICIES:  FIFO by priority\n\n");
+    let policy = q.settings.iter().find(|(title, _)| title == "POLICY");
+    let policy = policy.map_or("fifo", |(_, value)| value.as_str());
+    add(
+        &mut page,
+        format_args!("\nSCHEDULING POLICIES:  {}\n\n", safe(policy)),
+    );
     add(&mut page, format_args!("USERS: {}\n", or(&q.users, "all")));
     add(
         &mut page,

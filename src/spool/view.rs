@@ -8,7 +8,10 @@ use super::Layout;
 use crate::model::{JobKey, JobStat, PendReason, Spec};
 use crate::record::frame::{Damage, Damaged, Reader};
 use crate::record::header::{Header, What};
-use crate::record::view::{self, HostRow, JobRow, Manifest, Params, QueueRow, Row, UserRow};
+use crate::record::view::{
+    self, EstimateRow, HostRow, JobRow, LimitRow, Manifest, Params, QueueRow, Row, ShareRow,
+    UserRow,
+};
 use crate::sys;
 use serde::de::DeserializeOwned;
 use std::collections::{HashMap, HashSet};
@@ -194,6 +197,30 @@ impl ViewReader {
     /// As [`ViewReader::manifest`].
     pub fn users(&self) -> Result<Vec<UserRow>, ViewError> {
         self.documents(view::USERS)
+    }
+
+    /// The counters of section `limits`.
+    ///
+    /// # Errors
+    /// As [`ViewReader::manifest`].
+    pub fn limits(&self) -> Result<Vec<LimitRow>, ViewError> {
+        self.documents(view::LIMITS)
+    }
+
+    /// The share trees of all queues that have one.
+    ///
+    /// # Errors
+    /// As [`ViewReader::manifest`].
+    pub fn shares(&self) -> Result<Vec<ShareRow>, ViewError> {
+        self.documents(view::SHARES)
+    }
+
+    /// When jobs with reservations are expected to start.
+    ///
+    /// # Errors
+    /// As [`ViewReader::manifest`].
+    pub fn estimates(&self) -> Result<Vec<EstimateRow>, ViewError> {
+        self.documents(view::ESTIMATES)
     }
 
     /// The cluster's facts and parameters.

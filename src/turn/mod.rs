@@ -12,6 +12,7 @@ mod gang;
 mod reports;
 mod running;
 mod schedule;
+mod shown;
 mod signal;
 mod submit;
 mod summary;
@@ -20,6 +21,7 @@ mod summary;
 mod tests;
 
 pub use schedule::outstanding;
+pub use shown::{estimate_rows, limit_rows, refresh, share_rows};
 pub use summary::{host_rows, params, queue_rows, user_rows};
 
 use crate::config::Config;
@@ -69,6 +71,8 @@ pub struct Core {
     pub groups: BTreeMap<String, Vec<String>>,
     /// Problems of the last refused reconfiguration, for the view.
     pub config_problems: Vec<String>,
+    /// Slots kept for reservations, as of the last [`refresh`].
+    pub(crate) kept: shown::Kept,
     /// Attempts whose hosts prepare their parts, and which have.
     pub(crate) gathering: BTreeMap<crate::model::AttemptId, gang::Gathering>,
     /// Jobs kept out of scheduling after a host did not prepare its part.
@@ -96,6 +100,7 @@ impl Core {
             completed: BTreeMap::new(),
             groups: BTreeMap::new(),
             config_problems: Vec::new(),
+            kept: shown::Kept::default(),
             gathering: BTreeMap::new(),
             parked: BTreeMap::new(),
             counted: false,

@@ -25,6 +25,7 @@ fn host_row(core: &Core, host: &HostInfo) -> HostRow {
         run: used.run,
         ssusp: used.ssusp,
         ususp: used.ususp,
+        rsv: core.kept.host(host.id),
         closed_by: host.ctl.by.clone(),
         comment: host.ctl.comment.clone(),
         closed_at: host.ctl.t.0,
@@ -70,14 +71,14 @@ fn host_status(core: &Core, host: &HostInfo) -> &'static str {
     }
 }
 
-fn counts(used: InUse, pend: u64, pend_jobs: u64) -> Counts {
+fn counts(used: InUse, pend: u64, pend_jobs: u64, rsv: u64) -> Counts {
     Counts {
         njobs: u64::from(used.total()) + pend,
         pend,
         run: u64::from(used.run),
         ssusp: u64::from(used.ssusp),
         ususp: u64::from(used.ususp),
-        rsv: 0,
+        rsv,
         pend_jobs,
     }
 }
@@ -134,7 +135,7 @@ fn queue_row(core: &Core, config: &Config, queue: &Queue, sums: &Waiting) -> Que
         user: queue.user_slots,
         proc: queue.proc_slots_milli.map(|milli| milli as f64 / 1000.0),
         host: queue.host_slots,
-        counts: counts(used, slots, jobs),
+        counts: counts(used, slots, jobs, core.kept.queue(&queue.name)),
         settings: queue_settings(queue),
         users: queue.users.to_string(),
         hosts: hosts.map(|h| h.name.clone()).collect(),
@@ -222,7 +223,12 @@ pub fn user_rows(core: &Core) -> Vec<UserRow> {
             per_proc: None,
             max: limits.max_slots,
             max_pend: limits.max_pend_jobs,
-            counts: counts(core.state.used().user(uid), slots, jobs),
+            counts: counts(
+                core.state.used().user(uid),
+                slots,
+                jobs,
+                core.kept.user(uid),
+            ),
             name,
         }
     };

@@ -105,6 +105,7 @@ fn ask_on(bed: &Bed, line: &[&str]) -> Result<Answer, Fail> {
     let args: Vec<OsString> = line.iter().map(OsString::from).collect();
     let m = cli::parse(options(), &read::split_json(&args)).expect("a good line");
     let ctx = Ctx {
+        estimates: Default::default(),
         now: Stamp(NOW),
         dates: Dates::new(TimeZone::UTC),
     };

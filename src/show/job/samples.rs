@@ -12,6 +12,7 @@ pub const NOW: i64 = 1_795_230_429_000;
 
 pub fn ctx() -> Ctx {
     Ctx {
+        estimates: Default::default(),
         now: Stamp(NOW),
         dates: Dates::new(TimeZone::UTC),
     }

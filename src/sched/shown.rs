@@ -1,0 +1,81 @@
+//! What the engine knows and people want to see: counters of limits, share trees, reservations.
+//!
+//! Reads the picture as the last [`Engine::sync`] left it; decides nothing.
+
+use super::Engine;
+use super::quota::QuotaRow;
+use super::reserve::Estimate;
+use super::share::ShareRow;
+use crate::model::{JobKey, Stamp};
+
+/// Slots that are free and kept for reservations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptSlots {
+    /// By position of the host.
+    pub hosts: Vec<(usize, u32)>,
+    /// By the waiting job they are kept for.
+    pub jobs: Vec<(JobKey, u32)>,
+}
+
+impl Engine {
+    /// Counters of section `limits`, in the order of cb.yaml.
+    pub fn limits(&self) -> Vec<QuotaRow> {
+        self.quotas.rows()
+    }
+
+    /// The share trees of the queues that have one.
+    pub fn shares(&self, now: Stamp) -> Vec<(String, Vec<ShareRow>)> {
+        let Some(config) = &self.config else {
+            return Vec::new();
+        };
+        let queues = config.queues.iter().zip(&self.lines);
+        let trees = queues.filter_map(|(queue, line)| Some((queue, line.tree()?)));
+        trees
+            .map(|(queue, tree)| (queue.name.clone(), tree.rows(now)))
+            .collect()
+    }
+
+    /// When jobs with reservations are expected to start.
+    pub fn estimates(&self) -> Vec<(JobKey, Estimate)> {
+        let Some(reserver) = &self.reserver else {
+            return Vec::new();
+        };
+        let keys: Vec<JobKey> = reserver.book.iter().map(|(j, _)| j).collect();
+        keys.into_iter()
+            .filter_map(|j| Some((j, self.estimate(j)?)))
+            .collect()
+    }
+
+    /// Slots kept for reservations.
+    pub fn kept(&mut self) -> KeptSlots {
+        let mut kept = KeptSlots::default();
+        if self.reserver.is_none() {
+            return kept;
+        }
+        for at in 0..self.books.len() {
+            let n = self.kept_slots(at);
+            if n > 0 {
+                kept.hosts.push((at, n));
+            }
+        }
+        let mut left = kept.hosts.clone();
+        let Some(reserver) = &self.reserver else {
+            return kept;
+        };
+        for (j, reservation) in reserver.book.iter() {
+            let mut sum = 0;
+            for part in &reservation.parts {
+                let found = left.binary_search_by_key(&(part.host as usize), |(at, _)| *at);
+                if let Ok(i) = found {
+                    let n = left[i].1.min(part.slots);
+                    left[i].1 -= n;
+                    sum += n;
+                }
+            }
+            if sum > 0 {
+                kept.jobs.push((j, sum));
+            }
+        }
+        kept
+    }
+}

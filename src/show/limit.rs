@@ -1,0 +1,144 @@
+//! Limits as `climits` shows them: table, JSON, registry of fields, and which rows concern whom.
+
+use super::cell::{Cut, Object, int};
+use super::field::{Field, Get, Table};
+use crate::record::view::LimitRow;
+use std::fmt::Write as _;
+
+/// The function behind a field.
+pub type LimitGet = Get<LimitRow>;
+
+fn amount(out: &mut String, n: f64) {
+    if n.fract() == 0.0 && n.abs() < 1e15 {
+        int(out, n as i64);
+    } else {
+        write!(out, "{n}").expect("a string takes every write");
+    }
+}
+
+const fn field(
+    name: &'static str,
+    header: &'static str,
+    width: usize,
+    right: bool,
+    get: LimitGet,
+) -> Field<LimitGet> {
+    Field {
+        name,
+        aliases: &[],
+        header,
+        width,
+        right,
+        get,
+    }
+}
+
+/// Every field of a limit's counter.
+pub static FIELDS: &[Field<LimitGet>] = &[
+    field("name", "NAME", 15, false, |r, out| out.push_str(&r.name)),
+    field("consumer", "CONSUMER", 30, false, |r, out| {
+        out.push_str(consumer(r));
+    }),
+    field("resource", "RESOURCE", 12, false, |r, out| {
+        out.push_str(&r.resource);
+    }),
+    field("used", "USED", 10, true, |r, out| amount(out, r.used)),
+    field("limit", "LIMIT", 10, true, |r, out| {
+        if let Some(n) = r.limit {
+            amount(out, n);
+        }
+    }),
+];
+
+fn consumer(row: &LimitRow) -> &str {
+    match row.consumer.as_str() {
+        "" => "all",
+        consumer => consumer,
+    }
+}
+
+/// The table.
+pub fn table() -> Table<LimitGet> {
+    let columns = [
+        ("name", 15, Cut::Never),
+        ("consumer", 30, Cut::Never),
+        ("resource", 12, Cut::Never),
+        ("used", 10, Cut::Never),
+        ("limit", 10, Cut::Never),
+    ];
+    Table::fixed(FIELDS, &columns)
+}
+
+/// What `-json` gives without `-o`.
+pub const JSON_DEFAULT: &str = "name consumer resource used limit";
+
+/// Appends the JSON line of a counter.
+pub fn put_json(out: &mut String, row: &LimitRow) {
+    let mut o = Object::begin(out);
+    o.text("name", &row.name);
+    o.text("consumer", consumer(row));
+    o.text("resource", &row.resource);
+    o.real("used", row.used);
+    match row.limit {
+        Some(n) => o.real("limit", n),
+        None => o.null("limit"),
+    }
+    o.end();
+    out.push('\n');
+}
+
+/// Whether the counter concerns one consumer. `kind`: `user`, `queue`, `host`, `project`, `app`.
+/// Without a word about the kind a limit is for all of them.
+pub fn concerns(row: &LimitRow, kind: &str, name: &str) -> bool {
+    let of_kind = |part: &&str| {
+        let word = part.split(' ').next().unwrap_or_default();
+        word.strip_suffix('s').unwrap_or(word) == kind
+    };
+    let Some(part) = row.consumer.split(", ").find(of_kind) else {
+        return true;
+    };
+    let mut names = part.split(' ').skip(1);
+    let out = part.split(' ').any(|w| w.strip_prefix('~') == Some(name));
+    !out && names.any(|w| w == name || w == "all" || w.trim_end_matches('/') == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(consumer: &str, used: f64, limit: Option<f64>) -> LimitRow {
+        LimitRow {
+            name: "limit1".into(),
+            consumer: consumer.into(),
+            resource: "slots".into(),
+            used,
+            limit,
+        }
+    }
+
+    #[test]
+    fn the_table_names_consumers() {
+        let rows = [
+            row("", 5.0, Some(130.0)),
+            row("users all ~u001, host h1", 1.5, None),
+        ];
+        let want = "\
+NAME            CONSUMER                       RESOURCE           USED      LIMIT
+limit1          all                            slots                 5        130
+limit1          users all ~u001, host h1       slots               1.5          -
+";
+        assert_eq!(table().print(rows.iter(), true), want);
+        let mut out = String::new();
+        put_json(&mut out, &rows[1]);
+        let v: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((&v["used"], v["limit"].is_null()), (&1.5.into(), true));
+    }
+
+    #[test]
+    fn rows_are_chosen_by_consumer() {
+        let row = row("users all ~u001, host h1", 1.0, None);
+        assert!(concerns(&row, "user", "u002") && concerns(&row, "queue", "q"));
+        assert!(!concerns(&row, "user", "u001") && !concerns(&row, "host", "h2"));
+        assert!(concerns(&row, "host", "h1"));
+    }
+}
