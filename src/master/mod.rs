@@ -168,6 +168,7 @@ fn assume(
     let hinted_share = leadership.is_local();
     let io = |e: crate::sys::Error| e.to_string();
     let mut core = Core::new(state, config.clone(), leadership.cluster.service_uid);
+    core.engine.set_zone(jiff::tz::TimeZone::system());
     core.config_problems = problems;
     note_accounts(&mut core);
     crate::sys::fs::mkdir_p(&layout.taken(epoch), 0o755).map_err(io)?;

@@ -110,7 +110,8 @@ impl Watch {
 
     /// The host was looked at: true when thresholds keep new work away for now.
     pub fn look(&mut self, host: &HostInfo, at: usize) -> bool {
-        if !self.samples {
+        // Marks may be gone from the configuration while work is stopped for them.
+        if !self.samples && self.halted.is_empty() {
             return false;
         }
         let beat = host.load.beat;

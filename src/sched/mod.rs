@@ -15,7 +15,6 @@ pub mod depend;
 mod elastic;
 mod engine;
 mod explain;
-mod force;
 mod gang;
 mod group;
 mod guard;

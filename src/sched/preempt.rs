@@ -57,6 +57,12 @@ impl Raids {
         self
     }
 
+    /// Jobs that wait for their victims.
+    #[cfg(test)]
+    pub fn waiting(&self) -> usize {
+        self.claims.len()
+    }
+
     fn drop_claim(&mut self, j: JobKey) -> Option<Claim> {
         let claim = self.claims.remove(&j)?;
         for victim in &claim.victims {

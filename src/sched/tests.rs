@@ -7,6 +7,7 @@
 mod gang;
 mod golden;
 mod guard;
+mod halts;
 mod place;
 mod preempt;
 mod window;

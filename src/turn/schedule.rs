@@ -14,7 +14,8 @@ impl Turn<'_> {
             let core = &mut *self.core;
             core.hosts.rebuild(&core.config, &core.state, &core.seen);
         }
-        if !self.core.stir || self.core.state.pending_jobs() == 0 {
+        let idle = self.core.state.pending_jobs() == 0 && !self.core.engine.watches();
+        if !self.core.stir || idle {
             self.core.stir = false;
             return;
         }
@@ -26,9 +27,26 @@ impl Turn<'_> {
             .engine
             .plan(&core.state, &core.hosts, self.now, STARTS_MAX);
         self.core.wake = plan.wake;
+        // Room is made before it is used.
+        for (j, why) in plan.halts {
+            self.halt(j, why);
+        }
+        for (j, why) in plan.requeues {
+            self.put_back(j, why);
+        }
+        for (j, why) in plan.kills {
+            self.end_work(j, why);
+        }
         for start in plan.starts {
             self.core.state.note_array_limit(start.j.id, None);
             self.start(start);
+        }
+        for j in plan.resumes {
+            self.unhalt(j);
+        }
+        for grow in plan.grows {
+            let hosts = self.shares(&grow.hosts);
+            self.grow(grow.j, hosts);
         }
         for (id, limit) in plan.at_limit {
             self.core.state.note_array_limit(id, Some(limit));
@@ -43,9 +61,14 @@ impl Turn<'_> {
     }
 
     fn start(&mut self, start: sched::Start) {
+        let hosts = self.shares(&start.hosts);
+        self.bind(start.j, hosts, start.alt, false);
+    }
+
+    fn shares(&self, hosts: &sched::Placement) -> Vec<Share> {
         let name = |id| self.core.state.host_name(id).to_string();
-        let hosts = start.hosts.iter().map(|(id, n)| Share(name(*id), *n));
-        self.bind(start.j, hosts.collect(), start.alt, false);
+        let shares = hosts.iter().map(|(id, n)| Share(name(*id), *n));
+        shares.collect()
     }
 
     /// Binds a waiting job to hosts and tells them.

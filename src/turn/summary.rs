@@ -4,7 +4,7 @@ use super::Core;
 use crate::config::{Config, LimitPair, Queue, RequeueExits, ResourceValue};
 use crate::model::Stamp;
 use crate::record::view::{Counts, HostRow, Params, QueueRow, UserRow};
-use crate::sched::HostInfo;
+use crate::sched::{Bar, HostInfo};
 use crate::state::{InUse, State};
 use crate::text::size;
 use std::collections::BTreeMap;
@@ -62,10 +62,14 @@ fn host_status(core: &Core, host: &HostInfo) -> &'static str {
         "unreach"
     } else if host.ctl.closed || !host.entry.server {
         "closed_Adm"
+    } else if core.engine.bar(host) == Some(Bar::Window) {
+        "closed_Wind"
     } else if exclusive() {
         "closed_Excl"
     } else if used.host(host.id).total() >= host.slots {
         "closed_Full"
+    } else if core.engine.bar(host) == Some(Bar::Load) {
+        "closed_Busy"
     } else {
         "ok"
     }

@@ -1,7 +1,8 @@
-//! Making room: preemption by suspending and by requeueing, growth of elastic work, forced starts.
+//! Making room: preemption by suspending and by requeueing, growth of elastic work.
 
 use super::{Cluster, NOBODY, job};
-use crate::model::{JobKey, JobStat, Spec};
+use crate::model::{AttemptId, JobKey, JobStat, Share, Spec};
+use crate::record::event::Event;
 
 fn queues(preemption: &str) -> Cluster {
     Cluster::new(&format!(
@@ -193,7 +194,7 @@ fn victims_are_warned_and_left_alone_if_room_comes_up() {
     assert_eq!(c.log, [format!("halt {l}: preempted by job {h}")]);
 
     let (mut c, _, l, h) = start();
-    c.state.apply(&crate::record::event::Event::Cancelled {
+    c.state.apply(&Event::Cancelled {
         j: JobKey::job(h),
         by: "u1000".into(),
         reason: crate::model::TermReason::Owner,
@@ -357,28 +358,35 @@ fn growth_keeps_to_limits_and_amounts() {
     );
 }
 
+/// What an administrator started by force may fill a host twice, and is left alone.
 #[test]
-fn a_forced_start_ignores_limits_and_full_hosts() {
-    let mut c = Cluster::new(
-        "hosts:\n- {names: 'h[1-2]', slots: 2}\nqueues:\n- {name: normal, user_slots: 2}\n",
-    );
-    let (a, b) = (c.submit(job(2)), c.submit(job(3)));
+fn forced_work_is_never_a_victim() {
+    let mut c = queues("preempt: lo");
+    let (a, b) = (c.submit(of("lo", 4)), c.submit(of("lo", 3)));
     c.pass();
-    let (j, h1) = (JobKey::job(b), c.state.host_id("h1").unwrap());
-    let start = c.engine.force(&c.state, &c.table, j, &[h1], false).unwrap();
-    assert_eq!(start.hosts[..], [(h1, 3)]);
-    let start = c.engine.force(&c.state, &c.table, j, &[], false).unwrap();
-    let named: Vec<_> = start
-        .hosts
-        .iter()
-        .map(|(id, n)| (&**c.state.host_name(*id), *n))
-        .collect();
-    assert_eq!(named, [("h2", 2), ("h1", 1)]);
-    let running = c
-        .engine
-        .force(&c.state, &c.table, JobKey::job(a), &[], false);
-    assert_eq!(
-        running.unwrap_err(),
-        format!("job {a} is RUN, only a waiting job can be started")
+    let (a_of_b, t) = (
+        AttemptId {
+            j: JobKey::job(b),
+            at: 1,
+        },
+        c.now,
     );
+    let hosts = vec![Share("h1".into(), 3)];
+    let (alt, forced) = (0, true);
+    c.state.apply(&Event::Dispatched {
+        a: a_of_b,
+        t,
+        hosts,
+        alt,
+        forced,
+    });
+    c.submit(of("hi", 4));
+    assert_eq!(c.pass(), NOBODY);
+    assert_eq!(
+        (c.stat(a), c.stat(b), c.log.len()),
+        (JobStat::Run, JobStat::Run, 0)
+    );
+    let h = c.submit(of("hi", 1));
+    assert_eq!(c.pass(), [h]);
+    assert_eq!((c.stat(a), c.stat(b)), (JobStat::Ssusp, JobStat::Run));
 }

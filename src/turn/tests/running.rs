@@ -63,23 +63,32 @@ fn acts(orders: Vec<Order>) -> Vec<Act> {
     orders.into_iter().filter_map(act).collect()
 }
 
-fn preempted() -> SuspReason {
-    SuspReason::Preempted { by: JobKey::job(9) }
+/// A reason that stands until the host's next sample.
+fn loaded() -> SuspReason {
+    SuspReason::Threshold {
+        index: "r1m".into(),
+        value: 2350,
+        mark: 2000,
+        host: "h1".into(),
+    }
 }
 
 #[test]
 fn a_halt_stops_once_and_is_shown_with_its_reason() {
     let mut b = Bench::new();
     let a = b.running();
-    assert_eq!(acts(b.act(|t| t.halt(a.j, preempted()))), [Act::Stop]);
-    assert!(b.act(|t| t.halt(a.j, preempted())).is_empty());
+    assert_eq!(acts(b.act(|t| t.halt(a.j, loaded()))), [Act::Stop]);
+    assert!(b.act(|t| t.halt(a.j, loaded())).is_empty());
     assert_eq!(b.stat(1), JobStat::Run, "until the host says so");
     assert!(b.say(a, true).is_empty());
     assert_eq!(b.stat(1), JobStat::Ssusp);
     let run = b.core.state.work(a.j).unwrap().run.as_ref().unwrap();
-    assert!(run.lends());
+    assert!(!run.lends());
     let row = b.core.state.row(a.j).unwrap();
-    assert_eq!(row.halt.unwrap().to_string(), "preempted by job 9");
+    assert_eq!(
+        row.halt.unwrap().to_string(),
+        "r1m is 2.35 on host h1, its mark is 2"
+    );
     assert_eq!(acts(b.act(|t| t.unhalt(a.j))), [Act::Resume]);
     b.say(a, false);
     assert_eq!(b.stat(1), JobStat::Run);
@@ -92,7 +101,7 @@ fn users_and_the_system_stop_independently() {
     let a = b.running();
     assert_eq!(b.user(SignalHow::Stop), [Act::Stop]);
     b.say(a, true);
-    assert!(acts(b.act(|t| t.halt(a.j, preempted()))).is_empty());
+    assert!(acts(b.act(|t| t.halt(a.j, loaded()))).is_empty());
     assert_eq!(b.stat(1), JobStat::Ususp);
     assert!(b.user(SignalHow::Resume).is_empty(), "the halt stands");
     assert_eq!(b.stat(1), JobStat::Ssusp);
@@ -110,7 +119,7 @@ fn no_stop_and_no_resume_is_lost_with_a_leader() {
     let mut b = Bench::new();
     let a = b.running();
     assert!(b.told_anew().is_empty());
-    b.act(|t| t.halt(a.j, preempted()));
+    b.act(|t| t.halt(a.j, loaded()));
     assert_eq!(b.told_anew(), [Act::Stop]);
     b.say(a, true);
     b.act(|t| t.unhalt(a.j));
@@ -134,7 +143,7 @@ fn a_requeue_by_the_system_keeps_the_place_in_line() {
             ..
         }]
     ));
-    b.act(|t| t.halt(a.j, preempted()));
+    b.act(|t| t.halt(a.j, loaded()));
     let e = Ended {
         a,
         t: b.now,
