@@ -63,7 +63,6 @@ const ONE: &str = "1: 0 100 w6
                    5: 4 90 w4";
 
 #[test]
-#[ignore = "the pass makes no reservations yet"]
 fn case_1_the_head_of_the_line_blocks_all() {
     check(ONE, 10, "fcfs", "1@0 2@100 3@100 4@150 5@150");
 }
@@ -74,7 +73,6 @@ fn case_2_backfill_by_time_and_in_the_extra_slots() {
 }
 
 #[test]
-#[ignore = "the pass makes no reservations yet"]
 fn case_3_conservative_protects_every_reservation() {
     let jobs = "1: 0 100 w6
                 2: 1 100 w8
@@ -85,7 +83,6 @@ fn case_3_conservative_protects_every_reservation() {
 }
 
 #[test]
-#[ignore = "the pass makes no reservations yet"]
 fn case_4_the_shortest_candidate_first() {
     let jobs = "1: 0 100 w8
                 5: 0 10 w2
@@ -97,7 +94,6 @@ fn case_4_the_shortest_candidate_first() {
 }
 
 #[test]
-#[ignore = "the pass makes no reservations yet"]
 fn case_5_an_early_end_is_used() {
     let jobs = "1: 0 50 100 w8
                 2: 1 100 w10
@@ -117,7 +113,6 @@ fn case_6_a_candidate_may_end_exactly_at_the_reservation() {
 }
 
 #[test]
-#[ignore = "the pass makes no reservations yet"]
 fn case_7_without_run_limits_only_extra_slots_are_used() {
     let jobs = "1: 0 100 - w6
                 2: 1 100 - w8
@@ -127,7 +122,6 @@ fn case_7_without_run_limits_only_extra_slots_are_used() {
 }
 
 #[test]
-#[ignore = "the pass makes no reservations yet"]
 fn case_8_a_wide_job_does_not_starve_behind_a_reservation() {
     let mut jobs = "1: 0 10 w2\n2: 0 15 w2\n3: 1 10 w4\n".to_owned();
     for n in 1..=20 {

@@ -174,7 +174,11 @@ impl<K: Copy + Eq> Book<K> {
     /// with. Call it before [`Book::claim`], so that nothing counts twice.
     pub fn started(&mut self, key: K) {
         if self.turn.is_some_and(|(whose, _)| whose == key) {
+            // A start before the reserved time leaves room to those behind it in this pass, as a
+            // move does; only ends before their time make all be looked at again.
+            let changed = self.changed;
             self.settle_turn();
+            self.changed = changed;
         } else {
             self.cancel(key);
         }
