@@ -3,7 +3,7 @@
 //! `csub`'s. Owns the translation between places in the workload and jobs of the state (job id =
 //! place + 1); decides nothing.
 
-use super::drive::{Act, Decider, Next, Start, Uses};
+use super::drive::{Act, Decider, Next, Parts, Start, Uses};
 use super::hosts::Hosts;
 use super::waste::Waste;
 use super::workload::{Job, Parties, Workload};
@@ -13,7 +13,7 @@ use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp, Submission, Te
 use crate::record::event::{Event, Submitted};
 use crate::record::load::LoadDoc;
 use crate::record::report::Ended;
-use crate::sched::{Engine, HostTable, depend};
+use crate::sched::{Engine, HostTable, Plan, depend};
 use crate::state::{HostId, State};
 use crate::text::depend::{Expr, JobRef};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -285,8 +285,7 @@ impl<'a> Core<'a> {
         let share = |(id, n): &(_, u32)| Share(self.state.host_name(*id).to_string(), *n);
         let hosts: Vec<Share> = start.hosts.iter().map(share).collect();
         let a = AttemptId { j, at };
-        let part = |(id, n): &(HostId, u32)| (self.hosts.position(*id).unwrap_or(0) as u32, *n);
-        let parts = start.hosts.iter().map(part).collect();
+        let parts = self.parts(&start.hosts);
         self.state.apply(&Event::Dispatched {
             a,
             t: now,
@@ -306,6 +305,70 @@ impl<'a> Core<'a> {
         out.uses = self.uses(j);
         self.touch(j);
         out
+    }
+
+    /// What was decided about started work; hosts carry it out at once.
+    fn on_running(&mut self, plan: &Plan, t: Stamp, acts: &mut Vec<Act>) {
+        for (j, why) in &plan.halts {
+            let (j, why) = (*j, why.clone());
+            self.state.apply(&Event::Halted { j, why, t });
+            let (a, on) = (self.attempt(j), true);
+            self.state.apply(&Event::Suspended { a, on, t });
+            acts.push(Act::Suspend { job: self.place(j) });
+        }
+        for j in plan.resumes.iter().copied() {
+            self.state.apply(&Event::Unhalted { j, t });
+            let (a, on) = (self.attempt(j), false);
+            self.state.apply(&Event::Suspended { a, on, t });
+            acts.push(Act::Resume { job: self.place(j) });
+        }
+        for grow in &plan.grows {
+            let share = |(id, n): &(HostId, u32)| Share(self.state.host_name(*id).to_string(), *n);
+            let hosts = grow.hosts.iter().map(share).collect();
+            let a = self.attempt(grow.j);
+            self.state.apply(&Event::Resized { a, hosts, t });
+            let (job, parts) = (self.place(grow.j), self.parts(&grow.hosts));
+            acts.push(Act::Grow { job, parts });
+        }
+        for (j, why) in &plan.requeues {
+            let job = self.place(*j);
+            self.end_work(*j, t, *why, true);
+            acts.push(Act::Requeue { job });
+        }
+        for (j, why) in &plan.kills {
+            let job = self.place(*j);
+            self.end_work(*j, t, *why, false);
+            acts.push(Act::Kill { job });
+        }
+    }
+
+    fn attempt(&self, j: JobKey) -> AttemptId {
+        let at = self.state.work(j).map_or(0, |work| work.attempt);
+        AttemptId { j, at }
+    }
+
+    fn parts(&self, hosts: &[(HostId, u32)]) -> Parts {
+        let part = |(id, n): &(HostId, u32)| (self.hosts.position(*id).unwrap_or(0) as u32, *n);
+        hosts.iter().map(part).collect()
+    }
+
+    /// The end of an attempt; `requeue`: it waits again.
+    fn end_work(&mut self, j: JobKey, t: Stamp, reason: TermReason, requeue: bool) {
+        self.touch(j);
+        let e = Box::new(Ended {
+            a: self.attempt(j),
+            t: t.0,
+            code: (reason == TermReason::None).then_some(0),
+            reason,
+            ..Ended::default()
+        });
+        let hold = false;
+        self.state.apply(&Event::Ended { e, requeue, hold });
+        let place = self.place(j);
+        if !requeue && self.keys.is_empty() && !self.asked.contains(&place) {
+            let ids = vec![j.id];
+            self.state.apply(&Event::Cleaned { ids, t });
+        }
     }
 
     /// CPU factor of the slowest of these hosts, in thousandths.
@@ -421,31 +484,11 @@ impl Decider for Core<'_> {
     }
 
     fn end(&mut self, job: u32, now_ms: i64, killed: bool) {
-        let j = self.key(job);
-        self.touch(j);
-        let Some(work) = self.state.work(j) else {
-            return;
+        let reason = match killed {
+            true => TermReason::RunLimit,
+            false => TermReason::None,
         };
-        let t = self.stamp(now_ms);
-        let e = Box::new(Ended {
-            a: AttemptId {
-                j,
-                at: work.attempt,
-            },
-            t: t.0,
-            code: (!killed).then_some(0),
-            reason: match killed {
-                true => TermReason::RunLimit,
-                false => TermReason::None,
-            },
-            ..Ended::default()
-        });
-        let (requeue, hold) = (false, false);
-        self.state.apply(&Event::Ended { e, requeue, hold });
-        if self.keys.is_empty() && !self.asked.contains(&job) {
-            let ids = vec![j.id];
-            self.state.apply(&Event::Cleaned { ids, t });
-        }
+        self.end_work(self.key(job), self.stamp(now_ms), reason, false);
     }
 
     fn plan(&mut self, now_ms: i64, acts: &mut Vec<Act>) -> Next {
@@ -453,9 +496,16 @@ impl Decider for Core<'_> {
         self.judge_dependencies();
         self.engine.sync(&mut self.state, &mut self.hosts);
         let plan = self.engine.plan(&self.state, &self.hosts, now, STARTS_MAX);
+        // What is stopped or ended frees its slots at once: those it made room for come at this
+        // instant, too.
+        let freed = plan.halts.len() + plan.requeues.len() + plan.kills.len();
         for start in &plan.starts {
             let start = self.start(start, now);
             acts.push(Act::Start(Box::new(start)));
+        }
+        self.on_running(&plan, now, acts);
+        for (id, limit) in plan.at_limit {
+            self.state.note_array_limit(id, Some(limit));
         }
         for (class, why) in plan.reasons {
             self.state.pending.set_why(class, why);
@@ -465,7 +515,7 @@ impl Decider for Core<'_> {
             self.state.take_dirty();
         }
         Next {
-            more: plan.more,
+            more: plan.more || freed > 0,
             wake_ms: plan.wake.map(|at| at.0 - self.base_ms),
         }
     }

@@ -105,6 +105,8 @@ pub struct Outcome {
     pub stuck_jobs: u64,
 }
 
+/// Passes at one instant: what a decider can never finish must not stop the clock.
+const PASSES_MAX: usize = 10_000;
 /// Jobs without a result that are named.
 const NAMED: usize = 5;
 /// Work of one millisecond on one time the smallest number of slots on a host of factor 1.
@@ -341,7 +343,7 @@ impl<'a> Replay<'a> {
     }
 
     fn pass(&mut self, decider: &mut dyn Decider) {
-        loop {
+        for _ in 0..PASSES_MAX {
             let mut acts = std::mem::take(&mut self.acts);
             let next = decider.plan(self.now_ms, &mut acts);
             let idle = acts.is_empty();
