@@ -20,7 +20,7 @@ use crate::model::{JobKey, PendReason, Spec, Stamp};
 use crate::state::{Class, HostId, Run, State};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// A class of pending jobs that are equal for scheduling.
@@ -156,6 +156,8 @@ pub struct Engine {
     pub(super) now: Stamp,
     /// How long the job whose turn it is has waited.
     pub(super) waited_ms: u64,
+    /// When what work holds changes next; entries of work that is gone are passed over.
+    pub(super) fading: BTreeSet<(Stamp, JobKey)>,
     families: HashMap<ShapeKey, u32>,
     pub(super) in_use: InUse,
     pub(super) quotas: Quotas,
@@ -301,7 +303,7 @@ impl Engine {
     }
 
     /// Takes over what a piece of started work holds; nothing if it does not run (any more).
-    fn set_held(&mut self, state: &State, table: &HostTable, j: JobKey) {
+    pub(super) fn set_held(&mut self, state: &State, table: &HostTable, j: JobKey) {
         let new = self.held_of(state, table, j);
         match (self.held.get(&j), &new) {
             (Some(old), Some(new)) if old == new => {
@@ -436,7 +438,12 @@ impl Engine {
         let slot = self.shapes[shape as usize].as_ref().expect("just found");
         let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
         let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
-        let mut parts = slot.shape.way(run.alt).bundles(&shares, 0);
+        let way = slot.shape.way(run.alt);
+        let elapsed_ms = self.now.since_ms(run.dispatch);
+        let mut parts = way.bundles(&shares, elapsed_ms);
+        if let Some(next) = way.next_change(elapsed_ms) {
+            self.fading.insert((run.dispatch.plus_ms(next), j));
+        }
         for (at, _) in &parts {
             self.pace.note(*at as usize, run.dispatch);
         }

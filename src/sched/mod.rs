@@ -15,6 +15,8 @@ pub mod depend;
 mod elastic;
 mod engine;
 mod explain;
+mod fade;
+mod force;
 mod gang;
 mod group;
 mod guard;

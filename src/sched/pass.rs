@@ -55,6 +55,7 @@ impl Engine {
     pub fn plan(&mut self, state: &State, table: &HostTable, now: Stamp, max: usize) -> Plan {
         let mut plan = Plan::default();
         self.now = now;
+        self.fade(state, table, &mut plan);
         self.look_around(state, table, &mut plan);
         self.rewind(state, now);
         if let Some(reserver) = &mut self.reserver {
@@ -370,11 +371,7 @@ impl Engine {
         if !self.book_turn(j) && !self.may_raid(bucket) {
             return Step::Reserved(None, next(more));
         }
-        self.waited_ms = state
-            .job(j.id)
-            .map_or(0, |job| self.now.since_ms(job.submit));
-        let waited_ms = self.waited_ms;
-        let (_, opens) = self.shape(bucket.shape).shape.open_ways(waited_ms);
+        let opens = self.note_waiting(state, bucket.shape, j);
         let found = match self.find_or_raid(state, table, bucket, j, most, plan) {
             Ok(found) => found,
             Err(why) => return Step::Blocked(Some(why)),
@@ -386,7 +383,7 @@ impl Engine {
                 Step::Start(Start { j, hosts, alt }, next(more))
             }
             Err(short) => {
-                plan.wake_at(opens.map(|ms| self.now.plus_ms(ms - waited_ms)));
+                plan.wake_at(opens);
                 let reserved = !short.personal && self.reserve(table, bucket, j);
                 let reason = self.explain(table, class, bucket, short);
                 match reserved {

@@ -144,6 +144,8 @@ pub struct Shape {
     pub sub_host: String,
     /// Ways to meet the request, in the order they are tried; at least one.
     pub ways: Vec<Ask>,
+    /// Some ways open late.
+    pub timed: bool,
     /// Most slots the queue may hold on a host, and per core in thousandths.
     pub host_slots: Option<u32>,
     pub proc_slots_milli: Option<u64>,
@@ -172,11 +174,13 @@ impl Shape {
             _ => None,
         };
         let request = request.unwrap_or_default();
+        let ways = ways.unwrap_or_else(|_| vec![Ask::nothing(&request)]);
         Shape {
+            timed: ways.iter().any(|way| way.after_ms > 0),
             queue: at.map(|at| u16::try_from(at).expect("cb.yaml has fewer than 65536 queues")),
             asked: asked.unwrap_or(None),
             sub_host: spec.sub_host.clone(),
-            ways: ways.unwrap_or_else(|_| vec![Ask::nothing(&request)]),
+            ways,
             host_slots: queue.and_then(|q| q.host_slots),
             proc_slots_milli: queue.and_then(|q| q.proc_slots_milli),
             packing: queue.map_or(config.general.packing, |q| q.packing),
@@ -309,8 +313,7 @@ impl Shape {
 
     /// Whether it is known to have no place as long as nothing is freed behind `freed`.
     pub fn is_hopeless(&self, freed: u64) -> bool {
-        let timeless = self.ways.iter().all(|way| way.after_ms == 0);
-        timeless && self.failed.is_some_and(|(at, ..)| at >= freed)
+        !self.timed && self.failed.is_some_and(|(at, ..)| at >= freed)
     }
 
     /// Slots that the queue may still hold on a host.

@@ -4,6 +4,7 @@
 //! A case reads: make a [`Cluster`], [`Cluster::submit`] jobs, [`Cluster::pass`], look at who runs
 //! where with [`Cluster::on`], [`Cluster::end`] some, pass again.
 
+mod fade;
 mod gang;
 mod golden;
 mod guard;
