@@ -11,6 +11,7 @@ mod guard;
 mod halts;
 mod place;
 mod preempt;
+mod random;
 mod window;
 
 use super::{Engine, HostTable, Plan};
