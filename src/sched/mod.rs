@@ -16,7 +16,6 @@ mod elastic;
 mod engine;
 mod explain;
 mod fade;
-mod force;
 mod gang;
 mod group;
 mod guard;
