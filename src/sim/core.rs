@@ -542,3 +542,53 @@ impl Decider for Core<'_> {
         waste.total()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::sim::{csv, trace};
+
+    /// First start and end of each job in seconds, by id.
+    fn replay(queues: &str, slots: u32, jobs: &str) -> Vec<(u64, i64, i64, u32)> {
+        let config = format!(
+            "cluster: {{name: demo, administrators: [root]}}\n\
+             hosts: [{{name: h1, slots: {slots}}}]\nqueues:\n{queues}"
+        );
+        let config = trace::load(config.as_bytes(), "cb.yaml").unwrap_or_else(|e| panic!("{e}"));
+        let jobs = format!("id,submit,run,min,max,slots,queue\n{jobs}");
+        let workload = csv::read(jobs.as_bytes(), "jobs", &|_| false).unwrap();
+        let out = trace::run(&workload, config);
+        assert_eq!(out.stuck, vec![]);
+        let id = |job: u32| workload.jobs[job as usize].id;
+        let each = out.done.iter();
+        let mut all: Vec<_> = each
+            .map(|d| (id(d.job), d.start_ms / 1000, d.end_ms / 1000, d.slots))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    const LOW: &str = "- {name: lo, priority: 10}\n";
+
+    #[test]
+    fn victims_stop_and_go_on_or_begin_anew() {
+        let hi = "- {name: hi, priority: 40, preemption: {preempt: lo}}\n";
+        let jobs = "1,0,100,,,4,lo\n2,20,10,,,2,hi\n3,21,10,,,2,lo\n";
+        assert_eq!(
+            replay(&format!("{hi}{LOW}"), 4, jobs),
+            [(1, 0, 110, 4), (2, 20, 30, 2), (3, 110, 120, 2)]
+        );
+        let hi = hi.replace("lo}", "lo, method: requeue}");
+        assert_eq!(
+            replay(&format!("{hi}{LOW}"), 4, &jobs[..33]),
+            [(1, 0, 130, 4), (2, 20, 30, 2)]
+        );
+    }
+
+    #[test]
+    fn elastic_work_gets_what_comes_free() {
+        let queue = "- {name: lo, elastic: yes}\n";
+        let jobs = "1,0,10,,,5,lo\n2,0,90,2,8,,lo\n";
+        let all = replay(queue, 8, jobs);
+        assert_eq!((all[1].1, all[1].3), (0, 8));
+    }
+}

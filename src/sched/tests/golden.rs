@@ -7,7 +7,7 @@
 //! At one instant all ends come first, then all submissions, then one pass.
 
 use super::{Cluster, T0, job};
-use crate::model::{JobKey, Spec, Stamp};
+use crate::model::{JobKey, JobStat, Spec, Stamp};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write as _;
@@ -85,33 +85,81 @@ fn job_line(line: &str) -> Line {
     }
 }
 
-/// Start second and hosts by script id.
+/// How far a job of a script is.
+#[derive(Default)]
+struct Going {
+    attempt: u32,
+    /// Since when it runs, `None` = it does not.
+    since: Option<i64>,
+    /// Seconds it still has to run.
+    left: i64,
+    /// Counts stops: an end of an older count is void.
+    stops: u32,
+}
+
+impl Going {
+    /// Looks what became of the job in a pass. True: it started (anew).
+    fn look(&mut self, cluster: &Cluster, id: u32, run: i64, now: i64) -> bool {
+        let attempt = cluster.state.work(JobKey::job(id)).map_or(0, |w| w.attempt);
+        let runs = cluster.stat(id) == JobStat::Run;
+        let started = attempt != self.attempt;
+        if started {
+            (self.attempt, self.left, self.since) = (attempt, run, None);
+            self.stops += 1;
+        }
+        match (runs, self.since) {
+            (true, None) => self.since = Some(now),
+            (false, Some(since)) => {
+                self.left -= now - since;
+                self.since = None;
+                self.stops += 1;
+            }
+            _ => {}
+        }
+        started
+    }
+}
+
+/// Start second and hosts by script id; the last start of a job that was requeued.
 fn play(script: &Script) -> BTreeMap<u32, (i64, String)> {
     let mut cluster = Cluster::new(&script.config);
     let mut order: Vec<&Line> = script.jobs.iter().collect();
     order.sort_by_key(|line| line.submit);
     let mut next = order.into_iter().peekable();
-    let mut ids: BTreeMap<u32, &Line> = BTreeMap::new();
-    let mut ends: BinaryHeap<Reverse<(i64, u32)>> = BinaryHeap::new();
+    let mut ids: BTreeMap<u32, (&Line, Going)> = BTreeMap::new();
+    let mut ends: BinaryHeap<Reverse<(i64, u32, u32)>> = BinaryHeap::new();
     let mut starts = BTreeMap::new();
     loop {
-        let end = ends.peek().map(|Reverse((at, _))| *at);
+        let end = ends.peek().map(|Reverse((at, ..))| *at);
         let submit = next.peek().map(|line| line.submit);
-        let Some(now) = end.into_iter().chain(submit).min() else {
+        if end.is_none() && submit.is_none() {
             return starts;
-        };
+        }
+        let wake = cluster.last.wake.map(|at| (at.0 - T0 + 999) / 1000);
+        let wake = wake.filter(|at| T0 + at * 1000 > cluster.now.0);
+        let times = end.into_iter().chain(submit).chain(wake);
+        let now = times.min().expect("just looked");
         cluster.now = Stamp(T0 + now * 1000);
-        while ends.peek().is_some_and(|Reverse((at, _))| *at == now) {
-            let Reverse((_, id)) = ends.pop().expect("just seen");
-            cluster.end(id);
+        while ends.peek().is_some_and(|Reverse((at, ..))| *at == now) {
+            let Reverse((_, id, stops)) = ends.pop().expect("just seen");
+            if ids[&id].1.stops == stops {
+                cluster.end(id);
+                ids.remove(&id);
+            }
         }
         while let Some(line) = next.next_if(|line| line.submit == now) {
-            ids.insert(cluster.submit(line.spec.clone()), line);
+            let id = cluster.submit(line.spec.clone());
+            ids.insert(id, (line, Going::default()));
         }
-        for id in cluster.pass() {
-            let line = ids[&id];
-            starts.insert(line.id, (now, cluster.on_key(JobKey::job(id))));
-            ends.push(Reverse((now + line.run, id)));
+        cluster.pass();
+        for (id, (line, going)) in &mut ids {
+            if going.look(&cluster, *id, line.run, now) {
+                let on = cluster.on_key(JobKey::job(*id));
+                starts.insert(line.id, (now, on));
+            }
+            if going.since == Some(now) {
+                ends.push(Reverse((now + going.left, *id, going.stops)));
+            }
         }
     }
 }
