@@ -19,7 +19,7 @@ pub fn run(args: &[OsString]) -> i32 {
         "HOSTS",
         "Hosts in order, each perhaps with #SLOTS; the first runs the command",
     ))
-    .arg(flag("f", "As without: a start by force is never preempted"))
+    .arg(flag("f", "On hosts that an administrator closed, too"))
     .arg(operands("jobs", "JOB", "Job ids, elements as 12[3]"));
     match parse(cmd, args) {
         Ok(m) => finish("crun", force(&m)),
@@ -32,12 +32,12 @@ fn force(m: &ArgMatches) -> Result<i32> {
     if hosts.is_empty() {
         return Err(Fail::usage("-m: hosts are missing\nhint: crun -m HOST JOB"));
     }
-    let verbs = verbs(&m.all("jobs"), &hosts)?;
+    let verbs = verbs(&m.all("jobs"), &hosts, m.has("f"))?;
     act("crun", m, &verbs, job_phrase)
 }
 
 /// One verb for each job or element.
-fn verbs(operands: &[String], hosts: &str) -> Result<Vec<Verb>> {
+fn verbs(operands: &[String], hosts: &str, closed: bool) -> Result<Vec<Verb>> {
     let mut verbs = Vec::new();
     for text in operands {
         let ids: Vec<String> = match JobSel::parse(text) {
@@ -49,6 +49,7 @@ fn verbs(operands: &[String], hosts: &str) -> Result<Vec<Verb>> {
         verbs.extend(ids.into_iter().map(|id| Verb::Run {
             id,
             hosts: hosts.to_owned(),
+            closed,
         }));
     }
     match verbs.is_empty() {
@@ -64,7 +65,7 @@ mod tests {
     #[test]
     fn each_element_is_a_start_of_its_own() {
         let words = |w: &[&str]| w.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
-        let got = verbs(&words(&["7", "8[2-3]"]), "h1").unwrap();
+        let got = verbs(&words(&["7", "8[2-3]"]), "h1", false).unwrap();
         let ids: Vec<&str> = got
             .iter()
             .map(|v| match v {
@@ -73,6 +74,6 @@ mod tests {
             })
             .collect();
         assert_eq!(ids, ["7", "8[2]", "8[3]"]);
-        assert!(verbs(&[], "h1").is_err() && verbs(&words(&["0"]), "h1").is_err());
+        assert!(verbs(&[], "", true).is_err() && verbs(&words(&["0"]), "h1", false).is_err());
     }
 }

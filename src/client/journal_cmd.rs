@@ -247,6 +247,10 @@ fn job_sentence(event: &Event) -> String {
         }
         Event::Halted { j, why, .. } => format!("job {j} stopped by the system: {why}"),
         Event::Unhalted { j, .. } => format!("job {j} resumed by the system"),
+        Event::Warned { j, at, t } => format!(
+            "job {j} will have to make room in {} s",
+            at.since_ms(*t).div_ceil(1000)
+        ),
         Event::Started { a, pid, .. } => {
             format!("job {} attempt {} started, process {pid}", a.j, a.at)
         }
@@ -369,6 +373,7 @@ fn time_of(event: &Event) -> Option<Stamp> {
         | Event::Resized { t, .. }
         | Event::Halted { t, .. }
         | Event::Unhalted { t, .. }
+        | Event::Warned { t, .. }
         | Event::Started { t, .. }
         | Event::Unbound { t, .. }
         | Event::Signalled { t, .. }
@@ -406,6 +411,7 @@ fn concerns(event: &Event, wanted: JobKey) -> bool {
         Event::Signalled { j, .. }
         | Event::Halted { j, .. }
         | Event::Unhalted { j, .. }
+        | Event::Warned { j, .. }
         | Event::Cancelled { j, .. }
         | Event::Held { j, .. }
         | Event::Requeued { j, .. }

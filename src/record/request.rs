@@ -74,10 +74,12 @@ pub enum Verb {
         bottom: bool,
     },
     /// Start a waiting job or element now, whatever holds it back. `hosts`: names, each perhaps
-    /// with `#SLOTS`, in order.
+    /// with `#SLOTS`, in order. `closed`: closed hosts too.
     Run {
         id: String,
         hosts: String,
+        #[serde(default)]
+        closed: bool,
     },
     /// Change parameters: fields given replace, names in `reset` go back to default.
     Modify {

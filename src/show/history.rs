@@ -128,6 +128,13 @@ impl Histories {
                 let line = || format!("Stop by the system: {why}");
                 self.change(*j, t.0, line, |_, _| {});
             }
+            Event::Warned { j, at, t } => {
+                let line = || {
+                    let s = at.since_ms(*t).div_ceil(1000);
+                    format!("Warned: it will have to make room in {s} seconds")
+                };
+                self.change(*j, t.0, line, |_, _| {});
+            }
             Event::Unhalted { j, t } => {
                 self.change(*j, t.0, || "Resume by the system".to_owned(), |_, _| {});
             }

@@ -20,7 +20,7 @@ impl State {
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Epoch { epoch, .. } => self.epoch = *epoch,
-            Event::Seal { .. } => {}
+            Event::Seal { .. } | Event::Warned { .. } => {}
             Event::Spec { id, spec } => self.define_spec(*id, spec),
             Event::Submitted(s) => self.submitted(s),
             Event::Handled { tok, t } => {

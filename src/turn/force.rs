@@ -12,14 +12,26 @@ use crate::text::jobids::JobSel;
 const HOSTS_MAX: usize = 64 << 10;
 
 impl Turn<'_> {
-    pub(super) fn run_now(&mut self, who: &Requester, id: &str, hosts: &str, answer: &mut Answer) {
-        match self.try_run_now(who, id, hosts) {
+    pub(super) fn run_now(
+        &mut self,
+        who: &Requester,
+        id: &str,
+        (hosts, closed): (&str, bool),
+        answer: &mut Answer,
+    ) {
+        match self.try_run_now(who, id, hosts, closed) {
             Ok(text) => answer.say(id, Code::Ok, text),
             Err(refusal) => answer.refuse(id, refusal),
         }
     }
 
-    fn try_run_now(&mut self, who: &Requester, id: &str, hosts: &str) -> Result<String, Refusal> {
+    fn try_run_now(
+        &mut self,
+        who: &Requester,
+        id: &str,
+        hosts: &str,
+        closed: bool,
+    ) -> Result<String, Refusal> {
         let j = one_job(id)?;
         let core = &*self.core;
         if !who.is_admin(&core.config, core.service_uid) {
@@ -41,7 +53,7 @@ impl Turn<'_> {
         }
         let spec = core.state.spec(job.spec);
         let (min, max) = (spec.min.max(1), spec.max.max(spec.min).max(1));
-        let shares = self.shares_on(hosts, min, max)?;
+        let shares = self.shares_on(hosts, closed, min, max)?;
         let names: Vec<String> = shares.iter().map(Share::to_string).collect();
         self.bind(j, shares, 0, true);
         self.core.stir = true;
@@ -50,7 +62,13 @@ impl Turn<'_> {
 
     /// The slots on each host: as written behind `#`, else as many as the hosts have, in order,
     /// the last taking what is left.
-    fn shares_on(&self, text: &str, min: u32, max: u32) -> Result<Vec<Share>, Refusal> {
+    fn shares_on(
+        &self,
+        text: &str,
+        closed: bool,
+        min: u32,
+        max: u32,
+    ) -> Result<Vec<Share>, Refusal> {
         if text.len() > HOSTS_MAX {
             return Err(Refusal::usage(format!(
                 "-m: at most {HOSTS_MAX} bytes of host names"
@@ -67,6 +85,12 @@ impl Turn<'_> {
             let host = host.ok_or_else(|| bad("does not exist"))?;
             if !host.ctl.up || !host.load.executor {
                 return Err(bad("does not answer"));
+            }
+            if !host.entry.server {
+                return Err(bad("runs no jobs (server: no)"));
+            }
+            if host.ctl.closed && !closed {
+                return Err(bad("is closed; crun -f starts jobs there"));
             }
             if asked.iter().any(|(known, ..)| known == name) {
                 return Err(bad("is named twice"));

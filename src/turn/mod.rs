@@ -347,7 +347,9 @@ impl Turn<'_> {
             Verb::Requeue { sel, hold, states } => self.requeue(who, &sel, hold, &states, answer),
             Verb::Switch { sel, queue } => self.switch(who, &sel, &queue, answer),
             Verb::Move { id, pos, bottom } => self.move_job(who, &id, pos, bottom, answer),
-            Verb::Run { id, hosts } => self.run_now(who, &id, &hosts, answer),
+            Verb::Run { id, hosts, closed } => {
+                self.run_now(who, &id, (&hosts, closed), answer);
+            }
             Verb::Modify { sel, changes } => self.modify(who, &sel, &changes, answer),
             Verb::Queue {
                 names,

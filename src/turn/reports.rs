@@ -53,6 +53,11 @@ impl Turn<'_> {
                 if let Some(work) = self.bound(host, a)
                     && work.run.as_ref().is_some_and(|run| run.start == Stamp(0))
                 {
+                    // Only running work grows.
+                    let spec = self.core.state.spec_of(a.j.id);
+                    if spec.is_some_and(|spec| spec.max > spec.min) {
+                        self.core.stir = true;
+                    }
                     self.emit(Event::Started {
                         a,
                         pid,

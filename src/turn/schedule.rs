@@ -19,7 +19,6 @@ impl Turn<'_> {
             self.core.stir = false;
             return;
         }
-        self.core.stir = false;
         self.core.last_pass = self.now;
         let core = &mut *self.core;
         core.engine.sync(&mut core.state, &mut core.hosts);
@@ -27,6 +26,10 @@ impl Turn<'_> {
             .engine
             .plan(&core.state, &core.hosts, self.now, STARTS_MAX);
         self.core.wake = plan.wake;
+        for (j, at) in plan.warns {
+            let t = self.now;
+            self.emit(Event::Warned { j, at, t });
+        }
         // Room is made before it is used.
         for (j, why) in plan.halts {
             self.halt(j, why);

@@ -5,7 +5,14 @@ use super::*;
 impl Bench {
     fn run(&mut self, uid: u32, id: &str, hosts: &str) -> (Code, String) {
         let (id, hosts) = (id.to_owned(), hosts.to_owned());
-        let ack = self.ask(uid, vec![Verb::Run { id, hosts }]);
+        let ack = self.ask(
+            uid,
+            vec![Verb::Run {
+                id,
+                hosts,
+                closed: false,
+            }],
+        );
         let said = ack.results[0].clone();
         (said.code, said.text)
     }
@@ -50,7 +57,7 @@ fn slots_are_taken_as_written_or_as_the_hosts_have_them() {
     assert_eq!(b.run(0, "1", "h1").0, Code::Usage);
     assert_eq!(b.run(0, "1[1]", "h1#2 h2#2").0, Code::Usage, "too few");
     assert_eq!(b.run(0, "1[1]", "h1#7").0, Code::Usage, "too many");
-    assert_eq!(b.run(0, "1[1]", "h1 h1").0, Code::Refused);
+    assert_eq!(b.run(0, "1[1]", "h1#1 h1").0, Code::Refused);
     assert_eq!(b.run(0, "1[1]", "h1#x").0, Code::Usage);
     assert_eq!(b.run(0, "1[1]", "h1 h2").0, Code::Ok);
     assert_eq!(

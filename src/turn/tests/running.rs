@@ -35,9 +35,8 @@ impl Bench {
             true => Report::Suspended { a, t },
             false => Report::Resumed { a, t },
         };
-        self.report("h1", vec![report]);
-        let orders = self.last.orders.iter().map(|(_, order)| order.clone());
-        acts(orders.collect())
+        // Without a pass: the scheduler would have its own view of these stops.
+        acts(self.act(|turn| turn.reports("h1", 1, vec![(9, report)], false)))
     }
 
     fn user(&mut self, how: SignalHow) -> Vec<Act> {
@@ -45,8 +44,15 @@ impl Bench {
             ids: vec!["1".into()],
             ..Selector::default()
         };
-        self.ask(5, vec![Verb::Signal { sel, how }]);
-        acts(self.last.orders.iter().map(|(_, o)| o.clone()).collect())
+        let who = Requester {
+            uid: 5,
+            user: "u5".into(),
+            groups: Vec::new(),
+        };
+        let mut answer = Answer {
+            ack: empty_ack(Token(1)),
+        };
+        acts(self.act(|turn| turn.signal(&who, &sel, how, &mut answer)))
     }
 
     fn told_anew(&self) -> Vec<Act> {

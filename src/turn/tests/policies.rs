@@ -1,0 +1,178 @@
+//! What passes decide about running work, through the leader's turns: preemption, windows,
+//! growth. The decisions themselves are tested with the scheduler.
+
+use super::*;
+use crate::model::{Share, TermReason};
+
+/// One host that matters with two slots, and queues with these settings.
+fn bench(queues: &str) -> Bench {
+    Bench::with(&format!(
+        "cluster: {{name: demo, administrators: [root]}}\n\
+         hosts:\n- {{name: h1, slots: 4}}\n- {{name: h2, slots: 1, server: no}}\n\
+         queues:\n{queues}\
+         general: {{default_queue: lo, clean_period: 100}}\n"
+    ))
+}
+
+impl Bench {
+    fn put(&mut self, queue: &str, slots: u32) {
+        self.submit(5, |j| {
+            j.spec.queue = queue.into();
+            (j.spec.min, j.spec.max) = (slots, slots);
+        });
+    }
+
+    fn started(&mut self, id: u32, at: u32) {
+        let a = AttemptId {
+            j: JobKey::job(id),
+            at,
+        };
+        let t = self.now;
+        self.report("h1", vec![Report::Started { a, pid: 7, t }]);
+    }
+
+    fn stopped(&mut self, id: u32, on: bool) {
+        let a = AttemptId {
+            j: JobKey::job(id),
+            at: 1,
+        };
+        let t = self.now;
+        let report = match on {
+            true => Report::Suspended { a, t },
+            false => Report::Resumed { a, t },
+        };
+        self.report("h1", vec![report]);
+    }
+
+    /// Orders of the last turn as words, acknowledgements left out.
+    fn words(&self) -> Vec<String> {
+        let word = |order: &Order| match order {
+            Order::Start(start) => Some(format!("start {}", start.a)),
+            Order::Signal { a, act, reason, .. } => Some(format!("{act:?} {a} {reason}")),
+            Order::Resize { a, hosts, .. } => {
+                let hosts: Vec<String> = hosts.iter().map(Share::to_string).collect();
+                Some(format!("resize {a} {}", hosts.join(" ")))
+            }
+            _ => None,
+        };
+        self.last
+            .orders
+            .iter()
+            .filter_map(|(_, o)| word(o))
+            .collect()
+    }
+}
+
+#[test]
+fn preempted_work_stops_first_and_goes_on_by_itself() {
+    let mut b = bench("- {name: hi, priority: 40, preemption: {preempt: lo}}\n- {name: lo}\n");
+    b.put("lo", 4);
+    b.started(1, 1);
+    b.put("hi", 2);
+    assert_eq!(b.words(), ["Stop 1.1 ", "start 2.1"]);
+    b.started(2, 1);
+    b.stopped(1, true);
+    assert_eq!(b.stat(1), JobStat::Ssusp);
+    let why = b.core.state.row(JobKey::job(1)).unwrap().halt.unwrap();
+    assert_eq!(why.to_string(), "preempted by job 2");
+    b.end("h1", 2, 1, 0);
+    assert_eq!(b.words(), ["Resume 1.1 "]);
+    b.stopped(1, false);
+    assert_eq!(b.stat(1), JobStat::Run);
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+}
+
+#[test]
+fn work_that_is_requeued_runs_again_after_the_other() {
+    let mut b = bench(
+        "- {name: hi, priority: 40, preemption: {preempt: lo, method: requeue}}\n- {name: lo}\n",
+    );
+    b.put("lo", 4);
+    b.started(1, 1);
+    b.put("hi", 2);
+    assert_eq!(b.words(), ["Terminate 1.1 TERM_PREEMPT"]);
+    b.put("lo", 4);
+    let e = Ended {
+        a: AttemptId {
+            j: JobKey::job(1),
+            at: 1,
+        },
+        start: b.now - 5,
+        t: b.now,
+        sig: 15,
+        reason: TermReason::Preempt,
+        ..Ended::default()
+    };
+    b.report("h1", vec![Report::Ended(Box::new(e))]);
+    assert_eq!(
+        (b.words(), b.stat(1)),
+        (vec!["start 2.1".into()], JobStat::Pend)
+    );
+    b.end("h1", 2, 1, 0);
+    assert_eq!(b.words(), ["start 1.2"], "before the one that came later");
+}
+
+#[test]
+fn forced_work_is_not_preempted() {
+    let mut b = bench("- {name: hi, priority: 40, preemption: {preempt: lo}}\n- {name: lo}\n");
+    b.put("hi", 4);
+    b.put("lo", 4);
+    let verb = Verb::Run {
+        id: "2".into(),
+        hosts: "h1".into(),
+        closed: false,
+    };
+    b.ask(0, vec![verb]);
+    assert_eq!(b.words(), ["start 2.1"]);
+    b.started(2, 1);
+    b.end("h1", 1, 1, 0);
+    b.put("hi", 4);
+    assert_eq!(b.words(), Vec::<String>::new());
+}
+
+#[test]
+fn elastic_work_grows_when_others_end_though_nothing_waits() {
+    let mut b = bench("- {name: lo, elastic: yes}\n");
+    b.put("lo", 3);
+    b.started(1, 1);
+    b.submit(5, |j| {
+        j.spec.queue = "lo".into();
+        (j.spec.min, j.spec.max) = (1, 4);
+    });
+    assert_eq!(b.words(), ["start 2.1"]);
+    b.started(2, 1);
+    b.end("h1", 1, 1, 0);
+    assert_eq!(b.words(), ["resize 2.1 4*h1"]);
+    assert_eq!(b.core.state.used().queue("lo").run, 4);
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+}
+
+#[test]
+fn a_threshold_stops_work_with_its_figures() {
+    let mut b = bench("- {name: lo, thresholds: {mem: 500/200}}\n");
+    b.put("lo", 1);
+    b.put("lo", 1);
+    b.started(1, 1);
+    b.started(2, 1);
+    let mut doc = b.core.seen["h1"].0.clone();
+    doc.mem = 100.0;
+    doc.beat += 1;
+    let (host, silent_ms) = ("h1".to_owned(), 0);
+    b.turn(vec![Input::Load {
+        host,
+        doc: Box::new(doc.clone()),
+        silent_ms,
+    }]);
+    assert_eq!(b.words(), ["Stop 2.1 "], "the youngest of two");
+    b.stopped(2, true);
+    let why = b.core.state.row(JobKey::job(2)).unwrap().halt.unwrap();
+    assert!(why.to_string().contains("100"), "{why}");
+    doc.mem = 4000.0;
+    doc.beat += 1;
+    b.turn(vec![Input::Load {
+        host: "h1".to_owned(),
+        doc: Box::new(doc),
+        silent_ms: 0,
+    }]);
+    assert_eq!(b.words(), ["Resume 2.1 "]);
+}
