@@ -14,14 +14,16 @@ impl Turn<'_> {
             let core = &mut *self.core;
             core.hosts.rebuild(&core.config, &core.state, &core.seen);
         }
-        let idle = self.core.state.pending_jobs() == 0 && !self.core.engine.watches();
-        if !self.core.stir || idle {
-            self.core.stir = false;
+        if !std::mem::take(&mut self.core.stir) {
             return;
         }
-        self.core.last_pass = self.now;
         let core = &mut *self.core;
         core.engine.sync(&mut core.state, &mut core.hosts);
+        // Whether running work needs a look shows only in the picture of now.
+        if core.state.pending_jobs() == 0 && !core.engine.watches() {
+            return;
+        }
+        core.last_pass = self.now;
         let plan = core
             .engine
             .plan(&core.state, &core.hosts, self.now, STARTS_MAX);
