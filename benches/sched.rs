@@ -212,6 +212,8 @@ impl Cluster {
         self.engine.sync(&mut self.state, &mut self.table);
         let plan = self.engine.plan(&self.state, &self.table, now, PACK);
         let started = plan.starts.len();
+        // The leader publishes what changed, and forgets it.
+        std::hint::black_box(self.state.take_dirty());
         for start in plan.starts {
             let hosts = start.hosts.iter();
             let hosts = hosts.map(|(id, n)| Share(self.state.host_name(*id).to_string(), *n));
@@ -219,6 +221,8 @@ impl Cluster {
                 a: AttemptId { j: start.j, at: 1 },
                 t: now,
                 hosts: hosts.collect(),
+                alt: 0,
+                forced: false,
             };
             self.state.apply(&event);
             self.running.push(start.j);
