@@ -131,8 +131,8 @@ pub struct Part {
     pub spread: Spread,
     pub same: Vec<String>,
     pub cu: Option<Cu>,
-    /// Hosts that could serve it.
-    pub rank: Ranking,
+    /// Hosts that could serve it, by whom limits concern alike; the last used first.
+    pub ranks: Vec<(u32, Ranking)>,
     /// As written, for messages: `4{...}`'s inside.
     pub text: String,
 }

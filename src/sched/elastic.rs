@@ -4,6 +4,7 @@
 use super::amount::Bundle;
 use super::engine::{Engine, Held};
 use super::hosts::HostTable;
+use super::rank::Alike;
 use super::shape::View;
 use super::{Grow, Placement, Plan};
 use crate::model::{JobKey, JobStat, Stamp};
@@ -163,7 +164,7 @@ impl Engine {
         };
         let slot = self.shapes[shape as usize].as_mut();
         let shape = &mut slot.expect("a reference is held").shape;
-        let mut rank = shape.take_rank((0, 0), &view);
+        let mut rank = shape.take_rank((0, 0), &view, Alike::default());
         let mut seen = Vec::new();
         while let Some(candidate) = rank.pop(books) {
             seen.push(candidate);
@@ -173,7 +174,7 @@ impl Engine {
             .map(|candidate| candidate.host() as u32)
             .collect();
         rank.put_back(seen);
-        shape.put_rank((0, 0), rank);
+        shape.put_rank((0, 0), rank, Alike::default());
         hosts
     }
 

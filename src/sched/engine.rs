@@ -98,6 +98,17 @@ pub(super) struct ShapeSlot {
     pub why: Option<(PendReason, Stamp)>,
 }
 
+/// What follows from a specification. Holds a reference to the shape.
+#[derive(Clone, Debug)]
+struct Kind {
+    shape: u32,
+    ident: Arc<Ident>,
+    leaf: Option<Leaf>,
+}
+
+/// Specifications remembered before those that are gone are looked for.
+const MANY_KINDS: usize = 4096;
+
 /// Slots in use that limits count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct InUse {
@@ -141,6 +152,8 @@ pub struct Engine {
     pub(super) books: Balances,
     pub(super) shapes: Vec<Option<ShapeSlot>>,
     shape_ids: HashMap<ShapeKey, u32>,
+    /// What follows from a specification, by its number.
+    kinds: FxHashMap<u32, Kind>,
     free_shapes: Vec<u32>,
     pub(super) buckets: FxHashMap<u32, Box<Bucket>>,
     pub(super) lines: Vec<Line>,
@@ -238,6 +251,7 @@ impl Engine {
             self.set_class(state, table, class);
         }
         self.books.trim();
+        self.sweep_kinds(state);
         self.sweep_shapes();
     }
 
@@ -428,13 +442,42 @@ impl Engine {
         all
     }
 
+    fn kind_of(&mut self, state: &State, table: &HostTable, s: u32) -> Kind {
+        if let Some(kind) = self.kinds.get(&s) {
+            return kind.clone();
+        }
+        let spec = state.spec(s);
+        let shape = self.shape_of(spec, table);
+        let queue = self.shape(shape).shape.queue;
+        let kind = Kind {
+            shape,
+            ident: self.ident_of(spec),
+            leaf: self.leaf_of(queue, &spec.user),
+        };
+        self.kinds.insert(s, kind.clone());
+        kind
+    }
+
+    /// Forgets what followed from specifications that are gone, once there are many.
+    fn sweep_kinds(&mut self, state: &State) {
+        if self.kinds.len() < MANY_KINDS || self.kinds.len() < 2 * state.spec_count() {
+            return;
+        }
+        let gone = self.kinds.keys().filter(|s| !state.knows_spec(**s));
+        for s in gone.copied().collect::<Vec<_>>() {
+            let kind = self.kinds.remove(&s).expect("just listed");
+            self.drop_shape(kind.shape);
+        }
+    }
+
     fn held_of(&mut self, state: &State, table: &HostTable, j: JobKey) -> Option<Held> {
         let job = state.job(j.id)?;
         let work = job.work(j.idx).filter(|work| work.stat.is_started())?;
         let run = work.run.as_deref()?;
         let spec = state.spec(job.spec);
-        let shape = self.shape_of(spec, table);
-        let ident = self.ident_of(spec);
+        let Kind { shape, ident, leaf } = self.kind_of(state, table, job.spec);
+        let slot = self.shapes[shape as usize].as_mut().expect("just found");
+        slot.refs += 1;
         let slot = self.shapes[shape as usize].as_ref().expect("just found");
         let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
         let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
@@ -456,7 +499,6 @@ impl Engine {
             self.less_measured(bundle, run);
         }
         let (queue, exclusive) = (slot.shape.queue, slot.shape.request.exclusive);
-        let leaf = self.leaf_of(queue, &spec.user);
         let mut held = Held {
             shape,
             queue,

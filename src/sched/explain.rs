@@ -79,8 +79,12 @@ impl Engine {
         }
         let done: HashSet<u32> = plan.reasons.iter().map(|(id, _)| *id).collect();
         for id in std::mem::take(&mut self.fresh) {
-            let (Some(class), Some(bucket)) = (state.pending().class(id), self.buckets.remove(&id))
-            else {
+            let class = state.pending().class(id);
+            let told = |class: &&Class| class.why != PendReason::New;
+            if class.is_none_or(|class| told(&class) && self.has_queue(id)) {
+                continue;
+            }
+            let (Some(class), Some(bucket)) = (class, self.buckets.remove(&id)) else {
                 continue;
             };
             if bucket.queue.is_none() {
@@ -98,6 +102,12 @@ impl Engine {
             }
             self.buckets.insert(id, bucket);
         }
+    }
+
+    fn has_queue(&self, class: u32) -> bool {
+        self.buckets
+            .get(&class)
+            .is_some_and(|bucket| bucket.queue.is_some())
     }
 
     /// Counts of hosts by obstacle, or that the request can never fit; of a request with sections,

@@ -9,7 +9,7 @@
 use super::ask::{Ask, Hold};
 use super::group::{self, Subset};
 use super::place::{Short, Spot, Terms};
-use super::rank::{Candidate, Ranking};
+use super::rank::{Alike, Candidate, Ranking};
 use super::shape::{AskAt, Shape, SoFar, View};
 use std::collections::{HashMap, VecDeque};
 
@@ -454,7 +454,7 @@ pub fn find(
 ) -> Result<Spot, Short> {
     let parts = shape.ways[way].parts.len();
     let ranks = (0..parts)
-        .map(|part| shape.take_rank((way, part), view))
+        .map(|part| shape.take_rank((way, part), view, Alike::default()))
         .collect();
     let most = terms.most;
     let mut now = Now {
@@ -469,7 +469,7 @@ pub fn find(
     let (ranks, seen) = (now.ranks, now.seen);
     for (part, (mut rank, seen)) in ranks.into_iter().zip(seen).enumerate() {
         rank.put_back(seen);
-        shape.put_rank((way, part), rank);
+        shape.put_rank((way, part), rank, Alike::default());
     }
     found
 }

@@ -112,7 +112,8 @@ impl HostInfo {
 #[derive(Clone, Debug, Default)]
 pub struct HostTable {
     hosts: Vec<HostInfo>,
-    by_id: BTreeMap<HostId, usize>,
+    /// Positions by host number.
+    by_id: Vec<Option<u32>>,
     by_name: HashMap<String, usize>,
     /// Positions of hosts that changed since the scheduler last asked; `None`: look at all.
     changed: Option<Vec<usize>>,
@@ -132,7 +133,7 @@ impl HostTable {
     }
 
     pub fn get(&self, id: HostId) -> Option<&HostInfo> {
-        self.by_id.get(&id).map(|at| &self.hosts[*at])
+        self.position(id).map(|at| &self.hosts[at])
     }
 
     pub fn named(&self, name: &str) -> Option<&HostInfo> {
@@ -180,7 +181,8 @@ impl HostTable {
 
     /// Position in [`HostTable::iter`].
     pub fn position(&self, id: HostId) -> Option<usize> {
-        self.by_id.get(&id).copied()
+        let at = self.by_id.get(id.0 as usize).copied().flatten()?;
+        Some(at as usize)
     }
 
     /// Makes the table anew from the configuration and what is known of each host.
@@ -206,7 +208,11 @@ impl HostTable {
             };
             let (load, silent_ms) = seen.get(&name).cloned().unwrap_or_default();
             let at = self.hosts.len();
-            self.by_id.insert(id, at);
+            let number = id.0 as usize;
+            if self.by_id.len() <= number {
+                self.by_id.resize(number + 1, None);
+            }
+            self.by_id[number] = Some(at as u32);
             self.by_name.insert(name.clone(), at);
             self.hosts.push(HostInfo {
                 id,

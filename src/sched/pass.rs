@@ -7,6 +7,7 @@ use super::hosts::HostTable;
 use super::line::{Place, Turn};
 use super::place::{self, Found, Short, Terms};
 use super::quota::{Blocked, Ident, Need, Quotas};
+use super::rank::Alike;
 use super::shape::{AskAt, Shape, View};
 use super::share::Delta;
 use super::{Plan, Start};
@@ -14,6 +15,7 @@ use crate::config::Config;
 use crate::model::{JobKey, PendReason, Stamp};
 use crate::state::{Class, HostId, State};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -554,6 +556,7 @@ impl Engine {
             .is_some_and(|q| self.habits[usize::from(q)].may_backfill);
         let mut reserver = self.reserver.as_mut();
         let (mut blocked, mut wake) = (None, None);
+        let limited = Cell::new(false);
         let (quotas, ident) = (&self.quotas, &bucket.ident);
         let (pace, interval) = (&self.pace, accept_interval(config, bucket));
         let mut room = |shape: &Shape, ask: &AskAt<'_>, at: usize, can: u32| {
@@ -566,6 +569,7 @@ impl Engine {
             };
             if ident.by_host() {
                 let left = quota_room(quotas, ident, shape, at, ask);
+                limited.set(left.is_err());
                 blocked = left.err().or(blocked);
                 may = may.min(left.unwrap_or(0));
             }
@@ -586,6 +590,14 @@ impl Engine {
         };
         let mut terms = Terms {
             most,
+            alike: Alike {
+                on_hosts: ident.on_hosts,
+                eased: match ident.by_host() {
+                    true => quotas.eased_at(ident),
+                    false => 0,
+                },
+            },
+            limited: &limited,
             waited_ms: self.waited_ms,
             room: &mut room,
         };

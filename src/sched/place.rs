@@ -3,9 +3,10 @@
 
 use super::ask::Hold;
 use super::gang;
-use super::rank::Candidate;
+use super::rank::{Alike, Candidate};
 use super::shape::{AskAt, Shape, SoFar, View};
 use smallvec::SmallVec;
+use std::cell::Cell;
 
 /// Hosts by position with the slots taken on each, in the order of the job's ranks; a host may come
 /// up again when several sections use it.
@@ -36,6 +37,10 @@ pub struct Terms<'a> {
     pub most: u32,
     /// Milliseconds it has waited: some ways open late.
     pub waited_ms: u64,
+    /// Whom limits on hosts concern like this job.
+    pub alike: Alike,
+    /// Set by `room` when such a limit leaves nothing of a host.
+    pub limited: &'a Cell<bool>,
     /// How many slots a host has for this very job, given what the request alone could take there.
     pub room: Room<'a>,
 }
@@ -72,7 +77,7 @@ fn plain(
     view: &View<'_>,
     terms: &mut Terms<'_>,
 ) -> Result<Spot, Short> {
-    let mut rank = shape.take_rank((way, 0), view);
+    let mut rank = shape.take_rank((way, 0), view, terms.alike);
     let part = &shape.ways[way].parts[0];
     let (spread, min) = (part.spread, part.min);
     let most = terms.most.min(part.max).max(min);
@@ -82,7 +87,6 @@ fn plain(
     let hold = Hold::default();
     while let Some(candidate) = rank.pop(view.books) {
         let at = candidate.host();
-        seen.push(candidate);
         let ask = AskAt {
             so_far: SoFar::Slots(&spot),
             ..AskAt::new(way, 0, &hold)
@@ -98,6 +102,11 @@ fn plain(
             // A tile must be whole unless it is the rest.
             (_, tile) => tile.min(min.saturating_sub(got)).max(1),
         };
+        if take == 0 && spot.is_empty() && terms.limited.take() {
+            rank.put_aside(at, view.books);
+            continue;
+        }
+        seen.push(candidate);
         if take < enough {
             continue;
         }
@@ -108,7 +117,7 @@ fn plain(
         }
     }
     rank.put_back(seen);
-    shape.put_rank((way, 0), rank);
+    shape.put_rank((way, 0), rank, terms.alike);
     if got >= min {
         return Ok(spot);
     }

@@ -47,6 +47,8 @@ pub struct Ident {
     everywhere: Vec<u32>,
     /// Limits that depend on the host.
     here: Vec<Here>,
+    /// The same for all that these limits concern alike; 0 = no limit depends on the host.
+    pub on_hosts: u32,
 }
 
 impl Ident {
@@ -123,6 +125,8 @@ pub struct Quotas {
     /// Counters of single hosts, by family and host.
     hosted: HashMap<u64, u32, BuildHasherDefault<Mix>>,
     idents: HashMap<Key, Arc<Ident>>,
+    /// Limits that depend on the host, as jobs have them in common.
+    on_hosts: HashMap<Vec<(u16, u32)>, u32>,
     keep: usize,
     /// Names by position.
     hosts: Vec<String>,
@@ -265,6 +269,11 @@ impl Quotas {
                     shared,
                 }),
             }
+        }
+        if ident.by_host() {
+            let here: Vec<(u16, u32)> = ident.here.iter().map(|h| (h.rule, h.family)).collect();
+            let next = u32::try_from(self.on_hosts.len() + 1).expect("fewer than 2^32 of them");
+            ident.on_hosts = *self.on_hosts.entry(here).or_insert(next);
         }
         let ident = Arc::new(ident);
         self.idents.insert(key, ident.clone());

@@ -32,12 +32,29 @@ pub struct Ranking {
     heap: BinaryHeap<Candidate>,
     /// Position in the log of changed hosts up to which the ranking is fresh.
     seen: Option<u64>,
+    /// Hosts that limits keep from these jobs until something is given back, and since when.
+    aside: Vec<u32>,
+    aside_since: u64,
+}
+
+/// Whom a ranking is for: jobs that limits on hosts concern alike (0 = no limit does).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Alike {
+    pub on_hosts: u32,
+    /// When one of these limits was last eased, in positions of the log of changed hosts.
+    pub eased: u64,
 }
 
 impl Ranking {
     /// Brings the ranking of a part up to date. True when some host may serve now that did not
     /// before.
-    pub fn refresh(&mut self, shape: &Shape, (way, part): (usize, usize), view: &View<'_>) -> bool {
+    pub fn refresh(
+        &mut self,
+        shape: &Shape,
+        (way, part): (usize, usize),
+        view: &View<'_>,
+        eased: u64,
+    ) -> bool {
         let end = view.books.now();
         let changed = self.seen.and_then(|seen| view.books.changed(seen));
         let small = self.heap.len() <= 4 * view.books.len() + 64;
@@ -48,10 +65,16 @@ impl Ranking {
                 for at in changed {
                     self.heap.extend(candidate(*at as usize));
                 }
+                if eased > self.aside_since {
+                    let aside = std::mem::take(&mut self.aside);
+                    let back = aside.into_iter().map(|at| at as usize);
+                    self.heap.extend(back.filter_map(candidate));
+                }
                 self.heap.len() > before
             }
             _ => {
                 self.heap = (0..view.books.len()).filter_map(candidate).collect();
+                self.aside.clear();
                 !self.heap.is_empty()
             }
         };
@@ -71,6 +94,14 @@ impl Ranking {
             }
         }
         None
+    }
+
+    /// Limits keep this host from these jobs for now.
+    pub fn put_aside(&mut self, at: usize, books: &Balances) {
+        if self.aside.is_empty() {
+            self.aside_since = books.now();
+        }
+        self.aside.push(at as u32);
     }
 
     pub fn put_back(&mut self, candidates: impl IntoIterator<Item = Candidate>) {

@@ -7,7 +7,7 @@ use super::ask::{Ask, Hold, compile};
 use super::balance::{Balance, Balances, Res};
 use super::hosts::{HostInfo, HostTable};
 use super::place::Short;
-use super::rank::{Candidate, Ranking};
+use super::rank::{Alike, Candidate, Ranking};
 use super::{guard, preempt};
 use crate::config::require::{Request, asked_hosts};
 use crate::config::{Config, HostPrefs, Packing, Queue};
@@ -441,16 +441,28 @@ impl Shape {
     }
 
     /// Takes the ranking of a part out, brought up to date.
-    pub fn take_rank(&mut self, (way, part): (usize, usize), view: &View<'_>) -> Ranking {
-        let mut rank = std::mem::take(&mut self.ways[way].parts[part].rank);
-        rank.refresh(self, (way, part), view);
+    pub fn take_rank(
+        &mut self,
+        (way, part): (usize, usize),
+        view: &View<'_>,
+        alike: Alike,
+    ) -> Ranking {
+        let ranks = &mut self.ways[way].parts[part].ranks;
+        let known = ranks.iter().position(|(of, _)| *of == alike.on_hosts);
+        let mut rank = known.map_or_else(Ranking::default, |at| ranks.remove(at).1);
+        rank.refresh(self, (way, part), view, alike.eased);
         rank
     }
 
-    pub fn put_rank(&mut self, (way, part): (usize, usize), rank: Ranking) {
-        self.ways[way].parts[part].rank = rank;
+    pub fn put_rank(&mut self, (way, part): (usize, usize), rank: Ranking, alike: Alike) {
+        let ranks = &mut self.ways[way].parts[part].ranks;
+        ranks.insert(0, (alike.on_hosts, rank));
+        ranks.truncate(MANY_RANKS);
     }
 }
+
+/// Rankings of one part that are kept.
+const MANY_RANKS: usize = 16;
 
 /// A host's value of an `order[]` key, so that smaller is better; last what has no value.
 fn sort_key(key: &OrderKey, facts: &Facts<'_>, view: &View<'_>) -> i64 {

@@ -251,6 +251,14 @@ impl State {
         self.pend_user.get(&uid).copied().unwrap_or(0)
     }
 
+    pub fn spec_count(&self) -> usize {
+        self.specs.len()
+    }
+
+    pub fn knows_spec(&self, s: u32) -> bool {
+        self.specs.contains_key(&s)
+    }
+
     /// Specifications in use.
     pub fn specs(&self) -> impl Iterator<Item = &SpecEntry> {
         self.specs.values()
