@@ -22,7 +22,7 @@ pub use decode::decode_event;
 pub use error::Error;
 pub use history::{Entry, History};
 pub use lines::{LineError, Lines, Skipped, Step};
-pub use recover::{Options, Recovered, Restore, recover};
+pub use recover::{Options, Recovered, Restore, recover, secure};
 pub use writer::{SEGMENT_BYTES, Writer};
 
 use serde::{Deserialize, Serialize};

@@ -121,6 +121,30 @@ fn from_snapshot(
     Ok((Chain::read(layout, cluster, 1, epoch)?, None))
 }
 
+/// Makes durable what the seals are about to say: an older leader may have been killed between its
+/// write and its sync, and what a seal covers must never be missing again. To be called before the
+/// seals are written.
+///
+/// # Errors
+/// A segment cannot be synced.
+pub fn secure(layout: &Layout, seals: &[Event]) -> Result<(), Error> {
+    let remote = sys::mount::fs_kind(layout.root())? != sys::mount::FsKind::Local;
+    for seal in seals {
+        if let Event::Seal {
+            epoch,
+            segment,
+            bytes,
+            ..
+        } = seal
+            && *bytes > 0
+        {
+            sys::fs::settle(&layout.journal(*epoch, *segment), *bytes, remote)?;
+            sys::fs::fsync_dir(&layout.epoch_dir(*epoch))?;
+        }
+    }
+    Ok(())
+}
+
 fn refuse_broken_chain(layout: &Layout, chain: &Chain, unsealed: bool) -> Result<(), Error> {
     if let Some((path, damaged)) = chain.head_damage.first() {
         return Err(Error::Damaged {

@@ -156,6 +156,7 @@ fn assume(
         true => recovered.seals.as_slice(),
         false => &[],
     };
+    journal::secure(&layout, seals).map_err(text)?;
     for event in std::iter::once(&first).chain(seals) {
         writer.append(event).map_err(text)?;
         state.apply(event);

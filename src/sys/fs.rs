@@ -201,6 +201,29 @@ fn overwrite(path: &Path, bytes: &[u8], sync: bool) -> Result<()> {
     }
 }
 
+/// Makes the first `len` bytes of a file durable that another process wrote and perhaps did not
+/// sync. `rewrite`: on a network file system a sync covers only this client's own writes, so the
+/// same bytes are written again at their place.
+pub fn settle(path: &Path, len: u64, rewrite: bool) -> Result<()> {
+    const CHUNK: u64 = 1 << 20;
+    let file = open_both(path)?;
+    let mut at = 0;
+    while rewrite && at < len {
+        let mut bytes = vec![0u8; CHUNK.min(len - at) as usize];
+        let n = file.read_at(&mut bytes, at).at("read", path)?;
+        if n == 0 {
+            return Err(Error::invalid(
+                "read",
+                path,
+                format!("it ends at {at} bytes"),
+            ));
+        }
+        file.write_all_at(&bytes[..n], at).at("write again", path)?;
+        at += n as u64;
+    }
+    file.sync_all().at("sync", path)
+}
+
 /// Opens an existing file for reading and writing; never creates it.
 pub(super) fn open_both(path: &Path) -> Result<File> {
     File::open(path, How::READ_WRITE).at("open", path)

@@ -23,6 +23,9 @@ pub enum AttemptRec {
         /// May be killed when the host is cut off.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         r: bool,
+        /// Boot of the host at that time: after another one nobody knows whether it was started.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        b: String,
     },
     /// Will never be started (cancelled, or refused for the reason in `why`).
     Never {
@@ -202,6 +205,7 @@ mod tests {
             e: 7,
             p: 1,
             r: true,
+            b: "boot".into(),
         };
         let text = serde_json::to_string(&rec).unwrap();
         assert_eq!(serde_json::from_str::<AttemptRec>(&text).unwrap(), rec);

@@ -195,7 +195,16 @@ impl Exec {
             .map(|(a, _)| a)
             .collect();
         for a in given {
-            self.never(a, "the spawner ended before it was started");
+            // What the log of started tasks held at a power loss need not be there any more.
+            let booted = self.table.get(a).is_some_and(|e| e.boot != proc::boot_id());
+            if booted {
+                let text = "the host was restarted before its start was safely on record";
+                let mut end = ending::unknown(a, TermReason::HostLost, text);
+                end.t = clock::wall_ms();
+                self.conclude(end);
+            } else {
+                self.never(a, "the spawner ended before it was started");
+            }
         }
         self.find_lost();
         self.sweep_groups();
@@ -571,12 +580,14 @@ impl Exec {
         let mut entry = Entry::new(Status::Given(log), named, rerunnable);
         entry.grace_ms = o.grace_ms;
         (entry.notify, entry.resizes) = (notify, o.resizes);
+        entry.boot = proc::boot_id().to_owned();
         let (e, p) = named;
         self.ledger.push(&AttemptRec::Given {
             a,
             e,
             p,
             r: rerunnable,
+            b: entry.boot.clone(),
         });
         match built {
             Ok(task) => {

@@ -69,9 +69,11 @@ fn decode(bytes: &[u8]) -> Remembered {
 fn apply(out: &mut Remembered, rec: AttemptRec) {
     match rec {
         AttemptRec::Epoch { e } => out.epoch = out.epoch.max(e),
-        AttemptRec::Given { a, e, p, r } => {
+        AttemptRec::Given { a, e, p, r, b } => {
             if out.table.get(a).is_none() {
-                out.table.insert(a, Entry::new(Status::Given(0), (e, p), r));
+                let mut entry = Entry::new(Status::Given(0), (e, p), r);
+                entry.boot = b;
+                out.table.insert(a, entry);
             }
         }
         AttemptRec::Never { a, e, p, why } => {
@@ -117,6 +119,7 @@ fn records(table: &Table, epoch: u64) -> Vec<AttemptRec> {
                     e,
                     p,
                     r: entry.rerunnable,
+                    b: entry.boot.clone(),
                 });
                 out.push(AttemptRec::Concluded(end.clone()));
             }
@@ -125,6 +128,7 @@ fn records(table: &Table, epoch: u64) -> Vec<AttemptRec> {
                 e,
                 p,
                 r: entry.rerunnable,
+                b: entry.boot.clone(),
             }),
         }
         if entry.signals > 0 {
@@ -242,12 +246,14 @@ mod tests {
             e: 3,
             p: 1,
             r: true,
+            b: "boot".into(),
         });
         l.push(&AttemptRec::Given {
             a: a(2),
             e: 3,
             p: 1,
             r: false,
+            b: "boot".into(),
         });
         l.push(&AttemptRec::Signalled { a: a(1), n: 4 });
         l.push(&AttemptRec::Never {
@@ -277,6 +283,7 @@ mod tests {
             assert_eq!((r.epoch, r.table.iter().count()), (3, 3));
             let one = r.table.get(a(1)).unwrap();
             assert_eq!((one.signals, one.rerunnable, one.named), (4, true, (3, 1)));
+            assert_eq!(one.boot, "boot");
             let two = r.table.get(a(2)).unwrap();
             assert!(two.acked && matches!(&two.status, Status::Over(e) if e.code == Some(3)));
             assert!(matches!(

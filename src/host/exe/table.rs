@@ -67,6 +67,8 @@ pub struct Entry {
     pub usage: Usage,
     /// Its final report was acknowledged.
     pub acked: bool,
+    /// Boot of the host when it was given to a spawner; empty = not on record.
+    pub boot: String,
 }
 
 impl Entry {
@@ -85,6 +87,7 @@ impl Entry {
             suspended: None,
             usage: Usage::default(),
             acked: false,
+            boot: String::new(),
         }
     }
 
