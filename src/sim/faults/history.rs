@@ -9,7 +9,7 @@ use super::tasks::{Task, Tasks};
 use super::world::Core;
 use crate::model::{AttemptId, JobKey, JobStat, TermReason};
 use crate::state::State;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A start that happened.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ struct Started {
     host: String,
     /// How it ended, once it has: `None` = by a signal or unseen.
     ended: Option<Option<i32>>,
+    /// Its machine lost power afterwards, and perhaps what it remembered.
+    forgotten: bool,
 }
 
 /// How a job ended, as somebody may have seen it.
@@ -39,6 +41,8 @@ pub struct History {
     pub takeovers: u64,
     pub recovered_jobs: usize,
     requests: BTreeMap<usize, u64>,
+    /// Jobs that may run again when nobody knows how they ended.
+    rerunnable: BTreeSet<u32>,
 }
 
 impl History {
@@ -109,10 +113,12 @@ impl History {
             .map(|(b, s)| (*b, s.clone()))
             .collect();
         for (b, other) in others {
+            let again = self.rerunnable.contains(&a.j.id);
             let wrong = match other.ended {
                 None => Some("while it still runs"),
-                Some(Some(0)) => Some("after it had succeeded"),
                 Some(_) if b.at > a.at => Some("although it is the later one"),
+                Some(_) if !again => Some("though it must not run twice"),
+                Some(Some(0)) if !other.forgotten => Some("after it had succeeded"),
                 Some(_) => None,
             };
             if let Some(wrong) = wrong {
@@ -127,6 +133,7 @@ impl History {
             machine: task.machine,
             host: host.to_owned(),
             ended: None,
+            forgotten: false,
         };
         self.starts.insert(a, started);
     }
@@ -142,8 +149,9 @@ impl History {
     /// Everything on a machine ended unseen.
     pub fn machine_died(&mut self, machine: usize) {
         for s in self.starts.values_mut() {
-            if s.machine == machine && s.ended.is_none() {
-                s.ended = Some(None);
+            if s.machine == machine {
+                s.forgotten = true;
+                s.ended.get_or_insert(None);
             }
         }
     }
@@ -229,6 +237,9 @@ impl History {
         let mut wrong = Vec::new();
         for job in state.jobs() {
             let name = job.name.as_deref().unwrap_or("?");
+            if state.spec(job.spec).rerunnable {
+                self.rerunnable.insert(job.id);
+            }
             if let Some(other) = names.insert(name, job.id) {
                 let id = job.id;
                 wrong.push(format!(
@@ -273,17 +284,24 @@ impl History {
     }
 
     /// What is still open, for people.
-    pub fn waiting(&self) -> String {
+    pub fn waiting(&self, tasks: &Tasks) -> String {
         let some: Vec<String> = self
             .open
             .iter()
             .take(5)
             .map(|(id, name)| format!("{id} ({name})"))
             .collect();
+        let told = self.acked.iter();
+        let unknown: Vec<&String> = told
+            .filter(|(_, id)| !self.finals.contains_key(id) && !self.open.contains_key(id))
+            .map(|(name, _)| name)
+            .take(5)
+            .collect();
         format!(
-            "{} jobs have not ended: {}",
+            "{} jobs have not ended: {}; {} tasks run; told and not known: {unknown:?}",
             self.open.len(),
-            some.join(", ")
+            some.join(", "),
+            tasks.running()
         )
     }
 }

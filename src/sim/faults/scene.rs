@@ -314,7 +314,7 @@ impl Scene {
             return;
         }
         if core.now > self.calm_at.unwrap_or(core.now) + CALM_US {
-            let waiting = self.history.waiting();
+            let waiting = self.history.waiting(&self.tasks);
             let who = match people {
                 true => "all people are served",
                 false => "people still wait for answers",
