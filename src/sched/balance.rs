@@ -28,6 +28,8 @@ pub struct Balance {
     by_queue: SmallVec<[(u16, u32); 2]>,
     /// Slots by user, for limits of users on a host; only kept where there is such a limit.
     by_user: SmallVec<[(u32, u32); 2]>,
+    /// Load that work started a moment ago will bring, in thousandths of a running process.
+    pub young: i64,
     /// Takes new work: up, open, its windows and thresholds allow it.
     pub open: bool,
     /// Counts changes; a score made at another version is stale.
@@ -198,6 +200,20 @@ impl Balances {
         self.free += share(host) - before;
         self.touch(at, more);
         more
+    }
+
+    /// Sets the load that is to come. Whoever starts work or looks at a sample does; both change
+    /// the host anyway.
+    pub fn set_young(&mut self, at: usize, young: i64) {
+        self.hosts[at].young = young;
+    }
+
+    /// A host takes no more work for now.
+    pub fn shut(&mut self, at: usize) {
+        let before = share(&self.hosts[at]);
+        self.hosts[at].open = false;
+        self.free -= before;
+        self.touch(at, false);
     }
 
     /// What was freed since log position `mark` is not there any more.

@@ -214,7 +214,7 @@ impl Engine {
     }
 
     /// Slots by limits of queue and user.
-    fn growth_limit(&self, state: &State, j: JobKey) -> u32 {
+    pub(super) fn growth_limit(&self, state: &State, j: JobKey) -> u32 {
         let held = &self.held[&j];
         let left =
             |limit: Option<u32>, used: u32| limit.map_or(u32::MAX, |n| n.saturating_sub(used));

@@ -118,7 +118,11 @@ pub(super) struct InUse {
 }
 
 impl InUse {
+    /// Preempted work does not count: others have its slots.
     fn add(&mut self, held: &Held, plus: bool) {
+        if held.lent {
+            return;
+        }
         let bump = |n: &mut u32| {
             *n = if plus {
                 *n + held.slots
@@ -303,7 +307,12 @@ impl Engine {
     pub(super) fn set_host(&mut self, table: &HostTable, at: usize) {
         let host = table.at(at);
         let have = self.names.have(host);
-        let barred = self.watch.look(host, at) || self.hours.shuts(at);
+        let young = self.pace.young(at, self.now);
+        self.books.set_young(at, young);
+        if young > 0 {
+            self.pace.stale.push(at as u32);
+        }
+        let barred = self.watch.look(host, at, young) || self.hours.shuts(at);
         let open = host.obstacle().is_none() && !barred;
         if self.books.get(at).open != open {
             self.host_epoch += 1;
@@ -370,8 +379,8 @@ impl Engine {
         if !held.ident.is_free() {
             let at = self.books.now();
             match plus {
-                true => self.quotas.take(&held.ident, &held.counted, true),
-                false => self.quotas.give(&held.ident, &held.counted, true, at),
+                true => self.quotas.take(&held.ident, &held.counted, !held.lent),
+                false => self.quotas.give(&held.ident, &held.counted, !held.lent, at),
             }
         }
         if let (Some((leaf, delta)), Some(queue)) = (&held.charge, held.queue)

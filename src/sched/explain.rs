@@ -130,7 +130,7 @@ impl Engine {
                 (_, Some(Obstacle::Unavailable)) => counts.unavailable += 1,
                 _ if self.hours.shuts(at) => counts.window += 1,
                 (Some(Unfit::Load), _) => counts.load += 1,
-                _ if self.watch.bars(host) => counts.load += 1,
+                _ if self.watch.bars(host, self.books.get(at).young) => counts.load += 1,
                 (Some(Unfit::Type), None) => counts.other_type += 1,
                 (Some(Unfit::Select), None) => counts.select += 1,
                 (None, None) => self.count_busy(which, bucket, &view, at, &mut counts),

@@ -109,7 +109,7 @@ impl Watch {
     }
 
     /// The host was looked at: true when thresholds keep new work away for now.
-    pub fn look(&mut self, host: &HostInfo, at: usize) -> bool {
+    pub fn look(&mut self, host: &HostInfo, at: usize, young: i64) -> bool {
         // Marks may be gone from the configuration while work is stopped for them.
         if !self.samples && self.halted.is_empty() {
             return false;
@@ -121,12 +121,19 @@ impl Watch {
         if self.quiet.get(&host.id).is_some_and(|quiet| *quiet != beat) {
             self.quiet.remove(&host.id);
         }
-        self.bars(host)
+        self.bars(host, young)
     }
 
-    /// Thresholds of the host, or work that has just resumed there, keep new work away.
-    pub fn bars(&self, host: &HostInfo) -> bool {
-        self.quiet.contains_key(&host.id) || passed(host, &host.entry.thresholds, false).is_some()
+    /// Thresholds of the host, or work that has just resumed there, keep new work away. `young`:
+    /// load that is to come, in thousandths.
+    pub fn bars(&self, host: &HostInfo, young: i64) -> bool {
+        self.quiet.contains_key(&host.id)
+            || passed(host, &host.entry.thresholds, Away(young)).is_some()
+    }
+
+    /// Somebody looks at samples.
+    pub fn samples(&self) -> bool {
+        self.samples
     }
 
     /// Something may have to be done although nothing is pending.
@@ -165,21 +172,48 @@ impl HostFacts for Figures<'_> {
     }
 }
 
-/// The first mark that a host is past: one of those that stop work (`stop`), or any that keeps new
-/// work away. Gives the index, its value and the mark, in thousandths.
-fn passed(host: &HostInfo, marks: &[Threshold], stop: bool) -> Option<(String, i64, i64)> {
+/// Which marks are asked about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Marks {
+    /// Those that stop work.
+    Stop,
+    /// Any that keeps new work away, with so much load to come (thousandths of a process).
+    Away(i64),
+}
+
+use Marks::{Away, Stop};
+
+/// What load to come adds to an index, in thousandths.
+pub(super) fn to_come(host: &HostInfo, index: &str, young: i64) -> i64 {
+    match index {
+        "r15s" | "r1m" | "r15m" | "cpu" => young,
+        "ut" => young / i64::from(host.load.ncpus.max(1)),
+        _ => 0,
+    }
+}
+
+/// The first of the marks that a host is past: the index, its value and the mark, in thousandths.
+fn passed(host: &HostInfo, marks: &[Threshold], which: Marks) -> Option<(String, i64, i64)> {
     marks.iter().find_map(|mark| {
-        let value = (host.number(&mark.index)? * 1000.0).round() as i64;
+        let mut value = (host.number(&mark.index)? * 1000.0).round() as i64;
         let stops = mark.stops(value);
-        let past = stops || (!stop && mark.keeps_away(value));
+        if let Away(young) = which {
+            value += to_come(host, &mark.index, young);
+        }
+        let past = stops || (which != Stop && mark.keeps_away(value));
         let mark_at = if stops { mark.stop } else { mark.sched };
         past.then(|| (mark.index.clone(), value, mark_at.unwrap_or(0)))
     })
 }
 
 /// Thresholds or the stop condition of a queue keep its new work away from a host.
-pub(super) fn queue_bars(host: &HostInfo, queue: &Queue, stop: Option<&Select>) -> bool {
-    passed(host, &queue.thresholds, false).is_some()
+pub(super) fn queue_bars(
+    host: &HostInfo,
+    young: i64,
+    queue: &Queue,
+    stop: Option<&Select>,
+) -> bool {
+    passed(host, &queue.thresholds, Away(young)).is_some()
         || stop.is_some_and(|stop| stop.accepts(&Figures(host)))
 }
 
@@ -208,6 +242,10 @@ impl Engine {
     /// What comes before the first turn of a pass.
     pub(super) fn look_around(&mut self, state: &State, table: &HostTable, plan: &mut Plan) {
         self.pace.wake = None;
+        for at in std::mem::take(&mut self.pace.stale) {
+            self.set_host(table, at as usize);
+        }
+        self.pace.stale.clear();
         self.look_at_windows(state, table, self.now, plan);
         self.look_at_samples(state, table, plan);
         self.look_at_claims(state, self.now, plan);
@@ -224,6 +262,11 @@ impl Engine {
 
     /// Takes what stopped work does not keep out of what it holds.
     pub(super) fn release(&self, held: &mut Held) {
+        if held.lent {
+            held.counted
+                .iter_mut()
+                .for_each(|(_, bundle)| bundle.slots = 0);
+        }
         for (res, name) in self.names.iter().enumerate() {
             if released(self.config(), name) {
                 for (_, bundle) in held.parts.iter_mut().chain(&mut held.counted) {
@@ -247,8 +290,13 @@ impl Engine {
         let Some(full) = self.may_resume(state, table, j) else {
             return false;
         };
+        if self.held[&j].lent && self.growth_limit(state, j) < full.slots {
+            return false;
+        }
         let stopped = self.take_held(j).expect("it may resume");
-        if self.quotas.check(&full.ident, &full.counted).is_err() {
+        // Limits may have fallen meanwhile: what counts all the time stays as it is.
+        let same = full.counted == stopped.counted && !stopped.lent;
+        if !same && self.quotas.check(&full.ident, &full.counted).is_err() {
             self.put_held(j, stopped);
             return false;
         }
@@ -301,7 +349,7 @@ impl Engine {
 
     /// The host's load lets stopped work of a queue go on.
     fn calm(&self, host: &HostInfo, queue: Option<u16>, run: &Run) -> bool {
-        if passed(host, &host.entry.thresholds, false).is_some() {
+        if passed(host, &host.entry.thresholds, Away(0)).is_some() {
             return false;
         }
         if let Some(SuspReason::Threshold { index, .. }) = run.halt.as_deref()
@@ -320,8 +368,8 @@ impl Engine {
         }
         match &conditions.resume {
             // The queue's own marks for resuming; those that stop still hold.
-            Some(resume) => holds(resume) && passed(host, &queue.thresholds, true).is_none(),
-            None => passed(host, &queue.thresholds, false).is_none(),
+            Some(resume) => holds(resume) && passed(host, &queue.thresholds, Stop).is_none(),
+            None => passed(host, &queue.thresholds, Away(0)).is_none(),
         }
     }
 
@@ -409,12 +457,12 @@ impl Engine {
             mark,
             host: host.name.clone(),
         };
-        if let Some(mark) = passed(host, &host.entry.thresholds, true) {
+        if let Some(mark) = passed(host, &host.entry.thresholds, Stop) {
             return Some(threshold(mark));
         }
         let at = usize::from(self.held.get(&j)?.queue?);
         let queue = &self.config().queues[at];
-        if let Some(mark) = passed(host, &queue.thresholds, true) {
+        if let Some(mark) = passed(host, &queue.thresholds, Stop) {
             return Some(threshold(mark));
         }
         let stop = self.watch.conditions[at].stop.as_ref()?;
@@ -478,9 +526,12 @@ pub enum Bar {
 impl Engine {
     /// What keeps new work away from a host for now.
     pub fn bar(&self, host: &HostInfo) -> Option<Bar> {
-        if self.hours.shuts(host.position as usize) {
+        let at = host.position as usize;
+        let known = at < self.books.len();
+        let young = if known { self.books.get(at).young } else { 0 };
+        if self.hours.shuts(at) {
             Some(Bar::Window)
-        } else if self.watch.bars(host) {
+        } else if self.watch.bars(host, young) {
             Some(Bar::Load)
         } else {
             None

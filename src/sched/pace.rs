@@ -1,16 +1,30 @@
 //! How fast jobs are taken: the age that user priority gains, the delay of new jobs, the time
-//! between two starts on a host. Owns when work last started on each host.
+//! between two starts on a host, the load that new work will bring. Owns when work last started on
+//! each host; never decides who starts.
+//!
+//! Measured load follows late: without the load to come a burst would land on the one host that
+//! looks idle. Each slot that starts counts as one running process (in `r15s`, `r1m`, `r15m`, and
+//! its part of `ut`), less and less over a minute, by which time the measured figures have it.
 
 use super::engine::{Bucket, Engine};
+use super::hosts::HostTable;
 use super::shape::Shape;
 use crate::model::{JobKey, PendReason, Stamp};
 use crate::state::State;
+use smallvec::SmallVec;
+
+/// How long started work counts beside what is measured.
+const YOUNG_MS: u64 = 60_000;
 
 /// What is remembered of starts.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     /// When work last started, by host position; empty when no queue asks for time between starts.
     started: Vec<Stamp>,
+    /// Starts of the last minute with their slots, by host position.
+    young: Vec<SmallVec<[(Stamp, u32); 1]>>,
+    /// Hosts with a new sample, where what is young is to be counted at the time of the pass.
+    pub stale: Vec<u32>,
     /// When the next host may take work again that was passed over in this pass.
     pub wake: Option<Stamp>,
 }
@@ -20,6 +34,8 @@ impl Pace {
         let waits = config.queues.iter().any(|q| q.job_accept_interval_ms > 0);
         Pace {
             started: vec![Stamp(i64::MIN / 2); if waits { hosts } else { 0 }],
+            young: vec![SmallVec::new(); hosts],
+            stale: Vec::new(),
             wake: None,
         }
     }
@@ -28,6 +44,30 @@ impl Pace {
         if let Some(last) = self.started.get_mut(at) {
             *last = start.max(*last);
         }
+    }
+
+    /// Work started on a host in this pass.
+    pub fn begin(&mut self, at: usize, now: Stamp, slots: u32) {
+        self.note(at, now);
+        if let Some(young) = self.young.get_mut(at) {
+            match young.last_mut() {
+                Some((last, sum)) if *last == now => *sum = sum.saturating_add(slots),
+                _ => young.push((now, slots)),
+            }
+        }
+    }
+
+    /// Load that is to come on a host, in thousandths of a running process.
+    pub fn young(&mut self, at: usize, now: Stamp) -> i64 {
+        let Some(young) = self.young.get_mut(at) else {
+            return 0;
+        };
+        young.retain(|(start, _)| now.since_ms(*start) < YOUNG_MS);
+        let weight = |(start, slots): &(Stamp, u32)| {
+            let left = i64::try_from(YOUNG_MS - now.since_ms(*start)).unwrap_or(0);
+            i64::from(*slots) * left / (YOUNG_MS as i64 / 1000)
+        };
+        young.iter().map(weight).sum()
     }
 
     /// When a queue may start work on a host again, if that is later than now.
@@ -40,6 +80,16 @@ impl Pace {
 }
 
 impl Engine {
+    /// Work starts on a host in this pass.
+    pub(super) fn begin_on(&mut self, table: &HostTable, at: usize, slots: u32) {
+        self.pace.begin(at, self.now, slots);
+        let young = self.pace.young(at, self.now);
+        self.books.set_young(at, young);
+        if self.watch.samples() && self.watch.bars(table.at(at), young) {
+            self.books.shut(at);
+        }
+    }
+
     /// The place of a job among those of other priorities; the least goes first. With ageing all
     /// priorities grow alike, so who is ahead stays ahead: age at submission decides for good. The
     /// steps of the setting are taken as a slope.

@@ -646,8 +646,9 @@ impl Engine {
         if let Some(reserver) = &mut self.reserver {
             reserver.book.started(start.j);
         }
-        for (at, _) in &held.parts {
-            self.pace.note(*at as usize, now);
+        for (at, bundle) in &held.parts {
+            let slots = u32::try_from(bundle.slots).unwrap_or(0);
+            self.begin_on(table, *at as usize, slots);
         }
         self.put_held(start.j, held);
         if start.j.idx > 0 {

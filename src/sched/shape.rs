@@ -342,7 +342,7 @@ impl Shape {
         }
         if let Some(queue) = view.queue(self)
             && (!queue.thresholds.is_empty() || self.stop.is_some())
-            && guard::queue_bars(host, queue, self.stop.as_ref())
+            && guard::queue_bars(host, view.books.get(at).young, queue, self.stop.as_ref())
         {
             return Some(Unfit::Load);
         }
@@ -533,7 +533,8 @@ impl HostFacts for Facts<'_> {
         if name == "slots" {
             return Some(self.books.free().max(0) as f64);
         }
-        let value = self.host.number(name)?;
+        let young = guard::to_come(self.host, name, self.books.young);
+        let value = self.host.number(name)? + young as f64 / 1000.0;
         let taken = self.names.find(name).map_or(0, |res| {
             self.books.taken.get(usize::from(res)).copied().unwrap_or(0)
         });

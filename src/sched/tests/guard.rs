@@ -92,7 +92,12 @@ fn marks_of_host_and_queue_hold_together() {
         c.submit(job(4)),
         c.submit(job(4)),
     ];
-    assert_eq!(c.pass(), ids);
+    assert_eq!(c.pass(), ids[..2]);
+    c.after(60);
+    c.sample("h1", |_| {});
+    c.sample("h2", |_| {});
+    assert_eq!(c.pass(), ids[2..]);
+    c.after(60);
     c.sample("h1", |load| load.r1m = 1.6);
     c.pass();
     assert_eq!(
@@ -209,4 +214,37 @@ fn stopped_work_gives_back_what_is_to_be_released() {
     mem(&mut c, 3000.0);
     assert_eq!(c.stat(disk), JobStat::Run);
     assert_eq!(c.stat(disk_too), JobStat::Pend);
+}
+
+/// Load is measured late: what has just started counts before, less and less over a minute.
+#[test]
+fn a_burst_does_not_land_on_one_host() {
+    let mut c = Cluster::new(
+        "hosts:\n- {names: 'h[1-2]', slots: 8, thresholds: {r1m: 2.5/9}}\n\
+         queues:\n- {name: normal, packing: pack}\n",
+    );
+    let ids: Vec<u32> = (0..8).map(|_| c.submit(job(1))).collect();
+    assert_eq!(c.pass(), ids[..6]);
+    let on = |c: &Cluster, host: &str| {
+        let at = |id: &&u32| c.on(**id).starts_with(host);
+        ids.iter().filter(at).count()
+    };
+    assert_eq!((on(&c, "h1"), on(&c, "h2")), (3, 3));
+    assert_eq!(c.why(ids[6]), "load past a threshold: 2 hosts");
+    // Half of it still counts after half a minute, beside what is measured now.
+    c.after(30);
+    c.sample("h1", |load| load.r1m = 1.2);
+    c.sample("h2", |load| load.r1m = 0.9);
+    assert_eq!(c.pass(), ids[6..7]);
+    assert!(c.on(ids[6]).starts_with("h2"));
+}
+
+#[test]
+fn order_looks_at_load_that_is_to_come() {
+    let mut c = Cluster::equal(2, 8);
+    c.sample("h2", |load| load.r1m = 0.5);
+    let ids: Vec<u32> = (0..4).map(|_| c.ask(1, "order[r1m]")).collect();
+    assert_eq!(c.pass(), ids);
+    let on: Vec<String> = ids.iter().map(|id| c.on(*id)).collect();
+    assert_eq!(on, ["h1:1", "h2:1", "h1:1", "h2:1"]);
 }

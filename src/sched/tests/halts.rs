@@ -54,7 +54,7 @@ fn room(c: &Cluster, started: &Started, queue: &str) -> Vec<i64> {
 }
 
 /// Whoever stops work starts, and needs each that it stops.
-fn stops_are_needed(c: &Cluster, before: &Started, plan: &Plan) {
+fn stops_are_needed(c: &Cluster, before: &Started, plan: &Plan, others_wait: bool) {
     let mut by: BTreeMap<JobKey, Vec<u32>> = BTreeMap::new();
     for (j, why) in &plan.halts {
         if let SuspReason::Preempted { by: preemptor } = why {
@@ -67,7 +67,8 @@ fn stops_are_needed(c: &Cluster, before: &Started, plan: &Plan) {
             "{victims:?} stopped in vain"
         );
         let alone = plan.starts.len() == 1 && plan.halts.len() == victims.len();
-        if !alone {
+        // What is kept for others that wait is not free.
+        if !alone || others_wait {
             continue;
         }
         let spec = c.state.spec_of(preemptor.id).unwrap();
@@ -133,8 +134,9 @@ fn books_are_right(c: &mut Cluster) {
 fn step(c: &mut Cluster) {
     c.engine.sync(&mut c.state, &mut c.table);
     let before = started(c);
+    let others_wait = c.engine.raids.waiting() > 1;
     let plan = c.engine.plan(&c.state, &c.table, c.now, 1000);
-    stops_are_needed(c, &before, &plan);
+    stops_are_needed(c, &before, &plan, others_wait);
     c.carry_out(&plan);
     books_are_right(c);
 }

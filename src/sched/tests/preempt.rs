@@ -390,3 +390,32 @@ fn forced_work_is_never_a_victim() {
     assert_eq!(c.pass(), [h]);
     assert_eq!((c.stat(a), c.stat(b)), (JobStat::Ssusp, JobStat::Run));
 }
+
+/// Slots of preempted work do not count for limits; it resumes only within them.
+#[test]
+fn preempted_work_does_not_count_for_limits() {
+    let mut c = Cluster::new(
+        "hosts:\n- {names: 'h[1-2]', slots: 4}\n\
+         queues:\n- {name: hi, priority: 40, preemption: {preempt: lo}, hosts: h1}\n\
+         - {name: lo, priority: 10, user_slots: 4}\n\
+         limits:\n- {name: most, queues: lo, slots: 4}\n",
+    );
+    let mut first = of("lo", 4);
+    first.hosts = "h1".into();
+    let l = c.submit(first);
+    assert_eq!(c.pass(), [l]);
+    let m = c.submit(of("lo", 2));
+    assert_eq!(c.pass(), NOBODY);
+    let h = c.submit(of("hi", 4));
+    assert_eq!(c.pass(), [h, m]);
+    c.end(h);
+    c.pass();
+    assert_eq!(c.stat(l), JobStat::Ssusp, "4 of 4 slots but 2 are in use");
+    c.end(m);
+    c.pass();
+    assert_eq!(c.stat(l), JobStat::Run);
+    let late = c.submit(of("lo", 1));
+    assert_eq!(c.pass(), NOBODY);
+    c.end(l);
+    assert_eq!(c.pass(), [late]);
+}
