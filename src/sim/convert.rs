@@ -161,7 +161,7 @@ fn aleang_hosts(out: &mut String, machines: &[Vec<String>]) -> Result<(), String
     Ok(())
 }
 
-/// Use is counted in node hours alone, as there.
+/// Use is counted in node hours alone, as there: the CPU time of whole nodes that were busy.
 fn aleang_shares(
     out: &mut String,
     users: &[Vec<String>],
@@ -171,7 +171,7 @@ fn aleang_shares(
     line(
         out,
         format_args!(
-            "general: {{cpu_time_factor: 0, run_time_factor: 1, run_job_factor: 0, \
+            "general: {{cpu_time_factor: 1, run_time_factor: 0, run_job_factor: 0, \
              hist_hours: {ALEANG_HIST_HOURS}}}"
         ),
     );

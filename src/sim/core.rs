@@ -12,7 +12,7 @@ use crate::intake::{self, Requester};
 use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp, Submission, TermReason, Token};
 use crate::record::event::{Event, Submitted};
 use crate::record::load::LoadDoc;
-use crate::record::report::Ended;
+use crate::record::report::{Ended, Usage};
 use crate::sched::{Engine, HostTable, Plan, depend};
 use crate::state::{HostId, State};
 use crate::text::depend::{Expr, JobRef};
@@ -54,6 +54,8 @@ pub struct Core<'a> {
     places_of: HashMap<JobKey, u32>,
     /// Jobs that others may ask about: they stay in the state when they have ended.
     asked: HashSet<u32>,
+    /// Ended jobs that the state may forget.
+    over: Vec<u32>,
     passes: u32,
 }
 
@@ -111,6 +113,7 @@ impl<'a> Core<'a> {
             places_of: keys.iter().copied().zip(0u32..).collect(),
             keys,
             asked: HashSet::new(),
+            over: Vec::new(),
             passes: 0,
             config,
         };
@@ -352,12 +355,32 @@ impl<'a> Core<'a> {
         hosts.iter().map(part).collect()
     }
 
+    /// Virtual work keeps all its slots busy.
+    fn used(&self, j: JobKey, t: Stamp) -> Usage {
+        let run = self.state.work(j).and_then(|work| work.run.as_deref());
+        let busy = run.map_or(0, |run| {
+            let stopped = match run.stopped_at {
+                Stamp(0) => 0,
+                since => t.since_ms(since),
+            };
+            let ms = t
+                .since_ms(run.start)
+                .saturating_sub(run.suspended_ms + stopped);
+            ms.saturating_mul(u64::from(run.slots()))
+        });
+        Usage {
+            cpu_ms: busy,
+            ..Usage::default()
+        }
+    }
+
     /// The end of an attempt; `requeue`: it waits again.
     fn end_work(&mut self, j: JobKey, t: Stamp, reason: TermReason, requeue: bool) {
         self.touch(j);
         let e = Box::new(Ended {
             a: self.attempt(j),
             t: t.0,
+            u: self.used(j, t),
             code: (reason == TermReason::None).then_some(0),
             reason,
             ..Ended::default()
@@ -366,8 +389,7 @@ impl<'a> Core<'a> {
         self.state.apply(&Event::Ended { e, requeue, hold });
         let place = self.place(j);
         if !requeue && self.keys.is_empty() && !self.asked.contains(&place) {
-            let ids = vec![j.id];
-            self.state.apply(&Event::Cleaned { ids, t });
+            self.over.push(j.id);
         }
     }
 
@@ -495,6 +517,11 @@ impl Decider for Core<'_> {
         let now = self.stamp(now_ms);
         self.judge_dependencies();
         self.engine.sync(&mut self.state, &mut self.hosts);
+        if !self.over.is_empty() {
+            // Not before the engine has seen what they used.
+            let ids = std::mem::take(&mut self.over);
+            self.state.apply(&Event::Cleaned { ids, t: now });
+        }
         let plan = self.engine.plan(&self.state, &self.hosts, now, STARTS_MAX);
         // What is stopped or ended frees its slots at once: those it made room for come at this
         // instant, too.

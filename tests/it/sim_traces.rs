@@ -4,7 +4,7 @@
 
 use corral::config::{self, OsNames};
 use corral::sim::workload::{Workload, print_seconds};
-use corral::sim::{csv, files, policy, swf, trace};
+use corral::sim::{cli, csv, files, metrics, policy, swf, trace};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -213,4 +213,29 @@ fn logs_under_sjbf_start_as_in_the_reference() {
 #[test]
 fn logs_under_conservative_start_as_in_the_reference() {
     compare("conservative", "consp");
+}
+
+#[test]
+fn fairshare_with_backfill_serves_as_well_as_a_published_simulator() {
+    let Some(dir) = folder() else {
+        return;
+    };
+    let file = dir.join("aleang/Example1-load_50%-urgent_10%-instance_0.swf");
+    if !file.is_file() {
+        println!("skipped: no {}", file.display());
+        return;
+    }
+    let made = cli::convert_aleang(&file, "1").unwrap();
+    let loaded = config::load(made.config.as_bytes(), "cb.yaml", &OsNames::ANY).unwrap();
+    let mut outcome = trace::run(&made.workload, Arc::new(loaded.config));
+    outcome.done.sort_by_key(|d| d.job);
+    let summary = metrics::summarize(&outcome.done, 68);
+    // Mean wait 398.18 s and bounded slowdown 4.872 there; five per cent more at most.
+    assert_eq!(summary.jobs, 1943);
+    assert!(
+        summary.wait_s.mean < 398.18 * 1.05,
+        "{}",
+        summary.wait_s.mean
+    );
+    assert!(summary.avg_bsld < 4.872 * 1.05, "{}", summary.avg_bsld);
 }
