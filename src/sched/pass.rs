@@ -560,13 +560,7 @@ impl Engine {
         let (quotas, ident) = (&self.quotas, &bucket.ident);
         let (pace, interval) = (&self.pace, accept_interval(config, bucket));
         let mut room = |shape: &Shape, ask: &AskAt<'_>, at: usize, can: u32| {
-            let mut may = match table.at(at).entry.user_slots {
-                Some(limit) => {
-                    let used = books.get(at).user_used(uid).saturating_add(ask.held());
-                    can.min(limit.saturating_sub(used))
-                }
-                None => can,
-            };
+            let mut may = can.min(user_room(&view, uid, at, ask));
             if ident.by_host() {
                 let left = quota_room(quotas, ident, shape, at, ask);
                 limited.set(left.is_err());
@@ -590,13 +584,7 @@ impl Engine {
         };
         let mut terms = Terms {
             most,
-            alike: Alike {
-                on_hosts: ident.on_hosts,
-                eased: match ident.by_host() {
-                    true => quotas.eased_at(ident),
-                    false => 0,
-                },
-            },
+            alike: alike(quotas, ident),
             limited: &limited,
             waited_ms: self.waited_ms,
             room: &mut room,
@@ -671,6 +659,27 @@ impl Engine {
         bucket.turn = head;
         bucket.from = 0;
         self.buckets.insert(id, bucket);
+    }
+}
+
+/// Slots that a host leaves to one user.
+fn user_room(view: &View<'_>, uid: u32, at: usize, ask: &AskAt<'_>) -> u32 {
+    let limit = view.table.at(at).entry.user_slots;
+    limit.map_or(u32::MAX, |limit| {
+        let used = view.books.get(at).user_used(uid);
+        limit.saturating_sub(used.saturating_add(ask.held()))
+    })
+}
+
+/// Whom limits on hosts treat alike, and since when.
+fn alike(quotas: &Quotas, ident: &Ident) -> Alike {
+    let eased = match ident.by_host() {
+        true => quotas.eased_at(ident),
+        false => 0,
+    };
+    Alike {
+        on_hosts: ident.on_hosts,
+        eased,
     }
 }
 

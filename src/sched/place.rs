@@ -1,5 +1,5 @@
-//! Choosing hosts for one job: all or nothing, best ranked hosts first, way by way. Reads the books,
-//! never changes them: who asked books what it takes.
+//! Choosing hosts for one job: all or nothing, best ranked hosts first, way by way. Reads the
+//! books, never changes them: who asked books what it takes.
 
 use super::ask::Hold;
 use super::gang;

@@ -1,6 +1,6 @@
-//! Making room for a job by stopping others of queues that its queue may preempt: by whole job, only
-//! when it is enough, none more than needed. Owns the claims of jobs that wait for their victims;
-//! who is resumed is `guard.rs`'s affair.
+//! Making room for a job by stopping others of queues that its queue may preempt: by whole job,
+//! only when it is enough, none more than needed. Owns the claims of jobs that wait for their
+//! victims; who is resumed is `guard.rs`'s affair.
 //!
 //! Victims are tried out on the books: taken off in order until the job fits, then put back one by
 //! one where it still fits. What is found is exactly what the search of `place.rs` finds there.

@@ -124,7 +124,8 @@ fn a_queue_may_end_or_requeue_by_load() {
     for action in ["kill", "requeue"] {
         let mut c = Cluster::new(&format!(
             "hosts:\n- {{name: h1, slots: 8}}\n\
-             queues:\n- {{name: normal, thresholds: {{mem: 2000/500}}, threshold_action: {action}}}\n"
+             queues:\n- {{name: normal, thresholds: {{mem: 2000/500}}, \
+             threshold_action: {action}}}\n"
         ));
         let ids = [c.submit(job(1)), c.submit(job(1))];
         mem(&mut c, 3000.0);
@@ -184,7 +185,8 @@ fn work_stopped_for_paging_waits_for_an_idle_host() {
 #[test]
 fn stopped_work_gives_back_what_is_to_be_released() {
     let mut c = Cluster::new(
-        "hosts:\n- {name: h1, slots: 8, resources: {lic: 2, disk: 2}, thresholds: {mem: 2000/500}}\n\
+        "hosts:\n- {name: h1, slots: 8, resources: {lic: 2, disk: 2}, \
+         thresholds: {mem: 2000/500}}\n\
          resources:\n- {name: lic, type: number, release: yes}\n- {name: disk, type: number}\n\
          queues:\n- {name: normal}\n",
     );

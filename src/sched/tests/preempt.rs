@@ -109,7 +109,8 @@ fn what_victims_leave_is_kept_for_the_one_they_leave_it_to() {
     assert_eq!(c.stat(m), JobStat::Pend);
 }
 
-/// Case 22: need 4; prio 1: a (4, since 10), b (2, since 50), c (2, since 60); prio 2: d (4); t=100.
+/// Case 22: need 4; priority 1: a (4, since 10), b (2, since 50), c (2, since 60); priority 2:
+/// d (4); at 100.
 #[test]
 fn few_jobs_of_the_lowest_priority_go_first() {
     for (option, expected) in [("", "a"), (", order: youngest", "c b")] {

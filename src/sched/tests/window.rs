@@ -19,7 +19,8 @@ fn limited(run_s: u64) -> Spec {
 
 fn night(more: &str) -> Cluster {
     Cluster::new(&format!(
-        "hosts:\n- {{name: h1, slots: 4}}\nqueues:\n- {{name: normal, run_window: '18:00-8:00'{more}}}\n"
+        "hosts:\n- {{name: h1, slots: 4}}\nqueues:\n\
+         - {{name: normal, run_window: '18:00-8:00'{more}}}\n"
     ))
 }
 
