@@ -602,7 +602,13 @@ fn single_or(mut parts: Vec<Node>, many: impl Fn(Vec<Node>) -> Node) -> Node {
 pub(super) fn number(word: &str) -> Result<f64, ParseError> {
     let (digits, factor) = split_suffix(word)?;
     let value: f64 = digits.parse().expect("checked to be digits with one point");
-    Ok(value * factor)
+    let value = value * factor;
+    // What is printed must be read again: at most 15 digits before the point, 32 in all.
+    match value {
+        1e15.. => Err(ParseError::new(0, word.len(), "the number is too big")),
+        v if v > 0.0 && v < 1e-9 => Err(ParseError::new(0, word.len(), "the number is too small")),
+        v => Ok(v),
+    }
 }
 
 /// The digits of a number and the factor of its suffix in megabytes.
