@@ -196,6 +196,10 @@ pub enum Packing {
     /// The emptiest: work on all hosts.
     #[default]
     Spread,
+    /// The host that keeps least of what it reserves, all resources together.
+    Fit,
+    /// Where least of what is left becomes useless to the jobs that are usual here.
+    Frag,
 }
 
 /// `job_priority_over_time: 3/20`.

@@ -24,7 +24,12 @@ const MOST_DEPTH: u64 = 1_000_000;
 const MOST_PREFERENCE: u64 = 1_000_000;
 const MOST_VICTIMS: u64 = 10_000;
 
-const PACKINGS: &[(&str, Packing)] = &[("pack", Packing::Pack), ("spread", Packing::Spread)];
+const PACKINGS: &[(&str, Packing)] = &[
+    ("pack", Packing::Pack),
+    ("spread", Packing::Spread),
+    ("fit", Packing::Fit),
+    ("frag", Packing::Frag),
+];
 const ACTIONS: &[(&str, GuardAction)] = &[
     ("suspend", GuardAction::Suspend),
     ("kill", GuardAction::Kill),

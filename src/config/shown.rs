@@ -154,6 +154,8 @@ impl fmt::Display for Packing {
         f.write_str(match self {
             Packing::Pack => "pack",
             Packing::Spread => "spread",
+            Packing::Fit => "fit",
+            Packing::Frag => "frag",
         })
     }
 }

@@ -178,6 +178,7 @@ impl Engine {
             table,
             books: &self.books,
             names: &self.names,
+            demand: &self.demand,
         };
         let ask = Asking {
             shape: &slot.expect("buckets hold their shape").shape,
@@ -193,7 +194,7 @@ impl Engine {
     }
 
     /// Open hosts that could ever serve a shape, in order of preference.
-    fn eligible(&mut self, table: &HostTable, shape: u32) -> Arc<[u32]> {
+    pub(super) fn eligible(&mut self, table: &HostTable, shape: u32) -> Arc<[u32]> {
         let slot = self.shape(shape);
         if let Some((epoch, known)) = &slot.eligible
             && *epoch == self.host_epoch

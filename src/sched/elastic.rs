@@ -161,6 +161,7 @@ impl Engine {
             table,
             books,
             names,
+            demand: &self.demand,
         };
         let slot = self.shapes[shape as usize].as_mut();
         let shape = &mut slot.expect("a reference is held").shape;

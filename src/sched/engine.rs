@@ -6,6 +6,7 @@
 use super::amount::Bundle;
 use super::backfill::{Habit, Reserver, end_at, estimate_of};
 use super::balance::{Balances, Holder};
+use super::frag::Demand;
 use super::guard::Watch;
 use super::hosts::HostTable;
 use super::line::{Line, Place, Turn};
@@ -173,6 +174,8 @@ pub struct Engine {
     pub(super) now: Stamp,
     /// How long the job whose turn it is has waited.
     pub(super) waited_ms: u64,
+    /// What is usual here, for queues that look at it.
+    pub(super) demand: Demand,
     /// When what work holds changes next; entries of work that is gone are passed over.
     pub(super) fading: BTreeSet<(Stamp, JobKey)>,
     families: HashMap<ShapeKey, u32>,

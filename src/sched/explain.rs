@@ -34,6 +34,7 @@ impl Engine {
             table,
             books: &self.books,
             names: &self.names,
+            demand: &self.demand,
         }
     }
 

@@ -16,6 +16,7 @@ mod elastic;
 mod engine;
 mod explain;
 mod fade;
+pub mod frag;
 mod gang;
 mod group;
 mod guard;

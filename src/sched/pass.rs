@@ -58,6 +58,7 @@ impl Engine {
         let mut plan = Plan::default();
         self.now = now;
         self.fade(state, table, &mut plan);
+        self.note_demand(table);
         self.look_around(state, table, &mut plan);
         self.rewind(state, now);
         if let Some(reserver) = &mut self.reserver {
@@ -547,6 +548,7 @@ impl Engine {
             table,
             books,
             names,
+            demand: &self.demand,
         };
         let uid = bucket.uid;
         let end = end_at(self.now, bucket.estimate);

@@ -51,6 +51,11 @@ pub struct Terms<'a> {
 /// How far it got.
 pub fn find(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Result<Found, Short> {
     let mut short: Option<Short> = None;
+    if shape.ways_compete()
+        && let Some(found) = cheapest(shape, view, terms)
+    {
+        return Ok(found);
+    }
     for way in 0..shape.ways.len() {
         if shape.ways[way].after_ms > terms.waited_ms {
             continue;
@@ -68,6 +73,45 @@ pub fn find(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Result
         }
     }
     Err(short.unwrap_or_default())
+}
+
+/// The way whose best host is best of all, if one host holds the job.
+fn cheapest(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Option<Found> {
+    let mut best: Option<(Candidate, u8, u32)> = None;
+    for way in 0..shape.ways.len() {
+        if shape.ways[way].after_ms > terms.waited_ms {
+            continue;
+        }
+        let min = shape.ways[way].parts[0].min;
+        let mut rank = shape.take_rank((way, 0), view, terms.alike);
+        let mut seen: SmallVec<[Candidate; 8]> = SmallVec::new();
+        while let Some(candidate) = rank.pop(view.books) {
+            let better = best.as_ref().is_none_or(|(known, ..)| {
+                let rank = |c: &Candidate| (c.preference, c.keys.clone(), c.fullness, c.at);
+                rank(&candidate) > rank(known)
+            });
+            seen.push(candidate.clone());
+            if !better {
+                break;
+            }
+            let at = candidate.host();
+            let hold = Hold::default();
+            let ask = AskAt::new(way, 0, &hold);
+            let can = shape.fit(&ask, view, at);
+            let take = (terms.room)(shape, &ask, at, can).min(terms.most);
+            terms.limited.take();
+            if take >= min {
+                let alt = u8::try_from(way).expect("a request has at most 250 ways");
+                best = Some((candidate, alt, take));
+                break;
+            }
+        }
+        rank.put_back(seen);
+        shape.put_rank((way, 0), rank, terms.alike);
+    }
+    let (candidate, alt, take) = best?;
+    let spot = Spot::from_slice(&[(candidate.at.0, take)]);
+    Some((alt, spot))
 }
 
 /// One part, hosts by rank.

@@ -35,6 +35,8 @@ pub struct Ranking {
     /// Hosts that limits keep from these jobs until something is given back, and since when.
     aside: Vec<u32>,
     aside_since: u64,
+    /// The demand it was made for.
+    demand: u64,
 }
 
 /// Whom a ranking is for: jobs that limits on hosts concern alike (0 = no limit does).
@@ -56,6 +58,9 @@ impl Ranking {
         eased: u64,
     ) -> bool {
         let end = view.books.now();
+        if std::mem::replace(&mut self.demand, view.demand.version) != view.demand.version {
+            self.seen = None;
+        }
         let changed = self.seen.and_then(|seen| view.books.changed(seen));
         let small = self.heap.len() <= 4 * view.books.len() + 64;
         let candidate = |at| shape.candidate((way, part), view, at);

@@ -5,6 +5,7 @@
 use super::amount::Bundle;
 use super::ask::{Ask, Hold, compile};
 use super::balance::{Balance, Balances, Res};
+use super::frag::Demand;
 use super::hosts::{HostInfo, HostTable};
 use super::place::Short;
 use super::rank::{Alike, Candidate, Ranking};
@@ -434,10 +435,34 @@ impl Shape {
                 _ if strict => 0,
                 Packing::Pack => -free,
                 Packing::Spread => free,
+                Packing::Fit | Packing::Frag => -self.cost((way, part), view, at),
             },
             at: Reverse(at as u32),
             version: books.version,
         })
+    }
+
+    /// What the smallest start of a part costs on a host, by the demand; less is better.
+    fn cost(&self, (way, part): (usize, usize), view: &View<'_>, at: usize) -> i64 {
+        let mut hold = Hold::default();
+        let slots = match self.ways[way].plain {
+            true => self.request.min.max(1),
+            false => 1,
+        };
+        hold.take(&self.ways[way], part, slots, true, 0);
+        let books = view.books.get(at);
+        let left = |res: Res| books.left(res);
+        match self.packing {
+            Packing::Frag => view.demand.score(at, &left, &hold.bundle),
+            _ => view.demand.leaves(&left, &hold.bundle),
+        }
+    }
+
+    /// Its ways compete for the best host, instead of being tried in their order.
+    pub fn ways_compete(&self) -> bool {
+        let by_cost = matches!(self.packing, Packing::Fit | Packing::Frag);
+        let free = |way: &Ask| way.plain && way.parts[0].spread.tile == 0;
+        by_cost && self.ways.len() > 1 && self.ways.iter().all(free)
     }
 
     /// Takes the ranking of a part out, brought up to date.
@@ -500,6 +525,7 @@ pub struct View<'a> {
     pub table: &'a HostTable,
     pub books: &'a Balances,
     pub names: &'a ResNames,
+    pub demand: &'a Demand,
 }
 
 impl<'a> View<'a> {

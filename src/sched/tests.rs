@@ -5,6 +5,7 @@
 //! where with [`Cluster::on`], [`Cluster::end`] some, pass again.
 
 mod fade;
+mod frag;
 mod gang;
 mod golden;
 mod guard;

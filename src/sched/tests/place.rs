@@ -58,7 +58,7 @@ fn case_27_packing_takes_the_fullest_host_that_fits() {
     for mut c in [three(", packing: pack"), three("")] {
         let order = match c.config.queues[0].packing {
             crate::config::Packing::Pack => "span[hosts=1]",
-            crate::config::Packing::Spread => "order[-slots] span[hosts=1]",
+            _ => "order[-slots] span[hosts=1]",
         };
         let mut on = |slots| run(&mut c, slots, order);
         assert_eq!(

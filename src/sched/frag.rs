@@ -1,0 +1,220 @@
+//! Fragmentation: how much of what is free on a host's units is of no use to the jobs that are
+//! usual here, and the order that makes least of it (`packing: frag`) or leaves least on the host
+//! (`packing: fit`).
+//!
+//! Units are resources that requests name as alternatives to each other: `rusage[gpu0=0.5 ||
+//! gpu1=0.5]`; the way that was taken says which unit it was. Integer arithmetic; owns the demand
+//! (what is usual), never a host.
+
+use super::amount::Bundle;
+use super::ask::{Ask, Per};
+use super::balance::Res;
+use super::engine::Engine;
+use super::hosts::HostTable;
+use crate::config::Packing;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a usual kind of job needs on one host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Need {
+    /// Jobs of this kind, waiting or started.
+    pub count: u32,
+    /// Everything but units.
+    pub fixed: Bundle,
+    /// Units, and thousandths of each; 0 = none.
+    pub units: usize,
+    pub each: i64,
+    /// Hosts, by position, that suit it.
+    pub suits: Vec<bool>,
+}
+
+impl Need {
+    /// Whether it could run where so much is left.
+    fn runs(&self, at: usize, left: &dyn Fn(Res) -> i64, units: &[i64]) -> bool {
+        let enough = |(res, need): (usize, &i64)| *need <= 0 || *need <= left(res as Res);
+        let fit = units.iter().filter(|free| **free >= self.each).count();
+        self.suits.get(at).copied().unwrap_or(true)
+            && self.fixed.res.iter().enumerate().all(enough)
+            && (self.units == 0 || fit >= self.units)
+    }
+}
+
+/// What is usual here.
+#[derive(Debug, Default)]
+pub struct Demand {
+    /// Resources that are units.
+    pub units: Vec<Res>,
+    pub needs: Vec<Need>,
+    /// The most any host has of each resource.
+    scale: Vec<i64>,
+    /// Position in the log of changes at which it was counted, and jobs counted.
+    at: Option<(u64, u64)>,
+    /// Counts changes; scores of another one are stale.
+    pub version: u64,
+}
+
+impl Demand {
+    /// Thousandths of units on a host that are of no use, summed over the kinds of jobs by their
+    /// number: all that is free where a kind cannot run or needs none, else what lies on units
+    /// with less than it needs.
+    pub fn fragments(&self, at: usize, left: &dyn Fn(Res) -> i64) -> i64 {
+        let units: Vec<i64> = self.units.iter().map(|res| left(*res).max(0)).collect();
+        let all: i64 = units.iter().sum();
+        if all == 0 {
+            return 0;
+        }
+        let of = |need: &Need| {
+            let lost = match need.units > 0 && need.runs(at, left, &units) {
+                false => all,
+                true => units.iter().filter(|free| **free < need.each).sum(),
+            };
+            lost.saturating_mul(i64::from(need.count))
+        };
+        self.needs.iter().map(of).fold(0, i64::saturating_add)
+    }
+
+    /// By how much a start raises the fragments of a host.
+    pub fn score(&self, at: usize, left: &dyn Fn(Res) -> i64, take: &Bundle) -> i64 {
+        let after = |res: Res| left(res) - take.get(usize::from(res));
+        self.fragments(at, &after) - self.fragments(at, left)
+    }
+
+    /// What a start leaves on a host, in millionths of the biggest host's: less is a better fit.
+    /// Units count together, and the ones taken once more, so that the fullest unit that fits goes
+    /// first.
+    pub fn leaves(&self, left: &dyn Fn(Res) -> i64, take: &Bundle) -> i64 {
+        let part = |amount: i64, scale: i64| {
+            let scale = i128::from(scale.max(1));
+            i64::try_from(i128::from(amount) * 1_000_000 / scale).unwrap_or(i64::MAX)
+        };
+        let after = |res: usize| left(res as Res) - take.get(res);
+        let is_unit = |res: usize| self.units.contains(&(res as Res));
+        let others = (0..self.scale.len()).filter(|res| !is_unit(*res));
+        let mut sum: i64 = others.map(|res| part(after(res), self.scale[res])).sum();
+        let width = self.units.len() as i64 * 1000;
+        let units = self.units.iter().map(|res| usize::from(*res));
+        for res in units {
+            sum += part(after(res), width);
+            if take.get(res) > 0 {
+                sum += part(after(res), 100 * width);
+            }
+        }
+        sum
+    }
+}
+
+/// Resources that some ways of a request want and others do not.
+fn varying(ways: &[Ask]) -> BTreeSet<Res> {
+    let of = |ask: &Ask| -> BTreeSet<Res> { ask.wants().map(|w| w.res).collect() };
+    let all: Vec<BTreeSet<Res>> = ways.iter().map(of).collect();
+    let union: BTreeSet<Res> = all.iter().flatten().copied().collect();
+    let everywhere = |res: &Res| all.iter().all(|set| set.contains(res));
+    union.into_iter().filter(|res| !everywhere(res)).collect()
+}
+
+impl Engine {
+    /// Counts the demand anew when some queue looks at it and enough has happened since.
+    pub(super) fn note_demand(&mut self, table: &HostTable) {
+        let looks = |p: Packing| matches!(p, Packing::Frag | Packing::Fit);
+        if !self.config().queues.iter().any(|q| looks(q.packing)) {
+            return;
+        }
+        let now = self.books.now();
+        if let Some((at, jobs)) = self.demand.at
+            && now - at < (jobs / 8).max(64)
+        {
+            return;
+        }
+        let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+        let pending = self.buckets.values().map(|b| b.shape);
+        for shape in self.held.values().map(|held| held.shape).chain(pending) {
+            *counts.entry(shape).or_default() += 1;
+        }
+        let shapes = counts.keys().map(|id| &self.shape(*id).shape.ways);
+        let units: BTreeSet<Res> = shapes.flat_map(|ways| varying(ways)).collect();
+        let mut needs = Vec::new();
+        for (id, count) in &counts {
+            let hosts = self.eligible(table, *id);
+            let mut suits = vec![false; table.len()];
+            hosts.iter().for_each(|at| suits[*at as usize] = true);
+            let ask = &self.shape(*id).shape.ways[0];
+            let mut need = Need {
+                count: *count,
+                suits,
+                ..Need::default()
+            };
+            for want in ask.wants() {
+                let n = match want.per {
+                    Per::Slot => i64::from(ask.slots_min()),
+                    Per::Host | Per::Job => 1,
+                };
+                if units.contains(&want.res) {
+                    need.units += 1;
+                    need.each = need.each.max(want.amount * n);
+                } else {
+                    need.fixed.set(usize::from(want.res), want.amount * n);
+                }
+            }
+            needs.push(need);
+        }
+        let most = |res: usize| {
+            let have = self
+                .books
+                .iter()
+                .map(|b| b.have.get(res).copied().unwrap_or(0));
+            have.max().unwrap_or(0)
+        };
+        self.demand = Demand {
+            scale: (0..self.names.len()).map(most).collect(),
+            units: units.into_iter().collect(),
+            at: Some((now, counts.values().map(|n| u64::from(*n)).sum())),
+            version: self.demand.version + 1,
+            needs,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn demand(each: &[i64]) -> Demand {
+        let need = |each: &i64| Need {
+            count: 1,
+            units: usize::from(*each > 0),
+            each: *each,
+            ..Need::default()
+        };
+        Demand {
+            units: vec![0, 1],
+            needs: each.iter().map(need).collect(),
+            scale: vec![1000, 1000],
+            ..Demand::default()
+        }
+    }
+
+    #[test]
+    fn case_42_the_unit_that_loses_least() {
+        // Half of the jobs want 500, half 1000; the sum over both is twice the mean.
+        let demand = demand(&[500, 1000]);
+        let left = |res: Res| [300, 700][usize::from(res)];
+        assert_eq!(demand.fragments(0, &left), 2 * 650);
+        let on = |take: &[i64]| demand.score(0, &left, &Bundle::new(1, take));
+        assert_eq!(on(&[300, 0]), 2 * -300);
+        assert_eq!(on(&[0, 300]), 2 * 50);
+    }
+
+    #[test]
+    fn jobs_without_units_make_a_fragment_of_all_that_is_free() {
+        let demand = demand(&[0, 1000]);
+        assert_eq!(demand.fragments(0, &|_| 1000), 2000);
+    }
+
+    #[test]
+    fn the_best_fit_leaves_least_on_the_fullest_unit() {
+        let demand = demand(&[500]);
+        let left = |res: Res| [500, 700][usize::from(res)];
+        let on = |take: &[i64]| demand.leaves(&left, &Bundle::new(1, take));
+        assert!(on(&[300, 0]) < on(&[0, 300]));
+    }
+}
