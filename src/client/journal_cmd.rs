@@ -205,6 +205,9 @@ impl Printer {
                 };
                 format!("host {name} {state}{boot}")
             }
+            Event::Shares { queue, past, .. } => {
+                format!("queue {queue}: history of {} users", past.len())
+            }
             of_job => job_sentence(of_job),
         }
     }
@@ -374,6 +377,7 @@ fn time_of(event: &Event) -> Option<Stamp> {
         | Event::Halted { t, .. }
         | Event::Unhalted { t, .. }
         | Event::Warned { t, .. }
+        | Event::Shares { t, .. }
         | Event::Started { t, .. }
         | Event::Unbound { t, .. }
         | Event::Signalled { t, .. }

@@ -493,6 +493,7 @@ impl Leader {
             core.wake,
             core.next_pass(),
             core.next_gathering(),
+            core.next_history(),
             core.state.next_deadline(),
         ];
         if let Some(at) = times.into_iter().flatten().min() {

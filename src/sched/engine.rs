@@ -14,7 +14,7 @@ use super::pace::Pace;
 use super::preempt::Raids;
 use super::quota::{Blocked, Ident, Quotas, Who};
 use super::shape::{ResNames, Shape, ShapeKey};
-use super::share::{Delta, Leaf, Meter, ShareTree};
+use super::share::{Delta, Leaf, Meter, Past, ShareTree};
 use super::window::Hours;
 use crate::config::{Config, Policy};
 use crate::model::{JobKey, PendReason, Spec, Stamp};
@@ -208,6 +208,8 @@ pub struct Engine {
     memberships: HashMap<String, Arc<[String]>>,
     /// Started elements of arrays decided in this pass.
     pub(super) array_started: HashMap<u32, u32>,
+    /// History of the share trees that another configuration replaced, by queue.
+    pub(super) pasts: Option<BTreeMap<String, Vec<Past>>>,
 }
 
 impl Engine {
@@ -228,6 +230,7 @@ impl Engine {
 
     /// Another configuration is in force.
     pub fn configure(&mut self, config: Arc<Config>) {
+        self.keep_history();
         self.config = Some(config);
         self.stale = true;
     }
@@ -267,6 +270,8 @@ impl Engine {
         let groups = std::mem::take(&mut self.groups);
         let books = std::mem::take(&mut self.books);
         let zone = self.hours.zone.clone();
+        self.keep_history();
+        let pasts = self.pasts.take();
         *self = Engine {
             hours: Hours::renewed(zone, &config, table),
             watch: std::mem::take(&mut self.watch).renewed(&config),
@@ -304,6 +309,7 @@ impl Engine {
         for class in classes {
             self.set_class(state, table, class);
         }
+        self.take_up_history(pasts, state);
     }
 
     /// Takes over what the table says of a host.
@@ -420,12 +426,14 @@ impl Engine {
     }
 
     /// The place of a user in the share tree of a queue.
-    fn leaf_of(&mut self, queue: Option<u16>, user: &str) -> Option<Leaf> {
+    /// `asked`: the group of `-G`, or nothing.
+    pub(super) fn leaf_of(&mut self, queue: Option<u16>, user: &str, asked: &str) -> Option<Leaf> {
         let at = usize::from(queue?);
         self.lines[at].tree()?;
         let groups = self.member_of(user);
         let tree = self.lines[at].tree_mut()?;
-        let leaf = tree.leaf(user, &groups, None);
+        let asked = Some(asked).filter(|group| !group.is_empty());
+        let leaf = tree.leaf(user, &groups, asked);
         Some(leaf.unwrap_or_else(|| tree.leaf_behind(user)))
     }
 
@@ -464,7 +472,7 @@ impl Engine {
         let kind = Kind {
             shape,
             ident: self.ident_of(spec),
-            leaf: self.leaf_of(queue, &spec.user),
+            leaf: self.leaf_of(queue, &spec.user, &spec.user_group),
         };
         self.kinds.insert(s, kind.clone());
         kind
@@ -679,7 +687,7 @@ impl Engine {
         let place = match queue.map(|q| &self.lines[usize::from(q)]) {
             Some(Line::InTurn(_)) => Place::User(spec.uid),
             Some(Line::Shared(_)) => {
-                let leaf = self.leaf_of(queue, &spec.user);
+                let leaf = self.leaf_of(queue, &spec.user, &spec.user_group);
                 Place::Leaf(leaf.expect("the line has a tree"))
             }
             Some(Line::Fifo(_)) | None => Place::Open,

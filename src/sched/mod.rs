@@ -20,6 +20,7 @@ pub mod frag;
 mod gang;
 mod group;
 mod guard;
+mod history;
 mod hosts;
 mod line;
 mod look;

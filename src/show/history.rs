@@ -175,6 +175,7 @@ impl Histories {
             | Event::Config { .. }
             | Event::Used { .. }
             | Event::Gathered { .. }
+            | Event::Shares { .. }
             | Event::Cleaned { .. } => {}
         }
     }

@@ -20,7 +20,6 @@ impl State {
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Epoch { epoch, .. } => self.epoch = *epoch,
-            Event::Seal { .. } | Event::Warned { .. } => {}
             Event::Spec { id, spec } => self.define_spec(*id, spec),
             Event::Submitted(s) => self.submitted(s),
             Event::Handled { tok, t } => {
@@ -66,6 +65,24 @@ impl State {
                 self.renamed(*j, name.as_deref(), command.as_deref(), *array_limit);
             }
             Event::Moved { j, order, .. } => self.moved(*j, *order),
+            Event::Used { a, u } => {
+                if let Some(run) = self.current_run(*a) {
+                    run.usage = u.clone();
+                    self.dirty.insert(a.j);
+                    self.note_work(a.j);
+                }
+            }
+            Event::Why { j, why, .. } => {
+                self.touch(*j, |job| job.set_why(j.idx, Some(why.clone())))
+            }
+            Event::Cleaned { ids, .. } => ids.iter().for_each(|id| self.clean(*id)),
+            of_cluster => self.apply_to_cluster(of_cluster),
+        }
+    }
+
+    /// Events that concern no job.
+    fn apply_to_cluster(&mut self, event: &Event) {
+        match event {
             Event::Queue {
                 name,
                 act,
@@ -96,17 +113,10 @@ impl State {
             }
             Event::HostSeen { name, up, boot, .. } => self.host_seen(name, *up, boot),
             Event::Config { digest, .. } => self.config_digest = digest.clone(),
-            Event::Used { a, u } => {
-                if let Some(run) = self.current_run(*a) {
-                    run.usage = u.clone();
-                    self.dirty.insert(a.j);
-                    self.note_work(a.j);
-                }
+            Event::Shares { queue, past, t } => {
+                self.pasts.insert(queue.clone(), (*t, past.clone()));
             }
-            Event::Why { j, why, .. } => {
-                self.touch(*j, |job| job.set_why(j.idx, Some(why.clone())))
-            }
-            Event::Cleaned { ids, .. } => ids.iter().for_each(|id| self.clean(*id)),
+            _ => {}
         }
     }
 

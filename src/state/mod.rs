@@ -18,6 +18,7 @@ pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
 
 use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp, Token};
+use crate::record::event::Past;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -114,6 +115,8 @@ pub struct State {
     pend_user: HashMap<u32, u64>,
     pend_total: u64,
     config_digest: String,
+    /// What ended work counts in the share trees of queues, and as of when.
+    pasts: BTreeMap<String, (Stamp, Vec<Past>)>,
     /// Work that started, ended or changed what it holds since the scheduler last asked; `None`:
     /// nobody asks.
     work_log: Option<Vec<JobKey>>,
@@ -278,6 +281,11 @@ impl State {
         if let Some(log) = &mut self.work_log {
             log.push(j);
         }
+    }
+
+    /// What ended work counted in the share trees of queues, as of these times.
+    pub fn pasts(&self) -> &BTreeMap<String, (Stamp, Vec<Past>)> {
+        &self.pasts
     }
 
     /// All started work.

@@ -3,7 +3,7 @@
 use super::job::{Array, Body, Fate, Job, Run, Work};
 use super::{HostCtl, Known, QueueCtl, State};
 use crate::model::{JobStat, PendReason, Share, Spec, Stamp, SuspReason, Token};
-use crate::record::event::SignalAct;
+use crate::record::event::{Past, SignalAct};
 use crate::record::report::Usage;
 use crate::text::indexset::IndexSet;
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,11 @@ pub enum SnapRecord {
         key: String,
         id: u32,
         t: Stamp,
+    },
+    Shares {
+        queue: String,
+        t: Stamp,
+        past: Vec<Past>,
     },
     Job(Box<SnapJob>),
 }
@@ -181,7 +186,12 @@ impl State {
             .jobs
             .values()
             .map(|job| SnapRecord::Job(Box::new(self.snap_job(job))));
+        let pasts = self.pasts.iter().map(|(queue, (t, past))| {
+            let (queue, past) = (queue.clone(), past.clone());
+            SnapRecord::Shares { queue, t: *t, past }
+        });
         let small = specs.chain(queues).chain(hosts).chain(tokens).chain(keys);
+        let small = small.chain(pasts);
         std::iter::once(meta).chain(small).chain(jobs)
     }
 
@@ -278,6 +288,9 @@ impl State {
             }
             SnapRecord::Key { uid, key, id, t } => {
                 self.keys.insert((uid, key), (id, t));
+            }
+            SnapRecord::Shares { queue, t, past } => {
+                self.pasts.insert(queue, (t, past));
             }
             SnapRecord::Job(job) => self.restore_job(*job),
         }

@@ -9,6 +9,7 @@ mod admin;
 mod change;
 mod force;
 mod gang;
+mod history;
 mod reports;
 mod running;
 mod schedule;
@@ -79,6 +80,9 @@ pub struct Core {
     pub(crate) parked: BTreeMap<u32, gang::Parked>,
     /// The attempts that an earlier leader began to gather are known.
     counted: bool,
+    /// Queues whose share trees have history that is not journalled, and when it last was.
+    owed: BTreeSet<String>,
+    owed_since: Stamp,
     last_expire: Stamp,
     /// When the planner last ran.
     last_pass: Stamp,
@@ -104,6 +108,8 @@ impl Core {
             gathering: BTreeMap::new(),
             parked: BTreeMap::new(),
             counted: false,
+            owed: BTreeSet::new(),
+            owed_since: Stamp(0),
             last_expire: Stamp(0),
             last_pass: Stamp(0),
         }
@@ -211,6 +217,9 @@ impl Turn<'_> {
             Event::Unbound { a, .. } => self.part_ends(*a),
             _ => Vec::new(),
         };
+        if let Event::Ended { e, .. } = &event {
+            self.owe_history(e.a.j.id);
+        }
         self.core.state.apply(&event);
         self.out.events.push(event);
         self.out.orders.extend(over);
@@ -373,6 +382,7 @@ impl Turn<'_> {
         self.judge_dependencies();
         self.fence_silent_hosts();
         self.gather();
+        self.pay_history();
         self.end_overdue();
         let keep = self.core.config.general.clean_period_ms;
         let old = Stamp(self.now.0.saturating_sub_unsigned(keep));

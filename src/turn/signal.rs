@@ -26,7 +26,7 @@ impl Turn<'_> {
         };
         for j in self.picked(who, sel, &eligible, answer) {
             let (code, text) = match self.signal_one(who, j, how) {
-                Ok(text) => (Code::Ok, text.to_owned()),
+                Ok(text) => (Code::Ok, text),
                 Err(refusal) => (refusal.code, refusal.text),
             };
             answer.say(j, code, text);
@@ -102,7 +102,7 @@ impl Turn<'_> {
         who: &Requester,
         j: JobKey,
         how: SignalHow,
-    ) -> Result<&'static str, Refusal> {
+    ) -> Result<String, Refusal> {
         let parts = self.parts(j);
         let live: Vec<JobKey> = parts
             .into_iter()
@@ -124,11 +124,14 @@ impl Turn<'_> {
             }
         }
         self.core.stir = true;
-        Ok(match how {
-            SignalHow::Kill | SignalHow::Force => "is being terminated",
-            SignalHow::Stop => "is being stopped",
-            SignalHow::Resume => "is being resumed",
-            SignalHow::Number(_) => "is being signaled",
+        let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
+        let halt = run.and_then(|run| run.halt.as_deref());
+        Ok(match (how, halt) {
+            (SignalHow::Kill | SignalHow::Force, _) => "is being terminated".to_owned(),
+            (SignalHow::Stop, _) => "is being stopped".to_owned(),
+            (SignalHow::Resume, Some(why)) => format!("goes on as soon as it may: {why}"),
+            (SignalHow::Resume, None) => "is being resumed".to_owned(),
+            (SignalHow::Number(_), _) => "is being signaled".to_owned(),
         })
     }
 

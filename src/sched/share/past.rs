@@ -7,7 +7,7 @@ use super::usage::Meter;
 use super::{NOBODYS, Node, ROOT, ShareTree};
 use crate::config::ShareSubject;
 use crate::model::Stamp;
-use serde::{Deserialize, Serialize};
+pub use crate::record::event::Past;
 
 /// One node as `cqueues -r` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,18 +31,6 @@ pub struct ShareRow {
     pub run_ms: u64,
     /// CPU time of ended jobs as it counts now, in milliseconds.
     pub hist_ms: u64,
-}
-
-/// The history of one user's place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Past {
-    /// As [`ShareRow::path`].
-    pub path: String,
-    /// The entry that gave the place: a user, `group@`, `default`.
-    pub by: String,
-    /// CPU, run and GPU time in microseconds, as they counted at `at`.
-    pub us: [u64; 3],
-    pub at: Stamp,
 }
 
 impl ShareTree {
