@@ -46,6 +46,7 @@ const BENCHES: &[Bench] = &[
     ("steady", steady),
     ("shapes", shapes),
     ("memory", memory),
+    ("events", events),
 ];
 
 fn main() -> ExitCode {
@@ -396,4 +397,64 @@ fn memory() {
     cluster.pass();
     let each = (resident() - before) / f64::from(JOBS);
     line("memory", each / 1024.0, "KiB/pending job at most", 1.0);
+}
+
+/// What one event costs the state, with a million jobs in it.
+fn events() {
+    let begin = Instant::now();
+    let mut cluster = Cluster::new(&[""]);
+    let micros = |begin: Instant, n: u32| begin.elapsed().as_secs_f64() * 1e6 / f64::from(n);
+    let submit = micros(begin, JOBS);
+    let state = &mut cluster.state;
+    // The scheduler listens.
+    assert!(state.take_changed().is_none());
+    let ids = || (1..=JOBS / 2).map(|n| n.wrapping_mul(7919) % JOBS + 1);
+    let names: Vec<String> = (0..HOSTS).map(|n| format!("n{n:05}")).collect();
+    let attempt = |id| AttemptId {
+        j: JobKey::job(id),
+        at: 1,
+    };
+    let mut of = |make: &dyn Fn(u32) -> Event| {
+        let all: Vec<Event> = ids().map(make).collect();
+        let begin = Instant::now();
+        for (n, event) in all.iter().enumerate() {
+            state.apply(event);
+            if n % PACK == 0 {
+                state.take_changed();
+            }
+        }
+        micros(begin, JOBS / 2)
+    };
+    let dispatched = of(&|id| Event::Dispatched {
+        a: attempt(id),
+        t: Stamp(1),
+        hosts: vec![Share(names[id as usize % HOSTS].clone(), 1)],
+        alt: 0,
+        forced: false,
+    });
+    let (pid, t) = (1, Stamp(2));
+    let started = of(&|id| Event::Started {
+        a: attempt(id),
+        pid,
+        t,
+    });
+    let ended = of(&|id| Event::Ended {
+        e: Box::new(Ended {
+            a: attempt(id),
+            t: 3,
+            code: Some(0),
+            ..Ended::default()
+        }),
+        requeue: false,
+        hold: false,
+    });
+    let figures = [
+        ("event_submitted", submit),
+        ("event_dispatched", dispatched),
+        ("event_started", started),
+        ("event_ended", ended),
+    ];
+    for (name, value) in figures {
+        line(name, value, "us at most", 1.5);
+    }
 }

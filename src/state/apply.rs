@@ -68,7 +68,7 @@ impl State {
             Event::Used { a, u } => {
                 if let Some(run) = self.current_run(*a) {
                     run.usage = u.clone();
-                    self.dirty.insert(a.j);
+                    self.dirty.note(a.j);
                     self.note_work(a.j);
                 }
             }
@@ -139,7 +139,9 @@ impl State {
         }
         let spec = Arc::new(spec.clone());
         let class = self.pending.enter(&spec);
+        let who = self.used.who(&spec);
         self.spec_ids.insert(spec.clone(), id);
+        let depends = !spec.depend.is_empty();
         self.specs.insert(
             id,
             SpecEntry {
@@ -147,6 +149,8 @@ impl State {
                 refs: 0,
                 class,
                 waiting: 0,
+                who,
+                depends,
             },
         );
         self.dirty_specs.insert(id);
@@ -177,7 +181,7 @@ impl State {
     fn submitted(&mut self, s: &Submitted) {
         self.last_id = s.id;
         self.remember(s);
-        if self.jobs.contains_key(&s.id) || !self.specs.contains_key(&s.s) {
+        if self.jobs.contains_key(s.id) || !self.specs.contains_key(&s.s) {
             return;
         }
         let stat = if s.hold {
@@ -202,7 +206,7 @@ impl State {
                 ..Work::default()
             }),
         };
-        let depend = !self.spec(s.s).depend.is_empty();
+        let depend = self.specs[&s.s].depends;
         let boxed = |text: &str| (!text.is_empty()).then(|| Box::from(text));
         let job = Job {
             id: s.id,
@@ -262,7 +266,7 @@ impl State {
         }
         self.jobs.insert(id, job);
         self.index(id, true);
-        self.dirty.insert(JobKey::job(id));
+        self.dirty.note(JobKey::job(id));
     }
 
     fn remember(&mut self, s: &Submitted) {
@@ -293,7 +297,7 @@ impl State {
             work_log,
             ..
         } = self;
-        let Some(job) = jobs.get(&id) else { return };
+        let Some(job) = jobs.get(id) else { return };
         let entry = specs
             .get_mut(&job.spec)
             .expect("jobs refer to live specifications");
@@ -307,7 +311,7 @@ impl State {
             }
         });
         if waiting > 0 {
-            let of_user = pend_user.entry(entry.spec.uid).or_default();
+            let of_user = pend_user.entry(entry.who.uid).or_default();
             if plus {
                 *of_user += waiting;
                 entry.waiting += waiting;
@@ -319,7 +323,7 @@ impl State {
             }
         }
         job.each_started(&mut |j, run, stat| {
-            used.charge(j, &entry.spec, run, stat, plus);
+            used.charge(j, entry.who, run, stat, plus);
             if let Some(log) = work_log.as_mut() {
                 log.push(j);
             }
@@ -347,7 +351,7 @@ impl State {
             pend_total,
             ..
         } = self;
-        let Some(job) = jobs.get_mut(&j.id) else {
+        let Some(job) = jobs.get_mut(j.id) else {
             return;
         };
         if job.stat(j.idx).is_none() {
@@ -365,41 +369,43 @@ impl State {
         job.unlist(j.idx, |order, key| pending.take(entry.class, order, key));
         job.charge(j.idx, |run, stat| {
             started = true;
-            used.charge(j, &entry.spec, run, stat, false)
+            used.charge(j, entry.who, run, stat, false)
         });
         f(job);
         job.charge(j.idx, |run, stat| {
             started = true;
-            used.charge(j, &entry.spec, run, stat, true)
+            used.charge(j, entry.who, run, stat, true)
         });
         job.list(j.idx, |order, key| pending.put(entry.class, order, key));
         let after = job.weight(j.idx);
-        let of_user = pend_user.entry(entry.spec.uid).or_default();
-        *of_user = *of_user + after - before;
-        *pend_total = *pend_total + after - before;
-        entry.waiting = entry.waiting + after - before;
-        let (done, waiting, spec) = (job.is_finished(), job.is_waiting(), job.spec);
-        if done {
+        if after != before {
+            let of_user = pend_user.entry(entry.who.uid).or_default();
+            *of_user = *of_user + after - before;
+            *pend_total = *pend_total + after - before;
+            entry.waiting = entry.waiting + after - before;
+        }
+        let (spec, unwatch) = (job.spec, entry.depends && !job.is_waiting());
+        if job.is_finished() {
             finished.insert((job.end(), j.id));
         }
         if started {
             self.note_work(j);
         }
-        self.dirty.insert(j);
+        self.dirty.note(j);
         if j.idx > 0 {
-            self.dirty.insert(JobKey::job(j.id));
+            self.dirty.note(JobKey::job(j.id));
         }
         if let Some(watching) = self.watchers.get(&j.id) {
             self.dep_dirty.extend(watching);
         }
-        if !waiting && !self.spec(spec).depend.is_empty() {
+        if unwatch {
             self.unwatch(j.id, spec);
         }
     }
 
     /// The run of attempt `a`, when it is the job's current one and has not ended.
     pub(super) fn current_run(&mut self, a: AttemptId) -> Option<&mut Run> {
-        let work = self.jobs.get_mut(&a.j.id)?.work_mut(a.j.idx)?;
+        let work = self.jobs.get_mut(a.j.id)?.work_mut(a.j.idx)?;
         if work.attempt != a.at || !work.stat.is_started() {
             return None;
         }
@@ -443,7 +449,7 @@ impl State {
             run.start = t;
             run.pid = pid;
             run.gathering = false;
-            self.dirty.insert(a.j);
+            self.dirty.note(a.j);
             self.note_work(a.j);
         }
     }
@@ -553,7 +559,7 @@ impl State {
             }
             job.set_stat(idx, JobStat::Exit);
         };
-        let waiting = match self.jobs.get(&j.id).map(|job| &job.body) {
+        let waiting = match self.jobs.get(j.id).map(|job| &job.body) {
             Some(Body::Array(array)) if j.idx == 0 => array.waiting.clone(),
             _ => return self.touch(j, |job| end(job, j.idx)),
         };
@@ -602,7 +608,7 @@ impl State {
         if !self.specs.contains_key(&s) {
             return;
         }
-        let Some(old) = self.jobs.get(&j.id).map(|job| job.spec) else {
+        let Some(old) = self.jobs.get(j.id).map(|job| job.spec) else {
             return;
         };
         self.index(j.id, false);
@@ -612,7 +618,7 @@ impl State {
         self.hold_spec(s);
         let depend = !self.spec(s).depend.is_empty();
         let same = self.spec(s).depend == self.spec(old).depend;
-        if let Some(job) = self.jobs.get_mut(&j.id) {
+        if let Some(job) = self.jobs.get_mut(j.id) {
             job.spec = s;
             job.gated = depend && (job.gated || !same);
         }
@@ -624,7 +630,7 @@ impl State {
         }
         self.index(j.id, true);
         self.drop_spec(old);
-        self.dirty.insert(JobKey::job(j.id));
+        self.dirty.note(JobKey::job(j.id));
         self.dirty_elements(j.id);
     }
 
@@ -644,40 +650,39 @@ impl State {
 
     fn moved(&mut self, j: JobKey, order: i64) {
         self.index(j.id, false);
-        if let Some(job) = self.jobs.get_mut(&j.id) {
+        if let Some(job) = self.jobs.get_mut(j.id) {
             job.order = order;
         }
         self.index(j.id, true);
-        self.dirty.insert(JobKey::job(j.id));
+        self.dirty.note(JobKey::job(j.id));
     }
 
     fn clean(&mut self, id: u32) {
-        if !self.jobs.get(&id).is_some_and(Job::is_finished) {
+        if !self.jobs.get(id).is_some_and(Job::is_finished) {
             return;
         }
         self.index(id, false);
-        let job = self.jobs.remove(&id).expect("just seen");
+        let job = self.jobs.remove(id).expect("just seen");
         self.drop_spec(job.spec);
         self.watchers.remove(&id);
-        self.dirty.insert(JobKey::job(id));
-        self.dirty.retain(|j| j.id != id || j.idx == 0);
+        self.dirty.note(JobKey::job(id));
     }
 
     /// Keeps a job out of scheduling, or lets it in again. Derived by each leader, so it needs no
     /// event.
     pub fn park(&mut self, id: u32, parked: bool) {
-        if self.jobs.get(&id).is_none_or(|job| job.parked == parked) {
+        if self.jobs.get(id).is_none_or(|job| job.parked == parked) {
             return;
         }
         self.index(id, false);
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.get_mut(id) {
             job.parked = parked;
         }
         self.index(id, true);
     }
 
     fn dirty_elements(&mut self, id: u32) {
-        if let Some(Body::Array(array)) = self.jobs.get(&id).map(|job| &job.body) {
+        if let Some(Body::Array(array)) = self.jobs.get(id).map(|job| &job.body) {
             self.dirty
                 .extend(array.work.keys().map(|idx| JobKey::element(id, *idx)));
         }
@@ -688,7 +693,7 @@ impl State {
             DepVerdict::Met => (false, None),
             DepVerdict::NotYet(why) | DepVerdict::Never(why) => (true, Some(why)),
         };
-        let Some(job) = self.jobs.get(&id) else {
+        let Some(job) = self.jobs.get(id) else {
             return;
         };
         let held = job.stat(0) == Some(JobStat::Psusp);
@@ -696,14 +701,14 @@ impl State {
             return;
         }
         self.index(id, false);
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.jobs.get_mut(id) {
             job.gated = gated;
             if !held {
                 job.set_why(0, why);
             }
         }
         self.index(id, true);
-        self.dirty.insert(JobKey::job(id));
+        self.dirty.note(JobKey::job(id));
     }
 }
 

@@ -2,7 +2,6 @@
 //! and for `cadmin check`; the daemons run it after replay.
 
 use super::State;
-use super::index::Used;
 use super::job::Body;
 use crate::model::JobStat;
 use std::collections::BTreeSet;
@@ -11,13 +10,12 @@ impl State {
     /// Every broken invariant as a sentence; empty = sound.
     pub fn check(&self) -> Vec<String> {
         let mut broken = Vec::new();
-        let mut used = Used::default();
-        used.grow(self.host_names.len());
+        let mut used = self.used.unused();
         let mut pend_total = 0;
         let mut listed = BTreeSet::new();
         for job in self.jobs.values() {
-            let spec = self.spec(job.spec);
-            job.each_started(&mut |j, run, stat| used.charge(j, spec, run, stat, true));
+            let who = self.specs[&job.spec].who;
+            job.each_started(&mut |j, run, stat| used.charge(j, who, run, stat, true));
             job.each_pending(&mut |order, j, n, ready| {
                 pend_total += n;
                 if ready {

@@ -1,8 +1,10 @@
 //! Indices that follow from the jobs: who waits in which class, who uses how much of what.
 
 use super::job::{HostId, Run};
+use super::table::Table;
 use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// What makes two pending jobs equal for scheduling: a pass looks at classes, never at single jobs.
@@ -65,7 +67,7 @@ pub struct Class {
 /// All pending work, by class.
 #[derive(Clone, Debug, Default)]
 pub struct Pending {
-    classes: BTreeMap<u32, Class>,
+    classes: Table<Class>,
     by_key: HashMap<ClassKey, u32>,
     last: u32,
     dirty: BTreeSet<u32>,
@@ -92,11 +94,11 @@ impl Pending {
     }
 
     pub fn classes(&self) -> impl Iterator<Item = (u32, &Class)> {
-        self.classes.iter().map(|(id, class)| (*id, class))
+        self.classes.iter()
     }
 
     pub fn class(&self, id: u32) -> Option<&Class> {
-        self.classes.get(&id)
+        self.classes.get(id)
     }
 
     /// Takes a reference to the class of `spec`, making it if needed.
@@ -119,20 +121,20 @@ impl Pending {
                 self.last
             }
         };
-        self.classes.get_mut(&id).expect("just found or made").refs += 1;
+        self.classes.get_mut(id).expect("just found or made").refs += 1;
         id
     }
 
     /// Gives back a reference; the last one drops the class.
     pub(super) fn leave(&mut self, id: u32) {
-        let class = self.classes.get_mut(&id).expect("a reference is held");
+        let class = self.classes.get_mut(id).expect("a reference is held");
         class.refs -= 1;
         if class.refs == 0 {
             assert!(
                 class.jobs.is_empty(),
                 "class {id} is dropped with pending jobs"
             );
-            let class = self.classes.remove(&id).expect("present");
+            let class = self.classes.remove(id).expect("present");
             self.by_key.remove(&class.key);
             self.dirty.remove(&id);
             self.note(id);
@@ -141,7 +143,7 @@ impl Pending {
 
     pub(super) fn put(&mut self, class: u32, order: i64, j: JobKey) {
         self.classes
-            .get_mut(&class)
+            .get_mut(class)
             .expect("the spec holds its class")
             .jobs
             .insert((order, j));
@@ -149,7 +151,7 @@ impl Pending {
     }
 
     pub(super) fn take(&mut self, id: u32, order: i64, j: JobKey) {
-        if let Some(class) = self.classes.get_mut(&id) {
+        if let Some(class) = self.classes.get_mut(id) {
             class.jobs.remove(&(order, j));
         }
         self.note(id);
@@ -157,7 +159,7 @@ impl Pending {
 
     /// Records why the jobs of a class wait; true when that is news.
     pub fn set_why(&mut self, id: u32, why: PendReason) -> bool {
-        let Some(class) = self.classes.get_mut(&id) else {
+        let Some(class) = self.classes.get_mut(id) else {
             return false;
         };
         if class.why == why {
@@ -172,7 +174,7 @@ impl Pending {
     pub fn take_dirty(&mut self) -> Vec<(u32, PendReason)> {
         let ids = std::mem::take(&mut self.dirty);
         ids.into_iter()
-            .filter_map(|id| Some((id, self.classes.get(&id)?.why.clone())))
+            .filter_map(|id| Some((id, self.classes.get(id)?.why.clone())))
             .collect()
     }
 }
@@ -200,67 +202,85 @@ impl InUse {
     }
 }
 
+/// Whose the things are that started work holds; queues by number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Who {
+    pub queue: u32,
+    pub uid: u32,
+}
+
 /// What started work uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    work: Vec<BTreeMap<JobKey, u32>>,
+    /// By host: started work and its slots, sorted.
+    work: Vec<Vec<(JobKey, u32)>>,
     host: Vec<InUse>,
-    queue: HashMap<String, InUse>,
-    user: HashMap<u32, InUse>,
-    queue_user: HashMap<(String, u32), u32>,
-    queue_host: HashMap<(String, HostId), u32>,
-    user_host: HashMap<(u32, HostId), u32>,
+    /// By number.
+    queue: Vec<InUse>,
+    /// Numbers of queues; there are as many as queues ever had jobs.
+    queue_ids: FxHashMap<String, u32>,
+    user: FxHashMap<u32, InUse>,
 }
 
 impl Used {
     /// Makes room for host `id`.
     pub(super) fn grow(&mut self, hosts: usize) {
-        self.work.resize_with(hosts, BTreeMap::new);
+        self.work.resize_with(hosts, Vec::new);
         self.host.resize_with(hosts, InUse::default);
     }
 
+    /// Whom the work of a specification counts for.
+    pub(super) fn who(&mut self, spec: &Spec) -> Who {
+        let uid = spec.uid;
+        if let Some(queue) = self.queue_ids.get(&spec.queue) {
+            return Who { queue: *queue, uid };
+        }
+        let queue = self.queue.len() as u32;
+        self.queue.push(InUse::default());
+        self.queue_ids.insert(spec.queue.clone(), queue);
+        Who { queue, uid }
+    }
+
+    /// The same hosts and queues with nothing in use.
+    pub(super) fn unused(&self) -> Used {
+        let mut used = Used {
+            queue: vec![InUse::default(); self.queue.len()],
+            queue_ids: self.queue_ids.clone(),
+            ..Used::default()
+        };
+        used.grow(self.host.len());
+        used
+    }
+
     /// Adds or removes everything that `run` of `j` holds in state `stat`.
-    pub(super) fn charge(&mut self, j: JobKey, spec: &Spec, run: &Run, stat: JobStat, plus: bool) {
+    pub(super) fn charge(&mut self, j: JobKey, who: Who, run: &Run, stat: JobStat, plus: bool) {
+        let mut all = 0;
         for (host, slots) in &run.hosts {
+            all += slots;
             let at = host.0 as usize;
             self.host[at].add(stat, *slots, plus);
-            if plus {
-                *self.work[at].entry(j).or_default() += slots;
-            } else {
-                self.work[at].remove(&j);
+            let on = &mut self.work[at];
+            match (on.binary_search_by_key(&j, |(j, _)| *j), plus) {
+                (Ok(at), true) => on[at].1 += slots,
+                (Err(at), true) => on.insert(at, (j, *slots)),
+                (Ok(at), false) => drop(on.remove(at)),
+                (Err(_), false) => {}
             }
-            bump(
-                &mut self.queue_host,
-                (spec.queue.clone(), *host),
-                *slots,
-                plus,
-            );
-            bump(&mut self.user_host, (spec.uid, *host), *slots, plus);
         }
-        let slots = run.slots();
-        self.queue
-            .entry(spec.queue.clone())
-            .or_default()
-            .add(stat, slots, plus);
-        self.user
-            .entry(spec.uid)
-            .or_default()
-            .add(stat, slots, plus);
-        bump(
-            &mut self.queue_user,
-            (spec.queue.clone(), spec.uid),
-            slots,
-            plus,
-        );
+        self.queue[who.queue as usize].add(stat, all, plus);
+        let user = self.user.entry(who.uid).or_default();
+        user.add(stat, all, plus);
     }
 
     pub fn work_on(&self, host: HostId) -> impl Iterator<Item = (JobKey, u32)> {
-        self.work[host.0 as usize].iter().map(|(j, n)| (*j, *n))
+        self.work[host.0 as usize].iter().copied()
     }
 
     /// Everything that is started, in order.
     pub fn all_work(&self) -> impl Iterator<Item = JobKey> {
-        let all: BTreeSet<JobKey> = self.work.iter().flat_map(|on| on.keys().copied()).collect();
+        let mut all: Vec<JobKey> = self.work.iter().flatten().map(|(j, _)| *j).collect();
+        all.sort_unstable();
+        all.dedup();
         all.into_iter()
     }
 
@@ -269,7 +289,8 @@ impl Used {
     }
 
     pub fn queue(&self, queue: &str) -> InUse {
-        self.queue.get(queue).copied().unwrap_or_default()
+        let number = self.queue_ids.get(queue);
+        number.map_or(InUse::default(), |n| self.queue[*n as usize])
     }
 
     pub fn user(&self, uid: u32) -> InUse {
@@ -280,35 +301,8 @@ impl Used {
         self.user.iter().map(|(uid, n)| (*uid, *n))
     }
 
-    pub fn queue_user(&self, queue: &str, uid: u32) -> u32 {
-        self.queue_user
-            .get(&(queue.to_owned(), uid))
-            .copied()
-            .unwrap_or(0)
-    }
-
-    pub fn queue_host(&self, queue: &str, host: HostId) -> u32 {
-        self.queue_host
-            .get(&(queue.to_owned(), host))
-            .copied()
-            .unwrap_or(0)
-    }
-
-    pub fn user_host(&self, uid: u32, host: HostId) -> u32 {
-        self.user_host.get(&(uid, host)).copied().unwrap_or(0)
-    }
-
     /// Forgets counters that stand at zero, so that two equal states compare equal.
     pub(super) fn tidy(&mut self) {
-        self.queue.retain(|_, n| n.total() > 0);
         self.user.retain(|_, n| n.total() > 0);
-        self.queue_user.retain(|_, n| *n > 0);
-        self.queue_host.retain(|_, n| *n > 0);
-        self.user_host.retain(|_, n| *n > 0);
     }
-}
-
-fn bump<K: std::hash::Hash + Eq>(map: &mut HashMap<K, u32>, key: K, slots: u32, plus: bool) {
-    let n = map.entry(key).or_default();
-    *n = if plus { *n + slots } else { *n - slots };
 }

@@ -3,15 +3,18 @@
 
 mod apply;
 mod check;
+mod dirty;
 mod index;
 mod job;
 mod rows;
 mod running;
 mod snapshot;
+mod table;
 
 #[cfg(test)]
 mod tests;
 
+use index::Who;
 pub use index::{Class, ClassKey, InUse, Pending, Used};
 pub use job::{Array, Body, Fate, HostId, Job, Run, Work};
 pub use rows::ShardKey;
@@ -19,8 +22,11 @@ pub use snapshot::SnapRecord;
 
 use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp, Token};
 use crate::record::event::Past;
+use dirty::Dirty;
+use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use table::Table;
 
 /// What an administrator did to a queue; a queue without an entry is open and active.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -80,14 +86,18 @@ pub struct SpecEntry {
     pub class: u32,
     /// Works of its jobs that wait (PEND or PSUSP).
     pub waiting: u64,
+    /// Who uses what its started jobs hold.
+    who: Who,
+    /// Its jobs wait for others.
+    depends: bool,
 }
 
 /// Everything that follows from the journal.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub(crate) epoch: u64,
-    pub(crate) jobs: BTreeMap<u32, Job>,
-    pub(crate) specs: HashMap<u32, SpecEntry>,
+    pub(crate) jobs: Table<Job>,
+    pub(crate) specs: FxHashMap<u32, SpecEntry>,
     spec_ids: HashMap<Arc<Spec>, u32>,
     next_spec: u32,
     /// Highest id ever given; ids are not reused before they roll over.
@@ -96,12 +106,12 @@ pub struct State {
     keys: HashMap<(u32, String), (u32, Stamp)>,
     queues: BTreeMap<String, QueueCtl>,
     hosts: BTreeMap<String, HostCtl>,
-    host_ids: HashMap<Arc<str>, HostId>,
+    host_ids: FxHashMap<Arc<str>, HostId>,
     host_names: Vec<Arc<str>>,
     pub(crate) pending: Pending,
     pub(crate) used: Used,
     /// Jobs waiting for a dependency, by job referred to.
-    watchers: HashMap<u32, BTreeSet<u32>>,
+    watchers: FxHashMap<u32, BTreeSet<u32>>,
     /// Jobs whose dependency must be looked at again.
     dep_dirty: BTreeSet<u32>,
     /// Finished jobs by end time.
@@ -109,10 +119,10 @@ pub struct State {
     /// Termination times (`-t`) of jobs; those of finished jobs are passed over.
     deadlines: BTreeSet<(Stamp, u32)>,
     /// Rows that the view does not show yet.
-    dirty: BTreeSet<JobKey>,
+    dirty: Dirty,
     dirty_specs: BTreeSet<u32>,
     /// Pending jobs (elements counted) per user and in all.
-    pend_user: HashMap<u32, u64>,
+    pend_user: FxHashMap<u32, u64>,
     pend_total: u64,
     config_digest: String,
     /// What ended work counts in the share trees of queues, and as of when.
@@ -136,7 +146,7 @@ impl State {
     }
 
     pub fn job(&self, id: u32) -> Option<&Job> {
-        self.jobs.get(&id)
+        self.jobs.get(id)
     }
 
     pub fn jobs(&self) -> impl DoubleEndedIterator<Item = &Job> {
@@ -153,12 +163,12 @@ impl State {
 
     /// The work of a single job or a materialised element.
     pub fn work(&self, j: JobKey) -> Option<&Work> {
-        self.jobs.get(&j.id)?.work(j.idx)
+        self.jobs.get(j.id)?.work(j.idx)
     }
 
     /// State of a job or element, waiting elements included.
     pub fn stat(&self, j: JobKey) -> Option<JobStat> {
-        self.jobs.get(&j.id)?.stat(j.idx)
+        self.jobs.get(j.id)?.stat(j.idx)
     }
 
     /// The specification of a job. Panics on an unknown number: every job holds a reference.
@@ -171,7 +181,7 @@ impl State {
     }
 
     pub fn spec_of(&self, id: u32) -> Option<&Arc<Spec>> {
-        Some(self.spec(self.jobs.get(&id)?.spec))
+        Some(self.spec(self.jobs.get(id)?.spec))
     }
 
     pub fn class_of(&self, s: u32) -> u32 {
@@ -196,7 +206,7 @@ impl State {
             self.last_id + 1
         };
         let mut id = start;
-        while self.jobs.contains_key(&id) {
+        while self.jobs.contains_key(id) {
             id = if id >= max_id { 1 } else { id + 1 };
             if id == start {
                 return None;
@@ -315,7 +325,7 @@ impl State {
         let mut overdue = Vec::new();
         while let Some((at, id)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
             self.deadlines.remove(&(at, id));
-            let due = self.jobs.get(&id).filter(|job| !job.is_finished());
+            let due = self.jobs.get(id).filter(|job| !job.is_finished());
             if due.is_some_and(|job| self.spec(job.spec).deadline.is_some_and(|t| t <= now)) {
                 overdue.push(id);
             }
@@ -336,7 +346,7 @@ impl State {
     /// Notes why the waiting part of an array waits: its own limit, or (`None`) its class's reason.
     /// Derived by each pass, so it needs no event.
     pub fn note_array_limit(&mut self, id: u32, limit: Option<u32>) {
-        let Some(Body::Array(array)) = self.jobs.get_mut(&id).map(|job| &mut job.body) else {
+        let Some(Body::Array(array)) = self.jobs.get_mut(id).map(|job| &mut job.body) else {
             return;
         };
         let own = matches!(
@@ -346,16 +356,17 @@ impl State {
         let why = limit.map(|limit| Box::new(PendReason::ArrayLimit { limit }));
         if own && array.why != why {
             array.why = why;
-            self.dirty.insert(JobKey::job(id));
+            self.dirty.note(JobKey::job(id));
         }
     }
 
-    /// Rows changed since the last call, and specifications first used since then.
-    pub fn take_dirty(&mut self) -> (BTreeSet<u32>, BTreeSet<JobKey>) {
-        (
-            std::mem::take(&mut self.dirty_specs),
-            std::mem::take(&mut self.dirty),
-        )
+    /// Rows changed since the last call, and specifications first used since then, each once and
+    /// in order.
+    pub fn take_dirty(&mut self) -> (BTreeSet<u32>, Vec<JobKey>) {
+        let mut keys = self.dirty.take();
+        // Elements leave with their array.
+        keys.retain(|j| j.idx == 0 || self.jobs.contains_key(j.id));
+        (std::mem::take(&mut self.dirty_specs), keys)
     }
 
     /// Forgets tokens and keys older than these times (they need no event: replay forgets them

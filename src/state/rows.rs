@@ -39,7 +39,7 @@ impl State {
     /// The row of a job, array or materialised element; `None` when it is gone (or still waits
     /// inside its array).
     pub fn row(&self, j: JobKey) -> Option<JobRow<'_>> {
-        let job = self.jobs.get(&j.id)?;
+        let job = self.jobs.get(j.id)?;
         match (&job.body, j.idx) {
             (Body::Array(array), 0) => Some(self.array_row(job, array)),
             _ => Some(self.work_row(job, j, job.work(j.idx)?)),
@@ -134,11 +134,11 @@ impl State {
                 jobs.extend(
                     self.jobs
                         .range(ids)
-                        .filter_map(|(id, _)| self.row(JobKey::job(*id))),
+                        .filter_map(|(id, _)| self.row(JobKey::job(id))),
                 );
             }
             ShardKey::Elements(id, n) => {
-                if let Some(Body::Array(array)) = self.jobs.get(&id).map(|job| &job.body) {
+                if let Some(Body::Array(array)) = self.jobs.get(id).map(|job| &job.body) {
                     let idx = n * SHARD_JOBS..(n + 1) * SHARD_JOBS;
                     let keys = array
                         .work

@@ -297,7 +297,7 @@ impl State {
     }
 
     fn restore_job(&mut self, snap: SnapJob) {
-        if !self.specs.contains_key(&snap.s) || self.jobs.contains_key(&snap.id) {
+        if !self.specs.contains_key(&snap.s) || self.jobs.contains_key(snap.id) {
             return;
         }
         let mut works: Vec<(u32, Work)> = Vec::with_capacity(snap.w.len());

@@ -86,7 +86,7 @@ impl Bed {
     }
 
     fn due(&self) -> Vec<(u32, JobStat)> {
-        let row = |id: &u32| self.state.row(JobKey::job(*id)).map(|r| (*id, r.stat));
+        let row = |id: u32| self.state.row(JobKey::job(id)).map(|r| (id, r.stat));
         self.state.jobs.keys().filter_map(row).collect()
     }
 
