@@ -215,6 +215,9 @@ impl Cluster {
         let started = plan.starts.len();
         // The leader publishes what changed, and forgets it.
         std::hint::black_box(self.state.take_dirty());
+        for (class, why) in plan.reasons {
+            self.state.note_reason(class, why);
+        }
         for start in plan.starts {
             let hosts = start.hosts.iter();
             let hosts = hosts.map(|(id, n)| Share(self.state.host_name(*id).to_string(), *n));

@@ -53,6 +53,7 @@ pub(super) struct Bucket {
 /// What one piece of started work holds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Held {
+    pub sign: Sign,
     pub shape: u32,
     pub queue: Option<u16>,
     pub uid: u32,
@@ -82,6 +83,56 @@ impl Held {
             exclusive: self.exclusive,
             lent: self.lent,
         }
+    }
+}
+
+/// What of a run its [`Held`] follows from: as long as it is the same, so is that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sign {
+    spec: u32,
+    attempt: u32,
+    dispatch: Stamp,
+    start: Stamp,
+    stopped_at: Stamp,
+    suspended_ms: u64,
+    used: [u64; 3],
+    slots: u32,
+    stops: (bool, bool, bool),
+}
+
+impl Sign {
+    /// `None`: the work does not run.
+    fn of(state: &State, j: JobKey) -> Option<Sign> {
+        let job = state.job(j.id)?;
+        let work = job.work(j.idx).filter(|work| work.stat.is_started())?;
+        let run = work.run.as_deref()?;
+        Some(Sign {
+            spec: job.spec,
+            attempt: work.attempt,
+            dispatch: run.dispatch,
+            start: run.start,
+            stopped_at: run.stopped_at,
+            suspended_ms: run.suspended_ms,
+            used: [run.usage.cpu_ms, run.usage.mem_kb, run.usage.swap_kb],
+            slots: run.slots(),
+            stops: (run.halt.is_some(), run.lends(), run.to_stop()),
+        })
+    }
+
+    /// As it will be once a start is carried out.
+    pub fn to_be(state: &State, j: JobKey, now: Stamp, slots: u32) -> Option<Sign> {
+        let job = state.job(j.id)?;
+        Some(Sign {
+            spec: job.spec,
+            attempt: job.work(j.idx).map_or(0, |work| work.attempt) + 1,
+            dispatch: now,
+            start: Stamp(0),
+            stopped_at: Stamp(0),
+            suspended_ms: 0,
+            used: [0; 3],
+            slots,
+            stops: (false, false, false),
+        })
     }
 }
 
@@ -162,6 +213,8 @@ pub struct Engine {
     free_shapes: Vec<u32>,
     pub(super) buckets: FxHashMap<u32, Box<Bucket>>,
     pub(super) lines: Vec<Line>,
+    /// How many classes of a line have a shape, by whom limits on hosts concern alike.
+    pub(super) alike: Vec<FxHashMap<(u32, u32), u32>>,
     /// Queues by priority, highest first; those of equal priority together.
     pub(super) tiers: Vec<Vec<u16>>,
     pub(super) held: FxHashMap<JobKey, Held>,
@@ -289,6 +342,7 @@ impl Engine {
         };
         self.in_use.queue = vec![0; config.queues.len()];
         self.lines = lines_of(&config);
+        self.alike = vec![FxHashMap::default(); self.lines.len()];
         let mut by_priority: BTreeMap<u32, Vec<u16>> = BTreeMap::new();
         for (at, queue) in (0u16..).zip(&config.queues) {
             by_priority.entry(queue.priority).or_default().push(at);
@@ -336,6 +390,10 @@ impl Engine {
 
     /// Takes over what a piece of started work holds; nothing if it does not run (any more).
     pub(super) fn set_held(&mut self, state: &State, table: &HostTable, j: JobKey) {
+        let sign = Sign::of(state, j);
+        if self.held.get(&j).map(|held| held.sign) == sign {
+            return;
+        }
         let new = self.held_of(state, table, j);
         match (self.held.get(&j), &new) {
             (Some(old), Some(new)) if old == new => {
@@ -520,6 +578,7 @@ impl Engine {
         }
         let (queue, exclusive) = (slot.shape.queue, slot.shape.request.exclusive);
         let mut held = Held {
+            sign: Sign::of(state, j)?,
             shape,
             queue,
             uid: spec.uid,
@@ -633,12 +692,14 @@ impl Engine {
         let Some((class, (order, j))) = class.zip(head) else {
             if let Some(bucket) = self.buckets.remove(&id) {
                 self.set_turn(&bucket, None);
+                self.count_alike(&bucket, false);
                 self.drop_shape(bucket.shape);
             }
             return;
         };
         if !self.buckets.contains_key(&id) {
             let bucket = self.bucket_of(class, table);
+            self.count_alike(&bucket, true);
             self.buckets.insert(id, Box::new(bucket));
         }
         self.fresh.push(id);
@@ -648,6 +709,19 @@ impl Engine {
         bucket.turn = Some(turn);
         bucket.from = 0;
         self.buckets.insert(id, bucket);
+    }
+
+    fn count_alike(&mut self, bucket: &Bucket, plus: bool) {
+        let Some(queue) = bucket.queue else {
+            return;
+        };
+        let alike = &mut self.alike[usize::from(queue)];
+        let key = (bucket.shape, bucket.ident.on_hosts);
+        let n = alike.entry(key).or_default();
+        *n = if plus { *n + 1 } else { *n - 1 };
+        if *n == 0 {
+            alike.remove(&key);
+        }
     }
 
     fn set_turn(&mut self, bucket: &Bucket, turn: Option<Turn>) {

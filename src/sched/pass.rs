@@ -2,13 +2,13 @@
 //! start is passed over with the reason; nothing is held by a job that does not start.
 
 use super::backfill::end_at;
-use super::engine::{Bucket, Engine, Held, amounts};
+use super::engine::{Bucket, Engine, Held, Sign, amounts};
 use super::hosts::HostTable;
 use super::line::{Place, Turn};
 use super::place::{self, Found, Short, Terms};
 use super::quota::{Blocked, Ident, Need, Quotas};
 use super::rank::Alike;
-use super::shape::{AskAt, Shape, View};
+use super::shape::{AskAt, Failed, Shape, View};
 use super::share::Delta;
 use super::{Plan, Start};
 use crate::config::Config;
@@ -23,6 +23,9 @@ use std::collections::BinaryHeap;
 const SWEEP_MS: u64 = 10_000;
 /// Reasons of classes whose fate is plain are looked at anew this often.
 const EXPLAIN_EVERY_MS: u64 = 1000;
+
+/// Kinds of requests in a line that are looked at together.
+const FEW_KINDS: usize = 64;
 
 /// What became of a class's turn.
 enum Step {
@@ -238,7 +241,7 @@ impl Engine {
             .expect("classes in line exist");
         match self.try_class(state, table, class, bucket, turn, plan) {
             Step::Start(start, next) => {
-                self.book_start(table, bucket, &start);
+                self.book_start(state, table, bucket, &start);
                 plan.starts.push(start);
                 self.go_on(state, class, line, bucket, turn, next);
                 self.lines[at].served(place);
@@ -280,13 +283,27 @@ impl Engine {
         if self.config().queues[at].strict {
             return Outcome::Stop;
         }
-        if self.books.free() <= 0
-            && !self.may_reserve(self.habits[at].depth)
-            && self.config().queues[at].preemption.is_none()
-        {
+        let may_act = self.may_reserve(self.habits[at].depth)
+            || self.config().queues[at].preemption.is_some();
+        if !may_act && (self.books.free() <= 0 || !self.thorough && self.all_failed(at)) {
             self.done[at] = true;
         }
         Outcome::On
+    }
+
+    /// Whether every kind of request in a line is known to have no place.
+    fn all_failed(&self, line: usize) -> bool {
+        let alike = &self.alike[line];
+        // Asking costs less than giving each class its turn, as long as there are few kinds.
+        alike.len() <= FEW_KINDS
+            && alike.keys().all(|(shape, on_hosts)| {
+                let shape = &self.shape(*shape).shape;
+                let freed = self
+                    .books
+                    .freed()
+                    .max(self.quotas.eased_on_hosts(*on_hosts));
+                shape.is_hopeless(*on_hosts, freed)
+            })
     }
 
     /// Whether a queue that reserves for so many jobs may still reserve in this pass.
@@ -306,7 +323,8 @@ impl Engine {
             return true;
         }
         let slot = self.shape(bucket.shape);
-        if slot.shape.is_hopeless(self.books.freed()) {
+        let freed = self.freed_for(bucket);
+        if slot.shape.is_hopeless(bucket.ident.on_hosts, freed) {
             return true;
         }
         let worse =
@@ -314,6 +332,15 @@ impl Engine {
         self.frontier
             .get(&slot.family)
             .is_some_and(|known| known.iter().any(worse))
+    }
+
+    /// When something was last freed that could help the class, as far as hosts go.
+    fn freed_for(&self, bucket: &Bucket) -> u64 {
+        let freed = self.books.freed();
+        match bucket.ident.by_host() {
+            true => freed.max(self.quotas.eased_on_hosts(bucket.ident.on_hosts)),
+            false => freed,
+        }
     }
 
     /// Remembers that a request of the family found no place.
@@ -496,28 +523,41 @@ impl Engine {
         bucket: &Bucket,
         most: u32,
     ) -> Result<Found, Short> {
-        let freed = self.books.freed();
+        let freed = self.freed_for(bucket);
+        let on_hosts = bucket.ident.on_hosts;
         let shape = &self.shape(bucket.shape).shape;
         let (open, _) = shape.open_ways(self.waited_ms);
-        if let Some((at, short, ways)) = shape.failed
-            && at >= freed
-            && ways == open
+        if let Some(known) = shape.failed_for(on_hosts, freed)
+            && known.open == open
         {
+            let (short, over_limit) = (known.short, known.over_limit);
+            self.over_limit = over_limit;
             return Err(short);
         }
         let (mut personal, mut kept) = (false, false);
         let found = self.find_anew(table, bucket, most, &mut personal, &mut kept);
         found.map_err(|short| {
-            let now = self.books.now();
+            let over_limit = self.over_limit;
+            let short = Short {
+                personal: personal || over_limit.is_some(),
+                ..short
+            };
+            let at = self.books.now();
             let slot = self.shapes[bucket.shape as usize].as_mut();
             let shape = &mut slot.expect("buckets hold their shape").shape;
             if !personal && !kept {
-                shape.failed = Some((now, short, open));
+                shape.fail(Failed {
+                    on_hosts,
+                    at,
+                    short,
+                    open,
+                    over_limit,
+                });
             }
-            if !personal && shape.grows_evenly() {
+            if !short.personal && shape.grows_evenly() {
                 self.push_frontier(bucket);
             }
-            Short { personal, ..short }
+            short
         })
     }
 
@@ -563,17 +603,17 @@ impl Engine {
         let (pace, interval) = (&self.pace, accept_interval(config, bucket));
         let mut room = |shape: &Shape, ask: &AskAt<'_>, at: usize, can: u32| {
             let mut may = can.min(user_room(&view, uid, at, ask));
+            if let Some(again) = pace.after(at, interval, Stamp(now)) {
+                wake = wake.into_iter().chain([again]).min();
+                may = 0;
+            }
+            *personal |= may < can;
             if ident.by_host() {
                 let left = quota_room(quotas, ident, shape, at, ask);
                 limited.set(left.is_err());
                 blocked = left.err().or(blocked);
                 may = may.min(left.unwrap_or(0));
             }
-            if let Some(again) = pace.after(at, interval, Stamp(now)) {
-                wake = wake.into_iter().chain([again]).min();
-                may = 0;
-            }
-            *personal |= may < can;
             if let Some(reserver) = reserver.as_deref_mut()
                 && reserver.book.reserved_on(at as u32)
             {
@@ -597,7 +637,7 @@ impl Engine {
         found
     }
 
-    fn book_start(&mut self, table: &HostTable, bucket: &Bucket, start: &Start) {
+    fn book_start(&mut self, state: &State, table: &HostTable, bucket: &Bucket, start: &Start) {
         let now = self.now;
         let slot = self.shapes[bucket.shape as usize]
             .as_mut()
@@ -606,11 +646,14 @@ impl Engine {
         let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
         let shares: SmallVec<[_; 1]> = start.hosts.iter().map(share).collect();
         let parts = slot.shape.way(start.alt).bundles(&shares, 0);
+        let slots = start.hosts.iter().map(|(_, n)| n).sum();
+        let sign = Sign::to_be(state, start.j, now, slots).expect("who starts is there");
         let held = Held {
+            sign,
             shape: bucket.shape,
             queue: bucket.queue,
             uid: bucket.uid,
-            slots: start.hosts.iter().map(|(_, n)| n).sum(),
+            slots,
             exclusive: slot.shape.request.exclusive,
             halted: false,
             lent: false,
@@ -675,13 +718,9 @@ fn user_room(view: &View<'_>, uid: u32, at: usize, ask: &AskAt<'_>) -> u32 {
 
 /// Whom limits on hosts treat alike, and since when.
 fn alike(quotas: &Quotas, ident: &Ident) -> Alike {
-    let eased = match ident.by_host() {
-        true => quotas.eased_at(ident),
-        false => 0,
-    };
     Alike {
         on_hosts: ident.on_hosts,
-        eased,
+        eased: quotas.eased_on_hosts(ident.on_hosts),
     }
 }
 

@@ -127,6 +127,8 @@ pub struct Quotas {
     idents: HashMap<Key, Arc<Ident>>,
     /// Limits that depend on the host, as jobs have them in common.
     on_hosts: HashMap<Vec<(u16, u32)>, u32>,
+    /// By [`Ident::on_hosts`] less one.
+    alike: Vec<Vec<Here>>,
     keep: usize,
     /// Names by position.
     hosts: Vec<String>,
@@ -272,8 +274,11 @@ impl Quotas {
         }
         if ident.by_host() {
             let here: Vec<(u16, u32)> = ident.here.iter().map(|h| (h.rule, h.family)).collect();
-            let next = u32::try_from(self.on_hosts.len() + 1).expect("fewer than 2^32 of them");
+            let next = u32::try_from(self.alike.len() + 1).expect("fewer than 2^32 of them");
             ident.on_hosts = *self.on_hosts.entry(here).or_insert(next);
+            if ident.on_hosts == next {
+                self.alike.push(ident.here.clone());
+            }
         }
         let ident = Arc::new(ident);
         self.idents.insert(key, ident.clone());
@@ -410,20 +415,19 @@ impl Quotas {
         counter.map_or(risen, |counter| counter.freed.max(risen))
     }
 
-    /// When any counter of these jobs last had something given back, or its limit rose. Counters of
-    /// single hosts are left out: what they count was on that host, which changed too.
-    pub fn eased_at(&self, ident: &Ident) -> u64 {
-        let shared = ident.here.iter().filter_map(|here| here.shared);
-        let counters = ident.everywhere.iter().copied().chain(shared);
-        let freed = counters.map(|at| {
-            let counter = &self.counters[at as usize];
-            counter
-                .freed
-                .max(self.rules[usize::from(counter.rule)].risen)
-        });
-        let here = ident.here.iter();
-        let risen = here.map(|here| self.rules[usize::from(here.rule)].risen);
-        freed.chain(risen).max().unwrap_or(0)
+    /// When a limit on hosts that concerns jobs alike ([`Ident::on_hosts`]) last had something given
+    /// back, or rose. Counters of single hosts are left out: what they count was on that host, which
+    /// changed too.
+    pub fn eased_on_hosts(&self, on_hosts: u32) -> u64 {
+        let Some(at) = on_hosts.checked_sub(1) else {
+            return 0;
+        };
+        let eased = |here: &Here| {
+            let risen = self.rules[usize::from(here.rule)].risen;
+            let freed = here.shared.map_or(0, |at| self.counters[at as usize].freed);
+            freed.max(risen)
+        };
+        self.alike[at as usize].iter().map(eased).max().unwrap_or(0)
     }
 
     /// When windows next change the limit that blocks.
@@ -626,6 +630,9 @@ impl Quotas {
             }
             true
         });
+        let gone = |family: &u32| self.unused_families.contains(family);
+        self.on_hosts
+            .retain(|here, _| !here.iter().any(|(_, family)| gone(family)));
         // In the order of their numbers, so that the same run gives the same numbers again.
         self.unused.sort_unstable_by(|a, b| b.cmp(a));
         self.unused_families.sort_unstable_by(|a, b| b.cmp(a));

@@ -8,6 +8,7 @@ use super::balance::{Balance, Balances, Res};
 use super::frag::Demand;
 use super::hosts::{HostInfo, HostTable};
 use super::place::Short;
+use super::quota::Blocked;
 use super::rank::{Alike, Candidate, Ranking};
 use super::{guard, preempt};
 use crate::config::require::{Request, asked_hosts};
@@ -159,7 +160,7 @@ pub struct Shape {
     pub bad: Option<String>,
     /// When the request was last found not to fit, as a position in the log of changes, by how
     /// much, and how many of its ways were open to it then.
-    pub failed: Option<(u64, Short, usize)>,
+    pub failed: Vec<Failed>,
 }
 
 impl Shape {
@@ -188,7 +189,7 @@ impl Shape {
             lenders: at.map_or_else(SmallVec::new, |at| preempt::lenders(config, at)),
             stop: queue.and_then(|q| guard::condition(q.stop_cond.as_deref(), config)),
             bad,
-            failed: None,
+            failed: Vec::new(),
             request,
         }
     }
@@ -313,8 +314,8 @@ impl Shape {
     }
 
     /// Whether it is known to have no place as long as nothing is freed behind `freed`.
-    pub fn is_hopeless(&self, freed: u64) -> bool {
-        !self.timed && self.failed.is_some_and(|(at, ..)| at >= freed)
+    pub fn is_hopeless(&self, on_hosts: u32, freed: u64) -> bool {
+        !self.timed && self.failed_for(on_hosts, freed).is_some()
     }
 
     /// Slots that the queue may still hold on a host.
@@ -465,6 +466,20 @@ impl Shape {
         by_cost && self.ways.len() > 1 && self.ways.iter().all(free)
     }
 
+    /// What is known of jobs that limits on hosts concern alike, if nothing was freed since.
+    pub fn failed_for(&self, on_hosts: u32, freed: u64) -> Option<&Failed> {
+        let alike = |failed: &&Failed| failed.on_hosts == on_hosts;
+        let failed = self.failed.iter().find(alike);
+        failed.filter(|failed| failed.at >= freed)
+    }
+
+    /// Remembers that jobs like this found no place.
+    pub fn fail(&mut self, new: Failed) {
+        self.failed.retain(|old| old.on_hosts != new.on_hosts);
+        self.failed.insert(0, new);
+        self.failed.truncate(MANY_RANKS);
+    }
+
     /// Takes the ranking of a part out, brought up to date.
     pub fn take_rank(
         &mut self,
@@ -486,7 +501,20 @@ impl Shape {
     }
 }
 
-/// Rankings of one part that are kept.
+/// A search that found no place, for all jobs that limits on hosts concern alike.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    pub on_hosts: u32,
+    /// Position in the log of changed hosts.
+    pub at: u64,
+    pub short: Short,
+    /// Ways that were open by then.
+    pub open: usize,
+    /// The limit that stood in the way.
+    pub over_limit: Option<Blocked>,
+}
+
+/// Rankings and failures of one part that are kept.
 const MANY_RANKS: usize = 16;
 
 /// A host's value of an `order[]` key, so that smaller is better; last what has no value.

@@ -303,6 +303,11 @@ impl State {
         self.used.all_work()
     }
 
+    /// Notes why the jobs of a class wait. Derived by each pass, so it needs no event.
+    pub fn note_reason(&mut self, class: u32, why: PendReason) {
+        self.pending.set_why(class, why);
+    }
+
     pub fn pending(&self) -> &Pending {
         &self.pending
     }
