@@ -389,11 +389,16 @@ impl Engine {
     }
 
     /// Takes over what a piece of started work holds; nothing if it does not run (any more).
-    pub(super) fn set_held(&mut self, state: &State, table: &HostTable, j: JobKey) {
+    fn set_held(&mut self, state: &State, table: &HostTable, j: JobKey) {
         let sign = Sign::of(state, j);
         if self.held.get(&j).map(|held| held.sign) == sign {
             return;
         }
+        self.renew_held(state, table, j);
+    }
+
+    /// The same, however little seems to have changed.
+    pub(super) fn renew_held(&mut self, state: &State, table: &HostTable, j: JobKey) {
         let new = self.held_of(state, table, j);
         match (self.held.get(&j), &new) {
             (Some(old), Some(new)) if old == new => {

@@ -18,7 +18,7 @@ impl Engine {
             }
             self.fading.remove(&(at, j));
             if self.held.contains_key(&j) && state.work(j).is_some_and(|work| work.run.is_some()) {
-                self.set_held(state, table, j);
+                self.renew_held(state, table, j);
             }
         }
     }

@@ -645,7 +645,14 @@ impl Engine {
         slot.refs += 1;
         let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
         let shares: SmallVec<[_; 1]> = start.hosts.iter().map(share).collect();
-        let parts = slot.shape.way(start.alt).bundles(&shares, 0);
+        let way = slot.shape.way(start.alt);
+        let parts = way.bundles(&shares, 0);
+        if let Some(next) = way.next_change(0) {
+            self.fading.insert((now.plus_ms(next), start.j));
+        }
+        for (at, _) in &parts {
+            self.pace.note(*at as usize, now);
+        }
         let slots = start.hosts.iter().map(|(_, n)| n).sum();
         let sign = Sign::to_be(state, start.j, now, slots).expect("who starts is there");
         let held = Held {
