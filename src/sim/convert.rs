@@ -56,13 +56,49 @@ pub fn aleang(from: &Aleang<'_>, backfill: &str) -> Result<Converted, String> {
     let groups = rows(from.groups, "groups", 3)?;
     let queues = rows(from.queues, "queues", 4)?;
     let machines = rows(from.machines, "machines", 7)?;
+    let tables = [&users[..], &groups[..], &queues[..]];
+    let (workload, members) = aleang_jobs(from.jobs, tables)?;
+    let mut out = "cluster: {name: aleang, administrators: [root]}\n".to_owned();
+    aleang_hosts(&mut out, &machines)?;
+    aleang_shares(&mut out, &users, &groups, &members);
+    let tree: Vec<String> = groups
+        .iter()
+        .map(|g| format!("[{},{}]", g[1], g[2]))
+        .collect();
+    out.push_str("queues:\n");
+    for queue in &queues {
+        let (name, priority) = (&queue[1], &queue[3]);
+        let tree = tree.join(" ");
+        line(
+            &mut out,
+            format_args!("- name: {name}\n  priority: {priority}"),
+        );
+        line(
+            &mut out,
+            format_args!("  policy: fairshare\n  fairshare: '{tree}'"),
+        );
+        if !backfill.is_empty() {
+            line(&mut out, format_args!("  backfill: {backfill}"));
+        }
+    }
+    Ok(Converted {
+        workload,
+        config: out,
+    })
+}
+
+/// Jobs, and the users seen of each group. The tables are those of users, groups and queues.
+fn aleang_jobs(
+    text: &str,
+    [users, groups, queues]: [&[Vec<String>]; 3],
+) -> Result<(Workload, BTreeMap<String, Vec<String>>), String> {
     let name = |table: &[Vec<String>], id: &str| {
         let row = table.iter().find(|row| row[0] == id);
         row.map(|row| row[1].clone())
     };
     let mut builder = Builder::default();
     let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (n, line) in from.jobs.lines().enumerate() {
+    for (n, line) in text.lines().enumerate() {
         if line.starts_with(';') || line.trim().is_empty() {
             continue;
         }
@@ -72,9 +108,9 @@ pub fn aleang(from: &Aleang<'_>, backfill: &str) -> Result<Converted, String> {
             return Err(bad("a job has 21 fields"));
         }
         let time = |at: usize| seconds(f[at]).ok_or_else(|| bad("a time is not a number"));
-        let user = name(&users, f[11]).ok_or_else(|| bad("its user is not listed"))?;
-        let group = name(&groups, f[12]).ok_or_else(|| bad("its group is not listed"))?;
-        let queue = name(&queues, f[14]).ok_or_else(|| bad("its queue is not listed"))?;
+        let user = name(users, f[11]).ok_or_else(|| bad("its user is not listed"))?;
+        let group = name(groups, f[12]).ok_or_else(|| bad("its group is not listed"))?;
+        let queue = name(queues, f[14]).ok_or_else(|| bad("its queue is not listed"))?;
         let slots = f[4]
             .parse()
             .map_err(|_| bad("its nodes are not a number"))?;
@@ -106,33 +142,7 @@ pub fn aleang(from: &Aleang<'_>, backfill: &str) -> Result<Converted, String> {
         };
         builder.push(job, ask)?;
     }
-    let mut out = "cluster: {name: aleang, administrators: [root]}\n".to_owned();
-    aleang_hosts(&mut out, &machines)?;
-    aleang_shares(&mut out, &users, &groups, &members);
-    let tree: Vec<String> = groups
-        .iter()
-        .map(|g| format!("[{},{}]", g[1], g[2]))
-        .collect();
-    out.push_str("queues:\n");
-    for queue in &queues {
-        let (name, priority) = (&queue[1], &queue[3]);
-        let tree = tree.join(" ");
-        line(
-            &mut out,
-            format_args!("- name: {name}\n  priority: {priority}"),
-        );
-        line(
-            &mut out,
-            format_args!("  policy: fairshare\n  fairshare: '{tree}'"),
-        );
-        if !backfill.is_empty() {
-            line(&mut out, format_args!("  backfill: {backfill}"));
-        }
-    }
-    Ok(Converted {
-        workload: builder.finish(),
-        config: out,
-    })
+    Ok((builder.finish(), members))
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
@@ -225,8 +235,8 @@ fn whole(row: &Row, column: &str, file: &str) -> Result<u64, String> {
     if text.is_empty() { Ok(0) } else { n }
 }
 
-/// Reads lists of nodes and pods. Pods come one a second in an order drawn from the seed, each again
-/// and again in a new order until the load is reached, and none ends before all have come.
+/// Reads lists of nodes and pods. Pods come one a second in an order drawn from the seed, each
+/// again and again in a new order until the load is reached, and none ends before all have come.
 ///
 /// # Errors
 /// A list cannot be read.
@@ -251,7 +261,8 @@ pub fn openb(from: &Openb<'_>) -> Result<Converted, String> {
         line(
             &mut config,
             format_args!(
-                "- {{name: {name}, slots: 1000, resources: {{vcpu: {}, ram: {ram}, gpu: {gpu}}}{model}}}",
+                "- {{name: {name}, slots: 1000, \
+                 resources: {{vcpu: {}, ram: {ram}, gpu: {gpu}}}{model}}}",
                 print_seconds(cpu as i64)
             ),
         );

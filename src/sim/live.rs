@@ -1,6 +1,6 @@
-//! A live cluster as the start of a replay: state from snapshot and journal, configuration, the last
-//! load samples of its hosts. Reads only and takes no lock: the leader need not know. Owns what is
-//! assumed of the future: every job runs until its run limit, measured load stays as it is.
+//! A live cluster as the start of a replay: state from snapshot and journal, configuration, the
+//! last load samples of its hosts. Reads only and takes no lock: the leader need not know. Owns
+//! what is assumed of the future: every job runs until its run limit, measured load stays as it is.
 
 use super::workload::{Ask, Builder, Job, Workload};
 use crate::journal::{self, Chain, Position, Restore};

@@ -1,5 +1,6 @@
-//! A workload from Corral's own journal: what was submitted and how long it ran. Owns the pairing of
-//! submissions with starts and ends; files and frames are `journal`'s and `record`'s. Reads only.
+//! A workload from Corral's own journal: what was submitted and how long it ran. Owns the pairing
+//! of submissions with starts and ends; files and frames are `journal`'s and `record`'s. Reads
+//! only.
 
 use super::live::{cluster_id, number};
 use super::workload::{Ask, Builder, Job, LeftOut, Workload};

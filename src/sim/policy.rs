@@ -1,5 +1,5 @@
-//! The policies that `--policy` names, each as the cb.yaml that it stands for: one virtual host, one
-//! queue. Owns the names and the text; the loader of every cluster reads it.
+//! The policies that `--policy` names, each as the cb.yaml that it stands for: one virtual host,
+//! one queue. Owns the names and the text; the loader of every cluster reads it.
 
 /// The names, with what each does.
 pub const POLICIES: &[(&str, &str)] = &[

@@ -1,5 +1,5 @@
-//! `cbsim trace`: replays a workload under one or several configurations and prints what came of it.
-//! Owns the order of work and the words to the user; reading, deciding, measuring are others'.
+//! `cbsim trace`: replays a workload under one or several configurations and prints what came of
+//! it. Owns the order of work and the words to the user; reading, deciding, measuring are others'.
 
 use super::core::{Core, Setting};
 use super::drive::{Outcome, Replay};

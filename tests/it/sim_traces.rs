@@ -4,7 +4,7 @@
 
 use corral::config::{self, OsNames};
 use corral::sim::workload::{Workload, print_seconds};
-use corral::sim::{cli, csv, files, metrics, policy, swf, trace};
+use corral::sim::{cli, csv, files, generate, metrics, policy, swf, trace};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -213,6 +213,29 @@ fn logs_under_sjbf_start_as_in_the_reference() {
 #[test]
 fn logs_under_conservative_start_as_in_the_reference() {
     compare("conservative", "consp");
+}
+
+#[test]
+fn a_replay_is_the_same_on_every_run() {
+    let wish = generate::Wish {
+        jobs: 600,
+        procs: 64,
+        users: 10,
+        queues: 1,
+        load: 1.1,
+        seed: 5,
+    };
+    let workload = generate::generate(&wish).unwrap();
+    for name in ["easy", "conservative"] {
+        let config = policy::config(name, 64).unwrap();
+        let loaded = config::load(config.as_bytes(), name, &OsNames::ANY).unwrap();
+        let config = Arc::new(loaded.config);
+        let (a, b) = (
+            trace::run(&workload, config.clone()),
+            trace::run(&workload, config),
+        );
+        assert_eq!((a.starts, a.done), (b.starts, b.done), "{name}");
+    }
 }
 
 #[test]
