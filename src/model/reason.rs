@@ -298,6 +298,42 @@ impl fmt::Display for PendReason {
                     "queue {queue} has reached its limit of {limit} slots on each host"
                 )
             }
+            PendReason::UserSlots { user, limit } => {
+                write!(f, "user {user} has reached the limit of {limit} slots")
+            }
+            PendReason::NoSuchUser { user } => write!(f, "user {user} has no account"),
+            PendReason::Hosts(counts) => write!(f, "{counts}"),
+            PendReason::NeverFits { why } => write!(f, "can never run here: {why}"),
+            PendReason::Slots { need, free } => {
+                write!(f, "needs {need} slots, {free} are free on hosts that fit")
+            }
+            PendReason::Section {
+                section,
+                need,
+                with,
+                free,
+            } => {
+                let with = match with.as_str() {
+                    "" => String::new(),
+                    with => format!(" with {with}"),
+                };
+                write!(
+                    f,
+                    "section {section} needs {need} slots{with}: hosts that fit have {free}"
+                )
+            }
+            PendReason::HostRefused { host, why } => {
+                write!(f, "host {host} did not start it: {why}")
+            }
+            PendReason::NoLeader => f.write_str("no leader answers"),
+            timed => timed.fmt_timed(f),
+        }
+    }
+}
+
+impl PendReason {
+    fn fmt_timed(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             PendReason::DispatchWindow { queue, opens, .. } => {
                 write!(f, "the dispatch window of queue {queue} opens {opens}")
             }
@@ -328,40 +364,10 @@ impl fmt::Display for PendReason {
             PendReason::Preempting { victims } => {
                 write!(f, "waits for {victims} jobs that it preempts")
             }
-            PendReason::UserSlots { user, limit } => {
-                write!(f, "user {user} has reached the limit of {limit} slots")
-            }
-            PendReason::NoSuchUser { user } => write!(f, "user {user} has no account"),
-            PendReason::Hosts(counts) => write!(f, "{counts}"),
-            PendReason::NeverFits { why } => write!(f, "can never run here: {why}"),
-            PendReason::Slots { need, free } => {
-                write!(f, "needs {need} slots, {free} are free on hosts that fit")
-            }
-            PendReason::Section {
-                section,
-                need,
-                with,
-                free,
-            } => {
-                let with = match with.as_str() {
-                    "" => String::new(),
-                    with => format!(" with {with}"),
-                };
-                write!(
-                    f,
-                    "section {section} needs {need} slots{with}: hosts that fit have {free}"
-                )
-            }
-            PendReason::HostRefused { host, why } => {
-                write!(f, "host {host} did not start it: {why}")
-            }
-            PendReason::NoLeader => f.write_str("no leader answers"),
             quota => quota.fmt_quota(f),
         }
     }
-}
 
-impl PendReason {
     fn fmt_quota(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |limit: &str, consumer: &str| match consumer {
             "" => format!("limit {limit}"),

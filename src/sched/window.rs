@@ -13,9 +13,6 @@ use crate::text::duration;
 use crate::text::window::Windows;
 use jiff::tz::TimeZone;
 
-/// Windows are looked at again after this long even if they do not change: clocks may be set.
-const LOOK_AGAIN_MS: u64 = 3_600_000;
-
 /// Whether something is open at a moment, and for how long that holds.
 #[derive(Clone, Debug)]
 struct Gate {
@@ -158,7 +155,8 @@ impl Engine {
             }
             *gate = new;
         }
-        let until = now.plus_ms(LOOK_AGAIN_MS);
+        // Clocks may be set.
+        let until = now.plus_ms(config.general.job_check_interval_ms.max(1));
         hours.holds = Some((now, hours.next(now).map_or(until, |at| at.min(until))));
         self.hours = hours;
         for at in turned {
