@@ -138,7 +138,7 @@ impl Watch {
 
     /// Something may have to be done although nothing is pending.
     pub fn busy(&self) -> bool {
-        !self.halted.is_empty() || !self.fresh.is_empty() || self.on.iter().any(Option::is_some)
+        self.samples || !self.halted.is_empty() || self.on.iter().any(Option::is_some)
     }
 }
 

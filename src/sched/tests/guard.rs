@@ -25,6 +25,7 @@ fn one_act_for_each_sample() {
     let mut c = Cluster::new(MEM);
     let ids = [c.submit(job(1)), c.submit(job(1))];
     assert_eq!(mem(&mut c, 3000.0), ids);
+    assert!(c.engine.watches(), "although nothing pends");
     let late = c.submit(job(1));
     assert_eq!(mem(&mut c, 1500.0), NOBODY);
     assert_eq!(c.why(late), "load past a threshold: 1 host");
