@@ -31,7 +31,7 @@ const SUBMISSIONS: &[(&[&str], i32, &str)] = &[
     (&["-R", "span[hosts=0]", "true"], 2, "-R"),
     (&["-R", "order[ut:-mem:foo]", "true"], 2, "foo"),
     (&["-R", "rusage[unicorns=1]", "true"], 2, "unicorns"),
-    (&["-R", "cu[maxcus=1]", "true"], 2, "cu"),
+    (&["-R", "cu[maxcus=x]", "true"], 2, "-R"),
     (&["-q", "nosuchqueue", "true"], 4, "nosuchqueue"),
     (&["-m", "nosuchhost", "true"], 2, "nosuchhost"),
     (&["-b", "25:00", "true"], 2, "-b"),
