@@ -8,6 +8,7 @@ mod fade;
 mod frag;
 mod gang;
 mod golden;
+mod groups;
 mod guard;
 mod halts;
 mod place;

@@ -86,7 +86,8 @@ impl State {
     fn work_row<'a>(&'a self, job: &'a Job, j: JobKey, work: &Work) -> JobRow<'a> {
         let mut row = self.base_row(job, j, work.stat);
         row.attempt = work.attempt;
-        let Some(run) = work.run.as_deref() else {
+        // What an earlier attempt had is history while the work waits to run again.
+        let Some(run) = work.run.as_deref().filter(|_| !work.stat.is_waiting()) else {
             return row;
         };
         let share = |(host, n): &(super::HostId, u32)| Share(self.host_name(*host).to_string(), *n);

@@ -1,0 +1,172 @@
+//! Who gets room, shown by real jobs: reservation and backfill, preemption by both methods, elastic
+//! growth, starts by force, packing and spreading.
+
+use crate::cluster::{Cluster, lines};
+use crate::policies::*;
+
+const SECTIONS: &str = "
+hosts:
+- {name: default, slots: 1}
+- {name: h1, slots: 2}
+- {name: h2, slots: 1}
+- {name: h3, slots: 1, resources: {gpu: 1}}
+- {name: h4, slots: 4}
+- {names: 'h[5-6]', slots: 4}
+queues:
+- {name: room, priority: 10, hosts: h1, slot_reserve: 1h, backfill: yes}
+- {name: high, priority: 40, hosts: h2, preemption: {preempt: low, method: suspend}}
+- {name: low, priority: 10, hosts: h2}
+- {name: ghigh, priority: 40, hosts: h3, preemption: {preempt: glow, method: requeue}}
+- {name: glow, priority: 10, hosts: h3}
+- {name: grow, priority: 10, hosts: h4, elastic: yes}
+- {name: pack, priority: 10, hosts: h5 h6, packing: pack}
+- {name: spread, priority: 10, hosts: h5 h6, packing: spread}
+";
+
+#[test]
+fn room_is_kept_lent_taken_and_given() {
+    let cluster = cluster(6, SECTIONS);
+    side_by_side(
+        &cluster,
+        &[
+            reservation_and_backfill,
+            preemption_by_suspension,
+            preemption_by_requeue,
+            growth_then_force,
+            packing_and_spreading,
+        ],
+    );
+}
+
+/// One of two slots is busy. A job of two slots reserves the free one; what ends before the estimated
+/// start may use it meanwhile, what lasts longer may not.
+fn reservation_and_backfill(cluster: &Cluster) {
+    let csub = |words: &[&str]| cluster.csub(&[&["-q", "room"], words].concat());
+    let busy = csub(&["-W", "2", &gate("busy")]);
+    until(cluster, busy, "RUN", is("RUN"));
+    let wide = csub(&["-n", "2", "-W", "1", "sleep 1"]);
+    let rsv = ["chosts", "-noheader", "-o", "host_name rsv", "h1"];
+    until_said(cluster, &rsv, |s| s.split_whitespace().nth(1) == Some("1"));
+    let long = until(cluster, wide, "estimated", |j| {
+        j["estimated_start_ms"].is_i64()
+    });
+    let estimate = long["estimated_start_ms"].as_i64().unwrap();
+    let shown = cluster.ok("cjobs", &["-l", &wide.to_string()]);
+    assert!(shown.contains("estimated start"), "{shown}");
+    let long = csub(&["-W", "5", "sleep 1"]);
+    let short = csub(&["-W", "1", "sleep 1"]);
+    all_done(cluster, &[short]);
+    until(cluster, long, "tried", tried);
+    open(cluster, "busy");
+    let done = all_done(cluster, &[busy, wide, long, short]);
+    let [busy, wide, long, short] = [&done[0], &done[1], &done[2], &done[3]].map(times);
+    let promised = busy.0 + 120_000;
+    assert!((estimate - promised).abs() < 10_000, "{estimate} {done:?}");
+    assert!(short.0 < busy.1, "not in the hole: {done:?}");
+    assert!(
+        wide.0 >= busy.1 && wide.0 < estimate,
+        "not when its room came: {done:?}"
+    );
+    assert!(long.0 >= wide.1, "in the way of the wide job: {done:?}");
+}
+
+/// The low job stops where it stands, with its reason, and goes on when the high one has ended.
+fn preemption_by_suspension(cluster: &Cluster) {
+    let count = "i=0; while [ $i -lt 30 ]; do i=$((i+1)); sleep 0.1; done; echo $i >> counted";
+    let low = cluster.csub(&["-q", "low", count]);
+    until(cluster, low, "RUN", is("RUN"));
+    let high = cluster.csub(&["-q", "high", &gate("high")]);
+    let stopped = until(cluster, low, "SSUSP", is("SSUSP"));
+    assert_eq!(reason(&stopped), format!("preempted by job {high}"));
+    assert_eq!(stopped["reason"]["code"], 70, "{stopped}");
+    let shown = cluster.ok("cjobs", &["-s", &low.to_string()]);
+    assert!(shown.contains("preempted by job"), "{shown}");
+    std::thread::sleep(std::time::Duration::from_secs(1)); // the stop that is measured below
+    open(cluster, "high");
+    let done = all_done(cluster, &[low, high]);
+    let [low, high] = [&done[0], &done[1]].map(times);
+    assert!(low.0 < high.0 && low.1 > high.1, "{done:?}");
+    assert_eq!(done[0]["attempt"], 1, "{done:?}");
+    assert!(
+        done[0]["suspended_ms"].as_i64() >= Some(900),
+        "stopped for the time of the other: {done:?}"
+    );
+    assert_eq!(lines(&cluster.work().join("counted")), ["30"]);
+}
+
+/// A GPU cannot be lent by stopping its user: the low job goes back to PEND and runs again later.
+fn preemption_by_requeue(cluster: &Cluster) {
+    let req = ["-R", "rusage[gpu=1]"];
+    let command = format!(
+        "echo started >> again; {}; echo over >> again",
+        gate("glow")
+    );
+    let low = [&["-q", "glow"], &req[..], &[&command]];
+    let low = cluster.csub(&low.concat());
+    until(cluster, low, "RUN", is("RUN"));
+    until_lines(cluster, "again", 1);
+    let high = cluster.csub(&[&["-q", "ghigh"], &req[..], &[&gate("ghigh")]].concat());
+    let back = until(cluster, low, "PEND", is("PEND"));
+    assert_eq!(hosts(&back), Vec::<&str>::new(), "{back}");
+    until(cluster, high, "RUN", is("RUN"));
+    open(cluster, "ghigh");
+    open(cluster, "glow");
+    let done = all_done(cluster, &[low, high]);
+    let [low, high] = [&done[0], &done[1]].map(times);
+    assert!(low.0 >= high.1, "{done:?}");
+    assert_eq!(done[0]["attempt"], 2, "{done:?}");
+    let said = lines(&cluster.work().join("again"));
+    assert_eq!(said, ["started", "started", "over"]);
+}
+
+fn until_lines(cluster: &Cluster, file: &str, n: usize) {
+    let path = cluster.work().join(file);
+    let path = path.to_str().unwrap().to_owned();
+    let end = std::time::Instant::now() + PATIENCE;
+    while lines(path.as_ref()).len() < n {
+        assert!(std::time::Instant::now() < end, "{path} has no {n} lines");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+/// An elastic job starts with the two slots there are and gets two more; then one is started by
+/// force on the host that is full.
+fn growth_then_force(cluster: &Cluster) {
+    let other = cluster.csub(&["-q", "grow", "-n", "2", &gate("other")]);
+    until(cluster, other, "RUN", is("RUN"));
+    let told = "echo $CB_OLD_SLOTS $CB_SLOTS $CB_MCPU_HOSTS >> grown";
+    let words: [&str; 7] = ["-q", "grow", "-n", "2,4", "-rnc", told, &gate("elastic")];
+    let elastic = cluster.csub(&words);
+    let small = until(cluster, elastic, "RUN", is("RUN"));
+    assert_eq!(small["slots"], 2, "{small}");
+    open(cluster, "other");
+    until(cluster, elastic, "of 4 slots", |job| job["slots"] == 4);
+    until_lines(cluster, "grown", 1);
+    assert_eq!(lines(&cluster.work().join("grown")), ["2 4 h4 4"]);
+    let forced = cluster.csub(&["-q", "grow", "sleep 1"]);
+    until(cluster, forced, "pending on hosts", pends(40));
+    cluster.ok("crun", &["-m", "h4", &forced.to_string()]);
+    until(cluster, forced, "DONE", is("DONE"));
+    open(cluster, "elastic");
+    let done = all_done(cluster, &[elastic, forced]);
+    assert!(times(&done[1]).0 < times(&done[0]).1, "{done:?}");
+    assert_eq!(hosts(&done[1]), ["h4"]);
+}
+
+/// Four jobs on two hosts of four slots: all on one, or two on each.
+fn packing_and_spreading(cluster: &Cluster) {
+    for (queue, expected) in [("pack", 1), ("spread", 2)] {
+        let ids: Vec<u32> = (0..4)
+            .map(|_| cluster.csub(&["-q", queue, &gate(queue)]))
+            .collect();
+        for id in &ids {
+            until(cluster, *id, "RUN", is("RUN"));
+        }
+        open(cluster, queue);
+        let done = all_done(cluster, &ids);
+        let mut at: Vec<&str> = done.iter().flat_map(hosts).collect();
+        at.sort_unstable();
+        at.dedup();
+        assert_eq!(at.len(), expected, "{queue}: {done:?}");
+    }
+}
