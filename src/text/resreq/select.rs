@@ -561,7 +561,10 @@ impl<'a> Reader<'a> {
                 } else {
                     Op::Le
                 };
-                let left = Box::new(Node::Value(def.name.to_owned()));
+                let left = Box::new(match def.kind {
+                    Kind::Tag => Node::Tag(def.name.to_owned()),
+                    _ => Node::Value(def.name.to_owned()),
+                });
                 Node::Compare(left, op, Box::new(Node::Number(number)))
             }
         };

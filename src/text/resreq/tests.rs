@@ -138,6 +138,7 @@ fn printed_form() {
         ("mem>10", "select[mem > 10]"),
         ("swap=12:-ultrix", "select[swp >= 12 && !ultrix]"),
         ("r15m=1.5:mem=20", "select[r15m <= 1.5 && mem >= 20]"),
+        ("-server=0", "select[!(server <= 0)]"),
         ("a<1".replace('a', "ut").as_str(), "select[ut < 1]"),
         (
             "select[(mem+1)*2>3&&(ut>1||ut<0)]",
