@@ -75,6 +75,16 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// Whether the same is held until the same time, whatever it adds to its user's use.
+    fn same_room(&self, other: &Held) -> bool {
+        let like = Held {
+            sign: other.sign,
+            charge: other.charge.clone(),
+            ..self.clone()
+        };
+        like == *other
+    }
+
     pub fn holder(&self) -> Holder {
         Holder {
             // Work of a queue that is gone is booked under no queue's number.
@@ -407,6 +417,11 @@ impl Engine {
                 return;
             }
             (None, None) => return,
+            (Some(old), Some(new)) if old.same_room(new) => {
+                self.drop_shape(new.shape);
+                self.recharge(j, new.clone());
+                return;
+            }
             _ => {}
         }
         if let Some(old) = self.take_held(j) {
@@ -417,6 +432,24 @@ impl Engine {
         }
         if let Some(new) = new {
             self.put_held(j, new);
+        }
+    }
+
+    /// Only what work adds to its user's use has changed: reservations need not be looked at.
+    fn recharge(&mut self, j: JobKey, new: Held) {
+        let old = self.held.insert(j, new).expect("it ran before");
+        let new = &self.held[&j];
+        let tree = old
+            .queue
+            .and_then(|q| self.lines[usize::from(q)].tree_mut());
+        let Some(tree) = tree else {
+            return;
+        };
+        if let Some((leaf, delta)) = &old.charge {
+            tree.charge(*leaf, &delta.undone());
+        }
+        if let Some((leaf, delta)) = &new.charge {
+            tree.charge(*leaf, delta);
         }
     }
 
@@ -590,7 +623,8 @@ impl Engine {
             slots: run.slots(),
             charge: leaf.map(|leaf| (leaf, charge_of(run, &parts))),
             until: end_at(
-                begun_of(run).plus_ms(run.suspended_ms),
+                // Not the start, which is told later: reservations would be looked at twice.
+                run.dispatch.plus_ms(run.suspended_ms),
                 estimate_of(spec.limits.run_s),
             ),
             parts,
