@@ -15,7 +15,7 @@ use super::snapshots::Snapshots;
 use crate::config::Config;
 use crate::journal::{Position, Writer};
 use crate::lease::Check;
-use crate::model::Stamp;
+use crate::model::{AttemptId, Stamp};
 use crate::record::ack::Ack;
 use crate::record::event::Event;
 use crate::record::order::Order;
@@ -161,18 +161,21 @@ impl Leader {
     /// Unbinds what was dispatched and is not known to have started, without a word of its host:
     /// the rule that simulations take away.
     fn take_all_back(&self, inputs: &mut Vec<Input>) {
-        for (host, order) in turn::outstanding(&self.core, None) {
-            let Order::Start(start) = order else { continue };
-            let work = self.core.state.work(start.a.j);
-            if work
-                .and_then(|w| w.run.as_ref())
-                .is_some_and(|run| run.start == Stamp(0))
-            {
+        let state = &self.core.state;
+        let hosts: Vec<String> = state.known_hosts().map(|(name, _)| name.clone()).collect();
+        for host in hosts {
+            for (j, _) in state.on_host(&host) {
+                let Some(work) = state.work(j) else { continue };
+                if work.run.as_ref().is_none_or(|run| run.start != Stamp(0)) {
+                    continue;
+                }
+                let at = work.attempt;
+                let a = AttemptId { j, at };
                 let why = "a new leader starts it elsewhere".to_owned();
                 inputs.push(Input::Reports {
-                    host,
+                    host: host.clone(),
                     part: 0,
-                    reports: vec![(0, Report::Never { a: start.a, why })],
+                    reports: vec![(0, Report::Never { a, why })],
                     more: true,
                 });
             }

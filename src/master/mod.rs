@@ -146,12 +146,7 @@ fn assume(
         writer = writer.with_segment_bytes(bytes);
     }
     let now = Stamp(clock::wall_ms());
-    let first = Event::Epoch {
-        epoch,
-        host: site.host.clone(),
-        pid: crate::sys::proc::own_pid(),
-        t: now,
-    };
+    let first = epoch_event(epoch, site, now);
     let seals = match options.protocol.seal {
         true => recovered.seals.as_slice(),
         false => &[],
@@ -204,6 +199,16 @@ fn assume(
         layout,
         cluster,
     })
+}
+
+fn epoch_event(epoch: u64, site: &Site, t: Stamp) -> Event {
+    let (host, pid) = (site.host.clone(), crate::sys::proc::own_pid());
+    Event::Epoch {
+        epoch,
+        host,
+        pid,
+        t,
+    }
 }
 
 /// Reads snapshot and journal, and makes sure that what came out is sound.

@@ -139,8 +139,7 @@ fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, String>
         privileged: disguised,
         stand: options.stand.clone(),
     };
-    let mut orders = orders::OrderReader::new(&place.layout, &host, &cluster, epoch);
-    orders.follow_lower = options.follow_lower;
+    let orders = orders_of(&place, epoch, options);
     let mut exec = Exec {
         table: remembered.table,
         parts: Default::default(),
@@ -169,6 +168,13 @@ fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, String>
     exec.rewrite();
     exec.sweep_scratch();
     Ok(exec)
+}
+
+fn orders_of(place: &Place, epoch: u64, options: &Options) -> orders::OrderReader {
+    let (host, cluster) = (&place.site.host, &place.cluster.cluster);
+    let mut reader = orders::OrderReader::new(&place.layout, host, cluster, epoch);
+    reader.follow_lower = options.follow_lower;
+    reader
 }
 
 /// Turns bells into messages.

@@ -34,6 +34,9 @@ pub struct Args {
     /// Seeds run at the same time.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     threads: u8,
+    /// End with the first seed that breaks a promise.
+    #[arg(long)]
+    until_broken: bool,
     /// Print the whole trace of the first seed.
     #[arg(long)]
     trace: bool,
@@ -67,7 +70,7 @@ pub fn main(args: &Args) -> Result<i32, String> {
         return Ok(report(&options, &outcome));
     }
     let began = clock::boot_ms();
-    let summary = many(&options, args.seeds, args.threads.into());
+    let summary = many(&options, args.seeds, args.threads.into(), args.until_broken);
     let ms = clock::boot_ms() - began;
     print_summary(&options, &summary, ms);
     Ok(match &summary.first {
@@ -104,8 +107,9 @@ pub struct Summary {
     pub first: Option<Outcome>,
 }
 
-/// Runs `seeds` seeds from `options.seed` on, `threads` at a time.
-pub fn many(options: &Options, seeds: u64, threads: usize) -> Summary {
+/// Runs `seeds` seeds from `options.seed` on, `threads` at a time; `until_broken`: only to the first
+/// that breaks a promise.
+pub fn many(options: &Options, seeds: u64, threads: usize, until_broken: bool) -> Summary {
     let next = AtomicU64::new(0);
     let summary = Mutex::new(Summary::default());
     let work = || {
@@ -121,6 +125,9 @@ pub fn many(options: &Options, seeds: u64, threads: usize) -> Summary {
             let outcome = run(&options, false);
             let mut all = summary.lock().unwrap_or_else(|p| p.into_inner());
             all.add(outcome);
+            if until_broken && all.first.is_some() {
+                return;
+            }
         }
     };
     std::thread::scope(|scope| {

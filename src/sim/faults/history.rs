@@ -71,6 +71,18 @@ impl History {
         self.starts.len()
     }
 
+    /// Names and ids that people were told.
+    #[cfg(test)]
+    pub fn told_so_far(&self) -> BTreeMap<String, u32> {
+        self.acked.clone()
+    }
+
+    /// How jobs ended, as leaders have made known.
+    #[cfg(test)]
+    pub fn ended_so_far(&self) -> BTreeMap<u32, JobStat> {
+        self.finals.iter().map(|(id, end)| (*id, end.0)).collect()
+    }
+
     /// A person was told the id of a job.
     pub fn told(&mut self, core: &mut Core, name: &str, id: u32) {
         core.say("people", || format!("{name} was told job {id}"));

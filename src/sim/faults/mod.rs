@@ -8,6 +8,9 @@
 pub mod cli;
 mod disk;
 mod history;
+#[cfg(test)]
+mod images;
+mod open_file;
 mod plan;
 mod port;
 mod rng;
@@ -89,3 +92,6 @@ pub fn run(options: &Options, log: bool) -> Outcome {
         log,
     }
 }
+
+#[cfg(test)]
+mod tests;

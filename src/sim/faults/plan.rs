@@ -111,7 +111,9 @@ pub enum Fault {
     Restart,
     /// `kill -9` of a shepherd.
     Shepherd,
-    /// The next leader that does a certain thing is stopped right before it, longer than others
+    /// The server forgets all locks.
+    Locks,
+    /// The next leader or executor that does a certain thing is stopped right before it, longer than others
     /// wait; perhaps those who listen to it are stopped along with it.
     Ambush,
 }
@@ -129,6 +131,7 @@ const FAULTS: &[Fault] = &[
     Fault::Restart,
     Fault::Shepherd,
     Fault::Ambush,
+    Fault::Locks,
 ];
 
 impl Fault {
@@ -146,6 +149,7 @@ impl Fault {
             Fault::Restart => "restart",
             Fault::Shepherd => "shepherd",
             Fault::Ambush => "ambush",
+            Fault::Locks => "locks",
         }
     }
 }
@@ -192,8 +196,9 @@ impl Plan {
             .copied()
             .filter(|_| rng.permille(share))
             .collect();
-        if faults.is_empty() {
-            faults = vec![Fault::Stop, Fault::Kill];
+        if faults.is_empty() || rng.permille(400) {
+            // The hardest for a protocol: everything else works, only the moments are chosen.
+            faults = vec![Fault::Ambush, Fault::Ambush, Fault::Stop, Fault::Locks];
         }
         let machines = options.leaders + options.hosts + options.clients;
         let stale = options.variant == Variant::D8;

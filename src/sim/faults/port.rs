@@ -4,24 +4,22 @@
 //! One `Port` belongs to one thread. Every file operation takes time, in which others run, and may
 //! meet the faults of its machine and of the server.
 
-use super::disk::{self, HandleId, Ino};
-use super::scene::{BEGIN_MS, Cached, Happening, Machine, Scene};
+use super::disk::{self, Ino};
+use super::open_file::{HandleState, LocalFile, ShareFile};
+use super::scene::{BEGIN_MS, Cached, Machine, Scene};
 use super::world::{Core, Gone, Inner, ProcId, World, me};
 use crate::sys::door;
 use crate::sys::file::{Handle, How};
 use crate::sys::fs::{Kind, Stat};
 use crate::sys::mount::FsKind;
 use std::ffi::OsString;
-use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, MutexGuard};
 
 pub const SHARE: &str = "/share";
 pub const LOCAL: &str = "/local";
-const MS: u64 = 1000;
-/// Data of a descriptor that is kept open may be this old, µs.
-const KEPT_OPEN_US: u64 = 3_000_000;
+pub(super) const MS: u64 = 1000;
 
 /// A thread's way out of its process.
 #[derive(Clone)]
@@ -35,12 +33,12 @@ pub struct Port {
 
 /// Where a path lies.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place<'p> {
+pub(super) enum Place<'p> {
     Share(&'p str),
     Local(&'p str),
 }
 
-fn errno(code: i32) -> io::Error {
+pub(super) fn errno(code: i32) -> io::Error {
     io::Error::from_raw_os_error(code)
 }
 
@@ -60,18 +58,18 @@ fn remote_or_write(on: Place<'_>, what: &str) -> bool {
     matches!(on, Place::Share(_)) || matches!(what, "append" | "write")
 }
 
-fn server_ms(core: &Core) -> i64 {
+pub(super) fn server_ms(core: &Core) -> i64 {
     BEGIN_MS + (core.now / MS) as i64
 }
 
 impl Port {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.world.lock()
     }
 
     /// Lets a call take its time, on the way hangs where the share does not answer, and fails where
     /// the machine is flaky.
-    fn call(&self, what: &'static str, on: Place<'_>) -> io::Result<()> {
+    pub(super) fn call(&self, what: &'static str, on: Place<'_>) -> io::Result<()> {
         if std::thread::panicking() {
             return Err(errno(libc::EIO));
         }
@@ -206,7 +204,13 @@ impl Port {
 
     /// The file's content as this machine sees it. `open`: this is an open, which asks the server
     /// unless the client is lax.
-    fn fetch(&self, core: &mut Core, scene: &mut Scene, ino: Ino, open: bool) -> Arc<Vec<u8>> {
+    pub(super) fn fetch(
+        &self,
+        core: &mut Core,
+        scene: &mut Scene,
+        ino: Ino,
+        open: bool,
+    ) -> Arc<Vec<u8>> {
         let lax = scene.plan.lax_ms * MS;
         let known = scene.machines[self.machine].files.get(&ino);
         let fresh = known.filter(|c| open && core.now.saturating_sub(c.at) < lax);
@@ -253,7 +257,12 @@ impl Port {
         }))
     }
 
-    fn stat_of(&self, disk: &disk::Disk, ino: Ino, len: Option<u64>) -> io::Result<Stat> {
+    pub(super) fn stat_of(
+        &self,
+        disk: &disk::Disk,
+        ino: Ino,
+        len: Option<u64>,
+    ) -> io::Result<Stat> {
         let node = disk.node(ino).map_err(errno)?;
         let kind = match node.entries {
             Some(_) => Kind::Dir,
@@ -604,300 +613,5 @@ impl door::Machine for Port {
         let mut inner = self.lock();
         let Inner { core, scene } = &mut *inner;
         scene.tasks.order(core, self.machine, pid, value)
-    }
-}
-
-/// What a descriptor of a share's file knows.
-struct HandleState {
-    view: Arc<Vec<u8>>,
-    at: u64,
-    /// Where the next append goes.
-    size: u64,
-}
-
-/// An open file of the share.
-struct ShareFile {
-    port: Port,
-    id: HandleId,
-    ino: Ino,
-    state: std::sync::Mutex<HandleState>,
-}
-
-impl fmt::Debug for ShareFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "share inode {}", self.ino)
-    }
-}
-
-impl ShareFile {
-    fn state(&self) -> MutexGuard<'_, HandleState> {
-        self.state.lock().unwrap_or_else(|p| p.into_inner())
-    }
-
-    fn name(&self) -> String {
-        format!("inode {}", self.ino)
-    }
-
-    /// Keeps a write for later; perhaps refuses or shortens it.
-    fn keep(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        let mut inner = self.port.lock();
-        let Inner { core, scene } = &mut *inner;
-        if scene.opens.get(&self.id).is_none_or(|o| o.lost) {
-            return Err(errno(libc::EIO));
-        }
-        let m = self.port.machine;
-        let flaky = scene.machines[m].flaky_until > core.now;
-        let full = scene.server.full_until > core.now;
-        let n = match bytes.len() as u64 {
-            0 => 0,
-            len if (flaky || full) && core.rng.permille(100) => core.rng.between(1, len),
-            len => len,
-        } as usize;
-        if full && core.rng.permille(300) {
-            return Err(errno(scene.server.full_errno));
-        }
-        let first = scene.machines[m].dirty.is_empty();
-        let writes = scene.machines[m].dirty.entry(self.ino).or_default();
-        writes.push((offset, bytes[..n].to_vec(), self.id));
-        if first {
-            let at = core.now + core.rng.between(1, scene.plan.write_back_ms) * MS;
-            scene.plan_at(core, at, Happening::WriteBack(m));
-        }
-        Ok(n)
-    }
-}
-
-impl Handle for ShareFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let name = self.name();
-        self.port.call("read", Place::Share(&name))?;
-        let mut state = self.state();
-        let mut inner = self.port.lock();
-        let Inner { core, scene } = &mut *inner;
-        if core.now.saturating_sub(state.at) > KEPT_OPEN_US {
-            state.view = self.port.fetch(core, scene, self.ino, false);
-            state.at = core.now;
-        }
-        let from = (offset as usize).min(state.view.len());
-        let n = buf.len().min(state.view.len() - from);
-        buf[..n].copy_from_slice(&state.view[from..from + n]);
-        Ok(n)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        let name = self.name();
-        self.port.call("write", Place::Local(&name))?;
-        let n = self.keep(offset, bytes)?;
-        let mut state = self.state();
-        state.size = state.size.max(offset + n as u64);
-        Ok(n)
-    }
-
-    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
-        let name = self.name();
-        self.port.call("append", Place::Local(&name))?;
-        let offset = self.state().size;
-        let n = self.keep(offset, bytes)?;
-        self.state().size = offset + n as u64;
-        Ok(n)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        let name = self.name();
-        self.port.call("truncate", Place::Share(&name))?;
-        let mut inner = self.port.lock();
-        let Inner { core, scene } = &mut *inner;
-        scene
-            .flush(core, self.port.machine, self.ino)
-            .map_err(errno)?;
-        let now = server_ms(core);
-        scene.share.set_len(self.ino, len, now).map_err(errno)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let name = self.name();
-        self.port.call("fsync", Place::Share(&name))?;
-        let mut inner = self.port.lock();
-        let Inner { core, scene } = &mut *inner;
-        if scene.opens.get(&self.id).is_none_or(|o| o.lost) {
-            return Err(errno(libc::EIO));
-        }
-        let m = self.port.machine;
-        scene.flush(core, m, self.ino).map_err(errno)?;
-        if let Some(code) = scene.machines[m].failed.remove(&self.ino) {
-            return Err(errno(code));
-        }
-        scene.share.sync(self.ino).map_err(errno)
-    }
-
-    fn stat(&self) -> io::Result<Stat> {
-        let len = {
-            let state = self.state();
-            state.size.max(state.view.len() as u64)
-        };
-        let inner = self.port.lock();
-        self.port.stat_of(&inner.scene.share, self.ino, Some(len))
-    }
-
-    fn try_lock(&self) -> io::Result<bool> {
-        let name = self.name();
-        self.port.call("lock", Place::Share(&name))?;
-        let mut inner = self.port.lock();
-        let Inner { core, scene } = &mut *inner;
-        if scene.server.grace_until > core.now {
-            return Ok(false);
-        }
-        let lease = scene.plan.lease_ms * MS;
-        let holder = scene.share.node(self.ino).map_err(errno)?.lock;
-        if let Some(other) = holder.filter(|h| *h != self.id) {
-            let open = scene.opens.get_mut(&other);
-            let silent = open
-                .as_ref()
-                .and_then(|o| scene.machines[o.machine].silent_since);
-            let lapsed = silent.is_some_and(|at| core.now > at + lease);
-            match open {
-                Some(_) if !lapsed => return Ok(false),
-                Some(open) => {
-                    open.lost = true;
-                    core.say("server", || format!("the lock of handle {other} lapsed"));
-                }
-                None => {}
-            }
-        }
-        scene.share.node_mut(self.ino).map_err(errno)?.lock = Some(self.id);
-        Ok(true)
-    }
-}
-
-impl Drop for ShareFile {
-    fn drop(&mut self) {
-        let port = &self.port;
-        let dirty = {
-            let inner = port.lock();
-            let machine = &inner.scene.machines[port.machine];
-            machine.boot == port.boot && machine.up && machine.dirty.contains_key(&self.ino)
-        };
-        if dirty && !std::thread::panicking() {
-            // A close sends what was kept; its error is nobody's.
-            let name = self.name();
-            if port.call("close", Place::Share(&name)).is_ok() {
-                let mut inner = port.lock();
-                let Inner { core, scene } = &mut *inner;
-                let _ = scene.flush(core, port.machine, self.ino);
-            }
-        }
-        let mut inner = port.lock();
-        let scene = &mut inner.scene;
-        scene.drop_lock(self.id);
-        // What a killed process wrote is still sent by its kernel, by the handle's right.
-        if !scene.machines[port.machine].dirty.contains_key(&self.ino) {
-            scene.opens.remove(&self.id);
-        }
-    }
-}
-
-/// An open file of a local disk.
-struct LocalFile {
-    port: Port,
-    id: HandleId,
-    ino: Ino,
-}
-
-impl fmt::Debug for LocalFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "local inode {}", self.ino)
-    }
-}
-
-impl LocalFile {
-    fn call(&self, what: &'static str) -> io::Result<()> {
-        let name = format!("inode {}", self.ino);
-        self.port.call(what, Place::Local(&name))
-    }
-
-    /// Works on the disk, if its machine was not restarted since.
-    fn disk<T>(
-        &self,
-        f: impl FnOnce(&mut disk::Disk, i64) -> Result<T, disk::Errno>,
-    ) -> io::Result<T> {
-        let mut inner = self.port.lock();
-        let Inner { core, scene } = &mut *inner;
-        let machine = &mut scene.machines[self.port.machine];
-        if machine.boot != self.port.boot {
-            return Err(errno(libc::EIO));
-        }
-        f(&mut machine.local, server_ms(core)).map_err(errno)
-    }
-}
-
-impl Handle for LocalFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.call("read")?;
-        self.disk(|disk, _| {
-            let data = &disk.node(self.ino)?.data;
-            let from = (offset as usize).min(data.len());
-            let n = buf.len().min(data.len() - from);
-            buf[..n].copy_from_slice(&data[from..from + n]);
-            Ok(n)
-        })
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.call("write")?;
-        let m = self.port.machine;
-        self.disk(|disk, now| disk.write(self.ino, m, offset, bytes, now))?;
-        Ok(bytes.len())
-    }
-
-    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.call("append")?;
-        let m = self.port.machine;
-        self.disk(|disk, now| {
-            let end = disk.node(self.ino)?.data.len() as u64;
-            disk.write(self.ino, m, end, bytes, now)
-        })?;
-        Ok(bytes.len())
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.call("truncate")?;
-        self.disk(|disk, now| disk.set_len(self.ino, len, now))
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.call("fsync")?;
-        self.disk(|disk, _| disk.sync(self.ino))
-    }
-
-    fn stat(&self) -> io::Result<Stat> {
-        let inner = self.port.lock();
-        let local = &inner.scene.machines[self.port.machine].local;
-        self.port.stat_of(local, self.ino, None)
-    }
-
-    fn try_lock(&self) -> io::Result<bool> {
-        let id = self.id;
-        self.disk(|disk, _| {
-            let node = disk.node_mut(self.ino)?;
-            let free = node.lock.is_none_or(|h| h == id);
-            if free {
-                node.lock = Some(id);
-            }
-            Ok(free)
-        })
-    }
-}
-
-impl Drop for LocalFile {
-    fn drop(&mut self) {
-        let id = self.id;
-        let _ = self.disk(|disk, _| {
-            let node = disk.node_mut(self.ino)?;
-            if node.lock == Some(id) {
-                node.lock = None;
-            }
-            Ok(())
-        });
-        self.port.lock().scene.opens.remove(&id);
     }
 }

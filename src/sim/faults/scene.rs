@@ -129,6 +129,9 @@ pub struct Scene {
     pub calm_at: Option<u64>,
     pub faults: BTreeMap<&'static str, u64>,
     pub ambush: Option<Ambush>,
+    /// The share after every writing operation of the faulty phase, where that is wanted.
+    #[cfg(test)]
+    pub moments: Option<Vec<super::images::Moment>>,
 }
 
 /// A leader is to be stopped right before it does this.
@@ -138,6 +141,8 @@ pub struct Ambush {
     pub us: u64,
     /// Everyone who listens to it is stopped for as long.
     pub wide: bool,
+    /// Who is waited for: leaders or executors.
+    pub role: Role,
 }
 
 /// One static text for equal texts: names live as long as the program.
@@ -169,6 +174,8 @@ impl Scene {
             calm_at: None,
             faults: BTreeMap::new(),
             ambush: None,
+            #[cfg(test)]
+            moments: None,
             plan,
         };
         scene.furnish();
@@ -276,9 +283,24 @@ impl Scene {
 
     /// One more file operation; begins the calm after the last one of the faulty phase.
     pub fn step(&mut self, core: &mut Core) {
+        #[cfg(test)]
+        self.keep_moment();
         core.steps += 1;
         if self.calm_at.is_none() && core.steps >= self.plan.steps {
             self.begin_calm(core);
+        }
+    }
+
+    #[cfg(test)]
+    fn keep_moment(&mut self) {
+        // Before the cluster is made there is nothing to recover.
+        if let (Some(moments), Some(_), None) = (&mut self.moments, &self.cluster, self.calm_at) {
+            moments.push(super::images::Moment {
+                disk: self.share.clone(),
+                acked: self.history.told_so_far(),
+                finals: self.history.ended_so_far(),
+                highest: self.history.highest,
+            });
         }
     }
 
@@ -415,10 +437,18 @@ impl Scene {
                 ))
             }
             Fault::Clock => {
-                let step = core.rng.between(0, 1_200_000) as i64 - 600_000;
-                self.machines[m].wall_offset_ms += step;
-                Some(format!("wall clock of {name} steps by {step} ms"))
+                let off = core.rng.between(0, 1_200_000) as i64 - 600_000;
+                self.machines[m].wall_offset_ms = off;
+                Some(format!("wall clock of {name} steps to {off} ms off"))
             }
+            other => self.strike_server(core, other, short),
+        }
+    }
+
+    /// What hits the server, or whoever does a certain thing next.
+    fn strike_server(&mut self, core: &mut Core, fault: Fault, short: u64) -> Option<String> {
+        let now = core.now;
+        match fault {
             Fault::Slow => {
                 self.server.slow_until = now + short;
                 self.server.slow_by = core.rng.pick(&[10, 100, 1000]);
@@ -448,17 +478,28 @@ impl Scene {
                     .pick(&["append", "fsync", "open", "create", "write", "rename"]);
                 let us = core.rng.between(3500, 12_000) * MS;
                 let wide = core.rng.permille(500);
-                self.ambush = Some(Ambush { what, us, wide });
+                let role = core.rng.pick(&[Role::Leader, Role::Leader, Role::Executor]);
+                self.ambush = Some(Ambush {
+                    what,
+                    us,
+                    wide,
+                    role,
+                });
                 let ms = us / MS;
                 Some(format!(
-                    "the next leader to {what} is stopped for {ms} ms, wide: {wide}"
+                    "the next {role:?} to {what} is stopped for {ms} ms, wide: {wide}"
                 ))
+            }
+            Fault::Locks => {
+                self.forget_locks();
+                Some("the server forgets all locks".into())
             }
             Fault::Shepherd => {
                 let a = self.tasks.kill_one(core)?;
                 self.history.task_ended(core, a, None);
                 Some(format!("kill -9 the shepherd of attempt {a}"))
             }
+            _ => None,
         }
     }
 
@@ -467,8 +508,8 @@ impl Scene {
         let Some(trap) = self.ambush.filter(|trap| trap.what == what) else {
             return;
         };
-        let leads = |s: &Slot| s.role == Role::Leader && s.proc == Some(proc);
-        if !self.slots.iter().any(leads) || !core.rng.permille(300) {
+        let meant = |s: &Slot| s.role == trap.role && s.proc == Some(proc);
+        if !self.slots.iter().any(meant) || !core.rng.permille(300) {
             return;
         }
         self.ambush = None;
@@ -482,7 +523,11 @@ impl Scene {
             return;
         }
         for slot in self.slots.clone() {
-            if let (Role::Person | Role::Executor, Some(p)) = (slot.role, slot.proc) {
+            let along = match trap.role {
+                Role::Leader => matches!(slot.role, Role::Person | Role::Executor),
+                _ => slot.role == Role::Leader && core.rng.permille(400),
+            };
+            if let (true, Some(p)) = (along, slot.proc) {
                 // Most wake up when the leader has said its last words.
                 let after = core.rng.between(0, 40) * MS;
                 core.procs[p].frozen_until = until + after;
@@ -580,6 +625,14 @@ impl Scene {
         }
     }
 
+    fn forget_locks(&mut self) {
+        for (_, node) in self.share.nodes_mut() {
+            if let Some(open) = node.lock.take().and_then(|h| self.opens.get_mut(&h)) {
+                open.lost = true;
+            }
+        }
+    }
+
     fn server_up(&mut self, core: &mut Core, locks: bool, data: bool) {
         let now = core.now;
         self.server.down_until = now;
@@ -601,11 +654,7 @@ impl Scene {
             }
         }
         if locks {
-            for (_, node) in self.share.nodes_mut() {
-                if let Some(open) = node.lock.take().and_then(|h| self.opens.get_mut(&h)) {
-                    open.lost = true;
-                }
-            }
+            self.forget_locks();
         }
         core.say("world", || {
             format!("the server is back; locks lost: {locks}, unsynced data lost: {data}")

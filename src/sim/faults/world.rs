@@ -17,6 +17,9 @@ use std::thread::Thread;
 pub type ActorId = usize;
 pub type ProcId = usize;
 
+/// How long a thread may wait for a processor after its process was frozen, µs.
+const THAW_US: u64 = 30_000;
+
 /// What a killed thread unwinds with.
 pub struct Gone;
 
@@ -318,7 +321,9 @@ impl World {
                     let proc = &inner.core.procs[a.proc];
                     let frozen = proc.frozen_until;
                     if proc.alive && frozen > inner.core.now && !inner.core.over {
-                        inner.core.wake_at(id, frozen);
+                        // Threads of a thawed process go on in any order, not all at once.
+                        let late = inner.core.rng.below(THAW_US);
+                        inner.core.wake_at(id, frozen + late);
                         continue;
                     }
                     return id;
