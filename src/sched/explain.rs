@@ -2,8 +2,9 @@
 
 use super::Plan;
 use super::ask::Hold;
-use super::engine::{Bucket, Engine, ShapeSlot};
+use super::engine::{Bucket, Engine};
 use super::hosts::{HostTable, Obstacle};
+use super::kinds::ShapeSlot;
 use super::place::Short;
 use super::shape::{AskAt, Unfit, View};
 use crate::config::Config;

@@ -22,6 +22,7 @@ mod group;
 mod guard;
 mod history;
 mod hosts;
+mod kinds;
 mod line;
 mod look;
 mod pace;

@@ -415,9 +415,9 @@ impl Quotas {
         counter.map_or(risen, |counter| counter.freed.max(risen))
     }
 
-    /// When a limit on hosts that concerns jobs alike ([`Ident::on_hosts`]) last had something given
-    /// back, or rose. Counters of single hosts are left out: what they count was on that host, which
-    /// changed too.
+    /// When a limit on hosts that concerns jobs alike ([`Ident::on_hosts`]) last had something
+    /// given back, or rose. Counters of single hosts are left out: what they count was on that
+    /// host, which changed too.
     pub fn eased_on_hosts(&self, on_hosts: u32) -> u64 {
         let Some(at) = on_hosts.checked_sub(1) else {
             return 0;
