@@ -227,6 +227,7 @@ fn resources(
     let Some(groups) = groups(ctx, &w, RESOURCE_HINT) else {
         return Vec::new();
     };
+    #[allow(clippy::type_complexity)] // amounts with the text they stand in, by name
     let mut out: Vec<(String, Vec<(Capped<i64>, Bracket<'_>)>)> = Vec::new();
     for group in groups {
         let Some((name, rest)) = group.split() else {

@@ -312,15 +312,17 @@ mod tests {
 
     #[test]
     fn general_settings_stand_under_their_keys() {
-        let mut general = crate::config::General::default();
-        general.job_priority_over_time = Some(Ageing {
-            points: 3,
-            every_ms: 1_200_000,
-        });
-        general.default_host_spec = Some(HostSpec {
-            name: "epyc".into(),
-            cpuf: 2.0,
-        });
+        let general = crate::config::General {
+            job_priority_over_time: Some(Ageing {
+                points: 3,
+                every_ms: 1_200_000,
+            }),
+            default_host_spec: Some(HostSpec {
+                name: "epyc".into(),
+                cpuf: 2.0,
+            }),
+            ..crate::config::General::default()
+        };
         let v = serde_json::to_value(&general).unwrap();
         assert_eq!(v["cpu_time_factor"], "0.7");
         assert_eq!(v["hist_hours"], "5");

@@ -433,7 +433,7 @@ impl Candidate<'_> {
         })
     }
 
-    /// A lock that the server took back is held by somebody else, and only a write through it tells.
+    /// A lock that the server took back is held by somebody else: only a write through it tells.
     /// Two candidates that both believe to hold it would claim over each other's heads for ever.
     fn drop_lost_lock(&mut self) {
         let LockState::Held(lock) = &self.lock else {

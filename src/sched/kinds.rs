@@ -1,5 +1,5 @@
-//! What follows from specifications, worked out once: shapes of requests, counters of limits, places
-//! in share trees. Owns the tables of these; never books anything.
+//! What follows from specifications, worked out once: shapes of requests, counters of limits,
+//! places in share trees. Owns the tables of these; never books anything.
 
 use super::engine::Engine;
 use super::hosts::HostTable;

@@ -265,13 +265,12 @@ impl Engine {
                 }
             }
         }
-        self.search(state, table, bucket, j, &rules, now, plan)
+        self.search((state, table), bucket, j, &rules, now, plan)
     }
 
     fn search(
         &mut self,
-        state: &State,
-        table: &HostTable,
+        (state, table): (&State, &HostTable),
         bucket: &Bucket,
         j: JobKey,
         rules: &Preemption,

@@ -26,6 +26,7 @@ impl Rng {
         }
     }
 
+    #[allow(clippy::should_implement_trait)] // endless, and no iterator
     pub fn next(&mut self) -> u64 {
         let s = &mut self.s;
         let out = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);

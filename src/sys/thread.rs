@@ -147,7 +147,10 @@ mod tests {
     #[test]
     fn a_thread_is_finished_when_it_returned() {
         let (tx, rx) = bounded::<()>(0);
-        let thread = spawn("t", 64 << 10, move || drop(rx.recv())).unwrap();
+        let thread = spawn("t", 64 << 10, move || {
+            let _ = rx.recv();
+        })
+        .unwrap();
         assert!(!thread.is_finished());
         drop(tx);
         thread.join();

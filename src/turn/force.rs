@@ -113,19 +113,16 @@ impl Turn<'_> {
         let mut shares = Vec::new();
         let mut seen = 0;
         for (name, has, slots) in asked {
-            let n = slots.map_or_else(
-                || {
-                    seen += 1;
-                    let most = if seen == open {
-                        left
-                    } else {
-                        left.min(u64::from(has))
-                    };
-                    left -= most;
-                    u32::try_from(most).unwrap_or(u32::MAX)
-                },
-                |n| n,
-            );
+            let n = slots.unwrap_or_else(|| {
+                seen += 1;
+                let most = if seen == open {
+                    left
+                } else {
+                    left.min(u64::from(has))
+                };
+                left -= most;
+                u32::try_from(most).unwrap_or(u32::MAX)
+            });
             if n > 0 {
                 shares.push(Share(name, n));
             }

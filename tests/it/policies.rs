@@ -75,7 +75,7 @@ pub fn until_said(cluster: &Cluster, words: &[&str], what: impl Fn(&str) -> bool
     }
 }
 
-pub fn stat<'a>(job: &'a Value) -> &'a str {
+pub fn stat(job: &Value) -> &str {
     job["stat"].as_str().unwrap_or_default()
 }
 

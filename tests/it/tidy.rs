@@ -10,11 +10,8 @@ const FILE_LINES: usize = 800;
 const FN_LINES: usize = 70;
 
 /// Functions that are still too long: file, name, code lines. Shrink it, never grow it.
-const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
-    // One short arm for each kind of event.
-    ("src/state/apply.rs", "apply", 75),
-    ("src/text/resreq/select.rs", "text_comparison", 71),
-];
+const LONG_FUNCTIONS: &[(&str, &str, usize)] =
+    &[("src/text/resreq/select.rs", "text_comparison", 71)];
 /// Files that are still too long, with their lines.
 const LONG_FILES: &[(&str, usize)] = &[];
 

@@ -175,7 +175,8 @@ fn work_stopped_for_paging_waits_for_an_idle_host() {
         c.pass();
         c.log.len()
     };
-    (c.submit(job(1)), c.submit(job(1)));
+    c.submit(job(1));
+    c.submit(job(1));
     assert_eq!(paging(&mut c, 0.0, 0.0), 0);
     assert_eq!(paging(&mut c, 30.0, 0.0), 1);
     assert_eq!(paging(&mut c, 0.0, 2.9), 0);

@@ -214,7 +214,8 @@ fn victims_are_chosen_once() {
          queues:\n- {name: hi, priority: 40, preemption: {preempt: lo, grace: 60}}\n\
          - {name: lo, priority: 10}\n",
     );
-    (c.submit(of("lo", 4)), c.submit(of("lo", 4)));
+    c.submit(of("lo", 4));
+    c.submit(of("lo", 4));
     c.pass();
     let hs = [
         c.submit(of("hi", 4)),
@@ -233,7 +234,8 @@ fn victims_are_chosen_once() {
 #[test]
 fn a_queue_bounds_the_number_of_victims() {
     let mut c = queues("preempt: lo, max_victims: 1");
-    (c.submit(of("lo", 2)), c.submit(of("lo", 2)));
+    c.submit(of("lo", 2));
+    c.submit(of("lo", 2));
     c.pass();
     c.submit(of("hi", 4));
     assert_eq!(c.pass(), NOBODY);

@@ -107,7 +107,7 @@ pub struct Summary {
     pub first: Option<Outcome>,
 }
 
-/// Runs `seeds` seeds from `options.seed` on, `threads` at a time; `until_broken`: only to the first
+/// Runs `seeds` seeds from `options.seed` on, `threads` at a time; `until_broken`: to the first
 /// that breaks a promise.
 pub fn many(options: &Options, seeds: u64, threads: usize, until_broken: bool) -> Summary {
     let next = AtomicU64::new(0);

@@ -113,8 +113,8 @@ pub enum Fault {
     Shepherd,
     /// The server forgets all locks.
     Locks,
-    /// The next leader or executor that does a certain thing is stopped right before it, longer than others
-    /// wait; perhaps those who listen to it are stopped along with it.
+    /// The next leader or executor that does a certain thing is stopped right before it, for longer
+    /// than others wait; perhaps those who listen to it are stopped along with it.
     Ambush,
 }
 

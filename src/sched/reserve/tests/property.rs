@@ -38,6 +38,7 @@ struct World {
     now: i64,
     next: u32,
     queue: Vec<(u32, Want)>,
+    #[allow(clippy::type_complexity)] // claim, end, parts
     work: Vec<(ClaimId, i64, Vec<(u32, Bundle)>)>,
     depth: usize,
     promised: Vec<(u32, i64)>,

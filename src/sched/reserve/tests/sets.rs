@@ -233,7 +233,7 @@ fn who_comes_behind_leaves_reservations_alone() {
         slots: 1,
         take: Bundle::of_slots(1),
     };
-    assert!(book.allows(&[part.clone()], 50, 200, true));
+    assert!(book.allows(std::slice::from_ref(&part), 50, 200, true));
     assert!(!book.allows(&[part], 50, 201, true));
     assert_eq!(book.held_now(0, 50), 4);
     assert_eq!(book.held_now(3, 50), 0);
