@@ -341,12 +341,12 @@ fn steady_rate(cluster: &mut Cluster, rounds: usize) -> f64 {
     let begin = Instant::now();
     let mut pairs = 0;
     for _ in 0..rounds {
-        cluster.end(1000, &mut seed);
+        cluster.end(PACK, &mut seed);
         pairs += cluster.pass();
     }
     assert!(
-        pairs > rounds * 900,
-        "{pairs} starts in {rounds} rounds of 1000 ends"
+        pairs > rounds * PACK * 9 / 10,
+        "{pairs} starts in {rounds} rounds of {PACK} ends"
     );
     pairs as f64 / begin.elapsed().as_secs_f64()
 }
@@ -354,7 +354,7 @@ fn steady_rate(cluster: &mut Cluster, rounds: usize) -> f64 {
 fn steady() {
     let mut cluster = Cluster::new(&[""]);
     cluster.fill();
-    let rate = steady_rate(&mut cluster, 300);
+    let rate = steady_rate(&mut cluster, 75);
     line("steady", rate, "finish+dispatch/s at least", 200_000.0);
     line("steady_bare", rate, "finish+dispatch/s", bare_steady());
 }
@@ -373,7 +373,7 @@ fn shapes() {
     let started = cluster.fill();
     let rate = started as f64 / begin.elapsed().as_secs_f64();
     line("shapes_fill", rate, "decisions/s at least", 50_000.0);
-    let rate = steady_rate(&mut cluster, 100);
+    let rate = steady_rate(&mut cluster, 50);
     line(
         "shapes_steady",
         rate,

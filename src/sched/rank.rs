@@ -37,6 +37,9 @@ pub struct Ranking {
     aside_since: u64,
     /// The demand it was made for.
     demand: u64,
+    /// By host: the refresh that last looked at it. A host that changed often is looked at once.
+    looked: Vec<u32>,
+    round: u32,
 }
 
 /// Whom a ranking is for: jobs that limits on hosts concern alike (0 = no limit does).
@@ -67,8 +70,13 @@ impl Ranking {
         let news = match changed {
             Some(changed) if small && changed.len() <= view.books.len() => {
                 let before = self.heap.len();
+                self.looked.resize(view.books.len(), 0);
+                self.round += 1;
                 for at in changed {
-                    self.heap.extend(candidate(*at as usize));
+                    let at = *at as usize;
+                    if std::mem::replace(&mut self.looked[at], self.round) != self.round {
+                        self.heap.extend(candidate(at));
+                    }
                 }
                 if eased > self.aside_since {
                     let aside = std::mem::take(&mut self.aside);
