@@ -3,7 +3,7 @@
 //! The cluster of all of them: 10,000 hosts of 50 slots in 10 host groups, 1,000 users in a
 //! two-level share tree, 5 queues, 20 limits, 1,000,000 pending single-slot jobs. `limit` is a bare
 //! loop over the same placement problem, measured in the same run, where there is one; else the
-//! bound the project set itself. One thread decides.
+//! bound the project set itself. One thread decides. `replay` runs the simulator on a log made for it.
 
 #![allow(clippy::disallowed_methods)] // measures with clocks
 
@@ -47,6 +47,7 @@ const BENCHES: &[Bench] = &[
     ("shapes", shapes),
     ("memory", memory),
     ("events", events),
+    ("replay", replay),
 ];
 
 fn main() -> ExitCode {
@@ -460,4 +461,30 @@ fn events() {
     for (name, value) in figures {
         line(name, value, "us at most", 1.5);
     }
+}
+
+/// Runs the simulator with these words; gives what it printed.
+fn cbsim(words: &[&str]) -> Vec<u8> {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cbsim"));
+    let out = command.args(words).output().expect("cbsim");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "cbsim {words:?}: {said}");
+    out.stdout
+}
+
+/// A log of 300,000 jobs replayed with EASY backfill, from the start of the program to its end.
+fn replay() {
+    const LOG: u64 = 300_000;
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("log.swf");
+    let log = log.to_str().expect("plain characters");
+    let (jobs, procs) = (LOG.to_string(), "93312");
+    let wish = ["--load", "0.9", "--seed", "7", "--output", log];
+    cbsim(&[&["generate", "--jobs", &jobs, "--procs", procs], &wish[..]].concat());
+    let begin = Instant::now();
+    let said = cbsim(&["trace", "--swf", log, "--policy", "easy", "--json"]);
+    let took = begin.elapsed().as_secs_f64();
+    let report: serde_json::Value = serde_json::from_slice(&said).expect("a report");
+    assert_eq!(report["jobs"].as_u64(), Some(LOG), "{report}");
+    line("replay", took, "s at most", 10.0);
 }
