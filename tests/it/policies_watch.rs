@@ -65,6 +65,10 @@ fn shut_window(cluster: &Cluster) {
     let ids = behind_a_closed_host(cluster, "h2", || [(); 3].map(|()| cluster.csub(&words)));
     let shown = ["climits", "-noheader", "-o", "used limit", "-n", "limit2"];
     until_said(cluster, &shown, |s| s.split_whitespace().eq(["3", "-"]));
+    // They count from the dispatch on; the gate opens once all of them run.
+    for id in &ids {
+        until(cluster, *id, "started", |job| job["start_ms"].is_number());
+    }
     open(cluster, "night");
     let done = all_done(cluster, &ids);
     let last_start = done.iter().map(|j| times(j).0).max();
