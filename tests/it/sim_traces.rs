@@ -4,7 +4,7 @@
 
 use corral::config::{self, OsNames};
 use corral::sim::workload::{Workload, print_seconds};
-use corral::sim::{cli, csv, files, generate, metrics, policy, swf, trace};
+use corral::sim::{cli, convert, csv, files, generate, metrics, policy, swf, trace};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -261,4 +261,58 @@ fn fairshare_with_backfill_serves_as_well_as_a_published_simulator() {
         summary.wait_s.mean
     );
     assert!(summary.avg_bsld < 4.872 * 1.05, "{}", summary.avg_bsld);
+}
+
+/// Per cent of all GPUs that are allocated when all of them have been asked for.
+fn allocated(dir: &Path, packing: &str) -> f64 {
+    let read = |name: &str| files::read(&dir.join("openb").join(name)).unwrap();
+    let made = convert::openb(&convert::Openb {
+        nodes: &read("openb_node_list_gpu_node.csv.gz"),
+        pods: &read("openb_pod_list_default.csv.gz"),
+        packing,
+        load_milli: 1000,
+        seed: 42,
+    });
+    let made = made.unwrap();
+    let loaded = config::load(made.config.as_bytes(), "cb.yaml", &OsNames::ANY).unwrap();
+    let outcome = trace::run(&made.workload, Arc::new(loaded.config));
+    assert_eq!(outcome.refused_jobs, 0, "{:?}", outcome.refused);
+    // Nothing ends before all have come: what started later did not fit.
+    let last = made.workload.jobs.last().unwrap().submit_ms;
+    let gpus = |job: &corral::sim::workload::Job| {
+        let ask = &made.workload.ask(job).res_req;
+        let way = ask.split(" || vcpu").next().unwrap();
+        let units = way.split(":gpu").skip(1);
+        let amounts = units.map(|u| u.split_once('=').unwrap().1.trim_end_matches(']'));
+        amounts.map(|n| n.parse::<f64>().unwrap()).sum::<f64>()
+    };
+    let each = made.workload.jobs.iter().zip(&outcome.starts);
+    let (mut asked, mut got) = (0.0, 0.0);
+    for (job, start) in each {
+        asked += gpus(job);
+        if start.is_some_and(|at| at <= last) {
+            got += gpus(job);
+        }
+    }
+    // The last job may have asked for up to one host more than there was.
+    assert!((6212.0..6220.0).contains(&asked), "{asked}");
+    100.0 * got / 6212.0
+}
+
+#[test]
+fn shared_gpus_are_allocated_as_well_as_in_the_fragmentation_study() {
+    if cfg!(debug_assertions) {
+        println!("skipped: minutes without optimisation; cargo test --release");
+        return;
+    }
+    let Some(dir) = folder() else {
+        return;
+    };
+    if !dir.join("openb").is_dir() {
+        println!("skipped: {} has no folder openb", dir.display());
+        return;
+    }
+    let (fit, frag) = (allocated(&dir, "fit"), allocated(&dir, "frag"));
+    assert!(fit >= 92.0, "best fit: {fit:.2} %");
+    assert!(frag >= 94.0, "least fragments: {frag:.2} %");
 }
