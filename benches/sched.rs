@@ -3,9 +3,13 @@
 //! The cluster of all of them: 10,000 hosts of 50 slots in 10 host groups, 1,000 users in a
 //! two-level share tree, 5 queues, 20 limits, 1,000,000 pending single-slot jobs. `limit` is a bare
 //! loop over the same placement problem, measured in the same run, where there is one; else the
-//! bound the project set itself. One thread decides. `replay` runs the simulator on a log made for it.
+//! bound the project set itself. One thread decides. `replay` runs the simulator on a log
+//! made for it, `leader` a real leader with simulated hosts.
 
 #![allow(clippy::disallowed_methods)] // measures with clocks
+
+#[path = "sched/leader.rs"]
+mod leader;
 
 use corral::config::{Config, OsNames};
 use corral::model::{AttemptId, JobKey, Share, Spec, Stamp, Token};
@@ -48,6 +52,7 @@ const BENCHES: &[Bench] = &[
     ("memory", memory),
     ("events", events),
     ("replay", replay),
+    ("leader", leader),
 ];
 
 fn main() -> ExitCode {
@@ -487,4 +492,14 @@ fn replay() {
     let report: serde_json::Value = serde_json::from_slice(&said).expect("a report");
     assert_eq!(report["jobs"].as_u64(), Some(LOG), "{report}");
     line("replay", took, "s at most", 10.0);
+}
+
+/// Jobs through a leader that journals, syncs and writes orders.
+fn leader() {
+    line(
+        "leader",
+        leader::rate(),
+        "jobs/s started at least",
+        20_000.0,
+    );
 }
