@@ -237,7 +237,7 @@ pub(super) const QUEUE: &[Key] = &[
     now("packing", ""),
     now("strict", ""),
     now("backfill_order", ""),
-    now("history_estimate", ""),
+    later("history_estimate", ""),
     later("thread_limit", "threadlimit"),
     later("data_limit", "datalimit"),
     later("pre_exec", "pre_exec"),

@@ -158,7 +158,6 @@ pub(super) fn queue(
     out.strict = f.flag(ctx, "strict", false);
     out.backfill = backfill(ctx, f);
     out.slot_reserve_ms = slot_reserve(ctx, f);
-    out.history_estimate = f.flag(ctx, "history_estimate", false);
     if let Some(node) = f.node("thresholds") {
         out.thresholds = thresholds(ctx, node, hosts);
     }

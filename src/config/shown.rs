@@ -186,7 +186,6 @@ impl Queue {
         }
         let flags = [
             ("STRICT", self.strict),
-            ("HISTORY_ESTIMATE", self.history_estimate),
             ("ELASTIC", self.elastic),
             ("IGNORE_DEADLINE", self.ignore_deadline),
         ];

@@ -302,9 +302,6 @@ pub struct Queue {
     /// A job of several slots that cannot start holds slots that come free, for at most this
     /// long; `None` = it holds none.
     pub slot_reserve_ms: Option<u64>,
-    /// A job without a run limit is expected to run as long as earlier ones of its user in the
-    /// queue.
-    pub history_estimate: bool,
     pub preemption: Option<Preemption>,
     /// At most one for each index; the host's hold too.
     pub thresholds: Vec<Threshold>,
@@ -366,7 +363,6 @@ impl Queue {
             strict: false,
             backfill: Backfill::default(),
             slot_reserve_ms: None,
-            history_estimate: false,
             preemption: None,
             thresholds: Vec::new(),
             threshold_action: GuardAction::default(),

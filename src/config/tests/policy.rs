@@ -218,8 +218,8 @@ fn reservation_and_backfill() {
     );
     assert_eq!(queue("slot_reserve: 30m").slot_reserve_ms, Some(1_800_000));
     assert_eq!(queue("slot_reserve: no").slot_reserve_ms, None);
-    let q = queue("strict: yes, history_estimate: yes, elastic: yes, ignore_deadline: yes");
-    assert!(q.strict && q.history_estimate && q.elastic && q.ignore_deadline);
+    let q = queue("strict: yes, elastic: yes, ignore_deadline: yes");
+    assert!(q.strict && q.elastic && q.ignore_deadline);
 }
 
 #[test]

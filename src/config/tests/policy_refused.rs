@@ -129,7 +129,6 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("queues: [{name: q, slot_reserve: 0}]", "range", "0"),
     ("queues: [{name: q, slot_reserve: yes}]", "time", "yes"),
     ("queues: [{name: q, slot_reserve: 5y}]", "time", "y}"),
-    ("queues: [{name: q, history_estimate: 1}]", "flag", "1"),
     ("queues: [{name: q, elastic: much}]", "flag", "much"),
     ("queues: [{name: q, packing: tight}]", "choice", "tight"),
     ("queues: [{name: q, preemption: lo}]", "type", "lo"),
