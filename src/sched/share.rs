@@ -45,6 +45,9 @@ pub struct ShareTree {
     now: Stamp,
     /// Step of the decay that all history stands at; `None` before the first sweep.
     step: Option<i64>,
+    /// History charged since the last sweep, by leaf, in microseconds: it has not faded yet, however
+    /// long ago that sweep was.
+    fresh: Vec<(u32, [u64; 3])>,
     nodes: Vec<Node>,
     /// The node of users without shares, made when first needed.
     nobodys: Option<u32>,
@@ -107,6 +110,7 @@ impl ShareTree {
         let decay = Decay::new(fair.hist_ms);
         let mut tree = ShareTree {
             step: None,
+            fresh: Vec::new(),
             rule,
             decay,
             now,
@@ -191,6 +195,10 @@ impl ShareTree {
     /// Adds to what the leaf and every node above it use.
     pub fn charge(&mut self, leaf: Leaf, delta: &Delta) {
         let mut at = leaf.0;
+        let history = delta.history_us();
+        if history != [0; 3] {
+            self.fresh.push((at, history));
+        }
         loop {
             let node = &mut self.nodes[at as usize];
             node.usage.add(delta);
@@ -224,6 +232,7 @@ impl ShareTree {
             self.fade(step - old);
         }
         self.step = Some(step.max(old));
+        self.fresh.clear();
         for at in 1..self.nodes.len() {
             let node = &self.nodes[at];
             let cost = node.usage.cost(&self.rule, node.shares, now);
@@ -256,11 +265,17 @@ impl ShareTree {
     /// History of leaves fades; that of inner nodes is the sum again.
     fn fade(&mut self, steps: i64) {
         let decay = self.decay;
+        for (leaf, us) in &self.fresh {
+            self.nodes[*leaf as usize].usage.take_history(us);
+        }
         for node in &mut self.nodes {
             match node.inner {
                 Some(_) => node.usage.hist_us = [0; 3],
                 None => node.usage.fade(&decay, steps),
             }
+        }
+        for (leaf, us) in &self.fresh {
+            self.nodes[*leaf as usize].usage.add_history(us);
         }
         // Parents are made before their children.
         for at in (1..self.nodes.len()).rev() {

@@ -146,6 +146,23 @@ fn case_16_history_fades_to_a_tenth() {
     assert_eq!(tree.rows(tree.now())[0].priority, 270_270);
 }
 
+/// What ends long after the last sweep has not faded since then.
+#[test]
+fn only_time_after_the_end_fades_history() {
+    let mut tree = fair(&[("A", 1)], &[], FairFactors::default());
+    let leaf = active(&mut tree, &[("A", &[])])[0];
+    tree.charge(leaf, &Delta::start(1, Stamp(0)));
+    tree.charge(leaf, &Delta::cpu(100 * HOUR));
+    tree.sweep(Stamp(0));
+    let end = Stamp(10 * HOUR);
+    tree.charge(leaf, &Delta::end(1, Stamp(0), end, 100 * HOUR as u64));
+    for (hours, left) in [(10, 100.0), (15, 10.0)] {
+        tree.sweep(Stamp(hours * HOUR));
+        let have = tree.rows(tree.now())[0].hist_ms as f64 / HOUR as f64;
+        assert!((have - left).abs() < 1e-4, "after {hours} hours: {have}");
+    }
+}
+
 #[test]
 fn case_18_level_by_level() {
     let below: &[(&str, &[(&str, u32)])] = &[("d1", &[("g1", 1), ("g2", 1)])];

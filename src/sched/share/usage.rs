@@ -103,6 +103,11 @@ impl Delta {
             held: self.held.iter().map(|n| -n).collect(),
         }
     }
+
+    /// In microseconds, so that the rounding of the decay does not show.
+    pub(super) fn history_us(&self) -> [u64; 3] {
+        self.hist_ms.map(|ms| ms.saturating_mul(1000))
+    }
 }
 
 /// Sums of one node: a leaf's own, an inner node's of all below.
@@ -124,16 +129,25 @@ impl Usage {
         for at in 0..METERS.len() {
             self.rate[at] += delta.rate[at];
             self.ms[at] += delta.ms[at];
-            if delta.hist_ms[at] > 0 {
-                let more = delta.hist_ms[at].saturating_mul(1000);
-                self.hist_us[at] = self.hist_us[at].saturating_add(more);
-            }
         }
+        self.add_history(&delta.history_us());
         if self.held.len() < delta.held.len() {
             self.held.resize(delta.held.len(), 0);
         }
         for (own, more) in self.held.iter_mut().zip(&delta.held) {
             *own = own.saturating_add(*more);
+        }
+    }
+
+    pub fn add_history(&mut self, us: &[u64; 3]) {
+        for (sum, more) in self.hist_us.iter_mut().zip(us) {
+            *sum = sum.saturating_add(*more);
+        }
+    }
+
+    pub fn take_history(&mut self, us: &[u64; 3]) {
+        for (sum, less) in self.hist_us.iter_mut().zip(us) {
+            *sum = sum.saturating_sub(*less);
         }
     }
 
