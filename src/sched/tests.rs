@@ -273,13 +273,19 @@ impl Cluster {
 
     /// A running job or element ends; `requeue`: it is pending again.
     pub fn end_key(&mut self, j: JobKey, requeue: bool) {
-        let e = Ended {
+        self.end_used(j, requeue, 0);
+    }
+
+    /// As [`Cluster::end_key`], with the CPU time it used.
+    pub fn end_used(&mut self, j: JobKey, requeue: bool, cpu_ms: u64) {
+        let mut e = Ended {
             a: self.attempt(j, 0),
             start: self.now.0,
             t: self.now.0,
             code: Some(0),
             ..Ended::default()
         };
+        e.u.cpu_ms = cpu_ms;
         let (e, hold) = (Box::new(e), false);
         self.state.apply(&Event::Ended { e, requeue, hold });
     }
