@@ -85,9 +85,8 @@ pub(super) fn act_as_owner(place: &Place) -> Result<(), String> {
     let (uid, gid) = (place.cluster.service_uid, place.cluster.service_gid);
     if crate::sys::users::may_switch() && uid != 0 {
         fs::chown(place.local.dir(), uid, gid).map_err(|e| e.to_string())?;
-        crate::sys::users::act_as(uid, gid).map_err(|e| e.to_string())?;
     }
-    Ok(())
+    crate::sys::users::act_for(uid, gid).map_err(|e| e.to_string())
 }
 
 /// Two machines under one name would overwrite each other's state.

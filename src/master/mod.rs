@@ -90,7 +90,13 @@ pub trait Witness: Send + Sync + std::fmt::Debug {
 pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32, String> {
     let layout = site.layout();
     let pin = site.local.as_ref().map(|dir| dir.join("cluster"));
+    if let Some(dir) = &site.local {
+        crate::sys::fs::mkdir_p(dir, 0o711).map_err(|e| e.to_string())?;
+    }
     let cluster = election::open_cluster(&layout, pin.as_deref()).map_err(|e| e.to_string())?;
+    // A root daemon writes to the share as the account that owns it: exports squash root.
+    crate::sys::users::act_for(cluster.service_uid, cluster.service_gid)
+        .map_err(|e| e.to_string())?;
     for warning in election::mount_warnings(&layout) {
         tracing::warn!("{warning}");
     }

@@ -164,6 +164,18 @@ pub fn act_as(uid: u32, gid: u32) -> super::Result<()> {
     nix::unistd::seteuid(user).at("act as the", what)
 }
 
+/// Where this process is root and the share another account's, acts as that account from now on:
+/// an export that squashes root lets root write nothing.
+///
+/// # Errors
+/// The account cannot be taken on.
+pub fn act_for(uid: u32, gid: u32) -> super::Result<()> {
+    match may_switch() && uid != 0 {
+        true => act_as(uid, gid),
+        false => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

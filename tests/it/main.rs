@@ -15,6 +15,7 @@ mod policies_order;
 mod policies_room;
 mod policies_watch;
 mod real_work;
+mod service_account;
 mod settings;
 mod sim_traces;
 mod soak;
