@@ -158,6 +158,7 @@ pub fn send(site: &Site, command: &str, request: Outgoing, wait_s: u64) -> Resul
     let Outgoing { token, bytes, .. } = request;
     let mut wait = Wait::new(site, token, bytes).map_err(NoAnswer::NotSent)?;
     wait.publish().map_err(NoAnswer::NotSent)?;
+    sys::failpoint::hit("ask.after_publish");
     wait.until_answered(command, wait_s.saturating_mul(1000))
 }
 

@@ -10,7 +10,7 @@ use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::Group;
 use crate::sys::ipc::Bell;
 use crate::sys::job::{self, Launch, Limit, Reaped, Who, Woken};
-use crate::sys::{clock, fs, proc, userfile};
+use crate::sys::{clock, failpoint, fs, proc, userfile};
 use crate::task::ending::{self, Facts, Top};
 use crate::task::log::{TaskRec, encode_task};
 use crate::task::machine::{Effect, Machine};
@@ -148,6 +148,7 @@ fn go(
         inside,
         resized: 0,
     };
+    failpoint::hit("shepherd.before_start");
     s.record(&TaskRec::Start {
         a: task.a,
         pid: std::process::id() as i32,
@@ -184,7 +185,9 @@ fn go(
             let _ = fs::remove(Path::new(path));
         }
     }
+    failpoint::hit("shepherd.before_end");
     s.record(&TaskRec::End(Box::new(end)));
+    failpoint::hit("shepherd.after_end");
 }
 
 impl Shepherd<'_> {

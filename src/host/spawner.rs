@@ -12,7 +12,7 @@ use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::{self, Group, Hierarchy, Limits, Pool};
 use crate::sys::ipc::{self, Bell};
 use crate::sys::job::{self, Ended, Reaped};
-use crate::sys::{clock, fs, lock, proc, userfile};
+use crate::sys::{clock, failpoint, fs, lock, proc, userfile};
 use crate::task::ending;
 use crate::task::log::{TaskRec, encode_task};
 use crate::task::spec::{Base, FromSpawner, TaskLimits, TaskSpec, ToSpawner, encode, split};
@@ -212,6 +212,7 @@ impl Spawner {
             Ok(group) => group,
             Err(e) => return self.refuse(task, e.to_string()),
         };
+        failpoint::hit("spawner.before_fork");
         match job::fork_plain() {
             Ok(0) => {
                 self.stream = None;

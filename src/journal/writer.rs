@@ -5,8 +5,8 @@ use crate::record::event::Event;
 use crate::record::frame;
 use crate::record::header::{Header, What};
 use crate::spool::Layout;
-use crate::sys;
 use crate::sys::append::Appender;
+use crate::sys::{self, At, failpoint};
 use std::io;
 
 /// Size at which a segment is ended, in bytes.
@@ -107,8 +107,9 @@ impl Writer {
         if self.buf.is_empty() {
             return Ok(self.at);
         }
-        match self.app.append(&self.buf).and_then(|_| self.app.sync()) {
+        match self.write() {
             Ok(()) => {
+                failpoint::hit("journal.after_sync");
                 self.at.bytes = self.app.valid_len();
                 self.at.seq = self.next_seq;
                 self.buf.clear();
@@ -127,6 +128,14 @@ impl Writer {
             self.buf = Vec::with_capacity(64 << 10);
         }
         Ok(self.at)
+    }
+
+    /// The group's one write and its sync.
+    fn write(&mut self) -> sys::Result<()> {
+        failpoint::pass("journal.before_write").at("append to", self.app.path())?;
+        self.app.append(&self.buf)?;
+        failpoint::pass("journal.after_write").at("sync", self.app.path())?;
+        self.app.sync()
     }
 
     /// Opens the next segment: header, the seal of this one, and what is not committed yet, in one
@@ -182,6 +191,7 @@ fn open_segment(
     front: &[u8],
 ) -> Result<Appender, Error> {
     let path = layout.journal(epoch, segment);
+    failpoint::pass("journal.next_segment").at("create", &path)?;
     let mut app = Appender::create_new(&path)?;
     if !sys::lock::fence(app.file(), &path)? {
         return Err(Error::Locked(path));

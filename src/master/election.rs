@@ -194,9 +194,13 @@ impl Shared {
         Ok(())
     }
 
+    /// Whoever finds it first says why: the others only see that it is so.
     fn lose(&self, why: String) -> Lost {
-        self.lost.store(true, Ordering::Release);
-        Lost(why)
+        let lost = Lost(why);
+        if !self.lost.swap(true, Ordering::AcqRel) {
+            tracing::error!("{lost}");
+        }
+        lost
     }
 
     /// Opens, reads and closes `leader/epoch`: what no cache may answer.

@@ -25,7 +25,7 @@ use crate::record::view;
 use crate::spool::Layout;
 use crate::sys::thread::Which;
 use crate::sys::watch::Watcher;
-use crate::sys::{clock, fs, thread};
+use crate::sys::{clock, failpoint, fs, thread};
 use crate::turn::{self, Blob, Core, Input, Ready, RequestIn};
 use crossbeam::channel::Receiver;
 use std::collections::BTreeSet;
@@ -256,8 +256,16 @@ impl Leader {
         if ready.publish {
             self.publish_summary(now)?;
         }
-        self.acks.write(&ready.acks)?;
-        self.write_orders(ready.orders)?;
+        if !ready.acks.is_empty() {
+            failpoint::hit("leader.before_ack");
+            self.acks.write(&ready.acks)?;
+            failpoint::hit("leader.after_ack");
+        }
+        if !ready.orders.is_empty() {
+            failpoint::hit("leader.before_orders");
+            self.write_orders(ready.orders)?;
+            failpoint::hit("leader.after_orders");
+        }
         for place in ready.taken {
             if let Some(path) = paths.get(place) {
                 self.take_away(path);
@@ -284,6 +292,7 @@ impl Leader {
         if self.leadership.check() == Check::After {
             self.recheck()?;
         }
+        failpoint::hit("leader.after_check");
         self.snapshots.grew(bytes);
         Ok(at)
     }

@@ -4,8 +4,8 @@
 use crate::journal::{Keep, Position, compact, snapshot};
 use crate::spool::Layout;
 use crate::state::State;
-use crate::sys::clock;
 use crate::sys::fork::{Forked, fork_snapshot};
+use crate::sys::{clock, failpoint};
 
 /// Journal bytes behind the last snapshot that call for a new one.
 const EVERY_BYTES: u64 = 64 << 20;
@@ -60,7 +60,8 @@ impl Snapshots {
             };
         }
         let rested = self.begun_at == 0 || now_ms.saturating_sub(self.begun_at) > EVERY_MS;
-        if self.bytes >= self.every && rested {
+        let due = failpoint::pass("snapshot.due").is_err();
+        if due || (self.bytes >= self.every && rested) {
             self.begin(state, at, now_ms);
         }
         false
@@ -110,6 +111,8 @@ pub fn write(
     let mut writer = snapshot::Writer::create(layout, cluster, at, clock::wall_ms())?;
     for record in state.snapshot() {
         writer.push(&record)?;
+        failpoint::hit("snapshot.writing");
     }
+    failpoint::hit("snapshot.before_rename");
     writer.finish().map(|_| ())
 }

@@ -4,6 +4,7 @@
 //! for writing safely are built above it (`fs`, `append`, `lock`), for both alike.
 
 use super::door;
+use super::failpoint::{on_file, on_path};
 use super::fs::{Kind, Stat};
 use std::ffi::OsString;
 use std::fmt;
@@ -109,6 +110,7 @@ impl File {
         if let Some(machine) = door::here() {
             return machine.open(path, &how).map(File::Simulated);
         }
+        on_path("sys.open", path)?;
         let mut options = OpenOptions::new();
         options.read(how.read).write(how.write).append(how.append);
         options.create(how.create && !how.exclusive);
@@ -122,7 +124,10 @@ impl File {
     /// Reads at an offset; 0 at the end.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         match self {
-            File::Real(file) => file.read_at(buf, offset),
+            File::Real(file) => {
+                on_file("sys.read", file)?;
+                file.read_at(buf, offset)
+            }
             File::Simulated(file) => file.read_at(buf, offset),
         }
     }
@@ -133,6 +138,7 @@ impl File {
         let mut bytes = Vec::with_capacity(most.min(4096) as usize);
         match self {
             File::Real(file) => {
+                on_file("sys.read", file)?;
                 file.take(most).read_to_end(&mut bytes)?;
             }
             File::Simulated(file) => {
@@ -148,7 +154,10 @@ impl File {
     /// Writes at an offset with one call, perhaps less than asked.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         match self {
-            File::Real(file) => file.write_at(bytes, offset),
+            File::Real(file) => {
+                on_file("sys.write", file)?;
+                file.write_at(bytes, offset)
+            }
             File::Simulated(file) => file.write_at(bytes, offset),
         }
     }
@@ -172,7 +181,10 @@ impl File {
     /// Writes at the end of a file opened for that, with one call, perhaps less than asked.
     pub fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            File::Real(file) => { file }.write(bytes),
+            File::Real(file) => {
+                on_file("sys.write", file)?;
+                { file }.write(bytes)
+            }
             File::Simulated(file) => file.append(bytes),
         }
     }
@@ -188,7 +200,10 @@ impl File {
     /// Makes data and facts durable.
     pub fn sync_all(&self) -> io::Result<()> {
         match self {
-            File::Real(file) => file.sync_all(),
+            File::Real(file) => {
+                on_file("sys.sync", file)?;
+                file.sync_all()
+            }
             File::Simulated(file) => file.sync(),
         }
     }
@@ -196,7 +211,10 @@ impl File {
     /// Makes the data durable.
     pub fn sync_data(&self) -> io::Result<()> {
         match self {
-            File::Real(file) => file.sync_data(),
+            File::Real(file) => {
+                on_file("sys.sync", file)?;
+                file.sync_data()
+            }
             File::Simulated(file) => file.sync(),
         }
     }
@@ -256,40 +274,56 @@ pub(super) fn stat_of(m: &fs::Metadata) -> Stat {
 pub(super) fn stat(path: &Path) -> io::Result<Stat> {
     match door::here() {
         Some(machine) => machine.stat(path),
-        None => fs::symlink_metadata(path).map(|m| stat_of(&m)),
+        None => {
+            on_path("sys.stat", path)?;
+            fs::symlink_metadata(path).map(|m| stat_of(&m))
+        }
     }
 }
 
 pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     match door::here() {
         Some(machine) => machine.rename(from, to),
-        None => fs::rename(from, to),
+        None => {
+            on_path("sys.rename", to)?;
+            fs::rename(from, to)
+        }
     }
 }
 
 pub(super) fn link(from: &Path, to: &Path) -> io::Result<()> {
     match door::here() {
         Some(machine) => machine.link(from, to),
-        None => fs::hard_link(from, to),
+        None => {
+            on_path("sys.link", to)?;
+            fs::hard_link(from, to)
+        }
     }
 }
 
 pub(super) fn unlink(path: &Path) -> io::Result<()> {
     match door::here() {
         Some(machine) => machine.unlink(path),
-        None => fs::remove_file(path),
+        None => {
+            on_path("sys.unlink", path)?;
+            fs::remove_file(path)
+        }
     }
 }
 
 pub(super) fn mkdir(path: &Path, mode: u32) -> io::Result<()> {
     match door::here() {
         Some(machine) => machine.mkdir(path, mode),
-        None => DirBuilder::new().mode(mode).create(path),
+        None => {
+            on_path("sys.write", path)?;
+            DirBuilder::new().mode(mode).create(path)
+        }
     }
 }
 
 pub(super) fn mkdir_p(path: &Path, mode: u32) -> io::Result<()> {
     let Some(machine) = door::here() else {
+        on_path("sys.write", path)?;
         return DirBuilder::new().recursive(true).mode(mode).create(path);
     };
     match machine.mkdir(path, mode) {
@@ -308,7 +342,10 @@ pub(super) fn mkdir_p(path: &Path, mode: u32) -> io::Result<()> {
 pub(super) fn rmdir(path: &Path) -> io::Result<()> {
     match door::here() {
         Some(machine) => machine.rmdir(path),
-        None => fs::remove_dir(path),
+        None => {
+            on_path("sys.unlink", path)?;
+            fs::remove_dir(path)
+        }
     }
 }
 
@@ -329,7 +366,10 @@ pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
 pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
     match door::here() {
         Some(machine) => machine.sync_dir(path),
-        None => fs::File::open(path)?.sync_all(),
+        None => {
+            on_path("sys.sync", path)?;
+            fs::File::open(path)?.sync_all()
+        }
     }
 }
 
@@ -347,6 +387,7 @@ pub(super) fn list(
         }
         return Ok(());
     }
+    on_path("sys.list", path)?;
     for entry in fs::read_dir(path)? {
         let entry = entry?;
         let is_dir = || entry.file_type().is_ok_and(|t| t.is_dir());

@@ -13,6 +13,7 @@ pub mod clock;
 pub mod detach;
 pub mod door;
 pub mod dropbox;
+pub mod failpoint;
 pub mod file;
 pub mod fork;
 pub mod fs;
@@ -83,13 +84,14 @@ impl Error {
     }
 
     /// True when the disk, the quota or the file system's write permission is used up: states in
-    /// which a retry can help once somebody makes room.
+    /// which a retry can help once somebody makes room. A short write counts: nothing else makes
+    /// one of a file system that works.
     pub fn is_no_space(&self) -> bool {
         let code = self.source.raw_os_error();
         matches!(
             code,
             Some(libc::ENOSPC) | Some(libc::EDQUOT) | Some(libc::EROFS)
-        )
+        ) || self.source.kind() == io::ErrorKind::WriteZero
     }
 
     /// The `errno` value, where the system gave one.

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 pub struct Cluster {
     _tmp: tempfile::TempDir,
     dir: PathBuf,
+    /// Its daemons read armed failpoints from a file, which costs them time.
+    armed: bool,
 }
 
 /// One listed process.
@@ -27,9 +29,62 @@ impl Cluster {
     pub fn up(options: &str) -> Cluster {
         let tmp = tempfile::tempdir().expect("a directory for the cluster");
         let dir = tmp.path().join("d");
-        let cluster = Cluster { _tmp: tmp, dir };
+        let cluster = Cluster {
+            _tmp: tmp,
+            dir,
+            armed: false,
+        };
         cluster.dev_up(options);
         cluster
+    }
+
+    /// The same with daemons in which failpoints can be armed (docs/faults.md).
+    pub fn up_armed(options: &str) -> Cluster {
+        let tmp = tempfile::tempdir().expect("a directory for the cluster");
+        let dir = tmp.path().join("d");
+        Cluster::armed_in(tmp, dir, options)
+    }
+
+    /// The same in a directory `dir` of the caller's, which is kept as long as `tmp`.
+    pub fn armed_in(tmp: tempfile::TempDir, dir: PathBuf, options: &str) -> Cluster {
+        let cluster = Cluster {
+            _tmp: tmp,
+            dir,
+            armed: true,
+        };
+        cluster.arm("");
+        cluster.dev_up(options);
+        cluster
+    }
+
+    /// Arms failpoints in all daemons of the cluster, in the place of those armed before.
+    pub fn arm(&self, rules: &str) {
+        assert!(self.armed, "this cluster's daemons have no failpoints");
+        let aside = self.rules().with_extension("new");
+        std::fs::write(&aside, rules).unwrap();
+        std::fs::rename(&aside, self.rules()).unwrap();
+    }
+
+    fn rules(&self) -> PathBuf {
+        self._tmp.path().join("failpoints")
+    }
+
+    /// The leading process; waits for one.
+    pub fn leader(&self) -> Process {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(leader) = self.ps().into_iter().find(|p| p.leader) {
+                return leader;
+            }
+            assert!(Instant::now() < end, "nobody leads\n{}", self.logs());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The log of a daemon: `cbsched.h1`.
+    pub fn log(&self, name: &str) -> String {
+        let path = self.dir.join("log").join(format!("{name}.log"));
+        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     }
 
     /// Runs `cadmin dev up` again.
@@ -37,10 +92,11 @@ impl Cluster {
         let dir = self.dir.to_str().expect("a path of plain characters");
         let mut words = vec!["cadmin", "dev", "up", "--dir", dir];
         words.extend(options.split_whitespace());
-        let out = Command::new(env!("CARGO_BIN_EXE_cb"))
-            .args(&words)
-            .output()
-            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cb"));
+        if self.armed {
+            command.env("CORRAL_FAIL", format!("@{}", self.rules().display()));
+        }
+        let out = command.args(&words).output().unwrap();
         assert!(
             out.status.success(),
             "{words:?}: {}\n{}",
@@ -185,8 +241,13 @@ impl Drop for Cluster {
 
 /// Sends a signal that cannot be caught.
 pub fn kill_9(pid: i32) {
+    signal(pid, "-KILL");
+}
+
+/// Sends a signal.
+pub fn signal(pid: i32, name: &str) {
     let done = Command::new("kill")
-        .args(["-9", &pid.to_string()])
+        .args([name, &pid.to_string()])
         .output()
         .unwrap();
     drop(done); // a process that ended meanwhile is as good as killed

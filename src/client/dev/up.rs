@@ -5,7 +5,7 @@ use super::ready::{self, Progress};
 use super::site::{Daemon, Site};
 use crate::client::Fail;
 use crate::sys::detach::{self, Background};
-use crate::sys::{clock, fs, proc};
+use crate::sys::{clock, failpoint, fs, proc};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -82,6 +82,7 @@ pub fn up(site: &Site, wait_ms: Option<u64>) -> Result<(), Fail> {
 pub fn start(site: &Site, bin: &Path, daemon: &Daemon) -> Result<Child, Fail> {
     let mut env: Vec<(String, OsString)> = KEPT
         .iter()
+        .chain(failpoint::VARIABLES)
         .filter_map(|name| Some((name.to_string(), std::env::var_os(name)?)))
         .collect();
     env.push(("CB_ENVDIR".into(), site.host_etc(&daemon.host).into()));

@@ -19,7 +19,7 @@ use crate::host::setup::Place;
 use crate::model::{AttemptId, TermReason};
 use crate::record::order::{Act, Order, StartOrder};
 use crate::record::report::{Ended, Report};
-use crate::sys::{clock, job, proc, thread};
+use crate::sys::{clock, failpoint, job, proc, thread};
 use crate::task::ending;
 use crate::task::log::{AttemptRec, TaskRec};
 use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, pack_act};
@@ -540,6 +540,9 @@ impl Exec {
             return Err(format!(
                 "{e}; no task is started until the local directory can be written"
             ));
+        }
+        if !starts.is_empty() {
+            failpoint::hit("exe.after_ledger");
         }
         for task in starts {
             self.send(&ToSpawner::Start(Box::new(task)));
