@@ -77,6 +77,11 @@ impl Local {
         self.dir.join("cbls.beat")
     }
 
+    /// `iso_timeout` as last read, ms, as text: needed when the share cannot be asked.
+    pub fn iso(&self) -> PathBuf {
+        self.dir.join("iso")
+    }
+
     /// How the names of an attempt's scratch files begin.
     pub fn scratch_prefix(a: AttemptId) -> String {
         format!("{}.{}.{}.", a.j.id, a.j.idx, a.at)

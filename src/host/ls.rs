@@ -16,8 +16,10 @@ pub const EVERY_MS: u64 = 5_000;
 const EXECUTOR_MS: u64 = 20_000;
 /// How often an executor that is away is looked for, ms.
 const ABSENT_MS: u64 = 200;
-/// A document of another machine under this name younger than this is looked at twice, ms.
-const RIVAL_MS: u64 = 60_000;
+/// How often a document of another machine under this name is looked at, and how late its beats may
+/// be seen, ms.
+const RIVAL_LOOK_MS: u64 = 500;
+const RIVAL_SLACK_MS: u64 = 1_500;
 
 struct Sampling {
     place: Place,
@@ -48,7 +50,9 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
     act_as_owner(&place)?;
     let dir = place.layout.host(&place.site.host);
     fs::mkdir_p(&dir, 0o755).map_err(|e| e.to_string())?;
-    refuse_a_rival(&place)?;
+    if !is_alone(&place, term)? {
+        return Ok(());
+    }
     let mut s = Sampling {
         place,
         facts: facts(),
@@ -89,30 +93,46 @@ pub(super) fn act_as_owner(place: &Place) -> Result<(), String> {
     crate::sys::users::act_for(uid, gid).map_err(|e| e.to_string())
 }
 
-/// Two machines under one name would overwrite each other's state.
-fn refuse_a_rival(place: &Place) -> Result<(), String> {
+/// Two machines under one name would overwrite each other's state and start each other's jobs. The
+/// other one is told by its beat going on, never by comparing two clocks. `Ok(false)`: told to end.
+///
+/// # Errors
+/// Another machine beats under this host's name.
+pub(super) fn is_alone(place: &Place, term: &Receiver<i32>) -> Result<bool, String> {
     let path = place.layout.load(&place.site.host);
     let look = || {
         let bytes = fs::read_optional(&path, 2 * LOAD_LEN as u64)
             .ok()
             .flatten()?;
-        decode(&bytes).ok()
+        decode(&bytes).ok().filter(|d| d.boot != proc::boot_id())
     };
-    let Some(first) = look().filter(|d| d.boot != proc::boot_id()) else {
-        return Ok(());
+    let Some(mut last) = look() else {
+        return Ok(true);
     };
-    if clock::wall_ms().abs_diff(first.t) > RIVAL_MS {
-        return Ok(());
+    let (began, mut beats) = (clock::boot_ms(), 0);
+    let every = last.every_ms.clamp(1000, EVERY_MS);
+    // One beat more may be the last that a machine left behind in a cache.
+    while clock::boot_ms() - began < (2 + beats) * every + RIVAL_SLACK_MS {
+        if thread::recv_timeout(term, RIVAL_LOOK_MS).is_ok() {
+            return Ok(false);
+        }
+        let Some(now) = look() else {
+            return Ok(true);
+        };
+        if (&now.boot, now.beat) != (&last.boot, last.beat) {
+            (last, beats) = (now, beats + 1);
+        }
+        if beats == 2 {
+            return Err(format!(
+                "another machine (boot {}) runs as host {} of this cluster: give this one another \
+                 name, CB_HOST in {}",
+                last.boot,
+                place.site.host,
+                place.site.conf.display()
+            ));
+        }
     }
-    clock::sleep_ms(2 * first.every_ms.clamp(1000, EVERY_MS) + 500);
-    match look() {
-        Some(second) if second.boot == first.boot && second.beat != first.beat => Err(format!(
-            "another machine runs as host {} of this cluster: set CB_HOST in {}",
-            place.site.host,
-            place.site.conf.display()
-        )),
-        _ => Ok(()),
-    }
+    Ok(true)
 }
 
 impl Sampling {

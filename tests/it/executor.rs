@@ -13,6 +13,8 @@ use corral::sys::{clock, fs, proc, users};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+mod lonely;
+
 struct Cluster {
     dir: tempfile::TempDir,
     layout: Layout,
@@ -566,9 +568,7 @@ fn a_second_executor_of_the_host_is_turned_away() {
     );
 }
 
-#[test]
-fn a_host_that_is_cut_off_kills_what_will_be_run_elsewhere_and_nothing_else() {
-    let mut c = Cluster::new();
+fn iso_timeout_of_6s(c: &Cluster) {
     let settings = ["lease_timeout: 3".to_owned()];
     let starter = corral::config::Starter {
         cluster: "c",
@@ -578,6 +578,10 @@ fn a_host_that_is_cut_off_kills_what_will_be_run_elsewhere_and_nothing_else() {
     };
     let text = corral::config::starter(&starter) + "\ngeneral:\n  iso_timeout: 6\n";
     fs::publish(&c.layout.config(), text.as_bytes()).unwrap();
+}
+
+/// Job 1 may run again, job 2 may not.
+fn rerunnable_and_not() -> [Order; 3] {
     let uid = users::effective_uid();
     let spec = Spec {
         uid,
@@ -590,14 +594,21 @@ fn a_host_that_is_cut_off_kills_what_will_be_run_elsewhere_and_nothing_else() {
     if let Order::Start(o) = &mut again {
         o.s = 2;
     }
-    c.order(&[
+    [
         Order::Spec {
             id: 2,
             spec: Box::new(spec),
         },
         again,
         Cluster::start(2, "sleep 600"),
-    ]);
+    ]
+}
+
+#[test]
+fn a_host_that_is_cut_off_kills_what_will_be_run_elsewhere_and_nothing_else() {
+    let mut c = Cluster::new();
+    iso_timeout_of_6s(&c);
+    c.order(&rerunnable_and_not());
     // No cbls runs here, so the share counts as unreachable from the start on.
     c.start_exe();
     let began = clock::boot_ms();

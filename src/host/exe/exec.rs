@@ -311,11 +311,8 @@ impl Exec {
         let Status::Running(s) = &e.status else {
             return;
         };
-        let (pid, born, t) = (s.pid, s.born, s.t);
+        let (pid, t) = (s.pid, s.t);
         let waiting = std::mem::take(&mut e.waiting);
-        if e.rerunnable {
-            self.fence.add(a, pid, born);
-        }
         let number = u32::try_from(pid).unwrap_or(0);
         self.push(a, &Report::Started { a, pid: number, t });
         for p in waiting {
@@ -338,9 +335,6 @@ impl Exec {
         // Killed before it ran: the failure to start is the order's doing, not the program's.
         if let (TermReason::None, Some(reason)) = (end.reason, unsent) {
             end.reason = reason;
-        }
-        if e.rerunnable {
-            self.fence.remove(a);
         }
         let end = Box::new(end);
         if self.table.set(a, Status::Over(end.clone())) {

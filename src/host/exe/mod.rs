@@ -57,12 +57,19 @@ pub struct Options {
 /// # Errors
 /// What kept it from starting.
 pub fn run(options: &Options) -> Result<(), String> {
-    let place = Place::find()?;
     setup::log("info");
+    // What runs here already must be fenced even while the share cannot be asked, which may refuse
+    // or hang: this process stands in from its first moment on.
+    let fence = setup::known_local().map(|local| Arc::new(fence::Fence::new(&local)));
+    if let Some(fence) = &fence {
+        fence.look(clock::boot_ms());
+        fence::watch(fence.clone())?;
+    }
+    let place = Place::find()?;
     let term = signals::catch_term().map_err(|e| e.to_string())?;
     signals::ignore_hangup();
     signals::ignore_sigpipe();
-    serve(place, options, &term)
+    work(place, options, &term, fence)
 }
 
 /// Runs at `place` until `term` speaks.
@@ -70,12 +77,24 @@ pub fn run(options: &Options) -> Result<(), String> {
 /// # Errors
 /// What kept it from starting.
 pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<(), String> {
+    work(place, options, term, None)
+}
+
+fn work(
+    place: Place,
+    options: &Options,
+    term: &Receiver<i32>,
+    watched: Option<Arc<fence::Fence>>,
+) -> Result<(), String> {
     let config = place.config();
     if let Err(e) = &config {
         tracing::warn!("{e}; defaults are used");
     }
     let _alone = place.alone(&place.local.exe_lock(), "cbexe")?;
     super::ls::act_as_owner(&place)?;
+    if !super::ls::is_alone(&place, term)? {
+        return Ok(());
+    }
     let mode = config
         .as_ref()
         .map_or(CgroupMode::Auto, |c| c.cluster.cgroup);
@@ -87,9 +106,12 @@ pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<()
             exec.note
         ));
     }
-    let fence = exec.fence.clone();
-    fence.set_limit(config.as_ref().map_or(0, |c| c.general.iso_timeout_ms));
-    fence::watch(fence, exec.place.local.clone())?;
+    if let Ok(config) = &config {
+        exec.fence.set_limit(config.general.iso_timeout_ms);
+    }
+    if watched.is_none() {
+        fence::watch(exec.fence.clone())?;
+    }
     tracing::info!("cbexe of host {} started", exec.place.site.host);
     let poll = config.map_or(POLL_MS, |c| c.cluster.poll_interval_ms);
     take_turns(&mut exec, term, poll)
@@ -151,7 +173,7 @@ fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, String>
         starter: starts::Starter::new(&place.layout, &place.local, about),
         spawner: None,
         retired: Vec::new(),
-        fence: Arc::new(fence::Fence::default()),
+        fence: Arc::new(fence::Fence::new(&place.local)),
         note: String::new(),
         epoch,
         sampled_at: 0,
