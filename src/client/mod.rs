@@ -30,6 +30,7 @@ pub mod fsck;
 pub mod init;
 pub mod journal_cmd;
 mod order_cmds;
+mod patience;
 pub mod read;
 mod requeue;
 mod signal;
@@ -131,6 +132,7 @@ pub fn main(argv: &[OsString]) -> i32 {
     let called = argv.first().map(OsString::as_os_str).unwrap_or_default();
     let link = Path::new(called).file_name().unwrap_or(OsStr::new("cb"));
     if let Some(found) = link.to_str().and_then(find) {
+        patience::watch(found.names[0]);
         return (found.run)(&argv[1..]);
     }
     match argv.get(1).and_then(|word| word.to_str()) {
@@ -143,7 +145,10 @@ pub fn main(argv: &[OsString]) -> i32 {
             Exit::Ok.code()
         }
         Some(word) => match find(word).or_else(|| find(&format!("c{word}"))) {
-            Some(found) => (found.run)(&argv[2..]),
+            Some(found) => {
+                patience::watch(found.names[0]);
+                (found.run)(&argv[2..])
+            }
             None => unknown(word),
         },
     }

@@ -7,7 +7,7 @@ use super::{At, Result};
 use crossbeam::channel::{Receiver, unbounded};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 const NAMES: &[(&str, i32)] = &[
     ("HUP", libc::SIGHUP),
@@ -71,10 +71,18 @@ pub fn names() -> impl Iterator<Item = (&'static str, i32)> {
 }
 
 static PIPE_WRITE: AtomicI32 = AtomicI32::new(-1);
+static CAUGHT: AtomicBool = AtomicBool::new(false);
+
+/// True once a signal came that this process catches: for who must act while the thread that takes
+/// signals from the channel cannot.
+pub fn caught() -> bool {
+    CAUGHT.load(Ordering::Relaxed)
+}
 
 extern "C" fn note(signal: libc::c_int) {
     let fd = PIPE_WRITE.load(Ordering::Relaxed);
     let byte = signal as u8;
+    CAUGHT.store(true, Ordering::Relaxed);
     // SAFETY: write is async-signal-safe; errno is the interrupted code's, but glibc's write
     // changes it only on failure, which a full pipe of pending signals may make: harmless here.
     unsafe { libc::write(fd, (&raw const byte).cast(), 1) };
