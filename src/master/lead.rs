@@ -232,9 +232,10 @@ impl Leader {
         let ready = turn::turn(&mut self.core, inputs, Stamp(clock::wall_ms()));
         self.summary_due |= loads || !ready.events.is_empty();
         let burst = ready.events.len() > BURST;
+        let changed = !ready.events.is_empty();
         let more = self.carry_out(ready, &paths, now)?;
         if let Some(witness) = &self.witness {
-            witness.turned(self.core.state.epoch(), &self.core.state);
+            witness.turned(self.core.state.epoch(), &self.core.state, changed);
         }
         if burst {
             crate::sys::memory::give_back();
@@ -251,6 +252,9 @@ impl Leader {
         // Answers without events (refusals, repeated tokens) are a leader's word all the same.
         if ready.events.is_empty() && !(ready.acks.is_empty() && ready.orders.is_empty()) {
             self.recheck()?;
+        }
+        if let (Some(witness), false) = (&self.witness, ready.events.is_empty()) {
+            witness.committed(self.core.state.epoch(), &self.core.state);
         }
         self.publish_rows()?;
         if ready.publish {

@@ -79,8 +79,10 @@ pub struct Options {
 pub trait Witness: Send + Sync + std::fmt::Debug {
     /// A leader of `epoch` has recovered `state`, and its first events are durable.
     fn recovered(&self, epoch: u64, state: &State);
-    /// A turn of the leader of `epoch` was carried out.
-    fn turned(&self, epoch: u64, state: &State);
+    /// The events of a turn that led to `state` are durable; nothing of it is made known yet.
+    fn committed(&self, epoch: u64, state: &State);
+    /// A turn of the leader of `epoch` was carried out; it `changed` the state, or had nothing to.
+    fn turned(&self, epoch: u64, state: &State, changed: bool);
 }
 
 /// Runs a candidate at `site` until `stop` speaks or the lead is lost; an exit code.

@@ -66,6 +66,9 @@ pub struct Ended {
     /// When it started and ended by the host's clock (ms); `start` 0 = never ran.
     pub start: i64,
     pub t: i64,
+    /// When the leader learned of it, by the leader's clock (ms); hosts leave it 0.
+    #[serde(skip_serializing_if = "is_zero_i64")]
+    pub known: i64,
     /// Exit code when it exited; `None` together with `sig` 0 = unknown end, never a success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
@@ -90,6 +93,10 @@ fn is_false(b: &bool) -> bool {
 }
 
 fn is_zero_i32(n: &i32) -> bool {
+    *n == 0
+}
+
+fn is_zero_i64(n: &i64) -> bool {
     *n == 0
 }
 

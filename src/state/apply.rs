@@ -329,7 +329,7 @@ impl State {
             }
         });
         if job.is_finished() {
-            let at = (job.end(), id);
+            let at = (job.known_end(), id);
             if plus {
                 finished.insert(at)
             } else {
@@ -362,7 +362,7 @@ impl State {
             .expect("jobs refer to live specifications");
         let was_finished = job.is_finished();
         if was_finished {
-            finished.remove(&(job.end(), j.id));
+            finished.remove(&(job.known_end(), j.id));
         }
         let before = job.weight(j.idx);
         let mut started = false;
@@ -386,7 +386,7 @@ impl State {
         }
         let (spec, unwatch) = (job.spec, entry.depends && !job.is_waiting());
         if job.is_finished() {
-            finished.insert((job.end(), j.id));
+            finished.insert((job.known_end(), j.id));
         }
         if started {
             self.note_work(j);
@@ -715,6 +715,7 @@ impl State {
 fn fate_of(e: &Ended) -> Fate {
     Fate {
         end: Stamp(e.t),
+        known: Stamp(e.known),
         code: e.code,
         sig: e.sig,
         core: e.core,

@@ -40,7 +40,7 @@ impl State {
                     ));
                 }
             }
-            if job.is_finished() != self.finished.contains(&(job.end(), job.id)) {
+            if job.is_finished() != self.finished.contains(&(job.known_end(), job.id)) {
                 broken.push(format!("job {}: wrongly listed as finished or not", job.id));
             }
             broken.extend(self.check_work(job));

@@ -130,13 +130,21 @@ impl Run {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fate {
+    /// By its host's clock.
     pub end: Stamp,
+    /// When a leader learned of it, by the leader's clock; 0 = as `end`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub known: Stamp,
     pub code: Option<i32>,
     pub sig: i32,
     pub core: bool,
     pub oom: bool,
     pub reason: TermReason,
     pub text: String,
+}
+
+fn is_zero(t: &Stamp) -> bool {
+    *t == Stamp(0)
 }
 
 impl Job {
@@ -200,13 +208,17 @@ impl Job {
         false
     }
 
-    /// When the last of it ended (0 when nothing has).
-    pub fn end(&self) -> Stamp {
+    /// When a leader learned that the last of it had ended (0 when nothing has). A job is remembered
+    /// from then on: the host's clock may be far from the leader's.
+    pub fn known_end(&self) -> Stamp {
         let of = |w: &Work| {
             w.run
                 .as_ref()
                 .and_then(|r| r.fate.as_ref())
-                .map_or(Stamp(0), |f| f.end)
+                .map_or(
+                    Stamp(0),
+                    |f| if f.known == Stamp(0) { f.end } else { f.known },
+                )
         };
         match &self.body {
             Body::Single(work) => of(work),

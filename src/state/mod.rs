@@ -114,7 +114,7 @@ pub struct State {
     watchers: FxHashMap<u32, BTreeSet<u32>>,
     /// Jobs whose dependency must be looked at again.
     dep_dirty: BTreeSet<u32>,
-    /// Finished jobs by end time.
+    /// Finished jobs by when their end was known.
     finished: BTreeSet<(Stamp, u32)>,
     /// Termination times (`-t`) of jobs; those of finished jobs are passed over.
     deadlines: BTreeSet<(Stamp, u32)>,
@@ -317,7 +317,7 @@ impl State {
         std::mem::take(&mut self.dep_dirty).into_iter().collect()
     }
 
-    /// Finished jobs that ended before `t`, oldest first, that no waiting job depends on.
+    /// Finished jobs whose end was known before `t`, oldest first, that no waiting job depends on.
     pub fn finished_before(&self, t: Stamp) -> impl Iterator<Item = u32> {
         let ended = self.finished.iter().take_while(move |(end, _)| *end < t);
         ended

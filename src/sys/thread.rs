@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Longest sleep of a simulated wait, ms: how late a message may be noticed.
-const SLICE_MS: u64 = 250;
+/// First and longest sleep of a simulated wait, ms: how late a message may be noticed. Each is as
+/// long as all before it.
+const SLICE_MS: (u64, u64) = (250, 2000);
 
 /// A thread that was started here.
 #[derive(Debug)]
@@ -61,6 +62,24 @@ impl Thread {
     }
 }
 
+/// Keeps this thread, and those it starts from now on, on one processor: threads that run one after
+/// the other hand over faster there. Where that is not allowed, nothing happens.
+pub fn stay_on_one(number: usize) {
+    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let me = nix::unistd::Pid::from_raw(0);
+    let Ok(allowed) = sched_getaffinity(me) else {
+        return;
+    };
+    let is_allowed = |n: &usize| allowed.is_set(*n).unwrap_or(false);
+    let all: Vec<usize> = (0..CpuSet::count()).filter(is_allowed).collect();
+    let mut one = CpuSet::new();
+    if let Some(n) = all.get(number % all.len().max(1))
+        && one.set(*n).is_ok()
+    {
+        let _ = sched_setaffinity(me, &one);
+    }
+}
+
 /// Waits for a message for at most `ms` milliseconds.
 ///
 /// # Errors
@@ -69,18 +88,19 @@ pub fn recv_timeout<T>(rx: &Receiver<T>, ms: u64) -> Result<T, RecvTimeoutError>
     if !door::simulated() {
         return rx.recv_timeout(Duration::from_millis(ms));
     }
-    let until = clock::boot_ms() + ms;
+    let began = clock::boot_ms();
     loop {
         match rx.try_recv() {
             Ok(message) => return Ok(message),
             Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
             Err(TryRecvError::Empty) => {}
         }
-        let left = until.saturating_sub(clock::boot_ms());
-        if left == 0 {
+        let waited = clock::boot_ms().saturating_sub(began);
+        if waited >= ms {
             return Err(RecvTimeoutError::Timeout);
         }
-        clock::sleep_ms(left.min(SLICE_MS));
+        let slice = waited.clamp(SLICE_MS.0, SLICE_MS.1);
+        clock::sleep_ms(slice.min(ms - waited));
     }
 }
 

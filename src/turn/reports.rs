@@ -122,7 +122,8 @@ impl Turn<'_> {
         (here && work.attempt == a.at && work.stat.is_started()).then_some(work)
     }
 
-    fn ended(&mut self, e: Ended) {
+    fn ended(&mut self, mut e: Ended) {
+        e.known = self.now.0;
         let (requeue, hold) = self.fate(&e);
         self.emit(Event::Ended {
             e: Box::new(e),

@@ -274,6 +274,7 @@ impl Turn<'_> {
             },
             start,
             t: self.now.0,
+            known: self.now.0,
             sig: libc_sigkill(),
             reason: TermReason::Force,
             u,

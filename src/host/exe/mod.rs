@@ -144,7 +144,8 @@ fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, String>
             .to_string_lossy()
             .into_owned(),
         uid: users::effective_uid(),
-        may_switch: root,
+        // What stands for a spawner becomes whoever it is told to.
+        may_switch: root || options.stand.is_some(),
         service: disguised.then(|| Become {
             uid: service,
             gid: place.cluster.service_gid,

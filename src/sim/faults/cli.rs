@@ -100,6 +100,7 @@ pub struct Summary {
     pub takeovers: u64,
     pub acked: usize,
     pub starts: usize,
+    pub reads: u64,
     pub faults: BTreeMap<&'static str, u64>,
     /// Seeds that broke a promise, with the first thing that went wrong.
     pub failed: BTreeMap<u64, String>,
@@ -112,7 +113,8 @@ pub struct Summary {
 pub fn many(options: &Options, seeds: u64, threads: usize, until_broken: bool) -> Summary {
     let next = AtomicU64::new(0);
     let summary = Mutex::new(Summary::default());
-    let work = || {
+    let work = |thread: usize| {
+        crate::sys::thread::stay_on_one(thread);
         loop {
             let n = next.fetch_add(1, Ordering::Relaxed);
             if n >= seeds {
@@ -131,10 +133,10 @@ pub fn many(options: &Options, seeds: u64, threads: usize, until_broken: bool) -
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(work);
+        for thread in 0..threads {
+            let work = &work;
+            scope.spawn(move || work(thread));
         }
-        work();
     });
     summary.into_inner().unwrap_or_else(|p| p.into_inner())
 }
@@ -147,6 +149,7 @@ impl Summary {
         self.takeovers += outcome.takeovers;
         self.acked += outcome.acked;
         self.starts += outcome.starts;
+        self.reads += outcome.reads;
         for (name, n) in &outcome.faults {
             *self.faults.entry(name).or_default() += n;
         }
@@ -171,8 +174,8 @@ fn print_summary(options: &Options, all: &Summary, ms: u64) {
         all.ms / 1000
     );
     println!(
-        "{} changes of leader, {} jobs acknowledged, {} starts",
-        all.takeovers, all.acked, all.starts
+        "{} changes of leader, {} jobs acknowledged, {} starts, {} readings of the view",
+        all.takeovers, all.acked, all.starts, all.reads
     );
     let faults: Vec<String> = all.faults.iter().map(|(k, n)| format!("{k} {n}")).collect();
     println!("faults: {}", faults.join(", "));

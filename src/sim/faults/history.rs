@@ -1,15 +1,20 @@
 //! What really happened, and whether what leaders believe and people were told agrees with it.
 //!
-//! The promises that are checked: an acknowledged job is never lost, a submission makes one job; an
-//! attempt starts at most once, a job's attempts never overlap and none follows a success; a
-//! finished status never changes and success is never made up; no host holds more than its slots;
-//! every leader's state is sound. Judges only; acts on nothing.
+//! The promises that are checked: an acknowledged job is never lost, a submission makes one job, ids
+//! are not given twice; an attempt starts at most once, a job's attempts never overlap and none
+//! follows a success; after an accepted kill nothing is dispatched any more; a finished status never
+//! changes and success is never made up; no host holds more than its slots; every leader's state is
+//! sound; what readers of the view see was the state of some leader. Judges only; acts on nothing.
 
 use super::tasks::{Task, Tasks};
 use super::world::Core;
 use crate::model::{AttemptId, JobKey, JobStat, TermReason};
-use crate::state::State;
+use crate::spool::view::Job as Shown;
+use crate::state::{Job, State, Work};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Broken promises that are kept of one run.
+const BROKEN_MAX: usize = 50;
 
 /// A start that happened.
 #[derive(Clone, Debug)]
@@ -34,12 +39,34 @@ pub struct History {
     /// Names of submissions that were sent.
     pub sent: u64,
     starts: BTreeMap<AttemptId, Started>,
-    finals: BTreeMap<u32, Final>,
+    finals: BTreeMap<JobKey, Final>,
+    /// Jobs of which everything has ended.
+    ended: BTreeSet<u32>,
+    /// States and attempts that some leader had a job in.
+    passed: BTreeSet<(JobKey, JobStat, u32)>,
+    /// Ends that readers saw.
+    shown: BTreeMap<JobKey, JobStat>,
+    /// The last attempt that a leader had made when a kill was accepted.
+    killed: BTreeMap<JobKey, u32>,
+    /// Highest attempt that a leader has made.
+    attempts: BTreeMap<JobKey, u32>,
+    /// Attempts whose hosts have not all prepared their parts.
+    gathering: BTreeSet<AttemptId>,
+    /// Jobs that somebody wanted to run again.
+    requeued: BTreeSet<u32>,
+    /// How many times somebody read the view.
+    pub reads: u64,
+    /// Jobs that their owners have stopped and not resumed, by slot.
+    pub stopped: BTreeMap<usize, BTreeSet<u32>>,
+    /// Longest time that somebody waited for an answer, ms.
+    pub longest_ms: u64,
     /// Jobs that a live leader knows and that have not ended.
     open: BTreeMap<u32, String>,
     pub highest: u64,
     pub takeovers: u64,
     pub recovered_jobs: usize,
+    /// Slots of each host.
+    pub slots: u32,
     requests: BTreeMap<usize, u64>,
     /// Jobs that may run again when nobody knows how they ended.
     rerunnable: BTreeSet<u32>,
@@ -49,7 +76,10 @@ impl History {
     /// A promise was broken.
     pub fn broken(&mut self, core: &mut Core, text: String) {
         core.say("BROKEN", || text.clone());
-        self.broken.push(text);
+        // What is wrong stays wrong at every look.
+        if self.broken.len() < BROKEN_MAX && !self.broken.contains(&text) {
+            self.broken.push(text);
+        }
     }
 
     pub fn failed(&self) -> bool {
@@ -79,19 +109,95 @@ impl History {
 
     /// How jobs ended, as leaders have made known.
     #[cfg(test)]
-    pub fn ended_so_far(&self) -> BTreeMap<u32, JobStat> {
-        self.finals.iter().map(|(id, end)| (*id, end.0)).collect()
+    pub fn ended_so_far(&self) -> BTreeMap<JobKey, JobStat> {
+        self.finals.iter().map(|(j, end)| (*j, end.0)).collect()
     }
 
     /// A person was told the id of a job.
     pub fn told(&mut self, core: &mut Core, name: &str, id: u32) {
         core.say("people", || format!("{name} was told job {id}"));
+        if let Some((other, _)) = self.acked.iter().find(|(n, i)| **i == id && *n != name) {
+            let text = format!("{name} was told job {id}, as {other} had been");
+            self.broken(core, text);
+        }
         match self.acked.insert(name.to_owned(), id) {
             Some(old) if old != id => {
                 let text = format!("{name} was told job {old}, later job {id}");
                 self.broken(core, text);
             }
             _ => {}
+        }
+    }
+
+    /// A job that somebody at another machine was told, and where.
+    pub fn job_of_another(&self, host: &str) -> Option<(String, u32)> {
+        let parts = |(name, id): (&String, &u32)| {
+            let (of, _) = name.rsplit_once('-')?;
+            (of != host).then(|| (of.to_owned(), *id))
+        };
+        self.acked.iter().rev().find_map(parts)
+    }
+
+    /// An owner was told that work is being killed: no attempt is made from now on.
+    pub fn kill_accepted(&mut self, core: &mut Core, j: JobKey) {
+        core.say("people", || format!("the kill of {j} was accepted"));
+        // A whole array: also what has no attempt yet.
+        let meant = |k: &JobKey| k.id == j.id && (j.idx == 0 || k.idx == j.idx);
+        let made = self.attempts.iter().filter(|(k, _)| meant(k));
+        let made: Vec<(JobKey, u32)> = made.map(|(k, at)| (*k, *at)).collect();
+        self.killed.entry(j).or_insert(0);
+        for (k, at) in made {
+            self.killed.insert(k, at);
+        }
+    }
+
+    /// An owner has asked that what runs of a job runs again.
+    pub fn requeue_asked(&mut self, id: u32) {
+        self.requeued.insert(id);
+    }
+
+    /// What somebody read of the view.
+    pub fn read(&mut self, core: &mut Core, who: &str, jobs: &[Shown], warnings: &[String]) {
+        self.reads += 1;
+        core.say(who, || format!("reads {} rows of the view", jobs.len()));
+        let mut seen = BTreeSet::new();
+        let mut wrong: Vec<String> = warnings
+            .iter()
+            .map(|text| format!("{who} met damage in the view: {text}"))
+            .collect();
+        for job in jobs {
+            let (j, stat, at) = (job.row.j, job.row.stat, job.row.attempt);
+            if !seen.insert(j) {
+                wrong.push(format!("{who} read {j} twice in one view"));
+            }
+            if stat.is_finished() {
+                self.shown.insert(j, stat);
+            }
+            let name = job.row.name.as_ref();
+            let told = self.acked.iter().find(|(_, id)| **id == j.id);
+            if let Some((known, _)) = told.filter(|(n, _)| !name.is_empty() && *n != name) {
+                wrong.push(format!("{who} read {j} as {name}, which is {known}"));
+            }
+            // What is waiting of an array has no state of its own.
+            let whole = j.idx == 0 && (job.row.arr.is_some() || stat.is_waiting());
+            if !whole && !self.passed.contains(&(j, stat, at)) {
+                wrong.push(format!(
+                    "{who} read {j} as {stat} in attempt {at}: no leader ever had it so"
+                ));
+            }
+        }
+        for text in wrong {
+            self.broken(core, text);
+        }
+    }
+
+    /// The end of a run: what readers saw as ended is how it ended.
+    pub fn conclude(&mut self, core: &mut Core) {
+        for (j, stat) in self.shown.clone() {
+            let truth = self.finals.get(&j).map(|end| end.0);
+            if truth != Some(stat) && !self.requeued.contains(&j.id) {
+                self.broken(core, format!("{j} was shown as {stat}, ended as {truth:?}"));
+            }
         }
     }
 
@@ -125,12 +231,13 @@ impl History {
             .map(|(b, s)| (*b, s.clone()))
             .collect();
         for (b, other) in others {
-            let again = self.rerunnable.contains(&a.j.id);
+            let wanted = self.requeued.contains(&a.j.id);
+            let again = wanted || self.rerunnable.contains(&a.j.id);
             let wrong = match other.ended {
                 None => Some("while it still runs"),
                 Some(_) if b.at > a.at => Some("although it is the later one"),
                 Some(_) if !again => Some("though it must not run twice"),
-                Some(Some(0)) if !other.forgotten => Some("after it had succeeded"),
+                Some(Some(0)) if !other.forgotten && !wanted => Some("after it had succeeded"),
                 Some(_) => None,
             };
             if let Some(wrong) = wrong {
@@ -140,6 +247,18 @@ impl History {
                 );
                 self.broken(core, text);
             }
+        }
+        let whole = JobKey::job(a.j.id);
+        let killed = self.killed.get(&a.j).or_else(|| self.killed.get(&whole));
+        if let Some(at) = killed.filter(|at| a.at > **at) {
+            let text = format!(
+                "attempt {a} starts on {host}; its kill was accepted when attempt {at} was the last"
+            );
+            self.broken(core, text);
+        }
+        if self.gathering.contains(&a) {
+            let text = format!("attempt {a} starts on {host} before all its hosts are prepared");
+            self.broken(core, text);
         }
         let started = Started {
             machine: task.machine,
@@ -184,7 +303,14 @@ impl History {
     }
 
     /// A leader has carried out a turn.
-    pub fn turned(&mut self, core: &mut Core, epoch: u64, state: &State) {
+    pub fn turned(&mut self, core: &mut Core, epoch: u64, state: &State, changed: bool) {
+        if epoch == self.highest {
+            // What a late leader says is believed by people and hosts: the present one must know.
+            self.check_known(core, epoch, state);
+        }
+        if !changed {
+            return;
+        }
         self.check_jobs(core, epoch, state);
         let broken = state.check();
         if !broken.is_empty() {
@@ -205,43 +331,78 @@ impl History {
         }
     }
 
-    fn check(&mut self, core: &mut Core, epoch: u64, state: &State) {
-        for (name, id) in self.acked.clone() {
-            let found = state.job(id).and_then(|job| job.name.as_deref());
+    /// Everything that anybody was told and every start is known to this leader.
+    fn check_known(&mut self, core: &mut Core, epoch: u64, state: &State) {
+        let mut wrong = Vec::new();
+        for (name, id) in &self.acked {
+            let found = state.job(*id).and_then(|job| job.name.as_deref());
             if found != Some(name.as_str()) {
-                let text = format!(
+                wrong.push(format!(
                     "epoch {epoch} does not know job {id} ({name}), which was acknowledged; it \
                      has {found:?} there"
-                );
-                self.broken(core, text);
+                ));
             }
         }
-        for (a, s) in self.starts.clone() {
-            let Some(work) = state.work(a.j) else {
-                let text = format!("epoch {epoch} does not know {a}, which ran on {}", s.host);
-                self.broken(core, text);
-                continue;
-            };
-            if work.attempt < a.at {
-                let at = work.attempt;
-                let text = format!("epoch {epoch} is at attempt {at} of {a}, which has run");
-                self.broken(core, text);
-            }
-            let first = work.run.as_ref().and_then(|run| run.hosts.first());
-            let host = first.map(|(id, _)| state.host_name(*id).to_string());
-            if work.attempt == a.at && host.is_some_and(|h| h != s.host) {
-                let text = format!("epoch {epoch} has {a} elsewhere than on {}", s.host);
-                self.broken(core, text);
+        for (a, s) in &self.starts {
+            match state.work(a.j) {
+                None => wrong.push(format!(
+                    "epoch {epoch} does not know {a}, which ran on {}",
+                    s.host
+                )),
+                Some(work) if work.attempt < a.at => {
+                    let at = work.attempt;
+                    wrong.push(format!(
+                        "epoch {epoch} is at attempt {at} of {a}, which has run"
+                    ));
+                }
+                Some(work) if work.attempt == a.at => {
+                    let first = work.run.as_ref().and_then(|run| run.hosts.first());
+                    let host = first.map(|(id, _)| state.host_name(*id).to_string());
+                    if host.is_some_and(|h| h != s.host) {
+                        wrong.push(format!(
+                            "epoch {epoch} has {a} elsewhere than on {}",
+                            s.host
+                        ));
+                    }
+                }
+                Some(_) => {}
             }
         }
-        for (id, known) in self.finals.clone() {
-            let now = final_of(state, id);
+        for text in wrong {
+            self.broken(core, text);
+        }
+    }
+
+    fn check(&mut self, core: &mut Core, epoch: u64, state: &State) {
+        self.check_known(core, epoch, state);
+        for (j, known) in self.finals.clone() {
+            let now = state.work(j).and_then(final_of);
             if now != Some(known) {
-                let text = format!("job {id} had ended as {known:?}, epoch {epoch} has {now:?}");
+                let text = format!("{j} had ended as {known:?}, epoch {epoch} has {now:?}");
                 self.broken(core, text);
             }
         }
+        self.note_passed(state);
         self.check_jobs(core, epoch, state);
+    }
+
+    /// Remembers what a leader has and is about to make known.
+    pub fn note_passed(&mut self, state: &State) {
+        for job in state.jobs() {
+            for (j, work) in works(job) {
+                self.passed.insert((j, work.stat, work.attempt));
+                let made = self.attempts.entry(j).or_default();
+                *made = work.attempt.max(*made);
+                let a = AttemptId {
+                    j,
+                    at: work.attempt,
+                };
+                match work.run.as_ref().is_some_and(|run| run.gathering) {
+                    true => self.gathering.insert(a),
+                    false => self.gathering.remove(&a),
+                };
+            }
+        }
     }
 
     fn check_jobs(&mut self, core: &mut Core, epoch: u64, state: &State) {
@@ -258,29 +419,40 @@ impl History {
                     "epoch {epoch}: {name} became job {other} and job {id}"
                 ));
             }
-            let Some(now) = final_of(state, job.id) else {
-                continue;
-            };
-            if !self.finals.contains_key(&job.id) {
-                core.say("check", || {
-                    format!("job {} has ended: {:?}", job.id, fate_of(state, job.id))
-                });
+            if job.is_finished() {
+                self.ended.insert(job.id);
             }
-            let known = self.finals.entry(job.id).or_insert(now);
-            if *known != now {
-                let id = job.id;
-                wrong.push(format!(
-                    "job {id} had ended as {known:?}, epoch {epoch} has {now:?}"
-                ));
+            let min = state.spec(job.spec).min;
+            for (j, work) in works(job) {
+                let slots = work.run.as_ref().map_or(0, |run| run.slots());
+                if work.stat.is_started() && slots < min {
+                    wrong.push(format!("epoch {epoch}: {j} runs on {slots} of {min} slots"));
+                }
+                let Some(now) = final_of(work) else { continue };
+                if !self.finals.contains_key(&j) {
+                    core.say("check", || format!("{j} has ended: {:?}", fate_of(work)));
+                }
+                let known = self.finals.entry(j).or_insert(now);
+                if *known != now {
+                    wrong.push(format!(
+                        "{j} had ended as {known:?}, epoch {epoch} has {now:?}"
+                    ));
+                }
+                let a = AttemptId { j, at: now.2 };
+                let truth = self.starts.get(&a).and_then(|s| s.ended);
+                if now.0 == JobStat::Done && truth != Some(Some(0)) {
+                    wrong.push(format!(
+                        "epoch {epoch} shows {a} as done, it ended as {truth:?}"
+                    ));
+                }
             }
-            let a = AttemptId {
-                j: JobKey::job(job.id),
-                at: now.2,
-            };
-            let truth = self.starts.get(&a).and_then(|s| s.ended);
-            if now.0 == JobStat::Done && truth != Some(Some(0)) {
+        }
+        for (name, _) in state.known_hosts() {
+            let used: u32 = state.on_host(name).map(|(_, slots)| slots).sum();
+            if used > self.slots {
+                let slots = self.slots;
                 wrong.push(format!(
-                    "epoch {epoch} shows {a} as done, it ended as {truth:?}"
+                    "epoch {epoch} gives away {used} of {slots} slots of {name}"
                 ));
             }
         }
@@ -291,7 +463,7 @@ impl History {
 
     /// Everything that somebody waits for has ended.
     pub fn all_ended(&self, tasks: &Tasks) -> bool {
-        let told = self.acked.values().all(|id| self.finals.contains_key(id));
+        let told = self.acked.values().all(|id| self.ended.contains(id));
         told && self.open.is_empty() && self.takeovers > 0 && tasks.running() == 0
     }
 
@@ -305,7 +477,7 @@ impl History {
             .collect();
         let told = self.acked.iter();
         let unknown: Vec<&String> = told
-            .filter(|(_, id)| !self.finals.contains_key(id) && !self.open.contains_key(id))
+            .filter(|(_, id)| !self.ended.contains(id) && !self.open.contains_key(id))
             .map(|(name, _)| name)
             .take(5)
             .collect();
@@ -318,18 +490,33 @@ impl History {
     }
 }
 
-fn fate_of(state: &State, id: u32) -> Option<&crate::state::Fate> {
-    state.job(id)?.work(0)?.run.as_ref()?.fate.as_deref()
+/// All that can run of a job and has a state of its own.
+fn works(job: &Job) -> Vec<(JobKey, &Work)> {
+    match job.array() {
+        None => job
+            .work(0)
+            .map(|w| (JobKey::job(job.id), w))
+            .into_iter()
+            .collect(),
+        Some(array) => {
+            let elements = array.work.iter();
+            elements
+                .map(|(idx, work)| (JobKey::element(job.id, *idx), work))
+                .collect()
+        }
+    }
 }
 
-/// How a job ended, if it has and nobody can bring it back.
-fn final_of(state: &State, id: u32) -> Option<Final> {
-    let job = state.job(id)?;
-    let work = job.work(0)?;
-    let run = work.run.as_ref();
-    let fate = run.and_then(|run| run.fate.as_ref());
+fn fate_of(work: &Work) -> Option<&crate::state::Fate> {
+    work.run.as_ref()?.fate.as_deref()
+}
+
+/// How work ended, if it has and nobody can bring it back.
+fn final_of(work: &Work) -> Option<Final> {
+    let fate = fate_of(work);
     let code = fate
         .filter(|f| f.reason == TermReason::None)
         .and_then(|f| f.code);
-    job.is_finished().then_some((work.stat, code, work.attempt))
+    let ended = work.stat.is_finished();
+    ended.then_some((work.stat, code, work.attempt))
 }

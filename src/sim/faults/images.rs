@@ -30,7 +30,7 @@ pub struct Moment {
     pub disk: Disk,
     pub acked: BTreeMap<String, u32>,
     /// How jobs had ended, as a leader had made known.
-    pub finals: BTreeMap<u32, crate::model::JobStat>,
+    pub finals: BTreeMap<crate::model::JobKey, crate::model::JobStat>,
     pub highest: u64,
 }
 
@@ -251,10 +251,10 @@ fn judge(moment: &Moment, disk: Disk, cluster: &str) -> Option<String> {
             return Some(format!("{name} was told job {id}, which is {job:?}"));
         }
     }
-    for (id, stat) in &moment.finals {
-        let now = state.job(*id).and_then(|j| j.stat(0));
+    for (j, stat) in &moment.finals {
+        let now = state.stat(*j);
         if now != Some(*stat) {
-            return Some(format!("job {id} had ended as {stat:?}, is {now:?}"));
+            return Some(format!("{j} had ended as {stat:?}, is {now:?}"));
         }
     }
     None

@@ -11,11 +11,13 @@ mod history;
 #[cfg(test)]
 mod images;
 mod open_file;
+mod people;
 mod plan;
 mod port;
 mod rng;
 mod scene;
 mod stage;
+mod strike;
 mod tasks;
 mod world;
 
@@ -64,6 +66,10 @@ pub struct Outcome {
     pub takeovers: u64,
     pub acked: usize,
     pub starts: usize,
+    /// Readings of the view.
+    pub reads: u64,
+    /// The longest wait for the answer to a submission, ms.
+    pub longest_ms: u64,
     pub faults: BTreeMap<&'static str, u64>,
     /// What happened, if that was asked for.
     pub log: Vec<String>,
@@ -71,7 +77,10 @@ pub struct Outcome {
 
 /// Runs one seed. `log`: keep what happens, line by line.
 pub fn run(options: &Options, log: bool) -> Outcome {
-    let plan = plan::Plan::of(options);
+    run_plan(options, plan::Plan::of(options), log)
+}
+
+fn run_plan(options: &Options, plan: plan::Plan, log: bool) -> Outcome {
     let world = World::new(options.seed, Scene::new(plan), log);
     world.run(stage::begin);
     let mut inner = world.lock();
@@ -88,6 +97,8 @@ pub fn run(options: &Options, log: bool) -> Outcome {
         takeovers: history.takeovers,
         acked: history.acked(),
         starts: history.starts(),
+        reads: history.reads,
+        longest_ms: history.longest_ms,
         faults: inner.scene.faults.clone(),
         log,
     }

@@ -27,6 +27,8 @@ pub(super) struct ShareFile {
     pub port: Port,
     pub id: HandleId,
     pub ino: Ino,
+    /// By which name it was opened.
+    pub path: String,
     pub state: std::sync::Mutex<HandleState>,
 }
 
@@ -39,10 +41,6 @@ impl fmt::Debug for ShareFile {
 impl ShareFile {
     fn state(&self) -> MutexGuard<'_, HandleState> {
         self.state.lock().unwrap_or_else(|p| p.into_inner())
-    }
-
-    fn name(&self) -> String {
-        format!("inode {}", self.ino)
     }
 
     /// Keeps a write for later; perhaps refuses or shortens it.
@@ -76,8 +74,7 @@ impl ShareFile {
 
 impl Handle for ShareFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let name = self.name();
-        self.port.call("read", Place::Share(&name))?;
+        self.port.call("read", Place::Share(&self.path))?;
         let mut state = self.state();
         let mut inner = self.port.lock();
         let Inner { core, scene } = &mut *inner;
@@ -92,8 +89,7 @@ impl Handle for ShareFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        let name = self.name();
-        self.port.call("write", Place::Local(&name))?;
+        self.port.call("write", Place::Local(&self.path))?;
         let n = self.keep(offset, bytes)?;
         let mut state = self.state();
         state.size = state.size.max(offset + n as u64);
@@ -101,8 +97,7 @@ impl Handle for ShareFile {
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
-        let name = self.name();
-        self.port.call("append", Place::Local(&name))?;
+        self.port.call("append", Place::Local(&self.path))?;
         let offset = self.state().size;
         let n = self.keep(offset, bytes)?;
         self.state().size = offset + n as u64;
@@ -110,8 +105,7 @@ impl Handle for ShareFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let name = self.name();
-        self.port.call("truncate", Place::Share(&name))?;
+        self.port.call("truncate", Place::Share(&self.path))?;
         let mut inner = self.port.lock();
         let Inner { core, scene } = &mut *inner;
         scene
@@ -122,8 +116,7 @@ impl Handle for ShareFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let name = self.name();
-        self.port.call("fsync", Place::Share(&name))?;
+        self.port.call("fsync", Place::Share(&self.path))?;
         let mut inner = self.port.lock();
         let Inner { core, scene } = &mut *inner;
         if scene.opens.get(&self.id).is_none_or(|o| o.lost) {
@@ -147,8 +140,7 @@ impl Handle for ShareFile {
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        let name = self.name();
-        self.port.call("lock", Place::Share(&name))?;
+        self.port.call("lock", Place::Share(&self.path))?;
         let mut inner = self.port.lock();
         let Inner { core, scene } = &mut *inner;
         if scene.server.grace_until > core.now {
@@ -186,8 +178,7 @@ impl Drop for ShareFile {
         };
         if dirty && !std::thread::panicking() {
             // A close sends what was kept; its error is nobody's.
-            let name = self.name();
-            if port.call("close", Place::Share(&name)).is_ok() {
+            if port.call("close", Place::Share(&self.path)).is_ok() {
                 let mut inner = port.lock();
                 let Inner { core, scene } = &mut *inner;
                 let _ = scene.flush(core, port.machine, self.ino);
@@ -208,6 +199,8 @@ pub(super) struct LocalFile {
     pub port: Port,
     pub id: HandleId,
     pub ino: Ino,
+    /// By which name it was opened.
+    pub path: String,
 }
 
 impl fmt::Debug for LocalFile {
@@ -218,8 +211,7 @@ impl fmt::Debug for LocalFile {
 
 impl LocalFile {
     fn call(&self, what: &'static str) -> io::Result<()> {
-        let name = format!("inode {}", self.ino);
-        self.port.call(what, Place::Local(&name))
+        self.port.call(what, Place::Local(&self.path))
     }
 
     /// Works on the disk, if its machine was not restarted since.

@@ -2,6 +2,7 @@
 //! options and the seed.
 
 use super::rng::Rng;
+use super::strike::Script;
 use crate::lease::{Check, Protocol};
 
 /// What the command line says.
@@ -183,6 +184,8 @@ pub struct Plan {
     /// Requests of each person.
     pub requests: u64,
     pub task_ms: u64,
+    /// Faults in a fixed order, beside those drawn.
+    pub script: Script,
     offsets: Vec<i64>,
 }
 
@@ -223,9 +226,30 @@ impl Plan {
             slots: rng.pick(&[1, 2, 4]),
             requests: rng.between(2, 8),
             task_ms: rng.pick(&[300, 2000, 8000]),
+            script: Script::new(),
             offsets: (0..machines)
                 .map(|_| rng.between(0, 1_200_000) as i64 - 600_000)
                 .collect(),
+        }
+    }
+
+    /// A run in which nothing fails but what a script says, and every client asks the server.
+    #[cfg(test)]
+    pub fn scripted(options: &Options, script: Script) -> Plan {
+        Plan {
+            faults: Vec::new(),
+            lax_ms: 0,
+            facts_ms: 0,
+            list_ms: 0,
+            missing_ms: 0,
+            lease_ms: 30_000,
+            write_back_ms: 30_000,
+            iso_ms: 0,
+            slots: 1,
+            requests: 4,
+            task_ms: 2000,
+            script,
+            ..Plan::of(options)
         }
     }
 

@@ -55,7 +55,7 @@ fn place(path: &Path) -> io::Result<Place<'_>> {
 
 /// Not a look at this host's own files.
 fn remote_or_write(on: Place<'_>, what: &str) -> bool {
-    matches!(on, Place::Share(_)) || matches!(what, "append" | "write")
+    matches!(on, Place::Share(_)) || matches!(what, "append" | "write" | "fsync")
 }
 
 pub(super) fn server_ms(core: &Core) -> i64 {
@@ -81,11 +81,13 @@ impl Port {
             if !matches!(what, "open" | "read" | "stat" | "list") {
                 scene.step(core);
             }
-            if scene.ambush.is_some() && remote_or_write(on, what) {
-                scene.spring(core, self.proc, what);
+            let (Place::Share(path) | Place::Local(path)) = on;
+            let mut late = 0;
+            let watched = scene.ambush.is_some() || !scene.plan.script.is_empty();
+            if watched && remote_or_write(on, what) {
+                late = scene.spring(core, self.proc, what, path);
             }
             core.mark(me() as u64);
-            let (Place::Share(path) | Place::Local(path)) = on;
             let who = &core.procs[self.proc].name.clone();
             core.say(who, || format!("{what} {}", path.trim_start_matches('/')));
             let base = if remote {
@@ -93,10 +95,11 @@ impl Port {
             } else {
                 core.rng.between(5, 40)
             };
-            match remote && scene.server.slow_until > core.now {
+            let base = match remote && scene.server.slow_until > core.now {
                 true => base * scene.server.slow_by.min(2_000_000 / base),
                 false => base,
-            }
+            };
+            base + late
         };
         self.world.pause(us);
         if !remote {
@@ -191,6 +194,7 @@ impl Port {
             port: self.clone(),
             id,
             ino,
+            path: path.to_owned(),
             state: std::sync::Mutex::new(state),
         }))
     }
@@ -254,6 +258,7 @@ impl Port {
             port: self.clone(),
             id,
             ino,
+            path: path.to_owned(),
         }))
     }
 

@@ -3,8 +3,9 @@
 
 use super::disk::{Disk, HandleId, Ino};
 use super::history::History;
-use super::plan::{Fault, Plan};
+use super::plan::Plan;
 use super::stage;
+use super::strike::{Ambush, When};
 use super::tasks::Tasks;
 use super::world::{Core, Inner, ProcId, World};
 use crate::record::leader::ClusterDoc;
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Wall clock at the begin of the world, ms: a moment of the year 2026.
 pub const BEGIN_MS: i64 = 1_795_000_000_000;
-const MS: u64 = 1000;
+pub const MS: u64 = 1000;
 const S: u64 = 1_000_000;
 /// How long (µs) everything may take after the faults have ended.
 const CALM_US: u64 = 900 * S;
@@ -107,9 +108,14 @@ pub enum Happening {
     Start(usize),
     Boot(usize),
     Reachable(usize),
-    ServerUp { locks: bool, data: bool },
+    ServerUp {
+        locks: bool,
+        data: bool,
+    },
     WriteBack(usize),
     Look,
+    /// The next part of a script, if it waits for time.
+    Cue,
 }
 
 /// Everything there is.
@@ -132,17 +138,6 @@ pub struct Scene {
     /// The share after every writing operation of the faulty phase, where that is wanted.
     #[cfg(test)]
     pub moments: Option<Vec<super::images::Moment>>,
-}
-
-/// A leader is to be stopped right before it does this.
-#[derive(Clone, Copy, Debug)]
-pub struct Ambush {
-    pub what: &'static str,
-    pub us: u64,
-    /// Everyone who listens to it is stopped for as long.
-    pub wide: bool,
-    /// Who is waited for: leaders or executors.
-    pub role: Role,
 }
 
 /// One static text for equal texts: names live as long as the program.
@@ -178,6 +173,7 @@ impl Scene {
             moments: None,
             plan,
         };
+        scene.history.slots = scene.plan.slots;
         scene.furnish();
         scene
     }
@@ -278,6 +274,9 @@ impl Scene {
             Happening::ServerUp { locks, data } => scene.server_up(core, locks, data),
             Happening::WriteBack(machine) => scene.write_back(core, machine),
             Happening::Look => scene.look(core),
+            Happening::Cue => {
+                scene.cue(core, |when| matches!(when, When::After(_)), None);
+            }
         }
     }
 
@@ -332,6 +331,7 @@ impl Scene {
     fn look(&mut self, core: &mut Core) {
         let people = self.slots.iter().all(|s| s.role != Role::Person || s.done);
         if self.history.failed() || (people && self.history.all_ended(&self.tasks)) {
+            self.history.conclude(core);
             core.over = true;
             return;
         }
@@ -350,192 +350,7 @@ impl Scene {
         self.plan_at(core, at, Happening::Look);
     }
 
-    // ---- faults ----
-
-    fn next_fault(&mut self, core: &mut Core) {
-        if self.calm_at.is_some() || self.history.failed() {
-            return;
-        }
-        let gap = core.rng.between(1, 2 * self.plan.fault_every_ms) * MS;
-        let at = core.now + gap;
-        self.plan_at(core, at, Happening::NextFault);
-        let fault = core.rng.pick(&self.plan.faults.clone());
-        let shown = self.strike(core, fault);
-        if let Some(text) = shown {
-            *self.faults.entry(fault.name()).or_default() += 1;
-            core.say("fault", || text);
-        }
-    }
-
-    /// A machine: leaders are hit more often.
-    fn target(&self, core: &mut Core) -> usize {
-        let n = match core.rng.permille(600) {
-            true => self.plan.leaders,
-            false => self.machines.len(),
-        };
-        core.rng.below(n as u64) as usize
-    }
-
-    fn slots_on(&self, machine: usize) -> Vec<usize> {
-        let on = |s: &Slot| s.machine == machine && s.proc.is_some() && s.role != Role::Shepherds;
-        (0..self.slots.len())
-            .filter(|n| on(&self.slots[*n]))
-            .collect()
-    }
-
-    fn strike(&mut self, core: &mut Core, fault: Fault) -> Option<String> {
-        let now = core.now;
-        let m = self.target(core);
-        let name = self.machines[m].name;
-        if !self.machines[m].up {
-            return None;
-        }
-        let short = core.rng.between(50, 4000) * MS;
-        let long = core.rng.between(1000, 25_000) * MS;
-        match fault {
-            Fault::Kill => {
-                let slots = self.slots_on(m);
-                let slot = *slots.get(core.rng.below(slots.len() as u64) as usize)?;
-                let proc = self.slots[slot].proc?;
-                core.kill(proc);
-                Some(format!("kill -9 {}", core.procs[proc].name))
-            }
-            Fault::Stop => {
-                let slots = self.slots_on(m);
-                let slot = *slots.get(core.rng.below(slots.len() as u64) as usize)?;
-                let proc = self.slots[slot].proc?;
-                let us = if core.rng.permille(500) { short } else { long };
-                core.procs[proc].frozen_until = now + us;
-                let ms = us / MS;
-                Some(format!("stop {} for {ms} ms", core.procs[proc].name))
-            }
-            Fault::Freeze => {
-                self.silence(core, m, now + long);
-                self.machines[m].frozen_until = now + long;
-                for proc in core.procs.iter_mut().filter(|p| p.machine == m) {
-                    proc.frozen_until = proc.frozen_until.max(now + long);
-                }
-                Some(format!("freeze machine {name} for {} ms", long / MS))
-            }
-            Fault::Power => {
-                self.power_off(core, m);
-                let at = now + core.rng.between(2000, 20_000) * MS;
-                self.plan_at(core, at, Happening::Boot(m));
-                Some(format!("power off {name}"))
-            }
-            Fault::Cut => {
-                let us = if core.rng.permille(500) { short } else { long };
-                self.silence(core, m, now + us);
-                self.machines[m].cut_until = now + us;
-                Some(format!("cut {name} from the server for {} ms", us / MS))
-            }
-            Fault::Flaky => {
-                self.machines[m].flaky_until = now + short;
-                Some(format!(
-                    "{name}: errors and lost replies for {} ms",
-                    short / MS
-                ))
-            }
-            Fault::Clock => {
-                let off = core.rng.between(0, 1_200_000) as i64 - 600_000;
-                self.machines[m].wall_offset_ms = off;
-                Some(format!("wall clock of {name} steps to {off} ms off"))
-            }
-            other => self.strike_server(core, other, short),
-        }
-    }
-
-    /// What hits the server, or whoever does a certain thing next.
-    fn strike_server(&mut self, core: &mut Core, fault: Fault, short: u64) -> Option<String> {
-        let now = core.now;
-        match fault {
-            Fault::Slow => {
-                self.server.slow_until = now + short;
-                self.server.slow_by = core.rng.pick(&[10, 100, 1000]);
-                let by = self.server.slow_by;
-                Some(format!(
-                    "the server is {by} times slower for {} ms",
-                    short / MS
-                ))
-            }
-            Fault::Full => {
-                self.server.full_until = now + short;
-                self.server.full_errno = core.rng.pick(&[libc::ENOSPC, libc::EDQUOT]);
-                Some(format!("the share is full for {} ms", short / MS))
-            }
-            Fault::Restart if self.server.down_until > now => None,
-            Fault::Restart => {
-                self.server.down_until = now + short;
-                let locks = core.rng.permille(300);
-                let data = core.rng.permille(300);
-                self.plan_at(core, now + short, Happening::ServerUp { locks, data });
-                let ms = short / MS;
-                Some(format!("the server restarts, away for {ms} ms"))
-            }
-            Fault::Ambush => {
-                let what = core
-                    .rng
-                    .pick(&["append", "fsync", "open", "create", "write", "rename"]);
-                let us = core.rng.between(3500, 12_000) * MS;
-                let wide = core.rng.permille(500);
-                let role = core.rng.pick(&[Role::Leader, Role::Leader, Role::Executor]);
-                self.ambush = Some(Ambush {
-                    what,
-                    us,
-                    wide,
-                    role,
-                });
-                let ms = us / MS;
-                Some(format!(
-                    "the next {role:?} to {what} is stopped for {ms} ms, wide: {wide}"
-                ))
-            }
-            Fault::Locks => {
-                self.forget_locks();
-                Some("the server forgets all locks".into())
-            }
-            Fault::Shepherd => {
-                let a = self.tasks.kill_one(core)?;
-                self.history.task_ended(core, a, None);
-                Some(format!("kill -9 the shepherd of attempt {a}"))
-            }
-            _ => None,
-        }
-    }
-
-    /// Springs the ambush if this is what it waits for: `proc` is about to do `what`.
-    pub fn spring(&mut self, core: &mut Core, proc: ProcId, what: &'static str) {
-        let Some(trap) = self.ambush.filter(|trap| trap.what == what) else {
-            return;
-        };
-        let meant = |s: &Slot| s.role == trap.role && s.proc == Some(proc);
-        if !self.slots.iter().any(meant) || !core.rng.permille(300) {
-            return;
-        }
-        self.ambush = None;
-        let until = core.now + trap.us;
-        core.procs[proc].frozen_until = until;
-        let name = core.procs[proc].name.clone();
-        core.say("fault", || {
-            format!("{name} is stopped right before its {what}")
-        });
-        if !trap.wide {
-            return;
-        }
-        for slot in self.slots.clone() {
-            let along = match trap.role {
-                Role::Leader => matches!(slot.role, Role::Person | Role::Executor),
-                _ => slot.role == Role::Leader && core.rng.permille(400),
-            };
-            if let (true, Some(p)) = (along, slot.proc) {
-                // Most wake up when the leader has said its last words.
-                let after = core.rng.between(0, 40) * MS;
-                core.procs[p].frozen_until = until + after;
-            }
-        }
-    }
-
-    fn silence(&mut self, core: &mut Core, m: usize, until: u64) {
+    pub fn silence(&mut self, core: &mut Core, m: usize, until: u64) {
         let now = core.now;
         self.machines[m].silent_since.get_or_insert(now);
         self.plan_at(core, until, Happening::Reachable(m));
@@ -554,7 +369,7 @@ impl Scene {
     }
 
     /// The machine stops at once: nothing in its memory remains.
-    fn power_off(&mut self, core: &mut Core, m: usize) {
+    pub fn power_off(&mut self, core: &mut Core, m: usize) {
         for proc in 0..core.procs.len() {
             if core.procs[proc].machine == m && core.procs[proc].alive {
                 core.procs[proc].frozen_until = 0;
@@ -625,7 +440,7 @@ impl Scene {
         }
     }
 
-    fn forget_locks(&mut self) {
+    pub fn forget_locks(&mut self) {
         for (_, node) in self.share.nodes_mut() {
             if let Some(open) = node.lock.take().and_then(|h| self.opens.get_mut(&h)) {
                 open.lost = true;

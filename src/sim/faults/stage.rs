@@ -2,30 +2,29 @@
 //! people who submit jobs. Starts them and, as supervisors do, starts them again.
 
 use super::history::History;
+use super::people;
 use super::port::{Port, SHARE};
-use super::scene::{Happening, Role, Scene};
+use super::scene::{Happening, Role, Scene, Slot};
+use super::strike::When;
 use super::tasks;
-use super::world::{Inner, Proc, World};
-use crate::client::ask::{Outgoing, send};
+use super::world::{Inner, Proc, ProcId, THAW_US, World};
 use crate::client::init;
 use crate::host::exe;
 use crate::host::ls;
 use crate::host::setup::Place;
 use crate::master::{self, Witness};
-use crate::model::{Spec, Submission};
-use crate::record::request::{RequestHead, Selector, SignalHow, Verb};
 use crate::spool::{Layout, Site};
 use crate::state::State;
-use crate::sys::{clock, door, fs};
+use crate::sys::{door, fs};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 const MS: u64 = 1000;
-/// The account of the daemons and of the people.
+/// The account of the daemons.
 const SERVICE: u32 = 900;
-/// How long a person waits for an answer before asking anew, s.
-const PATIENCE_S: u64 = 120;
+/// The first of the people's accounts, and how many there are.
+const USERS: (u32, u32) = (1001, 3);
 
 /// Makes the cluster, then lets everything begin.
 pub fn begin(world: &Arc<World>, inner: &mut Inner) {
@@ -67,6 +66,7 @@ fn make(port: &Port) {
     }
     let at = core.now + core.rng.between(500, 6000) * MS;
     scene.plan_at(core, at, Happening::NextFault);
+    scene.arm(core);
 }
 
 fn configuration(scene: &Scene) -> String {
@@ -96,9 +96,15 @@ fn add_proc(inner: &mut Inner, _role: Role, machine: usize, name: String) -> usi
         machine,
         alive: true,
         frozen_until,
+        thaw: THAW_US,
         threads: 0,
     });
     inner.core.procs.len() - 1
+}
+
+/// The account of whoever sits at a machine.
+pub fn uid_of_person(machine: usize) -> u32 {
+    USERS.0 + machine as u32 % USERS.1
 }
 
 /// Starts the process of a slot.
@@ -131,8 +137,10 @@ pub fn start(world: &Arc<World>, inner: &mut Inner, slot: usize) {
     let proc = add_proc(inner, role, machine, name.clone());
     inner.scene.slots[slot].proc = Some(proc);
     let boot = inner.scene.machines[machine].boot;
-    // A cluster of one account: nobody needs a privilege.
-    let uid = SERVICE;
+    let uid = match role {
+        Role::Person => uid_of_person(machine),
+        _ => SERVICE,
+    };
     let clone = world.clone();
     let body = move || {
         let port = Port {
@@ -219,13 +227,13 @@ fn live(port: &Port, role: Role, slot: usize) -> String {
             tasks::tend(port, &local);
             String::new()
         }
-        Role::Person => person(port, &site, slot),
+        Role::Person => people::person(port, &site, slot),
     }
 }
 
 fn leader_options(port: &Port, scene: &Scene) -> master::Options {
     let plan = &scene.plan;
-    let witness: Arc<dyn Witness> = Arc::new(Eyes(port.world.clone()));
+    let witness: Arc<dyn Witness> = Arc::new(Eyes(port.world.clone(), port.proc));
     master::Options {
         accept_loss: false,
         cache_ms: Some(plan.cache_ms),
@@ -237,7 +245,7 @@ fn leader_options(port: &Port, scene: &Scene) -> master::Options {
 }
 
 /// Holds what a leader believes against what happened.
-struct Eyes(Arc<World>);
+struct Eyes(Arc<World>, ProcId);
 
 impl fmt::Debug for Eyes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -255,96 +263,21 @@ impl Eyes {
 
 impl Witness for Eyes {
     fn recovered(&self, epoch: u64, state: &State) {
-        self.look(|history, core| history.recovered(core, epoch, state));
-    }
-
-    fn turned(&self, epoch: u64, state: &State) {
-        self.look(|history, core| history.turned(core, epoch, state));
-    }
-}
-
-/// A person submits some jobs, one after the other, and kills one now and then.
-fn person(port: &Port, site: &Site, slot: usize) -> String {
-    let requests = port.world.lock().scene.plan.requests;
-    loop {
-        let n = {
-            let mut inner = port.world.lock();
-            let n = inner.scene.history.next_request(slot);
-            if n > requests {
-                inner.scene.slots[slot].done = true;
-                return "has submitted everything".into();
-            }
-            n
-        };
-        let think = port.world.lock().core.rng.between(10, 3000);
-        clock::sleep_ms(think);
-        let name = format!("{}-{n}", site.host);
-        let Some(id) = submit(port, site, &name) else {
-            continue;
-        };
-        let kill = port.world.lock().core.rng.permille(100);
-        if kill {
-            let sel = Selector {
-                ids: vec![id.to_string()],
-                ..Selector::default()
-            };
-            let how = SignalHow::Kill;
-            let _ =
-                crate::client::ask::ask(site, "ckill", &[Verb::Signal { sel, how }], PATIENCE_S);
+        let mut inner = self.0.lock();
+        let Inner { core, scene } = &mut *inner;
+        scene.history.recovered(core, epoch, state);
+        let leads = |s: &Slot| s.role == Role::Leader && s.proc == Some(self.1);
+        if scene.slots.iter().any(leads) {
+            scene.cue(core, |when| matches!(when, When::Recovered), Some(self.1));
         }
     }
-}
 
-/// Submits a job of that name; its id, if somebody answered.
-fn submit(port: &Port, site: &Site, name: &str) -> Option<u32> {
-    let (script, rerunnable) = {
-        let mut inner = port.world.lock();
-        inner.scene.history.sent += 1;
-        (inner.core.rng.permille(300), inner.core.rng.permille(300))
-    };
-    let head = RequestHead {
-        script: if script {
-            format!("echo {name}\n")
-        } else {
-            String::new()
-        },
-        ..RequestHead::default()
-    };
-    let job = Submission {
-        spec: Spec {
-            cwd: "/".into(),
-            rerunnable,
-            sub_host: site.host.clone(),
-            ..Spec::default()
-        },
-        command: "true".into(),
-        name: name.to_owned(),
-        ..Submission::default()
-    };
-    let mut request = Outgoing::new(site, head).ok()?;
-    let verb = Verb::Submit {
-        line: 0,
-        same: false,
-        job: Box::new(job),
-    };
-    request.push(&verb).ok()?;
-    let answer = send(site, "csub", request, PATIENCE_S);
-    let mut inner = port.world.lock();
-    let Inner { core, scene } = &mut *inner;
-    match answer {
-        Ok(ack) if ack.ok && !ack.ids.is_empty() => {
-            let id = ack.ids[0].id;
-            scene.history.told(core, name, id);
-            Some(id)
-        }
-        Ok(ack) => {
-            core.say("people", || format!("{name} was refused: {ack:?}"));
-            None
-        }
-        Err(e) => {
-            core.say("people", || format!("{name}: no answer: {e:?}"));
-            None
-        }
+    fn committed(&self, _: u64, state: &State) {
+        self.look(|history, _| history.note_passed(state));
+    }
+
+    fn turned(&self, epoch: u64, state: &State, changed: bool) {
+        self.look(|history, core| history.turned(core, epoch, state, changed));
     }
 }
 
@@ -355,5 +288,8 @@ impl Scene {
         let on_host = self.tasks.running_on(task.machine);
         let slots = self.plan.slots;
         self.history.task_started(core, task, host, on_host, slots);
+        let executes = |s: &&Slot| s.role == Role::Executor && s.machine == task.machine;
+        let proc = self.slots.iter().find(executes).and_then(|s| s.proc);
+        self.cue(core, |when| matches!(when, When::Started), proc);
     }
 }

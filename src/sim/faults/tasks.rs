@@ -40,6 +40,9 @@ pub struct Task {
     reason: TermReason,
     /// Which of its planned ends counts.
     plan: u64,
+    /// When it will end by itself (µs); while it is stopped, how long it still takes.
+    until: u64,
+    left: Option<u64>,
 }
 
 /// What a host's shepherds are to do.
@@ -47,6 +50,8 @@ pub struct Task {
 enum Todo {
     Start(Box<TaskSpec>, u64),
     End(i32, u64),
+    /// Record that it was stopped or goes on.
+    Susp(i32, bool),
 }
 
 /// A spawner as `cbexe` sees it.
@@ -123,6 +128,17 @@ impl Tasks {
             let plan = task.plan;
             let at = core.now + core.rng.between(1, 50) * MS;
             self.plan(core, machine, at, Todo::End(pid, plan));
+        } else if act == TaskAct::Stop && task.left.is_none() && task.sig == 0 {
+            task.left = Some(task.until.saturating_sub(core.now));
+            task.plan += 1;
+            self.plan(core, machine, core.now, Todo::Susp(pid, true));
+        } else if let (TaskAct::Resume, Some(left)) = (act, task.left) {
+            task.left = None;
+            task.until = core.now + left;
+            task.plan += 1;
+            let (at, plan) = (task.until, task.plan);
+            self.plan(core, machine, core.now, Todo::Susp(pid, false));
+            self.plan(core, machine, at, Todo::End(pid, plan));
         }
         true
     }
@@ -184,6 +200,7 @@ pub fn tend(port: &Port, local: &Local) {
             None => port.world.pause(wait.max(1)),
             Some(Todo::Start(task, log)) => start(port, local, *task, log),
             Some(Todo::End(pid, plan)) => end(port, local, pid, plan),
+            Some(Todo::Susp(pid, on)) => suspended(port, local, pid, on),
         }
     }
 }
@@ -221,6 +238,8 @@ fn start(port: &Port, local: &Local, spec: TaskSpec, log: u64) {
     let mut inner = port.world.lock();
     let Inner { core, scene } = &mut *inner;
     let code = if core.rng.permille(100) { 3 } else { 0 };
+    let ms = core.rng.between(1, scene.plan.task_ms);
+    let at = core.now + ms * MS;
     let task = Task {
         a,
         machine: port.machine,
@@ -232,12 +251,24 @@ fn start(port: &Port, local: &Local, spec: TaskSpec, log: u64) {
         sig: 0,
         reason: TermReason::None,
         plan: 0,
+        until: at,
+        left: None,
     };
     Scene::task_started(scene, core, &task);
+    if !scene.machines[port.machine].up {
+        return;
+    }
     scene.tasks.table.insert(pid, task);
-    let ms = core.rng.between(1, scene.plan.task_ms);
-    let at = core.now + ms * MS;
     scene.tasks.plan(core, port.machine, at, Todo::End(pid, 0));
+}
+
+fn suspended(port: &Port, local: &Local, pid: i32, on: bool) {
+    let known = port.world.lock().scene.tasks.table.get(&pid).cloned();
+    if let Some(task) = known.filter(|task| task.alive) {
+        let (a, t) = (task.a, clock::wall_ms());
+        // Lost, it is told anew with the next order.
+        let _ = record(local, task.log, &TaskRec::Susp { a, on, t });
+    }
 }
 
 fn end(port: &Port, local: &Local, pid: i32, plan: u64) {

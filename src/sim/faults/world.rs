@@ -18,7 +18,7 @@ pub type ActorId = usize;
 pub type ProcId = usize;
 
 /// How long a thread may wait for a processor after its process was frozen, µs.
-const THAW_US: u64 = 30_000;
+pub const THAW_US: u64 = 30_000;
 
 /// What a killed thread unwinds with.
 pub struct Gone;
@@ -49,6 +49,8 @@ pub struct Proc {
     pub alive: bool,
     /// Nothing of it runs before this time (µs).
     pub frozen_until: u64,
+    /// Its threads go on within this time (µs) after it was frozen.
+    pub thaw: u64,
     pub threads: usize,
 }
 
@@ -322,7 +324,8 @@ impl World {
                     let frozen = proc.frozen_until;
                     if proc.alive && frozen > inner.core.now && !inner.core.over {
                         // Threads of a thawed process go on in any order, not all at once.
-                        let late = inner.core.rng.below(THAW_US);
+                        let thaw = proc.thaw;
+                        let late = inner.core.rng.below(thaw);
                         inner.core.wake_at(id, frozen + late);
                         continue;
                     }
