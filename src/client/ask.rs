@@ -263,7 +263,8 @@ impl<'a> Wait<'a> {
         if e.is_not_found() {
             return Fail::system(self.site.diagnose());
         }
-        Fail::system(format!("{e}: the request was not sent"))
+        let full = if e.is_no_space() { " (DISK FULL)" } else { "" };
+        Fail::system(format!("{e}{full}: the request was not sent"))
     }
 
     fn until_answered(&mut self, command: &str, limit_ms: u64) -> Result<Ack, NoAnswer> {
@@ -403,6 +404,10 @@ impl<'a> Wait<'a> {
                 format!("the beat of {leader} stopped {still_s} s ago")
             }
             Some(beat) if !beat.leading => format!("{leader} is still taking over"),
+            Some(beat) if beat.full => format!(
+                "DISK FULL: {leader} has no room on the share and takes no submissions until \
+                 there is some"
+            ),
             Some(_) => format!("{leader} is alive but has not answered yet"),
         }
     }

@@ -2,8 +2,9 @@
 //! over an epoch's records under them.
 //!
 //! A seal in epoch F ends epoch E < F at a segment and length; later segments of E do not exist.
-//! The first record of segment n+1 ends segment n of the same epoch. What no seal ends is read up
-//! to its last intact record. Reads only.
+//! The first record of segment n+1 ends segment n of the same epoch; where n+1 itself failed, the
+//! first records of the next one that did not end both. What no seal ends is read up to its last
+//! intact record. Reads only.
 
 use super::decode::decode_event;
 use super::lines::{LineError, Lines, Skipped};
@@ -350,6 +351,11 @@ impl Chain {
             Head::Damaged(damaged) => Limit::Unknown(next, damaged),
             Head::None if end.is_none() && !self.has_later(epoch, segment + 1)? => Limit::Tail,
             Head::None => {
+                match self.later(epoch, segment)? {
+                    Head::Seal { bytes, next_seq } => return Ok(Limit::Sealed { bytes, next_seq }),
+                    Head::None if end.is_none() => return Ok(Limit::Tail),
+                    _ => {}
+                }
                 let why = "it must state where the segment before ends: later ones are there";
                 let damage = Damage::Content(why.into());
                 Limit::Unknown(next, Damaged { offset: 0, damage })
@@ -379,6 +385,50 @@ impl Chain {
                 Head::None
             }),
         }
+    }
+
+    /// What the first committed segment behind `segment + 1`, which failed, says about `segment`.
+    /// `Head::None`: none of them was committed.
+    fn later(&self, epoch: u64, segment: u64) -> Result<Head, Error> {
+        let end = self.end(epoch).map_or(u64::MAX, |end| end.segment);
+        let mut later = self.segments(epoch)?;
+        later.retain(|n| (segment + 2..=end).contains(n));
+        later.sort_unstable();
+        for next in later {
+            match self.head(epoch, next)? {
+                Head::None => {}
+                Head::Damaged(damaged) => return Ok(Head::Damaged(damaged)),
+                Head::Seal { .. } => return self.seal_in(epoch, next, segment),
+            }
+        }
+        Ok(Head::None)
+    }
+
+    /// The seal of `segment` among the first records of `holder`, whose header is intact.
+    fn seal_in(&self, epoch: u64, holder: u64, segment: u64) -> Result<Head, Error> {
+        let mut lines = Lines::new(&self.layout.journal(epoch, holder), u64::MAX).small_chunks();
+        let (mut offset, mut first) = (0, true);
+        while let Ok(Some(step)) = lines.next_line() {
+            offset = step.offset;
+            match decode_event(&step.line) {
+                Ok(Event::Seal {
+                    epoch: e,
+                    segment: s,
+                    bytes,
+                    next_seq,
+                }) if e == epoch => {
+                    if s == segment {
+                        return Ok(Head::Seal { bytes, next_seq });
+                    }
+                }
+                _ if first => {}
+                _ => break,
+            }
+            first = false;
+        }
+        let why = format!("it must seal segment {segment}, too: the one between them failed");
+        let damage = Damage::Content(why);
+        Ok(Head::Damaged(Damaged { offset, damage }))
     }
 
     fn head_records(

@@ -49,3 +49,5 @@ impl fmt::Display for Position {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_room;

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 /// A state that is nothing but the list of its events.
 #[derive(Default, Clone, PartialEq, Debug)]
-struct Log {
-    events: Vec<Event>,
+pub(super) struct Log {
+    pub(super) events: Vec<Event>,
 }
 
 impl Restore for Log {
@@ -33,11 +33,11 @@ impl Restore for Log {
     }
 }
 
-struct Bed {
-    dir: tempfile::TempDir,
+pub(super) struct Bed {
+    pub(super) dir: tempfile::TempDir,
 }
 
-fn event(n: u32) -> Event {
+pub(super) fn event(n: u32) -> Event {
     Event::Cleaned {
         ids: vec![n],
         t: Stamp(1),
@@ -45,7 +45,7 @@ fn event(n: u32) -> Event {
 }
 
 impl Bed {
-    fn new() -> Bed {
+    pub(super) fn new() -> Bed {
         let bed = Bed {
             dir: tempfile::tempdir().unwrap(),
         };
@@ -55,12 +55,12 @@ impl Bed {
         bed
     }
 
-    fn layout(&self) -> Layout {
+    pub(super) fn layout(&self) -> Layout {
         Layout::new(self.dir.path())
     }
 
     /// Leads epoch `epoch`: recovers, seals, and returns the writer with what was read.
-    fn lead(&self, epoch: u64) -> (Writer, Log, Recovered) {
+    pub(super) fn lead(&self, epoch: u64) -> (Writer, Log, Recovered) {
         let (log, recovered) = self.recover(epoch).unwrap();
         let mut w = Writer::create(&self.layout(), "c", epoch).unwrap();
         w.append(&Event::Epoch {
@@ -88,11 +88,11 @@ impl Bed {
     }
 
     /// The numbers of the events that a leader of `epoch` would see.
-    fn numbers(&self, epoch: u64) -> Result<Vec<u32>, Error> {
+    pub(super) fn numbers(&self, epoch: u64) -> Result<Vec<u32>, Error> {
         self.recover(epoch).map(|(log, _)| numbers(&log))
     }
 
-    fn segment(&self, epoch: u64, n: u64) -> PathBuf {
+    pub(super) fn segment(&self, epoch: u64, n: u64) -> PathBuf {
         self.layout().journal(epoch, n)
     }
 }
@@ -105,14 +105,14 @@ fn numbers(log: &Log) -> Vec<u32> {
     log.events.iter().map(number).collect()
 }
 
-fn write(w: &mut Writer, range: std::ops::Range<u32>) {
+pub(super) fn write(w: &mut Writer, range: std::ops::Range<u32>) {
     for n in range {
         w.append(&event(n)).unwrap();
     }
     w.commit().unwrap();
 }
 
-fn range(r: std::ops::Range<u32>) -> Vec<u32> {
+pub(super) fn range(r: std::ops::Range<u32>) -> Vec<u32> {
     r.collect()
 }
 
@@ -361,7 +361,7 @@ fn a_torn_tail_is_dropped_with_a_note_and_sealed_off() {
 }
 
 /// Runs `f` in a child whose files may not grow beyond `bytes`.
-fn with_file_limit(bytes: u64, f: impl FnOnce() -> i32) -> i32 {
+pub(super) fn with_file_limit(bytes: u64, f: impl FnOnce() -> i32) -> i32 {
     use nix::sys::resource::{Resource, setrlimit};
     use nix::sys::signal::{SigSet, Signal};
     let mut child = sys::fork::fork_snapshot(|| {

@@ -17,9 +17,12 @@ pub const SEGMENT_BYTES: u64 = 64 << 20;
 pub struct Writer {
     layout: Layout,
     cluster: String,
-    app: Appender,
+    /// None until the first segment is open.
+    app: Option<Appender>,
     /// Behind the last committed record.
     at: Position,
+    /// The highest segment whose file was made; those behind `at` hold nothing that counts.
+    made: u64,
     /// Framed records that are not committed yet, and the number the next one gets.
     buf: Vec<u8>,
     next_seq: u64,
@@ -34,31 +37,40 @@ impl Writer {
     /// # Errors
     /// The directory or file cannot be made; the segment exists: another leader of the same epoch.
     pub fn create(layout: &Layout, cluster: &str, epoch: u64) -> Result<Writer, Error> {
-        sys::fs::mkdir_p(&layout.epoch_dir(epoch), 0o755)?;
-        sys::fs::fsync_dir(&layout.epochs())?;
-        let mut front = Vec::new();
-        put(
-            &mut front,
-            0,
-            &Header::new(What::Journal, cluster, epoch, 1),
-        )?;
-        let app = open_segment(layout, epoch, 1, &front)?;
-        let at = Position {
-            epoch,
-            segment: 1,
-            bytes: app.valid_len(),
-            seq: 1,
-        };
-        Ok(Writer {
+        let mut writer = Writer::new(layout, cluster, epoch);
+        writer.open()?;
+        Ok(writer)
+    }
+
+    /// A writer without a file: [`Writer::open`] comes before anything else.
+    pub fn new(layout: &Layout, cluster: &str, epoch: u64) -> Writer {
+        Writer {
             layout: layout.clone(),
             cluster: cluster.to_owned(),
-            app,
-            at,
+            app: None,
+            at: Position {
+                epoch,
+                segment: 0,
+                bytes: 0,
+                seq: 1,
+            },
+            made: 0,
             buf: Vec::with_capacity(64 << 10),
             next_seq: 1,
             segment_bytes: SEGMENT_BYTES,
             failures: 0,
-        })
+        }
+    }
+
+    /// Makes the epoch's directory and its first segment. After a failure for want of room it may
+    /// be tried again.
+    ///
+    /// # Errors
+    /// As [`Writer::create`].
+    pub fn open(&mut self) -> Result<(), Error> {
+        sys::fs::mkdir_p(&self.layout.epoch_dir(self.at.epoch), 0o755)?;
+        sys::fs::fsync_dir(&self.layout.epochs())?;
+        self.next_segment()
     }
 
     /// Sets the size at which segments end.
@@ -102,20 +114,21 @@ impl Writer {
     /// go to a new segment that says where the failed one ends.
     ///
     /// # Errors
-    /// The new segment failed too: nothing is known to be durable, the leader must end.
+    /// The new segment failed too: nothing of the group is known to be durable. After a failure for
+    /// want of room the same commit may be tried again; after any other the leader must end.
     pub fn commit(&mut self) -> Result<Position, Error> {
         if self.buf.is_empty() {
             return Ok(self.at);
         }
         match self.write() {
-            Ok(()) => {
+            Ok(bytes) => {
                 failpoint::hit("journal.after_sync");
-                self.at.bytes = self.app.valid_len();
+                self.at.bytes = bytes;
                 self.at.seq = self.next_seq;
                 self.buf.clear();
             }
             Err(e) => {
-                tracing::error!("{e}: ending this segment at {} bytes", self.at.bytes);
+                tracing::error!("{e}: this segment ends at {} bytes", self.at.bytes);
                 self.failures += 1;
                 self.next_segment()?;
             }
@@ -130,42 +143,62 @@ impl Writer {
         Ok(self.at)
     }
 
-    /// The group's one write and its sync.
-    fn write(&mut self) -> sys::Result<()> {
-        failpoint::pass("journal.before_write").at("append to", self.app.path())?;
-        self.app.append(&self.buf)?;
-        failpoint::pass("journal.after_write").at("sync", self.app.path())?;
-        self.app.sync()
+    /// The group's one write and its sync; gives the file's length.
+    fn write(&mut self) -> sys::Result<u64> {
+        let path = self.layout.journal(self.at.epoch, self.at.segment);
+        let Some(app) = self.app.as_mut() else {
+            return Err(sys::Error::invalid("append to", &path, "it is not open"));
+        };
+        failpoint::pass("journal.before_write").at("append to", &path)?;
+        app.append(&self.buf)?;
+        failpoint::pass("journal.after_write").at("sync", &path)?;
+        app.sync()?;
+        Ok(app.valid_len())
     }
 
-    /// Opens the next segment: header, the seal of this one, and what is not committed yet, in one
-    /// write and one sync.
+    /// Opens the next segment: header, the seals of this one and of those that failed since, and
+    /// what is not committed yet, in one write and one sync.
     fn next_segment(&mut self) -> Result<(), Error> {
         let old = self.at;
-        let segment = old.segment + 1;
+        let segment = self.made.max(old.segment) + 1;
         let mut front = Vec::with_capacity(self.buf.len() + 512);
         let header = Header::new(What::Journal, &self.cluster, old.epoch, segment);
         put(&mut front, 0, &header)?;
-        let seal = Event::Seal {
-            epoch: old.epoch,
-            segment: old.segment,
-            bytes: old.bytes,
-            next_seq: old.seq,
-        };
-        put(&mut front, 1, &seal)?;
-        let mut seq = 2;
+        let mut seq = 1;
+        for sealed in (old.segment.max(1)..segment).rev() {
+            let this = sealed == old.segment;
+            let seal = Event::Seal {
+                epoch: old.epoch,
+                segment: sealed,
+                bytes: if this { old.bytes } else { 0 },
+                next_seq: if this { old.seq } else { 0 },
+            };
+            put(&mut front, seq, &seal)?;
+            seq += 1;
+        }
         for line in self.buf.split_inclusive(|b| *b == b'\n') {
             let line = frame::parse_line(&line[..line.len() - 1]).expect("written by append");
             frame::write_json(&mut front, seq, line.json);
             seq += 1;
         }
-        self.app = open_segment(&self.layout, old.epoch, segment, &front)?;
+        let app = match open_segment(&self.layout, old.epoch, segment, &front) {
+            Ok(app) => app,
+            Err(e) => {
+                // Whatever is in it by now: the next attempt is another file, which says so.
+                if sys::fs::exists(&self.layout.journal(old.epoch, segment)) {
+                    self.made = segment;
+                }
+                return Err(e);
+            }
+        };
+        self.made = segment;
         self.at = Position {
             epoch: old.epoch,
             segment,
-            bytes: self.app.valid_len(),
+            bytes: app.valid_len(),
             seq,
         };
+        self.app = Some(app);
         self.next_seq = seq;
         self.buf.clear();
         Ok(())

@@ -33,6 +33,8 @@ const EAGER_MS: u64 = 25;
 const EAGER_FOR_MS: u64 = 2000;
 /// How often a damaged read of a fixed document is tried again: it is being overwritten.
 const READ_TRIES: u32 = 5;
+/// How often a claim may take a part of the reserve (ms).
+const GIVE_MS: u64 = 5000;
 /// Largest cluster file and pin.
 const SMALL_MAX: u64 = 64 << 10;
 
@@ -177,6 +179,8 @@ struct Shared {
     /// When the last good renewal began (boot clock, ms).
     renewed: AtomicU64,
     leading: AtomicBool,
+    /// DISK FULL, for whoever reads the beat.
+    full: AtomicBool,
     lost: AtomicBool,
 }
 
@@ -274,7 +278,17 @@ impl Leadership {
     /// From now on the beat says that requests are taken.
     pub fn set_leading(&self, leading: bool) {
         self.shared.leading.store(leading, Ordering::Release);
-        // Wake the beat, so that waiting commands see it at once.
+        self.wake_beat();
+    }
+
+    /// From now on the beat says whether the share is full.
+    pub fn set_full(&self, full: bool) {
+        self.shared.full.store(full, Ordering::Release);
+        self.wake_beat();
+    }
+
+    /// Waiting commands see at once what the beat has to say.
+    fn wake_beat(&self) {
         if let Some(stop) = &self.stop {
             let _ = stop.try_send(());
         }
@@ -332,6 +346,7 @@ pub fn campaign(
         lock: LockState::Free,
         last_beat: None,
         last_complaint: String::new(),
+        gave_at: None,
     };
     let (mut lease, mut intent) = Lease::new(rules.clone());
     let began = clock::boot_ms();
@@ -372,6 +387,8 @@ struct Candidate<'a> {
     lock: LockState,
     last_beat: Option<BeatDoc>,
     last_complaint: String,
+    /// When a part of the reserve was last given back for a claim.
+    gave_at: Option<u64>,
 }
 
 impl Candidate<'_> {
@@ -417,8 +434,11 @@ impl Candidate<'_> {
             Intent::ListClaims => Seen::Highest(highest_claim(self.layout)?),
             Intent::Claim(doc) => {
                 let path = self.layout.claim(doc.epoch);
-                let won = sys::fs::link_exclusive(&path, &encode(&path, doc)?)?;
-                Seen::Claimed(won)
+                let won = sys::fs::link_exclusive(&path, &encode(&path, doc)?);
+                if let Err(e) = &won {
+                    self.make_room(e);
+                }
+                Seen::Claimed(won?)
             }
             Intent::WriteEpoch(doc) => {
                 let there = read_fixed::<EpochDoc>(&epoch_path)?;
@@ -435,6 +455,19 @@ impl Candidate<'_> {
             },
             Intent::Lead(_) => Seen::Waited,
         })
+    }
+
+    /// A share that is full must not keep the cluster without a leader: the next claim finds the
+    /// room of a part of the reserve.
+    fn make_room(&mut self, e: &sys::Error) {
+        let now = clock::boot_ms();
+        let rested = self
+            .gave_at
+            .is_none_or(|at| now.saturating_sub(at) > GIVE_MS);
+        if e.is_no_space() && rested && super::room::give_one(self.layout) {
+            tracing::warn!("DISK FULL: {e}: a part of the reserve is given to the next leader");
+            self.gave_at = Some(now);
+        }
     }
 
     /// A lock that the server took back is held by somebody else: only a write through it tells.
@@ -466,6 +499,7 @@ impl Candidate<'_> {
             local: self.local,
             renewed: AtomicU64::new(clock::boot_ms()),
             leading: AtomicBool::new(false),
+            full: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             rules,
             check,
@@ -581,6 +615,7 @@ impl Beat {
             epoch: shared.own.epoch,
             beat: self.count + 1,
             leading: shared.leading.load(Ordering::Acquire),
+            full: shared.full.load(Ordering::Acquire),
             locked: matches!(self.lock, LockState::Held(_)),
         };
         let path = shared.layout.beat();

@@ -7,13 +7,14 @@
 use super::Witness;
 use super::election::Leadership;
 use super::hosts::Hosts;
-use super::inbox::{Inbox, Rejected};
+use super::inbox::{Inbox, Rejected, Taken};
 use super::janitor::Janitor;
 use super::outbox::{Acks, Orders};
 use super::publish::Publisher;
+use super::room::Room;
 use super::snapshots::Snapshots;
 use crate::config::Config;
-use crate::journal::{Position, Writer};
+use crate::journal::{self, Position, Writer};
 use crate::lease::Check;
 use crate::model::{AttemptId, Stamp};
 use crate::record::ack::Ack;
@@ -25,7 +26,7 @@ use crate::record::view;
 use crate::spool::Layout;
 use crate::sys::thread::Which;
 use crate::sys::watch::Watcher;
-use crate::sys::{clock, failpoint, fs, thread};
+use crate::sys::{self, clock, failpoint, fs, thread};
 use crate::turn::{self, Blob, Core, Input, Ready, RequestIn};
 use crossbeam::channel::Receiver;
 use std::collections::BTreeSet;
@@ -47,6 +48,8 @@ const BURST: usize = 5000;
 const USERS_EVERY_MS: u64 = 5000;
 /// How often they are looked for after a hint, in milliseconds.
 const USERS_HINTED_MS: u64 = 20;
+/// Wait between looks while the share is full, in milliseconds.
+const FULL_MS: u64 = 1000;
 /// Most alarms shown.
 const ALARMS_MAX: usize = 50;
 
@@ -58,6 +61,7 @@ pub struct Leader {
     pub leadership: Leadership,
     pub core: Core,
     pub journal: Writer,
+    pub room: Room,
     pub publisher: Publisher,
     pub acks: Acks,
     pub orders: Orders,
@@ -129,6 +133,9 @@ impl Leader {
     /// A new epoch's first acts: orders files for all hosts with what is in force, a fresh view.
     fn first(&mut self) -> Result<(), End> {
         let now = clock::boot_ms();
+        // On a share that is full nothing is started, not even once; on another one the reserve is
+        // made before anything can fill it.
+        self.tend_room(now);
         let mut inputs: Vec<Input> = self
             .first_config
             .take()
@@ -197,7 +204,7 @@ impl Leader {
             self.users_due = false;
             self.inbox.find_users()?;
         }
-        let (taken, rejected) = self.inbox.take(now);
+        let (taken, rejected) = self.take_requests(now);
         let mut paths = Vec::new();
         for request in taken {
             let wants_config = request.verbs.contains(&Verb::Reconfig);
@@ -225,10 +232,26 @@ impl Leader {
         Ok(more || requests || reports)
     }
 
+    /// What lies in the drop boxes. On a full share it stays there, but for the signals by which
+    /// people end what fills it.
+    fn take_requests(&mut self, now: u64) -> (Vec<Taken>, Vec<Rejected>) {
+        if !self.room.is_full() {
+            return self.inbox.take(now);
+        }
+        if !self.room.may_spend() {
+            return (Vec::new(), Vec::new());
+        }
+        let (mut taken, _) = self.inbox.take(now);
+        let signal = |verb: &Verb| matches!(verb, Verb::Signal { .. });
+        taken.retain(|request| request.verbs.iter().all(signal));
+        (taken, Vec::new())
+    }
+
     fn turn(&mut self, inputs: Vec<Input>, paths: Vec<PathBuf>, now: u64) -> Result<bool, End> {
         let loads = inputs
             .iter()
             .any(|input| matches!(input, Input::Load { .. }));
+        self.core.full = self.room.is_full();
         let ready = turn::turn(&mut self.core, inputs, Stamp(clock::wall_ms()));
         self.summary_due |= loads || !ready.events.is_empty();
         let burst = ready.events.len() > BURST;
@@ -246,7 +269,7 @@ impl Leader {
     /// Carries out what a turn wants, in the order that makes it safe.
     fn carry_out(&mut self, ready: Ready, paths: &[PathBuf], now: u64) -> Result<bool, End> {
         for blob in &ready.blobs {
-            self.store(blob)?;
+            self.must(blob.bytes.len(), |leader| Ok(leader.store(blob)?))?;
         }
         let committed = self.commit(&ready.events)?;
         // Answers without events (refusals, repeated tokens) are a leader's word all the same.
@@ -262,7 +285,7 @@ impl Leader {
         }
         if !ready.acks.is_empty() {
             failpoint::hit("leader.before_ack");
-            self.acks.write(&ready.acks)?;
+            self.answer(&ready.acks)?;
             failpoint::hit("leader.after_ack");
         }
         if !ready.orders.is_empty() {
@@ -280,6 +303,44 @@ impl Leader {
         Ok(ready.more)
     }
 
+    /// Does what must not fail, as often as it finds no room for its `need` bytes.
+    fn must<T>(
+        &mut self,
+        need: usize,
+        mut write: impl FnMut(&mut Leader) -> Result<T, journal::Error>,
+    ) -> Result<T, End> {
+        loop {
+            match write(self) {
+                Err(e) if e.is_no_space() => {
+                    self.room.make(
+                        need as u64 * 3 / 2,
+                        &e.to_string(),
+                        &self.leadership,
+                        &self.stop,
+                    )?;
+                    self.summary_due = true;
+                }
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    fn answer(&mut self, acks: &[Ack]) -> Result<(), End> {
+        self.acks.push(acks);
+        self.must(0, |leader| Ok(leader.acks.flush()?))
+    }
+
+    /// What readers see may lag behind on a full share.
+    fn may_lag(&mut self, wrote: sys::Result<()>) -> Result<(), End> {
+        match wrote {
+            Err(e) if e.is_no_space() => {
+                self.room.fill(&e.to_string(), &self.leadership);
+                Ok(())
+            }
+            other => Ok(other?),
+        }
+    }
+
     /// Makes the events durable and makes sure that nobody else leads.
     fn commit(&mut self, events: &[Event]) -> Result<Position, End> {
         if events.is_empty() {
@@ -292,7 +353,8 @@ impl Leader {
         if self.leadership.check() == Check::Before {
             self.recheck()?;
         }
-        let at = self.journal.commit()?;
+        let need = self.journal.pending_bytes();
+        let at = self.must(need, |leader| leader.journal.commit())?;
         if self.leadership.check() == Check::After {
             self.recheck()?;
         }
@@ -306,7 +368,7 @@ impl Leader {
         checked.map_err(|e| End::Lost(e.to_string()))
     }
 
-    fn store(&mut self, blob: &Blob) -> Result<(), End> {
+    fn store(&mut self, blob: &Blob) -> sys::Result<()> {
         if self.blobs.contains(&blob.sha) {
             return Ok(());
         }
@@ -328,7 +390,13 @@ impl Leader {
                 .map(|(_, order)| order)
                 .collect()
         };
-        Ok(self.orders.write(orders, &core.state, &again)?)
+        self.orders.mend(&core.state, &again)?;
+        self.orders.write(orders, &core.state, &again)?;
+        if let Some(why) = self.orders.waiting() {
+            self.room.fill(why, &self.leadership);
+            self.room.spare();
+        }
+        Ok(())
     }
 
     /// Moves a request that was carried out to this epoch's taken requests.
@@ -356,7 +424,7 @@ impl Leader {
                     results,
                     more: 0,
                 };
-                self.acks.write(&[ack])?;
+                self.answer(&[ack])?;
             }
             let uid = bad
                 .path
@@ -390,13 +458,18 @@ impl Leader {
         match self.publisher.tick(&self.core.state, PUBLISH_MS) {
             Ok(more) => self.publishing = more,
             // As with the rows: the round is tried again.
-            Err(e) => self.alarm(format!("the view lags: {e}")),
+            Err(e) => self.view_lags(&e),
+        }
+        self.tend_room(now);
+        if self.orders.waiting().is_some() {
+            self.write_orders(Vec::new())?;
         }
         if self.summary_due && now.saturating_sub(self.summary_at) > SUMMARY_EVERY_MS {
             self.publish_summary(now)?;
         }
         let keep_ms = self.core.config.general.journal_keep_ms;
-        if self.snapshots.step(&self.core.state, at, now, keep_ms) {
+        // A snapshot takes room before its compaction gives some back.
+        if !self.room.is_full() && self.snapshots.step(&self.core.state, at, now, keep_ms) {
             let live = self
                 .core
                 .state
@@ -426,12 +499,24 @@ impl Leader {
         self.publisher.touch(shards);
         // A full disk costs freshness, not correctness: the rows come with the next round.
         if let Err(e) = self.publisher.flush() {
-            self.alarm(format!("the view lags: {e}"));
+            self.view_lags(&e);
         }
         Ok(())
     }
 
-    fn alarm(&mut self, text: String) {
+    /// Looks after the reserve; what waited for room goes on when there is some.
+    fn tend_room(&mut self, now: u64) {
+        if self.room.tend(now, &self.leadership) {
+            self.summary_due = true;
+            self.core.stir |= !self.room.is_full();
+        }
+    }
+
+    fn view_lags(&mut self, e: &sys::Error) {
+        if e.is_no_space() {
+            return self.room.fill(&e.to_string(), &self.leadership);
+        }
+        let text = format!("the view lags: {e}");
         tracing::error!("{text}");
         if self.alarms.len() < ALARMS_MAX && !self.alarms.contains(&text) {
             self.alarms.push(text);
@@ -443,23 +528,21 @@ impl Leader {
         turn::refresh(&mut self.core);
         let core = &self.core;
         let mut params = turn::params(core, &self.cluster, &self.host, self.since);
-        let alarms = self.alarms.iter().chain(&self.hosts.alarms);
+        let full = self.room.alarm();
+        let alarms = full.iter().chain(&self.alarms).chain(&self.hosts.alarms);
         params.alarms = alarms.take(ALARMS_MAX).cloned().collect();
-        self.publisher
-            .document(view::HOSTS, &turn::host_rows(core))?;
-        self.publisher
-            .document(view::QUEUES, &turn::queue_rows(core))?;
-        self.publisher
-            .document(view::USERS, &turn::user_rows(core))?;
-        self.publisher
-            .document(view::LIMITS, &turn::limit_rows(core))?;
         let wall = Stamp(clock::wall_ms());
-        self.publisher
-            .document(view::SHARES, &turn::share_rows(core, wall))?;
-        self.publisher
-            .document(view::ESTIMATES, &turn::estimate_rows(core))?;
-        self.publisher.document(view::PARAMS, &[params])?;
-        Ok(())
+        let publisher = &mut self.publisher;
+        // The parameters first: they tell of a share without room for the rest.
+        let wrote = publisher
+            .document(view::PARAMS, &[params])
+            .and_then(|()| publisher.document(view::HOSTS, &turn::host_rows(core)))
+            .and_then(|()| publisher.document(view::QUEUES, &turn::queue_rows(core)))
+            .and_then(|()| publisher.document(view::USERS, &turn::user_rows(core)))
+            .and_then(|()| publisher.document(view::LIMITS, &turn::limit_rows(core)))
+            .and_then(|()| publisher.document(view::SHARES, &turn::share_rows(core, wall)))
+            .and_then(|()| publisher.document(view::ESTIMATES, &turn::estimate_rows(core)));
+        self.may_lag(wrote)
     }
 
     /// Watches every directory that others write into.
@@ -504,6 +587,9 @@ impl Leader {
         } else {
             poll.max(1)
         };
+        if self.room.is_full() {
+            return ms.min(FULL_MS);
+        }
         let core = &self.core;
         let times = [
             core.wake,

@@ -12,6 +12,7 @@ mod lead;
 mod load;
 mod outbox;
 mod publish;
+mod room;
 mod snapshots;
 
 use crate::config::Config;
@@ -34,6 +35,9 @@ use std::sync::Arc;
 pub const EXIT_OK: i32 = 0;
 pub const EXIT_REFUSED: i32 = 2;
 pub const EXIT_LOST: i32 = 3;
+
+/// Room that each of a leader's first files needs at most, bytes.
+const NEED: u64 = 64 << 10;
 
 /// Runs a master candidate until it is stopped or has lost the lead. `accept_loss`: lead in spite
 /// of damage in the journal, setting the damaged bytes aside.
@@ -71,6 +75,8 @@ pub struct Options {
     /// Sizes at which files end, smaller in simulations; `None` = the usual ones.
     pub segment_bytes: Option<u64>,
     pub snapshot_bytes: Option<u64>,
+    /// Size of the reserve for a full share; `None` = by the size of the file system.
+    pub reserve_bytes: Option<u64>,
     /// Told of what a leader believes; simulations hold it against what happened.
     pub witness: Option<Arc<dyn Witness>>,
 }
@@ -125,13 +131,37 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
     let Some(leadership) = won.map_err(|e| e.to_string())? else {
         return Ok(EXIT_OK);
     };
-    let mut leader = assume(site, leadership, config, problems, options, stop)?;
-    match leader.run() {
+    let end = match assume(site, leadership, config, problems, options, stop) {
+        Ok(mut leader) => leader.run(),
+        Err(NoLead::Refused(why)) => return Err(why),
+        Err(NoLead::Ended(end)) => end,
+    };
+    match end {
         End::Stopped => Ok(EXIT_OK),
         End::Lost(why) => {
             tracing::error!("stepping down: {why}");
             Ok(EXIT_LOST)
         }
+    }
+}
+
+/// Why a winner of the election does not lead.
+enum NoLead {
+    /// It must not: nothing changes by trying again.
+    Refused(String),
+    /// It ended before it began.
+    Ended(End),
+}
+
+impl From<String> for NoLead {
+    fn from(why: String) -> NoLead {
+        NoLead::Refused(why)
+    }
+}
+
+impl From<End> for NoLead {
+    fn from(end: End) -> NoLead {
+        NoLead::Ended(end)
     }
 }
 
@@ -143,28 +173,18 @@ fn assume(
     problems: Vec<String>,
     options: &Options,
     stop: Receiver<i32>,
-) -> Result<Leader, String> {
-    let text = |e: journal::Error| e.to_string();
+) -> Result<Leader, NoLead> {
     let layout = site.layout();
     let cluster = leadership.cluster.cluster.clone();
     let epoch = leadership.epoch();
     let (mut state, recovered) = restore(&layout, &leadership, options)?;
-    let mut writer = Writer::create(&layout, &cluster, epoch).map_err(text)?;
-    if let Some(bytes) = options.segment_bytes {
-        writer = writer.with_segment_bytes(bytes);
-    }
-    let now = Stamp(clock::wall_ms());
-    let first = epoch_event(epoch, site, now);
-    let seals = match options.protocol.seal {
-        true => recovered.seals.as_slice(),
-        false => &[],
+    let mut first = First {
+        room: room::Room::new(&layout, options.reserve_bytes),
+        leadership: &leadership,
+        stop: &stop,
     };
-    journal::secure(&layout, seals).map_err(text)?;
-    for event in std::iter::once(&first).chain(seals) {
-        writer.append(event).map_err(text)?;
-        state.apply(event);
-    }
-    writer.commit().map_err(text)?;
+    let now = Stamp(clock::wall_ms());
+    let writer = begin_journal(site, &mut first, &recovered, options, (now, &mut state))?;
     leadership.recheck().map_err(|e| e.to_string())?;
     if let Some(witness) = &options.witness {
         witness.recovered(epoch, &state);
@@ -175,11 +195,13 @@ fn assume(
     core.engine.set_zone(jiff::tz::TimeZone::system());
     core.config_problems = problems;
     note_accounts(&mut core);
-    crate::sys::fs::mkdir_p(&layout.taken(epoch), 0o755).map_err(io)?;
+    first.must(|| Ok(crate::sys::fs::mkdir_p(&layout.taken(epoch), 0o755)?))?;
     let replayed = recovered.events * 200;
+    let publisher = first.must(|| Ok(publish::Publisher::new(&layout, &cluster, epoch)?))?;
+    let acks = first.must(|| Ok(outbox::Acks::create(&layout, &cluster, epoch)?))?;
     Ok(Leader {
-        publisher: publish::Publisher::new(&layout, &cluster, epoch).map_err(io)?,
-        acks: outbox::Acks::create(&layout, &cluster, epoch).map_err(io)?,
+        publisher,
+        acks,
         orders: outbox::Orders::new(&layout, &cluster, epoch).map_err(io)?,
         inbox: inbox::Inbox::open(&layout).map_err(io)?,
         hosts: hosts::Hosts::new(&layout, &cluster),
@@ -188,6 +210,7 @@ fn assume(
         watcher: Watcher::filtered(others_write),
         host: site.host.clone(),
         journal: writer,
+        room: first.room,
         leadership,
         core,
         stop,
@@ -207,6 +230,60 @@ fn assume(
         layout,
         cluster,
     })
+}
+
+/// What a leader needs for its first writes, on a share that may be full.
+struct First<'a> {
+    room: room::Room,
+    leadership: &'a election::Leadership,
+    stop: &'a Receiver<i32>,
+}
+
+impl First<'_> {
+    /// Tries until there is room for it.
+    fn must<T>(
+        &mut self,
+        mut write: impl FnMut() -> Result<T, journal::Error>,
+    ) -> Result<T, NoLead> {
+        loop {
+            match write() {
+                Err(e) if e.is_no_space() => {
+                    self.room
+                        .make(NEED, &e.to_string(), self.leadership, self.stop)?;
+                }
+                other => return Ok(other.map_err(|e| e.to_string())?),
+            }
+        }
+    }
+}
+
+/// Opens the epoch's journal with its first events: who leads, and where older epochs end.
+fn begin_journal(
+    site: &Site,
+    first: &mut First<'_>,
+    recovered: &journal::Recovered,
+    options: &Options,
+    (now, state): (Stamp, &mut State),
+) -> Result<Writer, NoLead> {
+    let layout = site.layout();
+    let (cluster, epoch) = (&first.leadership.cluster.cluster, first.leadership.epoch());
+    let mut writer = Writer::new(&layout, cluster, epoch);
+    if let Some(bytes) = options.segment_bytes {
+        writer = writer.with_segment_bytes(bytes);
+    }
+    first.must(|| writer.open())?;
+    let seals = match options.protocol.seal {
+        true => recovered.seals.as_slice(),
+        false => &[],
+    };
+    first.must(|| journal::secure(&layout, seals))?;
+    let begins = epoch_event(epoch, site, now);
+    for event in std::iter::once(&begins).chain(seals) {
+        writer.append(event).map_err(|e| e.to_string())?;
+        state.apply(event);
+    }
+    first.must(|| writer.commit())?;
+    Ok(writer)
 }
 
 fn epoch_event(epoch: u64, site: &Site, t: Stamp) -> Event {

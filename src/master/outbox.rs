@@ -3,7 +3,8 @@
 //! Needs no durability: after a crash a new epoch repeats every answer and order from the journal.
 //! But on a network file system what is written through a descriptor that stays open reaches the
 //! server only with a sync, or half a minute later by the kernel's own will; so there it is synced.
-//! A failed write poisons the file; the leader then steps down.
+//! A write that fails for want of room is tried again: answers in the same file, a host's orders in
+//! the next part. After any other failed write the leader steps down.
 
 use crate::record::ack::Ack;
 use crate::record::frame;
@@ -38,7 +39,11 @@ impl Framed {
             sync,
         };
         framed.push(header);
-        framed.flush()?;
+        if let Err(e) = framed.flush() {
+            // Nobody has read it, and the next attempt takes the same name.
+            drop(fs::remove(path));
+            return Err(e);
+        }
         Ok(framed)
     }
 
@@ -78,11 +83,35 @@ impl Acks {
         })
     }
 
-    /// # Errors
-    /// A failed write: the file is poisoned and the leader must step down.
-    pub fn write(&mut self, acks: &[Ack]) -> sys::Result<()> {
+    /// Adds answers to those that [`Acks::flush`] writes.
+    pub fn push(&mut self, acks: &[Ack]) {
         acks.iter().for_each(|ack| self.framed.push(ack));
-        self.framed.flush()
+    }
+
+    /// Writes what was added, in one write.
+    ///
+    /// # Errors
+    /// After a write that failed for want of room it may be tried again: the file goes on behind
+    /// what came of the failed one, with a line of its own. Its readers look for whole lines only,
+    /// and an answer may stand in it twice. After any other failure the leader must step down.
+    pub fn flush(&mut self) -> sys::Result<()> {
+        let framed = &mut self.framed;
+        if framed.buffer.is_empty() {
+            return Ok(());
+        }
+        if framed.file.is_poisoned() {
+            framed.file = Appender::open_existing(framed.file.path())?;
+            if framed.buffer.first() != Some(&b'\n') {
+                framed.buffer.insert(0, b'\n');
+            }
+        }
+        let wrote = framed.file.append(&framed.buffer).map(|_| ());
+        match framed.sync {
+            true => wrote.and_then(|()| framed.file.sync()),
+            false => wrote,
+        }?;
+        framed.buffer.clear();
+        Ok(())
     }
 }
 
@@ -93,11 +122,14 @@ pub struct Orders {
     epoch: u64,
     hosts: BTreeMap<String, HostOrders>,
     sync: bool,
+    /// Why some hosts' orders wait for room on the share.
+    waiting: Option<String>,
 }
 
 struct HostOrders {
     part: u64,
-    framed: Framed,
+    /// None: a write found no room. All that is in force goes to the next part.
+    framed: Option<Framed>,
     /// Specifications defined in this part.
     specs: BTreeSet<u32>,
 }
@@ -114,19 +146,34 @@ impl Orders {
             epoch,
             hosts: BTreeMap::new(),
             sync,
+            waiting: None,
         })
     }
 
     /// Makes the host's file, so that the host never looks for a name that is not there yet.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// When the file cannot be made; for want of room it is made later.
     pub fn prepare(&mut self, host: &str) -> sys::Result<()> {
-        if !self.hosts.contains_key(host) {
-            let file = self.open(host, 1)?;
-            self.hosts.insert(host.to_owned(), file);
+        if self.hosts.contains_key(host) {
+            return Ok(());
         }
+        let file = match self.open(host, 1) {
+            Err(e) if e.is_no_space() => self.without_room(0, &e),
+            other => other?,
+        };
+        self.hosts.insert(host.to_owned(), file);
         Ok(())
+    }
+
+    fn without_room(&mut self, part: u64, e: &sys::Error) -> HostOrders {
+        tracing::error!("{e}: these orders wait for room");
+        self.waiting = Some(e.to_string());
+        HostOrders {
+            part,
+            framed: None,
+            specs: BTreeSet::new(),
+        }
     }
 
     fn open(&self, host: &str, part: u64) -> sys::Result<HostOrders> {
@@ -135,15 +182,21 @@ impl Orders {
         let framed = Framed::create(&path, &header, self.sync)?;
         Ok(HostOrders {
             part,
-            framed,
+            framed: Some(framed),
             specs: BTreeSet::new(),
         })
     }
 
+    /// Why orders wait for room on the share, if any do.
+    pub fn waiting(&self) -> Option<&str> {
+        self.waiting.as_deref()
+    }
+
     /// Appends orders, one write per host. `again` gives a host's orders in force, for a new part.
+    /// Those that find no room are not lost: they are in force, see [`Orders::waiting`].
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// When a file cannot be written for another reason.
     pub fn write(
         &mut self,
         orders: Vec<(String, Order)>,
@@ -158,13 +211,50 @@ impl Orders {
             touched.insert(host);
         }
         for host in touched {
-            let file = self.hosts.get_mut(&host).expect("just written");
-            file.framed.flush()?;
-            if file.framed.file.valid_len() > PART_BYTES {
-                self.next_part(&host, state, again)?;
+            let Some(framed) = self.hosts.get_mut(&host).and_then(|f| f.framed.as_mut()) else {
+                continue;
+            };
+            let wrote = framed.flush();
+            let full = framed.file.valid_len() > PART_BYTES;
+            let next = match wrote {
+                Ok(()) if full => self.next_part(&host, state, again),
+                other => other,
+            };
+            self.note(&host, next)?;
+        }
+        Ok(())
+    }
+
+    /// Tries again what waits for room.
+    ///
+    /// # Errors
+    /// As [`Orders::write`].
+    pub fn mend(&mut self, state: &State, again: &dyn Fn(&str) -> Vec<Order>) -> sys::Result<()> {
+        if self.waiting.take().is_none() {
+            return Ok(());
+        }
+        let broken = self.hosts.iter().filter(|(_, file)| file.framed.is_none());
+        for host in broken.map(|(host, _)| host.clone()).collect::<Vec<_>>() {
+            let next = self.next_part(&host, state, again);
+            self.note(&host, next)?;
+            if self.waiting.is_some() {
+                break;
             }
         }
         Ok(())
+    }
+
+    /// Orders of a host that found no room wait; its present part ends here.
+    fn note(&mut self, host: &str, wrote: sys::Result<()>) -> sys::Result<()> {
+        match wrote {
+            Err(e) if e.is_no_space() => {
+                let part = self.hosts.get(host).map_or(0, |file| file.part);
+                let file = self.without_room(part, &e);
+                self.hosts.insert(host.to_owned(), file);
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     fn next_part(
@@ -178,10 +268,23 @@ impl Orders {
         for order in again(host) {
             next.push(&order, state);
         }
-        next.framed.flush()?;
-        if let Some(mut old) = self.hosts.insert(host.to_owned(), next) {
-            old.framed.push(&Order::Next { part });
-            old.framed.flush()?;
+        if let Some(framed) = next.framed.as_mut()
+            && let Err(e) = framed.flush()
+        {
+            // A host may be reading it: it ends here, and what waits goes to the one behind it.
+            if let Some(old) = self.hosts.get_mut(host) {
+                (old.part, old.framed) = (part, None);
+            }
+            return Err(e);
+        }
+        let old = self.hosts.insert(host.to_owned(), next);
+        // Without this last word the host finds the new part by itself, later.
+        if let Some(mut framed) = old.and_then(|old| old.framed) {
+            framed.push(&Order::Next { part });
+            match framed.flush() {
+                Err(e) if e.is_no_space() => tracing::warn!("{e}"),
+                other => other?,
+            }
         }
         // The part before the last is behind every host by now, or the host reads the newest.
         if part > 2 {
@@ -206,6 +309,9 @@ impl Orders {
 
 impl HostOrders {
     fn push(&mut self, order: &Order, state: &State) {
+        let Some(framed) = self.framed.as_mut() else {
+            return;
+        };
         let names = match order {
             Order::Start(start) => Some(start.s),
             Order::Part { s, .. } => Some(*s),
@@ -213,8 +319,8 @@ impl HostOrders {
         };
         if let Some(id) = names.filter(|id| self.specs.insert(*id)) {
             let spec = Box::new(state.spec(id).as_ref().clone());
-            self.framed.push(&Order::Spec { id, spec });
+            framed.push(&Order::Spec { id, spec });
         }
-        self.framed.push(order);
+        framed.push(order);
     }
 }

@@ -33,6 +33,9 @@ pub struct BeatDoc {
     pub leading: bool,
     /// The leader holds the election's lock (see [`EpochDoc::locked`]).
     pub locked: bool,
+    /// DISK FULL: the leader leads, but takes no submissions and starts nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub full: bool,
 }
 
 /// Content of `<share>/cluster`.

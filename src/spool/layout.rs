@@ -192,6 +192,15 @@ impl Layout {
         self.root.join("acct")
     }
 
+    pub fn reserve(&self) -> PathBuf {
+        self.root.join("reserve")
+    }
+
+    /// Room that is given back when the share is full, one part at a time.
+    pub fn reserve_part(&self, n: u32) -> PathBuf {
+        self.reserve().join(format!("{n:02}"))
+    }
+
     pub fn lost_found(&self) -> PathBuf {
         self.root.join("lost+found")
     }

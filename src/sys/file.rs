@@ -197,6 +197,33 @@ impl File {
         }
     }
 
+    /// Takes room for so many bytes from the start on, and makes the file that long.
+    pub fn allocate(&self, len: u64) -> io::Result<()> {
+        match self {
+            File::Real(file) => {
+                on_file("sys.write", file)?;
+                match fs2::FileExt::allocate(file, len) {
+                    // An old NFS, for one: what is written takes room as well.
+                    Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => self.fill(len),
+                    other => other,
+                }
+            }
+            File::Simulated(_) => self.fill(len),
+        }
+    }
+
+    /// Writes zeros and sends them to the disk.
+    fn fill(&self, len: u64) -> io::Result<()> {
+        let zeros = vec![0u8; len.min(1 << 20) as usize];
+        let mut at = 0;
+        while at < len {
+            let n = (len - at).min(zeros.len() as u64);
+            self.write_all_at(&zeros[..n as usize], at)?;
+            at += n;
+        }
+        self.sync_all()
+    }
+
     /// Makes data and facts durable.
     pub fn sync_all(&self) -> io::Result<()> {
         match self {

@@ -58,6 +58,10 @@ pub struct DiskFree {
 
 /// Room on the file system that holds `path`.
 pub fn disk_free(path: &Path) -> Result<DiskFree> {
+    if super::door::simulated() {
+        let e = std::io::ErrorKind::Unsupported.into();
+        return Err(super::Error::new("look up the free space of", path, e));
+    }
     let v = nix::sys::statvfs::statvfs(path).at("look up the free space of", path)?;
     let unit = v.fragment_size() as u64;
     Ok(DiskFree {

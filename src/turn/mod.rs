@@ -60,6 +60,8 @@ pub struct Core {
     pub engine: Engine,
     /// Something changed that may let a job start.
     pub stir: bool,
+    /// The share has no room: nothing is started, ended by the planner or moved.
+    pub full: bool,
     /// When to look again although nothing happens (`-b`).
     pub wake: Option<Stamp>,
     hosts_dirty: bool,
@@ -98,6 +100,7 @@ impl Core {
             seen: BTreeMap::new(),
             hosts: HostTable::default(),
             stir: true,
+            full: false,
             wake: None,
             hosts_dirty: true,
             mentioned: BTreeMap::new(),

@@ -14,7 +14,7 @@ impl Turn<'_> {
             let core = &mut *self.core;
             core.hosts.rebuild(&core.config, &core.state, &core.seen);
         }
-        if !std::mem::take(&mut self.core.stir) {
+        if self.core.full || !std::mem::take(&mut self.core.stir) {
             return;
         }
         let core = &mut *self.core;

@@ -197,6 +197,12 @@ impl Cluster {
             .collect()
     }
 
+    /// Ends the cluster and keeps its directory.
+    pub fn stop(&self) {
+        let dir = self.dir.to_str().unwrap();
+        self.ok("cadmin", &["dev", "down", "--dir", dir]);
+    }
+
     /// Ends the cluster and removes its directory; nothing of it may be left.
     pub fn down(&self) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cb"));

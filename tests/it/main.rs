@@ -9,6 +9,7 @@ mod cluster;
 mod commands;
 mod dev_cluster;
 mod executor;
+mod faults_disk;
 mod faults_leader;
 mod layering;
 mod policies;

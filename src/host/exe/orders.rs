@@ -8,10 +8,12 @@ use crate::record::header::{Header, What};
 use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::order::Order;
 use crate::spool::Layout;
-use crate::sys::fs;
+use crate::sys::{clock, fs};
 
 /// Most bytes of orders taken in one turn.
 const CHUNK: usize = 4 << 20;
+/// How often a further part is looked for that the present one does not tell of (ms).
+const NEXT_MS: u64 = 5000;
 
 /// Where reading stands.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub struct OrderReader {
     seq: u64,
     /// What was said last about trouble, so that it is said once.
     said: String,
+    /// When a further part was last looked for (boot clock, ms).
+    next_at: u64,
     /// Takes what a lower epoch's leader published late: a rule that simulations take away.
     pub follow_lower: bool,
 }
@@ -52,6 +56,7 @@ impl OrderReader {
             offset: 0,
             seq: 0,
             said: String::new(),
+            next_at: 0,
             follow_lower: false,
         }
     }
@@ -86,7 +91,29 @@ impl OrderReader {
             }
         }
         self.read_part(&mut look)?;
+        if look.orders.is_empty() && !look.more {
+            look.more = self.find_next()?;
+        }
         Ok(look)
+    }
+
+    /// A leader whose share was full goes on in a further part, and may have had no room to say so
+    /// in this one. All that is in force stands there again. True when there is one.
+    fn find_next(&mut self) -> Result<bool, String> {
+        let now = clock::boot_ms();
+        if now.saturating_sub(self.next_at) < NEXT_MS {
+            return Ok(false);
+        }
+        self.next_at = now;
+        if !fs::exists(&self.layout.orders(&self.host, self.epoch, self.part + 1)) {
+            return Ok(false);
+        }
+        let highest = self.highest_part()?;
+        let next = highest.filter(|part| *part > self.part);
+        if let Some(part) = next {
+            self.go_to(part);
+        }
+        Ok(next.is_some())
     }
 
     /// Goes on in another part, from its first byte.

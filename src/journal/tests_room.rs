@@ -1,0 +1,92 @@
+//! A journal whose disk fills up and empties: nothing committed is lost, whatever lies between.
+
+use super::tests::{Bed, event, range, with_file_limit, write};
+use super::*;
+use nix::sys::resource::{Resource, setrlimit};
+use std::fs;
+
+/// Limits the files of this process; root may raise the limit again.
+fn limit(bytes: u64) {
+    setrlimit(Resource::RLIMIT_FSIZE, bytes, 1 << 40).unwrap();
+}
+
+/// Commits five events, then five that fail `tries` times at different lengths, then five more.
+fn fill_up(bed: &Bed, tries: u64) {
+    let code = with_file_limit(1 << 40, || {
+        let (mut w, ..) = bed.lead(1);
+        write(&mut w, 0..5);
+        (5..10).for_each(|n| w.append(&event(n)).unwrap());
+        for n in 0..tries {
+            // Nothing, half a header, header and seal and some records.
+            limit([0, 40, 400][(n % 3) as usize]);
+            assert!(w.commit().is_err());
+        }
+        limit(1 << 40);
+        w.commit().unwrap();
+        write(&mut w, 10..15);
+        i32::from(w.position().segment as i64 != 2 + tries as i64)
+    });
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn what_could_not_be_written_goes_to_a_later_segment_once() {
+    for tries in 1..=7 {
+        let bed = Bed::new();
+        fill_up(&bed, tries);
+        assert_eq!(bed.numbers(2).unwrap(), range(0..15), "{tries} failures");
+        // And under a successor's seal.
+        drop(bed.lead(2));
+        assert_eq!(bed.numbers(3).unwrap(), range(0..15), "{tries} failures");
+    }
+}
+
+#[test]
+fn a_leader_that_dies_while_nothing_can_be_written_leaves_what_was_committed() {
+    for tries in 1..=7 {
+        let bed = Bed::new();
+        fill_up(&bed, tries);
+        fs::remove_file(bed.segment(1, 2 + tries)).unwrap();
+        let found = bed.numbers(2).unwrap();
+        assert!(range(0..10).starts_with(&found), "{tries}: {found:?}");
+        assert!(found.len() >= 5, "{tries}: {found:?}");
+        drop(bed.lead(2));
+        assert_eq!(bed.numbers(3).unwrap(), found, "{tries}");
+    }
+}
+
+#[test]
+fn damage_to_the_segment_behind_failed_ones_is_named() {
+    let bed = Bed::new();
+    fill_up(&bed, 4);
+    let path = bed.segment(1, 6);
+    let good = fs::read(&path).unwrap();
+    for at in 0..good.len() {
+        let mut bad = good.clone();
+        bad[at] ^= 2;
+        fs::write(&path, &bad).unwrap();
+        if let Ok(found) = bed.numbers(2) {
+            assert!(range(0..15).starts_with(&found), "flip at {at}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn an_epoch_whose_first_segment_failed_begins_in_the_next() {
+    let bed = Bed::new();
+    let code = with_file_limit(1 << 40, || {
+        let mut w = Writer::new(&bed.layout(), "c", 1);
+        for bytes in [20, 0] {
+            limit(bytes);
+            assert!(w.open().is_err());
+        }
+        limit(1 << 40);
+        w.open().unwrap();
+        write(&mut w, 0..5);
+        i32::from(w.position().segment != 3)
+    });
+    assert_eq!(code, 0);
+    assert_eq!(bed.numbers(2).unwrap(), range(0..5));
+    drop(bed.lead(2));
+    assert_eq!(bed.numbers(3).unwrap(), range(0..5));
+}

@@ -1,0 +1,241 @@
+//! Room on the share: the reserve, and the state DISK FULL (docs/journal.md).
+//!
+//! Owns `reserve/`: files of nothing that take up room while all is well. When a write that must
+//! not fail finds the share full, one of them goes and the write is tried again; when none is left
+//! the leader waits, with its beat going on. Never decides what is written or in which order.
+
+use super::election::Leadership;
+use super::lead::End;
+use crate::spool::Layout;
+use crate::sys::mount::{self, DiskFree};
+use crate::sys::{self, clock, fs, thread};
+use crossbeam::channel::Receiver;
+
+/// Parts of the reserve.
+const PARTS: u32 = 16;
+/// The whole reserve, bytes; on a small file system one part in [`SHARE`] of it.
+const RESERVE: u64 = 32 << 20;
+const SHARE: u64 = 16;
+/// No part is smaller: it could not take a segment and a view.
+const PART_MIN: u64 = 16 << 10;
+/// How often the free room is looked at, in milliseconds.
+const LOOK_MS: u64 = 1000;
+/// While nothing can be written, how often it is tried, in milliseconds.
+const RETRY_MS: u64 = 1000;
+/// Hosts, too, must write what their jobs do: a part is given back for them so often, in
+/// milliseconds, down to half of the reserve.
+const GIVE_MS: u64 = 10_000;
+
+/// The reserve and what is known of the room on the share.
+pub struct Room {
+    layout: Layout,
+    /// Size of one part; 0 = no reserve.
+    part: u64,
+    /// Parts that are there.
+    parts: u32,
+    /// Since when the share is full (boot clock, ms), and what first said so.
+    full: Option<(u64, String)>,
+    looked_at: u64,
+    gave_at: u64,
+    free: Option<u64>,
+    /// Parts are missing of a reserve that was made: DISK FULL was in force.
+    used_before: bool,
+}
+
+impl Room {
+    /// `bytes`: size of the reserve; `None` = by the size of the file system. What is there of it
+    /// is taken over, the rest is made by [`Room::tend`].
+    pub fn new(layout: &Layout, bytes: Option<u64>) -> Room {
+        let by_size = |free: DiskFree| (free.total / SHARE).min(RESERVE);
+        let bytes = bytes.or_else(|| mount::disk_free(layout.root()).ok().map(by_size));
+        let part = bytes.filter(|b| *b > 0).map_or(0, |bytes| {
+            (bytes / u64::from(PARTS)).max(PART_MIN) / 4096 * 4096
+        });
+        let mut room = Room {
+            layout: layout.clone(),
+            part,
+            parts: 0,
+            full: None,
+            looked_at: 0,
+            gave_at: 0,
+            free: None,
+            used_before: false,
+        };
+        room.parts = (0..PARTS).filter(|n| room.is_there(*n)).count() as u32;
+        room.used_before = room.parts < PARTS && fs::exists(&layout.reserve());
+        room
+    }
+
+    fn is_there(&self, n: u32) -> bool {
+        let stat = fs::stat(&self.layout.reserve_part(n));
+        // One of another size is of an interrupted leader, or of another rule.
+        matches!(stat, Ok(Some(s)) if s.len == self.part)
+    }
+
+    /// DISK FULL is in force.
+    pub fn is_full(&self) -> bool {
+        self.full.is_some()
+    }
+
+    /// Small requests may still be taken: half of the reserve is for what hosts report.
+    pub fn may_spend(&self) -> bool {
+        self.parts > PARTS / 2
+    }
+
+    /// What an administrator should see.
+    pub fn alarm(&self) -> Option<String> {
+        let (since, why) = self.full.as_ref()?;
+        let minutes = clock::boot_ms().saturating_sub(*since) / 60_000;
+        let free = self
+            .free
+            .map_or_else(String::new, |b| format!(", {} kB free", b >> 10));
+        Some(format!(
+            "DISK FULL for {minutes} min: {}{free}, {} of {PARTS} parts of the reserve left: no \
+             submission is taken and no job started until there is room; first seen: {why}",
+            self.layout.root().display(),
+            self.parts
+        ))
+    }
+
+    /// A write found no room: from now on DISK FULL is in force.
+    pub fn fill(&mut self, why: &str, leadership: &Leadership) {
+        if self.full.is_none() {
+            tracing::error!("DISK FULL: {why}: no submission is taken and no job started");
+            self.full = Some((clock::boot_ms(), why.to_owned()));
+            leadership.set_full(true);
+        }
+    }
+
+    /// Makes room for a write of `need` bytes that must not fail and found none. Returns when it is
+    /// worth trying again: each attempt may leave a file of a part of it behind.
+    ///
+    /// # Errors
+    /// Leadership is lost meanwhile, or the process is to stop.
+    pub fn make(
+        &mut self,
+        need: u64,
+        why: &str,
+        leadership: &Leadership,
+        stop: &Receiver<i32>,
+    ) -> Result<(), End> {
+        self.fill(why, leadership);
+        let parts = match self.part {
+            0 => 0,
+            part => u32::try_from(need / part)
+                .unwrap_or(u32::MAX)
+                .saturating_add(1),
+        };
+        if self.part > 0 && self.give_parts(parts) {
+            return Ok(());
+        }
+        loop {
+            if thread::recv_timeout(stop, RETRY_MS).is_ok() {
+                return Err(End::Stopped);
+            }
+            if leadership.is_lost() {
+                return Err(End::Lost(format!("no room until the lease ran out: {why}")));
+            }
+            // What can be taken can be given back.
+            while self.part > 0 && self.parts < parts.min(PARTS) && self.take().is_ok() {}
+            if self.part == 0 || self.give_parts(parts) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives back so many parts, or none; all there can be are always enough.
+    fn give_parts(&mut self, parts: u32) -> bool {
+        let parts = parts.min(PARTS);
+        self.parts >= parts && (0..parts).all(|_| self.give())
+    }
+
+    /// Gives back a part for a write that can wait, if that leaves half of the reserve.
+    pub fn spare(&mut self) {
+        if self.may_spend() {
+            self.give();
+        }
+    }
+
+    /// Removes a part of the reserve; false when none is left.
+    fn give(&mut self) -> bool {
+        let gone = give_one(&self.layout);
+        match gone {
+            true => self.parts = self.parts.saturating_sub(1),
+            false => self.parts = 0,
+        }
+        self.gave_at = clock::boot_ms();
+        gone
+    }
+
+    /// Makes a part of the reserve that is missing.
+    fn take(&mut self) -> sys::Result<()> {
+        let Some(n) = (0..PARTS).find(|n| !self.is_there(*n)) else {
+            self.parts = PARTS;
+            return Ok(());
+        };
+        fs::mkdir_p(&self.layout.reserve(), 0o755)?;
+        fs::remove(&self.layout.reserve_part(n))?;
+        fs::make_with_room(&self.layout.reserve_part(n), self.part)?;
+        self.parts += 1;
+        Ok(())
+    }
+
+    fn probe(&self) -> bool {
+        let path = self.layout.reserve().join("probe");
+        let made = fs::mkdir_p(&self.layout.reserve(), 0o755)
+            .and_then(|()| fs::remove(&path))
+            .and_then(|()| fs::make_with_room(&path, self.part.max(4096)))
+            .and_then(|()| fs::remove(&path));
+        made.is_ok()
+    }
+
+    /// Looks at the free room now and then, makes what the reserve lacks, and ends DISK FULL when
+    /// it is whole again. True when the state changed.
+    pub fn tend(&mut self, now: u64, leadership: &Leadership) -> bool {
+        if now.saturating_sub(self.looked_at) < LOOK_MS {
+            return false;
+        }
+        self.looked_at = now;
+        let before = self.is_full();
+        self.free = mount::disk_free(self.layout.root())
+            .ok()
+            .map(|d| d.available);
+        if let Some(free) = self.free.filter(|free| *free < self.part) {
+            self.fill(&format!("{} kB are free", free >> 10), leadership);
+            let hosts_wait = free < self.part / 4 && self.parts > PARTS / 2;
+            if before && hosts_wait && now.saturating_sub(self.gave_at) >= GIVE_MS {
+                self.give();
+            }
+            return !before;
+        }
+        // Beside each part as much again stays free, so that the state does not come back at once.
+        let enough = |free: Option<u64>, part: u64| free.is_none_or(|free| free > 3 * part);
+        while self.part > 0 && self.parts < PARTS && enough(self.free, self.part) {
+            if let Err(e) = self.take() {
+                tracing::debug!("{e}");
+                break;
+            }
+            self.free = self.free.map(|free| free.saturating_sub(self.part));
+        }
+        let whole = self.part == 0 || self.parts == PARTS;
+        if self.used_before && !whole {
+            self.fill("an earlier leader used a part of the reserve", leadership);
+        }
+        self.used_before = false;
+        // Room that cannot be written to is none.
+        if before && whole && enough(self.free, self.part) && self.probe() {
+            tracing::info!("DISK FULL is over: there is room, and the reserve is whole");
+            self.full = None;
+            leadership.set_full(false);
+        }
+        before != self.is_full()
+    }
+}
+
+/// Removes one part of the reserve, whoever needs its room; false when none is left.
+pub fn give_one(layout: &Layout) -> bool {
+    (0..PARTS).rev().any(|n| {
+        let path = layout.reserve_part(n);
+        fs::exists(&path) && fs::remove(&path).is_ok()
+    })
+}
