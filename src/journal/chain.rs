@@ -278,7 +278,8 @@ impl Chain {
                 }
                 Limit::Sealed { .. } | Limit::Tail => {}
             }
-            let flow = match sys::fs::stat(&path)? {
+            let there = sys::fs::stat(&path)?;
+            let flow = match &there {
                 Some(s) if s.len >= at.bytes => {
                     self.walk_segment(&path, &mut at, &limit, brief, on)?
                 }
@@ -300,13 +301,28 @@ impl Chain {
             if self.end(epoch).is_some_and(|e| e.segment == at.segment) {
                 return Ok(Reached { at, stopped: false });
             }
+            let next = match there {
+                Some(_) => at.segment.checked_add(1),
+                None => self.next_after_gap(epoch, at.segment)?,
+            };
+            let Some(segment) = next else {
+                return Ok(Reached { at, stopped: false });
+            };
             at = Position {
                 epoch,
-                segment: at.segment + 1,
+                segment,
                 bytes: 0,
                 seq: 0,
             };
         }
+    }
+
+    /// The next segment that is there or sealed. A seal may name any number: what is missing in
+    /// between is told of once, not number by number.
+    fn next_after_gap(&self, epoch: u64, segment: u64) -> Result<Option<u64>, Error> {
+        let there = self.segments(epoch)?.into_iter();
+        let sealed = self.end(epoch).map(|end| end.segment);
+        Ok(there.chain(sealed).filter(|n| *n > segment).min())
     }
 
     /// The segment's file is not there: legal only where nothing was committed to it.
@@ -345,11 +361,12 @@ impl Chain {
                 return Ok(Limit::Sealed { bytes, next_seq });
             }
         }
-        let next = self.layout.journal(epoch, segment + 1);
-        Ok(match self.head(epoch, segment + 1)? {
+        let after = segment.saturating_add(1);
+        let next = self.layout.journal(epoch, after);
+        Ok(match self.head(epoch, after)? {
             Head::Seal { bytes, next_seq } => Limit::Sealed { bytes, next_seq },
             Head::Damaged(damaged) => Limit::Unknown(next, damaged),
-            Head::None if end.is_none() && !self.has_later(epoch, segment + 1)? => Limit::Tail,
+            Head::None if end.is_none() && !self.has_later(epoch, after)? => Limit::Tail,
             Head::None => {
                 match self.later(epoch, segment)? {
                     Head::Seal { bytes, next_seq } => return Ok(Limit::Sealed { bytes, next_seq }),
@@ -449,7 +466,7 @@ impl Chain {
                 segment: s,
                 bytes,
                 next_seq,
-            }) if (e, s + 1) == (epoch, segment) => Head::Seal { bytes, next_seq },
+            }) if (e, s.checked_add(1)) == (epoch, Some(segment)) => Head::Seal { bytes, next_seq },
             _ => Head::Damaged(Damaged {
                 offset: step.offset,
                 damage: Damage::Content("it must seal the segment before".into()),

@@ -254,7 +254,7 @@ fn last_mark(path: &Path) -> Result<u64, LineError> {
     let start = memchr::memrchr(b'\n', body).map_or(0, |n| n + 1);
     let line = frame::parse_line(&body[start..]).map_err(|_| incomplete())?;
     match line.decode() {
-        Ok(Mark::End { records }) if line.seq == records + 2 => Ok(records),
+        Ok(Mark::End { records }) if records.checked_add(2) == Some(line.seq) => Ok(records),
         _ => Err(incomplete()),
     }
 }

@@ -152,6 +152,32 @@ fn a_seal_hides_what_a_stale_leader_writes_later() {
 }
 
 #[test]
+fn a_seal_that_names_an_absurd_segment_is_told_of_once() {
+    let bed = Bed::new();
+    let (mut w, ..) = bed.lead(1);
+    write(&mut w, 0..5);
+    let mut w = Writer::create(&bed.layout(), "c", 2).unwrap();
+    let (segment, bytes, next_seq) = (u64::MAX, u64::MAX, 1);
+    w.append(&Event::Seal {
+        epoch: 1,
+        segment,
+        bytes,
+        next_seq,
+    })
+    .unwrap();
+    write(&mut w, 5..7);
+    let refused = bed.numbers(3).unwrap_err();
+    assert!(matches!(refused, Error::Missing { .. }), "{refused}");
+    let accept_loss = Options {
+        accept_loss: true,
+        ..Options::default()
+    };
+    let (log, recovered) = bed.recover_with(3, accept_loss).unwrap();
+    assert_eq!(numbers(&log), range(0..7));
+    assert!(recovered.loss && recovered.notes.len() < 5, "{recovered:?}");
+}
+
+#[test]
 fn an_epoch_that_was_claimed_and_never_written_is_sealed_as_empty() {
     let bed = Bed::new();
     let (mut w, ..) = bed.lead(1);
@@ -478,6 +504,23 @@ fn a_newer_format_is_refused_politely() {
     fs::write(&found.path, out).unwrap();
     let text = bed.numbers(2).unwrap_err().to_string();
     assert!(text.contains("format 99 is newer"), "{text}");
+}
+
+#[test]
+fn a_snapshot_whose_end_counts_absurdly_is_not_used() {
+    let bed = Bed::new();
+    let (mut w, ..) = bed.lead(1);
+    write(&mut w, 0..5);
+    let snap = snapshot::Writer::create(&bed.layout(), "c", w.position(), 1).unwrap();
+    let path = snap.finish().unwrap().path;
+    let mut bytes = fs::read(&path).unwrap();
+    let end = bytes.iter().rposition(|b| *b == b'-').unwrap();
+    bytes.truncate(end);
+    let json = format!("{{\"k\":\"end\",\"records\":{}}}", u64::MAX - 1);
+    crate::record::frame::write_json(&mut bytes, 2, json.as_bytes());
+    fs::write(&path, bytes).unwrap();
+    let (log, recovered) = bed.recover(2).unwrap();
+    assert_eq!((numbers(&log), recovered.snapshot), (range(0..5), None));
 }
 
 #[test]

@@ -433,6 +433,7 @@ impl Candidate<'_> {
             }
             Intent::ListClaims => Seen::Highest(highest_claim(self.layout)?),
             Intent::Claim(doc) => {
+                tracing::info!("claiming epoch {}", doc.epoch);
                 let path = self.layout.claim(doc.epoch);
                 let won = sys::fs::link_exclusive(&path, &encode(&path, doc)?);
                 if let Err(e) = &won {

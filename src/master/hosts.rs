@@ -151,7 +151,7 @@ impl Hosts {
             };
             let beat = (doc.incarnation.clone(), doc.beat);
             let first = ear.beat.0.is_empty();
-            if first && wall_ms.abs_diff(doc.t) > 3 * doc.every_ms.max(1000) {
+            if first && wall_ms.abs_diff(doc.t) > doc.every_ms.max(1000).saturating_mul(3) {
                 // An old file, or a clock far off: life shows by the next change.
                 ear.beat = beat;
             } else if ear.beat != beat {
@@ -232,5 +232,26 @@ impl Hosts {
                 more,
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_may_say_any_pace() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        fs::mkdir_p(&layout.host("h1"), 0o755).unwrap();
+        let doc = LoadDoc {
+            every_ms: u64::MAX,
+            beat: 1,
+            ..LoadDoc::default()
+        };
+        fs::publish(&layout.load("h1"), &load::encode(&doc).unwrap()).unwrap();
+        let mut inputs = Vec::new();
+        Hosts::new(&layout, "c").listen(1, i64::MIN, true, &|_| false, &mut inputs);
+        assert!(matches!(&inputs[..], [Input::Load { .. }]));
     }
 }

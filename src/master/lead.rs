@@ -162,6 +162,7 @@ impl Leader {
         let _ = self.core.state.take_dirty();
         self.publish_summary(now)?;
         self.leadership.set_leading(true);
+        tracing::info!("epoch {epoch} is in force: orders repeated, requests taken");
         Ok(())
     }
 

@@ -5,11 +5,11 @@
 
 mod conf;
 pub mod election;
-mod hosts;
-mod inbox;
+pub mod hosts;
+pub mod inbox;
 mod janitor;
 mod lead;
-mod load;
+pub mod load;
 mod outbox;
 mod publish;
 mod room;

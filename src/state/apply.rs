@@ -276,7 +276,12 @@ impl State {
             jobs: Default::default(),
         });
         match known.jobs.last_mut() {
-            Some((line, id, n)) if *line + *n == s.line && *id + *n == s.id => *n += 1,
+            // A client may have said any line.
+            Some((line, id, n))
+                if line.checked_add(*n) == Some(s.line) && id.checked_add(*n) == Some(s.id) =>
+            {
+                *n += 1;
+            }
             _ => known.jobs.push((s.line, s.id, 1)),
         }
         if let (false, Some(uid)) = (s.key.is_empty(), spec_uid) {

@@ -114,7 +114,9 @@ impl State {
 
 pub(super) fn close_suspension(run: &mut Run, t: Stamp) {
     if run.stopped_at != Stamp(0) {
-        run.suspended_ms += t.since_ms(run.stopped_at);
+        // A host may say any time.
+        let ms = t.since_ms(run.stopped_at);
+        run.suspended_ms = run.suspended_ms.saturating_add(ms);
         run.stopped_at = Stamp(0);
     }
 }

@@ -199,8 +199,8 @@ fn what(line: u32) -> String {
 fn push_id(answer: &mut Answer, line: u32, id: u32, queue: String, default: bool) {
     if let Some(run) = answer.ack.ids.last_mut()
         && !run.known
-        && run.line + run.n == line
-        && run.id + run.n == id
+        && run.line.checked_add(run.n) == Some(line)
+        && run.id.checked_add(run.n) == Some(id)
         && run.queue == queue
     {
         run.n += 1;

@@ -112,6 +112,16 @@ impl Cluster {
         work
     }
 
+    /// The cluster's own directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The directory of a host's own state.
+    pub fn local(&self, host: &str) -> PathBuf {
+        self.dir.join("local").join(host)
+    }
+
     /// The shared directory.
     pub fn share(&self) -> PathBuf {
         self.dir.join("share")

@@ -26,7 +26,7 @@ use crate::sys::{child, clock, fs, signals, thread, users};
 use crate::task::build;
 use crate::task::spec::Become;
 use crossbeam::channel::{Receiver, bounded, never, select};
-use exec::{Did, Exec};
+pub use exec::{Did, Exec};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ fn work(
 }
 
 /// Remembers what earlier processes did and takes their tasks up again.
-fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, String> {
+pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, String> {
     let text = |e: crate::sys::Error| e.to_string();
     let remembered = ledger::read(&place.local).map_err(text)?;
     for (at, why) in &remembered.bad {

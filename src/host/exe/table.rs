@@ -206,7 +206,7 @@ impl Table {
     /// Notes that reports up to `seq` of the present file are journalled; returns the attempts
     /// whose final report is among them.
     pub fn acknowledge(&mut self, seq: u64) -> Vec<AttemptId> {
-        let later = self.waiting.split_off(&(seq + 1));
+        let later = self.waiting.split_off(&seq.saturating_add(1));
         let done: Vec<AttemptId> = std::mem::replace(&mut self.waiting, later)
             .into_values()
             .collect();
@@ -237,6 +237,17 @@ mod tests {
             j: JobKey::job(id),
             at: 1,
         }
+    }
+
+    #[test]
+    fn an_acknowledgement_may_name_any_number() {
+        let mut t = Table::default();
+        t.insert(
+            a(1),
+            Entry::new(Status::Over(Box::default()), (1, 1), false),
+        );
+        t.reported(a(1), 5);
+        assert_eq!(t.acknowledge(u64::MAX), [a(1)]);
     }
 
     #[test]
