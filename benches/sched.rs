@@ -17,7 +17,7 @@ use corral::record::event::{Event, Submitted};
 use corral::record::load::LoadDoc;
 use corral::record::report::Ended;
 use corral::sched::{Engine, HostTable};
-use corral::state::State;
+use corral::state::{State, TOGETHER};
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -225,41 +225,51 @@ impl Cluster {
         for (class, why) in plan.reasons {
             self.state.note_reason(class, why);
         }
-        for start in plan.starts {
-            let hosts = start.hosts.iter();
-            let hosts = hosts.map(|(id, n)| Share(self.state.host_name(*id).to_string(), *n));
-            let event = Event::Dispatched {
-                a: AttemptId { j: start.j, at: 1 },
-                t: now,
-                hosts: hosts.collect(),
-                alt: 0,
-                forced: false,
-            };
-            self.state.apply(&event);
-            self.running.push(start.j);
+        for some in plan.starts.chunks(TOGETHER) {
+            let near = some.iter().map(|s| (s.j, Some(s.hosts[0].0)));
+            self.state.bring_near(&near.collect::<Vec<_>>());
+            for start in some {
+                let hosts = start.hosts.iter();
+                let hosts = hosts.map(|(id, n)| Share(self.state.host_name(*id).to_string(), *n));
+                let event = Event::Dispatched {
+                    a: AttemptId { j: start.j, at: 1 },
+                    t: now,
+                    hosts: hosts.collect(),
+                    alt: 0,
+                    forced: false,
+                };
+                self.state.apply(&event);
+                self.running.push(start.j);
+            }
         }
         started
     }
 
-    /// Ends `n` of the running jobs, chosen by `seed`.
+    /// Ends `n` of the running jobs, chosen by `seed`, told in one turn as hosts' reports are.
     fn end(&mut self, n: usize, seed: &mut u64) {
+        let mut ended = Vec::with_capacity(n);
         for _ in 0..n {
             *seed ^= *seed << 13;
             *seed ^= *seed >> 7;
             *seed ^= *seed << 17;
             let at = (*seed % self.running.len() as u64) as usize;
-            let j = self.running.swap_remove(at);
-            let e = Ended {
-                a: AttemptId { j, at: 1 },
-                t: self.now,
-                code: Some(0),
-                ..Ended::default()
-            };
-            self.state.apply(&Event::Ended {
-                e: Box::new(e),
-                requeue: false,
-                hold: false,
-            });
+            ended.push((self.running.swap_remove(at), None));
+        }
+        for some in ended.chunks(TOGETHER) {
+            self.state.bring_near(some);
+            for (j, _) in some {
+                let e = Ended {
+                    a: AttemptId { j: *j, at: 1 },
+                    t: self.now,
+                    code: Some(0),
+                    ..Ended::default()
+                };
+                self.state.apply(&Event::Ended {
+                    e: Box::new(e),
+                    requeue: false,
+                    hold: false,
+                });
+            }
         }
     }
 

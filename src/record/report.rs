@@ -57,6 +57,22 @@ pub enum Report {
     },
 }
 
+impl Report {
+    /// What it is about; `None`: the host itself.
+    pub fn attempt(&self) -> Option<AttemptId> {
+        match self {
+            Report::Hello { .. } | Report::Complete { .. } => None,
+            Report::Ended(e) => Some(e.a),
+            Report::Started { a, .. }
+            | Report::Never { a, .. }
+            | Report::PartReady { a }
+            | Report::Suspended { a, .. }
+            | Report::Resumed { a, .. }
+            | Report::Usage { a, .. } => Some(*a),
+        }
+    }
+}
+
 /// The end of an attempt.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]

@@ -4,8 +4,9 @@
 
 use super::amount::{Bundle, NEVER_MS};
 use super::balance::Balances;
-use super::engine::{Bucket, Engine, Held};
+use super::engine::{Bucket, Engine};
 use super::gang;
+use super::held::Held;
 use super::hosts::HostTable;
 use super::profile::end_of;
 use super::reserve::{

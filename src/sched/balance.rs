@@ -7,33 +7,43 @@ use smallvec::SmallVec;
 /// A resource that some request reserves, by number.
 pub type Res = u16;
 
-/// One host's books.
+/// One host's books. Kept small: a start finds those of its host far away in memory.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub struct Balance {
     /// Slots of the host.
     pub slots: i64,
     /// Slots held by started work, suspended work included.
     pub used: i64,
-    /// Of `used`: slots of work suspended in favour of a better job, by the victim's queue.
-    pub lent: SmallVec<[(u16, i64); 1]>,
+    /// Load that work started a moment ago will bring, in thousandths of a running process.
+    pub young: i64,
     /// Pieces of work on the host.
     pub jobs: u32,
     /// Exclusive work on the host.
     pub exclusive: u32,
+    /// Counts changes; a score made at another version is stale.
+    pub version: u32,
+    /// Counts news of the host itself; what was worked out from older ones is stale.
+    pub news: u32,
+    /// A number for its type.
+    kind: u32,
+    /// Takes new work: up, open, its windows and thresholds allow it.
+    pub open: bool,
     /// What the host has of each resource, in thousandths, before reservations.
     pub have: SmallVec<[i64; 3]>,
     /// What started work reserves of each resource, in thousandths.
     pub taken: SmallVec<[i64; 3]>,
-    /// Slots by queue, for limits of queues on a host.
-    by_queue: SmallVec<[(u16, u32); 2]>,
-    /// Slots by user, for limits of users on a host; only kept where there is such a limit.
-    by_user: SmallVec<[(u32, u32); 2]>,
-    /// Load that work started a moment ago will bring, in thousandths of a running process.
-    pub young: i64,
-    /// Takes new work: up, open, its windows and thresholds allow it.
-    pub open: bool,
-    /// Counts changes; a score made at another version is stale.
-    pub version: u32,
+    /// Of `used`: slots of work suspended in favour of a better job, by the victim's queue.
+    pub lent: Vec<(u16, i64)>,
+    /// Only kept where limits look at it.
+    holders: Option<Box<Holders>>,
+}
+
+/// Who holds slots of a host, for limits on a host.
+#[derive(Clone, Debug, Default)]
+struct Holders {
+    queues: SmallVec<[(u16, u32); 2]>,
+    users: SmallVec<[(u32, u32); 2]>,
 }
 
 impl Balance {
@@ -49,11 +59,13 @@ impl Balance {
     }
 
     pub fn queue_used(&self, queue: u16) -> u32 {
-        find(&self.by_queue, queue)
+        let holders = self.holders.as_ref();
+        holders.map_or(0, |holders| find(&holders.queues, queue))
     }
 
     pub fn user_used(&self, uid: u32) -> u32 {
-        find(&self.by_user, uid)
+        let holders = self.holders.as_ref();
+        holders.map_or(0, |holders| find(&holders.users, uid))
     }
 
     /// Slots lent by victims of these queues.
@@ -111,6 +123,10 @@ pub struct Balances {
     free: i64,
     /// Log position behind the last change that may let more work start.
     freed: u64,
+    /// Slots are counted by queue and user too.
+    by_holder: bool,
+    /// Counts changes of hosts' types; never 0.
+    types: u32,
 }
 
 impl Balances {
@@ -169,8 +185,14 @@ impl Balances {
         }
     }
 
-    /// Starts over with `n` hosts without slots.
-    pub fn reset(&mut self, n: usize) {
+    /// Whether [`Balance::queue_used`] and [`Balance::user_used`] are kept.
+    pub fn by_holder(&self) -> bool {
+        self.by_holder
+    }
+
+    /// Starts over with `n` hosts without slots. `by_holder`: some limit looks at what a queue or a
+    /// user holds on a host.
+    pub fn reset(&mut self, n: usize, by_holder: bool) {
         let (base, freed) = (self.now() + 1, self.now() + 1);
         *self = Balances {
             hosts: vec![Balance::default(); n],
@@ -178,6 +200,8 @@ impl Balances {
             base,
             free: 0,
             freed,
+            by_holder,
+            types: self.types.wrapping_add(1).max(1),
         };
     }
 
@@ -200,6 +224,20 @@ impl Balances {
         self.free += share(host) - before;
         self.touch(at, more);
         more
+    }
+
+    /// The host table has something new of a host. `kind`: a number for its type.
+    pub fn renew(&mut self, at: usize, kind: u32) {
+        let host = &mut self.hosts[at];
+        host.news = host.news.wrapping_add(1);
+        if std::mem::replace(&mut host.kind, kind) != kind {
+            self.types = self.types.wrapping_add(1).max(1);
+        }
+    }
+
+    /// Counts changes of hosts' types: who compares types looks again. Never 0.
+    pub fn types(&self) -> u32 {
+        self.types
     }
 
     /// Sets the load that is to come. Whoever starts work or looks at a sample does; both change
@@ -247,8 +285,11 @@ impl Balances {
             *taken += sign * amount;
         }
         let slots = u32::try_from(what.slots).expect("slots are never negative");
-        bump(&mut host.by_queue, who.queue, slots, plus);
-        bump(&mut host.by_user, who.uid, slots, plus);
+        if self.by_holder {
+            let holders = host.holders.get_or_insert_default();
+            bump(&mut holders.queues, who.queue, slots, plus);
+            bump(&mut holders.users, who.uid, slots, plus);
+        }
         match (who.lent, plus) {
             // Stopped work shares the host with whoever may use its slots.
             (true, _) => {}

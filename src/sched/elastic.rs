@@ -2,14 +2,14 @@
 //! use in the pass. Never takes anything back.
 
 use super::amount::Bundle;
-use super::engine::{Engine, Held};
+use super::engine::Engine;
+use super::held::{Held, Parts};
 use super::hosts::HostTable;
 use super::rank::Alike;
 use super::shape::View;
 use super::{Grow, Placement, Plan};
 use crate::model::{JobKey, JobStat, Stamp};
 use crate::state::State;
-use smallvec::SmallVec;
 use std::cmp::Reverse;
 
 /// Most jobs that are looked at in one pass, in the order in which they grow.
@@ -91,11 +91,11 @@ impl Engine {
         let free = held.ident.is_free();
         let now = self.books.now();
         if !free {
-            self.quotas.give(&held.ident, &held.counted, true, now);
+            self.quotas.give(&held.ident, held.counted(), true, now);
         }
         let fits = |engine: &Engine, n: u32| {
             let more = engine.grown(grown, at, n);
-            let fits = free || engine.quotas.check(&more.ident, &more.counted).is_ok();
+            let fits = free || engine.quotas.check(&more.ident, more.counted()).is_ok();
             fits.then_some((n, more))
         };
         let (mut low, mut high, mut best) = (0, n, None);
@@ -107,7 +107,7 @@ impl Engine {
             }
         }
         if !free {
-            self.quotas.take(&held.ident, &held.counted, true);
+            self.quotas.take(&held.ident, held.counted(), true);
         }
         best
     }
@@ -116,10 +116,7 @@ impl Engine {
     fn grown(&self, held: &Held, at: u32, n: u32) -> Held {
         let mut grown = held.clone();
         let shape = &self.shape(held.shape).shape;
-        let more = |parts: &mut SmallVec<[(u32, Bundle); 1]>| match parts
-            .iter_mut()
-            .find(|(here, _)| *here == at)
-        {
+        let more = |parts: &mut Parts| match parts.iter_mut().find(|(here, _)| *here == at) {
             Some((_, bundle)) => {
                 let had = u32::try_from(bundle.slots).unwrap_or(0);
                 bundle.add(&shape.bundle(had + n));
@@ -128,8 +125,8 @@ impl Engine {
             None => parts.push((at, shape.bundle(n))),
         };
         more(&mut grown.parts);
-        if !held.ident.is_free() {
-            more(&mut grown.counted);
+        if let Some(count) = grown.count.as_deref_mut() {
+            more(count);
         }
         grown.slots += n;
         grown

@@ -5,9 +5,10 @@
 
 use super::amount::Bundle;
 use super::backfill::{Habit, Reserver, end_at, estimate_of};
-use super::balance::{Balances, Holder};
+use super::balance::Balances;
 use super::frag::Demand;
 use super::guard::Watch;
+use super::held::{Charge, Held, Holds, Sign};
 use super::hosts::HostTable;
 use super::kinds::{Kind, ShapeSlot};
 use super::line::{Line, Place, Turn};
@@ -15,11 +16,11 @@ use super::pace::Pace;
 use super::preempt::Raids;
 use super::quota::{Blocked, Ident, Quotas};
 use super::shape::{ResNames, ShapeKey};
-use super::share::{Delta, Leaf, Meter, Past, ShareTree};
+use super::share::{Delta, Meter, Past, ShareTree};
 use super::window::Hours;
 use crate::config::{Config, Policy};
 use crate::model::{JobKey, Stamp};
-use crate::state::{Class, HostId, Run, State};
+use crate::state::{Class, HostId, Run, State, TOGETHER};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -34,6 +35,8 @@ pub(super) struct Bucket {
     pub place: Place,
     pub uid: u32,
     pub user: String,
+    /// `-sp`.
+    pub priority: u32,
     /// Slots it needs at least.
     pub min: u32,
     pub begin: Option<Stamp>,
@@ -45,106 +48,14 @@ pub(super) struct Bucket {
     pub user_max: Option<u32>,
     /// The counters of section `limits` that its jobs count in.
     pub ident: Arc<Ident>,
+    /// One of the specifications of the class.
+    pub spec: u32,
     /// As it stands in its line.
     pub turn: Option<Turn>,
+    /// That is not its first job: it went on within a pass.
+    pub moved: bool,
     /// Elements of the array at `turn` below this index have had their turn in this pass.
     pub from: u32,
-}
-
-/// What one piece of started work holds.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Held {
-    pub sign: Sign,
-    pub shape: u32,
-    pub queue: Option<u16>,
-    pub uid: u32,
-    /// Slots and amounts by host position.
-    pub parts: SmallVec<[(u32, Bundle); 1]>,
-    pub slots: u32,
-    pub exclusive: bool,
-    /// The system stopped it.
-    pub halted: bool,
-    /// Its slots are lent to work that preempted it.
-    pub lent: bool,
-    /// When it is expected to end.
-    pub until: i64,
-    /// The counters of section `limits` that it counts in, and with what, once for each host.
-    pub ident: Arc<Ident>,
-    pub counted: SmallVec<[(u32, Bundle); 1]>,
-    /// What it adds to its user's place in the share tree of its queue.
-    pub charge: Option<(Leaf, Delta)>,
-}
-
-impl Held {
-    /// Whether the same is held until the same time, whatever it adds to its user's use.
-    fn same_room(&self, other: &Held) -> bool {
-        let like = Held {
-            sign: other.sign,
-            charge: other.charge.clone(),
-            ..self.clone()
-        };
-        like == *other
-    }
-
-    pub fn holder(&self) -> Holder {
-        Holder {
-            // Work of a queue that is gone is booked under no queue's number.
-            queue: self.queue.unwrap_or(u16::MAX),
-            uid: self.uid,
-            exclusive: self.exclusive,
-            lent: self.lent,
-        }
-    }
-}
-
-/// What of a run its [`Held`] follows from: as long as it is the same, so is that.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Sign {
-    spec: u32,
-    attempt: u32,
-    dispatch: Stamp,
-    start: Stamp,
-    stopped_at: Stamp,
-    suspended_ms: u64,
-    used: [u64; 3],
-    slots: u32,
-    stops: (bool, bool, bool),
-}
-
-impl Sign {
-    /// `None`: the work does not run.
-    fn of(state: &State, j: JobKey) -> Option<Sign> {
-        let job = state.job(j.id)?;
-        let work = job.work(j.idx).filter(|work| work.stat.is_started())?;
-        let run = work.run.as_deref()?;
-        Some(Sign {
-            spec: job.spec,
-            attempt: work.attempt,
-            dispatch: run.dispatch,
-            start: run.start,
-            stopped_at: run.stopped_at,
-            suspended_ms: run.suspended_ms,
-            used: [run.usage.cpu_ms, run.usage.mem_kb, run.usage.swap_kb],
-            slots: run.slots(),
-            stops: (run.halt.is_some(), run.lends(), run.to_stop()),
-        })
-    }
-
-    /// As it will be once a start is carried out.
-    pub fn to_be(state: &State, j: JobKey, now: Stamp, slots: u32) -> Option<Sign> {
-        let job = state.job(j.id)?;
-        Some(Sign {
-            spec: job.spec,
-            attempt: job.work(j.idx).map_or(0, |work| work.attempt) + 1,
-            dispatch: now,
-            start: Stamp(0),
-            stopped_at: Stamp(0),
-            suspended_ms: 0,
-            used: [0; 3],
-            slots,
-            stops: (false, false, false),
-        })
-    }
 }
 
 /// Slots in use that limits count.
@@ -188,6 +99,8 @@ impl InUse {
 #[derive(Default)]
 pub struct Engine {
     pub(super) config: Option<Arc<Config>>,
+    /// Types of hosts seen so far, with their numbers.
+    types: HashMap<String, u32>,
     /// Groups of users in the operating system, as last looked up.
     pub(super) groups: HashMap<String, Vec<String>>,
     pub(super) names: ResNames,
@@ -203,7 +116,7 @@ pub struct Engine {
     pub(super) alike: Vec<FxHashMap<(u32, u32), u32>>,
     /// Queues by priority, highest first; those of equal priority together.
     pub(super) tiers: Vec<Vec<u16>>,
-    pub(super) held: FxHashMap<JobKey, Held>,
+    pub(super) held: Holds,
     pub(super) reserver: Option<Reserver>,
     /// How the queues reserve.
     pub(super) habits: Vec<Habit>,
@@ -293,8 +206,11 @@ impl Engine {
         for at in hosts {
             self.set_host(table, at);
         }
-        for j in works {
-            self.set_held(state, table, j);
+        for some in works.chunks(TOGETHER) {
+            self.bring_near(state, some);
+            for j in some {
+                self.set_held(state, table, *j);
+            }
         }
         for class in classes {
             self.set_class(state, table, class);
@@ -302,6 +218,25 @@ impl Engine {
         self.books.trim();
         self.sweep_kinds(state);
         self.sweep_shapes();
+    }
+
+    /// What the next pieces of work need is far away in memory: better waited for together.
+    fn bring_near(&self, state: &State, works: &[JobKey]) {
+        state.bring_works_near(works);
+        let ended = |j: &JobKey| state.work(*j).is_none_or(|work| !work.stat.is_started());
+        self.held.bring_near(works, &ended, &mut |held| {
+            let mut sum = 0;
+            if let Some((at, _)) = held.parts.first() {
+                let host = self.books.get(*at as usize);
+                sum ^= host.version as usize ^ host.have.len() ^ host.taken.len();
+                sum ^= self.quotas.skim(&held.ident, *at);
+            }
+            let tree = held.queue.map(|at| self.lines[usize::from(at)].tree());
+            if let (Some(Some(tree)), Some(charge)) = (tree, &held.charge) {
+                sum ^= tree.skim(charge.leaf);
+            }
+            sum
+        });
     }
 
     fn rebuild(&mut self, state: &State, table: &HostTable) {
@@ -337,7 +272,7 @@ impl Engine {
         let names = &mut self.names;
         let mut number = |name: &str| names.intern(name);
         self.quotas = Quotas::new(&config.limits, &config.user_groups, &mut number);
-        self.books.reset(table.len());
+        self.books.reset(table.len(), looks_at_holders(&config));
         for (at, host) in table.iter().enumerate() {
             self.quotas.host(at as u32, &host.name);
             self.set_host(table, at);
@@ -356,6 +291,8 @@ impl Engine {
     pub(super) fn set_host(&mut self, table: &HostTable, at: usize) {
         let host = table.at(at);
         let have = self.names.have(host);
+        let kind = kind_number(&mut self.types, host.host_type());
+        self.books.renew(at, kind);
         let young = self.pace.young(at, self.now);
         self.books.set_young(at, young);
         if young > 0 {
@@ -376,11 +313,12 @@ impl Engine {
 
     /// Takes over what a piece of started work holds; nothing if it does not run (any more).
     fn set_held(&mut self, state: &State, table: &HostTable, j: JobKey) {
-        let sign = Sign::of(state, j);
-        if self.held.get(&j).map(|held| held.sign) == sign {
-            return;
+        match (self.held.get_mut(&j), Sign::of(state, j)) {
+            (None, None) => {}
+            (Some(held), Some(sign)) if held.sign == sign => {}
+            (Some(held), Some(sign)) if held.sign.foresaw(&sign) => held.sign = sign,
+            _ => self.renew_held(state, table, j),
         }
-        self.renew_held(state, table, j);
     }
 
     /// The same, however little seems to have changed.
@@ -421,11 +359,11 @@ impl Engine {
         let Some(tree) = tree else {
             return;
         };
-        if let Some((leaf, delta)) = &old.charge {
-            tree.charge(*leaf, &delta.undone());
+        if let Some(charge) = &old.charge {
+            tree.charge(charge.leaf, &charge.delta().undone());
         }
-        if let Some((leaf, delta)) = &new.charge {
-            tree.charge(*leaf, delta);
+        if let Some(charge) = &new.charge {
+            tree.charge(charge.leaf, &charge.delta());
         }
     }
 
@@ -460,23 +398,26 @@ impl Engine {
         if !held.ident.is_free() {
             let at = self.books.now();
             match plus {
-                true => self.quotas.take(&held.ident, &held.counted, !held.lent),
-                false => self.quotas.give(&held.ident, &held.counted, !held.lent, at),
+                true => self.quotas.take(&held.ident, held.counted(), !held.lent),
+                false => self
+                    .quotas
+                    .give(&held.ident, held.counted(), !held.lent, at),
             }
         }
-        if let (Some((leaf, delta)), Some(queue)) = (&held.charge, held.queue)
+        if let (Some(charge), Some(queue)) = (&held.charge, held.queue)
             && let Some(tree) = self.lines[usize::from(queue)].tree_mut()
         {
+            let delta = charge.delta();
             match plus {
-                true => tree.charge(*leaf, delta),
-                false => tree.charge(*leaf, &delta.undone()),
+                true => tree.charge(charge.leaf, &delta),
+                false => tree.charge(charge.leaf, &delta.undone()),
             }
         }
     }
 
     /// What ended work used stays in its user's history for a while.
     fn remember(&mut self, state: &State, j: JobKey, old: &Held) {
-        let (Some((leaf, _)), Some(queue)) = (&old.charge, old.queue) else {
+        let (Some(charge), Some(queue)) = (&old.charge, old.queue) else {
             return;
         };
         let Some(run) = state.work(j).and_then(|work| work.run.as_deref()) else {
@@ -493,7 +434,7 @@ impl Engine {
         delta.hist_ms[Meter::Run as usize] = ms.saturating_mul(u64::from(old.slots));
         delta.hist_ms[Meter::Cpu as usize] = run.usage.cpu_ms;
         if let Some(tree) = self.lines[usize::from(queue)].tree_mut() {
-            tree.charge(*leaf, &delta);
+            tree.charge(charge.leaf, &delta);
         }
     }
 
@@ -517,13 +458,13 @@ impl Engine {
         for (at, _) in &parts {
             self.pace.note(*at as usize, run.dispatch);
         }
-        let counted = match ident.is_free() {
-            true => SmallVec::new(),
-            false => parts.clone(),
-        };
         let first = shares.first().and_then(|(at, _)| *at);
-        if let Some((_, bundle)) = parts.iter_mut().find(|(at, _)| Some(*at) == first) {
-            self.less_measured(bundle, run);
+        let mut count = None;
+        if let Some(n) = parts.iter().position(|(at, _)| Some(*at) == first)
+            && let Some(less) = self.less_measured(&parts[n].1, run)
+        {
+            count = (!ident.is_free()).then(|| Box::new(parts.clone()));
+            parts[n].1 = less;
         }
         let (queue, exclusive) = (slot.shape.queue, slot.shape.request.exclusive);
         let mut held = Held {
@@ -532,7 +473,7 @@ impl Engine {
             queue,
             uid: spec.uid,
             slots: run.slots(),
-            charge: leaf.map(|leaf| (leaf, charge_of(run, &parts))),
+            charge: leaf.map(|leaf| Charge::of(leaf, run, &parts, self.counts_amounts(queue))),
             until: end_at(
                 // Not the start, which is told later: reservations would be looked at twice.
                 run.dispatch.plus_ms(run.suspended_ms),
@@ -540,7 +481,7 @@ impl Engine {
             ),
             parts,
             ident,
-            counted,
+            count,
             exclusive,
             halted: run.halt.is_some(),
             lent: run.lends(),
@@ -552,27 +493,34 @@ impl Engine {
     }
 
     /// What running work uses by now shows in the host's measured load, so only the rest of a
-    /// measured reservation still counts.
-    fn less_measured(&self, bundle: &mut Bundle, run: &Run) {
+    /// measured reservation still counts. `None`: all of it.
+    fn less_measured(&self, bundle: &Bundle, run: &Run) -> Option<Bundle> {
         let used = [("mem", run.usage.mem_kb), ("swp", run.usage.swap_kb)];
-        for (name, kb) in used {
-            if let Some(res) = self.names.find(name)
-                && kb > 0
-            {
+        let mut rest: Option<Bundle> = None;
+        for (name, kb) in used.into_iter().filter(|(_, kb)| *kb > 0) {
+            if let Some(res) = self.names.find(name) {
                 let at = usize::from(res);
                 let used = i64::try_from(kb.saturating_mul(1000) / 1024).unwrap_or(i64::MAX);
                 let left = bundle.get(at).saturating_sub(used).max(0);
                 if left != bundle.get(at) {
-                    bundle.set(at, left);
+                    rest.get_or_insert_with(|| bundle.clone()).set(at, left);
                 }
             }
         }
+        rest
+    }
+
+    /// The share tree of a queue looks at what is held beside slots.
+    pub(super) fn counts_amounts(&self, queue: Option<u16>) -> bool {
+        let line = queue.map(|at| &self.lines[usize::from(at)]);
+        let tree = line.and_then(Line::tree);
+        tree.is_some_and(ShareTree::counts_amounts)
     }
 
     /// Takes over a class: its first job, or that it is gone.
     fn set_class(&mut self, state: &State, table: &HostTable, id: u32) {
         let class = state.pending().class(id);
-        let head = class.and_then(|class| class.jobs.first().copied());
+        let head = class.and_then(|class| class.jobs.first());
         let Some((class, (order, j))) = class.zip(head) else {
             if let Some(bucket) = self.buckets.remove(&id) {
                 self.set_turn(&bucket, None);
@@ -588,10 +536,10 @@ impl Engine {
         }
         self.fresh.push(id);
         let mut bucket = self.buckets.remove(&id).expect("just made");
-        let turn = self.turn_of(state, class, order, j, id);
+        let turn = self.turn_of(state, bucket.priority, order, j, id);
         self.set_turn(&bucket, Some(turn));
         bucket.turn = Some(turn);
-        bucket.from = 0;
+        (bucket.from, bucket.moved) = (0, false);
         self.buckets.insert(id, bucket);
     }
 
@@ -617,13 +565,13 @@ impl Engine {
     pub(super) fn turn_of(
         &self,
         state: &State,
-        class: &Class,
+        priority: u32,
         order: i64,
         j: JobKey,
         id: u32,
     ) -> Turn {
         Turn {
-            rank: self.rank_of(state, class.key.priority, j),
+            rank: self.rank_of(state, priority, j),
             order,
             j,
             class: id,
@@ -656,16 +604,37 @@ impl Engine {
             place,
             uid: spec.uid,
             user: spec.user.clone(),
+            priority: class.key.priority,
             min: spec.min.max(1),
             begin: spec.begin,
             deadline: spec.deadline,
             estimate: estimate_of(spec.limits.run_s),
             user_max,
             ident,
+            spec: class.spec_id,
             turn: None,
+            moved: false,
             from: 0,
         }
     }
+}
+
+/// The number of a host type, a new one if need be.
+fn kind_number(types: &mut HashMap<String, u32>, name: &str) -> u32 {
+    if let Some(known) = types.get(name) {
+        return *known;
+    }
+    let next = types.len() as u32 + 1;
+    types.insert(name.to_owned(), next);
+    next
+}
+
+/// Some limit looks at what a queue or a user holds on a host.
+fn looks_at_holders(config: &Config) -> bool {
+    let hosts = config.hosts.entries.iter().chain([&config.hosts.default]);
+    let mut queues = config.queues.iter();
+    hosts.into_iter().any(|host| host.user_slots.is_some())
+        || queues.any(|q| q.host_slots.is_some() || q.proc_slots_milli.is_some())
 }
 
 /// The lines that the queues' policies ask for.
@@ -680,29 +649,6 @@ fn lines_of(config: &Config) -> Vec<Line> {
         }
     };
     config.queues.iter().map(line).collect()
-}
-
-/// What running work adds to its user's use.
-fn charge_of(run: &Run, parts: &[(u32, Bundle)]) -> Delta {
-    let begun = if run.start == Stamp(0) {
-        run.dispatch
-    } else {
-        run.start
-    };
-    let slots = run.slots();
-    let mut delta = Delta::start(slots, begun.plus_ms(run.suspended_ms));
-    if run.stopped_at != Stamp(0) {
-        delta.run(Meter::Run, -i64::from(slots), run.stopped_at);
-    }
-    delta.ms[Meter::Cpu as usize] = i128::from(run.usage.cpu_ms);
-    delta.holding(&amounts(parts))
-}
-
-/// Amounts of all parts together, slots first, as share trees count them.
-pub(super) fn amounts(parts: &[(u32, Bundle)]) -> Vec<i64> {
-    let mut all = Bundle::default();
-    parts.iter().for_each(|(_, bundle)| all.add(bundle));
-    [all.slots].into_iter().chain(all.res).collect()
 }
 
 impl Engine {

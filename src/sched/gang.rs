@@ -415,7 +415,7 @@ impl Field for Now<'_, '_> {
             let next = self.ranks[part].pop(self.view.books)?;
             self.seen[part].push(next);
         }
-        Some(self.seen[part][n].at.0)
+        Some(self.seen[part][n].at)
     }
 
     fn fit(&self, part: usize, at: u32, hold: &Hold, first: bool) -> u32 {

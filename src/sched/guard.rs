@@ -6,7 +6,8 @@
 
 use super::Plan;
 use super::amount::Bundle;
-use super::engine::{Engine, Held};
+use super::engine::Engine;
+use super::held::{Held, Parts};
 use super::hosts::{HostInfo, HostTable};
 use crate::config::{Config, GuardAction, Queue, Threshold};
 use crate::model::{JobKey, JobStat, SuspReason, TermReason};
@@ -262,14 +263,15 @@ impl Engine {
 
     /// Takes what stopped work does not keep out of what it holds.
     pub(super) fn release(&self, held: &mut Held) {
+        held.keep_count();
         if held.lent {
-            held.counted
-                .iter_mut()
-                .for_each(|(_, bundle)| bundle.slots = 0);
+            let count = held.count.as_deref_mut().into_iter().flatten();
+            count.for_each(|(_, bundle)| bundle.slots = 0);
         }
         for (res, name) in self.names.iter().enumerate() {
             if released(self.config(), name) {
-                for (_, bundle) in held.parts.iter_mut().chain(&mut held.counted) {
+                let count = held.count.as_deref_mut().into_iter().flatten();
+                for (_, bundle) in held.parts.iter_mut().chain(count) {
                     if bundle.get(res) != 0 {
                         bundle.set(res, 0);
                     }
@@ -295,8 +297,8 @@ impl Engine {
         }
         let stopped = self.take_held(j).expect("it may resume");
         // Limits may have fallen meanwhile: what counts all the time stays as it is.
-        let same = full.counted == stopped.counted && !stopped.lent;
-        if !same && self.quotas.check(&full.ident, &full.counted).is_err() {
+        let same = full.counted() == stopped.counted() && !stopped.lent;
+        if !same && self.quotas.check(&full.ident, full.counted()).is_err() {
             self.put_held(j, stopped);
             return false;
         }
@@ -314,14 +316,12 @@ impl Engine {
         }
         let mut full = held.clone();
         (full.lent, full.halted) = (false, false);
-        full.counted.clear();
+        let mut count = Parts::new();
         let all = self.whole_of(table, held, run);
         for (at, bundle) in &mut full.parts {
             let found = all.iter().find(|(here, _)| here == at);
             let whole = found.map_or_else(Bundle::default, |(_, whole)| whole.clone());
-            if !held.ident.is_free() {
-                full.counted.push((*at, whole.clone()));
-            }
+            count.push((*at, whole.clone()));
             let books = self.books.get(*at as usize);
             let lent: i64 = books.lent.iter().map(|(_, n)| n).sum();
             if held.lent && books.slots - (books.used - lent) < bundle.slots {
@@ -344,6 +344,7 @@ impl Engine {
                 return None;
             }
         }
+        full.count = (!held.ident.is_free()).then(|| Box::new(count));
         Some(full)
     }
 

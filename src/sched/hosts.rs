@@ -112,6 +112,8 @@ impl HostInfo {
 #[derive(Clone, Debug, Default)]
 pub struct HostTable {
     hosts: Vec<HostInfo>,
+    /// Their numbers.
+    ids: Vec<HostId>,
     /// Positions by host number.
     by_id: Vec<Option<u32>>,
     by_name: HashMap<String, usize>,
@@ -143,6 +145,11 @@ impl HostTable {
     /// The host at a position of [`HostTable::iter`]. Panics when there is none.
     pub fn at(&self, position: usize) -> &HostInfo {
         &self.hosts[position]
+    }
+
+    /// Its number.
+    pub fn id_at(&self, position: usize) -> HostId {
+        self.ids[position]
     }
 
     /// Positions of hosts that changed since the last call; `None`: other hosts, look at all.
@@ -194,6 +201,7 @@ impl HostTable {
         seen: &BTreeMap<String, (LoadDoc, u64)>,
     ) {
         self.hosts.clear();
+        self.ids.clear();
         self.by_id.clear();
         self.by_name.clear();
         self.changed = None;
@@ -214,6 +222,7 @@ impl HostTable {
             }
             self.by_id[number] = Some(at as u32);
             self.by_name.insert(name.clone(), at);
+            self.ids.push(id);
             self.hosts.push(HostInfo {
                 id,
                 position: at as u32,

@@ -35,10 +35,87 @@ pub enum Line {
     Shared(Box<Shared>),
 }
 
+/// Turns in order; most users have few classes.
+#[derive(Debug)]
+enum Turns {
+    Few(Vec<Turn>),
+    Many(BTreeSet<Turn>),
+}
+
+/// Turns kept in a list.
+const FEW: usize = 8;
+
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns::Few(Vec::new())
+    }
+}
+
+impl Turns {
+    fn is_empty(&self) -> bool {
+        match self {
+            Turns::Few(few) => few.is_empty(),
+            Turns::Many(many) => many.is_empty(),
+        }
+    }
+
+    fn first(&self) -> Option<Turn> {
+        match self {
+            Turns::Few(few) => few.first().copied(),
+            Turns::Many(many) => many.first().copied(),
+        }
+    }
+
+    fn behind(&self, last: Turn) -> Option<Turn> {
+        match self {
+            Turns::Few(few) => few.iter().find(|turn| **turn > last).copied(),
+            Turns::Many(many) => many.range((Excluded(last), Unbounded)).next().copied(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Turn> {
+        let (few, many) = match self {
+            Turns::Few(few) => (Some(few), None),
+            Turns::Many(many) => (None, Some(many)),
+        };
+        let all = few.into_iter().flatten();
+        all.chain(many.into_iter().flatten()).copied()
+    }
+
+    fn insert(&mut self, turn: Turn) {
+        match self {
+            Turns::Few(few) if few.len() < FEW => {
+                if let Err(at) = few.binary_search(&turn) {
+                    few.insert(at, turn);
+                }
+            }
+            Turns::Few(few) => {
+                let all = few.iter().copied().chain([turn]).collect();
+                *self = Turns::Many(all);
+            }
+            Turns::Many(many) => {
+                many.insert(turn);
+            }
+        }
+    }
+
+    fn remove(&mut self, turn: Turn) {
+        match self {
+            Turns::Few(few) => few.retain(|other| *other != turn),
+            Turns::Many(many) => {
+                many.remove(&turn);
+                if many.is_empty() {
+                    *self = Turns::default();
+                }
+            }
+        }
+    }
+}
+
 /// Classes in submission order, with a cursor for one pass.
 #[derive(Debug, Default)]
 pub struct Sorted {
-    turns: BTreeSet<Turn>,
+    turns: Turns,
     /// The last turn that was looked at in this pass.
     cursor: Option<Turn>,
 }
@@ -46,18 +123,14 @@ pub struct Sorted {
 impl Sorted {
     fn peek(&self) -> Option<Turn> {
         match self.cursor {
-            None => self.turns.first().copied(),
-            Some(last) => self
-                .turns
-                .range((Excluded(last), Unbounded))
-                .next()
-                .copied(),
+            None => self.turns.first(),
+            Some(last) => self.turns.behind(last),
         }
     }
 
     fn replace(&mut self, old: Option<Turn>, new: Option<Turn>) {
         if let Some(old) = old {
-            self.turns.remove(&old);
+            self.turns.remove(old);
         }
         if let Some(new) = new {
             self.turns.insert(new);
@@ -128,14 +201,15 @@ impl Rounds {
 #[derive(Debug)]
 pub struct Shared {
     pub tree: ShareTree,
-    leaves: BTreeMap<Leaf, Sorted>,
+    /// By number of the leaf in its tree.
+    leaves: Vec<Sorted>,
     /// Leaves that have nothing to try for the rest of this pass.
     parked: Vec<Leaf>,
 }
 
 impl Shared {
     fn rank(&mut self, leaf: Leaf) {
-        let active = self.leaves.get(&leaf).is_some_and(|s| s.peek().is_some());
+        let active = self.leaves[leaf.number()].peek().is_some();
         self.tree.set_active(leaf, active);
         if !active {
             self.parked.push(leaf);
@@ -143,14 +217,11 @@ impl Shared {
     }
 
     fn rewind(&mut self) {
-        for sorted in self.leaves.values_mut() {
+        for sorted in &mut self.leaves {
             sorted.cursor = None;
         }
         for leaf in std::mem::take(&mut self.parked) {
-            if self.leaves.get(&leaf).is_some_and(|s| s.turns.is_empty()) {
-                self.leaves.remove(&leaf);
-            }
-            let active = self.leaves.contains_key(&leaf);
+            let active = !self.leaves[leaf.number()].turns.is_empty();
             self.tree.set_active(leaf, active);
         }
     }
@@ -168,7 +239,7 @@ impl Line {
     pub fn shared(tree: ShareTree) -> Line {
         Line::Shared(Box::new(Shared {
             tree,
-            leaves: BTreeMap::new(),
+            leaves: Vec::new(),
             parked: Vec::new(),
         }))
     }
@@ -196,7 +267,11 @@ impl Line {
             (Line::Fifo(sorted), _) => sorted.replace(old, new),
             (Line::InTurn(rounds), Place::User(uid)) => rounds.replace(uid, old, new),
             (Line::Shared(shared), Place::Leaf(leaf)) => {
-                shared.leaves.entry(leaf).or_default().replace(old, new);
+                if shared.leaves.len() <= leaf.number() {
+                    let more = leaf.number() + 1;
+                    shared.leaves.resize_with(more, Sorted::default);
+                }
+                shared.leaves[leaf.number()].replace(old, new);
                 shared.rank(leaf);
             }
             (Line::InTurn(_) | Line::Shared(_), _) => {
@@ -210,7 +285,10 @@ impl Line {
         match self {
             Line::Fifo(sorted) => sorted.peek(),
             Line::InTurn(rounds) => rounds.ready.first().map(|(_, turn, _)| *turn),
-            Line::Shared(shared) => shared.leaves.get(&shared.tree.best()?)?.peek(),
+            Line::Shared(shared) => {
+                let best = shared.tree.best()?;
+                shared.leaves.get(best.number())?.peek()
+            }
         }
     }
 
@@ -225,9 +303,7 @@ impl Line {
                 rounds.rank(uid);
             }
             (Line::Shared(shared), Place::Leaf(leaf)) => {
-                if let Some(sorted) = shared.leaves.get_mut(&leaf) {
-                    sorted.cursor = Some(turn);
-                }
+                shared.leaves[leaf.number()].cursor = Some(turn);
                 shared.rank(leaf);
             }
             (Line::InTurn(_) | Line::Shared(_), _) => {
@@ -269,14 +345,14 @@ impl Line {
     /// All turns in submission order, for lines that serve the shortest first behind their head.
     pub fn turns(&self) -> Vec<Turn> {
         match self {
-            Line::Fifo(sorted) => sorted.turns.iter().copied().collect(),
+            Line::Fifo(sorted) => sorted.turns.iter().collect(),
             Line::InTurn(rounds) => {
                 let users = rounds.users.values();
-                users.flat_map(|t| t.sorted.turns.iter().copied()).collect()
+                users.flat_map(|t| t.sorted.turns.iter()).collect()
             }
             Line::Shared(shared) => {
-                let leaves = shared.leaves.values();
-                leaves.flat_map(|s| s.turns.iter().copied()).collect()
+                let leaves = shared.leaves.iter();
+                leaves.flat_map(|s| s.turns.iter()).collect()
             }
         }
     }

@@ -20,6 +20,7 @@ pub mod frag;
 mod gang;
 mod group;
 mod guard;
+mod held;
 mod history;
 mod hosts;
 mod kinds;

@@ -11,7 +11,7 @@ use super::hosts::HostTable;
 use super::shape::Shape;
 use crate::model::{JobKey, PendReason, Stamp};
 use crate::state::State;
-use smallvec::SmallVec;
+use std::collections::VecDeque;
 
 /// How long started work counts beside what is measured.
 const YOUNG_MS: u64 = 60_000;
@@ -21,12 +21,30 @@ const YOUNG_MS: u64 = 60_000;
 pub(super) struct Pace {
     /// When work last started, by host position; empty when no queue asks for time between starts.
     started: Vec<Stamp>,
-    /// Starts of the last minute with their slots, by host position.
-    young: Vec<SmallVec<[(Stamp, u32); 1]>>,
+    /// Starts of the last minute, oldest first: when, where, with how many slots.
+    starts: VecDeque<(i64, u32, u32)>,
+    /// Their sums by host position.
+    young: Vec<Young>,
     /// Hosts with a new sample, where what is young is to be counted at the time of the pass.
     pub stale: Vec<u32>,
     /// When the next host may take work again that was passed over in this pass.
     pub wake: Option<Stamp>,
+}
+
+/// Slots that started on a host within the last minute.
+#[derive(Clone, Copy, Debug, Default)]
+struct Young {
+    slots: i64,
+    /// The moments of their starts, added up. It may overflow, the difference that is asked for
+    /// does not.
+    moments: i64,
+}
+
+impl Young {
+    fn add(&mut self, at: i64, slots: i64) {
+        self.slots += slots;
+        self.moments = self.moments.wrapping_add(at.wrapping_mul(slots));
+    }
 }
 
 impl Pace {
@@ -34,7 +52,8 @@ impl Pace {
         let waits = config.queues.iter().any(|q| q.job_accept_interval_ms > 0);
         Pace {
             started: vec![Stamp(i64::MIN / 2); if waits { hosts } else { 0 }],
-            young: vec![SmallVec::new(); hosts],
+            starts: VecDeque::new(),
+            young: vec![Young::default(); hosts],
             stale: Vec::new(),
             wake: None,
         }
@@ -49,25 +68,40 @@ impl Pace {
     /// Work started on a host in this pass.
     pub fn begin(&mut self, at: usize, now: Stamp, slots: u32) {
         self.note(at, now);
+        let last = self.starts.back().map_or(now.0, |(last, ..)| *last);
+        if last - now.0 > YOUNG_MS as i64 {
+            self.starts.clear();
+            self.young.fill(Young::default());
+        }
         if let Some(young) = self.young.get_mut(at) {
-            match young.last_mut() {
-                Some((last, sum)) if *last == now => *sum = sum.saturating_add(slots),
-                _ => young.push((now, slots)),
+            // A clock that was set back a little does not move starts before earlier ones.
+            let t = self.starts.back().map_or(now.0, |_| now.0.max(last));
+            young.add(t, i64::from(slots));
+            match self.starts.back_mut() {
+                Some((last, host, sum)) if (*last, *host) == (t, at as u32) => {
+                    *sum = sum.saturating_add(slots);
+                }
+                _ => self.starts.push_back((t, at as u32, slots)),
             }
         }
     }
 
     /// Load that is to come on a host, in thousandths of a running process.
     pub fn young(&mut self, at: usize, now: Stamp) -> i64 {
-        let Some(young) = self.young.get_mut(at) else {
+        let last = self.starts.back().map_or(now.0, |(last, ..)| *last);
+        let now = now.0.max(last);
+        while let Some((t, host, slots)) = self.starts.front().copied()
+            && now - t >= YOUNG_MS as i64
+        {
+            self.young[host as usize].add(t, -i64::from(slots));
+            self.starts.pop_front();
+        }
+        let Some(young) = self.young.get(at) else {
             return 0;
         };
-        young.retain(|(start, _)| now.since_ms(*start) < YOUNG_MS);
-        let weight = |(start, slots): &(Stamp, u32)| {
-            let left = i64::try_from(YOUNG_MS - now.since_ms(*start)).unwrap_or(0);
-            i64::from(*slots) * left / (YOUNG_MS as i64 / 1000)
-        };
-        young.iter().map(weight).sum()
+        // Each slot counts for what is left of its minute.
+        let whole = (YOUNG_MS as i64 - now).wrapping_mul(young.slots);
+        young.moments.wrapping_add(whole) / (YOUNG_MS as i64 / 1000)
     }
 
     /// When a queue may start work on a host again, if that is later than now.

@@ -2,18 +2,18 @@
 //! start is passed over with the reason; nothing is held by a job that does not start.
 
 use super::backfill::end_at;
-use super::engine::{Bucket, Engine, Held, Sign, amounts};
+use super::engine::{Bucket, Engine};
+use super::held::{Charge, Held, Sign};
 use super::hosts::HostTable;
 use super::line::{Place, Turn};
-use super::place::{self, Found, Short, Terms};
+use super::place::{self, Found, Short, Spot, Terms};
 use super::quota::{Blocked, Ident, Need, Quotas};
 use super::rank::Alike;
 use super::shape::{AskAt, Failed, Shape, View};
-use super::share::Delta;
 use super::{Plan, Start};
 use crate::config::Config;
 use crate::model::{JobKey, PendReason, Stamp};
-use crate::state::{Class, HostId, State};
+use crate::state::{Class, State};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -30,7 +30,7 @@ const FEW_KINDS: usize = 64;
 /// What became of a class's turn.
 enum Step {
     /// Its job starts; the class's next turn, if it has more jobs.
-    Start(Start, Option<Next>),
+    Start(Start, Spot, Option<Next>),
     /// This array has as many elements started as it may; the class goes on with the next job.
     AtLimit(u32, u32, Option<Next>),
     /// Its job has a reservation; the class's next turn, if it has more jobs.
@@ -240,22 +240,22 @@ impl Engine {
             .class(turn.class)
             .expect("classes in line exist");
         match self.try_class(state, table, class, bucket, turn, plan) {
-            Step::Start(start, next) => {
-                self.book_start(state, table, bucket, &start);
+            Step::Start(start, spot, next) => {
+                self.book_start(table, bucket, &start, &spot);
                 plan.starts.push(start);
-                self.go_on(state, class, line, bucket, turn, next);
+                self.go_on(state, line, bucket, turn, next);
                 self.lines[at].served(place);
                 Outcome::On
             }
             Step::AtLimit(id, limit, next) => {
                 plan.at_limit.push((id, limit));
-                self.go_on(state, class, line, bucket, turn, next);
+                self.go_on(state, line, bucket, turn, next);
                 Outcome::On
             }
             Step::Reserved(reason, next) => {
                 plan.reasons.extend(reason.map(|why| (turn.class, why)));
                 if self.may_reserve(self.habits[at].depth) {
-                    self.go_on(state, class, line, bucket, turn, next);
+                    self.go_on(state, line, bucket, turn, next);
                     return Outcome::On;
                 }
                 self.lines[at].pass_over(place, turn);
@@ -355,17 +355,20 @@ impl Engine {
     fn go_on(
         &mut self,
         state: &State,
-        class: &Class,
         line: u16,
         bucket: &mut Bucket,
         turn: Turn,
         next: Option<Next>,
     ) {
-        let new = next.map(|(order, j, _)| self.turn_of(state, class, order, j, turn.class));
+        let turn_of =
+            |(order, j, _): Next| self.turn_of(state, bucket.priority, order, j, turn.class);
+        let new = next.map(turn_of);
         bucket.from = next.map_or(0, |(_, _, from)| from);
         self.lines[usize::from(line)].replace(bucket.place, Some(turn), new);
         bucket.turn = new;
-        self.moved.push(turn.class);
+        if !std::mem::replace(&mut bucket.moved, true) {
+            self.moved.push(turn.class);
+        }
     }
 
     fn try_class(
@@ -381,7 +384,7 @@ impl Engine {
             plan.wake_at(at);
             return Step::Blocked(Some(reason));
         }
-        let Some((j, more)) = self.element(state, turn.j, bucket.from) else {
+        let Some((j, more)) = self.element(state, class, turn.j, bucket.from) else {
             let array = state.job(turn.j.id).and_then(|job| job.array());
             let limit = array.map_or(0, |array| array.limit);
             return Step::AtLimit(turn.j.id, limit, following(class, turn));
@@ -408,9 +411,9 @@ impl Engine {
         };
         match found {
             Ok((alt, spot)) => {
-                let hosts = spot.iter().map(|(at, n)| (table.at(*at as usize).id, *n));
+                let hosts = spot.iter().map(|(at, n)| (table.id_at(*at as usize), *n));
                 let hosts = hosts.collect();
-                Step::Start(Start { j, hosts, alt }, next(more))
+                Step::Start(Start { j, hosts, alt }, spot, next(more))
             }
             Err(short) => {
                 plan.wake_at(opens);
@@ -445,7 +448,16 @@ impl Engine {
 
     /// The element (or job) to start and whether the same entry has more. `None`: its array is at
     /// its limit.
-    fn element(&self, state: &State, j: JobKey, from: u32) -> Option<(JobKey, bool)> {
+    fn element(
+        &self,
+        state: &State,
+        class: &Class,
+        j: JobKey,
+        from: u32,
+    ) -> Option<(JobKey, bool)> {
+        if j.idx == 0 && class.arrays == 0 {
+            return Some((j, false));
+        }
         let job = state.job(j.id)?;
         let Some(array) = job.array() else {
             return Some((j, false));
@@ -637,51 +649,41 @@ impl Engine {
         found
     }
 
-    fn book_start(&mut self, state: &State, table: &HostTable, bucket: &Bucket, start: &Start) {
+    fn book_start(&mut self, table: &HostTable, bucket: &Bucket, start: &Start, spot: &Spot) {
         let now = self.now;
         let slot = self.shapes[bucket.shape as usize]
             .as_mut()
             .expect("buckets hold their shape");
         slot.refs += 1;
-        let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
-        let shares: SmallVec<[_; 1]> = start.hosts.iter().map(share).collect();
+        let exclusive = slot.shape.request.exclusive;
+        let shares: SmallVec<[_; 1]> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
         let way = slot.shape.way(start.alt);
         let parts = way.bundles(&shares, 0);
         if let Some(next) = way.next_change(0) {
             self.fading.insert((now.plus_ms(next), start.j));
         }
-        for (at, _) in &parts {
-            self.pace.note(*at as usize, now);
-        }
-        let slots = start.hosts.iter().map(|(_, n)| n).sum();
-        let sign = Sign::to_be(state, start.j, now, slots).expect("who starts is there");
+        let slots = spot.iter().map(|(_, n)| n).sum();
+        let charge = match bucket.place {
+            Place::Leaf(leaf) => {
+                let amounts = self.counts_amounts(bucket.queue);
+                Some(Charge::start(leaf, slots, now, &parts, amounts))
+            }
+            Place::Open | Place::User(_) => None,
+        };
         let held = Held {
-            sign,
+            sign: Sign::to_be(bucket.spec, now, slots),
             shape: bucket.shape,
             queue: bucket.queue,
             uid: bucket.uid,
             slots,
-            exclusive: slot.shape.request.exclusive,
+            exclusive,
             halted: false,
             lent: false,
             until: end_at(now, bucket.estimate),
-            counted: match bucket.ident.is_free() {
-                true => SmallVec::new(),
-                false => parts.clone(),
-            },
+            count: None,
             ident: bucket.ident.clone(),
             parts,
-            charge: None,
-        };
-        let held = Held {
-            charge: match bucket.place {
-                Place::Leaf(leaf) => {
-                    let delta = Delta::start(held.slots, now);
-                    Some((leaf, delta.holding(&amounts(&held.parts))))
-                }
-                _ => None,
-            },
-            ..held
+            charge,
         };
         if let Some(reserver) = &mut self.reserver {
             reserver.book.started(start.j);
@@ -698,24 +700,31 @@ impl Engine {
 
     /// A class's first turn, as the state has it.
     fn restore_turn(&mut self, state: &State, id: u32) {
+        if !self.buckets.get(&id).is_some_and(|bucket| bucket.moved) {
+            return;
+        }
         let head = state.pending().class(id).and_then(|class| {
-            let (order, j) = class.jobs.first().copied()?;
-            Some(self.turn_of(state, class, order, j, id))
+            let (order, j) = class.jobs.first()?;
+            Some((order, j))
         });
         let Some(mut bucket) = self.buckets.remove(&id) else {
             return;
         };
+        let head = head.map(|(order, j)| self.turn_of(state, bucket.priority, order, j, id));
         if let Some(queue) = bucket.queue {
             self.lines[usize::from(queue)].replace(bucket.place, bucket.turn, head);
         }
         bucket.turn = head;
-        bucket.from = 0;
+        (bucket.from, bucket.moved) = (0, false);
         self.buckets.insert(id, bucket);
     }
 }
 
 /// Slots that a host leaves to one user.
 fn user_room(view: &View<'_>, uid: u32, at: usize, ask: &AskAt<'_>) -> u32 {
+    if !view.books.by_holder() {
+        return u32::MAX;
+    }
     let limit = view.table.at(at).entry.user_slots;
     limit.map_or(u32::MAX, |limit| {
         let used = view.books.get(at).user_used(uid);
@@ -756,8 +765,6 @@ fn accept_interval(config: &Config, bucket: &Bucket) -> u64 {
 
 /// The class's next turn behind a job.
 fn following(class: &Class, turn: Turn) -> Option<Next> {
-    use std::ops::Bound::{Excluded, Unbounded};
-    let behind = (Excluded((turn.order, turn.j)), Unbounded);
-    let (order, j) = class.jobs.range(behind).next()?;
-    Some((*order, *j, 0))
+    let (order, j) = class.jobs.behind((turn.order, turn.j))?;
+    Some((order, j, 0))
 }

@@ -86,10 +86,9 @@ fn cheapest(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Option
         let mut rank = shape.take_rank((way, 0), view, terms.alike);
         let mut seen: SmallVec<[Candidate; 8]> = SmallVec::new();
         while let Some(candidate) = rank.pop(view.books) {
-            let better = best.as_ref().is_none_or(|(known, ..)| {
-                let rank = |c: &Candidate| (c.preference, c.keys.clone(), c.fullness, c.at);
-                rank(&candidate) > rank(known)
-            });
+            let better = best
+                .as_ref()
+                .is_none_or(|(known, ..)| candidate.rank(known).is_gt());
             seen.push(candidate.clone());
             if !better {
                 break;
@@ -110,7 +109,7 @@ fn cheapest(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Option
         shape.put_rank((way, 0), rank, terms.alike);
     }
     let (candidate, alt, take) = best?;
-    let spot = Spot::from_slice(&[(candidate.at.0, take)]);
+    let spot = Spot::from_slice(&[(candidate.at, take)]);
     Some((alt, spot))
 }
 

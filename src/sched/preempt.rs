@@ -8,7 +8,8 @@
 use super::Plan;
 use super::backfill::Reserver;
 use super::balance::Holder;
-use super::engine::{Bucket, Engine, Held};
+use super::engine::{Bucket, Engine};
+use super::held::Held;
 use super::hosts::HostTable;
 use super::place::{Found, Short};
 use crate::config::{PreemptMethod, PreemptOrder, Preemption};

@@ -57,6 +57,12 @@ impl Ident {
         self.everywhere.is_empty() && self.here.is_empty()
     }
 
+    /// Something of each of its parts in memory.
+    pub fn skim(&self) -> usize {
+        let first = self.everywhere.first().map_or(0, |n| *n as usize);
+        first ^ self.here.first().map_or(0, |here| here.family as usize)
+    }
+
     /// Some limit concerns certain hosts only, or each host by itself.
     pub fn by_host(&self) -> bool {
         !self.here.is_empty()
@@ -392,6 +398,17 @@ impl Quotas {
             }
         }
         Ok(())
+    }
+
+    /// Reads something of each counter that work on a host counts in, so that they are near.
+    pub fn skim(&self, ident: &Ident, host: u32) -> usize {
+        let here = ident.here.iter();
+        let own =
+            here.filter(|h| h.shared.is_none() && self.rules[usize::from(h.rule)].holds(host));
+        let own = own.filter_map(|h| self.hosted.get(&pair(h.family, host)));
+        let all = ident.everywhere.iter().chain(own);
+        let slots = all.map(|at| self.counters[*at as usize].slots);
+        slots.fold(0, |sum, n| sum ^ n as usize)
     }
 
     /// Counts a start of these parts, one for each host. `job`: the job itself counts too; not when

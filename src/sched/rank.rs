@@ -4,25 +4,62 @@
 
 use super::balance::Balances;
 use super::shape::{Shape, View};
-use smallvec::SmallVec;
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// A host that could serve; the greatest is tried first.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// A host that could serve; the greatest is tried first. Small, since rankings move many of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Candidate {
-    pub preference: u32,
-    pub keys: Reverse<SmallVec<[i64; 1]>>,
+    /// Values of the keys of `order[]`, less first; `None` without `order[]`.
+    pub keys: Option<Box<[i64]>>,
     pub fullness: i64,
+    pub preference: u32,
     /// The last tie-break: the order of cb.yaml.
-    pub at: Reverse<u32>,
+    pub at: u32,
     pub version: u32,
 }
 
 impl Candidate {
     pub fn host(&self) -> usize {
-        self.at.0 as usize
+        self.at as usize
     }
+
+    /// Which host is better, whatever became of them since.
+    #[inline]
+    pub fn rank(&self, other: &Candidate) -> Ordering {
+        let keys = || match (&self.keys, &other.keys) {
+            (None, None) => Ordering::Equal,
+            (own, theirs) => theirs.cmp(own),
+        };
+        let preference = self.preference.cmp(&other.preference).then_with(keys);
+        let fullness = || self.fullness.cmp(&other.fullness);
+        preference
+            .then_with(fullness)
+            .then_with(|| other.at.cmp(&self.at))
+    }
+}
+
+impl Ord for Candidate {
+    #[inline]
+    fn cmp(&self, other: &Candidate) -> Ordering {
+        self.rank(other).then(self.version.cmp(&other.version))
+    }
+}
+
+impl PartialOrd for Candidate {
+    #[inline]
+    fn partial_cmp(&self, other: &Candidate) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What of a request's judgement of a host only news of the host change.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lasting {
+    /// News of the host, and of the types of all hosts (0: not looked at yet), that it is of.
+    pub news: (u32, u32),
+    pub serves: bool,
+    pub preference: u32,
 }
 
 /// Hosts that could serve a part, best first. Entries of hosts that changed since are stale and
@@ -30,6 +67,10 @@ impl Candidate {
 #[derive(Clone, Debug, Default)]
 pub struct Ranking {
     heap: BinaryHeap<Candidate>,
+    /// One more entry, mostly the host that served last: it changed, and it often is the best again.
+    last: Option<Candidate>,
+    /// Entries that were looked at; those of hosts that did not change go back.
+    out: Vec<Candidate>,
     /// Position in the log of changed hosts up to which the ranking is fresh.
     seen: Option<u64>,
     /// Hosts that limits keep from these jobs until something is given back, and since when.
@@ -40,6 +81,8 @@ pub struct Ranking {
     /// By host: the refresh that last looked at it. A host that changed often is looked at once.
     looked: Vec<u32>,
     round: u32,
+    /// By host.
+    lasting: Vec<Lasting>,
 }
 
 /// Whom a ranking is for: jobs that limits on hosts concern alike (0 = no limit does).
@@ -51,58 +94,115 @@ pub struct Alike {
 }
 
 impl Ranking {
-    /// Brings the ranking of a part up to date. True when some host may serve now that did not
-    /// before.
+    /// Brings the ranking of a part up to date.
     pub fn refresh(
         &mut self,
         shape: &Shape,
         (way, part): (usize, usize),
         view: &View<'_>,
         eased: u64,
-    ) -> bool {
+    ) {
         let end = view.books.now();
         if std::mem::replace(&mut self.demand, view.demand.version) != view.demand.version {
             self.seen = None;
         }
         let changed = self.seen.and_then(|seen| view.books.changed(seen));
-        let small = self.heap.len() <= 4 * view.books.len() + 64;
-        let candidate = |at| shape.candidate((way, part), view, at);
-        let news = match changed {
-            Some(changed) if small && changed.len() <= view.books.len() => {
-                let before = self.heap.len();
-                self.looked.resize(view.books.len(), 0);
-                self.round += 1;
-                for at in changed {
-                    let at = *at as usize;
-                    if std::mem::replace(&mut self.looked[at], self.round) != self.round {
-                        self.heap.extend(candidate(at));
+        let hosts = view.books.len();
+        let small = self.heap.len() <= 4 * hosts + 64;
+        self.lasting.resize(hosts, Lasting::default());
+        let mut look = |ranking: &mut Ranking, at: u32| {
+            let at = at as usize;
+            let news = (view.books.get(at).news, view.books.types());
+            let mut lasting = ranking.lasting[at];
+            if lasting.news != news {
+                lasting = shape.lasting((way, part), view, at);
+                lasting.news = news;
+                ranking.lasting[at] = lasting;
+            }
+            shape.candidate((way, part), view, at, &lasting)
+        };
+        match changed {
+            Some(changed) if small && changed.len() <= hosts => {
+                let mut out = std::mem::take(&mut self.out);
+                out.drain(..).for_each(|old| {
+                    if view.books.get(old.host()).version == old.version {
+                        self.offer(old);
+                    }
+                });
+                self.out = out;
+                self.look_at_changed(changed, hosts, &mut look);
+                if eased > self.aside_since {
+                    for at in std::mem::take(&mut self.aside) {
+                        if let Some(new) = look(self, at) {
+                            self.offer(new);
+                        }
                     }
                 }
-                if eased > self.aside_since {
-                    let aside = std::mem::take(&mut self.aside);
-                    let back = aside.into_iter().map(|at| at as usize);
-                    self.heap.extend(back.filter_map(candidate));
-                }
-                self.heap.len() > before
             }
             _ => {
-                self.heap = (0..view.books.len()).filter_map(candidate).collect();
+                self.out.clear();
                 self.aside.clear();
-                !self.heap.is_empty()
+                self.last = None;
+                let all = (0..hosts as u32).filter_map(|at| look(self, at));
+                self.heap = all.collect::<Vec<_>>().into();
             }
-        };
+        }
         self.seen = Some(end);
-        news
+    }
+
+    fn look_at_changed(
+        &mut self,
+        changed: &[u32],
+        hosts: usize,
+        look: &mut impl FnMut(&mut Ranking, u32) -> Option<Candidate>,
+    ) {
+        if let [at] = changed {
+            if let Some(new) = look(self, *at) {
+                self.offer(new);
+            }
+            return;
+        }
+        self.looked.resize(hosts, 0);
+        self.round += 1;
+        for at in changed {
+            let looked = &mut self.looked[*at as usize];
+            if std::mem::replace(looked, self.round) != self.round
+                && let Some(new) = look(self, *at)
+            {
+                self.offer(new);
+            }
+        }
+    }
+
+    fn offer(&mut self, mut new: Candidate) {
+        match &mut self.last {
+            None => self.last = Some(new),
+            Some(last) => {
+                if new > *last {
+                    std::mem::swap(last, &mut new);
+                }
+                self.heap.push(new);
+            }
+        }
+    }
+
+    fn pop_any(&mut self) -> Option<Candidate> {
+        match (&self.last, self.heap.peek()) {
+            (Some(last), Some(top)) if last < top => self.heap.pop(),
+            (Some(_), _) => self.last.take(),
+            (None, _) => self.heap.pop(),
+        }
     }
 
     /// The best host, taken out. Stale and repeated entries are dropped.
     pub fn pop(&mut self, books: &Balances) -> Option<Candidate> {
-        while let Some(best) = self.heap.pop() {
+        while let Some(best) = self.pop_any() {
             if books.get(best.host()).version == best.version {
                 // A host that changed twice between two looks has two fresh entries.
                 while self.heap.peek() == Some(&best) {
                     self.heap.pop();
                 }
+                self.last.take_if(|last| *last == best);
                 return Some(best);
             }
         }
@@ -117,7 +217,8 @@ impl Ranking {
         self.aside.push(at as u32);
     }
 
+    /// Gives back what was taken out, for the next refresh.
     pub fn put_back(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
-        self.heap.extend(candidates);
+        self.out.extend(candidates);
     }
 }

@@ -9,14 +9,13 @@ use super::frag::Demand;
 use super::hosts::{HostInfo, HostTable};
 use super::place::Short;
 use super::quota::Blocked;
-use super::rank::{Alike, Candidate, Ranking};
+use super::rank::{Alike, Candidate, Lasting, Ranking};
 use super::{guard, preempt};
 use crate::config::require::{Request, asked_hosts};
 use crate::config::{Config, HostPrefs, Packing, Queue};
 use crate::model::Spec;
 use crate::text::resreq::{Direction, HostFacts, OrderKey, Resources as _, Select};
 use smallvec::SmallVec;
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// Names of resources that requests reserve, by number.
@@ -330,35 +329,64 @@ impl Shape {
     }
 
     /// A condition that the host does not meet, whatever is free.
-    pub fn unfit(&self, (way, part): (usize, usize), view: &View<'_>, at: usize) -> Option<Unfit> {
+    pub fn unfit(&self, of: (usize, usize), view: &View<'_>, at: usize) -> Option<Unfit> {
         let host = view.table.at(at);
-        if let Some(queue) = view.queue(self)
-            && !queue.hosts.contains(&host.name)
+        if !view
+            .queue(self)
+            .is_none_or(|q| q.hosts.contains(&host.name))
         {
             return Some(Unfit::NotInQueue);
         }
-        if let Some(asked) = &self.asked
-            && !asked.contains(&host.name)
-        {
+        if !self.asked.as_ref().is_none_or(|m| m.contains(&host.name)) {
             return Some(Unfit::NotAsked);
         }
-        if let Some(queue) = view.queue(self)
-            && (!queue.thresholds.is_empty() || self.stop.is_some())
-            && guard::queue_bars(host, view.books.get(at).young, queue, self.stop.as_ref())
-        {
+        if self.is_loaded(view, at) {
             return Some(Unfit::Load);
         }
-        let part = &self.ways[way].parts[part];
-        let facts = view.facts(self, at);
-        // Without a word about types in it the host must be of the submission host's type, when
-        // that is known.
-        if let (false, Some(local)) = (part.any_type, facts.local)
-            && local.host_type() != facts.host.host_type()
-        {
+        if !self.is_of_type(of, view, at) {
             return Some(Unfit::Type);
         }
-        let selected = part.select.as_ref().is_none_or(|s| s.accepts(&facts));
-        (!selected).then_some(Unfit::Select)
+        (!self.selects(of, view, at)).then_some(Unfit::Select)
+    }
+
+    /// Thresholds or the condition of the queue keep its jobs away.
+    fn is_loaded(&self, view: &View<'_>, at: usize) -> bool {
+        view.queue(self).is_some_and(|queue| {
+            (!queue.thresholds.is_empty() || self.stop.is_some())
+                && guard::queue_bars(
+                    view.table.at(at),
+                    view.books.get(at).young,
+                    queue,
+                    self.stop.as_ref(),
+                )
+        })
+    }
+
+    /// Without a word about types in it the host must be of the submission host's type, when that
+    /// is known.
+    fn is_of_type(&self, (way, part): (usize, usize), view: &View<'_>, at: usize) -> bool {
+        self.ways[way].parts[part].any_type
+            || view
+                .table
+                .named(&self.sub_host)
+                .is_none_or(|local| local.host_type() == view.table.at(at).host_type())
+    }
+
+    fn selects(&self, (way, part): (usize, usize), view: &View<'_>, at: usize) -> bool {
+        let select = self.ways[way].parts[part].select.as_ref();
+        select.is_none_or(|select| select.accepts(&view.facts(self, at)))
+    }
+
+    /// What only news of the host change of its fitness.
+    pub fn lasting(&self, of: (usize, usize), view: &View<'_>, at: usize) -> Lasting {
+        let name = &view.table.at(at).name;
+        let listed = view.queue(self).is_none_or(|q| q.hosts.contains(name));
+        let asked = || self.asked.as_ref().is_none_or(|m| m.contains(name));
+        Lasting {
+            serves: listed && asked() && self.is_of_type(of, view, at),
+            preference: self.preference(view, name),
+            ..Lasting::default()
+        }
     }
 
     /// Whether the host could ever serve a part of the first way, its load put aside.
@@ -407,38 +435,36 @@ impl Shape {
         (way, part): (usize, usize),
         view: &View<'_>,
         at: usize,
+        lasting: &Lasting,
     ) -> Option<Candidate> {
         let books = view.books.get(at);
         let free = self.free(books);
-        if !books.open
+        if !lasting.serves
+            || !books.open
             || free <= 0
             || self.fit(&AskAt::new(way, part, &Hold::default()), view, at) == 0
-            || self.unfit((way, part), view, at).is_some()
+            || self.is_loaded(view, at)
+            || !self.selects((way, part), view, at)
         {
             return None;
         }
         let order = self.ways[way].parts[part].order.as_ref();
-        let (keys, strict) = match order {
-            None => (SmallVec::new(), false),
-            Some(order) => {
-                let facts = view.facts(self, at);
-                let keys = order.keys.iter().map(|key| sort_key(key, &facts, view));
-                (keys.collect(), order.strict)
-            }
-        };
+        let keys = order.map(|order| {
+            let facts = view.facts(self, at);
+            let keys = order.keys.iter().map(|key| sort_key(key, &facts, view));
+            keys.collect()
+        });
+        let strict = order.is_some_and(|order| order.strict);
         Some(Candidate {
-            preference: match strict {
-                true => 0,
-                false => self.preference(view, &view.table.at(at).name),
-            },
-            keys: Reverse(keys),
+            preference: if strict { 0 } else { lasting.preference },
+            keys,
             fullness: match self.packing {
                 _ if strict => 0,
                 Packing::Pack => -free,
                 Packing::Spread => free,
                 Packing::Fit | Packing::Frag => -self.cost((way, part), view, at),
             },
-            at: Reverse(at as u32),
+            at: at as u32,
             version: books.version,
         })
     }

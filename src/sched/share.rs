@@ -37,6 +37,13 @@ const NOBODYS: &str = "(none)";
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Leaf(u32);
 
+impl Leaf {
+    /// Small: leaves are numbered with the nodes of their tree.
+    pub fn number(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The share tree of one queue.
 #[derive(Clone, Debug)]
 pub struct ShareTree {
@@ -255,6 +262,17 @@ impl ShareTree {
     pub fn drifts(&self) -> bool {
         let usage = &self.nodes[ROOT as usize].usage;
         matches!(self.rule, Rule::Fairshare(_)) && (usage.grows() || usage.hist_us != [0; 3])
+    }
+
+    /// Whether amounts held beside slots decide anything.
+    pub fn counts_amounts(&self) -> bool {
+        matches!(self.rule, Rule::Drf { .. })
+    }
+
+    /// Reads something of each part of a leaf in memory, so that it is near.
+    pub fn skim(&self, leaf: Leaf) -> usize {
+        let node = &self.nodes[leaf.0 as usize];
+        (node.usage.slots ^ i64::from(node.seat) ^ i64::from(node.active)) as usize
     }
 
     /// Started slots of a leaf.

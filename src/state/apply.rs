@@ -138,7 +138,7 @@ impl State {
             return;
         }
         let spec = Arc::new(spec.clone());
-        let class = self.pending.enter(&spec);
+        let class = self.pending.enter(&spec, id);
         let who = self.used.who(&spec);
         self.spec_ids.insert(spec.clone(), id);
         let depends = !spec.depend.is_empty();
@@ -306,12 +306,12 @@ impl State {
         let entry = specs
             .get_mut(&job.spec)
             .expect("jobs refer to live specifications");
-        let mut waiting = 0;
+        let (mut waiting, array) = (0, job.array().is_some());
         job.each_pending(&mut |order, j, n, ready| {
             waiting += n;
             match (ready, plus) {
-                (true, true) => pending.put(entry.class, order, j),
-                (_, false) => pending.take(entry.class, order, j),
+                (true, true) => pending.put(entry.class, order, j, array),
+                (_, false) => pending.take(entry.class, order, j, array),
                 (false, true) => {}
             }
         });
@@ -371,7 +371,10 @@ impl State {
         }
         let before = job.weight(j.idx);
         let mut started = false;
-        job.unlist(j.idx, |order, key| pending.take(entry.class, order, key));
+        let array = job.array().is_some();
+        job.unlist(j.idx, |order, key| {
+            pending.take(entry.class, order, key, array)
+        });
         job.charge(j.idx, |run, stat| {
             started = true;
             used.charge(j, entry.who, run, stat, false)
@@ -381,7 +384,9 @@ impl State {
             started = true;
             used.charge(j, entry.who, run, stat, true)
         });
-        job.list(j.idx, |order, key| pending.put(entry.class, order, key));
+        job.list(j.idx, |order, key| {
+            pending.put(entry.class, order, key, array)
+        });
         let after = job.weight(j.idx);
         if after != before {
             let of_user = pend_user.entry(entry.who.uid).or_default();

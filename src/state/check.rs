@@ -3,7 +3,7 @@
 
 use super::State;
 use super::job::Body;
-use crate::model::JobStat;
+use crate::model::{JobKey, JobStat};
 use std::collections::BTreeSet;
 
 impl State {
@@ -63,8 +63,15 @@ impl State {
         let in_classes: BTreeSet<_> = self
             .pending
             .classes()
-            .flat_map(|(id, class)| class.jobs.iter().map(move |(o, j)| (id, *o, *j)))
+            .flat_map(|(id, class)| class.jobs.iter().map(move |(o, j)| (id, o, j)))
             .collect();
+        for (id, class) in self.pending.classes() {
+            let array = |j: &JobKey| self.job(j.id).is_some_and(|job| job.array().is_some());
+            let arrays = class.jobs.iter().filter(|(_, j)| j.idx == 0 && array(j));
+            if arrays.count() != class.arrays as usize {
+                broken.push(format!("class {id}: its arrays are miscounted"));
+            }
+        }
         if in_classes != listed {
             broken.push("the classes of pending jobs do not follow from the jobs".to_owned());
         }

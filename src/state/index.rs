@@ -1,6 +1,7 @@
 //! Indices that follow from the jobs: who waits in which class, who uses how much of what.
 
 use super::job::{HostId, Run};
+use super::lineup::Lineup;
 use super::table::Table;
 use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp};
 use rustc_hash::FxHashMap;
@@ -56,10 +57,14 @@ pub struct Class {
     pub key: ClassKey,
     /// Any specification of the class (they schedule alike).
     pub spec: Arc<Spec>,
+    /// The number that it had, or has still.
+    pub spec_id: u32,
     /// Specifications in use that belong to it.
     pub refs: u32,
     /// (order, work): an array's unstarted elements appear once, with index 0.
-    pub jobs: BTreeSet<(i64, JobKey)>,
+    pub jobs: Lineup<(i64, JobKey)>,
+    /// Entries with index 0 that stand for an array.
+    pub arrays: u32,
     /// Why they wait, from the last pass.
     pub why: PendReason,
 }
@@ -102,7 +107,7 @@ impl Pending {
     }
 
     /// Takes a reference to the class of `spec`, making it if needed.
-    pub(super) fn enter(&mut self, spec: &Arc<Spec>) -> u32 {
+    pub(super) fn enter(&mut self, spec: &Arc<Spec>, spec_id: u32) -> u32 {
         let key = ClassKey::of(spec);
         let id = match self.by_key.get(&key) {
             Some(id) => *id,
@@ -111,8 +116,10 @@ impl Pending {
                 let class = Class {
                     key: key.clone(),
                     spec: spec.clone(),
+                    spec_id,
                     refs: 0,
-                    jobs: BTreeSet::new(),
+                    jobs: Lineup::default(),
+                    arrays: 0,
                     why: PendReason::New,
                 };
                 self.classes.insert(self.last, class);
@@ -141,18 +148,22 @@ impl Pending {
         }
     }
 
-    pub(super) fn put(&mut self, class: u32, order: i64, j: JobKey) {
-        self.classes
-            .get_mut(class)
-            .expect("the spec holds its class")
-            .jobs
-            .insert((order, j));
-        self.note(class);
+    /// `array`: the job is one.
+    pub(super) fn put(&mut self, id: u32, order: i64, j: JobKey, array: bool) {
+        let class = self.classes.get_mut(id).expect("the spec holds its class");
+        if class.jobs.insert((order, j)) && array && j.idx == 0 {
+            class.arrays += 1;
+        }
+        self.note(id);
     }
 
-    pub(super) fn take(&mut self, id: u32, order: i64, j: JobKey) {
-        if let Some(class) = self.classes.get_mut(id) {
-            class.jobs.remove(&(order, j));
+    pub(super) fn take(&mut self, id: u32, order: i64, j: JobKey, array: bool) {
+        if let Some(class) = self.classes.get_mut(id)
+            && class.jobs.remove((order, j))
+            && array
+            && j.idx == 0
+        {
+            class.arrays -= 1;
         }
         self.note(id);
     }
@@ -239,6 +250,20 @@ impl Used {
         self.queue.push(InUse::default());
         self.queue_ids.insert(spec.queue.clone(), queue);
         Who { queue, uid }
+    }
+
+    /// Something of what is noted of a host.
+    pub(super) fn skim(&self, host: HostId) -> usize {
+        let at = host.0 as usize;
+        let run = self.host.get(at).map_or(0, |n| n.run as usize);
+        self.work.get(at).map_or(0, Vec::len) ^ run
+    }
+
+    /// Something of each `line` bytes of the list of its work.
+    pub(super) fn skim_work(&self, host: HostId, line: usize) -> usize {
+        let step = (line / std::mem::size_of::<(JobKey, u32)>()).max(1);
+        let work = self.work.get(host.0 as usize).map_or(&[][..], |work| work);
+        work.iter().step_by(step).map(|(_, n)| *n as usize).sum()
     }
 
     /// The same hosts and queues with nothing in use.

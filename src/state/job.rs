@@ -100,6 +100,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// Something of each of its parts in memory.
+    pub(super) fn skim(&self) -> usize {
+        let host = self.hosts.first().map_or(0, |(host, _)| host.0 as usize);
+        host ^ self.resizes as usize ^ self.usage.procs as usize ^ usize::from(self.fate.is_some())
+    }
+
     pub fn slots(&self) -> u32 {
         self.hosts.iter().map(|(_, n)| n).sum()
     }
@@ -148,6 +154,15 @@ fn is_zero(t: &Stamp) -> bool {
 }
 
 impl Job {
+    /// Something of each of its parts in memory.
+    pub(super) fn skim(&self) -> usize {
+        let stat = match &self.body {
+            Body::Single(work) => work.stat as usize,
+            Body::Array(array) => array.limit as usize,
+        };
+        self.spec as usize ^ self.command.len() ^ stat
+    }
+
     pub fn work(&self, idx: u32) -> Option<&Work> {
         match &self.body {
             Body::Single(work) => (idx == 0).then_some(work),

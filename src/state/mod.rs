@@ -6,6 +6,8 @@ mod check;
 mod dirty;
 mod index;
 mod job;
+mod lineup;
+mod near;
 mod rows;
 mod running;
 mod snapshot;
@@ -17,6 +19,7 @@ mod tests;
 use index::Who;
 pub use index::{Class, ClassKey, InUse, Pending, Used};
 pub use job::{Array, Body, Fate, HostId, Job, Run, Work};
+pub use near::TOGETHER;
 pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
 

@@ -62,6 +62,14 @@ impl<T> Table<T> {
         page.values.get(usize::from(page.at[at]))
     }
 
+    /// Reads what leads to the value of a number, and no further.
+    pub fn place(&self, id: u32) -> usize {
+        let (leaf, page, at) = split(id);
+        let leaf = self.leaves.get(leaf).and_then(Option::as_deref);
+        let page = leaf.and_then(|leaf| leaf.pages[page].as_deref());
+        page.map_or(0, |page| usize::from(page.at[at]) ^ page.values.len())
+    }
+
     pub fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         let (leaf, page, at) = split(id);
         let page = self.leaves.get_mut(leaf)?.as_mut()?.pages[page].as_mut()?;

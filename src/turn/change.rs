@@ -165,7 +165,7 @@ impl Turn<'_> {
             })
             .flat_map(|(_, class)| class.jobs.iter())
             .filter(|(_, other)| other.id != j.id)
-            .map(|(order, _)| *order)
+            .map(|(order, _)| order)
             .collect();
         others.sort_unstable();
         others.dedup();

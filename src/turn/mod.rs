@@ -27,7 +27,7 @@ pub use summary::{host_rows, params, queue_rows, user_rows};
 
 use crate::config::Config;
 use crate::intake::Requester;
-use crate::model::{Stamp, Token};
+use crate::model::{JobKey, Stamp, Token};
 use crate::record::ack::{Ack, Code, Outcome, RESULTS_MAX};
 use crate::record::event::Event;
 use crate::record::load::LoadDoc;
@@ -35,7 +35,7 @@ use crate::record::order::Order;
 use crate::record::report::Report;
 use crate::record::request::{RequestHead, Verb};
 use crate::sched::{Engine, HostTable};
-use crate::state::State;
+use crate::state::{HostId, State, TOGETHER};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -43,6 +43,8 @@ use std::sync::Arc;
 pub const STARTS_MAX: usize = 4096;
 /// Most finished jobs forgotten in one turn.
 const CLEAN_MAX: usize = 10_000;
+/// Reports of a host that are read ahead together with other hosts'.
+const REPORTS_NEAR: usize = 4;
 /// How long a token answers again with the same result.
 const TOKEN_KEEP_MS: u64 = 24 * 3600 * 1000;
 /// A host whose heart has not been seen to beat for this long is unavailable.
@@ -155,6 +157,18 @@ pub enum Input {
     Config(Arc<Config>),
 }
 
+impl Input {
+    /// What the first reports are about, for reading ahead.
+    fn first_works(&self) -> impl Iterator<Item = (JobKey, Option<HostId>)> {
+        let reports = match self {
+            Input::Reports { reports, .. } => &reports[..],
+            _ => &[],
+        };
+        let attempts = reports.iter().filter_map(|(_, report)| report.attempt());
+        attempts.map(|a| (a.j, None)).take(REPORTS_NEAR)
+    }
+}
+
 /// A request as the driver read it.
 pub struct RequestIn {
     pub who: Requester,
@@ -203,8 +217,15 @@ pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Stamp) -> Ready {
         now,
         out: Ready::default(),
     };
-    for input in inputs {
-        turn.input(input);
+    let mut inputs = inputs.into_iter();
+    while inputs.len() > 0 {
+        let ahead = inputs.as_slice().iter().take(TOGETHER);
+        let works: Vec<_> = ahead.flat_map(Input::first_works).collect();
+        turn.core.state.bring_near(&works);
+        inputs
+            .by_ref()
+            .take(TOGETHER)
+            .for_each(|input| turn.input(input));
     }
     turn.tick();
     turn.schedule();

@@ -1,12 +1,12 @@
 //! What hosts say: starts, ends, samples; and what follows from their silence.
 
-use super::{SILENT_MS, Turn};
+use super::{REPORTS_NEAR, SILENT_MS, Turn};
 use crate::model::{AttemptId, JobKey, Stamp, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::load::LoadDoc;
 use crate::record::order::Order;
 use crate::record::report::{Ended, Report};
-use crate::state::Work;
+use crate::state::{TOGETHER, Work};
 
 /// Margin behind a host's self-fence before its work may run elsewhere.
 const FENCE_MARGIN_MS: u64 = 10_000;
@@ -21,9 +21,18 @@ impl Turn<'_> {
         more: bool,
     ) {
         let mut last = None;
-        for (seq, report) in reports {
-            last = Some(seq);
-            self.report(host, report);
+        let mut reports = reports.into_iter();
+        while reports.len() > 0 {
+            let ahead = reports.as_slice().iter().take(TOGETHER);
+            let attempts = ahead.filter_map(|(_, report)| report.attempt());
+            let works: Vec<_> = attempts.map(|a| (a.j, None)).collect();
+            if works.len() > REPORTS_NEAR {
+                self.core.state.bring_near(&works);
+            }
+            for (seq, report) in reports.by_ref().take(TOGETHER) {
+                last = Some(seq);
+                self.report(host, report);
+            }
         }
         // A new leader reads an old file from its start: what stands behind its `Complete` tells of
         // attempts that came later, so nothing is concluded before the end of the file.

@@ -4,8 +4,8 @@ use super::{Core, STARTS_MAX, Turn};
 use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp};
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::{Act, Order, StartOrder};
-use crate::sched;
-use crate::state::{Run, State};
+use crate::sched::{self, Start};
+use crate::state::{Run, State, TOGETHER};
 
 impl Turn<'_> {
     pub(super) fn schedule(&mut self) {
@@ -42,9 +42,17 @@ impl Turn<'_> {
         for (j, why) in plan.kills {
             self.end_work(j, why);
         }
-        for start in plan.starts {
-            self.core.state.note_array_limit(start.j.id, None);
-            self.start(start);
+        let mut starts = plan.starts.into_iter();
+        while starts.len() > 0 {
+            let ahead = starts.as_slice().iter().take(TOGETHER);
+            let first = |start: &Start| (start.j, start.hosts.first().map(|(host, _)| *host));
+            self.core
+                .state
+                .bring_near(&ahead.map(first).collect::<Vec<_>>());
+            for start in starts.by_ref().take(TOGETHER) {
+                self.core.state.note_array_limit(start.j.id, None);
+                self.start(start);
+            }
         }
         for j in plan.resumes {
             self.unhalt(j);

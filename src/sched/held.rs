@@ -1,0 +1,307 @@
+//! What started work holds: one record for each piece, and where it is kept. Owns the records and
+//! the sign by which a record is known to be up to date; books nothing.
+
+use super::amount::Bundle;
+use super::balance::Holder;
+use super::quota::Ident;
+use super::share::{Amounts, Delta, Leaf, Meter};
+use crate::model::{JobKey, Stamp};
+use crate::state::{Run, State, TOGETHER};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::ops::Index;
+use std::sync::Arc;
+
+/// Slots and amounts by host position.
+pub(super) type Parts = SmallVec<[(u32, Bundle); 1]>;
+
+/// What one piece of started work holds. Small: there may be a million, each read when its work
+/// ends, long after it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub sign: Sign,
+    pub shape: u32,
+    pub uid: u32,
+    pub slots: u32,
+    pub queue: Option<u16>,
+    pub exclusive: bool,
+    /// The system stopped it.
+    pub halted: bool,
+    /// Its slots are lent to work that preempted it.
+    pub lent: bool,
+    pub parts: Parts,
+    /// When it is expected to end.
+    pub until: i64,
+    /// The counters of section `limits` that it counts in.
+    pub ident: Arc<Ident>,
+    /// With what it counts there, where that is something else than `parts`.
+    pub count: Option<Box<Parts>>,
+    /// What it adds to its user's place in the share tree of its queue.
+    pub charge: Option<Charge>,
+}
+
+impl Held {
+    /// What it counts with in the counters of section `limits`, once for each host.
+    pub fn counted(&self) -> &[(u32, Bundle)] {
+        match (&self.count, self.ident.is_free()) {
+            (_, true) => &[],
+            (Some(count), false) => count,
+            (None, false) => &self.parts,
+        }
+    }
+
+    /// Counts with what it counts now, whatever becomes of `parts`.
+    pub fn keep_count(&mut self) {
+        if self.count.is_none() && !self.ident.is_free() {
+            self.count = Some(Box::new(self.parts.clone()));
+        }
+    }
+
+    /// Whether the same is held until the same time, whatever it adds to its user's use.
+    pub fn same_room(&self, other: &Held) -> bool {
+        let flags = |held: &Held| (held.exclusive, held.halted, held.lent);
+        let whose = |held: &Held| (held.shape, held.uid, held.slots, held.queue, held.until);
+        flags(self) == flags(other)
+            && whose(self) == whose(other)
+            && self.parts == other.parts
+            && self.counted() == other.counted()
+            && self.ident == other.ident
+    }
+
+    pub fn holder(&self) -> Holder {
+        Holder {
+            // Work of a queue that is gone is booked under no queue's number.
+            queue: self.queue.unwrap_or(u16::MAX),
+            uid: self.uid,
+            exclusive: self.exclusive,
+            lent: self.lent,
+        }
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Held) -> bool {
+        self.sign == other.sign && self.charge == other.charge && self.same_room(other)
+    }
+}
+
+/// What started work adds to its user's use, from which the [`Delta`] follows.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Charge {
+    pub leaf: Leaf,
+    slots: u32,
+    begun: Stamp,
+    /// 0 = it runs.
+    stopped: Stamp,
+    cpu_ms: u64,
+    /// Amounts held beside slots, if there are any; the first is not looked at.
+    amounts: Option<Box<Amounts>>,
+}
+
+impl Charge {
+    /// Of work that starts. `amounts`: the tree looks at what is held beside slots.
+    pub fn start(
+        leaf: Leaf,
+        slots: u32,
+        now: Stamp,
+        parts: &[(u32, Bundle)],
+        amounts: bool,
+    ) -> Self {
+        Charge {
+            leaf,
+            slots,
+            begun: now,
+            stopped: Stamp(0),
+            cpu_ms: 0,
+            amounts: amounts.then(|| held_amounts(parts)).flatten(),
+        }
+    }
+
+    /// Of running work.
+    pub fn of(leaf: Leaf, run: &Run, parts: &[(u32, Bundle)], amounts: bool) -> Charge {
+        let begun = if run.start == Stamp(0) {
+            run.dispatch
+        } else {
+            run.start
+        };
+        let begun = begun.plus_ms(run.suspended_ms);
+        Charge {
+            stopped: run.stopped_at,
+            cpu_ms: run.usage.cpu_ms,
+            ..Charge::start(leaf, run.slots(), begun, parts, amounts)
+        }
+    }
+
+    pub fn delta(&self) -> Delta {
+        let mut delta = Delta::start(self.slots, self.begun);
+        if self.stopped != Stamp(0) {
+            delta.run(Meter::Run, -i64::from(self.slots), self.stopped);
+        }
+        delta.ms[Meter::Cpu as usize] += i128::from(self.cpu_ms);
+        match &self.amounts {
+            Some(amounts) => delta.holding(amounts),
+            None => delta,
+        }
+    }
+}
+
+/// Amounts of all parts together, slots first, as share trees count them; `None`: slots alone.
+fn held_amounts(parts: &[(u32, Bundle)]) -> Option<Box<Amounts>> {
+    let mut all = Bundle::default();
+    parts.iter().for_each(|(_, bundle)| all.add(bundle));
+    let some = all.res.iter().any(|amount| *amount != 0);
+    some.then(|| Box::new([all.slots].into_iter().chain(all.res).collect()))
+}
+
+/// What of a run its [`Held`] follows from: as long as it is the same, so is that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sign {
+    spec: u32,
+    /// 0 = of work whose start was decided but has not been seen yet.
+    attempt: u32,
+    dispatch: Stamp,
+    start: Stamp,
+    stopped_at: Stamp,
+    suspended_ms: u64,
+    used: [u64; 3],
+    slots: u32,
+    stops: (bool, bool, bool),
+}
+
+impl Sign {
+    /// `None`: the work does not run.
+    pub fn of(state: &State, j: JobKey) -> Option<Sign> {
+        let job = state.job(j.id)?;
+        let work = job.work(j.idx).filter(|work| work.stat.is_started())?;
+        let run = work.run.as_deref()?;
+        Some(Sign {
+            spec: job.spec,
+            attempt: work.attempt,
+            dispatch: run.dispatch,
+            start: run.start,
+            stopped_at: run.stopped_at,
+            suspended_ms: run.suspended_ms,
+            used: [run.usage.cpu_ms, run.usage.mem_kb, run.usage.swap_kb],
+            slots: run.slots(),
+            stops: (run.halt.is_some(), run.lends(), run.to_stop()),
+        })
+    }
+
+    /// As it will be once a start is carried out, if the job has this specification of its class.
+    pub fn to_be(spec: u32, now: Stamp, slots: u32) -> Sign {
+        Sign {
+            spec,
+            attempt: 0,
+            dispatch: now,
+            start: Stamp(0),
+            stopped_at: Stamp(0),
+            suspended_ms: 0,
+            used: [0; 3],
+            slots,
+            stops: (false, false, false),
+        }
+    }
+
+    /// Whether the start that was decided is the one that was carried out.
+    pub fn foresaw(&self, real: &Sign) -> bool {
+        self.attempt == 0
+            && *self
+                == Sign {
+                    attempt: 0,
+                    ..*real
+                }
+    }
+}
+
+/// Records in a page.
+const PAGE: usize = 1024;
+
+/// All records. Looking one up touches two places far away in memory, the index and the record.
+#[derive(Debug, Default)]
+pub(super) struct Holds {
+    index: FxHashMap<JobKey, u32>,
+    /// Pages do not move when there are more of them.
+    pages: Vec<Vec<Option<Held>>>,
+    free: Vec<u32>,
+}
+
+impl Holds {
+    fn slot(&mut self, n: u32) -> &mut Option<Held> {
+        &mut self.pages[n as usize / PAGE][n as usize % PAGE]
+    }
+
+    pub fn get(&self, j: &JobKey) -> Option<&Held> {
+        let n = *self.index.get(j)? as usize;
+        self.pages[n / PAGE][n % PAGE].as_ref()
+    }
+
+    pub fn get_mut(&mut self, j: &JobKey) -> Option<&mut Held> {
+        let n = *self.index.get(j)?;
+        self.slot(n).as_mut()
+    }
+
+    /// Brings near the records of these; of those that `go` what `more` reads for each, too.
+    pub fn bring_near(
+        &self,
+        works: &[JobKey],
+        go: &dyn Fn(&JobKey) -> bool,
+        more: &mut dyn FnMut(&Held) -> usize,
+    ) {
+        let place = |j: &JobKey| Some((*self.index.get(j)?, go(j)));
+        let places: SmallVec<[_; TOGETHER]> = works.iter().filter_map(place).collect();
+        let record = |n: &u32| self.pages[*n as usize / PAGE][*n as usize % PAGE].as_ref();
+        let mut sum = 0;
+        for held in places.iter().filter_map(|(n, _)| record(n)) {
+            sum ^= held.sign.spec as usize ^ held.until as usize;
+        }
+        let gone = places.iter().filter(|(_, gone)| *gone);
+        let gone: SmallVec<[_; TOGETHER]> = gone.filter_map(|(n, _)| record(n)).collect();
+        for held in &gone {
+            sum ^= held.uid as usize ^ held.parts.len() ^ held.ident.skim();
+        }
+        for held in &gone {
+            sum ^= more(held);
+        }
+        std::hint::black_box(sum);
+    }
+
+    pub fn contains_key(&self, j: &JobKey) -> bool {
+        self.index.contains_key(j)
+    }
+
+    pub fn insert(&mut self, j: JobKey, held: Held) -> Option<Held> {
+        if let Some(n) = self.index.get(&j).copied() {
+            return self.slot(n).replace(held);
+        }
+        let n = self.free.pop().unwrap_or_else(|| {
+            if self.pages.last().is_none_or(|page| page.len() == PAGE) {
+                self.pages.push(Vec::with_capacity(PAGE));
+            }
+            let full = (self.pages.len() - 1) * PAGE;
+            let last = self.pages.last_mut().expect("just made");
+            last.push(None);
+            u32::try_from(full + last.len() - 1).expect("fewer than 2^32 pieces of work run")
+        });
+        *self.slot(n) = Some(held);
+        self.index.insert(j, n);
+        None
+    }
+
+    pub fn remove(&mut self, j: &JobKey) -> Option<Held> {
+        let n = self.index.remove(j)?;
+        self.free.push(n);
+        self.slot(n).take()
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &Held> {
+        self.pages.iter().flatten().flatten()
+    }
+}
+
+impl Index<&JobKey> for Holds {
+    type Output = Held;
+
+    fn index(&self, j: &JobKey) -> &Held {
+        self.get(j).expect("started work has a record")
+    }
+}

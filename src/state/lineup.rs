@@ -1,0 +1,175 @@
+//! A sorted set in chunks, for what is mostly taken from its front: the jobs of a class in their
+//! order. Entries lie side by side, so walking on from one costs nothing, and the front moves
+//! without touching the rest. Never knows what it holds.
+
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+
+/// Most entries of a chunk.
+const CHUNK: usize = 512;
+/// A chunk gives memory back when it holds less than one in so many of what it has room for.
+const SPARSE: usize = 4;
+
+/// See the file's head.
+#[derive(Clone, Debug)]
+pub struct Lineup<T> {
+    /// In order, none empty.
+    chunks: SmallVec<[VecDeque<T>; 1]>,
+}
+
+impl<T> Default for Lineup<T> {
+    fn default() -> Lineup<T> {
+        let chunks = SmallVec::new();
+        Lineup { chunks }
+    }
+}
+
+impl<T: Ord + Copy> Lineup<T> {
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    pub fn first(&self) -> Option<T> {
+        self.chunks.first()?.front().copied()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = T> {
+        self.chunks.iter().flatten().copied()
+    }
+
+    /// The first one behind `entry`, which need not be there. Fast near the front.
+    pub fn behind(&self, entry: T) -> Option<T> {
+        let first = self.chunks.first()?;
+        if first.back().is_some_and(|last| *last > entry) {
+            let mut end = 1;
+            while end < first.len() && first[end] <= entry {
+                end *= 2;
+            }
+            // The one sought is in the last doubling.
+            let (mut low, mut high) = (end / 2, end.min(first.len()));
+            while low < high {
+                let half = (low + high) / 2;
+                match first[half] <= entry {
+                    true => low = half + 1,
+                    false => high = half,
+                }
+            }
+            return first.get(low).copied();
+        }
+        let n = self.chunk_of(|last| *last <= entry);
+        let chunk = self.chunks.get(n)?;
+        chunk.get(chunk.partition_point(|e| *e <= entry)).copied()
+    }
+
+    /// The first chunk whose last entry is not as `before` says.
+    fn chunk_of(&self, before: impl Fn(&T) -> bool) -> usize {
+        let last = |chunk: &VecDeque<T>| chunk.back().is_some_and(&before);
+        self.chunks.partition_point(last)
+    }
+
+    /// False: it was there.
+    pub fn insert(&mut self, entry: T) -> bool {
+        let n = self.chunk_of(|last| *last < entry);
+        let count = self.chunks.len();
+        // What comes behind all others goes on with the last chunk, or begins a new one.
+        let n = match n == count && count > 0 && self.chunks[count - 1].len() < CHUNK {
+            true => count - 1,
+            false => n,
+        };
+        let Some(chunk) = self.chunks.get_mut(n) else {
+            self.chunks.push(VecDeque::from([entry]));
+            return true;
+        };
+        let Err(at) = chunk.binary_search(&entry) else {
+            return false;
+        };
+        chunk.insert(at, entry);
+        if chunk.len() > CHUNK {
+            let rest = chunk.split_off(CHUNK / 2);
+            self.chunks.insert(n + 1, rest);
+        }
+        true
+    }
+
+    /// False: it was not there.
+    pub fn remove(&mut self, entry: T) -> bool {
+        let n = match self.first() == Some(entry) {
+            true => 0,
+            false => self.chunk_of(|last| *last < entry),
+        };
+        let Some(chunk) = self.chunks.get_mut(n) else {
+            return false;
+        };
+        if chunk.front() == Some(&entry) {
+            chunk.pop_front();
+        } else if let Ok(at) = chunk.binary_search(&entry) {
+            chunk.remove(at);
+        } else {
+            return false;
+        }
+        if chunk.is_empty() {
+            self.chunks.remove(n);
+        } else if chunk.len() * SPARSE < chunk.capacity() {
+            chunk.shrink_to(chunk.len() * 2);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn it_is_a_sorted_set() {
+        let (mut line, mut set, mut seed) = (Lineup::default(), BTreeSet::new(), 5u64);
+        for round in 0..60_000u32 {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            let n = (seed >> 20) as u32 % 5000;
+            match (round / 10_000 % 2, seed % 4) {
+                (0, 0..=2) | (1, 0) => assert_eq!(line.insert(n), set.insert(n)),
+                (1, 1) => {
+                    if let Some(first) = line.first() {
+                        assert!(line.remove(first) && set.remove(&first));
+                    }
+                }
+                _ => assert_eq!(line.remove(n), set.remove(&n)),
+            }
+            assert_eq!(line.first(), set.first().copied());
+            assert_eq!(line.is_empty(), set.is_empty());
+            let other = n.wrapping_mul(7) % 5000;
+            assert_eq!(line.behind(other), set.range(other + 1..).next().copied());
+            assert!(
+                line.chunks
+                    .iter()
+                    .all(|c| !c.is_empty() && c.len() <= CHUNK)
+            );
+        }
+        assert!(line.iter().eq(set.iter().copied()));
+    }
+
+    #[test]
+    fn what_comes_in_order_fills_its_chunks() {
+        let mut line = Lineup::default();
+        (0..10 * CHUNK).for_each(|n| assert!(line.insert(n)));
+        assert_eq!(line.chunks.len(), 10);
+        assert!(!line.insert(3));
+        for n in 0..10 * CHUNK {
+            assert_eq!(line.first(), Some(n));
+            assert_eq!(line.behind(n), (n + 1 < 10 * CHUNK).then_some(n + 1));
+            assert!(line.remove(n));
+        }
+        assert!(line.is_empty() && line.behind(0).is_none());
+    }
+
+    #[test]
+    fn a_chunk_with_few_entries_left_has_room_for_few() {
+        let mut line = Lineup::default();
+        (0..CHUNK).for_each(|n| assert!(line.insert(n)));
+        (5..CHUNK).for_each(|n| assert!(line.remove(n)));
+        assert!(line.chunks[0].capacity() <= 32);
+    }
+}
