@@ -3,7 +3,7 @@
 //! size through the environment variables below; the default test is the same in small.
 
 mod audit;
-mod load;
+pub mod load;
 pub mod procs;
 pub mod watch;
 

@@ -2,11 +2,14 @@
 //! long no job starts, and where that time goes.
 
 use crate::cluster::{Cluster, kill_9, lines, signal};
+use crate::soak::load::{Asked, Load, marks};
 use crate::soak::procs;
 use crate::soak::watch::{TaskLogs, line};
+use corral::record::leader::{EpochDoc, decode_fixed};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -215,4 +218,91 @@ fn pauses() {
     line("takeover_gap_max", percentile(&gaps, 100), "ms");
     let bound = if stops { lease * 1000 + 7000 } else { 10_000 };
     assert!(percentile(&gaps, 99) <= bound as f64);
+}
+
+/// The epoch that is in force.
+fn epoch(cluster: &Cluster) -> u64 {
+    let bytes = std::fs::read(cluster.share().join("leader/epoch")).unwrap();
+    let doc = decode_fixed::<EpochDoc>(&bytes);
+    doc.map_or(0, |doc| doc.epoch)
+}
+
+#[test]
+#[ignore = "tests/slow.sh runs it: ten minutes of slowness"]
+fn no_takeover_while_operations_are_slow() {
+    let seconds = setting("CORRAL_SLOW_SECONDS", 600);
+    let lease = setting("CORRAL_SLOW_LEASE", 15);
+    let ms = setting("CORRAL_SLOW_MS", 200);
+    let rate = setting("CORRAL_SLOW_RATE", 20);
+    let cluster = Cluster::up_armed(&format!("--hosts 4 --slots 12 --masters 3 --lease {lease}"));
+    let before = epoch(&cluster);
+    cluster.arm(&format!("sys.any@/share=delay:{ms}ms"));
+    let load = Load::default();
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| load.run(&cluster, rate));
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(seconds) {
+            std::thread::sleep(Duration::from_secs(5));
+            let (at, epoch) = (begin.elapsed().as_secs(), epoch(&cluster));
+            eprintln!("{at:5} s: epoch {epoch}, {} jobs asked for", load.jobs());
+        }
+        load.stop.store(true, Ordering::Relaxed);
+        running.join().unwrap();
+    });
+    let takeovers = epoch(&cluster) - before;
+    let asked = load.asked.lock().unwrap().clone();
+    let ran = |a: &Asked| marks(&cluster, a).values().map(Vec::len).sum::<usize>();
+    let started: usize = asked.iter().map(ran).sum();
+    cluster.arm("");
+    let all: usize = asked
+        .iter()
+        .filter(|a| a.id.is_some())
+        .map(|a| a.elements.max(1) as usize)
+        .sum();
+    line("slow_operation", ms as f64, "ms");
+    line("slow_t", lease as f64, "s");
+    line("slow_takeovers", takeovers as f64, "times");
+    line("slow_accepted_rate", all as f64 / seconds as f64, "jobs/s");
+    line(
+        "slow_started_rate",
+        started as f64 / seconds as f64,
+        "jobs/s",
+    );
+    line(
+        "slow_not_submitted",
+        load.skipped.load(Ordering::Relaxed) as f64,
+        "jobs",
+    );
+    line(
+        "slow_csub_gave_up",
+        load.failed.load(Ordering::Relaxed) as f64,
+        "commands",
+    );
+    let took: Vec<i64> = load
+        .took
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|ms| *ms as i64)
+        .collect();
+    line("slow_csub_p50", percentile(&took, 50), "ms");
+    line("slow_csub_p99", percentile(&took, 99), "ms");
+    // All that was promised runs, once, when the share is itself again.
+    let end = Instant::now() + Duration::from_secs(300);
+    let promised: Vec<&Asked> = asked.iter().filter(|a| a.id.is_some()).collect();
+    while promised.iter().map(|a| ran(a)).sum::<usize>() < all && Instant::now() < end {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    for one in promised {
+        let runs = marks(&cluster, one);
+        assert!(
+            runs.values().all(|r| r.len() == 1),
+            "{one:?} ran as {runs:?}"
+        );
+    }
+    assert!(
+        takeovers == 0 || lease < 15,
+        "{takeovers} takeovers\n{}",
+        cluster.logs()
+    );
 }
