@@ -8,4 +8,5 @@ pub mod ls;
 mod outputs;
 pub mod setup;
 mod shepherd;
+mod silence;
 pub mod spawner;

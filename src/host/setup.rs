@@ -102,31 +102,11 @@ fn local_of(site: &Site, cluster: &ClusterDoc) -> Local {
     if let Some(dir) = &site.local {
         return Local::at(dir);
     }
-    Local::new(&local_base().join(&cluster.cluster), &site.host)
-}
-
-fn local_base() -> PathBuf {
-    match users::may_switch() {
+    let base = match users::may_switch() {
         true => PathBuf::from(ROOT_LOCAL),
         false => users::me().home.join(USER_LOCAL),
-    }
-}
-
-/// This host's local directory as far as it is known without asking the share: the one that
-/// `cb.conf` names, or the only one there is.
-pub fn known_local() -> Option<Local> {
-    let site = Site::find().ok()?;
-    if let Some(dir) = &site.local {
-        return Some(Local::at(dir));
-    }
-    let base = local_base();
-    let clusters = fs::list_dir(&base, 1_000).ok()?;
-    let mut found = clusters
-        .iter()
-        .filter_map(|e| e.text())
-        .map(|cluster| Local::new(&base.join(cluster), &site.host))
-        .filter(|local| fs::exists(&local.attempts()));
-    found.next().filter(|_| found.next().is_none())
+    };
+    Local::new(&base.join(&cluster.cluster), &site.host)
 }
 
 /// Sends the log to standard error. `CB_LOG` overrides the level.

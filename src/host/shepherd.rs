@@ -4,7 +4,10 @@
 //! `task::machine` decides. Writes the host's tasks log (one append per record) and the job's
 //! output files, nothing on the share but the default output.
 
+use super::local::Local;
 use super::outputs::{self, Files};
+use super::silence::Silence;
+use crate::model::TermReason;
 use crate::record::report::{Ended, Usage};
 use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::Group;
@@ -69,6 +72,7 @@ pub struct Inherited {
     pub limbo: Option<File>,
     pub host: String,
     pub boot: String,
+    pub local: Local,
 }
 
 struct Shepherd<'a> {
@@ -84,6 +88,8 @@ struct Shepherd<'a> {
     inside: bool,
     /// Number of the last resize that the job was told of.
     resized: u32,
+    /// Of a task that the leader starts elsewhere when this host has been silent for too long.
+    silence: Option<Silence>,
 }
 
 /// Waits, inside its group, for the base and the task that come on `stream`, then runs the task.
@@ -135,6 +141,7 @@ fn go(
 ) {
     let begin = clock::boot_ms();
     job::name_supervisor();
+    let silence = task.rerunnable.then(|| Silence::new(&inherited.local));
     let machine = Machine::new(begin, task.limits.run_ms, task.grace_ms);
     let start = clock::wall_ms();
     let mut s = Shepherd {
@@ -147,6 +154,7 @@ fn go(
         stopped: false,
         inside,
         resized: 0,
+        silence,
     };
     failpoint::hit("shepherd.before_start");
     s.record(&TaskRec::Start {
@@ -166,6 +174,12 @@ fn go(
     let files = outputs::open(task, base, user, service, &s.inherited.host);
     let end = match files {
         Err(e) => s.failed(None, e.to_string()),
+        // The files may lie on the share, and the time to open them may have been long.
+        Ok(_) if s.is_fenced() => {
+            let mut end = s.failed(None, "cut off from the share before it could start".into());
+            end.reason = TermReason::Fenced;
+            end
+        }
         Ok(mut files) => {
             let mut end = s.live(&files);
             let host = &s.inherited.host;
@@ -224,6 +238,12 @@ impl Shepherd<'_> {
             let now = clock::boot_ms();
             let effects = self.machine.tick(now);
             self.carry_out(&effects);
+            if self.is_fenced() {
+                self.silence = None;
+                let (act, reason) = (TaskAct::Kill, TermReason::Fenced);
+                let effects = self.machine.order(act, reason, 0, now);
+                self.carry_out(&effects);
+            }
             if self.collect(top, &mut status) {
                 break;
             }
@@ -232,6 +252,8 @@ impl Shepherd<'_> {
                 .machine
                 .next_at(now)
                 .map(|at| at.saturating_sub(now).min(60_000));
+            let look = self.silence.as_ref().map(Silence::pause);
+            let wait = look.map_or(wait, |look| Some(wait.map_or(look, |wait| wait.min(look))));
             match job::wait_signal(wait) {
                 Woken::Order(value, uid) => self.order(value, uid, files),
                 Woken::Child | Woken::Timeout => {}
@@ -242,6 +264,11 @@ impl Shepherd<'_> {
             job::Ended::Killed(signal, core) => Top::Killed(signal, core),
         };
         self.ended(top)
+    }
+
+    /// The host has been silent for so long that the task may run elsewhere by now.
+    fn is_fenced(&mut self) -> bool {
+        self.silence.as_mut().is_some_and(Silence::is_over)
     }
 
     /// Leaves the task's group, once the job has inherited it.

@@ -119,6 +119,7 @@ fn open(options: &Options, stream: File) -> crate::sys::Result<Spawner> {
             limbo: Some(limbo),
             host: options.host.clone(),
             boot: proc::boot_id().to_owned(),
+            local: local.clone(),
         },
         pool: Pool::new(hierarchy, prefix),
         bases: HashMap::new(),

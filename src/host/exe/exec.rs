@@ -3,7 +3,6 @@
 //! The order of effects is fixed: an attempt is durably on record before it is given to the
 //! spawner; an end is durable before it is reported; what is to be reported is written in groups.
 
-use super::fence::Fence;
 use super::ledger::Ledger;
 use super::orders::OrderReader;
 use super::parts::Parts;
@@ -24,7 +23,6 @@ use crate::task::ending;
 use crate::task::log::{AttemptRec, TaskRec};
 use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, pack_act};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// Pause between two samples of usage, ms.
 const SAMPLE_MS: u64 = 5_000;
@@ -52,7 +50,6 @@ pub struct Exec {
     pub starter: Starter,
     pub spawner: Option<Spawner>,
     pub retired: Vec<Spawner>,
-    pub fence: Arc<Fence>,
     pub note: String,
     pub epoch: u64,
     pub sampled_at: u64,

@@ -1,22 +1,22 @@
 //! The watchdog against a host that is cut off: it kills rerunnable tasks before the leader starts
 //! them elsewhere. It touches no file of the share, so nothing can block it.
 //!
-//! Judged by the local beat of `cbls`, which says when the share was last written. What runs is read
-//! from the local logs at that moment: whoever else knows may hang in the share, or, right after a
-//! start without the share, nobody does.
+//! Each shepherd of a rerunnable task keeps the same watch over its own task, because this process may
+//! be dead, or killed and held by the kernel in a write to the share. This one sees to tasks whose
+//! shepherds do not. What runs is read from the local logs at that moment: the thread that knows may
+//! hang in the share.
 
 use super::ledger;
 use super::tasklogs::TaskLogs;
 use crate::host::local::Local;
-use crate::host::ls::{read_beat, write_beat};
+use crate::host::silence::Silence;
 use crate::model::{AttemptId, TermReason};
 use crate::sys::{clock, job, proc, thread};
 use crate::task::log::TaskRec;
 use crate::task::spec::{TaskAct, pack_act};
 use std::collections::HashMap;
-use std::sync::Arc;
 
-/// Pause between two looks, ms.
+/// Longest pause between two looks, ms.
 const LOOK_MS: u64 = 1_000;
 /// The pause is at least this many times as long as the look took.
 const REST: u64 = 10;
@@ -25,41 +25,21 @@ const REST: u64 = 10;
 #[derive(Debug)]
 pub struct Fence {
     local: Local,
+    silence: Silence,
 }
 
 impl Fence {
-    pub fn new(local: &Local) -> Fence {
+    fn new(local: &Local) -> Fence {
         Fence {
             local: local.clone(),
+            silence: Silence::new(local),
         }
     }
 
-    /// A host silent for this long kills its rerunnable tasks, ms; 0 = never. The last word stays
-    /// on record, because the share cannot be asked when it is needed.
-    fn limit(&self) -> u64 {
-        read_beat(&self.local.iso()).map_or(0, |b| b.0)
-    }
-
-    pub fn set_limit(&self, ms: u64) {
-        if self.limit() != ms {
-            write_beat(&self.local.iso(), &format!("{ms} "));
-        }
-    }
-
-    /// When the share was last written; `otherwise` without a beat of this boot on record.
-    fn last_write(&self, otherwise: u64) -> u64 {
-        let now = clock::boot_ms();
-        // A value above the present is of an earlier boot.
-        let beat = read_beat(&self.local.ls_beat()).map(|b| b.0);
-        beat.filter(|at| *at <= now).unwrap_or(otherwise)
-    }
-
-    /// One look: kills what must not live on. Returns how many were told.
-    pub fn look(&self, started: u64) -> usize {
-        let limit = self.limit();
-        let now = clock::boot_ms();
-        if limit == 0 || now.saturating_sub(self.last_write(started)) <= limit {
-            return 0;
+    /// One look: kills what must not live on.
+    fn look(&mut self) {
+        if !self.silence.is_over() {
+            return;
         }
         let order = pack_act(TaskAct::Kill, TermReason::Fenced, 0);
         let tell = |(pid, born): &(i32, u64)| {
@@ -69,7 +49,6 @@ impl Fence {
         if told > 0 {
             tracing::error!("cut off from the share: {told} rerunnable tasks are killed");
         }
-        told
     }
 
     /// Shepherds of rerunnable tasks that were started here and have no end on record: process id
@@ -97,19 +76,20 @@ impl Fence {
     }
 }
 
-/// Starts the watchdog's thread. Without a beat on record, silence counts from now on.
+/// Starts the watchdog's thread.
 ///
 /// # Errors
 /// The thread cannot be started.
-pub fn watch(fence: Arc<Fence>) -> Result<(), String> {
-    let started = clock::boot_ms();
+pub fn watch(local: &Local) -> Result<(), String> {
+    let mut fence = Fence::new(local);
     let body = move || {
         let mut pause = LOOK_MS;
         loop {
             clock::sleep_ms(pause);
             let began = clock::boot_ms();
-            fence.look(started);
-            pause = LOOK_MS.max(REST * (clock::boot_ms() - began));
+            fence.look();
+            let rest = REST * (clock::boot_ms() - began);
+            pause = LOOK_MS.min(fence.silence.pause()).max(rest);
         }
     };
     thread::spawn("fence", 256 << 10, body)
@@ -169,18 +149,5 @@ mod tests {
         log.append(&encode_task(&TaskRec::End(Box::new(end))).unwrap())
             .unwrap();
         assert_eq!(Fence::new(&local).rerunnable(), [(1, 7)]);
-    }
-
-    #[test]
-    fn the_limit_outlives_the_process_and_none_kills_nothing() {
-        let d = tempfile::tempdir().unwrap();
-        let local = Local::at(d.path());
-        let f = Fence::new(&local);
-        assert_eq!(f.look(0), 0);
-        f.set_limit(20_000);
-        let again = Fence::new(&local);
-        assert_eq!(again.limit(), 20_000);
-        again.set_limit(0);
-        assert_eq!(Fence::new(&local).limit(), 0);
     }
 }

@@ -19,6 +19,7 @@ mod tell;
 
 use super::local::Local;
 use super::setup::{self, Place};
+use super::silence;
 use crate::config::CgroupMode;
 use crate::sys::ipc::Bell;
 use crate::sys::watch::Watcher;
@@ -27,7 +28,6 @@ use crate::task::build;
 use crate::task::spec::Become;
 use crossbeam::channel::{Receiver, bounded, never, select};
 pub use exec::{Did, Exec};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// `poll_interval` where the configuration cannot be read, ms.
@@ -57,19 +57,12 @@ pub struct Options {
 /// # Errors
 /// What kept it from starting.
 pub fn run(options: &Options) -> Result<(), String> {
-    setup::log("info");
-    // What runs here already must be fenced even while the share cannot be asked, which may refuse
-    // or hang: this process stands in from its first moment on.
-    let fence = setup::known_local().map(|local| Arc::new(fence::Fence::new(&local)));
-    if let Some(fence) = &fence {
-        fence.look(clock::boot_ms());
-        fence::watch(fence.clone())?;
-    }
     let place = Place::find()?;
+    setup::log("info");
     let term = signals::catch_term().map_err(|e| e.to_string())?;
     signals::ignore_hangup();
     signals::ignore_sigpipe();
-    work(place, options, &term, fence)
+    serve(place, options, &term)
 }
 
 /// Runs at `place` until `term` speaks.
@@ -77,15 +70,6 @@ pub fn run(options: &Options) -> Result<(), String> {
 /// # Errors
 /// What kept it from starting.
 pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<(), String> {
-    work(place, options, term, None)
-}
-
-fn work(
-    place: Place,
-    options: &Options,
-    term: &Receiver<i32>,
-    watched: Option<Arc<fence::Fence>>,
-) -> Result<(), String> {
     let config = place.config();
     if let Err(e) = &config {
         tracing::warn!("{e}; defaults are used");
@@ -107,11 +91,9 @@ fn work(
         ));
     }
     if let Ok(config) = &config {
-        exec.fence.set_limit(config.general.iso_timeout_ms);
+        silence::set_limit(&exec.place.local, config.general.iso_timeout_ms);
     }
-    if watched.is_none() {
-        fence::watch(exec.fence.clone())?;
-    }
+    fence::watch(&exec.place.local)?;
     tracing::info!("cbexe of host {} started", exec.place.site.host);
     let poll = config.map_or(POLL_MS, |c| c.cluster.poll_interval_ms);
     take_turns(&mut exec, term, poll)
@@ -174,7 +156,6 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         starter: starts::Starter::new(&place.layout, &place.local, about),
         spawner: None,
         retired: Vec::new(),
-        fence: Arc::new(fence::Fence::new(&place.local)),
         note: String::new(),
         epoch,
         sampled_at: 0,
@@ -324,7 +305,7 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
 fn reconfigure(exec: &Exec) -> Option<u64> {
     match exec.place.config() {
         Ok(config) => {
-            exec.fence.set_limit(config.general.iso_timeout_ms);
+            silence::set_limit(&exec.place.local, config.general.iso_timeout_ms);
             Some(config.cluster.poll_interval_ms)
         }
         Err(e) => {
