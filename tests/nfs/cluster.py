@@ -63,7 +63,7 @@ class Cluster:
         for host in self.hosts:
             host.ok(
                 "mkdir -p /etc/corral && "
-                "printf 'CB_SHARE=/nfs/corral\\nCB_LOCAL=/var/lib/corral\\n' > /etc/corral/cb.conf"
+                "printf 'CB_SHARE=/nfs/corral\\nCB_LOCAL=/var/lib/corral\\n' > /etc/corral/cb.conf; sync"
             )
         text = CONFIG.format(takeover=takeover, iso=iso, slots=slots)
         (self.lab.shared / "cb.yaml").write_text(text)

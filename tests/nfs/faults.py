@@ -3,7 +3,7 @@ import os
 import random
 import time
 
-from cluster import JOBS, SERVICE, SHARE, key, records
+from cluster import JOBS, SERVICE, SHARE, USERS, key, records
 from lab import need, until
 from scenario import TICKING, ended, history, log, now, scenario, submit, ticks, wait_event
 
@@ -124,9 +124,12 @@ def cut_masters(c):
                 tried = f"timeout 3 python3 -c '{connect}'"
                 rc, out = host.sh(tried, limit=20)
                 need(rc == 124, f"{host.name} still reaches {other.name}: {rc} {out}")
+        leader.start("cbsched > /var/tmp/second.log 2>&1; echo ended $? >> /var/tmp/second.log")
         c.wait_acked(JOBS // 2)
         time.sleep(30)
         need(c.epoch() == epoch, "the leader changed")
+        second = leader.ok("cat /var/tmp/second.log; pgrep -xc cbsched")
+        need("leading" not in second and second.strip()[-1] == "2", f"second candidate: {second}")
         c.wait_acked(JOBS)
         for host in c.hosts:
             host.apart(False)
@@ -261,6 +264,53 @@ def takeover(c):
     gaps = sorted(gap_after(starts, at) for at in kills)
     p50, p99 = gaps[len(gaps) // 2], gaps[min(len(gaps) - 1, len(gaps) * 99 // 100)]
     return f"kills={len(kills)} gap_p50={p50:.1f}s gap_p99={p99:.1f}s {figures}"
+
+
+@scenario()
+def latency(c):
+    """How long an idle cluster takes to answer and to start a job, from each host."""
+    spent, waits = [], []
+    for n in range(10):
+        for host in c.hosts:
+            target = c.hosts[n % len(c.hosts)]
+            timed = (
+                f"a=$(date +%s%N); csub -m {target.name} -o /dev/null true; "
+                "b=$(date +%s%N); echo took $a $((b - a))"
+            )
+            said = host.ok(timed, USERS[host.name])
+            at, took = said.split("took ")[1].split()
+            spent.append(int(took) / 1e9)
+            waits.append((said.split("<")[1].split(">")[0], int(at) / 1e9))
+    starts = {key(r): r["t"] / 1000 for h in c.hosts for r in c.tasks(h) if r["k"] == "start"}
+    late = sorted(starts.get(job, at + 99) - at for job, at in waits)
+    spent.sort()
+    middle, high = len(spent) // 2, len(spent) * 9 // 10
+    return (
+        f"csub_p50={spent[middle]:.2f}s csub_p90={spent[high]:.2f}s "
+        f"start_p50={late[middle]:.2f}s start_p90={late[high]:.2f}s"
+    )
+
+
+@scenario(machines={"server": {"export": "rw,async,root_squash,no_subtree_check"}})
+def async_export(c):
+    """Power loss of a server that acknowledges what it has not written: what is lost is named."""
+    c.submit(c.hosts)
+    c.wait_acked(120)
+    c.server.kill()
+    c.server.boot()
+    c.server.wait_up()
+    time.sleep(90)
+    for host in c.hosts:
+        host.sh("touch /run/submit.stop")
+    acked = {i for h in c.hosts for i in c.acked(h)}
+    rc, said = c.hosts[0].sh("cadmin fsck /nfs/corral 2>&1", SERVICE, limit=120)
+    known = {str(e["id"]) for _, e in c.journal() if e["k"] == "submitted"}
+    gone = acked - known
+    logs = "".join(log(h) for h in c.hosts)
+    told = rc == 1 or "lost+found" in logs or "refused" in logs
+    need(not gone or told, f"{len(gone)} accepted jobs vanished without a word: {said[-300:]}")
+    leads = c.leading() is not None and c.leading() == c.epoch()
+    return f"accepted={len(acked)} vanished={len(gone)} fsck={rc} leads={leads}"
 
 
 def gap_after(starts, at):

@@ -1,20 +1,23 @@
 """Scenarios about hosts and what runs on them."""
 import time
 
-from cluster import USERS
+from cluster import SHARE, USERS
 from lab import MOUNT, need, until
 from scenario import TICKING, history, log, now, scenario, submit, ticks, wait_event
 
 ISO = 20
 
 
-def pair(c, host, seconds):
-    """A rerunnable job and one that may not run again, both running on the host."""
-    again = submit(host, f"-q again -m '{host.name} c1' -o /dev/null", TICKING % seconds)
+def pair(c, seconds):
+    """A rerunnable job and one that may not run again, both running on one host that does not
+    lead; gives that host, the other one that the first may run on, and the jobs."""
+    two = c.others(c.leader())
+    names = " ".join(h.name for h in two)
+    again = submit(two[0], f"-q again -m '{names}' -o /dev/null", TICKING % seconds)
+    host = until(90, lambda: next((h for h in two if ticks(h, again)), None), f"{again} runs")
     once = submit(host, f"-m {host.name} -o /dev/null", TICKING % seconds)
-    for job in (again, once):
-        until(90, lambda: ticks(host, job), f"{job} runs on {host.name}")
-    return again, once
+    until(90, lambda: ticks(host, once), f"{once} runs on {host.name}")
+    return host, next(h for h in two if h is not host), again, once
 
 
 def need_no_overlap(host, other, job):
@@ -27,9 +30,7 @@ def need_no_overlap(host, other, job):
 @scenario(iso=f"{ISO}s")
 def cut_host(c):
     """A host that is cut off kills what may run again, which then runs elsewhere."""
-    host = next(h for h in c.hosts[1:] if h is not c.leader())
-    again, once = pair(c, host, 100)
-    elsewhere = c.hosts[0]
+    host, elsewhere, again, once = pair(c, 100)
     at = now(host)
     host.cut()
     until(ISO + 60, lambda: "rerunnable tasks are killed" in log(host, "cbexe"), "the host fences")
@@ -49,9 +50,8 @@ def cut_host(c):
 
 @scenario(iso=f"{ISO}s")
 def executor_restart_away(c):
-    """cbexe is killed while its host is cut off: it fences all the same, and adopts afterwards."""
-    host = next(h for h in c.hosts[1:] if h is not c.leader())
-    again, once = pair(c, host, 120)
+    """cbexe is killed while its host is cut off: tasks fence themselves, and are adopted later."""
+    host, elsewhere, again, once = pair(c, 120)
     at = now(host)
     host.cut()
     time.sleep(3)
@@ -59,7 +59,6 @@ def executor_restart_away(c):
     until(ISO + 60, lambda: now(host) - ticks(host, again)[-1] > 5, "the rerunnable job is dead")
     fenced = ticks(host, again)[-1] - at
     wait_event(c, again, 180, "started", at=2)
-    elsewhere = c.hosts[0]
     until(60, lambda: ticks(elsewhere, again, 2), "the second attempt runs elsewhere")
     gap = need_no_overlap(host, elsewhere, again)
     need(now(host) - ticks(host, once)[-1] < 5, "the other job stopped")
@@ -67,6 +66,26 @@ def executor_restart_away(c):
     end = wait_event(c, once, 300, "ended")
     need(end.get("code") == 0, f"the other job was harmed: {end}")
     return f"last_sign_of_life={fenced:.0f}s_after_cut gap={gap:.0f}s"
+
+
+@scenario(iso=f"{ISO}s")
+def freeze_host(c):
+    """A host stops for longer than iso_timeout: what runs elsewhere by then dies when it goes on."""
+    host, elsewhere, again, once = pair(c, 150)
+    host.freeze()
+    wait_event(c, again, 180, "started", at=2)
+    until(60, lambda: ticks(elsewhere, again, 2), "the second attempt runs elsewhere")
+    time.sleep(5)
+    host.thaw()
+    thawed = now(elsewhere)
+    until(60, lambda: host.sh("true", limit=5)[0] == 0, "the frozen guest answers")
+    until(60, lambda: now(host) - ticks(host, again)[-1] > 5, "the rerunnable job is dead")
+    late = max(0.0, ticks(host, again)[-1] - thawed)
+    need(late < ISO / 4, f"it lived on for {late:.1f} s")
+    for job, at in ((once, 1), (again, 2)):
+        end = wait_event(c, job, 300, "ended", at=at)
+        need(end.get("code") == 0, f"{job} ended badly: {end}")
+    return f"lived_on={late:.1f}s"
 
 
 @scenario()
@@ -183,8 +202,13 @@ def users(c):
     need(rc != 0, f"another user's job was killed: {said}")
     rc, said = first.sh(f"csub -o /dev/null true; csub true")
     need(rc != 0, f"root may submit: {said}")
+    # A file that is removed while it is open stays as .nfs...: not a request, nobody's damage.
+    first.start("/lab/guest/unlinked /nfs/corral/inbox/1001/r.x 30", 1001)
+    time.sleep(10)
     first.ok(f"ckill {mine}", 1001)
     wait_event(c, mine, 60, "ended")
+    damaged = c.server.ok(f"ls -A {SHARE}/lost+found")
+    need(not damaged.strip(), f"set aside: {damaged}")
     return f"jobs={len(jobs)}"
 
 
@@ -209,10 +233,28 @@ def hung_job(c):
     time.sleep(20)
     used = (sum(map(int, host.ok(busy).split())) - before) / 20
     need(used < 30, f"{used:.0f} % of a processor while nothing can be done")
-
+    stat = host.ok(f"cjobs -a -noheader -o stat {hangs}", user).strip()
     need(not [e for e in history(c, hangs) if e["k"] == "ended"] or not stuck(), "ended, but runs")
     after = submit(host, f"-m {host.name} -o /dev/null", "true")
     wait_event(c, after, 60, "ended")
     c.server.ok("ip addr add 10.99.0.2/24 dev vec0")
     end = wait_event(c, hangs, 180, "ended")
-    return f"processor={used:.0f}% end={end.get('reason')}"
+    return f"processor={used:.0f}% stat={stat} end={end.get('reason')}"
+
+
+@scenario()
+def unmounted(c):
+    """A host without the mount: no daemon starts, nothing is written into the empty directory."""
+    host = c.hosts[2]
+    c.stop(host)
+    host.ok("umount -l /nfs")
+    codes = {}
+    for name in ("cbsched", "cbls", "cbexe"):
+        rc, said = host.sh(f"timeout 20 {name} 2>&1")
+        need("mounted" in said, f"{name} does not say what is wrong: {said}")
+        codes[name] = rc
+    need(codes["cbsched"] == 2, f"exit codes {codes}")
+    rc, said = host.sh("csub true 2>&1", USERS[host.name])
+    need(rc != 0 and "mounted" in said, f"csub: {rc} {said}")
+    need(not host.ok("ls -A /nfs").strip(), "something was written")
+    return " ".join(f"{name}={rc}" for name, rc in codes.items())

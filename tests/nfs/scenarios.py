@@ -61,7 +61,7 @@ def keep_logs(lab, name):
     place.mkdir(parents=True, exist_ok=True)
     for guest in lab.guests:
         cmd = (
-            "for f in /var/log/cb*.log /var/log/said.*; do echo \"== $f\"; tail -c 200000 $f; done; "
+            "for f in /var/log/cb*.log /var/log/said*; do echo \"== $f\"; tail -c 200000 $f; done; "
             "dmesg | tail -50; ps axo pid,ppid,stat,wchan:20,args"
         )
         if guest.process:
