@@ -61,10 +61,8 @@ class Cluster:
         """Makes the cluster on the export and starts every daemon as root."""
         first = self.hosts[0]
         for host in self.hosts:
-            host.ok(
-                "mkdir -p /etc/corral && "
-                "printf 'CB_SHARE=/nfs/corral\\nCB_LOCAL=/var/lib/corral\\n' > /etc/corral/cb.conf; sync"
-            )
+            conf = "CB_SHARE=/nfs/corral\\nCB_LOCAL=/var/lib/corral\\n"
+            host.ok(f"mkdir -p /etc/corral && printf '{conf}' > /etc/corral/cb.conf; sync")
         text = CONFIG.format(takeover=takeover, iso=iso, slots=slots)
         (self.lab.shared / "cb.yaml").write_text(text)
         made = "cadmin init --name lab --config /lab/cb.yaml /nfs/corral"

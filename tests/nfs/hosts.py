@@ -70,7 +70,7 @@ def executor_restart_away(c):
 
 @scenario(iso=f"{ISO}s")
 def freeze_host(c):
-    """A host stops for longer than iso_timeout: what runs elsewhere by then dies when it goes on."""
+    """A host stops for longer than iso_timeout: what runs elsewhere by then dies at the thaw."""
     host, elsewhere, again, once = pair(c, 150)
     host.freeze()
     wait_event(c, again, 180, "started", at=2)
