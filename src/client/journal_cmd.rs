@@ -205,6 +205,7 @@ impl Printer {
                 };
                 format!("host {name} {state}{boot}")
             }
+            Event::HostLedger { name, id, .. } => format!("host {name} remembers by ledger {id}"),
             Event::Shares { queue, past, .. } => {
                 format!("queue {queue}: history of {} users", past.len())
             }
@@ -391,6 +392,7 @@ fn time_of(event: &Event) -> Option<Stamp> {
         | Event::Queue { t, .. }
         | Event::Host { t, .. }
         | Event::HostSeen { t, .. }
+        | Event::HostLedger { t, .. }
         | Event::Config { t, .. }
         | Event::Why { t, .. }
         | Event::Cleaned { t, .. } => Some(*t),

@@ -72,6 +72,11 @@ impl Local {
         self.dir.join("cbexe.beat")
     }
 
+    /// Process id and start ticks of the running `cbexe`, and its ledger, as text.
+    pub fn exe_id(&self) -> PathBuf {
+        self.dir.join("cbexe.id")
+    }
+
     /// Boot-time ms before `cbls`'s last successful write to the share, as text.
     pub fn ls_beat(&self) -> PathBuf {
         self.dir.join("cbls.beat")

@@ -16,6 +16,8 @@ pub const EVERY_MS: u64 = 5_000;
 const EXECUTOR_MS: u64 = 20_000;
 /// How often an executor that is away is looked for, ms.
 const ABSENT_MS: u64 = 200;
+/// How often one that is there is looked at: its death should be known before its beat is missed.
+const PRESENT_MS: u64 = 1_000;
 /// How often a document of another machine under this name is looked at, and how late its beats may
 /// be seen, ms.
 const RIVAL_LOOK_MS: u64 = 500;
@@ -27,6 +29,18 @@ struct Sampling {
     sampler: Sampler,
     incarnation: String,
     beat: u64,
+    /// Beat of the executor at which its process could not be seen.
+    unseen_at: Option<u64>,
+}
+
+/// What is known of the executor of this host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Executor {
+    alive: bool,
+    /// Its process can be looked at.
+    watched: bool,
+    ledger: String,
+    note: String,
 }
 
 /// Runs until it is told to end.
@@ -59,6 +73,7 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
         sampler: Sampler::new(),
         incarnation: clock::nonce(8),
         beat: 0,
+        unseen_at: None,
     };
     tracing::info!("cbls of host {} started", s.place.site.host);
     let mut failing = false;
@@ -136,17 +151,21 @@ pub(super) fn is_alone(place: &Place, term: &Receiver<i32>) -> Result<bool, Stri
 }
 
 impl Sampling {
-    /// Waits for the next beat, due at `next`, or for the executor to come to life, which the
-    /// cluster should know at once; true when told to end.
-    fn rest(&self, term: &Receiver<i32>, next: u64) -> bool {
-        let (alive, _) = self.executor();
+    /// Waits for the next beat, due at `next`, or for the executor to come to life or to die, which
+    /// the cluster should know at once; true when told to end.
+    fn rest(&mut self, term: &Receiver<i32>, next: u64) -> bool {
+        let now = self.executor();
+        let pause = match (now.alive, now.watched) {
+            (false, _) => ABSENT_MS,
+            (true, true) => PRESENT_MS,
+            (true, false) => EVERY_MS,
+        };
         loop {
             let left = next.saturating_sub(clock::boot_ms());
-            let step = if alive { left } else { left.min(ABSENT_MS) };
-            if thread::recv_timeout(term, step).is_ok() {
+            if thread::recv_timeout(term, left.min(pause)).is_ok() {
                 return true;
             }
-            if left == 0 || (!alive && self.executor().0) {
+            if left == 0 || now.alive != self.executor().alive {
                 return false;
             }
         }
@@ -172,8 +191,9 @@ impl Sampling {
         Ok(())
     }
 
-    fn doc(&self, load: &Load) -> LoadDoc {
-        let (executor, notes) = self.executor();
+    fn doc(&mut self, load: &Load) -> LoadDoc {
+        let executor = self.executor();
+        let notes = [executor.note].into_iter().filter(|n| !n.is_empty());
         let facts = &self.facts;
         LoadDoc {
             host: self.place.site.host.clone(),
@@ -182,7 +202,8 @@ impl Sampling {
             beat: self.beat,
             t: clock::wall_ms(),
             every_ms: EVERY_MS,
-            executor,
+            executor: executor.alive,
+            ledger: executor.ledger,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ncpus: facts.ncpus,
             maxmem: facts.maxmem,
@@ -202,30 +223,69 @@ impl Sampling {
             tmp: load.tmp as f64,
             swp: load.swp as f64,
             mem: load.mem as f64,
-            notes,
+            notes: notes.collect(),
             ..LoadDoc::default()
         }
     }
 
-    /// Whether `cbexe` lives, and what it wants people to know.
-    fn executor(&self) -> (bool, Vec<String>) {
-        let Some((at, note)) = read_beat(&self.place.local.exe_beat()) else {
-            return (false, Vec::new());
+    /// Whether `cbexe` lives, by which ledger, and what it wants people to know.
+    fn executor(&mut self) -> Executor {
+        let local = &self.place.local;
+        let Some((at, note)) = read_beat(&local.exe_beat()) else {
+            return Executor::default();
         };
-        let alive = clock::boot_ms().saturating_sub(at) < EXECUTOR_MS;
-        (
+        let mut alive = clock::boot_ms().saturating_sub(at) < EXECUTOR_MS;
+        let (mut ledger, mut watched) = (String::new(), false);
+        if let Some(id) = read_id(&local.exe_id()) {
+            ledger = id.ledger;
+            watched = id.start > 0;
+            match !watched || proc::alive(id.pid, id.start) {
+                true => self.unseen_at = None,
+                // One that beats on in a namespace of its own is judged by its beat alone.
+                false => alive &= *self.unseen_at.get_or_insert(at) < at,
+            }
+        }
+        Executor {
             alive,
-            if note.is_empty() {
-                Vec::new()
-            } else {
-                vec![note]
-            },
-        )
+            watched,
+            ledger,
+            note,
+        }
     }
 }
 
 fn round(v: f64) -> f64 {
     (v * 1000.0).round() / 1000.0
+}
+
+/// A running `cbexe`, as its file names it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ExeId {
+    pub pid: i32,
+    /// Clock ticks after boot.
+    pub start: u64,
+    pub ledger: String,
+}
+
+/// Tells `cbls` who runs and by which ledger.
+pub(super) fn write_id(path: &std::path::Path, ledger: &str) {
+    let pid = proc::own_pid() as i32;
+    let start = proc::start_ticks(pid).unwrap_or(0);
+    let text = format!("{pid} {start} {ledger}\n");
+    if let Err(e) = fs::publish_mode(path, text.as_bytes(), 0o600) {
+        tracing::warn!("{e}");
+    }
+}
+
+fn read_id(path: &std::path::Path) -> Option<ExeId> {
+    let bytes = fs::read_optional(path, 4096).ok().flatten()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let mut words = text.split_whitespace();
+    Some(ExeId {
+        pid: words.next()?.parse().ok()?,
+        start: words.next()?.parse().ok()?,
+        ledger: words.next()?.to_owned(),
+    })
 }
 
 /// Replaces a local beat file's content; it is small enough for one write.
@@ -248,6 +308,17 @@ pub(super) fn read_beat(path: &std::path::Path) -> Option<(u64, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_executor_names_itself_to_the_load_sampler() {
+        let d = tempfile::tempdir().unwrap();
+        let p = d.path().join("id");
+        assert_eq!(read_id(&p), None);
+        write_id(&p, "abc");
+        let id = read_id(&p).unwrap();
+        assert_eq!(id.ledger, "abc");
+        assert!(proc::alive(id.pid, id.start));
+    }
 
     #[test]
     fn local_beats_are_read_back() {

@@ -20,6 +20,7 @@ use crate::task::machine::{Effect, Machine};
 use crate::task::spec::{
     Base, Become, Notice, TaskAct, TaskLimits, TaskSpec, ToSpawner, split, unpack_act,
 };
+use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -27,6 +28,8 @@ use std::path::Path;
 
 /// Pause before a record that could not be written is tried again (ms).
 const RETRY_MS: u64 = 1_000;
+/// Longest time that one round of killing without a control group may take (ms).
+const KILL_TREE_MS: u64 = 50;
 /// Largest notice of added slots.
 const NOTICE_MAX: u64 = 16 << 20;
 /// Where programs are looked for when the job's environment has no PATH.
@@ -220,6 +223,12 @@ impl Shepherd<'_> {
         end
     }
 
+    fn not_launched(&self, e: &job::LaunchError, text: String) -> Ended {
+        let mut end = self.failed(e.shell_code(), text);
+        end.elsewhere = e.is_hosts();
+        end
+    }
+
     /// From the start of the program to the last process's end.
     fn live(&mut self, files: &Files) -> Ended {
         let top = match self.start(files) {
@@ -229,7 +238,7 @@ impl Shepherd<'_> {
                 let text = format!("{program}: {e}");
                 files.complain(&text);
                 self.step_out();
-                return self.failed(e.shell_code(), text);
+                return self.not_launched(&e, text);
             }
         };
         self.step_out();
@@ -433,11 +442,7 @@ impl Shepherd<'_> {
     fn kill_all(&self) {
         match &self.group {
             Some(group) => drop(group.kill_once()),
-            // Stopped first, so that none can fork between the look and the kill.
-            None => {
-                self.signal_all(libc_stop());
-                self.signal_all(crate::task::machine::signal::KILL);
-            }
+            None => kill_tree(),
         }
     }
 
@@ -464,6 +469,34 @@ impl Shepherd<'_> {
 
 fn libc_stop() -> i32 {
     crate::sys::signals::number("STOP").unwrap_or(19)
+}
+
+/// Kills the descendants of this process, each as soon as it is seen: what it has started until
+/// then comes to this process, and is found in the next round.
+fn kill_tree() {
+    let me = std::process::id() as i32;
+    let (begin, mut known) = (clock::boot_ms(), HashSet::new());
+    loop {
+        let mut found = Vec::new();
+        let mut kill = |parent: i32, found: &mut Vec<i32>| {
+            let mut new = false;
+            for pid in proc::children(parent).into_iter().filter(|p| *p > 1) {
+                let _ = proc::kill(pid, crate::task::machine::signal::KILL);
+                new |= known.insert(pid);
+                found.push(pid);
+            }
+            new
+        };
+        let mut new = kill(me, &mut found);
+        let mut next = 0;
+        while next < found.len() {
+            new |= kill(found[next], &mut found);
+            next += 1;
+        }
+        if !new || clock::boot_ms().saturating_sub(begin) > KILL_TREE_MS {
+            return;
+        }
+    }
 }
 
 /// All descendants of this process.

@@ -34,8 +34,14 @@ const DISMISS_ROUNDS: u32 = 100;
 const WARM_MS: u64 = 30;
 /// Control groups made before the first task.
 const WARM_GROUPS: usize = 2;
+/// Room set aside in the tasks log, so that ends can be recorded while the disk is full, and after
+/// how many tasks it is set aside anew.
+const RESERVE: (u64, u32) = (4 << 20, 1_000);
 /// How long an earlier spawner and its half-started tasks are waited for (ms).
 const LIMBO_MS: u64 = 60_000;
+
+/// How often leftovers are looked for until none is found: one may fork while it is looked for.
+const REAP_ROUNDS: u32 = 20;
 
 /// The attempt of a shepherd that never got one.
 const NOBODY: AttemptId = AttemptId {
@@ -68,6 +74,8 @@ struct Spawner {
     bases: HashMap<u32, Prepared>,
     shepherds: HashMap<i32, (AttemptId, Option<Group>)>,
     warm: Vec<Warm>,
+    /// Tasks since room was set aside in the log.
+    unreserved: u32,
 }
 
 /// Runs until the stream ends. Returns an error that a caller prints.
@@ -125,6 +133,7 @@ fn open(options: &Options, stream: File) -> crate::sys::Result<Spawner> {
         bases: HashMap::new(),
         shepherds: HashMap::new(),
         warm: Vec::new(),
+        unreserved: RESERVE.1,
     })
 }
 
@@ -181,7 +190,7 @@ impl Spawner {
             ToSpawner::Base { n, base } => drop(self.bases.insert(n, Prepared::new(*base))),
             ToSpawner::Forget { below } => self.bases.retain(|n, _| *n >= below),
             ToSpawner::Start(task) => self.start(&task)?,
-            ToSpawner::Reap { a, group, pids } => self.reap_leftovers(a, &group, &pids),
+            ToSpawner::Reap { a, group, env } => self.reap_leftovers(a, &group, &env),
             ToSpawner::Sweep { keep } => self.sweep(&keep),
         }
         Ok(())
@@ -190,6 +199,11 @@ impl Spawner {
     fn start(&mut self, task: &TaskSpec) -> Result<(), String> {
         // Groups of ended tasks come back just before one is needed.
         self.collect()?;
+        self.unreserved += 1;
+        if self.unreserved > RESERVE.1 {
+            self.inherited.log.reserve(RESERVE.0);
+            self.unreserved = 0;
+        }
         let Some(prepared) = self.bases.get(&task.base) else {
             let text = format!("base {} is not known to the spawner", task.base);
             return self.refuse(task, text);
@@ -240,6 +254,7 @@ impl Spawner {
     /// Records that a task could not be started.
     fn refuse(&mut self, task: &TaskSpec, text: String) -> Result<(), String> {
         let mut end = ending::not_started(task.a, None, text);
+        end.elsewhere = true;
         end.t = clock::wall_ms();
         let line = encode_task(&TaskRec::End(Box::new(end)))?;
         self.inherited
@@ -315,9 +330,21 @@ impl Spawner {
     }
 
     /// Kills what a dead shepherd left.
-    fn reap_leftovers(&mut self, a: AttemptId, name: &str, pids: &[i32]) {
-        for pid in pids.iter().filter(|p| **p > 1) {
-            let _ = proc::kill(*pid, crate::task::machine::signal::KILL);
+    fn reap_leftovers(&mut self, a: AttemptId, name: &str, env: &[String]) {
+        let own = std::process::id() as i32;
+        for _ in 0..REAP_ROUNDS {
+            let pids = match env.is_empty() {
+                true => Vec::new(),
+                false => proc::with_environment(env),
+            };
+            let pids: Vec<i32> = pids.into_iter().filter(|p| *p > 1 && *p != own).collect();
+            if pids.is_empty() {
+                break;
+            }
+            for pid in pids {
+                let _ = proc::kill(pid, crate::task::machine::signal::KILL);
+            }
+            clock::sleep_ms(1);
         }
         let ours = self.shepherds.values().any(|(x, _)| *x == a);
         if !name.is_empty()

@@ -43,6 +43,7 @@ struct EndedFlat {
     core: bool,
     reason: TermReason,
     oom: bool,
+    elsewhere: bool,
     text: String,
     cpu_ms: u64,
     mem_kb: u64,
@@ -82,6 +83,7 @@ impl From<EndedFlat> for Event {
             core: f.core,
             reason: f.reason,
             oom: f.oom,
+            elsewhere: f.elsewhere,
             text: f.text,
             u,
         };
@@ -152,6 +154,7 @@ mod tests {
             core: true,
             reason: TermReason::Oom,
             oom: true,
+            elsewhere: true,
             text: "x \"y\"\n".into(),
             u: Usage {
                 cpu_ms: 1,

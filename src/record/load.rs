@@ -23,6 +23,9 @@ pub struct LoadDoc {
     pub every_ms: u64,
     /// Whether cbexe of this host was seen alive by cbls (its local beat).
     pub executor: bool,
+    /// The ledger by which that cbexe remembers; empty = it does not say.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ledger: String,
     pub version: String,
     pub ncpus: u32,
     pub maxmem: u64,

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
 pub enum Order {
+    /// What follows in this file is for the host as long as it remembers by this ledger: another
+    /// one passes over starts and cancellations, because it cannot know what became of them.
+    Ledger { id: String },
     /// Specification `id`, referred to by the starts behind it in this file.
     Spec { id: u32, spec: Box<Spec> },
     /// Start this attempt, unless it was started or cancelled before.

@@ -14,6 +14,14 @@ pub enum Report {
         version: String,
         t: i64,
     },
+    /// Second report of a file: the ledger that the host remembers by. Another one than before
+    /// means that it does not know what it was told earlier. `kept`: the ledger is older than its
+    /// name, so nothing was forgotten.
+    Ledger {
+        id: String,
+        #[serde(default, skip_serializing_if = "is_false")]
+        kept: bool,
+    },
     /// From here on nothing unacknowledged of earlier files is missing: attempts of this host that
     /// the leader believes running and that were not reported here are unknown to the host.
     Complete { boot: String },
@@ -61,7 +69,7 @@ impl Report {
     /// What it is about; `None`: the host itself.
     pub fn attempt(&self) -> Option<AttemptId> {
         match self {
-            Report::Hello { .. } | Report::Complete { .. } => None,
+            Report::Hello { .. } | Report::Ledger { .. } | Report::Complete { .. } => None,
             Report::Ended(e) => Some(e.a),
             Report::Started { a, .. }
             | Report::Never { a, .. }
@@ -97,6 +105,10 @@ pub struct Ended {
     /// A process of the job was killed for want of memory, whatever the top process returned.
     #[serde(skip_serializing_if = "is_false")]
     pub oom: bool,
+    /// It could not be started for want of something on this host: no fault of the job, which may
+    /// be started elsewhere.
+    #[serde(skip_serializing_if = "is_false")]
+    pub elsewhere: bool,
     /// Sentence with details (start errors), or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,

@@ -172,6 +172,7 @@ impl Histories {
             | Event::Handled { .. }
             | Event::Queue { .. }
             | Event::Host { .. }
+            | Event::HostLedger { .. }
             | Event::Config { .. }
             | Event::Used { .. }
             | Event::Gathered { .. }

@@ -112,6 +112,10 @@ impl State {
                 (ctl.by, ctl.comment, ctl.t) = (by.clone(), comment.clone(), *t);
             }
             Event::HostSeen { name, up, boot, .. } => self.host_seen(name, *up, boot),
+            Event::HostLedger { name, id, .. } => {
+                self.intern_host(name);
+                self.hosts.entry(name.clone()).or_default().ledger = id.clone();
+            }
             Event::Config { digest, .. } => self.config_digest = digest.clone(),
             Event::Shares { queue, past, t } => {
                 self.pasts.insert(queue.clone(), (*t, past.clone()));

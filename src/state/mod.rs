@@ -66,6 +66,9 @@ pub struct HostCtl {
     pub up: bool,
     /// Boot id of the last report.
     pub boot: String,
+    /// The ledger by which it remembers what it was told; empty = not known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ledger: String,
 }
 
 /// The answer to a token that was carried out before.

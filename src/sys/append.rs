@@ -101,6 +101,11 @@ impl Appender {
         self.len
     }
 
+    /// Sets room for this many more bytes aside, where the file system can.
+    pub fn reserve(&self, bytes: u64) {
+        let _ = self.file.reserve(self.len, bytes);
+    }
+
     /// The length up to which a sync succeeded (or what was there at the opening).
     pub fn synced_len(&self) -> u64 {
         self.synced
@@ -157,6 +162,13 @@ impl SharedAppender {
             path: path.to_path_buf(),
             torn: false,
         })
+    }
+
+    /// Sets room for this many more bytes aside, where the file system can.
+    pub fn reserve(&self, bytes: u64) {
+        if let Ok(st) = self.file.stat() {
+            let _ = self.file.reserve(st.len, bytes);
+        }
     }
 
     /// Appends one line. After a failure the next attempt begins with a newline, so that what a

@@ -121,6 +121,19 @@ impl File {
         options.open(path).map(File::Real)
     }
 
+    /// Sets room aside behind `from`, so that writing there does not fail on a full disk. The
+    /// length stays.
+    pub fn reserve(&self, from: u64, bytes: u64) -> io::Result<()> {
+        match self {
+            File::Real(file) => {
+                let keep = nix::fcntl::FallocateFlags::FALLOC_FL_KEEP_SIZE;
+                nix::fcntl::fallocate(file, keep, from as i64, bytes as i64)?;
+                Ok(())
+            }
+            File::Simulated(_) => Ok(()),
+        }
+    }
+
     /// Reads at an offset; 0 at the end.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         match self {

@@ -79,6 +79,18 @@ impl LaunchError {
     }
 }
 
+impl LaunchError {
+    /// True when the host is at fault: it has no room for a process, or its own set-up fails.
+    /// A user's own limit of processes shows at the exec, and is not the host's fault.
+    pub fn is_hosts(&self) -> bool {
+        match self.stage {
+            Stage::Fork | Stage::Session | Stage::Join => true,
+            Stage::Exec => matches!(self.errno, libc::ENOMEM | libc::ENFILE | libc::EMFILE),
+            _ => self.errno == libc::ENOMEM,
+        }
+    }
+}
+
 impl std::fmt::Display for LaunchError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let act = match self.stage {

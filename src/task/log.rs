@@ -20,12 +20,21 @@ pub enum AttemptRec {
         /// Epoch and part of the order.
         e: u64,
         p: u64,
+        /// Number of the tasks log that its start will be on; 0 = not on record.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        l: u64,
         /// May be killed when the host is cut off.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         r: bool,
         /// Boot of the host at that time: after another one nobody knows whether it was started.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         b: String,
+    },
+    /// The name of this ledger; `kept`: it is older than its name.
+    Ledger {
+        id: String,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        kept: bool,
     },
     /// Will never be started (cancelled, or refused for the reason in `why`).
     Never {
@@ -85,6 +94,10 @@ pub enum TaskRec {
         on: bool,
         t: i64,
     },
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// One `TaskRec` as a line.
@@ -204,6 +217,7 @@ mod tests {
             a,
             e: 7,
             p: 1,
+            l: 2,
             r: true,
             b: "boot".into(),
         };

@@ -158,12 +158,14 @@ pub enum ToSpawner {
     Start(Box<TaskSpec>),
     /// Forget bases below this number.
     Forget { below: u32 },
-    /// Kill what a dead shepherd left: its group, if it had one, and these process groups.
+    /// Kill what a dead shepherd left: its group, if it had one, and every process that has all of
+    /// these `NAME=value` in its environment. (Whoever may kill them may read it, too.)
     Reap {
         #[serde(flatten)]
         a: AttemptId,
         group: String,
-        pids: Vec<i32>,
+        #[serde(default)]
+        env: Vec<String>,
     },
     /// Remove the groups of earlier spawners, except these of living tasks.
     Sweep { keep: Vec<String> },

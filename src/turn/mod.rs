@@ -7,6 +7,7 @@
 
 mod admin;
 mod change;
+mod faults;
 mod force;
 mod gang;
 mod history;
@@ -72,6 +73,13 @@ pub struct Core {
     pub(crate) mentioned: BTreeMap<String, BTreeSet<crate::model::AttemptId>>,
     /// Boot ids of hosts whose `Complete` was read, the end of the file not yet.
     pub(crate) completed: BTreeMap<String, String>,
+    /// Ledgers that hosts named in their present report files, until `Complete`.
+    pub(crate) ledgers: BTreeMap<String, (String, bool)>,
+    /// Hosts whose executor lives and that get no work all the same.
+    pub(crate) withheld: BTreeSet<String>,
+    /// Hosts that could not start their last task, and how often jobs were put back for that.
+    pub(crate) faults: BTreeMap<String, faults::Fault>,
+    pub(crate) tries: BTreeMap<crate::model::JobKey, u8>,
     /// Groups by user, as the driver looked them up.
     pub groups: BTreeMap<String, Vec<String>>,
     /// Problems of the last refused reconfiguration, for the view.
@@ -107,6 +115,10 @@ impl Core {
             hosts_dirty: true,
             mentioned: BTreeMap::new(),
             completed: BTreeMap::new(),
+            ledgers: BTreeMap::new(),
+            withheld: BTreeSet::new(),
+            faults: BTreeMap::new(),
+            tries: BTreeMap::new(),
             groups: BTreeMap::new(),
             config_problems: Vec::new(),
             kept: shown::Kept::default(),

@@ -6,7 +6,8 @@ use crate::record::event::{Event, SignalAct};
 use crate::record::load::LoadDoc;
 use crate::record::order::Order;
 use crate::record::report::{Ended, Report};
-use crate::state::{TOGETHER, Work};
+use crate::state::{HostCtl, TOGETHER, Work};
+use std::collections::BTreeSet;
 
 /// Margin behind a host's self-fence before its work may run elsewhere.
 const FENCE_MARGIN_MS: u64 = 10_000;
@@ -53,12 +54,17 @@ impl Turn<'_> {
                     .mentioned
                     .insert(host.to_owned(), Default::default());
                 self.core.completed.remove(host);
+                self.core.ledgers.remove(host);
+            }
+            Report::Ledger { id, kept } => {
+                self.core.ledgers.insert(host.to_owned(), (id, kept));
             }
             Report::Complete { boot } => {
                 self.core.completed.insert(host.to_owned(), boot);
             }
             Report::Started { a, pid, t } => {
                 self.mention(host, a);
+                self.host_works(host);
                 if let Some(work) = self.bound(host, a)
                     && work.run.as_ref().is_some_and(|run| run.start == Stamp(0))
                 {
@@ -77,6 +83,12 @@ impl Turn<'_> {
             Report::Ended(e) => {
                 self.mention(host, e.a);
                 if self.bound(host, e.a).is_some() {
+                    if e.elsewhere {
+                        self.host_fault(host, &e);
+                    } else if e.reason != TermReason::StartFailed {
+                        // What starts and ends at once is told as ended only.
+                        self.host_works(host);
+                    }
                     self.ended(*e);
                 }
             }
@@ -143,7 +155,7 @@ impl Turn<'_> {
     }
 
     /// Whether the job goes back to pending (held) after this end.
-    fn fate(&self, e: &Ended) -> (bool, bool) {
+    fn fate(&mut self, e: &Ended) -> (bool, bool) {
         let state = &self.core.state;
         let Some(work) = state.work(e.a.j) else {
             return (false, false);
@@ -153,6 +165,10 @@ impl Turn<'_> {
             Some(SignalAct::Requeue { hold, .. }) => return (true, hold),
             _ => {}
         }
+        if e.elsewhere {
+            return (self.try_elsewhere(e.a.j), false);
+        }
+        let state = &self.core.state;
         let Some(spec) = state.spec_of(e.a.j.id) else {
             return (false, false);
         };
@@ -201,6 +217,49 @@ impl Turn<'_> {
                 self.lose(a, TermReason::HostLost, "its host no longer knows it");
             }
         }
+        if let Some((id, kept)) = self.core.ledgers.remove(host)
+            && ctl.ledger != id
+        {
+            self.new_ledger(host, id, kept, &ctl, &known);
+        }
+    }
+
+    /// A host remembers by another ledger. It will not follow what was ordered before, and whether
+    /// an earlier ledger's owner did, nobody can tell any more.
+    fn new_ledger(
+        &mut self,
+        host: &str,
+        id: String,
+        kept: bool,
+        ctl: &HostCtl,
+        known: &BTreeSet<AttemptId>,
+    ) {
+        // Nobody who never spoke has started anything: a start needs a ledger that we know.
+        let first = ctl.ledger.is_empty() && ctl.boot.is_empty();
+        for a in self.attempts_on(host) {
+            let ordered = self
+                .bound(host, a)
+                .and_then(|w| w.run.as_ref())
+                .is_some_and(|run| run.start == Stamp(0) && !run.gathering);
+            if kept || !ordered || known.contains(&a) {
+                continue;
+            }
+            if first {
+                let why = "its host had not reported yet".to_owned();
+                let (host, t) = (String::new(), self.now);
+                self.emit(Event::Unbound { a, why, t, host });
+                self.core.stir = true;
+            } else {
+                let text = "its host lost its memory before it said whether the job was started";
+                self.lose(a, TermReason::HostLost, text);
+            }
+        }
+        let (name, t) = (host.to_owned(), self.now);
+        let ledger = id.clone();
+        self.emit(Event::HostLedger { name, id, t });
+        let order = Order::Ledger { id: ledger };
+        self.out.orders.push((host.to_owned(), order));
+        self.load_again(host);
     }
 
     /// Attempts whose first host is `host`.
@@ -235,11 +294,17 @@ impl Turn<'_> {
     }
 
     /// A load sample, and what its age means.
-    pub(super) fn load(&mut self, host: &str, doc: LoadDoc, silent_ms: u64) {
+    pub(super) fn load(&mut self, host: &str, mut doc: LoadDoc, silent_ms: u64) {
         if self.core.config.host(host).is_none() {
             return;
         }
+        self.withhold(host, &mut doc);
         let up = silent_ms < SILENT_MS && !doc.boot.is_empty();
+        let before = self.core.seen.get(host).is_some_and(|(d, _)| d.executor);
+        if before && !doc.executor {
+            // Nobody there will prepare a part. What was started needs no executor.
+            self.disband(host, "runs no executor");
+        }
         let ctl = self.core.state.host_ctl(host);
         if ctl.up != up {
             let (name, boot, t) = (host.to_owned(), String::new(), self.now);

@@ -188,6 +188,10 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
         .iter()
         .filter(|h| only.is_none_or(|name| name == h.name))
     {
+        let id = core.state.host_ctl(&host.name).ledger;
+        if !id.is_empty() {
+            orders.push((host.name.clone(), Order::Ledger { id }));
+        }
         for (j, _) in core.state.on_host(&host.name) {
             let Some(work) = core.state.work(j) else {
                 continue;

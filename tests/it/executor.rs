@@ -1,209 +1,15 @@
 //! `cbexe` as a leader sees it: orders in, reports out, on a real directory with real processes.
 //! The leader here is this test, which writes the files itself.
 
-use corral::model::{AttemptId, JobKey, Limits, Share, Spec, TermReason};
-use corral::record::frame::{self, Reader};
-use corral::record::header::{Header, What};
-use corral::record::leader::{ClusterDoc, EpochDoc, encode_fixed};
-use corral::record::order::{Act, Order, StartOrder};
-use corral::record::report::{Ended, Report};
-use corral::spool::Layout;
-use corral::sys::append::Appender;
+use crate::executor_bed::{Cluster, attempt};
+use corral::model::{JobKey, Share, Spec, TermReason};
+use corral::record::leader::{ClusterDoc, encode_fixed};
+use corral::record::order::{Act, Order};
+use corral::record::report::Report;
 use corral::sys::{clock, fs, proc, users};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 mod lonely;
-
-struct Cluster {
-    dir: tempfile::TempDir,
-    layout: Layout,
-    orders: Appender,
-    seq: u64,
-    part: u64,
-    exe: Option<Child>,
-}
-
-fn attempt(id: u32) -> AttemptId {
-    AttemptId {
-        j: JobKey::job(id),
-        at: 1,
-    }
-}
-
-impl Cluster {
-    fn new() -> Cluster {
-        let dir = tempfile::tempdir().unwrap();
-        let layout = Layout::new(dir.path().join("share"));
-        for (d, _) in layout.directories() {
-            fs::mkdir_p(&d, 0o755).unwrap();
-        }
-        let cluster = ClusterDoc {
-            cluster: "c".into(),
-            name: "c".into(),
-            format: 1,
-            service_uid: users::effective_uid(),
-            service_gid: users::effective_gid(),
-        };
-        fs::publish(&layout.cluster(), &encode_fixed(&cluster).unwrap()).unwrap();
-        fs::mkdir_p(&layout.host("h1"), 0o755).unwrap();
-        let etc = dir.path().join("etc");
-        fs::mkdir_p(&etc, 0o755).unwrap();
-        let conf = format!(
-            "CB_SHARE={}\nCB_HOST=h1\nCB_LOCAL={}\n",
-            layout.root().display(),
-            dir.path().join("local").display()
-        );
-        fs::publish(&etc.join("cb.conf"), conf.as_bytes()).unwrap();
-        let orders = Cluster::file(&layout, 1, 1);
-        let mut c = Cluster {
-            dir,
-            layout,
-            orders,
-            seq: 1,
-            part: 1,
-            exe: None,
-        };
-        let uid = users::effective_uid();
-        let cwd = c.path("").to_str().unwrap().to_owned();
-        let spec = Spec {
-            uid,
-            min: 1,
-            max: 1,
-            cwd,
-            stdout: "/dev/null".into(),
-            ..Spec::default()
-        };
-        c.order(&[Order::Spec {
-            id: 1,
-            spec: Box::new(spec),
-        }]);
-        c.epoch(1);
-        c
-    }
-
-    fn file(layout: &Layout, epoch: u64, part: u64) -> Appender {
-        let mut f = Appender::create_new(&layout.orders("h1", epoch, part)).unwrap();
-        let mut bytes = Vec::new();
-        frame::write(&mut bytes, 0, &Header::new(What::Orders, "c", epoch, part)).unwrap();
-        f.append(&bytes).unwrap();
-        f
-    }
-
-    fn epoch(&self, epoch: u64) {
-        let doc = EpochDoc {
-            epoch,
-            ..EpochDoc::default()
-        };
-        fs::publish(&self.layout.epoch(), &encode_fixed(&doc).unwrap()).unwrap();
-    }
-
-    fn order(&mut self, orders: &[Order]) {
-        let mut bytes = Vec::new();
-        for o in orders {
-            frame::write(&mut bytes, self.seq, o).unwrap();
-            self.seq += 1;
-        }
-        self.orders.append(&bytes).unwrap();
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn start_exe(&mut self) {
-        let exe = Command::new(env!("CARGO_BIN_EXE_cbexe"))
-            .env("CB_ENVDIR", self.path("etc"))
-            .env_remove("CB_HOST")
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        self.exe = Some(exe);
-    }
-
-    fn kill_exe(&mut self) {
-        let mut exe = self.exe.take().unwrap();
-        exe.kill().unwrap();
-        exe.wait().unwrap();
-    }
-
-    fn start(id: u32, command: &str) -> Order {
-        Order::Start(Box::new(StartOrder {
-            a: attempt(id),
-            s: 1,
-            command: command.into(),
-            name: "n".into(),
-            hosts: vec![Share("h1".into(), 1)],
-            resizes: 0,
-            limits: Limits::default(),
-            index_end: 0,
-            index_step: 0,
-            t: 1,
-            nice: 0,
-            grace_ms: 300,
-        }))
-    }
-
-    /// All reports of the newest file.
-    fn reports(&self) -> (u64, Vec<(u64, Report)>) {
-        let names = fs::list_dir(&self.layout.host("h1"), 1000).unwrap();
-        let numbers = names
-            .iter()
-            .filter_map(|e| Layout::parse_reports_name(e.text()?));
-        let Some(n) = numbers.max() else {
-            return (0, Vec::new());
-        };
-        let bytes = fs::read_small(&self.layout.reports("h1", n), 1 << 30).unwrap();
-        let mut reader = Reader::new(&bytes);
-        let mut out = Vec::new();
-        if let Ok(Some(_)) = Header::read(&mut reader, What::Reports, Some("c")) {
-            while let Ok(Some(line)) = reader.next_line() {
-                out.push((line.seq, line.decode().unwrap()));
-            }
-        }
-        (n, out)
-    }
-
-    fn wait_for<T>(&self, what: &str, find: impl Fn(&Report) -> Option<T>) -> T {
-        for _ in 0..600 {
-            if let Some(found) = self.reports().1.iter().find_map(|(_, r)| find(r)) {
-                return found;
-            }
-            clock::sleep_ms(20);
-        }
-        panic!("no {what} in {:#?}", self.reports());
-    }
-
-    fn end(&self, id: u32) -> Ended {
-        self.wait_for(&format!("end of {id}"), |r| match r {
-            Report::Ended(e) if e.a == attempt(id) => Some((**e).clone()),
-            _ => None,
-        })
-    }
-
-    fn started(&self, id: u32) -> i32 {
-        self.wait_for(&format!("start of {id}"), |r| match r {
-            Report::Started { a, pid, .. } if *a == attempt(id) => Some(*pid as i32),
-            _ => None,
-        })
-    }
-
-    fn never(&self, id: u32) {
-        self.wait_for(&format!("refusal of {id}"), |r| match r {
-            Report::Never { a, .. } if *a == attempt(id) => Some(()),
-            _ => None,
-        });
-    }
-
-    fn marks(&self) -> String {
-        let bytes = fs::read_optional(&self.path("marks"), 1 << 20).unwrap();
-        String::from_utf8(bytes.unwrap_or_default()).unwrap()
-    }
-
-    fn mark(&self, id: u32) -> String {
-        format!("echo {id} >> {}", self.path("marks").display())
-    }
-}
 
 /// The account of other people's jobs in these tests: `nobody`.
 const OTHER: u32 = 65_534;
@@ -317,14 +123,6 @@ fn root_writes_to_the_share_as_its_owner() {
     other_user(Some(1));
 }
 
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        if self.exe.is_some() {
-            self.kill_exe();
-        }
-    }
-}
-
 #[test]
 fn orders_are_carried_out_once_however_often_they_are_repeated() {
     let mut c = Cluster::new();
@@ -338,7 +136,7 @@ fn orders_are_carried_out_once_however_often_they_are_repeated() {
     c.part = 2;
     for (epoch, part) in [(1, 2), (2, 1)] {
         c.orders = Cluster::file(&c.layout, epoch, part);
-        c.seq = 1;
+        c.seq = 2;
         let uid = users::effective_uid();
         let cwd = c.path("").to_str().unwrap().to_owned();
         let spec = Spec {

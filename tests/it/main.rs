@@ -9,6 +9,7 @@ mod cluster;
 mod commands;
 mod dev_cluster;
 mod executor;
+mod executor_bed;
 mod faults_disk;
 mod faults_leader;
 mod layering;
@@ -23,6 +24,9 @@ mod sim_traces;
 mod soak;
 mod source;
 mod spawner;
+mod supervision;
+mod supervision_cluster;
+mod supervision_faults;
 mod takeover;
 mod tidy;
 

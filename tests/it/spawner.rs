@@ -272,7 +272,8 @@ fn a_suspended_job_stands_still_and_goes_on() {
 #[test]
 fn a_killed_shepherd_is_told_and_its_leftovers_go() {
     both(|mut h| {
-        h.base(1, |_| ());
+        let mark = format!("CB_TEST={}", h.path(""));
+        h.base(1, |b| b.env.push(mark.clone()));
         let pid = h.path("pid");
         let a = h.run(&format!("echo $$ > {pid}; exec sleep 600"), |_| ());
         let shepherd = h.shepherd(a);
@@ -289,7 +290,7 @@ fn a_killed_shepherd_is_told_and_its_leftovers_go() {
         s.push(&ToSpawner::Reap {
             a,
             group: String::new(),
-            pids: vec![job_pid],
+            env: vec![mark.clone()],
         })
         .unwrap();
         s.flush().unwrap();

@@ -8,17 +8,16 @@ use super::orders::OrderReader;
 use super::parts::Parts;
 use super::reports::Reporter;
 use super::sample::{self, Snapshot};
-use super::spawn::{self, Heard, How, Spawner};
+use super::spawn::{Heard, How, Spawner};
 use super::starts::Starter;
 use super::table::{Entry, Pending, Shepherd, Status, Table};
 use super::tasklogs::TaskLogs;
-use crate::host::local::Local;
 use crate::host::ls::write_beat;
 use crate::host::setup::Place;
 use crate::model::{AttemptId, TermReason};
 use crate::record::order::{Act, Order, StartOrder};
 use crate::record::report::{Ended, Report};
-use crate::sys::{clock, failpoint, job, proc, thread};
+use crate::sys::{clock, failpoint, job, proc};
 use crate::task::ending;
 use crate::task::log::{AttemptRec, TaskRec};
 use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, pack_act};
@@ -28,8 +27,6 @@ use std::collections::BTreeSet;
 const SAMPLE_MS: u64 = 5_000;
 /// Pause between two local beats, ms.
 const BEAT_MS: u64 = 5_000;
-/// How long a new spawner may take to be ready, ms.
-const READY_MS: u64 = 90_000;
 /// Size of a tasks log at which the next one is begun.
 const LOG_BYTES: u64 = 64 << 20;
 /// Rounds of reading orders in one turn.
@@ -60,6 +57,10 @@ pub struct Exec {
     pub reports_at: u64,
     /// The last trouble with the share, so that it is said once.
     pub said: String,
+    /// Since when orders are for another ledger than this one; 0 = they are for this one.
+    pub foreign_at: u64,
+    /// The leader has spoken to this ledger.
+    pub welcome: bool,
 }
 
 /// What one turn did, for the pace of the next.
@@ -141,82 +142,7 @@ impl Exec {
         }
     }
 
-    /// Starts a spawner and settles what the last one left open.
-    pub fn respawn(&mut self) {
-        let log = spawn::next_log(&self.place.local);
-        match self.new_spawner(log) {
-            Ok((spawner, cgroups)) => {
-                tracing::info!("spawner {} ready: {cgroups}", spawner.pid());
-                self.note = if cgroups.starts_with("no cgroups") {
-                    cgroups
-                } else {
-                    String::new()
-                };
-                self.spawner = Some(spawner);
-                self.logs.add(log);
-                self.starter.new_spawner();
-                self.settle(log);
-            }
-            Err(e) => {
-                tracing::error!("{e}");
-                clock::sleep_ms(1_000);
-            }
-        }
-    }
-
-    fn new_spawner(&self, log: u64) -> Result<(Spawner, String), String> {
-        // Made here, so that this process may read it when the spawner is root and this is not.
-        crate::sys::fs::ensure_file(&self.place.local.tasks(log), 0o600)
-            .map_err(|e| e.to_string())?;
-        let spawner = Spawner::start(&self.how, &self.place.local, log)?;
-        match thread::recv_timeout(&spawner.heard, READY_MS) {
-            Ok(Heard::Said(FromSpawner::Ready { cgroups, .. })) => Ok((spawner, cgroups)),
-            other => {
-                let program = self.how.program.display().to_string();
-                spawner.give_up();
-                Err(format!(
-                    "{program} --spawner did not become ready: {other:?}"
-                ))
-            }
-        }
-    }
-
-    /// After a spawner is ready, whatever earlier ones were given and has no start on record was
-    /// never started, and whoever is not alive any more ended unseen.
-    fn settle(&mut self, log: u64) {
-        self.follow_tasks();
-        let given: Vec<AttemptId> = self
-            .table
-            .live()
-            .filter(|(_, e)| matches!(e.status, Status::Given(n) if n != log))
-            .map(|(a, _)| a)
-            .collect();
-        for a in given {
-            // What the log of started tasks held at a power loss need not be there any more.
-            let booted = self.table.get(a).is_some_and(|e| e.boot != proc::boot_id());
-            if booted {
-                let text = "the host was restarted before its start was safely on record";
-                let mut end = ending::unknown(a, TermReason::HostLost, text);
-                end.t = clock::wall_ms();
-                self.conclude(end);
-            } else {
-                self.never(a, "the spawner ended before it was started");
-            }
-        }
-        self.find_lost();
-        self.sweep_groups();
-        if let Err(e) = self.ledger.commit(true) {
-            self.mend_ledger(&e.to_string());
-        }
-    }
-
-    fn sweep_groups(&mut self) {
-        let keep: Vec<String> = self.table.running().map(|(_, s)| s.group.clone()).collect();
-        self.send(&ToSpawner::Sweep { keep });
-        self.flush_spawner();
-    }
-
-    fn send(&mut self, message: &ToSpawner) {
+    pub(super) fn send(&mut self, message: &ToSpawner) {
         if let Some(s) = self.spawner.as_mut()
             && let Err(e) = s.push(message)
         {
@@ -224,7 +150,7 @@ impl Exec {
         }
     }
 
-    fn flush_spawner(&mut self) {
+    pub(super) fn flush_spawner(&mut self) {
         if let Some(Err(e)) = self.spawner.as_mut().map(Spawner::flush) {
             tracing::error!("{e}");
             self.give_up_spawner();
@@ -340,52 +266,8 @@ impl Exec {
         }
     }
 
-    /// A shepherd is gone without a record: its end is unknown, what it left is killed.
-    fn lost(&mut self, a: AttemptId, pid: i32) {
-        let Some(e) = self.table.get(a) else { return };
-        match &e.status {
-            Status::Running(s) if s.pid == pid => {
-                let (group, rebooted) = (s.group.clone(), s.boot != proc::boot_id());
-                self.conclude_lost(a, group, rebooted);
-            }
-            Status::Given(_) => self.never(a, "its shepherd ended before it was started"),
-            _ => {}
-        }
-    }
-
-    fn conclude_lost(&mut self, a: AttemptId, group: String, rebooted: bool) {
-        let (reason, text) = match rebooted {
-            true => (TermReason::HostLost, "the host was restarted while it ran"),
-            false => (TermReason::ShepherdLost, "its shepherd was killed"),
-        };
-        tracing::warn!("attempt {a}: end unknown, {text}");
-        if !rebooted {
-            let pids = proc::with_environment(&[
-                format!("CB_JOBID={}", a.j.id),
-                format!("CB_JOBINDEX={}", a.j.idx),
-                format!("CB_ATTEMPT={}", a.at),
-                format!("CB_EXEC_HOST={}", self.place.site.host),
-                format!("CB_ENVDIR={}", self.how_envdir()),
-            ]);
-            self.send(&ToSpawner::Reap { a, group, pids });
-            self.flush_spawner();
-        }
-        let mut end = ending::unknown(a, reason, text);
-        end.t = clock::wall_ms();
-        if let Some(Status::Running(s)) = self.table.get(a).map(|e| &e.status) {
-            end.start = s.t;
-        }
-        self.conclude(end);
-    }
-
-    fn how_envdir(&self) -> String {
-        crate::sys::fs::parent(&self.place.site.conf)
-            .to_string_lossy()
-            .into_owned()
-    }
-
     /// Records an end that only this process can tell, then reports it with the next group.
-    fn conclude(&mut self, end: Ended) {
+    pub(super) fn conclude(&mut self, end: Ended) {
         self.ledger
             .push(&AttemptRec::Concluded(Box::new(end.clone())));
         if let Err(e) = self.ledger.commit(true) {
@@ -394,7 +276,7 @@ impl Exec {
         self.ended(end);
     }
 
-    fn never(&mut self, a: AttemptId, why: &str) {
+    pub(super) fn never(&mut self, a: AttemptId, why: &str) {
         let Some(e) = self.table.get(a) else { return };
         let (epoch, part) = e.named;
         let why = why.to_owned();
@@ -407,24 +289,6 @@ impl Exec {
         if self.table.set(a, Status::Never(why.clone())) {
             self.ends = true;
             self.push(a, &Report::Never { a, why });
-        }
-    }
-
-    /// Looks whether the shepherds of running tasks are alive.
-    fn find_lost(&mut self) {
-        let dead: Vec<(AttemptId, i32)> = self
-            .table
-            .running()
-            .filter(|(_, s)| s.boot != proc::boot_id() || !proc::began_at(s.pid, s.born))
-            .map(|(a, s)| (a, s.pid))
-            .collect();
-        if dead.is_empty() {
-            return;
-        }
-        // One that ended by itself has written so before it was gone.
-        self.follow_tasks();
-        for (a, pid) in dead {
-            self.lost(a, pid);
         }
     }
 
@@ -473,6 +337,7 @@ impl Exec {
                 self.ledger.push(&AttemptRec::Epoch { e: self.epoch });
                 self.starter.forget();
             }
+            self.mind_name();
             did.work |= !look.orders.is_empty();
             did.more = look.more;
             self.carry_out(look.orders, before)?;
@@ -517,7 +382,7 @@ impl Exec {
                 Order::Part { a, s, .. } => self.parts.ask(a, s),
                 Order::PartEnd { a } => self.parts.end(a),
                 Order::Ack { part, seq } => self.acknowledge(part, seq),
-                Order::Next { .. } => {}
+                Order::Ledger { .. } | Order::Next { .. } => {}
             }
         }
         let recorded = self.ledger.commit(true);
@@ -549,7 +414,8 @@ impl Exec {
 
     fn take_start(&mut self, o: StartOrder, starts: &mut Vec<TaskSpec>) {
         let a = o.a;
-        if o.hosts.first().is_none_or(|s| s.0 != self.place.site.host) {
+        if a.at == 0 || a.j.id == 0 || o.hosts.first().is_none_or(|s| s.0 != self.place.site.host) {
+            tracing::error!("an order to start {a} is not for this host: refused");
             return;
         }
         let named = self.orders.place();
@@ -580,6 +446,7 @@ impl Exec {
             a,
             e,
             p,
+            l: log,
             r: rerunnable,
             b: entry.boot.clone(),
         });
@@ -689,24 +556,8 @@ impl Exec {
         }
     }
 
-    /// Removes copies of scripts whose shepherds were killed before they could.
-    pub fn sweep_scratch(&self) {
-        let dir = self.place.local.scratch();
-        let names = crate::sys::fs::list_dir(&dir, 1_000_000).unwrap_or_default();
-        let live: Vec<String> = self
-            .table
-            .live()
-            .map(|(a, _)| Local::scratch_prefix(a))
-            .collect();
-        for name in names.iter().filter_map(|e| e.text()) {
-            if !live.iter().any(|prefix| name.starts_with(prefix)) {
-                let _ = crate::sys::fs::remove(&dir.join(name));
-            }
-        }
-    }
-
     /// After a failed write the ledger must be written anew.
-    fn mend_ledger(&mut self, why: &str) {
+    pub(super) fn mend_ledger(&mut self, why: &str) {
         tracing::error!("{why}; the local log is written anew");
         if let Err(e) = self.ledger.rewrite(&self.table, self.epoch) {
             tracing::error!("{e}");

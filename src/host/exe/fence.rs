@@ -41,14 +41,18 @@ impl Fence {
         if !self.silence.is_over() {
             return;
         }
+        let told = self.end_all();
+        if told > 0 {
+            tracing::error!("cut off from the share: {told} rerunnable tasks are killed");
+        }
+    }
+
+    fn end_all(&self) -> usize {
         let order = pack_act(TaskAct::Kill, TermReason::Fenced, 0);
         let tell = |(pid, born): &(i32, u64)| {
             proc::began_at(*pid, *born) && job::send_order(*pid, order).unwrap_or(false)
         };
-        let told = self.rerunnable().iter().filter(|t| tell(t)).count();
-        if told > 0 {
-            tracing::error!("cut off from the share: {told} rerunnable tasks are killed");
-        }
+        self.rerunnable().iter().filter(|t| tell(t)).count()
     }
 
     /// Shepherds of rerunnable tasks that were started here and have no end on record: process id
@@ -74,6 +78,11 @@ impl Fence {
         running.retain(|a, _| rerunnable(*a));
         running.into_values().collect()
     }
+}
+
+/// Kills all rerunnable tasks of this host. Returns how many were told.
+pub fn end_all(local: &Local) -> usize {
+    Fence::new(local).end_all()
 }
 
 /// Starts the watchdog's thread.
@@ -116,13 +125,15 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         let local = Local::at(d.path());
         let empty = ledger::read(&local).unwrap();
-        let mut l = ledger::Ledger::create(&local, "c", &empty.table, 0).unwrap();
+        let identity = ledger::Identity::default();
+        let mut l = ledger::Ledger::create(&local, "c", identity, &empty.table, 0).unwrap();
         for (id, r) in [(1, true), (2, false), (3, true), (4, true)] {
             let (e, p, b) = (1, 1, String::new());
             l.push(&AttemptRec::Given {
                 a: attempt(id),
                 e,
                 p,
+                l: 1,
                 r,
                 b,
             });

@@ -8,17 +8,29 @@ use crate::host::local::Local;
 use crate::record::frame;
 use crate::record::header::{Header, What};
 use crate::sys::append::Appender;
-use crate::sys::{self, fs};
+use crate::sys::{self, clock, fs};
 use crate::task::log::AttemptRec;
 use std::path::PathBuf;
 
 /// Largest log that is read back.
 const READ_MAX: u64 = 4 << 30;
+/// Room set aside for records, so that ends can be told while the disk is full.
+const RESERVE: u64 = 1 << 20;
 /// Size at which it is rewritten.
 const REWRITE_AT: u64 = 64 << 20;
 
+/// The name of a ledger. The leader's orders are for the ledger that it knows: after the loss of a
+/// host's local directory nobody follows them again.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Identity {
+    pub id: String,
+    /// The ledger is older than its name, so orders without one are for it too.
+    pub kept: bool,
+}
+
 /// The open ledger.
 pub struct Ledger {
+    pub identity: Identity,
     path: PathBuf,
     cluster: String,
     file: Appender,
@@ -36,12 +48,29 @@ pub struct Remembered {
     pub epoch: u64,
     /// Lines that could not be read, with their offset.
     pub bad: Vec<(u64, String)>,
+    /// None where it was never given, or where lines are missing: whoever forgot something must not
+    /// go by its old name.
+    pub identity: Option<Identity>,
 }
 
 /// Reads the log back; damage costs only the lines it hit.
 pub fn read(local: &Local) -> sys::Result<Remembered> {
-    let bytes = fs::read_optional(&local.attempts(), READ_MAX)?.unwrap_or_default();
-    Ok(decode(&bytes))
+    let Some(bytes) = fs::read_optional(&local.attempts(), READ_MAX)? else {
+        return Ok(Remembered::default());
+    };
+    let mut found = decode(&bytes);
+    // What was torn off at the end was not yet acted upon.
+    let torn = |why: &str| why.contains("Torn");
+    let whole = found.bad.iter().all(|(_, why)| torn(why)) && !bytes.is_empty();
+    found.identity = match (whole, found.identity) {
+        (false, _) => None,
+        (true, None) => Some(Identity {
+            id: clock::nonce(8),
+            kept: true,
+        }),
+        (true, known) => known,
+    };
+    Ok(found)
 }
 
 fn decode(bytes: &[u8]) -> Remembered {
@@ -69,9 +98,10 @@ fn decode(bytes: &[u8]) -> Remembered {
 fn apply(out: &mut Remembered, rec: AttemptRec) {
     match rec {
         AttemptRec::Epoch { e } => out.epoch = out.epoch.max(e),
-        AttemptRec::Given { a, e, p, r, b } => {
+        AttemptRec::Ledger { id, kept } => out.identity = Some(Identity { id, kept }),
+        AttemptRec::Given { a, e, p, l, r, b } => {
             if out.table.get(a).is_none() {
-                let mut entry = Entry::new(Status::Given(0), (e, p), r);
+                let mut entry = Entry::new(Status::Given(l), (e, p), r);
                 entry.boot = b;
                 out.table.insert(a, entry);
             }
@@ -102,10 +132,19 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
 }
 
 /// The records that give the table back.
-fn records(table: &Table, epoch: u64) -> Vec<AttemptRec> {
-    let mut out = vec![AttemptRec::Epoch { e: epoch }];
+fn records(identity: &Identity, table: &Table, epoch: u64) -> Vec<AttemptRec> {
+    let (id, kept) = (identity.id.clone(), identity.kept);
+    let mut out = vec![
+        AttemptRec::Ledger { id, kept },
+        AttemptRec::Epoch { e: epoch },
+    ];
     for (a, entry) in table.iter() {
         let (e, p) = entry.named;
+        let l = match &entry.status {
+            Status::Given(log) => *log,
+            Status::Running(s) => s.log,
+            _ => 0,
+        };
         match &entry.status {
             Status::Never(why) => out.push(AttemptRec::Never {
                 a,
@@ -118,6 +157,7 @@ fn records(table: &Table, epoch: u64) -> Vec<AttemptRec> {
                     a,
                     e,
                     p,
+                    l,
                     r: entry.rerunnable,
                     b: entry.boot.clone(),
                 });
@@ -127,6 +167,7 @@ fn records(table: &Table, epoch: u64) -> Vec<AttemptRec> {
                 a,
                 e,
                 p,
+                l,
                 r: entry.rerunnable,
                 b: entry.boot.clone(),
             }),
@@ -153,12 +194,20 @@ impl Ledger {
     ///
     /// # Errors
     /// When the local directory cannot be written.
-    pub fn create(local: &Local, cluster: &str, table: &Table, epoch: u64) -> sys::Result<Ledger> {
+    pub fn create(
+        local: &Local,
+        cluster: &str,
+        identity: Identity,
+        table: &Table,
+        epoch: u64,
+    ) -> sys::Result<Ledger> {
         let path = local.attempts();
-        let (bytes, seq) = whole(cluster, table, epoch);
+        let (bytes, seq) = whole(cluster, &identity, table, epoch);
         fs::durable_write_mode(&path, &bytes, 0o600)?;
         let file = Appender::open_existing(&path)?;
+        file.reserve(RESERVE);
         Ok(Ledger {
+            identity,
             path,
             cluster: cluster.to_owned(),
             file,
@@ -203,9 +252,10 @@ impl Ledger {
     /// # Errors
     /// When it cannot be written; the old one stays.
     pub fn rewrite(&mut self, table: &Table, epoch: u64) -> sys::Result<()> {
-        let (bytes, seq) = whole(&self.cluster, table, epoch);
+        let (bytes, seq) = whole(&self.cluster, &self.identity, table, epoch);
         fs::durable_write_mode(&self.path, &bytes, 0o600)?;
         self.file = Appender::open_existing(&self.path)?;
+        self.file.reserve(RESERVE);
         self.seq = seq;
         self.urgent = false;
         self.buf.clear();
@@ -213,12 +263,12 @@ impl Ledger {
     }
 }
 
-fn whole(cluster: &str, table: &Table, epoch: u64) -> (Vec<u8>, u64) {
+fn whole(cluster: &str, identity: &Identity, table: &Table, epoch: u64) -> (Vec<u8>, u64) {
     let mut bytes = Vec::new();
     let header = Header::new(What::Local, cluster, 0, 1);
     frame::write(&mut bytes, 0, &header).expect("plain data becomes JSON");
     let mut seq = 1;
-    for rec in records(table, epoch) {
+    for rec in records(identity, table, epoch) {
         frame::write(&mut bytes, seq, &rec).expect("plain data becomes JSON");
         seq += 1;
     }
@@ -238,13 +288,43 @@ mod tests {
         }
     }
 
+    fn named(id: &str) -> Identity {
+        let (id, kept) = (id.to_owned(), false);
+        Identity { id, kept }
+    }
+
+    #[test]
+    fn who_forgot_something_does_not_go_by_the_old_name() {
+        let d = tempfile::tempdir().unwrap();
+        let local = filled(d.path());
+        let path = local.attempts();
+        let good = fs::read_small(&path, 1 << 20).unwrap();
+        let identity = |bytes: &[u8]| {
+            fs::publish(&path, bytes).unwrap();
+            read(&local).unwrap().identity
+        };
+        assert_eq!(identity(&good[..good.len() - 3]), Some(named("one")));
+        let mut bad = good.clone();
+        bad[good.len() / 2] ^= 1;
+        assert_eq!(identity(&bad), None);
+        assert_eq!(identity(b""), None);
+        // One from before ledgers had names keeps what it knows.
+        let from = good.iter().position(|b| *b == b'\n').unwrap() + 1;
+        let to = from + good[from..].iter().position(|b| *b == b'\n').unwrap() + 1;
+        let old = [&good[..from], &good[to..]].concat();
+        assert!(identity(&old).is_some_and(|i| i.kept && i.id.len() == 16));
+        fs::remove(&path).unwrap();
+        assert_eq!(read(&local).unwrap().identity, None);
+    }
+
     fn filled(dir: &std::path::Path) -> Local {
         let local = Local::at(dir);
-        let mut l = Ledger::create(&local, "c", &Table::default(), 3).unwrap();
+        let mut l = Ledger::create(&local, "c", named("one"), &Table::default(), 3).unwrap();
         l.push(&AttemptRec::Given {
             a: a(1),
             e: 3,
             p: 1,
+            l: 7,
             r: true,
             b: "boot".into(),
         });
@@ -252,6 +332,7 @@ mod tests {
             a: a(2),
             e: 3,
             p: 1,
+            l: 7,
             r: false,
             b: "boot".into(),
         });
@@ -290,7 +371,9 @@ mod tests {
                 &r.table.get(a(3)).unwrap().status,
                 Status::Never(_)
             ));
-            Ledger::create(&local, "c", &r.table, r.epoch).unwrap();
+            assert_eq!(one.status, Status::Given(7));
+            assert_eq!(r.identity, Some(named("one")));
+            Ledger::create(&local, "c", named("one"), &r.table, r.epoch).unwrap();
         }
     }
 
@@ -299,10 +382,10 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         let local = filled(d.path());
         let good = fs::read_small(&local.attempts(), 1 << 20).unwrap();
-        let second = good.iter().position(|b| *b == b'\n').unwrap() + 1;
-        let third = second + good[second..].iter().position(|b| *b == b'\n').unwrap() + 10;
+        let ends = good.iter().enumerate().filter(|(_, b)| **b == b'\n');
+        let ends: Vec<usize> = ends.map(|(at, _)| at).collect();
         let mut bad = good.clone();
-        bad[third] ^= 1;
+        bad[ends[2] + 10] ^= 1;
         let r = decode(&bad);
         assert_eq!((r.bad.len(), r.table.iter().count()), (1, 2));
         assert!(r.table.get(a(2)).is_some());

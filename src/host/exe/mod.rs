@@ -11,6 +11,7 @@ mod parts;
 mod reports;
 mod resize;
 mod sample;
+mod settle;
 pub mod spawn;
 mod starts;
 mod table;
@@ -135,8 +136,15 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         }),
     };
     let epoch = remembered.epoch;
-    let ledger =
-        ledger::Ledger::create(&place.local, &cluster, &remembered.table, epoch).map_err(text)?;
+    let fresh = remembered.identity.is_none();
+    let identity = remembered.identity.unwrap_or_else(|| ledger::Identity {
+        id: clock::nonce(8),
+        kept: false,
+    });
+    let table = &remembered.table;
+    let ledger = ledger::Ledger::create(&place.local, &cluster, identity.clone(), table, epoch);
+    let ledger = ledger.map_err(text)?;
+    super::ls::write_id(&place.local.exe_id(), &identity.id);
     let how = spawn::How {
         program: child::sibling("cbtask"),
         host: host.clone(),
@@ -144,7 +152,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         privileged: disguised,
         stand: options.stand.clone(),
     };
-    let orders = orders_of(&place, epoch, options);
+    let orders = orders_of(&place, identity, epoch, options);
     let mut exec = Exec {
         table: remembered.table,
         parts: Default::default(),
@@ -163,20 +171,30 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         ends: false,
         reports_at: 0,
         said: String::new(),
+        foreign_at: 0,
+        welcome: false,
         how,
         place,
     };
     // The first look-up of an account loads libraries: not in the way of the first job.
     users::groups_of(&users::me());
     exec.respawn();
+    if fresh {
+        exec.clear_away();
+    }
     exec.rewrite();
     exec.sweep_scratch();
     Ok(exec)
 }
 
-fn orders_of(place: &Place, epoch: u64, options: &Options) -> orders::OrderReader {
+fn orders_of(
+    place: &Place,
+    identity: ledger::Identity,
+    epoch: u64,
+    options: &Options,
+) -> orders::OrderReader {
     let (host, cluster) = (&place.site.host, &place.cluster.cluster);
-    let mut reader = orders::OrderReader::new(&place.layout, host, cluster, epoch);
+    let mut reader = orders::OrderReader::new(&place.layout, host, cluster, identity, epoch);
     reader.follow_lower = options.follow_lower;
     reader
 }

@@ -3,6 +3,7 @@
 //! Every look opens, reads and closes, which is what makes a network file system answer freshly.
 //! Orders of a lower epoch than one ever seen are not read.
 
+use super::ledger::Identity;
 use crate::record::frame::{Damage, Reader};
 use crate::record::header::{Header, What};
 use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
@@ -32,6 +33,9 @@ pub struct OrderReader {
     next_at: u64,
     /// Takes what a lower epoch's leader published late: a rule that simulations take away.
     pub follow_lower: bool,
+    identity: Identity,
+    /// What stands here is for this host's ledger; `None`: the file has not said for whom.
+    ours: Option<bool>,
 }
 
 /// What one look found.
@@ -46,7 +50,13 @@ pub struct Look {
 
 impl OrderReader {
     /// A reader that follows `epoch` or a higher one.
-    pub fn new(layout: &Layout, host: &str, cluster: &str, epoch: u64) -> OrderReader {
+    pub fn new(
+        layout: &Layout,
+        host: &str,
+        cluster: &str,
+        identity: Identity,
+        epoch: u64,
+    ) -> OrderReader {
         OrderReader {
             layout: layout.clone(),
             host: host.to_owned(),
@@ -58,7 +68,14 @@ impl OrderReader {
             said: String::new(),
             next_at: 0,
             follow_lower: false,
+            identity,
+            ours: None,
         }
+    }
+
+    /// Whether the leader speaks to another ledger under this host's name, where it has said so.
+    pub fn is_foreign(&self) -> Option<bool> {
+        self.ours.map(|ours| !ours)
     }
 
     /// Epoch and part being read.
@@ -119,6 +136,7 @@ impl OrderReader {
     /// Goes on in another part, from its first byte.
     pub fn go_to(&mut self, part: u64) {
         (self.part, self.offset, self.seq) = (part, 0, 0);
+        self.ours = None;
     }
 
     fn read_epoch(&self) -> Result<u64, String> {
@@ -159,7 +177,10 @@ impl OrderReader {
             Err(e) => return Err(e.to_string()),
         };
         let mut reader = Reader::resume(&chunk.bytes, self.offset, self.seq);
-        let result = read_orders(&mut reader, &self.cluster, &mut look.orders);
+        let mut found = Vec::new();
+        let result = read_orders(&mut reader, &self.cluster, &mut found);
+        found.retain(|order| self.concerns(order));
+        look.orders.append(&mut found);
         (self.offset, self.seq) = (reader.offset(), reader.next_seq());
         look.more = chunk.file_len > self.offset && chunk.bytes.len() == CHUNK;
         if let Err(text) = result {
@@ -174,6 +195,21 @@ impl OrderReader {
             look.more = true;
         }
         Ok(())
+    }
+}
+
+impl OrderReader {
+    /// Starts and cancellations are for one ledger only: another one cannot know whether they were
+    /// carried out. Everything else does no harm to whoever does not know the attempt.
+    fn concerns(&mut self, order: &Order) -> bool {
+        match order {
+            Order::Ledger { id } => {
+                self.ours = Some(*id == self.identity.id);
+                false
+            }
+            Order::Start(_) | Order::Cancel { .. } => self.ours.unwrap_or(self.identity.kept),
+            _ => true,
+        }
     }
 }
 
@@ -266,9 +302,54 @@ mod tests {
             out
         }
 
-        fn reader(&self) -> OrderReader {
-            OrderReader::new(&self.layout, "h1", "c", 0)
+        fn remembering(&self, id: &str, kept: bool) -> OrderReader {
+            let id = id.to_owned();
+            OrderReader::new(&self.layout, "h1", "c", Identity { id, kept }, 0)
         }
+
+        fn reader(&self) -> OrderReader {
+            self.remembering("one", true)
+        }
+    }
+
+    #[test]
+    fn only_the_ledger_that_was_named_follows_starts_and_cancellations() {
+        let s = Share::new();
+        s.epoch(1);
+        let ledger = |id: &str| Order::Ledger { id: id.into() };
+        let end = |id| Order::PartEnd {
+            a: AttemptId {
+                j: JobKey::job(id),
+                at: 1,
+            },
+        };
+        let all = [
+            cancel(1),
+            ledger("one"),
+            cancel(2),
+            ledger("two"),
+            cancel(3),
+            end(4),
+        ];
+        s.file(1, 1, &all);
+        let read = |id, kept| {
+            let mut r = s.remembering(id, kept);
+            (r.look().unwrap().orders, r.is_foreign())
+        };
+        assert_eq!(read("one", false), (vec![cancel(2), end(4)], Some(true)));
+        assert_eq!(read("two", false), (vec![cancel(3), end(4)], Some(false)));
+        assert_eq!(
+            read("two", true),
+            (vec![cancel(1), cancel(3), end(4)], Some(false))
+        );
+        // The next file says anew for whom it is.
+        s.file(1, 2, &[cancel(5)]);
+        s.file(1, 1, &[ledger("one"), Order::Next { part: 2 }]);
+        let mut r = s.remembering("one", false);
+        assert!(r.look().unwrap().orders.is_empty());
+        r.go_to(1);
+        assert_eq!(r.look().unwrap().orders.len(), 1);
+        assert!(r.look().unwrap().orders.is_empty());
     }
 
     #[test]
@@ -323,7 +404,7 @@ mod tests {
         fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
         let mut r = s.reader();
         assert!(!r.look().unwrap().orders.contains(&cancel(2)));
-        let mut foreign = OrderReader::new(&s.layout, "h1", "other", 0);
+        let mut foreign = OrderReader::new(&s.layout, "h1", "other", Identity::default(), 0);
         assert!(foreign.look().unwrap().orders.is_empty());
     }
 }

@@ -15,6 +15,8 @@ struct Tail {
     offset: u64,
     /// Read up to here, synced up to there.
     synced: u64,
+    /// Lines were not understood.
+    damaged: bool,
 }
 
 /// The logs and how far each was read.
@@ -66,6 +68,7 @@ impl TaskLogs {
                     let at = tail.offset + *at as u64;
                     tracing::error!("{} at byte {at}: {why}", path.display());
                 }
+                tail.damaged |= !lines.bad.is_empty();
                 tail.offset += lines.used as u64;
                 out.extend(lines.recs.into_iter().map(|r| (*n, r)));
                 if lines.used == 0 || chunk.bytes.len() < CHUNK {
@@ -88,6 +91,12 @@ impl TaskLogs {
             }
         }
         Ok(())
+    }
+
+    /// True when log `n` is there and everything in it was understood: what is not on it did not
+    /// happen.
+    pub fn is_whole(&self, n: u64) -> bool {
+        self.tails.get(&n).is_some_and(|t| !t.damaged)
     }
 
     /// The length read of log `n`.
@@ -136,5 +145,9 @@ mod tests {
         logs.sync().unwrap();
         logs.remove_unless(|n| n == 2);
         assert!(!fs::exists(&local.tasks(1)) && logs.numbers() == [2]);
+        assert!(logs.is_whole(2) && !logs.is_whole(1));
+        let mut f = SharedAppender::open(&local.tasks(2)).unwrap();
+        f.append(b"- {not a record} #0 1 00000000\n").unwrap();
+        assert!(logs.read().unwrap().is_empty() && !logs.is_whole(2));
     }
 }

@@ -62,6 +62,11 @@ impl Exec {
             version,
             t: clock::wall_ms(),
         });
+        let identity = self.ledger.identity.clone();
+        r.push(&Report::Ledger {
+            id: identity.id,
+            kept: identity.kept,
+        });
         let mut finals = Vec::new();
         for (a, e) in self
             .table

@@ -3,6 +3,7 @@
 use super::*;
 use corral::record::load::{LoadDoc, encode};
 use std::process::Output;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

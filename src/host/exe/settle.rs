@@ -1,0 +1,229 @@
+//! What earlier processes of this host left behind: half-started tasks, dead shepherds, groups,
+//! files. Settles it when a spawner is ready, and looks for the dead while tasks run.
+//!
+//! Owns the rule that what nobody saw is an unknown end, and "never started" is said only where a
+//! whole record says so.
+
+use super::exec::Exec;
+use super::fence;
+use super::spawn::{self, Heard, Spawner};
+use super::table::Status;
+use crate::host::local::Local;
+use crate::model::{AttemptId, TermReason};
+use crate::sys::{clock, proc, thread};
+use crate::task::ending;
+use crate::task::spec::{FromSpawner, ToSpawner};
+
+/// How long a new spawner may take to be ready, ms.
+const READY_MS: u64 = 90_000;
+/// How long the leader may take to hear of a new ledger without a word about it, ms.
+const FOREIGN_MS: u64 = 60_000;
+
+impl Exec {
+    /// Starts a spawner and settles what the last one left open.
+    pub fn respawn(&mut self) {
+        // Also above those that are on record but gone: what was on them is not on this one.
+        let known = self.table.live().filter_map(|(_, e)| match e.status {
+            Status::Given(log) => Some(log + 1),
+            _ => None,
+        });
+        let log = known.fold(spawn::next_log(&self.place.local), u64::max);
+        match self.new_spawner(log) {
+            Ok((spawner, cgroups)) => {
+                tracing::info!("spawner {} ready: {cgroups}", spawner.pid());
+                self.note = if cgroups.starts_with("no cgroups") {
+                    cgroups
+                } else {
+                    String::new()
+                };
+                self.spawner = Some(spawner);
+                self.logs.add(log);
+                self.starter.new_spawner();
+                self.settle(log);
+            }
+            Err(e) => {
+                tracing::error!("{e}");
+                clock::sleep_ms(1_000);
+            }
+        }
+    }
+
+    pub(super) fn new_spawner(&self, log: u64) -> Result<(Spawner, String), String> {
+        // Made here, so that this process may read it when the spawner is root and this is not.
+        crate::sys::fs::ensure_file(&self.place.local.tasks(log), 0o600)
+            .map_err(|e| e.to_string())?;
+        let spawner = Spawner::start(&self.how, &self.place.local, log)?;
+        match thread::recv_timeout(&spawner.heard, READY_MS) {
+            Ok(Heard::Said(FromSpawner::Ready { cgroups, .. })) => Ok((spawner, cgroups)),
+            other => {
+                let program = self.how.program.display().to_string();
+                spawner.give_up();
+                Err(format!(
+                    "{program} --spawner did not become ready: {other:?}"
+                ))
+            }
+        }
+    }
+
+    /// After a spawner is ready, whatever earlier ones were given and has no start on record was
+    /// never started, and whoever is not alive any more ended unseen.
+    pub(super) fn settle(&mut self, log: u64) {
+        self.follow_tasks();
+        let given: Vec<AttemptId> = self
+            .table
+            .live()
+            .filter(|(_, e)| matches!(e.status, Status::Given(n) if n != log))
+            .map(|(a, _)| a)
+            .collect();
+        for a in given {
+            let Some(e) = self.table.get(a) else { continue };
+            // What the log of started tasks held at a power loss need not be there any more.
+            let unknown = if e.boot != proc::boot_id() {
+                Some("the host was restarted before its start was safely on record")
+            } else if matches!(e.status, Status::Given(n) if n > 0 && !self.logs.is_whole(n)) {
+                Some("the host's log of started tasks is damaged or gone")
+            } else {
+                None
+            };
+            match unknown {
+                Some(text) => {
+                    let mut end = ending::unknown(a, TermReason::HostLost, text);
+                    end.t = clock::wall_ms();
+                    self.conclude(end);
+                }
+                None => self.never(a, "the spawner ended before it was started"),
+            }
+        }
+        self.find_lost();
+        self.sweep_groups();
+        if let Err(e) = self.ledger.commit(true) {
+            self.mend_ledger(&e.to_string());
+        }
+    }
+
+    pub(super) fn sweep_groups(&mut self) {
+        let keep: Vec<String> = self.table.running().map(|(_, s)| s.group.clone()).collect();
+        self.send(&ToSpawner::Sweep { keep });
+        self.flush_spawner();
+    }
+
+    /// A shepherd is gone without a record: its end is unknown, what it left is killed.
+    pub(super) fn lost(&mut self, a: AttemptId, pid: i32) {
+        let Some(e) = self.table.get(a) else { return };
+        match &e.status {
+            Status::Running(s) if s.pid == pid => {
+                let (group, rebooted) = (s.group.clone(), s.boot != proc::boot_id());
+                self.conclude_lost(a, group, rebooted);
+            }
+            Status::Given(_) => self.never(a, "its shepherd ended before it was started"),
+            _ => {}
+        }
+    }
+
+    pub(super) fn conclude_lost(&mut self, a: AttemptId, group: String, rebooted: bool) {
+        let (reason, text) = match rebooted {
+            true => (TermReason::HostLost, "the host was restarted while it ran"),
+            false => (TermReason::ShepherdLost, "its shepherd was killed"),
+        };
+        tracing::warn!("attempt {a}: end unknown, {text}");
+        if !rebooted {
+            let mut env = self.host_env();
+            env.push(format!("CB_JOBID={}", a.j.id));
+            env.push(format!("CB_JOBINDEX={}", a.j.idx));
+            env.push(format!("CB_ATTEMPT={}", a.at));
+            self.send(&ToSpawner::Reap { a, group, env });
+            self.flush_spawner();
+        }
+        let mut end = ending::unknown(a, reason, text);
+        end.t = clock::wall_ms();
+        if let Some(Status::Running(s)) = self.table.get(a).map(|e| &e.status) {
+            end.start = s.t;
+        }
+        self.conclude(end);
+    }
+
+    /// What every process of a job on this host has in its environment.
+    fn host_env(&self) -> Vec<String> {
+        let conf = crate::sys::fs::parent(&self.place.site.conf);
+        vec![
+            format!("CB_EXEC_HOST={}", self.place.site.host),
+            format!("CB_ENVDIR={}", conf.to_string_lossy()),
+        ]
+    }
+
+    /// Looks whether the shepherds of running tasks are alive.
+    pub(super) fn find_lost(&mut self) {
+        let dead: Vec<(AttemptId, i32)> = self
+            .table
+            .running()
+            .filter(|(_, s)| s.boot != proc::boot_id() || !proc::began_at(s.pid, s.born))
+            .map(|(a, s)| (a, s.pid))
+            .collect();
+        if dead.is_empty() {
+            return;
+        }
+        // One that ended by itself has written so before it was gone.
+        self.follow_tasks();
+        for (a, pid) in dead {
+            self.lost(a, pid);
+        }
+    }
+
+    /// Ends what an earlier executor of this host left running and this one knows nothing of: its
+    /// memory is lost, and nobody waits for these processes any more. Where there are control
+    /// groups the spawner's sweep has ended them.
+    pub fn clear_away(&mut self) {
+        if self.table.live().next().is_some() {
+            return;
+        }
+        let (a, group, env) = (AttemptId::default(), String::new(), self.host_env());
+        self.send(&ToSpawner::Reap { a, group, env });
+        self.flush_spawner();
+    }
+
+    /// Whether the leader speaks to this ledger. Once it has and does no more, another machine or
+    /// directory goes by this host's name: what ran here was given up, and what may run elsewhere
+    /// by now must not run here too.
+    pub(super) fn mind_name(&mut self) {
+        let foreign = self.orders.is_foreign();
+        self.welcome |= foreign == Some(false);
+        if foreign != Some(true) {
+            self.foreign_at = 0;
+            return;
+        }
+        let now = clock::boot_ms();
+        if self.foreign_at == 0 {
+            self.foreign_at = now;
+            if self.welcome {
+                let host = &self.place.site.host;
+                let told = fence::end_all(&self.place.local);
+                tracing::error!(
+                    "another cbexe runs as host {host}: this one starts nothing more and ends \
+                     its {told} rerunnable tasks; set CB_HOST in one of their cb.conf"
+                );
+            }
+        } else if now.saturating_sub(self.foreign_at) > FOREIGN_MS && !self.welcome {
+            self.foreign_at = now;
+            tracing::warn!(
+                "orders are for an earlier ledger of this host; nothing is started until the \
+                 leader has read its reports"
+            );
+        }
+    }
+
+    /// Removes copies of scripts whose shepherds were killed before they could.
+    pub fn sweep_scratch(&self) {
+        let dir = self.place.local.scratch();
+        let names = crate::sys::fs::list_dir(&dir, 1_000_000).unwrap_or_default();
+        let live: Vec<String> = self
+            .table
+            .live()
+            .map(|(a, _)| Local::scratch_prefix(a))
+            .collect();
+        for name in names.iter().filter_map(|e| e.text()) {
+            if !live.iter().any(|prefix| name.starts_with(prefix)) {
+                let _ = crate::sys::fs::remove(&dir.join(name));
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A host that lost its memory: what it may have started is an unknown end, nothing is sent twice.
+
+use super::*;
+use crate::model::TermReason;
+use crate::state::HostCtl;
+
+fn speaks(ledger: &str, kept: bool, known: &[AttemptId]) -> Vec<Report> {
+    let boot = "b".to_owned();
+    let (version, id) = ("1".to_owned(), ledger.to_owned());
+    let mut out = vec![
+        Report::Hello {
+            boot: boot.clone(),
+            version,
+            t: 0,
+        },
+        Report::Ledger { id, kept },
+    ];
+    let started = |a: &AttemptId| Report::Started {
+        a: *a,
+        pid: 7,
+        t: 5,
+    };
+    out.extend(known.iter().map(started));
+    out.push(Report::Complete { boot });
+    out
+}
+
+fn first(id: u32) -> AttemptId {
+    let j = JobKey::job(id);
+    AttemptId { j, at: 1 }
+}
+
+/// One job in each of both slots of h1: the first may run again, the second must not.
+fn busy() -> Bench {
+    let mut b = Bench::new();
+    b.report("h1", speaks("one", false, &[]));
+    b.submit(5, |j| {
+        (j.spec.queue, j.spec.hosts) = ("again".into(), "h1".into());
+        j.spec.rerunnable = true;
+    });
+    b.submit(5, |j| j.spec.hosts = "h1".into());
+    b
+}
+
+impl Bench {
+    fn ctl(&self) -> HostCtl {
+        self.core.state.host_ctl("h1")
+    }
+
+    fn load(&mut self, ledger: &str) {
+        let mut doc = self.core.seen["h1"].0.clone();
+        (doc.executor, doc.ledger) = (true, ledger.to_owned());
+        self.turn(vec![Input::Load {
+            host: "h1".into(),
+            doc: Box::new(doc),
+            silent_ms: 0,
+        }]);
+    }
+}
+
+#[test]
+fn unreported_starts_of_a_host_that_forgot_them_are_unknown_ends() {
+    let mut b = busy();
+    b.report("h1", speaks("two", false, &[]));
+    assert_eq!(b.stat(2), JobStat::Exit);
+    let run = b.core.state.work(JobKey::job(2)).unwrap().run.clone();
+    let fate = run.unwrap().fate.unwrap();
+    assert_eq!((fate.reason, fate.code), (TermReason::HostLost, None));
+    // The ends come before the name: cut off in between, they are told again.
+    let name = |e: &Event| matches!(e, Event::HostLedger { .. });
+    let at = b.last.events.iter().position(name).unwrap();
+    let ends = b
+        .last
+        .events
+        .iter()
+        .rposition(|e| matches!(e, Event::Ended { .. }));
+    assert!(ends.unwrap() < at, "{:?}", b.last.events);
+    // Orders behind the name are for the new ledger.
+    let of: Vec<&Order> = b.last.orders.iter().map(|(_, o)| o).collect();
+    let named = of
+        .iter()
+        .position(|o| **o == Order::Ledger { id: "two".into() });
+    let again = of
+        .iter()
+        .position(|o| matches!(o, Order::Start(s) if s.a.j.id == 1 && s.a.at == 2));
+    assert!(named.unwrap() < again.unwrap(), "{of:?}");
+    assert!(matches!(&outstanding(&b.core, Some("h1"))[0].1, Order::Ledger { id } if id == "two"));
+}
+
+#[test]
+fn a_host_that_remembers_loses_nothing_by_a_restart() {
+    let mut b = busy();
+    b.report("h1", speaks("one", false, &[]));
+    assert_eq!((b.stat(1), b.stat(2)), (JobStat::Run, JobStat::Run));
+    // Found again in logs that survived.
+    b.report("h1", speaks("two", false, &[first(1), first(2)]));
+    assert_eq!((b.stat(1), b.stat(2)), (JobStat::Run, JobStat::Run));
+    assert_eq!(b.ctl().ledger, "two");
+    b.report("h1", speaks("three", true, &[first(1), first(2)]));
+    assert_eq!(
+        (b.stat(2), b.ctl().ledger.as_str()),
+        (JobStat::Run, "three")
+    );
+}
+
+#[test]
+fn the_first_word_of_a_host_puts_back_what_it_did_not_follow() {
+    let mut b = Bench::new();
+    b.submit(5, |j| j.spec.hosts = "h1".into());
+    assert_eq!(b.starts().len(), 1);
+    b.report("h1", speaks("one", false, &[]));
+    assert_eq!(b.starts(), [("h1".to_string(), "1.2".to_string())]);
+    // With a name that is older than the naming it followed what it was told.
+    let mut b = Bench::new();
+    b.submit(5, |j| j.spec.hosts = "h1".into());
+    b.report("h1", speaks("one", true, &[]));
+    assert!(b.starts().is_empty() && b.stat(1) == JobStat::Run);
+}
+
+#[test]
+fn nothing_is_sent_to_a_host_before_its_ledger_is_journalled() {
+    let mut b = Bench::new();
+    b.load("one");
+    b.submit(5, |j| j.spec.hosts = "h1".into());
+    assert!(b.starts().is_empty());
+    b.report("h1", speaks("one", false, &[]));
+    assert_eq!(b.starts(), [("h1".to_string(), "1.1".to_string())]);
+    b.load("two");
+    b.submit(5, |j| j.spec.hosts = "h1".into());
+    assert!(b.starts().is_empty());
+}
+
+#[test]
+fn a_dead_executor_undoes_a_gang_that_gathers() {
+    let mut b = Bench::new();
+    b.submit(5, |j| j.spec.min = 4);
+    let gathering = |b: &Bench| b.core.state.work(JobKey::job(1)).unwrap().stat.is_started();
+    assert!(gathering(&b));
+    let mut doc = b.core.seen["h2"].0.clone();
+    doc.executor = false;
+    b.turn(vec![Input::Load {
+        host: "h2".into(),
+        doc: Box::new(doc),
+        silent_ms: 0,
+    }]);
+    assert!(!gathering(&b));
+}

@@ -1,0 +1,322 @@
+//! What a host remembers, over restarts and upgrades of its executor, loss of its local state,
+//! reboots and used-again process ids: nothing starts twice, no unknown end is a success.
+
+use crate::executor_bed::{Cluster, attempt, lives, wait_gone};
+use corral::model::{Limits, TermReason};
+use corral::record::order::{Act, Order};
+use corral::record::report::Report;
+use corral::sys::{clock, fs, proc};
+use corral::task::log::{AttemptRec, TaskRec};
+use std::path::PathBuf;
+use std::process::Command;
+
+impl Cluster {
+    /// The ledger that the running executor names.
+    fn ledger(&self) -> String {
+        self.wait_for("ledger", |r| match r {
+            Report::Ledger { id, .. } => Some(id.clone()),
+            _ => None,
+        })
+    }
+
+    /// A copy of the host's programs, as an upgrade would bring it.
+    fn copy_programs(&self, name: &str) -> PathBuf {
+        let dir = self.path(name);
+        fs::mkdir_p(&dir, 0o755).unwrap();
+        for program in [env!("CARGO_BIN_EXE_cbexe"), env!("CARGO_BIN_EXE_cbtask")] {
+            let from = PathBuf::from(program);
+            let to = dir.join(from.file_name().unwrap());
+            // A link where that is possible: the programs are large, and a name is enough.
+            if std::fs::hard_link(&from, &to).is_err() {
+                std::fs::copy(&from, &to).unwrap();
+            }
+        }
+        dir.join("cbexe")
+    }
+}
+
+#[test]
+fn twenty_tasks_outlive_upgrades_of_the_executor_and_none_starts_again() {
+    let mut c = Cluster::new();
+    let command = |c: &Cluster, id: u32| {
+        let go = c.path("go");
+        let wait = format!("while [ ! -e {} ]; do sleep 0.1; done", go.display());
+        format!("{}; {wait}; exit {id}", c.mark(id))
+    };
+    let starts: Vec<Order> = (1..=20)
+        .map(|id| Cluster::start(id, &command(&c, id)))
+        .collect();
+    c.order(&starts);
+    let old = c.copy_programs("v1");
+    c.start_by(Command::new(old));
+    let pids: Vec<i32> = (1..=20).map(|id| c.started(id)).collect();
+    for version in ["v2", "v3"] {
+        c.kill_exe();
+        let next = c.copy_programs(version);
+        c.start_by(Command::new(next));
+        c.order(&starts);
+        let again: Vec<i32> = (1..=20).map(|id| c.started(id)).collect();
+        assert_eq!(again, pids, "the shepherds of the first version serve on");
+    }
+    fs::publish(&c.path("go"), b"").unwrap();
+    for id in 1..=20 {
+        let e = c.end(id);
+        assert_eq!((e.code, e.reason), (Some(id as i32), TermReason::None));
+    }
+    let mut ran: Vec<u32> = c.marks().lines().map(|l| l.parse().unwrap()).collect();
+    ran.sort_unstable();
+    assert_eq!(ran, (1..=20).collect::<Vec<u32>>());
+}
+
+#[test]
+fn the_run_limit_holds_over_ten_restarts_of_the_executor() {
+    let mut c = Cluster::new();
+    let run_s = Some(6);
+    c.start_with(1, "exec sleep 600", |o| {
+        o.limits = Limits {
+            run_s,
+            ..Limits::default()
+        };
+    });
+    c.start_exe();
+    c.started(1);
+    for _ in 0..10 {
+        clock::sleep_ms(300);
+        c.kill_exe();
+        c.start_exe();
+    }
+    let e = c.end(1);
+    assert_eq!((e.reason, e.sig), (TermReason::RunLimit, 2));
+    let ran = e.t - e.start;
+    assert!((6_000..7_000).contains(&ran), "{ran} ms");
+}
+
+#[test]
+fn a_suspended_task_is_still_suspended_under_the_next_executor() {
+    let mut c = Cluster::new();
+    let beat = c.path("marks").display().to_string();
+    let command = format!("while :; do echo x >> {beat}; sleep 0.02; done");
+    c.order(&[Cluster::start(1, &command)]);
+    c.start_exe();
+    c.started(1);
+    c.signal(1, Act::Stop, 1);
+    let suspended = |c: &Cluster| {
+        c.wait_for("suspension", |r| {
+            matches!(r, Report::Suspended { .. }).then_some(())
+        });
+    };
+    suspended(&c);
+    clock::sleep_ms(100);
+    let before = c.marks().len();
+    c.kill_exe();
+    c.start_exe();
+    suspended(&c);
+    clock::sleep_ms(200);
+    assert_eq!(c.marks().len(), before, "it runs");
+    c.signal(1, Act::Resume, 2);
+    c.wait_for("resumption", |r| {
+        matches!(r, Report::Resumed { .. }).then_some(())
+    });
+    clock::sleep_ms(300);
+    assert!(c.marks().len() > before, "it does not run");
+    c.signal(1, Act::Kill, 3);
+    assert_eq!(c.end(1).sig, 9);
+}
+
+fn forgets(options: &[&str]) {
+    let mut c = Cluster::new();
+    let exe = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cbexe"));
+        command.args(options);
+        command
+    };
+    let (pid, mark) = (c.path("pid").display().to_string(), c.mark(1));
+    c.order(&[Cluster::start(
+        1,
+        &format!("{mark}; echo $$ > {pid}; exec sleep 600"),
+    )]);
+    c.start_by(exe());
+    let pid: i32 = c.wait_file("pid").trim().parse().unwrap();
+    let known = c.ledger();
+    c.kill_exe();
+    fs::remove_tree(&c.path("local")).unwrap();
+    let (last, _) = c.reports();
+    c.order(&[Order::Cancel { a: attempt(1) }]);
+    c.start_by(exe());
+    while c.reports().0 == last {
+        clock::sleep_ms(20);
+    }
+    let new = c.ledger();
+    assert_ne!(known, new);
+    // Nobody knows what became of it: it is neither started again nor called never started.
+    wait_gone(pid);
+    c.order(&[Order::Ledger { id: new }, Cluster::start(2, &c.mark(2))]);
+    assert_eq!(c.end(2).code, Some(0));
+    assert_eq!(c.marks(), "1\n2\n");
+    let (_, told) = c.reports();
+    let of = |r: &Report| matches!(r, Report::Never { a, .. } | Report::Started { a, .. } if *a == attempt(1));
+    assert!(!told.iter().any(|(_, r)| of(r)), "{told:?}");
+}
+
+#[test]
+fn a_host_without_memory_follows_no_order_of_the_past_and_clears_away() {
+    forgets(&[]);
+    forgets(&["--no-cgroups"]);
+}
+
+#[test]
+fn two_hosts_of_one_name_start_nothing_twice() {
+    let mut c = Cluster::new();
+    c.spec(2, |s| s.rerunnable = true);
+    c.start_of(1, 2, &format!("{}; exec sleep 600", c.mark(1)));
+    c.start_of(2, 1, &format!("{}; exec sleep 600", c.mark(2)));
+    c.start_exe();
+    let (again, once) = (c.started(1), c.started(2));
+    // The leader hears another machine under this name and follows that one.
+    c.order(&[
+        Order::Ledger {
+            id: "another".into(),
+        },
+        Cluster::start(3, &c.mark(3)),
+    ]);
+    wait_gone(again);
+    assert!(lives(once), "what is not started elsewhere goes on");
+    assert_eq!(c.end(1).reason, TermReason::Fenced);
+    c.kill_exe();
+    c.start_exe();
+    clock::sleep_ms(500);
+    let mut marks: Vec<String> = c.marks().lines().map(str::to_owned).collect();
+    marks.sort();
+    assert_eq!(marks, ["1", "2"]);
+    c.signal(2, Act::Kill, 1);
+    c.end(2);
+}
+
+fn given(id: u32, log: u64, boot: &str) -> AttemptRec {
+    AttemptRec::Given {
+        a: attempt(id),
+        e: 1,
+        p: 1,
+        l: log,
+        r: false,
+        b: boot.to_owned(),
+    }
+}
+
+fn start(id: u32, pid: i32, born: u64, boot: &str) -> TaskRec {
+    TaskRec::Start {
+        a: attempt(id),
+        pid,
+        born,
+        boot: boot.to_owned(),
+        group: String::new(),
+        t: 5,
+    }
+}
+
+#[test]
+fn a_process_id_that_is_used_again_is_not_taken_for_the_shepherd() {
+    let mut c = Cluster::new();
+    let mut other = Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = other.id() as i32;
+    let born = clock::boot_ms() - 60_000;
+    c.remember_also(&[given(1, 1, proc::boot_id())]);
+    c.write_tasks(1, &[start(1, pid, born, proc::boot_id())]);
+    c.order(&[Cluster::start(1, &c.mark(1))]);
+    c.start_exe();
+    let e = c.end(1);
+    assert_eq!((e.reason, e.code), (TermReason::ShepherdLost, None));
+    c.signal(1, Act::Kill, 1);
+    c.order(&[Cluster::start(2, "true")]);
+    c.end(2);
+    assert!(lives(pid), "the other process is left alone");
+    assert_eq!(c.marks(), "");
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+#[test]
+fn after_a_reboot_what_ran_is_lost_by_the_host_and_starts_are_not_repeated() {
+    let mut c = Cluster::new();
+    let me = std::process::id() as i32;
+    let born = clock::boot_ms();
+    // Running; handed out without a start on record; handed out before the boot was noted.
+    c.remember_also(&[given(1, 1, "old"), given(2, 1, "old"), given(3, 1, "")]);
+    c.write_tasks(1, &[start(1, me, born, "old")]);
+    let orders: Vec<Order> = (1..=3).map(|id| Cluster::start(id, &c.mark(id))).collect();
+    c.order(&orders);
+    c.start_exe();
+    for id in 1..=3 {
+        let e = c.end(id);
+        assert_eq!((e.reason, e.code, e.sig), (TermReason::HostLost, None, 0));
+        assert!(e.text.contains("host was restarted"), "{}", e.text);
+    }
+    assert_eq!(c.marks(), "");
+}
+
+#[test]
+fn a_damaged_or_missing_log_of_starts_makes_unknown_ends() {
+    let mut c = Cluster::new();
+    let boot = proc::boot_id();
+    // The first was not started, says a whole log; of the others the logs cannot tell.
+    c.remember_also(&[given(1, 1, boot), given(2, 2, boot), given(3, 3, boot)]);
+    c.write_tasks(1, &[]);
+    let mut other = start(9, 1, 1, boot);
+    if let TaskRec::Start { a, .. } = &mut other {
+        a.at = 7;
+    }
+    c.write_tasks(2, &[other]);
+    let path = c.path("local/tasks.000002.log");
+    let mut bytes = fs::read_small(&path, 9999).unwrap();
+    bytes[20] ^= 1;
+    fs::publish(&path, &bytes).unwrap();
+    let orders: Vec<Order> = (1..=3).map(|id| Cluster::start(id, &c.mark(id))).collect();
+    c.order(&orders);
+    c.start_exe();
+    c.never(1);
+    for id in [2, 3] {
+        let e = c.end(id);
+        assert_eq!((e.reason, e.code), (TermReason::HostLost, None));
+    }
+    assert_eq!(c.marks(), "");
+}
+
+#[test]
+fn orders_that_cannot_be_meant_are_refused() {
+    let mut c = Cluster::new();
+    c.start_with(1, &c.mark(1), |o| o.hosts[0].0 = "h2".into());
+    c.start_with(2, &c.mark(2), |o| o.hosts.clear());
+    c.start_with(3, &c.mark(3), |o| o.a.at = 0);
+    c.start_with(0, &c.mark(4), |_| ());
+    c.signal(77, Act::Kill, 1);
+    c.order(&[Cluster::start(5, &c.mark(5))]);
+    c.start_exe();
+    assert_eq!(c.end(5).code, Some(0));
+    assert_eq!(c.marks(), "5\n");
+}
+
+#[test]
+fn ends_while_the_share_is_away_are_told_when_it_is_back() {
+    let mut c = Cluster::new();
+    let go = c.path("go").display().to_string();
+    let wait = format!("while [ ! -e {go} ]; do sleep 0.05; done; exit 4");
+    c.order(&[Cluster::start(1, &wait)]);
+    c.start_exe();
+    let shepherd = c.started(1);
+    let (share, away) = (c.path("share"), c.path("away"));
+    c.kill_exe();
+    fs::rename(&share, &away).unwrap();
+    fs::publish(&c.path("go"), b"").unwrap();
+    wait_gone(shepherd);
+    // Without its share it does not start, and says so; nothing is lost by that.
+    let out = Command::new(env!("CARGO_BIN_EXE_cbexe"))
+        .env("CB_ENVDIR", c.path("etc"))
+        .env_remove("CB_HOST")
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(5));
+    assert!(!fs::exists(&share), "nothing is made where the share was");
+    fs::rename(&away, &share).unwrap();
+    c.start_exe();
+    assert_eq!(c.end(1).code, Some(4));
+}

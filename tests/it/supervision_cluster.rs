@@ -1,0 +1,284 @@
+//! Hosts that lose their memory, their boot, their share or their room, seen by a whole cluster of
+//! the real programs: every job ends once, what may run again does, nothing runs in two places.
+
+use crate::cluster::{Cluster, exists, kill_9, lines};
+use crate::policies::configure;
+use corral::sys::{fs, proc, users};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+type States = BTreeMap<(u32, u32), String>;
+
+fn skipped(why: &str) {
+    println!("skipped: {why}");
+}
+
+fn is(states: &States, id: u32, stat: &str) -> bool {
+    states.get(&(id, 0)).is_some_and(|s| s == stat)
+}
+
+fn pid_of(cluster: &Cluster, role: &str, host: &str) -> i32 {
+    let all = cluster.ps();
+    let found = all.iter().find(|p| p.role == role && p.host == host);
+    found
+        .unwrap_or_else(|| panic!("no {role} of {host}: {all:?}"))
+        .pid
+}
+
+fn local(cluster: &Cluster, host: &str) -> PathBuf {
+    cluster.share().parent().unwrap().join("local").join(host)
+}
+
+/// Waits until a file of the jobs has `n` lines.
+fn wait_lines(path: &Path, n: usize) -> Vec<String> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let found = lines(path);
+        if found.len() >= n {
+            return found;
+        }
+        assert!(Instant::now() < end, "{}: {found:?}", path.display());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Runs a program that must succeed.
+fn run(program: &str, args: &[&str]) {
+    let out = Command::new(program).args(args).output().unwrap();
+    assert!(out.status.success(), "{program} {args:?}: {out:?}");
+}
+
+/// Two jobs that run for good on `host`, with their process ids in files: the first must not run
+/// again, the second may.
+fn two_jobs(cluster: &Cluster, on: &str) -> (u32, u32) {
+    let job = |name: &str| format!("echo $$ >> {name}; exec sleep 600");
+    let once = cluster.csub(&["-rn", "-m", on, "-oo", "/dev/null", &job("once")]);
+    let again = cluster.csub(&["-r", "-m", on, "-oo", "/dev/null", &job("again")]);
+    wait_lines(&cluster.work().join("once"), 1);
+    wait_lines(&cluster.work().join("again"), 1);
+    cluster.wait(PATIENCE, |s| is(s, once, "RUN") && is(s, again, "RUN"));
+    (once, again)
+}
+
+/// The first ended unseen, the second runs again, and only once at a time.
+fn one_lost_one_again(cluster: &Cluster, once: u32, again: u32) {
+    cluster.wait(PATIENCE, |s| is(s, once, "EXIT"));
+    let second = wait_lines(&cluster.work().join("again"), 2);
+    cluster.wait(PATIENCE, |s| is(s, again, "RUN"));
+    let pids: Vec<i32> = second.iter().map(|l| l.parse().unwrap()).collect();
+    let end = Instant::now() + Duration::from_secs(5);
+    while exists(pids[0]) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!exists(pids[0]) && exists(pids[1]), "{pids:?}");
+    assert_eq!(lines(&cluster.work().join("once")).len(), 1);
+    let said = cluster.ok("cjobs", &["-l", &once.to_string()]);
+    assert!(
+        said.contains("TERM_HOST_LOST") || said.contains("host"),
+        "{said}"
+    );
+    assert!(!said.contains("Done successfully"), "{said}");
+    cluster.ok("ckill", &["-r", &again.to_string()]);
+    cluster.wait(PATIENCE, |s| is(s, again, "EXIT"));
+}
+
+#[test]
+fn a_host_that_lost_its_local_directory_runs_nothing_twice() {
+    let cluster = Cluster::up("--hosts 2 --slots 2 --masters 1 --lease 3");
+    let (once, again) = two_jobs(&cluster, "h1");
+    kill_9(pid_of(&cluster, "cbexe", "h1"));
+    fs::remove_tree(&local(&cluster, "h1")).unwrap();
+    fs::mkdir_p(&local(&cluster, "h1"), 0o755).unwrap();
+    cluster.dev_up("");
+    one_lost_one_again(&cluster, once, again);
+    let next = cluster.csub(&["-m", "h1", "true"]);
+    cluster.wait(PATIENCE, |s| is(s, next, "DONE"));
+    let journal = cluster.ok("cadmin", &["journal"]);
+    assert_eq!(journal.matches("host h1 remembers by ledger").count(), 2);
+}
+
+/// Starts a daemon of the cluster again, in a mount namespace of its own where `before` was run.
+fn start_apart(pid: i32, before: &str) {
+    let env = corral::sys::detach::environment(pid);
+    let exe = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap();
+    let log = std::fs::read_link(format!("/proc/{pid}/fd/2")).unwrap();
+    kill_9(pid);
+    let log = std::fs::OpenOptions::new().append(true).open(log).unwrap();
+    let script = format!("{before}; exec \"$0\"");
+    let args = ["-m", "--propagation", "private", "setsid", "sh", "-c"];
+    let child = Command::new("unshare")
+        .args(args)
+        .arg(script)
+        .arg(exe)
+        .env_clear()
+        .envs(env)
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn();
+    drop(child.unwrap());
+}
+
+fn can_unshare() -> bool {
+    let out = Command::new("unshare").args(["-m", "true"]).output();
+    users::may_switch() && out.is_ok_and(|o| o.status.success())
+}
+
+#[test]
+fn a_reboot_ends_what_ran_on_the_host_and_runs_again_what_may_be() {
+    if !can_unshare() {
+        return skipped("needs root and mount namespaces");
+    }
+    let cluster = Cluster::up("--hosts 2 --slots 2 --masters 1 --lease 3");
+    let (once, again) = two_jobs(&cluster, "h2");
+    let (ls, exe) = (
+        pid_of(&cluster, "cbls", "h2"),
+        pid_of(&cluster, "cbexe", "h2"),
+    );
+    let environ = corral::sys::detach::environment(exe);
+    let envdir = environ
+        .iter()
+        .find(|(name, _)| name == "CB_ENVDIR")
+        .unwrap();
+    let envdir = format!("CB_ENVDIR={}", envdir.1.to_string_lossy());
+    // The machine dies: spawner and shepherds, the jobs, then the daemons, which come back to
+    // another boot.
+    let fake = cluster.work().join("boot_id");
+    std::fs::write(&fake, "11111111-2222-3333-4444-555555555555\n").unwrap();
+    let boot = format!(
+        "mount --bind {} /proc/sys/kernel/random/boot_id",
+        fake.display()
+    );
+    for p in cluster
+        .ps()
+        .iter()
+        .filter(|p| p.role == "cbtask" && p.host == "h2")
+    {
+        kill_9(p.pid);
+    }
+    for pid in proc::with_environment(&["CB_EXEC_HOST=h2".to_owned(), envdir]) {
+        kill_9(pid);
+    }
+    start_apart(ls, &boot);
+    start_apart(exe, &boot);
+    one_lost_one_again(&cluster, once, again);
+    let journal = cluster.ok("cadmin", &["journal"]);
+    assert!(journal.contains("boot 11111111-2222"), "{journal}");
+}
+
+#[test]
+fn a_gang_is_undone_as_soon_as_an_executor_it_waits_for_is_dead() {
+    let cluster = Cluster::up("--hosts 2 --slots 1 --masters 1 --lease 3");
+    let exe = pid_of(&cluster, "cbexe", "h2");
+    run("kill", &["-STOP", &exe.to_string()]);
+    let id = cluster.csub(&["-n", "2", "-oo", "/dev/null", "echo ran >> gang"]);
+    cluster.wait(PATIENCE, |s| !is(s, id, "PEND"));
+    let begin = Instant::now();
+    kill_9(exe);
+    cluster.wait(PATIENCE, |s| is(s, id, "PEND"));
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    println!("undone after {took:?}");
+    cluster.dev_up("");
+    cluster.wait(PATIENCE, |s| is(s, id, "DONE"));
+    assert_eq!(lines(&cluster.work().join("gang")), ["ran"]);
+}
+
+#[test]
+fn jobs_that_a_host_has_no_room_for_run_elsewhere() {
+    let group = Path::new("/sys/fs/cgroup/pids/corral-test-elsewhere");
+    if !users::may_switch() || !group.parent().is_some_and(Path::exists) {
+        return skipped("needs root and the pids controller of version 1");
+    }
+    let _ = std::fs::create_dir(group);
+    let cluster = Cluster::up("--hosts 2 --slots 2 --masters 1 --lease 3 --cgroup off");
+    let exe = pid_of(&cluster, "cbexe", "h1");
+    let comm = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let spawner = proc::children(exe)
+        .into_iter()
+        .find(|p| comm(*p).trim() == "cbspawner");
+    std::fs::write(group.join("pids.max"), "1").unwrap();
+    std::fs::write(group.join("cgroup.procs"), spawner.unwrap().to_string()).unwrap();
+    cluster.ok("cadmin", &["hclose", "h2"]);
+    let ids: Vec<u32> = (0..2)
+        .map(|_| cluster.csub(&["-oo", "/dev/null", "echo $CB_EXEC_HOST >> where"]))
+        .collect();
+    // Both fail on h1, and wait; the host says why it rests.
+    let rests = |wanted: bool| {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let said = cluster.ok("chosts", &["-l", "h1"]);
+            if said.contains("cannot start tasks") == wanted {
+                return;
+            }
+            assert!(Instant::now() < end, "{said}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    rests(true);
+    cluster.wait(PATIENCE, |s| ids.iter().all(|id| is(s, *id, "PEND")));
+    cluster.ok("cadmin", &["hopen", "h2"]);
+    cluster.wait(PATIENCE, |s| ids.iter().all(|id| is(s, *id, "DONE")));
+    assert_eq!(lines(&cluster.work().join("where")), ["h2", "h2"]);
+    // It is tried again after a rest, and with room again it works on.
+    std::fs::write(group.join("pids.max"), "max").unwrap();
+    let last = cluster.csub(&["-m", "h1", "true"]);
+    cluster.wait(PATIENCE, |s| is(s, last, "DONE"));
+    rests(false);
+    drop(cluster);
+    let _ = std::fs::remove_dir(group);
+}
+
+/// Times (ns) at which the job was seen on a host.
+fn ticks(path: &Path, host: &str) -> Vec<u128> {
+    let of = |l: &String| l.strip_prefix(host)?.trim().parse().ok();
+    lines(path).iter().filter_map(of).collect()
+}
+
+#[test]
+#[ignore = "half a minute of waiting for time limits"]
+fn a_cut_off_host_lets_go_before_its_work_runs_elsewhere() {
+    if !can_unshare() {
+        return skipped("needs root and mount namespaces");
+    }
+    let cluster = Cluster::up("--hosts 2 --slots 1 --masters 1 --lease 3");
+    let hosts = "hosts:\n- {name: 'h[1-2]', slots: 1}\nqueues:\n- {name: normal}\n\
+                 general: {default_queue: normal, iso_timeout: 6}\n";
+    configure(&cluster, hosts);
+    for role in ["cbls", "cbexe"] {
+        start_apart(pid_of(&cluster, role, "h2"), "true");
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    cluster.ok("cadmin", &["hclose", "h1"]);
+    let seen = cluster.work().join("seen");
+    let tick = "while :; do echo \"$CB_EXEC_HOST $(date +%s%N)\" >> seen; sleep 0.1; done";
+    let again = cluster.csub(&["-r", "-oo", "/dev/null", tick]);
+    wait_lines(&seen, 10);
+    cluster.ok("cadmin", &["hopen", "h1"]);
+    // The share goes away under h2, and its executor dies: only the shepherd is left to let go.
+    let share = cluster.share();
+    for role in ["cbls", "cbexe"] {
+        let pid = pid_of(&cluster, role, "h2").to_string();
+        let share = share.to_str().unwrap();
+        run(
+            "nsenter",
+            &["-t", &pid, "-m", "mount", "-t", "tmpfs", "none", share],
+        );
+    }
+    kill_9(pid_of(&cluster, "cbexe", "h2"));
+    let begin = Instant::now();
+    while ticks(&seen, "h1").len() < 5 {
+        assert!(begin.elapsed() < PATIENCE, "{}", cluster.logs());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let (last, first) = (ticks(&seen, "h2"), ticks(&seen, "h1"));
+    let gap = first[0].saturating_sub(*last.last().unwrap());
+    println!("let go {} ms before the next start", gap / 1_000_000);
+    assert!(last.last() < first.first(), "it ran in two places");
+    cluster.ok("ckill", &[&again.to_string()]);
+    cluster.wait(PATIENCE, |s| is(s, again, "EXIT"));
+    kill_9(pid_of(&cluster, "cbls", "h2"));
+}
