@@ -356,7 +356,18 @@ impl<'a> Wait<'a> {
     fn scan(&mut self) -> Option<Ack> {
         loop {
             let acks = self.layout.acks(self.epoch.epoch);
-            let chunk = sys::fs::read_from(&acks, self.offset, CHUNK).ok()?;
+            let chunk = match sys::fs::read_from(&acks, self.offset, CHUNK) {
+                Ok(chunk) => chunk,
+                Err(e) => {
+                    if e.is_not_found() {
+                        // Looked for before its leader made it: this host would believe it missing
+                        // for up to a minute.
+                        sys::fs::ask_again(&self.layout.epochs());
+                        sys::fs::ask_again(&self.layout.epoch_dir(self.epoch.epoch));
+                    }
+                    return None;
+                }
+            };
             let whole = match chunk.bytes.iter().rposition(|b| *b == b'\n') {
                 Some(end) => end + 1,
                 None if chunk.bytes.len() < CHUNK => return None,

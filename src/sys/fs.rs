@@ -385,6 +385,12 @@ pub fn list_dir(path: &Path, max: usize) -> Result<Vec<Entry>> {
     Ok(out)
 }
 
+/// Opens and closes a directory. A network file system then asks the server whether it changed, and
+/// forgets names below it that it believed missing; without, it may believe so for a minute.
+pub fn ask_again(dir: &Path) {
+    let _ = file::list(dir, |_, _| false);
+}
+
 /// Every name in a directory, hidden ones too, at most `max`.
 pub fn names(path: &Path, max: usize) -> Result<Vec<OsString>> {
     let mut out = Vec::new();

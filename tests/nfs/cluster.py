@@ -189,6 +189,16 @@ class Cluster:
         until(limit, over, lambda: f"{len(state['open'])} jobs open: {state['open'][:5]}", 5)
         return state["events"]
 
+    def settle_array(self, array, limit=300):
+        """Waits until no element of the array runs or waits."""
+        said = "cjobs -noheader -o stat -r -p -s " + array
+
+        def over():
+            rc, out = self.hosts[0].sh(f"{said} 2>&1", 1001, limit=30)
+            return "RUN" not in out and "PEND" not in out and rc != 124
+
+        until(limit, over, f"array {array} ends", 3)
+
     def judge(self, acked, rerun=False):
         """Holds what happened against what people were told; figures as text."""
         events = self.settle()
