@@ -245,7 +245,7 @@ fn a_cut_off_host_lets_go_before_its_work_runs_elsewhere() {
         return skipped("needs root and mount namespaces");
     }
     let cluster = Cluster::up("--hosts 2 --slots 1 --masters 1 --lease 3");
-    let hosts = "hosts:\n- {name: 'h[1-2]', slots: 1}\nqueues:\n- {name: normal}\n\
+    let hosts = "hosts:\n- {name: h1, slots: 1}\n- {name: h2, slots: 1}\nqueues:\n- {name: normal}\n\
                  general: {default_queue: normal, iso_timeout: 6}\n";
     configure(&cluster, hosts);
     for role in ["cbls", "cbexe"] {

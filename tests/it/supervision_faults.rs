@@ -4,6 +4,7 @@
 use crate::executor_bed::{Cluster, attempt, lives, wait_gone};
 use corral::model::{Limits, TermReason};
 use corral::record::order::{Act, Order};
+use corral::record::report::Report;
 use corral::sys::{clock, fs, proc, users};
 use std::path::Path;
 use std::process::{Child, Command};
@@ -371,8 +372,7 @@ fn without_any_room_the_shepherd_keeps_the_end_until_there_is_some() {
         assert!(lives(shepherd), "it holds the only record");
         let ends = |c: &Cluster| {
             let (_, all) = c.reports();
-            all.iter()
-                .any(|(_, r)| matches!(r, corral::record::report::Report::Ended(_)))
+            all.iter().any(|(_, r)| matches!(r, Report::Ended(_)))
         };
         assert!(!ends(c));
         fs::remove(&local.join("filler")).unwrap();
@@ -413,6 +413,70 @@ fn a_cut_off_host_ends_rerunnable_tasks_even_without_an_executor() {
     assert_eq!(c.end(1).reason, TermReason::Fenced);
     c.signal(2, Act::Kill, 1);
     c.end(2);
+}
+
+/// A file system whose server takes requests and never answers one, mounted there.
+fn dead_server(at: &Path) -> Option<Mount> {
+    use std::io::{Read, Write};
+    use std::os::fd::AsRawFd;
+    /// The kernel's first request, and the length of the answer to it.
+    const INIT: [u8; 4] = 26u32.to_ne_bytes();
+    const ANSWER: u32 = 16 + 64;
+    fs::mkdir_p(at, 0o755).unwrap();
+    let mut options = std::fs::OpenOptions::new();
+    let mut server = options.read(true).write(true).open("/dev/fuse").ok()?;
+    let fd = server.as_raw_fd();
+    let data = format!("fd={fd},rootmode=40000,user_id=0,group_id=0,allow_other");
+    let flags = nix::mount::MsFlags::MS_NOSUID;
+    nix::mount::mount(Some("none"), at, Some("fuse"), flags, Some(data.as_str())).ok()?;
+    std::thread::spawn(move || {
+        let mut request = vec![0u8; 1 << 20];
+        while server.read(&mut request).is_ok() {
+            if request[4..8] == INIT {
+                let mut answer = vec![0u8; ANSWER as usize];
+                answer[..4].copy_from_slice(&ANSWER.to_ne_bytes());
+                answer[8..16].copy_from_slice(&request[8..16]);
+                answer[16..20].copy_from_slice(&7u32.to_ne_bytes());
+                answer[20..24].copy_from_slice(&31u32.to_ne_bytes());
+                answer[36..40].copy_from_slice(&4096u32.to_ne_bytes());
+                server.write_all(&answer).unwrap();
+            }
+        }
+    });
+    Some(Mount(at.to_str().unwrap().to_owned()))
+}
+
+#[test]
+fn a_task_that_waits_for_a_dead_file_server_is_not_over_and_nobody_spins() {
+    let mut c = Cluster::new();
+    let at = c.path("dead");
+    let Some(dead) = users::may_switch().then(|| dead_server(&at)).flatten() else {
+        return skipped("needs root and /dev/fuse");
+    };
+    c.order(&[Cluster::start(1, &format!("cat {}/file", dead.0))]);
+    c.start_exe();
+    let shepherd = c.started(1);
+    clock::sleep_ms(500);
+    let task = proc::children(shepherd)[0];
+    c.signal(1, Act::Kill, 1);
+    clock::sleep_ms(500);
+    assert_eq!(proc::info(task).map(|p| p.state), Some('D'));
+    let spent = || proc::info(shepherd).map(|p| p.utime + p.stime).unwrap();
+    let before = spent();
+    clock::sleep_ms(2_000);
+    let ticks = spent() - before;
+    assert!(
+        ticks < proc::ticks_per_second() / 10,
+        "{ticks} ticks in 2 s"
+    );
+    // The host works on; the task is told as over when it is.
+    c.order(&[Cluster::start(2, "exit 2")]);
+    assert_eq!(c.end(2).code, Some(2));
+    let ended = |(_, r): &(u64, Report)| matches!(r, Report::Ended(e) if e.a == attempt(1));
+    assert!(!c.reports().1.iter().any(ended));
+    ran("umount", &["-f", &dead.0]);
+    let e = c.end(1);
+    assert_eq!((e.sig, e.reason), (9, TermReason::Owner));
 }
 
 #[test]
