@@ -51,6 +51,7 @@ const BENCHES: &[Bench] = &[
     ("fill", fill),
     ("steady", steady),
     ("shapes", shapes),
+    ("kinds", kinds),
     ("events", events),
     ("replay", replay),
     ("leader", leader),
@@ -383,20 +384,61 @@ const FOUR: [&str; 4] = [
     "rusage[memory=8:gpu=1]",
 ];
 
+/// Memory, GPUs of each of these requests.
+const FOUR_NEED: [(u32, u32); 4] = [(2, 0), (4, 0), (8, 0), (8, 1)];
+
+/// Decisions a second of a bare loop with four shapes: users by least use, for each shape the first
+/// host with room.
+fn bare_shapes() -> f64 {
+    let mut users: BinaryHeap<(std::cmp::Reverse<u32>, u32)> =
+        (0..USERS).map(|u| (std::cmp::Reverse(0), u)).collect();
+    let mut hosts = vec![(SLOTS, 200u32, 4u32); HOSTS];
+    let mut from = [0usize; 4];
+    let begin = Instant::now();
+    let mut placed = 0u32;
+    while let Some((std::cmp::Reverse(used), user)) = users.pop() {
+        let want = (0..4).map(|n| (placed as usize + n) % 4);
+        let spot = want.clone().find_map(|shape| {
+            let (mem, gpu) = FOUR_NEED[shape];
+            let fits = |h: &&mut (u32, u32, u32)| h.0 > 0 && h.1 >= mem && h.2 >= gpu;
+            let at = hosts[from[shape]..].iter_mut().position(|h| fits(&h));
+            from[shape] = at.map_or(HOSTS, |at| from[shape] + at);
+            at.map(|_| shape)
+        });
+        let Some(shape) = spot else { break };
+        let ((mem, gpu), host) = (FOUR_NEED[shape], &mut hosts[from[shape]]);
+        *host = (host.0 - 1, host.1 - mem, host.2 - gpu);
+        placed += 1;
+        users.push((std::cmp::Reverse(used + 1), user));
+    }
+    f64::from(std::hint::black_box(placed)) / begin.elapsed().as_secs_f64()
+}
+
 fn shapes() {
-    let mut cluster = Cluster::new(&FOUR);
+    shapes_of("shapes", &FOUR);
+}
+
+/// Ten requests in five queues: the rates must not fall with the number of classes.
+fn kinds() {
+    let ten: Vec<String> = (1..=10).map(|n| format!("rusage[memory={n}]")).collect();
+    let ten: Vec<&str> = ten.iter().map(String::as_str).collect();
+    shapes_of("kinds", &ten);
+}
+
+fn shapes_of(name: &str, shapes: &[&str]) {
+    let mut cluster = Cluster::new(shapes);
     cluster.engine.sync(&mut cluster.state, &mut cluster.table);
     let begin = Instant::now();
     let started = cluster.fill();
     let rate = started as f64 / begin.elapsed().as_secs_f64();
-    line("shapes_fill", rate, "decisions/s at least", 50_000.0);
+    let unit = "decisions/s at least";
+    line(&format!("{name}_fill"), rate, unit, 50_000.0);
+    if name == "shapes" {
+        line("shapes_bare", rate, "decisions/s", bare_shapes());
+    }
     let rate = steady_rate(&mut cluster, 50);
-    line(
-        "shapes_steady",
-        rate,
-        "finish+dispatch/s at least",
-        50_000.0,
-    );
+    let unit = "finish+dispatch/s at least";
+    line(&format!("{name}_steady"), rate, unit, 50_000.0);
 }
 
 /// Resident bytes of this process.

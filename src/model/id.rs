@@ -19,6 +19,11 @@ impl JobKey {
     pub fn element(id: u32, idx: u32) -> JobKey {
         JobKey { id, idx }
     }
+
+    /// The same order, in one number.
+    pub fn number(self) -> u64 {
+        u64::from(self.id) << 32 | u64::from(self.idx)
+    }
 }
 
 impl fmt::Display for JobKey {

@@ -26,6 +26,9 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+/// Jobs of a class that are kept at hand.
+pub(super) const AHEAD: usize = 6;
+
 /// A class of pending jobs that are equal for scheduling.
 #[derive(Debug)]
 pub(super) struct Bucket {
@@ -50,6 +53,10 @@ pub(super) struct Bucket {
     pub ident: Arc<Ident>,
     /// One of the specifications of the class.
     pub spec: u32,
+    /// Its first jobs; all of them when there is room for more.
+    pub ahead: SmallVec<[(i64, JobKey); AHEAD]>,
+    /// Some of its jobs are arrays.
+    pub arrays: bool,
     /// As it stands in its line.
     pub turn: Option<Turn>,
     /// That is not its first job: it went on within a pass.
@@ -117,6 +124,8 @@ pub struct Engine {
     /// Queues by priority, highest first; those of equal priority together.
     pub(super) tiers: Vec<Vec<u16>>,
     pub(super) held: Holds,
+    /// Nobody looks for records of work before the present walk is over.
+    pub(super) finds_later: bool,
     pub(super) reserver: Option<Reserver>,
     /// How the queues reserve.
     pub(super) habits: Vec<Habit>,
@@ -338,11 +347,13 @@ impl Engine {
             }
             _ => {}
         }
-        if let Some(old) = self.take_held(j) {
+        if let Some(old) = self.held.remove(&j) {
             self.drop_shape(old.shape);
-            if new.is_none() {
-                self.remember(state, j, &old);
-            }
+            let past = match new {
+                None => past_of(state, j, old.slots),
+                Some(_) => [0; 3],
+            };
+            self.unbook(j, &old, past);
         }
         if let Some(new) = new {
             self.put_held(j, new);
@@ -370,20 +381,28 @@ impl Engine {
     /// Work holds nothing any more; its reference to its shape goes to the caller.
     pub(super) fn take_held(&mut self, j: JobKey) -> Option<Held> {
         let held = self.held.remove(&j)?;
-        self.book(j, &held, false);
-        self.watch.note(j, &held, false);
+        self.unbook(j, &held, [0; 3]);
         Some(held)
+    }
+
+    /// `past`: what stays in its user's history for a while, by [`Meter`].
+    fn unbook(&mut self, j: JobKey, held: &Held, past: [u64; 3]) {
+        self.book(j, held, false, past);
+        self.watch.note(j, held, false);
     }
 
     /// Work holds this from now on.
     pub(super) fn put_held(&mut self, j: JobKey, held: Held) {
-        self.book(j, &held, true);
+        self.book(j, &held, true, [0; 3]);
         self.watch.note(j, &held, true);
-        self.held.insert(j, held);
+        match self.finds_later {
+            true => self.held.insert_later(j, held),
+            false => drop(self.held.insert(j, held)),
+        }
     }
 
     /// Books what work takes or gives back, everywhere it counts.
-    pub(super) fn book(&mut self, j: JobKey, held: &Held, plus: bool) {
+    fn book(&mut self, j: JobKey, held: &Held, plus: bool, past: [u64; 3]) {
         let who = held.holder();
         if let Some(reserver) = &mut self.reserver {
             match plus {
@@ -407,34 +426,12 @@ impl Engine {
         if let (Some(charge), Some(queue)) = (&held.charge, held.queue)
             && let Some(tree) = self.lines[usize::from(queue)].tree_mut()
         {
-            let delta = charge.delta();
-            match plus {
-                true => tree.charge(charge.leaf, &delta),
-                false => tree.charge(charge.leaf, &delta.undone()),
-            }
-        }
-    }
-
-    /// What ended work used stays in its user's history for a while.
-    fn remember(&mut self, state: &State, j: JobKey, old: &Held) {
-        let (Some(charge), Some(queue)) = (&old.charge, old.queue) else {
-            return;
-        };
-        let Some(run) = state.work(j).and_then(|work| work.run.as_deref()) else {
-            return;
-        };
-        let begun = if run.start == Stamp(0) {
-            run.dispatch
-        } else {
-            run.start
-        };
-        let end = run.fate.as_ref().map_or(begun, |fate| fate.end);
-        let ms = end.since_ms(begun).saturating_sub(run.suspended_ms);
-        let mut delta = Delta::default();
-        delta.hist_ms[Meter::Run as usize] = ms.saturating_mul(u64::from(old.slots));
-        delta.hist_ms[Meter::Cpu as usize] = run.usage.cpu_ms;
-        if let Some(tree) = self.lines[usize::from(queue)].tree_mut() {
-            tree.charge(charge.leaf, &delta);
+            let delta = match plus {
+                true => charge.delta(),
+                false => charge.delta().undone(),
+            };
+            let hist_ms = past;
+            tree.charge(charge.leaf, &Delta { hist_ms, ..delta });
         }
     }
 
@@ -535,9 +532,16 @@ impl Engine {
             self.buckets.insert(id, Box::new(bucket));
         }
         self.fresh.push(id);
+        if self.fresh.len() > 2 * self.buckets.len() + 64 {
+            self.fresh.sort_unstable();
+            self.fresh.dedup();
+        }
         let mut bucket = self.buckets.remove(&id).expect("just made");
         let turn = self.turn_of(state, bucket.priority, order, j, id);
         self.set_turn(&bucket, Some(turn));
+        bucket.ahead.clear();
+        bucket.ahead.extend(class.jobs.iter().take(AHEAD));
+        bucket.arrays = class.arrays > 0;
         bucket.turn = Some(turn);
         (bucket.from, bucket.moved) = (0, false);
         self.buckets.insert(id, bucket);
@@ -612,6 +616,8 @@ impl Engine {
             user_max,
             ident,
             spec: class.spec_id,
+            ahead: SmallVec::new(),
+            arrays: false,
             turn: None,
             moved: false,
             from: 0,
@@ -635,6 +641,24 @@ fn looks_at_holders(config: &Config) -> bool {
     let mut queues = config.queues.iter();
     hosts.into_iter().any(|host| host.user_slots.is_some())
         || queues.any(|q| q.host_slots.is_some() || q.proc_slots_milli.is_some())
+}
+
+/// What ended work used, for its user's history, by [`Meter`].
+fn past_of(state: &State, j: JobKey, slots: u32) -> [u64; 3] {
+    let mut past = [0; 3];
+    let Some(run) = state.work(j).and_then(|work| work.run.as_deref()) else {
+        return past;
+    };
+    let begun = if run.start == Stamp(0) {
+        run.dispatch
+    } else {
+        run.start
+    };
+    let end = run.fate.as_ref().map_or(begun, |fate| fate.end);
+    let ms = end.since_ms(begun).saturating_sub(run.suspended_ms);
+    past[Meter::Run as usize] = ms.saturating_mul(u64::from(slots));
+    past[Meter::Cpu as usize] = run.usage.cpu_ms;
+    past
 }
 
 /// The lines that the queues' policies ask for.

@@ -223,6 +223,8 @@ pub(super) struct Holds {
     /// Pages do not move when there are more of them.
     pages: Vec<Vec<Option<Held>>>,
     free: Vec<u32>,
+    /// Not in their places yet: see [`Holds::insert_later`].
+    unlisted: Vec<(JobKey, Held)>,
 }
 
 impl Holds {
@@ -273,7 +275,44 @@ impl Holds {
         if let Some(n) = self.index.get(&j).copied() {
             return self.slot(n).replace(held);
         }
-        let n = self.free.pop().unwrap_or_else(|| {
+        let n = self.room();
+        *self.slot(n) = Some(held);
+        self.index.insert(j, n);
+        None
+    }
+
+    /// Puts in the record of work that has none, to be found after [`Holds::settle`].
+    pub fn insert_later(&mut self, j: JobKey, held: Held) {
+        self.unlisted.push((j, held));
+        if self.unlisted.len() >= TOGETHER {
+            self.settle();
+        }
+    }
+
+    /// Makes all records be found.
+    pub fn settle(&mut self) {
+        let mut unlisted = std::mem::take(&mut self.unlisted);
+        // Their places are far apart: better waited for together.
+        let mut rooms: SmallVec<[u32; TOGETHER]> = SmallVec::new();
+        let mut known = 0;
+        for (j, _) in &unlisted {
+            known += usize::from(self.index.contains_key(j));
+            rooms.push(self.room());
+        }
+        for n in &rooms {
+            known += usize::from(self.slot(*n).is_some());
+        }
+        std::hint::black_box(known);
+        for ((j, held), n) in unlisted.drain(..).zip(rooms) {
+            *self.slot(n) = Some(held);
+            self.index.insert(j, n);
+        }
+        self.unlisted = unlisted;
+    }
+
+    /// The place of a new record.
+    fn room(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
             if self.pages.last().is_none_or(|page| page.len() == PAGE) {
                 self.pages.push(Vec::with_capacity(PAGE));
             }
@@ -281,10 +320,7 @@ impl Holds {
             let last = self.pages.last_mut().expect("just made");
             last.push(None);
             u32::try_from(full + last.len() - 1).expect("fewer than 2^32 pieces of work run")
-        });
-        *self.slot(n) = Some(held);
-        self.index.insert(j, n);
-        None
+        })
     }
 
     pub fn remove(&mut self, j: &JobKey) -> Option<Held> {

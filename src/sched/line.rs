@@ -3,6 +3,7 @@
 
 use super::share::{Leaf, ShareTree};
 use crate::model::JobKey;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -38,7 +39,7 @@ pub enum Line {
 /// Turns in order; most users have few classes.
 #[derive(Debug)]
 enum Turns {
-    Few(Vec<Turn>),
+    Few(SmallVec<[Turn; 1]>),
     Many(BTreeSet<Turn>),
 }
 
@@ -47,7 +48,7 @@ const FEW: usize = 8;
 
 impl Default for Turns {
     fn default() -> Turns {
-        Turns::Few(Vec::new())
+        Turns::Few(SmallVec::new())
     }
 }
 
@@ -205,6 +206,8 @@ pub struct Shared {
     leaves: Vec<Sorted>,
     /// Leaves that have nothing to try for the rest of this pass.
     parked: Vec<Leaf>,
+    /// Leaves with a cursor.
+    passed: Vec<Leaf>,
 }
 
 impl Shared {
@@ -217,8 +220,8 @@ impl Shared {
     }
 
     fn rewind(&mut self) {
-        for sorted in &mut self.leaves {
-            sorted.cursor = None;
+        for leaf in self.passed.drain(..) {
+            self.leaves[leaf.number()].cursor = None;
         }
         for leaf in std::mem::take(&mut self.parked) {
             let active = !self.leaves[leaf.number()].turns.is_empty();
@@ -241,6 +244,7 @@ impl Line {
             tree,
             leaves: Vec::new(),
             parked: Vec::new(),
+            passed: Vec::new(),
         }))
     }
 
@@ -303,7 +307,10 @@ impl Line {
                 rounds.rank(uid);
             }
             (Line::Shared(shared), Place::Leaf(leaf)) => {
-                shared.leaves[leaf.number()].cursor = Some(turn);
+                let cursor = &mut shared.leaves[leaf.number()].cursor;
+                if cursor.replace(turn).is_none() {
+                    shared.passed.push(leaf);
+                }
                 shared.rank(leaf);
             }
             (Line::InTurn(_) | Line::Shared(_), _) => {

@@ -2,7 +2,7 @@
 //! start is passed over with the reason; nothing is held by a job that does not start.
 
 use super::backfill::end_at;
-use super::engine::{Bucket, Engine};
+use super::engine::{AHEAD, Bucket, Engine};
 use super::held::{Charge, Held, Sign};
 use super::hosts::HostTable;
 use super::line::{Place, Turn};
@@ -69,7 +69,11 @@ impl Engine {
         }
         let at = self.books.now();
         plan.wake_at(self.quotas.tick(now, &self.hours.zone, at));
+        let preempts = self.config().queues.iter().any(|q| q.preemption.is_some());
+        self.finds_later = !preempts;
         let complete = self.walk(state, table, max, &mut plan);
+        self.finds_later = false;
+        self.held.settle();
         if let Some(reserver) = &mut self.reserver {
             reserver.book.close(complete);
         }
@@ -235,11 +239,7 @@ impl Engine {
             self.lines[at].pass_over(place, turn);
             return self.behind_blocked(line);
         }
-        let class = state
-            .pending()
-            .class(turn.class)
-            .expect("classes in line exist");
-        match self.try_class(state, table, class, bucket, turn, plan) {
+        match self.try_class(state, table, bucket, turn, plan) {
             Step::Start(start, spot, next) => {
                 self.book_start(table, bucket, &start, &spot);
                 plan.starts.push(start);
@@ -375,7 +375,6 @@ impl Engine {
         &mut self,
         state: &State,
         table: &HostTable,
-        class: &Class,
         bucket: &Bucket,
         turn: Turn,
         plan: &mut Plan,
@@ -384,14 +383,14 @@ impl Engine {
             plan.wake_at(at);
             return Step::Blocked(Some(reason));
         }
-        let Some((j, more)) = self.element(state, class, turn.j, bucket.from) else {
+        let Some((j, more)) = self.element(state, bucket, turn.j) else {
             let array = state.job(turn.j.id).and_then(|job| job.array());
             let limit = array.map_or(0, |array| array.limit);
-            return Step::AtLimit(turn.j.id, limit, following(class, turn));
+            return Step::AtLimit(turn.j.id, limit, following(state, bucket, turn));
         };
         let next = |more: bool| match more {
             true => Some((turn.order, turn.j, j.idx + 1)),
-            false => following(class, turn),
+            false => following(state, bucket, turn),
         };
         if let Some((why, at)) = self.too_new(state, bucket, j) {
             plan.wake_at(Some(at));
@@ -418,7 +417,7 @@ impl Engine {
             Err(short) => {
                 plan.wake_at(opens);
                 let reserved = !short.personal && self.reserve(table, bucket, j);
-                let reason = self.explain(table, class, bucket, short);
+                let reason = self.explain(table, class_of(state, turn), bucket, short);
                 match reserved {
                     true => Step::Reserved(reason, next(more)),
                     false => Step::NoPlace(reason),
@@ -448,14 +447,8 @@ impl Engine {
 
     /// The element (or job) to start and whether the same entry has more. `None`: its array is at
     /// its limit.
-    fn element(
-        &self,
-        state: &State,
-        class: &Class,
-        j: JobKey,
-        from: u32,
-    ) -> Option<(JobKey, bool)> {
-        if j.idx == 0 && class.arrays == 0 {
+    fn element(&self, state: &State, bucket: &Bucket, j: JobKey) -> Option<(JobKey, bool)> {
+        if j.idx == 0 && !bucket.arrays {
             return Some((j, false));
         }
         let job = state.job(j.id)?;
@@ -469,7 +462,7 @@ impl Engine {
         if j.idx > 0 {
             return Some((j, false));
         }
-        let idx = array.waiting.first_from(from)?;
+        let idx = array.waiting.first_from(bucket.from)?;
         let more = array.waiting.first_from(idx + 1).is_some();
         Some((JobKey::element(job.id, idx), more))
     }
@@ -703,13 +696,10 @@ impl Engine {
         if !self.buckets.get(&id).is_some_and(|bucket| bucket.moved) {
             return;
         }
-        let head = state.pending().class(id).and_then(|class| {
-            let (order, j) = class.jobs.first()?;
-            Some((order, j))
-        });
         let Some(mut bucket) = self.buckets.remove(&id) else {
             return;
         };
+        let head = bucket.ahead.first().copied();
         let head = head.map(|(order, j)| self.turn_of(state, bucket.priority, order, j, id));
         if let Some(queue) = bucket.queue {
             self.lines[usize::from(queue)].replace(bucket.place, bucket.turn, head);
@@ -763,8 +753,18 @@ fn accept_interval(config: &Config, bucket: &Bucket) -> u64 {
     queue.map_or(0, |queue| queue.job_accept_interval_ms)
 }
 
+fn class_of(state: &State, turn: Turn) -> &Class {
+    let class = state.pending().class(turn.class);
+    class.expect("classes in line exist")
+}
+
 /// The class's next turn behind a job.
-fn following(class: &Class, turn: Turn) -> Option<Next> {
-    let (order, j) = class.jobs.behind((turn.order, turn.j))?;
-    Some((order, j, 0))
+fn following(state: &State, bucket: &Bucket, turn: Turn) -> Option<Next> {
+    let this = (turn.order, turn.j);
+    let next = bucket.ahead.iter().copied().find(|entry| *entry > this);
+    let next = match bucket.ahead.len() < AHEAD {
+        true => next,
+        false => next.or_else(|| class_of(state, turn).jobs.behind(this)),
+    };
+    next.map(|(order, j)| (order, j, 0))
 }

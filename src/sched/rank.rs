@@ -4,6 +4,7 @@
 
 use super::balance::Balances;
 use super::shape::{Shape, View};
+use crate::state::TOGETHER;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -66,6 +67,9 @@ pub struct Lasting {
 /// passed over; the log of changes brings fresh ones.
 #[derive(Clone, Debug, Default)]
 pub struct Ranking {
+    /// Many that came at once, the best at the end.
+    run: Vec<Candidate>,
+    /// Others that came one by one.
     heap: BinaryHeap<Candidate>,
     /// One more entry, mostly the host that served last: it changed, and it often is the best again.
     last: Option<Candidate>,
@@ -83,6 +87,19 @@ pub struct Ranking {
     round: u32,
     /// By host.
     lasting: Vec<Lasting>,
+    /// Only room.
+    news: Vec<Candidate>,
+}
+
+/// So many entries are worth putting in order together.
+const MANY: usize = 64;
+
+/// Where an entry of a ranking is.
+#[derive(Clone, Copy)]
+enum From {
+    Run,
+    Heap,
+    Last,
 }
 
 /// Whom a ranking is for: jobs that limits on hosts concern alike (0 = no limit does).
@@ -108,7 +125,7 @@ impl Ranking {
         }
         let changed = self.seen.and_then(|seen| view.books.changed(seen));
         let hosts = view.books.len();
-        let small = self.heap.len() <= 4 * hosts + 64;
+        let small = self.heap.len() + self.run.len() <= 4 * hosts + 64;
         self.lasting.resize(hosts, Lasting::default());
         let mut look = |ranking: &mut Ranking, at: u32| {
             let at = at as usize;
@@ -130,7 +147,7 @@ impl Ranking {
                     }
                 });
                 self.out = out;
-                self.look_at_changed(changed, hosts, &mut look);
+                self.look_at_changed(changed, view.books, &mut look);
                 if eased > self.aside_since {
                     for at in std::mem::take(&mut self.aside) {
                         if let Some(new) = look(self, at) {
@@ -143,8 +160,10 @@ impl Ranking {
                 self.out.clear();
                 self.aside.clear();
                 self.last = None;
+                self.heap.clear();
                 let all = (0..hosts as u32).filter_map(|at| look(self, at));
-                self.heap = all.collect::<Vec<_>>().into();
+                self.run = all.collect();
+                self.run.sort_unstable();
             }
         }
         self.seen = Some(end);
@@ -153,7 +172,7 @@ impl Ranking {
     fn look_at_changed(
         &mut self,
         changed: &[u32],
-        hosts: usize,
+        books: &Balances,
         look: &mut impl FnMut(&mut Ranking, u32) -> Option<Candidate>,
     ) {
         if let [at] = changed {
@@ -162,16 +181,34 @@ impl Ranking {
             }
             return;
         }
-        self.looked.resize(hosts, 0);
+        self.looked.resize(books.len(), 0);
         self.round += 1;
-        for at in changed {
-            let looked = &mut self.looked[*at as usize];
-            if std::mem::replace(looked, self.round) != self.round
-                && let Some(new) = look(self, *at)
-            {
-                self.offer(new);
+        let mut all = std::mem::take(&mut self.news);
+        for some in changed.chunks(TOGETHER) {
+            // Their books are far apart: better waited for together.
+            let version = |at: &u32| books.get(*at as usize).version;
+            std::hint::black_box(some.iter().map(version).fold(0, |sum, n| sum ^ n));
+            for at in some {
+                let looked = &mut self.looked[*at as usize];
+                if std::mem::replace(looked, self.round) != self.round {
+                    all.extend(look(self, *at));
+                }
             }
         }
+        self.offer_all(&mut all, books);
+        self.news = all;
+    }
+
+    /// Many at once are put in order once, unless far more are in order already.
+    fn offer_all(&mut self, all: &mut Vec<Candidate>, books: &Balances) {
+        if all.len() < MANY || all.len() * 2 < self.run.len() {
+            all.drain(..).for_each(|new| self.offer(new));
+            return;
+        }
+        self.run
+            .retain(|old| books.get(old.host()).version == old.version);
+        self.run.append(all);
+        self.run.sort_unstable();
     }
 
     fn offer(&mut self, mut new: Candidate) {
@@ -186,23 +223,38 @@ impl Ranking {
         }
     }
 
-    fn pop_any(&mut self) -> Option<Candidate> {
-        match (&self.last, self.heap.peek()) {
-            (Some(last), Some(top)) if last < top => self.heap.pop(),
-            (Some(_), _) => self.last.take(),
-            (None, _) => self.heap.pop(),
+    /// Where the best of all entries is.
+    fn top(&self) -> Option<(&Candidate, From)> {
+        let run = self.run.last().map(|c| (c, From::Run));
+        let heap = self.heap.peek().map(|c| (c, From::Heap));
+        let last = self.last.as_ref().map(|c| (c, From::Last));
+        let better = |a: Option<(_, _)>, b: Option<(_, _)>| match (&a, &b) {
+            (Some((x, _)), Some((y, _))) if x < y => b,
+            (None, _) => b,
+            _ => a,
+        };
+        better(better(last, run), heap)
+    }
+
+    fn drop_top(&mut self, from: From) -> Option<Candidate> {
+        match from {
+            From::Run => self.run.pop(),
+            From::Heap => self.heap.pop(),
+            From::Last => self.last.take(),
         }
     }
 
     /// The best host, taken out. Stale and repeated entries are dropped.
     pub fn pop(&mut self, books: &Balances) -> Option<Candidate> {
-        while let Some(best) = self.pop_any() {
+        while let Some((_, from)) = self.top() {
+            let best = self.drop_top(from)?;
             if books.get(best.host()).version == best.version {
                 // A host that changed twice between two looks has two fresh entries.
-                while self.heap.peek() == Some(&best) {
-                    self.heap.pop();
+                while let Some((again, from)) = self.top()
+                    && *again == best
+                {
+                    self.drop_top(from);
                 }
-                self.last.take_if(|last| *last == best);
                 return Some(best);
             }
         }

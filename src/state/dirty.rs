@@ -30,7 +30,7 @@ impl Dirty {
     }
 
     fn tidy(&mut self) {
-        self.noted.sort_unstable();
+        self.noted.sort_unstable_by_key(|j| j.number());
         self.noted.dedup();
         self.different = self.noted.len();
     }

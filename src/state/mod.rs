@@ -288,7 +288,7 @@ impl State {
     pub fn take_changed(&mut self) -> Option<(Vec<u32>, Vec<JobKey>)> {
         let classes = self.pending.take_changed();
         let mut works = self.work_log.replace(Vec::new())?;
-        works.sort_unstable();
+        works.sort_unstable_by_key(|j| j.number());
         works.dedup();
         Some((classes?, works))
     }

@@ -25,6 +25,10 @@ impl State {
             let mut sum = self.skim_works(some.iter().map(|(j, _)| j));
             for work in some {
                 sum ^= host(work).map_or(0, |host| self.used.skim(host));
+                // Events call hosts by name.
+                let name = work.1.map(|host| self.host_name(host));
+                let id = name.and_then(|name| self.host_ids.get(name));
+                sum ^= id.map_or(0, |id| id.0 as usize);
             }
             for work in some {
                 sum ^= host(work).map_or(0, |host| self.used.skim_work(host, LINE));
