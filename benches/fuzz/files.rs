@@ -17,6 +17,7 @@ use corral::record::event::Event;
 use corral::record::header::{Header, What};
 use corral::record::leader::{ClusterDoc, EpochDoc, encode_fixed};
 use corral::record::load;
+use corral::record::order::Order;
 use corral::record::report::Report;
 use corral::spool::{Layout, Site};
 use corral::sys::{fs, users};
@@ -345,8 +346,9 @@ fn mutated_load(dice: &mut Dice, host: &str) -> Vec<u8> {
 pub struct Orders {
     dir: tempfile::TempDir,
     layout: Layout,
-    exec: Option<Exec>,
-    intact: Vec<u8>,
+    exec: Exec,
+    /// True orders, without the header.
+    records: Vec<Vec<u8>>,
     foreign: Vec<Vec<u8>>,
     epoch: u64,
     now: Vec<(PathBuf, Vec<u8>)>,
@@ -430,16 +432,15 @@ impl Orders {
         std::fs::create_dir_all(layout.host("h1")).expect("a directory");
         let mut scene = Scene::new(&config());
         scene.live(&mut Dice(11));
-        let mut records = vec![json(&Header::new(What::Orders, "c", 1, 1))];
-        records.extend(scene.orders["h1"].iter().map(json));
+        let records = scene.orders["h1"].iter().map(json).collect();
         let foreign = scene.orders.values().flatten().map(json).collect();
-        let intact = frames::join(&records);
-        let (exec, epoch, now) = (None, 0, Vec::new());
+        let exec = executor(dir.path(), &layout);
+        let (epoch, now) = (0, Vec::new());
         Orders {
             dir,
             layout,
             exec,
-            intact,
+            records,
             foreign,
             epoch,
             now,
@@ -453,12 +454,12 @@ impl Target for Orders {
         for (path, _) in &self.now {
             let _ = std::fs::remove_file(path);
         }
-        if self.epoch % 50 == 1 {
+        if self.epoch.is_multiple_of(50) {
             // As after a restart: with what it remembers, or with nothing.
-            self.exec = None;
             if dice.roll(2) == 0 {
                 let _ = std::fs::remove_dir_all(self.dir.path().join("local"));
             }
+            self.exec = executor(self.dir.path(), &self.layout);
         }
         let doc = EpochDoc {
             epoch: self.epoch,
@@ -466,7 +467,11 @@ impl Target for Orders {
         };
         let epoch = encode_fixed(&doc).expect("it fits");
         let path = self.layout.orders("h1", self.epoch, 1);
-        let orders = mutated(dice, &self.intact, &self.foreign);
+        let id = self.exec.ledger.identity.id.clone();
+        let mut records = vec![json(&Header::new(What::Orders, "c", self.epoch, 1))];
+        records.push(json(&Order::Ledger { id }));
+        records.extend(self.records.iter().cloned());
+        let orders = mutated(dice, &frames::join(&records), &self.foreign);
         self.now = vec![(self.layout.epoch(), epoch), (path, orders)];
     }
 
@@ -474,11 +479,7 @@ impl Target for Orders {
         for (path, bytes) in &self.now {
             std::fs::write(path, bytes).expect("room for the file");
         }
-        let exec = match &mut self.exec {
-            Some(exec) => exec,
-            none => none.insert(executor(self.dir.path(), &self.layout)),
-        };
-        while exec.turn(true).more {}
+        while self.exec.turn(true).more {}
     }
 
     fn files(&self) -> Vec<(String, Vec<u8>)> {

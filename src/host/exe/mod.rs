@@ -343,6 +343,132 @@ mod tests {
         assert_eq!(idle_ms(true, 200), IDLE_WATCHED_MS);
     }
 
+    /// A spawner that dies of the first task it is sent.
+    struct Deaf {
+        _says: crossbeam::channel::Sender<spawn::Heard>,
+    }
+
+    impl spawn::Wire for Deaf {
+        fn pid(&self) -> i32 {
+            0
+        }
+        fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+            match bytes.windows(4).any(|w| w == b"/tmp") {
+                true => Err(std::io::ErrorKind::BrokenPipe.into()),
+                false => Ok(()),
+            }
+        }
+        fn close(&mut self) {}
+        fn has_ended(&mut self) -> bool {
+            true
+        }
+        fn kill(&mut self) {}
+    }
+
+    /// An executor of host h1 below `dir` whose spawners die of the first task.
+    fn deaf_executor(dir: &std::path::Path) -> Exec {
+        let layout = crate::spool::Layout::new(dir.join("share"));
+        for dir in [layout.host("h1"), layout.leader_dir()] {
+            fs::mkdir_p(&dir, 0o755).unwrap();
+        }
+        let local = Local::at(&dir.join("local"));
+        fs::mkdir_p(local.dir(), 0o755).unwrap();
+        let site = crate::spool::Site {
+            conf: dir.join("etc/cb.conf"),
+            share: layout.root().to_path_buf(),
+            host: "h1".into(),
+            local: None,
+        };
+        let cluster = crate::record::leader::ClusterDoc {
+            cluster: "c".into(),
+            name: "demo".into(),
+            format: crate::record::FORMAT,
+            service_uid: users::effective_uid(),
+            service_gid: users::me().gid,
+        };
+        let stand = |_: &Local, _: u64, says: crossbeam::channel::Sender<spawn::Heard>| {
+            let (pid, cgroups) = (0, String::new());
+            let ready = crate::task::spec::FromSpawner::Ready { pid, cgroups };
+            says.send(spawn::Heard::Said(ready)).unwrap();
+            Ok(Box::new(Deaf { _says: says }) as Box<dyn spawn::Wire>)
+        };
+        let options = Options {
+            stand: Some(std::sync::Arc::new(stand)),
+            ..Options::default()
+        };
+        let share_is_local = true;
+        let place = Place {
+            site,
+            layout,
+            cluster,
+            local,
+            share_is_local,
+        };
+        adopt(place, false, &options).unwrap()
+    }
+
+    #[test]
+    fn a_job_whose_order_comes_when_the_spawner_just_died_is_not_failed() {
+        use crate::model::{AttemptId, JobKey, Share, Spec};
+        use crate::record::{frame, header, leader, order::Order};
+        let dir = tempfile::tempdir().unwrap();
+        let mut exec = deaf_executor(dir.path());
+        let layout = exec.place.layout.clone();
+        let a = |id| AttemptId {
+            j: JobKey::job(id),
+            at: 1,
+        };
+        let start = |id: u32| {
+            let hosts = [Share("h1".into(), 1)];
+            let order = serde_json::json!({
+                "k": "start", "j": a(id).j, "at": 1, "s": id, "c": "true", "hosts": hosts,
+                "limits": {}, "grace_ms": 0, "t": 0
+            });
+            serde_json::from_value::<Order>(order).unwrap()
+        };
+        let me = users::me();
+        let spec = |id| {
+            let (user, cwd, project) = (me.name.clone(), "/tmp".into(), format!("p{id}"));
+            let spec = Box::new(Spec {
+                uid: me.uid,
+                user,
+                cwd,
+                project,
+                ..Spec::default()
+            });
+            Order::Spec { id, spec }
+        };
+        let publish = |part, orders: &[Order]| {
+            let mut out = Vec::new();
+            let head = header::Header::new(header::What::Orders, "c", 1, part);
+            frame::write(&mut out, 0, &head).unwrap();
+            for (seq, order) in (1..).zip(orders) {
+                frame::write(&mut out, seq, order).unwrap();
+            }
+            fs::publish(&layout.orders("h1", 1, part), &out).unwrap();
+        };
+        let doc = leader::EpochDoc {
+            epoch: 1,
+            ..Default::default()
+        };
+        fs::publish(&layout.epoch(), &leader::encode_fixed(&doc).unwrap()).unwrap();
+        let id = exec.ledger.identity.id.clone();
+        let front = [Order::Ledger { id }];
+        publish(1, &front);
+        exec.turn(true);
+        publish(2, &[&front[..], &[spec(2), start(2)]].concat());
+        let next = Order::Next { part: 2 };
+        publish(1, &[&front[..], &[spec(1), start(1), next]].concat());
+        // The spawner dies of the first; another one is started with the next turn.
+        exec.turn(true);
+        exec.turn(true);
+        for id in [1, 2] {
+            let entry = exec.table.get(a(id)).expect("its order was read");
+            let failed = matches!(entry.status, table::Status::Over(_));
+            assert!(!failed, "job {id}: {:?}", entry.status);
+        }
+    }
+
     #[test]
     fn looks_become_rarer_until_something_happens() {
         let mut p = Pace::new(1000);

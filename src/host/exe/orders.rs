@@ -122,7 +122,8 @@ impl OrderReader {
             return Ok(false);
         }
         self.next_at = now;
-        if !fs::exists(&self.layout.orders(&self.host, self.epoch, self.part + 1)) {
+        let next = self.part.saturating_add(1);
+        if !fs::exists(&self.layout.orders(&self.host, self.epoch, next)) {
             return Ok(false);
         }
         let highest = self.highest_part()?;
@@ -392,6 +393,17 @@ mod tests {
         s.file(1, 2, &[cancel(3)]);
         assert_eq!(r.look().unwrap().orders, [cancel(3)]);
         assert_eq!(s.reader().look().unwrap().orders, [cancel(3)]);
+    }
+
+    #[test]
+    fn orders_may_go_on_in_a_part_of_any_number() {
+        let s = Share::new();
+        s.epoch(1);
+        s.file(1, 1, &[Order::Next { part: u64::MAX }]);
+        let mut r = s.reader();
+        assert!(r.look().unwrap().more);
+        assert!(!r.look().unwrap().more);
+        assert_eq!(r.place(), (1, u64::MAX));
     }
 
     #[test]

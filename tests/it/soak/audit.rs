@@ -21,6 +21,8 @@ struct Told {
     started: Vec<u32>,
     /// Attempt, exit code, reason.
     ended: Vec<(u32, Option<i32>, TermReason)>,
+    /// What the ends say about themselves.
+    said: String,
 }
 
 #[derive(Default, Debug)]
@@ -56,7 +58,9 @@ fn journal(cluster: &Cluster, verdict: &mut Verdict) -> BTreeMap<JobKey, Told> {
             Event::Started { a, .. } => told.entry(a.j).or_default().started.push(a.at),
             Event::Ended { e, .. } => {
                 let end = (e.a.at, e.code, e.reason);
-                told.entry(e.a.j).or_default().ended.push(end);
+                let told = told.entry(e.a.j).or_default();
+                told.ended.push(end);
+                told.said += &e.text;
             }
             _ => {}
         },
@@ -143,9 +147,10 @@ fn job(
                 .other
                 .entry(format!("{reason:?} {code:?}"))
                 .or_default() += 1;
-            verdict
-                .odd
-                .push(format!("{what} ended as {code:?} {reason:?}"));
+            verdict.odd.push(format!(
+                "{what} ended as {code:?} {reason:?}: {}",
+                told.said
+            ));
         }
     }
     if code == Some(0) && runs.len() != 1 {
