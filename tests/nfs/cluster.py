@@ -34,15 +34,16 @@ queues:
 """
 
 
-def records(text):
-    """The records of a file: dictionaries, up to the first line that is not whole."""
+def records(text, numbered=True):
+    """The records of a file: dictionaries, up to the first line that is not whole. Logs of tasks
+    have many writers, and no numbers."""
     out = []
     for line in text.split("\n"):
         body = line[2:].rsplit(" #", 1)
         if not line.startswith("- {") or len(body) != 2:
             break
         number, length, _ = body[1].split(" ")
-        if int(number) != len(out) or int(length) != len(body[0].encode()):
+        if numbered and int(number) != len(out) or int(length) != len(body[0].encode()):
             break
         out.append(json.loads(body[0]))
     return out
@@ -175,7 +176,7 @@ class Cluster:
     def tasks(self, host):
         """Records of the host's own logs of tasks."""
         rc, out = host.sh("for f in /var/lib/corral/tasks.*.log; do cat $f; echo; echo ==; done")
-        return [r for part in out.split("\n==\n") for r in records(part)] if rc == 0 else []
+        return [r for part in out.split("\n==\n") for r in records(part, False)] if rc == 0 else []
 
     def settle(self, limit=900):
         """Waits until every job known to the journal has ended; gives events."""
@@ -226,14 +227,17 @@ class Cluster:
         idle = [i for i in done if i not in marks]
         need(not idle, f"done, but never ran: {idle[:5]}")
         bound = {(key(e), e["at"]): e["hosts"][0][0] for _, e in events if e["k"] == "dispatched"}
+        starts = 0
         for host in self.hosts:
             for r in self.tasks(host):
                 if r["k"] == "start":
+                    starts += 1
                     where = bound.get((key(r), r["at"]))
                     need(where == host.name, f"{host.name} started {key(r)}, bound to {where}")
         why = Counter(reason for code, reason in codes.values() if code != 0)
         rest = "".join(f", {n} {reason}" for reason, n in sorted(why.items(), key=str))
-        return f"accepted={len(acked)} jobs={len(submitted)} done={len(done)}{rest}"
+        figures = f"accepted={len(acked)} jobs={len(submitted)} done={len(done)}{rest}"
+        return f"{figures} starts_checked={starts}"
 
 
 def open_jobs(events):
