@@ -23,7 +23,7 @@ use crate::record::event::Event;
 use crate::spool::{Layout, Site};
 use crate::state::State;
 use crate::sys::watch::Watcher;
-use crate::sys::{clock, signals, thread};
+use crate::sys::{clock, failpoint, signals, thread};
 use crate::turn::Core;
 use crossbeam::channel::Receiver;
 use lead::{End, Leader};
@@ -36,6 +36,8 @@ pub const EXIT_OK: i32 = 0;
 pub const EXIT_REFUSED: i32 = 2;
 pub const EXIT_LOST: i32 = 3;
 
+/// So many leaders in a row that died while taking over are worth an alarm.
+const DIED_MIN: usize = 3;
 /// Room that each of a leader's first files needs at most, bytes.
 const NEED: u64 = 64 << 10;
 
@@ -303,13 +305,14 @@ fn restore(
     options: &Options,
 ) -> Result<(State, journal::Recovered), String> {
     let began = clock::boot_ms();
+    failpoint::hit("leader.recovering");
     let mut loader = load::Loader::default();
     let options = journal::Options {
         accept_loss: options.accept_loss,
         led: leadership.led,
         unsealed: !options.protocol.seal,
     };
-    let recovered = journal::recover(
+    let mut recovered = journal::recover(
         layout,
         &leadership.cluster.cluster,
         leadership.epoch(),
@@ -330,7 +333,26 @@ fn restore(
             broken.join("; ")
         ));
     }
+    recovered
+        .notes
+        .extend(died_young(leadership.epoch(), &recovered.seals));
     Ok((loader.state, recovered))
+}
+
+/// Leaders before this one that claimed an epoch and wrote nothing: one or two lost a race or were
+/// ended, more of them in a row die of something.
+fn died_young(epoch: u64, seals: &[Event]) -> Option<String> {
+    let empty = |of: &u64| {
+        let seal = |e: &Event| matches!(e, Event::Seal { epoch, bytes: 0, .. } if epoch == of);
+        seals.iter().any(seal)
+    };
+    let died = (1..epoch).rev().take_while(empty).count();
+    (died >= DIED_MIN).then(|| {
+        format!(
+            "the last {died} leaders died while taking over: look for the end of cbsched in the \
+             logs of the masters; too little memory for the journal is the usual reason"
+        )
+    })
 }
 
 /// Looks up the groups of everyone who has jobs: limits and administrators hang on them.

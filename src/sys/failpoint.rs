@@ -14,6 +14,8 @@ pub const POINTS: &[&str] = &[
     "journal.after_write",
     "journal.after_sync",
     "journal.next_segment",
+    // A winner of the election reads the journal.
+    "leader.recovering",
     // Behind the sync and the look at the epoch; around the answers and the orders.
     "leader.after_check",
     "leader.before_ack",

@@ -612,4 +612,88 @@ mod tests {
         super::super::fs::chmod(&p, 0o755).unwrap();
         assert_eq!(code(run(p.to_str().unwrap(), &["9"]).unwrap()), 9);
     }
+
+    /// From now on this process and its children are told EAGAIN when they change their user.
+    fn forbid_setresuid() -> bool {
+        let stmt = |code: u32, jt, jf, k| libc::sock_filter {
+            code: code as u16,
+            jt,
+            jf,
+            k,
+        };
+        let mut program = [
+            stmt(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+            stmt(
+                libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+                0,
+                1,
+                libc::SYS_setresuid as u32,
+            ),
+            stmt(
+                libc::BPF_RET | libc::BPF_K,
+                0,
+                0,
+                libc::SECCOMP_RET_ERRNO | libc::EAGAIN as u32,
+            ),
+            stmt(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let filter = libc::sock_fprog {
+            len: program.len() as u16,
+            filter: program.as_mut_ptr(),
+        };
+        // SAFETY: integers, and a filter that lives until the calls have returned.
+        unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter) == 0
+        }
+    }
+
+    /// CVE-2012-3490: a change of user that fails, and a job that runs as root all the same.
+    #[test]
+    fn a_job_whose_user_cannot_be_taken_on_never_runs() {
+        if !crate::sys::users::may_switch() {
+            eprintln!("skipped: only root can become somebody else");
+            return;
+        }
+        let d = tempfile::tempdir().unwrap();
+        let mark = d.path().join("ran");
+        let c = |s: &str| CString::new(s).unwrap();
+        let argv = [c("touch"), c(mark.to_str().unwrap())];
+        let null = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+            .unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&null);
+        let who = Who {
+            uid: 65534,
+            gid: 65534,
+            groups: vec![65534],
+        };
+        let l = Launch {
+            programs: &[c("/usr/bin/touch"), c("/bin/touch")],
+            argv: &argv,
+            env: &[],
+            stdio: [fd; 3],
+            user: Some(&who),
+            rlimits: &[],
+            nice: 0,
+            join: &[],
+        };
+        let mut child = crate::sys::fork::fork_snapshot(|| {
+            if !forbid_setresuid() {
+                return 2;
+            }
+            match launch(&l) {
+                Err(e) if (e.stage, e.errno) == (Stage::Identity, libc::EAGAIN) => 0,
+                Err(_) => 3,
+                Ok(_) => 1,
+            }
+        });
+        match child.as_mut().unwrap().wait().unwrap() {
+            2 => eprintln!("skipped: this kernel filters no system calls"),
+            code => assert_eq!(code, 0, "1: it was started, 3: it failed of something else"),
+        }
+        assert!(!mark.exists());
+    }
 }

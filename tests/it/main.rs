@@ -10,6 +10,7 @@ mod commands;
 mod dev_cluster;
 mod executor;
 mod executor_bed;
+mod faults_calls;
 mod faults_disk;
 mod faults_leader;
 mod layering;
