@@ -247,7 +247,7 @@ pub fn ensure_file(path: &Path, mode: u32) -> Result<()> {
     File::open(path, how).map(drop).at("create", path)
 }
 
-/// Makes `path`, which must not be there, with room for `len` bytes. What a failure left is removed.
+/// Makes `path`, which must not be there, with room for `len` bytes. A failure leaves nothing.
 pub fn make_with_room(path: &Path, len: u64) -> Result<()> {
     let file = File::open(path, How::NEW.mode(FILE_MODE)).at("create", path)?;
     file.allocate(len).map_err(|e| {
