@@ -194,6 +194,7 @@ fn a_full_share_stops_starts_but_not_ends_and_all_goes_on_when_there_is_room() {
 
 /// The same while somebody takes every byte that the reserve gives back.
 #[test]
+#[ignore = "a quarter of a minute of waiting"]
 fn a_share_that_stays_full_delays_the_ends_and_loses_none() {
     let options = "--hosts 1 --slots 4 --masters 1 --lease 3 --cgroup off";
     let Some((cluster, _disk, share)) = on_a_small_disk(options) else {
@@ -271,6 +272,7 @@ fn a_quota_used_up_is_waited_out_without_a_word_too_much() {
 
 /// Row 11: an error of the file system makes it read-only; it is mounted anew later.
 #[test]
+#[ignore = "a quarter of a minute of waiting"]
 fn a_share_that_turns_read_only_ends_the_lead_and_is_taken_up_again() {
     let options = "--hosts 1 --slots 4 --masters 2 --lease 3 --cgroup off";
     let Some((cluster, disk, share)) = on_a_small_disk(options) else {
