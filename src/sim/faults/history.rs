@@ -58,7 +58,7 @@ pub struct History {
     pub reads: u64,
     /// Jobs that their owners have stopped and not resumed, by slot.
     pub stopped: BTreeMap<usize, BTreeSet<u32>>,
-    /// Longest time that somebody waited for an answer, ms.
+    /// Longest time that somebody waited for an answer since the first leader came, ms.
     pub longest_ms: u64,
     /// Jobs that a live leader knows and that have not ended.
     open: BTreeMap<u32, String>,

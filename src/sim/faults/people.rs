@@ -98,12 +98,17 @@ impl Person<'_> {
             job: Box::new(job),
         };
         request.push(&verb).ok()?;
-        let began = self.port.world.lock().core.now;
+        let (began, led) = {
+            let inner = self.port.world.lock();
+            (inner.core.now, inner.scene.history.takeovers > 0)
+        };
         let answer = send(self.site, "csub", request, PATIENCE_S);
         let mut inner = self.port.world.lock();
         let Inner { core, scene } = &mut *inner;
         let waited = Duration::from_micros(core.now - began).as_millis() as u64;
-        scene.history.longest_ms = scene.history.longest_ms.max(waited);
+        if led {
+            scene.history.longest_ms = scene.history.longest_ms.max(waited);
+        }
         match answer {
             Ok(ack) if ack.ok && !ack.ids.is_empty() => {
                 let id = ack.ids[0].id;

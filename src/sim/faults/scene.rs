@@ -116,6 +116,7 @@ pub enum Happening {
     Look,
     /// The next part of a script, if it waits for time.
     Cue,
+    PowerOff(usize),
 }
 
 /// Everything there is.
@@ -274,6 +275,7 @@ impl Scene {
             Happening::ServerUp { locks, data } => scene.server_up(core, locks, data),
             Happening::WriteBack(machine) => scene.write_back(core, machine),
             Happening::Look => scene.look(core),
+            Happening::PowerOff(machine) => scene.power_off(core, machine),
             Happening::Cue => {
                 scene.cue(core, |when| matches!(when, When::After(_)), None);
             }

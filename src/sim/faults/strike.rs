@@ -83,6 +83,9 @@ pub enum When {
 #[cfg_attr(not(test), allow(dead_code))]
 pub enum Deed {
     Kill,
+    /// Killed, and so long afterwards (ms), when its kernel has sent what it wrote, its machine loses
+    /// power.
+    Perish(u64),
     /// Its machine loses power for so long, ms.
     PowerOff(u64),
     /// Frozen for so long, ms; with those who listen to it.
@@ -90,8 +93,6 @@ pub enum Deed {
     ForgetLocks,
     /// The server is away for so long (ms) and loses what was not synced.
     Restart(u64),
-    /// The server is so many times slower for so long, ms.
-    Slow(u64, u64),
 }
 
 /// Faults in a fixed order instead of drawn ones.
@@ -135,6 +136,12 @@ impl Scene {
         let now = core.now;
         match (deed, proc) {
             (Deed::Kill, Some(proc)) => core.kill(proc),
+            (Deed::Perish(ms), Some(proc)) => {
+                core.kill(proc);
+                let m = core.procs[proc].machine;
+                self.plan_at(core, now + ms * MS, Happening::PowerOff(m));
+                self.plan_at(core, now + 20_000 * MS, Happening::Boot(m));
+            }
             (Deed::PowerOff(ms), Some(proc)) => {
                 let m = core.procs[proc].machine;
                 self.power_off(core, m);
@@ -161,10 +168,6 @@ impl Scene {
                     data: true,
                 };
                 self.plan_at(core, now + ms * MS, up);
-            }
-            (Deed::Slow(by, ms), _) => {
-                self.server.slow_until = now + ms * MS;
-                self.server.slow_by = by;
             }
             (deed, None) => core.say("fault", || format!("nobody is there for {deed:?}")),
         }

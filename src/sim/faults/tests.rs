@@ -111,10 +111,9 @@ const JOURNAL: Spot = ("fsync", "/journal.");
 #[test]
 fn candidates_do_not_claim_over_each_others_heads() {
     for seed in 1..4 {
-        let slow = (When::After(0), vec![Deed::Slow(200, 60_000)]);
-        let outcome = play(seed, vec![slow], |_| {});
+        let outcome = play(seed, Vec::new(), |plan| plan.cache_ms = 5000);
         kept(&outcome);
-        assert!(outcome.ms < 400_000, "{} ms", outcome.ms);
+        assert_eq!(outcome.takeovers, 1);
     }
 }
 
@@ -135,7 +134,7 @@ fn what_is_sealed_is_not_lost_with_the_server() {
         let script = vec![
             (When::Recovered, vec![]),
             (When::After(3000), vec![]),
-            (When::Spot(Role::Leader, JOURNAL), vec![Deed::Kill]),
+            (When::Spot(Role::Leader, JOURNAL), vec![Deed::Perish(200)]),
             (When::Recovered, vec![]),
             (When::After(200), vec![Deed::Restart(500)]),
             (When::Spot(Role::Leader, JOURNAL), vec![Deed::Kill]),
@@ -160,9 +159,11 @@ fn a_start_that_power_loss_wiped_out_is_not_denied() {
 /// Answers and orders are synced: a kernel may keep what was written for half a minute.
 #[test]
 fn answers_do_not_wait_for_the_kernel_to_write_back() {
-    let outcome = play(1, Vec::new(), |_| {});
-    kept(&outcome);
-    assert!(outcome.longest_ms < 12_000, "{} ms", outcome.longest_ms);
+    for seed in 1..4 {
+        let outcome = play(seed, Vec::new(), |_| {});
+        kept(&outcome);
+        assert!(outcome.longest_ms < 2000, "{} ms", outcome.longest_ms);
+    }
 }
 
 /// A leader is stopped between its append and its look at the epoch, and wakes up with all who
