@@ -488,15 +488,14 @@ impl Leader {
 
     /// What changed in this turn, for readers, in one write.
     fn publish_rows(&mut self) -> Result<(), End> {
-        let (rows, shards) = self.core.state.delta();
+        let changed = self.core.state.take_delta();
+        let state = &self.core.state;
+        let (rows, shards) = state.delta_rows(changed);
         if rows.is_empty() {
             return Ok(());
         }
-        let missing = self.publisher.rows(&rows);
+        self.publisher.rows(&rows, &|id| state.spec(id).as_ref());
         drop(rows);
-        for id in missing {
-            self.publisher.spec(id, self.core.state.spec(id));
-        }
         self.publisher.touch(shards);
         // A full disk costs freshness, not correctness: the rows come with the next round.
         if let Err(e) = self.publisher.flush() {

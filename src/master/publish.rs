@@ -162,33 +162,27 @@ impl Publisher {
         self.older = older;
     }
 
-    /// Adds rows to the turn's group and returns the numbers of specifications that they refer to
-    /// and that the delta does not hold yet: give them with [`Publisher::spec`] before the flush.
-    pub fn rows(&mut self, rows: &[Row<'_>]) -> Vec<u32> {
-        let mut missing = BTreeSet::new();
+    /// Adds rows to the turn's group; `spec` gives the specifications that they refer to and that the
+    /// delta does not hold yet. Those come first: a full disk may cut the group anywhere, and a row
+    /// without its specification would be damage to a reader.
+    pub fn rows<'s>(&mut self, rows: &[Row<'_>], spec: &dyn Fn(u32) -> &'s Spec) {
+        for row in rows {
+            if let Row::Spec { id, .. } = row
+                && self.delta.specs.insert(*id)
+            {
+                self.delta.put(row);
+            }
+        }
         for row in rows {
             match row {
-                Row::Spec { id, .. } => {
-                    if !self.delta.specs.insert(*id) {
-                        continue;
-                    }
-                    missing.remove(id);
-                }
-                Row::Job(job) if !self.delta.specs.contains(&job.s) => {
-                    missing.insert(job.s);
+                Row::Spec { .. } => continue,
+                Row::Job(job) if self.delta.specs.insert(job.s) => {
+                    let spec = Box::new(spec(job.s).clone());
+                    self.delta.put(&Row::Spec { id: job.s, spec });
                 }
                 _ => {}
             }
             self.delta.put(row);
-        }
-        missing.into_iter().collect()
-    }
-
-    /// Adds a specification to the turn's group, unless the delta holds it.
-    pub fn spec(&mut self, id: u32, spec: &Spec) {
-        if self.delta.specs.insert(id) {
-            let spec = Box::new(spec.clone());
-            self.delta.put(&Row::Spec { id, spec });
         }
     }
 

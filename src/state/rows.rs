@@ -2,7 +2,7 @@
 
 use super::State;
 use super::job::{Array, Body, Job, Work};
-use crate::model::{JobKey, JobStat, Share};
+use crate::model::{JobKey, JobStat, PendReason, Share};
 use crate::record::view::{ArrayRow, JobRow, Row, SHARD_JOBS};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +33,14 @@ impl fmt::Display for ShardKey {
             ShardKey::Elements(id, n) => write!(f, "a{id}.{n}"),
         }
     }
+}
+
+/// What changed since the view was published last.
+#[derive(Debug)]
+pub struct Delta {
+    specs: BTreeSet<u32>,
+    keys: Vec<JobKey>,
+    classes: Vec<(u32, PendReason)>,
 }
 
 impl State {
@@ -175,23 +183,33 @@ impl State {
             .collect()
     }
 
-    /// What changed since the last call, as rows for the delta, and the shards they belong to.
-    pub fn delta(&mut self) -> (Vec<Row<'_>>, BTreeSet<ShardKey>) {
+    /// What changed since the last call, for [`State::delta_rows`].
+    pub fn take_delta(&mut self) -> Delta {
         let (specs, keys) = self.take_dirty();
         let classes = self.pending.take_dirty();
-        let state = &*self;
-        let live = specs.into_iter().filter(|id| state.specs.contains_key(id));
+        Delta {
+            specs,
+            keys,
+            classes,
+        }
+    }
+
+    /// What changed, as rows for the delta, specifications first, and the shards they belong to.
+    pub fn delta_rows(&self, changed: Delta) -> (Vec<Row<'_>>, BTreeSet<ShardKey>) {
+        let live = changed.specs.into_iter();
+        let live = live.filter(|id| self.specs.contains_key(id));
         let mut rows: Vec<Row<'_>> = live
             .map(|id| Row::Spec {
                 id,
-                spec: Box::new(state.spec(id).as_ref().clone()),
+                spec: Box::new(self.spec(id).as_ref().clone()),
             })
             .collect();
-        rows.extend(classes.into_iter().map(|(id, why)| Row::Class { id, why }));
+        let classes = changed.classes.into_iter();
+        rows.extend(classes.map(|(id, why)| Row::Class { id, why }));
         let mut shards = BTreeSet::new();
-        for j in keys {
+        for j in changed.keys {
             shards.insert(ShardKey::of(j));
-            match state.row(j) {
+            match self.row(j) {
                 Some(row) => rows.push(Row::Job(Box::new(row))),
                 None if j.idx == 0 => rows.push(Row::Gone { j }),
                 None => {}

@@ -97,14 +97,39 @@ impl Bed {
 
 /// What the leader does with the view at the end of a turn.
 fn turn(state: &mut State, p: &mut Publisher) {
-    let (rows, shards) = state.delta();
-    let missing = p.rows(&rows);
+    let changed = state.take_delta();
+    let (rows, shards) = state.delta_rows(changed);
+    p.rows(&rows, &|id| state.spec(id).as_ref());
     drop(rows);
-    for id in missing {
-        p.spec(id, state.spec(id));
-    }
     p.touch(shards);
     p.flush().unwrap();
+}
+
+/// A full disk may cut a group of rows anywhere.
+#[test]
+fn a_group_cut_anywhere_is_no_damage_to_readers() {
+    let mut bed = Bed::new();
+    bed.turn(&mut bed.publisher(1));
+    for id in [1, 2] {
+        bed.submit(id);
+    }
+    let mut p = bed.publisher(2);
+    p.finish(&bed.state).unwrap();
+    bed.state.take_delta();
+    // The delta of this epoch holds no specification yet.
+    bed.start(1);
+    bed.start(2);
+    bed.turn(&mut p);
+    let path = bed.layout().view_file(&p.delta.name);
+    let whole = std::fs::read(&path).unwrap();
+    let reader = ViewReader::new(&bed.layout());
+    for cut in 0..=whole.len() {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        let (jobs, reading) = reader.collect(&Want::all()).unwrap();
+        assert_eq!(reading.warnings, Vec::<String>::new(), "cut at {cut}");
+        assert_eq!(jobs.len(), 2, "cut at {cut}");
+    }
+    assert_eq!(bed.seen(), bed.due());
 }
 
 #[test]
@@ -288,8 +313,9 @@ fn a_failing_delta_is_replaced_by_the_next_round() {
     p.finish(&bed.state).unwrap();
     p.delta.app = Appender::open("/dev/full".as_ref()).unwrap();
     bed.submit(1);
-    let (rows, shards) = bed.state.delta();
-    p.rows(&rows);
+    let changed = bed.state.take_delta();
+    let (rows, shards) = bed.state.delta_rows(changed);
+    p.rows(&rows, &|id| bed.state.spec(id).as_ref());
     drop(rows);
     p.touch(shards);
     assert!(p.flush().is_err());
