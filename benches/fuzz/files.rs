@@ -514,6 +514,7 @@ impl Memory {
                 a,
                 e,
                 p,
+                l: 1,
                 r: true,
                 b: "b".into(),
             }));

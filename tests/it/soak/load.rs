@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Most commands that may wait for an answer at a time.
-const WAITING_MAX: u64 = 400;
+/// Most commands that may wait for an answer at a time: each of them costs the machine.
+const WAITING_MAX: u64 = 200;
 
 /// One thing that was asked for: elements of it run one after the other in files of their own.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct Load {
     pub failed: AtomicU64,
     pub skipped: AtomicU64,
     waiting: AtomicU64,
+    /// Most commands that may wait for an answer at a time; 0: as many as is sensible.
+    most: u64,
     /// Milliseconds that each csub took.
     pub took: Mutex<Vec<u64>>,
 }
@@ -54,6 +56,14 @@ fn command(n: u64) -> String {
 }
 
 impl Load {
+    /// A load of which at most so many commands wait for an answer at a time.
+    pub fn at_most(most: u64) -> Load {
+        Load {
+            most,
+            ..Load::default()
+        }
+    }
+
     pub fn jobs(&self) -> u64 {
         let asked = self.asked.lock().unwrap();
         asked.iter().map(|a| u64::from(a.elements.max(1))).sum()
@@ -93,7 +103,12 @@ impl Load {
         jobs: u64,
         array: bool,
     ) {
-        if self.waiting.load(Ordering::Relaxed) >= WAITING_MAX {
+        let most = if self.most > 0 {
+            self.most
+        } else {
+            WAITING_MAX
+        };
+        if self.waiting.load(Ordering::Relaxed) >= most {
             self.skipped.fetch_add(jobs, Ordering::Relaxed);
             return;
         }
