@@ -1,10 +1,10 @@
 //! The watchdog against a host that is cut off: it kills rerunnable tasks before the leader starts
 //! them elsewhere. It touches no file of the share, so nothing can block it.
 //!
-//! Each shepherd of a rerunnable task keeps the same watch over its own task, because this process may
-//! be dead, or killed and held by the kernel in a write to the share. This one sees to tasks whose
-//! shepherds do not. What runs is read from the local logs at that moment: the thread that knows may
-//! hang in the share.
+//! Each shepherd of a rerunnable task keeps the same watch over its own task, because this process
+//! may be dead, or killed and held by the kernel in a write to the share. This one sees to tasks
+//! whose shepherds do not. What runs is read from the local logs at that moment: the thread that
+//! knows may hang in the share.
 
 use super::ledger;
 use super::tasklogs::TaskLogs;

@@ -116,25 +116,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         Bell::open(&place.local.bell()).map_err(text)?;
     }
     let (host, cluster) = (place.site.host.clone(), place.cluster.cluster.clone());
-    let root = users::may_switch();
-    let service = place.cluster.service_uid;
-    let disguised = root && service != 0;
-    let about = build::Place {
-        host: host.clone(),
-        cluster: place.cluster.name.clone(),
-        envdir: fs::parent(&place.site.conf).to_string_lossy().into_owned(),
-        bindir: fs::parent(&child::sibling("cb"))
-            .to_string_lossy()
-            .into_owned(),
-        uid: users::effective_uid(),
-        // What stands for a spawner becomes whoever it is told to.
-        may_switch: root || options.stand.is_some(),
-        service: disguised.then(|| Become {
-            uid: service,
-            gid: place.cluster.service_gid,
-            groups: vec![place.cluster.service_gid],
-        }),
-    };
+    let about = whereabouts(&place, options);
     let epoch = remembered.epoch;
     let fresh = remembered.identity.is_none();
     let identity = remembered.identity.unwrap_or_else(|| ledger::Identity {
@@ -149,7 +131,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         program: child::sibling("cbtask"),
         host: host.clone(),
         cgroups,
-        privileged: disguised,
+        privileged: about.service.is_some(),
         stand: options.stand.clone(),
     };
     let orders = orders_of(&place, identity, epoch, options);
@@ -185,6 +167,27 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
     exec.rewrite();
     exec.sweep_scratch();
     Ok(exec)
+}
+
+/// What of this host goes into its tasks.
+fn whereabouts(place: &Place, options: &Options) -> build::Place {
+    let root = users::may_switch();
+    let (uid, gid) = (place.cluster.service_uid, place.cluster.service_gid);
+    let text = |dir: &std::path::Path| dir.to_string_lossy().into_owned();
+    build::Place {
+        host: place.site.host.clone(),
+        cluster: place.cluster.name.clone(),
+        envdir: text(fs::parent(&place.site.conf)),
+        bindir: text(fs::parent(&child::sibling("cb"))),
+        uid: users::effective_uid(),
+        // What stands for a spawner becomes whoever it is told to.
+        may_switch: root || options.stand.is_some(),
+        service: (root && uid != 0).then(|| Become {
+            uid,
+            gid,
+            groups: vec![gid],
+        }),
+    }
 }
 
 fn orders_of(
