@@ -1,7 +1,9 @@
 //! Reading the drop boxes: requests in, each from one descriptor, its owner the requester.
 //!
-//! Owns nothing but the names it has seen; never writes into a drop box except to move a request
-//! away once it is carried out. What cannot be read goes to lost+found with a line saying why.
+//! Owns the names it has seen; never writes into a drop box except to move a request away once it
+//! is carried out, and never goes through a user's directory by its path: a user may replace it by
+//! a link at any moment. What cannot be read goes to lost+found with a line saying why. No user
+//! gets more of a turn than his share while others wait.
 
 use crate::intake::Requester;
 use crate::model::Token;
@@ -9,34 +11,78 @@ use crate::record::frame::Reader;
 use crate::record::header::{Header, What};
 use crate::record::request::{REQUEST_MAX, RequestHead, VERBS_MAX, Verb};
 use crate::spool::Layout;
-use crate::sys::dropbox::{DropBox, DropError};
-use crate::sys::{self, fs, users};
+use crate::sys::dropbox::{DropBox, DropError, UserBox};
+use crate::sys::fs::Kind;
+use crate::sys::{self, clock, fs, users};
+use crate::text::width;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 /// Most requests taken in one turn.
 const TAKE_MAX: usize = 512;
+/// Most names of one user looked at before all others had their turn.
+const SHARE: usize = 64;
+/// Most bytes of one user's requests read before all others had their turn.
+const SHARE_BYTES: usize = 1 << 20;
 /// Most names looked at in one user's drop box at a time.
 const NAMES_MAX: usize = 4096;
 /// Most bytes of requests taken in one turn.
 const BYTES_MAX: usize = 96 << 20;
 /// How long looked-up accounts are believed, in milliseconds.
 const ACCOUNT_MS: u64 = 60_000;
+/// Most names in the directory of all drop boxes, and of these most that are cleared in one look.
+const BOXES_MAX: usize = 100_000;
+const CLEAR_MAX: usize = 1000;
+/// Of one user's unreadable files so many are kept in lost+found; what comes then is removed.
+const KEPT_MAX: u32 = 100;
+/// Most names of one user that could neither be moved nor removed, remembered to be passed over.
+const STUCK_MAX: usize = NAMES_MAX;
+/// Lines in the log about one user's unreadable files in each [`LINES_MS`].
+const LINES_MAX: u32 = 10;
+const LINES_MS: u64 = 60_000;
+/// Longest part of a file's name that is kept in lost+found.
+const NAME_MAX: usize = 80;
+
+/// Where a request lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whose drop box.
+    pub uid: u32,
+    pub name: OsString,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.name.to_string_lossy();
+        write!(f, "inbox/{}/{}", self.uid, width::escape(&name))
+    }
+}
 
 /// One request as it was read.
 pub struct Taken {
     pub who: Requester,
     pub head: RequestHead,
     pub verbs: Vec<Verb>,
-    /// The request file below the share.
-    pub path: PathBuf,
+    pub place: Place,
 }
 
 /// A request that will never be carried out.
 pub struct Rejected {
     pub token: Option<Token>,
-    pub path: PathBuf,
+    pub place: Place,
     pub why: String,
+}
+
+/// What the leader keeps in mind of one user's rubbish.
+#[derive(Default)]
+struct Rubbish {
+    stuck: BTreeSet<OsString>,
+    kept: u32,
+    lines: u32,
+    lines_since: u64,
+    /// His box was refused, and that was said.
+    refused: bool,
 }
 
 /// The drop boxes of all users.
@@ -45,8 +91,23 @@ pub struct Inbox {
     drop: DropBox,
     uids: BTreeSet<u32>,
     accounts: BTreeMap<u32, (Requester, u64)>,
+    rubbish: BTreeMap<u32, Rubbish>,
     /// Owner of the drop box at which the last full turn stopped.
     served: u32,
+}
+
+/// What one turn has taken so far.
+#[derive(Default)]
+struct Haul {
+    taken: Vec<Taken>,
+    rejected: Vec<Rejected>,
+    bytes: usize,
+}
+
+impl Haul {
+    fn is_full(&self) -> bool {
+        self.taken.len() >= TAKE_MAX || self.bytes >= BYTES_MAX
+    }
 }
 
 impl Inbox {
@@ -58,6 +119,7 @@ impl Inbox {
             layout: layout.clone(),
             uids: BTreeSet::new(),
             accounts: BTreeMap::new(),
+            rubbish: BTreeMap::new(),
             served: 0,
         })
     }
@@ -68,99 +130,230 @@ impl Inbox {
         std::iter::once(self.layout.inbox()).chain(own).collect()
     }
 
-    /// Looks for users' directories; true when a new one appeared.
+    /// Looks for users' directories; true when a new one appeared. Gets out of the way what is
+    /// none: anybody may make names here, and one that is not his could keep its user out.
     ///
     /// # Errors
     /// When the inbox cannot be listed.
     pub fn find_users(&mut self) -> sys::Result<bool> {
         let before = self.uids.len();
-        for entry in fs::list_dir(&self.layout.inbox(), 100_000)? {
-            let uid = entry.text().and_then(|name| name.parse::<u32>().ok());
-            if let (true, Some(uid)) = (entry.is_dir, uid) {
-                self.uids.insert(uid);
+        let mut cleared = 0;
+        for entry in fs::list_dir(&self.layout.inbox(), BOXES_MAX)? {
+            let uid = entry.text().and_then(uid_of);
+            if uid.is_some_and(|uid| self.uids.contains(&uid)) || cleared >= CLEAR_MAX {
+                continue;
+            }
+            let Ok(Some(found)) = self.drop.look(&entry.name) else {
+                continue;
+            };
+            match uid {
+                Some(uid) if found.kind == Kind::Dir && found.uid == uid => {
+                    self.uids.insert(uid);
+                }
+                _ => {
+                    cleared += 1;
+                    self.clear(&entry.name, &format!("made by uid {}", found.uid));
+                }
             }
         }
         Ok(self.uids.len() != before)
     }
 
-    /// Takes up to a turn's worth of requests.
+    /// Gets a name out of the way that is no user's own directory.
+    fn clear(&self, name: &OsStr, why: &str) {
+        let shown = name.to_string_lossy();
+        let shown = width::escape(&shown);
+        let hidden = format!(".foreign.{}", clock::nonce(8));
+        match self.drop.clear(name, &hidden) {
+            Ok(()) => tracing::warn!("inbox/{shown} is no user's own directory ({why}): cleared"),
+            Err(e) => tracing::warn!("inbox/{shown} is no user's own directory ({why}): {e}"),
+        }
+    }
+
+    /// Opens a user's box if it is his alone.
+    fn enter(&mut self, uid: u32) -> Option<UserBox> {
+        let name = OsString::from(uid.to_string());
+        let why = match self.drop.enter(&name) {
+            Ok(own) if own.uid == uid && !own.open_to_all => {
+                return Some(own);
+            }
+            Ok(own) if own.uid == uid => {
+                let rubbish = self.rubbish.entry(uid).or_default();
+                if !std::mem::replace(&mut rubbish.refused, true) {
+                    tracing::warn!("inbox/{uid} can be written by everyone: nothing is taken");
+                }
+                return None;
+            }
+            Ok(foreign) => format!("owned by uid {}", foreign.uid),
+            Err(DropError::System(_)) => return None,
+            Err(DropError::Refused(_, why)) => why,
+        };
+        // The owner may take his own directory away; a later look finds what comes instead.
+        self.uids.remove(&uid);
+        if self.drop.look(&name).is_ok_and(|found| found.is_some()) {
+            self.clear(&name, &why);
+        }
+        None
+    }
+
+    /// Takes up to a turn's worth of requests: of each user his share, then more while there is
+    /// room.
     pub fn take(&mut self, now_ms: u64) -> (Vec<Taken>, Vec<Rejected>) {
-        let (mut taken, mut rejected) = (Vec::new(), Vec::new());
-        let mut bytes = 0;
+        let mut haul = Haul::default();
         // Whoever filled the last turn's share goes last now.
         let (first, rest): (Vec<u32>, Vec<u32>) =
             self.uids.iter().partition(|uid| **uid > self.served);
+        let mut more: Vec<(u32, Vec<OsString>)> = Vec::new();
         for uid in first.into_iter().chain(rest) {
-            let dir = self.layout.inbox_of(uid);
-            let Ok(entries) = fs::list_dir(&dir, NAMES_MAX) else {
+            let Some(own) = self.enter(uid) else { continue };
+            let Ok(entries) = own.names(NAMES_MAX) else {
                 continue;
             };
-            for entry in entries {
-                if taken.len() >= TAKE_MAX || bytes >= BYTES_MAX {
-                    self.served = uid;
-                    return (taken, rejected);
-                }
-                let path = dir.join(&entry.name);
-                let token = entry.text().and_then(Layout::parse_request_name);
-                let Some(token) = token else {
-                    let why = "not the name of a request".to_owned();
-                    rejected.push(Rejected {
-                        token: None,
-                        path,
-                        why,
-                    });
-                    continue;
-                };
-                match self.read(uid, token, &path, now_ms, &mut bytes) {
-                    Ok(Some(request)) => taken.push(request),
-                    Ok(None) => {}
-                    Err(why) => rejected.push(Rejected {
-                        token: Some(token),
-                        path,
-                        why,
-                    }),
-                }
+            let stuck = self.rubbish.get(&uid).map(|r| &r.stuck);
+            let names = entries.into_iter().map(|e| e.name);
+            let names = names.filter(|n| stuck.is_none_or(|s| !s.contains(n)));
+            let names: Vec<OsString> = names.collect();
+            let left = self.take_of(&own, names, SHARE, SHARE_BYTES, now_ms, &mut haul);
+            if !left.is_empty() {
+                more.push((uid, left));
+            }
+            if haul.is_full() {
+                self.served = uid;
+                return (haul.taken, haul.rejected);
             }
         }
-        (taken, rejected)
+        for (uid, names) in more {
+            let Some(own) = self.enter(uid) else { continue };
+            self.take_of(&own, names, TAKE_MAX, BYTES_MAX, now_ms, &mut haul);
+            if haul.is_full() {
+                self.served = uid;
+                break;
+            }
+        }
+        (haul.taken, haul.rejected)
+    }
+
+    /// Takes at most `most` of the named files and stops after `bytes`; gives the names not
+    /// looked at.
+    fn take_of(
+        &mut self,
+        own: &UserBox,
+        names: Vec<OsString>,
+        most: usize,
+        bytes: usize,
+        now_ms: u64,
+        haul: &mut Haul,
+    ) -> Vec<OsString> {
+        let uid = own.uid;
+        let begun = haul.bytes;
+        let mut names = names.into_iter();
+        for _ in 0..most {
+            if haul.is_full() || haul.bytes - begun >= bytes {
+                break;
+            }
+            let Some(name) = names.next() else { break };
+            let token = name.to_str().and_then(Layout::parse_request_name);
+            let read = match token {
+                None => Err("not the name of a request".to_owned()),
+                Some(token) => self.read(own, token, &name, now_ms, &mut haul.bytes),
+            };
+            let place = Place { uid, name };
+            match read {
+                Ok(None) => {}
+                Ok(Some((who, head, verbs))) => haul.taken.push(Taken {
+                    who,
+                    head,
+                    verbs,
+                    place,
+                }),
+                Err(why) => haul.rejected.push(Rejected { token, place, why }),
+            }
+        }
+        names.collect()
     }
 
     /// Reads one request. `Ok(None)`: try again later.
     fn read(
         &mut self,
-        uid: u32,
+        own: &UserBox,
         token: Token,
-        path: &Path,
+        name: &OsStr,
         now_ms: u64,
         total: &mut usize,
-    ) -> Result<Option<Taken>, String> {
-        let below = path.strip_prefix(self.layout.inbox()).unwrap_or(path);
-        let dropped = match self.drop.read(below, REQUEST_MAX as u64) {
+    ) -> Result<Option<(Requester, RequestHead, Vec<Verb>)>, String> {
+        let dropped = match own.read(name, REQUEST_MAX as u64) {
             Ok(dropped) => dropped,
             Err(DropError::Refused(_, why)) => return Err(why),
+            // Withdrawn by its user meanwhile.
+            Err(DropError::System(e)) if e.is_not_found() => return Ok(None),
             Err(DropError::System(e)) => {
                 tracing::warn!("{e}");
                 return Ok(None);
             }
         };
         *total += dropped.bytes.len();
-        if dropped.uid != uid {
+        if dropped.uid != own.uid {
             return Err(format!(
-                "owned by uid {} in the drop box of uid {uid}",
-                dropped.uid
+                "owned by uid {} in the drop box of uid {}",
+                dropped.uid, own.uid
             ));
         }
         let (head, verbs) = parse(&dropped.bytes)?;
         if head.token != token {
             return Err("its token is not the one in its name".to_owned());
         }
-        let who = self.requester(uid, now_ms)?;
-        Ok(Some(Taken {
-            who,
-            head,
-            verbs,
-            path: path.to_path_buf(),
-        }))
+        let who = self.requester(own.uid, now_ms)?;
+        Ok(Some((who, head, verbs)))
+    }
+
+    /// Moves requests that were carried out to those taken in `epoch`. One that cannot be moved is
+    /// known by its token: reading it again only repeats the answer.
+    pub fn take_away(&mut self, places: &[&Place], epoch: u64) {
+        let to = self.layout.taken(epoch);
+        let mut at: Option<(u32, Option<UserBox>)> = None;
+        for place in places {
+            let own = match at.take() {
+                Some((uid, own)) if uid == place.uid => own,
+                _ => self.enter(place.uid),
+            };
+            if let Some(own) = &own
+                && let Err(e) = own.move_to(&place.name, &to.join(&place.name))
+                && !e.is_not_found()
+            {
+                tracing::warn!("{e}");
+            }
+            at = Some((place.uid, own));
+        }
+    }
+
+    /// Sets aside what will never be carried out, with a line saying why; of one user not without
+    /// end. What can be neither moved nor removed is passed over from now on.
+    pub fn set_aside(&mut self, bad: &Rejected, now_ms: u64) {
+        let uid = bad.place.uid;
+        let why = width::escape(&bad.why).into_owned();
+        let rubbish = self.rubbish.entry(uid).or_default();
+        if now_ms.saturating_sub(rubbish.lines_since) > LINES_MS {
+            (rubbish.lines, rubbish.lines_since) = (0, now_ms);
+        }
+        rubbish.lines = rubbish.lines.saturating_add(1);
+        match rubbish.lines {
+            n if n < LINES_MAX => tracing::warn!("request {}: {why}", bad.place),
+            LINES_MAX => tracing::warn!("uid {uid}: more bad requests, not told one by one"),
+            _ => {}
+        }
+        let kept = rubbish.kept;
+        let Some(own) = self.enter(uid) else { return };
+        let name = kept_name(&bad.place, kept);
+        let dir = self.layout.lost_found();
+        let moved = kept < KEPT_MAX && own.move_to(&bad.place.name, &dir.join(&name)).is_ok();
+        let rubbish = self.rubbish.entry(uid).or_default();
+        if moved {
+            rubbish.kept += 1;
+            let text = format!("{}: {why}\n", bad.place);
+            let _ = fs::publish_mode(&dir.join(format!("{name}.why")), text.as_bytes(), 0o600);
+        } else if own.remove(&bad.place.name).is_err() && rubbish.stuck.len() < STUCK_MAX {
+            rubbish.stuck.insert(bad.place.name.clone());
+        }
     }
 
     fn requester(&mut self, uid: u32, now_ms: u64) -> Result<Requester, String> {
@@ -173,6 +366,21 @@ impl Inbox {
         self.accounts.insert(uid, (who.clone(), now_ms));
         Ok(who)
     }
+}
+
+/// The uid that a directory is named by, written as a number is written.
+fn uid_of(name: &str) -> Option<u32> {
+    let uid = name.parse::<u32>().ok()?;
+    (uid.to_string() == name).then_some(uid)
+}
+
+/// A name for lost+found: whatever a user wrote, it is short, plain and not in the way.
+fn kept_name(place: &Place, n: u32) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let name = place.name.to_string_lossy();
+    let name = name.chars().take(NAME_MAX);
+    let name: String = name.map(|c| if plain(c) { c } else { '_' }).collect();
+    format!("{}.{name}.{n}.{}", place.uid, clock::nonce(4))
 }
 
 /// The account of a uid with its groups, as this host knows it.
@@ -214,3 +422,6 @@ pub fn parse(bytes: &[u8]) -> Result<(RequestHead, Vec<Verb>), String> {
     }
     Ok((head, verbs))
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 //! Removes only what the state no longer knows; everything may be removed late or never.
 
 use crate::spool::Layout;
+use crate::sys::dropbox::DropBox;
 use crate::sys::{clock, fs, thread};
 use crossbeam::channel::{Sender, bounded};
 use std::collections::BTreeSet;
@@ -66,12 +67,14 @@ impl Janitor {
 
 /// Removes what commands left in the drop boxes when they were killed before they published.
 fn sweep_inboxes(layout: &Layout) {
+    let Ok(boxes) = DropBox::open(&layout.inbox()) else {
+        return;
+    };
     for user in fs::list_dir(&layout.inbox(), USERS_MAX).unwrap_or_default() {
-        let _ = fs::sweep_asides(
-            &layout.inbox().join(&user.name),
-            clock::wall_ms(),
-            ASIDE_AGE_MS,
-        );
+        // A link is not entered: it could lead anywhere.
+        if let Ok(own) = boxes.enter(&user.name) {
+            let _ = own.sweep(clock::wall_ms(), ASIDE_AGE_MS);
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use super::Witness;
 use super::election::Leadership;
 use super::hosts::Hosts;
-use super::inbox::{Inbox, Rejected, Taken};
+use super::inbox::{Inbox, Place, Rejected, Taken};
 use super::janitor::Janitor;
 use super::outbox::{Acks, Orders};
 use super::publish::Publisher;
@@ -30,7 +30,7 @@ use crate::sys::{self, clock, failpoint, fs, thread};
 use crate::turn::{self, Blob, Core, Input, Ready, RequestIn};
 use crossbeam::channel::Receiver;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Wait between looks at an idle share that gives no hints, and that does, in milliseconds.
@@ -210,7 +210,7 @@ impl Leader {
         for request in taken {
             let wants_config = request.verbs.contains(&Verb::Reconfig);
             let config = wants_config.then(|| super::conf::read(&self.layout));
-            paths.push(request.path);
+            paths.push(request.place);
             inputs.push(Input::Request(Box::new(RequestIn {
                 who: request.who,
                 head: request.head,
@@ -229,7 +229,7 @@ impl Leader {
             .any(|input| matches!(input, Input::Reports { .. }));
         self.watch_all();
         let more = self.turn(inputs, paths, now)?;
-        self.reject(rejected)?;
+        self.reject(rejected, now)?;
         Ok(more || requests || reports)
     }
 
@@ -248,7 +248,7 @@ impl Leader {
         (taken, Vec::new())
     }
 
-    fn turn(&mut self, inputs: Vec<Input>, paths: Vec<PathBuf>, now: u64) -> Result<bool, End> {
+    fn turn(&mut self, inputs: Vec<Input>, paths: Vec<Place>, now: u64) -> Result<bool, End> {
         let loads = inputs
             .iter()
             .any(|input| matches!(input, Input::Load { .. }));
@@ -268,7 +268,7 @@ impl Leader {
     }
 
     /// Carries out what a turn wants, in the order that makes it safe.
-    fn carry_out(&mut self, ready: Ready, paths: &[PathBuf], now: u64) -> Result<bool, End> {
+    fn carry_out(&mut self, ready: Ready, paths: &[Place], now: u64) -> Result<bool, End> {
         for blob in &ready.blobs {
             self.must(blob.bytes.len(), |leader| Ok(leader.store(blob)?))?;
         }
@@ -294,11 +294,8 @@ impl Leader {
             self.write_orders(ready.orders)?;
             failpoint::hit("leader.after_orders");
         }
-        for place in ready.taken {
-            if let Some(path) = paths.get(place) {
-                self.take_away(path);
-            }
-        }
+        let taken: Vec<&Place> = ready.taken.iter().filter_map(|n| paths.get(*n)).collect();
+        self.inbox.take_away(&taken, self.core.state.epoch());
         self.clean(&ready.events);
         self.after(committed, now)?;
         Ok(ready.more)
@@ -400,20 +397,9 @@ impl Leader {
         Ok(())
     }
 
-    /// Moves a request that was carried out to this epoch's taken requests.
-    fn take_away(&self, path: &Path) {
-        let Some(name) = path.file_name() else { return };
-        let to = self.layout.taken(self.core.state.epoch()).join(name);
-        if let Err(e) = fs::rename(path, &to) {
-            // It is known by its token: reading it again only repeats the answer.
-            tracing::warn!("{e}");
-        }
-    }
-
     /// Sets unreadable requests aside and answers where an answer can be given.
-    fn reject(&mut self, rejected: Vec<Rejected>) -> Result<(), End> {
+    fn reject(&mut self, rejected: Vec<Rejected>, now: u64) -> Result<(), End> {
         for bad in rejected {
-            tracing::warn!("request {}: {}", bad.path.display(), bad.why);
             if let Some(tok) = bad.token {
                 let error = format!("the request was not accepted: {}", bad.why);
                 let (ids, results) = (Vec::new(), Vec::new());
@@ -427,21 +413,7 @@ impl Leader {
                 };
                 self.answer(&[ack])?;
             }
-            let uid = bad
-                .path
-                .parent()
-                .and_then(Path::file_name)
-                .unwrap_or_default();
-            let name = bad.path.file_name().unwrap_or_default();
-            let name = format!("{}.{}", uid.to_string_lossy(), name.to_string_lossy());
-            let to = self.layout.lost_found().join(&name);
-            if let Err(e) = fs::rename(&bad.path, &to) {
-                tracing::warn!("{e}");
-                let _ = fs::remove(&bad.path);
-            }
-            let why = format!("{}: {}\n", bad.path.display(), bad.why);
-            let note = self.layout.lost_found().join(format!("{name}.why"));
-            let _ = fs::publish(&note, why.as_bytes());
+            self.inbox.set_aside(&bad, now);
         }
         Ok(())
     }

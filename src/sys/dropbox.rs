@@ -1,16 +1,24 @@
-//! Reading a file that a user made, without trusting any of its names.
+//! Reading files that users made, in directories that users own, without trusting any name.
 //!
-//! Owns the one way daemons open what is not theirs: no link is followed in any component, a pipe
-//! or device cannot block or act, and all facts come from the open descriptor. Never reopens by
-//! name and never reads more than the limit.
+//! Owns the one way daemons look at what is not theirs: a user's box is opened once without
+//! following a link in any component, and everything in it (listing, reading, moving away) goes
+//! through that descriptor, so that nothing a user does to the names meanwhile can send a daemon
+//! elsewhere. A pipe or device cannot block or act, all facts come from the open descriptor.
+//! Never reopens by name and never reads more than the limit.
 
 use super::file::{self, How};
+use super::fs::{self, Entry, Kind};
 use super::{At, Error, Result, door};
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
-use nix::sys::stat::Mode;
+use nix::dir::Dir;
+use nix::fcntl::{AtFlags, OFlag, OpenHow, RenameFlags, ResolveFlag, openat2, renameat2};
+use nix::sys::stat::{Mode, fstatat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+use std::cell::RefCell;
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -21,8 +29,6 @@ pub struct Dropped {
     pub bytes: Vec<u8>,
     /// The owner: the requester's identity.
     pub uid: u32,
-    /// Last change, milliseconds since the epoch, by the file server's clock (a user can set it).
-    pub mtime_ms: i64,
 }
 
 /// Why a file was not read: `Refused` is the user's doing and final, `System` may pass.
@@ -45,7 +51,9 @@ impl std::fmt::Display for DropError {
 
 impl std::error::Error for DropError {}
 
-/// A trusted directory, held open, below which users' files are read.
+type Dropping<T> = std::result::Result<T, DropError>;
+
+/// A trusted directory, held open, below which users have directories of their own.
 #[derive(Debug)]
 pub struct DropBox {
     /// `None` on a simulated machine, which knows no links.
@@ -53,66 +61,250 @@ pub struct DropBox {
     root: PathBuf,
 }
 
+/// What stands under a name of the trusted directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    pub kind: Kind,
+    pub uid: u32,
+    /// Others than owner and group may write.
+    pub open_to_all: bool,
+}
+
 impl DropBox {
     /// Opens the trusted directory `root`; its own path is followed as it is.
     pub fn open(root: &Path) -> Result<DropBox> {
+        let root = root.to_path_buf();
         if door::simulated() {
-            return Ok(DropBox {
-                dir: None,
-                root: root.to_path_buf(),
-            });
+            return Ok(DropBox { dir: None, root });
         }
         let dir = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_DIRECTORY)
-            .open(root)
-            .at("open the drop box", root)?;
+            .open(&root)
+            .at("open the drop box", &root)?;
         Ok(DropBox {
             dir: Some(dir),
-            root: root.to_path_buf(),
+            root,
         })
     }
 
-    /// Reads the file `below` (a relative path without `..`), at most `limit` bytes.
-    pub fn read(&self, below: &Path, limit: u64) -> std::result::Result<Dropped, DropError> {
-        let full = self.root.join(below);
-        let refuse = |why: String| DropError::Refused(full.clone(), why);
-        let system = |act, e| DropError::System(Error::new(act, &full, e));
-        let Some(dir) = &self.dir else {
-            return read_simulated(&full, limit);
+    /// What stands under `name`; `None` when nothing does. No link is followed.
+    pub fn look(&self, name: &OsStr) -> Result<Option<Found>> {
+        let path = self.root.join(name);
+        let found = |kind, uid, mode: u32| Found {
+            kind,
+            uid,
+            open_to_all: mode & 0o002 != 0,
         };
-        let file = File::from(open_below(dir, below, &full)?);
-        let meta = file.metadata().map_err(|e| system("stat", e))?;
-        if !meta.is_file() {
-            return Err(refuse("not a regular file".to_string()));
+        let Some(dir) = &self.dir else {
+            let stat = fs::stat(&path)?;
+            return Ok(stat.map(|s| found(s.kind, s.uid, s.mode)));
+        };
+        match fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(s) => Ok(Some(found(kind_of(s.st_mode), s.st_uid, s.st_mode))),
+            Err(nix::Error::ENOENT) => Ok(None),
+            Err(e) => Err(Error::new("stat", &path, e.into())),
         }
-        if meta.nlink() != 1 {
-            return Err(refuse(format!("has {} names instead of one", meta.nlink())));
+    }
+
+    /// Gets what stands under `name` out of the way: removed if that is possible, else renamed to
+    /// a hidden name beside it. What is in a directory stays in it.
+    pub fn clear(&self, name: &OsStr, hidden: &str) -> Result<()> {
+        let path = self.root.join(name);
+        let Some(dir) = &self.dir else {
+            return fs::rename(&path, &self.root.join(hidden));
+        };
+        let gone = [UnlinkatFlags::NoRemoveDir, UnlinkatFlags::RemoveDir]
+            .into_iter()
+            .any(|how| matches!(unlinkat(dir, name, how), Ok(()) | Err(nix::Error::ENOENT)));
+        if gone {
+            return Ok(());
         }
-        if meta.mode() & 0o6000 != 0 {
-            return Err(refuse("has a set-id bit".to_string()));
-        }
-        if meta.len() > limit {
-            return Err(refuse(format!("{} bytes, more than {limit}", meta.len())));
-        }
-        let mut bytes = Vec::with_capacity(meta.len() as usize);
-        (&file)
-            .take(limit + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|e| system("read", e))?;
-        if bytes.len() as u64 > limit {
-            return Err(refuse(format!("grew beyond {limit} bytes")));
-        }
-        let mtime_ms = meta.mtime() * 1000 + meta.mtime_nsec() / 1_000_000;
-        Ok(Dropped {
-            bytes,
+        let flags = RenameFlags::RENAME_NOREPLACE;
+        renameat2(dir, name, dir, hidden, flags).at("rename", &path)
+    }
+
+    /// Opens the box called `name`: a directory in place, whatever its owner.
+    pub fn enter(&self, name: &OsStr) -> Dropping<UserBox> {
+        let path = self.root.join(name);
+        let Some(dir) = &self.dir else {
+            let stat = fs::stat(&path).map_err(DropError::System)?;
+            let refuse = || DropError::Refused(path.clone(), "is gone".to_owned());
+            let (dir, uid) = (None, stat.ok_or_else(refuse)?.uid);
+            let open_to_all = false;
+            return Ok(UserBox {
+                dir,
+                path,
+                uid,
+                open_to_all,
+            });
+        };
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let fd = open_below(dir.as_fd(), Path::new(name), flags, &path)?;
+        let file = File::from(fd);
+        let meta = file.metadata().at("stat", &path);
+        let meta = meta.map_err(DropError::System)?;
+        let dir = Dir::from_fd(file.into()).at("open", &path);
+        Ok(UserBox {
+            dir: Some(RefCell::new(dir.map_err(DropError::System)?)),
+            path,
             uid: meta.uid(),
-            mtime_ms,
+            open_to_all: meta.mode() & 0o002 != 0,
         })
     }
 }
 
-fn open_below(dir: &File, below: &Path, full: &Path) -> std::result::Result<OwnedFd, DropError> {
+/// One user's box, held open.
+#[derive(Debug)]
+pub struct UserBox {
+    dir: Option<RefCell<Dir>>,
+    path: PathBuf,
+    /// Its owner.
+    pub uid: u32,
+    /// Others than owner and group may write into it.
+    pub open_to_all: bool,
+}
+
+impl UserBox {
+    /// At most `max` names, sorted, without dot files.
+    pub fn names(&self, max: usize) -> Result<Vec<Entry>> {
+        let Some(dir) = &self.dir else {
+            return fs::list_dir(&self.path, max);
+        };
+        let mut out = Vec::new();
+        // Hidden names count a little: a box full of them must not take for ever to look into.
+        for entry in dir.borrow_mut().iter().take(max.saturating_mul(4)) {
+            let entry = entry.at("list", &self.path)?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name.as_bytes().first() != Some(&b'.') {
+                out.push(Entry {
+                    name: name.to_owned(),
+                    is_dir: entry.file_type() == Some(nix::dir::Type::Directory),
+                });
+            }
+            if out.len() >= max {
+                break;
+            }
+        }
+        out.sort();
+        out.dedup_by(|a, b| a.name == b.name);
+        Ok(out)
+    }
+
+    /// Reads the file `name`, at most `limit` bytes.
+    pub fn read(&self, name: &OsStr, limit: u64) -> Dropping<Dropped> {
+        let full = self.path.join(name);
+        let Some(dir) = &self.dir else {
+            return read_simulated(&full, limit);
+        };
+        let flags = OFlag::O_RDONLY
+            | OFlag::O_NOFOLLOW
+            | OFlag::O_NONBLOCK
+            | OFlag::O_CLOEXEC
+            | OFlag::O_NOCTTY;
+        let file = open_below(dir.borrow().as_fd(), Path::new(name), flags, &full)?;
+        read_open(&File::from(file), &full, limit)
+    }
+
+    /// Moves the file `name` to `to`, which is on the same file system and not in a user's hand.
+    /// Only a regular file or a link is moved: a directory of a user stays in his box.
+    pub fn move_to(&self, name: &OsStr, to: &Path) -> Result<()> {
+        let path = self.path.join(name);
+        let Some(dir) = &self.dir else {
+            return fs::rename(&path, to);
+        };
+        let dir = dir.borrow();
+        let stat = fstatat(&*dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).at("stat", &path)?;
+        if kind_of(stat.st_mode) == Kind::Dir {
+            return Err(Error::invalid("move", &path, "it is a directory"));
+        }
+        nix::fcntl::renameat(&*dir, name, nix::fcntl::AT_FDCWD, to).at("rename", &path)
+    }
+
+    /// Removes `name`, also an empty directory; one that is already gone is no error.
+    pub fn remove(&self, name: &OsStr) -> Result<()> {
+        let path = self.path.join(name);
+        let Some(dir) = &self.dir else {
+            return fs::remove(&path);
+        };
+        let dir = dir.borrow();
+        match unlinkat(&*dir, name, UnlinkatFlags::NoRemoveDir) {
+            Ok(()) | Err(nix::Error::ENOENT) => Ok(()),
+            Err(nix::Error::EISDIR | nix::Error::EPERM) => {
+                unlinkat(&*dir, name, UnlinkatFlags::RemoveDir).at("remove", &path)
+            }
+            Err(e) => Err(Error::new("remove", &path, e.into())),
+        }
+    }
+
+    /// Removes hidden files ending `.tmp` that are older than `older_ms`: what a writer left.
+    pub fn sweep(&self, now_ms: i64, older_ms: u64) -> Result<usize> {
+        let Some(dir) = &self.dir else {
+            return fs::sweep_asides(&self.path, now_ms, older_ms);
+        };
+        let mut old = Vec::new();
+        for entry in dir.borrow_mut().iter() {
+            let entry = entry.at("list", &self.path)?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name.to_str().is_some_and(fs::is_aside) {
+                old.push(name.to_owned());
+            }
+        }
+        let dir = dir.borrow();
+        let mut gone = 0;
+        for name in old {
+            let Ok(stat) = fstatat(&*dir, &*name, AtFlags::AT_SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            let age = now_ms.saturating_sub(stat.st_mtime.saturating_mul(1000));
+            if age > older_ms as i64 && unlinkat(&*dir, &*name, UnlinkatFlags::NoRemoveDir).is_ok()
+            {
+                gone += 1;
+            }
+        }
+        Ok(gone)
+    }
+}
+
+fn kind_of(mode: u32) -> Kind {
+    match mode & libc::S_IFMT {
+        libc::S_IFREG => Kind::File,
+        libc::S_IFDIR => Kind::Dir,
+        libc::S_IFLNK => Kind::Link,
+        _ => Kind::Other,
+    }
+}
+
+/// Judges and reads an open file.
+fn read_open(file: &File, full: &Path, limit: u64) -> Dropping<Dropped> {
+    let refuse = |why: String| DropError::Refused(full.to_path_buf(), why);
+    let system = |act, e| DropError::System(Error::new(act, full, e));
+    let meta = file.metadata().map_err(|e| system("stat", e))?;
+    if !meta.is_file() {
+        return Err(refuse("not a regular file".to_string()));
+    }
+    if meta.nlink() != 1 {
+        return Err(refuse(format!("has {} names instead of one", meta.nlink())));
+    }
+    if meta.mode() & 0o6000 != 0 {
+        return Err(refuse("has a set-id bit".to_string()));
+    }
+    if meta.len() > limit {
+        return Err(refuse(format!("{} bytes, more than {limit}", meta.len())));
+    }
+    let mut bytes = Vec::with_capacity(meta.len() as usize);
+    (&*file)
+        .take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| system("read", e))?;
+    if bytes.len() as u64 > limit {
+        return Err(refuse(format!("grew beyond {limit} bytes")));
+    }
+    let uid = meta.uid();
+    Ok(Dropped { bytes, uid })
+}
+
+fn open_below(dir: BorrowedFd<'_>, below: &Path, flags: OFlag, full: &Path) -> Dropping<OwnedFd> {
     let plain = below
         .components()
         .all(|c| matches!(c, Component::Normal(_)));
@@ -122,11 +314,6 @@ fn open_below(dir: &File, below: &Path, full: &Path) -> std::result::Result<Owne
             "not a plain relative path".to_string(),
         ));
     }
-    let flags = OFlag::O_RDONLY
-        | OFlag::O_NOFOLLOW
-        | OFlag::O_NONBLOCK
-        | OFlag::O_CLOEXEC
-        | OFlag::O_NOCTTY;
     let how = OpenHow::new().flags(flags).resolve(
         ResolveFlag::RESOLVE_NO_SYMLINKS
             | ResolveFlag::RESOLVE_BENEATH
@@ -134,19 +321,23 @@ fn open_below(dir: &File, below: &Path, full: &Path) -> std::result::Result<Owne
     );
     let opened = match openat2(dir, below, how) {
         // Kernels before 5.6 and some sandboxes: walk by hand.
-        Err(nix::Error::ENOSYS) | Err(nix::Error::EPERM) => walk(dir.as_fd(), below, flags),
+        Err(nix::Error::ENOSYS) | Err(nix::Error::EPERM) => walk(dir, below, flags),
         other => other,
     };
     opened.map_err(|e| match e {
         nix::Error::ELOOP | nix::Error::ENXIO | nix::Error::EXDEV | nix::Error::ENOTDIR => {
             DropError::Refused(full.into(), format!("not a plain file in place ({e})"))
         }
+        nix::Error::EACCES => DropError::Refused(
+            full.into(),
+            "the cluster's account may not read it".to_string(),
+        ),
         e => DropError::System(Error::new("open", full, e.into())),
     })
 }
 
 /// The same checks where no link can be: on a simulated machine.
-fn read_simulated(full: &Path, limit: u64) -> std::result::Result<Dropped, DropError> {
+fn read_simulated(full: &Path, limit: u64) -> Dropping<Dropped> {
     let refuse = |why: String| DropError::Refused(full.to_path_buf(), why);
     let system = |act, e| DropError::System(Error::new(act, full, e));
     let file = file::File::open(full, How::READ).map_err(|e| system("open", e))?;
@@ -158,11 +349,8 @@ fn read_simulated(full: &Path, limit: u64) -> std::result::Result<Dropped, DropE
         return Err(refuse(format!("{} bytes, more than {limit}", stat.len)));
     }
     let bytes = file.read_front(limit + 1).map_err(|e| system("read", e))?;
-    Ok(Dropped {
-        bytes,
-        uid: stat.uid,
-        mtime_ms: stat.mtime_ms,
-    })
+    let uid = stat.uid;
+    Ok(Dropped { bytes, uid })
 }
 
 /// Opens component by component without following links.
@@ -184,69 +372,4 @@ fn walk(dir: BorrowedFd<'_>, below: &Path, flags: OFlag) -> nix::Result<OwnedFd>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sys::fs::{mkdir, publish};
-    use std::os::unix::fs::symlink;
-    use tempfile::tempdir;
-
-    fn refused(r: std::result::Result<Dropped, DropError>) -> bool {
-        matches!(r, Err(DropError::Refused(..)))
-    }
-
-    fn boxed() -> (tempfile::TempDir, DropBox) {
-        let d = tempdir().unwrap();
-        mkdir(&d.path().join("u"), 0o755).unwrap();
-        publish(&d.path().join("u/req"), b"hello").unwrap();
-        let b = DropBox::open(d.path()).unwrap();
-        (d, b)
-    }
-
-    #[test]
-    fn reads_a_plain_file_with_its_owner() {
-        let (_d, b) = boxed();
-        let got = b.read(Path::new("u/req"), 5).unwrap();
-        assert_eq!(got.bytes, b"hello");
-        assert_eq!(got.uid, nix::unistd::geteuid().as_raw());
-    }
-
-    #[test]
-    fn refuses_links_in_any_component() {
-        let (d, b) = boxed();
-        symlink("req", d.path().join("u/link")).unwrap();
-        symlink("u", d.path().join("v")).unwrap();
-        assert!(refused(b.read(Path::new("u/link"), 99)));
-        assert!(refused(b.read(Path::new("v/req"), 99)));
-        assert!(refused(b.read(Path::new("../x"), 99)));
-        assert!(refused(b.read(Path::new("/etc/passwd"), 99_999)));
-    }
-
-    #[test]
-    fn the_hand_walk_refuses_links_too() {
-        let (d, b) = boxed();
-        symlink("u", d.path().join("v")).unwrap();
-        let f = OFlag::O_RDONLY | OFlag::O_NOFOLLOW;
-        assert!(walk(b.dir.as_ref().unwrap().as_fd(), Path::new("v/req"), f).is_err());
-        assert!(walk(b.dir.as_ref().unwrap().as_fd(), Path::new("u/req"), f).is_ok());
-    }
-
-    #[test]
-    fn refuses_a_second_name_a_pipe_and_a_large_file() {
-        let (d, b) = boxed();
-        std::fs::hard_link(d.path().join("u/req"), d.path().join("u/two")).unwrap();
-        assert!(refused(b.read(Path::new("u/req"), 99)));
-        let pipe = d.path().join("u/pipe");
-        nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).unwrap();
-        assert!(refused(b.read(Path::new("u/pipe"), 99)));
-        publish(&d.path().join("u/big"), &[0; 100]).unwrap();
-        assert!(refused(b.read(Path::new("u/big"), 99)));
-    }
-
-    #[test]
-    fn a_missing_file_is_a_system_answer() {
-        let (_d, b) = boxed();
-        assert!(
-            matches!(b.read(Path::new("u/none"), 9), Err(DropError::System(e)) if e.is_not_found())
-        );
-    }
-}
+mod tests;

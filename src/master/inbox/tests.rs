@@ -1,0 +1,229 @@
+use super::*;
+use crate::record::frame;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+struct Share {
+    _dir: tempfile::TempDir,
+    layout: Layout,
+    inbox: Inbox,
+    uid: u32,
+}
+
+/// Somebody else, for tests that run as root.
+const OTHER: u32 = 65_534;
+
+impl Share {
+    fn new() -> Share {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        for (d, mode) in layout.directories() {
+            fs::mkdir_p(&d, 0o755).unwrap();
+            fs::chmod(&d, mode).unwrap();
+        }
+        fs::mkdir_p(&layout.taken(1), 0o755).unwrap();
+        Share {
+            inbox: Inbox::open(&layout).unwrap(),
+            layout,
+            _dir: dir,
+            uid: users::effective_uid(),
+        }
+    }
+
+    fn own(&self) -> PathBuf {
+        let own = self.layout.inbox_of(self.uid);
+        fs::mkdir_p(&own, 0o770).unwrap();
+        own
+    }
+
+    fn request(&self, dir: &Path, n: u32) -> PathBuf {
+        let token = Token(u128::from(n));
+        let head = RequestHead {
+            token,
+            ..RequestHead::default()
+        };
+        let mut bytes = Vec::new();
+        frame::write(&mut bytes, 0, &Header::new(What::Request, "", 0, 0)).unwrap();
+        frame::write(&mut bytes, 1, &head).unwrap();
+        frame::write(&mut bytes, 2, &Verb::Reconfig).unwrap();
+        let path = dir.join(Layout::request_name(token));
+        fs::publish(&path, &bytes).unwrap();
+        path
+    }
+
+    /// One turn: how many were taken and rejected; the rejected are set aside.
+    fn turn(&mut self) -> (usize, usize) {
+        self.inbox.find_users().unwrap();
+        let (taken, rejected) = self.inbox.take(1);
+        for bad in &rejected {
+            self.inbox.set_aside(bad, 1);
+        }
+        let places: Vec<&Place> = taken.iter().map(|t| &t.place).collect();
+        self.inbox.take_away(&places, 1);
+        (taken.len(), rejected.len())
+    }
+
+    fn lost(&self) -> usize {
+        fs::names(&self.layout.lost_found(), 10_000).unwrap().len()
+    }
+}
+
+#[test]
+fn a_box_replaced_by_a_link_leads_nowhere() {
+    let mut s = Share::new();
+    let own = s.own();
+    s.request(&own, 1);
+    assert_eq!(s.turn(), (1, 0));
+    // Known from now on. What the link points to would be taken for rubbish and moved away.
+    let journal = s.layout.epoch_dir(1).join("journal.0001.yaml");
+    fs::publish(&journal, b"precious").unwrap();
+    fs::remove_dir(&own).unwrap();
+    symlink(s.layout.epoch_dir(1), &own).unwrap();
+    assert_eq!(s.turn(), (0, 0));
+    assert_eq!(fs::read_small(&journal, 99).unwrap(), b"precious");
+    assert_eq!(s.lost(), 0);
+    // The name is free again, and a directory made there serves.
+    assert!(!fs::exists(&own));
+    s.request(&s.own(), 2);
+    assert_eq!(s.turn(), (1, 0));
+}
+
+#[test]
+fn a_link_to_another_users_box_takes_nothing_from_it() {
+    let mut s = Share::new();
+    if !users::may_switch() {
+        println!("skipped: only root can make a box of somebody else");
+        return;
+    }
+    let own = s.own();
+    let theirs = s.layout.inbox_of(OTHER);
+    fs::mkdir(&theirs, 0o770).unwrap();
+    fs::chown(&theirs, OTHER, OTHER).unwrap();
+    assert_eq!(s.turn(), (0, 0));
+    let request = s.request(&theirs, 7);
+    fs::chown(&request, OTHER, OTHER).unwrap();
+    fs::remove_dir(&own).unwrap();
+    symlink(&theirs, &own).unwrap();
+    s.inbox.served = s.uid.wrapping_sub(1);
+    assert_eq!(s.turn(), (1, 0), "the request was taken as its owner's");
+    assert_eq!(s.lost(), 0);
+}
+
+#[test]
+fn a_box_made_by_somebody_else_is_cleared_for_its_user() {
+    let mut s = Share::new();
+    if !users::may_switch() {
+        println!("skipped: only root can make a box of somebody else");
+        return;
+    }
+    let theirs = s.layout.inbox_of(OTHER);
+    fs::mkdir(&theirs, 0o777).unwrap();
+    let request = s.request(&theirs, 1);
+    fs::chown(&request, OTHER, OTHER).unwrap();
+    assert_eq!(s.turn(), (0, 0), "a request out of a foreign hand");
+    assert!(!fs::exists(&theirs), "the name is free again");
+    // A box known to be its user's, given away afterwards.
+    fs::mkdir(&theirs, 0o770).unwrap();
+    fs::chown(&theirs, OTHER, OTHER).unwrap();
+    assert_eq!(s.turn(), (0, 0));
+    fs::chown(&theirs, 1, 1).unwrap();
+    let request = s.request(&theirs, 2);
+    fs::chown(&request, OTHER, OTHER).unwrap();
+    assert_eq!(s.turn(), (0, 0));
+    assert!(!fs::exists(&theirs));
+}
+
+#[test]
+fn a_box_that_everyone_can_write_is_not_served() {
+    let mut s = Share::new();
+    let own = s.own();
+    s.request(&own, 1);
+    fs::chmod(&own, 0o777).unwrap();
+    assert_eq!(s.turn(), (0, 0));
+    fs::chmod(&own, 0o770).unwrap();
+    assert_eq!(s.turn(), (1, 0));
+}
+
+#[test]
+fn names_beside_the_boxes_are_cleared() {
+    let mut s = Share::new();
+    let dir = s.layout.inbox();
+    for junk in ["file", "007", "4294967296", "-1"] {
+        fs::publish(&dir.join(junk), b"").unwrap();
+    }
+    fs::mkdir(&dir.join("full"), 0o755).unwrap();
+    fs::publish(&dir.join("full/x"), b"").unwrap();
+    fs::publish(&dir.join("4711"), b"a file under the name of a box").unwrap();
+    s.turn();
+    assert!(fs::list_dir(&dir, 99).unwrap().is_empty());
+    let hidden = fs::names(&dir, 99).unwrap();
+    assert!(hidden.len() == 1 && hidden[0].to_string_lossy().starts_with(".foreign."));
+}
+
+#[test]
+fn rubbish_is_kept_within_bounds_and_named_plainly() {
+    let mut s = Share::new();
+    let own = s.own();
+    for n in 0..300 {
+        fs::publish(&own.join(format!("junk{n}")), b"x").unwrap();
+    }
+    let long = "x".repeat(250);
+    let long = long.as_str();
+    for bad in ["new\nline", "esc\u{1b}[31m", long] {
+        // Not through a writer of ours: its names would be too long.
+        std::fs::write(own.join(bad), "x").unwrap();
+    }
+    fs::mkdir(&own.join("dir"), 0o755).unwrap();
+    fs::publish(&own.join("dir/file"), b"x").unwrap();
+    let (mut all, mut turns) = (0, 0);
+    while turns < 20 {
+        let (_, rejected) = s.turn();
+        all += rejected;
+        turns += 1;
+    }
+    assert_eq!(all, 304, "each is refused once, also what cannot be removed");
+    let left = fs::list_dir(&own, 999).unwrap();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let names = fs::names(&s.layout.lost_found(), 999).unwrap();
+    assert_eq!(names.len(), 2 * KEPT_MAX as usize);
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"._-".contains(b);
+    use std::os::unix::ffi::OsStrExt;
+    assert!(names.iter().all(|n| n.as_bytes().iter().all(plain)));
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_refused_once() {
+    let mut s = Share::new();
+    let own = s.own();
+    let path = s.request(&own, 1);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).unwrap();
+    let rejected = match users::may_switch() {
+        // Root reads it all the same.
+        true => (1, 0),
+        false => (0, 1),
+    };
+    assert_eq!(s.turn(), rejected);
+    assert_eq!(s.turn(), (0, 0));
+}
+
+#[test]
+fn one_users_flood_leaves_room_for_the_others() {
+    let mut s = Share::new();
+    if !users::may_switch() {
+        println!("skipped: only root can make a box of somebody else");
+        return;
+    }
+    let own = s.own();
+    (0..1500).for_each(|n| drop(s.request(&own, n)));
+    let theirs = s.layout.inbox_of(OTHER);
+    fs::mkdir(&theirs, 0o770).unwrap();
+    fs::chown(&theirs, OTHER, OTHER).unwrap();
+    for n in 9000..9003 {
+        let request = s.request(&theirs, n);
+        fs::chown(&request, OTHER, OTHER).unwrap();
+    }
+    s.inbox.find_users().unwrap();
+    let (taken, _) = s.inbox.take(1);
+    let of = |uid: u32| taken.iter().filter(|t| t.place.uid == uid).count();
+    assert_eq!((of(s.uid), of(OTHER)), (TAKE_MAX - 3, 3));
+}
