@@ -1,13 +1,14 @@
 //! Floor 3: request -> checked job or refusal with a reason. Pure: what it must know of the cluster
 //! comes as arguments; it decides, it changes nothing.
 
+pub mod roles;
 mod select;
 mod submit;
 
+pub use roles::{Deed, Over, Owner, Role};
 pub use select::{Pick, pick};
-pub use submit::{Admitted, admit, modify};
+pub use submit::{Admitted, admit, check_rename, modify, runs_as_owner};
 
-use crate::config::Config;
 use crate::record::ack::Code;
 
 /// Who asks: the owner of the request file, with what the accounts of the system say.
@@ -16,32 +17,6 @@ pub struct Requester {
     pub uid: u32,
     pub user: String,
     pub groups: Vec<String>,
-}
-
-impl Requester {
-    /// May act for everyone: root, the account that runs the daemons, cluster administrators.
-    pub fn is_admin(&self, config: &Config, service_uid: u32) -> bool {
-        self.uid == 0
-            || self.uid == service_uid
-            || config.is_cluster_admin(&self.user, &self.groups)
-    }
-
-    /// May act on a job of `owner` in `queue`.
-    pub fn may_act(&self, config: &Config, service_uid: u32, owner: Owner<'_>) -> bool {
-        self.uid == owner.uid
-            || self.is_admin(config, service_uid)
-            || config.is_queue_admin(&self.user, &self.groups, owner.queue)
-            || config.is_group_admin_of((&self.user, &self.groups), (owner.user, owner.groups))
-    }
-}
-
-/// Whose job it is and where.
-#[derive(Clone, Copy, Debug)]
-pub struct Owner<'a> {
-    pub uid: u32,
-    pub user: &'a str,
-    pub groups: &'a [String],
-    pub queue: &'a str,
 }
 
 /// Why something was not done.

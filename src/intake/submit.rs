@@ -17,6 +17,11 @@ const COMMAND_MAX: usize = 64 << 10;
 const PATH_MAX: usize = 4095;
 /// Longest description in bytes (as LSF).
 const DESCRIPTION_MAX: usize = 4095;
+/// Longest `-L` and host name in bytes.
+const SHELL_MAX: usize = 4095;
+const HOST_MAX: usize = 255;
+/// Longest `-q`, `-m`, `-R`, `-w` in bytes: far above use, far below the longest record.
+const TEXT_MAX: usize = 1 << 20;
 /// Longest `--key` in bytes.
 const KEY_MAX: usize = 256;
 /// Most slots of one job.
@@ -78,17 +83,7 @@ pub fn admit(
 }
 
 fn check_texts(job: &Submission, config: &Config) -> Result<Option<IndexSet>, Refusal> {
-    if job.command.trim().is_empty() {
-        return Err(Refusal::usage("no command given"));
-    }
-    if job.command.len() > COMMAND_MAX || job.command.contains('\0') {
-        return Err(Refusal::usage(format!(
-            "the command must have at most {COMMAND_MAX} bytes and no NUL: put it into a script"
-        )));
-    }
-    if !job.name.is_empty() {
-        names::check_job_name(&job.name).map_err(|e| Refusal::usage(format!("-J: {e}")))?;
-    }
+    check_rename(Some(&job.name), Some(&job.command))?;
     if job.key.len() > KEY_MAX || job.key.chars().any(char::is_control) {
         return Err(Refusal::usage(format!(
             "--key: at most {KEY_MAX} printable bytes"
@@ -107,6 +102,33 @@ fn check_texts(job: &Submission, config: &Config) -> Result<Option<IndexSet>, Re
         )));
     }
     Ok(Some(set))
+}
+
+/// Checks a job's name (empty: it has none) and command.
+///
+/// # Errors
+/// A [`Refusal`] that says which is wrong and why.
+pub fn check_rename(name: Option<&str>, command: Option<&str>) -> Result<(), Refusal> {
+    if let Some(command) = command {
+        if command.trim().is_empty() {
+            return Err(Refusal::usage("no command given"));
+        }
+        if command.len() > COMMAND_MAX || command.contains('\0') {
+            return Err(Refusal::usage(format!(
+                "the command must have at most {COMMAND_MAX} bytes and no NUL: put it into a script"
+            )));
+        }
+    }
+    if let Some(name) = name.filter(|name| !name.is_empty()) {
+        names::check_job_name(name).map_err(|e| Refusal::usage(format!("-J: {e}")))?;
+    }
+    Ok(())
+}
+
+/// Options that say what runs, reads and writes under the identity of a job's owner.
+pub fn runs_as_owner(option: &str) -> bool {
+    const PROGRAM: [&str; 9] = ["Z", "L", "rnc", "cwd", "i", "o", "oo", "e", "eo"];
+    PROGRAM.contains(&option)
 }
 
 fn check_pending(n: u64, who: &Requester, config: &Config, state: &State) -> Result<(), Refusal> {
@@ -153,6 +175,7 @@ fn check_spec(
             )));
         }
     }
+    check_plain(spec)?;
     if spec.description.len() > DESCRIPTION_MAX {
         return Err(Refusal::usage(format!(
             "-Jd: at most {DESCRIPTION_MAX} bytes"
@@ -201,6 +224,29 @@ fn check_spec(
     take_slots_of_sections(spec, config)?;
     if !spec.depend.is_empty() {
         spec.depend = resolve_depend(&spec.depend, who, state)?;
+    }
+    Ok(())
+}
+
+/// Texts that no parser looks at: a client of ours sends short ones, a forged request anything.
+fn check_plain(spec: &Spec) -> Result<(), Refusal> {
+    let bad = |text: &str, most: usize| text.len() > most || text.contains(char::is_control);
+    if bad(&spec.shell, SHELL_MAX) {
+        return Err(Refusal::usage(format!(
+            "-L: a shell has at most {SHELL_MAX} printable bytes"
+        )));
+    }
+    if bad(&spec.sub_host, HOST_MAX) {
+        return Err(Refusal::usage("the name of the submitting host is none"));
+    }
+    if spec.umask > 0o777 {
+        return Err(Refusal::usage(format!("umask {:o} is none", spec.umask)));
+    }
+    let texts = [&spec.queue, &spec.hosts, &spec.res_req, &spec.depend];
+    if texts.into_iter().any(|t| t.len() > TEXT_MAX) {
+        return Err(Refusal::usage(format!(
+            "an option of more than {TEXT_MAX} bytes (-q, -m, -R or -w)"
+        )));
     }
     Ok(())
 }

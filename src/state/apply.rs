@@ -47,7 +47,7 @@ impl State {
                 }
             }
             Event::Unbound { a, why, t, host } => self.unbound(*a, why, *t, host),
-            Event::Signalled { j, act, .. } => self.signalled(*j, *act),
+            Event::Signalled { j, act, by, .. } => self.signalled(*j, *act, by),
             Event::Halted { j, why, .. } => self.halted(*j, Some(why)),
             Event::Unhalted { j, .. } => self.halted(*j, None),
             Event::Cancelled { j, reason, t, .. } => self.cancelled(*j, *reason, *t),

@@ -82,6 +82,8 @@ pub struct Run {
     pub signals: u32,
     /// A user wants it stopped (USUSP).
     pub user_stop: bool,
+    /// Somebody else than its owner stopped it: only such a one resumes it.
+    pub admin_stop: bool,
     /// The system wants it stopped (SSUSP unless a user does too).
     pub halt: Option<Box<SuspReason>>,
     /// Hosts other than the first prepare their parts; the first was not told to start yet.

@@ -9,15 +9,21 @@ use crate::model::{AttemptId, JobKey, JobStat, Share, Stamp, SuspReason};
 use crate::record::event::SignalAct;
 
 impl State {
-    pub(super) fn signalled(&mut self, j: JobKey, act: SignalAct) {
+    /// `by`: who asked for it.
+    pub(super) fn signalled(&mut self, j: JobKey, act: SignalAct, by: &str) {
+        let own = self.spec_of(j.id).is_some_and(|spec| spec.user == by);
         self.change_run(j, |run| {
             run.signals += 1;
             match act {
                 SignalAct::Kill(_) => run.killing = Some(act),
                 // A kill outranks a requeue that comes behind it.
                 SignalAct::Requeue { .. } if run.killing.is_none() => run.killing = Some(act),
-                SignalAct::Stop => run.user_stop = true,
-                SignalAct::Resume => run.user_stop = false,
+                SignalAct::Stop => {
+                    // An owner's stop behind an administrator's does not make it his.
+                    run.admin_stop |= !own;
+                    run.user_stop = true;
+                }
+                SignalAct::Resume => (run.user_stop, run.admin_stop) = (false, false),
                 SignalAct::Requeue { .. } | SignalAct::Number(_) => {}
             }
         });

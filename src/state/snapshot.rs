@@ -123,6 +123,8 @@ struct SnapRun {
     sigs: u32,
     #[serde(skip_serializing_if = "is_default")]
     ustop: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    astop: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     halt: Option<Box<SuspReason>>,
     #[serde(skip_serializing_if = "is_default")]
@@ -243,6 +245,7 @@ impl State {
             killing: run.killing,
             sigs: run.signals,
             ustop: run.user_stop,
+            astop: run.admin_stop,
             halt: run.halt.clone(),
             gather: run.gathering,
             alt: run.alt,
@@ -359,6 +362,7 @@ impl State {
             killing: run.killing,
             signals: run.sigs,
             user_stop: run.ustop,
+            admin_stop: run.astop,
             halt: run.halt,
             gathering: run.gather,
             alt: run.alt,

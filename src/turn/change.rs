@@ -2,7 +2,7 @@
 
 use super::signal::denied;
 use super::{Answer, Turn};
-use crate::intake::{self, Refusal, Requester};
+use crate::intake::{self, Deed, Refusal, Requester};
 use crate::model::{JobKey, JobStat, Spec};
 use crate::record::ack::Code;
 use crate::record::event::Event;
@@ -12,6 +12,8 @@ use crate::text::jobids::JobSel;
 
 /// Options that may change after the start: nothing on the host depends on them.
 const RUNNING_OK: [&str; 4] = ["r", "sp", "Jd", "P"];
+/// Most options of one change: what was changed is journalled.
+const OPTIONS_MAX: usize = 64;
 
 impl Turn<'_> {
     pub(super) fn switch(
@@ -25,7 +27,7 @@ impl Turn<'_> {
         changes.job.spec.queue = queue.to_owned();
         changes.set.push("q".to_owned());
         let eligible = |job: &Job| !job.is_finished();
-        for j in self.picked(who, sel, &eligible, answer) {
+        for j in self.picked(who, Deed::Switch, sel, &eligible, answer) {
             if let Err(refusal) = self.all_waiting(j) {
                 answer.refuse(j, refusal);
                 continue;
@@ -45,7 +47,19 @@ impl Turn<'_> {
         answer: &mut Answer,
     ) {
         let eligible = |job: &Job| !job.is_finished();
-        for j in self.picked(who, sel, &eligible, answer) {
+        if changes.set.len() + changes.reset.len() > OPTIONS_MAX {
+            let text = format!("more than {OPTIONS_MAX} options to change");
+            return answer.say("options", Code::Usage, text);
+        }
+        let all = changes.set.iter().chain(&changes.reset);
+        let program = all.into_iter().find(|o| intake::runs_as_owner(o));
+        for j in self.picked(who, Deed::Modify, sel, &eligible, answer) {
+            if let Some(option) = program
+                && !self.may_act(who, Deed::ModifyProgram, j.id)
+            {
+                answer.refuse(j, others_program(option));
+                continue;
+            }
             let all = changes.set.iter().chain(&changes.reset);
             let anytime = all.into_iter().all(|o| RUNNING_OK.contains(&o.as_str()));
             let verdict = if anytime { Ok(()) } else { self.all_waiting(j) };
@@ -86,6 +100,9 @@ impl Turn<'_> {
         let old = state.spec(job.spec).clone();
         let owner = self.owner_of(&old);
         let (renames, changes) = split_names(changes);
+        if let Some((name, command, _)) = &renames {
+            intake::check_rename(name.as_deref(), command.as_deref())?;
+        }
         let set_any = !changes.set.is_empty() || !changes.reset.is_empty();
         if set_any {
             let core = &*self.core;
@@ -147,14 +164,14 @@ impl Turn<'_> {
         let Some(job) = state.job(j.id) else {
             return answer.say(id, Code::NotFound, "no matching job found");
         };
-        if !self.may_act(who, j.id) {
+        if !self.may_act(who, Deed::Move, j.id) {
             return answer.refuse(id, denied());
         }
         if state.stat(j) != Some(JobStat::Pend) {
             return answer.say(id, Code::Refused, "only pending jobs can be moved");
         }
         let spec = state.spec(job.spec).clone();
-        let admin = who.is_admin(&self.core.config, self.core.service_uid);
+        let admin = self.may_act(who, Deed::MoveAmongAll, j.id);
         let mut others: Vec<i64> = state
             .pending()
             .classes()
@@ -198,6 +215,12 @@ fn order_between(others: &[i64], at: usize, own: i64) -> i64 {
         (Some(before), None) => before + (1 << 20),
         (Some(before), Some(after)) => before + (after - before) / 2,
     }
+}
+
+fn others_program(option: &str) -> Refusal {
+    Refusal::permission(format!(
+        "permission denied: -{option} says what runs as the job's owner, only he may change it"
+    ))
 }
 
 type Renames = (Option<String>, Option<String>, Option<u32>);

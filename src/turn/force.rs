@@ -2,7 +2,7 @@
 //! reservations or dependencies hold it back. Never starts on a host that does not answer.
 
 use super::{Answer, Turn};
-use crate::intake::{Refusal, Requester};
+use crate::intake::{Deed, Over, Refusal, Requester};
 use crate::model::{JobKey, JobStat, Share};
 use crate::record::ack::Code;
 use crate::state::Body;
@@ -34,7 +34,10 @@ impl Turn<'_> {
     ) -> Result<String, Refusal> {
         let j = one_job(id)?;
         let core = &*self.core;
-        if !who.is_admin(&core.config, core.service_uid) {
+        // Without a job the cluster's administrators are told that there is none, and no others.
+        if !self.may_act(who, Deed::Run, j.id)
+            && !who.may(Deed::Run, Over::Cluster, &core.config, core.service_uid)
+        {
             return Err(Refusal::permission(
                 "permission denied: only an administrator may force a start",
             ));

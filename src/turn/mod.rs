@@ -46,6 +46,9 @@ pub const STARTS_MAX: usize = 4096;
 const CLEAN_MAX: usize = 10_000;
 /// Reports of a host that are read ahead together with other hosts'.
 const REPORTS_NEAR: usize = 4;
+/// Longest operand and text of one part of an answer, in bytes.
+const WHAT_MAX: usize = 300;
+const TEXT_MAX: usize = 16 << 10;
 /// How long a token answers again with the same result.
 const TOKEN_KEEP_MS: u64 = 24 * 3600 * 1000;
 /// A host whose heart has not been seen to beat for this long is unavailable.
@@ -472,6 +475,14 @@ fn empty_ack(tok: Token) -> Ack {
     }
 }
 
+/// Cuts a text to at most `most` bytes.
+fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.push_str("...");
+    }
+}
+
 /// An acknowledgement in the making.
 pub(crate) struct Answer {
     pub ack: Ack,
@@ -483,12 +494,12 @@ impl Answer {
             self.ack.more += 1;
             return;
         }
-        let text = text.into();
-        self.ack.results.push(Outcome {
-            what: what.to_string(),
-            code,
-            text,
-        });
+        // Parts of a forged request may come back in an answer: not at their full length.
+        let mut what = what.to_string();
+        let mut text = text.into();
+        cut(&mut what, WHAT_MAX);
+        cut(&mut text, TEXT_MAX);
+        self.ack.results.push(Outcome { what, code, text });
     }
 
     pub fn refuse(&mut self, what: impl ToString, refusal: crate::intake::Refusal) {

@@ -1,8 +1,8 @@
 //! Signals to jobs: kill, stop, resume, any number; requeue.
 
 use super::{Answer, Turn};
-use crate::intake::{self, Owner, Pick, Refusal, Requester};
-use crate::model::{AttemptId, JobKey, JobStat, TermReason};
+use crate::intake::{self, Deed, Over, Owner, Pick, Refusal, Requester};
+use crate::model::{AttemptId, JobKey, JobStat, PendReason, TermReason};
 use crate::record::ack::Code;
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::{Act, Order};
@@ -24,7 +24,7 @@ impl Turn<'_> {
             }),
             _ => !job.is_finished(),
         };
-        for j in self.picked(who, sel, &eligible, answer) {
+        for j in self.picked(who, how.deed(), sel, &eligible, answer) {
             let (code, text) = match self.signal_one(who, j, how) {
                 Ok(text) => (Code::Ok, text),
                 Err(refusal) => (refusal.code, refusal.text),
@@ -37,6 +37,7 @@ impl Turn<'_> {
     pub(super) fn picked(
         &mut self,
         who: &Requester,
+        deed: Deed,
         sel: &Selector,
         eligible: &dyn Fn(&Job) -> bool,
         answer: &mut Answer,
@@ -54,7 +55,7 @@ impl Turn<'_> {
         for pick in picks {
             match pick {
                 Pick::Missing(operand, refusal) => answer.refuse(operand, refusal),
-                Pick::Job(j) if self.may_act(who, j.id) => keys.push(j),
+                Pick::Job(j) if self.may_act(who, deed, j.id) => keys.push(j),
                 Pick::Job(j) => answer.refuse(j, denied()),
             }
         }
@@ -82,7 +83,8 @@ impl Turn<'_> {
         Some(uids)
     }
 
-    pub(super) fn may_act(&self, who: &Requester, id: u32) -> bool {
+    /// Whether `who` may do `deed` to the job.
+    pub(super) fn may_act(&self, who: &Requester, deed: Deed, id: u32) -> bool {
         let core = &*self.core;
         let Some(spec) = core.state.spec_of(id) else {
             return false;
@@ -94,7 +96,7 @@ impl Turn<'_> {
             groups,
             queue: &spec.queue,
         };
-        who.may_act(&core.config, core.service_uid, owner)
+        who.may(deed, Over::Job(owner), &core.config, core.service_uid)
     }
 
     fn signal_one(
@@ -116,6 +118,17 @@ impl Turn<'_> {
             .state
             .spec_of(j.id)
             .is_some_and(|spec| spec.uid == who.uid);
+        let kept = how == SignalHow::Resume && !self.may_act(who, Deed::ResumeAdmins, j.id);
+        let all = live.len();
+        let live: Vec<JobKey> = live
+            .into_iter()
+            .filter(|key| !(kept && self.stopped_by_others(*key)))
+            .collect();
+        if live.is_empty() && all > 0 {
+            return Err(Refusal::permission(
+                "permission denied: an administrator stopped it, only one may resume it",
+            ));
+        }
         for key in live {
             match self.stat(key) {
                 Some(stat) if stat.is_waiting() => self.signal_waiting(who, key, how, own),
@@ -141,6 +154,21 @@ impl Turn<'_> {
             Some(_) => self.core.state.stat(j),
             None => None,
         }
+    }
+
+    /// Somebody else than the owner holds or stopped it.
+    fn stopped_by_others(&self, j: JobKey) -> bool {
+        let state = &self.core.state;
+        if state.stat(j) == Some(JobStat::Psusp) {
+            let Some(job) = state.job(j.id) else {
+                return false;
+            };
+            // An element that was not touched alone waits as its array does.
+            let why = job.own_why(j.idx).or_else(|| job.own_why(0));
+            return why == Some(&PendReason::HeldByAdmin);
+        }
+        let run = state.work(j).and_then(|work| work.run.as_deref());
+        run.is_some_and(|run| run.admin_stop)
     }
 
     /// The works behind a key: of an array its waiting part (index 0) and each element made.
@@ -328,7 +356,7 @@ impl Turn<'_> {
     ) {
         let wants = Wants::new(states);
         let eligible = move |job: &Job| any_stat(job, |s| wants.stat(s));
-        for j in self.picked(who, sel, &eligible, answer) {
+        for j in self.picked(who, Deed::Requeue, sel, &eligible, answer) {
             let parts: Vec<JobKey> = match self.core.state.job(j.id).map(|job| &job.body) {
                 Some(Body::Array(array)) if j.idx == 0 => array
                     .work
@@ -369,6 +397,18 @@ impl Turn<'_> {
             self.order_signal(j, Act::Terminate, TermReason::Requeue);
         }
         true
+    }
+}
+
+impl SignalHow {
+    fn deed(self) -> Deed {
+        match self {
+            SignalHow::Kill => Deed::Kill,
+            SignalHow::Force => Deed::KillForce,
+            SignalHow::Stop => Deed::Stop,
+            SignalHow::Resume => Deed::Resume,
+            SignalHow::Number(_) => Deed::Signal,
+        }
     }
 }
 

@@ -1,0 +1,327 @@
+//! Who may do what: one table, from which every answer follows and docs/security.md is printed.
+//!
+//! Owns the roles, the deeds and the rule "somebody may do a deed if one of his roles over its
+//! object may". Roles come from cb.yaml and from the owner of the request's file only: no deed
+//! changes a role, so nobody can give himself or others more than an editor of cb.yaml did.
+
+use super::Requester;
+use crate::config::Config;
+use std::fmt::Write;
+
+/// What somebody is to a job, a queue or the cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// The job is his.
+    Owner,
+    /// Administers a user group that the job's owner is in.
+    GroupAdmin,
+    /// Administers the queue, or the queue that the job is in.
+    QueueAdmin,
+    /// Named in `cluster.administrators`.
+    ClusterAdmin,
+    /// Root, or the account that owns the share: whatever the table says, they could do it with
+    /// the files themselves.
+    System,
+    /// None of these.
+    Stranger,
+}
+
+impl Role {
+    pub const ALL: [Role; 6] = [
+        Role::Owner,
+        Role::GroupAdmin,
+        Role::QueueAdmin,
+        Role::ClusterAdmin,
+        Role::System,
+        Role::Stranger,
+    ];
+
+    fn word(self) -> &'static str {
+        match self {
+            Role::Owner => "owner",
+            Role::GroupAdmin => "group admin",
+            Role::QueueAdmin => "queue admin",
+            Role::ClusterAdmin => "cluster admin",
+            Role::System => "root, service account",
+            Role::Stranger => "stranger",
+        }
+    }
+}
+
+/// All roles, those that are found out soonest first.
+const BY_COST: [Role; 6] = [
+    Role::Owner,
+    Role::System,
+    Role::Stranger,
+    Role::ClusterAdmin,
+    Role::QueueAdmin,
+    Role::GroupAdmin,
+];
+
+/// One thing that a request can ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deed {
+    Submit,
+    Kill,
+    KillForce,
+    Stop,
+    Resume,
+    ResumeAdmins,
+    Signal,
+    Requeue,
+    Switch,
+    Modify,
+    ModifyProgram,
+    Move,
+    MoveAmongAll,
+    Run,
+    Queue,
+    Host,
+    HostLost,
+    Reconfig,
+}
+
+/// What a deed is done to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Anything,
+    Job,
+    Queue,
+    Cluster,
+}
+
+/// One line of the table.
+pub struct Row {
+    pub deed: Deed,
+    pub kind: Kind,
+    /// How it is asked for.
+    pub command: &'static str,
+    pub what: &'static str,
+    /// Who may beside root and the service account.
+    pub may: &'static [Role],
+}
+
+const ANYONE: &[Role] = &Role::ALL;
+const OVER_JOB: &[Role] = &[
+    Role::Owner,
+    Role::GroupAdmin,
+    Role::QueueAdmin,
+    Role::ClusterAdmin,
+];
+const OTHERS_OVER_JOB: &[Role] = &[Role::GroupAdmin, Role::QueueAdmin, Role::ClusterAdmin];
+const CLUSTER: &[Role] = &[Role::ClusterAdmin];
+
+const fn job(deed: Deed, command: &'static str, what: &'static str, may: &'static [Role]) -> Row {
+    Row {
+        deed,
+        kind: Kind::Job,
+        command,
+        what,
+        may,
+    }
+}
+
+const fn other(
+    deed: Deed,
+    kind: Kind,
+    command: &'static str,
+    what: &'static str,
+    may: &'static [Role],
+) -> Row {
+    Row {
+        deed,
+        kind,
+        command,
+        what,
+        may,
+    }
+}
+
+/// The table.
+pub const TABLE: &[Row] = &[
+    other(
+        Deed::Submit,
+        Kind::Anything,
+        "csub",
+        "submit a job of his own (root: only with `allow_root_jobs: yes`)",
+        ANYONE,
+    ),
+    job(Deed::Kill, "ckill", "end a job", OVER_JOB),
+    job(
+        Deed::KillForce,
+        "ckill -r",
+        "end it without its host",
+        OVER_JOB,
+    ),
+    job(Deed::Stop, "cstop", "stop or hold it", OVER_JOB),
+    job(Deed::Resume, "cresume", "resume or release it", OVER_JOB),
+    job(
+        Deed::ResumeAdmins,
+        "cresume",
+        "resume what somebody else than its owner stopped",
+        OTHERS_OVER_JOB,
+    ),
+    job(Deed::Signal, "ckill -s", "send it a signal", OVER_JOB),
+    job(Deed::Requeue, "crequeue", "run it again", OVER_JOB),
+    job(
+        Deed::Switch,
+        "cswitch",
+        "put it into another queue that takes its owner",
+        OVER_JOB,
+    ),
+    job(Deed::Modify, "cmod", "change its options", OVER_JOB),
+    job(
+        Deed::ModifyProgram,
+        "cmod -Z -L -rnc -cwd -i -o -e",
+        "change what runs, reads and writes as its owner",
+        &[Role::Owner],
+    ),
+    job(
+        Deed::Move,
+        "ctop, cbot",
+        "move it among its owner's jobs",
+        OVER_JOB,
+    ),
+    job(
+        Deed::MoveAmongAll,
+        "ctop, cbot",
+        "move it among everybody's jobs",
+        CLUSTER,
+    ),
+    job(Deed::Run, "crun", "start it now", CLUSTER),
+    other(
+        Deed::Queue,
+        Kind::Queue,
+        "cadmin qopen, qclose, qact, qinact",
+        "open, close, activate, inactivate a queue",
+        &[Role::QueueAdmin, Role::ClusterAdmin],
+    ),
+    other(
+        Deed::Host,
+        Kind::Cluster,
+        "cadmin hopen, hclose",
+        "open and close hosts",
+        CLUSTER,
+    ),
+    other(
+        Deed::HostLost,
+        Kind::Cluster,
+        "cadmin hlost",
+        "give up the jobs of a lost host",
+        CLUSTER,
+    ),
+    other(
+        Deed::Reconfig,
+        Kind::Cluster,
+        "cadmin reconfig",
+        "put the present cb.yaml in force",
+        CLUSTER,
+    ),
+];
+
+/// The line of a deed.
+pub fn row(deed: Deed) -> &'static Row {
+    TABLE
+        .iter()
+        .find(|row| row.deed == deed)
+        .expect("a test holds that every deed has a line")
+}
+
+/// Whether a role may do a deed.
+pub fn allows(row: &Row, role: Role) -> bool {
+    role == Role::System || row.may.contains(&role)
+}
+
+/// The table as it stands in docs/security.md.
+pub fn printed() -> String {
+    let mut out = String::from("| deed | command |");
+    for role in Role::ALL {
+        let _ = write!(out, " {} |", role.word());
+    }
+    out.push('\n');
+    out.push_str(&"|---".repeat(2 + Role::ALL.len()));
+    out.push_str("|\n");
+    for row in TABLE {
+        let _ = write!(out, "| {} | `{}` |", row.what, row.command);
+        for role in Role::ALL {
+            let cell = match (allows(row, role), row.kind, role) {
+                (_, Kind::Queue | Kind::Cluster, Role::Owner | Role::GroupAdmin) => "",
+                (_, Kind::Cluster, Role::QueueAdmin) => "",
+                (true, ..) => "yes",
+                (false, ..) => "no",
+            };
+            let _ = write!(out, " {cell} |");
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Whose job it is and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    pub uid: u32,
+    pub user: &'a str,
+    pub groups: &'a [String],
+    pub queue: &'a str,
+}
+
+/// What a deed is done to, as far as roles go.
+#[derive(Clone, Copy, Debug)]
+pub enum Over<'a> {
+    Job(Owner<'a>),
+    Queue(&'a str),
+    Cluster,
+}
+
+impl Requester {
+    /// Whether this requester is `role` to the object.
+    pub fn is(&self, role: Role, over: Over<'_>, config: &Config, service_uid: u32) -> bool {
+        let me = (self.user.as_str(), self.groups.as_slice());
+        match (role, over) {
+            (Role::System, _) => self.uid == 0 || self.uid == service_uid,
+            (Role::ClusterAdmin, _) => config.is_cluster_admin(me.0, me.1),
+            (Role::QueueAdmin, Over::Job(Owner { queue, .. }) | Over::Queue(queue)) => {
+                config.is_queue_admin(me.0, me.1, queue)
+            }
+            (Role::GroupAdmin, Over::Job(owner)) => {
+                config.is_group_admin_of(me, (owner.user, owner.groups))
+            }
+            (Role::Owner, Over::Job(owner)) => self.uid == owner.uid,
+            (Role::Stranger, _) => true,
+            (Role::QueueAdmin | Role::GroupAdmin | Role::Owner, _) => false,
+        }
+    }
+
+    /// Whether this requester may do `deed`: one of his roles may.
+    pub fn may(&self, deed: Deed, over: Over<'_>, config: &Config, service_uid: u32) -> bool {
+        let row = row(deed);
+        BY_COST
+            .into_iter()
+            .any(|role| allows(row, role) && self.is(role, over, config, service_uid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_deed_has_one_line_and_no_line_lets_strangers_at_others_things() {
+        for row in TABLE {
+            assert_eq!(TABLE.iter().filter(|r| r.deed == row.deed).count(), 1);
+            assert!(allows(row, Role::System));
+            let strangers = allows(row, Role::Stranger);
+            assert_eq!(strangers, row.deed == Deed::Submit, "{:?}", row.deed);
+        }
+    }
+
+    #[test]
+    fn only_those_who_administer_the_cluster_do_something_to_it() {
+        for row in TABLE.iter().filter(|r| r.kind == Kind::Cluster) {
+            for role in [Role::Owner, Role::GroupAdmin, Role::QueueAdmin] {
+                assert!(!allows(row, role), "{:?}", row.deed);
+            }
+        }
+    }
+}
