@@ -361,8 +361,9 @@ pub fn become_supervisor() {
     unsafe {
         libc::setsid();
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-        if libc::geteuid() == 0 {
-            // No core of a privileged process in a user's directory.
+        // The real id: root acts as the cluster's account here, and can take its own back.
+        if libc::getuid() == 0 {
+            // No core of a privileged process in a user's directory, and no look into it.
             libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
         }
         let mut all: libc::sigset_t = std::mem::zeroed();
@@ -595,6 +596,57 @@ mod tests {
         assert_eq!(code(run("/bin/sh", &["-c", &script]).unwrap()), 0);
         // SAFETY: closes what was made above.
         unsafe { libc::close(stray) };
+    }
+
+    #[test]
+    fn a_privileged_supervisor_leaves_no_core_whomever_it_acts_as() {
+        if !super::super::users::may_switch() {
+            println!("skipped: not root");
+            return;
+        }
+        for acting in [0, 65_534] {
+            // SAFETY: the child makes plain system calls only, then ends.
+            let pid = unsafe {
+                match libc::fork() {
+                    0 => {
+                        libc::syscall(libc::SYS_setresuid, -1, acting, -1);
+                        libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
+                        become_supervisor();
+                        libc::_exit(libc::prctl(libc::PR_GET_DUMPABLE, 0, 0, 0, 0))
+                    }
+                    pid => pid,
+                }
+            };
+            assert_eq!(code(pid), 0, "acting as {acting}");
+        }
+    }
+
+    /// An identity that did not change is an error, whatever the calls returned: -1 is taken by
+    /// them, and leaves everything as it is.
+    #[test]
+    fn an_identity_that_was_not_taken_is_seen() {
+        for (uid, gid) in [(u32::MAX, 65_534), (65_534, u32::MAX)] {
+            let null = std::fs::File::open("/dev/null").unwrap();
+            let fd = std::os::fd::AsRawFd::as_raw_fd(&null);
+            let who = Who {
+                uid,
+                gid,
+                groups: vec![],
+            };
+            let argv = [CString::new("/bin/true").unwrap()];
+            let l = Launch {
+                programs: &argv,
+                argv: &argv,
+                env: &[],
+                stdio: [fd; 3],
+                user: Some(&who),
+                rlimits: &[],
+                nice: 0,
+                join: &[],
+            };
+            let e = launch(&l).unwrap_err();
+            assert_eq!((e.stage, e.shell_code()), (Stage::Identity, None));
+        }
     }
 
     #[test]
