@@ -14,8 +14,9 @@ use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::request::{REQUEST_MAX, RequestHead, VERBS_MAX, Verb};
 use crate::spool::Layout;
 use crate::sys;
+use crate::sys::fs::Kind;
 use crate::sys::mount::{FsKind, fs_kind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How long an answer is awaited when nothing else is asked for, seconds.
 pub const WAIT_S: u64 = 60;
@@ -248,15 +249,41 @@ impl<'a> Wait<'a> {
 
     fn publish_into_box(&self) -> Result<(), Fail> {
         let write = || sys::fs::publish_mode(&self.file, &self.bytes, 0o660);
+        let inbox = sys::fs::parent(&self.file);
+        self.refuse_foreign(inbox)?;
         let first = match write() {
             Err(e) if e.is_not_found() => e,
             other => return other.map_err(|e| self.not_sent(&e)),
         };
-        let inbox = sys::fs::parent(&self.file);
         match sys::fs::mkdir(inbox, 0o770) {
-            Ok(_) => write().map_err(|e| self.not_sent(&e)),
+            Ok(_) => {
+                self.refuse_foreign(inbox)?;
+                write().map_err(|e| self.not_sent(&e))
+            }
             Err(_) => Err(self.not_sent(&first)),
         }
+    }
+
+    /// Anybody may make names among the drop boxes: a request is put only into a box that is the
+    /// caller's own and that nobody else can read or empty.
+    fn refuse_foreign(&self, inbox: &Path) -> Result<(), Fail> {
+        let Ok(Some(found)) = sys::fs::stat(inbox) else {
+            return Ok(());
+        };
+        let me = sys::users::effective_uid();
+        let what = match found {
+            f if f.kind != Kind::Dir => "is no directory".to_owned(),
+            f if f.uid != me => format!("belongs to uid {} and not to you (uid {me})", f.uid),
+            f if f.mode & 0o007 != 0 => {
+                format!("is open to everyone (mode {:o}): chmod o= it", f.mode)
+            }
+            _ => return Ok(()),
+        };
+        Err(Fail::system(format!(
+            "{} {what}: the request was not sent\nhint: the leader clears a foreign name within \
+             seconds; if this stays, tell the cluster's administrator",
+            inbox.display()
+        )))
     }
 
     fn not_sent(&self, e: &sys::Error) -> Fail {
