@@ -33,10 +33,14 @@ impl Place {
     /// A sentence with what to do.
     pub fn find() -> Result<Place, String> {
         let site = Site::find().map_err(|e| e.to_string())?;
+        site.check_for_daemon()?;
         let layout = site.layout();
         let cluster = read_cluster(&layout).map_err(|e| format!("{e}\n{}", site.diagnose()))?;
         let local = local_of(&site, &cluster);
         fs::mkdir_p(local.dir(), 0o711).map_err(|e| e.to_string())?;
+        // What this host remembers, and the scripts it runs, lie there.
+        let safe = crate::spool::owners(&cluster).safe_to_load(local.dir(), local.dir());
+        safe.map_err(|e| e.to_string())?;
         let share_is_local = fs_kind(layout.root()).is_ok_and(|k| k == FsKind::Local);
         Ok(Place {
             site,
@@ -53,6 +57,8 @@ impl Place {
     /// The first problem, as text.
     pub fn config(&self) -> Result<Config, String> {
         let path = self.layout.config();
+        let safe = crate::spool::owners(&self.cluster).safe_to_load(&path, self.layout.root());
+        safe.map_err(|e| e.to_string())?;
         let bytes = fs::read_small(&path, CONFIG_MAX).map_err(|e| e.to_string())?;
         let name = path.to_string_lossy().into_owned();
         match config::load(&bytes, &name, &OsNames::ANY) {

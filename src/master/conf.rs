@@ -2,6 +2,7 @@
 
 use crate::config::{self, Config, OsNames};
 use crate::spool::Layout;
+use crate::sys::trust::Owners;
 use crate::sys::{fs, users};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ fn last_good(layout: &Layout) -> PathBuf {
 ///
 /// # Errors
 /// Every problem as one text with place, line and hint.
-pub fn read(layout: &Layout) -> Result<Arc<Config>, Vec<String>> {
-    read_file(layout.config()).map(|(config, bytes)| {
+pub fn read(layout: &Layout, owners: Owners) -> Result<Arc<Config>, Vec<String>> {
+    read_file(layout, layout.config(), owners).map(|(config, bytes)| {
         if let Err(e) = fs::durable_write(&last_good(layout), &bytes) {
             tracing::warn!("{e}: the last good configuration is not kept");
         }
@@ -24,7 +25,13 @@ pub fn read(layout: &Layout) -> Result<Arc<Config>, Vec<String>> {
     })
 }
 
-fn read_file(path: PathBuf) -> Result<(Arc<Config>, Vec<u8>), Vec<String>> {
+fn read_file(
+    layout: &Layout,
+    path: PathBuf,
+    owners: Owners,
+) -> Result<(Arc<Config>, Vec<u8>), Vec<String>> {
+    let safe = owners.safe_to_load(&path, layout.root());
+    safe.map_err(|e| vec![e.to_string()])?;
     let bytes =
         fs::read_small(&path, config::MAX_BYTES as u64 + 1).map_err(|e| vec![e.to_string()])?;
     let user = |name: &str| users::by_name(name).is_some();
@@ -45,12 +52,15 @@ fn read_file(path: PathBuf) -> Result<(Arc<Config>, Vec<u8>), Vec<String>> {
 ///
 /// # Errors
 /// When neither can be used.
-pub fn read_or_last_good(layout: &Layout) -> Result<(Arc<Config>, Vec<String>), String> {
-    let problems = match read(layout) {
+pub fn read_or_last_good(
+    layout: &Layout,
+    owners: Owners,
+) -> Result<(Arc<Config>, Vec<String>), String> {
+    let problems = match read(layout, owners) {
         Ok(config) => return Ok((config, Vec::new())),
         Err(problems) => problems,
     };
-    match read_file(last_good(layout)) {
+    match read_file(layout, last_good(layout), owners) {
         Ok((config, _)) => {
             tracing::error!(
                 "cb.yaml is not usable, the last good one is: {}",

@@ -16,6 +16,7 @@ use crate::sys::clock;
 use crate::sys::lock::Lock;
 use crate::sys::mount::FsKind;
 use crate::sys::thread::{self, Thread};
+use crate::sys::trust::Owners;
 use crossbeam::channel::{Receiver, Sender, bounded};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -174,6 +175,7 @@ struct Shared {
     layout: Layout,
     rules: Rules,
     check: Check,
+    owners: Owners,
     own: EpochDoc,
     local: bool,
     /// When the last good renewal began (boot clock, ms).
@@ -209,7 +211,7 @@ impl Shared {
 
     /// Opens, reads and closes `leader/epoch`: what no cache may answer.
     fn check_epoch(&self) -> Result<(), Lost> {
-        let read = match read_fixed::<EpochDoc>(&self.layout.epoch()) {
+        let read = match read_fixed::<EpochDoc>(&self.layout.epoch(), self.owners) {
             Ok(read) => read,
             Err(e) => return Err(self.lose(e.to_string())),
         };
@@ -343,6 +345,7 @@ pub fn campaign(
     let mut candidate = Candidate {
         layout,
         local,
+        owners: crate::spool::owners(&cluster),
         lock: LockState::Free,
         last_beat: None,
         last_complaint: String::new(),
@@ -384,6 +387,7 @@ enum LockState {
 struct Candidate<'a> {
     layout: &'a Layout,
     local: bool,
+    owners: Owners,
     lock: LockState,
     last_beat: Option<BeatDoc>,
     last_complaint: String,
@@ -423,15 +427,15 @@ impl Candidate<'_> {
                         self.local,
                     )?;
                 }
-                let beat = read_fixed(&self.layout.beat())?;
+                let beat = read_fixed(&self.layout.beat(), self.owners)?;
                 self.last_beat.clone_from(&beat);
                 Seen::Looked(Look {
                     locked: matches!(self.lock, LockState::Held(_)),
-                    epoch: read_fixed(&epoch_path)?,
+                    epoch: read_fixed(&epoch_path, self.owners)?,
                     beat,
                 })
             }
-            Intent::ListClaims => Seen::Highest(highest_claim(self.layout)?),
+            Intent::ListClaims => Seen::Highest(highest_claim(self.layout, self.owners)?),
             Intent::Claim(doc) => {
                 tracing::info!("claiming epoch {}", doc.epoch);
                 let path = self.layout.claim(doc.epoch);
@@ -442,7 +446,7 @@ impl Candidate<'_> {
                 Seen::Claimed(won?)
             }
             Intent::WriteEpoch(doc) => {
-                let there = read_fixed::<EpochDoc>(&epoch_path)?;
+                let there = read_fixed::<EpochDoc>(&epoch_path, self.owners)?;
                 if there.is_some_and(|d| d.epoch > doc.epoch) {
                     return Ok(Seen::Failed("a higher epoch was written meanwhile".into()));
                 }
@@ -451,8 +455,8 @@ impl Candidate<'_> {
             }
             Intent::WaitCache(_) => Seen::Waited,
             Intent::Confirm => Seen::Confirmed {
-                epoch: read_fixed(&epoch_path)?,
-                highest: highest_claim(self.layout)?,
+                epoch: read_fixed(&epoch_path, self.owners)?,
+                highest: highest_claim(self.layout, self.owners)?,
             },
             Intent::Lead(_) => Seen::Waited,
         })
@@ -504,6 +508,7 @@ impl Candidate<'_> {
             lost: AtomicBool::new(false),
             rules,
             check,
+            owners: self.owners,
             own,
         });
         let (stop, stopped) = bounded(1);
@@ -656,13 +661,16 @@ fn encode<T: serde::Serialize>(path: &Path, doc: &T) -> sys::Result<Vec<u8>> {
 }
 
 /// Reads a fixed document; `None` when its content is damaged. A read that meets an overwrite half
-/// done is tried again.
-fn read_fixed<T: serde::de::DeserializeOwned>(path: &Path) -> sys::Result<Option<T>> {
+/// done is tried again. A stranger's file is an error: it says nothing.
+fn read_fixed<T: serde::de::DeserializeOwned>(
+    path: &Path,
+    owners: Owners,
+) -> sys::Result<Option<T>> {
     for attempt in 0..READ_TRIES {
         if attempt > 0 {
             clock::sleep_ms(1);
         }
-        let bytes = sys::fs::read_small(path, FIXED_LEN as u64 * 2)?;
+        let bytes = owners.read_small(path, FIXED_LEN as u64 * 2)?;
         if let Ok(doc) = decode_fixed(&bytes) {
             return Ok(Some(doc));
         }
@@ -670,11 +678,23 @@ fn read_fixed<T: serde::de::DeserializeOwned>(path: &Path) -> sys::Result<Option
     Ok(None)
 }
 
-/// The highest claimed epoch, 0 when there is none.
-fn highest_claim(layout: &Layout) -> sys::Result<u64> {
+/// The highest claimed epoch, 0 when there is none. A claim that a stranger put there would keep
+/// everybody else from its number: it is got out of sight.
+fn highest_claim(layout: &Layout, owners: Owners) -> sys::Result<u64> {
     let entries = sys::fs::list_dir(&layout.claims_dir(), CLAIMS_MAX)?;
-    let number = |e: &sys::fs::Entry| e.text()?.parse::<u64>().ok();
-    Ok(entries.iter().filter_map(number).max().unwrap_or(0))
+    let number = |e: &sys::fs::Entry| Some((e.text()?.parse::<u64>().ok()?, e.name.clone()));
+    let mut claims: Vec<_> = entries.iter().filter_map(number).collect();
+    claims.sort_unstable();
+    while let Some((epoch, name)) = claims.pop() {
+        let path = layout.claims_dir().join(name);
+        let Some(uid) = owners.stranger_of(&path) else {
+            return Ok(epoch);
+        };
+        let hidden = owners.hide(&path)?;
+        let (path, hidden) = (path.display(), hidden.display());
+        tracing::error!("{path}: a claim of uid {uid} is no claim, it is now {hidden}");
+    }
+    Ok(0)
 }
 
 /// Removes claims that nobody can need: all but the last hundred before `epoch`.

@@ -6,6 +6,7 @@ use crate::record::load::{self, LoadDoc};
 use crate::record::report::Report;
 use crate::spool::Layout;
 use crate::sys::fs;
+use crate::sys::trust::Owners;
 use crate::turn::{Input, SILENT_MS};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -39,6 +40,8 @@ struct Ear {
     doc: LoadDoc,
     /// Damage was found in the present file: said once.
     damaged: bool,
+    /// A file of somebody else stands where the host's should: said once.
+    foreign: bool,
 }
 
 /// Reads what all hosts write.
@@ -49,12 +52,14 @@ pub struct Hosts {
     listed_at: u64,
     loads_at: u64,
     eager_until: u64,
+    /// Whose files are believed.
+    owners: Owners,
     /// Damage found, for the admin.
     pub alarms: Vec<String>,
 }
 
 impl Hosts {
-    pub fn new(layout: &Layout, cluster: &str) -> Hosts {
+    pub fn new(layout: &Layout, cluster: &str, owners: Owners) -> Hosts {
         Hosts {
             layout: layout.clone(),
             cluster: cluster.to_owned(),
@@ -62,6 +67,7 @@ impl Hosts {
             listed_at: 0,
             loads_at: 0,
             eager_until: 0,
+            owners,
             alarms: Vec::new(),
         }
     }
@@ -132,8 +138,18 @@ impl Hosts {
             let parts = entries
                 .iter()
                 .filter_map(|e| Layout::parse_reports_name(e.text()?));
-            if let Some(part) = parts.max().filter(|part| *part > ear.part) {
-                (ear.part, ear.offset, ear.seq, ear.damaged) = (part, 0, 0, false);
+            let mut newer: Vec<u64> = parts.filter(|part| *part > ear.part).collect();
+            newer.sort_unstable();
+            // A stranger's file must not hide the host's own.
+            while let Some(part) = newer.pop() {
+                let path = self.layout.reports(host, part);
+                let Some(uid) = self.owners.stranger_of(&path) else {
+                    (ear.part, ear.offset, ear.seq, ear.damaged) = (part, 0, 0, false);
+                    break;
+                };
+                if let Err(e) = self.owners.check("believe", &path, uid) {
+                    disbelieve(&mut ear.foreign, &e, &mut self.alarms);
+                }
             }
         }
         self.ears.len() != before
@@ -142,9 +158,14 @@ impl Hosts {
     fn read_loads(&mut self, now_ms: u64, wall_ms: i64, inputs: &mut Vec<Input>) {
         for (host, ear) in &mut self.ears {
             let path = self.layout.load(host);
-            let Ok(Some(bytes)) = fs::read_optional(&path, 2 * load::LOAD_LEN as u64) else {
+            let limit = 2 * load::LOAD_LEN as u64;
+            let Ok((bytes, uid)) = fs::read_small_owned(&path, limit) else {
                 continue;
             };
+            if let Err(e) = self.owners.check("believe", &path, uid) {
+                disbelieve(&mut ear.foreign, &e, &mut self.alarms);
+                continue;
+            }
             // A torn read is normal while cbls overwrites the file: the next look gets it.
             let Ok(doc) = load::decode(&bytes) else {
                 continue;
@@ -188,6 +209,9 @@ impl Hosts {
         };
         if chunk.bytes.is_empty() {
             return;
+        }
+        if let Err(e) = self.owners.check("believe", &path, chunk.uid) {
+            return disbelieve(&mut ear.foreign, &e, &mut self.alarms);
         }
         let mut reader = Reader::resume(&chunk.bytes, ear.offset, ear.seq);
         let mut reports = Vec::new();
@@ -235,6 +259,14 @@ impl Hosts {
     }
 }
 
+/// Tells once that a file of a stranger is not read.
+fn disbelieve(said: &mut bool, e: &crate::sys::Error, alarms: &mut Vec<String>) {
+    if !std::mem::replace(said, true) {
+        tracing::error!("{e}");
+        alarms.push(e.to_string());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,7 +283,11 @@ mod tests {
         };
         fs::publish(&layout.load("h1"), &load::encode(&doc).unwrap()).unwrap();
         let mut inputs = Vec::new();
-        Hosts::new(&layout, "c").listen(1, i64::MIN, true, &|_| false, &mut inputs);
+        let owners = Owners {
+            uid: crate::sys::users::effective_uid(),
+            gid: 0,
+        };
+        Hosts::new(&layout, "c", owners).listen(1, i64::MIN, true, &|_| false, &mut inputs);
         assert!(matches!(&inputs[..], [Input::Load { .. }]));
     }
 }

@@ -209,7 +209,10 @@ impl Leader {
         let mut paths = Vec::new();
         for request in taken {
             let wants_config = request.verbs.contains(&Verb::Reconfig);
-            let config = wants_config.then(|| super::conf::read(&self.layout));
+            let config = wants_config.then(|| {
+                let owners = crate::spool::owners(&self.leadership.cluster);
+                super::conf::read(&self.layout, owners)
+            });
             paths.push(request.place);
             inputs.push(Input::Request(Box::new(RequestIn {
                 who: request.who,

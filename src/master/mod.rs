@@ -22,6 +22,7 @@ use crate::model::Stamp;
 use crate::record::event::Event;
 use crate::spool::{Layout, Site};
 use crate::state::State;
+use crate::sys::trust::Owners;
 use crate::sys::watch::Watcher;
 use crate::sys::{clock, failpoint, signals, thread};
 use crate::turn::Core;
@@ -35,6 +36,8 @@ use std::sync::Arc;
 pub const EXIT_OK: i32 = 0;
 pub const EXIT_REFUSED: i32 = 2;
 pub const EXIT_LOST: i32 = 3;
+/// Most epochs or snapshots looked at.
+const NAMES_MAX: usize = 1_000_000;
 
 /// So many leaders in a row that died while taking over are worth an alarm.
 const DIED_MIN: usize = 3;
@@ -56,6 +59,7 @@ pub fn run(accept_loss: bool) -> i32 {
 
 fn candidate(accept_loss: bool) -> Result<i32, String> {
     let site = Site::find().map_err(|e| e.to_string())?;
+    site.check_for_daemon()?;
     signals::ignore_sigpipe();
     let stop = signals::catch_term().map_err(|e| e.to_string())?;
     let options = Options {
@@ -104,13 +108,16 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
         crate::sys::fs::mkdir_p(dir, 0o711).map_err(|e| e.to_string())?;
     }
     let cluster = election::open_cluster(&layout, pin.as_deref()).map_err(|e| e.to_string())?;
-    // A root daemon writes to the share as the account that owns it: exports squash root.
-    crate::sys::users::act_for(cluster.service_uid, cluster.service_gid)
-        .map_err(|e| e.to_string())?;
+    if crate::sys::users::may_switch() && cluster.service_uid != 0 {
+        // Exports squash root, and a scheduler needs no privilege while it reads what users write:
+        // it becomes the account that owns the share, for good.
+        let (uid, gid) = (cluster.service_uid, cluster.service_gid);
+        crate::sys::users::become_for_good(uid, gid).map_err(|e| e.to_string())?;
+    }
     for warning in election::mount_warnings(&layout) {
         tracing::warn!("{warning}");
     }
-    let (config, problems) = conf::read_or_last_good(&layout)?;
+    let (config, problems) = conf::read_or_last_good(&layout, crate::spool::owners(&cluster))?;
     if !config.may_lead(&site.host) {
         return Err(format!(
             "host {} may not lead: it is not among cluster.masters in {}",
@@ -179,7 +186,10 @@ fn assume(
     let layout = site.layout();
     let cluster = leadership.cluster.cluster.clone();
     let epoch = leadership.epoch();
-    let (mut state, recovered) = restore(&layout, &leadership, options)?;
+    let hidden = hide_foreign(&layout, crate::spool::owners(&leadership.cluster))
+        .map_err(|e| e.to_string())?;
+    let (mut state, mut recovered) = restore(&layout, &leadership, options)?;
+    recovered.notes.extend(hidden);
     let mut first = First {
         room: room::Room::new(&layout, options.reserve_bytes),
         leadership: &leadership,
@@ -206,7 +216,7 @@ fn assume(
         acks,
         orders: outbox::Orders::new(&layout, &cluster, epoch).map_err(io)?,
         inbox: inbox::Inbox::open(&layout).map_err(io)?,
-        hosts: hosts::Hosts::new(&layout, &cluster),
+        hosts: hosts::Hosts::new(&layout, &cluster, crate::spool::owners(&leadership.cluster)),
         snapshots: snapshots::Snapshots::new(&layout, &cluster, replayed, options.snapshot_bytes),
         janitor: janitor::Janitor::start(&layout),
         watcher: Watcher::filtered(others_write),
@@ -286,6 +296,21 @@ fn begin_journal(
     }
     first.must(|| writer.commit())?;
     Ok(writer)
+}
+
+/// Journals and snapshots are the truth: what a stranger put among them is got out of sight before
+/// anything is read. Tells what was found, for the administrator.
+fn hide_foreign(layout: &Layout, owners: Owners) -> crate::sys::Result<Vec<String>> {
+    let mut notes = Vec::new();
+    for dir in [layout.epochs(), layout.snapshots()] {
+        for (path, uid) in owners.strangers_in(&dir, NAMES_MAX)? {
+            let hidden = owners.hide(&path)?;
+            let (path, hidden) = (path.display(), hidden.display());
+            notes.push(format!("{path} belonged to uid {uid}: it is now {hidden}"));
+        }
+    }
+    notes.iter().for_each(|note| tracing::error!("{note}"));
+    Ok(notes)
 }
 
 fn epoch_event(epoch: u64, site: &Site, t: Stamp) -> Event {

@@ -6,3 +6,14 @@ pub mod view;
 
 pub use layout::Layout;
 pub use site::{Site, SiteError};
+
+use crate::record::leader::ClusterDoc;
+use crate::sys::trust::Owners;
+
+/// Whose files the daemons of a cluster believe.
+pub fn owners(cluster: &ClusterDoc) -> Owners {
+    Owners {
+        uid: cluster.service_uid,
+        gid: cluster.service_gid,
+    }
+}

@@ -101,6 +101,19 @@ impl Site {
         })
     }
 
+    /// A daemon with privilege goes where `cb.conf` sends it: only root may have written that.
+    ///
+    /// # Errors
+    /// Names the file or directory that others can write.
+    pub fn check_for_daemon(&self) -> Result<(), String> {
+        if !sys::users::may_switch() {
+            return Ok(());
+        }
+        let root = sys::trust::Owners { uid: 0, gid: 0 };
+        root.safe_to_load(&self.conf, sys::fs::parent(&self.conf))
+            .map_err(|e| e.to_string())
+    }
+
     pub fn layout(&self) -> Layout {
         Layout::new(&self.share)
     }

@@ -44,6 +44,21 @@ pub fn is_aside(name: &str) -> bool {
 /// Reads a whole file of at most `limit` bytes; a longer one is an error (`InvalidData`).
 pub fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let file = File::open(path, How::READ).at("open", path)?;
+    read_all_of(&file, path, limit)
+}
+
+/// [`read_small`] with the owner of what was read.
+pub fn read_small_owned(path: &Path, limit: u64) -> Result<(Vec<u8>, u32)> {
+    let file = File::open(path, How::READ).at("open", path)?;
+    // A simulated machine has one user, and its calls are counted.
+    let uid = match door::simulated() {
+        true => 0,
+        false => file.stat().at("stat", path)?.uid,
+    };
+    Ok((read_all_of(&file, path, limit)?, uid))
+}
+
+fn read_all_of(file: &File, path: &Path, limit: u64) -> Result<Vec<u8>> {
     let bytes = file.read_front(limit.saturating_add(1)).at("read", path)?;
     if bytes.len() as u64 > limit {
         return Err(Error::invalid(
@@ -73,6 +88,8 @@ pub struct Chunk {
     pub file_len: u64,
     /// The inode, by which a reader sees that the file was replaced.
     pub ino: u64,
+    /// The owner.
+    pub uid: u32,
 }
 
 /// Reads at most `max` bytes at `offset`, by open, read and close: on NFS this is what makes the
@@ -96,6 +113,7 @@ pub fn read_from(path: &Path, offset: u64, max: usize) -> Result<Chunk> {
         bytes,
         file_len: stat.len,
         ino: stat.ino,
+        uid: stat.uid,
     })
 }
 

@@ -28,6 +28,7 @@ pub mod mount;
 pub mod proc;
 pub mod signals;
 pub mod thread;
+pub mod trust;
 pub mod userfile;
 pub mod users;
 pub mod watch;

@@ -8,10 +8,13 @@ use nix::unistd::{Gid, Uid, User, getegid, geteuid, getgrouplist};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex};
 
 /// How long a looked-up answer is believed, milliseconds.
 const CACHE_MS: u64 = 300_000;
+/// The same for "nobody": a directory service that was away must not be held against a user long.
+const CACHE_NOBODY_MS: u64 = 5_000;
 /// How many answers are kept before the cache starts anew.
 const CACHE_MAX: usize = 10_000;
 
@@ -54,7 +57,7 @@ pub fn by_uid(uid: u32) -> Option<UserFacts> {
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some((at, facts)) = cache.get(&uid)
-        && now.saturating_sub(*at) < CACHE_MS
+        && now.saturating_sub(*at) < facts.as_ref().map_or(CACHE_NOBODY_MS, |_| CACHE_MS)
     {
         return facts.clone();
     }
@@ -173,6 +176,35 @@ pub fn act_for(uid: u32, gid: u32) -> super::Result<()> {
     match may_switch() && uid != 0 {
         true => act_as(uid, gid),
         false => Ok(()),
+    }
+}
+
+static GAVE_UP: AtomicBool = AtomicBool::new(false);
+
+/// True when this process was started by root and serves more users than itself.
+pub fn serves_others() -> bool {
+    may_switch() || GAVE_UP.load(Ordering::Relaxed)
+}
+
+/// Makes this root process, with all its threads, another account for good: it cannot become
+/// root again.
+pub fn become_for_good(uid: u32, gid: u32) -> super::Result<()> {
+    use super::At;
+    let what = std::path::Path::new("service account");
+    let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    nix::unistd::setgroups(&[group]).at("take the groups of the", what)?;
+    nix::unistd::setresgid(group, group, group).at("take the group of the", what)?;
+    nix::unistd::setresuid(user, user, user).at("become the", what)?;
+    let now = nix::unistd::getresuid().at("look who is the", what)?;
+    let back = uid != 0 && nix::unistd::setuid(Uid::from_raw(0)).is_ok();
+    GAVE_UP.store(true, Ordering::Relaxed);
+    match now.real == user && now.effective == user && now.saved == user && !back {
+        true => Ok(()),
+        false => Err(super::Error::invalid(
+            "become the",
+            what,
+            "the ids did not change",
+        )),
     }
 }
 

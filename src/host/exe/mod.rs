@@ -198,6 +198,7 @@ fn orders_of(
 ) -> orders::OrderReader {
     let (host, cluster) = (&place.site.host, &place.cluster.cluster);
     let mut reader = orders::OrderReader::new(&place.layout, host, cluster, identity, epoch);
+    reader.owners = Some(crate::spool::owners(&place.cluster));
     reader.follow_lower = options.follow_lower;
     reader
 }

@@ -9,6 +9,7 @@ use crate::record::header::{Header, What};
 use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::order::Order;
 use crate::spool::Layout;
+use crate::sys::trust::Owners;
 use crate::sys::{clock, fs};
 
 /// Most bytes of orders taken in one turn.
@@ -36,6 +37,8 @@ pub struct OrderReader {
     identity: Identity,
     /// What stands here is for this host's ledger; `None`: the file has not said for whom.
     ours: Option<bool>,
+    /// Whose files are followed; none: whoever could write them.
+    pub owners: Option<Owners>,
 }
 
 /// What one look found.
@@ -70,6 +73,7 @@ impl OrderReader {
             follow_lower: false,
             identity,
             ours: None,
+            owners: None,
         }
     }
 
@@ -142,9 +146,16 @@ impl OrderReader {
 
     fn read_epoch(&self) -> Result<u64, String> {
         let path = self.layout.epoch();
-        let bytes = fs::read_optional(&path, 2 * FIXED_LEN as u64).map_err(|e| e.to_string())?;
-        let Some(bytes) = bytes.filter(|b| !b.is_empty()) else {
-            return Ok(0);
+        let limit = 2 * FIXED_LEN as u64;
+        let bytes = match self.owners {
+            Some(owners) => owners.read_small(&path, limit),
+            None => fs::read_small(&path, limit),
+        };
+        let bytes = match bytes {
+            Ok(bytes) if bytes.is_empty() => return Ok(0),
+            Ok(bytes) => bytes,
+            Err(e) if e.is_not_found() => return Ok(0),
+            Err(e) => return Err(e.to_string()),
         };
         match decode_fixed::<EpochDoc>(&bytes) {
             Ok(doc) => Ok(doc.epoch),
@@ -164,14 +175,24 @@ impl OrderReader {
             .iter()
             .filter_map(|e| Layout::parse_orders_name(e.text()?));
         Ok(parts
-            .filter(|(e, _)| *e == self.epoch)
+            .filter(|(e, p)| *e == self.epoch && self.believed(*e, *p))
             .map(|(_, p)| p)
             .max())
     }
 
+    /// A stranger's file must not hide the leader's.
+    fn believed(&self, epoch: u64, part: u64) -> bool {
+        let path = self.layout.orders(&self.host, epoch, part);
+        self.owners.is_none_or(|o| o.stranger_of(&path).is_none())
+    }
+
     fn read_part(&mut self, look: &mut Look) -> Result<(), String> {
         let path = self.layout.orders(&self.host, self.epoch, self.part);
-        let chunk = match fs::read_from(&path, self.offset, CHUNK) {
+        let chunk = match self.owners {
+            Some(owners) => owners.read_from(&path, self.offset, CHUNK),
+            None => fs::read_from(&path, self.offset, CHUNK),
+        };
+        let chunk = match chunk {
             Ok(chunk) => chunk,
             // Named before this client can see it.
             Err(e) if e.is_not_found() => return Ok(()),
@@ -404,6 +425,33 @@ mod tests {
         assert!(r.look().unwrap().more);
         assert!(!r.look().unwrap().more);
         assert_eq!(r.place(), (1, u64::MAX));
+    }
+
+    #[test]
+    fn orders_and_epochs_of_a_stranger_are_not_followed() {
+        if !crate::sys::users::may_switch() {
+            println!("skipped: only root can give files away");
+            return;
+        }
+        let s = Share::new();
+        s.epoch(1);
+        s.file(1, 1, &[cancel(1)]);
+        s.file(1, 2, &[cancel(2)]);
+        let stranger = |path: std::path::PathBuf| fs::chown(&path, 65_534, 65_534).unwrap();
+        stranger(s.layout.orders("h1", 1, 2));
+        let mut r = s.reader();
+        r.owners = Some(Owners { uid: 0, gid: 0 });
+        assert_eq!(r.look().unwrap().orders, [cancel(1)]);
+        // The file being read is replaced by one of a stranger.
+        s.file(1, 1, &[cancel(1), cancel(3)]);
+        stranger(s.layout.orders("h1", 1, 1));
+        assert!(r.look().unwrap_err().contains("uid 65534"));
+        // A forged epoch would have the host follow forged orders.
+        s.epoch(9);
+        s.file(9, 1, &[cancel(4)]);
+        stranger(s.layout.epoch());
+        assert!(r.look().unwrap_err().contains("uid 65534"));
+        assert_eq!(r.place(), (1, 1));
     }
 
     #[test]

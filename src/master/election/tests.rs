@@ -28,6 +28,10 @@ impl Bed {
         Layout::new(self.dir.path())
     }
 
+    fn owners(&self) -> Owners {
+        crate::spool::owners(&cluster())
+    }
+
     fn campaign(&self, on_lost: impl Fn(&Lost) + Send + 'static) -> Leadership {
         let wait = |ms| {
             clock::sleep_ms(ms);
@@ -39,13 +43,38 @@ impl Bed {
     }
 }
 
+/// A claim of a stranger would keep everybody else from its number.
+#[test]
+fn a_strangers_claim_and_epoch_file_are_not_believed() {
+    if !sys::users::may_switch() {
+        println!("skipped: only root can give files away");
+        return;
+    }
+    let bed = Bed::new();
+    let forged = bed.layout().claim(8);
+    for own in [6, 7] {
+        fs::write(bed.layout().claim(own), b"x").unwrap();
+    }
+    fs::write(&forged, b"x").unwrap();
+    std::os::unix::fs::chown(&forged, Some(65_534), None).unwrap();
+    assert_eq!(highest_claim(&bed.layout(), bed.owners()).unwrap(), 7);
+    assert!(!forged.exists(), "the number is free");
+    let epoch = bed.layout().epoch();
+    read_fixed::<EpochDoc>(&epoch, bed.owners())
+        .unwrap()
+        .unwrap();
+    std::os::unix::fs::chown(&epoch, Some(65_534), None).unwrap();
+    let e = read_fixed::<EpochDoc>(&epoch, bed.owners()).unwrap_err();
+    assert!(e.to_string().contains("uid 65534"), "{e}");
+}
+
 fn cluster() -> ClusterDoc {
     ClusterDoc {
         cluster: "c1".into(),
         name: "n".into(),
         format: FORMAT,
-        service_uid: 0,
-        service_gid: 0,
+        service_uid: sys::users::effective_uid(),
+        service_gid: sys::users::effective_gid(),
     }
 }
 
@@ -87,7 +116,9 @@ fn a_second_candidate_waits_while_the_first_beats() {
     let second = campaign(&bed.layout(), cluster(), &settings(), &wait, |_| {}).unwrap();
     assert!(second.is_none());
     lead.recheck().unwrap();
-    let beat: BeatDoc = read_fixed(&bed.layout().beat()).unwrap().unwrap();
+    let beat: BeatDoc = read_fixed(&bed.layout().beat(), bed.owners())
+        .unwrap()
+        .unwrap();
     assert!(beat.leading && beat.locked && beat.epoch == 1);
     drop(lead);
     let next = bed.campaign(|_| {});
@@ -170,7 +201,9 @@ fn a_frozen_holder_of_the_lock_is_replaced_after_t() {
     assert!(!lead.doc().locked);
     drop(frozen);
     for _ in 0..100 {
-        let beat: BeatDoc = read_fixed(&bed.layout().beat()).unwrap().unwrap();
+        let beat: BeatDoc = read_fixed(&bed.layout().beat(), bed.owners())
+            .unwrap()
+            .unwrap();
         if beat.locked {
             return;
         }
@@ -218,7 +251,7 @@ fn old_claims_go_and_recent_ones_stay() {
         fs::write(bed.layout().claim(n), b"").unwrap();
     }
     remove_old_claims(&bed.layout(), 150).unwrap();
-    assert_eq!(highest_claim(&bed.layout()).unwrap(), 150);
+    assert_eq!(highest_claim(&bed.layout(), bed.owners()).unwrap(), 150);
     assert_eq!(
         fs::read_dir(bed.layout().claims_dir()).unwrap().count(),
         101

@@ -181,7 +181,10 @@ fn rubbish_is_kept_within_bounds_and_named_plainly() {
         all += rejected;
         turns += 1;
     }
-    assert_eq!(all, 304, "each is refused once, also what cannot be removed");
+    assert_eq!(
+        all, 304,
+        "each is refused once, also what cannot be removed"
+    );
     let left = fs::list_dir(&own, 999).unwrap();
     assert_eq!(left.len(), 1, "{left:?}");
     let names = fs::names(&s.layout.lost_found(), 999).unwrap();
@@ -204,6 +207,26 @@ fn a_file_that_may_not_be_read_is_refused_once() {
     };
     assert_eq!(s.turn(), rejected);
     assert_eq!(s.turn(), (0, 0));
+}
+
+/// Whatever `touch -d` says, requests are taken when the leader sees them.
+#[test]
+fn the_time_of_a_file_means_nothing() {
+    let mut s = Share::new();
+    let own = s.own();
+    for (n, year) in [(1, "2037"), (2, "1970"), (3, "2020")] {
+        let path = s.request(&own, n);
+        let date = format!("{year}-02-03");
+        let touch = std::process::Command::new("touch")
+            .args(["-d", &date])
+            .arg(path)
+            .status();
+        assert!(touch.unwrap().success());
+    }
+    s.inbox.find_users().unwrap();
+    let (taken, _) = s.inbox.take(1);
+    let order: Vec<u128> = taken.iter().map(|t| t.head.token.0).collect();
+    assert_eq!(order, [1, 2, 3]);
 }
 
 #[test]
