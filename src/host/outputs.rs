@@ -135,6 +135,11 @@ impl Files {
                 fs::mkdir_p(fs::parent(path), 0o755)?;
                 userfile::open_output(path, true)
             }
+            // That of an earlier attempt was given to the user; the directory is still ours.
+            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+                fs::remove(path)?;
+                userfile::open_output(path, true)
+            }
             other => other,
         })?;
         if let Some(u) = user.filter(|u| u.uid != sys::users::effective_uid()) {
