@@ -89,6 +89,7 @@ fn checked_config(path: &Path) -> Result<String, Fail> {
 /// Refuses a directory that is a cluster already, that holds anything else, or cannot be written.
 pub fn make(layout: &Layout, name: &str, config: &str) -> Result<ClusterDoc, Fail> {
     refuse_foreign(layout)?;
+    crate::sys::caller::umask(0o022);
     fs::mkdir_p(layout.root(), 0o755)?;
     for (dir, mode) in layout.directories() {
         fs::mkdir(&dir, mode)?;

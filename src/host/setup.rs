@@ -34,6 +34,8 @@ impl Place {
     pub fn find() -> Result<Place, String> {
         let site = Site::find().map_err(|e| e.to_string())?;
         site.check_for_daemon()?;
+        // Whatever the shell that started it thinks of modes: what is written here is for all.
+        crate::sys::caller::umask(0o022);
         let layout = site.layout();
         let cluster = read_cluster(&layout).map_err(|e| format!("{e}\n{}", site.diagnose()))?;
         let local = local_of(&site, &cluster);

@@ -525,6 +525,9 @@ impl Leader {
         if !self.hinted_share {
             return;
         }
+        for dir in self.inbox.gone() {
+            self.watched.remove(&dir);
+        }
         for dir in self
             .inbox
             .directories()

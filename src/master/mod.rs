@@ -60,6 +60,8 @@ pub fn run(accept_loss: bool) -> i32 {
 fn candidate(accept_loss: bool) -> Result<i32, String> {
     let site = Site::find().map_err(|e| e.to_string())?;
     site.check_for_daemon()?;
+    // Whatever the shell that started it thinks of modes: what is published is for all to read.
+    crate::sys::caller::umask(0o022);
     signals::ignore_sigpipe();
     let stop = signals::catch_term().map_err(|e| e.to_string())?;
     let options = Options {

@@ -130,13 +130,13 @@ impl DropBox {
         let Some(dir) = &self.dir else {
             let stat = fs::stat(&path).map_err(DropError::System)?;
             let refuse = || DropError::Refused(path.clone(), "is gone".to_owned());
-            let (dir, uid) = (None, stat.ok_or_else(refuse)?.uid);
-            let open_to_all = false;
+            let stat = stat.ok_or_else(refuse)?;
             return Ok(UserBox {
-                dir,
+                dir: None,
                 path,
-                uid,
-                open_to_all,
+                uid: stat.uid,
+                ino: stat.ino,
+                open_to_all: false,
             });
         };
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -149,6 +149,7 @@ impl DropBox {
             dir: Some(RefCell::new(dir.map_err(DropError::System)?)),
             path,
             uid: meta.uid(),
+            ino: meta.ino(),
             open_to_all: meta.mode() & 0o002 != 0,
         })
     }
@@ -161,6 +162,8 @@ pub struct UserBox {
     path: PathBuf,
     /// Its owner.
     pub uid: u32,
+    /// Its number in the file system: another directory under its name has another.
+    pub ino: u64,
     /// Others than owner and group may write into it.
     pub open_to_all: bool,
 }
