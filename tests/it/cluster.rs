@@ -57,6 +57,21 @@ impl Cluster {
         cluster
     }
 
+    /// The same in a directory that `prepare` has filled beforehand.
+    pub fn prepared(options: &str, prepare: impl FnOnce(&Path)) -> Cluster {
+        let tmp = tempfile::tempdir().expect("a directory for the cluster");
+        let dir = tmp.path().join("d");
+        std::fs::create_dir(&dir).unwrap();
+        prepare(&dir);
+        let cluster = Cluster {
+            _tmp: tmp,
+            dir,
+            armed: false,
+        };
+        cluster.dev_up(options);
+        cluster
+    }
+
     /// Arms failpoints in all daemons of the cluster, in the place of those armed before.
     pub fn arm(&self, rules: &str) {
         assert!(self.armed, "this cluster's daemons have no failpoints");
@@ -90,6 +105,11 @@ impl Cluster {
     pub fn log(&self, name: &str) -> String {
         let path = self.dir.join("log").join(format!("{name}.log"));
         std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+
+    /// The directory of the cluster.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Runs `cadmin dev up` again.
