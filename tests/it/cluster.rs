@@ -107,11 +107,6 @@ impl Cluster {
         std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     }
 
-    /// The directory of the cluster.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// Runs `cadmin dev up` again.
     pub fn dev_up(&self, options: &str) {
         let dir = self.dir.to_str().expect("a path of plain characters");

@@ -1,3 +1,5 @@
+//! Drop boxes as their users would have them: links, strangers, rubbish, floods.
+
 use super::*;
 use crate::record::frame;
 use std::os::unix::fs::{PermissionsExt, symlink};

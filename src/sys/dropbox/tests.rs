@@ -1,3 +1,5 @@
+//! Boxes and files that must not be believed, on a real file system.
+
 use super::*;
 use crate::sys::fs::{mkdir, publish};
 use std::os::unix::fs::symlink;
