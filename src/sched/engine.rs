@@ -124,6 +124,8 @@ pub struct Engine {
     /// Queues by priority, highest first; those of equal priority together.
     pub(super) tiers: Vec<Vec<u16>>,
     pub(super) held: Holds,
+    /// What the last pass decided to start: specification of the class, slots.
+    pub(super) planned: Vec<(JobKey, u32, u32)>,
     /// Nobody looks for records of work before the present walk is over.
     pub(super) finds_later: bool,
     pub(super) reserver: Option<Reserver>,
@@ -215,12 +217,19 @@ impl Engine {
         for at in hosts {
             self.set_host(table, at);
         }
+        self.planned.sort_unstable_by_key(|(j, ..)| j.number());
+        let mut next = 0;
         for some in works.chunks(TOGETHER) {
-            self.bring_near(state, some);
-            for j in some {
-                self.set_held(state, table, *j);
+            state.bring_works_near(some);
+            let news = some.iter().copied();
+            let news = news.filter(|j| !self.as_planned(state, *j, &mut next));
+            let news: SmallVec<[JobKey; TOGETHER]> = news.collect();
+            self.bring_near(state, &news);
+            for j in news {
+                self.set_held(state, table, j);
             }
         }
+        self.planned.clear();
         for class in classes {
             self.set_class(state, table, class);
         }
@@ -229,9 +238,21 @@ impl Engine {
         self.sweep_shapes();
     }
 
+    /// The work is one of the last pass's starts, carried out, and nothing more happened to it: its
+    /// record is right. Asked for one behind the other; `next` tells how far that got.
+    fn as_planned(&self, state: &State, j: JobKey, next: &mut usize) -> bool {
+        while self.planned.get(*next).is_some_and(|(of, ..)| *of < j) {
+            *next += 1;
+        }
+        let planned = self.planned.get(*next).filter(|(of, ..)| *of == j);
+        planned.is_some_and(|(_, spec, slots)| {
+            let foreseen = Sign::to_be(*spec, self.now, *slots);
+            Sign::of(state, j).is_some_and(|sign| foreseen.foresaw(&sign))
+        })
+    }
+
     /// What the next pieces of work need is far away in memory: better waited for together.
     fn bring_near(&self, state: &State, works: &[JobKey]) {
-        state.bring_works_near(works);
         let ended = |j: &JobKey| state.work(*j).is_none_or(|work| !work.stat.is_started());
         self.held.bring_near(works, &ended, &mut |held| {
             let mut sum = 0;

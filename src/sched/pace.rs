@@ -164,3 +164,50 @@ impl Engine {
         (at > self.now).then_some((why, at))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(hosts: usize) -> Pace {
+        Pace {
+            young: vec![Young::default(); hosts],
+            ..Pace::default()
+        }
+    }
+
+    #[test]
+    fn slots_count_for_what_is_left_of_their_minute() {
+        let (mut pace, mut all, mut seed) = (pace(3), Vec::new(), 3u64);
+        let mut now = 1_700_000_000_000;
+        for _ in 0..2000 {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            now += (seed % 900) as i64;
+            let (at, slots) = ((seed >> 20) as usize % 3, (seed >> 30) as u32 % 5);
+            pace.begin(at, Stamp(now), slots);
+            all.push((at, now, i64::from(slots)));
+            let left = |t: &i64| (YOUNG_MS as i64 - (now - t)).max(0);
+            let of_host = all.iter().filter(|(host, ..)| *host == at);
+            let sum: i64 = of_host.map(|(_, t, slots)| left(t) * slots).sum();
+            assert_eq!(pace.young(at, Stamp(now)), sum / 60);
+        }
+        assert!(pace.starts.len() < 300, "{}", pace.starts.len());
+        assert_eq!(pace.young(1, Stamp(now + YOUNG_MS as i64)), 0);
+        assert!(pace.starts.is_empty());
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_leaves_no_load_behind() {
+        let mut pace = pace(1);
+        pace.begin(0, Stamp(10_000_000), 4);
+        // By a little: as if it stood still.
+        pace.begin(0, Stamp(9_999_000), 2);
+        assert_eq!(pace.young(0, Stamp(9_999_000)), 6000);
+        // By far: what was begun in that future is forgotten.
+        pace.begin(0, Stamp(1_000_000), 1);
+        assert_eq!(pace.young(0, Stamp(1_000_000)), 1000);
+        assert_eq!(pace.young(0, Stamp(1_060_000)), 0);
+    }
+}

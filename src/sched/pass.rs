@@ -60,6 +60,7 @@ impl Engine {
     pub fn plan(&mut self, state: &State, table: &HostTable, now: Stamp, max: usize) -> Plan {
         let mut plan = Plan::default();
         self.now = now;
+        self.planned.clear();
         self.fade(state, table, &mut plan);
         self.note_demand(table);
         self.look_around(state, table, &mut plan);
@@ -685,6 +686,7 @@ impl Engine {
             let slots = u32::try_from(bundle.slots).unwrap_or(0);
             self.begin_on(table, *at as usize, slots);
         }
+        self.planned.push((start.j, bucket.spec, slots));
         self.put_held(start.j, held);
         if start.j.idx > 0 {
             *self.array_started.entry(start.j.id).or_default() += 1;

@@ -25,10 +25,7 @@ impl State {
             let mut sum = self.skim_works(some.iter().map(|(j, _)| j));
             for work in some {
                 sum ^= host(work).map_or(0, |host| self.used.skim(host));
-                // Events call hosts by name.
-                let name = work.1.map(|host| self.host_name(host));
-                let id = name.and_then(|name| self.host_ids.get(name));
-                sum ^= id.map_or(0, |id| id.0 as usize);
+                sum ^= self.skim_start(work).unwrap_or(0);
             }
             for work in some {
                 sum ^= host(work).map_or(0, |host| self.used.skim_work(host, LINE));
@@ -57,6 +54,14 @@ impl State {
             sum ^= self.run(j).map_or(0, Run::skim);
         }
         sum
+    }
+
+    /// What a start reads beside: events call hosts by name, and the job leaves its class.
+    fn skim_start(&self, (j, host): &(JobKey, Option<HostId>)) -> Option<usize> {
+        let id = self.host_ids.get(self.host_name((*host)?))?;
+        let entry = self.specs.get(&self.jobs.get(j.id)?.spec)?;
+        let (order, _) = self.pending.class(entry.class)?.jobs.first()?;
+        Some(id.0 as usize ^ order as usize)
     }
 
     fn run(&self, j: &JobKey) -> Option<&Run> {
