@@ -275,9 +275,13 @@ impl Drop for Cluster {
     }
 }
 
-/// Sends a signal that cannot be caught.
+/// Sends a signal that cannot be caught, and waits for its effect: a dying leader is still listed.
 pub fn kill_9(pid: i32) {
     signal(pid, "-KILL");
+    let end = Instant::now() + Duration::from_secs(5);
+    while exists(pid) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Sends a signal.
