@@ -145,6 +145,12 @@ static SUBS: &[Sub] = &[
         showconf,
     ),
     sub(
+        "check",
+        "[-q] [--json] [DIR]",
+        "hold the invariants against the live cluster",
+        |_, w| super::check::run(w),
+    ),
+    sub(
         "fsck",
         "[-q] [DIR]",
         "read everything on the share, name each damage",
@@ -324,7 +330,10 @@ fn check(m: &ArgMatches) -> Result<i32> {
 }
 
 /// Reads a configuration; all its problems are the failure.
-fn load(path: &Path) -> Result<config::Loaded> {
+///
+/// # Errors
+/// It cannot be read, or has problems.
+pub(super) fn load(path: &Path) -> Result<config::Loaded> {
     let bytes = sys::fs::read_small(path, config::MAX_BYTES as u64)?;
     let os = config::OsNames {
         user: &|name| sys::users::by_name(name).is_some(),

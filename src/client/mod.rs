@@ -7,6 +7,7 @@ pub mod admin;
 mod admin_daemons;
 pub mod ask;
 mod ask_jobs;
+pub mod check;
 pub mod chist;
 pub mod chosts;
 pub mod cid;

@@ -109,42 +109,6 @@ fn check_pin(pin: &Path, doc: &ClusterDoc) -> Result<(), Refused> {
     }
 }
 
-/// What endangers locks and leadership on this mount, one sentence each.
-pub fn mount_warnings(layout: &Layout) -> Vec<String> {
-    let mut out = Vec::new();
-    let Ok(mount) = sys::mount::mount_of(layout.root()) else {
-        return out;
-    };
-    if !mount.fstype.starts_with("nfs") {
-        return out;
-    }
-    let point = mount.point.display();
-    if mount.has("soft") || mount.has("softerr") {
-        out.push(format!(
-            "{point} is a soft mount: writes can be lost; mount it hard"
-        ));
-    }
-    if mount.fstype == "nfs" || mount.value("vers").is_some_and(|v| v.starts_with('3')) {
-        out.push(format!(
-            "{point} is mounted by NFS version 3, which never drops a dead host's lock: use 4.1"
-        ));
-    }
-    if mount.has("nolock") || mount.value("local_lock").is_some_and(|v| v != "none") {
-        out.push(format!(
-            "{point} keeps locks local: two leaders would not see each other"
-        ));
-    }
-    let recover = Path::new("/sys/module/nfs/parameters/recover_lost_locks");
-    if let Ok(Some(value)) = sys::fs::read_optional(recover, 16)
-        && value.trim_ascii() == b"Y"
-    {
-        out.push(
-            "nfs.recover_lost_locks is on: a lost lock is silently taken again; set it off".into(),
-        );
-    }
-    out
-}
-
 /// How a candidate campaigns.
 #[derive(Clone, Debug)]
 pub struct Settings {

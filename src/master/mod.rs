@@ -20,7 +20,7 @@ use crate::journal::{self, Writer};
 use crate::lease::Protocol;
 use crate::model::Stamp;
 use crate::record::event::Event;
-use crate::spool::{Layout, Site};
+use crate::spool::{Layout, Site, hazards};
 use crate::state::State;
 use crate::sys::trust::Owners;
 use crate::sys::watch::Watcher;
@@ -106,6 +106,8 @@ pub trait Witness: Send + Sync + std::fmt::Debug {
 pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32, String> {
     let layout = site.layout();
     let pin = site.local.as_ref().map(|dir| dir.join("cluster"));
+    // A directory that is no cluster leaves no trace on this host either.
+    election::open_cluster(&layout, None).map_err(|e| e.to_string())?;
     if let Some(dir) = &site.local {
         crate::sys::fs::mkdir_p(dir, 0o711).map_err(|e| e.to_string())?;
     }
@@ -116,9 +118,7 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
         let (uid, gid) = (cluster.service_uid, cluster.service_gid);
         crate::sys::users::become_for_good(uid, gid).map_err(|e| e.to_string())?;
     }
-    for warning in election::mount_warnings(&layout) {
-        tracing::warn!("{warning}");
-    }
+    judge_mount(site, &layout)?;
     let (config, problems) = conf::read_or_last_good(&layout, crate::spool::owners(&cluster))?;
     if !config.may_lead(&site.host) {
         return Err(format!(
@@ -174,6 +174,21 @@ impl From<End> for NoLead {
     fn from(end: End) -> NoLead {
         NoLead::Ended(end)
     }
+}
+
+/// Refuses a mount that endangers locks or data, unless cb.conf insists; warns of the rest.
+fn judge_mount(site: &Site, layout: &Layout) -> Result<(), String> {
+    for hazard in hazards(layout) {
+        if hazard.grave && !site.unsafe_mount {
+            return Err(format!(
+                "{}; nothing was written\nhint: CB_UNSAFE_MOUNT=yes in {} leads all the same",
+                hazard.text,
+                site.conf.display()
+            ));
+        }
+        tracing::warn!("{}", hazard.text);
+    }
+    Ok(())
 }
 
 /// Recovers the state and opens everything a leader writes.

@@ -1,9 +1,11 @@
 //! Floor 2: the shared directory. Names of files and the legal combinations of them.
 
+mod hazards;
 mod layout;
 mod site;
 pub mod view;
 
+pub use hazards::{Hazard, hazards};
 pub use layout::Layout;
 pub use site::{Site, SiteError};
 

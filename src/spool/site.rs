@@ -33,6 +33,8 @@ pub struct Site {
     pub host: String,
     /// CB_LOCAL: directory of this host's own state, where one is set.
     pub local: Option<PathBuf>,
+    /// CB_UNSAFE_MOUNT=yes: a leader may work on a mount that endangers locks or data.
+    pub unsafe_mount: bool,
 }
 
 impl Site {
@@ -68,6 +70,7 @@ impl Site {
     /// Names the line that is wrong, or that CB_SHARE is missing.
     pub fn from_conf(conf: &Path, text: &str, host: Option<String>) -> Result<Site, SiteError> {
         let (mut share, mut named, mut local) = (None, None, None);
+        let mut unsafe_mount = false;
         for (n, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -82,6 +85,7 @@ impl Site {
                 "CB_SHARE" => share = Some(absolute(value, &place())?),
                 "CB_LOCAL" => local = Some(absolute(value, &place())?),
                 "CB_HOST" => named = Some(value.to_owned()),
+                "CB_UNSAFE_MOUNT" => unsafe_mount = yes_or_no(value, &place())?,
                 // Daemons and later versions have keys of their own.
                 _ => {}
             }
@@ -98,6 +102,7 @@ impl Site {
             share,
             host,
             local,
+            unsafe_mount,
         })
     }
 
@@ -159,6 +164,16 @@ fn absolute(value: &str, place: &str) -> Result<PathBuf, SiteError> {
     }
 }
 
+fn yes_or_no(value: &str, place: &str) -> Result<bool, SiteError> {
+    match value {
+        "yes" | "y" | "1" => Ok(true),
+        "no" | "n" | "0" => Ok(false),
+        _ => Err(SiteError(format!(
+            "{place}: '{value}' is neither yes nor no"
+        ))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +190,9 @@ mod tests {
         assert_eq!((site.host.as_str(), site.local), ("h1", Some("/l".into())));
         assert_eq!(read(text, Some("h2")).unwrap().host, "h2");
         assert!(!read("CB_SHARE=/s", None).unwrap().host.is_empty());
+        assert!(!read(text, None).unwrap().unsafe_mount);
+        let insists = "CB_SHARE=/s\nCB_UNSAFE_MOUNT=yes\n";
+        assert!(read(insists, None).unwrap().unsafe_mount);
     }
 
     #[test]

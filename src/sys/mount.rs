@@ -54,6 +54,9 @@ pub struct DiskFree {
     pub total: u64,
     /// What an ordinary user may still fill.
     pub available: u64,
+    /// Files that the file system can hold and may still take; 0 in all = it does not count them.
+    pub inodes: u64,
+    pub inodes_available: u64,
 }
 
 /// Room on the file system that holds `path`.
@@ -67,6 +70,8 @@ pub fn disk_free(path: &Path) -> Result<DiskFree> {
     Ok(DiskFree {
         total: v.blocks() as u64 * unit,
         available: v.blocks_available() as u64 * unit,
+        inodes: v.files() as u64,
+        inodes_available: v.files_available() as u64,
     })
 }
 

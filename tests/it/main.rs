@@ -13,6 +13,7 @@ mod executor_bed;
 mod faults_calls;
 mod faults_disk;
 mod faults_leader;
+mod health;
 mod layering;
 mod policies;
 mod policies_order;

@@ -18,6 +18,7 @@ fn share() -> (tempfile::TempDir, Site) {
         share: d.path().to_path_buf(),
         host: "h1".into(),
         local: None,
+        unsafe_mount: false,
     };
     (d, site)
 }
@@ -165,6 +166,7 @@ fn a_share_that_is_no_cluster_is_named() {
         share: d.path().to_path_buf(),
         host: "h".into(),
         local: None,
+        unsafe_mount: false,
     };
     let Err(NoAnswer::NotSent(failure)) = ask(&site, "t", &verbs(), 0) else {
         panic!("there is no cluster");

@@ -239,6 +239,7 @@ fn site() -> Site {
         share: "/s".into(),
         host: "h1".into(),
         local: None,
+        unsafe_mount: false,
     }
 }
 

@@ -79,6 +79,7 @@ impl Bed {
             share: self.dir.path().to_path_buf(),
             host: "h1".into(),
             local: None,
+            unsafe_mount: false,
         };
         let layout = site.layout();
         Source {

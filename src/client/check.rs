@@ -1,0 +1,213 @@
+//! `cadmin check`: the invariants of a live cluster, without writing anything and without a lock.
+//!
+//! Owns the command, the order of the looks and the exit code: 0 sound, 1 something is broken, 2
+//! wrong command line, 3 cannot tell. What changes while it is looked at (journal, orders, reports,
+//! view) is looked at again, and only what stays wrong is told: jobs may run and leaders change
+//! meanwhile.
+
+mod answers;
+mod finding;
+mod hosts;
+mod leader;
+mod rest;
+mod share;
+mod state;
+mod truth;
+mod view;
+
+pub use finding::{Finding, Level};
+
+use super::env::Site;
+use super::exit::{Exit, Fail};
+use crate::record::FORMAT;
+use crate::record::leader::ClusterDoc;
+use crate::spool::Layout;
+use crate::sys;
+use clap::Parser;
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+/// Looks at what changes before it is called wrong.
+const ROUNDS: usize = 3;
+/// Pause between two of them, ms: longer than a leader's turn and its view take.
+const PAUSE_MS: u64 = 2_000;
+/// Code for "cannot tell".
+const UNKNOWN: i32 = 3;
+/// Findings printed; more are counted.
+const SHOWN_MAX: usize = 200;
+
+/// Checks the invariants of a live cluster; reads only.
+#[derive(Parser, Debug)]
+#[command(name = "cadmin check", disable_version_flag = true)]
+struct Args {
+    /// The shared directory; without it, the cluster of CB_ENVDIR.
+    dir: Option<PathBuf>,
+    /// One JSON object instead of lines.
+    #[arg(long)]
+    json: bool,
+    /// Only what is broken or unknown.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// What all looks share.
+pub struct Ctx {
+    pub layout: Layout,
+    pub cluster: ClusterDoc,
+    pub site: Option<Site>,
+}
+
+/// What was looked at, for the last line.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    pub epochs: u64,
+    pub events: u64,
+    pub jobs: usize,
+    pub hosts: usize,
+    pub rows: usize,
+}
+
+/// The outcome of all looks.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub findings: Vec<Finding>,
+    pub seen: Seen,
+}
+
+impl Report {
+    fn count(&self, level: Level) -> usize {
+        self.findings.iter().filter(|f| f.level == level).count()
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> i32 {
+        match (self.count(Level::Broken), self.count(Level::Unknown)) {
+            (0, 0) => Exit::Ok.code(),
+            (0, _) => UNKNOWN,
+            _ => Exit::NotFound.code(),
+        }
+    }
+}
+
+/// Runs `cadmin check` with the words behind it; returns the exit code.
+pub fn run(words: &[String]) -> i32 {
+    let args = match Args::try_parse_from(super::with_name("cadmin check", words)) {
+        Ok(args) => args,
+        Err(e) => return super::usage(&e),
+    };
+    let ctx = match open(args.dir) {
+        Ok(ctx) => ctx,
+        Err(e) => {
+            eprintln!("cadmin check: {}", e.text);
+            return UNKNOWN;
+        }
+    };
+    let report = look(&ctx);
+    let text = match args.json {
+        true => finding::json(&report),
+        false => finding::text(&report, args.quiet, SHOWN_MAX),
+    };
+    if let Err(e) = super::read::put(&text) {
+        eprintln!("cadmin check: {}", e.text);
+        return UNKNOWN;
+    }
+    report.code()
+}
+
+/// Finds the cluster.
+///
+/// # Errors
+/// There is none, it cannot be read, or it is of a newer format.
+pub fn open(dir: Option<PathBuf>) -> Result<Ctx, Fail> {
+    let (layout, site) = match dir {
+        Some(dir) => (Layout::new(dir), None),
+        None => {
+            let site = Site::find()?;
+            (site.layout(), Some(site))
+        }
+    };
+    let path = layout.cluster();
+    let bytes = sys::fs::read_small(&path, 64 << 10).map_err(|e| {
+        let why = site.as_ref().map_or_else(|| e.to_string(), Site::diagnose);
+        Fail::system(format!("{why}: nothing was checked"))
+    })?;
+    let cluster: ClusterDoc = serde_json::from_slice(&bytes)
+        .map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
+    if cluster.format > FORMAT {
+        let format = cluster.format;
+        return Err(Fail::system(format!(
+            "{} has format {format}, this program knows {FORMAT}: upgrade it",
+            path.display()
+        )));
+    }
+    Ok(Ctx {
+        layout,
+        cluster,
+        site,
+    })
+}
+
+/// All looks.
+pub fn look(ctx: &Ctx) -> Report {
+    let mut report = Report::default();
+    let before = leader::beat(ctx);
+    report.findings.extend(share::look(ctx));
+    let config = rest::config(ctx, &mut report.findings);
+    let lease_ms = config
+        .as_ref()
+        .map_or(15_000, |c| c.cluster.lease_timeout_ms);
+    let (mut lasting, seen) = round(ctx, config.as_ref());
+    report.seen = seen;
+    for _ in 1..ROUNDS {
+        if lasting.is_empty() {
+            break;
+        }
+        // Without a leader nothing is taken in or published: one that is being replaced is waited
+        // for.
+        leader::wait(ctx, lease_ms);
+        sys::clock::sleep_ms(PAUSE_MS);
+        let (again, seen) = round(ctx, config.as_ref());
+        report.seen = seen;
+        let keys: HashSet<&str> = again.iter().map(|f| f.key.as_str()).collect();
+        lasting.retain(|f| keys.contains(f.key.as_str()));
+    }
+    report.findings.append(&mut lasting);
+    report
+        .findings
+        .extend(leader::look(ctx, before.as_ref(), lease_ms));
+    report.findings.extend(rest::look(ctx));
+    report
+        .findings
+        .sort_by(|a, b| (a.level, a.area).cmp(&(b.level, b.area)));
+    report
+}
+
+/// One look at everything that changes while the cluster works. What others were told is read
+/// before the journal: whoever was told, the journal knew first.
+fn round(ctx: &Ctx, config: Option<&crate::config::Config>) -> (Vec<Finding>, Seen) {
+    let mut out = Vec::new();
+    let mut seen = Seen::default();
+    let answers = answers::Told::read(ctx, &mut out);
+    let logs = hosts::Logs::read(ctx, &mut out);
+    let shown = view::Shown::read(ctx, &mut out);
+    truth::history(ctx, &mut seen, &mut out);
+    let state = truth::replay(ctx, &mut out);
+    seen.hosts = logs.hosts();
+    seen.rows = shown.as_ref().map_or(0, view::Shown::len);
+    let Some(state) = state else {
+        return (out, seen);
+    };
+    seen.jobs = state.job_count();
+    answers.hold(&state, &mut out);
+    logs.hold(&state, &mut out);
+    if let Some(shown) = shown {
+        shown.hold(&state, &mut out);
+    }
+    if let Some(config) = config {
+        state::hold(ctx, state, config, &mut out);
+    }
+    (out, seen)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! What people were told against the journal: acknowledgements of the newest epochs.
+
+use super::Ctx;
+use super::finding::Finding;
+use super::truth::next_id;
+use crate::journal::{Chain, LineError, Lines};
+use crate::model::Token;
+use crate::record::ack::{Ack, IdRun};
+use crate::record::frame::Damage;
+use crate::state::State;
+
+/// Epochs whose acknowledgements are read, newest first.
+const EPOCHS: u64 = 3;
+/// Most acknowledgements held against the journal.
+const ACKS_MAX: usize = 2_000_000;
+const EACH_MAX: usize = 20;
+
+/// Jobs that people were told of.
+pub struct Told {
+    jobs: Vec<(u64, Token, IdRun)>,
+}
+
+impl Told {
+    /// Reads the newest acknowledgements.
+    pub fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Told {
+        let mut told = Told { jobs: Vec::new() };
+        let newest = Chain::newest(&ctx.layout).unwrap_or(0);
+        for epoch in (1..=newest).rev().take(EPOCHS as usize) {
+            told.epoch(ctx, epoch, out);
+        }
+        told
+    }
+
+    fn epoch(&mut self, ctx: &Ctx, epoch: u64, out: &mut Vec<Finding>) {
+        let path = ctx.layout.acks(epoch);
+        let mut lines = Lines::new(&path, u64::MAX);
+        let mut header = true;
+        loop {
+            match lines.next_line() {
+                Ok(None) => return,
+                Ok(Some(_)) if std::mem::take(&mut header) => {}
+                Ok(Some(step)) => {
+                    if let Ok(ack) = step.line.decode::<Ack>()
+                        && self.jobs.len() < ACKS_MAX
+                    {
+                        let runs = ack.ids.into_iter().filter(|r| !r.known);
+                        self.jobs.extend(runs.map(|r| (epoch, ack.tok, r)));
+                    }
+                }
+                Err(LineError::Io(e)) if e.is_not_found() => return,
+                Err(LineError::Io(e)) => return out.push(Finding::unreadable("answers", &e)),
+                // Being written; or damage, which costs answers to people and no job.
+                Err(LineError::Damaged(d)) => {
+                    if d.damage != Damage::Torn {
+                        out.push(Finding::broken(
+                            "answers",
+                            format!("{}:{}", path.display(), d.offset),
+                            d.damage.to_string(),
+                            "commands that wait for these answers ask again; look at the disk of \
+                             the share",
+                        ));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Every job that somebody was told of is in the journal.
+    pub fn hold(&self, state: &State, out: &mut Vec<Finding>) {
+        let next = next_id(state);
+        let lost = self.jobs.iter().filter(|(_, tok, run)| {
+            run.id >= next && state.job(run.id).is_none() && state.known(*tok).is_none()
+        });
+        for (epoch, _, run) in lost.take(EACH_MAX) {
+            out.push(Finding::broken(
+                "answers",
+                format!("job {}", run.id),
+                format!(
+                    "it was acknowledged in epoch {epoch}, and the journal does not know it: an \
+                     accepted job is lost"
+                ),
+                "was the share restored from a backup, or damage accepted? Submit it again",
+            ));
+        }
+    }
+}

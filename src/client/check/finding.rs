@@ -1,0 +1,170 @@
+//! What a look found, and how it is printed.
+
+use super::Report;
+use crate::text::width::escape;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// How bad it is; the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// A promise does not hold, or will not at the next fault.
+    Broken,
+    /// Could not be looked at.
+    Unknown,
+    /// Somebody should know; nothing is broken.
+    Warning,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    pub level: Level,
+    /// What was looked at: share, config, journal, state, view, answers, orders, hosts, leader.
+    pub area: &'static str,
+    /// File, host or job.
+    pub place: String,
+    /// What is wrong, and why it matters.
+    pub what: String,
+    /// What to do.
+    #[serde(rename = "do")]
+    pub todo: String,
+    /// The same in every look at the same trouble.
+    #[serde(skip)]
+    pub key: String,
+}
+
+impl Finding {
+    pub fn new(
+        level: Level,
+        area: &'static str,
+        place: impl ToString,
+        what: impl Into<String>,
+        todo: impl Into<String>,
+    ) -> Finding {
+        let (place, what) = (place.to_string(), what.into());
+        Finding {
+            level,
+            area,
+            key: format!("{area} {place} {what}"),
+            place,
+            what,
+            todo: todo.into(),
+        }
+    }
+
+    pub fn broken(
+        area: &'static str,
+        place: impl ToString,
+        what: impl Into<String>,
+        todo: impl Into<String>,
+    ) -> Finding {
+        Finding::new(Level::Broken, area, place, what, todo)
+    }
+
+    pub fn warning(
+        area: &'static str,
+        place: impl ToString,
+        what: impl Into<String>,
+        todo: impl Into<String>,
+    ) -> Finding {
+        Finding::new(Level::Warning, area, place, what, todo)
+    }
+
+    /// What could not be read: not wrong, not right.
+    pub fn unknown(area: &'static str, place: impl ToString, what: impl Into<String>) -> Finding {
+        let todo = "run it as root or as the account that owns the share";
+        Finding::new(Level::Unknown, area, place, what, todo)
+    }
+
+    /// A failing read: unknown where permission lacks, broken otherwise.
+    pub fn unreadable(area: &'static str, e: &crate::sys::Error) -> Finding {
+        let place = e.path.display();
+        match e.kind() {
+            std::io::ErrorKind::PermissionDenied => Finding::unknown(area, place, e.to_string()),
+            _ => Finding::broken(
+                area,
+                place,
+                e.to_string(),
+                "look at the file system of the share and its server",
+            ),
+        }
+    }
+}
+
+fn s(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
+
+/// Two lines for each finding, one about all.
+pub fn text(report: &Report, quiet: bool, most: usize) -> String {
+    let mut out = String::new();
+    let put = |out: &mut String, args: std::fmt::Arguments<'_>| {
+        out.write_fmt(args).expect("a string takes every write");
+    };
+    let told = |f: &&super::Finding| !quiet || f.level != Level::Warning;
+    let all: Vec<&Finding> = report.findings.iter().filter(told).collect();
+    for f in all.iter().take(most) {
+        let word = match f.level {
+            Level::Broken => "BROKEN ",
+            Level::Unknown => "UNKNOWN",
+            Level::Warning => "warning",
+        };
+        let (place, what) = (escape(&f.place), escape(&f.what));
+        put(
+            &mut out,
+            format_args!("{word} {}: {place}: {what}\n", f.area),
+        );
+        if !f.todo.is_empty() {
+            put(&mut out, format_args!("        do: {}\n", escape(&f.todo)));
+        }
+    }
+    if all.len() > most {
+        put(
+            &mut out,
+            format_args!("... and {} more\n", all.len() - most),
+        );
+    }
+    if !quiet {
+        let n = &report.seen;
+        put(
+            &mut out,
+            format_args!(
+                "checked: {} epochs, {} events, {} jobs, {} rows of the view, {} hosts\n",
+                n.epochs, n.events, n.jobs, n.rows, n.hosts
+            ),
+        );
+    }
+    let (broken, unknown) = (report.count(Level::Broken), report.count(Level::Unknown));
+    let warnings = report.count(Level::Warning);
+    let verdict = match (broken, unknown) {
+        (0, 0) => "sound".to_owned(),
+        (0, n) => format!("cannot tell: {n} thing{} could not be looked at", s(n)),
+        (n, 0) => format!("{n} thing{} broken", s(n)),
+        (n, m) => format!("{n} thing{} broken, {m} could not be looked at", s(n)),
+    };
+    put(
+        &mut out,
+        format_args!("{verdict}; {warnings} warning{}\n", s(warnings)),
+    );
+    out
+}
+
+/// The report as one JSON object.
+pub fn json(report: &Report) -> String {
+    let n = &report.seen;
+    let value = serde_json::json!({
+        "ok": report.code() == 0,
+        "code": report.code(),
+        "broken": report.count(Level::Broken),
+        "unknown": report.count(Level::Unknown),
+        "warnings": report.count(Level::Warning),
+        "checked": {
+            "epochs": n.epochs, "events": n.events, "jobs": n.jobs, "rows": n.rows,
+            "hosts": n.hosts,
+        },
+        "findings": report.findings,
+    });
+    format!("{value}\n")
+}

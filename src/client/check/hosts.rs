@@ -1,0 +1,297 @@
+//! What hosts were ordered and what they say, against the journal.
+//!
+//! Reads each host's newest orders and its kept reports, as streams. Reports of the newest file
+//! say which tasks live on the host; all of them together say who started which attempt.
+
+use super::Ctx;
+use super::finding::Finding;
+use super::truth::{DEFECT, first_host, next_id, work_of};
+use crate::journal::{LineError, Lines};
+use crate::model::{AttemptId, Stamp, TermReason};
+use crate::record::frame::Damage;
+use crate::record::order::Order;
+use crate::record::report::Report;
+use crate::spool::Layout;
+use crate::state::{State, Work};
+use crate::sys;
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::de::DeserializeOwned;
+use std::path::Path;
+
+/// Most host directories.
+const HOSTS_MAX: usize = 100_000;
+/// Most bytes of reports and orders in all; hosts beyond it are told of as not looked at.
+const BYTES_MAX: u64 = 8 << 30;
+/// Most starts that are held against each other.
+const STARTS_MAX: usize = 8_000_000;
+const EACH_MAX: usize = 20;
+
+/// One host's newest reports file.
+#[derive(Default)]
+struct Log {
+    /// Started and not ended.
+    live: FxHashSet<AttemptId>,
+    /// Spoken of at all.
+    said: FxHashSet<AttemptId>,
+    /// Everything the host knows is in it.
+    complete: bool,
+}
+
+/// Everything hosts were ordered and said.
+#[derive(Default)]
+pub struct Logs {
+    hosts: Vec<(String, Log)>,
+    /// Orders to start: host and attempt.
+    orders: Vec<(String, AttemptId)>,
+    /// Who says to have started an attempt.
+    starts: FxHashMap<AttemptId, u32>,
+    twice: Vec<(AttemptId, String, String)>,
+    bytes: u64,
+    left_out: usize,
+}
+
+impl Logs {
+    /// Reads what all hosts were ordered and say.
+    pub fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Logs {
+        let mut logs = Logs::default();
+        let entries = match sys::fs::list_dir(&ctx.layout.hosts(), HOSTS_MAX) {
+            Ok(entries) => entries,
+            Err(e) => {
+                out.push(Finding::unreadable("hosts", &e));
+                return logs;
+            }
+        };
+        let mut names: Vec<&str> = entries.iter().filter_map(|e| e.text()).collect();
+        names.sort_unstable();
+        for host in names {
+            if logs.bytes > BYTES_MAX {
+                logs.left_out += 1;
+                continue;
+            }
+            logs.host(ctx, host, out);
+        }
+        if logs.left_out > 0 {
+            let what = format!(
+                "{} hosts were left out: their files are too long",
+                logs.left_out
+            );
+            out.push(Finding::unknown("hosts", "hosts", what));
+        }
+        logs
+    }
+
+    pub fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
+    fn host(&mut self, ctx: &Ctx, host: &str, out: &mut Vec<Finding>) {
+        let dir = ctx.layout.host(host);
+        let names = match sys::fs::list_dir(&dir, 100_000) {
+            Ok(names) => names,
+            Err(e) if e.is_not_found() => return,
+            Err(e) => return out.push(Finding::unreadable("hosts", &e)),
+        };
+        let mut orders: Vec<(u64, u64)> = Vec::new();
+        let mut reports: Vec<u64> = Vec::new();
+        for name in names.iter().filter_map(|e| e.text()) {
+            orders.extend(Layout::parse_orders_name(name));
+            reports.extend(Layout::parse_reports_name(name));
+        }
+        // Orders of older epochs are followed by nobody.
+        let newest = orders.iter().map(|(epoch, _)| *epoch).max();
+        for (epoch, part) in orders.iter().filter(|(e, _)| Some(*e) == newest) {
+            let path = ctx.layout.orders(host, *epoch, *part);
+            let all = &mut self.orders;
+            let read = records::<Order>(&path, &mut |order| {
+                if let Order::Start(start) = order {
+                    all.push((host.to_owned(), start.a));
+                }
+            });
+            self.read_of("orders", &path, read, out);
+        }
+        reports.sort_unstable();
+        let at = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
+        self.hosts.push((host.to_owned(), Log::default()));
+        for n in reports {
+            let path = ctx.layout.reports(host, n);
+            let mut log = Log::default();
+            let read = records::<Report>(&path, &mut |report| self.report(at, &mut log, report));
+            self.read_of("hosts", &path, read, out);
+            self.hosts[at as usize].1 = log;
+        }
+    }
+
+    fn read_of(
+        &mut self,
+        area: &'static str,
+        path: &Path,
+        read: Result<u64, LineError>,
+        out: &mut Vec<Finding>,
+    ) {
+        match read {
+            Ok(bytes) => self.bytes += bytes,
+            Err(LineError::Io(e)) => out.push(Finding::unreadable(area, &e)),
+            Err(LineError::Damaged(d)) => out.push(Finding::broken(
+                area,
+                format!("{}:{}", path.display(), d.offset),
+                format!("{}; what stands behind it is not read", d.damage),
+                match area {
+                    "orders" => "'cadmin schedrestart': a new leader writes all orders anew",
+                    _ => "restart cbexe of that host: it repeats all that is not acknowledged",
+                },
+            )),
+        }
+    }
+
+    fn report(&mut self, at: u32, log: &mut Log, report: Report) {
+        match report {
+            Report::Hello { .. } => *log = Log::default(),
+            Report::Complete { .. } => log.complete = true,
+            Report::Started { a, .. } => {
+                log.live.insert(a);
+                log.said.insert(a);
+                self.start(a, at);
+            }
+            Report::Ended(e) => {
+                log.live.remove(&e.a);
+                log.said.insert(e.a);
+                if e.start != 0 {
+                    self.start(e.a, at);
+                }
+            }
+            Report::Never { a, .. } => {
+                log.live.remove(&a);
+                log.said.insert(a);
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, a: AttemptId, at: u32) {
+        if self.starts.len() >= STARTS_MAX {
+            return;
+        }
+        let first = *self.starts.entry(a).or_insert(at);
+        if first != at && self.twice.len() < EACH_MAX {
+            let name = |n: u32| self.hosts[n as usize].0.clone();
+            self.twice.push((a, name(first), name(at)));
+        }
+    }
+
+    /// Holds all of it against the journal, which was read later.
+    pub fn hold(&self, state: &State, out: &mut Vec<Finding>) {
+        for (a, first, second) in &self.twice {
+            let what = format!("it was started on {first} and on {second}");
+            out.push(Finding::broken(
+                "hosts",
+                format!("attempt {a}"),
+                what,
+                DEFECT,
+            ));
+        }
+        let next = next_id(state);
+        let unknown = |a: &AttemptId| match state.work(a.j) {
+            Some(work) => work.attempt < a.at,
+            None => state.job(a.j.id).is_some() || a.j.id >= next,
+        };
+        for (host, a) in self
+            .orders
+            .iter()
+            .filter(|(_, a)| unknown(a))
+            .take(EACH_MAX)
+        {
+            let what = format!("{host} was ordered to start it, the journal does not know of it");
+            out.push(Finding::broken(
+                "orders",
+                format!("attempt {a}"),
+                what,
+                DEFECT,
+            ));
+        }
+        for (host, log) in self.hosts.iter().filter(|(_, log)| log.complete) {
+            for a in &log.live {
+                out.extend(alive(state, host, *a));
+            }
+            out.extend(forgotten(state, host, log));
+        }
+    }
+}
+
+/// What is wrong with a task that lives on `host`.
+fn alive(state: &State, host: &str, a: AttemptId) -> Option<Finding> {
+    let place = format!("host {host}, attempt {a}");
+    let todo = format!(
+        "look at {host} with 'cadmin dev ps' or ps; end it there if nobody needs it, the cluster \
+         counts no slot for it"
+    );
+    let Some(work) = work_of(state, a) else {
+        let what = "it runs there, and the journal does not know this attempt";
+        return Some(Finding::broken("hosts", place, what, todo));
+    };
+    if work.stat.is_started() {
+        let right = first_host(state, a.j).is_some_and(|h| h == host);
+        let what = "it runs there, the journal bound it to another host";
+        return (!right).then(|| Finding::broken("hosts", place, what, DEFECT));
+    }
+    let reason = fate(work);
+    let what = format!("it runs there, the journal has it as {}", work.stat);
+    // Given up by somebody's word while its host was silent: its host may not know yet.
+    let given_up = matches!(
+        reason,
+        TermReason::HostLost | TermReason::Fenced | TermReason::Force
+    );
+    Some(match given_up {
+        true => Finding::warning("hosts", place, what, todo),
+        false => Finding::broken("hosts", place, what, todo),
+    })
+}
+
+fn fate(work: &Work) -> TermReason {
+    let fate = work.run.as_ref().and_then(|run| run.fate.as_ref());
+    fate.map_or(TermReason::None, |f| f.reason)
+}
+
+/// Attempts that the journal believes to run on a host that says nothing of them.
+fn forgotten(state: &State, host: &str, log: &Log) -> Vec<Finding> {
+    let mut out = Vec::new();
+    for (j, _) in state.on_host(host) {
+        let Some(work) = state.work(j) else { continue };
+        let a = AttemptId {
+            j,
+            at: work.attempt,
+        };
+        let run = work.run.as_deref();
+        let started = run.is_some_and(|run| run.start != Stamp(0));
+        let here = first_host(state, j).is_some_and(|h| h == host);
+        if started && here && !log.said.contains(&a) && out.len() < EACH_MAX {
+            out.push(Finding::broken(
+                "hosts",
+                format!("host {host}, attempt {a}"),
+                "the journal has it running there, the host does not know it",
+                "restart cbexe there: what it does not know is then ended as lost",
+            ));
+        }
+    }
+    out
+}
+
+/// Gives every record behind the header; half a line at the end is being written. The bytes read.
+fn records<T: DeserializeOwned>(path: &Path, sink: &mut dyn FnMut(T)) -> Result<u64, LineError> {
+    let mut lines = Lines::new(path, u64::MAX);
+    let mut header = true;
+    loop {
+        match lines.next_line() {
+            Ok(None) => return Ok(lines.offset()),
+            Ok(Some(_)) if std::mem::take(&mut header) => {}
+            Ok(Some(step)) => {
+                // A kind of a newer version concerns nobody here.
+                if let Ok(record) = serde_json::from_slice(step.line.json) {
+                    sink(record);
+                }
+            }
+            Err(LineError::Io(e)) if e.is_not_found() => return Ok(0),
+            Err(LineError::Damaged(d)) if d.damage == Damage::Torn => return Ok(lines.offset()),
+            Err(e) => return Err(e),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The configuration, the hosts' beats and clocks, and what the leader wants people to know.
+
+use super::Ctx;
+use super::finding::Finding;
+use super::state::sample;
+use crate::config::Config;
+use crate::record::load::LoadDoc;
+use crate::spool::view::ViewReader;
+use crate::sys;
+use crate::text::duration::short;
+
+/// A host whose file is older than so many of its beats is stale.
+const BEATS: u64 = 4;
+/// Clocks further apart than this are told of, ms.
+pub const SKEW_MS: u64 = 5_000;
+/// Most hosts looked at.
+const HOSTS_MAX: usize = 100_000;
+
+/// cb.yaml as it stands, when it can be used.
+pub fn config(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Config> {
+    let path = ctx.layout.config();
+    match crate::client::admin::load(&path) {
+        Ok(loaded) => Some(loaded.config),
+        Err(e) => {
+            let first = e
+                .text
+                .lines()
+                .find(|l| l.contains("error"))
+                .unwrap_or(&e.text);
+            let what = format!("it cannot be used: {first}; a new leader takes the last good one");
+            let todo = "'cadmin ckconfig' names every problem";
+            out.push(Finding::broken("config", path.display(), what, todo));
+            None
+        }
+    }
+}
+
+/// Everything that needs no second look.
+pub fn look(ctx: &Ctx) -> Vec<Finding> {
+    let mut out = Vec::new();
+    alarms(ctx, &mut out);
+    beats(ctx, &mut out);
+    out
+}
+
+fn alarms(ctx: &Ctx, out: &mut Vec<Finding>) {
+    let Ok(params) = ViewReader::new(&ctx.layout).params() else {
+        return;
+    };
+    for alarm in &params.alarms {
+        let todo = "the leader's log tells more";
+        out.push(
+            match alarm.contains("DISK FULL") || alarm.contains("damaged") {
+                true => Finding::broken("leader", "alarm", alarm.clone(), todo),
+                false => Finding::warning("leader", "alarm", alarm.clone(), todo),
+            },
+        );
+    }
+    let path = ctx.layout.config();
+    if !params.config_problems.is_empty() {
+        let n = params.config_problems.len();
+        let what = format!("the leader refused it: {n} problems; the one before is in force");
+        let todo = "'cadmin ckconfig' names every problem, 'cadmin reconfig' tries again";
+        out.push(Finding::warning("config", path.display(), what, todo));
+        return;
+    }
+    let mut ignored = Vec::new();
+    if let Some(config) = config(ctx, &mut ignored)
+        && config.digest() != params.config_digest
+    {
+        let what = "it was changed and is not in force";
+        let todo = "'cadmin reconfig' puts it into force";
+        out.push(Finding::warning("config", path.display(), what, todo));
+    }
+}
+
+/// Judged by the file server's clock alone: the newest of all files is "now".
+fn beats(ctx: &Ctx, out: &mut Vec<Finding>) {
+    let names = sys::fs::list_dir(&ctx.layout.hosts(), HOSTS_MAX).unwrap_or_default();
+    let written = |path: &std::path::Path| {
+        let stat = sys::fs::stat(path).ok().flatten();
+        stat.map(|s| s.mtime_ms)
+    };
+    let mut hosts: Vec<(String, i64, LoadDoc)> = Vec::new();
+    for host in names.iter().filter_map(|e| e.text()) {
+        let path = ctx.layout.load(host);
+        if let Some(doc) = sample(ctx, host)
+            && let Some(at) = written(&path)
+        {
+            hosts.push((host.to_owned(), at, doc));
+        }
+    }
+    let newest = hosts.iter().map(|(_, at, _)| *at).max();
+    let now = newest.max(written(&ctx.layout.beat())).unwrap_or(0);
+    for (host, at, doc) in &hosts {
+        let place = format!("host {host}");
+        let age = u64::try_from(now - at).unwrap_or(0);
+        if age > BEATS * doc.every_ms.max(1000) {
+            let what = format!("it has given no sign for {}", short(age));
+            let todo = "is the machine up, is the share mounted there, does cbls run? If it is \
+                        dead for good: 'cadmin hlost --confirm'";
+            out.push(Finding::warning("hosts", &place, what, todo));
+            continue;
+        }
+        // Written with the host's clock inside and the server's outside.
+        let skew = doc.t - at;
+        if skew.unsigned_abs() > SKEW_MS {
+            let word = if skew > 0 { "ahead of" } else { "behind" };
+            let what = format!(
+                "its clock is {} {word} the file server's",
+                short(skew.unsigned_abs())
+            );
+            let todo = "let it follow a time server; times of its jobs are wrong, nothing else";
+            out.push(Finding::warning("hosts", &place, what, todo));
+        }
+        if !doc.executor {
+            let what = "cbls beats, cbexe does not";
+            let todo = "start cbexe there; its log says why it ended";
+            out.push(Finding::warning("hosts", &place, what, todo));
+        }
+        for note in &doc.notes {
+            let todo = "see cbls(8) and cbexe(8)";
+            out.push(Finding::warning("hosts", &place, note.clone(), todo));
+        }
+    }
+}

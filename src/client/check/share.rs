@@ -1,0 +1,210 @@
+//! The share itself: owners and modes, leftovers, room, and how it is mounted here.
+
+use super::Ctx;
+use super::finding::Finding;
+use crate::spool::hazards;
+use crate::sys;
+use crate::sys::fs::{Kind, Stat};
+use crate::text::size::human;
+use std::path::Path;
+
+/// Less room than this, and the leader is about to stop taking jobs.
+const FULL_BYTES: u64 = 64 << 20;
+const FULL_INODES: u64 = 1000;
+/// Less than one part in so many left is told of.
+const LOW_PART: u64 = 20;
+/// Names looked at in one directory for leftovers and owners.
+const NAMES_MAX: usize = 200_000;
+/// An aside file older than this was left by a writer that died.
+const OLD_MS: i64 = 24 * 3600 * 1000;
+/// Writable by the group or by others.
+const OTHERS: u32 = 0o022;
+
+/// All looks at the share.
+pub fn look(ctx: &Ctx) -> Vec<Finding> {
+    let mut out = Vec::new();
+    owners(ctx, &mut out);
+    leftovers(ctx, &mut out);
+    room(ctx, &mut out);
+    mount(ctx, &mut out);
+    out
+}
+
+fn stat(path: &Path, out: &mut Vec<Finding>) -> Option<Stat> {
+    match sys::fs::stat(path) {
+        Ok(stat) => stat,
+        Err(e) => {
+            out.push(Finding::unreadable("share", &e));
+            None
+        }
+    }
+}
+
+/// Whoever else could write here could forge what the cluster believes.
+fn guarded(ctx: &Ctx, path: &Path, kind: Kind, out: &mut Vec<Finding>) {
+    let Some(s) = stat(path, out) else { return };
+    let (uid, place) = (ctx.cluster.service_uid, path.display().to_string());
+    if s.kind != kind {
+        let what = "it is not of the kind it must be";
+        let todo = "put it back from a backup; never make it anew while daemons run";
+        return out.push(Finding::broken("share", place, what, todo));
+    }
+    if s.uid != uid && s.uid != 0 {
+        let what = format!(
+            "it belongs to user {}, not to {uid}: its content is not safe",
+            s.uid
+        );
+        let todo = format!("chown {uid} {place}");
+        out.push(Finding::broken("share", &place, what, todo));
+    }
+    if s.mode & OTHERS != 0 {
+        let what = format!("its mode {:04o} lets others write", s.mode & 0o7777);
+        let todo = format!("chmod go-w {place}");
+        out.push(Finding::broken("share", &place, what, todo));
+    }
+}
+
+fn owners(ctx: &Ctx, out: &mut Vec<Finding>) {
+    let layout = &ctx.layout;
+    guarded(ctx, layout.root(), Kind::Dir, out);
+    for (dir, mode) in layout.directories() {
+        if !sys::fs::exists(&dir) {
+            let what = "the directory is missing";
+            let todo = format!(
+                "make it, owned by user {}, mode {mode:04o}; if others are missing too, the share \
+                 is damaged: restore it from a backup",
+                ctx.cluster.service_uid
+            );
+            out.push(Finding::broken("share", dir.display(), what, todo));
+        } else if dir == layout.inbox() {
+            inbox(ctx, mode, out);
+        } else {
+            guarded(ctx, &dir, Kind::Dir, out);
+        }
+    }
+    for file in [
+        layout.cluster(),
+        layout.config(),
+        layout.lock(),
+        layout.epoch(),
+        layout.beat(),
+    ] {
+        guarded(ctx, &file, Kind::File, out);
+    }
+    for dir in [layout.epochs(), layout.hosts()] {
+        for entry in sys::fs::list_dir(&dir, NAMES_MAX).unwrap_or_default() {
+            guarded(ctx, &dir.join(&entry.name), Kind::Dir, out);
+        }
+    }
+}
+
+/// Users enter their own directories and make new ones, and remove nobody else's.
+fn inbox(ctx: &Ctx, mode: u32, out: &mut Vec<Finding>) {
+    let dir = ctx.layout.inbox();
+    let Some(s) = stat(&dir, out) else { return };
+    if s.mode & 0o1000 == 0 || s.mode & 0o004 != 0 || s.uid != ctx.cluster.service_uid {
+        let what = format!(
+            "owner {}, mode {:04o}: users could remove or see each other's requests",
+            s.uid,
+            s.mode & 0o7777
+        );
+        let todo = format!(
+            "chown {0} {1}; chmod {mode:04o} {1}",
+            ctx.cluster.service_uid,
+            dir.display()
+        );
+        out.push(Finding::broken("share", dir.display(), what, todo));
+    }
+    for entry in sys::fs::list_dir(&dir, NAMES_MAX).unwrap_or_default() {
+        let path = dir.join(&entry.name);
+        let owner = entry.text().and_then(|t| t.parse::<u32>().ok());
+        let Some(s) = stat(&path, out) else { continue };
+        if owner.is_none_or(|uid| uid != s.uid) || s.mode & 0o002 != 0 {
+            let what = "it does not belong to the user it is named after, or anybody may write it";
+            let todo = format!("the leader takes nothing from it: rm -r {}", path.display());
+            out.push(Finding::warning("share", path.display(), what, todo));
+        }
+    }
+}
+
+fn leftovers(ctx: &Ctx, out: &mut Vec<Finding>) {
+    let layout = &ctx.layout;
+    let now = sys::clock::wall_ms();
+    let dirs = [
+        layout.root().to_path_buf(),
+        layout.conf_dir(),
+        layout.leader_dir(),
+        layout.claims_dir(),
+        layout.snapshots(),
+        layout.view(),
+        layout.acct(),
+    ];
+    for dir in dirs {
+        let entries = sys::fs::list_dir(&dir, NAMES_MAX).unwrap_or_default();
+        let asides = entries
+            .iter()
+            .filter(|e| e.text().is_some_and(sys::fs::is_aside));
+        let old = asides.filter(|e| {
+            let s = sys::fs::stat(&dir.join(&e.name)).ok().flatten();
+            s.is_some_and(|s| now.saturating_sub(s.mtime_ms) > OLD_MS)
+        });
+        let n = old.count();
+        if n > 0 {
+            let what = format!("{n} files '.*.tmp' older than a day: their writers died");
+            let todo = "they may be removed; nobody reads them";
+            out.push(Finding::warning("share", dir.display(), what, todo));
+        }
+    }
+    let lost = layout.lost_found();
+    let n = sys::fs::list_dir(&lost, NAMES_MAX).map_or(0, |all| all.len());
+    if n > 0 {
+        let what = format!("{n} files were set aside: damage, or requests that could not be read");
+        let todo = "each has a file '.why'; remove them when they are understood";
+        out.push(Finding::warning("share", lost.display(), what, todo));
+    }
+}
+
+fn room(ctx: &Ctx, out: &mut Vec<Finding>) {
+    let root = ctx.layout.root();
+    let free = match sys::mount::disk_free(root) {
+        Ok(free) => free,
+        Err(e) => return out.push(Finding::unreadable("share", &e)),
+    };
+    let place = root.display();
+    let todo = "make room: old outputs below 'jobs', 'cadmin fsck' names what lies around; or \
+                enlarge the file system";
+    let left = format!(
+        "{} of {} are free",
+        human(free.available),
+        human(free.total)
+    );
+    if free.available < FULL_BYTES.min(free.total / 50) {
+        let what = format!("DISK FULL: {left}");
+        out.push(Finding::broken("share", place, what, todo));
+    } else if free.available < free.total / LOW_PART {
+        out.push(Finding::warning("share", place, left, todo));
+    }
+    let (all, rest) = (free.inodes, free.inodes_available);
+    if all == 0 {
+        return;
+    }
+    let left = format!("{rest} of {all} inodes are free");
+    if rest < FULL_INODES.min(all / 50) {
+        let what = format!("DISK FULL: {left}");
+        out.push(Finding::broken("share", root.display(), what, todo));
+    } else if rest < all / LOW_PART {
+        out.push(Finding::warning("share", root.display(), left, todo));
+    }
+}
+
+fn mount(ctx: &Ctx, out: &mut Vec<Finding>) {
+    let insists = ctx.site.as_ref().is_some_and(|s| s.unsafe_mount);
+    for hazard in hazards(&ctx.layout) {
+        let place = "mount on this host";
+        let todo = "change the mount on every host; see corral-share(5)";
+        out.push(match hazard.grave && !insists {
+            true => Finding::broken("share", place, hazard.text, todo),
+            false => Finding::warning("share", place, hazard.text, todo),
+        });
+    }
+}

@@ -1,0 +1,175 @@
+//! What the state holds against the configuration in force: slots and amounts of hosts, quotas.
+//!
+//! Lets a throw-away leader's core count, so that nothing is counted in a second way here.
+
+use super::Ctx;
+use super::finding::Finding;
+use super::truth::DEFECT;
+use crate::config::{Config, Quota};
+use crate::model::Stamp;
+use crate::record::load::{self, LOAD_LEN, LoadDoc};
+use crate::sched::HostInfo;
+use crate::state::State;
+use crate::sys;
+use crate::turn::{self, Core, Input, SILENT_MS};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const EACH_MAX: usize = 20;
+
+/// What a host's started work holds.
+#[derive(Default)]
+struct Held {
+    slots: u32,
+    /// When the last of it was dispatched.
+    last: Stamp,
+    forced: bool,
+}
+
+/// No host holds more than it has, no quota is exceeded.
+pub fn hold(ctx: &Ctx, state: State, config: &Config, out: &mut Vec<Finding>) {
+    let held = held(&state);
+    let changed = changed_at(ctx);
+    let last = held.values().map(|h| h.last).max().unwrap_or_default();
+    let forced = held.values().any(|h| h.forced);
+    let core = core(ctx, state, config);
+    for host in core.hosts.iter() {
+        if let Some(held) = held.get(host.name.as_str()) {
+            slots(host, held, changed, out);
+        }
+        amounts(&core, host, changed, out);
+    }
+    for row in turn::limit_rows(&core) {
+        let Some(limit) = row.limit.filter(|limit| row.used > limit + 1e-6) else {
+            continue;
+        };
+        let what = format!(
+            "{} {} of {} are in use, {limit} are allowed",
+            row.used, row.resource, row.consumer
+        );
+        let place = format!("limit {}", row.name);
+        // A limit that was lowered, a window that began and work that was forced stop new starts
+        // only.
+        let windows = config
+            .limits
+            .iter()
+            .any(|q| q.name == row.name && windowed(q));
+        let excused = forced || windows || changed > last;
+        out.push(over(place, what, excused));
+    }
+}
+
+/// Its caps differ by the time of day.
+fn windowed(quota: &Quota) -> bool {
+    let slots = quota.slots.iter().chain(&quota.jobs);
+    let amounts = quota.resources.iter().flat_map(|(_, caps)| caps);
+    slots
+        .map(|c| &c.window)
+        .chain(amounts.map(|c| &c.window))
+        .any(Option::is_some)
+}
+
+fn over(place: String, what: String, excused: bool) -> Finding {
+    if excused {
+        let todo = "no more is started until it fits; expected after a lower limit, a window that \
+                    began, or a forced start";
+        return Finding::warning("state", place, what, todo);
+    }
+    Finding::broken("state", place, what, DEFECT)
+}
+
+/// Slots by host; those that preempted work lends count for the borrower.
+fn held(state: &State) -> BTreeMap<String, Held> {
+    let mut all: BTreeMap<String, Held> = BTreeMap::new();
+    for j in state.all_started() {
+        let Some(run) = state.work(j).and_then(|w| w.run.as_deref()) else {
+            continue;
+        };
+        for (id, n) in &run.hosts {
+            let name = state.host_name(*id).to_string();
+            let held = all.entry(name).or_default();
+            held.slots += if run.lends() { 0 } else { *n };
+            held.last = held.last.max(run.dispatch);
+            held.forced |= run.forced;
+        }
+    }
+    all
+}
+
+/// When cb.yaml was last written.
+fn changed_at(ctx: &Ctx) -> Stamp {
+    let stat = sys::fs::stat(&ctx.layout.config()).ok().flatten();
+    stat.map_or(Stamp(0), |s| Stamp(s.mtime_ms))
+}
+
+fn core(ctx: &Ctx, state: State, config: &Config) -> Core {
+    let mut core = Core::new(state, Arc::new(config.clone()), ctx.cluster.service_uid);
+    core.engine.set_zone(jiff::tz::TimeZone::system());
+    let mut inputs = vec![Input::Config(Arc::new(config.clone()))];
+    for host in config.host_names() {
+        if let Some(doc) = sample(ctx, host) {
+            inputs.push(Input::Load {
+                host: host.to_owned(),
+                doc: Box::new(doc),
+                // Taken for silent: nothing is decided to start here.
+                silent_ms: SILENT_MS,
+            });
+        }
+    }
+    // What this turn decides is thrown away; it makes the tables.
+    drop(turn::turn(&mut core, inputs, Stamp(sys::clock::wall_ms())));
+    turn::refresh(&mut core);
+    core
+}
+
+/// A host's last sample.
+pub fn sample(ctx: &Ctx, host: &str) -> Option<LoadDoc> {
+    for _ in 0..3 {
+        let path = ctx.layout.load(host);
+        let bytes = sys::fs::read_optional(&path, 2 * LOAD_LEN as u64).ok()??;
+        if let Ok(doc) = load::decode(&bytes) {
+            return Some(doc);
+        }
+        sys::clock::sleep_ms(2);
+    }
+    None
+}
+
+fn slots(host: &HostInfo, held: &Held, changed: Stamp, out: &mut Vec<Finding>) {
+    if held.slots <= host.slots {
+        return;
+    }
+    let what = format!("{} slots are in use, it has {}", held.slots, host.slots);
+    let excused = held.forced || changed > held.last || host.slots == 0;
+    out.push(over(format!("host {}", host.name), what, excused));
+}
+
+/// Amounts that started work has reserved: memory of the machine, numbers of cb.yaml.
+fn amounts(core: &Core, host: &HostInfo, changed: Stamp, out: &mut Vec<Finding>) {
+    for (name, reserved) in core.engine.reserved(&core.hosts, &host.name) {
+        let has = match name.as_str() {
+            "mem" => host.load.maxmem as f64,
+            "swp" => host.load.maxswp as f64,
+            "tmp" => host.load.maxtmp as f64,
+            _ => match host.entry.resources.get(&name) {
+                Some(crate::config::ResourceValue::Number(n)) => *n,
+                _ => continue,
+            },
+        };
+        if has <= 0.0 || reserved <= has + 1e-6 || out.len() > EACH_MAX * 10 {
+            continue;
+        }
+        let what = format!("{reserved} of {name} are reserved by started jobs, it has {has}");
+        let excused = changed > Stamp(0) && changed > newest(core, &host.name);
+        out.push(over(format!("host {}", host.name), what, excused));
+    }
+}
+
+fn newest(core: &Core, host: &str) -> Stamp {
+    let state = &core.state;
+    let times = state.on_host(host).filter_map(|(j, _)| {
+        let run = state.work(j)?.run.as_deref()?;
+        Some(run.dispatch)
+    });
+    times.max().unwrap_or_default()
+}

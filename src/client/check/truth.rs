@@ -1,0 +1,300 @@
+//! The journal: every kept record of all epochs, and the state that follows from it.
+
+use super::finding::Finding;
+use super::{Ctx, Seen};
+use crate::journal::{self, Chain, Error, Flow, Item, Position, Restore, decode_event};
+use crate::model::{AttemptId, JobKey};
+use crate::record::event::Event;
+use crate::record::leader::{BeatDoc, FIXED_LEN, decode_fixed};
+use crate::state::{SnapRecord, State};
+use crate::sys;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::path::Path;
+
+/// Attempts whose fate is followed through the kept events; beyond, older ones are not held
+/// against each other.
+const ATTEMPTS_MAX: usize = 8_000_000;
+/// Findings of one kind.
+const EACH_MAX: usize = 20;
+/// A journal that changes under the reader is read so often.
+const TRIES: usize = 5;
+
+const DAMAGE: &str = "'cadmin fsck' lists all damage. What stands before it is safe. Restore the \
+     file from a backup, or let one 'cbsched --accept-loss' lead: it sets the damaged bytes aside \
+     in lost+found and goes on behind them";
+
+pub const DEFECT: &str = "a defect of Corral: please report it, with the bundle of 'cadmin diag'";
+
+/// How far an attempt came, by the events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Bound,
+    Started,
+    Over,
+}
+
+/// Follows the attempts of the kept events.
+#[derive(Default)]
+struct Attempts {
+    phases: FxHashMap<AttemptId, Phase>,
+    ids: FxHashSet<u32>,
+    wrong: Vec<(AttemptId, &'static str)>,
+}
+
+impl Attempts {
+    fn event(&mut self, event: &Event) {
+        match event {
+            // Ids that rolled over begin anew.
+            Event::Submitted(s) => {
+                if !self.ids.insert(s.id) {
+                    self.phases.retain(|a, _| a.j.id != s.id);
+                }
+            }
+            Event::Dispatched { a, .. } => {
+                if self.phases.len() < ATTEMPTS_MAX
+                    && self.phases.insert(*a, Phase::Bound).is_some()
+                {
+                    self.wrong.push((*a, "was dispatched twice"));
+                }
+            }
+            Event::Started { a, .. } => self.step(*a, Phase::Started),
+            Event::Ended { e, .. } => self.step(e.a, Phase::Over),
+            Event::Unbound { a, .. } => match self.phases.insert(*a, Phase::Over) {
+                Some(Phase::Started) => self.wrong.push((*a, "started, and was unbound")),
+                Some(Phase::Over) => self.wrong.push((*a, "was over, and was unbound")),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, a: AttemptId, to: Phase) {
+        let Some(phase) = self.phases.get_mut(&a) else {
+            return;
+        };
+        match (*phase, to) {
+            (Phase::Started, Phase::Started) => self.wrong.push((a, "started twice")),
+            (Phase::Over, Phase::Started) => self.wrong.push((a, "was over, and started")),
+            (Phase::Over, _) => self.wrong.push((a, "ended twice")),
+            _ => {}
+        }
+        *phase = to;
+    }
+}
+
+/// Reads every kept record: checksums, sequence, seals, and what one attempt may go through.
+pub fn history(ctx: &Ctx, seen: &mut Seen, out: &mut Vec<Finding>) {
+    let mut walk = Walk::default();
+    if let Err(e) = walk.all(ctx) {
+        out.push(refused(ctx, &e));
+    }
+    (seen.epochs, seen.events) = (walk.epochs, walk.events);
+    for (place, what) in walk.damage.into_iter().take(EACH_MAX) {
+        out.push(Finding::broken("journal", place, what, DAMAGE));
+    }
+    for (a, what) in walk.attempts.wrong.iter().take(EACH_MAX) {
+        let what = format!("{what}, by the events of the journal");
+        out.push(Finding::broken(
+            "journal",
+            format!("attempt {a}"),
+            what,
+            DEFECT,
+        ));
+    }
+}
+
+/// The walk over all kept segments.
+#[derive(Default)]
+struct Walk {
+    epochs: u64,
+    events: u64,
+    attempts: Attempts,
+    /// Place and what is wrong there.
+    damage: Vec<(String, String)>,
+}
+
+impl Walk {
+    fn all(&mut self, ctx: &Ctx) -> Result<(), Error> {
+        let chain = Chain::kept(&ctx.layout, &ctx.cluster.cluster)?;
+        self.epochs = chain.upto - chain.first;
+        for epoch in &chain.unsealed_middle {
+            let place = ctx.layout.epoch_dir(*epoch).display().to_string();
+            let what = "no later epoch says where it ends";
+            self.damage.push((place, what.to_owned()));
+        }
+        for epoch in chain.first..chain.upto {
+            let from = chain.lowest(epoch)?;
+            chain.walk(epoch, from, false, &mut |item| {
+                self.item(&chain, epoch, &item);
+                Ok(Flow::On)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, chain: &Chain, epoch: u64, item: &Item<'_>) {
+        match item {
+            Item::Record { at, offset, line } => match decode_event(line) {
+                Ok(event) => {
+                    self.events += 1;
+                    self.attempts.event(&event);
+                }
+                Err(damage) => self.wrong(
+                    &chain.segment_path(epoch, at.segment),
+                    *offset,
+                    damage.to_string(),
+                ),
+            },
+            Item::Damage {
+                path,
+                damaged,
+                skipped: Some(_),
+            } => self.wrong(path, damaged.offset, damaged.damage.to_string()),
+            Item::Damage { .. } => {}
+            Item::Missing { path, why } => self.wrong(path, 0, format!("missing: {why}")),
+            Item::Torn { path, from, bytes } => {
+                // Half a line is being written, or was never acknowledged; a whole wrong one is
+                // damage.
+                let last = sys::fs::read_from(path, (from + bytes).saturating_sub(1), 1);
+                if last.is_ok_and(|c| c.bytes == b"\n") {
+                    let what = format!("the last {bytes} bytes are no intact record");
+                    self.wrong(path, *from, what);
+                }
+            }
+        }
+    }
+
+    fn wrong(&mut self, path: &Path, offset: u64, what: String) {
+        self.damage
+            .push((format!("{}:{offset}", path.display()), what));
+    }
+}
+
+fn refused(ctx: &Ctx, e: &Error) -> Finding {
+    match e {
+        Error::Io(e) => Finding::unreadable("journal", e),
+        other => Finding::broken(
+            "journal",
+            ctx.layout.epochs().display(),
+            format!(
+                "no new leader can be elected: {}",
+                first_part(&other.to_string())
+            ),
+            DAMAGE,
+        ),
+    }
+}
+
+/// An error without its advice, which stands in `do`.
+fn first_part(text: &str) -> &str {
+    text.split("; restore the file").next().unwrap_or(text)
+}
+
+struct Loader(State);
+
+impl Restore for Loader {
+    fn reset(&mut self) {
+        self.0 = State::new();
+    }
+
+    fn record(&mut self, json: &[u8]) -> Result<(), String> {
+        self.0.restore(SnapRecord::decode(json)?);
+        Ok(())
+    }
+
+    fn event(&mut self, _at: Position, event: Event) -> Result<(), String> {
+        self.0.apply(&event);
+        Ok(())
+    }
+}
+
+/// The state as the next leader would recover it; `None` when it could not.
+pub fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
+    let led = led(ctx);
+    let mut last = None;
+    for attempt in 0..TRIES {
+        if attempt > 0 {
+            sys::clock::sleep_ms(100);
+        }
+        let newest = match Chain::newest(&ctx.layout) {
+            Ok(newest) => newest,
+            Err(e) => {
+                last = Some(e);
+                continue;
+            }
+        };
+        let mut loader = Loader(State::new());
+        let options = journal::Options {
+            led,
+            ..journal::Options::default()
+        };
+        let read = journal::recover(
+            &ctx.layout,
+            &ctx.cluster.cluster,
+            newest + 1,
+            options,
+            &mut loader,
+        );
+        match read {
+            // A leader that took over meanwhile has said where the epoch before ends.
+            Ok(recovered) if Chain::newest(&ctx.layout).is_ok_and(|n| n == newest) => {
+                notes(&recovered.notes, out);
+                broken_state(&loader.0, out);
+                return Some(loader.0);
+            }
+            Ok(_) => {}
+            Err(e) => last = Some(e),
+        }
+    }
+    out.push(match last {
+        Some(e) => refused(ctx, &e),
+        None => Finding::unknown(
+            "journal",
+            "",
+            "leaders changed faster than it could be read",
+        ),
+    });
+    None
+}
+
+/// The epoch whose leader said that it leads: its events must be there.
+fn led(ctx: &Ctx) -> Option<u64> {
+    let bytes = sys::fs::read_small(&ctx.layout.beat(), 2 * FIXED_LEN as u64).ok()?;
+    let beat: BeatDoc = decode_fixed(&bytes).ok()?;
+    beat.leading.then_some(beat.epoch)
+}
+
+fn notes(notes: &[String], out: &mut Vec<Finding>) {
+    for note in notes.iter().filter(|n| !n.contains("never completed")) {
+        out.push(Finding::warning(
+            "journal",
+            "snapshot",
+            note.clone(),
+            "an older snapshot is used: recovery takes longer; 'cadmin fsck' tells more",
+        ));
+    }
+}
+
+fn broken_state(state: &State, out: &mut Vec<Finding>) {
+    for text in state.check().into_iter().take(EACH_MAX) {
+        out.push(Finding::broken("state", "journal", text, DEFECT));
+    }
+}
+
+/// The work of an attempt, when that attempt is its present or last one.
+pub fn work_of(state: &State, a: AttemptId) -> Option<&crate::state::Work> {
+    state.work(a.j).filter(|w| w.attempt == a.at)
+}
+
+/// One above the highest job id ever given.
+pub fn next_id(state: &State) -> u32 {
+    state.next_id(u32::MAX).unwrap_or(u32::MAX)
+}
+
+/// The first host of what a job last ran as.
+pub fn first_host(state: &State, j: JobKey) -> Option<String> {
+    let run = state.work(j)?.run.as_deref()?;
+    run.hosts
+        .first()
+        .map(|(id, _)| state.host_name(*id).to_string())
+}

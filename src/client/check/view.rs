@@ -1,0 +1,112 @@
+//! The published view against the journal.
+
+use super::Ctx;
+use super::finding::Finding;
+use crate::model::{JobKey, JobStat};
+use crate::record::view::{JobRow, Row};
+use crate::spool::view::{Piece, ViewError, ViewReader, Want};
+use crate::state::State;
+use rustc_hash::FxHashMap;
+
+/// Most rows that are held against the journal.
+const ROWS_MAX: usize = 5_000_000;
+const EACH_MAX: usize = 20;
+const REBUILD: &str = "a new leader publishes the whole view anew: 'cadmin schedrestart'; jobs are \
+     not affected";
+
+/// What a row says, as far as it must agree.
+type Facts = (JobStat, u32);
+
+/// The rows of the view.
+pub struct Shown {
+    rows: FxHashMap<JobKey, Facts>,
+    all: bool,
+}
+
+fn facts(row: &JobRow<'_>) -> Facts {
+    (row.stat, row.attempt)
+}
+
+impl Shown {
+    /// Reads the view; `None` when there is none or it cannot be read.
+    pub fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Shown> {
+        let mut shown = Shown {
+            rows: FxHashMap::default(),
+            all: true,
+        };
+        let reader = ViewReader::new(&ctx.layout);
+        let read = reader.stream(&Want::all(), &mut |piece| match piece {
+            Piece::Restart => shown.rows.clear(),
+            Piece::Job { row, .. } if shown.rows.len() < ROWS_MAX => {
+                shown.rows.insert(row.j, facts(&row));
+            }
+            Piece::Job { .. } => shown.all = false,
+        });
+        match read {
+            Ok(reading) => {
+                for text in reading.warnings.iter().take(EACH_MAX) {
+                    out.push(Finding::broken("view", "view", text.clone(), REBUILD));
+                }
+                Some(shown)
+            }
+            Err(e) => {
+                out.push(told(&e));
+                None
+            }
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Every row agrees with the journal, which was read later.
+    pub fn hold(mut self, state: &State, out: &mut Vec<Finding>) {
+        let mut wrong = Vec::new();
+        for shard in state.shards() {
+            for row in state.shard_rows(shard) {
+                let Row::Job(job) = row else { continue };
+                match self.rows.remove(&job.j) {
+                    Some(shown) if shown == facts(&job) => {}
+                    Some((stat, attempt)) => wrong.push((
+                        job.j,
+                        format!(
+                            "the view shows it as {stat} (attempt {attempt}), the journal as {} \
+                             (attempt {})",
+                            job.stat, job.attempt
+                        ),
+                        format!("{stat} {attempt}"),
+                    )),
+                    None if self.all => {
+                        wrong.push((job.j, "the view does not show it".into(), String::new()));
+                    }
+                    None => {}
+                }
+            }
+        }
+        for (j, (stat, attempt)) in self.rows {
+            let what = format!("the view shows it as {stat}, the journal does not know it");
+            wrong.push((j, what, format!("{stat} {attempt}")));
+        }
+        wrong.sort_unstable_by_key(|(j, ..)| *j);
+        // One that changes on and on is not stuck: only the same wrong row counts.
+        for (j, what, shown) in wrong.into_iter().take(10_000) {
+            let mut f = Finding::broken("view", format!("job {j}"), what, REBUILD);
+            f.key = format!("view {j} {shown}");
+            out.push(f);
+        }
+    }
+}
+
+fn told(e: &ViewError) -> Finding {
+    match e {
+        ViewError::Io(e) => Finding::unreadable("view", e),
+        ViewError::None(path) => Finding::broken(
+            "view",
+            path.display(),
+            "no leader has published it",
+            "start cbsched on a host that may lead",
+        ),
+        other => Finding::broken("view", "view", other.to_string(), REBUILD),
+    }
+}
