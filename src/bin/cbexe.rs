@@ -19,8 +19,8 @@ fn main() -> ExitCode {
     match exe::run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("cbexe: {e}");
-            ExitCode::from(5)
+            eprintln!("cbexe: {}", e.text);
+            ExitCode::from(e.code())
         }
     }
 }

@@ -10,8 +10,8 @@ fn main() -> ExitCode {
     match corral::host::ls::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("cbls: {e}");
-            ExitCode::from(5)
+            eprintln!("cbls: {}", e.text);
+            ExitCode::from(e.code())
         }
     }
 }

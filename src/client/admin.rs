@@ -116,6 +116,12 @@ static SUBS: &[Sub] = &[
         "confirm that a silent host is dead",
         hlost,
     ),
+    sub(
+        "restored",
+        "--confirm",
+        "confirm that the share was restored from a backup",
+        restored,
+    ),
     sub("hstartup", "[-f] [HOST...|all]", "start cbexe", daemons),
     sub(
         "hshutdown",
@@ -149,6 +155,12 @@ static SUBS: &[Sub] = &[
         "[-q] [--json] [DIR]",
         "hold the invariants against the live cluster",
         |_, w| super::check::run(w),
+    ),
+    sub(
+        "diag",
+        "[--out FILE] [--names]",
+        "one redacted bundle for a bug report",
+        |_, w| super::diag::run(w),
     ),
     sub(
         "fsck",
@@ -483,6 +495,25 @@ fn hlost(s: &Sub, words: &[String]) -> i32 {
     };
     match matches(cmd, words) {
         Ok(m) => finish("cadmin hlost", ask(&m)),
+        Err(code) => code,
+    }
+}
+
+fn restored(s: &Sub, words: &[String]) -> i32 {
+    let cmd = with_wait(cmd(s)).arg(flag(
+        "confirm",
+        "You know that what happened after the backup is forgotten",
+    ));
+    let ask = |m: &ArgMatches| {
+        if !m.has("confirm") {
+            return Err(Fail::usage(
+                "restored holds all waiting jobs and goes on with later ids: it needs --confirm",
+            ));
+        }
+        act("cadmin", m, &[Verb::Restored], |o| capital(&o.text))
+    };
+    match matches(cmd, words) {
+        Ok(m) => finish("cadmin restored", ask(&m)),
         Err(code) => code,
     }
 }

@@ -58,7 +58,7 @@ pub fn control(role: &'static str, act: Act, names: &[String]) -> Result<i32> {
 }
 
 /// The development cluster that a cb.conf belongs to.
-fn dev_site(conf: &Path) -> Option<Site> {
+pub(super) fn dev_site(conf: &Path) -> Option<Site> {
     let conf = crate::sys::fs::canonical(conf).ok()?;
     let above: Vec<PathBuf> = conf
         .ancestors()

@@ -114,6 +114,11 @@ pub fn run(words: &[String]) -> i32 {
     report.code()
 }
 
+/// A report as lines.
+pub fn told(report: &Report) -> String {
+    finding::text(report, false, SHOWN_MAX)
+}
+
 /// Finds the cluster.
 ///
 /// # Errors

@@ -6,6 +6,7 @@ use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
 use crate::record::view::{HostRow, Params};
+use crate::show::health;
 use crate::show::info::{self, Parts};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
@@ -32,6 +33,10 @@ fn options() -> Command {
         "Static facts of hosts instead; operands are hosts or host groups",
     ))
     .arg(flag("l", "Long"))
+    .arg(flag(
+        "health",
+        "What is wrong: alarms, silent hosts, what hosts have to tell",
+    ))
     .arg(flag("w", "Wide: values whole (with -H)"))
     .arg(opt(
         "R",
@@ -66,6 +71,11 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     source.banner(&params);
     let hosts = source.hosts()?;
     complete(&mut params, &hosts);
+    if m.has("health") && !m.has("json") && !m.has("jsonl") {
+        let mut out = String::new();
+        health::put(&mut out, &params, &hosts, &source.ctx().dates);
+        return Ok((out, Exit::Ok));
+    }
     if m.has("H") {
         let (mut rows, exit) = source.hosts_named(&hosts, &names, &params);
         read::require(m, &mut rows, &params)?;
@@ -93,7 +103,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     }
     let mut out = String::new();
     if m.has("json") || m.has("jsonl") {
-        info::put_json(&mut out, &params);
+        info::put_json(&mut out, &params, &hosts, &source.ctx().dates);
     } else if m.has("l") {
         info::put_long(&mut out, &params, &names);
     } else {
@@ -140,5 +150,10 @@ mod tests {
         assert!(ask(&["-H"]).0.starts_with("HOST_NAME      type"));
         assert_eq!(ask(&["-H", "--json", "g"]).0.lines().count(), 2);
         assert_eq!(ask(&["-json"]).0.lines().count(), 1);
+        assert!(
+            ask(&["-health"])
+                .0
+                .starts_with("ALARMS: none\nHOSTS: 1 of 3 need a look\n  h1")
+        );
     }
 }

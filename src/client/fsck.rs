@@ -506,6 +506,12 @@ impl Job<'_> {
 
 fn check_header(json: &[u8], what: What, cluster: &str, epoch: Option<u64>) -> Result<(), String> {
     let header: Header = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+    if header.format > FORMAT {
+        return Err(format!(
+            "format {} is newer than this program's {FORMAT}: upgrade it",
+            header.format
+        ));
+    }
     if header.what != what {
         return Err(format!("a {:?} file where {what:?} is due", header.what));
     }

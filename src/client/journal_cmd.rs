@@ -181,6 +181,13 @@ impl Printer {
                 )
             }
             Event::Cleaned { ids, .. } => format!("finished jobs {ids:?} are forgotten"),
+            Event::WentBack { epoch, host, .. } => {
+                format!("the share went back: host {host} has followed epoch {epoch}")
+            }
+            Event::Restored { above, id, by, .. } => format!(
+                "the share was restored, says {by}: epochs go on above {above}, ids above {id}, \
+                 what waits is held"
+            ),
             Event::Config { digest, .. } => format!("configuration {digest} is in force"),
             Event::Queue {
                 name,
@@ -394,6 +401,8 @@ fn time_of(event: &Event) -> Option<Stamp> {
         | Event::HostSeen { t, .. }
         | Event::HostLedger { t, .. }
         | Event::Config { t, .. }
+        | Event::WentBack { t, .. }
+        | Event::Restored { t, .. }
         | Event::Why { t, .. }
         | Event::Cleaned { t, .. } => Some(*t),
         Event::Submitted(s) => Some(s.t),

@@ -25,6 +25,7 @@ pub mod csub;
 pub mod cusers;
 pub mod cwait;
 pub mod dev;
+pub mod diag;
 pub mod env;
 pub mod exit;
 pub mod fsck;

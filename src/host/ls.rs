@@ -22,6 +22,11 @@ const PRESENT_MS: u64 = 1_000;
 /// be seen, ms.
 const RIVAL_LOOK_MS: u64 = 500;
 const RIVAL_SLACK_MS: u64 = 1_500;
+/// How often the mount is looked at, ms.
+const NOTES_MS: u64 = 60_000;
+/// Most notes, and bytes of each: they share one block with the sample.
+const NOTES_MAX: usize = 6;
+const NOTE_MAX: usize = 300;
 
 struct Sampling {
     place: Place,
@@ -31,6 +36,11 @@ struct Sampling {
     beat: u64,
     /// Beat of the executor at which its process could not be seen.
     unseen_at: Option<u64>,
+    /// What people should know of this host beside its load, and when it was last looked at.
+    notes: Vec<String>,
+    noted_at: Option<u64>,
+    /// Another process writes as this host.
+    rival: bool,
 }
 
 /// What is known of the executor of this host.
@@ -41,18 +51,21 @@ struct Executor {
     watched: bool,
     ledger: String,
     note: String,
+    /// Highest epoch it has followed, and highest job id it was given.
+    epoch: u64,
+    top: u32,
 }
 
 /// Runs until it is told to end.
 ///
 /// # Errors
 /// What kept it from starting.
-pub fn run() -> Result<(), String> {
-    let place = Place::find()?;
+pub fn run() -> Result<(), super::setup::Stop> {
+    let place = Place::find().map_err(super::setup::refused)?;
     super::setup::log("info");
     let term = signals::catch_term().map_err(|e| e.to_string())?;
     signals::ignore_hangup();
-    serve(place, &term)
+    Ok(serve(place, &term)?)
 }
 
 /// Runs at `place` until `term` speaks.
@@ -67,6 +80,7 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
     if !is_alone(&place, term)? {
         return Ok(());
     }
+    super::setup::warn_of_mount(&place);
     let mut s = Sampling {
         place,
         facts: facts(),
@@ -74,6 +88,9 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
         incarnation: clock::nonce(8),
         beat: 0,
         unseen_at: None,
+        notes: Vec::new(),
+        noted_at: None,
+        rival: false,
     };
     tracing::info!("cbls of host {} started", s.place.site.host);
     let mut failing = false;
@@ -174,6 +191,7 @@ impl Sampling {
     fn beat(&mut self) -> Result<(), String> {
         let before = clock::boot_ms();
         let load = self.sampler.sample();
+        self.look_around(before);
         self.beat += 1;
         let bytes = encode(&self.doc(&load))?;
         let path = self.place.layout.load(&self.place.site.host);
@@ -191,9 +209,37 @@ impl Sampling {
         Ok(())
     }
 
+    /// Notes dangers of the mount, and another machine that writes as this host.
+    fn look_around(&mut self, now: u64) {
+        let rival = self.beat > 0 && self.has_rival();
+        let recent = self.noted_at.is_some_and(|at| now < at + NOTES_MS);
+        if recent && rival == self.rival {
+            return;
+        }
+        (self.noted_at, self.rival) = (Some(now), rival);
+        let dangers = crate::spool::hazards(&self.place.layout);
+        self.notes = dangers.into_iter().map(|h| h.text).collect();
+        if rival {
+            let text = "another cbls writes as this host: two machines have the same name";
+            tracing::error!("{text}; set CB_HOST in the cb.conf of one of them");
+            self.notes.push(text.to_owned());
+        }
+    }
+
+    /// What this process wrote last was overwritten by another one.
+    fn has_rival(&self) -> bool {
+        let path = self.place.layout.load(&self.place.site.host);
+        let bytes = fs::read_optional(&path, 2 * LOAD_LEN as u64).ok().flatten();
+        let doc = bytes.and_then(|bytes| decode(&bytes).ok());
+        doc.is_some_and(|doc| doc.incarnation != self.incarnation)
+    }
+
     fn doc(&mut self, load: &Load) -> LoadDoc {
-        let executor = self.executor();
-        let notes = [executor.note].into_iter().filter(|n| !n.is_empty());
+        let exe = self.executor();
+        let mut notes = self.notes.clone();
+        notes.extend([exe.note].into_iter().filter(|n| !n.is_empty()));
+        notes.truncate(NOTES_MAX);
+        notes.iter_mut().for_each(|note| cut(note));
         let facts = &self.facts;
         LoadDoc {
             host: self.place.site.host.clone(),
@@ -202,8 +248,10 @@ impl Sampling {
             beat: self.beat,
             t: clock::wall_ms(),
             every_ms: EVERY_MS,
-            executor: executor.alive,
-            ledger: executor.ledger,
+            executor: exe.alive,
+            ledger: exe.ledger,
+            epoch: exe.epoch,
+            top: exe.top,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ncpus: facts.ncpus,
             maxmem: facts.maxmem,
@@ -223,7 +271,7 @@ impl Sampling {
             tmp: load.tmp as f64,
             swp: load.swp as f64,
             mem: load.mem as f64,
-            notes: notes.collect(),
+            notes,
             ..LoadDoc::default()
         }
     }
@@ -231,7 +279,7 @@ impl Sampling {
     /// Whether `cbexe` lives, by which ledger, and what it wants people to know.
     fn executor(&mut self) -> Executor {
         let local = &self.place.local;
-        let Some((at, note)) = read_beat(&local.exe_beat()) else {
+        let Some((at, rest)) = read_beat(&local.exe_beat()) else {
             return Executor::default();
         };
         let mut alive = clock::boot_ms().saturating_sub(at) < EXECUTOR_MS;
@@ -249,9 +297,37 @@ impl Sampling {
             alive,
             watched,
             ledger,
-            note,
+            ..Executor::parse(&rest)
         }
     }
+}
+
+/// Their words in the executor's beat: epoch, highest job id, a note.
+impl Executor {
+    fn parse(rest: &str) -> Executor {
+        let mut words = rest.splitn(3, ' ');
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let (epoch, top, note) = match (number(), number()) {
+            (Some(epoch), Some(top)) => (epoch, top, words.next().unwrap_or("")),
+            // As an earlier version wrote it.
+            _ => (0, 0, rest),
+        };
+        Executor {
+            epoch,
+            top: u32::try_from(top).unwrap_or(u32::MAX),
+            note: note.trim().to_owned(),
+            ..Executor::default()
+        }
+    }
+}
+
+/// Keeps a note within its share of the document.
+fn cut(note: &mut String) {
+    let mut end = NOTE_MAX.min(note.len());
+    while !note.is_char_boundary(end) {
+        end -= 1;
+    }
+    note.truncate(end);
 }
 
 fn round(v: f64) -> f64 {
@@ -318,6 +394,20 @@ mod tests {
         let id = read_id(&p).unwrap();
         assert_eq!(id.ledger, "abc");
         assert!(proc::alive(id.pid, id.start));
+    }
+
+    #[test]
+    fn the_executor_tells_its_epoch_and_old_beats_are_understood() {
+        let new = Executor::parse("7 812 no cgroups here");
+        assert_eq!((new.epoch, new.top), (7, 812));
+        assert_eq!(new.note, "no cgroups here");
+        assert_eq!(Executor::parse("7 812").note, "");
+        let old = Executor::parse("no cgroups here");
+        assert_eq!((old.epoch, old.note.as_str()), (0, "no cgroups here"));
+        assert_eq!(Executor::parse(""), Executor::default());
+        let mut long = "\u{e4}".repeat(NOTE_MAX);
+        cut(&mut long);
+        assert_eq!(long.len(), NOTE_MAX);
     }
 
     #[test]

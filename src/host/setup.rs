@@ -4,7 +4,7 @@
 use super::local::Local;
 use crate::config::{self, Config, OsNames};
 use crate::record::leader::{ClusterDoc, decode_fixed};
-use crate::spool::{Layout, Site};
+use crate::spool::{Layout, Site, hazards};
 use crate::sys::lock::Lock;
 use crate::sys::mount::{FsKind, fs_kind};
 use crate::sys::{fs, users};
@@ -26,11 +26,46 @@ pub struct Place {
     pub share_is_local: bool,
 }
 
+/// Why a daemon ends.
+#[derive(Debug)]
+pub struct Stop {
+    /// It must not work here: a supervisor should not try again at once. Nothing was made.
+    pub refused: bool,
+    pub text: String,
+}
+
+impl Stop {
+    /// The exit code: 2 refused, 5 failed.
+    pub fn code(&self) -> u8 {
+        if self.refused { 2 } else { 5 }
+    }
+}
+
+impl From<String> for Stop {
+    fn from(text: String) -> Stop {
+        let refused = false;
+        Stop { refused, text }
+    }
+}
+
+/// The refusal for this reason.
+pub fn refused(text: String) -> Stop {
+    let refused = true;
+    Stop { refused, text }
+}
+
+/// Says loudly what is wrong with the share's mount on this host.
+pub fn warn_of_mount(place: &Place) {
+    for hazard in hazards(&place.layout) {
+        tracing::error!("{}", hazard.text);
+    }
+}
+
 impl Place {
     /// Finds the cluster and checks it; makes the local directory.
     ///
     /// # Errors
-    /// A sentence with what to do.
+    /// A sentence with what to do; nothing was made then.
     pub fn find() -> Result<Place, String> {
         let site = Site::find().map_err(|e| e.to_string())?;
         site.check_for_daemon()?;
@@ -38,11 +73,20 @@ impl Place {
         crate::sys::caller::umask(0o022);
         let layout = site.layout();
         let cluster = read_cluster(&layout).map_err(|e| format!("{e}\n{}", site.diagnose()))?;
+        if !fs::exists(&layout.hosts()) || !fs::exists(&layout.epoch()) {
+            return Err(site.diagnose());
+        }
         let local = local_of(&site, &cluster);
+        let pin = pin_of(&site);
+        refuse_another(&pin, &cluster)?;
         fs::mkdir_p(local.dir(), 0o711).map_err(|e| e.to_string())?;
         // What this host remembers, and the scripts it runs, lie there.
         let safe = crate::spool::owners(&cluster).safe_to_load(local.dir(), local.dir());
         safe.map_err(|e| e.to_string())?;
+        if !fs::exists(&pin) {
+            let text = format!("{}\n", cluster.cluster);
+            fs::durable_write(&pin, text.as_bytes()).map_err(|e| e.to_string())?;
+        }
         let share_is_local = fs_kind(layout.root()).is_ok_and(|k| k == FsKind::Local);
         Ok(Place {
             site,
@@ -106,15 +150,41 @@ fn read_cluster(layout: &Layout) -> Result<ClusterDoc, String> {
     Ok(doc)
 }
 
+/// Where this host remembers which cluster it serves.
+fn pin_of(site: &Site) -> PathBuf {
+    match &site.local {
+        Some(dir) => dir.join("cluster"),
+        None => base_dir().join(format!("{}.cluster", site.host)),
+    }
+}
+
+/// Another cluster than the one this host has served is another share mounted in its place.
+fn refuse_another(pin: &Path, cluster: &ClusterDoc) -> Result<(), String> {
+    let known = fs::read_optional(pin, 4096).map_err(|e| e.to_string())?;
+    match known {
+        Some(known) if known.trim_ascii() != cluster.cluster.as_bytes() => Err(format!(
+            "the share belongs to cluster {}, this host to {}: is the right directory mounted? \
+             Remove {} if the change is meant",
+            cluster.cluster,
+            String::from_utf8_lossy(&known).trim(),
+            pin.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn base_dir() -> PathBuf {
+    match users::may_switch() {
+        true => PathBuf::from(ROOT_LOCAL),
+        false => users::me().home.join(USER_LOCAL),
+    }
+}
+
 fn local_of(site: &Site, cluster: &ClusterDoc) -> Local {
     if let Some(dir) = &site.local {
         return Local::at(dir);
     }
-    let base = match users::may_switch() {
-        true => PathBuf::from(ROOT_LOCAL),
-        false => users::me().home.join(USER_LOCAL),
-    };
-    Local::new(&base.join(&cluster.cluster), &site.host)
+    Local::new(&base_dir().join(&cluster.cluster), &site.host)
 }
 
 /// Sends the log to standard error. `CB_LOG` overrides the level.

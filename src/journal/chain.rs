@@ -9,6 +9,7 @@
 use super::decode::decode_event;
 use super::lines::{LineError, Lines, Skipped};
 use super::{Error, Position};
+use crate::record::FORMAT;
 use crate::record::event::Event;
 use crate::record::frame::{Damage, Damaged, Line};
 use crate::record::header::{Header, What};
@@ -486,6 +487,17 @@ impl Chain {
         let damaged = |damage| LineError::Damaged(Damaged { offset, damage });
         let header: Header = step.line.decode().map_err(damaged)?;
         let due = Header::new(What::Journal, &self.cluster, epoch, segment);
+        if header.format > FORMAT {
+            let why = format!(
+                "format {} is newer than this program's {FORMAT}: upgrade it",
+                header.format
+            );
+            return Err(damaged(Damage::Content(why)));
+        }
+        let due = Header {
+            format: header.format,
+            ..due
+        };
         if header != due {
             let why = format!(
                 "its header names format {}, a {:?} file of cluster {:?}, epoch {}, segment {}",

@@ -661,6 +661,30 @@ fn highest_claim(layout: &Layout, owners: Owners) -> sys::Result<u64> {
     Ok(0)
 }
 
+/// The highest epoch that was ever claimed here, by the claims and by the epoch's file.
+///
+/// # Errors
+/// Failing reads.
+pub fn highest(layout: &Layout) -> sys::Result<u64> {
+    let named = read_fixed::<EpochDoc>(&layout.epoch())?.map_or(0, |doc| doc.epoch);
+    Ok(highest_claim(layout)?.max(named))
+}
+
+/// Claims `epoch` for nobody: the next claimant takes one above it.
+///
+/// # Errors
+/// The claim cannot be written.
+pub fn use_up(layout: &Layout, epoch: u64, host: &str) -> sys::Result<()> {
+    let path = layout.claim(epoch);
+    let doc = EpochDoc {
+        epoch,
+        host: host.to_owned(),
+        nonce: clock::nonce(16),
+        ..EpochDoc::default()
+    };
+    sys::fs::link_exclusive(&path, &encode(&path, &doc)?).map(drop)
+}
+
 /// Removes claims that nobody can need: all but the last hundred before `epoch`.
 ///
 /// # Errors

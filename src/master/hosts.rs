@@ -7,9 +7,10 @@ use crate::record::report::Report;
 use crate::spool::Layout;
 use crate::sys::fs;
 use crate::sys::trust::Owners;
+use crate::text::duration::short;
 use crate::turn::{Input, SILENT_MS};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Most bytes of reports read from one host in one turn.
 const CHUNK: usize = 4 << 20;
@@ -21,6 +22,8 @@ const LOAD_EVERY_MS: u64 = 5000;
 const LOAD_EAGER_MS: u64 = 250;
 /// ...for at most so long after the leader or the host appeared, in milliseconds.
 const EAGER_FOR_MS: u64 = 15_000;
+/// Clocks further apart than this are told of, in milliseconds.
+const SKEW_MS: u64 = 5_000;
 /// How often directories are listed without a hint, in milliseconds.
 const LIST_IDLE_MS: u64 = 10_000;
 /// How soon after a hint directories are listed again, in milliseconds.
@@ -44,6 +47,17 @@ struct Ear {
     foreign: bool,
 }
 
+/// What people should know of a host's clock: its file holds its own time, and bears the file
+/// server's.
+fn skew(path: &Path, doc: &LoadDoc) -> Option<String> {
+    let at = fs::stat(path).ok().flatten()?.mtime_ms;
+    let ms = doc.t.saturating_sub(at);
+    let s = (ms.unsigned_abs() + 500) / 1000;
+    let word = if ms > 0 { "ahead of" } else { "behind" };
+    let text = short(s * 1000);
+    (s * 1000 > SKEW_MS).then(|| format!("its clock is {text} {word} the file server's"))
+}
+
 /// Reads what all hosts write.
 pub struct Hosts {
     layout: Layout,
@@ -56,6 +70,9 @@ pub struct Hosts {
     owners: Owners,
     /// Damage found, for the admin.
     pub alarms: Vec<String>,
+    /// The host that has followed the highest epoch, that epoch, and the highest job id that any
+    /// host was given.
+    pub ahead: (String, u64, u32),
 }
 
 impl Hosts {
@@ -69,6 +86,7 @@ impl Hosts {
             eager_until: 0,
             owners,
             alarms: Vec::new(),
+            ahead: Default::default(),
         }
     }
 
@@ -167,9 +185,13 @@ impl Hosts {
                 continue;
             }
             // A torn read is normal while cbls overwrites the file: the next look gets it.
-            let Ok(doc) = load::decode(&bytes) else {
+            let Ok(mut doc) = load::decode(&bytes) else {
                 continue;
             };
+            if doc.epoch > self.ahead.1 {
+                (self.ahead.0, self.ahead.1) = (host.clone(), doc.epoch);
+            }
+            self.ahead.2 = self.ahead.2.max(doc.top);
             let beat = (doc.incarnation.clone(), doc.beat);
             let first = ear.beat.0.is_empty();
             if first && wall_ms.abs_diff(doc.t) > doc.every_ms.max(1000).saturating_mul(3) {
@@ -186,6 +208,7 @@ impl Hosts {
             ear.silent_ms = silent_ms;
             if first || turned || silent_ms >= SILENT_MS || doc != ear.doc {
                 ear.doc = doc.clone();
+                doc.notes.extend(skew(&path, &doc));
                 let host = host.clone();
                 inputs.push(Input::Load {
                     host,

@@ -145,6 +145,7 @@ impl Leader {
         let problems = std::mem::take(&mut self.core.config_problems);
         self.hosts
             .listen(now, clock::wall_ms(), true, &|_| false, &mut inputs);
+        self.look_ahead(&mut inputs);
         if !self.bind {
             self.take_all_back(&mut inputs);
         }
@@ -226,6 +227,7 @@ impl Leader {
         let no_work = |host: &str| state.on_host(host).next().is_none();
         self.hosts
             .listen(now, clock::wall_ms(), hinted, &no_work, &mut inputs);
+        self.look_ahead(&mut inputs);
         let requests = !paths.is_empty();
         let reports = inputs
             .iter()
@@ -249,6 +251,39 @@ impl Leader {
         let signal = |verb: &Verb| matches!(verb, Verb::Signal { .. });
         taken.retain(|request| request.verbs.iter().all(signal));
         (taken, Vec::new())
+    }
+
+    /// Tells the turn, before anything else, when a host has followed an epoch that was never claimed
+    /// here: the share is older than what happened.
+    fn look_ahead(&mut self, inputs: &mut Vec<Input>) {
+        let (host, epoch, id) = self.hosts.ahead.clone();
+        let state = &self.core.state;
+        let known = state
+            .back()
+            .is_some_and(|back| (back.epoch, back.id) >= (epoch, id));
+        if epoch <= state.epoch() || known {
+            return;
+        }
+        match super::election::highest(&self.layout) {
+            // A later leader is on its way, and this one ends soon.
+            Ok(highest) if highest >= epoch => {}
+            Ok(_) => inputs.insert(0, Input::WentBack { host, epoch, id }),
+            Err(e) => tracing::warn!("{e}"),
+        }
+    }
+
+    /// Ends a leader whose epoch hosts have seen before, so that the next one's is new to them.
+    fn leave_old_epochs(&self) -> Result<(), End> {
+        let state = &self.core.state;
+        match state.restored() {
+            Some((above, _)) if above >= state.epoch() => {
+                super::election::use_up(&self.layout, above, &self.host)?;
+                Err(End::Lost(format!(
+                    "the share was restored: the next leader's epoch is above {above}"
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn turn(&mut self, inputs: Vec<Input>, paths: Vec<Place>, now: u64) -> Result<bool, End> {
@@ -458,7 +493,7 @@ impl Leader {
         if self.leadership.is_lost() {
             return Err(End::Lost("the lease was not renewed in time".to_owned()));
         }
-        Ok(())
+        self.leave_old_epochs()
     }
 
     /// What changed in this turn, for readers, in one write.
@@ -504,7 +539,10 @@ impl Leader {
         let core = &self.core;
         let mut params = turn::params(core, &self.cluster, &self.host, self.since);
         let full = self.room.alarm();
-        let alarms = full.iter().chain(&self.alarms).chain(&self.hosts.alarms);
+        let back = core.state.back();
+        let back = back.map(|back| turn::went_back_sentence(back, core.state.epoch()));
+        let alarms = full.iter().chain(&back).chain(&self.alarms);
+        let alarms = alarms.chain(&self.hosts.alarms);
         params.alarms = alarms.take(ALARMS_MAX).cloned().collect();
         let wall = Stamp(clock::wall_ms());
         let publisher = &mut self.publisher;

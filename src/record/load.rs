@@ -46,12 +46,26 @@ pub struct LoadDoc {
     pub tmp: f64,
     pub swp: f64,
     pub mem: f64,
+    /// Highest epoch whose orders this host has followed, and highest job id it was given: what a
+    /// share that was restored from a backup has forgotten.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub epoch: u64,
+    #[serde(skip_serializing_if = "is_zero_u32")]
+    pub top: u32,
     /// Anything a human should know about this host (cgroups absent, clock, mount).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Values of sensors (a later step): name -> value text.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+fn is_zero_u32(n: &u32) -> bool {
+    *n == 0
 }
 
 /// Encodes a sample for overwriting in place.

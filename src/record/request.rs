@@ -98,6 +98,8 @@ pub enum Verb {
     },
     /// Read conf/cb.yaml again.
     Reconfig,
+    /// Admin's word that the share was restored from a backup (`cadmin restored --confirm`).
+    Restored,
     /// Admin's word that a lost host's attempts are dead (`cadmin hlost --confirm`).
     HostLost {
         host: String,

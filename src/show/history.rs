@@ -174,6 +174,8 @@ impl Histories {
             | Event::Host { .. }
             | Event::HostLedger { .. }
             | Event::Config { .. }
+            | Event::WentBack { .. }
+            | Event::Restored { .. }
             | Event::Used { .. }
             | Event::Gathered { .. }
             | Event::Shares { .. }

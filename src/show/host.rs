@@ -5,6 +5,7 @@
 use super::cell::{self, Cut, Object, int};
 use super::dates::Dates;
 use super::field::{Field, Get, Table, cut};
+use super::health;
 use super::job::put_key;
 use super::job_table::stat_color;
 use super::load;
@@ -108,6 +109,9 @@ pub static FIELDS: &[Field<HostGet>] = &[
     }),
     field("closed_by", &[], "CLOSED_BY", 10, false, |h, out| {
         out.push_str(&h.closed_by)
+    }),
+    field("warnings", &[], "WARNINGS", 20, false, |h, out| {
+        out.push_str(&h.warnings.join("; "));
     }),
     field("ngpus", &[], "NGPUS", 5, true, |_, _| {}),
     count("ngpus_alloc", "NGPUS_ALLOC", |_, _| {}),
@@ -245,6 +249,9 @@ pub fn put_long(out: &mut String, h: &HostRow, dates: &Dates) {
             dates.long(w, h.closed_at);
         }
         w.push('\n');
+    }
+    if let Some(reason) = health::reason(h, dates) {
+        add(w, format_args!("\n REASON: {}\n", width::escape(&reason)));
     }
     for warning in &h.warnings {
         add(w, format_args!("\n WARNING: {}\n", width::escape(warning)));

@@ -3,7 +3,9 @@
 //! Owns the three tables of `cinfo` and the table of `cinfo -H` (LSF's lshosts).
 
 use super::cell::{self, Cut, Object, int};
+use super::dates::Dates;
 use super::field::{Field, Get, Table, cut};
+use super::health;
 use super::load::megabytes;
 use crate::record::view::{HostRow, Params};
 use crate::text::width;
@@ -253,7 +255,7 @@ fn line(out: &mut String, args: std::fmt::Arguments<'_>) {
 }
 
 /// Appends one JSON object with everything `cinfo` knows.
-pub fn put_json(out: &mut String, params: &Params) {
+pub fn put_json(out: &mut String, params: &Params, hosts: &[HostRow], dates: &Dates) {
     let mut o = Object::begin(out);
     o.text("cluster", &params.cluster);
     cell::list(
@@ -296,6 +298,7 @@ pub fn put_json(out: &mut String, params: &Params) {
             g.end();
         },
     );
+    health::put_json(&mut o, params, hosts, dates);
     o.end();
     out.push('\n');
 }
@@ -304,6 +307,7 @@ pub fn put_json(out: &mut String, params: &Params) {
 mod tests {
     use super::super::host::tests::host;
     use super::*;
+    use jiff::tz::TimeZone;
 
     fn params() -> Params {
         Params {
@@ -393,7 +397,7 @@ Numeric      Inc      Yes      Yes
 ";
         assert_eq!(out, want);
         let mut out = String::new();
-        put_json(&mut out, &params());
+        put_json(&mut out, &params(), &[host()], &Dates::new(TimeZone::UTC));
         let v: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!(v["models"][0]["cpu_factor"], 1.5);
     }

@@ -8,6 +8,7 @@
 pub mod cell;
 pub mod dates;
 pub mod field;
+pub mod health;
 pub mod history;
 pub mod host;
 pub mod info;

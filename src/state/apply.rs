@@ -117,6 +117,16 @@ impl State {
                 self.hosts.entry(name.clone()).or_default().ledger = id.clone();
             }
             Event::Config { digest, .. } => self.config_digest = digest.clone(),
+            Event::WentBack { epoch, host, id, t } => {
+                let (epoch, host, id, t) = (*epoch, host.clone(), *id, *t);
+                self.back = Some(super::Back { epoch, host, id, t });
+            }
+            Event::Restored { above, id, t, .. } => {
+                self.back = None;
+                self.restored = Some((*above, *t));
+                self.last_id = self.last_id.max(*id);
+                self.hold_all();
+            }
             Event::Shares { queue, past, t } => {
                 self.pasts.insert(queue.clone(), (*t, past.clone()));
             }
@@ -602,6 +612,17 @@ impl State {
                 job.set_why(j.idx, held.then_some(why));
             }
         });
+    }
+
+    /// Holds everything that waits.
+    fn hold_all(&mut self) {
+        let mut keys = Vec::new();
+        for job in self.jobs.values() {
+            job.each_pending(&mut |_, j, _, _| keys.push(j));
+        }
+        for j in keys {
+            self.held(j, true, true);
+        }
     }
 
     fn requeued(&mut self, j: JobKey, hold: bool) {

@@ -71,6 +71,17 @@ pub struct HostCtl {
     pub ledger: String,
 }
 
+/// What hosts have seen that the share does not know.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Back {
+    /// Highest epoch that a host has followed, and which host.
+    pub epoch: u64,
+    pub host: String,
+    /// Highest job id that hosts were given.
+    pub id: u32,
+    pub t: Stamp,
+}
+
 /// The answer to a token that was carried out before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
@@ -131,6 +142,10 @@ pub struct State {
     pend_user: FxHashMap<u32, u64>,
     pend_total: u64,
     config_digest: String,
+    /// The share is older than what hosts have seen: nothing is decided.
+    back: Option<Back>,
+    /// The last word that the share was restored: all earlier epochs are at most this, and when.
+    restored: Option<(u64, Stamp)>,
     /// What ended work counts in the share trees of queues, and as of when.
     pasts: BTreeMap<String, (Stamp, Vec<Past>)>,
     /// Work that started, ended or changed what it holds since the scheduler last asked; `None`:
@@ -149,6 +164,27 @@ impl State {
 
     pub fn config_digest(&self) -> &str {
         &self.config_digest
+    }
+
+    /// The share went back, and no administrator has said that this is known.
+    pub fn back(&self) -> Option<&Back> {
+        self.back.as_ref()
+    }
+
+    /// The last word that the share was restored: the epochs that must not come again, and when.
+    pub fn restored(&self) -> Option<(u64, Stamp)> {
+        self.restored
+    }
+
+    /// This state is older than what happened, or its leader's epoch is: nothing may follow from it.
+    pub fn is_old(&self) -> bool {
+        let below = |(above, _)| self.epoch <= above;
+        self.back.is_some() || self.restored.is_some_and(below)
+    }
+
+    /// Highest id ever given.
+    pub fn last_id(&self) -> u32 {
+        self.last_id
     }
 
     pub fn job(&self, id: u32) -> Option<&Job> {

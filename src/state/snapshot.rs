@@ -41,6 +41,11 @@ pub enum SnapRecord {
         id: u32,
         t: Stamp,
     },
+    Back(super::Back),
+    Restored {
+        above: u64,
+        t: Stamp,
+    },
     Shares {
         queue: String,
         t: Stamp,
@@ -192,6 +197,13 @@ impl State {
             let (queue, past) = (queue.clone(), past.clone());
             SnapRecord::Shares { queue, t: *t, past }
         });
+        let back = self.back.iter().cloned().map(SnapRecord::Back);
+        let restored = self.restored.iter();
+        let restored = restored.map(|(above, t)| SnapRecord::Restored {
+            above: *above,
+            t: *t,
+        });
+        let pasts = pasts.chain(back).chain(restored);
         let small = specs.chain(queues).chain(hosts).chain(tokens).chain(keys);
         let small = small.chain(pasts);
         std::iter::once(meta).chain(small).chain(jobs)
@@ -292,6 +304,8 @@ impl State {
             SnapRecord::Key { uid, key, id, t } => {
                 self.keys.insert((uid, key), (id, t));
             }
+            SnapRecord::Back(back) => self.back = Some(back),
+            SnapRecord::Restored { above, t } => self.restored = Some((above, t)),
             SnapRecord::Shares { queue, t, past } => {
                 self.pasts.insert(queue, (t, past));
             }

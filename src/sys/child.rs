@@ -5,6 +5,7 @@
 
 use super::{At, Result};
 use std::fs::File;
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -47,6 +48,28 @@ pub fn start(program: &Path, args: &[String], stream: File, privileged: bool) ->
         child,
         program: program.to_path_buf(),
     })
+}
+
+/// What `program` says on its standard output, at most `max` bytes of it.
+///
+/// # Errors
+/// It cannot be started.
+pub fn output(program: &Path, args: &[&str], max: usize) -> Result<String> {
+    let mut command = Command::new(program);
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().at("start", program)?;
+    let mut bytes = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        // What comes before an error is kept.
+        drop(stdout.take(max as u64).read_to_end(&mut bytes));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 impl Helper {

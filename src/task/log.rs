@@ -63,8 +63,16 @@ pub enum AttemptRec {
     },
     /// The end that `cbexe` itself concluded, because no shepherd was left to record one.
     Concluded(Box<Ended>),
-    /// Orders below this epoch are refused.
-    Epoch { e: u64 },
+    /// Orders below this epoch are refused; the highest job id that was given so far.
+    Epoch {
+        e: u64,
+        #[serde(default, skip_serializing_if = "is_zero_u32")]
+        top: u32,
+    },
+}
+
+fn is_zero_u32(n: &u32) -> bool {
+    *n == 0
 }
 
 /// A record of `tasks.<n>.log`.

@@ -6,6 +6,7 @@
 //! twice.
 
 mod admin;
+mod back;
 mod change;
 mod faults;
 mod force;
@@ -22,6 +23,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use back::sentence as went_back_sentence;
 pub use schedule::outstanding;
 pub use shown::{estimate_rows, limit_rows, refresh, share_rows};
 pub use summary::{host_rows, params, queue_rows, user_rows};
@@ -168,6 +170,13 @@ pub enum Input {
         doc: Box<LoadDoc>,
         silent_ms: u64,
     },
+    /// A host has followed a later epoch than any there is; it and others were given jobs up to
+    /// `id`. Comes before what the same look brought.
+    WentBack {
+        host: String,
+        epoch: u64,
+        id: u32,
+    },
     /// cb.yaml was read (at the start of the epoch, or for a request that is in the same turn).
     Config(Arc<Config>),
 }
@@ -242,6 +251,11 @@ pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Stamp) -> Ready {
             .take(TOGETHER)
             .for_each(|input| turn.input(input));
     }
+    if turn.core.state.is_old() {
+        // What follows from a state that is older than what happened would do harm.
+        turn.out.orders.clear();
+        return turn.out;
+    }
     turn.tick();
     turn.schedule();
     turn.out
@@ -267,6 +281,8 @@ impl Turn<'_> {
     fn input(&mut self, input: Input) {
         match input {
             Input::Request(request) => self.request(*request),
+            Input::WentBack { host, epoch, id } => self.went_back(host, epoch, id),
+            Input::Reports { .. } if self.core.state.is_old() => {}
             Input::Reports {
                 host,
                 part,
@@ -320,7 +336,10 @@ impl Turn<'_> {
         self.core.note_groups(user, &request.who.groups);
         let ack = match self.again(token) {
             Some(ack) => ack,
-            None => self.carry_out(request),
+            None => match self.kept_off(&request) {
+                Some(ack) => ack,
+                None => self.carry_out(request),
+            },
         };
         self.out.acks.push(ack);
         self.out.taken.push(place);
@@ -413,6 +432,7 @@ impl Turn<'_> {
             } => self.host_act(who, &names, act, &comment, answer),
             Verb::Reconfig => self.reconfig(who, config.take(), answer),
             Verb::HostLost { host } => self.host_lost(who, &host, answer),
+            Verb::Restored => self.restored(who, answer),
         }
     }
 

@@ -177,7 +177,11 @@ impl Turn<'_> {
             TermReason::HostLost | TermReason::ShepherdLost | TermReason::Fenced
         );
         if lost {
-            return (spec.rerunnable, false);
+            // What ran when a backup was made may have ended well since: nothing is run again
+            // unasked.
+            let began = work.run.as_ref().map_or(Stamp(0), |run| run.dispatch);
+            let old = state.restored().is_some_and(|(_, t)| began <= t);
+            return (spec.rerunnable, old);
         }
         let Some(queue) = self.core.config.queue(&spec.queue) else {
             return (false, false);
@@ -310,7 +314,7 @@ impl Turn<'_> {
             let (name, boot, t) = (host.to_owned(), String::new(), self.now);
             self.emit(Event::HostSeen { name, up, boot, t });
             self.core.stir = true;
-            if !up {
+            if !up && !self.core.state.is_old() {
                 self.recall(host);
                 self.disband(host, "does not answer");
             }

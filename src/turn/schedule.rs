@@ -183,6 +183,9 @@ fn shares(state: &State, run: &Run) -> Vec<Share> {
 /// Every order still in force, by host: what a new epoch or a new orders file must repeat.
 pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
     let mut orders = Vec::new();
+    if core.state.is_old() {
+        return orders;
+    }
     for host in core
         .hosts
         .iter()

@@ -60,10 +60,99 @@ fn a_working_cluster_is_sound_under_load_and_while_a_leader_is_replaced() {
     bytes[700] ^= 1;
     std::fs::write(&journal, &bytes).unwrap();
     check(&cluster, 0);
+    bundle(&cluster);
     // No leader at all.
     for p in cluster.ps().into_iter().filter(|p| p.role == "cbsched") {
         kill_9(p.pid);
     }
     let said = check(&cluster, 1);
     assert!(said.contains("nobody leads"), "{said}");
+}
+
+/// The bundle names nobody, and holds what a report needs.
+fn bundle(cluster: &Cluster) {
+    let secret = "zanzibar";
+    cluster.csub(&["-J", secret, &format!("true {secret}")]);
+    let said = cluster.ok("cadmin", &["diag", "--out", "d.tar.gz"]);
+    assert!(said.starts_with("d.tar.gz: "), "{said}");
+    let again = cluster.run("cadmin", &["diag", "--out", "d.tar.gz"]);
+    assert_eq!(again.status.code(), Some(4), "{}", text(&again));
+    let file = std::fs::File::open(cluster.work().join("d.tar.gz")).unwrap();
+    let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(file));
+    let mut all = std::collections::BTreeMap::new();
+    for entry in tar.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let name = entry.path().unwrap().display().to_string();
+        let mut content = String::new();
+        std::io::Read::read_to_string(&mut entry, &mut content).unwrap();
+        all.insert(name, content);
+    }
+    for due in [
+        "README",
+        "version",
+        "check.txt",
+        "config.yaml",
+        "journal.txt",
+        "hosts.json",
+        "sizes.txt",
+        "mounts.txt",
+        "limits.txt",
+        "logs/cbexe.host1.log",
+    ] {
+        let content = all.get(&format!("corral-diag/{due}"));
+        assert!(
+            content.is_some_and(|c| !c.is_empty()),
+            "{due} of {:?}",
+            all.keys()
+        );
+    }
+    let journal = &all["corral-diag/journal.txt"];
+    assert!(journal.contains("\"k\":\"submitted\""), "{journal}");
+    let work = cluster.work().display().to_string();
+    for (name, content) in &all {
+        assert!(
+            !content.contains(secret),
+            "{name} holds a job's name: {content}"
+        );
+        assert!(
+            !content.contains(&work),
+            "{name} holds a foreign path: {content}"
+        );
+        let words: Vec<&str> = content.split(|c: char| !c.is_alphanumeric()).collect();
+        assert!(!words.contains(&"h1"), "{name} names a host: {content}");
+    }
+}
+
+#[test]
+#[ignore = "waits 20 s until a silent host is called silent"]
+fn silent_hosts_are_shown_with_the_reason() {
+    let cluster = &Cluster::up("--hosts 2 --slots 1 --masters 1");
+    let pid = |role: &str, host: &str| {
+        let all = cluster.ps().into_iter();
+        all.filter(|p| p.role == role && p.host == host)
+            .map(|p| p.pid)
+            .next()
+            .unwrap()
+    };
+    kill_9(pid("cbls", "h1"));
+    kill_9(pid("cbexe", "h2"));
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        let said = cluster.ok("cinfo", &["-health"]);
+        let silent = said.contains("h1                 unavail      cbls gives no sign");
+        let half = said.contains("h2                 unreach      cbls beats, cbexe does not");
+        if silent && half {
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "{said}");
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let long = cluster.ok("chosts", &["-l", "h1"]);
+    assert!(long.contains(" REASON: cbls gives no sign"), "{long}");
+    let said = check(cluster, 0);
+    assert!(said.contains("host h1: it has given no sign"), "{said}");
+    assert!(
+        said.contains("host h2: cbls beats, cbexe does not"),
+        "{said}"
+    );
 }

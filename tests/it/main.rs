@@ -14,6 +14,8 @@ mod faults_calls;
 mod faults_disk;
 mod faults_leader;
 mod health;
+mod health_restore;
+mod health_start;
 mod layering;
 mod policies;
 mod policies_order;

@@ -6,9 +6,11 @@
 use super::Ctx;
 use super::finding::Finding;
 use super::truth::{DEFECT, first_host, next_id, work_of};
-use crate::journal::{LineError, Lines};
+use crate::journal::{LineError, Lines, Step};
 use crate::model::{AttemptId, Stamp, TermReason};
-use crate::record::frame::Damage;
+use crate::record::FORMAT;
+use crate::record::frame::{Damage, Damaged};
+use crate::record::header::Header;
 use crate::record::order::Order;
 use crate::record::report::Report;
 use crate::spool::Layout;
@@ -275,6 +277,21 @@ fn forgotten(state: &State, host: &str, log: &Log) -> Vec<Finding> {
     out
 }
 
+/// A file of a newer format is not guessed at.
+fn check_format(step: &Step<'_>) -> Result<(), LineError> {
+    let offset = step.offset;
+    let damaged = |damage| LineError::Damaged(Damaged { offset, damage });
+    let header: Header = step.line.decode().map_err(damaged)?;
+    if header.format <= FORMAT {
+        return Ok(());
+    }
+    let text = format!(
+        "format {} is newer than this program's {FORMAT}",
+        header.format
+    );
+    Err(damaged(Damage::Content(text)))
+}
+
 /// Gives every record behind the header; half a line at the end is being written. The bytes read.
 fn records<T: DeserializeOwned>(path: &Path, sink: &mut dyn FnMut(T)) -> Result<u64, LineError> {
     let mut lines = Lines::new(path, u64::MAX);
@@ -282,7 +299,7 @@ fn records<T: DeserializeOwned>(path: &Path, sink: &mut dyn FnMut(T)) -> Result<
     loop {
         match lines.next_line() {
             Ok(None) => return Ok(lines.offset()),
-            Ok(Some(_)) if std::mem::take(&mut header) => {}
+            Ok(Some(step)) if std::mem::take(&mut header) => check_format(&step)?,
             Ok(Some(step)) => {
                 // A kind of a newer version concerns nobody here.
                 if let Ok(record) = serde_json::from_slice(step.line.json) {

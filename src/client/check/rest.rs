@@ -35,6 +35,24 @@ pub fn config(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Config> {
     }
 }
 
+/// Epochs are claimed here before any host can follow them.
+fn ahead(ctx: &Ctx, hosts: &[(String, i64, LoadDoc)], out: &mut Vec<Finding>) {
+    let Some((host, _, doc)) = hosts.iter().max_by_key(|(_, _, doc)| doc.epoch) else {
+        return;
+    };
+    let claims = sys::fs::list_dir(&ctx.layout.claims_dir(), 100_000).unwrap_or_default();
+    let numbers = claims.iter().filter_map(|e| e.text()?.parse::<u64>().ok());
+    let newest = numbers.max().unwrap_or(0);
+    if doc.epoch > newest {
+        let what = format!(
+            "it has followed epoch {}, the newest here is {newest}: the share went back",
+            doc.epoch
+        );
+        let todo = "was it restored from a backup? 'cadmin restored --confirm' goes on from it";
+        out.push(Finding::broken("hosts", format!("host {host}"), what, todo));
+    }
+}
+
 /// Everything that needs no second look.
 pub fn look(ctx: &Ctx) -> Vec<Finding> {
     let mut out = Vec::new();
@@ -49,12 +67,10 @@ fn alarms(ctx: &Ctx, out: &mut Vec<Finding>) {
     };
     for alarm in &params.alarms {
         let todo = "the leader's log tells more";
-        out.push(
-            match alarm.contains("DISK FULL") || alarm.contains("damaged") {
-                true => Finding::broken("leader", "alarm", alarm.clone(), todo),
-                false => Finding::warning("leader", "alarm", alarm.clone(), todo),
-            },
-        );
+        out.push(match is_grave(alarm) {
+            true => Finding::broken("leader", "alarm", alarm.clone(), todo),
+            false => Finding::warning("leader", "alarm", alarm.clone(), todo),
+        });
     }
     let path = ctx.layout.config();
     if !params.config_problems.is_empty() {
@@ -74,6 +90,13 @@ fn alarms(ctx: &Ctx, out: &mut Vec<Finding>) {
     }
 }
 
+/// Alarms that mean that a promise does not hold, or will not at the next fault.
+fn is_grave(alarm: &str) -> bool {
+    ["DISK FULL", "damaged", "went back"]
+        .iter()
+        .any(|w| alarm.contains(w))
+}
+
 /// Judged by the file server's clock alone: the newest of all files is "now".
 fn beats(ctx: &Ctx, out: &mut Vec<Finding>) {
     let names = sys::fs::list_dir(&ctx.layout.hosts(), HOSTS_MAX).unwrap_or_default();
@@ -90,6 +113,7 @@ fn beats(ctx: &Ctx, out: &mut Vec<Finding>) {
             hosts.push((host.to_owned(), at, doc));
         }
     }
+    ahead(ctx, &hosts, out);
     let newest = hosts.iter().map(|(_, at, _)| *at).max();
     let now = newest.max(written(&ctx.layout.beat())).unwrap_or(0);
     for (host, at, doc) in &hosts {

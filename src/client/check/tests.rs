@@ -343,6 +343,41 @@ fn damage_names_file_and_offset_wherever_it_lies() {
 }
 
 #[test]
+fn one_format_back_is_read_and_a_newer_one_is_refused_by_name() {
+    let bed = Bed::new(&life(1));
+    let layout = bed.ctx.layout.clone();
+    let files = [
+        layout.journal(1, 1),
+        layout.reports("h1", 1),
+        layout.orders("h1", 1, 1),
+        layout.view_file(view::MANIFEST),
+    ];
+    for path in files {
+        let good = fs::read(&path).unwrap();
+        for (format, fits) in [(FORMAT - 1, true), (FORMAT + 98, false)] {
+            fs::write(&path, with_format(&good, format)).unwrap();
+            let text = bed.look();
+            let newer = format!("format {format} is newer");
+            assert_eq!(!text.contains("BROKEN"), fits, "{}: {text}", path.display());
+            assert_eq!(!text.contains(&newer), fits, "{}: {text}", path.display());
+        }
+        fs::write(&path, good).unwrap();
+    }
+}
+
+/// A file whose header names another format.
+fn with_format(file: &[u8], format: u32) -> Vec<u8> {
+    let end = file.iter().position(|b| *b == b'\n').unwrap() + 1;
+    let line = frame::parse_line(&file[..end - 1]).unwrap();
+    let mut header: Header = line.decode().unwrap();
+    header.format = format;
+    let mut out = Vec::new();
+    frame::write(&mut out, 0, &header).unwrap();
+    out.extend_from_slice(&file[end..]);
+    out
+}
+
+#[test]
 fn files_that_others_can_write_and_a_broken_configuration_are_told_of() {
     use std::os::unix::fs::PermissionsExt as _;
     let bed = Bed::new(&life(1));

@@ -48,6 +48,10 @@ pub struct Exec {
     pub spawner: Option<Spawner>,
     pub retired: Vec<Spawner>,
     pub note: String,
+    /// The share is older than what this host has followed; said once.
+    pub went_back: Option<u64>,
+    /// What is over is told once more and then forgotten: the share that knew it is no more.
+    pub forget_old: bool,
     pub epoch: u64,
     pub sampled_at: u64,
     pub beat_at: u64,
@@ -103,13 +107,22 @@ impl Exec {
         self.report();
         if now.saturating_sub(self.beat_at) >= BEAT_MS {
             self.beat_at = now;
-            write_beat(
-                &self.place.local.exe_beat(),
-                &format!("{now} {}", self.note),
-            );
+            self.beat(now);
             self.keep_house();
         }
         did
+    }
+
+    /// The local beat: time, epoch, highest job id, and what people should know.
+    fn beat(&self, now: u64) {
+        let (epoch, top) = (self.epoch, self.table.top());
+        let back = match self.went_back {
+            Some(here) => format!("the share went back from epoch {epoch} to {here}; "),
+            None => String::new(),
+        };
+        let note = format!("{back}{}", self.note);
+        let text = format!("{now} {epoch} {top} {}", note.trim_end_matches("; "));
+        write_beat(&self.place.local.exe_beat(), &text);
     }
 
     // ---- the spawner ----
@@ -337,9 +350,13 @@ impl Exec {
             }
             let before = self.orders.place();
             let look = self.orders.look()?;
+            self.judge_share(&look);
             if look.new_epoch {
                 self.epoch = self.orders.place().0;
-                self.ledger.push(&AttemptRec::Epoch { e: self.epoch });
+                self.ledger.push(&AttemptRec::Epoch {
+                    e: self.epoch,
+                    top: self.table.top(),
+                });
                 self.starter.forget();
             }
             self.mind_name();
@@ -354,6 +371,26 @@ impl Exec {
             }
         }
         Ok(did)
+    }
+
+    /// Notes that the share went back, and its end: then everything is told again, since who
+    /// acknowledged it does not remember.
+    fn judge_share(&mut self, look: &super::orders::Look) {
+        if look.new_epoch && self.went_back.take().is_some() {
+            tracing::info!("the share has a later epoch again; all that is known is told again");
+            self.table.unacknowledge();
+            self.reports = None;
+            self.forget_old = true;
+        }
+        if look.went_back.is_some() && self.went_back != look.went_back {
+            let (seen, here) = (self.epoch, look.went_back.unwrap_or_default());
+            tracing::error!(
+                "the share went back: this host has followed epoch {seen}, the newest here is \
+                 {here}. Was it restored from a backup? No order is followed until an \
+                 administrator runs 'cadmin restored --confirm'; tasks go on"
+            );
+            self.went_back = look.went_back;
+        }
     }
 
     /// Carries out a batch: everything of it is on record before anything is done.
@@ -427,12 +464,18 @@ impl Exec {
         let rerunnable = self.starter.spec(o.s).is_some_and(|s| s.rerunnable);
         let notify = self.starter.spec(o.s).is_some_and(|s| !s.notify.is_empty());
         if let Some(e) = self.table.get_mut(a) {
+            let again = e.named.0 < named.0;
             e.named = e.named.max(named);
             // Limits are not on record: after a restart the repeated order tells them.
             let limits = || Box::new(crate::task::build::limits(&o.limits));
             e.limits.get_or_insert_with(limits);
             e.grace_ms = o.grace_ms;
             e.notify = notify;
+            // A leader that asks for it does not know what became of it.
+            let told = if again { e.tell(a) } else { Vec::new() };
+            for report in told {
+                self.push(a, &report);
+            }
             return;
         }
         let log = self.spawner.as_ref().map_or(0, |s| s.log);

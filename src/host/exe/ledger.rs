@@ -97,7 +97,10 @@ fn decode(bytes: &[u8]) -> Remembered {
 
 fn apply(out: &mut Remembered, rec: AttemptRec) {
     match rec {
-        AttemptRec::Epoch { e } => out.epoch = out.epoch.max(e),
+        AttemptRec::Epoch { e, top } => {
+            out.epoch = out.epoch.max(e);
+            out.table.raise_top(top);
+        }
         AttemptRec::Ledger { id, kept } => out.identity = Some(Identity { id, kept }),
         AttemptRec::Given { a, e, p, l, r, b } => {
             if out.table.get(a).is_none() {
@@ -136,7 +139,10 @@ fn records(identity: &Identity, table: &Table, epoch: u64) -> Vec<AttemptRec> {
     let (id, kept) = (identity.id.clone(), identity.kept);
     let mut out = vec![
         AttemptRec::Ledger { id, kept },
-        AttemptRec::Epoch { e: epoch },
+        AttemptRec::Epoch {
+            e: epoch,
+            top: table.top(),
+        },
     ];
     for (a, entry) in table.iter() {
         let (e, p) = entry.named;
@@ -362,6 +368,7 @@ mod tests {
             let r = read(&local).unwrap();
             assert!(r.bad.is_empty(), "{:?}", r.bad);
             assert_eq!((r.epoch, r.table.iter().count()), (3, 3));
+            assert_eq!(r.table.top(), 3);
             let one = r.table.get(a(1)).unwrap();
             assert_eq!((one.signals, one.rerunnable, one.named), (4, true, (3, 1)));
             assert_eq!(one.boot, "boot");

@@ -57,13 +57,13 @@ pub struct Options {
 ///
 /// # Errors
 /// What kept it from starting.
-pub fn run(options: &Options) -> Result<(), String> {
-    let place = Place::find()?;
+pub fn run(options: &Options) -> Result<(), setup::Stop> {
+    let place = Place::find().map_err(setup::refused)?;
     setup::log("info");
     let term = signals::catch_term().map_err(|e| e.to_string())?;
     signals::ignore_hangup();
     signals::ignore_sigpipe();
-    serve(place, options, &term)
+    Ok(serve(place, options, &term)?)
 }
 
 /// Runs at `place` until `term` speaks.
@@ -80,6 +80,7 @@ pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<()
     if !super::ls::is_alone(&place, term)? {
         return Ok(());
     }
+    setup::warn_of_mount(&place);
     let mode = config
         .as_ref()
         .map_or(CgroupMode::Auto, |c| c.cluster.cgroup);
@@ -147,6 +148,8 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         spawner: None,
         retired: Vec::new(),
         note: String::new(),
+        went_back: None,
+        forget_old: false,
         epoch,
         sampled_at: 0,
         beat_at: 0,

@@ -49,6 +49,9 @@ pub struct Look {
     pub new_epoch: bool,
     /// There is more to read at once.
     pub more: bool,
+    /// The highest epoch ever claimed here is this one, and lower than what was followed before:
+    /// the share is older than what happened.
+    pub went_back: Option<u64>,
 }
 
 impl OrderReader {
@@ -101,6 +104,11 @@ impl OrderReader {
             self.epoch = epoch;
             self.go_to(0);
             look.new_epoch = true;
+        }
+        if epoch < self.epoch && !self.follow_lower {
+            // A late claimant may have overwritten the file; its successor's claim stands beside.
+            let highest = self.highest_claim()?.max(epoch);
+            look.went_back = Some(highest).filter(|highest| *highest < self.epoch);
         }
         if self.epoch == 0 {
             return Ok(look);
@@ -162,6 +170,12 @@ impl OrderReader {
             // Seen in the moment of being overwritten: the next look gets it.
             Err(_) => Ok(self.epoch),
         }
+    }
+
+    fn highest_claim(&self) -> Result<u64, String> {
+        let claims = fs::list_dir(&self.layout.claims_dir(), 100_000).map_err(|e| e.to_string())?;
+        let numbers = claims.iter().filter_map(|e| e.text()?.parse::<u64>().ok());
+        Ok(numbers.max().unwrap_or(0))
     }
 
     fn highest_part(&self) -> Result<Option<u64>, String> {
@@ -301,7 +315,7 @@ mod tests {
         fn new() -> Share {
             let dir = tempfile::tempdir().unwrap();
             let layout = Layout::new(dir.path());
-            fs::mkdir_p(&layout.leader_dir(), 0o755).unwrap();
+            fs::mkdir_p(&layout.claims_dir(), 0o755).unwrap();
             fs::mkdir_p(&layout.host("h1"), 0o755).unwrap();
             Share { _dir: dir, layout }
         }
@@ -400,7 +414,10 @@ mod tests {
         s.epoch(1);
         let look = r.look().unwrap();
         assert!(look.orders.is_empty() && !look.new_epoch);
-        assert_eq!(r.place(), (2, 1));
+        assert_eq!((r.place(), look.went_back), ((2, 1), Some(1)));
+        // With its claim there, only the file is late.
+        fs::publish(&s.layout.claim(2), b"").unwrap();
+        assert_eq!(r.look().unwrap().went_back, None);
     }
 
     #[test]

@@ -134,6 +134,8 @@ pub struct Table {
     live: BTreeSet<AttemptId>,
     /// Final reports of the present file that are not acknowledged: sequence number, attempt.
     waiting: BTreeMap<u64, AttemptId>,
+    /// Highest job id that was ever in it.
+    top: u32,
 }
 
 impl Table {
@@ -151,6 +153,7 @@ impl Table {
             true => self.live.remove(&a),
             false => self.live.insert(a),
         };
+        self.top = self.top.max(a.j.id);
         self.map.insert(a, entry);
     }
 
@@ -164,6 +167,27 @@ impl Table {
             self.live.remove(&a);
         }
         true
+    }
+
+    /// Highest job id that was ever in it.
+    pub fn top(&self) -> u32 {
+        self.top
+    }
+
+    /// Learns of a job id that was in it before.
+    pub fn raise_top(&mut self, id: u32) {
+        self.top = self.top.max(id);
+    }
+
+    /// Forgets all acknowledgements: whoever gave them does not remember.
+    pub fn unacknowledge(&mut self) {
+        self.map.values_mut().for_each(|e| e.acked = false);
+    }
+
+    /// Forgets what is over: whoever asks for it again means another run.
+    pub fn drop_finals(&mut self) {
+        self.map.retain(|_, e| !e.is_final());
+        self.waiting.clear();
     }
 
     /// Takes back what was never recorded.
@@ -264,6 +288,23 @@ mod tests {
         t.get_mut(a(2)).unwrap().named = (1, 2);
         assert_eq!((t.forget((1, 2)), t.iter().count()), (1, 2));
         assert!(t.get(a(1)).is_none());
+    }
+
+    #[test]
+    fn a_share_that_went_back_is_told_everything_and_then_meant_anew() {
+        let mut t = Table::default();
+        let over = Status::Over(Box::default());
+        t.insert(a(7), Entry::new(over, (1, 1), false));
+        t.insert(a(9), Entry::new(Status::Given(1), (1, 1), false));
+        t.reported(a(7), 1);
+        assert_eq!(t.acknowledge(1), [a(7)]);
+        t.unacknowledge();
+        assert!(!t.get(a(7)).unwrap().acked);
+        t.drop_finals();
+        assert!(t.get(a(7)).is_none() && t.get(a(9)).is_some());
+        assert_eq!(t.top(), 9);
+        t.raise_top(12);
+        assert_eq!(t.top(), 12);
     }
 
     #[test]

@@ -88,5 +88,9 @@ impl Exec {
             .into_iter()
             .for_each(|(a, seq)| self.table.reported(a, seq));
         self.reports = Some(r);
+        if std::mem::take(&mut self.forget_old) {
+            self.table.drop_finals();
+            self.rewrite();
+        }
     }
 }

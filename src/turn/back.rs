@@ -1,0 +1,94 @@
+//! A share that is older than what happened: restored from a backup, or a server that lost data.
+//!
+//! From the moment a host tells of a later epoch than any there is, nothing is decided: no start, no
+//! end, no answer but to the administrator's word. That word holds what waits, takes back what was
+//! bound and not started, and moves ids and epochs behind everything that hosts have seen.
+
+use super::{Answer, RequestIn, Turn, empty_ack};
+use crate::intake::Requester;
+use crate::model::{AttemptId, Stamp};
+use crate::record::ack::{Ack, Code};
+use crate::record::event::Event;
+use crate::record::request::Verb;
+use crate::state::Back;
+
+/// Ids go on at a multiple of this, so that nobody mistakes a new job for a forgotten one.
+const ID_STEP: u32 = 10_000;
+
+/// What people are told.
+pub fn sentence(back: &Back, newest: u64) -> String {
+    format!(
+        "the share went back: host {} has followed epoch {}, the newest here is {newest}. Was it \
+         restored from a backup? Nothing is started and nothing is taken in until an \
+         administrator runs 'cadmin restored --confirm'",
+        back.host, back.epoch
+    )
+}
+
+impl Turn<'_> {
+    pub(super) fn went_back(&mut self, host: String, epoch: u64, id: u32) {
+        let known = self.core.state.back().map(|back| (back.epoch, back.id));
+        if epoch <= self.core.state.epoch() || known.is_some_and(|k| k >= (epoch, id)) {
+            return;
+        }
+        let t = self.now;
+        self.emit(Event::WentBack { epoch, host, id, t });
+        self.out.publish = true;
+    }
+
+    /// The refusal of a request that must not be carried out on an old state.
+    pub(super) fn kept_off(&self, request: &RequestIn) -> Option<Ack> {
+        let state = &self.core.state;
+        let confirms = request.verbs.iter().all(|v| matches!(v, Verb::Restored));
+        if !state.is_old() || (confirms && state.back().is_some()) {
+            return None;
+        }
+        let mut ack = empty_ack(request.head.token);
+        ack.ok = false;
+        ack.error = match state.back() {
+            Some(back) => sentence(back, state.epoch()),
+            None => "the leader is being replaced: ask again".to_owned(),
+        };
+        Some(ack)
+    }
+
+    pub(super) fn restored(&mut self, who: &Requester, answer: &mut Answer) {
+        if !who.is_admin(&self.core.config, self.core.service_uid) {
+            return answer.say("restored", Code::Permission, "permission denied");
+        }
+        let Some(back) = self.core.state.back().cloned() else {
+            let text = "no host has seen more than the share knows: there is nothing to confirm";
+            return answer.say("restored", Code::Refused, text);
+        };
+        for a in self.unstarted() {
+            let why = "the share was restored from a backup".to_owned();
+            let (t, host) = (self.now, String::new());
+            self.emit(Event::Unbound { a, why, t, host });
+        }
+        let highest = back.id.max(self.core.state.last_id());
+        let id = (highest / ID_STEP + 1).saturating_mul(ID_STEP);
+        let waiting = self.core.state.pending_jobs();
+        let (above, by, t) = (back.epoch, who.user.clone(), self.now);
+        self.emit(Event::Restored { above, id, by, t });
+        self.out.publish = true;
+        let text = format!(
+            "epochs go on above {above}, job ids above {id}; {waiting} waiting jobs are held: \
+             'cresume' those that did not run meanwhile"
+        );
+        answer.say("restored", Code::Ok, text);
+    }
+
+    /// Attempts that are bound and that no host reported as started.
+    fn unstarted(&self) -> Vec<AttemptId> {
+        let state = &self.core.state;
+        let all = state.all_started().filter_map(|j| {
+            let work = state.work(j)?;
+            let open = work.run.as_ref().is_some_and(|run| run.start == Stamp(0));
+            let at = work.attempt;
+            open.then_some(AttemptId { j, at })
+        });
+        let mut all: Vec<AttemptId> = all.collect();
+        all.sort_unstable();
+        all
+    }
+}
