@@ -253,8 +253,8 @@ impl Leader {
         (taken, Vec::new())
     }
 
-    /// Tells the turn, before anything else, when a host has followed an epoch that was never claimed
-    /// here: the share is older than what happened.
+    /// Tells the turn, before anything else, when a host has followed an epoch that was never
+    /// claimed here: the share is older than what happened.
     fn look_ahead(&mut self, inputs: &mut Vec<Input>) {
         let (host, epoch, id) = self.hosts.ahead.clone();
         let state = &self.core.state;

@@ -176,7 +176,8 @@ impl State {
         self.restored
     }
 
-    /// This state is older than what happened, or its leader's epoch is: nothing may follow from it.
+    /// This state is older than what happened, or its leader's epoch is: nothing may follow from
+    /// it.
     pub fn is_old(&self) -> bool {
         let below = |(above, _)| self.epoch <= above;
         self.back.is_some() || self.restored.is_some_and(below)

@@ -1,7 +1,7 @@
 //! A share that is older than what happened: restored from a backup, or a server that lost data.
 //!
-//! From the moment a host tells of a later epoch than any there is, nothing is decided: no start, no
-//! end, no answer but to the administrator's word. That word holds what waits, takes back what was
+//! From the moment a host tells of a later epoch than any there is, nothing is decided: no start,
+//! no end, no answer but to the administrator's word. That word holds what waits, takes back what was
 //! bound and not started, and moves ids and epochs behind everything that hosts have seen.
 
 use super::{Answer, RequestIn, Turn, empty_ack};

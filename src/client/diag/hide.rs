@@ -338,10 +338,10 @@ mod tests {
         );
         assert_eq!(h.text("cbexe.h1.log"), "cbexe.host1.log");
         assert_eq!(
-            h.text("cannot open /home/alice/x: and /mnt/share/hosts/h1/load.yaml:12 /proc/1/stat"),
+            h.text("cannot open /data/alice/x: and /mnt/share/hosts/h1/load.yaml:12 /proc/1/stat"),
             "cannot open [path]: and [share]/hosts/host1/load.yaml:12 /proc/1/stat"
         );
-        assert_eq!(Hider::open().text("alice /home/alice"), "alice /home/alice");
+        assert_eq!(Hider::open().text("alice /data/alice"), "alice /data/alice");
     }
 
     #[test]
@@ -387,7 +387,7 @@ web:
         let line = br#"{"k":"submitted","id":3,"s":1,"t":9,"c":"secret --x","n":"acme","key":"k"}"#;
         let got = event(line);
         assert!(got.contains("\"id\":3") && !got.contains("secret") && !got.contains("acme"));
-        let line = br#"{"k":"spec","id":1,"spec":{"user":"alice","cwd":"/home/alice"}}"#;
+        let line = br#"{"k":"spec","id":1,"spec":{"user":"alice","cwd":"/data/alice"}}"#;
         assert!(!event(line).contains("alice"));
         assert_eq!(event(b"junk"), "{}");
     }
