@@ -385,6 +385,7 @@ mod tests {
             share: layout.root().to_path_buf(),
             host: "h1".into(),
             local: None,
+            unsafe_mount: false,
         };
         let cluster = crate::record::leader::ClusterDoc {
             cluster: "c".into(),
