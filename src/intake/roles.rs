@@ -78,6 +78,7 @@ pub enum Deed {
     Queue,
     Host,
     HostLost,
+    Restored,
     Reconfig,
 }
 
@@ -208,6 +209,13 @@ pub const TABLE: &[Row] = &[
         Kind::Cluster,
         "cadmin hlost",
         "give up the jobs of a lost host",
+        CLUSTER,
+    ),
+    other(
+        Deed::Restored,
+        Kind::Cluster,
+        "cadmin restored",
+        "confirm that the share was restored from a backup",
         CLUSTER,
     ),
     other(

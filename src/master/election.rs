@@ -665,9 +665,9 @@ fn highest_claim(layout: &Layout, owners: Owners) -> sys::Result<u64> {
 ///
 /// # Errors
 /// Failing reads.
-pub fn highest(layout: &Layout) -> sys::Result<u64> {
-    let named = read_fixed::<EpochDoc>(&layout.epoch())?.map_or(0, |doc| doc.epoch);
-    Ok(highest_claim(layout)?.max(named))
+pub fn highest(layout: &Layout, owners: Owners) -> sys::Result<u64> {
+    let named = read_fixed::<EpochDoc>(&layout.epoch(), owners)?.map_or(0, |doc| doc.epoch);
+    Ok(highest_claim(layout, owners)?.max(named))
 }
 
 /// Claims `epoch` for nobody: the next claimant takes one above it.

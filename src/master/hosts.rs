@@ -67,7 +67,7 @@ pub struct Hosts {
     loads_at: u64,
     eager_until: u64,
     /// Whose files are believed.
-    owners: Owners,
+    pub owners: Owners,
     /// Damage found, for the admin.
     pub alarms: Vec<String>,
     /// The host that has followed the highest epoch, that epoch, and the highest job id that any

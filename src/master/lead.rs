@@ -264,7 +264,7 @@ impl Leader {
         if epoch <= state.epoch() || known {
             return;
         }
-        match super::election::highest(&self.layout) {
+        match super::election::highest(&self.layout, self.hosts.owners) {
             // A later leader is on its way, and this one ends soon.
             Ok(highest) if highest >= epoch => {}
             Ok(_) => inputs.insert(0, Input::WentBack { host, epoch, id }),

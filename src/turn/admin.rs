@@ -13,7 +13,7 @@ const COMMENT_MAX: usize = 511;
 
 impl Turn<'_> {
     /// Whether `who` may do something to a queue or to the cluster.
-    fn may(&self, who: &Requester, deed: Deed, over: Over<'_>) -> bool {
+    pub(super) fn may(&self, who: &Requester, deed: Deed, over: Over<'_>) -> bool {
         who.may(deed, over, &self.core.config, self.core.service_uid)
     }
 

@@ -5,7 +5,7 @@
 //! bound and not started, and moves ids and epochs behind everything that hosts have seen.
 
 use super::{Answer, RequestIn, Turn, empty_ack};
-use crate::intake::Requester;
+use crate::intake::{Deed, Over, Requester};
 use crate::model::{AttemptId, Stamp};
 use crate::record::ack::{Ack, Code};
 use crate::record::event::Event;
@@ -53,7 +53,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn restored(&mut self, who: &Requester, answer: &mut Answer) {
-        if !who.is_admin(&self.core.config, self.core.service_uid) {
+        if !self.may(who, Deed::Restored, Over::Cluster) {
             return answer.say("restored", Code::Permission, "permission denied");
         }
         let Some(back) = self.core.state.back().cloned() else {

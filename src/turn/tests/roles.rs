@@ -113,6 +113,12 @@ fn stage(deed: Deed) -> (Bench, Verb) {
             comment: String::new(),
         },
         Deed::HostLost => Verb::HostLost { host: "h1".into() },
+        Deed::Restored => {
+            let host = "h2".to_owned();
+            let (epoch, id) = (7, 1);
+            b.turn(vec![Input::WentBack { host, epoch, id }]);
+            Verb::Restored
+        }
         Deed::Reconfig => Verb::Reconfig,
     };
     (b, verb)
