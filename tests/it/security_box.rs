@@ -91,7 +91,8 @@ fn link_as_box(site: &Site) {
         let before = names(target);
         std::fs::rename(&own, site.cluster.dir().join("away")).unwrap();
         symlink(target, &own).unwrap();
-        lchown(&own, Some(site.alice.uid), Some(site.alice.uid)).unwrap();
+        // Unless the leader was faster.
+        let _ = lchown(&own, Some(site.alice.uid), Some(site.alice.uid));
         gone(site, &own);
         assert_eq!(names(target), before, "{}", target.display());
         std::fs::rename(site.cluster.dir().join("away"), &own).unwrap();
@@ -135,9 +136,11 @@ fn no_file_as_request(site: &Site) {
     put(&special(SFlag::S_IFCHR, nix::sys::stat::makedev(1, 5)));
     put(&|path| drop(std::os::unix::net::UnixListener::bind(path).unwrap()));
     put(&|path| {
-        std::fs::create_dir(path).unwrap();
         // Neither to be moved by the service account nor to be removed: passed over from now on.
-        std::fs::write(path.join("x"), "x").unwrap();
+        let aside = path.with_file_name(".full");
+        std::fs::create_dir(&aside).unwrap();
+        std::fs::write(aside.join("x"), "x").unwrap();
+        std::fs::rename(&aside, path).unwrap();
     });
     let begin = Instant::now();
     site.csub(&site.bob, &["-o", "/dev/null", "true"]);
@@ -374,8 +377,10 @@ fn forged_reports(site: &Site) {
     frame::write(&mut bytes, 0, &header).unwrap();
     frame::write(&mut bytes, 1, &Report::Ended(Box::new(ended))).unwrap();
     let path = share.join(format!("hosts/h1/reports.{part:06}.yaml"));
-    std::fs::write(&path, bytes).unwrap();
-    chown(&path, Some(site.bob.uid), Some(site.bob.uid)).unwrap();
+    let aside = share.join("hosts/h1/.forged");
+    std::fs::write(&aside, bytes).unwrap();
+    chown(&aside, Some(site.bob.uid), Some(site.bob.uid)).unwrap();
+    std::fs::rename(&aside, &path).unwrap();
     site.until("the leader says whose file it is", || {
         let log = site.log();
         log.contains("reports.999999.yaml") && log.contains(&format!("uid {}", site.bob.uid))
