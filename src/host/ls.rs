@@ -239,7 +239,7 @@ impl Sampling {
         let mut notes = self.notes.clone();
         notes.extend([exe.note].into_iter().filter(|n| !n.is_empty()));
         notes.truncate(NOTES_MAX);
-        notes.iter_mut().for_each(|note| cut(note));
+        notes.iter_mut().for_each(cut);
         let facts = &self.facts;
         LoadDoc {
             host: self.place.site.host.clone(),

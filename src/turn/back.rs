@@ -1,8 +1,8 @@
 //! A share that is older than what happened: restored from a backup, or a server that lost data.
 //!
-//! From the moment a host tells of a later epoch than any there is, nothing is decided: no start,
-//! no end, no answer but to the administrator's word. That word holds what waits, takes back what was
-//! bound and not started, and moves ids and epochs behind everything that hosts have seen.
+//! From the moment a host tells of a later epoch than any there is, nothing is decided: no
+//! start, no end, no answer but to the administrator's word. That word holds what waits, takes
+//! back what was bound and not started, and moves ids and epochs behind all that hosts have seen.
 
 use super::{Answer, RequestIn, Turn, empty_ack};
 use crate::intake::{Deed, Over, Requester};

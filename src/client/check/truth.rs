@@ -44,19 +44,8 @@ struct Attempts {
 impl Attempts {
     fn event(&mut self, event: &Event) {
         match event {
-            // Ids that rolled over begin anew.
-            Event::Submitted(s) => {
-                if !self.ids.insert(s.id) {
-                    self.phases.retain(|a, _| a.j.id != s.id);
-                }
-            }
-            Event::Dispatched { a, .. } => {
-                if self.phases.len() < ATTEMPTS_MAX
-                    && self.phases.insert(*a, Phase::Bound).is_some()
-                {
-                    self.wrong.push((*a, "was dispatched twice"));
-                }
-            }
+            Event::Submitted(s) => self.submitted(s.id),
+            Event::Dispatched { a, .. } => self.dispatched(*a),
             Event::Started { a, .. } => self.step(*a, Phase::Started),
             Event::Ended { e, .. } => self.step(e.a, Phase::Over),
             Event::Unbound { a, .. } => match self.phases.insert(*a, Phase::Over) {
@@ -65,6 +54,20 @@ impl Attempts {
                 _ => {}
             },
             _ => {}
+        }
+    }
+
+    /// Ids that rolled over begin anew.
+    fn submitted(&mut self, id: u32) {
+        if !self.ids.insert(id) {
+            self.phases.retain(|a, _| a.j.id != id);
+        }
+    }
+
+    fn dispatched(&mut self, a: AttemptId) {
+        let room = self.phases.len() < ATTEMPTS_MAX;
+        if room && self.phases.insert(a, Phase::Bound).is_some() {
+            self.wrong.push((a, "was dispatched twice"));
         }
     }
 
