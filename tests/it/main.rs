@@ -8,6 +8,7 @@ mod bad_input;
 mod cluster;
 mod commands;
 mod dev_cluster;
+mod documents;
 mod executor;
 mod executor_bed;
 mod faults_calls;

@@ -1,0 +1,55 @@
+//! Documents that name tests say the truth: what they name exists. Owns no test of the product.
+
+use crate::source;
+
+/// The fault matrix and the security table name their tests: each name is a function (`file::name`,
+/// the file without folder where it is in tests/it), a scenario of the lab or a script.
+#[test]
+fn tests_that_the_documents_name_exist() {
+    let mut missing = Vec::new();
+    let scenarios: String = source::files("tests/nfs", &["py"])
+        .iter()
+        .map(|file| source::read(file))
+        .collect();
+    let mut seen = 0;
+    for row in source::read("docs/fault-matrix.md").lines() {
+        let Some(shown) = row.strip_prefix("| ").and_then(|r| r.split(" | ").nth(3)) else {
+            continue;
+        };
+        let mut kind = "";
+        for word in shown.trim_end_matches(" |").split([' ', ',']) {
+            let known = match word {
+                "" | "*not" | "covered*" | "*manual*" | "shown" | "by" => continue,
+                "[unit]" | "[e2e]" | "[sim]" | "[lab]" | "[script]" => {
+                    kind = word;
+                    continue;
+                }
+                name if kind == "[lab]" => scenarios.contains(&format!("\ndef {name}(c):")),
+                script if kind == "[script]" => exists(script),
+                name => named_test_exists(kind, name),
+            };
+            seen += 1;
+            if !known {
+                missing.push(word.to_owned());
+            }
+        }
+    }
+    assert!(seen > 100, "the table was not understood: {seen} names");
+    assert_eq!(missing, [] as [&str; 0], "named in docs/fault-matrix.md");
+}
+
+fn named_test_exists(kind: &str, name: &str) -> bool {
+    let Some((file, function)) = name.split_once("::") else {
+        return false;
+    };
+    let file = match kind {
+        "[e2e]" => format!("tests/it/{file}.rs"),
+        "[sim]" => format!("src/sim/faults/{file}.rs"),
+        _ => format!("src/{file}.rs"),
+    };
+    exists(&file) && source::read(&file).contains(&format!("fn {function}("))
+}
+
+fn exists(name: &str) -> bool {
+    source::root().join(name).is_file()
+}
