@@ -20,6 +20,7 @@ use corral::record::load;
 use corral::record::order::Order;
 use corral::record::report::Report;
 use corral::spool::{Layout, Site};
+use corral::sys::trust::Owners;
 use corral::sys::{fs, users};
 use corral::task::log::{AttemptRec, TaskRec, decode_tasks, encode_task};
 use corral::task::spec::{FromSpawner, ToSpawner, split};
@@ -314,7 +315,11 @@ impl Target for Reports {
         for (path, bytes) in &self.now {
             std::fs::write(path, bytes).expect("room for the file");
         }
-        let mut hosts = Hosts::new(&self.layout, "c");
+        let owners = Owners {
+            uid: users::effective_uid(),
+            gid: 0,
+        };
+        let mut hosts = Hosts::new(&self.layout, "c", owners);
         let mut inputs = Vec::new();
         hosts.listen(1, 1_000, true, &|_| false, &mut inputs);
         hosts.listen(100_000, 100_000, true, &|_| false, &mut inputs);

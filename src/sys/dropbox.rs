@@ -296,8 +296,7 @@ fn read_open(file: &File, full: &Path, limit: u64) -> Dropping<Dropped> {
         return Err(refuse(format!("{} bytes, more than {limit}", meta.len())));
     }
     let mut bytes = Vec::with_capacity(meta.len() as usize);
-    (&*file)
-        .take(limit + 1)
+    file.take(limit + 1)
         .read_to_end(&mut bytes)
         .map_err(|e| system("read", e))?;
     if bytes.len() as u64 > limit {

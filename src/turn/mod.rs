@@ -498,7 +498,8 @@ fn empty_ack(tok: Token) -> Ack {
 /// Cuts a text to at most `most` bytes.
 fn cut(text: &mut String, most: usize) {
     if text.len() > most {
-        text.truncate(text.floor_char_boundary(most));
+        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
         text.push_str("...");
     }
 }

@@ -201,7 +201,7 @@ fn a_file_that_may_not_be_read_is_refused_once() {
     let mut s = Share::new();
     let own = s.own();
     let path = s.request(&own, 1);
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o0)).unwrap();
     let rejected = match users::may_switch() {
         // Root reads it all the same.
         true => (1, 0),

@@ -233,10 +233,13 @@ fn every_option_that_says_what_runs_as_the_owner_is_his_alone() {
     assert_eq!(answered(&mut b, 1004, mixed).0, [Code::Permission]);
 }
 
+/// What makes a good submission a bad one.
+type Spoil<'a> = Box<dyn Fn(&mut Submission) + 'a>;
+
 /// The same checks for a change as for a submission (GE-3761: `qalter` was forgotten).
 #[test]
 fn a_change_is_checked_as_a_submission_is() {
-    let bad: Vec<(&str, Box<dyn Fn(&mut Submission)>)> = vec![
+    let bad: Vec<(&str, Spoil<'_>)> = vec![
         ("J", Box::new(|job| job.name = "a\nb".into())),
         ("J", Box::new(|job| job.name = "x".repeat(10_000))),
         ("J", Box::new(|job| job.name = "../x".into())),
@@ -281,7 +284,7 @@ fn a_change_is_checked_as_a_submission_is() {
 #[test]
 fn no_request_makes_a_record_too_long_to_be_read_back() {
     let huge = "x".repeat(20 << 20);
-    let spoil: Vec<Box<dyn Fn(&mut Submission)>> = vec![
+    let spoil: Vec<Spoil<'_>> = vec![
         Box::new(|job| job.spec.sub_host = huge.clone()),
         Box::new(|job| job.spec.shell = huge.clone()),
         Box::new(|job| job.spec.queue = huge.clone()),
@@ -317,8 +320,10 @@ fn no_request_makes_a_record_too_long_to_be_read_back() {
         assert!(long(&b) < 1 << 20, "field {n}: {}", long(&b));
     }
     b.submit(OWNER, |job| job.spec.begin = Some(Stamp(1 << 50)));
-    let mut changes = Changes::default();
-    changes.set = vec!["sp".into(); 5_000_000];
+    let changes = Changes {
+        set: vec!["sp".into(); 5_000_000],
+        ..Changes::default()
+    };
     let verb = Verb::Modify {
         sel: Selector {
             ids: vec!["1".into()],

@@ -179,10 +179,12 @@ fn line_ids(line: &str) -> std::ops::RangeInclusive<u32> {
         .nth(1)
         .and_then(|rest| rest.split('>').next());
     let text = text.unwrap_or_default();
+    #[allow(clippy::reversed_empty_ranges)] // no ids
+    const NONE: std::ops::RangeInclusive<u32> = 1..=0;
     let (a, b) = text.split_once('-').unwrap_or((text, text));
     match (line.starts_with("Line#"), a.parse(), b.parse()) {
         (true, Ok(a), Ok(b)) => a..=b,
-        _ => 1..=0,
+        _ => NONE,
     }
 }
 
