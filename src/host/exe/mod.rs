@@ -416,6 +416,27 @@ mod tests {
     }
 
     #[test]
+    fn a_ledger_may_name_any_log() {
+        use crate::record::{frame, header};
+        let dir = tempfile::tempdir().unwrap();
+        let local = Local::at(&dir.path().join("local"));
+        fs::mkdir_p(local.dir(), 0o755).unwrap();
+        let mut out = Vec::new();
+        let head = header::Header::new(header::What::Local, "c", 0, 0);
+        frame::write(&mut out, 0, &head).unwrap();
+        let a = crate::model::AttemptId {
+            j: crate::model::JobKey::job(1),
+            at: 1,
+        };
+        let (e, p, l, r, b) = (1, 1, u64::MAX, false, String::new());
+        let given = crate::task::log::AttemptRec::Given { a, e, p, l, r, b };
+        frame::write(&mut out, 1, &given).unwrap();
+        fs::publish(&local.attempts(), &out).unwrap();
+        let exec = deaf_executor(dir.path());
+        assert!(exec.spawner.is_some() && exec.table.get(a).is_some());
+    }
+
+    #[test]
     fn a_job_whose_order_comes_when_the_spawner_just_died_is_not_failed() {
         use crate::model::{AttemptId, JobKey, Share, Spec};
         use crate::record::{frame, header, leader, order::Order};

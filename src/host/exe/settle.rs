@@ -24,7 +24,7 @@ impl Exec {
     pub fn respawn(&mut self) {
         // Also above those that are on record but gone: what was on them is not on this one.
         let known = self.table.live().filter_map(|(_, e)| match e.status {
-            Status::Given(log) => Some(log + 1),
+            Status::Given(log) => Some(log.saturating_add(1)),
             _ => None,
         });
         let log = known.fold(spawn::next_log(&self.place.local), u64::max);

@@ -97,7 +97,7 @@ pub fn next_log(local: &Local) -> u64 {
     let used = names
         .iter()
         .filter_map(|e| Local::parse_tasks_name(e.text()?));
-    used.max().unwrap_or(0) + 1
+    used.max().unwrap_or(0).saturating_add(1)
 }
 
 impl Spawner {
