@@ -124,8 +124,8 @@ impl Chain {
             unsealed_middle: Vec::new(),
             head_damage: Vec::new(),
         };
-        // Commands on this host look for answers in epochs that are not there yet: for this client the
-        // directory of an epoch that has acknowledged jobs may still be missing.
+        // Commands on this host look for answers in epochs that are not there yet: for this client
+        // the directory of an epoch that has acknowledged jobs may still be missing.
         sys::fs::ask_again(&layout.epochs());
         let mut events_above = false;
         for epoch in (first..upto).rev() {

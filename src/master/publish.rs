@@ -162,9 +162,9 @@ impl Publisher {
         self.older = older;
     }
 
-    /// Adds rows to the turn's group; `spec` gives the specifications that they refer to and that the
-    /// delta does not hold yet. Those come first: a full disk may cut the group anywhere, and a row
-    /// without its specification would be damage to a reader.
+    /// Adds rows to the turn's group; `spec` gives the specifications that they refer to and that
+    /// the delta does not hold yet. Those come first: a full disk may cut the group anywhere, and a
+    /// row without its specification would be damage to a reader.
     pub fn rows<'s>(&mut self, rows: &[Row<'_>], spec: &dyn Fn(u32) -> &'s Spec) {
         for row in rows {
             if let Row::Spec { id, .. } = row

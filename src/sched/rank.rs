@@ -71,7 +71,8 @@ pub struct Ranking {
     run: Vec<Candidate>,
     /// Others that came one by one.
     heap: BinaryHeap<Candidate>,
-    /// One more entry, mostly the host that served last: it changed, and it often is the best again.
+    /// One more entry, mostly the host that served last: it changed, and it often is the best
+    /// again.
     last: Option<Candidate>,
     /// Entries that were looked at; those of hosts that did not change go back.
     out: Vec<Candidate>,

@@ -52,8 +52,8 @@ pub struct ShareTree {
     now: Stamp,
     /// Step of the decay that all history stands at; `None` before the first sweep.
     step: Option<i64>,
-    /// History charged since the last sweep, by leaf, in microseconds: it has not faded yet, however
-    /// long ago that sweep was.
+    /// History charged since the last sweep, by leaf, in microseconds: it has not faded yet,
+    /// however long ago that sweep was.
     fresh: Vec<(u32, [u64; 3])>,
     nodes: Vec<Node>,
     /// The node of users without shares, made when first needed.

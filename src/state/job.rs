@@ -225,8 +225,8 @@ impl Job {
         false
     }
 
-    /// When a leader learned that the last of it had ended (0 when nothing has). A job is remembered
-    /// from then on: the host's clock may be far from the leader's.
+    /// When a leader learned that the last of it had ended (0 when nothing has). A job is
+    /// remembered from then on: the host's clock may be far from the leader's.
     pub fn known_end(&self) -> Stamp {
         let of = |w: &Work| {
             w.run

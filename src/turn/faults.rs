@@ -1,4 +1,5 @@
-//! Hosts that cannot start tasks: the jobs go elsewhere a few times, the host gets none for a while.
+//! Hosts that cannot start tasks: the jobs go elsewhere a few times, the host gets none for a
+//! while.
 //!
 //! Known to this leader only: a new one finds out again, at the cost of a few starts.
 

@@ -34,7 +34,7 @@ fn tests_that_the_documents_name_exist() {
             }
         }
     }
-    assert!(seen > 100, "the table was not understood: {seen} names");
+    assert!(seen >= 90, "the table was not understood: {seen} names");
     assert_eq!(missing, [] as [&str; 0], "named in docs/fault-matrix.md");
 }
 

@@ -1,10 +1,11 @@
 //! What really happened, and whether what leaders believe and people were told agrees with it.
 //!
-//! The promises that are checked: an acknowledged job is never lost, a submission makes one job, ids
-//! are not given twice; an attempt starts at most once, a job's attempts never overlap and none
-//! follows a success; after an accepted kill nothing is dispatched any more; a finished status never
-//! changes and success is never made up; no host holds more than its slots; every leader's state is
-//! sound; what readers of the view see was the state of some leader. Judges only; acts on nothing.
+//! The promises that are checked: an acknowledged job is never lost, a submission makes one job,
+//! ids are not given twice; an attempt starts at most once, a job's attempts never overlap and none
+//! follows a success; after an accepted kill nothing is dispatched any more; a finished status
+//! never changes and success is never made up; no host holds more than its slots; every leader's
+//! state is sound; what readers of the view see was the state of some leader. Judges only; acts on
+//! nothing.
 
 use super::tasks::{Task, Tasks};
 use super::world::Core;

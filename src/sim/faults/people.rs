@@ -1,6 +1,6 @@
-//! The people of the simulated cluster, at the commands' own code: they submit jobs, arrays and jobs
-//! of several hosts, kill, stop, resume and requeue them, try to kill what is not theirs, and read
-//! the published view. What they were told goes to `history`.
+//! The people of the simulated cluster, at the commands' own code: they submit jobs, arrays and
+//! jobs of several hosts, kill, stop, resume and requeue them, try to kill what is not theirs, and
+//! read the published view. What they were told goes to `history`.
 
 use super::port::Port;
 use super::world::Inner;

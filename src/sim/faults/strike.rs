@@ -83,8 +83,8 @@ pub enum When {
 #[cfg_attr(not(test), allow(dead_code))]
 pub enum Deed {
     Kill,
-    /// Killed, and so long afterwards (ms), when its kernel has sent what it wrote, its machine loses
-    /// power.
+    /// Killed, and so long afterwards (ms), when its kernel has sent what it wrote, its machine
+    /// loses power.
     Perish(u64),
     /// Its machine loses power for so long, ms.
     PowerOff(u64),
