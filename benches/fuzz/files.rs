@@ -400,6 +400,7 @@ fn executor(dir: &Path, layout: &Layout) -> Exec {
         share,
         host,
         local: Some(local.dir().to_path_buf()),
+        unsafe_mount: false,
     };
     let (service_uid, service_gid) = (users::effective_uid(), users::me().gid);
     let cluster = ClusterDoc {
@@ -508,7 +509,7 @@ impl Memory {
         let layout = share(dir.path());
         let (mut attempts, mut tasks) = (Vec::new(), Vec::new());
         attempts.push(json(&Header::new(What::Local, "c", 0, 0)));
-        attempts.push(json(&AttemptRec::Epoch { e: 3 }));
+        attempts.push(json(&AttemptRec::Epoch { e: 3, top: 3 }));
         for id in 1..5 {
             let a = AttemptId {
                 j: JobKey::element(id, 1),
