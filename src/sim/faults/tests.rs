@@ -179,28 +179,36 @@ fn answers_do_not_wait_for_the_kernel_to_write_back() {
 /// use does not.
 #[test]
 fn a_leader_overtaken_in_the_middle_of_a_commit_says_nothing() {
-    let script = |spot| {
-        vec![
-            (When::Recovered, vec![]),
-            (When::After(2000), vec![]),
-            (When::Spot(Role::Leader, spot), vec![Deed::Stop(12_000)]),
-        ]
-    };
-    const APPEND: Spot = ("append", "/journal.");
     for spot in [APPEND, JOURNAL] {
         for seed in 1..6 {
-            let outcome = play(seed, script(spot), |_| {});
+            let outcome = play(seed, overtaken(spot), |_| {});
             kept(&outcome);
             assert!(outcome.takeovers >= 2);
         }
     }
+}
+
+/// The same run with d7 and d12. Which seeds break moves with every file operation that is added.
+#[test]
+#[ignore = "seeds are tried until one breaks; sbin/check --slow"]
+fn a_leader_overtaken_in_the_middle_of_a_commit_speaks_on_under_weaker_protocols() {
     for variant in [Variant::D7, Variant::D12] {
         let breaks = |seed| {
-            let weak = play_variant(options(seed, variant), script(APPEND), |_| {});
+            let weak = play_variant(options(seed, variant), overtaken(APPEND), |_| {});
             !weak.broken.is_empty()
         };
-        assert!((1..40).any(breaks), "{} holds", variant.name());
+        assert!((1..2000).any(breaks), "{} holds", variant.name());
     }
+}
+
+const APPEND: Spot = ("append", "/journal.");
+
+fn overtaken(spot: Spot) -> Vec<(When, Vec<Deed>)> {
+    vec![
+        (When::Recovered, vec![]),
+        (When::After(2000), vec![]),
+        (When::Spot(Role::Leader, spot), vec![Deed::Stop(12_000)]),
+    ]
 }
 
 /// Power is lost everywhere after each writing operation, with none, all or parts of what was not
