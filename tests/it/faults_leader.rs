@@ -371,9 +371,7 @@ fn daemons_refuse_an_empty_directory_and_make_nothing_in_it() {
             .env_remove("CB_HOST")
             .output();
         let out = out.unwrap();
-        // For cbls and cbexe it may be mounted yet: their supervisor tries again.
-        let code = if program.ends_with("cbsched") { 2 } else { 5 };
-        assert_eq!(out.status.code(), Some(code), "{program}: {}", text(&out));
+        assert_eq!(out.status.code(), Some(2), "{program}: {}", text(&out));
         assert!(text(&out).contains("cluster"), "{program}: {}", text(&out));
         assert_eq!(std::fs::read_dir(&share).unwrap().count(), 0, "{program}");
     }
