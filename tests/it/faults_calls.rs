@@ -300,7 +300,7 @@ fn leaders_that_die_while_taking_over_are_counted_in_an_alarm() {
 /// Row 21: every call on the share takes 200 ms and jobs keep coming: nobody takes over. The lease
 /// is the usual one; with the shortest, of 3 s, a renewal alone takes most of it.
 #[test]
-#[ignore = "CORRAL_SLOW_S seconds, 120 unless told: sbin/check --slow has no failpoints"]
+#[ignore = "CORRAL_SLOW_S seconds, 120 unless told"]
 fn a_share_that_is_slow_costs_no_leadership() {
     let seconds = std::env::var("CORRAL_SLOW_S")
         .ok()

@@ -314,7 +314,7 @@ fn ends_while_the_share_is_away_are_told_when_it_is_back() {
         .env_remove("CB_HOST")
         .output()
         .unwrap();
-    assert_eq!(out.status.code(), Some(5));
+    assert_eq!(out.status.code(), Some(2));
     assert!(!fs::exists(&share), "nothing is made where the share was");
     fs::rename(&away, &share).unwrap();
     c.start_exe();
