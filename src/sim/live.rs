@@ -3,13 +3,13 @@
 //! what is assumed of the future: every job runs until its run limit, measured load stays as it is.
 
 use super::workload::{Ask, Builder, Job, Workload};
-use crate::journal::{self, Chain, Position, Restore};
+use crate::journal::{self, Chain};
+use crate::master::load::Loader;
 use crate::model::{JobKey, JobStat, Stamp};
-use crate::record::event::Event;
 use crate::record::leader::{ClusterDoc, decode_fixed};
 use crate::record::load::{self, LOAD_LEN, LoadDoc};
 use crate::spool::Layout;
-use crate::state::{Body, SnapRecord, State, Work};
+use crate::state::{Body, State, Work};
 use crate::sys;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -52,25 +52,6 @@ pub struct Started {
     pub suspended: bool,
 }
 
-#[derive(Default)]
-struct Loader(State);
-
-impl Restore for Loader {
-    fn reset(&mut self) {
-        self.0 = State::new();
-    }
-
-    fn record(&mut self, json: &[u8]) -> Result<(), String> {
-        self.0.restore(SnapRecord::decode(json)?);
-        Ok(())
-    }
-
-    fn event(&mut self, _at: Position, event: Event) -> Result<(), String> {
-        self.0.apply(&event);
-        Ok(())
-    }
-}
-
 /// The id of the cluster of a share.
 ///
 /// # Errors
@@ -101,7 +82,7 @@ pub fn read(share: &Path) -> Result<Live, String> {
     let read = journal::recover(&layout, &cluster, newest + 1, options, &mut loader);
     let recovered = read.map_err(|e| e.to_string())?;
     let mut samples = BTreeMap::new();
-    for (host, _) in loader.0.known_hosts() {
+    for (host, _) in loader.state.known_hosts() {
         let bytes = sys::fs::read_optional(&layout.load(host), LOAD_LEN as u64);
         let doc = bytes.ok().flatten().and_then(|b| load::decode(&b).ok());
         samples.insert(host.clone(), (doc.unwrap_or_default(), 0));
@@ -109,7 +90,7 @@ pub fn read(share: &Path) -> Result<Live, String> {
     let path = layout.config();
     let config = super::files::read(&path)?;
     Ok(Live {
-        state: loader.0,
+        state: loader.state,
         config: (config, path.display().to_string()),
         samples,
         now: Stamp(sys::clock::wall_ms()),
@@ -213,7 +194,7 @@ fn started(work: &Work, now: Stamp) -> Option<Started> {
 mod tests {
     use super::*;
     use crate::model::{AttemptId, Limits, Share, Spec, Token};
-    use crate::record::event::Submitted;
+    use crate::record::event::{Event, Submitted};
 
     fn submitted(id: u32, array: &str, t: i64) -> Event {
         Event::Submitted(Box::new(Submitted {

@@ -7,10 +7,9 @@
 
 use super::disk::{Disk, Errno};
 use super::rng::Rng;
-use crate::journal::{self, Position, Restore};
-use crate::record::event::Event;
+use crate::journal;
+use crate::master::load::Loader;
 use crate::spool::Layout;
-use crate::state::{SnapRecord, State};
 use crate::sys::door;
 use crate::sys::file::{Handle, How};
 use crate::sys::fs::{Kind, Stat};
@@ -207,25 +206,6 @@ impl Handle for StillFile {
     }
 }
 
-#[derive(Default)]
-struct Loader(State);
-
-impl Restore for Loader {
-    fn reset(&mut self) {
-        self.0 = State::new();
-    }
-
-    fn record(&mut self, json: &[u8]) -> Result<(), String> {
-        self.0.restore(SnapRecord::decode(json)?);
-        Ok(())
-    }
-
-    fn event(&mut self, _: Position, event: Event) -> Result<(), String> {
-        self.0.apply(&event);
-        Ok(())
-    }
-}
-
 /// Recovers from an image; what is wrong with it.
 fn judge(moment: &Moment, disk: Disk, cluster: &str) -> Option<String> {
     door::enter(Arc::new(Still(disk)));
@@ -240,7 +220,7 @@ fn judge(moment: &Moment, disk: Disk, cluster: &str) -> Option<String> {
     if let Err(e) = found {
         return Some(format!("no leader can recover: {e}"));
     }
-    let state = loader.0;
+    let state = loader.state;
     let broken = state.check();
     if !broken.is_empty() {
         return Some(format!("unsound: {broken:?}"));
