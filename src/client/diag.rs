@@ -11,7 +11,7 @@ use super::env::Site;
 use super::exit::{Exit, Fail, Result};
 use crate::journal::{Chain, Flow, Item};
 use crate::record::leader::ClusterDoc;
-use crate::record::load::{self, LOAD_LEN};
+use crate::record::load::{self, LOAD_MAX};
 use crate::spool::Layout;
 use crate::spool::view::ViewReader;
 use crate::sys;
@@ -232,12 +232,14 @@ fn hosts(layout: &Layout) -> String {
     let mut names: Vec<&str> = names.iter().filter_map(|e| e.text()).collect();
     names.sort_unstable();
     for host in names.into_iter().take(HOSTS_MAX) {
-        let bytes = sys::fs::read_optional(&layout.load(host), 2 * LOAD_LEN as u64);
+        let bytes = sys::fs::read_optional(&layout.load(host), LOAD_MAX as u64);
         let doc = bytes.ok().flatten().map(|bytes| load::decode(&bytes));
         let text = match doc {
             Some(Ok(mut doc)) => {
                 // Values of sensors are the site's own.
                 doc.values.clear();
+                doc.sensors.clear();
+                doc.shared.clear();
                 serde_json::to_string(&doc).unwrap_or_default()
             }
             Some(Err(e)) => format!("{host}: {e}"),

@@ -480,7 +480,20 @@ impl Job<'_> {
                 }
                 Err(e) => {
                     if let LineError::Damaged(d) = &e {
+                        let due = lines.next_seq();
                         match lines.skip() {
+                            // What a full share cut short stands whole behind.
+                            Ok(s) if s.repeats(what, due, lines.next_seq()) => {
+                                let bytes = s.to - s.from;
+                                let path = path.display();
+                                self.note(format!(
+                                    "{path}:{}: {bytes} bytes that a full share cut short; the \
+                                     same records stand whole behind",
+                                    s.from
+                                ));
+                                header = false;
+                                continue;
+                            }
                             Ok(s) if d.damage == Damage::Torn && !s.intact_behind => {
                                 self.torn(path, s.from, s.to - s.from);
                                 return;
@@ -590,6 +603,43 @@ mod tests {
         let report = check(&layout).unwrap();
         assert_eq!(report.damage, Vec::<String>::new());
         assert!(report.records >= 12);
+    }
+
+    /// A leader goes on behind what came of a failed write, with all of that group once more.
+    #[test]
+    fn answers_that_a_full_share_cut_short_are_no_damage() {
+        let (_dir, layout) = share();
+        let ack = serde_json::json!({"k": "ack", "tok": "0".repeat(32), "ok": true});
+        log(
+            &layout.acks(1),
+            What::Acks,
+            &[ack.clone(), ack.clone(), ack],
+        );
+        let whole = fs::read(layout.acks(1)).unwrap();
+        let ends: Vec<usize> = whole
+            .iter()
+            .enumerate()
+            .filter(|(_, b)| **b == b'\n')
+            .map(|(n, _)| n + 1)
+            .collect();
+        // Records 1 and half of 2 were written, then 1, 2 and 3.
+        let mut bytes = whole[..ends[1] + 20].to_vec();
+        bytes.push(b'\n');
+        bytes.extend_from_slice(&whole[ends[0]..]);
+        fs::write(layout.acks(1), &bytes).unwrap();
+        let report = check(&layout).unwrap();
+        assert_eq!(report.damage, Vec::<String>::new());
+        // Without the whole one behind a record is missing.
+        let mut bytes = whole[..ends[1] + 20].to_vec();
+        bytes.push(b'\n');
+        bytes.extend_from_slice(&whole[ends[2]..]);
+        fs::write(layout.acks(1), &bytes).unwrap();
+        let report = check(&layout).unwrap();
+        assert!(
+            report.damage[0].contains("acks.yaml:"),
+            "{:?}",
+            report.damage
+        );
     }
 
     #[test]

@@ -44,6 +44,7 @@ struct EndedFlat {
     reason: TermReason,
     oom: bool,
     elsewhere: bool,
+    no_account: bool,
     text: String,
     cpu_ms: u64,
     mem_kb: u64,
@@ -84,6 +85,7 @@ impl From<EndedFlat> for Event {
             reason: f.reason,
             oom: f.oom,
             elsewhere: f.elsewhere,
+            no_account: f.no_account,
             text: f.text,
             u,
         };
@@ -155,6 +157,7 @@ mod tests {
             reason: TermReason::Oom,
             oom: true,
             elsewhere: true,
+            no_account: true,
             text: "x \"y\"\n".into(),
             u: Usage {
                 cpu_ms: 1,

@@ -4,6 +4,7 @@
 //! judgement about damage; it says where it is, and finds the next intact line when asked.
 
 use crate::record::frame::{Damage, Damaged, LINE_MAX, Line, parse_line};
+use crate::record::header::What;
 use crate::sys;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,14 @@ pub struct Skipped {
     pub to: u64,
     /// An intact line follows at `to`.
     pub intact_behind: bool,
+}
+
+impl Skipped {
+    /// Whether record `due`, at which the damage began, stands whole behind it, so that no record
+    /// is missing: `next` is the one found there. Only answers are written so ([`What::Acks`]).
+    pub fn repeats(&self, what: What, due: u64, next: u64) -> bool {
+        what == What::Acks && self.intact_behind && next == due
+    }
 }
 
 /// Reads framed lines of one file in order.

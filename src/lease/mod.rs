@@ -32,6 +32,23 @@ impl Settings {
     pub fn silent_ms(&self) -> u64 {
         self.takeover_ms * 2 / 3
     }
+
+    /// Whether a leader could keep its lease on a share on which reading one of its files takes so
+    /// long (ms). A renewal takes about as long; the oldest a lease gets is two of them, one behind
+    /// the other.
+    fn bears(&self, read_ms: u64) -> bool {
+        read_ms * 2 < self.silent_ms()
+    }
+
+    /// What to say when an operation on a file of the lease takes so long (ms): renewals should end
+    /// before the next one is due, after T/6.
+    pub fn advice(&self, took_ms: u64) -> String {
+        format!(
+            "the share is slow for a lease_timeout of {} ms, at least {} s serve better",
+            self.takeover_ms,
+            (took_ms * 6).div_ceil(1000)
+        )
+    }
 }
 
 /// When a leader looks at the epoch.
@@ -77,6 +94,8 @@ pub struct Look {
     pub locked: bool,
     pub epoch: Option<EpochDoc>,
     pub beat: Option<BeatDoc>,
+    /// How long reading the beat took (ms).
+    pub read_ms: u64,
 }
 
 /// What the driver saw after the last intent.
@@ -166,6 +185,8 @@ pub struct Lease {
     locked: bool,
     /// Why it claims, for the log.
     reason: &'static str,
+    /// The claim that was due was not made: the share is too slow for a leader of this T.
+    too_slow: Option<u64>,
 }
 
 impl Lease {
@@ -178,6 +199,7 @@ impl Lease {
             silent_ms: 0,
             locked: false,
             reason: "",
+            too_slow: None,
         };
         let first = Intent::Poll {
             in_ms: 0,
@@ -189,6 +211,11 @@ impl Lease {
     /// Why the last claim was made.
     pub fn reason(&self) -> &'static str {
         self.reason
+    }
+
+    /// How long (ms) a read of 512 bytes takes when that alone keeps this candidate from leading.
+    pub fn too_slow(&self) -> Option<u64> {
+        self.too_slow
     }
 
     /// For how long (ms) the leader's beat has stood still in this candidate's eyes.
@@ -275,8 +302,9 @@ impl Lease {
             false => self.settings.takeover_ms,
         };
         let heir = lock_tells(&look);
-        let locked = look.locked;
+        let (locked, read_ms) = (look.locked, look.read_ms);
         self.last = Some((look, now));
+        self.too_slow = None;
         if locked && heir {
             self.reason = "the lock is free: the last leader is gone";
         } else if self.silent_ms >= enough {
@@ -285,6 +313,14 @@ impl Lease {
             return Intent::Poll {
                 in_ms: self.settings.poll_ms,
                 unlock: locked,
+            };
+        }
+        // Leaders that lose their lease one after the other are worse than none.
+        if !self.settings.bears(read_ms) {
+            self.too_slow = Some(read_ms);
+            return Intent::Poll {
+                in_ms: self.settings.poll_ms,
+                unlock: false,
             };
         }
         self.phase = Phase::Listing;
@@ -350,6 +386,13 @@ pub fn judge(own: &EpochDoc, read: Option<&EpochDoc>) -> Verdict {
 /// True when a leader whose last good renewal began at `renewed` must be silent at `now`.
 pub fn lease_over(settings: &Settings, renewed: u64, now: u64) -> bool {
     now.saturating_sub(renewed) >= settings.silent_ms()
+}
+
+/// True when a leader whose last good look at the epoch began at `looked` must be silent at `now`.
+/// Later than [`lease_over`]: a look takes more operations and protects nobody from a stale leader,
+/// whom the look after each sync stops. It keeps such a leader from beating on for long.
+pub fn look_over(settings: &Settings, looked: u64, now: u64) -> bool {
+    now.saturating_sub(looked) >= settings.takeover_ms
 }
 
 #[cfg(test)]

@@ -39,6 +39,7 @@ fn seen(words: &[&str]) -> Seen {
                 locked: rest.contains(&"locked"),
                 epoch: epoch(value("epoch=").unwrap()),
                 beat: beat(value("beat=").unwrap()),
+                read_ms: value("read=").map_or(0, |ms| ms.parse().unwrap()),
             })
         }
         ["highest", n] => Seen::Highest(n.parse().unwrap()),
@@ -136,4 +137,23 @@ fn a_leader_falls_silent_before_others_may_take_over() {
     assert!(!lease_over(s, 1000, 2999));
     assert!(lease_over(s, 1000, 3000));
     assert!(s.silent_ms() + s.renew_ms() < s.takeover_ms);
+    assert!(!look_over(s, 1000, 3999));
+    assert!(look_over(s, 1000, 4000));
+}
+
+#[test]
+fn a_slow_share_is_told_of_with_the_t_that_it_needs() {
+    let mut lease = candidate(&["t=3000", "cache=0", "poll=500"]);
+    let mut look = |read, now| {
+        let due = ["look", "epoch=3", "beat=3:1", read];
+        lease.step(now, seen(&due));
+        lease.too_slow()
+    };
+    for n in 0..6 {
+        assert_eq!(look("read=1500", n * 500), None, "nothing is due yet");
+    }
+    assert_eq!(look("read=1200", 3000), Some(1200));
+    assert_eq!(look("read=999", 3500), None);
+    let advice = lease.settings.advice(1200);
+    assert!(advice.contains("3000 ms, at least 8 s"), "{advice}");
 }

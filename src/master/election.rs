@@ -1,13 +1,13 @@
 //! The election against the real share: carries out what `lease` asks for, keeps the beat, watches
 //! the own lease, and re-reads `leader/epoch` on behalf of everything the leader makes known.
 //!
-//! Threads: `beat` writes `leader/beat` and tries the lock; `watchdog` reads only the clock and an
-//! atomic, so that a share that hangs cannot keep it from falling silent; the election's lock is
-//! tried on a thread of its own where the share is remote (a dead holder's delegation stalls
-//! opens). After the loss of leadership nothing is written and nothing is cleaned up.
+//! A leader's threads are in `keep`. The election's lock is tried on a thread of its own where the
+//! share is remote (a dead holder's delegation stalls opens). After the loss of leadership nothing
+//! is written and nothing is cleaned up.
+
+mod keep;
 
 use crate::lease::{Check, Intent, Lease, Look, Protocol, Seen, Settings as Rules};
-use crate::lease::{Verdict, judge, lease_over};
 use crate::record::FORMAT;
 use crate::record::leader::{BeatDoc, ClusterDoc, EpochDoc, FIXED_LEN, decode_fixed, encode_fixed};
 use crate::spool::Layout;
@@ -15,13 +15,14 @@ use crate::sys;
 use crate::sys::clock;
 use crate::sys::lock::Lock;
 use crate::sys::mount::FsKind;
-use crate::sys::thread::{self, Thread};
+use crate::sys::thread;
 use crate::sys::trust::Owners;
-use crossbeam::channel::{Receiver, Sender, bounded};
+use crossbeam::channel::{Receiver, bounded};
+use keep::{Shared, Threads, spawn};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Most claims listed; a leader removes all but the last [`CLAIMS_KEPT`].
 const CLAIMS_MAX: usize = 100_000;
@@ -36,8 +37,12 @@ const EAGER_FOR_MS: u64 = 2000;
 const READ_TRIES: u32 = 5;
 /// How often a claim may take a part of the reserve (ms).
 const GIVE_MS: u64 = 5000;
+/// How often a candidate says that the share is too slow (ms).
+const SLOW_EVERY_MS: u64 = 60_000;
 /// Largest cluster file and pin.
 const SMALL_MAX: u64 = 64 << 10;
+/// Most notes of a candidate about what it found.
+const NOTES_MAX: usize = 10;
 
 /// Why a daemon must not work on this share. The program ends with code 2.
 #[derive(Debug)]
@@ -133,63 +138,6 @@ impl fmt::Display for Lost {
 
 impl std::error::Error for Lost {}
 
-/// What the leader's threads share.
-#[derive(Debug)]
-struct Shared {
-    layout: Layout,
-    rules: Rules,
-    check: Check,
-    owners: Owners,
-    own: EpochDoc,
-    local: bool,
-    /// When the last good renewal began (boot clock, ms).
-    renewed: AtomicU64,
-    leading: AtomicBool,
-    /// DISK FULL, for whoever reads the beat.
-    full: AtomicBool,
-    lost: AtomicBool,
-}
-
-impl Shared {
-    fn check_lease(&self) -> Result<(), Lost> {
-        if self.lost.load(Ordering::Acquire) {
-            return Err(Lost("a thread of this process found it so".into()));
-        }
-        let now = clock::boot_ms();
-        let renewed = self.renewed.load(Ordering::Acquire);
-        if lease_over(&self.rules, renewed, now) {
-            let ms = now.saturating_sub(renewed);
-            return Err(self.lose(format!("the beat could not be renewed for {ms} ms")));
-        }
-        Ok(())
-    }
-
-    /// Whoever finds it first says why: the others only see that it is so.
-    fn lose(&self, why: String) -> Lost {
-        let lost = Lost(why);
-        if !self.lost.swap(true, Ordering::AcqRel) {
-            tracing::error!("{lost}");
-        }
-        lost
-    }
-
-    /// Opens, reads and closes `leader/epoch`: what no cache may answer.
-    fn check_epoch(&self) -> Result<(), Lost> {
-        let read = match read_fixed::<EpochDoc>(&self.layout.epoch(), self.owners) {
-            Ok(read) => read,
-            Err(e) => return Err(self.lose(e.to_string())),
-        };
-        match judge(&self.own, read.as_ref()) {
-            Verdict::Mine => Ok(()),
-            Verdict::Higher | Verdict::Lower => {
-                let found = read.map_or_else(|| "damage".to_owned(), |d| d.epoch.to_string());
-                let own = self.own.epoch;
-                Err(self.lose(format!("the epoch file names {found}, not {own}")))
-            }
-        }
-    }
-}
-
 /// A leader's title. Dropped, the beat ends and the lock is released.
 #[derive(Debug)]
 pub struct Leadership {
@@ -199,8 +147,9 @@ pub struct Leadership {
     pub reason: &'static str,
     /// Epoch whose leader said that it takes requests, by the beat before this one.
     pub led: Option<u64>,
-    stop: Option<Sender<()>>,
-    threads: Vec<Thread>,
+    /// What an administrator should know of the files of leadership.
+    pub notes: Vec<String>,
+    threads: Threads,
 }
 
 impl Leadership {
@@ -244,36 +193,13 @@ impl Leadership {
     /// From now on the beat says that requests are taken.
     pub fn set_leading(&self, leading: bool) {
         self.shared.leading.store(leading, Ordering::Release);
-        self.wake_beat();
+        self.threads.wake_beat();
     }
 
     /// From now on the beat says whether the share is full.
     pub fn set_full(&self, full: bool) {
         self.shared.full.store(full, Ordering::Release);
-        self.wake_beat();
-    }
-
-    /// Waiting commands see at once what the beat has to say.
-    fn wake_beat(&self) {
-        if let Some(stop) = &self.stop {
-            let _ = stop.try_send(());
-        }
-    }
-}
-
-impl Drop for Leadership {
-    fn drop(&mut self) {
-        self.stop = None;
-        // The beat thread may hang in the share: whoever drops must not.
-        let deadline = clock::boot_ms() + 200;
-        for thread in self.threads.drain(..) {
-            while !thread.is_finished() && clock::boot_ms() < deadline {
-                clock::sleep_ms(2);
-            }
-            if thread.is_finished() {
-                thread.join();
-            }
-        }
+        self.threads.wake_beat();
     }
 }
 
@@ -314,6 +240,10 @@ pub fn campaign(
         last_beat: None,
         last_complaint: String::new(),
         gave_at: None,
+        named: 0,
+        wrong: None,
+        notes: Vec::new(),
+        told_slow_at: None,
     };
     let (mut lease, mut intent) = Lease::new(rules.clone());
     let began = clock::boot_ms();
@@ -338,6 +268,7 @@ pub fn campaign(
         }
         let seen = candidate.carry_out(&intent);
         intent = lease.step(clock::boot_ms(), seen);
+        candidate.tell_slow(&rules, lease.too_slow());
     }
 }
 
@@ -357,6 +288,13 @@ struct Candidate<'a> {
     last_complaint: String,
     /// When a part of the reserve was last given back for a claim.
     gave_at: Option<u64>,
+    /// The epoch that the last look found, 0 for none, and why it found none.
+    named: u64,
+    wrong: Option<String>,
+    /// What was wrong with the epoch file, for the leader's alarms.
+    notes: Vec<String>,
+    /// When it was last said that the share is too slow to lead on.
+    told_slow_at: Option<u64>,
 }
 
 impl Candidate<'_> {
@@ -391,15 +329,25 @@ impl Candidate<'_> {
                         self.local,
                     )?;
                 }
+                let began = clock::boot_ms();
                 let beat = read_fixed(&self.layout.beat(), self.owners)?;
+                let read_ms = clock::boot_ms().saturating_sub(began);
                 self.last_beat.clone_from(&beat);
+                let (epoch, wrong) = read_epoch(self.layout, self.owners)?;
+                self.wrong = wrong;
+                self.named = epoch.as_ref().map_or(0, |doc| doc.epoch);
                 Seen::Looked(Look {
                     locked: matches!(self.lock, LockState::Held(_)),
-                    epoch: read_fixed(&epoch_path, self.owners)?,
+                    epoch,
                     beat,
+                    read_ms,
                 })
             }
-            Intent::ListClaims => Seen::Highest(highest_claim(self.layout, self.owners)?),
+            Intent::ListClaims => {
+                let highest = highest_claim(self.layout, self.owners)?;
+                self.note_wrong_epoch(highest);
+                Seen::Highest(highest)
+            }
             Intent::Claim(doc) => {
                 tracing::info!("claiming epoch {}", doc.epoch);
                 let path = self.layout.claim(doc.epoch);
@@ -410,7 +358,7 @@ impl Candidate<'_> {
                 Seen::Claimed(won?)
             }
             Intent::WriteEpoch(doc) => {
-                let there = read_fixed::<EpochDoc>(&epoch_path, self.owners)?;
+                let (there, _) = read_epoch(self.layout, self.owners)?;
                 if there.is_some_and(|d| d.epoch > doc.epoch) {
                     return Ok(Seen::Failed("a higher epoch was written meanwhile".into()));
                 }
@@ -419,11 +367,47 @@ impl Candidate<'_> {
             }
             Intent::WaitCache(_) => Seen::Waited,
             Intent::Confirm => Seen::Confirmed {
-                epoch: read_fixed(&epoch_path, self.owners)?,
+                epoch: read_epoch(self.layout, self.owners)?.0,
                 highest: highest_claim(self.layout, self.owners)?,
             },
             Intent::Lead(_) => Seen::Waited,
         })
+    }
+
+    /// Tells once of an epoch file that no claimant wrote, before it is overwritten.
+    fn note_wrong_epoch(&mut self, highest: u64) {
+        let named = self.named;
+        let unclaimed = || {
+            format!("names epoch {named}, which nobody claimed (the highest claim is {highest})")
+        };
+        let wrong = self.wrong.take();
+        if let Some(wrong) = wrong.or_else(|| (named > highest).then(unclaimed)) {
+            let path = self.layout.epoch();
+            let note = format!(
+                "{} {wrong}: no cbsched wrote that. The leader before stepped down for it; this \
+                 one wrote it anew",
+                path.display()
+            );
+            if !self.notes.contains(&note) && self.notes.len() < NOTES_MAX {
+                tracing::error!("{note}");
+                self.notes.push(note);
+            }
+        }
+    }
+
+    /// Says why nobody leads when the share is too slow for T.
+    fn tell_slow(&mut self, rules: &Rules, read_ms: Option<u64>) {
+        let now = clock::boot_ms();
+        let rested = |at| now.saturating_sub(at) > SLOW_EVERY_MS;
+        let Some(ms) = read_ms.filter(|_| self.told_slow_at.is_none_or(rested)) else {
+            return;
+        };
+        tracing::error!(
+            "not leading: reading 512 bytes of {} takes {ms} ms, a leader would lose its lease: {}",
+            self.layout.root().display(),
+            rules.advice(ms)
+        );
+        self.told_slow_at = Some(now);
     }
 
     /// A share that is full must not keep the cluster without a leader: the next claim finds the
@@ -463,135 +447,31 @@ impl Candidate<'_> {
         on_lost: impl Fn(&Lost) + Send + 'static,
     ) -> Leadership {
         let before = self.last_beat.unwrap_or_default();
+        let now = clock::boot_ms();
         let shared = Arc::new(Shared {
             layout: self.layout.clone(),
             local: self.local,
-            renewed: AtomicU64::new(clock::boot_ms()),
+            renewed: AtomicU64::new(now),
+            looked: AtomicU64::new(now),
             leading: AtomicBool::new(false),
             full: AtomicBool::new(false),
+            locked: AtomicBool::new(matches!(self.lock, LockState::Held(_))),
             lost: AtomicBool::new(false),
+            beat: Mutex::new(None),
             rules,
             check,
             owners: self.owners,
             own,
         });
-        let (stop, stopped) = bounded(1);
-        let beat = Beat {
-            shared: shared.clone(),
-            lock: self.lock,
-            count: before.beat,
-        };
-        let (alive, gone) = bounded::<()>(0);
-        let watched = shared.clone();
-        let threads = vec![
-            spawn("beat", move || {
-                beat.run(&stopped);
-                drop(alive);
-            }),
-            spawn("watchdog", move || watchdog(&watched, &gone, on_lost)),
-        ];
+        let threads = Threads::start(&shared, self.lock, before.beat, on_lost);
         Leadership {
             shared,
             cluster,
             reason,
             led: before.leading.then_some(before.epoch),
-            stop: Some(stop),
+            notes: self.notes,
             threads,
         }
-    }
-}
-
-fn spawn(name: &str, f: impl FnOnce() + Send + 'static) -> Thread {
-    thread::spawn(name, 256 << 10, f).expect("a daemon that cannot start two threads cannot lead")
-}
-
-/// Looks at the clock and an atomic only. `gone` disconnects when the beat ended in good order.
-fn watchdog(shared: &Shared, gone: &Receiver<()>, on_lost: impl Fn(&Lost)) {
-    let every = (shared.rules.takeover_ms / 24).clamp(20, 500);
-    loop {
-        if let Err(lost) = shared.check_lease() {
-            tracing::error!("{lost}");
-            on_lost(&lost);
-            return;
-        }
-        match thread::recv_timeout(gone, every) {
-            Err(crossbeam::channel::RecvTimeoutError::Timeout) => {}
-            _ if shared.lost.load(Ordering::Acquire) => {}
-            _ => return,
-        }
-    }
-}
-
-/// The thread that renews.
-struct Beat {
-    shared: Arc<Shared>,
-    lock: LockState,
-    count: u64,
-}
-
-impl Beat {
-    fn run(mut self, stopped: &Receiver<()>) {
-        let every = self.shared.rules.renew_ms();
-        let mut complained = false;
-        loop {
-            let began = clock::boot_ms();
-            match self.renew() {
-                Ok(()) => {
-                    self.shared.renewed.store(began, Ordering::Release);
-                    complained = false;
-                }
-                Err(e) if !complained => {
-                    tracing::warn!("renewing the lease: {e}");
-                    complained = true;
-                }
-                Err(_) => {}
-            }
-            if self.shared.lost.load(Ordering::Acquire) {
-                return;
-            }
-            let gone = crossbeam::channel::RecvTimeoutError::Disconnected;
-            if thread::recv_timeout(stopped, every) == Err(gone) {
-                return;
-            }
-        }
-    }
-
-    fn renew(&mut self) -> sys::Result<()> {
-        let shared = &self.shared;
-        // A higher epoch is seen here even while the leader has nothing to journal.
-        if shared.check != Check::Never && shared.check_epoch().is_err() {
-            return Ok(());
-        }
-        match &self.lock {
-            LockState::Held(lock) if !lock.still_in_place()? => {
-                shared.lose("the lock file was replaced".into());
-                return Ok(());
-            }
-            LockState::Held(lock) if !shared.local => {
-                // Only a write through the locked descriptor tells that the server took the lock
-                // back.
-                if let Err(e) = lock.write(format!("{}\n", shared.own.epoch).as_bytes()) {
-                    shared.lose(e.to_string());
-                    return Ok(());
-                }
-            }
-            LockState::Held(_) => {}
-            LockState::Free | LockState::Asked(_) => {
-                let old = std::mem::replace(&mut self.lock, LockState::Free);
-                self.lock = try_lock(old, &shared.layout.lock(), shared.local)?;
-            }
-        }
-        let doc = BeatDoc {
-            epoch: shared.own.epoch,
-            beat: self.count + 1,
-            leading: shared.leading.load(Ordering::Acquire),
-            full: shared.full.load(Ordering::Acquire),
-            locked: matches!(self.lock, LockState::Held(_)),
-        };
-        let path = shared.layout.beat();
-        sys::fs::overwrite_unsynced(&path, &encode(&path, &doc)?)?;
-        self.count += 1;
-        Ok(())
     }
 }
 
@@ -634,12 +514,39 @@ fn read_fixed<T: serde::de::DeserializeOwned>(
         if attempt > 0 {
             clock::sleep_ms(1);
         }
-        let bytes = owners.read_small(path, FIXED_LEN as u64 * 2)?;
+        let bytes = match owners.read_small(path, FIXED_LEN as u64 * 2) {
+            Ok(bytes) => bytes,
+            Err(e) if too_long(&e) && owners.stranger_of(path).is_none() => return Ok(None),
+            Err(e) => return Err(e),
+        };
         if let Ok(doc) = decode_fixed(&bytes) {
             return Ok(Some(doc));
         }
     }
     Ok(None)
+}
+
+/// A file longer than any document: no claimant left it so.
+fn too_long(e: &sys::Error) -> bool {
+    e.act == "read" && e.kind() == std::io::ErrorKind::InvalidData
+}
+
+/// Reads `leader/epoch` for a candidate; when its content is no epoch of this share also why. A
+/// number that nobody can have claimed counts as damage: claiming above it would carry every later
+/// leader and host along, and each has to say of all epochs between where they end.
+fn read_epoch(layout: &Layout, owners: Owners) -> sys::Result<(Option<EpochDoc>, Option<String>)> {
+    let Some(doc) = read_fixed::<EpochDoc>(&layout.epoch(), owners)? else {
+        return Ok((None, Some("is damaged".to_owned())));
+    };
+    match crate::spool::epoch_known(layout, doc.epoch)? {
+        None => Ok((Some(doc), None)),
+        Some(known) => {
+            let named = doc.epoch;
+            let why =
+                format!("names epoch {named}, far above all there are (the highest is {known})");
+            Ok((None, Some(why)))
+        }
+    }
 }
 
 /// The highest claimed epoch, 0 when there is none. A claim that a stranger put there would keep
@@ -666,7 +573,7 @@ fn highest_claim(layout: &Layout, owners: Owners) -> sys::Result<u64> {
 /// # Errors
 /// Failing reads.
 pub fn highest(layout: &Layout, owners: Owners) -> sys::Result<u64> {
-    let named = read_fixed::<EpochDoc>(&layout.epoch(), owners)?.map_or(0, |doc| doc.epoch);
+    let named = read_epoch(layout, owners)?.0.map_or(0, |doc| doc.epoch);
     Ok(highest_claim(layout, owners)?.max(named))
 }
 

@@ -39,6 +39,8 @@ struct Ear {
     /// Beat last seen and when it changed, by the monotonic clock.
     beat: (String, u64),
     beat_at: Option<u64>,
+    /// When this leader first read its load.
+    watched_at: Option<u64>,
     silent_ms: u64,
     doc: LoadDoc,
     /// Damage was found in the present file: said once.
@@ -176,7 +178,7 @@ impl Hosts {
     fn read_loads(&mut self, now_ms: u64, wall_ms: i64, inputs: &mut Vec<Input>) {
         for (host, ear) in &mut self.ears {
             let path = self.layout.load(host);
-            let limit = 2 * load::LOAD_LEN as u64;
+            let limit = load::LOAD_MAX as u64;
             let Ok((bytes, uid)) = fs::read_small_owned(&path, limit) else {
                 continue;
             };
@@ -201,9 +203,11 @@ impl Hosts {
                 ear.beat = beat;
                 ear.beat_at = Some(now_ms);
             }
-            let silent_ms = ear
-                .beat_at
-                .map_or(SILENT_MS, |at| now_ms.saturating_sub(at));
+            let watched_at = *ear.watched_at.get_or_insert(now_ms);
+            let silent_ms = match ear.beat_at {
+                Some(at) => now_ms.saturating_sub(at),
+                None => now_ms.saturating_sub(watched_at).max(SILENT_MS),
+            };
             let turned = (ear.silent_ms < SILENT_MS) != (silent_ms < SILENT_MS);
             ear.silent_ms = silent_ms;
             if first || turned || silent_ms >= SILENT_MS || doc != ear.doc {
@@ -294,23 +298,73 @@ fn disbelieve(said: &mut bool, e: &crate::sys::Error, alarms: &mut Vec<String>) 
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_host_may_say_any_pace() {
+    /// Hosts of a share where h1 wrote its load once, at the epoch of the wall clock.
+    fn one_host(every_ms: u64) -> (tempfile::TempDir, Hosts) {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::new(dir.path());
         fs::mkdir_p(&layout.host("h1"), 0o755).unwrap();
         let doc = LoadDoc {
-            every_ms: u64::MAX,
+            every_ms,
             beat: 1,
             ..LoadDoc::default()
         };
         fs::publish(&layout.load("h1"), &load::encode(&doc).unwrap()).unwrap();
-        let mut inputs = Vec::new();
         let owners = Owners {
             uid: crate::sys::users::effective_uid(),
             gid: 0,
         };
-        Hosts::new(&layout, "c", owners).listen(1, i64::MIN, true, &|_| false, &mut inputs);
+        let hosts = Hosts::new(&layout, "c", owners);
+        (dir, hosts)
+    }
+
+    #[test]
+    fn a_host_may_say_any_pace() {
+        let (_dir, mut hosts) = one_host(u64::MAX);
+        let mut inputs = Vec::new();
+        hosts.listen(1, i64::MIN, true, &|_| false, &mut inputs);
         assert!(matches!(&inputs[..], [Input::Load { .. }]));
+    }
+
+    #[test]
+    fn a_host_that_this_leader_has_not_heard_is_silent_since_it_listens() {
+        let (_dir, mut hosts) = one_host(1_000);
+        let mut inputs = Vec::new();
+        hosts.listen(1, 1 << 40, true, &|_| false, &mut inputs);
+        hosts.listen(50_001, 1 << 40, true, &|_| false, &mut inputs);
+        let silent = inputs.iter().map(|input| match input {
+            Input::Load { silent_ms, .. } => *silent_ms,
+            _ => 0,
+        });
+        assert_eq!(silent.collect::<Vec<_>>(), [SILENT_MS, 50_000]);
+    }
+
+    #[test]
+    fn clocks_that_differ_are_told_of_with_the_sign() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("load.yaml");
+        let told = |t: i64| {
+            let doc = LoadDoc {
+                t,
+                ..LoadDoc::default()
+            };
+            skew(&path, &doc)
+        };
+        assert_eq!(told(0), None, "no file, no word");
+        fs::publish(&path, b"x").unwrap();
+        let written = fs::stat(&path).unwrap().unwrap().mtime_ms;
+        for (ms, due) in [
+            (0, None),
+            (5_000, None),
+            (-5_000, None),
+            (6_000, Some("its clock is 6s ahead of the file server's")),
+            (-6_400, Some("its clock is 6s behind the file server's")),
+            (600_000, Some("its clock is 10m ahead of the file server's")),
+            (-7_200_000, Some("its clock is 2h behind the file server's")),
+        ] {
+            assert_eq!(told(written + ms).as_deref(), due, "{ms} ms");
+        }
+        for wild in [i64::MAX, i64::MIN] {
+            assert!(told(wild).is_some());
+        }
     }
 }

@@ -89,10 +89,8 @@ struct Rubbish {
 pub struct Inbox {
     layout: Layout,
     drop: DropBox,
-    /// Users with a box, and which directory it was when last seen.
-    uids: BTreeMap<u32, u64>,
-    /// Boxes that went: what is made under their names later is another directory.
-    gone: Vec<PathBuf>,
+    /// Users with a box.
+    uids: BTreeSet<u32>,
     accounts: BTreeMap<u32, (Requester, u64)>,
     rubbish: BTreeMap<u32, Rubbish>,
     /// Owner of the drop box at which the last full turn stopped.
@@ -120,8 +118,7 @@ impl Inbox {
         Ok(Inbox {
             drop: DropBox::open(&layout.inbox())?,
             layout: layout.clone(),
-            uids: BTreeMap::new(),
-            gone: Vec::new(),
+            uids: BTreeSet::new(),
             accounts: BTreeMap::new(),
             rubbish: BTreeMap::new(),
             served: 0,
@@ -130,13 +127,8 @@ impl Inbox {
 
     /// Directories to watch for new requests.
     pub fn directories(&self) -> Vec<PathBuf> {
-        let own = self.uids.keys().map(|uid| self.layout.inbox_of(*uid));
+        let own = self.uids.iter().map(|uid| self.layout.inbox_of(*uid));
         std::iter::once(self.layout.inbox()).chain(own).collect()
-    }
-
-    /// Directories given before that are there no longer, each once.
-    pub fn gone(&mut self) -> Vec<PathBuf> {
-        std::mem::take(&mut self.gone)
     }
 
     /// Looks for users' directories; true when a new one appeared. Gets out of the way what is
@@ -149,7 +141,7 @@ impl Inbox {
         let mut cleared = 0;
         for entry in fs::list_dir(&self.layout.inbox(), BOXES_MAX)? {
             let uid = entry.text().and_then(uid_of);
-            if uid.is_some_and(|uid| self.uids.contains_key(&uid)) || cleared >= CLEAR_MAX {
+            if uid.is_some_and(|uid| self.uids.contains(&uid)) || cleared >= CLEAR_MAX {
                 continue;
             }
             let Ok(Some(found)) = self.drop.look(&entry.name) else {
@@ -157,7 +149,7 @@ impl Inbox {
             };
             match uid {
                 Some(uid) if found.kind == Kind::Dir && found.uid == uid => {
-                    self.uids.insert(uid, 0);
+                    self.uids.insert(uid);
                 }
                 _ => {
                     cleared += 1;
@@ -184,10 +176,7 @@ impl Inbox {
         let name = OsString::from(uid.to_string());
         let why = match self.drop.enter(&name) {
             Ok(own) if own.uid == uid && !own.open_to_all => {
-                let before = self.uids.insert(uid, own.ino);
-                if before.is_some_and(|ino| ino != 0 && ino != own.ino) {
-                    self.gone.push(self.layout.inbox_of(uid));
-                }
+                self.uids.insert(uid);
                 return Some(own);
             }
             Ok(own) if own.uid == uid => {
@@ -203,7 +192,6 @@ impl Inbox {
         };
         // The owner may take his own directory away; a later look finds what comes instead.
         self.uids.remove(&uid);
-        self.gone.push(self.layout.inbox_of(uid));
         if self.drop.look(&name).is_ok_and(|found| found.is_some()) {
             self.clear(&name, &why);
         }
@@ -216,7 +204,7 @@ impl Inbox {
         let mut haul = Haul::default();
         // Whoever filled the last turn's share goes last now.
         let (first, rest): (Vec<u32>, Vec<u32>) =
-            self.uids.keys().partition(|uid| **uid > self.served);
+            self.uids.iter().partition(|uid| **uid > self.served);
         let mut more: Vec<(u32, Vec<OsString>)> = Vec::new();
         for uid in first.into_iter().chain(rest) {
             let Some(own) = self.enter(uid) else { continue };

@@ -81,7 +81,6 @@ pub struct Leader {
     pub publishing: bool,
     pub users_at: u64,
     pub users_due: bool,
-    pub watched: BTreeSet<PathBuf>,
     /// The configuration to put in force with the first turn.
     pub first_config: Option<Arc<Config>>,
     /// Sees every turn; for simulations.
@@ -206,6 +205,8 @@ impl Leader {
             self.users_due = false;
             self.inbox.find_users()?;
         }
+        // First the watch: what comes after the look gives a hint.
+        self.watch(self.inbox.directories());
         let (taken, rejected) = self.take_requests(now);
         let mut paths = Vec::new();
         for request in taken {
@@ -232,7 +233,7 @@ impl Leader {
         let reports = inputs
             .iter()
             .any(|input| matches!(input, Input::Reports { .. }));
-        self.watch_all();
+        self.watch(self.hosts.directories());
         let more = self.turn(inputs, paths, now)?;
         self.reject(rejected, now)?;
         Ok(more || requests || reports)
@@ -558,23 +559,12 @@ impl Leader {
         self.may_lag(wrote)
     }
 
-    /// Watches every directory that others write into.
-    fn watch_all(&mut self) {
-        if !self.hinted_share {
-            return;
-        }
-        for dir in self.inbox.gone() {
-            self.watched.remove(&dir);
-        }
-        for dir in self
-            .inbox
-            .directories()
-            .into_iter()
-            .chain(self.hosts.directories())
-        {
-            if !self.watched.contains(&dir) && self.watcher.add(&dir) {
-                self.watched.insert(dir);
-            }
+    /// Watches directories that others write into, and what took the place of one.
+    fn watch(&mut self, directories: Vec<PathBuf>) {
+        if self.hinted_share {
+            directories.iter().for_each(|dir| {
+                self.watcher.add(dir);
+            });
         }
     }
 

@@ -9,7 +9,6 @@ pub mod hosts;
 pub mod inbox;
 mod janitor;
 mod lead;
-pub mod load;
 mod outbox;
 mod publish;
 mod room;
@@ -20,6 +19,7 @@ use crate::journal::{self, Writer};
 use crate::lease::Protocol;
 use crate::model::Stamp;
 use crate::record::event::Event;
+use crate::replay::Loader;
 use crate::spool::{Layout, Site, hazards};
 use crate::state::State;
 use crate::sys::trust::Owners;
@@ -119,29 +119,37 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
         crate::sys::users::become_for_good(uid, gid).map_err(|e| e.to_string())?;
     }
     judge_mount(site, &layout)?;
-    let (config, problems) = conf::read_or_last_good(&layout, crate::spool::owners(&cluster))?;
-    if !config.may_lead(&site.host) {
-        return Err(format!(
+    let owners = crate::spool::owners(&cluster);
+    let configured = conf::read_or_last_good(&layout, owners)?;
+    let not_a_master = || {
+        format!(
             "host {} may not lead: it is not among cluster.masters in {}",
             site.host,
             layout.config().display()
-        ));
+        )
+    };
+    if !configured.0.may_lead(&site.host) {
+        return Err(not_a_master());
     }
     let settings = election::Settings {
         host: site.host.clone(),
-        takeover_ms: config.cluster.lease_timeout_ms,
+        takeover_ms: configured.0.cluster.lease_timeout_ms,
         cache_ms: options.cache_ms,
         protocol: options.protocol,
     };
     let wait = |ms: u64| thread::recv_timeout(&stop, ms).is_ok();
-    let won = election::campaign(&layout, cluster, &settings, &wait, |lost| {
-        tracing::error!("{lost}");
-        // Another thread may hang in the share: nothing may run on after this.
+    let won = election::campaign(&layout, cluster, &settings, &wait, |_lost| {
+        // It is in the log already. Another thread may hang in the share: nothing may run on.
         crate::sys::job::exit_now(EXIT_LOST)
     });
     let Some(leadership) = won.map_err(|e| e.to_string())? else {
         return Ok(EXIT_OK);
     };
+    // A candidate may have stood for weeks: cb.yaml was changed and read again by others since.
+    let (config, problems) = conf::read_or_last_good(&layout, owners).unwrap_or(configured);
+    if !config.may_lead(&site.host) {
+        return Err(not_a_master());
+    }
     let end = match assume(site, leadership, config, problems, options, stop) {
         Ok(mut leader) => leader.run(),
         Err(NoLead::Refused(why)) => return Err(why),
@@ -207,6 +215,7 @@ fn assume(
         .map_err(|e| e.to_string())?;
     let (mut state, mut recovered) = restore(&layout, &leadership, options)?;
     recovered.notes.extend(hidden);
+    recovered.notes.extend(leadership.notes.iter().cloned());
     let mut first = First {
         room: room::Room::new(&layout, options.reserve_bytes),
         leadership: &leadership,
@@ -252,7 +261,6 @@ fn assume(
         publishing: false,
         users_at: 0,
         users_due: true,
-        watched: BTreeSet::new(),
         first_config: Some(config),
         witness: options.witness.clone(),
         bind: options.protocol.bind,
@@ -348,7 +356,7 @@ fn restore(
 ) -> Result<(State, journal::Recovered), String> {
     let began = clock::boot_ms();
     failpoint::hit("leader.recovering");
-    let mut loader = load::Loader::default();
+    let mut loader = Loader::default();
     let options = journal::Options {
         accept_loss: options.accept_loss,
         led: leadership.led,

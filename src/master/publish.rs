@@ -372,7 +372,12 @@ impl Publisher {
         }
         // Left by a round that failed half way: it was never named.
         sys::fs::remove(&path)?;
-        Appender::create_new(&path)?.append(&self.out)?;
+        let mut shard = Appender::create_new(&path)?;
+        shard.append(&self.out)?;
+        // A network file system may tell only now that it had no room for what it took.
+        if self.sync {
+            shard.sync()?;
+        }
         Ok(Some(info))
     }
 

@@ -4,10 +4,10 @@
 
 use super::workload::{Ask, Builder, Job, Workload};
 use crate::journal::{self, Chain};
-use crate::master::load::Loader;
 use crate::model::{JobKey, JobStat, Stamp};
 use crate::record::leader::{ClusterDoc, decode_fixed};
-use crate::record::load::{self, LOAD_LEN, LoadDoc};
+use crate::record::load::{self, LOAD_MAX, LoadDoc};
+use crate::replay::Loader;
 use crate::spool::Layout;
 use crate::state::{Body, State, Work};
 use crate::sys;
@@ -83,7 +83,7 @@ pub fn read(share: &Path) -> Result<Live, String> {
     let recovered = read.map_err(|e| e.to_string())?;
     let mut samples = BTreeMap::new();
     for (host, _) in loader.state.known_hosts() {
-        let bytes = sys::fs::read_optional(&layout.load(host), LOAD_LEN as u64);
+        let bytes = sys::fs::read_optional(&layout.load(host), LOAD_MAX as u64);
         let doc = bytes.ok().flatten().and_then(|b| load::decode(&b).ok());
         samples.insert(host.clone(), (doc.unwrap_or_default(), 0));
     }

@@ -1,10 +1,12 @@
 //! Floor 2: the shared directory. Names of files and the legal combinations of them.
 
+mod epoch;
 mod hazards;
 mod layout;
 mod site;
 pub mod view;
 
+pub use epoch::epoch_known;
 pub use hazards::{Hazard, hazards};
 pub use layout::Layout;
 pub use site::{Site, SiteError};

@@ -35,6 +35,9 @@ pub struct Site {
     pub local: Option<PathBuf>,
     /// CB_UNSAFE_MOUNT=yes: a leader may work on a mount that endangers locks or data.
     pub unsafe_mount: bool,
+    /// CB_SERVERDIR: directory of this host's sensors, where one is set; cbls takes its own
+    /// program's otherwise.
+    pub servers: Option<PathBuf>,
 }
 
 impl Site {
@@ -69,7 +72,7 @@ impl Site {
     /// # Errors
     /// Names the line that is wrong, or that CB_SHARE is missing.
     pub fn from_conf(conf: &Path, text: &str, host: Option<String>) -> Result<Site, SiteError> {
-        let (mut share, mut named, mut local) = (None, None, None);
+        let (mut share, mut named, mut local, mut servers) = (None, None, None, None);
         let mut unsafe_mount = false;
         for (n, line) in text.lines().enumerate() {
             let line = line.trim();
@@ -84,6 +87,7 @@ impl Site {
             match key.trim() {
                 "CB_SHARE" => share = Some(absolute(value, &place())?),
                 "CB_LOCAL" => local = Some(absolute(value, &place())?),
+                "CB_SERVERDIR" => servers = Some(absolute(value, &place())?),
                 "CB_HOST" => named = Some(value.to_owned()),
                 "CB_UNSAFE_MOUNT" => unsafe_mount = yes_or_no(value, &place())?,
                 // Daemons and later versions have keys of their own.
@@ -103,6 +107,7 @@ impl Site {
             host,
             local,
             unsafe_mount,
+            servers,
         })
     }
 
@@ -191,6 +196,9 @@ mod tests {
         assert_eq!(read(text, Some("h2")).unwrap().host, "h2");
         assert!(!read("CB_SHARE=/s", None).unwrap().host.is_empty());
         assert!(!read(text, None).unwrap().unsafe_mount);
+        assert_eq!(read(text, None).unwrap().servers, None);
+        let with = read("CB_SHARE=/s\nCB_SERVERDIR=/opt/sbin\n", None).unwrap();
+        assert_eq!(with.servers, Some("/opt/sbin".into()));
         let insists = "CB_SHARE=/s\nCB_UNSAFE_MOUNT=yes\n";
         assert!(read(insists, None).unwrap().unsafe_mount);
     }

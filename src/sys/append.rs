@@ -5,7 +5,7 @@
 //! poisoned for good: the caller opens a new segment that states the valid length of this one.
 
 use super::file::{File, How};
-use super::{At, Error, Result};
+use super::{At, Error, Result, pace};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,8 @@ pub struct Appender {
     path: PathBuf,
     len: u64,
     synced: u64,
+    /// Up to here the server has got it; see [`pace`].
+    sent: u64,
     poisoned: bool,
 }
 
@@ -44,6 +46,7 @@ impl Appender {
             path,
             len,
             synced: len,
+            sent: len,
             poisoned: false,
         })
     }
@@ -61,6 +64,7 @@ impl Appender {
         match wrote {
             Ok(n) if n == bytes.len() => {
                 self.len += n as u64;
+                self.send()?;
                 Ok(self.len)
             }
             Ok(n) => {
@@ -75,6 +79,20 @@ impl Appender {
         }
     }
 
+    /// Sends what would keep others on the share waiting, were it sent in one go.
+    fn send(&mut self) -> Result<()> {
+        if self.len - self.sent <= pace::SMALL {
+            return Ok(());
+        }
+        match self.file.send(self.sent, self.len) {
+            Ok(()) => {
+                self.sent = self.len;
+                Ok(())
+            }
+            Err(e) => Err(self.poison("send", e)),
+        }
+    }
+
     /// Makes everything appended so far durable (fdatasync). An error poisons the appender.
     pub fn sync(&mut self) -> Result<()> {
         self.refuse_if_poisoned("sync")?;
@@ -83,7 +101,7 @@ impl Appender {
         }
         match self.file.sync_data() {
             Ok(()) => {
-                self.synced = self.len;
+                (self.synced, self.sent) = (self.len, self.len);
                 Ok(())
             }
             Err(e) => Err(self.poison("sync", e)),

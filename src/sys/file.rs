@@ -237,6 +237,15 @@ impl File {
         self.sync_all()
     }
 
+    /// Sends the bytes from `from` up to `to` to the server of a network file system, in steps, so
+    /// that other files of this machine there need not wait behind all of them.
+    pub fn send(&self, from: u64, to: u64) -> io::Result<()> {
+        match self {
+            File::Real(file) => super::pace::send(file, from, to),
+            File::Simulated(_) => Ok(()),
+        }
+    }
+
     /// Makes data and facts durable.
     pub fn sync_all(&self) -> io::Result<()> {
         match self {

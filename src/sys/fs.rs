@@ -123,6 +123,7 @@ fn write_aside(path: &Path, bytes: &[u8], mode: u32, sync: bool) -> Result<PathB
     let file = File::open(&aside, How::NEW.mode(mode)).at("create", &aside)?;
     let written = file
         .write_all_at(bytes, 0)
+        .and_then(|()| file.send(0, bytes.len() as u64))
         .and_then(|()| if sync { file.sync_all() } else { Ok(()) });
     if let Err(e) = written {
         drop(file::unlink(&aside));
@@ -237,7 +238,9 @@ pub fn settle(path: &Path, len: u64, rewrite: bool) -> Result<()> {
             ));
         }
         file.write_all_at(&bytes[..n], at).at("write again", path)?;
-        at += n as u64;
+        let end = at + n as u64;
+        file.send(at, end).at("write again", path)?;
+        at = end;
     }
     file.sync_all().at("sync", path)
 }

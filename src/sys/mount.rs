@@ -36,15 +36,25 @@ pub fn fs_kind(path: &Path) -> Result<FsKind> {
         return Ok(machine.fs_kind(path));
     }
     let s = nix::sys::statfs::statfs(path).at("look up the file system of", path)?;
+    Ok(kind_of(s.filesystem_type()))
+}
+
+/// The kind of file system that holds an open file of this machine.
+pub(super) fn kind_of_file(file: &std::fs::File) -> std::io::Result<FsKind> {
+    Ok(kind_of(nix::sys::statfs::fstatfs(file)?.filesystem_type()))
+}
+
+#[allow(clippy::unnecessary_cast)]
+fn kind_of(fs: nix::sys::statfs::FsType) -> FsKind {
     // The type's width differs between machines; the low 32 bits are the magic number.
-    let magic = (s.filesystem_type().0 as i64) & 0xffff_ffff;
-    Ok(if magic == NFS_MAGIC {
+    let magic = (fs.0 as i64) & 0xffff_ffff;
+    if magic == NFS_MAGIC {
         FsKind::Nfs
     } else if LOCAL_MAGICS.contains(&magic) {
         FsKind::Local
     } else {
         FsKind::Other
-    })
+    }
 }
 
 /// Room on a file system, in bytes.

@@ -48,6 +48,34 @@ fn with_a_lease_of_three_seconds_work_goes_on_within_ten() {
     assert!(id.contains(&heir.host), "{id}");
 }
 
+/// The beat is one or two operations of a thread of its own: a share on which each takes a tenth of
+/// 2T/3 is no reason for a change of leader, whatever else the leader has to write.
+#[test]
+fn a_short_lease_bears_slow_operations_and_says_when_it_cannot() {
+    let cluster = Cluster::up_armed("--hosts 1 --slots 2 --masters 2 --lease 3");
+    let before = epoch(&cluster);
+    cluster.arm("sys.any@/share=delay:200ms");
+    let id = cluster.csub(&["true"]);
+    std::thread::sleep(Duration::from_secs(8));
+    assert_eq!(epoch(&cluster), before, "{}", cluster.logs());
+    cluster.wait(Duration::from_secs(30), |s| {
+        s.get(&(id, 0)).is_some_and(|s| s == "DONE")
+    });
+    assert_eq!(epoch(&cluster), before, "{}", cluster.logs());
+    // Reading one of the two files takes longer than T/3: whoever led would not lead for long.
+    cluster.arm("sys.any@/share=delay:600ms");
+    let leader = cluster.leader();
+    kill_9(leader.pid);
+    let end = Instant::now() + Duration::from_secs(30);
+    while !cluster.logs().contains("not leading: reading 512 bytes") {
+        assert!(Instant::now() < end, "{}", cluster.logs());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(epoch(&cluster), before, "{}", cluster.logs());
+    cluster.arm("");
+    assert_ne!(cluster.leader().pid, leader.pid);
+}
+
 fn setting(name: &str, default: u64) -> u64 {
     let text = std::env::var(name).ok();
     text.and_then(|v| v.parse().ok()).unwrap_or(default)

@@ -104,11 +104,19 @@ class Guest:
                 return base / f"corral-nfs-{self.lab.tag}-{self.name}"
         return None
 
+    def inherit_niceness(self):
+        """A guest makes a session of its own, with which the niceness of who runs the lab is gone:
+        it is set again once the guest runs."""
+        group = self.freezer()
+        pids = (group / "cgroup.procs").read_text().split() if group else []
+        for pid in pids:
+            try:
+                Path(f"/proc/{pid}/autogroup").write_text(self.lab.nice)
+            except OSError:
+                continue  # It has ended meanwhile, or there are no such groups.
+
     def enter_freezer(self):
-        """In the child: its own freezer, and the niceness of who runs the lab."""
-        nice = Path("/proc/self/autogroup")
-        if nice.exists():
-            nice.write_text(self.lab.nice)
+        """In the child: its own freezer."""
         group = self.freezer()
         if group:
             group.mkdir(exist_ok=True)
@@ -116,6 +124,7 @@ class Guest:
 
     def wait_up(self, limit=120):
         until(limit, lambda: self.sh("true", limit=5, patient=False)[0] == 0, f"{self.name} up")
+        self.inherit_niceness()
         if self.number != 1:
             mounted = lambda: self.sh("mountpoint -q /nfs", limit=5)[0] == 0
             until(limit, mounted, f"{self.name} mounts /nfs")

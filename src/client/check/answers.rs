@@ -6,8 +6,10 @@ use super::truth::next_id;
 use crate::journal::{Chain, LineError, Lines};
 use crate::model::Token;
 use crate::record::ack::{Ack, IdRun};
-use crate::record::frame::Damage;
+use crate::record::frame::{Damage, Damaged};
+use crate::record::header::What;
 use crate::state::State;
+use std::path::Path;
 
 /// Epochs whose acknowledgements are read, newest first.
 const EPOCHS: u64 = 3;
@@ -49,18 +51,13 @@ impl Told {
                 }
                 Err(LineError::Io(e)) if e.is_not_found() => return,
                 Err(LineError::Io(e)) => return out.push(Finding::unreadable("answers", &e)),
-                // Being written; or damage, which costs answers to people and no job.
                 Err(LineError::Damaged(d)) => {
-                    if d.damage != Damage::Torn {
-                        out.push(Finding::broken(
-                            "answers",
-                            format!("{}:{}", path.display(), d.offset),
-                            d.damage.to_string(),
-                            "commands that wait for these answers ask again; look at the disk of \
-                             the share",
-                        ));
+                    let due = lines.next_seq();
+                    match lines.skip() {
+                        // What a full share cut short stands whole behind.
+                        Ok(s) if s.repeats(What::Acks, due, lines.next_seq()) => continue,
+                        _ => return damaged(&path, &d, out),
                     }
-                    return;
                 }
             }
         }
@@ -83,5 +80,17 @@ impl Told {
                 "was the share restored from a backup, or damage accepted? Submit it again",
             ));
         }
+    }
+}
+
+/// Being written; or damage, which costs answers to people and no job.
+fn damaged(path: &Path, d: &Damaged, out: &mut Vec<Finding>) {
+    if d.damage != Damage::Torn {
+        out.push(Finding::broken(
+            "answers",
+            format!("{}:{}", path.display(), d.offset),
+            d.damage.to_string(),
+            "commands that wait for these answers ask again; look at the disk of the share",
+        ));
     }
 }

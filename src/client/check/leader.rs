@@ -3,9 +3,13 @@
 use super::Ctx;
 use super::finding::Finding;
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
+use crate::spool::epoch_known;
 use crate::sys;
 use crate::text::duration::short;
 use std::path::Path;
+
+const ANEW: &str = "leave the file as it is: the next cbsched that stands for election writes it \
+                    anew; start one on a host that may lead";
 
 /// Pause between two looks, ms.
 const LOOK_MS: u64 = 100;
@@ -48,13 +52,36 @@ fn moves(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> bool {
 pub fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Finding> {
     let mut out = Vec::new();
     let start = "start cbsched on a host that may lead; its log says why it does not lead";
-    let epoch: Option<EpochDoc> = fixed(&ctx.layout.epoch());
-    let Some(epoch) = epoch else {
-        let path = ctx.layout.epoch();
-        let what = "it is damaged or missing: nobody can lead";
-        let todo = "restore it from a backup, with the whole directory 'leader'";
+    let path = ctx.layout.epoch();
+    if !sys::fs::exists(&path) {
+        let what = "it is missing: nobody can lead, and no daemon makes it anew";
+        let todo = "make it, empty, owned by the account of the share, while no cbsched runs: the \
+                    first one that is started fills it";
         return vec![Finding::broken("leader", path.display(), what, todo)];
+    }
+    let epoch: Option<EpochDoc> = fixed(&path);
+    let Some(epoch) = epoch else {
+        let what = "it is damaged: leaders step down";
+        let finding = Finding::broken("leader", path.display(), what, ANEW);
+        // A cbsched that stands for election mends it within the time of a takeover.
+        return if moves(ctx, before, lease_ms) && fixed::<EpochDoc>(&path).is_some() {
+            Vec::new()
+        } else {
+            vec![finding]
+        };
     };
+    match epoch_known(&ctx.layout, epoch.epoch) {
+        Ok(Some(known)) => {
+            let what = format!(
+                "it names epoch {}, far above all there are (the highest is {known}): leaders step \
+                 down",
+                epoch.epoch
+            );
+            out.push(Finding::broken("leader", path.display(), what, ANEW));
+        }
+        Ok(None) => {}
+        Err(e) => out.push(Finding::unreadable("leader", &e)),
+    }
     if !moves(ctx, before, lease_ms) {
         let waited = short(2 * lease_ms + 5_000);
         let who = match epoch.epoch {

@@ -7,7 +7,7 @@ use super::finding::Finding;
 use super::truth::DEFECT;
 use crate::config::{Config, Quota};
 use crate::model::Stamp;
-use crate::record::load::{self, LOAD_LEN, LoadDoc};
+use crate::record::load::{self, LOAD_MAX, LoadDoc};
 use crate::sched::HostInfo;
 use crate::state::State;
 use crate::sys;
@@ -126,7 +126,7 @@ fn core(ctx: &Ctx, state: State, config: &Config) -> Core {
 pub fn sample(ctx: &Ctx, host: &str) -> Option<LoadDoc> {
     for _ in 0..3 {
         let path = ctx.layout.load(host);
-        let bytes = sys::fs::read_optional(&path, 2 * LOAD_LEN as u64).ok()??;
+        let bytes = sys::fs::read_optional(&path, LOAD_MAX as u64).ok()??;
         if let Ok(doc) = load::decode(&bytes) {
             return Some(doc);
         }

@@ -288,6 +288,17 @@ fn people_who_were_told_something_else_are_told_of() {
     let bed = Bed::new(&life(1));
     bed.acks(&[1, 2, 3]);
     bed.finds("job 3: it was acknowledged in epoch 1, and the journal does not know it");
+    // So is one behind what a full share cut short, which is no damage itself.
+    let path = bed.ctx.layout.acks(1);
+    let whole = fs::read(&path).unwrap();
+    let header = whole.iter().position(|b| *b == b'\n').unwrap() + 1;
+    let mut bytes = whole[..header + 30].to_vec();
+    bytes.push(b'\n');
+    bytes.extend_from_slice(&whole[header..]);
+    fs::write(&path, bytes).unwrap();
+    let said = bed.look();
+    assert!(said.contains("job 3: it was acknowledged"), "{said}");
+    assert!(!said.contains("acks.yaml"), "{said}");
     bed.acks(&[1, 2]);
     bed.view(&[(1, JobStat::Run), (2, JobStat::Run)]);
     bed.finds("job 2: the view shows it as RUN (attempt 1), the journal as DONE");

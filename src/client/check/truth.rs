@@ -2,11 +2,12 @@
 
 use super::finding::Finding;
 use super::{Ctx, Seen};
-use crate::journal::{self, Chain, Error, Flow, Item, Position, Restore, decode_event};
+use crate::journal::{self, Chain, Error, Flow, Item, decode_event};
 use crate::model::{AttemptId, JobKey};
 use crate::record::event::Event;
 use crate::record::leader::{BeatDoc, FIXED_LEN, decode_fixed};
-use crate::state::{SnapRecord, State};
+use crate::replay::Loader;
+use crate::state::State;
 use crate::sys;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::Path;
@@ -193,24 +194,6 @@ fn first_part(text: &str) -> &str {
     text.split("; restore the file").next().unwrap_or(text)
 }
 
-struct Loader(State);
-
-impl Restore for Loader {
-    fn reset(&mut self) {
-        self.0 = State::new();
-    }
-
-    fn record(&mut self, json: &[u8]) -> Result<(), String> {
-        self.0.restore(SnapRecord::decode(json)?);
-        Ok(())
-    }
-
-    fn event(&mut self, _at: Position, event: Event) -> Result<(), String> {
-        self.0.apply(&event);
-        Ok(())
-    }
-}
-
 /// The state as the next leader would recover it; `None` when it could not.
 pub fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
     let led = led(ctx);
@@ -226,7 +209,7 @@ pub fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
                 continue;
             }
         };
-        let mut loader = Loader(State::new());
+        let mut loader = Loader::default();
         let options = journal::Options {
             led,
             ..journal::Options::default()
@@ -242,8 +225,8 @@ pub fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
             // A leader that took over meanwhile has said where the epoch before ends.
             Ok(recovered) if Chain::newest(&ctx.layout).is_ok_and(|n| n == newest) => {
                 notes(&recovered.notes, out);
-                broken_state(&loader.0, out);
-                return Some(loader.0);
+                broken_state(&loader.state, out);
+                return Some(loader.state);
             }
             Ok(_) => {}
             Err(e) => last = Some(e),

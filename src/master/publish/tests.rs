@@ -337,23 +337,10 @@ fn resident_mb() -> usize {
 #[test]
 #[ignore = "needs a release build and a minute"]
 fn speed_of_two_million_jobs() {
-    use crate::journal::{self, Options, Restore, snapshot};
+    use crate::journal::{self, Options, snapshot};
     use crate::record::report::Ended;
+    use crate::replay::Loader;
     use std::time::Instant;
-    struct Load(State);
-    impl Restore for Load {
-        fn reset(&mut self) {
-            self.0 = State::default();
-        }
-        fn record(&mut self, json: &[u8]) -> Result<(), String> {
-            self.0.restore(crate::state::SnapRecord::decode(json)?);
-            Ok(())
-        }
-        fn event(&mut self, _: journal::Position, event: Event) -> Result<(), String> {
-            self.0.apply(&event);
-            Ok(())
-        }
-    }
     let mut bed = Bed::new();
     let layout = bed.layout();
     for (dir, _) in layout.directories() {
@@ -393,12 +380,12 @@ fn speed_of_two_million_jobs() {
     bed.state = State::default();
     println!("resident without it: {} MB", resident_mb());
     let t = Instant::now();
-    let mut load = Load(State::default());
+    let mut load = Loader::default();
     journal::recover(&layout, "c", 2, Options::default(), &mut load).unwrap();
     println!("recovered in {:?}, {} MB", t.elapsed(), resident_mb());
     let t = Instant::now();
     let mut p = bed.publisher(2);
-    p.finish(&load.0).unwrap();
+    p.finish(&load.state).unwrap();
     println!("view in {:?}, {} MB", t.elapsed(), resident_mb());
     let t = Instant::now();
     let want = Want {

@@ -8,7 +8,7 @@
 use super::disk::{Disk, Errno};
 use super::rng::Rng;
 use crate::journal;
-use crate::master::load::Loader;
+use crate::replay::Loader;
 use crate::spool::Layout;
 use crate::sys::door;
 use crate::sys::file::{Handle, How};

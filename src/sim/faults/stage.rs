@@ -192,6 +192,7 @@ fn live(port: &Port, role: Role, slot: usize) -> String {
         host: host.clone(),
         local: Some(local.dir().to_path_buf()),
         unsafe_mount: false,
+        servers: None,
     };
     let made = fs::mkdir_p(local.dir(), 0o755);
     if let Err(e) = made {

@@ -1,4 +1,6 @@
-//! Bringing the state back: snapshot and journal into a [`State`].
+//! Floor 3: the state that a journal makes. What recovery reads, snapshot records and events, goes
+//! into a [`State`]: for a leader, for simulations, and for whoever looks at a share from outside.
+//! Decides nothing and reads nothing by itself.
 
 use crate::journal::{Position, Restore};
 use crate::record::event::Event;

@@ -1,0 +1,99 @@
+//! A file that exists beforehand, is kept open, and is overwritten in place again and again.
+//!
+//! Owns the open file and the question whether its path still names it. On NFS an overwrite is one
+//! or two answers of the server, where opening anew each time takes three or four more. Never
+//! creates, renames or removes anything.
+
+use super::file::File;
+use super::{At, Result};
+use std::path::{Path, PathBuf};
+
+/// The open file.
+#[derive(Debug)]
+pub struct Kept {
+    file: File,
+    path: PathBuf,
+    id: (u64, u64),
+}
+
+impl Kept {
+    /// Opens a file that is there, for reading and writing. `len`: a longer content is cut off.
+    ///
+    /// # Errors
+    /// It is not there or cannot be opened.
+    pub fn open(path: &Path, len: Option<u64>) -> Result<Kept> {
+        let file = super::fs::open_both(path)?;
+        let stat = file.stat().at("stat", path)?;
+        if let Some(len) = len.filter(|len| stat.len > *len) {
+            file.set_len(len).at("truncate", path)?;
+        }
+        Ok(Kept {
+            file,
+            path: path.to_path_buf(),
+            id: (stat.dev, stat.ino),
+        })
+    }
+
+    /// False when the path no longer names the open file.
+    ///
+    /// # Errors
+    /// The path cannot be looked at.
+    pub fn still_in_place(&self) -> Result<bool> {
+        names(&self.path, self.id)
+    }
+
+    /// Device and inode of the open file.
+    pub fn id(&self) -> (u64, u64) {
+        self.id
+    }
+
+    /// Overwrites the start of the file. `sync`: and waits until the data are durable; without, no
+    /// other host need ever see them while the file stays open.
+    ///
+    /// # Errors
+    /// The write or the sync failed.
+    pub fn overwrite(&self, bytes: &[u8], sync: bool) -> Result<()> {
+        let wrote = self.file.write_all_at(bytes, 0);
+        wrote.at("overwrite the open", &self.path)?;
+        match sync {
+            true => self.file.sync_data().at("sync the open", &self.path),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes the lock on the file; false when somebody else holds it.
+    pub(super) fn try_lock(&self) -> Result<bool> {
+        self.file.try_lock().at("lock", &self.path)
+    }
+}
+
+/// Whether `path` names the file of this device and inode.
+///
+/// # Errors
+/// The path cannot be looked at.
+pub fn names(path: &Path, id: (u64, u64)) -> Result<bool> {
+    let found = super::fs::stat(path)?;
+    Ok(found.is_some_and(|s| (s.dev, s.ino) == id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_overwritten_in_place_and_a_replaced_one_is_noticed() {
+        let d = tempfile::tempdir().unwrap();
+        let p = d.path().join("beat");
+        assert!(Kept::open(&p, None).unwrap_err().is_not_found());
+        super::super::fs::publish(&p, b"a longer content").unwrap();
+        let kept = Kept::open(&p, Some(4)).unwrap();
+        for text in [b"1234", b"5678"] {
+            kept.overwrite(text, true).unwrap();
+            assert_eq!(super::super::fs::read_small(&p, 99).unwrap(), text);
+        }
+        assert!(kept.still_in_place().unwrap());
+        super::super::fs::publish(&p, b"9").unwrap();
+        assert!(!kept.still_in_place().unwrap());
+        assert!(!names(&d.path().join("none"), kept.id()).unwrap());
+    }
+}

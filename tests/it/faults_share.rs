@@ -1,0 +1,59 @@
+//! Files of the share that somebody else wrote while daemons run: an epoch file that names no epoch.
+//! All goes on by itself, and what was found is named.
+
+use crate::cluster::{Cluster, exists, text};
+use corral::record::leader::{EpochDoc, encode_fixed};
+use std::time::{Duration, Instant};
+
+/// The content of an epoch file with a right checksum.
+fn naming(epoch: u64) -> Vec<u8> {
+    let doc = EpochDoc {
+        epoch,
+        host: "elsewhere".into(),
+        nonce: "forged".into(),
+        ..EpochDoc::default()
+    };
+    encode_fixed(&doc).unwrap()
+}
+
+/// Leaders step down; the next one claims above it, or writes it anew where it is no epoch of this
+/// cluster, and says so.
+#[test]
+fn an_epoch_file_that_somebody_else_wrote_costs_one_leader_and_is_named() {
+    let cluster = Cluster::up("--hosts 2 --slots 2 --masters 2 --lease 3 --cgroup off");
+    let path = cluster.share().join("leader/epoch");
+    let named = path.to_str().unwrap();
+    let forged: [(&str, Vec<u8>); 6] = [
+        ("is damaged", b"not an epoch\n".to_vec()),
+        ("is damaged", Vec::new()),
+        ("is damaged", vec![b'x'; 5000]),
+        ("names epoch 50,", naming(50)),
+        ("names epoch 5000000,", naming(5_000_000)),
+        ("names epoch 18446744073709551615,", naming(u64::MAX)),
+    ];
+    let mut jobs = Vec::new();
+    for (due, bytes) in forged {
+        let leader = cluster.leader();
+        std::fs::write(&path, &bytes).unwrap();
+        let end = Instant::now() + Duration::from_secs(5);
+        while exists(leader.pid) {
+            assert!(Instant::now() < end, "{due}: {} leads on", leader.host);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        cluster.dev_up("");
+        jobs.push(cluster.csub(&["true"]));
+        let log = cluster.log(&format!("cbsched.{}", cluster.leader().host));
+        let line = log.lines().rev().find(|l| l.contains(named)).unwrap_or("");
+        assert!(line.contains(due), "{due} is not said: {line:?}\n{log}");
+        let health = cluster.ok("cinfo", &["-health"]);
+        assert!(health.contains(due) && health.contains(named), "{health}");
+    }
+    cluster.wait(Duration::from_secs(20), |s| {
+        let done = |id: &u32| s.get(&(*id, 0)).is_some_and(|s| s == "DONE");
+        jobs.iter().all(done)
+    });
+    let out = cluster.run("cadmin", &["check"]);
+    let said = text(&out);
+    assert_eq!(out.status.code(), Some(0), "{said}");
+    assert!(said.contains("alarm: ") && said.contains(named), "{said}");
+}
