@@ -90,7 +90,7 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
         slots: f.limit(ctx, "slots", 0),
         user_slots: f.limit(ctx, "user_slots", 0),
         host_slots: f.limit(ctx, "host_slots", 0),
-        proc_slots_milli: proc_slots(ctx, f),
+        proc_slots_milli: per_core(ctx, f, "proc_slots"),
         job_slots: job_slots(ctx, f),
         run_limit_ms: limit_pair(ctx, f, "run_limit", Kind::Time),
         cpu_limit_ms: limit_pair(ctx, f, "cpu_limit", Kind::Time),
@@ -147,14 +147,15 @@ fn nice(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> i32 {
     }
 }
 
-fn proc_slots(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<u64> {
-    let w = f.scalar(ctx, "proc_slots")?;
+/// Slots for each core, in thousandths.
+pub(super) fn per_core(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Option<u64> {
+    let w = f.scalar(ctx, key)?;
     if w.text.eq_ignore_ascii_case("unlimited") {
         return None;
     }
     let n = decimal(&w.text).filter(|n| (0.0..=1_000_000.0).contains(n));
     if n.is_none() {
-        let message = format!("proc_slots {:?} is outside 0 to 1000000", w.text);
+        let message = format!("{key} {:?} is outside 0 to 1000000", w.text);
         ctx.problem_hint(
             w.pos,
             "range",

@@ -3,6 +3,7 @@
 use super::keys;
 use super::read::{Ctx, Fields, Words, did_you_mean};
 use super::read_cluster::admin_set;
+use super::read_queues::per_core;
 use super::read_shares;
 use super::sets::{UserSet, UserTerm};
 use super::types::{UserEntry, UserGroup, UserSubject};
@@ -291,6 +292,8 @@ pub(super) fn users(
             },
             max_slots: f.limit(ctx, "max_slots", 0),
             max_pend_jobs: f.limit(ctx, "max_pend_jobs", 0),
+            slots_per_cpu_milli: per_core(ctx, &f, "slots_per_cpu"),
+            priority_cap: f.limit(ctx, "priority_cap", 0),
         };
         if let Some(line) = places.insert(w.text.clone(), w.pos.line) {
             let message = format!("users has {:?} already on line {line}", w.text);

@@ -148,6 +148,23 @@ fn check_pending(n: u64, who: &Requester, config: &Config, state: &State) -> Res
     Ok(())
 }
 
+fn check_priority(priority: u32, who: &Requester, config: &Config) -> Result<(), Refusal> {
+    let most = config.general.max_user_priority;
+    if priority > most {
+        return Err(Refusal::usage(format!(
+            "-sp: {priority} is above the largest user priority {most}"
+        )));
+    }
+    let cap = config.user_limits(&who.user, &who.groups).priority_cap;
+    match cap.filter(|cap| priority > *cap) {
+        None => Ok(()),
+        Some(cap) => Err(Refusal::refused(format!(
+            "-sp: {priority} is above user {}'s largest priority {cap} (priority_cap)",
+            who.user
+        ))),
+    }
+}
+
 /// Checks everything of a specification that does not depend on the queue.
 fn check_spec(
     spec: &mut Spec,
@@ -187,12 +204,7 @@ fn check_spec(
             spec.min, spec.max
         )));
     }
-    if spec.priority > config.general.max_user_priority {
-        return Err(Refusal::usage(format!(
-            "-sp: {} is above the largest user priority {}",
-            spec.priority, config.general.max_user_priority
-        )));
-    }
+    check_priority(spec.priority, who, config)?;
     if spec.project.is_empty() {
         spec.project = config.general.default_project.clone();
     }
@@ -414,6 +426,11 @@ fn accepts(
     if spec.exclusive && !queue.exclusive {
         return Err(Refusal::refused(format!(
             "queue {name} takes no exclusive jobs (-x)"
+        )));
+    }
+    if !queue.exclusive && require::wants_units_alone(&spec.res_req, config) {
+        return Err(Refusal::refused(format!(
+            "queue {name} takes no exclusive jobs: cu[excl] needs exclusive: yes there"
         )));
     }
     let (min, max) = slots_in(queue, spec);

@@ -45,8 +45,10 @@ pub enum PendReason {
         user: String,
         limit: u32,
     },
+    /// Held: this host, that was to start it, has no account for its user.
     NoSuchUser {
         user: String,
+        host: String,
     },
     /// No host could serve the job now. Counts of hosts by what stood in the way.
     Hosts(HostCounts),
@@ -177,6 +179,9 @@ pub struct HostCounts {
     /// A job started there less than `job_accept_interval` ago.
     #[serde(skip_serializing_if = "zero")]
     pub recent: u32,
+    /// The run limit, which is longer on slow hosts, reaches past the run window or `-t`.
+    #[serde(skip_serializing_if = "zero")]
+    pub slow: u32,
 }
 
 fn zero(n: &u32) -> bool {
@@ -184,7 +189,7 @@ fn zero(n: &u32) -> bool {
 }
 
 impl HostCounts {
-    fn parts(&self) -> [(u32, &'static str); 15] {
+    fn parts(&self) -> [(u32, &'static str); 16] {
         [
             (self.full, "no free job slots"),
             (self.rusage, "too little of a reserved resource left"),
@@ -199,6 +204,7 @@ impl HostCounts {
             (self.window, "dispatch window closed"),
             (self.load, "load past a threshold"),
             (self.recent, "another job started there a moment ago"),
+            (self.slow, "too slow to end in time"),
             (self.not_asked, "not in the asked host list"),
             (self.not_in_queue, "not used by the queue"),
         ]
@@ -301,7 +307,10 @@ impl fmt::Display for PendReason {
             PendReason::UserSlots { user, limit } => {
                 write!(f, "user {user} has reached the limit of {limit} slots")
             }
-            PendReason::NoSuchUser { user } => write!(f, "user {user} has no account"),
+            PendReason::NoSuchUser { user, host } => write!(
+                f,
+                "held: host {host} has no account for user {user}; cresume when it has"
+            ),
             PendReason::Hosts(counts) => write!(f, "{counts}"),
             PendReason::NeverFits { why } => write!(f, "can never run here: {why}"),
             PendReason::Slots { need, free } => {

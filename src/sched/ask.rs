@@ -151,6 +151,8 @@ pub struct Ask {
     /// All hosts of several parts agree in these.
     pub same: Vec<String>,
     pub cu: Option<Cu>,
+    /// Nobody else may use its units (`cu[excl]`).
+    pub units_alone: bool,
 }
 
 /// Host (`None`: it is gone from the cluster) and slots.
@@ -236,6 +238,13 @@ impl Ask {
 
     /// What a start holds on each host so long after it began; `shares` in the order of parts.
     pub fn bundles(&self, shares: &[Share], elapsed_ms: u64) -> SmallVec<[(u32, Bundle); 1]> {
+        if let ([(Some(at), slots)], 1) = (shares, self.parts.len()) {
+            let mut hold = Hold::default();
+            if *slots > 0 {
+                hold.take(self, 0, *slots, true, elapsed_ms);
+                return SmallVec::from_buf([(*at, hold.bundle)]);
+            }
+        }
         let mut out = Holds::default();
         let (mut part, mut left, mut first) = (0, self.slots_of(0), true);
         for (at, slots) in shares {
@@ -420,6 +429,8 @@ pub fn compile(
             let mut ask = pick.ask(&alternative.body, request);
             ask.after_ms = after_ms;
             ask.plain = ask.is_plain();
+            let mut units = ask.cu.iter().chain(ask.parts.iter().flat_map(|p| &p.cu));
+            ask.units_alone = units.any(|cu| cu.excl);
             ways.push(ask);
         }
     }
@@ -562,8 +573,7 @@ impl Pick<'_> {
             || self
                 .config
                 .hosts
-                .resources
-                .get(&usage.name)
+                .resource(&usage.name)
                 .is_some_and(|decl| decl.slotresource);
         let per = match (usage.per, default) {
             (resreq::Per::Default, resreq::Per::Task) => resreq::Per::Task,

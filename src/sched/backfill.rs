@@ -187,7 +187,8 @@ impl Engine {
             hosts: &hosts,
         };
         let terms = Terms {
-            duration: bucket.estimate,
+            // Which host comes first is not known yet.
+            duration: bucket.length.longest(table, &hosts),
             depth: habit.depth,
             hold: habit.hold.filter(|_| ask.min() > 1),
         };

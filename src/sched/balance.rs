@@ -285,7 +285,7 @@ impl Balances {
             *taken += sign * amount;
         }
         let slots = u32::try_from(what.slots).expect("slots are never negative");
-        if self.by_holder {
+        if self.by_holder && slots > 0 {
             let holders = host.holders.get_or_insert_default();
             bump(&mut holders.queues, who.queue, slots, plus);
             bump(&mut holders.users, who.uid, slots, plus);

@@ -42,7 +42,8 @@ impl Engine {
                 return;
             }
             let more = more.min(self.growth_limit(state, j));
-            self.grow_one(table, j, more, plan);
+            let per_core = self.user_limits(state, j).slots_per_cpu_milli;
+            self.grow_one(table, j, (more, per_core), plan);
         }
     }
 
@@ -62,8 +63,14 @@ impl Engine {
             .then_some((run.start, more))
     }
 
-    fn grow_one(&mut self, table: &HostTable, j: JobKey, more: u32, plan: &mut Plan) {
-        let mut left = more;
+    /// `left`: most slots; `per_core`: its user's limit on each host.
+    fn grow_one(
+        &mut self,
+        table: &HostTable,
+        j: JobKey,
+        (mut left, per_core): (u32, Option<u64>),
+        plan: &mut Plan,
+    ) {
         let held = self.held[&j].clone();
         let mut hosts = Placement::new();
         let mut grown = held.clone();
@@ -71,7 +78,7 @@ impl Engine {
             if left == 0 {
                 break;
             }
-            let n = self.growth_on(table, &grown, at).min(left);
+            let n = self.growth_on(table, &grown, at, per_core).min(left);
             let Some((n, more)) = self.within_quotas(&held, &grown, at, n) else {
                 continue;
             };
@@ -177,14 +184,13 @@ impl Engine {
     }
 
     /// Slots that it could get on a host beside what it has there.
-    fn growth_on(&self, table: &HostTable, held: &Held, at: u32) -> u32 {
+    fn growth_on(&self, table: &HostTable, held: &Held, at: u32, per_core: Option<u64>) -> u32 {
         let shape = &self.shape(held.shape).shape;
         let (host, books) = (table.at(at as usize), self.books.get(at as usize));
         if !books.open || !shape.fits_some(&self.view(table), at as usize) {
             return 0;
         }
-        let user = host.entry.user_slots;
-        let user = user.map_or(u32::MAX, |limit| {
+        let user = host.user_limit(per_core).map_or(u32::MAX, |limit| {
             limit.saturating_sub(books.user_used(held.uid))
         });
         let here = held.parts.iter().find(|(here, _)| *here == at);
@@ -219,7 +225,7 @@ impl Engine {
         let Some(at) = held.queue else { return 0 };
         let queue = &self.config().queues[usize::from(at)];
         let of_user = |n: Option<&u32>| n.copied().unwrap_or(0);
-        let user = self.user_max(state, j);
+        let user = self.user_limits(state, j).max_slots;
         left(queue.slots, self.in_use.queue[usize::from(at)])
             .min(left(
                 queue.user_slots,

@@ -16,14 +16,17 @@ use super::pace::Pace;
 use super::preempt::Raids;
 use super::quota::{Blocked, Ident, Quotas};
 use super::shape::{ResNames, ShapeKey};
-use super::share::{Delta, Meter, Past, ShareTree};
+use super::share::{Meter, Past, ShareTree};
+use super::speed::Length;
 use super::window::Hours;
-use crate::config::{Config, Policy};
+use crate::config::{Config, Policy, UserLimits};
 use crate::model::{JobKey, Stamp};
 use crate::state::{Class, HostId, Run, State, TOGETHER};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// Jobs of a class that are kept at hand.
@@ -45,10 +48,13 @@ pub(super) struct Bucket {
     pub begin: Option<Stamp>,
     /// `-t`.
     pub deadline: Option<Stamp>,
-    /// Run limit or estimate in milliseconds; a hundred years without.
+    /// Run limit or estimate in milliseconds, as it is stated; a hundred years without.
     pub estimate: i64,
+    pub length: Length,
     /// Limit of the user over all queues.
     pub user_max: Option<u32>,
+    /// Limit of the user on each host for each of its cores, in thousandths.
+    pub user_per_core: Option<u64>,
     /// The counters of section `limits` that its jobs count in.
     pub ident: Arc<Ident>,
     /// One of the specifications of the class.
@@ -69,8 +75,8 @@ pub(super) struct Bucket {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct InUse {
     pub queue: Vec<u32>,
-    pub user: HashMap<u32, u32>,
-    pub queue_user: HashMap<(u16, u32), u32>,
+    pub user: FxHashMap<u32, u32>,
+    pub queue_user: FxHashMap<(u16, u32), u32>,
 }
 
 impl InUse {
@@ -79,26 +85,30 @@ impl InUse {
         if held.lent {
             return;
         }
-        let bump = |n: &mut u32| {
-            *n = if plus {
-                *n + held.slots
-            } else {
-                *n - held.slots
-            }
-        };
         if let Some(queue) = held.queue {
-            bump(&mut self.queue[usize::from(queue)]);
-            bump(self.queue_user.entry((queue, held.uid)).or_default());
+            let n = &mut self.queue[usize::from(queue)];
+            *n = match plus {
+                true => *n + held.slots,
+                false => *n - held.slots,
+            };
+            count(&mut self.queue_user, (queue, held.uid), held.slots, plus);
         }
-        bump(self.user.entry(held.uid).or_default());
-        if !plus && self.user[&held.uid] == 0 {
-            self.user.remove(&held.uid);
+        count(&mut self.user, held.uid, held.slots, plus);
+    }
+}
+
+/// Adds slots to a counter or takes them off it; one that falls to nought is dropped.
+fn count<K: Eq + Hash>(all: &mut FxHashMap<K, u32>, key: K, slots: u32, plus: bool) {
+    match all.entry(key) {
+        Entry::Occupied(mut n) if plus => *n.get_mut() += slots,
+        Entry::Occupied(mut n) => {
+            *n.get_mut() -= slots;
+            if *n.get() == 0 {
+                n.remove();
+            }
         }
-        if let (false, Some(queue)) = (plus, held.queue)
-            && self.queue_user[&(queue, held.uid)] == 0
-        {
-            self.queue_user.remove(&(queue, held.uid));
-        }
+        Entry::Vacant(none) if plus => drop(none.insert(slots)),
+        Entry::Vacant(_) => assert_eq!(slots, 0, "slots are given back that were never taken"),
     }
 }
 
@@ -129,6 +139,8 @@ pub struct Engine {
     /// Nobody looks for records of work before the present walk is over.
     pub(super) finds_later: bool,
     pub(super) reserver: Option<Reserver>,
+    /// CPU factors of the slowest and of the fastest host.
+    pub(super) speeds: (f64, f64),
     /// How the queues reserve.
     pub(super) habits: Vec<Habit>,
     /// Changes when hosts open, close, come or change what they are.
@@ -303,6 +315,7 @@ impl Engine {
         let mut number = |name: &str| names.intern(name);
         self.quotas = Quotas::new(&config.limits, &config.user_groups, &mut number);
         self.books.reset(table.len(), looks_at_holders(&config));
+        self.note_speeds(table);
         for (at, host) in table.iter().enumerate() {
             self.quotas.host(at as u32, &host.name);
             self.set_host(table, at);
@@ -447,12 +460,12 @@ impl Engine {
         if let (Some(charge), Some(queue)) = (&held.charge, held.queue)
             && let Some(tree) = self.lines[usize::from(queue)].tree_mut()
         {
-            let delta = match plus {
+            let mut delta = match plus {
                 true => charge.delta(),
                 false => charge.delta().undone(),
             };
-            let hist_ms = past;
-            tree.charge(charge.leaf, &Delta { hist_ms, ..delta });
+            delta.hist_ms = past;
+            tree.charge(charge.leaf, &delta);
         }
     }
 
@@ -484,7 +497,7 @@ impl Engine {
             count = (!ident.is_free()).then(|| Box::new(parts.clone()));
             parts[n].1 = less;
         }
-        let (queue, exclusive) = (slot.shape.queue, slot.shape.request.exclusive);
+        let (queue, exclusive) = (slot.shape.queue, slot.shape.is_exclusive(run.alt));
         let mut held = Held {
             sign: Sign::of(state, j)?,
             shape,
@@ -495,7 +508,7 @@ impl Engine {
             until: end_at(
                 // Not the start, which is told later: reservations would be looked at twice.
                 run.dispatch.plus_ms(run.suspended_ms),
-                estimate_of(spec.limits.run_s),
+                Length::of(spec, self.config()).at(table, first),
             ),
             parts,
             ident,
@@ -504,6 +517,8 @@ impl Engine {
             halted: run.halt.is_some(),
             lent: run.lends(),
         };
+        let slot = self.shapes[shape as usize].as_ref().expect("just found");
+        held.fence(&slot.shape, run.alt, table);
         if run.to_stop() {
             self.release(&mut held);
         }
@@ -513,7 +528,7 @@ impl Engine {
     /// What running work uses by now shows in the host's measured load, so only the rest of a
     /// measured reservation still counts. `None`: all of it.
     fn less_measured(&self, bundle: &Bundle, run: &Run) -> Option<Bundle> {
-        let used = [("mem", run.usage.mem_kb), ("swp", run.usage.swap_kb)];
+        let used = [("mem", run.usage().mem_kb), ("swp", run.usage().swap_kb)];
         let mut rest: Option<Bundle> = None;
         for (name, kb) in used.into_iter().filter(|(_, kb)| *kb > 0) {
             if let Some(res) = self.names.find(name) {
@@ -614,7 +629,7 @@ impl Engine {
             .queue;
         let ident = self.ident_of(&spec);
         let groups = self.groups.get(&spec.user).map_or(&[][..], Vec::as_slice);
-        let user_max = config.user_limits(&spec.user, groups).max_slots;
+        let limits = config.user_limits(&spec.user, groups);
         let place = match queue.map(|q| &self.lines[usize::from(q)]) {
             Some(Line::InTurn(_)) => Place::User(spec.uid),
             Some(Line::Shared(_)) => {
@@ -634,7 +649,9 @@ impl Engine {
             begin: spec.begin,
             deadline: spec.deadline,
             estimate: estimate_of(spec.limits.run_s),
-            user_max,
+            length: Length::of(&spec, &config),
+            user_max: limits.max_slots,
+            user_per_core: limits.slots_per_cpu_milli,
             ident,
             spec: class.spec_id,
             ahead: SmallVec::new(),
@@ -662,6 +679,7 @@ fn looks_at_holders(config: &Config) -> bool {
     let mut queues = config.queues.iter();
     hosts.into_iter().any(|host| host.user_slots.is_some())
         || queues.any(|q| q.host_slots.is_some() || q.proc_slots_milli.is_some())
+        || config.users.iter().any(|u| u.slots_per_cpu_milli.is_some())
 }
 
 /// What ended work used, for its user's history, by [`Meter`].
@@ -678,7 +696,7 @@ fn past_of(state: &State, j: JobKey, slots: u32) -> [u64; 3] {
     let end = run.fate.as_ref().map_or(begun, |fate| fate.end);
     let ms = end.since_ms(begun).saturating_sub(run.suspended_ms);
     past[Meter::Run as usize] = ms.saturating_mul(u64::from(slots));
-    past[Meter::Cpu as usize] = run.usage.cpu_ms;
+    past[Meter::Cpu as usize] = run.usage().cpu_ms;
     past
 }
 
@@ -697,11 +715,13 @@ fn lines_of(config: &Config) -> Vec<Line> {
 }
 
 impl Engine {
-    /// Most slots of a job's user over all queues.
-    pub(super) fn user_max(&self, state: &State, j: JobKey) -> Option<u32> {
-        let spec = state.spec_of(j.id)?;
+    /// What section `users` allows a job's user.
+    pub(super) fn user_limits(&self, state: &State, j: JobKey) -> UserLimits {
+        let Some(spec) = state.spec_of(j.id) else {
+            return UserLimits::default();
+        };
         let groups = self.groups.get(&spec.user).map_or(&[][..], Vec::as_slice);
-        self.config().user_limits(&spec.user, groups).max_slots
+        self.config().user_limits(&spec.user, groups)
     }
 
     /// Amounts of `rusage[]` reserved on a host by started work, by resource.

@@ -189,16 +189,18 @@ impl Engine {
         let all = |res: super::balance::Res| books.left(res);
         let fits = hold.fit(&shape.ways[which.0], which.1, false, part.min, all);
         let over = |limit: u32| books.user_used(bucket.uid) >= limit;
-        if !shape.alone(books) {
+        if !shape.alone(which.0, books) {
             counts.exclusive += 1;
         } else if free <= 0 {
             counts.full += 1;
         } else if fits == 0 {
             counts.rusage += 1;
-        } else if host.entry.user_slots.is_some_and(over) {
+        } else if host.user_limit(bucket.user_per_core).is_some_and(over) {
             counts.user_limit += 1;
         } else if shape.fit(&ask, view, at) == 0 {
             counts.queue_limit += 1;
+        } else if self.is_too_slow(view.table, bucket, at) {
+            counts.slow += 1;
         } else if self.recent(shape, at) {
             counts.recent += 1;
         } else {

@@ -26,6 +26,8 @@ pub trait Field {
     fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, Hold>, first: bool) -> u32;
     /// All slots of a host, used ones included.
     fn whole(&self, at: u32) -> u32;
+    /// A host may be wanted alone.
+    fn empty(&self, at: u32) -> bool;
 }
 
 /// Trial bookings of one job.
@@ -148,7 +150,8 @@ impl<F: Field> Search<'_, F> {
         let offers: Vec<(u32, u32)> = all.iter().map(offer).collect();
         let mut sets = group::alike(self.view.table, same, &offers, need);
         if let Some(cu) = cu {
-            let units = |set: Subset| group::units(self.view.table, cu, &set.offers(&offers), need);
+            let (table, empty) = (self.view.table, |at: u32| self.field.empty(at));
+            let units = |set: Subset| group::units(table, cu, &set.offers(&offers), need, empty);
             sets = sets.into_iter().flat_map(units).collect();
         }
         sets
@@ -182,8 +185,14 @@ impl<F: Field> Search<'_, F> {
 
     fn in_order(&mut self, order: &[usize], within: Option<&Subset>) -> Result<Spot, Short> {
         let mut picks: Vec<Spot> = vec![Spot::new(); self.ask.parts.len()];
+        let units = within.filter(|set| !set.units.is_empty());
+        let mut left = units.map(|set| shares(self.ask.slots_min(), set.units.len()));
         for part in order {
-            picks[*part] = self.part(*part, within).map_err(|got| Short {
+            let found = match (&mut left, units) {
+                (Some(left), Some(set)) => self.by_shares(*part, set, left),
+                _ => self.part(*part, within),
+            };
+            picks[*part] = found.map_err(|got| Short {
                 got,
                 part: u16::try_from(*part).expect("a request has at most 100 sections"),
                 ..Short::default()
@@ -215,15 +224,46 @@ impl<F: Field> Search<'_, F> {
         Err(best)
     }
 
+    /// Slots of one of several parts, out of what is left of each unit's share of them all.
+    fn by_shares(&mut self, part: usize, set: &Subset, left: &mut [u32]) -> Result<Spot, u32> {
+        let min = self.ask.parts[part].min;
+        let all = self.listed(part, Some(set));
+        let mut spot = Spot::new();
+        let mut got = 0;
+        for (unit, left) in set.units.iter().zip(left) {
+            let want = (min - got).min(*left);
+            if want == 0 || self.ask.parts[part].spread.one_host() && want < min {
+                continue;
+            }
+            let list: Vec<u32> = all.iter().copied().filter(|at| unit.contains(at)).collect();
+            let mark = self.trial.undo.len();
+            let mut walk = |slots: u32| {
+                self.trial.roll_back(mark);
+                let mut list = list.iter().copied();
+                self.walk(part, (slots, slots), got == 0, |_: &mut F| list.next())
+            };
+            let found = match walk(want) {
+                // As much as there is.
+                Err(less) if less > 0 => walk(less),
+                found => found,
+            };
+            match found {
+                Ok(some) => {
+                    let slots: u32 = some.iter().map(|(_, n)| n).sum();
+                    (got, *left) = (got + slots, *left - slots);
+                    spot.extend(some);
+                }
+                Err(_) => self.trial.roll_back(mark),
+            }
+        }
+        if got == min { Ok(spot) } else { Err(got) }
+    }
+
     /// The same number of slots in each unit of the set.
     fn balanced(&mut self, part: usize, set: &Subset) -> Result<Spot, u32> {
-        let units = u32::try_from(set.units.len())
-            .expect("fewer than 2^32 hosts")
-            .max(1);
-        let need = self.ask.parts[part].min;
+        let shares = shares(self.ask.parts[part].min, set.units.len());
         let mut spot = Spot::new();
-        for (n, unit) in (0u32..).zip(&set.units) {
-            let share = need / units + u32::from(n < need % units);
+        for (share, unit) in shares.into_iter().zip(&set.units) {
             let mut list = set.order(unit).into_iter();
             let walk = |_: &mut F| list.next();
             spot.extend(self.walk(part, (share, share), spot.is_empty(), walk)?);
@@ -398,6 +438,13 @@ impl<F: Field> Search<'_, F> {
     }
 }
 
+/// Slots split as evenly as can be, the larger shares first.
+fn shares(need: u32, units: usize) -> Vec<u32> {
+    let units = u32::try_from(units).expect("fewer than 2^32 hosts").max(1);
+    let share = |n: u32| need / units + u32::from(n < need % units);
+    (0..units).map(share).collect()
+}
+
 /// The hosts of a shape as its books are now.
 struct Now<'a, 'b> {
     shape: &'a Shape,
@@ -439,6 +486,10 @@ impl Field for Now<'_, '_> {
 
     fn whole(&self, at: u32) -> u32 {
         self.view.table.at(at as usize).slots
+    }
+
+    fn empty(&self, at: u32) -> bool {
+        self.shape.alone(self.way, self.view.books.get(at as usize))
     }
 }
 
@@ -508,6 +559,11 @@ impl Field for Then<'_> {
 
     fn whole(&self, at: u32) -> u32 {
         self.view.table.at(at as usize).slots
+    }
+
+    /// As with `-x`: a timeline does not tell who else is there.
+    fn empty(&self, _at: u32) -> bool {
+        true
     }
 }
 

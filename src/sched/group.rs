@@ -3,7 +3,7 @@
 
 use super::hosts::{HostInfo, HostTable};
 use crate::text::resreq::{Cu, CuPref};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Hosts to try together.
 #[derive(Clone, Debug, Default)]
@@ -70,8 +70,14 @@ pub fn alike(table: &HostTable, names: &[String], offers: &[(u32, u32)], need: u
 }
 
 /// Sets of hosts of few enough units to try, in order of preference. Hosts without a unit are in
-/// none.
-pub fn units(table: &HostTable, cu: &Cu, offers: &[(u32, u32)], need: u32) -> Vec<Subset> {
+/// none. `empty`: nothing runs on a host; units that are wanted alone have only such.
+pub fn units(
+    table: &HostTable,
+    cu: &Cu,
+    offers: &[(u32, u32)],
+    need: u32,
+    empty: impl Fn(u32) -> bool,
+) -> Vec<Subset> {
     let mut index: HashMap<&str, usize> = HashMap::new();
     let mut all: Vec<(u64, Vec<u32>)> = Vec::new();
     for (at, slots) in offers {
@@ -84,6 +90,21 @@ pub fn units(table: &HostTable, cu: &Cu, offers: &[(u32, u32)], need: u32) -> Ve
         });
         all[n].0 += u64::from(*slots);
         all[n].1.push(*at);
+    }
+    if cu.excl {
+        let taken: HashSet<&str> = table
+            .iter()
+            .filter(|host| !empty(host.position))
+            .filter_map(|host| host.entry.unit.as_deref())
+            .collect();
+        let taken = |hosts: &[u32]| {
+            let unit = |at: &u32| table.at(*at as usize).entry.unit.as_deref();
+            hosts
+                .iter()
+                .filter_map(unit)
+                .any(|unit| taken.contains(unit))
+        };
+        all.retain(|(_, hosts)| !taken(hosts));
     }
     if let Some(least) = cu.usable_slots {
         all.retain(|(slots, _)| *slots >= u64::from(least));
@@ -118,16 +139,23 @@ pub fn units(table: &HostTable, cu: &Cu, offers: &[(u32, u32)], need: u32) -> Ve
     sets
 }
 
-/// The fewest units that can each give the same share.
+/// The fewest units that can each give the same share, or one slot more.
 fn evenly(all: &[(u64, Vec<u32>)], most: usize, need: u32) -> Vec<Subset> {
     let mut sets = Vec::new();
     for count in 1..=most.min(all.len()) {
-        let share = u64::from(need).div_ceil(count as u64);
-        let able = all.iter().filter(|(slots, _)| *slots >= share);
-        let chosen: Vec<Vec<u32>> = able.map(|(_, hosts)| hosts.clone()).take(count).collect();
-        if chosen.len() == count {
-            let mut set = Subset::of(chosen.iter().flatten().copied());
-            set.units = chosen;
+        let (share, more) = (u64::from(need) / count as u64, need as usize % count);
+        // Those that give one more come first.
+        let large = |n: &usize| all[*n].0 > share;
+        let mut chosen: Vec<usize> = (0..all.len()).filter(large).take(more).collect();
+        let small = |n: &usize| all[*n].0 >= share && !chosen[..].contains(n);
+        let rest: Vec<usize> = (0..all.len()).filter(small).take(count - more).collect();
+        let enough = chosen.len() == more;
+        chosen.extend(rest);
+        if enough && chosen.len() == count {
+            let hosts = |n: &usize| all[*n].1.clone();
+            let units: Vec<Vec<u32>> = chosen.iter().map(hosts).collect();
+            let mut set = Subset::of(units.iter().flatten().copied());
+            set.units = units;
             sets.push(set);
         }
     }

@@ -221,7 +221,7 @@ pub(super) fn queue_bars(
 /// Amounts of a resource are given back while the work that holds them is stopped.
 pub(super) fn released(config: &Config, name: &str) -> bool {
     let load = |b: &crate::text::resreq::Builtin| b.direction == Direction::Increase;
-    match config.hosts.resources.get(name) {
+    match config.hosts.resource(name) {
         Some(decl) => decl.release,
         None => builtin(name).is_some_and(load),
     }
@@ -340,7 +340,8 @@ impl Engine {
                 }
             }
             let host = table.at(*at as usize);
-            if !run.forced && !self.calm(host, held.queue, run) {
+            let used = bundle.slots > 0 && !run.forced;
+            if used && !self.calm(host, held.queue, run) {
                 return None;
             }
         }
@@ -537,6 +538,12 @@ impl Engine {
         } else {
             None
         }
+    }
+
+    /// Some work has the host to itself, or the unit that it belongs to.
+    pub fn is_exclusive(&self, host: &HostInfo) -> bool {
+        let at = host.position as usize;
+        at < self.books.len() && self.books.get(at).exclusive > 0
     }
 
     /// A pass may do something although nothing is pending.

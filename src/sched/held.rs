@@ -3,7 +3,9 @@
 
 use super::amount::Bundle;
 use super::balance::Holder;
+use super::hosts::HostTable;
 use super::quota::Ident;
+use super::shape::Shape;
 use super::share::{Amounts, Delta, Leaf, Meter};
 use crate::model::{JobKey, Stamp};
 use crate::state::{Run, State, TOGETHER};
@@ -47,6 +49,14 @@ impl Held {
             (_, true) => &[],
             (Some(count), false) => count,
             (None, false) => &self.parts,
+        }
+    }
+
+    /// Keeps others off the rest of its units, where it has them to itself.
+    pub fn fence(&mut self, shape: &Shape, alt: u8, table: &HostTable) {
+        if shape.way(alt).units_alone {
+            self.keep_count();
+            shape.rest_of_units(alt, table, &mut self.parts);
         }
     }
 
@@ -127,7 +137,7 @@ impl Charge {
         let begun = begun.plus_ms(run.suspended_ms);
         Charge {
             stopped: run.stopped_at,
-            cpu_ms: run.usage.cpu_ms,
+            cpu_ms: run.usage().cpu_ms,
             ..Charge::start(leaf, run.slots(), begun, parts, amounts)
         }
     }
@@ -181,7 +191,7 @@ impl Sign {
             start: run.start,
             stopped_at: run.stopped_at,
             suspended_ms: run.suspended_ms,
-            used: [run.usage.cpu_ms, run.usage.mem_kb, run.usage.swap_kb],
+            used: [run.usage().cpu_ms, run.usage().mem_kb, run.usage().swap_kb],
             slots: run.slots(),
             stops: (run.halt.is_some(), run.lends(), run.to_stop()),
         })

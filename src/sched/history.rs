@@ -68,7 +68,7 @@ impl Engine {
                     let ms = end.since_ms(begun).saturating_sub(run.suspended_ms);
                     let ms = ms.saturating_mul(u64::from(run.slots()));
                     delta.hist_ms[Meter::Run as usize] += ms;
-                    delta.hist_ms[Meter::Cpu as usize] += run.usage.cpu_ms;
+                    delta.hist_ms[Meter::Cpu as usize] += run.usage().cpu_ms;
                 }
             });
             if delta.hist_ms != [0; 3]

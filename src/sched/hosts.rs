@@ -29,6 +29,18 @@ pub enum Obstacle {
 }
 
 impl HostInfo {
+    /// Slots that so many thousandths of a slot for each core are, rounded up.
+    pub fn slots_of_cores(&self, milli: u64) -> u32 {
+        let slots = (milli * u64::from(self.load.ncpus.max(1))).div_ceil(1000);
+        u32::try_from(slots).unwrap_or(u32::MAX)
+    }
+
+    /// Most slots that one user may have on the host: the host's own limit, and his by cores.
+    pub fn user_limit(&self, per_core_milli: Option<u64>) -> Option<u32> {
+        let by_cores = per_core_milli.map(|milli| self.slots_of_cores(milli));
+        self.entry.user_slots.into_iter().chain(by_cores).min()
+    }
+
     pub fn obstacle(&self) -> Option<Obstacle> {
         if self.ctl.closed || !self.entry.server {
             Some(Obstacle::Closed)
@@ -93,7 +105,9 @@ impl HostInfo {
     }
 
     pub fn tag(&self, name: &str) -> bool {
-        name == "server" && self.entry.server || self.entry.tags.iter().any(|tag| tag == name)
+        let sensed = || self.load.values.get(name).is_some_and(|v| v == "yes");
+        let listed = || self.entry.tags.iter().any(|tag| tag == name);
+        name == "server" && self.entry.server || listed() || sensed()
     }
 
     pub fn host_type(&self) -> &str {

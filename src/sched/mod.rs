@@ -37,6 +37,7 @@ pub mod reserve;
 mod shape;
 pub mod share;
 mod shown;
+mod speed;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -53,7 +54,7 @@ use smallvec::SmallVec;
 /// Resources as `cinfo` lists them: name, type, order, description.
 pub fn resource_table(config: &Config) -> Vec<(String, String, String, String)> {
     use crate::config::ResourceKind;
-    use crate::text::resreq::{BUILTINS, Direction, Kind};
+    use crate::text::resreq::{self, BUILTINS, Direction, Kind};
     let builtin = BUILTINS.iter().map(|b| {
         let kind = match b.kind {
             Kind::Number => "Numeric",
@@ -72,7 +73,10 @@ pub fn resource_table(config: &Config) -> Vec<(String, String, String, String)> 
             b.about.to_owned(),
         )
     });
-    let own = config.hosts.resources.iter().map(|(name, decl)| {
+    // A built-in one whose amount cb.yaml or a sensor gives is listed already.
+    let own = config.hosts.declared();
+    let own = own.filter(|(name, _)| resreq::builtin(name).is_none());
+    let own = own.map(|(name, decl)| {
         let (kind, order) = match decl.kind {
             ResourceKind::Number if decl.increase => ("Numeric", "Inc"),
             ResourceKind::Number => ("Numeric", "Dec"),
@@ -84,6 +88,7 @@ pub fn resource_table(config: &Config) -> Vec<(String, String, String, String)> 
             kind.to_owned(),
             order.to_owned(),
             match decl.description.as_str() {
+                "" if config.hosts.sensed.contains_key(name) => "from a sensor".to_owned(),
                 "" => "declared in cb.yaml".to_owned(),
                 said => said.to_owned(),
             },

@@ -324,15 +324,26 @@ impl Engine {
             return true;
         }
         let slot = self.shape(bucket.shape);
-        let freed = self.freed_for(bucket);
-        if slot.shape.is_hopeless(bucket.ident.on_hosts, freed) {
+        if !slot.shape.timed && self.known_failure(bucket).is_some() {
             return true;
+        }
+        if bucket.length.varies() {
+            return false;
         }
         let worse =
             |(min, estimate): &(u32, i64)| bucket.min >= *min && bucket.estimate >= *estimate;
         self.frontier
             .get(&slot.family)
             .is_some_and(|known| known.iter().any(worse))
+    }
+
+    /// What an earlier search for jobs like those of the class found, if nothing was freed since.
+    fn known_failure(&self, bucket: &Bucket) -> Option<&Failed> {
+        let shape = &self.shape(bucket.shape).shape;
+        let on_hosts = bucket.ident.on_hosts;
+        // Mostly hosts have changed, and limits, which cost more to ask, need not be.
+        shape.failed_for(on_hosts, self.books.freed())?;
+        shape.failed_for(on_hosts, self.freed_for(bucket))
     }
 
     /// When something was last freed that could help the class, as far as hosts go.
@@ -510,11 +521,11 @@ impl Engine {
             })?;
         }
         if !bucket.ident.is_free() {
-            let (per_slot, fixed) = self.shape(bucket.shape).shape.needs();
+            let (per_slot, fixed) = &self.shape(bucket.shape).shape.needs;
             let need = Need {
                 slots: need,
-                per_slot: &per_slot,
-                fixed: &fixed,
+                per_slot,
+                fixed,
             };
             let room = self.quotas.room(&bucket.ident, &need);
             most = most.min(room.map_err(|blocked| self.quotas.reason(&blocked))?);
@@ -529,11 +540,10 @@ impl Engine {
         bucket: &Bucket,
         most: u32,
     ) -> Result<Found, Short> {
-        let freed = self.freed_for(bucket);
         let on_hosts = bucket.ident.on_hosts;
         let shape = &self.shape(bucket.shape).shape;
         let (open, _) = shape.open_ways(self.waited_ms);
-        if let Some(known) = shape.failed_for(on_hosts, freed)
+        if let Some(known) = self.known_failure(bucket)
             && known.open == open
         {
             let (short, over_limit) = (known.short, known.over_limit);
@@ -560,7 +570,7 @@ impl Engine {
                     over_limit,
                 });
             }
-            if !short.personal && shape.grows_evenly() {
+            if !short.personal && shape.grows_evenly() && !bucket.length.varies() {
                 self.push_frontier(bucket);
             }
             short
@@ -580,6 +590,7 @@ impl Engine {
         personal: &mut bool,
         kept: &mut bool,
     ) -> Result<Found, Short> {
+        let ends = self.ends(table, bucket);
         let slot = self.shapes[bucket.shape as usize]
             .as_mut()
             .expect("buckets hold their shape");
@@ -596,8 +607,7 @@ impl Engine {
             names,
             demand: &self.demand,
         };
-        let uid = bucket.uid;
-        let end = end_at(self.now, bucket.estimate);
+        let user = (bucket.uid, bucket.user_per_core);
         let now = self.now.0;
         let may_backfill = bucket
             .queue
@@ -608,9 +618,13 @@ impl Engine {
         let (quotas, ident) = (&self.quotas, &bucket.ident);
         let (pace, interval) = (&self.pace, accept_interval(config, bucket));
         let mut room = |shape: &Shape, ask: &AskAt<'_>, at: usize, can: u32| {
-            let mut may = can.min(user_room(&view, uid, at, ask));
+            let mut may = can.min(user_room(&view, user, at, ask));
             if let Some(again) = pace.after(at, interval, Stamp(now)) {
                 wake = wake.into_iter().chain([again]).min();
+                may = 0;
+            }
+            let end = ends.at(ask, at);
+            if end > ends.latest {
                 may = 0;
             }
             *personal |= may < can;
@@ -649,7 +663,7 @@ impl Engine {
             .as_mut()
             .expect("buckets hold their shape");
         slot.refs += 1;
-        let exclusive = slot.shape.request.exclusive;
+        let exclusive = slot.shape.is_exclusive(start.alt);
         let shares: SmallVec<[_; 1]> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
         let way = slot.shape.way(start.alt);
         let parts = way.bundles(&shares, 0);
@@ -664,7 +678,7 @@ impl Engine {
             }
             Place::Open | Place::User(_) => None,
         };
-        let held = Held {
+        let mut held = Held {
             sign: Sign::to_be(bucket.spec, now, slots),
             shape: bucket.shape,
             queue: bucket.queue,
@@ -673,7 +687,10 @@ impl Engine {
             exclusive,
             halted: false,
             lent: false,
-            until: end_at(now, bucket.estimate),
+            until: end_at(
+                now,
+                bucket.length.at(table, spot.first().map(|(at, _)| *at)),
+            ),
             count: None,
             ident: bucket.ident.clone(),
             parts,
@@ -686,6 +703,9 @@ impl Engine {
             let slots = u32::try_from(bundle.slots).unwrap_or(0);
             self.begin_on(table, *at as usize, slots);
         }
+        let slot = self.shapes[bucket.shape as usize].as_ref();
+        let slot = slot.expect("buckets hold their shape");
+        held.fence(&slot.shape, start.alt, table);
         self.planned.push((start.j, bucket.spec, slots));
         self.put_held(start.j, held);
         if start.j.idx > 0 {
@@ -713,11 +733,16 @@ impl Engine {
 }
 
 /// Slots that a host leaves to one user.
-fn user_room(view: &View<'_>, uid: u32, at: usize, ask: &AskAt<'_>) -> u32 {
+fn user_room(
+    view: &View<'_>,
+    (uid, per_core): (u32, Option<u64>),
+    at: usize,
+    ask: &AskAt<'_>,
+) -> u32 {
     if !view.books.by_holder() {
         return u32::MAX;
     }
-    let limit = view.table.at(at).entry.user_slots;
+    let limit = view.table.at(at).user_limit(per_core);
     limit.map_or(u32::MAX, |limit| {
         let used = view.books.get(at).user_used(uid);
         limit.saturating_sub(used.saturating_add(ask.held()))

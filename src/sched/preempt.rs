@@ -64,6 +64,14 @@ impl Raids {
         self.claims.len()
     }
 
+    /// Slots kept for them, by host.
+    #[cfg(test)]
+    pub fn kept(&self) -> Vec<(u32, i64)> {
+        let booked = self.claims.values().filter(|claim| claim.booked);
+        let parts = booked.flat_map(|claim| &claim.parts);
+        parts.map(|(at, bundle)| (*at, bundle.slots)).collect()
+    }
+
     fn drop_claim(&mut self, j: JobKey) -> Option<Claim> {
         let claim = self.claims.remove(&j)?;
         for victim in &claim.victims {
@@ -262,7 +270,7 @@ impl Engine {
             if due && claim.victims.iter().all(live) {
                 let victims = claim.victims;
                 if let Some((victims, spot)) = self.least(table, bucket, &rules, victims) {
-                    return self.strike(bucket, j, &rules, victims, spot, plan);
+                    return self.strike((table, bucket), j, &rules, victims, spot, plan);
                 }
             }
         }
@@ -293,13 +301,13 @@ impl Engine {
             return Raid::Futile;
         };
         if rules.grace_ms == 0 {
-            return self.strike(bucket, j, rules, victims, spot, plan);
+            return self.strike((table, bucket), j, rules, victims, spot, plan);
         }
         let due = now.plus_ms(rules.grace_ms);
         plan.warns
             .extend(victims.iter().map(|victim| (*victim, due)));
         plan.wake_at(Some(due));
-        self.claim(bucket, j, victims, &spot, Some(due))
+        self.claim(table, bucket, j, victims, &spot, Some(due))
     }
 
     /// Enough slots in all: the cheap part of not being futile.
@@ -506,7 +514,7 @@ impl Engine {
     /// Stops the victims.
     fn strike(
         &mut self,
-        bucket: &Bucket,
+        (table, bucket): (&HostTable, &Bucket),
         j: JobKey,
         rules: &Preemption,
         victims: Vec<JobKey>,
@@ -523,7 +531,7 @@ impl Engine {
             PreemptMethod::Requeue => {
                 let ended = victims.iter().map(|victim| (*victim, TermReason::Preempt));
                 plan.requeues.extend(ended);
-                self.claim(bucket, j, victims, &spot, None)
+                self.claim(table, bucket, j, victims, &spot, None)
             }
         }
     }
@@ -531,6 +539,7 @@ impl Engine {
     /// Keeps a place for the job until its victims are gone.
     fn claim(
         &mut self,
+        table: &HostTable,
         bucket: &Bucket,
         j: JobKey,
         victims: Vec<JobKey>,
@@ -539,11 +548,12 @@ impl Engine {
     ) -> Raid {
         let shape = &self.shape(bucket.shape).shape;
         let shares: Vec<_> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
-        let parts = shape.way(*alt).bundles(&shares, 0);
+        let mut parts = shape.way(*alt).bundles(&shares, 0);
+        shape.rest_of_units(*alt, table, &mut parts);
         let who = Holder {
             queue: bucket.queue.unwrap_or(u16::MAX),
             uid: bucket.uid,
-            exclusive: shape.request.exclusive,
+            exclusive: shape.is_exclusive(*alt),
             lent: false,
         };
         let n = u32::try_from(victims.len()).unwrap_or(u32::MAX);

@@ -512,11 +512,20 @@ impl Quotas {
         sign: i64,
         freed: Option<u64>,
     ) {
-        if let [(_, one)] = parts {
+        if let [(host, one)] = parts {
             for at in &ident.everywhere {
                 self.bump(*at, one, jobs, sign, freed);
             }
-        } else if !ident.everywhere.is_empty() {
+            for here in &ident.here {
+                if self.rules[usize::from(here.rule)].holds(*host) {
+                    let own = || self.hosted(here.rule, here.family, *host);
+                    let at = here.shared.unwrap_or_else(own);
+                    self.bump(at, one, jobs, sign, freed);
+                }
+            }
+            return;
+        }
+        if !ident.everywhere.is_empty() {
             let mut all = Bundle::default();
             parts.iter().for_each(|part| all.add(&part.1));
             for at in &ident.everywhere {

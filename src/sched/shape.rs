@@ -6,6 +6,7 @@ use super::amount::Bundle;
 use super::ask::{Ask, Hold, compile};
 use super::balance::{Balance, Balances, Res};
 use super::frag::Demand;
+use super::held::Parts;
 use super::hosts::{HostInfo, HostTable};
 use super::place::Short;
 use super::quota::Blocked;
@@ -16,7 +17,7 @@ use crate::config::{Config, HostPrefs, Packing, Queue};
 use crate::model::Spec;
 use crate::text::resreq::{Direction, HostFacts, OrderKey, Resources as _, Select};
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Names of resources that requests reserve, by number.
 #[derive(Clone, Debug, Default)]
@@ -160,6 +161,8 @@ pub struct Shape {
     /// When the request was last found not to fit, as a position in the log of changes, by how
     /// much, and how many of its ways were open to it then.
     pub failed: Vec<Failed>,
+    /// What it takes in all for each slot, and beside that; of several ways the most of each.
+    pub needs: (Bundle, Bundle),
 }
 
 impl Shape {
@@ -176,6 +179,11 @@ impl Shape {
         };
         let request = request.unwrap_or_default();
         let ways = ways.unwrap_or_else(|_| vec![Ask::nothing(&request)]);
+        let mut needs = (Bundle::default(), Bundle::default());
+        for (each, fixed) in ways.iter().map(Ask::needs) {
+            needs.0.max_with(&each);
+            needs.1.max_with(&fixed);
+        }
         Shape {
             timed: ways.iter().any(|way| way.after_ms > 0),
             queue: at.map(|at| u16::try_from(at).expect("cb.yaml has fewer than 65536 queues")),
@@ -189,6 +197,7 @@ impl Shape {
             stop: queue.and_then(|q| guard::condition(q.stop_cond.as_deref(), config)),
             bad,
             failed: Vec::new(),
+            needs,
             request,
         }
     }
@@ -218,23 +227,43 @@ impl Shape {
         }
     }
 
+    /// A start by this way keeps others off its hosts.
+    pub fn is_exclusive(&self, alt: u8) -> bool {
+        self.request.exclusive || self.way(alt).units_alone
+    }
+
+    /// What keeps others off the rest of the units of a start that has them to itself: nothing, on
+    /// each of their other hosts.
+    pub fn rest_of_units(&self, alt: u8, table: &HostTable, parts: &mut Parts) {
+        if !self.way(alt).units_alone {
+            return;
+        }
+        let unit = |at: usize| table.at(at).entry.unit.as_deref();
+        let used: BTreeSet<u32> = parts.iter().map(|(at, _)| *at).collect();
+        let units: BTreeSet<&str> = used.iter().filter_map(|at| unit(*at as usize)).collect();
+        let in_them = |at: &u32| unit(*at as usize).is_some_and(|unit| units.contains(unit));
+        let rest = (0..table.len() as u32).filter(|at| !used.contains(at) && in_them(at));
+        parts.extend(rest.map(|at| (at, Bundle::default())));
+    }
+
     /// No exclusive use is in the way.
-    pub fn alone(&self, books: &Balance) -> bool {
+    pub fn alone(&self, way: usize, books: &Balance) -> bool {
         let lent = |(queue, _): &(u16, i64)| self.lenders.contains(queue);
         let empty = || books.jobs == 0 && books.lent.iter().all(lent);
-        books.exclusive == 0 && (!self.request.exclusive || empty())
+        let wanted = self.request.exclusive || self.ways[way].units_alone;
+        books.exclusive == 0 && (!wanted || empty())
     }
 
     /// Slots that the first part of the first way could take on a host that has `room` slots to
     /// give.
     pub fn capacity(&self, host: &HostInfo, books: &Balance, room: i64) -> u32 {
-        let room = self.room(host, books, room);
+        let room = self.room(0, host, books, room);
         Hold::default().fit(&self.ways[0], 0, false, room, |res| books.left(res))
     }
 
     /// Slots that a host may give to the request, out of `room`, amounts apart.
-    pub fn room(&self, host: &HostInfo, books: &Balance, room: i64) -> u32 {
-        if !self.alone(books) {
+    pub fn room(&self, way: usize, host: &HostInfo, books: &Balance, room: i64) -> u32 {
+        if !self.alone(way, books) {
             return 0;
         }
         let room = room.clamp(0, i64::from(u32::MAX)) as u32;
@@ -248,21 +277,11 @@ impl Shape {
     /// Slots that fit on a host now, by its books.
     pub fn fit(&self, ask: &AskAt<'_>, view: &View<'_>, at: usize) -> u32 {
         let books = view.books.get(at);
-        let room = self.room(view.table.at(at), books, self.free(books));
+        let room = self.room(ask.way, view.table.at(at), books, self.free(books));
         let room = room.saturating_sub(ask.held());
         let way = &self.ways[ask.way];
         let left = |res: Res| books.left(res);
         ask.hold.fit(way, ask.part, ask.first, room, left)
-    }
-
-    /// What it takes in all for each slot, and beside that; of several ways the most of each.
-    pub fn needs(&self) -> (Bundle, Bundle) {
-        let mut most = (Bundle::default(), Bundle::default());
-        for (each, fixed) in self.ways.iter().map(Ask::needs) {
-            most.0.max_with(&each);
-            most.1.max_with(&fixed);
-        }
-        most
     }
 
     /// Likewise on one more host, or on more of a host.
@@ -320,10 +339,9 @@ impl Shape {
     /// Slots that the queue may still hold on a host.
     pub fn queue_left(&self, host: &HostInfo, books: &Balance) -> u32 {
         let used = self.queue.map_or(0, |q| books.queue_used(q));
-        let per_core = self.proc_slots_milli.map(|milli| {
-            let slots = (milli * u64::from(host.load.ncpus.max(1))).div_ceil(1000);
-            u32::try_from(slots).unwrap_or(u32::MAX)
-        });
+        let per_core = self
+            .proc_slots_milli
+            .map(|milli| host.slots_of_cores(milli));
         let limit = self.host_slots.into_iter().chain(per_core).min();
         limit.map_or(u32::MAX, |limit| limit.saturating_sub(used))
     }

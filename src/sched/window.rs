@@ -103,10 +103,10 @@ impl Hours {
     }
 }
 
-/// The run limit of the jobs of a class, in milliseconds.
-fn run_limit(bucket: &Bucket) -> Option<u64> {
-    let known = (0..NEVER_MS).contains(&bucket.estimate);
-    known.then_some(bucket.estimate.unsigned_abs())
+/// A run limit in milliseconds, if there is one.
+fn run_limit(estimate: i64) -> Option<u64> {
+    let known = (0..NEVER_MS).contains(&estimate);
+    known.then_some(estimate.unsigned_abs())
 }
 
 impl Engine {
@@ -190,6 +190,16 @@ impl Engine {
         }
     }
 
+    /// When a job of a class may end at the latest, by the run window and `-t`.
+    pub(super) fn latest_end(&self, bucket: &Bucket) -> Option<Stamp> {
+        let at = usize::from(bucket.queue?);
+        if self.config().queues[at].ignore_deadline {
+            return None;
+        }
+        let closes = self.hours.run.get(at).and_then(|gate| gate.change);
+        closes.into_iter().chain(bucket.deadline).min()
+    }
+
     /// What windows and the termination time keep a class from starting now, and until when.
     pub(super) fn window_gate(
         &self,
@@ -214,7 +224,8 @@ impl Engine {
         if let Some((queue, at, opens, wake)) = closed(&self.hours.dispatch[at]) {
             return Err((PendReason::DispatchWindow { queue, at, opens }, wake));
         }
-        let Some(run_ms) = run_limit(bucket).filter(|_| !queue.ignore_deadline) else {
+        let run_limit = run_limit(self.shortest(bucket));
+        let Some(run_ms) = run_limit.filter(|_| !queue.ignore_deadline) else {
             return Ok(());
         };
         let end = now.plus_ms(run_ms);

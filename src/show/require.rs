@@ -106,7 +106,8 @@ impl HostFacts for Facts<'_> {
     }
 
     fn tag(&self, name: &str) -> bool {
-        name == "server" || self.0.tags.iter().any(|tag| tag == name)
+        let sensed = || self.0.load.values.get(name).is_some_and(|v| v == "yes");
+        name == "server" || self.0.tags.iter().any(|tag| tag == name) || sensed()
     }
 }
 

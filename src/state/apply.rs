@@ -67,7 +67,7 @@ impl State {
             Event::Moved { j, order, .. } => self.moved(*j, *order),
             Event::Used { a, u } => {
                 if let Some(run) = self.current_run(*a) {
-                    run.usage = u.clone();
+                    run.set_usage(u);
                     self.dirty.note(a.j);
                     self.note_work(a.j);
                 }
@@ -482,6 +482,7 @@ impl State {
         if !self.is_current(e.a) {
             return;
         }
+        let nobody = e.no_account.then(|| self.no_account(e.a.j));
         self.touch(e.a.j, |job| {
             let idx = e.a.j.idx;
             let Some(run) = job.work_mut(idx).and_then(|w| w.run.as_deref_mut()) else {
@@ -491,7 +492,7 @@ impl State {
             if e.start > 0 && run.start == Stamp(0) {
                 run.start = Stamp(e.start);
             }
-            run.usage = e.u.clone();
+            run.set_usage(&e.u);
             run.killing = None;
             run.halt = None;
             run.fate = Some(Box::new(fate_of(e)));
@@ -504,14 +505,24 @@ impl State {
             };
             job.set_stat(idx, stat);
             if requeue {
-                let why = if hold {
-                    PendReason::HeldByOwner
-                } else {
-                    PendReason::Requeued
-                };
-                job.set_why(idx, Some(why));
+                let held = || nobody.unwrap_or(PendReason::HeldByOwner);
+                job.set_why(
+                    idx,
+                    Some(match hold {
+                        true => held(),
+                        false => PendReason::Requeued,
+                    }),
+                );
             }
         });
+    }
+
+    /// Why a job is held whose host knows no account for its user.
+    fn no_account(&self, j: JobKey) -> PendReason {
+        let user = self.spec_of(j.id).map_or(String::new(), |s| s.user.clone());
+        let first = self.work(j).and_then(|w| w.run.as_deref()?.hosts.first());
+        let host = first.map_or(String::new(), |(id, _)| self.host_name(*id).to_string());
+        PendReason::NoSuchUser { user, host }
     }
 
     fn unbound(&mut self, a: AttemptId, why: &str, t: Stamp, at: &str) {

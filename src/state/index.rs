@@ -25,6 +25,8 @@ pub struct ClassKey {
     /// Limits count by project, backfill by run limit.
     pub project: String,
     pub run_s: Option<u64>,
+    /// The host or model that the run limit is stated for.
+    pub run_on: String,
     /// Decides the place in the share tree.
     pub user_group: String,
 }
@@ -45,6 +47,10 @@ impl ClassKey {
             project: spec.project.clone(),
             user_group: spec.user_group.clone(),
             run_s: spec.limits.run_s,
+            run_on: match spec.limits.run_s {
+                Some(_) => spec.run_on.clone(),
+                None => String::new(),
+            },
             // Without a word about types a job runs on its submission host's type.
             sub_host: spec.sub_host.clone(),
         }
@@ -263,7 +269,12 @@ impl Used {
     pub(super) fn skim_work(&self, host: HostId, line: usize) -> usize {
         let step = (line / std::mem::size_of::<(JobKey, u32)>()).max(1);
         let work = self.work.get(host.0 as usize).map_or(&[][..], |work| work);
-        work.iter().step_by(step).map(|(_, n)| *n as usize).sum()
+        let (mut sum, mut at) = (0, 0);
+        while let Some((_, n)) = work.get(at) {
+            sum ^= *n as usize;
+            at += step;
+        }
+        sum
     }
 
     /// The same hosts and queues with nothing in use.

@@ -67,6 +67,25 @@ pub struct Work {
     pub run: Option<Box<Run>>,
 }
 
+/// Use of work whose host has told none.
+static NOTHING: Usage = Usage {
+    cpu_ms: 0,
+    mem_kb: 0,
+    maxmem_kb: 0,
+    swap_kb: 0,
+    maxswap_kb: 0,
+    procs: 0,
+    threads: 0,
+    read_kb: 0,
+    write_kb: 0,
+    pids: Vec::new(),
+};
+
+/// As a run keeps it.
+pub(super) fn told(usage: &Usage) -> Option<Box<Usage>> {
+    (*usage != NOTHING).then(|| Box::new(usage.clone()))
+}
+
 /// The last attempt of some work, running or finished.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
@@ -97,7 +116,8 @@ pub struct Run {
     /// Since when its host says that it is suspended, 0 = it is not.
     pub stopped_at: Stamp,
     pub suspended_ms: u64,
-    pub usage: Usage,
+    /// `None`: nothing was told, as of most work until it ends.
+    pub(super) used: Option<Box<Usage>>,
     pub fate: Option<Box<Fate>>,
 }
 
@@ -105,7 +125,16 @@ impl Run {
     /// Something of each of its parts in memory.
     pub(super) fn skim(&self) -> usize {
         let host = self.hosts.first().map_or(0, |(host, _)| host.0 as usize);
-        host ^ self.resizes as usize ^ self.usage.procs as usize ^ usize::from(self.fate.is_some())
+        host ^ self.resizes as usize ^ usize::from(self.fate.is_some())
+    }
+
+    /// What it uses, as its host last told.
+    pub fn usage(&self) -> &Usage {
+        self.used.as_deref().unwrap_or(&NOTHING)
+    }
+
+    pub(super) fn set_usage(&mut self, usage: &Usage) {
+        self.used = told(usage);
     }
 
     pub fn slots(&self) -> u32 {

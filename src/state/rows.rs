@@ -102,7 +102,7 @@ impl State {
         row.hosts = run.hosts.iter().map(share).collect();
         row.dispatch = run.dispatch.0;
         row.start = run.start.0;
-        row.usage = run.usage.clone();
+        row.usage = run.usage().clone();
         row.suspended_ms = run.suspended_ms;
         row.halt = run.halt.clone();
         (row.alt, row.forced) = (run.alt, run.forced);

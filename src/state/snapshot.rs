@@ -265,7 +265,7 @@ impl State {
             resizes: run.resizes,
             stopped: run.stopped_at,
             sus: run.suspended_ms,
-            u: run.usage.clone(),
+            u: run.usage().clone(),
             fate: run.fate.clone(),
         }
     }
@@ -384,7 +384,7 @@ impl State {
             resizes: run.resizes,
             stopped_at: run.stopped,
             suspended_ms: run.sus,
-            usage: run.u,
+            used: super::job::told(&run.u),
             fate: run.fate,
         }
     }

@@ -63,10 +63,18 @@ impl<K: Copy + Eq> Book<K> {
         host.line.grow(&by);
         host.capacity = capacity.clone();
         host.fresh_until = i64::MIN;
-        self.changed = true;
         let amounts = || std::iter::once(by.slots).chain(by.res.iter().copied());
-        self.broken |= amounts().any(|amount| amount < 0);
+        // What is less than before but still enough for all that stands there moves nobody: memory
+        // shrinks with every other sample.
+        if host.parts > 0 && amounts().any(|amount| amount < 0) {
+            let mut less = Bundle::default();
+            less.sub(&by);
+            if host.line.overdrawn(&less, self.now, i64::MAX) {
+                (self.changed, self.broken) = (true, true);
+            }
+        }
         if amounts().any(|amount| amount > 0) {
+            self.changed = true;
             self.gain(i64::MIN, i64::MAX, std::iter::once((host_id, capacity)));
         }
     }

@@ -133,30 +133,36 @@ impl Contest {
 
     /// Plays the matches of one seat, up to the final or to the first that it has no part in.
     fn play(&mut self, seat: u32) {
-        let mut at = (self.room + seat as usize) / 2;
-        while at >= 1 {
-            let (before, now) = (self.winners[at], self.winner(at));
-            self.winners[at] = now;
+        let mut at = self.room + seat as usize;
+        let mut now = self.rival(at);
+        while at > 1 {
+            now = self.better(now, self.rival(at ^ 1));
+            at /= 2;
+            let before = std::mem::replace(&mut self.winners[at], now);
             if before == now && now != seat {
                 break;
             }
-            at /= 2;
         }
     }
 
     #[inline]
     fn winner(&self, at: usize) -> u32 {
-        let (left, right) = (self.rival(2 * at), self.rival(2 * at + 1));
-        if left == NOBODY {
-            return right;
+        self.better(self.rival(2 * at), self.rival(2 * at + 1))
+    }
+
+    /// Who comes first of two; nobody comes behind all.
+    #[inline]
+    fn better(&self, one: u32, other: u32) -> u32 {
+        if one == NOBODY {
+            return other;
         }
-        if right == NOBODY {
-            return left;
+        if other == NOBODY {
+            return one;
         }
-        let (a, b) = (&self.seats[left as usize], &self.seats[right as usize]);
-        match a.cost.cmp(&b.cost).then(a.order.cmp(&b.order)) {
-            Ordering::Greater => right,
-            _ => left,
+        let (a, b) = (&self.seats[one as usize], &self.seats[other as usize]);
+        match a.cost.cmp(&b.cost).then_with(|| a.order.cmp(&b.order)) {
+            Ordering::Greater => other,
+            _ => one,
         }
     }
 

@@ -93,15 +93,13 @@ impl Delta {
     }
 
     /// What takes back this change. History is not taken back: it fades by itself.
-    pub fn undone(&self) -> Delta {
-        Delta {
-            slots: -self.slots,
-            jobs: -self.jobs,
-            rate: self.rate.map(|n| -n),
-            ms: self.ms.map(|n| -n),
-            hist_ms: [0; 3],
-            held: self.held.iter().map(|n| -n).collect(),
-        }
+    pub fn undone(mut self) -> Delta {
+        (self.slots, self.jobs) = (-self.slots, -self.jobs);
+        self.rate = self.rate.map(|n| -n);
+        self.ms = self.ms.map(|n| -n);
+        self.hist_ms = [0; 3];
+        self.held.iter_mut().for_each(|n| *n = -*n);
+        self
     }
 
     /// In microseconds, so that the rounding of the decay does not show.
@@ -130,7 +128,9 @@ impl Usage {
             self.rate[at] += delta.rate[at];
             self.ms[at] += delta.ms[at];
         }
-        self.add_history(&delta.history_us());
+        if delta.hist_ms != [0; 3] {
+            self.add_history(&delta.history_us());
+        }
         if self.held.len() < delta.held.len() {
             self.held.resize(delta.held.len(), 0);
         }

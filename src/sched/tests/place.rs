@@ -1,7 +1,7 @@
 //! Where jobs are placed: packing, spreading, order, spans, exclusive use, host types.
 
 use super::{Cluster, job};
-use crate::model::Spec;
+use crate::model::{JobStat, Spec};
 
 fn cluster(hosts: &str, queue: &str) -> Cluster {
     Cluster::new(&format!(
@@ -245,6 +245,9 @@ fn compute_units_hold_the_job_together() {
         (3, "cu[maxcus=1:pref=maxavail]", "h3:3"),
         (8, "cu[maxcus=2]", "h3:3 h2:2 h1:2 h4:1"),
         (6, "cu[balance:pref=config]", "h1:2 h4:1 h3:3"),
+        (5, "cu[balance:pref=maxavail]", "h3:3 h2:2"),
+        (7, "cu[balance]", "h3:3 h2:1 h1:2 h4:1"),
+        (8, "cu[balance]", ""),
         (9, "cu[maxcus=2]", ""),
         (6, "cu[usablecuslots=4]", ""),
         (5, "cu[usablecuslots=4]", "h3:3 h2:2"),
@@ -252,6 +255,98 @@ fn compute_units_hold_the_job_together() {
         let mut c = cluster(hosts, "");
         assert_eq!(run(&mut c, slots, req), on, "{slots} {req}");
     }
+}
+
+/// Shares differ by at most one slot: 3 and 2 are as even as 5 gets.
+#[test]
+fn units_share_a_job_as_evenly_as_can_be() {
+    let hosts = "- {name: h1, slots: 2, unit: r1}\n- {name: h2, slots: 3, unit: r2}\n\
+                 - {name: h3, slots: 3, unit: r3}\n";
+    for (slots, req, on) in [
+        (5, "cu[balance]", "h2:3 h3:2"),
+        (6, "cu[balance]", "h2:3 h3:3"),
+        (7, "cu[balance]", "h2:3 h3:2 h1:2"),
+        (8, "cu[balance]", "h2:3 h3:3 h1:2"),
+        (6, "4{} 2{} cu[balance]", "h2:3 h3:1 h3:2"),
+        (6, "2{hname==h3} 4{} cu[balance]", "h3:2 h3:1 h2:3"),
+        (
+            6,
+            "3{span[hosts=1]} 3{span[hosts=1]} cu[balance]",
+            "h2:3 h3:3",
+        ),
+        (5, "3{hname==h1} 2{} cu[balance]", ""),
+        (8, "4{span[hosts=1]} 4{} cu[balance]", ""),
+    ] {
+        let mut c = cluster(hosts, "");
+        assert_eq!(run(&mut c, slots, req), on, "{slots} {req}");
+    }
+}
+
+#[test]
+fn units_wanted_alone_are_empty_and_stay_so() {
+    let hosts = "- {name: h1, slots: 2, unit: r1}\n- {name: h2, slots: 2, unit: r1}\n\
+                 - {name: h3, slots: 2, unit: r2}\n- {name: h4, slots: 2, unit: r2, user_slots: 2}\n\
+                 - {name: h5, slots: 1}\n";
+    let mut c = cluster(hosts, "");
+    let small = c.ask(1, "hname==h1");
+    assert_eq!(c.pass(), [small]);
+    let alone = c.ask(1, "cu[excl]");
+    let next = c.ask(1, "cu[excl:maxcus=1]");
+    assert_eq!(c.pass(), [alone]);
+    assert_eq!(c.on(alone), "h3:1", "somebody is in r1");
+    assert_eq!(
+        c.why(next),
+        "exclusive use in the way: 3 hosts; span[], same[] or cu[] not satisfied: 2 hosts"
+    );
+    let others: Vec<u32> = (0..5).map(|_| c.ask(1, "")).collect();
+    assert_eq!(
+        c.pass(),
+        others[..4],
+        "r1 and h5 have four slots left, r2 none"
+    );
+    c.end(alone);
+    assert_eq!(
+        c.pass(),
+        [next],
+        "r2 is empty again, and this one came first"
+    );
+    assert_eq!(c.stat(others[4]), JobStat::Pend);
+    let state = c.state.clone();
+    let (mut state, mut fresh) = (state, crate::sched::Engine::new(c.config.clone()));
+    fresh.sync(&mut state, &mut c.table);
+    let alone: Vec<u32> = fresh.books.iter().map(|host| host.exclusive).collect();
+    assert_eq!(alone, [0, 0, 1, 1, 0], "as a new leader sees it");
+    c.end(next);
+    assert_eq!(c.pass(), [others[4]]);
+}
+
+#[test]
+fn whole_units_and_even_shares_are_for_the_whole_job() {
+    let c = cluster("- {name: h1, slots: 2, unit: r1}\n", "");
+    for (req, part) in [
+        ("1{cu[excl]} 1{}", "write it behind the sections"),
+        ("1{same[model]} 1{} cu[balance]", "may not have same[]"),
+        ("1{} 1{} span[stride=1] cu[balance]", "span[stride=N]"),
+    ] {
+        let refused = crate::config::require::check_request(req, &c.config).unwrap_err();
+        assert!(refused.to_string().contains(part), "{refused}");
+    }
+}
+
+#[test]
+fn units_alone_count_where_the_job_has_slots_only() {
+    let mut c = Cluster::new(
+        "hosts:\n- {names: 'h[1-4]', slots: 2, unit: r1}\nqueues:\n- {name: normal}\n\
+         limits:\n- {name: one, per_host: all, jobs: 1}\n",
+    );
+    let id = c.ask(3, "2{} 1{} cu[excl]");
+    assert_eq!(c.pass(), [id]);
+    assert_eq!(c.on(id), "h1:2 h2:1");
+    let bars: Vec<u32> = c.engine.books.iter().map(|host| host.jobs).collect();
+    assert_eq!(bars, [1; 4]);
+    c.end(id);
+    let ids: Vec<u32> = (0..5).map(|_| c.ask(1, "")).collect();
+    assert_eq!(c.pass(), ids[..4]);
 }
 
 #[test]
@@ -306,4 +401,33 @@ fn a_declaration_says_what_an_amount_counts_for() {
     let all = "general: {resource_reserve_per_task: yes}\n";
     assert_eq!(taken(all, "rusage[lic=1]"), 3.0);
     assert_eq!(taken(all, "rusage[lic=1/host]"), 1.0);
+}
+
+/// Three slots for four cores at 0.75 each, rounded up at 0.6.
+#[test]
+fn users_have_so_many_slots_for_each_core_of_a_host() {
+    for (each, slots) in [("0.75", 3), ("0.6", 3), ("1", 4)] {
+        let mut c = Cluster::new(&format!(
+            "hosts:\n- {{name: h1, slots: 8}}\n- {{name: h2, slots: 8, user_slots: 1}}\n\
+             users:\n- {{name: u1000, slots_per_cpu: {each}}}\n\
+             queues:\n- {{name: normal, packing: pack, elastic: yes}}\n"
+        ));
+        let grows = c.submit(Spec { max: 8, ..job(1) });
+        let other = Spec {
+            uid: 7,
+            user: "u7".into(),
+            hosts: "h1".into(),
+            ..job(1)
+        };
+        assert_eq!(c.pass(), [grows]);
+        assert_eq!(c.on(grows), format!("h1:{slots} h2:1"));
+        let (more, others) = (c.submit(job(1)), c.submit(other));
+        assert_eq!(c.pass(), [others]);
+        assert_eq!(
+            c.why(more),
+            "user's slot limit on the host reached: 2 hosts"
+        );
+        c.end(grows);
+        assert_eq!(c.pass(), [more]);
+    }
 }

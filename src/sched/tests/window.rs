@@ -215,3 +215,65 @@ fn age_makes_up_for_priority() {
     assert_eq!(ahead(1199), "new");
     assert_eq!(ahead(1201), "old");
 }
+
+/// 7200 s for h1 are 3600 s on h2, which is twice as fast; 3660 s are left.
+#[test]
+fn a_fast_host_takes_what_a_slow_one_cannot_end_in_time() {
+    let new = || {
+        let mut c = Cluster::new(
+            "hosts:\n- {name: h1, slots: 4, cpuf: 1}\n- {name: h2, slots: 1, cpuf: 2}\nqueues:\n\
+             - {name: normal, run_window: '18:00-8:00'}\n",
+        );
+        c.now = at(0, 7, 0);
+        c
+    };
+    let of_h1 = |run_s| Spec {
+        run_on: "h1".into(),
+        ..limited(run_s)
+    };
+    let mut c = new();
+    let (plain, scaled, next) = (
+        c.submit(limited(7200)),
+        c.submit(of_h1(7200)),
+        c.submit(of_h1(7200)),
+    );
+    assert_eq!(c.pass(), [scaled]);
+    assert_eq!(c.on(scaled), "h2:1");
+    assert!(
+        c.why(plain).starts_with("it may run 7200 s"),
+        "{}",
+        c.why(plain)
+    );
+    assert_eq!(
+        c.why(next),
+        "no free job slots: 1 host; too slow to end in time: 1 host"
+    );
+    c.end(scaled);
+    assert_eq!(c.pass(), [next]);
+    let longer = c.submit(of_h1(7400));
+    assert_eq!(c.pass(), NOBODY);
+    assert!(
+        c.why(longer).starts_with("it may run 3700 s"),
+        "on the fastest"
+    );
+
+    let mut c = new();
+    let deadline = Some(c.now.plus_ms(1_800_000));
+    let urgent = Spec {
+        deadline,
+        ..of_h1(3600)
+    };
+    let (first, second) = (c.submit(urgent.clone()), c.submit(urgent));
+    assert_eq!(c.pass(), [first]);
+    assert_eq!(
+        (c.on(first), c.stat(second)),
+        ("h2:1".to_owned(), JobStat::Pend)
+    );
+    // The engine of a new leader expects the same ends.
+    let (mut state, mut fresh) = (c.state.clone(), crate::sched::Engine::new(c.config.clone()));
+    fresh.sync(&mut state, &mut c.table);
+    let until =
+        |engine: &crate::sched::Engine| engine.held[&crate::model::JobKey::job(first)].until;
+    assert_eq!(until(&fresh), c.now.plus_ms(1_800_000).0);
+    assert_eq!(until(&c.engine), until(&fresh));
+}

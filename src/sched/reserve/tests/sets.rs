@@ -527,3 +527,33 @@ fn measure(rules: Rules) {
         (0..=200).for_each(|_| book.cancel(min));
     }
 }
+
+/// Load samples change what hosts have all the time: only who stands on it is looked at again.
+#[test]
+fn less_of_a_host_is_looked_at_where_somebody_needs_it() {
+    let book = || {
+        let mut book: Book<u32> = Book::new(Rules::default());
+        (0..2).for_each(|host| book.set_host(host, &Bundle::new(2, &[1000])));
+        book.open(0);
+        book.claim(&[(0, Bundle::new(2, &[400]))], 0, 100);
+        let ask = Wide {
+            hosts: vec![0],
+            ..wide(2)
+        };
+        assert_eq!(book.reserve(7, &ask, &EASY).unwrap().start, 100);
+        book.close(true);
+        book
+    };
+    let mut other = book();
+    other.set_host(1, &Bundle::new(1, &[10]));
+    other.open(1);
+    assert!(other.idle(), "nobody reserves there");
+    let mut enough = book();
+    enough.set_host(0, &Bundle::new(2, &[400]));
+    enough.open(1);
+    assert!(enough.idle(), "all that is there fits");
+    let mut short = book();
+    short.set_host(0, &Bundle::new(1, &[1000]));
+    short.open(1);
+    assert!(!short.idle(), "the reservation needs both slots");
+}
