@@ -20,6 +20,8 @@ pub mod state;
 // floor 3
 pub mod intake;
 pub mod lease;
+pub mod replay;
+pub mod ress;
 pub mod sched;
 pub mod show;
 pub mod task;

@@ -11,7 +11,6 @@ use corral::host::local::Local;
 use corral::host::setup::Place;
 use corral::journal::{self, History, Position, Writer, snapshot};
 use corral::master::hosts::Hosts;
-use corral::master::load::Loader;
 use corral::model::{AttemptId, JobKey, Stamp};
 use corral::record::event::Event;
 use corral::record::header::{Header, What};
@@ -19,6 +18,7 @@ use corral::record::leader::{ClusterDoc, EpochDoc, encode_fixed};
 use corral::record::load;
 use corral::record::order::Order;
 use corral::record::report::Report;
+use corral::replay::Loader;
 use corral::spool::{Layout, Site};
 use corral::sys::trust::Owners;
 use corral::sys::{fs, users};
@@ -401,6 +401,7 @@ fn executor(dir: &Path, layout: &Layout) -> Exec {
         host,
         local: Some(local.dir().to_path_buf()),
         unsafe_mount: false,
+        servers: None,
     };
     let (service_uid, service_gid) = (users::effective_uid(), users::me().gid);
     let cluster = ClusterDoc {

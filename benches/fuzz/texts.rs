@@ -1,9 +1,12 @@
 //! Texts that parsers of floor 1 and 2 read: requirement strings, time windows, names, dependency
-//! expressions, durations, cb.yaml. Owns their corpora, and what must hold of what is accepted.
+//! expressions, durations, what sensors print, cb.yaml. Owns their corpora, and what must hold of
+//! what is accepted.
 
 use super::{Dice, Target};
-use corral::config::{Config, OsNames, require};
+use corral::config::{Config, OsNames, ResourceKind, require};
 use corral::model::Spec;
+use corral::record::load::{self, LoadDoc};
+use corral::ress::{board, gather, parse, split, which};
 use corral::text::names::{HostSet, NameSet};
 use corral::text::resreq::{Builtins, HostFacts, ResReq, merge_all};
 use corral::text::window::Windows;
@@ -18,7 +21,7 @@ pub struct Grammar {
     run: fn(&Config, &str),
 }
 
-pub const GRAMMARS: [Grammar; 6] = [
+pub const GRAMMARS: [Grammar; 7] = [
     Grammar {
         name: "resreq",
         corpus: &[
@@ -167,6 +170,62 @@ pub const GRAMMARS: [Grammar; 6] = [
         },
     },
     Grammar {
+        name: "sensors",
+        corpus: &[
+            "- resource: clksnd\n description: The second\n type: number\n direction: increase\n \
+             value: 07\n locale: master node01\n---\n",
+            "- resource: gpu\n  value: 4\n- resource: lic\n  type: number\n  slotresource: yes\n  \
+             release: no\n  value: '3'\n  locale: all\n---\n- {name: os, value: Debian 12}\n",
+            "---\n  -\n    resource: t\n    type: tag\n    value: on\n    locale: [h1, h2]\n...\n\
+             [{\"resource\": \"j\", \"type\": \"text\", \"value\": \"x\"}]\n",
+            "resource: one\nassign: no\nvalue: 1.5e3\ndescription: |\n  two\n  lines\n",
+        ],
+        words: &[
+            "- ",
+            "\n",
+            "\n---\n",
+            "...",
+            "resource: ",
+            "name: ",
+            "value: ",
+            "type: ",
+            "number",
+            "text",
+            "tag",
+            "locale: ",
+            "all",
+            "assign: yes",
+            "slotresource: ",
+            "release: ",
+            "direction: increase",
+            "description: ",
+            "mem",
+            "gpu",
+            "  ",
+            "\t",
+            "#",
+            "'",
+            "\"",
+            "[",
+            "]",
+            "{",
+            "}",
+            "&a",
+            "*a",
+            "!!int",
+            "|",
+            ">",
+            "? ",
+            ": ",
+            "1e400",
+            ".inf",
+            "99999999999999999999",
+            "\u{0}",
+            "\u{e9}",
+        ],
+        run: sensors,
+    },
+    Grammar {
         name: "config",
         corpus: &[SITE, include_str!("../../etc/cb.yaml")],
         words: &[
@@ -228,6 +287,49 @@ impl HostFacts for Host {
 }
 
 /// What is accepted is printed, read back to the same, merged and evaluated.
+/// A sensor's whole way: cut, read, kept, reported, defined; whatever it prints, its host can
+/// report it and the leader can use it.
+fn sensors(config: &Config, text: &str) {
+    let pieces = split::all(text.as_bytes());
+    let (mut slowly, mut out) = (split::Splitter::new(), Vec::new());
+    for (n, byte) in text.bytes().enumerate() {
+        slowly.push(&[byte], n as u64, &mut out);
+    }
+    slowly.end(&mut out);
+    assert_eq!(out, pieces, "documents depend on how the stream arrives");
+    let name = "ress.host".to_owned();
+    let role = which::Role::Host;
+    let (sensor, mut board) = (which::Sensor { name, role }, board::Board::new());
+    for piece in pieces {
+        let split::Piece::Document { bytes, line } = piece else {
+            continue;
+        };
+        let parsed = parse::document(&bytes, line);
+        let lines = line + bytes.iter().filter(|b| **b == b'\n').count() as u64;
+        for p in &parsed.problems {
+            assert!(p.line >= line && p.line <= lines, "{p}");
+        }
+        board.take(&sensor, parsed, line);
+    }
+    let (report, _) = board.report(1);
+    let mut doc = LoadDoc::default();
+    doc.sensors.clone_from(&report);
+    let bytes = load::encode(&doc).expect("it fits");
+    let read = load::decode(&bytes).expect("it can be read");
+    assert_eq!(read, doc);
+    let mut gather = gather::Gather::default();
+    gather.take("h1", Some(read.sensors));
+    let mut config = config.clone();
+    config.hosts.sensed = gather.define(&config, 1).unwrap_or_default();
+    let values = gather.values("h1", &config).values;
+    for (name, value) in &values {
+        let kind = config.hosts.resource(name).map(|decl| decl.kind);
+        let number = kind == Some(ResourceKind::Number);
+        assert!(!number || parse::number(value).is_some(), "{name}: {value}");
+        let _ = require::check_request(&format!("rusage[{name}=1]"), &config);
+    }
+}
+
 fn resreq(config: &Config, text: &str) {
     let _ = merge_all(&["mem>1 rusage[tmp=1]", text], &Builtins);
     let _ = ResReq::parse_stored(text, config);

@@ -69,6 +69,12 @@ static SUBS: &[Sub] = &[
         ckconfig,
     ),
     sub(
+        "ress-check",
+        "FILE|-",
+        "check what a sensor prints",
+        ress_check,
+    ),
+    sub(
         "reconfig",
         "",
         "put the changed cb.yaml into force",
@@ -339,6 +345,18 @@ fn check(m: &ArgMatches) -> Result<i32> {
     }
     println!("No errors found in {}.", path.display());
     Ok(Exit::Ok.code())
+}
+
+fn ress_check(s: &Sub, words: &[String]) -> i32 {
+    let cmd = cmd(s).arg(operands(
+        "file",
+        "FILE",
+        "What a sensor printed; - reads standard input",
+    ));
+    match matches(cmd, words) {
+        Ok(m) => finish("cadmin ress-check", super::ress_check::check(&m)),
+        Err(code) => code,
+    }
 }
 
 /// Reads a configuration; all its problems are the failure.

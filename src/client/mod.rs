@@ -35,6 +35,7 @@ mod order_cmds;
 mod patience;
 pub mod read;
 mod requeue;
+mod ress_check;
 mod signal;
 mod switch;
 

@@ -178,9 +178,9 @@ pub(super) const USER: &[Key] = &[
     now("name", "user_name"),
     now("max_slots", "max_jobs"),
     now("max_pend_jobs", "max_pend_jobs"),
-    later("slots_per_cpu", "jl/p"),
+    now("slots_per_cpu", "jl/p"),
     later("max_pend_slots", "max_pend_slots"),
-    later("priority_cap", ""),
+    now("priority_cap", ""),
     later("can_preempt", ""),
     later("fairshare_weight", ""),
 ];

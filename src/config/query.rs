@@ -16,6 +16,10 @@ pub struct UserLimits {
     /// His own: the smallest of his entry and of every `group@` he is in, else `default`.
     pub max_slots: Option<u32>,
     pub max_pend_jobs: Option<u32>,
+    /// On each host, for each of its cores, in thousandths.
+    pub slots_per_cpu_milli: Option<u64>,
+    /// Largest `-sp`.
+    pub priority_cap: Option<u32>,
 }
 
 /// One step on a user's way from the root of a share tree to his leaf.
@@ -204,6 +208,11 @@ impl Config {
         def.is_some_and(|d| d.direction == Direction::Increase)
     }
 
+    /// The CPU factor of a host that belongs to the cluster.
+    pub fn factor_of_host(&self, name: &str) -> Option<f64> {
+        self.host(name).map(|host| host.cpuf)
+    }
+
     /// The CPU factor of a host model or listed host of this name, as in `-W 10/NAME`.
     pub fn cpu_factor(&self, name: &str) -> Option<f64> {
         let model = self.host_models.get(name).map(|m| m.cpuf);
@@ -339,6 +348,8 @@ impl Config {
         }
         out.max_slots = own.iter().filter_map(|e| e.max_slots).min();
         out.max_pend_jobs = own.iter().filter_map(|e| e.max_pend_jobs).min();
+        out.slots_per_cpu_milli = own.iter().filter_map(|e| e.slots_per_cpu_milli).min();
+        out.priority_cap = own.iter().filter_map(|e| e.priority_cap).min();
         out
     }
 
@@ -350,4 +361,10 @@ impl Config {
             .map(|b| format!("{b:02x}"))
             .collect()
     }
+}
+
+/// What is stated in seconds for a CPU factor, as long as the same work takes at another one.
+pub fn seconds_on(seconds: u64, stated: f64, here: f64) -> u64 {
+    // At least a second, and no overflow: factors are from 0.001 to 1000.
+    ((seconds as f64 * stated / here).round() as u64).max(1)
 }

@@ -155,6 +155,7 @@ impl Default for HostTable {
             open: false,
             entries: Vec::new(),
             resources: BTreeMap::new(),
+            sensed: BTreeMap::new(),
             index: BTreeMap::new(),
         }
     }

@@ -5,7 +5,8 @@
 use super::{Config, HostPrefs, HostSet, HostTable, ResourceDecl, ResourceKind};
 use crate::model::Spec;
 use crate::text::resreq::{
-    BUILTINS, Body, Builtin, Def, Direction, Feature, Kind, ResReq, Resources, Simple, builtin,
+    BUILTINS, Body, Builtin, Def, Direction, Feature, Kind, ResReq, Resources, Simple, Span,
+    builtin,
 };
 use crate::text::{ParseError, names};
 
@@ -92,11 +93,10 @@ fn honoured(req: &ResReq, hosts: &HostTable) -> Result<(), String> {
             Body::Simple(simple) => honoured_part(simple, hosts)?,
             Body::Groups { groups, common } => {
                 honoured_part(common, hosts)?;
-                if common.cu.as_ref().is_some_and(|cu| cu.balance) {
-                    return Err("cu[balance] holds for one section only, not for all".to_owned());
-                }
+                let even = common.cu.as_ref().is_some_and(|cu| cu.balance);
                 for group in groups {
                     honoured_part(&group.req, hosts)?;
+                    honoured_section(&group.req.over(&only_span(common)), even)?;
                 }
             }
         }
@@ -104,21 +104,58 @@ fn honoured(req: &ResReq, hosts: &HostTable) -> Result<(), String> {
     Ok(())
 }
 
+/// The span that holds for sections without one of their own.
+fn only_span(common: &Simple) -> Simple {
+    Simple {
+        span: common.span,
+        ..Simple::default()
+    }
+}
+
+/// `even`: the slots of all sections are split evenly over units.
+fn honoured_section(section: &Simple, even: bool) -> Result<(), String> {
+    if section.cu.as_ref().is_some_and(|cu| cu.excl) {
+        let what = "cu[excl] holds for the whole job: write it behind the sections";
+        return Err(what.to_owned());
+    }
+    let set = !section.same.is_empty() || section.cu.is_some();
+    let spread = matches!(section.span, Some(Span::Hosts { max, .. }) if max != 1)
+        || matches!(section.span, Some(Span::Stride(_)));
+    if even && (set || spread) {
+        return Err(
+            "cu[balance] over sections: a section may not have same[], cu[], span[hosts=N] above \
+             1 or span[stride=N] of its own"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// Whether a requirement in canonical form asks for whole units (`cu[excl]`).
+pub fn wants_units_alone(text: &str, config: &Config) -> bool {
+    if !text.contains("excl") {
+        return false;
+    }
+    let excl = |simple: &Simple| simple.cu.as_ref().is_some_and(|cu| cu.excl);
+    let wants = |body: &Body| match body {
+        Body::Simple(simple) => excl(simple),
+        Body::Groups { common, .. } => excl(common),
+    };
+    let req = ResReq::parse_stored(text, config);
+    req.is_ok_and(|req| req.alternatives.iter().any(|a| wants(&a.body)))
+}
+
 fn honoured_part(simple: &Simple, hosts: &HostTable) -> Result<(), String> {
     if !simple.filter.is_empty() {
         let word = Feature::Filter.word();
         return Err(format!("{word} is not implemented in this version"));
     }
-    if let Some(cu) = &simple.cu {
-        if cu.excl {
-            return Err("cu[excl] is not implemented in this version".to_owned());
-        }
-        if let Some(kind) = cu.kind.as_deref().filter(|k| !UNIT_KINDS.contains(k)) {
-            let known = UNIT_KINDS.join(", ");
-            return Err(format!(
-                "cu[type={kind}]: hosts here have one level of units, called {known}"
-            ));
-        }
+    let kind = simple.cu.as_ref().and_then(|cu| cu.kind.as_deref());
+    if let Some(kind) = kind.filter(|kind| !UNIT_KINDS.contains(kind)) {
+        let known = UNIT_KINDS.join(", ");
+        return Err(format!(
+            "cu[type={kind}]: hosts here have one level of units, called {known}"
+        ));
     }
     for list in &simple.rusage {
         if list.len() > MAX_USAGES {
@@ -127,9 +164,18 @@ fn honoured_part(simple: &Simple, hosts: &HostTable) -> Result<(), String> {
                 list.len()
             ));
         }
-        if list.iter().any(|u| u.name == "gpu") && !hosts.resources.contains_key("gpu") {
-            let what = "rusage[gpu=...]: no host has resources: {gpu: N} in cb.yaml";
+        if list.iter().any(|u| u.name == "gpu") && hosts.resource("gpu").is_none() {
+            let what = "rusage[gpu=...]: no host has resources: {gpu: N} in cb.yaml, and no sensor \
+                        reports gpu";
             return Err(what.to_owned());
+        }
+        let shared = |name: &str| hosts.resource(name).is_some_and(|decl| decl.shared);
+        if let Some(u) = list.iter().find(|u| shared(&u.name)) {
+            return Err(format!(
+                "rusage[{0}=...]: {0} is shared by several hosts (locale of its sensor); this \
+                 version reserves amounts of single hosts only: use {0} in select[] or order[]",
+                u.name
+            ));
         }
     }
     Ok(())
@@ -229,11 +275,11 @@ impl Resources for HostTable {
         };
         builtin(name)
             .map(Builtin::def)
-            .or_else(|| self.resources.get(name).map(declared))
+            .or_else(|| self.resource(name).map(declared))
     }
 
     fn names(&self) -> Vec<&str> {
-        let own = self.resources.keys().map(String::as_str);
+        let own = self.declared().map(|(name, _)| name.as_str());
         BUILTINS.iter().map(|b| b.name).chain(own).collect()
     }
 }

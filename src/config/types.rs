@@ -121,9 +121,26 @@ pub struct HostTable {
     pub entries: Vec<HostEntry>,
     /// Resources that section `resources` declares or a host has, each with its one kind.
     pub resources: BTreeMap<String, ResourceDecl>,
+    /// Resources that only sensors supply: a leader knows them, no file says them.
+    #[serde(skip)]
+    pub sensed: BTreeMap<String, ResourceDecl>,
     /// Name to position in `entries`.
     #[serde(skip)]
     pub index: BTreeMap<String, usize>,
+}
+
+impl HostTable {
+    /// What is known of a resource that cb.yaml or a sensor declares; cb.yaml comes first.
+    pub fn resource(&self, name: &str) -> Option<&ResourceDecl> {
+        self.resources.get(name).or_else(|| self.sensed.get(name))
+    }
+
+    /// All declared resources by name.
+    pub fn declared(&self) -> impl Iterator<Item = (&String, &ResourceDecl)> {
+        let more = self.sensed.iter();
+        let more = more.filter(|(name, _)| !self.resources.contains_key(*name));
+        self.resources.iter().chain(more)
+    }
 }
 
 /// One host. `type_name`, `model` `None` = what the host itself reports.
@@ -181,6 +198,9 @@ pub struct ResourceDecl {
     /// An rusage amount counts for each slot of the job, else once (for each host).
     pub slotresource: bool,
     pub description: String,
+    /// Several hosts have one and the same; only a sensor can say so.
+    #[serde(skip)]
+    pub shared: bool,
 }
 
 impl ResourceDecl {
@@ -192,6 +212,7 @@ impl ResourceDecl {
             release: false,
             slotresource: false,
             description: String::new(),
+            shared: false,
         }
     }
 }
@@ -245,6 +266,12 @@ pub struct UserEntry {
     pub subject: UserSubject,
     pub max_slots: Option<u32>,
     pub max_pend_jobs: Option<u32>,
+    /// Most slots on a host for each of its cores, in thousandths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slots_per_cpu_milli: Option<u64>,
+    /// Largest `-sp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority_cap: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -4,10 +4,12 @@
 //! `cbexe` knows when the share was last written. Reads nothing of the share but the
 //! configuration at its start.
 
+use super::sensors::Sensors;
 use super::setup::Place;
-use crate::record::load::{LOAD_LEN, LoadDoc, decode, encode};
+use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
+use crate::record::load::{LOAD_LEN, LOAD_MAX, LoadDoc, decode, encode_over};
 use crate::sys::load::{Facts, Load, Sampler, facts};
-use crate::sys::{clock, fs, proc, signals, thread};
+use crate::sys::{clock, detach, fs, proc, signals, thread};
 use crossbeam::channel::Receiver;
 
 /// Pause between two samples, ms.
@@ -41,6 +43,11 @@ struct Sampling {
     noted_at: Option<u64>,
     /// Another process writes as this host.
     rival: bool,
+    sensors: Sensors,
+    /// Bytes of the document last written.
+    written: usize,
+    /// The epoch whose leader was looked up last.
+    epoch: u64,
 }
 
 /// What is known of the executor of this host.
@@ -61,8 +68,11 @@ struct Executor {
 /// # Errors
 /// What kept it from starting.
 pub fn run() -> Result<(), super::setup::Stop> {
-    let place = Place::find().map_err(super::setup::refused)?;
+    let mut place = Place::find().map_err(super::setup::refused)?;
     super::setup::log("info");
+    if place.site.servers.is_none() {
+        place.site.servers = detach::own_directory().ok();
+    }
     let term = signals::catch_term().map_err(|e| e.to_string())?;
     signals::ignore_hangup();
     Ok(serve(place, &term)?)
@@ -81,7 +91,12 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
         return Ok(());
     }
     super::setup::warn_of_mount(&place);
+    let path = place.layout.load(&place.site.host);
+    let written = fs::stat(&path).ok().flatten().map_or(0, |s| s.len as usize);
     let mut s = Sampling {
+        sensors: Sensors::start(&place),
+        written: written.max(LOAD_LEN),
+        epoch: 0,
         place,
         facts: facts(),
         sampler: Sampler::new(),
@@ -110,6 +125,7 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
         }
         next = (next + EVERY_MS).max(clock::boot_ms());
         if s.rest(term, next) {
+            s.sensors.stop();
             tracing::info!("cbls ends");
             return Ok(());
         }
@@ -133,9 +149,7 @@ pub(super) fn act_as_owner(place: &Place) -> Result<(), String> {
 pub(super) fn is_alone(place: &Place, term: &Receiver<i32>) -> Result<bool, String> {
     let path = place.layout.load(&place.site.host);
     let look = || {
-        let bytes = fs::read_optional(&path, 2 * LOAD_LEN as u64)
-            .ok()
-            .flatten()?;
+        let bytes = fs::read_optional(&path, LOAD_MAX as u64).ok().flatten()?;
         decode(&bytes).ok().filter(|d| d.boot != proc::boot_id())
     };
     let Some(mut last) = look() else {
@@ -171,6 +185,9 @@ impl Sampling {
     /// Waits for the next beat, due at `next`, or for the executor to come to life or to die, which
     /// the cluster should know at once; true when told to end.
     fn rest(&mut self, term: &Receiver<i32>, next: u64) -> bool {
+        if self.epoch == 0 {
+            self.look_for_leader();
+        }
         let now = self.executor();
         let pause = match (now.alive, now.watched) {
             (false, _) => ABSENT_MS,
@@ -192,8 +209,9 @@ impl Sampling {
         let before = clock::boot_ms();
         let load = self.sampler.sample();
         self.look_around(before);
+        self.look_for_leader();
         self.beat += 1;
-        let bytes = encode(&self.doc(&load))?;
+        let bytes = encode_over(&self.doc(&load), self.written)?;
         let path = self.place.layout.load(&self.place.site.host);
         let synced = !self.place.share_is_local;
         let wrote = match synced {
@@ -205,8 +223,31 @@ impl Sampling {
             other => other,
         }
         .map_err(|e| e.to_string())?;
-        write_beat(&self.place.local.ls_beat(), &before.to_string());
+        self.written = bytes.len();
+        let beat = format!("{before} {}", proc::boot_id());
+        write_beat(&self.place.local.ls_beat(), &beat);
         Ok(())
+    }
+
+    /// Tells the sensors whether the leader is on this host, where one of them wants to know. A
+    /// claim never changes, so it is read once.
+    fn look_for_leader(&mut self) {
+        if !self.sensors.for_leader() {
+            return;
+        }
+        let owners = crate::spool::owners(&self.place.cluster);
+        let read = |path: &std::path::Path| owners.read_small(path, 2 * FIXED_LEN as u64).ok();
+        let layout = &self.place.layout;
+        let beat = read(&layout.beat()).and_then(|bytes| decode_fixed::<BeatDoc>(&bytes).ok());
+        // Until a leader takes requests the one before is believed to be there.
+        let Some(beat) = beat.filter(|b| b.leading && b.epoch != self.epoch) else {
+            return;
+        };
+        let claim = read(&layout.claim(beat.epoch));
+        if let Some(claim) = claim.and_then(|bytes| decode_fixed::<EpochDoc>(&bytes).ok()) {
+            self.epoch = beat.epoch;
+            self.sensors.leads(claim.host == self.place.site.host);
+        }
     }
 
     /// Notes dangers of the mount, and another machine that writes as this host.
@@ -229,7 +270,7 @@ impl Sampling {
     /// What this process wrote last was overwritten by another one.
     fn has_rival(&self) -> bool {
         let path = self.place.layout.load(&self.place.site.host);
-        let bytes = fs::read_optional(&path, 2 * LOAD_LEN as u64).ok().flatten();
+        let bytes = fs::read_optional(&path, LOAD_MAX as u64).ok().flatten();
         let doc = bytes.and_then(|bytes| decode(&bytes).ok());
         doc.is_some_and(|doc| doc.incarnation != self.incarnation)
     }
@@ -272,6 +313,7 @@ impl Sampling {
             swp: load.swp as f64,
             mem: load.mem as f64,
             notes,
+            sensors: self.sensors.report().clone(),
             ..LoadDoc::default()
         }
     }

@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Size of the file; padded with spaces (see `leader::FIXED_LEN` for why).
+/// Least size of the file; padded with spaces (see `leader::FIXED_LEN` for why).
 pub const LOAD_LEN: usize = 4096;
+/// Most bytes of it: a host with many sensors needs more than one block.
+pub const LOAD_MAX: usize = 128 << 10;
 
 /// One sample. Memory figures in MB, `ut` in 0..1, rates per second, `it` in minutes.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
@@ -55,9 +57,55 @@ pub struct LoadDoc {
     /// Anything a human should know about this host (cgroups absent, clock, mount).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Values of sensors (a later step): name -> value text.
+    /// What this host's sensors say, by the resource's name; a leader takes it in and out.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sensors: BTreeMap<String, Sensed>,
+    /// Values of sensors that the host has, its own and shared ones, as the leader worked them
+    /// out: name -> value text.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
+    /// Of those that several hosts may share: the host whose sensor reports it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub shared: BTreeMap<String, String>,
+}
+
+/// A resource as a sensor gives it.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sensed {
+    #[serde(rename = "k")]
+    pub kind: SensedKind,
+    /// A number that grows with the load: less is better.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub increase: bool,
+    /// Given back while the job is suspended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub release: bool,
+    /// An amount counts for each slot.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub slot: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// Hosts and host groups that have it, parted by single blanks, or `all`; empty: the host of
+    /// the sensor.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub locale: String,
+    /// `None`: its last value is too old. A tag's is `yes` or `no`.
+    #[serde(rename = "v", skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+/// What kind of value a sensor's resource has.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SensedKind {
+    #[default]
+    Number,
+    Text,
+    Tag,
+    /// One of a later version.
+    #[serde(other)]
+    Unknown,
 }
 
 fn is_zero(n: &u64) -> bool {
@@ -68,23 +116,31 @@ fn is_zero_u32(n: &u32) -> bool {
     *n == 0
 }
 
-/// Encodes a sample for overwriting in place.
+/// Encodes a sample for overwriting a file of `old` bytes in place.
 ///
 /// # Errors
-/// Fails when the document does not fit into [`LOAD_LEN`].
-pub fn encode(doc: &LoadDoc) -> Result<Vec<u8>, String> {
+/// Fails when the document does not fit into [`LOAD_MAX`].
+pub fn encode_over(doc: &LoadDoc, old: usize) -> Result<Vec<u8>, String> {
     let mut out = serde_json::to_vec(doc).map_err(|e| e.to_string())?;
     let crc = crc32c::crc32c(&out);
     out.extend_from_slice(format!(" #{crc:08x}").as_bytes());
-    if out.len() >= LOAD_LEN {
-        return Err(format!(
-            "load document of {} bytes exceeds {LOAD_LEN}",
-            out.len()
-        ));
+    let room = out.len() + 1;
+    if room > LOAD_MAX {
+        return Err(format!("load document of {room} bytes exceeds {LOAD_MAX}"));
     }
-    out.resize(LOAD_LEN - 1, b' ');
+    // Nothing of a longer document may be left behind it.
+    let len = room.next_multiple_of(LOAD_LEN).max(old.min(LOAD_MAX));
+    out.resize(len - 1, b' ');
     out.push(b'\n');
     Ok(out)
+}
+
+/// Encodes a sample for a new file.
+///
+/// # Errors
+/// As [`encode_over`].
+pub fn encode(doc: &LoadDoc) -> Result<Vec<u8>, String> {
+    encode_over(doc, LOAD_LEN)
 }
 
 /// Decodes a sample.
@@ -93,4 +149,41 @@ pub fn encode(doc: &LoadDoc) -> Result<Vec<u8>, String> {
 /// Names what is wrong (a torn read is normal now and then: read again).
 pub fn decode(bytes: &[u8]) -> Result<LoadDoc, String> {
     super::leader::decode_fixed(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shorter_sample_leaves_nothing_of_a_longer_one() {
+        let mut doc = LoadDoc::default();
+        let small = encode(&doc).unwrap();
+        assert_eq!(small.len(), LOAD_LEN);
+        for n in 0..200 {
+            doc.sensors
+                .insert(format!("resource{n}"), Sensed::default());
+        }
+        let long = encode_over(&doc, small.len()).unwrap();
+        assert!(long.len() > LOAD_LEN && long.len().is_multiple_of(LOAD_LEN));
+        assert_eq!(decode(&long), Ok(doc.clone()));
+        doc.sensors.clear();
+        let over = encode_over(&doc, long.len()).unwrap();
+        assert_eq!((over.len(), decode(&over)), (long.len(), Ok(doc.clone())));
+        doc.sensors.insert(
+            "x".into(),
+            Sensed {
+                about: "x".repeat(LOAD_MAX),
+                ..Sensed::default()
+            },
+        );
+        assert!(encode(&doc).is_err());
+    }
+
+    #[test]
+    fn a_kind_of_a_later_version_costs_nothing_but_itself() {
+        let text = r#"{"k":"vector","v":"1"}"#;
+        let sensed: Sensed = serde_json::from_str(text).unwrap();
+        assert_eq!(sensed.kind, SensedKind::Unknown);
+    }
 }

@@ -109,6 +109,9 @@ pub struct Ended {
     /// be started elsewhere.
     #[serde(skip_serializing_if = "is_false")]
     pub elsewhere: bool,
+    /// It was not started because its user has no account on this host (text: which).
+    #[serde(skip_serializing_if = "is_false")]
+    pub no_account: bool,
     /// Sentence with details (start errors), or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,

@@ -210,23 +210,7 @@ pub fn put_long(out: &mut String, h: &HostRow, dates: &Dates) {
         ),
     );
     put_current_load(w, h);
-    if !h.reserved.is_empty() || !h.resources.is_empty() {
-        w.push_str("\n RESOURCE             TOTAL        RESERVED\n");
-        let names = h.resources.keys().chain(h.reserved.keys());
-        let names: std::collections::BTreeSet<_> = names.collect();
-        for name in names {
-            let total = h.resources.get(name).map_or("-", String::as_str);
-            let total = width::escape(total);
-            let reserved = h
-                .reserved
-                .get(name)
-                .map_or("-".to_owned(), |r| format!("{r:.1}"));
-            add(
-                w,
-                format_args!(" {:<20} {total:<12} {reserved}\n", width::escape(name)),
-            );
-        }
-    }
+    put_amounts(w, h);
     if !h.tags.is_empty() {
         add(
             w,
@@ -259,6 +243,30 @@ pub fn put_long(out: &mut String, h: &HostRow, dates: &Dates) {
     out.push_str(&page);
 }
 
+/// What the host has of static and sensors' resources, and what is reserved of it.
+fn put_amounts(w: &mut String, h: &HostRow) {
+    if !(h.reserved.is_empty() && h.resources.is_empty() && h.load.values.is_empty()) {
+        w.push_str("\n RESOURCE             TOTAL        RESERVED\n");
+        let names = h
+            .resources
+            .keys()
+            .chain(h.load.values.keys())
+            .chain(h.reserved.keys());
+        let names: std::collections::BTreeSet<_> = names.collect();
+        for name in names {
+            let total = h.resources.get(name).or_else(|| h.load.values.get(name));
+            let total = total.map_or("-", String::as_str);
+            let total = width::escape(total);
+            let reserved = h
+                .reserved
+                .get(name)
+                .map_or("-".to_owned(), |r| format!("{r:.1}"));
+            writeln!(w, " {:<20} {total:<12} {reserved}", width::escape(name))
+                .expect("a string takes every write");
+        }
+    }
+}
+
 fn put_current_load(w: &mut String, h: &HostRow) {
     w.push_str(" CURRENT LOAD USED FOR SCHEDULING:\n");
     let table = load::indices_table(true);
@@ -288,13 +296,18 @@ fn put_current_load(w: &mut String, h: &HostRow) {
 /// `-s`: one line for each static or reserved resource of each host.
 pub fn put_resources(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
     for h in hosts {
-        let names = h.resources.keys().chain(h.reserved.keys());
+        let names = h
+            .resources
+            .keys()
+            .chain(h.load.values.keys())
+            .chain(h.reserved.keys());
         let names: std::collections::BTreeSet<_> = names.collect();
         for name in names {
             if !wanted.is_empty() && !wanted.contains(name) {
                 continue;
             }
-            let total = h.resources.get(name).map_or("-", String::as_str);
+            let total = h.resources.get(name).or_else(|| h.load.values.get(name));
+            let total = total.map_or("-", String::as_str);
             let reserved = h.reserved.get(name).copied().unwrap_or(0.0);
             let from = out.len();
             write!(out, "{name:<20}{total:>10}{reserved:>15.1}{:>15}", h.name)

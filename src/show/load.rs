@@ -6,6 +6,7 @@ use super::cell::{Cut, Object, int};
 use super::field::{Field, Get, Table, cut};
 use super::job_table::stat_color;
 use crate::record::view::HostRow;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The function behind a field.
@@ -229,18 +230,27 @@ pub fn put_json(out: &mut String, h: &HostRow) {
 /// Header of `-s`.
 pub const SHARED_HEADER: &str = "RESOURCE                  VALUE       LOCATION\n";
 
-/// `-s`: values of sensors, one line for each host that has one.
+/// `-s`: values of sensors, one line for each host that has one; hosts that share one are on one
+/// line.
 pub fn put_shared(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
-    for h in hosts {
+    let mut rows: BTreeMap<(&str, &str, bool), (&str, Vec<&str>)> = BTreeMap::new();
+    for h in hosts.iter().filter(|h| is_known(h)) {
         for (name, value) in &h.load.values {
-            if wanted.is_empty() || wanted.contains(name) {
-                let from = out.len();
-                write!(out, "{name:<20}{value:>11}{:>15}", h.name)
-                    .expect("a string takes every write");
-                super::cell::tame(out, from, None, Cut::Never);
-                out.push('\n');
+            if !wanted.is_empty() && !wanted.contains(name) {
+                continue;
             }
+            let from = h.load.shared.get(name);
+            let whose = from.map_or(h.name.as_str(), String::as_str);
+            let row = rows.entry((name, whose, from.is_some()));
+            row.or_insert_with(|| (value, Vec::new())).1.push(&h.name);
         }
+    }
+    for ((name, ..), (value, at)) in rows {
+        let from = out.len();
+        write!(out, "{name:<20}{value:>11}{:>15}", at.join(" "))
+            .expect("a string takes every write");
+        super::cell::tame(out, from, None, Cut::Never);
+        out.push('\n');
     }
 }
 

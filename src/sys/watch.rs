@@ -4,8 +4,11 @@
 //! reasons (limits, file systems): every caller polls anyway, so failures only warn once.
 
 use crossbeam::channel::{Receiver, Sender, bounded};
+use notify::event::ModifyKind;
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Watches files and directories (not what is below them) and gives wake-up hints.
@@ -15,7 +18,35 @@ pub struct Watcher {
     hints: Receiver<()>,
     // Kept so that `hints` never reads as disconnected when there is no inner watcher.
     _keep: Sender<()>,
+    watched: Watched,
     warned: bool,
+}
+
+/// What is watched now. `notify` stops to watch a path by itself when it is told that the path was
+/// removed or renamed, whatever stands there by then, and says so to nobody: the thread that hears
+/// of it strikes the path out here, and the next [`Watcher::add`] watches it anew.
+#[derive(Debug, Clone, Default)]
+struct Watched(Arc<Mutex<BTreeSet<PathBuf>>>);
+
+impl Watched {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn heard(&self, event: &notify::Event) {
+        if event.need_rescan() {
+            // Events were lost, and which is not known.
+            return self.lock().clear();
+        }
+        let gone = EventKind::is_remove(&event.kind)
+            || matches!(event.kind, EventKind::Modify(ModifyKind::Name(_)));
+        if gone {
+            let mut watched = self.lock();
+            event.paths.iter().for_each(|path| {
+                watched.remove(path);
+            });
+        }
+    }
 }
 
 impl Watcher {
@@ -31,7 +62,12 @@ impl Watcher {
         // One pending hint is enough: the receiver looks at everything when it wakes.
         let (tx, hints) = bounded(1);
         let sender = tx.clone();
+        let watched = Watched::default();
+        let hearing = watched.clone();
         let handler = move |event: notify::Result<notify::Event>| {
+            if let Ok(e) = &event {
+                hearing.heard(e);
+            }
             // Opening and reading are what pollers do all the time: no change, no hint.
             let counts = match &event {
                 Ok(e) if matches!(e.kind, EventKind::Access(_)) => false,
@@ -46,6 +82,7 @@ impl Watcher {
             inner: None,
             hints,
             _keep: tx,
+            watched,
             warned: false,
         };
         if super::door::simulated() {
@@ -58,27 +95,27 @@ impl Watcher {
         w
     }
 
-    /// Starts to watch a file or the names in a directory; true when hints will come.
+    /// Watches a file or the names in a directory; true when hints will come. Costs nothing where
+    /// it is watched already: to be called again for what may have been removed and made anew.
     pub fn add(&mut self, path: &Path) -> bool {
         let Some(inner) = self.inner.as_mut() else {
             return false;
         };
-        match inner.watch(path, RecursiveMode::NonRecursive) {
-            Ok(()) => true,
-            // The path may appear later: the caller tries again, and there is nothing to warn of.
-            Err(e) if matches!(e.kind, notify::ErrorKind::PathNotFound) => false,
-            Err(e) => {
-                self.warn(&e, path);
-                false
-            }
+        // Before the system is asked: it may be gone again by the time that the answer is here.
+        if !self.watched.lock().insert(path.to_path_buf()) {
+            return true;
         }
-    }
-
-    /// Stops to watch `path`.
-    pub fn remove(&mut self, path: &Path) {
-        if let Some(inner) = self.inner.as_mut() {
-            let _ = inner.unwatch(path);
+        // A watch of what stood here before would take the new one along when it ends.
+        let _ = inner.unwatch(path);
+        let Err(e) = inner.watch(path, RecursiveMode::NonRecursive) else {
+            return true;
+        };
+        self.watched.lock().remove(path);
+        // The path may appear later: the caller tries again, and there is nothing to warn of.
+        if !matches!(e.kind, notify::ErrorKind::PathNotFound) {
+            self.warn(&e, path);
         }
+        false
     }
 
     /// The channel of hints, for a `select!` among other channels.
@@ -138,5 +175,44 @@ mod tests {
         fs::ensure_file(&d.path().join("own"), 0o644).unwrap();
         assert!(!w.wait(200));
         assert!(!w.add(&d.path().join("missing")));
+    }
+
+    /// A directory under the same name as one that was watched, its parent watched as well.
+    #[test]
+    fn a_directory_that_took_anothers_place_is_watched_once_it_is_added_again() {
+        let d = tempdir().unwrap();
+        let (dir, old) = (d.path().join("box"), d.path().join("old"));
+        let mut w = Watcher::new();
+        fs::mkdir(&dir, 0o755).unwrap();
+        if !w.add(d.path()) || !w.add(&dir) {
+            println!("skipped: no inotify here");
+            return;
+        }
+        for round in 0..40 {
+            let aside = round % 2 == 0;
+            match aside {
+                true => fs::rename(&dir, &old).unwrap(),
+                false => fs::remove_tree(&dir).unwrap(),
+            }
+            fs::mkdir(&dir, 0o755).unwrap();
+            // As the leader does with every turn. What it is told of the parent is a hint, too.
+            while w.wait(20) {
+                assert!(w.add(&dir));
+            }
+            fs::publish(&dir.join("x"), b"1").unwrap();
+            assert!(w.wait(2000), "round {round}: changes in it give no hint");
+            if aside {
+                fs::remove_tree(&old).unwrap();
+                while w.wait(20) {
+                    assert!(w.add(&dir));
+                }
+                fs::publish(&dir.join("y"), b"1").unwrap();
+                assert!(
+                    w.wait(2000),
+                    "round {round}: the old one took the watch along"
+                );
+            }
+            while w.wait(20) {}
+        }
     }
 }

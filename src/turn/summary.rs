@@ -54,7 +54,8 @@ fn host_status(core: &Core, host: &HostInfo) -> &'static str {
     let used = core.state.used();
     let exclusive = || {
         let mut work = used.work_on(host.id);
-        work.any(|(j, _)| core.state.spec_of(j.id).is_some_and(|spec| spec.exclusive))
+        core.engine.is_exclusive(host)
+            || work.any(|(j, _)| core.state.spec_of(j.id).is_some_and(|spec| spec.exclusive))
     };
     if !host.ctl.up {
         "unavail"
@@ -224,7 +225,7 @@ pub fn user_rows(core: &Core) -> Vec<UserRow> {
             .user_limits(&name, core.groups.get(&name).map_or(&[], |g| g));
         UserRow {
             group: false,
-            per_proc: None,
+            per_proc: limits.slots_per_cpu_milli.map(|n| n as f64 / 1000.0),
             max: limits.max_slots,
             max_pend: limits.max_pend_jobs,
             counts: counts(

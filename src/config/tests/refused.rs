@@ -121,10 +121,6 @@ const REFUSED: &[(&str, &str)] = &[
         "not-implemented",
     ),
     (
-        "queues: [{name: q, res_req: 'cu[excl]'}]",
-        "not-implemented",
-    ),
-    (
         "queues: [{name: q, res_req: '2{mem>1} 1{mem>2}'}]",
         "not-implemented",
     ),

@@ -19,7 +19,7 @@ pub use print::amount;
 pub use select::{HostFacts, Node, Select};
 pub use table::{
     Anything, BUILTINS, Builtin, Builtins, Def, Direction, Kind, Resources, builtin,
-    check_resource_name,
+    check_resource_name, left_to_sensors,
 };
 
 /// Most groups `n{...}` of one request.

@@ -234,6 +234,23 @@ pub fn builtin(name: &str) -> Option<&'static Builtin> {
     BUILTINS.iter().find(|b| b.name == proper)
 }
 
+/// True for the built-in resources that Corral does not measure itself: a sensor may.
+pub fn left_to_sensors(name: &str) -> bool {
+    const LEFT: [&str; 10] = [
+        "gpu",
+        "gpu_mem",
+        "gpu_util",
+        "gpu_model",
+        "netio",
+        "stio",
+        "sockets",
+        "nthreads",
+        "os",
+        "kernel",
+    ];
+    LEFT.contains(&name)
+}
+
 /// Only the built-in resources.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Builtins;

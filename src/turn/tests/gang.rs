@@ -177,3 +177,94 @@ fn a_restart_of_a_later_host_ends_the_job() {
         "{kill:?}"
     );
 }
+
+/// A part is a check, not a process: who stops the command on the first host has stopped the job,
+/// and its slots on all hosts go to the other.
+#[test]
+fn preempted_work_on_two_hosts_lends_the_slots_of_both() {
+    let mut b = Bench::new();
+    let wide = |queue: &str| {
+        let queue = queue.to_owned();
+        move |j: &mut Submission| (j.spec.queue, j.spec.min) = (queue, 4)
+    };
+    b.submit(5, wide("again"));
+    b.ready(1);
+    let t = b.now;
+    b.report("h1", vec![Report::Started { a: A, pid: 1, t }]);
+    b.submit(5, wide("urgent"));
+    let stop = b.ordered("h1");
+    assert!(
+        matches!(stop[..], [Order::Signal { act: Act::Stop, a, .. }] if *a == A),
+        "{stop:?}"
+    );
+    let urgent = AttemptId {
+        j: JobKey::job(2),
+        at: 1,
+    };
+    let part = Order::Part {
+        a: urgent,
+        s: 2,
+        first: "h1".into(),
+        slots: 2,
+    };
+    assert_eq!(
+        b.ordered("h2"),
+        [&part],
+        "of job 1 there is nothing to stop"
+    );
+    b.report("h2", vec![Report::PartReady { a: urgent }]);
+    assert_eq!(b.starts(), [("h1".to_owned(), "2.1".to_owned())]);
+}
+
+/// The hosts behind the first hear that their parts are over when the command has ended.
+#[test]
+fn requeued_work_gives_back_its_parts_on_all_hosts() {
+    let config = super::CONFIG.replace("preempt: again", "preempt: again, method: requeue");
+    let mut b = Bench::with(&config);
+    b.submit(5, |j| (j.spec.queue, j.spec.min) = ("again".into(), 4));
+    b.ready(1);
+    let t = b.now;
+    b.report("h1", vec![Report::Started { a: A, pid: 1, t }]);
+    b.submit(5, |j| j.spec.queue = "urgent".into());
+    let end = b.ordered("h1");
+    assert!(
+        matches!(end[..], [Order::Signal { act: Act::Terminate, a, .. }] if *a == A),
+        "{end:?}"
+    );
+    assert!(b.ordered("h2").is_empty() && b.starts().is_empty());
+    let e = crate::record::report::Ended {
+        a: A,
+        start: t,
+        t: b.now,
+        sig: 15,
+        reason: TermReason::Preempt,
+        ..crate::record::report::Ended::default()
+    };
+    b.report("h1", vec![Report::Ended(Box::new(e))]);
+    assert_eq!(b.ordered("h2"), [&Order::PartEnd { a: A }]);
+    assert_eq!((b.starts().len(), b.stat(1)), (1, JobStat::Pend));
+}
+
+#[test]
+fn what_had_succeeded_before_its_host_was_found_lost_is_not_run_again() {
+    for (code, attempt) in [(0, 1), (1, 2)] {
+        let mut b = Bench::new();
+        b.submit(5, |j| (j.spec.min, j.spec.rerunnable) = (4, true));
+        b.ready(1);
+        let t = b.now;
+        b.report("h1", vec![Report::Started { a: A, pid: 1, t }]);
+        for boot in ["b1", "b2"] {
+            let (boot, version) = (boot.to_owned(), "1".to_owned());
+            let complete = Report::Complete { boot: boot.clone() };
+            b.report("h2", vec![Report::Hello { boot, version, t }, complete]);
+        }
+        b.end("h1", 1, 1, code);
+        assert_eq!(
+            b.core.state.work(A.j).unwrap().attempt,
+            attempt,
+            "exit code {code}"
+        );
+        assert_eq!(b.stat(1) == JobStat::Done, code == 0);
+        assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+    }
+}

@@ -217,3 +217,47 @@ fn a_resize_adds_hosts_and_is_told_until_the_end() {
     assert_eq!(b.core.state.check(), Vec::<String>::new());
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
 }
+
+/// A user who was removed after his job was submitted, or is not everywhere yet.
+#[test]
+fn a_job_whose_host_knows_no_account_is_held_with_the_reason() {
+    let mut b = Bench::new();
+    b.submit(5, |_| {});
+    let j = JobKey::job(1);
+    let run = b.core.state.work(j).unwrap().run.as_ref().unwrap();
+    let host = b.core.state.host_name(run.hosts[0].0).to_string();
+    let told = |at, t| {
+        Report::Ended(Box::new(Ended {
+            a: AttemptId { j, at },
+            t,
+            reason: TermReason::StartFailed,
+            no_account: true,
+            text: "no account".into(),
+            ..Ended::default()
+        }))
+    };
+    b.report(&host, vec![told(1, b.now)]);
+    assert_eq!(b.core.state.stat(j), Some(JobStat::Psusp));
+    let state = b.replayed();
+    let why = state.job(1).unwrap().own_why(0).unwrap().to_string();
+    assert!(
+        why.contains(&format!("host {host} has no account")),
+        "{why}"
+    );
+    b.now += 60_000;
+    b.turn(Vec::new());
+    assert_eq!(
+        b.core.state.stat(j),
+        Some(JobStat::Psusp),
+        "not tried again by itself"
+    );
+    let sel = Selector {
+        ids: vec!["1".into()],
+        ..Selector::default()
+    };
+    let how = SignalHow::Resume;
+    b.ask(5, vec![Verb::Signal { sel, how }]);
+    assert_eq!(b.core.state.work(j).unwrap().attempt, 2);
+    b.report(&host, vec![told(2, b.now)]);
+    assert_eq!(b.core.state.stat(j), Some(JobStat::Psusp));
+}

@@ -1,0 +1,134 @@
+//! `cadmin ress-check`: reads what a sensor printed as cbls would, and says what it would take.
+//!
+//! Runs nothing and asks nobody: the output comes from a file or a pipe.
+
+use super::cli::Values;
+use super::exit::{Exit, Fail, Result};
+use crate::record::load::SensedKind;
+use crate::ress::parse::{Parsed, document};
+use crate::ress::split::{self, Piece};
+use crate::sys;
+use clap::ArgMatches;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Most output that is read, in bytes.
+const OUTPUT_MAX: u64 = 16 << 20;
+
+/// Prints each document's resources; the problems are the failure.
+///
+/// # Errors
+/// The file cannot be read, holds no document, or cbls would not take all of it.
+pub(super) fn check(m: &ArgMatches) -> Result<i32> {
+    let files = m.all("file");
+    let [file] = files.as_slice() else {
+        return Err(Fail::usage(
+            "give one file with what the sensor printed, or - for standard input\n\
+             hint: timeout 30 ./ress.host | cadmin ress-check -",
+        ));
+    };
+    let (name, bytes) = match file.as_str() {
+        "-" => ("standard input", sys::caller::read_stdin(OUTPUT_MAX)?),
+        path => (path, sys::fs::read_small(Path::new(path), OUTPUT_MAX)?),
+    };
+    let read = read(name, &bytes);
+    print!("{}", read.table);
+    if read.documents == 0 && read.problems == 0 {
+        return Err(Fail::usage(format!("{name}: no document in it")));
+    }
+    let s = |n: usize| if n == 1 { "" } else { "s" };
+    if read.problems > 0 {
+        let (n, s) = (read.problems, s(read.problems));
+        return Err(Fail::usage(format!(
+            "{}{n} problem{s} in {name}",
+            read.text
+        )));
+    }
+    let (n, s) = (read.documents, s(read.documents));
+    println!("No errors found in {n} document{s} of {name}.");
+    Ok(Exit::Ok.code())
+}
+
+/// What a text turned out to be.
+#[derive(Default)]
+struct Found {
+    table: String,
+    /// The problems, a line each, with their places.
+    text: String,
+    problems: usize,
+    documents: usize,
+}
+
+fn read(name: &str, bytes: &[u8]) -> Found {
+    let mut out = Found::default();
+    for piece in split::all(bytes) {
+        match piece {
+            Piece::Document { bytes, line } => {
+                out.documents += 1;
+                out.add(name, line, document(&bytes, line));
+            }
+            Piece::Dropped { line, why } => {
+                out.problems += 1;
+                let _ = writeln!(out.text, "{name}:{line}: {}", why.text());
+            }
+        }
+    }
+    out
+}
+
+impl Found {
+    fn add(&mut self, name: &str, line: u64, parsed: Parsed) {
+        let _ = writeln!(self.table, "document at line {line}:");
+        for r in &parsed.readings {
+            let s = &r.sensed;
+            let kind = match s.kind {
+                SensedKind::Number if s.increase => "number, increase",
+                SensedKind::Number => "number, decrease",
+                SensedKind::Text => "text",
+                SensedKind::Tag => "tag",
+                SensedKind::Unknown => "unknown",
+            };
+            let value = s.value.as_deref().unwrap_or("-");
+            let _ = write!(self.table, "  {:<20} {value:<15} {kind}", r.name);
+            for (word, set) in [("release", s.release), ("slotresource", s.slot)] {
+                if set {
+                    let _ = write!(self.table, ", {word}");
+                }
+            }
+            if !s.locale.is_empty() {
+                let _ = write!(self.table, ", locale {}", s.locale);
+            }
+            self.table.push('\n');
+        }
+        self.problems += parsed.problems.len();
+        for p in &parsed.problems {
+            let _ = writeln!(self.text, "{name}:{p}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_are_told_with_their_lines_in_the_whole_output() {
+        let text = "- resource: a\n value: 1\n---\n- resource: b\n value: x\n- resource: c\n  \
+                    value: 3\n  locale: all\n";
+        let found = read("out", text.as_bytes());
+        assert_eq!((found.documents, found.problems), (2, 1));
+        assert!(
+            found
+                .text
+                .starts_with("out:5:9: resource b: x is no number"),
+            "{}",
+            found.text
+        );
+        assert!(
+            found.table.contains("  c                    3"),
+            "{}",
+            found.table
+        );
+        assert!(found.table.contains("locale all"), "{}", found.table);
+    }
+}

@@ -1,0 +1,554 @@
+//! The sensors of a host, run by `cbls` on a thread of their own: found in the server directory,
+//! started, read, started again, ended. Nothing of the share is touched here, so a share that
+//! hangs stops no sensor, and a sensor that hangs stops no heartbeat.
+
+use super::setup::Place;
+use crate::record::load::Sensed;
+use crate::ress::board::Board;
+use crate::ress::gather::LINGER_MS;
+use crate::ress::life::Life;
+use crate::ress::parse::document;
+use crate::ress::quiet::Quiet;
+use crate::ress::split::{Piece, Splitter};
+use crate::ress::which::{DIR, Role, SENSORS_MAX, Sensor, sensor};
+use crate::sys::fs::Kind;
+use crate::sys::sensor::{self, Running, Stream};
+use crate::sys::thread::{self, Thread};
+use crate::sys::trust::Owners;
+use crate::sys::{clock, fs};
+use crossbeam::channel::{Receiver, Sender, unbounded};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// How often the server directory is looked through.
+const SCAN_MS: u64 = 5_000;
+/// Longest wait for a sensor that prints nothing.
+const TICK_MS: u64 = 250;
+/// How often what the board says is passed on, at most.
+const REPORT_MS: u64 = 500;
+/// A sensor is asked to end and killed so long after.
+const GRACE_MS: u64 = 2_000;
+/// Bytes a second that a sensor may print, and what it may print at once; beyond that it waits.
+const RATE: u64 = 64 << 10;
+const BURST: u64 = 256 << 10;
+/// Most names looked at in one directory.
+const NAMES_MAX: usize = 10_000;
+const STACK: usize = 1 << 20;
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+/// Variables that a sensor gets from its daemon; the rest of its environment is fixed.
+const KEPT: [&str; 6] = [
+    "CB_ENVDIR",
+    "CB_HOST",
+    "CB_DEV",
+    "CB_DEV_NAME",
+    "LANG",
+    "TZ",
+];
+
+enum Order {
+    /// Whether the leader runs on this host.
+    Leads(bool),
+    Stop,
+}
+
+struct News {
+    report: BTreeMap<String, Sensed>,
+    /// There are sensors for the leader's host.
+    for_leader: bool,
+}
+
+/// The thread, as `cbls` sees it.
+pub(super) struct Sensors {
+    orders: Sender<Order>,
+    news: Receiver<News>,
+    thread: Option<Thread>,
+    last: News,
+}
+
+impl Sensors {
+    /// Runs the sensors of `place`; without a server directory there are none.
+    pub fn start(place: &Place) -> Sensors {
+        let (orders, theirs) = unbounded();
+        let (tell, news) = unbounded();
+        let worker = place.site.servers.as_deref();
+        let worker = worker.map(|dir| Worker::new(place, dir, theirs, tell));
+        let run = worker.map(|w| thread::spawn("sensors", STACK, move || w.run()));
+        if let Some(Err(e)) = &run {
+            tracing::error!("no sensor runs: no thread for them: {e}");
+        }
+        Sensors {
+            orders,
+            news,
+            thread: run.and_then(Result::ok),
+            last: News {
+                report: BTreeMap::new(),
+                for_leader: false,
+            },
+        }
+    }
+
+    /// What they say now.
+    pub fn report(&mut self) -> &BTreeMap<String, Sensed> {
+        self.hear();
+        &self.last.report
+    }
+
+    /// Somebody wants to know whether the leader is here.
+    pub fn for_leader(&mut self) -> bool {
+        self.hear();
+        self.last.for_leader
+    }
+
+    fn hear(&mut self) {
+        if let Some(news) = self.news.try_iter().last() {
+            self.last = news;
+        }
+    }
+
+    /// Tells whether the leader runs on this host.
+    pub fn leads(&self, leads: bool) {
+        let _ = self.orders.send(Order::Leads(leads));
+    }
+
+    /// Ends them all and waits for it.
+    pub fn stop(mut self) {
+        let _ = self.orders.send(Order::Stop);
+        if let Some(thread) = self.thread.take() {
+            thread.join();
+        }
+    }
+}
+
+/// One sensor's file and process.
+struct Run {
+    path: PathBuf,
+    /// Changes with the file.
+    stamp: (u64, i64, u64),
+    life: Life,
+    running: Option<Running>,
+    splitter: Splitter,
+    quiet: Quiet,
+    /// Bytes it may still print now, and when that was worked out.
+    budget: (u64, u64),
+    slowed: bool,
+    /// It was asked to end, and is killed at this time.
+    kill_at: Option<u64>,
+    /// Its file is gone or not to be run any more.
+    unwanted: bool,
+}
+
+impl Run {
+    fn new(path: PathBuf, stamp: (u64, i64, u64), now: u64) -> Run {
+        Run {
+            path,
+            stamp,
+            life: Life::new(now),
+            running: None,
+            splitter: Splitter::new(),
+            quiet: Quiet::default(),
+            budget: (BURST, now),
+            slowed: false,
+            kill_at: None,
+            unwanted: false,
+        }
+    }
+
+    /// Asks it to end; it is killed later if it does not.
+    fn ask_to_end(&mut self, now: u64) {
+        if let (Some(running), None) = (&self.running, self.kill_at) {
+            running.kill(SIGTERM);
+            self.kill_at = Some(now + GRACE_MS);
+        }
+    }
+
+    /// What it may print now.
+    fn refill(&mut self, now: u64) -> u64 {
+        let (left, at) = self.budget;
+        let more = now.saturating_sub(at).saturating_mul(RATE) / 1000;
+        // A share of a byte is not forgotten: the time is taken over only when it was worth one.
+        if more > 0 {
+            self.budget = ((left + more).min(BURST), now);
+        }
+        self.budget.0
+    }
+}
+
+struct Worker {
+    dir: PathBuf,
+    host: String,
+    owners: Owners,
+    env: Vec<(String, OsString)>,
+    /// Value of the mark that all of them carry.
+    mark: String,
+    orders: Receiver<Order>,
+    tell: Sender<News>,
+    board: Board,
+    runs: BTreeMap<Sensor, Run>,
+    leads: bool,
+    for_leader: bool,
+    scanned: Option<u64>,
+    reported: u64,
+    /// What is wrong with a file, by its name: said once.
+    wrong: BTreeMap<String, String>,
+    stop: bool,
+}
+
+impl Worker {
+    fn new(place: &Place, dir: &Path, orders: Receiver<Order>, tell: Sender<News>) -> Worker {
+        let mut env: Vec<(String, OsString)> = KEPT
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), std::env::var_os(name)?)))
+            .collect();
+        let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        env.push(("PATH".into(), path.into()));
+        env.retain(|(name, _)| name != "CB_HOST");
+        env.push(("CB_HOST".into(), place.site.host.clone().into()));
+        let mark = place.local.dir().display().to_string();
+        env.push(("CB_SENSORS".into(), mark.clone().into()));
+        Worker {
+            dir: dir.to_path_buf(),
+            host: place.site.host.clone(),
+            owners: crate::spool::owners(&place.cluster),
+            env,
+            mark,
+            orders,
+            tell,
+            board: Board::new(),
+            runs: BTreeMap::new(),
+            leads: false,
+            for_leader: false,
+            scanned: None,
+            reported: 0,
+            wrong: BTreeMap::new(),
+            stop: false,
+        }
+    }
+
+    fn run(mut self) {
+        // What a cbls that was killed left behind.
+        let old = sensor::sweep(&format!("CB_SENSORS={}", self.mark));
+        if old > 0 {
+            tracing::warn!("{old} processes of sensors of an earlier cbls were killed");
+        }
+        while !self.stop {
+            let now = clock::boot_ms();
+            if self.scanned.is_none_or(|at| now >= at + SCAN_MS) {
+                self.scanned = Some(now);
+                self.scan(now);
+            }
+            self.tend(now);
+            if now >= self.reported + REPORT_MS {
+                self.reported = now;
+                self.pass_on(now);
+            }
+            self.wait(now);
+        }
+        self.end_all();
+    }
+
+    /// Waits for something to read or to do.
+    fn wait(&mut self, now: u64) {
+        let due = self.runs.values().filter_map(|r| r.life.due_at()).min();
+        let scan = self.scanned.unwrap_or(now) + SCAN_MS;
+        let next = due.unwrap_or(scan).min(scan);
+        if self.runs.values().all(|r| r.running.is_none()) {
+            let ms = next.saturating_sub(now).clamp(1, SCAN_MS);
+            if let Ok(order) = thread::recv_timeout(&self.orders, ms) {
+                self.order(order);
+            }
+        } else {
+            let ready = |r: &'_ Run| r.budget.0 > 0;
+            let running = self
+                .runs
+                .values()
+                .filter_map(|r| Some((r, r.running.as_ref()?)));
+            let streams = running.flat_map(|(r, running)| {
+                let both = [(running, Stream::Output), (running, Stream::Errors)];
+                both.into_iter().filter(move |_| ready(r))
+            });
+            let ms = next.saturating_sub(now).clamp(1, TICK_MS);
+            sensor::wait_any(streams, ms);
+        }
+        while let Ok(order) = self.orders.try_recv() {
+            self.order(order);
+        }
+    }
+
+    fn order(&mut self, order: Order) {
+        match order {
+            Order::Stop => self.stop = true,
+            Order::Leads(leads) => {
+                if self.leads != leads {
+                    self.scanned = None;
+                }
+                self.leads = leads;
+            }
+        }
+    }
+
+    /// Looks which sensors there are, and takes leave of those that are no more.
+    fn scan(&mut self, now: u64) {
+        let mut found = BTreeMap::new();
+        self.for_leader = false;
+        for (sensor, path) in self.files() {
+            self.for_leader |= sensor.role == Role::Master;
+            if sensor.role == Role::Master && !self.leads {
+                continue;
+            }
+            match self.look(&path) {
+                Ok(stamp) => {
+                    self.wrong.remove(&sensor.name);
+                    found.insert(sensor, (path, stamp));
+                }
+                Err(why) => {
+                    if self.wrong.get(&sensor.name) != Some(&why) {
+                        tracing::error!("sensor {} is not run: {why}", sensor.name);
+                        self.wrong.insert(sensor.name, why);
+                    }
+                }
+            }
+        }
+        for (sensor, run) in &mut self.runs {
+            let same = found
+                .get(sensor)
+                .is_some_and(|(_, stamp)| *stamp == run.stamp);
+            if same || run.unwanted {
+                continue;
+            }
+            run.unwanted = true;
+            run.ask_to_end(now);
+            let moves = sensor.role == Role::Master && !self.leads;
+            self.board
+                .forget(sensor, if moves { LINGER_MS } else { 0 }, now);
+        }
+        self.runs
+            .retain(|_, run| !run.unwanted || run.running.is_some());
+        for (sensor, (path, stamp)) in found {
+            let fresh = !self.runs.contains_key(&sensor);
+            if fresh && self.runs.len() < SENSORS_MAX {
+                tracing::info!("sensor {} of {}", sensor.name, self.dir.display());
+                self.runs.insert(sensor, Run::new(path, stamp, now));
+            } else if fresh && !self.wrong.contains_key(&sensor.name) {
+                let why = format!("a host runs at most {SENSORS_MAX} sensors");
+                tracing::error!("sensor {} is not run: {why}", sensor.name);
+                self.wrong.insert(sensor.name, why);
+            }
+        }
+    }
+
+    /// Files of the server directory that are sensors of this host by their names.
+    fn files(&self) -> BTreeMap<Sensor, PathBuf> {
+        let mut out = BTreeMap::new();
+        for (dir, within) in [(self.dir.clone(), false), (self.dir.join(DIR), true)] {
+            for entry in fs::list_dir(&dir, NAMES_MAX).unwrap_or_default() {
+                let found = entry
+                    .text()
+                    .and_then(|file| sensor(file, &self.host, within));
+                if let Some(sensor) = found.filter(|_| !entry.is_dir) {
+                    out.insert(sensor, dir.join(&entry.name));
+                }
+            }
+        }
+        out
+    }
+
+    /// What tells the file from a later one.
+    ///
+    /// # Errors
+    /// Why it must not be run.
+    fn look(&self, path: &Path) -> Result<(u64, i64, u64), String> {
+        self.owners
+            .safe_to_load(path, &self.dir)
+            .map_err(|e| e.to_string())?;
+        let real = fs::canonical(path).map_err(|e| e.to_string())?;
+        let stat = fs::stat(&real).map_err(|e| e.to_string())?;
+        match stat.filter(|s| s.kind == Kind::File) {
+            None => Err(format!("{} is no file", path.display())),
+            Some(s) if s.mode & 0o111 == 0 => {
+                Err(format!("{} is not executable: chmod +x it", path.display()))
+            }
+            Some(s) => Ok((s.ino, s.mtime_ms, s.len)),
+        }
+    }
+
+    /// Starts what is due, reads what came, ends what hangs, collects what ended.
+    fn tend(&mut self, now: u64) {
+        let all: Vec<Sensor> = self.runs.keys().cloned().collect();
+        for sensor in all {
+            let Some(mut run) = self.runs.remove(&sensor) else {
+                continue;
+            };
+            if run.running.is_none() && run.life.is_due(now) && !run.unwanted {
+                self.launch(&sensor, &mut run, now);
+            }
+            if run.running.is_some() {
+                self.read(&sensor, &mut run, now);
+                self.watch(&sensor, &mut run, now);
+            }
+            if !run.unwanted || run.running.is_some() {
+                self.runs.insert(sensor, run);
+            } else {
+                // Its file may be back by now, or another one.
+                self.scanned = None;
+            }
+        }
+    }
+
+    fn launch(&mut self, sensor: &Sensor, run: &mut Run, now: u64) {
+        let started = self.look(&run.path).and_then(|_| {
+            let mut env = self.env.clone();
+            env.push(("CB_SENSOR".into(), self.mark_of(sensor).into()));
+            sensor::start(&run.path, &env).map_err(|e| e.to_string())
+        });
+        match started {
+            Ok(running) => {
+                tracing::info!("sensor {} started (pid {})", sensor.name, running.pid());
+                run.life.started(now);
+                run.running = Some(running);
+                run.splitter = Splitter::new();
+                (run.kill_at, run.slowed) = (None, false);
+                self.board.restarted(sensor);
+            }
+            Err(e) => {
+                let pause = run.life.ended(now);
+                let s = pause.div_ceil(1000);
+                tracing::error!("sensor {}: {e}; tried again in {s} s", sensor.name);
+            }
+        }
+    }
+
+    fn mark_of(&self, sensor: &Sensor) -> String {
+        format!("{}:{}", self.mark, sensor.name)
+    }
+
+    /// Takes what it printed, within its budget.
+    fn read(&mut self, sensor: &Sensor, run: &mut Run, now: u64) {
+        let budget = run.refill(now);
+        let Some(running) = &mut run.running else {
+            return;
+        };
+        let mut buf = [0; 16 << 10];
+        let mut pieces = Vec::new();
+        let mut left = budget;
+        while left > 0 {
+            let most = buf.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let n = running.read(Stream::Output, &mut buf[..most]);
+            if n == 0 {
+                break;
+            }
+            left -= n as u64;
+            run.splitter.push(&buf[..n], now, &mut pieces);
+        }
+        let most = buf.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let n = running.read(Stream::Errors, &mut buf[..most]);
+        for line in run.quiet.push(&buf[..n], now) {
+            tracing::warn!("sensor {}: {line}", sensor.name);
+        }
+        left -= n as u64;
+        run.budget.0 = left;
+        if left == 0 && !std::mem::replace(&mut run.slowed, true) {
+            tracing::warn!(
+                "sensor {} prints more than {} KB a second: it has to wait",
+                sensor.name,
+                RATE >> 10
+            );
+        }
+        run.splitter.pause(now, &mut pieces);
+        self.take(sensor, run, pieces, now);
+    }
+
+    fn take(&mut self, sensor: &Sensor, run: &mut Run, pieces: Vec<Piece>, now: u64) {
+        if run.unwanted {
+            return;
+        }
+        for piece in pieces {
+            match piece {
+                Piece::Document { bytes, line } => {
+                    let parsed = document(&bytes, line);
+                    if !parsed.readings.is_empty() {
+                        run.life.good(now);
+                    }
+                    for text in self.board.take(sensor, parsed, now) {
+                        tracing::warn!("sensor {text}");
+                    }
+                }
+                Piece::Dropped { line, why } => {
+                    let why = why.text();
+                    tracing::error!("sensor {}:{line}: {why}; it is ended", sensor.name);
+                    run.ask_to_end(now);
+                }
+            }
+        }
+    }
+
+    /// Ends it when it hangs, and takes note of its end.
+    fn watch(&mut self, sensor: &Sensor, run: &mut Run, now: u64) {
+        let period = self.board.period(sensor);
+        if run.kill_at.is_none() && run.life.hangs(period, now) {
+            tracing::error!(
+                "sensor {} printed nothing of use for too long: it is ended",
+                sensor.name
+            );
+            run.ask_to_end(now);
+        }
+        let Some(running) = &mut run.running else {
+            return;
+        };
+        if run.kill_at.is_some_and(|at| now >= at) {
+            running.kill(SIGKILL);
+        }
+        let Some(how) = running.has_ended() else {
+            return;
+        };
+        // Nothing it started may live on, nor hold its pipes.
+        sensor::sweep(&format!("CB_SENSOR={}", self.mark_of(sensor)));
+        self.read(sensor, run, now);
+        let mut pieces = Vec::new();
+        run.splitter.end(&mut pieces);
+        self.take(sensor, run, pieces, now);
+        run.running = None;
+        let pause = run.life.ended(now);
+        if !run.unwanted {
+            let s = pause.div_ceil(1000);
+            tracing::warn!(
+                "sensor {} ended ({how}); started again in {s} s",
+                sensor.name
+            );
+        }
+    }
+
+    fn pass_on(&mut self, now: u64) {
+        let (report, news) = self.board.report(now);
+        for text in news {
+            tracing::warn!("sensor {text}");
+        }
+        let for_leader = self.for_leader;
+        let _ = self.tell.send(News { report, for_leader });
+    }
+
+    /// Ends all: asked first, then killed, with whatever they started.
+    fn end_all(&mut self) {
+        let began = clock::boot_ms();
+        for run in self.runs.values_mut() {
+            run.ask_to_end(began);
+        }
+        let mut left: Vec<&mut Running> = self
+            .runs
+            .values_mut()
+            .filter_map(|r| r.running.as_mut())
+            .collect();
+        while !left.is_empty() && clock::boot_ms() < began + GRACE_MS {
+            left.retain_mut(|r| r.has_ended().is_none());
+            clock::sleep_ms(20);
+        }
+        for running in left {
+            running.kill(SIGKILL);
+            while running.has_ended().is_none() && clock::boot_ms() < began + 2 * GRACE_MS {
+                clock::sleep_ms(20);
+            }
+        }
+        sensor::sweep(&format!("CB_SENSORS={}", self.mark));
+    }
+}

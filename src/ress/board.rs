@@ -1,0 +1,214 @@
+//! What the sensors of one host say now: values with their age, the definition that each sensor
+//! began with, and what people are told once. Owns ageing; never runs anything.
+
+use super::RESOURCES_MAX;
+use super::parse::{Parsed, Reading};
+use super::which::Sensor;
+use crate::record::load::Sensed;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A value counts for so many of its periods.
+pub const PERIODS: u64 = 3;
+/// Shortest and longest period that is believed, in milliseconds.
+pub const PERIOD_MS: (u64, u64) = (5_000, 600_000);
+/// The period of a resource that was printed once only.
+pub const FIRST_PERIOD_MS: u64 = 60_000;
+/// A resource that is printed no longer stays defined for so long.
+pub const DEFINED_MS: u64 = 3_600_000;
+/// Room for all sensors of a host in its load report, in bytes.
+pub const REPORT_MAX: usize = 64 << 10;
+/// Bytes that a resource takes there beside its texts.
+const REPORT_EACH: usize = 96;
+/// Most sentences that are remembered as told.
+const TOLD_MAX: usize = 1000;
+
+/// One resource as its sensor last gave it.
+#[derive(Clone, Debug)]
+struct Held {
+    sensed: Sensed,
+    at: u64,
+    /// The last two gaps between its values.
+    gaps: [Option<u64>; 2],
+    /// Its sensor was started again since: the next value may define it anew.
+    anew: bool,
+    /// Gone at this time.
+    until: u64,
+}
+
+impl Held {
+    fn period(&self) -> Option<u64> {
+        let longest = self.gaps.iter().flatten().max()?;
+        Some((*longest).clamp(PERIOD_MS.0, PERIOD_MS.1))
+    }
+
+    fn is_old(&self, now: u64) -> bool {
+        let period = self.period().unwrap_or(FIRST_PERIOD_MS);
+        now.saturating_sub(self.at) > PERIODS * period
+    }
+}
+
+/// All sensors of a host.
+#[derive(Clone, Debug, Default)]
+pub struct Board {
+    sensors: BTreeMap<Sensor, BTreeMap<String, Held>>,
+    told: BTreeSet<String>,
+}
+
+impl Board {
+    pub fn new() -> Board {
+        Board::default()
+    }
+
+    /// Takes what a document of `sensor` gave; the sentences are for the log.
+    pub fn take(&mut self, sensor: &Sensor, parsed: Parsed, now: u64) -> Vec<String> {
+        let mut news = Vec::new();
+        for p in &parsed.problems {
+            // Without the line: the same mistake in every document is told once.
+            let key = format!("{}: {}: {}", sensor.name, p.resource, p.message);
+            self.tell(key, format!("{}:{p}", sensor.name), &mut news);
+        }
+        for reading in parsed.readings {
+            self.reading(sensor, reading, now, &mut news);
+        }
+        news
+    }
+
+    fn reading(&mut self, sensor: &Sensor, r: Reading, now: u64, news: &mut Vec<String>) {
+        let count: usize = self.sensors.values().map(BTreeMap::len).sum();
+        let all = self.sensors.entry(sensor.clone()).or_default();
+        let Some(held) = all.get_mut(&r.name) else {
+            if count >= RESOURCES_MAX {
+                let text = format!(
+                    "{}: resource {} is left out: the sensors here have more than {RESOURCES_MAX}",
+                    sensor.name, r.name
+                );
+                return self.tell(format!("{}: too many", sensor.name), text, news);
+            }
+            let held = Held {
+                sensed: r.sensed,
+                at: now,
+                gaps: [None; 2],
+                anew: false,
+                until: u64::MAX,
+            };
+            all.insert(r.name, held);
+            return;
+        };
+        let (old, new) = (&held.sensed, &r.sensed);
+        let same = |a: &Sensed, b: &Sensed| {
+            (a.kind, a.increase, a.release, a.slot) == (b.kind, b.increase, b.release, b.slot)
+        };
+        if !held.anew && !same(old, new) {
+            let text = format!(
+                "{}: resource {} is another one than before: type, direction, release and \
+                 slotresource stay as they are until the sensor is started again",
+                sensor.name, r.name
+            );
+            let retyped = old.kind != new.kind;
+            if !retyped {
+                held.update(r.sensed, now, true);
+            }
+            return self.tell(text.clone(), text, news);
+        }
+        held.update(r.sensed, now, false);
+    }
+
+    /// The sensor was started again: it may define its resources anew.
+    pub fn restarted(&mut self, sensor: &Sensor) {
+        for held in self
+            .sensors
+            .get_mut(sensor)
+            .into_iter()
+            .flat_map(BTreeMap::values_mut)
+        {
+            held.anew = true;
+        }
+    }
+
+    /// The sensor is gone: so are its values at once, and its definitions after `linger` ms.
+    pub fn forget(&mut self, sensor: &Sensor, linger: u64, now: u64) {
+        let begins = format!("{}:", sensor.name);
+        self.told.retain(|key| !key.starts_with(&begins));
+        if linger == 0 {
+            self.sensors.remove(sensor);
+        }
+        for held in self
+            .sensors
+            .get_mut(sensor)
+            .into_iter()
+            .flat_map(BTreeMap::values_mut)
+        {
+            held.sensed.value = None;
+            held.until = held.until.min(now + linger);
+        }
+    }
+
+    /// The longest period of what the sensor prints, as far as it is known.
+    pub fn period(&self, sensor: &Sensor) -> Option<u64> {
+        let all = self.sensors.get(sensor)?;
+        all.values().filter_map(Held::period).max()
+    }
+
+    /// What the host reports at `now`, and sentences for the log.
+    pub fn report(&mut self, now: u64) -> (BTreeMap<String, Sensed>, Vec<String>) {
+        let (mut out, mut news) = (BTreeMap::new(), Vec::new());
+        let mut room = REPORT_MAX;
+        let mut later = Vec::new();
+        for (sensor, all) in &mut self.sensors {
+            all.retain(|_, h| now < h.until && now.saturating_sub(h.at) <= DEFINED_MS);
+            for (name, held) in all {
+                if held.sensed.value.is_some() && held.is_old(now) {
+                    held.sensed.value = None;
+                    let age = now.saturating_sub(held.at) / 1000;
+                    news.push(format!(
+                        "{}: the value of {name} is {age} s old and counts no longer",
+                        sensor.name
+                    ));
+                }
+                let s = &held.sensed;
+                let value = s.value.as_ref().map_or(0, String::len);
+                let bytes = REPORT_EACH + name.len() + s.about.len() + s.locale.len() + value;
+                let text = match () {
+                    () if out.contains_key(name) => "another sensor of this host has it, too",
+                    () if bytes > room => "the load report has no room for it",
+                    () => {
+                        room -= bytes;
+                        out.insert(name.clone(), s.clone());
+                        continue;
+                    }
+                };
+                later.push(format!(
+                    "{}: resource {name} is left out: {text}",
+                    sensor.name
+                ));
+            }
+        }
+        self.sensors.retain(|_, all| !all.is_empty());
+        for text in later {
+            self.tell(text.clone(), text, &mut news);
+        }
+        (out, news)
+    }
+
+    fn tell(&mut self, key: String, text: String, news: &mut Vec<String>) {
+        if self.told.len() < TOLD_MAX && self.told.insert(key) {
+            news.push(text);
+        }
+    }
+}
+
+impl Held {
+    /// Takes a new value; `keep`: the definition stays.
+    fn update(&mut self, new: Sensed, now: u64, keep: bool) {
+        let gap = now.saturating_sub(self.at);
+        self.gaps = [self.gaps[1], Some(gap)];
+        self.at = now;
+        self.until = u64::MAX;
+        if keep {
+            (self.sensed.value, self.sensed.locale) = (new.value, new.locale);
+        } else {
+            self.sensed = new;
+            self.anew = false;
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What the sensors of all hosts make of the cluster: which resources there are, and which values
+//! each host has. Kept by the leader, from the load reports alone: a later leader reads the same.
+//!
+//! Of two definitions the first stays as long as anybody reports it; cb.yaml's own win over all.
+//! A host's own value wins over one that it shares, and of shared ones that of the first host.
+
+use super::RESOURCES_MAX;
+use crate::config::{Config, ResourceDecl, ResourceKind};
+use crate::record::load::{Sensed, SensedKind};
+use crate::text::resreq::{check_resource_name, left_to_sensors};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Definitions change at most once in so many milliseconds: the scheduler works everything out
+/// anew then.
+pub const SETTLE_MS: u64 = 10_000;
+/// A definition outlives its last report by so long: a leader's sensors move with it.
+pub const LINGER_MS: u64 = 60_000;
+
+/// What is known.
+#[derive(Clone, Debug, Default)]
+pub struct Gather {
+    hosts: BTreeMap<String, BTreeMap<String, Sensed>>,
+    /// Names with a locale, by who reports them.
+    lent: BTreeMap<String, BTreeSet<String>>,
+    /// Definitions in force, and since when nobody reports them.
+    known: BTreeMap<String, (ResourceDecl, Option<u64>)>,
+    /// Reports name other resources than when definitions were last worked out.
+    dirty: bool,
+    /// When that was, and when it is due although no report changes.
+    settled: Option<u64>,
+    recheck: Option<u64>,
+}
+
+/// A host's values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Values {
+    pub values: BTreeMap<String, String>,
+    /// Of those with a locale: the host that reports them.
+    pub shared: BTreeMap<String, String>,
+    /// What is wrong with the host's own report.
+    pub warnings: Vec<String>,
+}
+
+impl Gather {
+    /// Takes a host's report; a silent host's is `None`. True when other hosts may have other
+    /// values now.
+    pub fn take(&mut self, host: &str, report: Option<BTreeMap<String, Sensed>>) -> bool {
+        let report = report.unwrap_or_default();
+        let old = self.hosts.get(host);
+        if report.is_empty() && old.is_none() {
+            return false;
+        }
+        let none = BTreeMap::new();
+        let old = old.unwrap_or(&none);
+        let defines = |(n, s): (&String, &Sensed)| (n.clone(), s.kind, s.locale.clone());
+        self.dirty |= !old.iter().map(defines).eq(report.iter().map(defines));
+        let lends = |m: &BTreeMap<String, Sensed>| -> Vec<(String, Sensed)> {
+            let some = m.iter().filter(|(_, s)| !s.locale.is_empty());
+            some.map(|(n, s)| (n.clone(), s.clone())).collect()
+        };
+        let (before, after) = (lends(old), lends(&report));
+        for (name, _) in &before {
+            if let Some(by) = self.lent.get_mut(name) {
+                by.remove(host);
+            }
+        }
+        for (name, _) in &after {
+            self.lent
+                .entry(name.clone())
+                .or_default()
+                .insert(host.to_owned());
+        }
+        self.lent.retain(|_, by| !by.is_empty());
+        match report.is_empty() {
+            true => drop(self.hosts.remove(host)),
+            false => drop(self.hosts.insert(host.to_owned(), report)),
+        }
+        before != after
+    }
+
+    /// The definitions that sensors make under `config`, when they are others than before.
+    pub fn define(&mut self, config: &Config, now: u64) -> Option<BTreeMap<String, ResourceDecl>> {
+        let due = self.dirty || self.recheck.is_some_and(|at| at <= now);
+        let early = self
+            .settled
+            .is_some_and(|at| now < at.saturating_add(SETTLE_MS) && at <= now);
+        if !due || early {
+            return None;
+        }
+        (self.dirty, self.recheck, self.settled) = (false, None, Some(now));
+        let said = self.said(config);
+        let before = self.declared();
+        for (name, (decl, lost)) in &mut self.known {
+            let same = said
+                .get(name)
+                .and_then(|all| all.iter().find(|d| d.kind == decl.kind));
+            match same {
+                Some(d) => (decl.shared, *lost) = (d.shared, None),
+                None => *lost = Some(lost.unwrap_or(now)),
+            }
+        }
+        let over = |lost: &Option<u64>| lost.is_some_and(|at| now >= at.saturating_add(LINGER_MS));
+        self.known.retain(|_, (_, lost)| !over(lost));
+        for (name, decls) in said {
+            if self.known.len() < RESOURCES_MAX && !self.known.contains_key(&name) {
+                self.known.insert(name, (decls[0].clone(), None));
+            }
+        }
+        let waits = self.known.values().filter_map(|(_, lost)| *lost);
+        self.recheck = waits.map(|at| at.saturating_add(LINGER_MS)).min();
+        let after = self.declared();
+        (before != after).then_some(after)
+    }
+
+    /// cb.yaml may have changed: definitions are worked out anew.
+    pub fn look_again(&mut self) {
+        (self.dirty, self.settled) = (!self.hosts.is_empty(), None);
+    }
+
+    /// Definitions as reported, by name: the first host's first, one of each kind.
+    fn said(&self, config: &Config) -> BTreeMap<String, Vec<ResourceDecl>> {
+        let mut out: BTreeMap<String, Vec<ResourceDecl>> = BTreeMap::new();
+        for report in self.hosts.values() {
+            for (name, sensed) in report {
+                let Some(kind) = kind_of(sensed.kind) else {
+                    continue;
+                };
+                let named = left_to_sensors(name) || check_resource_name(name).is_ok();
+                if !named || config.hosts.resources.contains_key(name) {
+                    continue;
+                }
+                let shared = is_shared(&sensed.locale, config);
+                let all = out.entry(name.clone()).or_default();
+                if let Some(decl) = all.iter_mut().find(|d| d.kind == kind) {
+                    decl.shared |= shared;
+                    continue;
+                }
+                all.push(ResourceDecl {
+                    kind,
+                    increase: sensed.increase,
+                    release: sensed.release,
+                    slotresource: sensed.slot,
+                    description: sensed.about.clone(),
+                    shared,
+                });
+            }
+        }
+        out
+    }
+
+    fn declared(&self) -> BTreeMap<String, ResourceDecl> {
+        let all = self.known.iter();
+        all.map(|(name, (decl, _))| (name.clone(), decl.clone()))
+            .collect()
+    }
+
+    /// The values that `host` has under `config`.
+    pub fn values(&self, host: &str, config: &Config) -> Values {
+        let mut out = Values::default();
+        if let Some(own) = self.hosts.get(host) {
+            for (name, sensed) in own {
+                out.put(name, sensed, host, host, config);
+            }
+        }
+        for (name, by) in &self.lent {
+            for from in by {
+                if from != host && !out.values.contains_key(name) {
+                    out.put(name, &self.hosts[from][name], from, host, config);
+                }
+            }
+        }
+        out
+    }
+}
+
+impl Values {
+    /// Adds a value that `from` reports if `host` has it.
+    fn put(&mut self, name: &str, sensed: &Sensed, from: &str, host: &str, config: &Config) {
+        let own = from == host;
+        if own {
+            self.warnings
+                .extend(unknown_hosts(name, &sensed.locale, config));
+        }
+        let Some(decl) = config.hosts.resource(name) else {
+            return;
+        };
+        if kind_of(sensed.kind) != Some(decl.kind) {
+            if own {
+                let word = |k: &ResourceKind| serde_json::to_string(k).unwrap_or_default();
+                let text = format!("resource {name} is a {} elsewhere", word(&decl.kind));
+                self.warnings
+                    .push(format!("{}: its value is not used", text.replace('"', "")));
+            }
+            return;
+        }
+        if !has(&sensed.locale, own, host, config) {
+            return;
+        }
+        let Some(value) = &sensed.value else { return };
+        if decl.kind == ResourceKind::Tag && value != "yes" {
+            return;
+        }
+        self.values.insert(name.to_owned(), value.clone());
+        if !sensed.locale.is_empty() {
+            self.shared.insert(name.to_owned(), from.to_owned());
+        }
+    }
+}
+
+/// Whether `host` has a resource of this locale; `own`: it reports it itself.
+fn has(locale: &str, own: bool, host: &str, config: &Config) -> bool {
+    if locale.is_empty() {
+        return own;
+    }
+    locale.split(' ').any(|word| {
+        word == host
+            || config
+                .hosts_named(word)
+                .is_some_and(|set| set.contains(host))
+    })
+}
+
+/// More than one host has it: an amount of it would have to be counted over all of them.
+fn is_shared(locale: &str, config: &Config) -> bool {
+    let mut words = locale.split(' ');
+    match (words.next(), words.next()) {
+        (None | Some(""), _) => false,
+        (Some(one), None) => config.host(one).is_none() || one == "all",
+        _ => true,
+    }
+}
+
+fn unknown_hosts(name: &str, locale: &str, config: &Config) -> Option<String> {
+    let unknown = |w: &&str| !w.is_empty() && config.hosts_named(w).is_none();
+    let words: Vec<&str> = locale.split(' ').filter(unknown).collect();
+    let text = words.join(" ");
+    let sentence = format!(
+        "resource {name}: its locale names no host or host group of this cluster: {text:.100}"
+    );
+    (!words.is_empty()).then_some(sentence)
+}
+
+fn kind_of(kind: SensedKind) -> Option<ResourceKind> {
+    match kind {
+        SensedKind::Number => Some(ResourceKind::Number),
+        SensedKind::Text => Some(ResourceKind::Text),
+        SensedKind::Tag => Some(ResourceKind::Tag),
+        SensedKind::Unknown => None,
+    }
+}

@@ -1,0 +1,90 @@
+//! When a sensor is started, when it hangs, and how long it is left alone after its end. A state
+//! machine whose clock is an argument (milliseconds that never go back).
+
+/// First and longest pause before a sensor is started again.
+pub const BACKOFF_MS: (u64, u64) = (1_000, 300_000);
+/// A run that lasted so long and printed a good document forgets the failures before it.
+pub const STEADY_MS: u64 = 60_000;
+/// A sensor is given so many of its periods to print the next good document...
+pub const HANG_PERIODS: u64 = 10;
+/// ...but at least and at most so long.
+pub const HANG_MS: (u64, u64) = (60_000, 600_000);
+
+/// One sensor's past and what it is due for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Life {
+    state: State,
+    /// Ends in a row that were no steady run's.
+    fails: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waits { until: u64 },
+    Runs { since: u64, good: Option<u64> },
+}
+
+impl Life {
+    /// Due at once.
+    pub fn new(now: u64) -> Life {
+        let state = State::Waits { until: now };
+        Life { state, fails: 0 }
+    }
+
+    /// It is to be started now.
+    pub fn is_due(&self, now: u64) -> bool {
+        matches!(self.state, State::Waits { until } if until <= now)
+    }
+
+    /// When it is to be started; `None`: it runs.
+    pub fn due_at(&self) -> Option<u64> {
+        match self.state {
+            State::Waits { until } => Some(until),
+            State::Runs { .. } => None,
+        }
+    }
+
+    /// It was started.
+    pub fn started(&mut self, now: u64) {
+        self.state = State::Runs {
+            since: now,
+            good: None,
+        };
+    }
+
+    /// It printed a document with at least one resource.
+    pub fn good(&mut self, now: u64) {
+        if let State::Runs { good, .. } = &mut self.state {
+            *good = Some(now);
+        }
+    }
+
+    /// It has printed nothing of use for too long, and is to be ended. `period`: between two of
+    /// its documents, as far as that is known.
+    pub fn hangs(&self, period: Option<u64>, now: u64) -> bool {
+        let State::Runs { since, good } = self.state else {
+            return false;
+        };
+        let (low, high) = HANG_MS;
+        let patience = period.map_or(high, |p| (p.saturating_mul(HANG_PERIODS)).clamp(low, high));
+        now.saturating_sub(good.unwrap_or(since)) > patience
+    }
+
+    /// It ended, or could not be started. Gives the pause before the next start.
+    pub fn ended(&mut self, now: u64) -> u64 {
+        let steady = match self.state {
+            State::Runs { since, good } => good.is_some() && now.saturating_sub(since) >= STEADY_MS,
+            State::Waits { .. } => false,
+        };
+        self.fails = if steady {
+            1
+        } else {
+            self.fails.saturating_add(1)
+        };
+        let (first, longest) = BACKOFF_MS;
+        let pause = first << (self.fails - 1).min(20);
+        let pause = pause.min(longest);
+        self.state = State::Waits { until: now + pause };
+        pause
+    }
+}

@@ -1,0 +1,159 @@
+//! Cutting what a sensor prints into documents: at each line `---`, at a pause, and at its end.
+//! Owns the limits of lines and documents, so that no sensor can cost more memory than they say;
+//! never looks into a document.
+
+/// Longest line, in bytes.
+pub const LINE_MAX: usize = 8 << 10;
+/// Longest document, in bytes.
+pub const DOCUMENT_MAX: usize = 64 << 10;
+/// What stands there is taken for a whole document when nothing came for so long, in milliseconds.
+pub const PAUSE_MS: u64 = 2_000;
+
+/// What a stream was cut into. Lines count from 1 at the start of the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// A document and the number of its first line.
+    Document { bytes: Vec<u8>, line: u64 },
+    /// A document that broke a limit in this line; the rest of it is passed over.
+    Dropped { line: u64, why: Excess },
+}
+
+/// The limit that was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excess {
+    /// A line is longer than [`LINE_MAX`].
+    Line,
+    /// A document is longer than [`DOCUMENT_MAX`].
+    Document,
+}
+
+impl Excess {
+    /// For people.
+    pub fn text(self) -> String {
+        match self {
+            Excess::Line => format!("a line is longer than {LINE_MAX} bytes"),
+            Excess::Document => {
+                format!("a document is longer than {DOCUMENT_MAX} bytes: end each with a line ---")
+            }
+        }
+    }
+}
+
+/// The part of a stream that has not ended yet.
+#[derive(Clone, Debug, Default)]
+pub struct Splitter {
+    /// Whole lines of the present document.
+    document: Vec<u8>,
+    /// The line that has not ended yet.
+    line: Vec<u8>,
+    /// Something of the present line has come, if only what was dropped.
+    begun: bool,
+    /// Lines that ended so far, and those of them before the present document.
+    lines: u64,
+    before: u64,
+    /// The present document broke a limit.
+    dropping: bool,
+    /// When something came last.
+    at_ms: u64,
+}
+
+impl Splitter {
+    pub fn new() -> Splitter {
+        Splitter::default()
+    }
+
+    /// Takes what came at `now_ms`.
+    pub fn push(&mut self, bytes: &[u8], now_ms: u64, out: &mut Vec<Piece>) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.at_ms = now_ms;
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|b| *b == b'\n') {
+            self.more_of_line(&rest[..end], out);
+            self.line_ends(out);
+            rest = &rest[end + 1..];
+        }
+        self.more_of_line(rest, out);
+    }
+
+    /// Takes what stands there for a document when nothing came since [`PAUSE_MS`].
+    pub fn pause(&mut self, now_ms: u64, out: &mut Vec<Piece>) {
+        if now_ms.saturating_sub(self.at_ms) > PAUSE_MS {
+            self.end(out);
+        }
+    }
+
+    /// Takes what stands there for a document: nothing more will come, or not soon.
+    pub fn end(&mut self, out: &mut Vec<Piece>) {
+        if self.begun {
+            self.line_ends(out);
+        }
+        self.document_ends(out);
+    }
+
+    fn more_of_line(&mut self, bytes: &[u8], out: &mut Vec<Piece>) {
+        self.begun |= !bytes.is_empty();
+        let room = LINE_MAX - self.line.len();
+        // Of a line that is too long only its beginning is kept: no line `---` begins like that.
+        self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        if bytes.len() > room {
+            self.drop_document(Excess::Line, out);
+        }
+    }
+
+    fn line_ends(&mut self, out: &mut Vec<Piece>) {
+        self.lines += 1;
+        self.begun = false;
+        if is_separator(&self.line) {
+            self.line.clear();
+            return self.document_ends(out);
+        }
+        if !self.dropping {
+            if self.document.len() + self.line.len() >= DOCUMENT_MAX {
+                self.lines -= 1;
+                self.drop_document(Excess::Document, out);
+                self.lines += 1;
+            } else {
+                self.document.extend_from_slice(&self.line);
+                self.document.push(b'\n');
+            }
+        }
+        self.line.clear();
+    }
+
+    fn drop_document(&mut self, why: Excess, out: &mut Vec<Piece>) {
+        if !std::mem::replace(&mut self.dropping, true) {
+            self.document = Vec::new();
+            let line = self.lines + 1;
+            out.push(Piece::Dropped { line, why });
+        }
+    }
+
+    fn document_ends(&mut self, out: &mut Vec<Piece>) {
+        let line = std::mem::replace(&mut self.before, self.lines) + 1;
+        let bytes = std::mem::take(&mut self.document);
+        let dropped = std::mem::take(&mut self.dropping);
+        let says = |l: &[u8]| !l.trim_ascii().is_empty() && !l.trim_ascii().starts_with(b"#");
+        if !dropped && bytes.split(|b| *b == b'\n').any(says) {
+            out.push(Piece::Document { bytes, line });
+        }
+    }
+}
+
+/// `---` or `...`, alone or before a comment.
+fn is_separator(line: &[u8]) -> bool {
+    let rest = line.strip_prefix(b"---").or(line.strip_prefix(b"..."));
+    let Some(rest) = rest else { return false };
+    let blank = rest.is_empty() || rest[0].is_ascii_whitespace();
+    let rest = rest.trim_ascii();
+    blank && (rest.is_empty() || rest.starts_with(b"#"))
+}
+
+/// All documents of a whole text.
+pub fn all(bytes: &[u8]) -> Vec<Piece> {
+    let (mut splitter, mut out) = (Splitter::new(), Vec::new());
+    splitter.push(bytes, 0, &mut out);
+    splitter.end(&mut out);
+    out
+}

@@ -1,0 +1,64 @@
+//! Sensors' resources as the leader takes them over from load reports: definitions into the
+//! configuration in force, values into the hosts' samples. Nothing of it is journalled: load
+//! reports say it again to the next leader.
+
+use super::Turn;
+use crate::config::Config;
+use crate::record::load::LoadDoc;
+use std::sync::Arc;
+
+/// Most warnings of a host about its sensors.
+const WARNINGS_MAX: usize = 10;
+
+impl Turn<'_> {
+    /// The configuration as it is in force: cb.yaml, and what sensors define beside it.
+    pub(super) fn with_sensed(&mut self, config: Arc<Config>) -> Arc<Config> {
+        self.core.gather.look_again();
+        let sensed = &self.core.config.hosts.sensed;
+        if sensed.is_empty() || *sensed == config.hosts.sensed {
+            return config;
+        }
+        let mut config = (*config).clone();
+        config.hosts.sensed.clone_from(sensed);
+        Arc::new(config)
+    }
+
+    /// Takes the sensors' part of a load sample, and gives the sample the values that the host has.
+    pub(super) fn hear_sensors(&mut self, host: &str, doc: &mut LoadDoc, up: bool) {
+        let report = std::mem::take(&mut doc.sensors);
+        let lent = self.core.gather.take(host, up.then_some(report));
+        let now = u64::try_from(self.now.0).unwrap_or(0);
+        let defined = self.core.gather.define(&self.core.config, now);
+        let redefined = defined.is_some();
+        if let Some(sensed) = defined {
+            let mut config = (*self.core.config).clone();
+            config.hosts.sensed = sensed;
+            self.core.config = Arc::new(config);
+            self.core.engine.configure(self.core.config.clone());
+            self.hosts_changed();
+            self.out.publish = true;
+        }
+        let values = self.core.gather.values(host, &self.core.config);
+        (doc.values, doc.shared) = (values.values, values.shared);
+        doc.notes
+            .extend(values.warnings.into_iter().take(WARNINGS_MAX));
+        if lent || redefined {
+            self.pass_values_on(host);
+        }
+    }
+
+    /// Gives all other hosts the values they have now.
+    fn pass_values_on(&mut self, but: &str) {
+        let core = &mut *self.core;
+        for (host, (doc, silent_ms)) in core.seen.iter_mut().filter(|(host, _)| *host != but) {
+            let values = core.gather.values(host, &core.config);
+            if (&doc.values, &doc.shared) != (&values.values, &values.shared) {
+                (doc.values, doc.shared) = (values.values, values.shared);
+                core.stir = true;
+                if !core.hosts.sample(&core.state, host, doc, *silent_ms) {
+                    core.hosts_dirty = true;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Sensors' resources from load samples to starts.
+
+use super::*;
+use crate::record::load::Sensed;
+
+impl Bench {
+    /// A sample of a host whose sensors say this: name, locale, value.
+    fn senses(&mut self, host: &str, sensors: &[(&str, &str, &str)], silent_ms: u64) {
+        let one = |(name, locale, value): &(&str, &str, &str)| {
+            let sensed = Sensed {
+                locale: (*locale).into(),
+                value: Some((*value).into()),
+                ..Sensed::default()
+            };
+            ((*name).to_owned(), sensed)
+        };
+        let doc = LoadDoc {
+            host: host.into(),
+            boot: "b".into(),
+            executor: true,
+            ncpus: 2,
+            mem: 1000.0,
+            host_type: "X".into(),
+            sensors: sensors.iter().map(one).collect(),
+            ..LoadDoc::default()
+        };
+        self.turn(vec![Input::Load {
+            host: host.into(),
+            doc: Box::new(doc),
+            silent_ms,
+        }]);
+    }
+
+    fn asks(&mut self, req: &str) -> Ack {
+        self.submit(1, |s| s.spec.res_req = req.to_owned())
+    }
+}
+
+#[test]
+fn what_a_sensor_reports_can_be_reserved_until_it_is_gone() {
+    let mut b = Bench::new();
+    let refused = b.asks("rusage[lic=2]");
+    assert!(
+        refused.ids.is_empty() && format!("{refused:?}").contains("lic"),
+        "{refused:?}"
+    );
+    b.senses("h2", &[("lic", "", "3")], 0);
+    assert_eq!(b.asks("rusage[lic=2]").ids.len(), 1);
+    let starts = b.starts();
+    assert!(starts.len() == 1 && starts[0].0 == "h2", "{starts:?}");
+    // One is left, and what is left is known after the configuration was read again, too.
+    let mut config = (*b.core.config).clone();
+    config.hosts.sensed.clear();
+    b.turn(vec![Input::Config(Arc::new(config))]);
+    assert_eq!(b.asks("rusage[lic=2]").ids.len(), 1);
+    assert_eq!(b.starts(), []);
+    b.senses("h2", &[("lic", "", "4")], 0);
+    assert_eq!(b.starts().len(), 1);
+    assert!(b.core.seen["h2"].0.sensors.is_empty());
+    b.senses("h2", &[], 0);
+    assert_eq!(b.asks("select[lic>=0]").ids.len(), 1);
+    assert_eq!(b.starts(), []);
+}
+
+#[test]
+fn a_shared_value_reaches_all_hosts_and_cannot_be_reserved() {
+    let mut b = Bench::new();
+    b.senses("h1", &[("net", "all", "7")], 0);
+    assert_eq!(b.core.hosts.named("h2").unwrap().load.values["net"], "7");
+    let refused = b.asks("rusage[net=1]");
+    let said = format!("{refused:?}");
+    assert!(
+        refused.ids.is_empty() && said.contains("shared by several hosts"),
+        "{said}"
+    );
+    assert_eq!(b.asks("select[net>6]").ids.len(), 1);
+    assert_eq!(b.starts().len(), 1);
+    b.senses("h1", &[("net", "all", "5")], 0);
+    assert_eq!(b.asks("select[net>6]").ids.len(), 1);
+    assert_eq!(b.starts(), []);
+    // Its host falls silent: nobody knows the value any more.
+    b.senses("h1", &[("net", "all", "9")], SILENT_MS);
+    assert!(b.core.hosts.named("h2").unwrap().load.values.is_empty());
+}
