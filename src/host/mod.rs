@@ -6,6 +6,7 @@ pub mod exe;
 pub mod local;
 pub mod ls;
 mod outputs;
+mod sensors;
 pub mod setup;
 mod shepherd;
 mod silence;

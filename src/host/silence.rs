@@ -5,7 +5,7 @@
 
 use super::local::Local;
 use super::ls::{read_beat, write_beat};
-use crate::sys::clock;
+use crate::sys::{clock, proc};
 
 /// Looks in one limit: silence that ended between two of them is noticed all the same.
 const LOOKS: u64 = 8;
@@ -51,9 +51,30 @@ impl Silence {
 
 /// When `cbls` last wrote to the share, by the boot-time clock.
 fn last_write(local: &Local) -> Option<u64> {
-    let beat = read_beat(&local.ls_beat())?.0;
-    // A value above the present is of an earlier boot.
-    (beat <= clock::boot_ms()).then_some(beat)
+    let (beat, boot) = read_beat(&local.ls_beat())?;
+    let ours = boot.is_empty() || boot == proc::boot_id();
+    // A value above the present is of an earlier boot, too (a beat without the boot's name).
+    (ours && beat <= clock::boot_ms()).then_some(beat)
+}
+
+/// Whether tasks may be started now: the host wrote to the share in this boot and within its limit.
+/// Otherwise the leader may have given away what its orders name.
+///
+/// # Errors
+/// Why not, for the log.
+pub fn may_start(local: &Local) -> Result<(), String> {
+    let limit = limit(local);
+    if limit == 0 {
+        return Ok(());
+    }
+    let what = match last_write(local) {
+        Some(at) if clock::boot_ms().saturating_sub(at) <= limit => return Ok(()),
+        Some(_) => "for longer than iso_timeout",
+        None => "since this host was started",
+    };
+    Err(format!(
+        "cbls has not written this host's load {what}: no task is started until it does"
+    ))
 }
 
 /// A host silent for this long kills its rerunnable tasks, ms; 0 = never.

@@ -15,6 +15,7 @@ mod history;
 mod reports;
 mod running;
 mod schedule;
+mod sensed;
 mod shown;
 mod signal;
 mod submit;
@@ -37,6 +38,7 @@ use crate::record::load::LoadDoc;
 use crate::record::order::Order;
 use crate::record::report::Report;
 use crate::record::request::{RequestHead, Verb};
+use crate::ress::gather::Gather;
 use crate::sched::{Engine, HostTable};
 use crate::state::{HostId, State, TOGETHER};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,6 +75,8 @@ pub struct Core {
     /// When to look again although nothing happens (`-b`).
     pub wake: Option<Stamp>,
     hosts_dirty: bool,
+    /// What sensors report.
+    pub(crate) gather: Gather,
     /// Attempts that the present report file of a host has spoken of, until the end of the file
     /// was reached behind its `Complete`.
     pub(crate) mentioned: BTreeMap<String, BTreeSet<crate::model::AttemptId>>,
@@ -118,6 +122,7 @@ impl Core {
             full: false,
             wake: None,
             hosts_dirty: true,
+            gather: Gather::default(),
             mentioned: BTreeMap::new(),
             completed: BTreeMap::new(),
             ledgers: BTreeMap::new(),
@@ -300,7 +305,7 @@ impl Turn<'_> {
 
     pub(crate) fn configure(&mut self, config: Arc<Config>) {
         let digest = config.digest();
-        self.core.config = config;
+        self.core.config = self.with_sensed(config);
         if self.core.state.config_digest() != digest {
             let t = self.now;
             self.emit(Event::Config { digest, t });

@@ -162,11 +162,21 @@ impl Turn<'_> {
         };
         match work.run.as_ref().and_then(|run| run.killing) {
             Some(SignalAct::Kill(_)) => return (false, false),
-            Some(SignalAct::Requeue { hold, .. }) => return (true, hold),
+            Some(SignalAct::Requeue { hold, why }) => {
+                // It had succeeded before the order reached it: only a person may have it again.
+                let well = e.reason == TermReason::None && e.code == Some(0);
+                if !well || why == TermReason::None {
+                    return (true, hold);
+                }
+            }
             _ => {}
         }
         if e.elsewhere {
             return (self.try_elsewhere(e.a.j), false);
+        }
+        if e.no_account {
+            // Its user was removed, or is not everywhere yet: whoever knows lets it go again.
+            return (true, true);
         }
         let state = &self.core.state;
         let Some(spec) = state.spec_of(e.a.j.id) else {
@@ -285,13 +295,18 @@ impl Turn<'_> {
         let Some(run) = self.core.state.work(a.j).and_then(|w| w.run.as_deref()) else {
             return;
         };
+        // The order to start it stands in the file that its first host reads when it is back.
+        if let Some((id, _)) = run.hosts.first() {
+            let host = self.core.state.host_name(*id).to_string();
+            self.out.orders.push((host, Order::Cancel { a }));
+        }
         let e = Ended {
             a,
             start: run.start.0,
             t: self.now.0,
             reason,
             text: text.to_owned(),
-            u: run.usage.clone(),
+            u: run.usage().clone(),
             ..Ended::default()
         };
         self.ended(e);
@@ -304,6 +319,7 @@ impl Turn<'_> {
         }
         self.withhold(host, &mut doc);
         let up = silent_ms < SILENT_MS && !doc.boot.is_empty();
+        self.hear_sensors(host, &mut doc, up);
         let before = self.core.seen.get(host).is_some_and(|(d, _)| d.executor);
         if before && !doc.executor {
             // Nobody there will prepare a part. What was started needs no executor.
@@ -348,11 +364,13 @@ impl Turn<'_> {
         if fence == 0 {
             return;
         }
+        // A host that this leader has not heard yet counts as silent for `SILENT_MS` at first.
+        let after = (fence + FENCE_MARGIN_MS).max(SILENT_MS);
         let silent: Vec<String> = self
             .core
             .seen
             .iter()
-            .filter(|(_, (_, ms))| *ms > fence + FENCE_MARGIN_MS)
+            .filter(|(_, (_, ms))| *ms > after)
             .map(|(host, _)| host.clone())
             .collect();
         for host in silent {

@@ -1,6 +1,7 @@
 //! Starting jobs: runs the planner when something changed, turns decisions into events and orders.
 
 use super::{Core, STARTS_MAX, Turn};
+use crate::config::seconds_on;
 use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp};
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::{Act, Order, StartOrder};
@@ -143,13 +144,10 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
 fn limits_on(core: &Core, spec: &Spec, run: &Run) -> Limits {
     let mut limits = spec.limits.clone();
     let first = run.hosts.first().map(|(id, _)| core.state.host_name(*id));
-    let here = first.and_then(|host| core.config.cpu_factor(host));
+    let here = first.and_then(|host| core.config.factor_of_host(host));
     let factor = |on: &str| core.config.cpu_factor(on).filter(|_| !on.is_empty());
     let scale = |seconds: Option<u64>, there: Option<f64>| match (here, there) {
-        // At least a second, and no overflow: factors are from 0.001 to 1000.
-        (Some(here), Some(there)) => {
-            seconds.map(|s| ((s as f64 * there / here).round() as u64).max(1))
-        }
+        (Some(here), Some(there)) => seconds.map(|s| seconds_on(s, there, here)),
         _ => seconds,
     };
     let general = core.config.general.default_host_spec.as_ref();

@@ -293,7 +293,7 @@ impl Turn<'_> {
         let u = work
             .run
             .as_ref()
-            .map(|run| run.usage.clone())
+            .map(|run| run.usage().clone())
             .unwrap_or_default();
         let e = Ended {
             a: AttemptId {

@@ -127,6 +127,13 @@ impl Cluster {
         self.dir.path().join(name)
     }
 
+    /// What `cbls` leaves behind when it has written to the share.
+    pub fn beat(&self) {
+        fs::mkdir_p(&self.path("local"), 0o755).unwrap();
+        let now = clock::boot_ms().to_string();
+        fs::publish(&self.path("local/cbls.beat"), now.as_bytes()).unwrap();
+    }
+
     pub fn start_exe(&mut self) {
         self.start_by(Command::new(env!("CARGO_BIN_EXE_cbexe")));
     }
@@ -178,6 +185,12 @@ impl Cluster {
         }]);
     }
 
+    /// Kills what runs, on its owner's word, and waits for its end.
+    pub fn kill(&mut self, id: u32) -> Ended {
+        self.signal(id, Act::Kill, 1);
+        self.end(id)
+    }
+
     /// Writes a tasks log, as shepherds of an earlier spawner would have.
     pub fn write_tasks(&self, n: u64, recs: &[TaskRec]) {
         let bytes: Vec<u8> = recs.iter().flat_map(|r| encode_task(r).unwrap()).collect();
@@ -213,6 +226,12 @@ impl Cluster {
         let mut exe = self.exe.take().unwrap();
         exe.kill().unwrap();
         exe.wait().unwrap();
+    }
+
+    /// Another executor in the place of one that was killed.
+    pub fn restart_exe(&mut self) {
+        self.kill_exe();
+        self.start_exe();
     }
 
     pub fn start(id: u32, command: &str) -> Order {

@@ -82,8 +82,7 @@ fn the_run_limit_holds_over_ten_restarts_of_the_executor() {
     c.started(1);
     for _ in 0..10 {
         clock::sleep_ms(300);
-        c.kill_exe();
-        c.start_exe();
+        c.restart_exe();
     }
     let e = c.end(1);
     assert_eq!((e.reason, e.sig), (TermReason::RunLimit, 2));
@@ -108,8 +107,7 @@ fn a_suspended_task_is_still_suspended_under_the_next_executor() {
     suspended(&c);
     clock::sleep_ms(100);
     let before = c.marks().len();
-    c.kill_exe();
-    c.start_exe();
+    c.restart_exe();
     suspended(&c);
     clock::sleep_ms(200);
     assert_eq!(c.marks().len(), before, "it runs");
@@ -182,14 +180,12 @@ fn two_hosts_of_one_name_start_nothing_twice() {
     wait_gone(again);
     assert!(lives(once), "what is not started elsewhere goes on");
     assert_eq!(c.end(1).reason, TermReason::Fenced);
-    c.kill_exe();
-    c.start_exe();
+    c.restart_exe();
     clock::sleep_ms(500);
     let mut marks: Vec<String> = c.marks().lines().map(str::to_owned).collect();
     marks.sort();
     assert_eq!(marks, ["1", "2"]);
-    c.signal(2, Act::Kill, 1);
-    c.end(2);
+    c.kill(2);
 }
 
 fn given(id: u32, log: u64, boot: &str) -> AttemptRec {

@@ -3,7 +3,7 @@
 
 use crate::cluster::{Cluster, exists, kill_9, lines};
 use crate::policies::configure;
-use corral::sys::{fs, proc, users};
+use corral::sys::{detach, fs, proc, users};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -281,4 +281,62 @@ fn a_cut_off_host_lets_go_before_its_work_runs_elsewhere() {
     cluster.ok("ckill", &[&again.to_string()]);
     cluster.wait(PATIENCE, |s| is(s, again, "EXIT"));
     kill_9(pid_of(&cluster, "cbls", "h2"));
+}
+
+/// Most memory that a process has had, in KB.
+fn peak_kb(pid: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    let digits = line.map(|l| l.trim().trim_end_matches(" kB"));
+    digits.map_or(0, |d| d.parse().unwrap())
+}
+
+/// Row 49 of the fault matrix: 300 MB of output, and no process of Corral has grown by it.
+#[test]
+fn what_a_task_writes_passes_through_no_daemon() {
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 5");
+    let out = cluster.work().join("out");
+    let (file, mark) = (out.to_str().unwrap(), cluster.work().join("written"));
+    let command = format!(
+        "head -c 300000000 /dev/zero; touch {}; sleep 600",
+        mark.display()
+    );
+    let id = cluster.csub(&["-o", file, &command]);
+    let end = Instant::now() + PATIENCE;
+    while !mark.exists() {
+        assert!(
+            Instant::now() < end,
+            "{:?}\n{}",
+            cluster.states(),
+            cluster.logs()
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(std::fs::metadata(&out).unwrap().len() >= 300_000_000);
+    // The executor, and whatever stands between it and the job's shell.
+    let all = proc::all();
+    let is_job = |p: &&proc::ProcInfo| proc::command_line(p.pid).contains("touch");
+    let shell = all.iter().filter(is_job).find(|p| {
+        let words = proc::command_line(p.pid);
+        words.contains(mark.to_str().unwrap()) && !words.contains("csub")
+    });
+    let mut at = shell.expect("the job runs").ppid;
+    let mut ours = vec![
+        pid_of(&cluster, "cbexe", "h1"),
+        pid_of(&cluster, "cbtask", "h1"),
+    ];
+    while let Some(p) = all.iter().find(|p| p.pid == at && p.pid > 1) {
+        let name = detach::program_name(p.pid).unwrap_or_default();
+        if name.starts_with("cb") {
+            ours.push(p.pid);
+        }
+        at = p.ppid;
+    }
+    assert!(ours.len() >= 3, "nothing of Corral above the job: {ours:?}");
+    for pid in ours {
+        let kb = peak_kb(pid);
+        assert!((1..60_000).contains(&kb), "process {pid} had {kb} KB");
+    }
+    cluster.ok("ckill", &[&id.to_string()]);
+    cluster.wait(PATIENCE, |states| is(states, id, "EXIT"));
 }

@@ -71,8 +71,7 @@ fn a_host_without_room_for_a_process_says_so_and_another_may_try() {
     std::fs::write(group.join("pids.max"), "max").unwrap();
     c.order(&[Cluster::start(3, "exit 3")]);
     assert_eq!(c.end(3).code, Some(3));
-    c.signal(1, Act::Kill, 1);
-    c.end(1);
+    c.kill(1);
     c.kill_exe();
     wait_gone(spawner);
     let _ = fs::remove_dir(group);
@@ -110,8 +109,7 @@ fn a_users_own_limit_of_processes_is_a_start_error_of_the_job() {
         "{e:?}"
     );
     for id in [1, 3] {
-        c.signal(id, Act::Kill, 1);
-        c.end(id);
+        c.kill(id);
     }
 }
 
@@ -405,9 +403,10 @@ fn a_cut_off_host_ends_rerunnable_tasks_even_without_an_executor() {
     c.spec(2, |s| s.rerunnable = true);
     c.start_of(1, 2, "sleep 600");
     c.start_of(2, 1, "sleep 600");
+    let began = clock::boot_ms();
+    c.beat();
     c.start_exe();
     let (again, once) = (c.started(1), c.started(2));
-    let began = clock::boot_ms();
     c.kill_exe();
     // No cbls writes to the share, and nobody watches but the shepherds.
     wait_gone(again);
@@ -416,8 +415,7 @@ fn a_cut_off_host_ends_rerunnable_tasks_even_without_an_executor() {
     assert!(lives(once));
     c.start_exe();
     assert_eq!(c.end(1).reason, TermReason::Fenced);
-    c.signal(2, Act::Kill, 1);
-    c.end(2);
+    c.kill(2);
 }
 
 /// A file system whose server takes requests and never answers one, mounted there.

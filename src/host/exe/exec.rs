@@ -14,6 +14,7 @@ use super::table::{Entry, Pending, Shepherd, Status, Table};
 use super::tasklogs::TaskLogs;
 use crate::host::ls::write_beat;
 use crate::host::setup::Place;
+use crate::host::silence;
 use crate::model::{AttemptId, TermReason};
 use crate::record::order::{Act, Order, StartOrder};
 use crate::record::report::{Ended, Report};
@@ -47,6 +48,8 @@ pub struct Exec {
     pub starter: Starter,
     pub spawner: Option<Spawner>,
     pub retired: Vec<Spawner>,
+    /// Tasks on record that wait for the rest of the orders at hand: a later one may cancel them.
+    pub held: Vec<TaskSpec>,
     pub note: String,
     /// The share is older than what this host has followed; said once.
     pub went_back: Option<u64>,
@@ -342,6 +345,8 @@ impl Exec {
 
     fn follow_orders(&mut self) -> Result<Did, String> {
         let mut did = Did::default();
+        // Asked before the orders are read: what was given away earlier is cancelled in them.
+        let may_start = silence::may_start(&self.place.local);
         for _ in 0..ROUNDS {
             // Given up in the last round: what comes now waits for the next one.
             if self.spawner.is_none() {
@@ -367,10 +372,23 @@ impl Exec {
                 self.table.forget(self.orders.place());
             }
             if !look.more {
+                if !self.held.is_empty() {
+                    may_start?;
+                    self.start_held();
+                }
                 break;
             }
         }
         Ok(did)
+    }
+
+    /// Hands the spawner what no order at hand has cancelled.
+    fn start_held(&mut self) {
+        failpoint::hit("exe.after_ledger");
+        for task in std::mem::take(&mut self.held) {
+            self.send(&ToSpawner::Start(Box::new(task)));
+        }
+        self.flush_spawner();
     }
 
     /// Notes that the share went back, and its end: then everything is told again, since who
@@ -395,11 +413,11 @@ impl Exec {
 
     /// Carries out a batch: everything of it is on record before anything is done.
     fn carry_out(&mut self, batch: Vec<Order>, before: (u64, u64)) -> Result<(), String> {
-        let (mut starts, mut acts) = (Vec::new(), Vec::new());
+        let (mut starts, mut acts) = (BTreeSet::new(), Vec::new());
         for order in batch {
             match order {
                 Order::Spec { id, spec } => self.starter.learn(id, spec),
-                Order::Start(o) => self.take_start(*o, &mut starts),
+                Order::Start(o) => starts.extend(self.take_start(*o)),
                 Order::Cancel { a } => self.cancel(a),
                 Order::Signal {
                     a,
@@ -430,22 +448,14 @@ impl Exec {
         let recorded = self.ledger.commit(true);
         if let Err(e) = recorded {
             // Nothing of it was done: forget it, and read it again.
-            starts
-                .iter()
-                .for_each(|t: &TaskSpec| self.table.remove(t.a));
+            self.held.retain(|task| !starts.contains(&task.a));
+            starts.into_iter().for_each(|a| self.table.remove(a));
             self.orders.go_to(before.1);
             self.mend_ledger(&e.to_string());
             return Err(format!(
                 "{e}; no task is started until the local directory can be written"
             ));
         }
-        if !starts.is_empty() {
-            failpoint::hit("exe.after_ledger");
-        }
-        for task in starts {
-            self.send(&ToSpawner::Start(Box::new(task)));
-        }
-        self.flush_spawner();
         for (a, pending) in acts {
             self.signal(a, pending);
         }
@@ -454,11 +464,12 @@ impl Exec {
         Ok(())
     }
 
-    fn take_start(&mut self, o: StartOrder, starts: &mut Vec<TaskSpec>) {
+    /// Takes note of a task. Returns the attempt if it is to be started.
+    fn take_start(&mut self, o: StartOrder) -> Option<AttemptId> {
         let a = o.a;
         if a.at == 0 || a.j.id == 0 || o.hosts.first().is_none_or(|s| s.0 != self.place.site.host) {
             tracing::error!("an order to start {a} is not for this host: refused");
-            return;
+            return None;
         }
         let named = self.orders.place();
         let rerunnable = self.starter.spec(o.s).is_some_and(|s| s.rerunnable);
@@ -476,7 +487,7 @@ impl Exec {
             for report in told {
                 self.push(a, &report);
             }
-            return;
+            return None;
         }
         let log = self.spawner.as_ref().map_or(0, |s| s.log);
         let spawner = &mut self.spawner;
@@ -502,19 +513,28 @@ impl Exec {
             Ok(task) => {
                 entry.limits = Some(Box::new(task.limits.clone()));
                 self.table.insert(a, entry);
-                starts.push(task);
+                self.held.push(task);
+                Some(a)
             }
             Err(text) => {
                 self.table.insert(a, entry);
                 let mut end = ending::not_started(a, None, text);
                 end.t = clock::wall_ms();
+                end.no_account = self.starter.lacks_account(o.s);
                 self.conclude(end);
+                None
             }
         }
     }
 
-    /// Promises that an unknown attempt will never start; repeats what is known of another.
+    /// Promises that an unknown attempt, or one that still waits here, will never start; repeats
+    /// what is known of another.
     fn cancel(&mut self, a: AttemptId) {
+        if let Some(at) = self.held.iter().position(|task| task.a == a) {
+            self.held.remove(at);
+            self.never(a, "cancelled before it was started");
+            return;
+        }
         if let Some(e) = self.table.get(a) {
             for report in e.tell(a) {
                 self.push(a, &report);
@@ -565,7 +585,7 @@ impl Exec {
 
     fn keep_house(&mut self) {
         self.retired.retain_mut(|s| !s.has_ended());
-        let full = |s: &Spawner| self.logs.len_of(s.log) > LOG_BYTES;
+        let full = |s: &Spawner| self.held.is_empty() && self.logs.len_of(s.log) > LOG_BYTES;
         if self.spawner.as_ref().is_some_and(full)
             && let Some(mut old) = self.spawner.take()
         {

@@ -147,6 +147,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         starter: starts::Starter::new(&place.layout, &place.local, about),
         spawner: None,
         retired: Vec::new(),
+        held: Vec::new(),
         note: String::new(),
         went_back: None,
         forget_old: false,
@@ -343,6 +344,9 @@ fn reconfigure(exec: &Exec) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{AttemptId, JobKey, Share, Spec};
+    use crate::record::order::Order;
+    use crate::record::{frame, header, leader};
 
     #[test]
     fn poll_interval_sets_the_pause_where_no_events_come() {
@@ -386,6 +390,7 @@ mod tests {
             host: "h1".into(),
             local: None,
             unsafe_mount: false,
+            servers: None,
         };
         let cluster = crate::record::leader::ClusterDoc {
             cluster: "c".into(),
@@ -417,7 +422,6 @@ mod tests {
 
     #[test]
     fn a_ledger_may_name_any_log() {
-        use crate::record::{frame, header};
         let dir = tempfile::tempdir().unwrap();
         let local = Local::at(&dir.path().join("local"));
         fs::mkdir_p(local.dir(), 0o755).unwrap();
@@ -436,63 +440,106 @@ mod tests {
         assert!(exec.spawner.is_some() && exec.table.get(a).is_some());
     }
 
-    #[test]
-    fn a_job_whose_order_comes_when_the_spawner_just_died_is_not_failed() {
-        use crate::model::{AttemptId, JobKey, Share, Spec};
-        use crate::record::{frame, header, leader, order::Order};
-        let dir = tempfile::tempdir().unwrap();
-        let mut exec = deaf_executor(dir.path());
-        let layout = exec.place.layout.clone();
-        let a = |id| AttemptId {
-            j: JobKey::job(id),
-            at: 1,
-        };
-        let start = |id: u32| {
-            let hosts = [Share("h1".into(), 1)];
-            let order = serde_json::json!({
-                "k": "start", "j": a(id).j, "at": 1, "s": id, "c": "true", "hosts": hosts,
-                "limits": {}, "grace_ms": 0, "t": 0
-            });
-            serde_json::from_value::<Order>(order).unwrap()
-        };
+    fn first(id: u32) -> AttemptId {
+        let (j, at) = (JobKey::job(id), 1);
+        AttemptId { j, at }
+    }
+
+    fn start(id: u32) -> Order {
+        let hosts = [Share("h1".into(), 1)];
+        let order = serde_json::json!({
+            "k": "start", "j": first(id).j, "at": 1, "s": id, "c": "true", "hosts": hosts,
+            "limits": {}, "grace_ms": 0, "t": 0
+        });
+        serde_json::from_value(order).unwrap()
+    }
+
+    fn spec(id: u32) -> Order {
         let me = users::me();
-        let spec = |id| {
-            let (user, cwd, project) = (me.name.clone(), "/tmp".into(), format!("p{id}"));
-            let spec = Box::new(Spec {
-                uid: me.uid,
-                user,
-                cwd,
-                project,
-                ..Spec::default()
-            });
-            Order::Spec { id, spec }
-        };
-        let publish = |part, orders: &[Order]| {
-            let mut out = Vec::new();
-            let head = header::Header::new(header::What::Orders, "c", 1, part);
-            frame::write(&mut out, 0, &head).unwrap();
-            for (seq, order) in (1..).zip(orders) {
-                frame::write(&mut out, seq, order).unwrap();
-            }
-            fs::publish(&layout.orders("h1", 1, part), &out).unwrap();
-        };
+        let (user, cwd, project) = (me.name.clone(), "/tmp".into(), format!("p{id}"));
+        let spec = Box::new(Spec {
+            uid: me.uid,
+            user,
+            cwd,
+            project,
+            ..Spec::default()
+        });
+        Order::Spec { id, spec }
+    }
+
+    /// Writes a part of the orders of epoch 1, which greet this executor first.
+    fn publish(exec: &Exec, part: u64, orders: &[Order]) {
+        let layout = &exec.place.layout;
+        let mut out = Vec::new();
+        let head = header::Header::new(header::What::Orders, "c", 1, part);
+        frame::write(&mut out, 0, &head).unwrap();
+        let id = exec.ledger.identity.id.clone();
+        frame::write(&mut out, 1, &Order::Ledger { id }).unwrap();
+        for (seq, order) in (2..).zip(orders) {
+            frame::write(&mut out, seq, order).unwrap();
+        }
+        fs::publish(&layout.orders("h1", 1, part), &out).unwrap();
         let doc = leader::EpochDoc {
             epoch: 1,
             ..Default::default()
         };
         fs::publish(&layout.epoch(), &leader::encode_fixed(&doc).unwrap()).unwrap();
-        let id = exec.ledger.identity.id.clone();
-        let front = [Order::Ledger { id }];
-        publish(1, &front);
+    }
+
+    #[test]
+    fn what_is_started_and_cancelled_in_the_same_orders_never_starts() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut exec = deaf_executor(dir.path());
+        let cancel = |id| Order::Cancel { a: first(id) };
+        publish(&exec, 1, &[]);
         exec.turn(true);
-        publish(2, &[&front[..], &[spec(2), start(2)]].concat());
+        // The next part stands there already: its orders are part of what is at hand.
         let next = Order::Next { part: 2 };
-        publish(1, &[&front[..], &[spec(1), start(1), next]].concat());
+        publish(&exec, 2, &[cancel(2)]);
+        let orders = [spec(1), spec(2), start(1), start(2), cancel(1), next];
+        publish(&exec, 1, &orders);
+        exec.turn(true);
+        // The spawner would have died of either.
+        assert!(exec.spawner.is_some());
+        for id in [1, 2] {
+            let entry = exec.table.get(first(id)).expect("its order was read");
+            let never = matches!(entry.status, table::Status::Never(_));
+            assert!(never, "job {id}: {:?}", entry.status);
+        }
+    }
+
+    #[test]
+    fn nothing_is_started_before_the_host_spoke_in_this_boot() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut exec = deaf_executor(dir.path());
+        publish(&exec, 1, &[spec(1), start(1)]);
+        let local = exec.place.local.clone();
+        crate::host::silence::set_limit(&local, 60_000);
+        let beat = |text: String| super::super::ls::write_beat(&local.ls_beat(), &text);
+        let now = clock::boot_ms();
+        beat(format!("{now} of-another-boot"));
+        exec.turn(true);
+        assert!(exec.said.contains("since this host was started"));
+        assert!(exec.spawner.is_some() && exec.table.get(first(1)).is_some());
+        beat(format!("{now} {}", crate::sys::proc::boot_id()));
+        exec.turn(true);
+        assert!(exec.spawner.is_none(), "it dies of the first task");
+    }
+
+    #[test]
+    fn a_job_whose_order_comes_when_the_spawner_just_died_is_not_failed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut exec = deaf_executor(dir.path());
+        publish(&exec, 1, &[]);
+        exec.turn(true);
+        publish(&exec, 2, &[spec(2), start(2)]);
+        let next = Order::Next { part: 2 };
+        publish(&exec, 1, &[spec(1), start(1), next]);
         // The spawner dies of the first; another one is started with the next turn.
         exec.turn(true);
         exec.turn(true);
         for id in [1, 2] {
-            let entry = exec.table.get(a(id)).expect("its order was read");
+            let entry = exec.table.get(first(id)).expect("its order was read");
             let failed = matches!(entry.status, table::Status::Over(_));
             assert!(!failed, "job {id}: {:?}", entry.status);
         }

@@ -8,7 +8,7 @@ use crate::record::frame::{Damage, Reader};
 use crate::record::header::{Header, What};
 use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::order::Order;
-use crate::spool::Layout;
+use crate::spool::{Layout, epoch_known};
 use crate::sys::trust::Owners;
 use crate::sys::{clock, fs};
 
@@ -166,7 +166,18 @@ impl OrderReader {
             Err(e) => return Err(e.to_string()),
         };
         match decode_fixed::<EpochDoc>(&bytes) {
-            Ok(doc) => Ok(doc.epoch),
+            Ok(doc) if doc.epoch <= self.epoch => Ok(doc.epoch),
+            // Whoever once followed a number that nobody claimed would follow no leader again.
+            Ok(doc) => match epoch_known(&self.layout, doc.epoch) {
+                Ok(None) => Ok(doc.epoch),
+                Ok(Some(known)) => Err(format!(
+                    "{} names epoch {}, far above all there are (the highest is {known}): it is \
+                     not followed, the next leader writes it anew",
+                    path.display(),
+                    doc.epoch
+                )),
+                Err(e) => Err(e.to_string()),
+            },
             // Seen in the moment of being overwritten: the next look gets it.
             Err(_) => Ok(self.epoch),
         }

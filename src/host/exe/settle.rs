@@ -39,6 +39,8 @@ impl Exec {
                 self.spawner = Some(spawner);
                 self.logs.add(log);
                 self.starter.new_spawner();
+                // Built for the last one, and settled as never started.
+                self.held.clear();
                 self.settle(log);
             }
             Err(e) => {

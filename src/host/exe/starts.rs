@@ -93,6 +93,12 @@ impl Starter {
         Ok(build::task(order, &spec, base, &files))
     }
 
+    /// Whether this host knows no account for the user of specification `s`.
+    pub fn lacks_account(&self, s: u32) -> bool {
+        let spec = self.specs.get(&s);
+        spec.is_some_and(|spec| account(spec, &self.place).is_err())
+    }
+
     /// Checks that a job of specification `s` could run here: its account, its directory.
     ///
     /// # Errors

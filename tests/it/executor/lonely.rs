@@ -71,34 +71,25 @@ fn a_rerunnable_task_fences_itself_while_its_executor_is_dead() {
     let mut c = Cluster::new();
     iso_timeout_of_6s(&c);
     c.order(&rerunnable_and_not());
+    c.beat();
     c.start_exe();
     let (again, once) = (c.started(1), c.started(2));
     c.kill_exe();
-    let alive = |pid| proc::info(pid).is_some_and(|p| p.state != 'Z');
-    let beat = |t: u64| fs::publish(&c.path("local/cbls.beat"), t.to_string().as_bytes()).unwrap();
     let began = clock::boot_ms();
     // As long as the share is written, nothing happens, for longer than the limit.
     while clock::boot_ms() - began < 7_000 {
-        beat(clock::boot_ms());
+        c.beat();
         clock::sleep_ms(100);
     }
-    assert!(alive(again));
+    assert!(lives(again));
     let last = clock::boot_ms();
-    beat(last);
-    while alive(again) && clock::boot_ms() - last < 20_000 {
+    c.beat();
+    while lives(again) && clock::boot_ms() - last < 20_000 {
         clock::sleep_ms(20);
     }
-    assert!(!alive(again) && alive(once));
+    assert!(!lives(again) && lives(once));
     assert!(clock::boot_ms() - last > 6_000, "too early");
     c.start_exe();
     assert_eq!(c.end(1).reason, TermReason::Fenced);
-    let (act, reason) = (Act::Kill, TermReason::Admin);
-    c.order(&[Order::Signal {
-        a: attempt(2),
-        act,
-        reason,
-        grace_ms: 0,
-        n: 1,
-    }]);
-    assert_eq!(c.end(2).reason, TermReason::Admin);
+    assert_eq!(c.kill(2).reason, TermReason::Owner);
 }
