@@ -135,7 +135,6 @@ impl DropBox {
                 dir: None,
                 path,
                 uid: stat.uid,
-                ino: stat.ino,
                 open_to_all: false,
             });
         };
@@ -149,7 +148,6 @@ impl DropBox {
             dir: Some(RefCell::new(dir.map_err(DropError::System)?)),
             path,
             uid: meta.uid(),
-            ino: meta.ino(),
             open_to_all: meta.mode() & 0o002 != 0,
         })
     }
@@ -162,8 +160,6 @@ pub struct UserBox {
     path: PathBuf,
     /// Its owner.
     pub uid: u32,
-    /// Its number in the file system: another directory under its name has another.
-    pub ino: u64,
     /// Others than owner and group may write into it.
     pub open_to_all: bool,
 }

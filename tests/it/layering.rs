@@ -16,6 +16,8 @@ const FLOORS: &[(&str, u8)] = &[
     ("sched", 3),
     ("intake", 3),
     ("lease", 3),
+    ("replay", 3),
+    ("ress", 3),
     ("task", 3),
     ("show", 3),
     ("turn", 4),
@@ -30,8 +32,8 @@ const BESIDE: &[(&str, &str)] = &[("journal", "spool")];
 
 /// Modules that decide and never act: time, ids and files reach them as arguments.
 const PURE: &[&str] = &[
-    "model", "text", "record", "config", "state", "sched", "intake", "lease", "task", "show",
-    "turn",
+    "model", "text", "record", "config", "state", "sched", "intake", "lease", "ress", "task",
+    "show", "turn",
 ];
 
 fn floor(module: &str) -> Option<u8> {

@@ -449,6 +449,7 @@ fn squatting(site: &Site) {
     let victim = &site.queue_admin;
     let own = site.own_box(victim);
     assert!(!own.exists());
+    // The leader may clear it before its mode is set: what counts is that it was made.
     let out = Command::new("setpriv")
         .args([
             "--reuid",
@@ -461,7 +462,8 @@ fn squatting(site: &Site) {
         .arg(&own)
         .output()
         .unwrap();
-    assert!(out.status.success(), "{}", text(&out));
+    let cleared = text(&out).contains("cannot change permissions");
+    assert!(out.status.success() || cleared, "{}", text(&out));
     let out = site.run(victim, "csub", &["-o", "/dev/null", "-cwd", "/", "true"]);
     if !out.status.success() {
         let said = text(&out);

@@ -19,6 +19,7 @@ fn share() -> (tempfile::TempDir, Site) {
         host: "h1".into(),
         local: None,
         unsafe_mount: false,
+        servers: None,
     };
     (d, site)
 }
@@ -167,6 +168,7 @@ fn a_share_that_is_no_cluster_is_named() {
         host: "h".into(),
         local: None,
         unsafe_mount: false,
+        servers: None,
     };
     let Err(NoAnswer::NotSent(failure)) = ask(&site, "t", &verbs(), 0) else {
         panic!("there is no cluster");

@@ -240,6 +240,7 @@ fn site() -> Site {
         host: "h1".into(),
         local: None,
         unsafe_mount: false,
+        servers: None,
     }
 }
 

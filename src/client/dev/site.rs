@@ -171,7 +171,7 @@ impl Site {
 
     /// Makes what is missing in the directory: also what an interrupted earlier run left out.
     fn complete(&self) -> Result<(), Fail> {
-        for dir in [self.logs(), self.bin(), self.records()] {
+        for dir in [self.logs(), self.bin(), self.records(), self.servers()] {
             fs::mkdir_p(&dir, 0o755)?;
         }
         fs::ensure_file(&self.lock_file(), 0o644)?;
@@ -194,8 +194,9 @@ impl Site {
         if let Some(host) = host {
             let _ = writeln!(
                 text,
-                "CB_HOST={host}\nCB_LOCAL={}",
-                self.local(host).display()
+                "CB_HOST={host}\nCB_LOCAL={}\nCB_SERVERDIR={}",
+                self.local(host).display(),
+                self.servers().display()
             );
         }
         fs::publish(&etc.join("cb.conf"), text.as_bytes())?;
@@ -257,6 +258,11 @@ impl Site {
 
     pub fn bin(&self) -> PathBuf {
         self.dir.join("bin")
+    }
+
+    /// Sensors of all its hosts.
+    pub fn servers(&self) -> PathBuf {
+        self.dir.join("sbin")
     }
 
     pub fn logs(&self) -> PathBuf {

@@ -80,6 +80,7 @@ impl Bed {
             host: "h1".into(),
             local: None,
             unsafe_mount: false,
+            servers: None,
         };
         let layout = site.layout();
         Source {
