@@ -19,8 +19,7 @@ pub use finding::{Finding, Level};
 
 use super::env::Site;
 use super::exit::{Exit, Fail};
-use crate::record::FORMAT;
-use crate::record::leader::ClusterDoc;
+use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::spool::Layout;
 use crate::sys;
 use clap::Parser;
@@ -132,19 +131,12 @@ pub fn open(dir: Option<PathBuf>) -> Result<Ctx, Fail> {
         }
     };
     let path = layout.cluster();
-    let bytes = sys::fs::read_small(&path, 64 << 10).map_err(|e| {
+    let bytes = sys::fs::read_small(&path, CLUSTER_MAX).map_err(|e| {
         let why = site.as_ref().map_or_else(|| e.to_string(), Site::diagnose);
         Fail::system(format!("{why}: nothing was checked"))
     })?;
-    let cluster: ClusterDoc = serde_json::from_slice(&bytes)
-        .map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
-    if cluster.format > FORMAT {
-        let format = cluster.format;
-        return Err(Fail::system(format!(
-            "{} has format {format}, this program knows {FORMAT}: upgrade it",
-            path.display()
-        )));
-    }
+    let cluster =
+        ClusterDoc::decode(&bytes).map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
     Ok(Ctx {
         layout,
         cluster,

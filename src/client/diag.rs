@@ -10,7 +10,7 @@ use super::check;
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
 use crate::journal::{Chain, Flow, Item};
-use crate::record::leader::ClusterDoc;
+use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::load::{self, LOAD_MAX};
 use crate::spool::Layout;
 use crate::spool::view::ViewReader;
@@ -265,8 +265,8 @@ fn journal(layout: &Layout) -> String {
 }
 
 fn walk(layout: &Layout, last: &mut VecDeque<String>) -> std::result::Result<(), String> {
-    let bytes = sys::fs::read_small(&layout.cluster(), 64 << 10).map_err(|e| e.to_string())?;
-    let doc: ClusterDoc = serde_json::from_slice(&bytes).map_err(|e| e.to_string())?;
+    let bytes = sys::fs::read_small(&layout.cluster(), CLUSTER_MAX).map_err(|e| e.to_string())?;
+    let doc = ClusterDoc::decode(&bytes)?;
     let newest = Chain::newest(layout).map_err(|e| e.to_string())?;
     let first = newest.saturating_sub(2).max(1);
     let chain = Chain::read(layout, &doc.cluster, first, newest + 1).map_err(|e| e.to_string())?;

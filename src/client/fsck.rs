@@ -10,7 +10,7 @@ use crate::journal::{Chain, Flow, Item, LineError, Lines, decode_event, snapshot
 use crate::record::ack::Ack;
 use crate::record::frame::{Damage, Damaged};
 use crate::record::header::{Header, What};
-use crate::record::leader::{BeatDoc, ClusterDoc, EpochDoc, decode_fixed};
+use crate::record::leader::{BeatDoc, CLUSTER_MAX, ClusterDoc, EpochDoc, decode_fixed};
 use crate::record::order::Order;
 use crate::record::report::Report as HostReport;
 use crate::record::request::{REQUEST_MAX, RequestHead, Verb};
@@ -103,17 +103,10 @@ pub struct Report {
 /// The share is missing, not a cluster, or of a newer format.
 pub fn check(layout: &Layout) -> Result<Report, Fail> {
     let path = layout.cluster();
-    let bytes = sys::fs::read_small(&path, SMALL_MAX)
+    let bytes = sys::fs::read_small(&path, CLUSTER_MAX)
         .map_err(|e| Fail::system(format!("{e}: not a mounted Corral share")))?;
-    let cluster: ClusterDoc = serde_json::from_slice(&bytes)
-        .map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
-    if cluster.format > FORMAT {
-        let format = cluster.format;
-        return Err(Fail::system(format!(
-            "{} has format {format}, this program knows {FORMAT}: upgrade it",
-            path.display()
-        )));
-    }
+    let cluster =
+        ClusterDoc::decode(&bytes).map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
     let mut job = Job {
         layout,
         cluster: cluster.cluster,

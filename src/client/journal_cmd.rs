@@ -8,7 +8,7 @@ use super::exit::{Exit, Fail};
 use crate::journal::{Entry, History, Position};
 use crate::model::{JobKey, Share, Spec, Stamp, TermReason};
 use crate::record::event::{Event, SignalAct, Submitted};
-use crate::record::leader::ClusterDoc;
+use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::report::Ended;
 use crate::record::request::{HostAct, QueueAct};
 use crate::sys;
@@ -55,9 +55,9 @@ pub fn run(words: &[String]) -> i32 {
 fn print(args: &Args) -> Result<usize, Fail> {
     let site = Site::find()?;
     let layout = site.layout();
-    let bytes = sys::fs::read_small(&layout.cluster(), 64 << 10)
+    let bytes = sys::fs::read_small(&layout.cluster(), CLUSTER_MAX)
         .map_err(|_| Fail::system(site.diagnose()))?;
-    let cluster: ClusterDoc = serde_json::from_slice(&bytes)
+    let cluster = ClusterDoc::decode(&bytes)
         .map_err(|e| Fail::system(format!("{}: {e}", layout.cluster().display())))?;
     let ids: Vec<u32> = args.jobs.iter().map(|j| j.id).collect();
     let mut history = History::new(&layout, &cluster.cluster).of_jobs(&ids);

@@ -6,7 +6,7 @@ use super::cli::Values as _;
 use super::env::Site;
 use super::exit::{Exit, Fail};
 use crate::model::Stamp;
-use crate::record::leader::{ClusterDoc, decode_fixed};
+use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::view::{HostRow, Params, QueueRow};
 use crate::show::Dates;
 use crate::show::job::Ctx;
@@ -24,8 +24,6 @@ use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 
-/// Largest cluster file.
-const CLUSTER_MAX: u64 = 64 << 10;
 /// A leader is not called silent before this time, ms: clocks of two hosts differ.
 const QUIET_MS: u64 = 10_000;
 /// Most warnings about damage that are printed one by one.
@@ -68,9 +66,7 @@ impl Source {
         let path = self.layout.cluster();
         let bytes = sys::fs::read_optional(&path, CLUSTER_MAX)?
             .ok_or_else(|| Fail::system(self.site.diagnose()))?;
-        decode_fixed(&bytes)
-            .or_else(|_| serde_json::from_slice(&bytes).map_err(|e| e.to_string()))
-            .map_err(|e| Fail::system(format!("{}: {e}", path.display())))
+        ClusterDoc::decode(&bytes).map_err(|e| Fail::system(format!("{}: {e}", path.display())))
     }
 
     /// Turns a failure to read the view into one for the user.

@@ -38,14 +38,7 @@ const STACK: usize = 1 << 20;
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 /// Variables that a sensor gets from its daemon; the rest of its environment is fixed.
-const KEPT: [&str; 6] = [
-    "CB_ENVDIR",
-    "CB_HOST",
-    "CB_DEV",
-    "CB_DEV_NAME",
-    "LANG",
-    "TZ",
-];
+const KEPT: [&str; 5] = ["CB_ENVDIR", "CB_DEV", "CB_DEV_NAME", "LANG", "TZ"];
 
 enum Order {
     /// Whether the leader runs on this host.
@@ -203,7 +196,6 @@ impl Worker {
             .collect();
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         env.push(("PATH".into(), path.into()));
-        env.retain(|(name, _)| name != "CB_HOST");
         env.push(("CB_HOST".into(), place.site.host.clone().into()));
         let mark = place.local.dir().display().to_string();
         env.push(("CB_SENSORS".into(), mark.clone().into()));

@@ -3,7 +3,7 @@
 
 use super::local::Local;
 use crate::config::{self, Config, OsNames};
-use crate::record::leader::{ClusterDoc, decode_fixed};
+use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::spool::{Layout, Site, hazards};
 use crate::sys::lock::Lock;
 use crate::sys::mount::{FsKind, fs_kind};
@@ -136,18 +136,8 @@ impl Place {
 /// Reads the document that makes a directory a cluster.
 fn read_cluster(layout: &Layout) -> Result<ClusterDoc, String> {
     let path = layout.cluster();
-    let bytes = fs::read_small(&path, 64 << 10).map_err(|e| e.to_string())?;
-    let doc: ClusterDoc = decode_fixed(&bytes)
-        .or_else(|e| serde_json::from_slice(&bytes).map_err(|_| e))
-        .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-    if doc.format > crate::record::FORMAT {
-        let (found, ours) = (doc.format, crate::record::FORMAT);
-        return Err(format!(
-            "{}: format {found} is newer than this program's {ours}: upgrade it",
-            path.display()
-        ));
-    }
-    Ok(doc)
+    let bytes = fs::read_small(&path, CLUSTER_MAX).map_err(|e| e.to_string())?;
+    ClusterDoc::decode(&bytes).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// Where this host remembers which cluster it serves.

@@ -645,7 +645,7 @@ fn history_follows_a_growing_journal_and_passes_damage() {
 
 /// Speed, by hand in a release build.
 #[test]
-#[ignore]
+#[ignore = "prints speeds; run in a release build"]
 fn speed() {
     use crate::model::{AttemptId, JobKey, Share, Token};
     use crate::record::event::Submitted;

@@ -8,8 +8,8 @@
 mod keep;
 
 use crate::lease::{Check, Intent, Lease, Look, Protocol, Seen, Settings as Rules};
-use crate::record::FORMAT;
-use crate::record::leader::{BeatDoc, ClusterDoc, EpochDoc, FIXED_LEN, decode_fixed, encode_fixed};
+use crate::record::leader::{BeatDoc, CLUSTER_MAX, ClusterDoc, EpochDoc};
+use crate::record::leader::{FIXED_LEN, decode_fixed, encode_fixed};
 use crate::spool::Layout;
 use crate::sys;
 use crate::sys::clock;
@@ -24,8 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Most claims listed; a leader removes all but the last [`CLAIMS_KEPT`].
-const CLAIMS_MAX: usize = 100_000;
+/// Claims before the own one that stay.
 const CLAIMS_KEPT: u64 = 100;
 /// Cache bound of a remote share when none is set (ms).
 const REMOTE_CACHE_MS: u64 = 3000;
@@ -39,8 +38,8 @@ const READ_TRIES: u32 = 5;
 const GIVE_MS: u64 = 5000;
 /// How often a candidate says that the share is too slow (ms).
 const SLOW_EVERY_MS: u64 = 60_000;
-/// Largest cluster file and pin.
-const SMALL_MAX: u64 = 64 << 10;
+/// Largest pin.
+const PIN_MAX: u64 = 64 << 10;
 /// Most notes of a candidate about what it found.
 const NOTES_MAX: usize = 10;
 
@@ -65,7 +64,7 @@ impl std::error::Error for Refused {}
 pub fn open_cluster(layout: &Layout, pin: Option<&Path>) -> Result<ClusterDoc, Refused> {
     let path = layout.cluster();
     let shown = path.display();
-    let bytes = sys::fs::read_small(&path, SMALL_MAX).map_err(|e| {
+    let bytes = sys::fs::read_small(&path, CLUSTER_MAX).map_err(|e| {
         Refused(if e.is_not_found() {
             format!(
                 "{shown} does not exist: the share is not mounted or was never made by \
@@ -75,14 +74,7 @@ pub fn open_cluster(layout: &Layout, pin: Option<&Path>) -> Result<ClusterDoc, R
             e.to_string()
         })
     })?;
-    let doc: ClusterDoc = serde_json::from_slice(&bytes)
-        .map_err(|e| Refused(format!("{shown} is not a cluster file: {e}")))?;
-    if doc.format > FORMAT {
-        let format = doc.format;
-        return Err(Refused(format!(
-            "{shown} has format {format}, this program knows {FORMAT}: upgrade it"
-        )));
-    }
+    let doc = ClusterDoc::decode(&bytes).map_err(|e| Refused(format!("{shown}: {e}")))?;
     for needed in [layout.lock(), layout.epoch(), layout.beat()] {
         if !sys::fs::exists(&needed) {
             let needed = needed.display();
@@ -100,7 +92,7 @@ pub fn open_cluster(layout: &Layout, pin: Option<&Path>) -> Result<ClusterDoc, R
 
 fn check_pin(pin: &Path, doc: &ClusterDoc) -> Result<(), Refused> {
     let refuse = |e: sys::Error| Refused(e.to_string());
-    match sys::fs::read_optional(pin, SMALL_MAX).map_err(refuse)? {
+    match sys::fs::read_optional(pin, PIN_MAX).map_err(refuse)? {
         None => {
             sys::fs::durable_write(pin, format!("{}\n", doc.cluster).as_bytes()).map_err(refuse)
         }
@@ -552,12 +544,10 @@ fn read_epoch(layout: &Layout, owners: Owners) -> sys::Result<(Option<EpochDoc>,
 /// The highest claimed epoch, 0 when there is none. A claim that a stranger put there would keep
 /// everybody else from its number: it is got out of sight.
 fn highest_claim(layout: &Layout, owners: Owners) -> sys::Result<u64> {
-    let entries = sys::fs::list_dir(&layout.claims_dir(), CLAIMS_MAX)?;
-    let number = |e: &sys::fs::Entry| Some((e.text()?.parse::<u64>().ok()?, e.name.clone()));
-    let mut claims: Vec<_> = entries.iter().filter_map(number).collect();
+    let mut claims = crate::spool::claims(layout)?;
     claims.sort_unstable();
-    while let Some((epoch, name)) = claims.pop() {
-        let path = layout.claims_dir().join(name);
+    while let Some(epoch) = claims.pop() {
+        let path = layout.claim(epoch);
         let Some(uid) = owners.stranger_of(&path) else {
             return Ok(epoch);
         };
@@ -597,11 +587,9 @@ pub fn use_up(layout: &Layout, epoch: u64, host: &str) -> sys::Result<()> {
 /// # Errors
 /// The directory cannot be listed.
 pub fn remove_old_claims(layout: &Layout, epoch: u64) -> sys::Result<()> {
-    for entry in sys::fs::list_dir(&layout.claims_dir(), CLAIMS_MAX)? {
-        let number = entry.text().and_then(|t| t.parse::<u64>().ok());
-        if let Some(n) = number.filter(|n| n + CLAIMS_KEPT < epoch) {
-            sys::fs::remove(&layout.claim(n))?;
-        }
+    let claims = crate::spool::claims(layout)?;
+    for old in claims.into_iter().filter(|n| n + CLAIMS_KEPT < epoch) {
+        sys::fs::remove(&layout.claim(old))?;
     }
     Ok(())
 }

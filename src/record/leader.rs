@@ -50,6 +50,27 @@ pub struct ClusterDoc {
     pub service_gid: u32,
 }
 
+/// Largest cluster file that is read, in bytes.
+pub const CLUSTER_MAX: u64 = 64 << 10;
+
+impl ClusterDoc {
+    /// Decodes the cluster file.
+    ///
+    /// # Errors
+    /// It is none, or of a format that this program does not know: says so, without the path.
+    pub fn decode(bytes: &[u8]) -> Result<ClusterDoc, String> {
+        let doc: ClusterDoc =
+            serde_json::from_slice(bytes).map_err(|e| format!("not a cluster file: {e}"))?;
+        match doc.format {
+            0..=super::FORMAT => Ok(doc),
+            newer => Err(format!(
+                "has format {newer}, this program knows {}: upgrade it",
+                super::FORMAT
+            )),
+        }
+    }
+}
+
 /// Encodes a fixed document: JSON, a CRC32C comment, spaces up to [`FIXED_LEN`], newline.
 ///
 /// # Errors
@@ -103,5 +124,18 @@ mod tests {
         bytes[10] ^= 1;
         assert!(decode_fixed::<EpochDoc>(&bytes).is_err());
         assert!(decode_fixed::<EpochDoc>(b"").is_err());
+    }
+
+    #[test]
+    fn a_cluster_of_a_newer_format_is_refused() {
+        let doc = |format: u32| {
+            let text = serde_json::json!({
+                "cluster": "c", "name": "n", "format": format, "service_uid": 1, "service_gid": 1,
+            });
+            ClusterDoc::decode(text.to_string().as_bytes())
+        };
+        assert_eq!(doc(super::super::FORMAT).unwrap().cluster, "c");
+        assert!(doc(99).unwrap_err().contains("upgrade"));
+        assert!(ClusterDoc::decode(b"{}").is_err());
     }
 }

@@ -11,6 +11,7 @@ use super::job_table::stat_color;
 use super::load;
 use crate::record::view::HostRow;
 use crate::text::width;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The function behind a field.
@@ -243,27 +244,27 @@ pub fn put_long(out: &mut String, h: &HostRow, dates: &Dates) {
     out.push_str(&page);
 }
 
-/// What the host has of static and sensors' resources, and what is reserved of it.
+/// The host's static and sensors' resources, those with a reservation included: name, what there is
+/// of it, what is reserved.
+fn amounts(h: &HostRow) -> BTreeMap<&str, (&str, Option<f64>)> {
+    let there = h.load.values.iter().chain(&h.resources);
+    let mut all: BTreeMap<&str, (&str, Option<f64>)> =
+        there.map(|(name, v)| (&**name, (&**v, None))).collect();
+    for (name, reserved) in &h.reserved {
+        all.entry(name).or_insert(("-", None)).1 = Some(*reserved);
+    }
+    all
+}
+
 fn put_amounts(w: &mut String, h: &HostRow) {
-    if !(h.reserved.is_empty() && h.resources.is_empty() && h.load.values.is_empty()) {
+    let all = amounts(h);
+    if !all.is_empty() {
         w.push_str("\n RESOURCE             TOTAL        RESERVED\n");
-        let names = h
-            .resources
-            .keys()
-            .chain(h.load.values.keys())
-            .chain(h.reserved.keys());
-        let names: std::collections::BTreeSet<_> = names.collect();
-        for name in names {
-            let total = h.resources.get(name).or_else(|| h.load.values.get(name));
-            let total = total.map_or("-", String::as_str);
-            let total = width::escape(total);
-            let reserved = h
-                .reserved
-                .get(name)
-                .map_or("-".to_owned(), |r| format!("{r:.1}"));
-            writeln!(w, " {:<20} {total:<12} {reserved}", width::escape(name))
-                .expect("a string takes every write");
-        }
+    }
+    for (name, (total, reserved)) in all {
+        let (name, total) = (width::escape(name), width::escape(total));
+        let reserved = reserved.map_or("-".to_owned(), |r| format!("{r:.1}"));
+        writeln!(w, " {name:<20} {total:<12} {reserved}").expect("a string takes every write");
     }
 }
 
@@ -296,19 +297,11 @@ fn put_current_load(w: &mut String, h: &HostRow) {
 /// `-s`: one line for each static or reserved resource of each host.
 pub fn put_resources(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
     for h in hosts {
-        let names = h
-            .resources
-            .keys()
-            .chain(h.load.values.keys())
-            .chain(h.reserved.keys());
-        let names: std::collections::BTreeSet<_> = names.collect();
-        for name in names {
-            if !wanted.is_empty() && !wanted.contains(name) {
+        for (name, (total, reserved)) in amounts(h) {
+            if !wanted.is_empty() && !wanted.iter().any(|w| w == name) {
                 continue;
             }
-            let total = h.resources.get(name).or_else(|| h.load.values.get(name));
-            let total = total.map_or("-", String::as_str);
-            let reserved = h.reserved.get(name).copied().unwrap_or(0.0);
+            let reserved = reserved.unwrap_or(0.0);
             let from = out.len();
             write!(out, "{name:<20}{total:>10}{reserved:>15.1}{:>15}", h.name)
                 .expect("a string takes every write");

@@ -5,7 +5,7 @@
 use super::workload::{Ask, Builder, Job, Workload};
 use crate::journal::{self, Chain};
 use crate::model::{JobKey, JobStat, Stamp};
-use crate::record::leader::{ClusterDoc, decode_fixed};
+use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::load::{self, LOAD_MAX, LoadDoc};
 use crate::replay::Loader;
 use crate::spool::Layout;
@@ -13,9 +13,6 @@ use crate::state::{Body, State, Work};
 use crate::sys;
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// Largest cluster file, in bytes.
-const CLUSTER_MAX: u64 = 64 << 10;
 
 /// What was read of a share.
 pub struct Live {
@@ -62,9 +59,8 @@ pub fn cluster_id(layout: &Layout) -> Result<String, String> {
         let hint = "it is not the shared directory of a cluster";
         format!("{e}\nhint: {hint}, or nothing is mounted there")
     })?;
-    let doc: Result<ClusterDoc, String> =
-        decode_fixed(&bytes).or_else(|_| serde_json::from_slice(&bytes).map_err(|e| e.to_string()));
-    doc.map(|doc| doc.cluster)
+    ClusterDoc::decode(&bytes)
+        .map(|doc| doc.cluster)
         .map_err(|e| format!("{}: {e}", path.display()))
 }
 

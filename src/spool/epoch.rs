@@ -1,4 +1,4 @@
-//! The number in `leader/epoch`, held against what stands beside it.
+//! Which epochs were claimed, and the number in `leader/epoch` held against what stands beside it.
 //!
 //! A claim is made before its number is written, and each leader's journal has a directory. So a
 //! number far above both was written by nobody who claimed it. Reads only.
@@ -11,6 +11,22 @@ use crate::sys;
 const EPOCH_LEAP: u64 = 1000;
 /// Most names looked at.
 const NAMES_MAX: usize = 1_000_000;
+/// No claimant gets as far, one by one: a name above it is no claim, and nothing is counted on
+/// from it.
+const EPOCH_MAX: u64 = 1 << 53;
+
+/// The epochs that have a claim, in no order; other names beside them are passed over.
+///
+/// # Errors
+/// The directory cannot be listed.
+pub fn claims(layout: &Layout) -> sys::Result<Vec<u64>> {
+    let entries = sys::fs::list_dir(&layout.claims_dir(), NAMES_MAX)?;
+    let number = |e: &sys::fs::Entry| {
+        let n = e.text()?.parse().ok().filter(|n| *n <= EPOCH_MAX)?;
+        (layout.claim(n).file_name()? == e.name).then_some(n)
+    };
+    Ok(entries.iter().filter_map(number).collect())
+}
 
 /// The highest epoch that the share knows of, when `epoch` is too far above it to be one.
 ///
@@ -20,13 +36,10 @@ pub fn epoch_known(layout: &Layout, epoch: u64) -> sys::Result<Option<u64>> {
     if epoch <= EPOCH_LEAP {
         return Ok(None);
     }
-    let mut known = 0;
-    for dir in [layout.claims_dir(), layout.epochs()] {
-        for entry in sys::fs::list_dir(&dir, NAMES_MAX)? {
-            let number = entry.text().and_then(|t| t.parse().ok());
-            known = known.max(number.filter(|n| *n <= epoch).unwrap_or(0));
-        }
-    }
+    let journals = sys::fs::list_dir(&layout.epochs(), NAMES_MAX)?;
+    let journals = journals.iter().filter_map(|e| e.text()?.parse().ok());
+    let numbers = claims(layout)?.into_iter().chain(journals);
+    let known = numbers.filter(|n| *n <= epoch).max().unwrap_or(0);
     Ok((epoch - known > EPOCH_LEAP).then_some(known))
 }
 
@@ -48,6 +61,11 @@ mod tests {
         std::fs::write(layout.claim(7), b"").unwrap();
         assert_eq!(known(EPOCH_LEAP + 7), None);
         assert_eq!(known(u64::MAX), Some(7));
+        std::fs::write(layout.claim(u64::MAX), b"").unwrap();
+        for name in [".aside", "8", "0000009"] {
+            std::fs::write(layout.claims_dir().join(name), b"").unwrap();
+        }
+        assert_eq!(claims(&layout).unwrap(), [7]);
         std::fs::remove_dir_all(layout.claims_dir()).unwrap();
         assert!(epoch_known(&layout, 5000).is_err());
     }

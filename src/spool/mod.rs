@@ -6,7 +6,7 @@ mod layout;
 mod site;
 pub mod view;
 
-pub use epoch::epoch_known;
+pub use epoch::{claims, epoch_known};
 pub use hazards::{Hazard, hazards};
 pub use layout::Layout;
 pub use site::{Site, SiteError};

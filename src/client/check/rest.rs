@@ -40,9 +40,8 @@ fn ahead(ctx: &Ctx, hosts: &[(String, i64, LoadDoc)], out: &mut Vec<Finding>) {
     let Some((host, _, doc)) = hosts.iter().max_by_key(|(_, _, doc)| doc.epoch) else {
         return;
     };
-    let claims = sys::fs::list_dir(&ctx.layout.claims_dir(), 100_000).unwrap_or_default();
-    let numbers = claims.iter().filter_map(|e| e.text()?.parse::<u64>().ok());
-    let newest = numbers.max().unwrap_or(0);
+    let claims = crate::spool::claims(&ctx.layout).unwrap_or_default();
+    let newest = claims.into_iter().max().unwrap_or(0);
     if doc.epoch > newest {
         let what = format!(
             "it has followed epoch {}, the newest here is {newest}: the share went back",

@@ -5,6 +5,7 @@ use crate::client::init;
 use crate::config::{self, Starter};
 use crate::journal::Writer;
 use crate::model::{AttemptId, JobKey, JobStat, Share, Spec, Stamp, Token};
+use crate::record::FORMAT;
 use crate::record::ack::{Ack, IdRun};
 use crate::record::event::{Event, Submitted};
 use crate::record::frame;

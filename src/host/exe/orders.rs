@@ -184,9 +184,8 @@ impl OrderReader {
     }
 
     fn highest_claim(&self) -> Result<u64, String> {
-        let claims = fs::list_dir(&self.layout.claims_dir(), 100_000).map_err(|e| e.to_string())?;
-        let numbers = claims.iter().filter_map(|e| e.text()?.parse::<u64>().ok());
-        Ok(numbers.max().unwrap_or(0))
+        let claims = crate::spool::claims(&self.layout).map_err(|e| e.to_string())?;
+        Ok(claims.into_iter().max().unwrap_or(0))
     }
 
     fn highest_part(&self) -> Result<Option<u64>, String> {

@@ -1,6 +1,7 @@
 //! Elections on a temporary share with real files, locks and clocks.
 
 use super::*;
+use crate::record::FORMAT;
 use std::fs;
 use std::time::Duration;
 

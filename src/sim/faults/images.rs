@@ -210,8 +210,8 @@ impl Handle for StillFile {
 fn judge(moment: &Moment, disk: Disk, cluster: &str) -> Option<String> {
     door::enter(Arc::new(Still(disk)));
     let layout = Layout::new(super::port::SHARE);
-    let newest = crate::sys::fs::list_dir(&layout.claims_dir(), 100_000).unwrap_or_default();
-    let claimed = newest.iter().filter_map(|e| e.text()?.parse().ok()).max();
+    let claims = crate::spool::claims(&layout).unwrap_or_default();
+    let claimed = claims.into_iter().max();
     let mut loader = Loader::default();
     let epoch = claimed.unwrap_or(0).max(moment.highest) + 1;
     let options = journal::Options::default();

@@ -268,7 +268,7 @@ fn the_documents_read_back() {
 
 /// Speed of reading 100,000 rows: run by hand in a release build.
 #[test]
-#[ignore]
+#[ignore = "prints speeds; run in a release build"]
 fn speed_of_100_000_rows() {
     let bed = Bed::new();
     let mut shards = Vec::new();
