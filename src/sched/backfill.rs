@@ -3,6 +3,7 @@
 //! reservation lies is the book's business.
 
 use super::amount::{Bundle, NEVER_MS};
+use super::ask::Spread;
 use super::balance::Balances;
 use super::engine::{Bucket, Engine};
 use super::gang;
@@ -66,11 +67,18 @@ impl Reserver {
     }
 }
 
-/// A class's request as the book sees it: its first way.
+/// A class's request as the book sees it: one way to meet it.
 struct Asking<'a> {
     shape: &'a Shape,
+    way: usize,
     view: View<'a>,
     hosts: &'a [u32],
+}
+
+impl Asking<'_> {
+    fn spread(&self) -> &Spread {
+        &self.shape.ways[self.way].parts[0].spread
+    }
 }
 
 impl Ask for Asking<'_> {
@@ -83,26 +91,26 @@ impl Ask for Asking<'_> {
     }
 
     fn bundle(&self, _host: u32, slots: u32) -> Bundle {
-        self.shape.bundle(slots)
+        self.shape.ways[self.way].bundle(slots)
     }
 
     fn capacity(&self, _host: u32, free: &Bundle) -> u32 {
-        self.shape.capacity_in(free)
+        self.shape.capacity_in(self.way, free)
     }
 
     fn hosts_max(&self) -> u32 {
-        match self.shape.one_host() {
+        match self.spread().one_host() {
             true => 1,
             false => u32::MAX,
         }
     }
 
     fn tile(&self) -> Option<u32> {
-        self.shape.tile()
+        Some(self.spread().tile).filter(|n| *n > 0)
     }
 
     fn plain(&self) -> bool {
-        self.shape.ways[0].plain
+        self.shape.ways[self.way].plain
     }
 
     fn choose(&self, spots: &[Spot]) -> Option<Parts> {
@@ -110,9 +118,9 @@ impl Ask for Asking<'_> {
             return greedy(self, spots);
         }
         let offers: Vec<(u32, Bundle)> = spots.iter().map(|s| (s.host, s.free.clone())).collect();
-        let spot = gang::choose(self.shape, 0, &self.view, &offers)?;
+        let spot = gang::choose(self.shape, self.way, &self.view, &offers)?;
         let shares: Vec<_> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
-        let parts = self.shape.ways[0].bundles(&shares, 0);
+        let parts = self.shape.ways[self.way].bundles(&shares, 0);
         let part = |(host, take): (u32, Bundle)| Part {
             host,
             slots: u32::try_from(take.slots).unwrap_or(u32::MAX),
@@ -164,13 +172,24 @@ impl Engine {
         reserver.book.turn(j) == BookTurn::Try
     }
 
-    /// Reserves for the class's next job, which cannot start now. True when it has a reservation.
+    /// Reserves for the class's next job, which cannot start now, by the first of its ways that the
+    /// hosts could ever meet. True when it has a reservation.
     pub(super) fn reserve(&mut self, table: &HostTable, bucket: &Bucket, j: JobKey) -> bool {
-        let habit = self.habit(bucket);
-        if habit.depth == 0 || self.reserver.is_none() {
+        if self.habit(bucket).depth == 0 || self.reserver.is_none() {
             return false;
         }
-        let hosts = self.eligible(table, bucket.shape);
+        (0..self.shape(bucket.shape).shape.ways.len()).any(|way| {
+            let opens_ms = self.shape(bucket.shape).shape.ways[way].after_ms;
+            opens_ms <= self.waited_ms && self.reserve_by(way, table, bucket, j)
+        })
+    }
+
+    fn reserve_by(&mut self, way: usize, table: &HostTable, bucket: &Bucket, j: JobKey) -> bool {
+        let habit = self.habit(bucket);
+        let hosts = self.eligible(table, bucket.shape, way);
+        if way > 0 && hosts.is_empty() {
+            return false;
+        }
         let reserver = self.reserver.as_mut().expect("just seen");
         let slot = self.shapes[bucket.shape as usize].as_ref();
         let config = self.config.as_deref();
@@ -183,6 +202,7 @@ impl Engine {
         };
         let ask = Asking {
             shape: &slot.expect("buckets hold their shape").shape,
+            way,
             view,
             hosts: &hosts,
         };
@@ -195,17 +215,17 @@ impl Engine {
         reserver.book.reserve(j, &ask, &terms).is_some()
     }
 
-    /// Open hosts that could ever serve a shape, in order of preference.
-    pub(super) fn eligible(&mut self, table: &HostTable, shape: u32) -> Arc<[u32]> {
+    /// Open hosts that could ever serve a way of a shape, in order of preference.
+    pub(super) fn eligible(&mut self, table: &HostTable, shape: u32, way: usize) -> Arc<[u32]> {
         let slot = self.shape(shape);
-        if let Some((epoch, known)) = &slot.eligible
+        if let Some((epoch, known)) = &slot.eligible[way]
             && *epoch == self.host_epoch
         {
             return known.clone();
         }
         let view = self.view(table);
         let open = (0..table.len()).filter(|at| self.books.get(*at).open);
-        let fit = open.filter(|at| slot.shape.fits_ever(&view, *at));
+        let fit = open.filter(|at| slot.shape.fits_ever(way, &view, *at));
         let mut all: Vec<(std::cmp::Reverse<u32>, u32)> = fit
             .map(|at| {
                 let preference = slot.shape.preference(&view, &table.at(at).name);
@@ -216,7 +236,7 @@ impl Engine {
         let all: Arc<[u32]> = all.into_iter().map(|(_, at)| at).collect();
         let epoch = self.host_epoch;
         let slot = self.shapes[shape as usize].as_mut();
-        slot.expect("a reference is held").eligible = Some((epoch, all.clone()));
+        slot.expect("a reference is held").eligible[way] = Some((epoch, all.clone()));
         all
     }
 

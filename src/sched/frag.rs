@@ -139,7 +139,7 @@ impl Engine {
         let units: BTreeSet<Res> = shapes.flat_map(|ways| varying(ways)).collect();
         let mut needs = Vec::new();
         for (id, count) in &counts {
-            let hosts = self.eligible(table, *id);
+            let hosts = self.eligible(table, *id, 0);
             let mut suits = vec![false; table.len()];
             hosts.iter().for_each(|at| suits[*at as usize] = true);
             let ask = &self.shape(*id).shape.ways[0];

@@ -16,8 +16,8 @@ pub(super) struct ShapeSlot {
     pub key: ShapeKey,
     pub shape: Shape,
     pub refs: u32,
-    /// Hosts that could ever serve it, as of a host epoch.
-    pub eligible: Option<(u64, Arc<[u32]>)>,
+    /// Hosts that could ever serve it, by way, as of a host epoch.
+    pub eligible: Vec<Option<(u64, Arc<[u32]>)>>,
     /// Requests that differ from it in slots only have the same number.
     pub family: u32,
     /// Why its jobs wait, as last worked out, and when.
@@ -118,9 +118,9 @@ impl Engine {
         let shape = Shape::new(spec, &config, &mut self.names);
         let slot = ShapeSlot {
             key: key.clone(),
-            shape,
             refs: 1,
-            eligible: None,
+            eligible: vec![None; shape.ways.len()],
+            shape,
             family,
             why: None,
         };

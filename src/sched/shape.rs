@@ -303,11 +303,10 @@ impl Shape {
         }
     }
 
-    /// Slots that the first part of the first way could take where so much is free, all else put
-    /// aside.
-    pub fn capacity_in(&self, free: &Bundle) -> u32 {
+    /// Slots that the first part of a way could take where so much is free, all else put aside.
+    pub fn capacity_in(&self, way: usize, free: &Bundle) -> u32 {
         let hold = Hold::default();
-        let ask = AskAt::new(0, 0, &hold);
+        let ask = AskAt::new(way, 0, &hold);
         self.fit_in(&ask, free)
     }
 
@@ -407,11 +406,11 @@ impl Shape {
         }
     }
 
-    /// Whether the host could ever serve a part of the first way, its load put aside.
-    pub fn fits_ever(&self, view: &View<'_>, at: usize) -> bool {
-        let mut parts = 0..self.ways[0].parts.len();
+    /// Whether the host could ever serve a part of a way, its load put aside.
+    pub fn fits_ever(&self, way: usize, view: &View<'_>, at: usize) -> bool {
+        let mut parts = 0..self.ways[way].parts.len();
         let passing = |unfit: Unfit| unfit == Unfit::Load;
-        parts.any(|part| self.unfit((0, part), view, at).is_none_or(passing))
+        parts.any(|part| self.unfit((way, part), view, at).is_none_or(passing))
     }
 
     /// Whether the host could serve a part of some way, whatever is free.
