@@ -38,6 +38,8 @@ const READ_TRIES: u32 = 5;
 const GIVE_MS: u64 = 5000;
 /// How often a candidate says that the share is too slow (ms).
 const SLOW_EVERY_MS: u64 = 60_000;
+/// How often a claim is looked for that a cache may hide (ms).
+const LOOK_AGAIN_MS: u64 = 100;
 /// Largest pin.
 const PIN_MAX: u64 = 64 << 10;
 /// Most notes of a candidate about what it found.
@@ -175,6 +177,11 @@ impl Leadership {
     /// When the rules ask for the look that [`Leadership::recheck`] takes.
     pub fn check(&self) -> Check {
         self.shared.check
+    }
+
+    /// How long this client may go on seeing what stood in the files of leadership before (ms).
+    pub fn cache_ms(&self) -> u64 {
+        self.shared.rules.cache_ms
     }
 
     /// True once any thread found the leadership lost.
@@ -558,13 +565,23 @@ fn highest_claim(layout: &Layout, owners: Owners) -> sys::Result<u64> {
     Ok(0)
 }
 
-/// The highest epoch that was ever claimed here, by the claims and by the epoch's file.
+/// The highest epoch that was ever claimed here, by the claims and by the epoch's file; one below
+/// `epoch`, of which a host has told, only after caches have had `cache_ms` to let go of what stood
+/// there before.
 ///
 /// # Errors
 /// Failing reads.
-pub fn highest(layout: &Layout, owners: Owners) -> sys::Result<u64> {
-    let named = read_epoch(layout, owners)?.0.map_or(0, |doc| doc.epoch);
-    Ok(highest_claim(layout, owners)?.max(named))
+pub fn highest(layout: &Layout, owners: Owners, epoch: u64, cache_ms: u64) -> sys::Result<u64> {
+    let until = clock::boot_ms() + cache_ms;
+    loop {
+        let last = clock::boot_ms() >= until;
+        let named = read_epoch(layout, owners)?.0.map_or(0, |doc| doc.epoch);
+        let highest = highest_claim(layout, owners)?.max(named);
+        if highest >= epoch || last {
+            return Ok(highest);
+        }
+        clock::sleep_ms(LOOK_AGAIN_MS);
+    }
 }
 
 /// Claims `epoch` for nobody: the next claimant takes one above it.

@@ -255,7 +255,8 @@ impl Leader {
     }
 
     /// Tells the turn, before anything else, when a host has followed an epoch that was never
-    /// claimed here: the share is older than what happened.
+    /// claimed here: the share is older than what happened. An overtaken leader's client may still
+    /// show it the files of before, when hosts follow the next one already.
     fn look_ahead(&mut self, inputs: &mut Vec<Input>) {
         let (host, epoch, id) = self.hosts.ahead.clone();
         let state = &self.core.state;
@@ -265,9 +266,10 @@ impl Leader {
         if epoch <= state.epoch() || known {
             return;
         }
-        match super::election::highest(&self.layout, self.hosts.owners) {
+        let cache_ms = self.leadership.cache_ms();
+        match super::election::highest(&self.layout, self.hosts.owners, epoch, cache_ms) {
             // A later leader is on its way, and this one ends soon.
-            Ok(highest) if highest >= epoch => {}
+            Ok(highest) if highest >= epoch || self.leadership.is_lost() => {}
             Ok(_) => inputs.insert(0, Input::WentBack { host, epoch, id }),
             Err(e) => tracing::warn!("{e}"),
         }
@@ -604,7 +606,9 @@ impl Leader {
             core.next_history(),
             core.state.next_deadline(),
         ];
-        if let Some(at) = times.into_iter().flatten().min() {
+        // After a restore nothing is decided, whatever is due.
+        let due = times.into_iter().flatten().min();
+        if let Some(at) = due.filter(|_| core.state.back().is_none()) {
             ms = ms.min(at.since_ms(Stamp(clock::wall_ms())).max(1));
         }
         if self.summary_due || self.publishing {

@@ -245,6 +245,28 @@ fn missing_foreign_and_newer_shares_are_refused_and_left_alone() {
     assert!(open_cluster(&bed.layout(), None).is_err());
 }
 
+/// A host that follows the next epoch may be heard of before this client sees who claimed it.
+#[test]
+fn a_claim_that_a_cache_may_hide_is_waited_for() {
+    let bed = Bed::new();
+    fs::write(bed.layout().claim(6), b"x").unwrap();
+    let highest = |cache_ms| highest(&bed.layout(), bed.owners(), 7, cache_ms).unwrap();
+    assert_eq!(highest(0), 6);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            clock::sleep_ms(150);
+            fs::write(bed.layout().claim(7), b"x").unwrap();
+        });
+        assert_eq!(highest(60_000), 7);
+    });
+    let began = clock::boot_ms();
+    assert_eq!(highest(60_000), 7);
+    assert!(
+        clock::boot_ms() - began < 60_000,
+        "what is there is seen at once"
+    );
+}
+
 #[test]
 fn old_claims_go_and_recent_ones_stay() {
     let bed = Bed::new();

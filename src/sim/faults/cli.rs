@@ -4,6 +4,7 @@ use super::plan::{Options, Variant};
 use super::{Outcome, run};
 use crate::sys::clock;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,6 +41,10 @@ pub struct Args {
     /// Print the whole trace of the first seed.
     #[arg(long)]
     trace: bool,
+    /// With --trace: write the share and the machines' local directories as they are at the end
+    /// below this new directory.
+    #[arg(long, requires = "trace", value_name = "DIR")]
+    keep: Option<PathBuf>,
 }
 
 /// Runs `cbsim faults`; the exit code: 0 = all promises were kept, 1 = one was broken.
@@ -67,6 +72,9 @@ pub fn main(args: &Args) -> Result<i32, String> {
         super::log_daemons();
         let outcome = run(&options, true);
         outcome.log.iter().for_each(|line| println!("{line}"));
+        if let Some(dir) = &args.keep {
+            keep(dir, &outcome).map_err(|e| format!("--keep {}: {e}", dir.display()))?;
+        }
         return Ok(report(&options, &outcome));
     }
     let began = clock::boot_ms();
@@ -89,6 +97,21 @@ pub fn main(args: &Args) -> Result<i32, String> {
             report(&again, &outcome)
         }
     })
+}
+
+/// Writes the directories of a run as they are at its end.
+fn keep(dir: &Path, outcome: &Outcome) -> std::io::Result<()> {
+    std::fs::create_dir(dir)?;
+    for (name, disk) in &outcome.disks {
+        for (path, content) in disk.all() {
+            let to = PathBuf::from(format!("{}/{name}{path}", dir.display()));
+            match content {
+                None => std::fs::create_dir(to)?,
+                Some(bytes) => std::fs::write(to, bytes)?,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What came of many seeds.

@@ -13,7 +13,7 @@ pub const ROOT: Ino = 1;
 pub type HandleId = u64;
 
 /// A file or directory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub data: Arc<Vec<u8>>,
     /// The content as of the last sync.
@@ -31,7 +31,7 @@ pub struct Node {
     pub lock: Option<HandleId>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
     nodes: BTreeMap<Ino, Node>,
     next: Ino,
@@ -69,6 +69,23 @@ impl Disk {
         };
         self.nodes.insert(ino, node);
         ino
+    }
+
+    /// Every path with its content, `None` for a directory; parents come first.
+    pub fn all(&self) -> Vec<(String, Option<&[u8]>)> {
+        let mut all = Vec::new();
+        let mut left = vec![(String::new(), ROOT)];
+        while let Some((path, ino)) = left.pop() {
+            let Some(node) = self.nodes.get(&ino) else {
+                continue;
+            };
+            for (name, ino) in node.entries.iter().flatten() {
+                left.push((format!("{path}/{name}"), *ino));
+            }
+            let is_dir = node.entries.is_some();
+            all.push((path, (!is_dir).then(|| node.data.as_slice())));
+        }
+        all
     }
 
     pub fn node(&self, ino: Ino) -> Result<&Node, Errno> {

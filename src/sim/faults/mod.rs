@@ -73,6 +73,8 @@ pub struct Outcome {
     pub faults: BTreeMap<&'static str, u64>,
     /// What happened, if that was asked for.
     pub log: Vec<String>,
+    /// The share and the machines' local directories at the end, likewise.
+    pub disks: Vec<(&'static str, disk::Disk)>,
 }
 
 /// Runs one seed. `log`: keep what happens, line by line.
@@ -86,7 +88,14 @@ fn run_plan(options: &Options, plan: plan::Plan, log: bool) -> Outcome {
     let mut inner = world.lock();
     let core = &mut inner.core;
     let (digest, steps, ms) = (core.digest(), core.steps, core.now / 1000);
-    let log = core.log.take().unwrap_or_default();
+    let kept = core.log.take();
+    let disks = kept.as_ref().map_or_else(Vec::new, |_| {
+        let local = |m: &scene::Machine| (m.name, m.local.clone());
+        let locals = inner.scene.machines.iter().map(local);
+        std::iter::once(("share", inner.scene.share.clone()))
+            .chain(locals)
+            .collect()
+    });
     let history = &inner.scene.history;
     Outcome {
         seed: options.seed,
@@ -100,7 +109,8 @@ fn run_plan(options: &Options, plan: plan::Plan, log: bool) -> Outcome {
         reads: history.reads,
         longest_ms: history.longest_ms,
         faults: inner.scene.faults.clone(),
-        log,
+        log: kept.unwrap_or_default(),
+        disks,
     }
 }
 
