@@ -98,7 +98,7 @@ struct Shepherd<'a> {
 /// Waits, inside its group, for the base and the task that come on `stream`, then runs the task.
 /// False when a task may have come and was not run.
 pub fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherited) -> bool {
-    let born = clock::boot_ms();
+    let born = proc::own_birth_ms();
     job::become_supervisor();
     if group.enter().is_err() {
         return false;
@@ -128,7 +128,7 @@ pub fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherited) -> b
 
 /// Runs the task from start to end. Called in the forked process, which ends afterwards.
 pub fn run(task: &TaskSpec, prepared: &Prepared, group: Option<Group>, inherited: &mut Inherited) {
-    let born = clock::boot_ms();
+    let born = proc::own_birth_ms();
     job::become_supervisor();
     go(task, prepared, group, inherited, born, false);
 }

@@ -111,16 +111,35 @@ pub fn alive(pid: i32, start: u64) -> bool {
     info(pid).is_some_and(|i| i.start == start && i.state != 'Z' && i.state != 'X')
 }
 
-/// True when a process of this id began at `born_ms` of the boot-time clock, give or take the
-/// resolution of the kernel's clock ticks.
-pub fn began_at(pid: i32, born_ms: u64) -> bool {
+/// When this process began, ms of the boot-time clock, as the kernel has it on record: the clock
+/// read after a fork may be late by however long the machine was busy.
+pub fn own_birth_ms() -> u64 {
+    let bytes = super::fs::read_small(Path::new("/proc/self/stat"), STAT_LIMIT).ok();
+    let own = bytes.and_then(|b| parse_stat(&String::from_utf8_lossy(&b)));
+    own.map_or_else(super::clock::boot_ms, |i| birth_ms(&i))
+}
+
+fn birth_ms(i: &ProcInfo) -> u64 {
+    i.start.saturating_mul(1000) / ticks_per_second()
+}
+
+/// True when it is certain that the process of this id that began at `born_ms` of the boot-time
+/// clock (give or take what a record made by the clock may be late) runs no more. Not to be
+/// allowed to look (`hidepid`), or to have no descriptor for it, is no sign of death.
+pub fn has_ended(pid: i32, born_ms: u64) -> bool {
     if let Some(machine) = super::door::here() {
-        return machine.began_at(pid, born_ms);
+        return !machine.began_at(pid, born_ms);
     }
-    info(pid).is_some_and(|i| {
-        let began = i.start * 1000 / ticks_per_second();
-        i.state != 'Z' && i.state != 'X' && began.abs_diff(born_ms) < 1_500
-    })
+    // No task's process is one of those.
+    pid <= 1 || is_over(info(pid), || !matches!(kill(pid, 0), Ok(false)), born_ms)
+}
+
+/// `seen`: what could be read of the process; `exists`: whether some process has its id.
+fn is_over(seen: Option<ProcInfo>, exists: impl Fn() -> bool, born_ms: u64) -> bool {
+    match seen {
+        Some(i) => matches!(i.state, 'Z' | 'X') || birth_ms(&i).abs_diff(born_ms) >= 1_500,
+        None => !exists(),
+    }
 }
 
 /// Processes whose environment has every one of these `NAME=value` entries.
@@ -287,6 +306,22 @@ mod tests {
         assert!(alive(me, start));
         assert!(!alive(me, start + 1));
         assert_eq!(boot_id().len(), 36);
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_looked_at_has_not_ended() {
+        let (me, born) = (std::process::id() as i32, own_birth_ms());
+        let seen = || info(me);
+        let other = seen().map(|i| ProcInfo { state: 'Z', ..i });
+        assert!(!is_over(None, || true, born) && is_over(None, || false, born));
+        assert!(!is_over(seen(), || true, born) && is_over(other, || true, born));
+        assert!(is_over(seen(), || true, born + 1_500));
+        // By the clock, this process would be as old as this test.
+        assert!(!has_ended(me, born) && has_ended(me, born + 1_500));
+        assert_eq!(born, seen().unwrap().start * 1000 / ticks_per_second());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert!(has_ended(child.id() as i32, super::super::clock::boot_ms()));
     }
 
     #[test]

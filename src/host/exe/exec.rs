@@ -8,6 +8,7 @@ use super::orders::OrderReader;
 use super::parts::Parts;
 use super::reports::Reporter;
 use super::sample::{self, Snapshot};
+use super::settle;
 use super::spawn::{Heard, How, Spawner};
 use super::starts::Starter;
 use super::table::{Entry, Pending, Shepherd, Status, Table};
@@ -311,18 +312,18 @@ impl Exec {
     fn sample(&mut self, now: u64) {
         self.find_lost();
         let old = |s: &Shepherd| now.saturating_sub(s.born) >= SAMPLE_MS;
-        let running: Vec<(AttemptId, i32)> = self
+        let running: Vec<(AttemptId, Shepherd)> = self
             .table
             .running()
             .filter(|(_, s)| old(s))
-            .map(|(a, s)| (a, s.pid))
+            .map(|(a, s)| (a, s.clone()))
             .collect();
         if running.is_empty() {
             return;
         }
         let snapshot = Snapshot::read();
-        for (a, pid) in running {
-            let usage = snapshot.usage(pid, sample::details);
+        for (a, shepherd) in running {
+            let usage = snapshot.usage(shepherd.pid, sample::details);
             let Some(e) = self.table.get_mut(a) else {
                 continue;
             };
@@ -333,7 +334,7 @@ impl Exec {
                 e.usage = u.clone();
             }
             if let Some(reason) = over {
-                deliver(pid, TaskAct::Terminate, reason, e.grace_ms);
+                deliver(&shepherd, TaskAct::Terminate, reason, e.grace_ms);
             }
             if worth {
                 self.push(a, &Report::Usage { a, u });
@@ -564,7 +565,7 @@ impl Exec {
         };
         match &e.status {
             Status::Running(s) => {
-                deliver(s.pid, p.act, p.reason, p.grace_ms);
+                deliver(s, p.act, p.reason, p.grace_ms);
                 self.ledger.push(&AttemptRec::Signalled { a, n: p.n });
             }
             Status::Given(_) => e.waiting.push(p),
@@ -633,8 +634,12 @@ impl Exec {
     }
 }
 
-pub(super) fn deliver(pid: i32, act: TaskAct, reason: TermReason, grace: u64) {
-    if let Err(e) = job::send_order(pid, pack_act(act, reason, grace)) {
+/// Sends a shepherd an order. Looks first whether it is still there: this process may have stood in
+/// the share for long, and another process may have its id by now.
+pub(super) fn deliver(s: &Shepherd, act: TaskAct, reason: TermReason, grace: u64) {
+    if !settle::is_gone(s)
+        && let Err(e) = job::send_order(s.pid, pack_act(act, reason, grace))
+    {
         tracing::error!("{e}");
     }
 }

@@ -50,7 +50,7 @@ impl Fence {
     fn end_all(&self) -> usize {
         let order = pack_act(TaskAct::Kill, TermReason::Fenced, 0);
         let tell = |(pid, born): &(i32, u64)| {
-            proc::began_at(*pid, *born) && job::send_order(*pid, order).unwrap_or(false)
+            !proc::has_ended(*pid, *born) && job::send_order(*pid, order).unwrap_or(false)
         };
         self.rerunnable().iter().filter(|t| tell(t)).count()
     }

@@ -546,6 +546,35 @@ mod tests {
     }
 
     #[test]
+    fn an_order_goes_to_the_shepherd_and_not_to_a_later_process_of_its_id() {
+        use crate::task::spec::TaskAct;
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let began = crate::sys::proc::info(pid).unwrap().start;
+        let mut shepherd = table::Shepherd {
+            pid,
+            born: began * 1000 / crate::sys::proc::ticks_per_second() - 60_000,
+            boot: crate::sys::proc::boot_id().to_owned(),
+            group: String::new(),
+            t: 1,
+            log: 1,
+        };
+        let kill = |s: &table::Shepherd| {
+            exec::deliver(s, TaskAct::Kill, crate::model::TermReason::None, 0)
+        };
+        kill(&shepherd);
+        clock::sleep_ms(50);
+        assert!(child.try_wait().unwrap().is_none(), "it is another process");
+        shepherd.born += 60_000;
+        kill(&shepherd);
+        // The signal of an order ends whoever does not wait for it.
+        assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
     fn looks_become_rarer_until_something_happens() {
         let mut p = Pace::new(1000);
         let quiet = Did::default();

@@ -42,7 +42,7 @@ impl Exec {
         let Status::Running(shepherd) = &e.status else {
             return;
         };
-        let pid = shepherd.pid;
+        let shepherd = shepherd.clone();
         let Some((hosts, n)) = e.resize.take().map(|r| *r) else {
             return;
         };
@@ -53,7 +53,7 @@ impl Exec {
             return;
         }
         if notify {
-            deliver(pid, TaskAct::Resize, TermReason::None, 0);
+            deliver(&shepherd, TaskAct::Resize, TermReason::None, 0);
         }
         self.ledger.push(&AttemptRec::Resized { a, n });
     }

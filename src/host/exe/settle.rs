@@ -7,7 +7,7 @@
 use super::exec::Exec;
 use super::fence;
 use super::spawn::{self, Heard, Spawner};
-use super::table::Status;
+use super::table::{Shepherd, Status};
 use crate::host::local::Local;
 use crate::model::{AttemptId, TermReason};
 use crate::sys::{clock, proc, thread};
@@ -18,6 +18,11 @@ use crate::task::spec::{FromSpawner, ToSpawner};
 const READY_MS: u64 = 90_000;
 /// How long the leader may take to hear of a new ledger without a word about it, ms.
 const FOREIGN_MS: u64 = 60_000;
+
+/// Whether a shepherd is certainly no more.
+pub(super) fn is_gone(s: &Shepherd) -> bool {
+    s.boot != proc::boot_id() || proc::has_ended(s.pid, s.born)
+}
 
 impl Exec {
     /// Starts a spawner and settles what the last one left open.
@@ -158,7 +163,7 @@ impl Exec {
         let dead: Vec<(AttemptId, i32)> = self
             .table
             .running()
-            .filter(|(_, s)| s.boot != proc::boot_id() || !proc::began_at(s.pid, s.born))
+            .filter(|(_, s)| is_gone(s))
             .map(|(a, s)| (a, s.pid))
             .collect();
         if dead.is_empty() {
