@@ -51,6 +51,10 @@ pub struct Exec {
     pub retired: Vec<Spawner>,
     /// Tasks on record that wait for the rest of the orders at hand: a later one may cancel them.
     pub held: Vec<TaskSpec>,
+    /// A tasks log could not be read when a spawner was ready: what was on it is not settled.
+    pub unsettled: bool,
+    /// Shepherds that the spawner saw die while what they recorded could not be read.
+    pub died: Vec<(AttemptId, i32)>,
     pub note: String,
     /// The share is older than what this host has followed; said once.
     pub went_back: Option<u64>,
@@ -178,13 +182,7 @@ impl Exec {
 
     /// Takes what shepherds have written.
     pub fn follow_tasks(&mut self) -> bool {
-        let recs = match self.logs.read() {
-            Ok(recs) => recs,
-            Err(e) => {
-                tracing::error!("{e}");
-                return false;
-            }
-        };
+        let recs = self.logs.read();
         let any = !recs.is_empty();
         let mut started = Vec::new();
         for (log, rec) in recs {
@@ -310,7 +308,10 @@ impl Exec {
     }
 
     fn sample(&mut self, now: u64) {
-        self.find_lost();
+        match (&self.spawner, self.unsettled) {
+            (Some(s), true) => self.settle(s.log),
+            _ => self.find_lost(),
+        }
         let old = |s: &Shepherd| now.saturating_sub(s.born) >= SAMPLE_MS;
         let running: Vec<(AttemptId, Shepherd)> = self
             .table
@@ -606,6 +607,9 @@ impl Exec {
 
     fn needs_old_logs(&self) -> bool {
         let present = self.spawner.as_ref().map_or(0, |s| s.log);
+        if self.unsettled {
+            return true;
+        }
         self.table.live().any(|(_, e)| match &e.status {
             Status::Running(s) => s.log != present,
             Status::Given(log) => *log != present,

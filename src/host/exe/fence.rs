@@ -63,7 +63,11 @@ impl Fence {
             ledger::Remembered::default()
         });
         let mut running: HashMap<AttemptId, (i32, u64)> = HashMap::new();
-        for (_, record) in TaskLogs::new(&self.local).read().unwrap_or_default() {
+        let records = TaskLogs::new(&self.local).map(|mut logs| logs.read());
+        for (_, record) in records.unwrap_or_else(|e| {
+            tracing::error!("{e}");
+            Vec::new()
+        }) {
             match record {
                 TaskRec::Start {
                     a, pid, born, boot, ..

@@ -141,13 +141,15 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         parts: Default::default(),
         resized: Default::default(),
         ledger,
-        logs: tasklogs::TaskLogs::new(&place.local),
+        logs: tasklogs::TaskLogs::new(&place.local).map_err(text)?,
         orders,
         reports: None,
         starter: starts::Starter::new(&place.layout, &place.local, about),
         spawner: None,
         retired: Vec::new(),
         held: Vec::new(),
+        unsettled: false,
+        died: Vec::new(),
         note: String::new(),
         went_back: None,
         forget_old: false,
@@ -420,24 +422,61 @@ mod tests {
         adopt(place, false, &options).unwrap()
     }
 
-    #[test]
-    fn a_ledger_may_name_any_log() {
-        let dir = tempfile::tempdir().unwrap();
-        let local = Local::at(&dir.path().join("local"));
+    /// A ledger of an earlier executor below `dir` that has given job 1 to the spawner of log `l`.
+    fn given(dir: &std::path::Path, l: u64) -> Local {
+        let local = Local::at(&dir.join("local"));
         fs::mkdir_p(local.dir(), 0o755).unwrap();
         let mut out = Vec::new();
         let head = header::Header::new(header::What::Local, "c", 0, 0);
         frame::write(&mut out, 0, &head).unwrap();
-        let a = crate::model::AttemptId {
-            j: crate::model::JobKey::job(1),
-            at: 1,
-        };
-        let (e, p, l, r, b) = (1, 1, u64::MAX, false, String::new());
+        let (a, b) = (first(1), crate::sys::proc::boot_id().to_owned());
+        let (e, p, r) = (1, 1, false);
         let given = crate::task::log::AttemptRec::Given { a, e, p, l, r, b };
         frame::write(&mut out, 1, &given).unwrap();
         fs::publish(&local.attempts(), &out).unwrap();
+        local
+    }
+
+    #[test]
+    fn a_ledger_may_name_any_log() {
+        let dir = tempfile::tempdir().unwrap();
+        given(dir.path(), u64::MAX);
         let exec = deaf_executor(dir.path());
-        assert!(exec.spawner.is_some() && exec.table.get(a).is_some());
+        assert!(exec.spawner.is_some() && exec.table.get(first(1)).is_some());
+    }
+
+    #[test]
+    fn what_may_stand_on_a_log_that_cannot_be_read_is_not_taken_for_never_started() {
+        let dir = tempfile::tempdir().unwrap();
+        let (local, a) = (given(dir.path(), 1), first(1));
+        // A directory can be opened, not read.
+        fs::mkdir(&local.tasks(1), 0o755).unwrap();
+        let mut exec = deaf_executor(dir.path());
+        let is_given = |e: &Exec| e.table.get(a).unwrap().status == table::Status::Given(1);
+        assert!(is_given(&exec) && exec.unsettled);
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let died = crate::task::spec::FromSpawner::Died { a, pid };
+        exec.heard(Some(spawn::Heard::Said(died)));
+        exec.settle(2);
+        assert!(is_given(&exec) && exec.died == [(a, pid)]);
+        exec.died.clear();
+        // It can be read again: the task runs.
+        fs::remove_dir(&local.tasks(1)).unwrap();
+        let start = crate::task::log::TaskRec::Start {
+            a,
+            pid,
+            born: crate::sys::proc::own_birth_ms(),
+            boot: crate::sys::proc::boot_id().to_owned(),
+            group: String::new(),
+            t: 1,
+        };
+        let mut log = crate::sys::append::SharedAppender::open(&local.tasks(1)).unwrap();
+        log.append(&crate::task::log::encode_task(&start).unwrap())
+            .unwrap();
+        exec.settle(2);
+        assert!(!exec.unsettled);
+        let running = matches!(exec.table.get(a).unwrap().status, table::Status::Running(_));
+        assert!(running);
     }
 
     fn first(id: u32) -> AttemptId {

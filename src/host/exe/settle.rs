@@ -73,13 +73,17 @@ impl Exec {
     }
 
     /// After a spawner is ready, whatever earlier ones were given and has no start on record was
-    /// never started, and whoever is not alive any more ended unseen.
+    /// never started, and whoever is not alive any more ended unseen. What a log may hold that
+    /// cannot be read is left as it is and settled later.
     pub(super) fn settle(&mut self, log: u64) {
         self.follow_tasks();
+        self.unsettled = self.logs.any_fails();
         let given: Vec<AttemptId> = self
             .table
             .live()
-            .filter(|(_, e)| matches!(e.status, Status::Given(n) if n != log))
+            .filter(
+                |(_, e)| matches!(e.status, Status::Given(n) if n != log && !self.logs.fails(n)),
+            )
             .map(|(a, _)| a)
             .collect();
         for a in given {
@@ -109,6 +113,10 @@ impl Exec {
     }
 
     pub(super) fn sweep_groups(&mut self) {
+        // Nobody knows which groups are of tasks that run.
+        if self.unsettled {
+            return;
+        }
         let keep: Vec<String> = self.table.running().map(|(_, s)| s.group.clone()).collect();
         self.send(&ToSpawner::Sweep { keep });
         self.flush_spawner();
@@ -117,6 +125,18 @@ impl Exec {
     /// A shepherd is gone without a record: its end is unknown, what it left is killed.
     pub(super) fn lost(&mut self, a: AttemptId, pid: i32) {
         let Some(e) = self.table.get(a) else { return };
+        let log = match &e.status {
+            Status::Running(s) => s.log,
+            Status::Given(n) => *n,
+            _ => return,
+        };
+        // What it recorded may be on the log.
+        if self.logs.fails(log) {
+            if !self.died.contains(&(a, pid)) {
+                self.died.push((a, pid));
+            }
+            return;
+        }
         match &e.status {
             Status::Running(s) if s.pid == pid => {
                 let (group, rebooted) = (s.group.clone(), s.boot != proc::boot_id());
@@ -160,12 +180,9 @@ impl Exec {
 
     /// Looks whether the shepherds of running tasks are alive.
     pub(super) fn find_lost(&mut self) {
-        let dead: Vec<(AttemptId, i32)> = self
-            .table
-            .running()
-            .filter(|(_, s)| is_gone(s))
-            .map(|(a, s)| (a, s.pid))
-            .collect();
+        let mut dead = std::mem::take(&mut self.died);
+        let gone = self.table.running().filter(|(_, s)| is_gone(s));
+        dead.extend(gone.map(|(a, s)| (a, s.pid)));
         if dead.is_empty() {
             return;
         }
@@ -180,7 +197,7 @@ impl Exec {
     /// memory is lost, and nobody waits for these processes any more. Where there are control
     /// groups the spawner's sweep has ended them.
     pub fn clear_away(&mut self) {
-        if self.table.live().next().is_some() {
+        if self.unsettled || self.table.live().next().is_some() {
             return;
         }
         let (a, group, env) = (AttemptId::default(), String::new(), self.host_env());
@@ -220,6 +237,9 @@ impl Exec {
 
     /// Removes copies of scripts whose shepherds were killed before they could.
     pub fn sweep_scratch(&self) {
+        if self.unsettled {
+            return;
+        }
         let dir = self.place.local.scratch();
         let names = crate::sys::fs::list_dir(&dir, 1_000_000).unwrap_or_default();
         let live: Vec<String> = self

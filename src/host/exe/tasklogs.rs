@@ -7,6 +7,7 @@ use crate::sys::append::Appender;
 use crate::sys::{self, fs};
 use crate::task::log::{TaskRec, decode_tasks};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 const CHUNK: usize = 8 << 20;
 
@@ -17,6 +18,38 @@ struct Tail {
     synced: u64,
     /// Lines were not understood.
     damaged: bool,
+    /// Why it could not be read to its end the last time; empty when it could.
+    fails: String,
+    missing: bool,
+}
+
+impl Tail {
+    fn read(&mut self, path: &Path, mut take: impl FnMut(TaskRec)) -> sys::Result<()> {
+        loop {
+            let chunk = match fs::read_from(path, self.offset, CHUNK) {
+                Ok(chunk) => chunk,
+                // Gone for good, with whatever was on it.
+                Err(e) if e.is_not_found() => {
+                    self.missing = true;
+                    self.damaged |= self.offset > 0;
+                    return Ok(());
+                }
+                Err(e) => return Err(e),
+            };
+            self.missing = false;
+            let lines = decode_tasks(&chunk.bytes);
+            for (at, why) in &lines.bad {
+                let at = self.offset + *at as u64;
+                tracing::error!("{} at byte {at}: {why}", path.display());
+            }
+            self.damaged |= !lines.bad.is_empty();
+            self.offset += lines.used as u64;
+            lines.recs.into_iter().for_each(&mut take);
+            if lines.used == 0 || chunk.bytes.len() < CHUNK {
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// The logs and how far each was read.
@@ -28,16 +61,19 @@ pub struct TaskLogs {
 
 impl TaskLogs {
     /// Follows every log that exists.
-    pub fn new(local: &Local) -> TaskLogs {
-        let names = fs::list_dir(local.dir(), 1_000_000).unwrap_or_default();
+    ///
+    /// # Errors
+    /// When the local directory cannot be listed: then nobody knows what is on its logs.
+    pub fn new(local: &Local) -> sys::Result<TaskLogs> {
+        let names = fs::list_dir(local.dir(), 1_000_000)?;
         let numbers = names
             .iter()
             .filter_map(|e| Local::parse_tasks_name(e.text()?));
         let tails = numbers.map(|n| (n, Tail::default())).collect();
-        TaskLogs {
+        Ok(TaskLogs {
             local: local.clone(),
             tails,
-        }
+        })
     }
 
     /// Follows log `n` too.
@@ -50,33 +86,19 @@ impl TaskLogs {
         self.tails.keys().copied().collect()
     }
 
-    /// Reads what is new, with the log's number.
-    ///
-    /// # Errors
-    /// When a local file cannot be read.
-    pub fn read(&mut self) -> sys::Result<Vec<(u64, TaskRec)>> {
+    /// Reads what is new, with the log's number. A log that cannot be read is said and remembered:
+    /// see `fails`; what the others hold comes all the same.
+    pub fn read(&mut self) -> Vec<(u64, TaskRec)> {
         let mut out = Vec::new();
         for (n, tail) in &mut self.tails {
-            let path = self.local.tasks(*n);
-            loop {
-                let chunk = match fs::read_from(&path, tail.offset, CHUNK) {
-                    Err(e) if e.is_not_found() => break,
-                    other => other?,
-                };
-                let lines = decode_tasks(&chunk.bytes);
-                for (at, why) in &lines.bad {
-                    let at = tail.offset + *at as u64;
-                    tracing::error!("{} at byte {at}: {why}", path.display());
-                }
-                tail.damaged |= !lines.bad.is_empty();
-                tail.offset += lines.used as u64;
-                out.extend(lines.recs.into_iter().map(|r| (*n, r)));
-                if lines.used == 0 || chunk.bytes.len() < CHUNK {
-                    break;
-                }
+            let read = tail.read(&self.local.tasks(*n), |rec| out.push((*n, rec)));
+            let fails = read.map_or_else(|e| e.to_string(), |()| String::new());
+            if !fails.is_empty() && fails != tail.fails {
+                tracing::error!("{fails}; what is not on it yet is not taken for not done");
             }
+            tail.fails = fails;
         }
-        Ok(out)
+        out
     }
 
     /// Makes everything read so far durable: before an end is reported.
@@ -96,7 +118,19 @@ impl TaskLogs {
     /// True when log `n` is there and everything in it was understood: what is not on it did not
     /// happen.
     pub fn is_whole(&self, n: u64) -> bool {
-        self.tails.get(&n).is_some_and(|t| !t.damaged)
+        let whole = |t: &Tail| !t.damaged && !t.missing && t.fails.is_empty();
+        self.tails.get(&n).is_some_and(whole)
+    }
+
+    /// True when log `n` could not be read to its end just now: nothing can be said of what is not
+    /// on it.
+    pub fn fails(&self, n: u64) -> bool {
+        self.tails.get(&n).is_some_and(|t| !t.fails.is_empty())
+    }
+
+    /// True when that is so of any log.
+    pub fn any_fails(&self) -> bool {
+        self.tails.values().any(|t| !t.fails.is_empty())
     }
 
     /// The length read of log `n`.
@@ -136,18 +170,44 @@ mod tests {
             f.append(&encode_task(&rec(id)).unwrap()).unwrap();
         };
         append(1, 1);
-        let mut logs = TaskLogs::new(&local);
+        let mut logs = TaskLogs::new(&local).unwrap();
         logs.add(2);
-        assert_eq!(logs.read().unwrap(), [(1, rec(1))]);
+        assert_eq!(logs.read(), [(1, rec(1))]);
         append(2, 2);
         append(1, 3);
-        assert_eq!(logs.read().unwrap(), [(1, rec(3)), (2, rec(2))]);
+        assert_eq!(logs.read(), [(1, rec(3)), (2, rec(2))]);
         logs.sync().unwrap();
         logs.remove_unless(|n| n == 2);
         assert!(!fs::exists(&local.tasks(1)) && logs.numbers() == [2]);
         assert!(logs.is_whole(2) && !logs.is_whole(1));
         let mut f = SharedAppender::open(&local.tasks(2)).unwrap();
         f.append(b"- {not a record} #0 1 00000000\n").unwrap();
-        assert!(logs.read().unwrap().is_empty() && !logs.is_whole(2));
+        assert!(logs.read().is_empty() && !logs.is_whole(2));
+    }
+    #[test]
+    fn a_log_that_cannot_be_read_hides_no_other_and_says_nothing_of_what_is_not_on_it() {
+        let d = tempfile::tempdir().unwrap();
+        let local = Local::at(d.path());
+        assert!(TaskLogs::new(&Local::at(&d.path().join("none"))).is_err());
+        // A directory can be opened, not read.
+        fs::mkdir(&local.tasks(1), 0o755).unwrap();
+        let a = AttemptId {
+            j: JobKey::job(2),
+            at: 1,
+        };
+        let rec = TaskRec::Susp { a, on: true, t: 0 };
+        let mut f = SharedAppender::open(&local.tasks(2)).unwrap();
+        f.append(&encode_task(&rec).unwrap()).unwrap();
+        let mut logs = TaskLogs::new(&local).unwrap();
+        assert_eq!(logs.read(), [(2, rec)]);
+        assert!(logs.fails(1) && logs.any_fails() && !logs.is_whole(1));
+        assert!(logs.is_whole(2) && !logs.fails(2));
+        fs::remove_dir(&local.tasks(1)).unwrap();
+        assert!(logs.read().is_empty() && !logs.is_whole(1) && !logs.any_fails());
+        SharedAppender::open(&local.tasks(1)).unwrap();
+        assert!(logs.read().is_empty() && logs.is_whole(1) && !logs.any_fails());
+        // One that was read and is gone may have held more.
+        fs::remove(&local.tasks(2)).unwrap();
+        assert!(logs.read().is_empty() && !logs.is_whole(2) && !logs.any_fails());
     }
 }
