@@ -6,7 +6,7 @@ use crate::config::require::{self, Request};
 use crate::config::{Config, Interactive, LimitPair, Queue};
 use crate::model::{Limits, Spec, Stamp, Submission};
 use crate::record::request::Changes;
-use crate::state::State;
+use crate::state::{Job, State};
 use crate::text::depend::{Elements, Expr, Test};
 use crate::text::indexset::IndexSet;
 use crate::text::names;
@@ -25,6 +25,11 @@ const TEXT_MAX: usize = 1 << 20;
 /// Longest `--key` in bytes.
 const KEY_MAX: usize = 256;
 /// Most slots of one job.
+/// Bytes of a dependency once its names are ids, a line of the journal, and of each id in it.
+const DEPEND_MAX: usize = 2 << 20;
+const ID_BYTES: usize = 40;
+/// Jobs that the names of one dependency may be held against.
+const LOOKS_MAX: usize = 20_000_000;
 const SLOTS_MAX: u32 = 1_000_000;
 
 /// A checked submission.
@@ -333,7 +338,28 @@ fn check_limits(limits: &Limits) -> Result<(), Refusal> {
 fn resolve_depend(text: &str, who: &Requester, state: &State) -> Result<String, Refusal> {
     let bad = |e: String| Refusal::usage(format!("-w: {e}"));
     let expr = Expr::parse(text).map_err(|e| bad(e.to_string()))?;
-    let expr = expr.resolve(&mut |name: &str| own_jobs_named(name, who, state))?;
+    // Each id brings the elements behind the name along.
+    let elements = text
+        .split('[')
+        .skip(1)
+        .map(|t| t.find(']').unwrap_or(t.len()));
+    let each = ID_BYTES + elements.max().unwrap_or(0);
+    let (mut room, mut looks) = (DEPEND_MAX / each, LOOKS_MAX);
+    let mut own = None;
+    let expr = expr.resolve(&mut |name: &str| {
+        let own = own.get_or_insert_with(|| own_jobs(who, state));
+        let ids = own_jobs_named(name, own)?;
+        match (room.checked_sub(ids.len()), looks.checked_sub(own.len())) {
+            (Some(n), Some(left)) => (room, looks) = (n, left),
+            _ => {
+                let n = ids.len();
+                return Err(bad(format!(
+                    "too many jobs: {n} of yours are named {name:?}; name fewer, or say their ids"
+                )));
+            }
+        }
+        Ok(ids)
+    })?;
     for cond in expr.conditions() {
         if cond.target.elements == Elements::Same {
             return Err(bad(
@@ -352,15 +378,15 @@ fn resolve_depend(text: &str, who: &Requester, state: &State) -> Result<String, 
     Ok(expr.to_string())
 }
 
-fn own_jobs_named(name: &str, who: &Requester, state: &State) -> Result<Vec<u32>, Refusal> {
+fn own_jobs<'a>(who: &Requester, state: &'a State) -> Vec<&'a Job> {
+    let own = |job: &&Job| state.spec(job.spec).uid == who.uid;
+    state.jobs().filter(own).collect()
+}
+
+fn own_jobs_named(name: &str, own: &[&Job]) -> Result<Vec<u32>, Refusal> {
     let wanted = super::select::Glob::new(name);
-    let own = state
-        .jobs()
-        .filter(|job| state.spec(job.spec).uid == who.uid);
-    let ids: Vec<u32> = own
-        .filter(|job| wanted.matches(job.name()))
-        .map(|job| job.id)
-        .collect();
+    let named = own.iter().filter(|job| wanted.matches(job.name()));
+    let ids: Vec<u32> = named.map(|job| job.id).collect();
     if ids.is_empty() {
         return Err(Refusal::usage(format!(
             "-w: no job of yours is named {name:?}"

@@ -97,23 +97,16 @@ impl Writer {
     /// Adds a record.
     ///
     /// # Errors
-    /// It cannot be represented, or the write failed: the snapshot is to be dropped.
+    /// It cannot be represented, is longer than readers take, or the write failed: the snapshot is
+    /// to be dropped.
     pub fn push<T: Serialize>(&mut self, value: &T) -> Result<(), Error> {
-        frame::write(&mut self.buf, self.seq, value)
-            .map_err(|e| Error::Io(sys::Error::invalid("encode for", &self.path, e.to_string())))?;
-        self.pushed()
-    }
-
-    /// Adds a record whose JSON text is ready (one line).
-    ///
-    /// # Errors
-    /// The write failed: the snapshot is to be dropped.
-    pub fn push_json(&mut self, json: &[u8]) -> Result<(), Error> {
-        frame::write_json(&mut self.buf, self.seq, json);
-        self.pushed()
-    }
-
-    fn pushed(&mut self) -> Result<(), Error> {
+        let bad = |what: String| Error::Io(sys::Error::invalid("encode for", &self.path, what));
+        let from = self.buf.len();
+        frame::write(&mut self.buf, self.seq, value).map_err(|e| bad(e.to_string()))?;
+        let bytes = self.buf.len() - from;
+        if bytes > frame::WRITE_MAX {
+            return Err(bad(format!("a record of {bytes} bytes")));
+        }
         self.seq += 1;
         if self.buf.len() >= BUFFER {
             self.app.append(&self.buf)?;

@@ -2,6 +2,9 @@
 
 use super::tests::{Bed, event, range, with_file_limit, write};
 use super::*;
+use crate::record::event::Event;
+use crate::record::frame;
+use crate::record::header::{Header, What};
 use nix::sys::resource::{Resource, setrlimit};
 use std::fs;
 
@@ -89,4 +92,57 @@ fn an_epoch_whose_first_segment_failed_begins_in_the_next() {
     assert_eq!(bed.numbers(2).unwrap(), range(0..5));
     drop(bed.lead(2));
     assert_eq!(bed.numbers(3).unwrap(), range(0..5));
+}
+
+/// The next segment could be opened in part only, but what came of it says where this one ends:
+/// nothing may be added behind that.
+#[test]
+fn a_segment_that_another_one_has_sealed_is_not_continued() {
+    let bed = Bed::new();
+    let (w, ..) = bed.lead(1);
+    let mut w = w.with_segment_bytes(4096);
+    let path = bed.segment(1, 2);
+    fs::write(&path, b"").unwrap();
+    let mut n = 0;
+    let failed = loop {
+        w.append(&event(n)).unwrap();
+        n += 1;
+        if w.commit().is_err() {
+            break w.position();
+        }
+    };
+    let mut bytes = Vec::new();
+    let seal = Event::Seal {
+        epoch: 1,
+        segment: 1,
+        bytes: failed.bytes,
+        next_seq: failed.seq,
+    };
+    frame::write(&mut bytes, 0, &Header::new(What::Journal, "c", 1, 2)).unwrap();
+    frame::write(&mut bytes, 1, &seal).unwrap();
+    fs::write(&path, &bytes).unwrap();
+    write(&mut w, n..n + 5);
+    assert_eq!(w.position().segment, 3);
+    write(&mut w, n + 5..n + 10);
+    assert_eq!(bed.numbers(2).unwrap(), range(0..n + 10));
+    drop(bed.lead(2));
+    assert_eq!(bed.numbers(3).unwrap(), range(0..n + 10));
+}
+
+/// Nobody could read what stands behind it.
+#[test]
+fn an_event_longer_than_a_line_may_be_is_refused_and_costs_nothing_else() {
+    let bed = Bed::new();
+    let (mut w, ..) = bed.lead(1);
+    write(&mut w, 0..5);
+    let name = "h".repeat(frame::LINE_MAX);
+    let t = crate::model::Stamp(1);
+    let long = Event::HostLedger {
+        name,
+        id: String::new(),
+        t,
+    };
+    assert!(w.append(&long).is_err());
+    write(&mut w, 5..10);
+    assert_eq!(bed.numbers(2).unwrap(), range(0..10));
 }

@@ -82,17 +82,23 @@ impl Writer {
     /// Adds an event to the group that the next [`Writer::commit`] makes durable.
     ///
     /// # Errors
-    /// Only when the event cannot be represented.
+    /// The event cannot be represented, or its line would be longer than readers take: then nobody
+    /// could read what stands behind it.
     pub fn append(&mut self, event: &Event) -> Result<(), Error> {
+        let from = self.buf.len();
         put(&mut self.buf, self.next_seq, event)?;
+        let bytes = self.buf.len() - from;
+        if bytes > frame::WRITE_MAX {
+            self.buf.truncate(from);
+            let path = self.layout.journal(self.at.epoch, self.at.segment);
+            let what = format!(
+                "an event of {bytes} bytes, at most {} can be",
+                frame::WRITE_MAX
+            );
+            return Err(Error::Io(sys::Error::invalid("append to", &path, what)));
+        }
         self.next_seq += 1;
         Ok(())
-    }
-
-    /// Adds an event whose JSON text is ready (one line).
-    pub fn append_json(&mut self, json: &[u8]) {
-        frame::write_json(&mut self.buf, self.next_seq, json);
-        self.next_seq += 1;
     }
 
     /// Events waiting for the commit.
@@ -185,8 +191,10 @@ impl Writer {
             Ok(app) => app,
             Err(e) => {
                 // Whatever is in it by now: the next attempt is another file, which says so.
+                // It may hold the seal of this one, which must stay true: nothing more goes here.
                 if sys::fs::exists(&self.layout.journal(old.epoch, segment)) {
                     self.made = segment;
+                    self.app = None;
                 }
                 return Err(e);
             }

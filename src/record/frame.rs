@@ -11,6 +11,9 @@ use std::fmt;
 
 /// Longest accepted line in bytes. A longer one is damage, not data.
 pub const LINE_MAX: usize = 16 << 20;
+/// Longest line that is written where every line must be read again: a later copy of it under
+/// another sequence number is a little longer.
+pub const WRITE_MAX: usize = LINE_MAX - 64;
 
 /// Appends one framed record to `out`.
 ///

@@ -217,8 +217,8 @@ impl Expr {
 
     /// The expression with every name replaced by the ids that `ids_of` gives for it, all of
     /// which must satisfy the condition. It is for `ids_of` to refuse a name without jobs (an empty
-    /// list leaves the name in place), and to see that all names together give no more than
-    /// [`MAX_RESOLVED`] ids.
+    /// list leaves the name in place), and to see that all names together give no more ids than
+    /// [`MAX_RESOLVED`], and no longer text than its caller can keep.
     pub fn resolve<E>(
         self,
         ids_of: &mut impl FnMut(&str) -> Result<Vec<u32>, E>,
