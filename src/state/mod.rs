@@ -148,6 +148,8 @@ pub struct State {
     restored: Option<(u64, Stamp)>,
     /// What ended work counts in the share trees of queues, and as of when.
     pasts: BTreeMap<String, (Stamp, Vec<Past>)>,
+    /// Elements read from a snapshot whose job comes later.
+    restoring: FxHashMap<u32, Vec<snapshot::SnapWork>>,
     /// Work that started, ended or changed what it holds since the scheduler last asked; `None`:
     /// nobody asks.
     work_log: Option<Vec<JobKey>>,

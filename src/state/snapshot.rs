@@ -51,8 +51,16 @@ pub enum SnapRecord {
         t: Stamp,
         past: Vec<Past>,
     },
+    /// Elements of an array, before its job: all in one line could be longer than a line may be.
+    Elements {
+        id: u32,
+        w: Vec<SnapWork>,
+    },
     Job(Box<SnapJob>),
 }
+
+/// Elements and hosts of elements in one record of an array.
+const ELEMENTS: usize = 4096;
 
 impl SnapRecord {
     /// Decodes one record; jobs, by far the most, take a short cut past the tag.
@@ -102,7 +110,7 @@ struct SnapArray {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-struct SnapWork {
+pub struct SnapWork {
     #[serde(skip_serializing_if = "is_default")]
     i: u32,
     p: JobStat,
@@ -150,6 +158,19 @@ struct SnapRun {
     fate: Option<Box<Fate>>,
 }
 
+/// Takes a record's worth off the end of an array's elements; `None`: they fit into one.
+fn cut_off(works: &mut Vec<SnapWork>) -> Option<Vec<SnapWork>> {
+    let weight = |w: &SnapWork| 1 + w.run.as_ref().map_or(0, |run| run.h.len());
+    let mut sum = 0;
+    let fits = |w: &&SnapWork| {
+        sum += weight(w);
+        sum <= ELEMENTS
+    };
+    let n = works.iter().rev().take_while(fits).count();
+    let at = works.len() - n.clamp(1.min(works.len()), works.len());
+    (at > 0).then(|| works.split_off(at))
+}
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -189,10 +210,14 @@ impl State {
                 id: *id,
                 t: *t,
             });
-        let jobs = self
-            .jobs
-            .values()
-            .map(|job| SnapRecord::Job(Box::new(self.snap_job(job))));
+        let jobs = self.jobs.values().flat_map(|job| {
+            let (mut last, mut all) = (self.snap_job(job), Vec::new());
+            while let Some(w) = cut_off(&mut last.w) {
+                all.push(SnapRecord::Elements { id: job.id, w });
+            }
+            all.push(SnapRecord::Job(Box::new(last)));
+            all
+        });
         let pasts = self.pasts.iter().map(|(queue, (t, past))| {
             let (queue, past) = (queue.clone(), past.clone());
             SnapRecord::Shares { queue, t: *t, past }
@@ -309,11 +334,14 @@ impl State {
             SnapRecord::Shares { queue, t, past } => {
                 self.pasts.insert(queue, (t, past));
             }
+            SnapRecord::Elements { id, w } => self.restoring.entry(id).or_default().extend(w),
             SnapRecord::Job(job) => self.restore_job(*job),
         }
     }
 
-    fn restore_job(&mut self, snap: SnapJob) {
+    fn restore_job(&mut self, mut snap: SnapJob) {
+        snap.w
+            .extend(self.restoring.remove(&snap.id).into_iter().flatten());
         if !self.specs.contains_key(&snap.s) || self.jobs.contains_key(snap.id) {
             return;
         }
