@@ -39,7 +39,7 @@ const QUIET_MS: u64 = 20;
 /// Before that, with each of so many looks.
 const LOOKS: u64 = 8;
 /// Most bytes of acks read at once.
-const CHUNK: usize = 8 << 20;
+const CHUNK: usize = frame::LINE_MAX + (1 << 20);
 
 /// Why no answer came.
 #[derive(Debug)]

@@ -67,6 +67,19 @@ impl Framed {
     }
 }
 
+/// An answer that is too long to be read, without what makes it so.
+fn without_details(ack: &Ack) -> Ack {
+    Ack {
+        tok: ack.tok,
+        ok: ack.ok,
+        error: "the request was carried out, but the answer is too long to be told: see cjobs"
+            .to_owned(),
+        ids: Vec::new(),
+        results: Vec::new(),
+        more: ack.results.len() as u64 + ack.more,
+    }
+}
+
 /// The acknowledgements of this epoch.
 pub struct Acks {
     framed: Framed,
@@ -85,7 +98,14 @@ impl Acks {
 
     /// Adds answers to those that [`Acks::flush`] writes.
     pub fn push(&mut self, acks: &[Ack]) {
-        acks.iter().for_each(|ack| self.framed.push(ack));
+        for ack in acks {
+            let from = self.framed.buffer.len();
+            self.framed.push(ack);
+            if self.framed.buffer.len() - from > frame::LINE_MAX {
+                self.framed.buffer.truncate(from);
+                self.framed.push(&without_details(ack));
+            }
+        }
     }
 
     /// Writes what was added, in one write.

@@ -53,6 +53,9 @@ const REPORTS_NEAR: usize = 4;
 /// Longest operand and text of one part of an answer, in bytes.
 const WHAT_MAX: usize = 300;
 const TEXT_MAX: usize = 16 << 10;
+/// Bytes of texts in one answer behind which the rest are cut short, and to what.
+const TOLD_MAX: usize = 1 << 20;
+const SHORT_MAX: usize = 200;
 /// How long a token answers again with the same result.
 const TOKEN_KEEP_MS: u64 = 24 * 3600 * 1000;
 /// A host whose heart has not been seen to beat for this long is unavailable.
@@ -374,6 +377,7 @@ impl Turn<'_> {
 
     fn carry_out(&mut self, request: RequestIn) -> Ack {
         let mut answer = Answer {
+            told: 0,
             ack: empty_ack(request.head.token),
         };
         let only_submits = request
@@ -512,6 +516,8 @@ fn cut(text: &mut String, most: usize) {
 /// An acknowledgement in the making.
 pub(crate) struct Answer {
     pub ack: Ack,
+    /// Bytes of the texts in its results.
+    pub told: usize,
 }
 
 impl Answer {
@@ -524,7 +530,12 @@ impl Answer {
         let mut what = what.to_string();
         let mut text = text.into();
         cut(&mut what, WHAT_MAX);
-        cut(&mut text, TEXT_MAX);
+        let most = match self.told > TOLD_MAX {
+            true => SHORT_MAX,
+            false => TEXT_MAX,
+        };
+        cut(&mut text, most);
+        self.told += text.len();
         self.ack.results.push(Outcome { what, code, text });
     }
 
