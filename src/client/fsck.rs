@@ -320,12 +320,6 @@ impl Job<'_> {
             if sys::fs::exists(&acks) {
                 self.typed::<Ack>(&acks, What::Acks, Some(epoch));
             }
-            let taken = self.layout.taken(epoch);
-            if sys::fs::exists(&taken) {
-                for name in self.names(&taken) {
-                    self.request(&taken.join(name));
-                }
-            }
         }
     }
 

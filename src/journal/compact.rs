@@ -109,8 +109,6 @@ fn remove_segments(
         if epoch < lowest_kept {
             sys::fs::remove_tree(&layout.epoch_dir(epoch))?;
             done.epochs += 1;
-        } else {
-            sys::fs::remove_tree(&layout.taken(epoch))?;
         }
     }
     Ok(())

@@ -157,7 +157,25 @@ impl Inbox {
                 }
             }
         }
+        self.try_stuck();
         Ok(self.uids.len() != before)
+    }
+
+    /// Tries again to remove what could not be: the first of a user's, and the rest if that went.
+    fn try_stuck(&mut self) {
+        let stuck = |(uid, r): (&u32, &mut Rubbish)| {
+            let names = std::mem::take(&mut r.stuck);
+            (!names.is_empty()).then_some((*uid, names))
+        };
+        let all: Vec<_> = self.rubbish.iter_mut().filter_map(stuck).collect();
+        for (uid, mut names) in all {
+            if let Some(own) = self.enter(uid) {
+                while names.first().is_some_and(|name| own.remove(name).is_ok()) {
+                    names.pop_first();
+                }
+            }
+            self.rubbish.entry(uid).or_default().stuck = names;
+        }
     }
 
     /// Gets a name out of the way that is no user's own directory.
@@ -213,7 +231,10 @@ impl Inbox {
             };
             let stuck = self.rubbish.get(&uid).map(|r| &r.stuck);
             let names = entries.into_iter().map(|e| e.name);
-            let names = names.filter(|n| stuck.is_none_or(|s| !s.contains(n)));
+            let fresh = |n: &OsString| {
+                stuck.is_none_or(|stuck| stuck.len() < STUCK_MAX && !stuck.contains(n))
+            };
+            let names = names.filter(fresh);
             let names: Vec<OsString> = names.collect();
             let left = self.take_of(&own, names, SHARE, SHARE_BYTES, now_ms, &mut haul);
             if !left.is_empty() {
@@ -308,10 +329,9 @@ impl Inbox {
         Ok(Some((who, head, verbs)))
     }
 
-    /// Moves requests that were carried out to those taken in `epoch`. One that cannot be moved is
-    /// known by its token: reading it again only repeats the answer.
-    pub fn take_away(&mut self, places: &[&Place], epoch: u64) {
-        let to = self.layout.taken(epoch);
+    /// Removes requests that were carried out: the journal has all of them. One that cannot be
+    /// removed, in a directory that its owner closed to the leader, is passed over from now on.
+    pub fn take_away(&mut self, places: &[&Place]) {
         let mut at: Option<(u32, Option<UserBox>)> = None;
         for place in places {
             let own = match at.take() {
@@ -319,10 +339,10 @@ impl Inbox {
                 _ => self.enter(place.uid),
             };
             if let Some(own) = &own
-                && let Err(e) = own.move_to(&place.name, &to.join(&place.name))
-                && !e.is_not_found()
+                && let Err(e) = own.remove(&place.name)
             {
-                tracing::warn!("{e}");
+                tracing::warn!("{e}: this request is passed over from now on");
+                self.pass_over(place);
             }
             at = Some((place.uid, own));
         }
@@ -353,8 +373,15 @@ impl Inbox {
             rubbish.kept += 1;
             let text = format!("{}: {why}\n", bad.place);
             let _ = fs::publish_mode(&dir.join(format!("{name}.why")), text.as_bytes(), 0o600);
-        } else if own.remove(&bad.place.name).is_err() && rubbish.stuck.len() < STUCK_MAX {
-            rubbish.stuck.insert(bad.place.name.clone());
+        } else if own.remove(&bad.place.name).is_err() {
+            self.pass_over(&bad.place);
+        }
+    }
+
+    fn pass_over(&mut self, place: &Place) {
+        let stuck = &mut self.rubbish.entry(place.uid).or_default().stuck;
+        if stuck.len() < STUCK_MAX {
+            stuck.insert(place.name.clone());
         }
     }
 

@@ -336,7 +336,7 @@ impl Leader {
             failpoint::hit("leader.after_orders");
         }
         let taken: Vec<&Place> = ready.taken.iter().filter_map(|n| paths.get(*n)).collect();
-        self.inbox.take_away(&taken, self.core.state.epoch());
+        self.inbox.take_away(&taken);
         self.clean(&ready.events);
         self.after(committed, now)?;
         Ok(ready.more)
@@ -491,6 +491,8 @@ impl Leader {
                 .into_iter()
                 .map(str::to_owned)
                 .collect();
+            // What was stored long ago may go now: the next job with it stores it anew.
+            self.blobs.clear();
             self.janitor.sweep(live);
         }
         if self.leadership.is_lost() {

@@ -233,7 +233,6 @@ fn assume(
     core.engine.set_zone(jiff::tz::TimeZone::system());
     core.config_problems = problems;
     note_accounts(&mut core);
-    first.must(|| Ok(crate::sys::fs::mkdir_p(&layout.taken(epoch), 0o755)?))?;
     let replayed = recovered.events * 200;
     let publisher = first.must(|| Ok(publish::Publisher::new(&layout, &cluster, epoch)?))?;
     let acks = first.must(|| Ok(outbox::Acks::create(&layout, &cluster, epoch)?))?;

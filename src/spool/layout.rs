@@ -109,11 +109,6 @@ impl Layout {
         self.epoch_dir(epoch).join("acks.yaml")
     }
 
-    /// Requests carried out in this epoch.
-    pub fn taken(&self, epoch: u64) -> PathBuf {
-        self.epoch_dir(epoch).join("taken")
-    }
-
     pub fn snapshots(&self) -> PathBuf {
         self.root.join("snapshot")
     }

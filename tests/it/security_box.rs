@@ -509,9 +509,8 @@ fn share_is_closed(site: &Site) {
         .filter(|p| !allowed(p))
         .collect();
     let jobs = share.join("jobs");
-    // Outputs and requests of his own, which nobody believes any more.
-    let his = |p: &Path| p.starts_with(&jobs) || fs_parent(p) == Some("taken");
-    let open: Vec<_> = open.into_iter().filter(|p| !his(p)).collect();
+    // Outputs of his own.
+    let open: Vec<_> = open.into_iter().filter(|p| !p.starts_with(&jobs)).collect();
     assert!(open.is_empty(), "{open:?}");
     let read = find("-readable");
     for closed in ["blobs", "snapshot", "acct", "lost+found", "inbox"] {
@@ -523,10 +522,6 @@ fn share_is_closed(site: &Site) {
             .collect();
         assert!(inside.is_empty(), "{inside:?}");
     }
-}
-
-fn fs_parent(path: &Path) -> Option<&str> {
-    path.parent()?.file_name()?.to_str()
 }
 
 /// S21: forged claims and journals, found by the next leader.

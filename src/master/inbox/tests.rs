@@ -23,7 +23,7 @@ impl Share {
             fs::mkdir_p(&d, 0o755).unwrap();
             fs::chmod(&d, mode).unwrap();
         }
-        fs::mkdir_p(&layout.taken(1), 0o755).unwrap();
+        fs::mkdir_p(&layout.epoch_dir(1), 0o755).unwrap();
         Share {
             inbox: Inbox::open(&layout).unwrap(),
             layout,
@@ -61,7 +61,7 @@ impl Share {
             self.inbox.set_aside(bad, 1);
         }
         let places: Vec<&Place> = taken.iter().map(|t| &t.place).collect();
-        self.inbox.take_away(&places, 1);
+        self.inbox.take_away(&places);
         (taken.len(), rejected.len())
     }
 
@@ -209,6 +209,32 @@ fn a_file_that_may_not_be_read_is_refused_once() {
     };
     assert_eq!(s.turn(), rejected);
     assert_eq!(s.turn(), (0, 0));
+}
+
+/// A directory that its owner closed to the leader: the request in it is carried out once.
+#[test]
+fn a_request_that_cannot_be_removed_is_answered_once() {
+    let mut s = Share::new();
+    let own = s.own();
+    s.request(&own, 1);
+    s.inbox.find_users().unwrap();
+    let (taken, _) = s.inbox.take(1);
+    let places: Vec<&Place> = taken.iter().map(|t| &t.place).collect();
+    // Root removes whatever is in a directory of any mode, but no directory that is not empty.
+    let path = own.join(&places[0].name);
+    fs::remove(&path).unwrap();
+    fs::mkdir_p(&path.join("x"), 0o755).unwrap();
+    s.inbox.take_away(&places);
+    fs::remove_tree(&path).unwrap();
+    s.request(&own, 1);
+    assert_eq!(s.inbox.take(1).0.len(), 0, "it is passed over");
+    assert!(fs::exists(&path));
+    // Once it can be removed it is, and what comes later under its name counts.
+    s.inbox.find_users().unwrap();
+    assert!(!fs::exists(&path));
+    s.request(&own, 1);
+    assert_eq!(s.turn(), (1, 0));
+    assert!(!fs::exists(&path));
 }
 
 /// Whatever `touch -d` says, requests are taken when the leader sees them.
