@@ -178,24 +178,18 @@ impl Hosts {
     fn read_loads(&mut self, now_ms: u64, wall_ms: i64, inputs: &mut Vec<Input>) {
         for (host, ear) in &mut self.ears {
             let path = self.layout.load(host);
-            let limit = load::LOAD_MAX as u64;
-            let Ok((bytes, uid)) = fs::read_small_owned(&path, limit) else {
-                continue;
-            };
-            if let Err(e) = self.owners.check("believe", &path, uid) {
-                disbelieve(&mut ear.foreign, &e, &mut self.alarms);
-                continue;
-            }
-            // A torn read is normal while cbls overwrites the file: the next look gets it.
-            let Ok(mut doc) = load::decode(&bytes) else {
-                continue;
+            let first = ear.beat.0.is_empty();
+            let doc = match read_load(&path, self.owners, &mut ear.foreign, &mut self.alarms) {
+                Some(doc) => doc,
+                None if first => continue,
+                // What cannot be read is no sign of life.
+                None => ear.doc.clone(),
             };
             if doc.epoch > self.ahead.1 {
                 (self.ahead.0, self.ahead.1) = (host.clone(), doc.epoch);
             }
             self.ahead.2 = self.ahead.2.max(doc.top);
             let beat = (doc.incarnation.clone(), doc.beat);
-            let first = ear.beat.0.is_empty();
             if first && wall_ms.abs_diff(doc.t) > doc.every_ms.max(1000).saturating_mul(3) {
                 // An old file, or a clock far off: life shows by the next change.
                 ear.beat = beat;
@@ -203,22 +197,8 @@ impl Hosts {
                 ear.beat = beat;
                 ear.beat_at = Some(now_ms);
             }
-            let watched_at = *ear.watched_at.get_or_insert(now_ms);
-            let silent_ms = match ear.beat_at {
-                Some(at) => now_ms.saturating_sub(at),
-                None => now_ms.saturating_sub(watched_at).max(SILENT_MS),
-            };
-            let turned = (ear.silent_ms < SILENT_MS) != (silent_ms < SILENT_MS);
-            ear.silent_ms = silent_ms;
-            if first || turned || silent_ms >= SILENT_MS || doc != ear.doc {
-                ear.doc = doc.clone();
-                doc.notes.extend(skew(&path, &doc));
-                let host = host.clone();
-                inputs.push(Input::Load {
-                    host,
-                    doc: Box::new(doc),
-                    silent_ms,
-                });
+            if let Some(input) = ear.judge((host, &path), doc, first, now_ms) {
+                inputs.push(input);
             }
         }
     }
@@ -287,6 +267,51 @@ impl Hosts {
 }
 
 /// Tells once that a file of a stranger is not read.
+/// The load of a host; `None`: it cannot be read, or is not to be believed. A torn read is normal
+/// while cbls overwrites the file: the next look gets it.
+fn read_load(
+    path: &Path,
+    owners: Owners,
+    foreign: &mut bool,
+    alarms: &mut Vec<String>,
+) -> Option<LoadDoc> {
+    let (bytes, uid) = fs::read_small_owned(path, load::LOAD_MAX as u64).ok()?;
+    if let Err(e) = owners.check("believe", path, uid) {
+        disbelieve(foreign, &e, alarms);
+        return None;
+    }
+    load::decode(&bytes).ok()
+}
+
+impl Ear {
+    /// For how long the host was silent, and what the turn should hear of it.
+    fn judge(
+        &mut self,
+        (host, path): (&str, &Path),
+        mut doc: LoadDoc,
+        first: bool,
+        now_ms: u64,
+    ) -> Option<Input> {
+        let watched_at = *self.watched_at.get_or_insert(now_ms);
+        let silent_ms = match self.beat_at {
+            Some(at) => now_ms.saturating_sub(at),
+            None => now_ms.saturating_sub(watched_at).max(SILENT_MS),
+        };
+        let turned = (self.silent_ms < SILENT_MS) != (silent_ms < SILENT_MS);
+        self.silent_ms = silent_ms;
+        if !(first || turned || silent_ms >= SILENT_MS || doc != self.doc) {
+            return None;
+        }
+        self.doc = doc.clone();
+        doc.notes.extend(skew(path, &doc));
+        Some(Input::Load {
+            host: host.to_owned(),
+            doc: Box::new(doc),
+            silent_ms,
+        })
+    }
+}
+
 fn disbelieve(said: &mut bool, e: &crate::sys::Error, alarms: &mut Vec<String>) {
     if !std::mem::replace(said, true) {
         tracing::error!("{e}");
@@ -304,6 +329,7 @@ mod tests {
         let layout = Layout::new(dir.path());
         fs::mkdir_p(&layout.host("h1"), 0o755).unwrap();
         let doc = LoadDoc {
+            incarnation: "i".into(),
             every_ms,
             beat: 1,
             ..LoadDoc::default()
@@ -336,6 +362,26 @@ mod tests {
             _ => 0,
         });
         assert_eq!(silent.collect::<Vec<_>>(), [SILENT_MS, 50_000]);
+    }
+
+    #[test]
+    fn a_load_that_cannot_be_read_any_more_is_silence() {
+        let (dir, mut hosts) = one_host(1_000);
+        let path = Layout::new(dir.path()).load("h1");
+        let mut silence = |now: u64| {
+            let mut inputs = Vec::new();
+            hosts.listen(now, 0, true, &|_| false, &mut inputs);
+            inputs.iter().find_map(|input| match input {
+                Input::Load { silent_ms, .. } => Some(*silent_ms),
+                _ => None,
+            })
+        };
+        assert_eq!(silence(1), Some(0));
+        std::fs::write(&path, b"torn").unwrap();
+        assert_eq!(silence(10_001), None, "it may be written right now");
+        assert_eq!(silence(50_001), Some(50_000));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(silence(60_001), Some(60_000));
     }
 
     #[test]

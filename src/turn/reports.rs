@@ -314,7 +314,9 @@ impl Turn<'_> {
 
     /// A load sample, and what its age means.
     pub(super) fn load(&mut self, host: &str, mut doc: LoadDoc, silent_ms: u64) {
-        if self.core.config.host(host).is_none() {
+        // A host that cb.yaml no longer names is judged until the last work there has ended.
+        let member = self.core.config.host(host).is_some();
+        if !member && self.core.state.on_host(host).next().is_none() {
             return;
         }
         self.withhold(host, &mut doc);
@@ -336,6 +338,10 @@ impl Turn<'_> {
             }
         }
         let core = &mut *self.core;
+        if !member {
+            core.seen.insert(host.to_owned(), (doc, silent_ms));
+            return;
+        }
         if core.hosts.sample(&core.state, host, &doc, silent_ms) {
             core.stir = true;
             core.seen.insert(host.to_owned(), (doc, silent_ms));

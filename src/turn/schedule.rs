@@ -7,6 +7,7 @@ use crate::record::event::{Event, SignalAct};
 use crate::record::order::{Act, Order, StartOrder};
 use crate::sched::{self, Start};
 use crate::state::{Run, State, TOGETHER};
+use std::collections::BTreeSet;
 
 impl Turn<'_> {
     pub(super) fn schedule(&mut self) {
@@ -184,24 +185,28 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
     if core.state.is_old() {
         return orders;
     }
-    for host in core
-        .hosts
-        .iter()
-        .filter(|h| only.is_none_or(|name| name == h.name))
-    {
-        let id = core.state.host_ctl(&host.name).ledger;
-        if !id.is_empty() {
-            orders.push((host.name.clone(), Order::Ledger { id }));
+    let members = core.hosts.iter().map(|host| host.name.as_str());
+    // And those that cb.yaml no longer names, as long as work is there.
+    let works = |name: &&str| core.state.on_host(name).next().is_some();
+    let known = core.state.known_hosts().map(|(name, _)| name.as_str());
+    let hosts: BTreeSet<&str> = members.chain(known.filter(works)).collect();
+    let wanted = |name: &&str| only.is_none_or(|only| only == *name);
+    for host in hosts.into_iter().filter(wanted) {
+        let ctl = core.state.host_ctl(host);
+        let at = core.state.host_id(host);
+        if !ctl.ledger.is_empty() {
+            let id = ctl.ledger.clone();
+            orders.push((host.to_owned(), Order::Ledger { id }));
         }
-        for (j, _) in core.state.on_host(&host.name) {
+        for (j, _) in core.state.on_host(host) {
             let Some(work) = core.state.work(j) else {
                 continue;
             };
             let Some(run) = work.run.as_deref() else {
                 continue;
             };
-            if run.hosts.first().is_none_or(|(id, _)| *id != host.id) {
-                orders.extend(super::gang::part_order(core, j, host.id));
+            if run.hosts.first().is_none_or(|(id, _)| Some(*id) != at) {
+                orders.extend(at.and_then(|at| super::gang::part_order(core, j, at)));
                 continue;
             }
             if run.gathering {
@@ -214,8 +219,8 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
             };
             orders.extend(signal_order(core, j));
             orders.extend(resize_order(core, j));
-            if run.start == Stamp(0) && !host.ctl.up {
-                orders.push((host.name.clone(), Order::Cancel { a }));
+            if run.start == Stamp(0) && !ctl.up {
+                orders.push((host.to_owned(), Order::Cancel { a }));
             }
         }
     }

@@ -50,6 +50,7 @@ impl Bench {
             groups: Vec::new(),
         };
         let mut answer = Answer {
+            told: 0,
             ack: empty_ack(Token(1)),
         };
         acts(self.act(|turn| turn.signal(&who, &sel, how, &mut answer)))
@@ -260,4 +261,31 @@ fn a_job_whose_host_knows_no_account_is_held_with_the_reason() {
     assert_eq!(b.core.state.work(j).unwrap().attempt, 2);
     b.report(&host, vec![told(2, b.now)]);
     assert_eq!(b.core.state.stat(j), Some(JobStat::Psusp));
+}
+
+/// Work is there still: it can be killed, shown as unknown and ended as lost like any other.
+#[test]
+fn a_host_that_left_the_configuration_is_judged_until_its_work_has_ended() {
+    let mut b = Bench::new();
+    b.submit(5, |_| {});
+    b.submit(5, |j| j.spec.hosts = "h2".into());
+    assert_eq!(b.starts(), [("h2".to_string(), "2.1".to_string())]);
+    let config = super::CONFIG.replace("- {name: h2, slots: 2}\n", "");
+    let loaded = crate::config::load(config.as_bytes(), "cb.yaml", &crate::config::OsNames::ANY);
+    b.turn(vec![Input::Config(Arc::new(loaded.unwrap().config))]);
+    let repeated = crate::turn::outstanding(&b.core, Some("h2"));
+    let start = |(_, order): &(String, Order)| matches!(order, Order::Start(_));
+    assert!(repeated.iter().any(start), "{repeated:?}");
+    let doc = b.core.seen["h2"].0.clone();
+    let host = String::from("h2");
+    let (doc, silent_ms) = (Box::new(doc), SILENT_MS);
+    b.turn(vec![Input::Load {
+        host,
+        doc,
+        silent_ms,
+    }]);
+    assert!(!b.core.state.host_ctl("h2").up);
+    let cancel =
+        |(to, order): &(String, Order)| to == "h2" && matches!(order, Order::Cancel { .. });
+    assert!(b.last.orders.iter().any(cancel), "{:?}", b.last.orders);
 }
