@@ -52,6 +52,15 @@ pub fn judge(mount: &MountFacts, recover: &[u8]) -> Vec<Hazard> {
             ),
         );
     }
+    if mount.has("nocto") {
+        add(
+            true,
+            format!(
+                "{point} is mounted with nocto: a leader would read from its cache who leads; \
+                 mount it without"
+            ),
+        );
+    }
     if mount.fstype == "nfs" || mount.value("vers").is_some_and(|v| v.starts_with('3')) {
         add(
             false,
@@ -120,6 +129,7 @@ mod tests {
             ("rw,vers=4.2,softerr", "soft mount"),
             ("rw,vers=4.2,nolock", "locks local"),
             ("rw,vers=4.2,local_lock=flock", "locks local"),
+            ("rw,vers=4.2,hard,nocto", "nocto"),
         ] {
             let (grave, text) = words("nfs4", options, b"");
             assert!(grave == 1 && text.contains(due), "{options}: {text}");
