@@ -440,6 +440,9 @@ impl Leader {
 
     /// Sets unreadable requests aside and answers where an answer can be given.
     fn reject(&mut self, rejected: Vec<Rejected>, now: u64) -> Result<(), End> {
+        if !rejected.is_empty() && self.leadership.check() == Check::After {
+            self.recheck()?;
+        }
         for bad in rejected {
             if let Some(tok) = bad.token {
                 let error = format!("the request was not accepted: {}", bad.why);

@@ -24,6 +24,7 @@ pub fn fork_snapshot(f: impl FnOnce() -> i32) -> Result<Forked> {
         let (pid, ended) = (Pid::from_raw(0), Some(f()));
         return Ok(Forked { pid, ended });
     }
+    let parent = nix::unistd::getpid();
     // SAFETY: the child runs only `f` under the rule above and leaves by _exit, so no destructor
     // or exit handler of the parent runs twice.
     match unsafe { fork() }.at("fork", Path::new("a snapshot writer"))? {
@@ -34,6 +35,10 @@ pub fn fork_snapshot(f: impl FnOnce() -> i32) -> Result<Forked> {
         ForkResult::Child => {
             // It holds copies of the parent's locks: they must not outlive the parent.
             let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+            if nix::unistd::getppid() != parent {
+                // SAFETY: as below. It died before the signal was asked for.
+                unsafe { libc::_exit(102) }
+            }
             let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
             // SAFETY: _exit ends the process at once.
             unsafe { libc::_exit(caught.unwrap_or(101)) }
