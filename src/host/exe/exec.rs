@@ -254,7 +254,7 @@ impl Exec {
         let number = u32::try_from(pid).unwrap_or(0);
         self.push(a, &Report::Started { a, pid: number, t });
         for p in waiting {
-            self.signal(a, p);
+            self.act(a, p);
         }
         self.resize(a);
     }
@@ -390,6 +390,9 @@ impl Exec {
         for task in std::mem::take(&mut self.held) {
             self.send(&ToSpawner::Start(Box::new(task)));
         }
+        if let Some(forget) = self.starter.forget_now() {
+            self.send(&forget);
+        }
         self.flush_spawner();
     }
 
@@ -413,7 +416,7 @@ impl Exec {
         }
     }
 
-    /// Carries out a batch: everything of it is on record before anything is done.
+    /// Carries out a batch: starts and cancellations are on record before anything is done.
     fn carry_out(&mut self, batch: Vec<Order>, before: (u64, u64)) -> Result<(), String> {
         let (mut starts, mut acts) = (BTreeSet::new(), Vec::new());
         for order in batch {
@@ -428,17 +431,16 @@ impl Exec {
                     grace_ms,
                     n,
                 } => {
-                    if self.take_signal(a, n) {
-                        acts.push((
-                            a,
-                            Pending {
-                                act: task_act(act),
-                                reason,
-                                grace_ms,
-                                n,
-                            },
-                        ));
-                    }
+                    let act = task_act(act);
+                    acts.push((
+                        a,
+                        Pending {
+                            act,
+                            reason,
+                            grace_ms,
+                            n,
+                        },
+                    ));
                 }
                 Order::Resize { a, hosts, n } => self.take_resize(a, hosts, n),
                 Order::Part { a, s, .. } => self.parts.ask(a, s),
@@ -448,19 +450,19 @@ impl Exec {
             }
         }
         let recorded = self.ledger.commit(true);
-        if let Err(e) = recorded {
-            // Nothing of it was done: forget it, and read it again.
+        if let Err(e) = &recorded {
+            // No task of it was started: forget them, and read it all again.
             self.held.retain(|task| !starts.contains(&task.a));
             starts.into_iter().for_each(|a| self.table.remove(a));
             self.orders.go_to(before.1);
             self.mend_ledger(&e.to_string());
-            return Err(format!(
-                "{e}; no task is started until the local directory can be written"
-            ));
         }
+        // What is to end or to stop does not wait for the disk.
         for (a, pending) in acts {
             self.signal(a, pending);
         }
+        let until = "no task is started until the local directory can be written";
+        recorded.map_err(|e| format!("{e}; {until}"))?;
         self.prepare_parts();
         self.resize_all();
         Ok(())
@@ -518,10 +520,11 @@ impl Exec {
                 self.held.push(task);
                 Some(a)
             }
-            Err(text) => {
+            Err(refused) => {
                 self.table.insert(a, entry);
-                let mut end = ending::not_started(a, None, text);
+                let mut end = ending::not_started(a, None, refused.text);
                 end.t = clock::wall_ms();
+                end.elsewhere = refused.elsewhere;
                 end.no_account = self.starter.lacks_account(o.s);
                 self.conclude(end);
                 None
@@ -549,18 +552,19 @@ impl Exec {
         self.never(a, "cancelled before it was started");
     }
 
-    /// True when this number of a signal was not yet taken up.
-    fn take_signal(&mut self, a: AttemptId, n: u32) -> bool {
-        let known = self
-            .table
-            .get_mut(a)
-            .filter(|e| !e.is_final() && n > e.signals);
-        known.map(|e| e.signals = n).is_some()
+    /// Takes up a signal of a number that was not yet taken up.
+    fn signal(&mut self, a: AttemptId, p: Pending) {
+        let known = self.table.get_mut(a);
+        let Some(e) = known.filter(|e| !e.is_final() && p.n > e.signals) else {
+            return;
+        };
+        e.signals = p.n;
+        self.act(a, p);
     }
 
     /// Carries out an act now, or when the task runs. It goes on record afterwards: a crash in
     /// between repeats it, which harms less than losing a kill.
-    fn signal(&mut self, a: AttemptId, p: Pending) {
+    fn act(&mut self, a: AttemptId, p: Pending) {
         let Some(e) = self.table.get_mut(a) else {
             return;
         };

@@ -178,11 +178,11 @@ fn records(identity: &Identity, table: &Table, epoch: u64) -> Vec<AttemptRec> {
                 b: entry.boot.clone(),
             }),
         }
-        if entry.signals > 0 {
-            out.push(AttemptRec::Signalled {
-                a,
-                n: entry.signals,
-            });
+        // What waits for the start was not carried out: after a crash it is to be read again.
+        let waits = entry.waiting.first().map(|p| p.n.saturating_sub(1));
+        let n = waits.unwrap_or(entry.signals);
+        if n > 0 {
+            out.push(AttemptRec::Signalled { a, n });
         }
         if entry.resizes > 0 {
             let n = entry.resizes;
@@ -266,6 +266,15 @@ impl Ledger {
         self.urgent = false;
         self.buf.clear();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Ledger {
+    /// From now on there is no room for it.
+    pub fn on_full_disk(&mut self) {
+        self.file = Appender::open_existing("/dev/full".as_ref()).unwrap();
+        self.path = "/dev/full/attempts.log".into();
     }
 }
 
@@ -382,6 +391,26 @@ mod tests {
             assert_eq!(r.identity, Some(named("one")));
             Ledger::create(&local, "c", named("one"), &r.table, r.epoch).unwrap();
         }
+    }
+
+    #[test]
+    fn an_act_that_waits_for_its_task_is_not_on_record_as_done() {
+        let d = tempfile::tempdir().unwrap();
+        let local = Local::at(d.path());
+        let mut table = Table::default();
+        let mut entry = Entry::new(Status::Given(1), (1, 1), false);
+        entry.signals = 3;
+        entry.waiting = [2, 3]
+            .map(|n| super::super::table::Pending {
+                act: crate::task::spec::TaskAct::Kill,
+                reason: crate::model::TermReason::None,
+                grace_ms: 0,
+                n,
+            })
+            .to_vec();
+        table.insert(a(1), entry);
+        Ledger::create(&local, "c", named("one"), &table, 1).unwrap();
+        assert_eq!(read(&local).unwrap().table.get(a(1)).unwrap().signals, 1);
     }
 
     #[test]

@@ -614,6 +614,49 @@ mod tests {
     }
 
     #[test]
+    fn a_kill_does_not_wait_for_a_full_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut exec = deaf_executor(dir.path());
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let began = crate::sys::proc::info(pid).unwrap().start;
+        let a = first(1);
+        let shepherd = table::Shepherd {
+            pid,
+            born: began * 1000 / crate::sys::proc::ticks_per_second(),
+            boot: crate::sys::proc::boot_id().to_owned(),
+            group: String::new(),
+            t: 1,
+            log: 1,
+        };
+        let running = table::Status::Running(shepherd);
+        exec.table
+            .insert(a, table::Entry::new(running, (1, 1), false));
+        exec.ledger.on_full_disk();
+        let (act, reason) = (
+            crate::record::order::Act::Kill,
+            crate::model::TermReason::None,
+        );
+        let (grace_ms, n) = (0, 1);
+        let kill = Order::Signal {
+            a,
+            act,
+            reason,
+            grace_ms,
+            n,
+        };
+        publish(&exec, 1, &[spec(2), start(2), kill]);
+        exec.turn(true);
+        assert!(exec.said.contains("local directory"), "{}", exec.said);
+        assert!(exec.table.get(first(2)).is_none() && exec.held.is_empty());
+        assert_eq!(exec.table.get(a).unwrap().signals, 1);
+        assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
     fn looks_become_rarer_until_something_happens() {
         let mut p = Pace::new(1000);
         let quiet = Did::default();

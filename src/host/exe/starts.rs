@@ -7,7 +7,7 @@ use crate::host::local::Local;
 use crate::model::Spec;
 use crate::record::order::StartOrder;
 use crate::spool::Layout;
-use crate::sys::{clock, fs, users};
+use crate::sys::{self, clock, fs, users};
 use crate::task::build::{self, Account, Files, Place};
 use crate::task::spec::{Base, Become, TaskSpec, ToSpawner};
 use sha2::{Digest, Sha256};
@@ -19,6 +19,29 @@ const BLOB_MAX: u64 = 16 << 20;
 /// Shared parts kept before starting over.
 const BASES_MAX: usize = 1_000;
 
+/// Why a task cannot be started.
+#[derive(Debug, PartialEq)]
+pub struct Refused {
+    /// For the job's owner.
+    pub text: String,
+    /// It is no fault of the job: the share or the local directory did not do its part.
+    pub elsewhere: bool,
+}
+
+impl From<String> for Refused {
+    fn from(text: String) -> Refused {
+        let elsewhere = false;
+        Refused { text, elsewhere }
+    }
+}
+
+impl From<sys::Error> for Refused {
+    fn from(e: sys::Error) -> Refused {
+        let (text, elsewhere) = (e.to_string(), true);
+        Refused { text, elsewhere }
+    }
+}
+
 /// Makes tasks out of orders.
 pub struct Starter {
     layout: Layout,
@@ -26,8 +49,10 @@ pub struct Starter {
     place: Place,
     specs: HashMap<u32, Box<Spec>>,
     /// Specification and niceness to the number of its shared part.
-    bases: HashMap<(u32, i32), Result<u32, String>>,
+    bases: HashMap<(u32, i32), u32>,
     next: u32,
+    /// Shared parts below this number are not needed once the tasks at hand were sent.
+    forget: Option<u32>,
 }
 
 impl Starter {
@@ -39,12 +64,19 @@ impl Starter {
             specs: HashMap::new(),
             bases: HashMap::new(),
             next: 1,
+            forget: None,
         }
+    }
+
+    /// What the spawner is to forget. To be sent behind the tasks that were built: they name it.
+    pub fn forget_now(&mut self) -> Option<ToSpawner> {
+        self.forget.take().map(|below| ToSpawner::Forget { below })
     }
 
     /// The present spawner knows nothing.
     pub fn new_spawner(&mut self) {
         self.bases.clear();
+        self.forget = None;
     }
 
     /// Takes a specification; one that changed under its number is prepared anew.
@@ -73,12 +105,10 @@ impl Starter {
         &mut self,
         order: &StartOrder,
         send: &mut dyn FnMut(&ToSpawner) -> Result<(), String>,
-    ) -> Result<TaskSpec, String> {
+    ) -> Result<TaskSpec, Refused> {
         let Some(spec) = self.specs.get(&order.s).cloned() else {
-            return Err(format!(
-                "specification {} is missing in the orders",
-                order.s
-            ));
+            let text = format!("specification {} is missing in the orders", order.s);
+            return Err(text.into());
         };
         let base = self.base(order, &spec, send)?;
         let files = Files {
@@ -131,14 +161,14 @@ impl Starter {
         order: &StartOrder,
         spec: &Spec,
         send: &mut dyn FnMut(&ToSpawner) -> Result<(), String>,
-    ) -> Result<u32, String> {
+    ) -> Result<u32, Refused> {
         let key = (order.s, order.nice);
         if let Some(known) = self.bases.get(&key) {
-            return known.clone();
+            return Ok(*known);
         }
         if self.bases.len() >= BASES_MAX {
             self.bases.clear();
-            send(&ToSpawner::Forget { below: self.next })?;
+            self.forget = Some(self.next);
         }
         let n = self.next;
         self.next += 1;
@@ -148,11 +178,11 @@ impl Starter {
             n,
             base: Box::new(base),
         })?;
-        self.bases.insert(key, Ok(n));
+        self.bases.insert(key, n);
         Ok(n)
     }
 
-    fn build_base(&self, spec: &Spec, nice: i32) -> Result<Base, String> {
+    fn build_base(&self, spec: &Spec, nice: i32) -> Result<Base, Refused> {
         let account = account(spec, &self.place)?;
         let env: Vec<(String, String)> = match spec.env.is_empty() {
             true => Vec::new(),
@@ -167,50 +197,51 @@ impl Starter {
             true => None,
             false => Some(path_text(self.layout.blob(&spec.stdin_blob))),
         };
-        build::base(spec, nice, &env, &account, &self.place, stdin.as_deref())
+        let base = build::base(spec, nice, &env, &account, &self.place, stdin.as_deref())?;
+        Ok(base)
     }
 
     /// Reads a blob and holds it against its name.
-    fn blob(&self, sha: &str) -> Result<Vec<u8>, String> {
+    fn blob(&self, sha: &str) -> Result<Vec<u8>, Refused> {
         let path = self.layout.blob(sha);
-        let bytes = fs::read_small(&path, BLOB_MAX).map_err(|e| e.to_string())?;
+        let bytes = fs::read_small(&path, BLOB_MAX)?;
         let found: String = Sha256::digest(&bytes)
             .iter()
             .map(|b| format!("{b:02x}"))
             .collect();
         match found == sha {
             true => Ok(bytes),
-            false => Err(format!(
-                "{} does not have the content of its name",
-                path.display()
-            )),
+            false => {
+                let text = format!("{} does not have the content of its name", path.display());
+                Err(text.into())
+            }
         }
     }
 
     /// Writes the list of hosts of a job of several slots.
-    fn hosts_file(&self, order: &StartOrder, spec: &Spec) -> Result<String, String> {
+    fn hosts_file(&self, order: &StartOrder, spec: &Spec) -> Result<String, Refused> {
         if !build::has_hosts_file(&order.hosts, spec) {
             return Ok(String::new());
         }
-        fs::mkdir_p(&self.local.scratch(), 0o711).map_err(|e| e.to_string())?;
+        fs::mkdir_p(&self.local.scratch(), 0o711)?;
         let path = self.local.hosts_file(order.a);
         let text = build::hosts_text(&order.hosts);
-        fs::publish_mode(&path, text.as_bytes(), 0o644).map_err(|e| e.to_string())?;
+        fs::publish_mode(&path, text.as_bytes(), 0o644)?;
         Ok(path_text(path))
     }
 
     /// Copies the script to this host, under a name that nobody can guess: it is readable, since
     /// the user's shell must read it.
-    fn script(&self, order: &StartOrder, spec: &Spec) -> Result<String, String> {
+    fn script(&self, order: &StartOrder, spec: &Spec) -> Result<String, Refused> {
         if spec.script.is_empty() {
             return Ok(String::new());
         }
         let bytes = self.blob(&spec.script)?;
         let dir = self.local.scratch();
-        fs::mkdir_p(&dir, 0o711).map_err(|e| e.to_string())?;
+        fs::mkdir_p(&dir, 0o711)?;
         let name = Local::scratch_prefix(order.a) + &clock::nonce(8);
         let path = dir.join(name);
-        fs::publish_mode(&path, &bytes, 0o755).map_err(|e| e.to_string())?;
+        fs::publish_mode(&path, &bytes, 0o755)?;
         Ok(path_text(path))
     }
 }
@@ -301,7 +332,8 @@ mod tests {
             sent.push(m.clone());
             Ok(())
         };
-        assert!(s.task(&order(), &mut send).unwrap_err().contains("missing"));
+        let missing = s.task(&order(), &mut send).unwrap_err();
+        assert!(missing.text.contains("missing"));
         let env = put(&layout, br#"{"A":"1"}"#);
         let script = put(&layout, b"echo hi");
         let spec = Spec {
@@ -327,12 +359,69 @@ mod tests {
                 ..spec
             }),
         );
-        assert!(
-            s.task(&order(), &mut send)
-                .unwrap_err()
-                .contains("content of its name")
-        );
+        let damaged = s.task(&order(), &mut send).unwrap_err();
+        assert!(damaged.text.contains("content of its name") && !damaged.elsewhere);
         assert_eq!(sent.len(), 1);
         assert!(matches!(&sent[0], ToSpawner::Base { base, .. } if base.env[0] == "A=1"));
+    }
+    fn starter(dir: &std::path::Path) -> Starter {
+        let place = Place {
+            uid: users::effective_uid(),
+            may_switch: users::may_switch(),
+            ..Place::default()
+        };
+        Starter::new(&Layout::new(dir), &Local::at(&dir.join("l")), place)
+    }
+
+    #[test]
+    fn a_disk_or_share_that_fails_is_no_fault_of_the_job() {
+        let d = tempfile::tempdir().unwrap();
+        let mut s = starter(d.path());
+        let spec = |script: &str, env: &str| Spec {
+            uid: users::effective_uid(),
+            script: script.into(),
+            env: env.into(),
+            ..Spec::default()
+        };
+        let refused = |s: &mut Starter, spec| {
+            s.learn(1, Box::new(spec));
+            let refused = s.task(&order(), &mut |_| Ok(())).unwrap_err();
+            assert!(refused.elsewhere, "{refused:?}");
+        };
+        let script = put(&s.layout, b"echo hi");
+        refused(&mut s, spec(&"0".repeat(64), ""));
+        refused(&mut s, spec(&script, &"0".repeat(64)));
+        // Nothing can be written below a file.
+        fs::publish(s.local.dir(), b"").unwrap();
+        refused(&mut s, spec(&script, ""));
+        let mut gang = order();
+        gang.hosts.push(Share("h2".into(), 1));
+        s.learn(1, Box::new(spec("", "")));
+        assert!(s.task(&gang, &mut |_| Ok(())).unwrap_err().elsewhere);
+    }
+
+    #[test]
+    fn shared_parts_are_forgotten_behind_the_tasks_that_name_them() {
+        let d = tempfile::tempdir().unwrap();
+        let mut s = starter(d.path());
+        let mut sent = Vec::new();
+        for id in 1..=BASES_MAX as u32 + 1 {
+            let uid = users::effective_uid();
+            let spec = Spec {
+                uid,
+                ..Spec::default()
+            };
+            s.learn(id, Box::new(spec));
+            let order = StartOrder { s: id, ..order() };
+            let send = &mut |m: &ToSpawner| {
+                sent.push(matches!(m, ToSpawner::Base { .. }));
+                Ok(())
+            };
+            s.task(&order, send).unwrap();
+        }
+        assert_eq!(sent, vec![true; BASES_MAX + 1]);
+        let below = BASES_MAX as u32 + 1;
+        assert_eq!(s.forget_now(), Some(ToSpawner::Forget { below }));
+        assert_eq!(s.forget_now(), None);
     }
 }
