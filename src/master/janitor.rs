@@ -9,7 +9,8 @@ use crate::sys::{clock, fs, thread};
 use crossbeam::channel::{Sender, bounded};
 use std::collections::BTreeSet;
 
-/// Most errands waiting; more are dropped (a later sweep finds what they meant).
+/// Most errands waiting, each of up to ten thousand jobs; more are dropped: an old blob goes with a
+/// later sweep, a forgotten job's directory stays.
 const ERRANDS_MAX: usize = 10_000;
 /// Age below which an unreferenced blob is kept, in milliseconds: a request just being taken may
 /// refer to it, and so may a leader that does not know yet that it is none.

@@ -419,8 +419,8 @@ impl State {
         (std::mem::take(&mut self.dirty_specs), keys)
     }
 
-    /// Forgets tokens and keys older than these times (they need no event: replay forgets them
-    /// too).
+    /// Forgets tokens and keys older than these times. That needs no event: who replays knows more
+    /// of them for a minute, until he does the same.
     pub fn expire(&mut self, tokens_before: Stamp, keys_before: Stamp) {
         self.tokens.retain(|_, known| known.t >= tokens_before);
         self.keys.retain(|_, (_, t)| *t >= keys_before);
