@@ -7,9 +7,13 @@ use crate::record::ack::Code;
 use crate::record::request::Selector;
 use crate::state::{Job, State};
 use crate::text::jobids::JobSel;
+use rustc_hash::FxHashSet;
 
-/// Most jobs or elements one request may act on.
-pub const PICK_MAX: usize = 1_000_000;
+/// Most jobs and elements that the ids of one request may name together.
+const PICK_MAX: u64 = 1_000_000;
+/// Longest the ids of one request may be together: reading overlapping ranges costs more than
+/// their elements.
+const IDS_BYTES_MAX: usize = 8 << 20;
 
 /// One thing picked: a job (whole, `idx` 0) or an element of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +56,8 @@ impl<'a> Glob<'a> {
 /// Resolves a selector. `uid_of` turns a user name into his uid (`None`: everybody).
 ///
 /// # Errors
-/// A refusal when an operand is not a job id at all or a selector names an unknown user.
+/// A refusal when an operand is not a job id at all, when the operands name more than one request
+/// may (nothing is done then), or when nothing fits.
 pub fn pick(
     sel: &Selector,
     requester: u32,
@@ -60,20 +65,7 @@ pub fn pick(
     users: Option<&[u32]>,
     eligible: &dyn Fn(&Job) -> bool,
 ) -> Result<Vec<Pick>, Refusal> {
-    let mut picks = Vec::new();
-    let mut all = sel.all;
-    for operand in &sel.ids {
-        match JobSel::parse(operand).map_err(|e| Refusal::usage(e.to_string()))? {
-            JobSel::All => all = true,
-            JobSel::Job(id) => picks.push(one(state, JobKey::job(id), operand)),
-            JobSel::Elements(id, set) => {
-                for idx in set.iter().take(PICK_MAX) {
-                    let j = JobKey::element(id, idx);
-                    picks.push(one(state, j, &j.to_string()));
-                }
-            }
-        }
-    }
+    let (mut picks, all) = named(sel, state)?;
     if !sel.ids.is_empty() && !all {
         return Ok(picks);
     }
@@ -106,14 +98,55 @@ pub fn pick(
     Ok(picks)
 }
 
-fn one(state: &State, j: JobKey, operand: &str) -> Pick {
-    match state.stat(j) {
-        Some(_) => Pick::Job(j),
-        None => {
-            let refusal = Refusal::new(Code::NotFound, "no matching job found");
-            Pick::Missing(operand.to_owned(), refusal)
+/// What the operands name, each thing once, and whether all that fits is meant.
+fn named(sel: &Selector, state: &State) -> Result<(Vec<Pick>, bool), Refusal> {
+    let bytes: usize = sel.ids.iter().map(String::len).sum();
+    if bytes > IDS_BYTES_MAX {
+        return Err(Refusal::usage(format!(
+            "the job ids have {bytes} bytes, at most {IDS_BYTES_MAX} are allowed in one request: \
+             ask in several parts"
+        )));
+    }
+    let mut picks = Vec::new();
+    let mut all = sel.all;
+    let mut seen = FxHashSet::default();
+    let mut count = 0u64;
+    for operand in &sel.ids {
+        let jobs = JobSel::parse(operand).map_err(|e| Refusal::usage(e.to_string()))?;
+        // Counted before anything is made of it, whether it exists or not.
+        count = count.saturating_add(match &jobs {
+            JobSel::Elements(_, set) => set.len(),
+            JobSel::All | JobSel::Job(_) => 1,
+        });
+        if count > PICK_MAX {
+            return Err(Refusal::usage(format!(
+                "the ids name more than {PICK_MAX} jobs and elements, the most for one request: \
+                 write the id alone for a whole array, or ask in several parts"
+            )));
+        }
+        let mut add = |j: JobKey| {
+            if seen.insert(j) {
+                picks.push(match state.stat(j) {
+                    Some(_) => Pick::Job(j),
+                    None => missing(j.to_string()),
+                });
+            }
+        };
+        match jobs {
+            JobSel::All => all = true,
+            JobSel::Job(id) => add(JobKey::job(id)),
+            JobSel::Elements(id, set) if state.job(id).is_some_and(|job| job.array().is_some()) => {
+                set.iter().for_each(|idx| add(JobKey::element(id, idx)));
+            }
+            JobSel::Elements(..) => picks.push(missing(operand.clone())),
         }
     }
+    Ok((picks, all))
+}
+
+fn missing(operand: String) -> Pick {
+    let refusal = Refusal::new(Code::NotFound, "no matching job found");
+    Pick::Missing(operand, refusal)
 }
 
 fn runs_on(state: &State, job: &Job, host: &str) -> bool {
@@ -138,5 +171,36 @@ mod tests {
         ] {
             assert_eq!(Glob::new(pattern).matches(name), want, "{pattern} {name}");
         }
+    }
+
+    fn of(ids: Vec<String>) -> Result<Vec<Pick>, Refusal> {
+        let sel = Selector {
+            ids,
+            ..Selector::default()
+        };
+        pick(&sel, 0, &State::new(), None, &|_| true)
+    }
+
+    /// A request stays in the box until it was answered: one that no leader has the memory for
+    /// would end each of them.
+    #[test]
+    fn ids_name_no_more_than_one_request_may() {
+        let all = "5[1-2147483647]".to_owned();
+        for (ids, want) in [
+            (vec![all; 500], "more than 1000000 jobs and elements"),
+            (vec!["5[1-999]".to_owned(); 1002], "more than 1000000"),
+            (vec!["5".to_owned(); 1_000_001], "more than 1000000"),
+            (vec!["5,".repeat(30_000); 200], "at most 8388608"),
+        ] {
+            let refusal = of(ids).expect_err(want);
+            assert_eq!(refusal.code, Code::Usage);
+            assert!(refusal.text.contains(want), "{}", refusal.text);
+        }
+    }
+
+    #[test]
+    fn elements_of_a_job_that_is_unknown_are_one_answer() {
+        let picks = of(vec!["5[1-900000]".into(), "7".into(), "7".into()]).expect("is short");
+        assert_eq!(picks, ["5[1-900000]", "7"].map(|p| missing(p.to_owned())));
     }
 }
