@@ -1,7 +1,8 @@
 //! Judging `-w` conditions against the state.
 
 use crate::model::{JobStat, PendReason};
-use crate::state::{Body, DepVerdict, Job, State, Work};
+use crate::state::{Array, Body, DepVerdict, Job, State, Work};
+use crate::text::IndexSet;
 use crate::text::depend::{Answer, Elements, Expr, Facts, JobRef, Seen, Target};
 
 struct View<'a>(&'a State);
@@ -23,6 +24,16 @@ pub fn judge(state: &State, id: u32) -> Option<DepVerdict> {
     })
 }
 
+/// The elements of `array` among `set`. A condition may name two thousand million indices: what is
+/// looked at is never more than the array has.
+fn meant<'a>(array: &'a Array, set: &'a IndexSet) -> Box<dyn Iterator<Item = u32> + 'a> {
+    if set.len() < array.all.len() {
+        Box::new(set.iter())
+    } else {
+        Box::new(array.all.iter().filter(|idx| set.contains(*idx)))
+    }
+}
+
 impl View<'_> {
     fn job(&self, target: &Target) -> Option<&Job> {
         match &target.job {
@@ -36,7 +47,7 @@ impl View<'_> {
         match (&job.body, &target.elements) {
             (Body::Single(work), _) => f(work.stat, 1, Some(work)),
             (Body::Array(array), Elements::Some(set)) => {
-                for idx in set.iter() {
+                for idx in meant(array, set) {
                     if let Some(stat) = job.stat(idx) {
                         f(stat, 1, array.work.get(&idx));
                     }
@@ -84,7 +95,7 @@ impl Facts for View<'_> {
         match (&job.body, &target.elements) {
             (Body::Single(work), _) => hit(work),
             (Body::Array(array), Elements::Some(set)) => {
-                set.iter().any(|idx| array.work.get(&idx).is_some_and(hit))
+                meant(array, set).any(|idx| array.work.get(&idx).is_some_and(hit))
             }
             (Body::Array(array), _) => array.work.values().any(hit),
         }
@@ -92,5 +103,34 @@ impl Facts for View<'_> {
 
     fn external(&self, _target: &Target, _word: &str) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Fails by its running time: a look at each index named takes minutes.
+    #[test]
+    fn a_condition_looks_at_no_more_elements_than_the_array_has() {
+        let array = Array {
+            all: IndexSet::from_range(1, 4),
+            waiting: IndexSet::from_range(1, 4),
+            head: JobStat::Pend,
+            why: None,
+            limit: 0,
+            work: BTreeMap::default(),
+            counts: [0; 8],
+        };
+        for (set, want) in [
+            (IndexSet::from_range(1, i32::MAX.cast_unsigned()), 4),
+            (IndexSet::from_range(3, i32::MAX.cast_unsigned()), 2),
+            (IndexSet::from_range(2, 3), 2),
+            (IndexSet::from_range(9, i32::MAX.cast_unsigned()), 0),
+        ] {
+            let found = meant(&array, &set).filter(|idx| array.all.contains(*idx));
+            assert_eq!(found.count(), want, "{set}");
+        }
     }
 }
