@@ -86,6 +86,19 @@ fn expand_word(word: &str, hosts: &mut Vec<String>) -> Result<(), ParseError> {
         let message = format!("the list has more than {MAX_HOSTS} hosts");
         return Err(ParseError::new(0, word.len(), message));
     }
+    // Each name holds all of it: told before a hundred thousand names are made of it.
+    let plain = pieces.iter().map(|p| match p {
+        Piece::Plain(text) => text.len(),
+        Piece::Numbers(_) => 0,
+    });
+    let plain: usize = plain.sum();
+    if pieces.len() > 1 && plain > names::MAX_NAME {
+        return Err(ParseError {
+            len: word.len(),
+            at: 0,
+            ..ParseError::too_long("name", names::MAX_NAME, plain)
+        });
+    }
     let mut made = vec![String::new()];
     for piece in &pieces {
         match piece {
@@ -324,6 +337,15 @@ mod tests {
         }
         assert!(expand(&"n[1],".repeat(20_000)).is_err());
         assert_eq!(expand("a n[1-x]").unwrap_err().at, 6);
+    }
+
+    /// Fails for want of memory: the names would take 6 GB before the first is found too long.
+    #[test]
+    fn long_names_are_refused_before_they_are_made() {
+        let long = format!("n[1-99999]{}", "x".repeat(60_000));
+        let e = expand(&long).unwrap_err();
+        assert!(e.message.contains("at most 64"), "{}", e.message);
+        assert_eq!((e.at, e.len), (0, long.len()));
     }
 
     #[test]
