@@ -7,6 +7,7 @@ use super::read::{Ctx, Fields, Words, decimal, did_you_mean, split, whole};
 use super::read_resources::{Kinds, resources, tags};
 use super::read_users::{group_name, unsound_groups};
 use super::read_watch::{thresholds, windows};
+use super::sets::Gather;
 use super::sets::{HostPrefs, HostSet};
 use super::types::{HostEntry, HostGroup, HostModel, HostTable, ResourceValue, SlotSpec};
 use crate::text::hostlist::{self, MAX_HOSTS};
@@ -511,29 +512,6 @@ pub(super) fn host_set(
 ) -> Option<HostSet> {
     let set = parse_members(ctx, w)?;
     Some(resolve(ctx, w, &set, hosts, groups, &|_| false))
-}
-
-/// A union of many sets in which single hosts cost no copy of the whole.
-#[derive(Default)]
-struct Gather {
-    single: HostSet,
-    sets: Vec<HostSet>,
-}
-
-impl Gather {
-    fn add(&mut self, set: HostSet) {
-        if set.all_but {
-            self.sets.push(set);
-        } else {
-            self.single.names.extend(set.names);
-        }
-    }
-
-    fn set(self) -> HostSet {
-        self.sets
-            .iter()
-            .fold(self.single, |all, set| all.union(set))
-    }
 }
 
 /// The `hosts` of a queue.

@@ -2,6 +2,7 @@
 //! `res_req`) merged into a [`Request`], and asked hosts (`-m`). Judging hosts is the scheduler's
 //! part.
 
+use super::sets::Gather;
 use super::{Config, HostPrefs, HostSet, HostTable, ResourceDecl, ResourceKind};
 use crate::model::Spec;
 use crate::text::resreq::{
@@ -9,12 +10,15 @@ use crate::text::resreq::{
     builtin,
 };
 use crate::text::{ParseError, names};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Levels of compute units that hosts have (`rack:` or `unit:` of a host), by the names that
 /// `cu[type=...]` may use for it.
 const UNIT_KINDS: [&str; 3] = ["rack", "switch", "unit"];
 /// Most resources of one `rusage` list.
 const MAX_USAGES: usize = 60;
+/// Most different preferences in one `-m`: each host is looked up in the hosts of each.
+const MAX_PREFERENCES: usize = 256;
 
 /// A merged requirement.
 #[derive(Clone, Debug, Default)]
@@ -236,18 +240,41 @@ pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, Str
         ..HostPrefs::all()
     };
     prefs.others = None;
+    // Each name once, with its highest preference, whatever a forged request repeats.
+    let mut wanted: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut out: BTreeSet<&str> = BTreeSet::new();
     for item in &set.items {
-        let resolve = |name: &str| {
-            config
-                .hosts_named(name)
-                .ok_or_else(|| format!("no host or host group {name:?}"))
-        };
-        match item.name.as_str() {
-            "others" | "all" if !item.exclude => prefs.others = Some(item.preference),
-            name if item.exclude => prefs.exclude = prefs.exclude.union(&resolve(name)?),
-            name => prefs.terms.push((resolve(name)?, item.preference)),
+        let (name, preference) = (item.name.as_str(), item.preference);
+        match name {
+            "others" | "all" if !item.exclude => prefs.others = prefs.others.max(Some(preference)),
+            name if item.exclude => _ = out.insert(name),
+            name => {
+                let known = wanted.entry(name).or_default();
+                *known = preference.max(*known);
+            }
         }
     }
+    let resolve = |name: &str| {
+        config
+            .hosts_named(name)
+            .ok_or_else(|| format!("no host or host group {name:?}"))
+    };
+    let mut terms: BTreeMap<u32, Gather> = BTreeMap::new();
+    for (name, preference) in wanted {
+        terms.entry(preference).or_default().add(resolve(name)?);
+    }
+    if terms.len() > MAX_PREFERENCES {
+        return Err(format!(
+            "{} different preferences, at most {MAX_PREFERENCES} are possible",
+            terms.len()
+        ));
+    }
+    let mut exclude = Gather::default();
+    for name in out {
+        exclude.add(resolve(name)?);
+    }
+    prefs.terms = terms.into_iter().map(|(p, set)| (set.set(), p)).collect();
+    prefs.exclude = exclude.set();
     if prefs.terms.is_empty() && prefs.others.is_none() {
         let none = prefs.exclude == HostSet::none();
         prefs.others = (!none).then_some(0);
@@ -291,5 +318,48 @@ impl Resources for Config {
 
     fn names(&self) -> Vec<&str> {
         self.hosts.names()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{OsNames, load};
+
+    fn config(hosts: &str) -> Config {
+        let text = format!(
+            "cluster: {{name: c, administrators: [root]}}\nqueues: [{{name: q}}]\nhosts:\n{hosts}"
+        );
+        let loaded = load(text.as_bytes(), "cb.yaml", &OsNames::ANY);
+        loaded.unwrap_or_else(|p| panic!("{}", p[0])).config
+    }
+
+    fn asked(text: &str, config: &Config) -> HostPrefs {
+        let asked = asked_hosts(text, config).unwrap_or_else(|e| panic!("{e}"));
+        asked.unwrap_or_else(HostPrefs::all)
+    }
+
+    /// Fails by its running time: a copy of all names for each name takes minutes.
+    #[test]
+    fn many_asked_hosts_are_gathered() {
+        let open = config("- {name: default, open: yes}");
+        let prefs = asked("all ~x[1-90000]", &open);
+        assert!(!prefs.contains("x90000") && prefs.contains("x90001"));
+        let prefs = asked("x[1-90000] x7+3 x7+2 x8+3", &open);
+        assert_eq!(prefs.terms.len(), 2);
+        let of = |host| prefs.preference(host);
+        assert_eq!(
+            (of("x7"), of("x8"), of("x9"), of("y")),
+            (Some(3), Some(3), Some(0), None)
+        );
+    }
+
+    #[test]
+    fn preferences_are_few() {
+        let open = config("- {name: default, open: yes}");
+        let most = |n: u32| (0..n).map(|p| format!("h{p}+{p} ")).collect::<String>();
+        assert!(asked_hosts(&most(256), &open).is_ok());
+        let e = asked_hosts(&most(257), &open).expect_err("one too many");
+        assert!(e.contains("at most 256"), "{e}");
     }
 }

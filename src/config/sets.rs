@@ -68,6 +68,29 @@ impl HostSet {
     }
 }
 
+/// A union of many sets in which single hosts cost no copy of the whole.
+#[derive(Default)]
+pub(super) struct Gather {
+    single: HostSet,
+    sets: Vec<HostSet>,
+}
+
+impl Gather {
+    pub(super) fn add(&mut self, set: HostSet) {
+        if set.all_but {
+            self.sets.push(set);
+        } else {
+            self.single.names.extend(set.names);
+        }
+    }
+
+    pub(super) fn set(self) -> HostSet {
+        self.sets
+            .iter()
+            .fold(self.single, |all, set| all.union(set))
+    }
+}
+
 /// Names of queues, projects or applications: those listed, or all but those listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Names {
