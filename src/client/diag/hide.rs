@@ -203,13 +203,15 @@ impl Hider {
             _ if path.len() < 2 || !path[1..].contains('/') && path.len() < 6 => out.push_str(path),
             Some(root) => {
                 // Names of hosts and users occur below the share.
-                let root = if OPEN_PATHS.contains(&root.as_str()) {
-                    ""
-                } else {
-                    root
-                };
-                out.push_str(if root.is_empty() { "" } else { "[share]" });
-                for (n, part) in path[root.len()..].split('/').enumerate() {
+                let mut rest = path;
+                if !OPEN_PATHS.contains(&root.as_str()) {
+                    out.push_str("[share]");
+                    // By its parts: either may be written with more slashes than it needs.
+                    let below = Path::new(path).strip_prefix(root);
+                    rest = below.ok().and_then(Path::to_str).unwrap_or_default();
+                    out.push_str(if rest.is_empty() { "" } else { "/" });
+                }
+                for (n, part) in rest.split('/').enumerate() {
                     if n > 0 {
                         out.push('/');
                     }
@@ -342,6 +344,17 @@ mod tests {
             "cannot open [path]: and [share]/hosts/host1/load.yaml:12 /proc/1/stat"
         );
         assert_eq!(Hider::open().text("alice /data/alice"), "alice /data/alice");
+    }
+
+    #[test]
+    fn a_share_written_with_more_slashes_is_the_same_share() {
+        for share in ["/mnt/share/", "/mnt//share", "/mnt/share/."] {
+            let h = Hider::new(BTreeMap::new(), vec![share.to_owned()]);
+            assert_eq!(h.text("/mnt/share"), "[share]", "{share}");
+            assert_eq!(h.text("/mnt/share/"), "[share]", "{share}");
+            assert_eq!(h.text("/mnt/share//jobs/x"), "[share]/jobs/x", "{share}");
+            assert_eq!(h.text("/mnt/shared/jobs"), "[path]", "{share}");
+        }
     }
 
     #[test]
