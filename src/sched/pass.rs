@@ -266,6 +266,7 @@ impl Engine {
                 }
             }
             Step::Blocked(reason) => {
+                self.give_up_claims(state, turn.class, reason.as_ref());
                 plan.reasons.extend(reason.map(|why| (turn.class, why)));
                 self.lines[at].pass_over(place, turn);
                 Outcome::On

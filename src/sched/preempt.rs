@@ -49,10 +49,12 @@ pub(super) struct Raids {
 }
 
 impl Raids {
-    /// For other books: nothing is booked in them.
+    /// For other books, in which hosts, queues and resources may have other numbers: the jobs go on
+    /// waiting for their victims, without a place of their own.
     pub fn renewed(mut self) -> Raids {
         self.futile.clear();
         for claim in self.claims.values_mut() {
+            claim.parts.clear();
             claim.booked = false;
         }
         self
@@ -148,7 +150,8 @@ impl Engine {
         let keys: Vec<JobKey> = self.raids.claims.keys().copied().collect();
         for j in keys {
             self.unbook_claim(j);
-            if state.stat(j) != Some(JobStat::Pend) {
+            let waits = state.stat(j) == Some(JobStat::Pend);
+            if !waits || !self.may_preempt(state, j) {
                 self.raids.drop_claim(j);
                 continue;
             }
@@ -157,6 +160,32 @@ impl Engine {
             claim.victims.retain(|victim| held.contains_key(victim));
             plan.wake_at(claim.due.filter(|at| *at > now));
             self.book_claim(j);
+        }
+    }
+
+    /// The job's queue is still there, and one that preempts.
+    fn may_preempt(&self, state: &State, j: JobKey) -> bool {
+        let queue = state.spec_of(j.id).map(|spec| spec.queue.as_str());
+        let mut queues = self.config().queues.iter();
+        queues.any(|q| Some(q.name.as_str()) == queue && q.preemption.is_some())
+    }
+
+    /// Jobs of a class that may not start, whatever is free, keep nothing from others; unless it is
+    /// their victims that they wait for.
+    pub(super) fn give_up_claims(&mut self, state: &State, class: u32, why: Option<&PendReason>) {
+        if self.raids.claims.is_empty() || matches!(why, Some(PendReason::Preempting { .. })) {
+            return;
+        }
+        let of_class = |j: &&JobKey| {
+            let spec = state.job(j.id).map(|job| job.spec);
+            spec.is_some_and(|spec| state.class_of(spec) == class)
+        };
+        let keys: Vec<JobKey> = self.raids.claims.keys().filter(of_class).copied().collect();
+        for j in keys {
+            let claim = self.raids.drop_claim(j).expect("listed");
+            if claim.booked {
+                self.shift(&claim.parts, claim.who, false);
+            }
         }
     }
 

@@ -59,14 +59,18 @@ pub(super) fn job(slots: u32) -> Spec {
     }
 }
 
+fn parsed(text: &str) -> Arc<Config> {
+    let text = format!("cluster: {{name: demo, administrators: [root]}}\n{text}");
+    let loaded = crate::config::load(text.as_bytes(), "cb.yaml", &OsNames::ANY)
+        .unwrap_or_else(|p| panic!("{}", p[0]));
+    Arc::new(loaded.config)
+}
+
 #[allow(dead_code, reason = "each module of tests uses what it needs")]
 impl Cluster {
     /// A cluster of the text's hosts, queues and settings; `cluster:` need not be written.
     pub fn new(text: &str) -> Cluster {
-        let text = format!("cluster: {{name: demo, administrators: [root]}}\n{text}");
-        let loaded = crate::config::load(text.as_bytes(), "cb.yaml", &OsNames::ANY)
-            .unwrap_or_else(|p| panic!("{}", p[0]));
-        let config = Arc::new(loaded.config);
+        let config = parsed(text);
         let mut cluster = Cluster {
             state: State::new(),
             table: HostTable::default(),
@@ -106,6 +110,13 @@ impl Cluster {
         Cluster::new(&format!(
             "hosts:\n- {{names: 'h[1-{n}]', slots: {slots}}}\nqueues:\n- {{name: normal}}\n"
         ))
+    }
+
+    /// Another cb.yaml is in force.
+    pub fn reconfigure(&mut self, text: &str) {
+        self.config = parsed(text);
+        self.engine.configure(self.config.clone());
+        self.rebuild_table();
     }
 
     pub fn rebuild_table(&mut self) {

@@ -3,6 +3,7 @@
 use super::{Cluster, NOBODY, job};
 use crate::model::{AttemptId, JobKey, JobStat, Share, Spec};
 use crate::record::event::Event;
+use crate::record::request::QueueAct;
 
 fn queues(preemption: &str) -> Cluster {
     Cluster::new(&format!(
@@ -421,4 +422,70 @@ fn preempted_work_does_not_count_for_limits() {
     assert_eq!(c.pass(), NOBODY);
     c.end(l);
     assert_eq!(c.pass(), [late]);
+}
+
+/// Hosts, queues and resources may have other numbers after a change of the configuration.
+#[test]
+fn a_changed_configuration_keeps_the_victims_and_no_place() {
+    let text = |hosts: &str, first: &str, hi: &str| {
+        format!(
+            "hosts:\n{hosts}\nqueues:\n{first}- {{name: hi, priority: 40{hi}}}\n\
+             - {{name: lo, priority: 10}}\n"
+        )
+    };
+    let rules = ", preemption: {preempt: lo, method: requeue}";
+    let two = "- {names: 'h[1-2]', slots: 4}";
+    for (now, waits) in [(rules, true), ("", false)] {
+        let mut c = Cluster::new(&text(two, "", rules));
+        let mut on_h2 = of("lo", 2);
+        on_h2.hosts = "h2".into();
+        let victims = [c.submit(on_h2.clone()), c.submit(on_h2)];
+        c.pass();
+        let mut wanted = of("hi", 4);
+        wanted.hosts = "h2".into();
+        let h = c.submit(wanted);
+        c.engine.sync(&mut c.state, &mut c.table);
+        let plan = c.engine.plan(&c.state, &c.table, c.now, 100);
+        assert_eq!(plan.requeues.len(), 2);
+        assert_eq!(c.engine.raids.kept(), [(1, 4)]);
+
+        c.reconfigure(&text(
+            "- {name: h2, slots: 4}",
+            "- {name: new, priority: 50}\n",
+            now,
+        ));
+        c.engine.sync(&mut c.state, &mut c.table);
+        let plan = c.engine.plan(&c.state, &c.table, c.now, 100);
+        assert_eq!((plan.requeues.len(), plan.starts.len()), (0, 0));
+        assert_eq!(c.engine.raids.waiting() == 1, waits);
+        assert_eq!(c.engine.raids.kept(), []);
+        for victim in victims {
+            c.end_key(JobKey::job(victim), false);
+        }
+        assert_eq!(c.pass(), [h]);
+        assert_eq!((c.on(h), c.engine.raids.waiting()), ("h2:4".into(), 0));
+    }
+}
+
+/// What keeps a job from starting at all keeps its place open for others.
+#[test]
+fn a_job_that_may_not_start_keeps_no_place() {
+    let mut c = queues("preempt: lo, method: requeue");
+    let l = c.submit(of("lo", 4));
+    c.pass();
+    c.submit(of("hi", 4));
+    c.engine.sync(&mut c.state, &mut c.table);
+    c.engine.plan(&c.state, &c.table, c.now, 100);
+    assert_eq!(c.engine.raids.waiting(), 1);
+    c.end(l);
+    let m = c.submit(of("mid", 4));
+    c.state.apply(&Event::Queue {
+        name: "hi".into(),
+        act: QueueAct::Inactivate,
+        by: "root".into(),
+        comment: String::new(),
+        t: c.now,
+    });
+    assert_eq!(c.pass(), [m]);
+    assert_eq!(c.engine.raids.waiting(), 0);
 }
