@@ -255,6 +255,9 @@ impl Engine {
             }
             Step::Reserved(reason, next) => {
                 plan.reasons.extend(reason.map(|why| (turn.class, why)));
+                if self.config().queues[at].strict && !self.habits[at].may_backfill {
+                    return Outcome::Stop;
+                }
                 if self.may_reserve(self.habits[at].depth) {
                     self.go_on(state, line, bucket, turn, next);
                     return Outcome::On;
