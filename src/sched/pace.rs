@@ -126,15 +126,16 @@ impl Engine {
 
     /// The place of a job among those of other priorities; the least goes first. With ageing all
     /// priorities grow alike, so who is ahead stays ahead: age at submission decides for good. The
-    /// steps of the setting are taken as a slope.
+    /// points of the setting come one by one, by the clock and not by the job, so that jobs of about
+    /// the same age are equal and stay so: `ctop` decides among them.
     pub(super) fn rank_of(&self, state: &State, priority: u32, j: JobKey) -> i64 {
         let Some(age) = self.config().general.job_priority_over_time else {
             return -i64::from(priority);
         };
         let submit = state.job(j.id).map_or(0, |job| job.submit.0);
-        let every = i64::try_from(age.every_ms).unwrap_or(i64::MAX);
-        let born = submit.saturating_mul(i64::from(age.points));
-        born.saturating_sub(every.saturating_mul(i64::from(priority)))
+        let points = i128::from(submit) * i128::from(age.points);
+        let born = points.div_euclid(i128::from(age.every_ms.max(1)));
+        i64::try_from(born - i128::from(priority)).unwrap_or(i64::MAX)
     }
 
     /// Work has started on the host too short a time ago for the queue of the shape.

@@ -1,7 +1,8 @@
 //! When jobs start and run by the clock: windows, deadlines, delays, age.
 
 use super::{Cluster, NOBODY, job};
-use crate::model::{JobStat, Spec, Stamp};
+use crate::model::{JobKey, JobStat, Spec, Stamp};
+use crate::record::event::Event;
 
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
@@ -214,6 +215,30 @@ fn age_makes_up_for_priority() {
     };
     assert_eq!(ahead(1199), "new");
     assert_eq!(ahead(1201), "old");
+}
+
+/// Points come one by one: jobs of about the same age are equal, and `ctop` decides.
+#[test]
+fn the_order_of_users_decides_among_jobs_of_equal_age() {
+    let first = |moved: bool| {
+        let mut c = Cluster::new(
+            "hosts:\n- {name: h1, slots: 1}\nqueues:\n- {name: normal}\n\
+             general: {job_priority_over_time: 3/20}\n",
+        );
+        let old = c.submit(job(1));
+        c.after(60);
+        let new = c.submit(limited(7200));
+        let (j, by, t) = (JobKey::job(new), "u1000".to_owned(), c.now);
+        if moved {
+            let order = -1;
+            c.state.apply(&Event::Moved { j, order, by, t });
+        }
+        (c.pass(), old, new)
+    };
+    let (started, old, _) = first(false);
+    assert_eq!(started, [old]);
+    let (started, _, new) = first(true);
+    assert_eq!(started, [new]);
 }
 
 /// 7200 s for h1 are 3600 s on h2, which is twice as fast; 3660 s are left.
