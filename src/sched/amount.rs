@@ -112,15 +112,6 @@ impl Bundle {
         }
     }
 
-    /// Raises each amount to that of `other`.
-    pub fn max_with(&mut self, other: &Bundle) {
-        self.slots = self.slots.max(other.slots);
-        self.widen(other.res.len());
-        for (own, more) in self.res.iter_mut().zip(&other.res) {
-            *own = (*own).max(*more);
-        }
-    }
-
     /// The smaller of each amount.
     pub fn min(&self, other: &Bundle) -> Bundle {
         let mut least = self.clone();

@@ -153,6 +153,10 @@ pub struct Ask {
     pub cu: Option<Cu>,
     /// Nobody else may use its units (`cu[excl]`).
     pub units_alone: bool,
+    /// What the whole takes for each slot, and beside that at least.
+    pub needs: (Bundle, Bundle),
+    /// It may take more than that: amounts count once for each host, and there may be several.
+    pub adds_up: bool,
 }
 
 /// Host (`None`: it is gone from the cluster) and slots.
@@ -188,8 +192,14 @@ impl Ask {
         self.parts.iter().map(|p| p.min).sum()
     }
 
-    /// What the whole takes for each slot, and beside that at least.
-    pub fn needs(&self) -> (Bundle, Bundle) {
+    fn adds_up(&self) -> bool {
+        let one = |part: &Part| part.max == 1 || part.spread.one_host();
+        let one_host = self.parts.len() == 1 && one(&self.parts[0]);
+        let by_host = |part: &Part| part.wants.iter().any(|want| want.per == Per::Host);
+        !one_host && (!self.common.is_empty() || self.parts.iter().any(by_host))
+    }
+
+    fn least(&self) -> (Bundle, Bundle) {
         let (mut each, mut fixed) = (Bundle::default(), Bundle::default());
         let one = self.parts.len() == 1;
         for part in &self.parts {
@@ -431,6 +441,7 @@ pub fn compile(
             ask.plain = ask.is_plain();
             let mut units = ask.cu.iter().chain(ask.parts.iter().flat_map(|p| &p.cu));
             ask.units_alone = units.any(|cu| cu.excl);
+            (ask.needs, ask.adds_up) = (ask.least(), ask.adds_up());
             ways.push(ask);
         }
     }
@@ -580,7 +591,7 @@ impl Pick<'_> {
             _ => usage.scope(per_slot, false),
         };
         Want {
-            res: self.names.intern(&usage.name),
+            res: self.names.intern(&usage.name, self.config),
             amount: i64::try_from(usage.amount).unwrap_or(i64::MAX),
             per: match per {
                 resreq::Per::Task => Per::Slot,

@@ -312,7 +312,7 @@ impl Engine {
         }
         self.tiers = by_priority.into_values().rev().collect();
         let names = &mut self.names;
-        let mut number = |name: &str| names.intern(name);
+        let mut number = |name: &str| names.intern(name, &config);
         self.quotas = Quotas::new(&config.limits, &config.user_groups, &mut number);
         self.books.reset(table.len(), looks_at_holders(&config));
         self.note_speeds(table);

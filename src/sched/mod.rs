@@ -7,6 +7,7 @@
 //! order (as `ctop`/`cbot` left it). A class that cannot be placed is left aside for the pass; jobs
 //! of other classes behind it may start.
 
+mod allow;
 pub mod amount;
 mod ask;
 mod backfill;

@@ -126,8 +126,8 @@ impl Engine {
 
     /// The place of a job among those of other priorities; the least goes first. With ageing all
     /// priorities grow alike, so who is ahead stays ahead: age at submission decides for good. The
-    /// points of the setting come one by one, by the clock and not by the job, so that jobs of about
-    /// the same age are equal and stay so: `ctop` decides among them.
+    /// points of the setting come one by one, by the clock and not by the job, so that jobs of
+    /// about the same age are equal and stay so: `ctop` decides among them.
     pub(super) fn rank_of(&self, state: &State, priority: u32, j: JobKey) -> i64 {
         let Some(age) = self.config().general.job_priority_over_time else {
             return -i64::from(priority);

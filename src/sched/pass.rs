@@ -1,14 +1,13 @@
 //! One pass: classes get their turn in order, what fits is booked and decided. A class that cannot
 //! start is passed over with the reason; nothing is held by a job that does not start.
 
+use super::allow::{self, alike, user_room};
 use super::backfill::end_at;
 use super::engine::{AHEAD, Bucket, Engine};
 use super::held::{Charge, Held, Sign};
 use super::hosts::HostTable;
 use super::line::{Place, Turn};
 use super::place::{self, Found, Short, Spot, Terms};
-use super::quota::{Blocked, Ident, Need, Quotas};
-use super::rank::Alike;
 use super::shape::{AskAt, Failed, Shape, View};
 use super::{Plan, Start};
 use crate::config::Config;
@@ -483,60 +482,6 @@ impl Engine {
         Some((JobKey::element(job.id, idx), more))
     }
 
-    /// Most slots the job may get by limits that do not depend on the host.
-    fn room(&self, bucket: &Bucket) -> Result<u32, PendReason> {
-        let request = &self.shape(bucket.shape).shape.request;
-        let need = request.min.max(1);
-        let mut most = request.max.max(need);
-        let mut cut = |limit: Option<u32>, used: u32| match limit {
-            Some(limit) if used + need > limit => Err(limit),
-            Some(limit) => {
-                most = most.min(limit - used);
-                Ok(())
-            }
-            None => Ok(()),
-        };
-        if let Some(at) = bucket.queue {
-            let queue = &self.config().queues[usize::from(at)];
-            let name = || queue.name.clone();
-            cut(queue.slots, self.in_use.queue[usize::from(at)]).map_err(|limit| {
-                let queue = name();
-                PendReason::QueueSlots { queue, limit }
-            })?;
-            if queue.user_slots.is_some() {
-                let used = self
-                    .in_use
-                    .queue_user
-                    .get(&(at, bucket.uid))
-                    .copied()
-                    .unwrap_or(0);
-                cut(queue.user_slots, used).map_err(|limit| {
-                    let queue = name();
-                    PendReason::QueueUserSlots { queue, limit }
-                })?;
-            }
-        }
-        if bucket.user_max.is_some() {
-            let used = self.in_use.user.get(&bucket.uid).copied().unwrap_or(0);
-            let user = &bucket.user;
-            cut(bucket.user_max, used).map_err(|limit| {
-                let user = user.clone();
-                PendReason::UserSlots { user, limit }
-            })?;
-        }
-        if !bucket.ident.is_free() {
-            let (per_slot, fixed) = &self.shape(bucket.shape).shape.needs;
-            let need = Need {
-                slots: need,
-                per_slot,
-                fixed,
-            };
-            let room = self.quotas.room(&bucket.ident, &need);
-            most = most.min(room.map_err(|blocked| self.quotas.reason(&blocked))?);
-        }
-        Ok(most)
-    }
-
     /// Finds hosts for the class's next job.
     pub(super) fn find(
         &mut self,
@@ -620,6 +565,8 @@ impl Engine {
         let (mut blocked, mut wake) = (None, None);
         let limited = Cell::new(false);
         let (quotas, ident) = (&self.quotas, &bucket.ident);
+        let by_way = allow::by_way(quotas, ident, &slot.shape, self.waited_ms);
+        *personal |= by_way.shut;
         let (pace, interval) = (&self.pace, accept_interval(config, bucket));
         let mut room = |shape: &Shape, ask: &AskAt<'_>, at: usize, can: u32| {
             let mut may = can.min(user_room(&view, user, at, ask));
@@ -632,11 +579,12 @@ impl Engine {
                 may = 0;
             }
             *personal |= may < can;
-            if ident.by_host() {
-                let left = quota_room(quotas, ident, shape, at, ask);
-                limited.set(left.is_err());
-                blocked = left.err().or(blocked);
-                may = may.min(left.unwrap_or(0));
+            if !ident.is_free() {
+                let left = allow::left_on(quotas, ident, shape, (at, may), most, ask);
+                limited.set(left.limited);
+                *personal |= left.personal;
+                blocked = left.blocked.or(blocked);
+                may = may.min(left.slots);
             }
             if let Some(reserver) = reserver.as_deref_mut()
                 && reserver.book.reserved_on(at as u32)
@@ -650,6 +598,7 @@ impl Engine {
         };
         let mut terms = Terms {
             most,
+            by_way: &by_way.most,
             alike: alike(quotas, ident),
             limited: &limited,
             waited_ms: self.waited_ms,
@@ -657,7 +606,7 @@ impl Engine {
         };
         let found = place::find(&mut slot.shape, &view, &mut terms);
         self.pace.wake = self.pace.wake.into_iter().chain(wake).min();
-        self.over_limit = blocked.filter(|_| found.is_err());
+        self.over_limit = blocked.or(by_way.blocked).filter(|_| found.is_err());
         found
     }
 
@@ -734,48 +683,6 @@ impl Engine {
         (bucket.from, bucket.moved) = (0, false);
         self.buckets.insert(id, bucket);
     }
-}
-
-/// Slots that a host leaves to one user.
-fn user_room(
-    view: &View<'_>,
-    (uid, per_core): (u32, Option<u64>),
-    at: usize,
-    ask: &AskAt<'_>,
-) -> u32 {
-    if !view.books.by_holder() {
-        return u32::MAX;
-    }
-    let limit = view.table.at(at).user_limit(per_core);
-    limit.map_or(u32::MAX, |limit| {
-        let used = view.books.get(at).user_used(uid);
-        limit.saturating_sub(used.saturating_add(ask.held()))
-    })
-}
-
-/// Whom limits on hosts treat alike, and since when.
-fn alike(quotas: &Quotas, ident: &Ident) -> Alike {
-    Alike {
-        on_hosts: ident.on_hosts,
-        eased: quotas.eased_on_hosts(ident.on_hosts),
-    }
-}
-
-/// Slots that the limits on a host leave to a job beside what it takes elsewhere.
-fn quota_room(
-    quotas: &Quotas,
-    ident: &Ident,
-    shape: &Shape,
-    at: usize,
-    ask: &AskAt<'_>,
-) -> Result<u32, Blocked> {
-    let (per_slot, fixed) = shape.needs_at(ask);
-    let need = Need {
-        slots: 1,
-        per_slot: &per_slot,
-        fixed: &fixed,
-    };
-    quotas.room_on_host(ident, at as u32, &need, &shape.so_far(ask))
 }
 
 /// Time between two starts on a host.

@@ -35,6 +35,8 @@ pub type Room<'a> = &'a mut dyn FnMut(&Shape, &AskAt<'_>, usize, u32) -> u32;
 pub struct Terms<'a> {
     /// Most slots it may have.
     pub most: u32,
+    /// Of these by each way, 0: it may not be taken; empty: all of them by each.
+    pub by_way: &'a [u32],
     /// Milliseconds it has waited: some ways open late.
     pub waited_ms: u64,
     /// Whom limits on hosts concern like this job.
@@ -43,6 +45,17 @@ pub struct Terms<'a> {
     pub limited: &'a Cell<bool>,
     /// How many slots a host has for this very job, given what the request alone could take there.
     pub room: Room<'a>,
+}
+
+impl Terms<'_> {
+    /// Most slots by a way that opens so late; `None`: it cannot be taken now.
+    fn most_by(&self, way: usize, after_ms: u64) -> Option<u32> {
+        let most = self
+            .by_way
+            .get(way)
+            .map_or(self.most, |n| self.most.min(*n));
+        (after_ms <= self.waited_ms && most > 0).then_some(most)
+    }
 }
 
 /// Finds between the request's minimum and `terms.most` slots; gives the way taken.
@@ -56,15 +69,18 @@ pub fn find(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Result
     {
         return Ok(found);
     }
+    let all = terms.most;
     for way in 0..shape.ways.len() {
-        if shape.ways[way].after_ms > terms.waited_ms {
+        let Some(most) = terms.most_by(way, shape.ways[way].after_ms) else {
             continue;
-        }
+        };
+        terms.most = most;
         let alt = u8::try_from(way).expect("a request has at most 250 ways");
         let found = match shape.ways[way].plain {
             true => plain(shape, way, view, terms),
             false => gang::find(shape, way, view, terms),
         };
+        terms.most = all;
         match found {
             Ok(spot) => return Ok((alt, spot)),
             Err(new) => {
@@ -79,9 +95,9 @@ pub fn find(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Result
 fn cheapest(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Option<Found> {
     let mut best: Option<(Candidate, u8, u32)> = None;
     for way in 0..shape.ways.len() {
-        if shape.ways[way].after_ms > terms.waited_ms {
+        let Some(most) = terms.most_by(way, shape.ways[way].after_ms) else {
             continue;
-        }
+        };
         let min = shape.ways[way].parts[0].min;
         let mut rank = shape.take_rank((way, 0), view, terms.alike);
         let mut seen: SmallVec<[Candidate; 8]> = SmallVec::new();
@@ -97,7 +113,7 @@ fn cheapest(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Option
             let hold = Hold::default();
             let ask = AskAt::new(way, 0, &hold);
             let can = shape.fit(&ask, view, at);
-            let take = (terms.room)(shape, &ask, at, can).min(terms.most);
+            let take = (terms.room)(shape, &ask, at, can).min(most);
             terms.limited.take();
             if take >= min {
                 let alt = u8::try_from(way).expect("a request has at most 250 ways");

@@ -8,6 +8,7 @@
 //! A limit that falls, as when a window opens, stops nobody: nothing more starts until enough has
 //! ended.
 
+mod room;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -49,6 +50,8 @@ pub struct Ident {
     here: Vec<Here>,
     /// The same for all that these limits concern alike; 0 = no limit depends on the host.
     pub on_hosts: u32,
+    /// A limit that does not depend on the host is one on amounts.
+    counts_amounts: bool,
 }
 
 impl Ident {
@@ -61,6 +64,11 @@ impl Ident {
     pub fn skim(&self) -> usize {
         let first = self.everywhere.first().map_or(0, |n| *n as usize);
         first ^ self.here.first().map_or(0, |here| here.family as usize)
+    }
+
+    /// Some limit that does not depend on the host is one on amounts.
+    pub fn counts_amounts(&self) -> bool {
+        self.counts_amounts
     }
 
     /// Some limit concerns certain hosts only, or each host by itself.
@@ -269,6 +277,7 @@ impl Quotas {
             let shared = self.families[family as usize].counter;
             match shared {
                 Some(counter) if self.rules[usize::from(rule)].quota.on_any_host() => {
+                    ident.counts_amounts |= !self.rules[usize::from(rule)].res.is_empty();
                     ident.everywhere.push(counter);
                 }
                 _ => ident.here.push(Here {
@@ -289,115 +298,6 @@ impl Quotas {
         let ident = Arc::new(ident);
         self.idents.insert(key, ident.clone());
         ident
-    }
-
-    /// Most slots that one job more may have by the limits that do not depend on the host; at
-    /// least `need.slots`.
-    ///
-    /// # Errors
-    /// The first counter without room.
-    pub fn room(&self, ident: &Ident, need: &Need<'_>) -> Result<u32, Blocked> {
-        let mut room = u32::MAX;
-        for at in &ident.everywhere {
-            let counter = &self.counters[*at as usize];
-            let left = self.left(counter, None, need);
-            room = room.min(left.map_err(|b| b.of(counter.family, Some(*at), None))?);
-        }
-        Ok(room)
-    }
-
-    /// Most slots that the job may have on a host by the limits that depend on it, beside what it
-    /// was given elsewhere in the same trial (`so_far`: at most one part for each host).
-    ///
-    /// # Errors
-    /// The first counter that has no room for `need.slots` slots more.
-    pub fn room_on_host(
-        &self,
-        ident: &Ident,
-        host: u32,
-        need: &Need<'_>,
-        so_far: &[(u32, Bundle)],
-    ) -> Result<u32, Blocked> {
-        let mut room = u32::MAX;
-        for here in &ident.here {
-            let rule = &self.rules[usize::from(here.rule)];
-            if !rule.holds(host) {
-                continue;
-            }
-            let at = match here.shared {
-                Some(counter) => Some(counter),
-                None => self.hosted.get(&pair(here.family, host)).copied(),
-            };
-            let fresh = Counter {
-                rule: here.rule,
-                ..Counter::default()
-            };
-            let counter = at.map_or(&fresh, |at| &self.counters[at as usize]);
-            let in_trial = |part: &&(u32, Bundle)| match here.shared {
-                Some(_) => rule.holds(part.0),
-                None => part.0 == host,
-            };
-            let mut trial = so_far.iter().filter(in_trial).peekable();
-            let taken = trial.peek().is_some().then(|| {
-                trial.fold(Bundle::default(), |mut sum, part| {
-                    sum.add(&part.1);
-                    sum
-                })
-            });
-            let left = self.left(counter, taken.as_ref(), need);
-            room = room.min(left.map_err(|b| b.of(here.family, at, here.own(host)))?);
-        }
-        Ok(room)
-    }
-
-    /// Whether a job that takes exactly these parts (one for each host) has room everywhere.
-    ///
-    /// # Errors
-    /// The first counter without room.
-    pub fn check(&self, ident: &Ident, parts: &[(u32, Bundle)]) -> Result<(), Blocked> {
-        let sum = |hosts: &dyn Fn(u32) -> bool| {
-            let mut sum = Bundle::default();
-            let here = parts.iter().filter(|part| hosts(part.0));
-            here.for_each(|part| sum.add(&part.1));
-            sum
-        };
-        let none = Bundle::default();
-        let fits = |counter: &Counter, all: &Bundle| {
-            let need = Need {
-                slots: u32::try_from(all.slots).unwrap_or(0),
-                per_slot: &none,
-                fixed: all,
-            };
-            self.left(counter, None, &need).map(|_| ())
-        };
-        let all = sum(&|_| true);
-        for at in &ident.everywhere {
-            let counter = &self.counters[*at as usize];
-            fits(counter, &all).map_err(|b| b.of(counter.family, Some(*at), None))?;
-        }
-        for here in &ident.here {
-            let rule = &self.rules[usize::from(here.rule)];
-            match here.shared {
-                Some(at) if parts.iter().any(|part| rule.holds(part.0)) => {
-                    let here_sum = sum(&|host| rule.holds(host));
-                    fits(&self.counters[at as usize], &here_sum)
-                        .map_err(|b| b.of(here.family, Some(at), None))?;
-                }
-                Some(_) => {}
-                None => {
-                    for (host, bundle) in parts.iter().filter(|part| rule.holds(part.0)) {
-                        let at = self.hosted.get(&pair(here.family, *host)).copied();
-                        let fresh = Counter {
-                            rule: here.rule,
-                            ..Counter::default()
-                        };
-                        let counter = at.map_or(&fresh, |at| &self.counters[at as usize]);
-                        fits(counter, bundle).map_err(|b| b.of(here.family, at, Some(*host)))?;
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Reads something of each counter that work on a host counts in, so that they are near.

@@ -15,14 +15,20 @@ use super::{guard, preempt};
 use crate::config::require::{Request, asked_hosts};
 use crate::config::{Config, HostPrefs, Packing, Queue};
 use crate::model::Spec;
-use crate::text::resreq::{Direction, HostFacts, OrderKey, Resources as _, Select};
+use crate::text::resreq::{Def, Direction, HostFacts, OrderKey, Resources as _, Select};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
+
+/// What a host has of a resource that rises with the load, in thousandths. The sum over all hosts
+/// of a cluster is a number still.
+const ENDLESS: i64 = 1 << 45;
 
 /// Names of resources that requests reserve, by number.
 #[derive(Clone, Debug, Default)]
 pub struct ResNames {
     names: Vec<String>,
+    /// They rise with the load: what is reserved is no part of a stock.
+    rising: Vec<bool>,
     index: HashMap<String, Res>,
 }
 
@@ -44,11 +50,13 @@ impl ResNames {
     }
 
     /// The number of a name, a new one if need be.
-    pub fn intern(&mut self, name: &str) -> Res {
+    pub fn intern(&mut self, name: &str, config: &Config) -> Res {
         if let Some(res) = self.find(name) {
             return res;
         }
         let res = Res::try_from(self.names.len()).expect("fewer than 65536 resources are declared");
+        let rises = |def: Def<'_>| def.direction == Direction::Increase;
+        self.rising.push(config.find(name).is_some_and(rises));
         self.names.push(name.to_owned());
         self.index.insert(name.to_owned(), res);
         res
@@ -56,8 +64,12 @@ impl ResNames {
 
     /// What a host has of each, in thousandths.
     pub fn have(&self, host: &HostInfo) -> SmallVec<[i64; 3]> {
-        let milli = |name: &String| host.number(name).map_or(0, |n| (n * 1000.0).round() as i64);
-        self.names.iter().map(milli).collect()
+        let milli = |(name, rises): (&String, &bool)| match host.number(name) {
+            None => 0,
+            Some(_) if *rises => ENDLESS,
+            Some(n) => (n * 1000.0).round() as i64,
+        };
+        self.names.iter().zip(&self.rising).map(milli).collect()
     }
 }
 
@@ -161,8 +173,6 @@ pub struct Shape {
     /// When the request was last found not to fit, as a position in the log of changes, by how
     /// much, and how many of its ways were open to it then.
     pub failed: Vec<Failed>,
-    /// What it takes in all for each slot, and beside that; of several ways the most of each.
-    pub needs: (Bundle, Bundle),
 }
 
 impl Shape {
@@ -179,11 +189,6 @@ impl Shape {
         };
         let request = request.unwrap_or_default();
         let ways = ways.unwrap_or_else(|_| vec![Ask::nothing(&request)]);
-        let mut needs = (Bundle::default(), Bundle::default());
-        for (each, fixed) in ways.iter().map(Ask::needs) {
-            needs.0.max_with(&each);
-            needs.1.max_with(&fixed);
-        }
         Shape {
             timed: ways.iter().any(|way| way.after_ms > 0),
             queue: at.map(|at| u16::try_from(at).expect("cb.yaml has fewer than 65536 queues")),
@@ -197,7 +202,6 @@ impl Shape {
             stop: queue.and_then(|q| guard::condition(q.stop_cond.as_deref(), config)),
             bad,
             failed: Vec::new(),
-            needs,
             request,
         }
     }

@@ -11,6 +11,7 @@ mod golden;
 mod groups;
 mod guard;
 mod halts;
+mod limits;
 mod place;
 mod preempt;
 mod random;

@@ -1,0 +1,201 @@
+//! How much limits leave to one job: of its queue, of its user, of section `limits`; in all, by
+//! each way to meet its request, and on one host. Reads books and counters, never changes them.
+
+use super::ask::Ask;
+use super::engine::{Bucket, Engine};
+use super::quota::{Blocked, Ident, Need, Quotas};
+use super::rank::Alike;
+use super::shape::{AskAt, Shape, View};
+use crate::model::PendReason;
+use smallvec::SmallVec;
+
+/// What limits that do not depend on the host leave to a job by each way.
+#[derive(Default)]
+pub(super) struct ByWay {
+    /// Most slots, 0: it may not be taken. Empty: there is one way, or nothing that tells them
+    /// apart.
+    pub most: SmallVec<[u32; 4]>,
+    /// Some way may not be taken.
+    pub shut: bool,
+    /// No way that is open may be taken.
+    pub blocked: Option<Blocked>,
+}
+
+/// What is left to a job by each way of its request.
+pub(super) fn by_way(quotas: &Quotas, ident: &Ident, shape: &Shape, waited_ms: u64) -> ByWay {
+    if shape.ways.len() == 1 || !ident.counts_amounts() {
+        return ByWay::default();
+    }
+    let need = shape.request.min.max(1);
+    let rooms = shape
+        .ways
+        .iter()
+        .map(|way| way_room(quotas, ident, way, need));
+    let rooms: SmallVec<[_; 4]> = rooms.collect();
+    let open = shape
+        .ways
+        .iter()
+        .zip(&rooms)
+        .filter(|(way, _)| way.after_ms <= waited_ms);
+    let open: SmallVec<[_; 4]> = open.map(|(_, room)| room).collect();
+    ByWay {
+        shut: rooms.iter().any(Result::is_err),
+        blocked: match open.iter().all(|room| room.is_err()) {
+            true => open.first().and_then(|room| room.err()),
+            false => None,
+        },
+        most: rooms.iter().map(|room| room.unwrap_or(0)).collect(),
+    }
+}
+
+fn way_room(quotas: &Quotas, ident: &Ident, way: &Ask, slots: u32) -> Result<u32, Blocked> {
+    let (per_slot, fixed) = &way.needs;
+    let need = Need {
+        slots,
+        per_slot,
+        fixed,
+    };
+    quotas.room(ident, &need)
+}
+
+/// What section `limits` leaves to a job on one host more, beside what it takes in trial.
+pub(super) struct Left {
+    pub slots: u32,
+    /// The limit that leaves nothing.
+    pub blocked: Option<Blocked>,
+    /// It is one on hosts.
+    pub limited: bool,
+    /// Limits that do not depend on the host leave less than the host and the job would take.
+    pub personal: bool,
+}
+
+///
+/// `may`: what the host would give; `most`: slots that the job may have in all.
+pub(super) fn left_on(
+    quotas: &Quotas,
+    ident: &Ident,
+    shape: &Shape,
+    (at, may): (usize, u32),
+    most: u32,
+    ask: &AskAt<'_>,
+) -> Left {
+    // Where it cannot take more than its least need, that was looked at before the search.
+    let adds_up = ident.counts_amounts() && shape.ways[ask.way].adds_up;
+    let mut left = Left {
+        slots: u32::MAX,
+        blocked: None,
+        limited: false,
+        personal: false,
+    };
+    if !adds_up && !ident.by_host() {
+        return left;
+    }
+    let (per_slot, fixed) = shape.needs_at(ask);
+    let need = Need {
+        slots: 1,
+        per_slot: &per_slot,
+        fixed: &fixed,
+    };
+    let so_far = shape.so_far(ask);
+    if ident.by_host() {
+        let room = quotas.room_on_host(ident, at as u32, &need, &so_far);
+        left.limited = room.is_err();
+        (left.slots, left.blocked) = (room.unwrap_or(0), room.err());
+    }
+    if adds_up {
+        let room = quotas.room_beside(ident, &need, &so_far);
+        left.blocked = room.err().or(left.blocked);
+        let taken: i64 = so_far.iter().map(|(_, part)| part.slots).sum();
+        let wanted = most.saturating_sub(u32::try_from(taken).unwrap_or(0));
+        left.personal = room.unwrap_or(0) < may.min(wanted);
+        left.slots = left.slots.min(room.unwrap_or(0));
+    }
+    left
+}
+
+impl Engine {
+    /// Most slots the job may get by limits that do not depend on the host.
+    pub(super) fn room(&self, bucket: &Bucket) -> Result<u32, PendReason> {
+        let request = &self.shape(bucket.shape).shape.request;
+        let need = request.min.max(1);
+        let mut most = request.max.max(need);
+        let mut cut = |limit: Option<u32>, used: u32| match limit {
+            Some(limit) if used + need > limit => Err(limit),
+            Some(limit) => {
+                most = most.min(limit - used);
+                Ok(())
+            }
+            None => Ok(()),
+        };
+        if let Some(at) = bucket.queue {
+            let queue = &self.config().queues[usize::from(at)];
+            let name = || queue.name.clone();
+            cut(queue.slots, self.in_use.queue[usize::from(at)]).map_err(|limit| {
+                let queue = name();
+                PendReason::QueueSlots { queue, limit }
+            })?;
+            if queue.user_slots.is_some() {
+                let used = self
+                    .in_use
+                    .queue_user
+                    .get(&(at, bucket.uid))
+                    .copied()
+                    .unwrap_or(0);
+                cut(queue.user_slots, used).map_err(|limit| {
+                    let queue = name();
+                    PendReason::QueueUserSlots { queue, limit }
+                })?;
+            }
+        }
+        if bucket.user_max.is_some() {
+            let used = self.in_use.user.get(&bucket.uid).copied().unwrap_or(0);
+            let user = &bucket.user;
+            cut(bucket.user_max, used).map_err(|limit| {
+                let user = user.clone();
+                PendReason::UserSlots { user, limit }
+            })?;
+        }
+        if !bucket.ident.is_free() {
+            let room = self.most_of_ways(bucket, need);
+            most = most.min(room.map_err(|blocked| self.quotas.reason(&blocked))?);
+        }
+        Ok(most)
+    }
+
+    /// Most slots by section `limits`, by the way to which it leaves most.
+    fn most_of_ways(&self, bucket: &Bucket, need: u32) -> Result<u32, Blocked> {
+        let ways = self.shape(bucket.shape).shape.ways.iter();
+        let rooms = ways.map(|way| way_room(&self.quotas, &bucket.ident, way, need));
+        let best = rooms.reduce(|best, room| match (best, room) {
+            (Ok(best), Ok(room)) => Ok(best.max(room)),
+            (Err(_), Ok(_)) => room,
+            (_, Err(_)) => best,
+        });
+        best.unwrap_or(Ok(u32::MAX))
+    }
+}
+
+/// Slots that a host leaves to one user.
+pub(super) fn user_room(
+    view: &View<'_>,
+    (uid, per_core): (u32, Option<u64>),
+    at: usize,
+    ask: &AskAt<'_>,
+) -> u32 {
+    if !view.books.by_holder() {
+        return u32::MAX;
+    }
+    let limit = view.table.at(at).user_limit(per_core);
+    limit.map_or(u32::MAX, |limit| {
+        let used = view.books.get(at).user_used(uid);
+        limit.saturating_sub(used.saturating_add(ask.held()))
+    })
+}
+
+/// Whom limits on hosts treat alike, and since when.
+pub(super) fn alike(quotas: &Quotas, ident: &Ident) -> Alike {
+    Alike {
+        on_hosts: ident.on_hosts,
+        eased: quotas.eased_on_hosts(ident.on_hosts),
+    }
+}

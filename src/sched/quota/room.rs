@@ -1,0 +1,132 @@
+//! How much of their limits counters leave to one job: in all, on a host, for given parts. Owns no
+//! counters.
+
+use super::super::amount::Bundle;
+use super::{Blocked, Counter, Ident, Need, Quotas, pair};
+
+impl Quotas {
+    /// Most slots that one job more may have by the limits that do not depend on the host; at
+    /// least `need.slots`.
+    ///
+    /// # Errors
+    /// The first counter without room.
+    pub fn room(&self, ident: &Ident, need: &Need<'_>) -> Result<u32, Blocked> {
+        self.room_beside(ident, need, &[])
+    }
+
+    /// The same beside what the job takes in trial.
+    ///
+    /// # Errors
+    /// The first counter without room.
+    pub fn room_beside(
+        &self,
+        ident: &Ident,
+        need: &Need<'_>,
+        so_far: &[(u32, Bundle)],
+    ) -> Result<u32, Blocked> {
+        let mut room = u32::MAX;
+        let taken = sum_of(so_far.iter());
+        for at in &ident.everywhere {
+            let counter = &self.counters[*at as usize];
+            let left = self.left(counter, taken.as_ref(), need);
+            room = room.min(left.map_err(|b| b.of(counter.family, Some(*at), None))?);
+        }
+        Ok(room)
+    }
+
+    /// Most slots that the job may have on a host by the limits that depend on it, beside what it
+    /// was given elsewhere in the same trial (`so_far`: at most one part for each host).
+    ///
+    /// # Errors
+    /// The first counter that has no room for `need.slots` slots more.
+    pub fn room_on_host(
+        &self,
+        ident: &Ident,
+        host: u32,
+        need: &Need<'_>,
+        so_far: &[(u32, Bundle)],
+    ) -> Result<u32, Blocked> {
+        let mut room = u32::MAX;
+        for here in &ident.here {
+            let rule = &self.rules[usize::from(here.rule)];
+            if !rule.holds(host) {
+                continue;
+            }
+            let at = match here.shared {
+                Some(counter) => Some(counter),
+                None => self.hosted.get(&pair(here.family, host)).copied(),
+            };
+            let fresh = Counter {
+                rule: here.rule,
+                ..Counter::default()
+            };
+            let counter = at.map_or(&fresh, |at| &self.counters[at as usize]);
+            let in_trial = |part: &&(u32, Bundle)| match here.shared {
+                Some(_) => rule.holds(part.0),
+                None => part.0 == host,
+            };
+            let taken = sum_of(so_far.iter().filter(in_trial));
+            let left = self.left(counter, taken.as_ref(), need);
+            room = room.min(left.map_err(|b| b.of(here.family, at, here.own(host)))?);
+        }
+        Ok(room)
+    }
+
+    /// Whether a job that takes exactly these parts (one for each host) has room everywhere.
+    ///
+    /// # Errors
+    /// The first counter without room.
+    pub fn check(&self, ident: &Ident, parts: &[(u32, Bundle)]) -> Result<(), Blocked> {
+        let sum = |hosts: &dyn Fn(u32) -> bool| {
+            let mut sum = Bundle::default();
+            let here = parts.iter().filter(|part| hosts(part.0));
+            here.for_each(|part| sum.add(&part.1));
+            sum
+        };
+        let none = Bundle::default();
+        let fits = |counter: &Counter, all: &Bundle| {
+            let need = Need {
+                slots: u32::try_from(all.slots).unwrap_or(0),
+                per_slot: &none,
+                fixed: all,
+            };
+            self.left(counter, None, &need).map(|_| ())
+        };
+        let all = sum(&|_| true);
+        for at in &ident.everywhere {
+            let counter = &self.counters[*at as usize];
+            fits(counter, &all).map_err(|b| b.of(counter.family, Some(*at), None))?;
+        }
+        for here in &ident.here {
+            let rule = &self.rules[usize::from(here.rule)];
+            match here.shared {
+                Some(at) if parts.iter().any(|part| rule.holds(part.0)) => {
+                    let here_sum = sum(&|host| rule.holds(host));
+                    fits(&self.counters[at as usize], &here_sum)
+                        .map_err(|b| b.of(here.family, Some(at), None))?;
+                }
+                Some(_) => {}
+                None => {
+                    for (host, bundle) in parts.iter().filter(|part| rule.holds(part.0)) {
+                        let at = self.hosted.get(&pair(here.family, *host)).copied();
+                        let fresh = Counter {
+                            rule: here.rule,
+                            ..Counter::default()
+                        };
+                        let counter = at.map_or(&fresh, |at| &self.counters[at as usize]);
+                        fits(counter, bundle).map_err(|b| b.of(here.family, at, Some(*host)))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What parts take together; `None`: there are none.
+fn sum_of<'a>(parts: impl Iterator<Item = &'a (u32, Bundle)>) -> Option<Bundle> {
+    parts.fold(None, |mut sum: Option<Bundle>, (_, part)| {
+        sum.get_or_insert_default().add(part);
+        sum
+    })
+}
