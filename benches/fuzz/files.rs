@@ -421,8 +421,13 @@ fn executor(dir: &Path, layout: &Layout) -> Exec {
     };
     let stand = |_: &Local, _: u64, says: Sender<Heard>| -> Result<Box<dyn Wire>, String> {
         let (pid, cgroups) = (0, String::new());
-        says.send(Heard::Said(FromSpawner::Ready { pid, cgroups }))
-            .expect("the executor listens");
+        let unheld = Default::default();
+        let ready = FromSpawner::Ready {
+            pid,
+            cgroups,
+            unheld,
+        };
+        says.send(Heard::Said(ready)).expect("the executor listens");
         Ok(Box::new(Sink { _says: says }))
     };
     let options = exe::Options {

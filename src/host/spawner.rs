@@ -15,7 +15,9 @@ use crate::sys::job::{self, Ended, Reaped};
 use crate::sys::{clock, failpoint, fs, lock, proc, userfile};
 use crate::task::ending;
 use crate::task::log::{TaskRec, encode_task};
-use crate::task::spec::{Base, FromSpawner, TaskLimits, TaskSpec, ToSpawner, encode, split};
+use crate::task::spec::{
+    Base, FromSpawner, TaskLimits, TaskSpec, ToSpawner, Unheld, encode, split,
+};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
@@ -85,9 +87,15 @@ pub fn run(options: &Options) -> Result<(), String> {
     let mut s = open(options, stream).map_err(|e| e.to_string())?;
     s.pool.warm_up(WARM_GROUPS);
     let cgroups = s.pool.hierarchy().describe();
+    let (memory, procs) = s.pool.hierarchy().holds();
+    let unheld = Unheld {
+        memory: !memory,
+        procs: !procs,
+    };
     s.answer(&FromSpawner::Ready {
         pid: std::process::id() as i32,
         cgroups,
+        unheld,
     })?;
     let result = s.serve();
     s.dismiss_warm();

@@ -171,12 +171,24 @@ pub enum ToSpawner {
     Sweep { keep: Vec<String> },
 }
 
+/// Limits that the control groups of a host do not hold: samples have to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Unheld {
+    pub memory: bool,
+    pub procs: bool,
+}
+
 /// The spawner to `cbexe`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
 pub enum FromSpawner {
     /// Ready: every earlier spawner of this host is gone and nothing of theirs is half started.
-    Ready { pid: i32, cgroups: String },
+    Ready {
+        pid: i32,
+        cgroups: String,
+        #[serde(default)]
+        unheld: Unheld,
+    },
     /// A shepherd ended in another way than by itself.
     Died {
         #[serde(flatten)]

@@ -22,7 +22,7 @@ use crate::record::report::{Ended, Report};
 use crate::sys::{clock, failpoint, job, proc};
 use crate::task::ending;
 use crate::task::log::{AttemptRec, TaskRec};
-use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, pack_act};
+use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, Unheld, pack_act};
 use std::collections::BTreeSet;
 
 /// Pause between two samples of usage, ms.
@@ -56,6 +56,8 @@ pub struct Exec {
     /// Shepherds that the spawner saw die while what they recorded could not be read.
     pub died: Vec<(AttemptId, i32)>,
     pub note: String,
+    /// Limits that samples must hold even of tasks in control groups.
+    pub unheld: Unheld,
     /// The share is older than what this host has followed; said once.
     pub went_back: Option<u64>,
     /// What is over is told once more and then forgotten: the share that knew it is no more.
@@ -330,7 +332,7 @@ impl Exec {
             };
             let u = sample::merge(&e.usage, usage);
             let worth = sample::differs(&e.usage, &u);
-            let over = sample::exceeded(e, &u);
+            let over = sample::exceeded(e, &u, self.unheld);
             if worth {
                 e.usage = u.clone();
             }

@@ -151,6 +151,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         unsettled: false,
         died: Vec::new(),
         note: String::new(),
+        unheld: Default::default(),
         went_back: None,
         forget_old: false,
         epoch,
@@ -402,8 +403,12 @@ mod tests {
             service_gid: users::me().gid,
         };
         let stand = |_: &Local, _: u64, says: crossbeam::channel::Sender<spawn::Heard>| {
-            let (pid, cgroups) = (0, String::new());
-            let ready = crate::task::spec::FromSpawner::Ready { pid, cgroups };
+            let (pid, cgroups, unheld) = (0, String::new(), Default::default());
+            let ready = crate::task::spec::FromSpawner::Ready {
+                pid,
+                cgroups,
+                unheld,
+            };
             says.send(spawn::Heard::Said(ready)).unwrap();
             Ok(Box::new(Deaf { _says: says }) as Box<dyn spawn::Wire>)
         };
@@ -654,6 +659,19 @@ mod tests {
         assert!(exec.table.get(first(2)).is_none() && exec.held.is_empty());
         assert_eq!(exec.table.get(a).unwrap().signals, 1);
         assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn groups_that_hold_no_limit_are_told_and_do_for_no_host_that_requires_them() {
+        let note = |cgroups: &str, memory, procs| {
+            settle::note(
+                cgroups.to_owned(),
+                crate::task::spec::Unheld { memory, procs },
+            )
+        };
+        assert_eq!(note("cgroup v1 (memory, pids)", false, false), "");
+        assert!(note("cgroup v1 (pids)", true, false).contains("cannot limit memory:"));
+        assert_eq!(note("no cgroups: x", true, true), "no cgroups: x");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::table::{Entry, Status};
 use crate::model::TermReason;
 use crate::record::report::Usage;
 use crate::sys::proc::{self, ProcInfo};
-use crate::task::spec::TaskLimits;
+use crate::task::spec::{TaskLimits, Unheld};
 use std::collections::HashMap;
 
 /// Process ids in a sample.
@@ -118,8 +118,9 @@ pub fn differs(old: &Usage, new: &Usage) -> bool {
         || old.pids != new.pids
 }
 
-/// The limit that a task exceeds, if any. What a control group holds is left to it.
-pub fn exceeded(entry: &Entry, u: &Usage) -> Option<TermReason> {
+/// The limit that a task exceeds, if any. What a control group holds is left to
+/// it.
+pub fn exceeded(entry: &Entry, u: &Usage, unheld: Unheld) -> Option<TermReason> {
     let limits: &TaskLimits = entry.limits.as_deref()?;
     let Status::Running(shepherd) = &entry.status else {
         return None;
@@ -128,14 +129,13 @@ pub fn exceeded(entry: &Entry, u: &Usage) -> Option<TermReason> {
     if over(u.cpu_ms / 1000, limits.cpu_s) {
         return Some(TermReason::CpuLimit);
     }
-    if !shepherd.group.is_empty() {
-        return None;
-    }
-    if over(u.mem_kb << 10, limits.mem_b) {
+    let alone = shepherd.group.is_empty();
+    let (memory, procs) = (alone || unheld.memory, alone || unheld.procs);
+    if memory && over(u.mem_kb << 10, limits.mem_b) {
         Some(TermReason::MemLimit)
-    } else if over((u.mem_kb + u.swap_kb) << 10, limits.swap_b) {
+    } else if memory && over((u.mem_kb + u.swap_kb) << 10, limits.swap_b) {
         Some(TermReason::SwapLimit)
-    } else if over(u64::from(u.threads), limits.procs) {
+    } else if procs && over(u64::from(u.threads), limits.procs) {
         Some(TermReason::ProcessLimit)
     } else {
         None
@@ -237,19 +237,31 @@ mod tests {
             cpu_s: Some(3),
             ..TaskLimits::default()
         };
+        let none = Unheld::default();
         let mut e = Entry::new(Status::Running(shepherd("")), (1, 1), false);
         e.limits = Some(Box::new(limits));
         let fat = Usage {
             mem_kb: 2048,
             ..Usage::default()
         };
-        assert_eq!(exceeded(&e, &fat), Some(TermReason::MemLimit));
+        assert_eq!(exceeded(&e, &fat, none), Some(TermReason::MemLimit));
         e.status = Status::Running(shepherd("g"));
-        assert_eq!(exceeded(&e, &fat), None);
+        assert_eq!(exceeded(&e, &fat, none), None);
+        // The group is there for freezing only.
+        let memory = Unheld {
+            memory: true,
+            ..none
+        };
+        let procs = Unheld {
+            procs: true,
+            ..none
+        };
+        assert_eq!(exceeded(&e, &fat, memory), Some(TermReason::MemLimit));
+        assert_eq!(exceeded(&e, &fat, procs), None);
         let busy = Usage {
             cpu_ms: 4000,
             ..Usage::default()
         };
-        assert_eq!(exceeded(&e, &busy), Some(TermReason::CpuLimit));
+        assert_eq!(exceeded(&e, &busy, none), Some(TermReason::CpuLimit));
     }
 }

@@ -12,12 +12,24 @@ use crate::host::local::Local;
 use crate::model::{AttemptId, TermReason};
 use crate::sys::{clock, proc, thread};
 use crate::task::ending;
-use crate::task::spec::{FromSpawner, ToSpawner};
+use crate::task::spec::{FromSpawner, ToSpawner, Unheld};
 
 /// How long a new spawner may take to be ready, ms.
 const READY_MS: u64 = 90_000;
 /// How long the leader may take to hear of a new ledger without a word about it, ms.
 const FOREIGN_MS: u64 = 60_000;
+
+/// What people should know of the control groups that a spawner found; empty: all is well.
+pub(super) fn note(cgroups: String, unheld: Unheld) -> String {
+    let lacks = match (unheld.memory, unheld.procs) {
+        _ if cgroups.starts_with("no cgroups") => return cgroups,
+        (true, true) => "memory and processes",
+        (true, false) => "memory",
+        (false, true) => "processes",
+        (false, false) => return String::new(),
+    };
+    format!("{cgroups} cannot limit {lacks}: samples of usage do")
+}
 
 /// Whether a shepherd is certainly no more.
 pub(super) fn is_gone(s: &Shepherd) -> bool {
@@ -34,13 +46,11 @@ impl Exec {
         });
         let log = known.fold(spawn::next_log(&self.place.local), u64::max);
         match self.new_spawner(log) {
-            Ok((spawner, cgroups)) => {
+            Ok((spawner, cgroups, unheld)) => {
                 tracing::info!("spawner {} ready: {cgroups}", spawner.pid());
-                self.note = if cgroups.starts_with("no cgroups") {
-                    cgroups
-                } else {
-                    String::new()
-                };
+                self.note = note(cgroups, unheld);
+                // Of tasks of earlier spawners too: the machine is the same.
+                self.unheld = unheld;
                 self.spawner = Some(spawner);
                 self.logs.add(log);
                 self.starter.new_spawner();
@@ -55,13 +65,15 @@ impl Exec {
         }
     }
 
-    pub(super) fn new_spawner(&self, log: u64) -> Result<(Spawner, String), String> {
+    pub(super) fn new_spawner(&self, log: u64) -> Result<(Spawner, String, Unheld), String> {
         // Made here, so that this process may read it when the spawner is root and this is not.
         crate::sys::fs::ensure_file(&self.place.local.tasks(log), 0o600)
             .map_err(|e| e.to_string())?;
         let spawner = Spawner::start(&self.how, &self.place.local, log)?;
         match thread::recv_timeout(&spawner.heard, READY_MS) {
-            Ok(Heard::Said(FromSpawner::Ready { cgroups, .. })) => Ok((spawner, cgroups)),
+            Ok(Heard::Said(FromSpawner::Ready {
+                cgroups, unheld, ..
+            })) => Ok((spawner, cgroups, unheld)),
             other => {
                 let program = self.how.program.display().to_string();
                 spawner.give_up();

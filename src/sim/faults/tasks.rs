@@ -332,6 +332,7 @@ pub fn spawner(port: &Port, log: u64, tx: Sender<Heard>) -> Box<dyn Wire> {
                 let heard = FromSpawner::Ready {
                     pid: 9,
                     cgroups: String::new(),
+                    unheld: Default::default(),
                 };
                 let _ = tx.send(Heard::Said(heard));
                 inner.scene.tasks.spawners.push(Spawner {

@@ -249,7 +249,11 @@ impl Group {
             && let Some(dir) = self.need(Ctl::Pids, true)?
         {
             let text = new.pids.map_or("max".to_string(), |n| n.to_string());
-            write(&dir.join("pids.max"), &text)?;
+            let max = dir.join("pids.max");
+            // Version 2 without this controller: see `Hierarchy::holds`.
+            if !self.v2 || fs::exists(&max) {
+                write(&max, &text)?;
+            }
         }
         if new.cpu_percent != old.cpu_percent
             && let Some(dir) = self.need(Ctl::Cpu, true)?
@@ -426,6 +430,21 @@ impl Group {
         u
     }
 
+    /// Bytes of files in memory and of their swapped part that an emptied group is charged for.
+    pub(super) fn left_behind(&self) -> u64 {
+        let dir = match self.v2 {
+            true => self.main_dir(),
+            false => self.dirs[Ctl::Memory as usize].as_ref(),
+        };
+        let Some(dir) = dir else { return 0 };
+        let stat = fs::read_small(&dir.join("memory.stat"), TEXT_MAX as u64).unwrap_or_default();
+        let swap = match self.v2 {
+            true => number(dir.join("memory.swap.current")),
+            false => keyed(&stat, "swap"),
+        };
+        keyed(&stat, "shmem").saturating_add(swap)
+    }
+
     /// Removes the directories of an empty group, those included that another process made for
     /// it (a freezer's); one that is not empty stays.
     pub fn remove(&mut self) {
@@ -596,6 +615,37 @@ mod tests {
             waiter.join().unwrap().unwrap();
             done(g, &h);
         }
+    }
+
+    #[test]
+    fn a_group_that_files_in_memory_are_charged_to_is_not_used_again() {
+        let h = Hierarchy::detect(&format!("test-shmem.{}", std::process::id()));
+        let dir = tempfile::tempdir_in("/dev/shm");
+        let (true, Ok(dir)) = (h.holds().0, dir) else {
+            println!("skipped: {}, or no /dev/shm", h.describe());
+            return;
+        };
+        let mut pool = Pool::new(h.clone(), "p".to_string());
+        let mut run = |script: &str| {
+            let g = pool.take(&Limits::default()).unwrap().unwrap();
+            assert!(start_in(&g, script).wait().unwrap().success());
+            let name = g.name().to_string();
+            (0..100).any(|_| {
+                clock::sleep_ms(10);
+                g.is_empty()
+            });
+            pool.give_back(g);
+            name
+        };
+        let first = run("true");
+        let file = dir.path().join("left");
+        assert_eq!(
+            run(&format!("head -c 8000000 /dev/zero >{}", file.display())),
+            first
+        );
+        assert_ne!(run("true"), first);
+        pool.clear();
+        h.remove_parents();
     }
 
     #[test]

@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 const DAEMONS: &str = "corral-daemons";
 /// Idle groups kept for the next task.
 const POOL_MAX: usize = 256;
+/// Shared memory that an ended task may have left in a group that is used again, bytes: the next
+/// task is charged for it. Above zero, since the kernel's figure may be some pages late.
+const LEFT_MAX: u64 = 1 << 20;
 
 /// A name for the groups of a host that no other cluster on the machine has: `local` is the host's
 /// own directory.
@@ -107,6 +110,23 @@ impl Hierarchy {
         }
     }
 
+    /// Whether groups limit memory, and whether they limit processes.
+    pub fn holds(&self) -> (bool, bool) {
+        match self {
+            Hierarchy::V1(dirs) => {
+                let has = |c: Ctl| dirs[c as usize].is_some();
+                (has(Ctl::Memory), has(Ctl::Pids))
+            }
+            Hierarchy::V2(dir) => {
+                let given = fs::read_small(&dir.join("cgroup.subtree_control"), 4096);
+                let given = String::from_utf8_lossy(&given.unwrap_or_default()).into_owned();
+                let has = |c: Ctl| given.split_whitespace().any(|w| w == c.name());
+                (has(Ctl::Memory), has(Ctl::Pids))
+            }
+            Hierarchy::None(_) => (false, false),
+        }
+    }
+
     /// Makes the group `name`, or takes an existing one over.
     pub fn create(&self, name: &str, limits: &Limits) -> Result<Group> {
         Group::create(self, name, limits)
@@ -167,7 +187,11 @@ fn v2_dir(mounts: &str, own: &str) -> Option<PathBuf> {
         let f: Vec<&str> = l.split(' ').collect();
         (f.len() > 3 && f[2] == "cgroup2").then(|| PathBuf::from(f[1]))
     })?;
-    let path = own.lines().find_map(|l| l.strip_prefix("0::"))?;
+    let mut path = own.lines().find_map(|l| l.strip_prefix("0::"))?;
+    // Where this process, or one before it, was moved: its groups lie beside that leaf.
+    while let Some((outer, DAEMONS)) = path.rsplit_once('/') {
+        path = outer;
+    }
     Some(point.join(path.trim_start_matches('/')))
 }
 
@@ -269,12 +293,13 @@ impl Pool {
         self.hierarchy.create(&name, limits).map(Some)
     }
 
-    /// Takes a group back. One that is not empty is killed and removed instead of being kept.
+    /// Takes a group back. One that is not empty is killed and removed instead of being kept, and
+    /// one that files in memory of its task are charged to is removed, too.
     pub fn give_back(&mut self, mut group: Group) {
         if !group.is_empty() || group.was_frozen() {
             group.kill_until_empty(2_000);
             group.remove();
-        } else if self.idle.len() >= POOL_MAX {
+        } else if self.idle.len() >= POOL_MAX || group.left_behind() > LEFT_MAX {
             group.remove();
         } else {
             self.idle.push(group);
@@ -303,6 +328,29 @@ impl Pool {
 mod tests {
     use super::*;
 
+    #[test]
+    fn what_groups_do_not_limit_is_known() {
+        let d = tempfile::tempdir().unwrap();
+        let dir = |has: bool| has.then(|| d.path().to_path_buf());
+        let v1 = |memory, pids| Hierarchy::V1([dir(memory), dir(pids), None, dir(true)]).holds();
+        assert_eq!(
+            (v1(true, true), v1(false, true)),
+            ((true, true), (false, true))
+        );
+        let v2 = |text: &str| {
+            std::fs::write(d.path().join("cgroup.subtree_control"), text).unwrap();
+            Hierarchy::V2(d.path().to_path_buf()).holds()
+        };
+        assert_eq!(
+            (v2("cpu memory pids\n"), v2("pids\n")),
+            ((true, true), (false, true))
+        );
+        assert_eq!(
+            (v2("\n"), Hierarchy::off("x").holds()),
+            ((false, false), (false, false))
+        );
+    }
+
     const MOUNTS: &str = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0\n\
         cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n\
         cgroup2 /sys/fs/cgroup/unified cgroup2 rw,nsdelegate 0 0\n";
@@ -317,6 +365,11 @@ mod tests {
         );
         assert_eq!(dir("cpu").unwrap(), Path::new("/sys/fs/cgroup/cpu/a"));
         assert_eq!(dir("pids"), None);
+        let nested = OWN.replace("user.slice", "a/corral-daemons/corral-daemons");
+        let beside = v2_dir(MOUNTS, &nested).unwrap();
+        assert_eq!(beside, Path::new("/sys/fs/cgroup/unified/a"));
+        let root = v2_dir(MOUNTS, "0::/corral-daemons\n").unwrap();
+        assert_eq!(root, Path::new("/sys/fs/cgroup/unified"));
         let v2 = v2_dir(MOUNTS, OWN).unwrap();
         assert_eq!(v2, Path::new("/sys/fs/cgroup/unified/user.slice"));
     }
