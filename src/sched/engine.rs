@@ -8,7 +8,7 @@ use super::backfill::{Habit, Reserver, end_at, estimate_of};
 use super::balance::Balances;
 use super::frag::Demand;
 use super::guard::Watch;
-use super::held::{Charge, Held, Holds, Sign};
+use super::held::{Charge, Counts, Held, Holds, Sign, gpu_ms};
 use super::hosts::HostTable;
 use super::kinds::{Kind, ShapeSlot};
 use super::line::{Line, Place, Turn};
@@ -327,7 +327,7 @@ impl Engine {
         for class in classes {
             self.set_class(state, table, class);
         }
-        self.take_up_history(pasts, state);
+        self.take_up_history(pasts, state, table);
     }
 
     /// Takes over what the table says of a host.
@@ -384,7 +384,7 @@ impl Engine {
         if let Some(old) = self.held.remove(&j) {
             self.drop_shape(old.shape);
             let past = match new {
-                None => past_of(state, j, old.slots),
+                None => past_of(state, j, &old),
                 Some(_) => [0; 3],
             };
             self.unbook(j, &old, past);
@@ -504,7 +504,12 @@ impl Engine {
             queue,
             uid: spec.uid,
             slots: run.slots(),
-            charge: leaf.map(|leaf| Charge::of(leaf, run, &parts, self.counts_amounts(queue))),
+            charge: leaf.map(|leaf| {
+                let counts = self.counts(queue);
+                // GPUs count for the whole run, however long they are reserved.
+                let all = counts.gpu.map(|_| way.bundles(&shares, 0));
+                Charge::of(leaf, run, all.as_ref().unwrap_or(&parts), counts)
+            }),
             until: end_at(
                 // Not the start, which is told later: reservations would be looked at twice.
                 run.dispatch.plus_ms(run.suspended_ms),
@@ -543,11 +548,15 @@ impl Engine {
         rest
     }
 
-    /// The share tree of a queue looks at what is held beside slots.
-    pub(super) fn counts_amounts(&self, queue: Option<u16>) -> bool {
+    /// What the share tree of a queue looks at beside slots and time.
+    pub(super) fn counts(&self, queue: Option<u16>) -> Counts {
         let line = queue.map(|at| &self.lines[usize::from(at)]);
         let tree = line.and_then(Line::tree);
-        tree.is_some_and(ShareTree::counts_amounts)
+        let gpus = queue.is_some_and(|at| self.config().queues[usize::from(at)].fair.gpu_time > 0);
+        Counts {
+            amounts: tree.is_some_and(ShareTree::counts_amounts),
+            gpu: gpus.then(|| self.names.find("gpu")).flatten(),
+        }
     }
 
     /// Takes over a class: its first job, or that it is gone.
@@ -683,7 +692,7 @@ fn looks_at_holders(config: &Config) -> bool {
 }
 
 /// What ended work used, for its user's history, by [`Meter`].
-fn past_of(state: &State, j: JobKey, slots: u32) -> [u64; 3] {
+fn past_of(state: &State, j: JobKey, held: &Held) -> [u64; 3] {
     let mut past = [0; 3];
     let Some(run) = state.work(j).and_then(|work| work.run.as_deref()) else {
         return past;
@@ -695,7 +704,9 @@ fn past_of(state: &State, j: JobKey, slots: u32) -> [u64; 3] {
     };
     let end = run.fate.as_ref().map_or(begun, |fate| fate.end);
     let ms = end.since_ms(begun).saturating_sub(run.suspended_ms);
-    past[Meter::Run as usize] = ms.saturating_mul(u64::from(slots));
+    past[Meter::Run as usize] = ms.saturating_mul(u64::from(held.slots));
+    let gpus = held.charge.as_ref().map_or(0, |charge| charge.gpus);
+    past[Meter::Gpu as usize] = gpu_ms(gpus, ms);
     past[Meter::Cpu as usize] = run.usage().cpu_ms;
     past
 }

@@ -2,7 +2,7 @@
 //! the sign by which a record is known to be up to date; books nothing.
 
 use super::amount::Bundle;
-use super::balance::Holder;
+use super::balance::{Holder, Res};
 use super::hosts::HostTable;
 use super::quota::Ident;
 use super::shape::Shape;
@@ -104,18 +104,29 @@ pub(super) struct Charge {
     /// 0 = it runs.
     stopped: Stamp,
     cpu_ms: u64,
+    /// GPUs that it asked for, in thousandths, where they count.
+    pub gpus: u32,
     /// Amounts held beside slots, if there are any; the first is not looked at.
     amounts: Option<Box<Amounts>>,
 }
 
+/// What a share tree looks at beside slots and time.
+#[derive(Clone, Copy)]
+pub(super) struct Counts {
+    /// Amounts that are held.
+    pub amounts: bool,
+    /// The resource that is GPUs, where their time counts.
+    pub gpu: Option<Res>,
+}
+
 impl Charge {
-    /// Of work that starts. `amounts`: the tree looks at what is held beside slots.
+    /// Of work that starts with these parts.
     pub fn start(
         leaf: Leaf,
         slots: u32,
         now: Stamp,
         parts: &[(u32, Bundle)],
-        amounts: bool,
+        counts: Counts,
     ) -> Self {
         Charge {
             leaf,
@@ -123,12 +134,13 @@ impl Charge {
             begun: now,
             stopped: Stamp(0),
             cpu_ms: 0,
-            amounts: amounts.then(|| held_amounts(parts)).flatten(),
+            gpus: counts.gpu.map_or(0, |gpu| gpus_of(gpu, parts)),
+            amounts: counts.amounts.then(|| held_amounts(parts)).flatten(),
         }
     }
 
     /// Of running work.
-    pub fn of(leaf: Leaf, run: &Run, parts: &[(u32, Bundle)], amounts: bool) -> Charge {
+    pub fn of(leaf: Leaf, run: &Run, parts: &[(u32, Bundle)], counts: Counts) -> Charge {
         let begun = if run.start == Stamp(0) {
             run.dispatch
         } else {
@@ -138,14 +150,18 @@ impl Charge {
         Charge {
             stopped: run.stopped_at,
             cpu_ms: run.usage().cpu_ms,
-            ..Charge::start(leaf, run.slots(), begun, parts, amounts)
+            ..Charge::start(leaf, run.slots(), begun, parts, counts)
         }
     }
 
     pub fn delta(&self) -> Delta {
         let mut delta = Delta::start(self.slots, self.begun);
+        if self.gpus > 0 {
+            delta.run(Meter::Gpu, i64::from(self.gpus), self.begun);
+        }
         if self.stopped != Stamp(0) {
             delta.run(Meter::Run, -i64::from(self.slots), self.stopped);
+            delta.run(Meter::Gpu, -i64::from(self.gpus), self.stopped);
         }
         delta.ms[Meter::Cpu as usize] += i128::from(self.cpu_ms);
         match &self.amounts {
@@ -153,6 +169,20 @@ impl Charge {
             None => delta,
         }
     }
+}
+
+/// GPUs of all parts together, in thousandths.
+pub(super) fn gpus_of(gpu: Res, parts: &[(u32, Bundle)]) -> u32 {
+    let all: i64 = parts
+        .iter()
+        .map(|(_, part)| part.get(usize::from(gpu)))
+        .sum();
+    u32::try_from(all.max(0)).unwrap_or(u32::MAX)
+}
+
+/// The time of so many thousandths of a GPU over `ms`.
+pub(super) fn gpu_ms(gpus: u32, ms: u64) -> u64 {
+    ms.saturating_mul(u64::from(gpus)) / 1000
 }
 
 /// Amounts of all parts together, slots first, as share trees count them; `None`: slots alone.

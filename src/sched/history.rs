@@ -4,9 +4,12 @@
 //! and the jobs that ended since. Owns no history itself.
 
 use super::engine::Engine;
+use super::held::{gpu_ms, gpus_of};
+use super::hosts::HostTable;
 use super::share::{Delta, Meter, Past};
 use crate::model::Stamp;
-use crate::state::{Body, Job, Run, State, Work};
+use crate::state::{Body, HostId, Job, Run, State, Work};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 impl Engine {
@@ -32,6 +35,7 @@ impl Engine {
         &mut self,
         before: Option<BTreeMap<String, Vec<Past>>>,
         state: &State,
+        table: &HostTable,
     ) {
         let config = self.config.clone().expect("an engine has a configuration");
         let mut since: BTreeMap<&str, (u16, Stamp)> = BTreeMap::new();
@@ -66,8 +70,10 @@ impl Engine {
                         run.start
                     };
                     let ms = end.since_ms(begun).saturating_sub(run.suspended_ms);
+                    let gpus = gpu_ms(self.gpus_asked(state, table, (job.spec, queue), run), ms);
                     let ms = ms.saturating_mul(u64::from(run.slots()));
                     delta.hist_ms[Meter::Run as usize] += ms;
+                    delta.hist_ms[Meter::Gpu as usize] += gpus;
                     delta.hist_ms[Meter::Cpu as usize] += run.usage().cpu_ms;
                 }
             });
@@ -78,6 +84,31 @@ impl Engine {
                 tree.charge(leaf, &delta);
             }
         }
+    }
+}
+
+impl Engine {
+    /// GPUs of ended work, in thousandths, where their time counts.
+    fn gpus_asked(
+        &mut self,
+        state: &State,
+        table: &HostTable,
+        (spec, queue): (u32, u16),
+        run: &Run,
+    ) -> u32 {
+        if self.config().queues[usize::from(queue)].fair.gpu_time == 0 {
+            return 0;
+        }
+        let shape = self.kind_of(state, table, spec).shape;
+        let Some(gpu) = self.counts(Some(queue)).gpu else {
+            return 0;
+        };
+        // Its hosts may be gone: any numbers tell them apart.
+        let number = |id: &HostId| run.hosts.iter().position(|(other, _)| other == id);
+        let share = |(id, n): &(HostId, u32)| (number(id).and_then(|n| u32::try_from(n).ok()), *n);
+        let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
+        let way = self.shape(shape).shape.way(run.alt);
+        gpus_of(gpu, &way.bundles(&shares, 0))
     }
 }
 

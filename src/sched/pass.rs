@@ -626,8 +626,8 @@ impl Engine {
         let slots = spot.iter().map(|(_, n)| n).sum();
         let charge = match bucket.place {
             Place::Leaf(leaf) => {
-                let amounts = self.counts_amounts(bucket.queue);
-                Some(Charge::start(leaf, slots, now, &parts, amounts))
+                let counts = self.counts(bucket.queue);
+                Some(Charge::start(leaf, slots, now, &parts, counts))
             }
             Place::Open | Place::User(_) => None,
         };

@@ -288,6 +288,20 @@ impl Cluster {
         self.end_used(j, requeue, 0);
     }
 
+    /// A job ends that ran so many seconds.
+    pub fn end_after(&mut self, id: u32, seconds: i64) {
+        let a = self.attempt(JobKey::job(id), 0);
+        let e = Box::new(Ended {
+            a,
+            start: self.now.0 - seconds * 1000,
+            t: self.now.0,
+            code: Some(0),
+            ..Ended::default()
+        });
+        let (requeue, hold) = (false, false);
+        self.state.apply(&Event::Ended { e, requeue, hold });
+    }
+
     /// As [`Cluster::end_key`], with the CPU time it used.
     pub fn end_used(&mut self, j: JobKey, requeue: bool, cpu_ms: u64) {
         let mut e = Ended {

@@ -23,7 +23,7 @@ pub enum Meter {
     Cpu = 0,
     /// Run time, of each slot of a job.
     Run = 1,
-    /// Run time of each GPU of a job.
+    /// Run time of each GPU of a job; what runs is in thousandths of a GPU.
     Gpu = 2,
 }
 
@@ -38,7 +38,8 @@ pub struct Delta {
     pub jobs: i64,
     /// Units that run, by [`Meter`].
     pub rate: [i64; 3],
-    /// Time counted so far beside what the running units add, by [`Meter`], in milliseconds.
+    /// Time counted so far beside what the running units add, by [`Meter`], in milliseconds of
+    /// these units.
     pub ms: [i128; 3],
     /// Time of what has ended, which fades, by [`Meter`], in milliseconds.
     pub hist_ms: [u64; 3],
@@ -159,6 +160,7 @@ impl Usage {
     pub fn now_ms(&self, meter: Meter, now: Stamp) -> u64 {
         let at = meter as usize;
         let ms = i128::from(self.rate[at]) * i128::from(now.0) + self.ms[at];
+        let ms = ms / if meter == Meter::Gpu { 1000 } else { 1 };
         u64::try_from(ms.max(0)).unwrap_or(u64::MAX)
     }
 
@@ -247,7 +249,7 @@ impl Fair {
         Fair {
             weight: [factors.cpu_time, factors.run_time, factors.gpu_time].map(part),
             started: part(factors.run_job),
-            // Run time counts of running jobs only, as LSF has it.
+            // Run time counts of started jobs only, as LSF has it.
             past: [true, false, true],
         }
     }
