@@ -7,7 +7,7 @@ use super::drive::{Act, Decider, Next, Parts, Start, Uses};
 use super::hosts::Hosts;
 use super::waste::Waste;
 use super::workload::{Job, Parties, Workload};
-use crate::config::Config;
+use crate::config::{Config, seconds_on};
 use crate::intake::{self, Requester};
 use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp, Submission, TermReason, Token};
 use crate::record::event::{Event, Submitted};
@@ -139,6 +139,28 @@ impl<'a> Core<'a> {
         let work = self.state.work(self.key(place));
         let run = work.and_then(|work| work.run.as_deref());
         run.map_or(1000, |run| self.cpuf(&run.hosts))
+    }
+
+    /// Run limit, from its start on, of started work.
+    pub fn limit_of(&self, place: u32) -> Option<u64> {
+        let j = self.key(place);
+        let run = self.state.work(j)?.run.as_deref()?;
+        self.limit_ms(j, &run.hosts)
+    }
+
+    /// As hosts hold it: by the clock, or what the time for the host or model that it names comes
+    /// to on the first of these.
+    fn limit_ms(&self, j: JobKey, hosts: &[(HostId, u32)]) -> Option<u64> {
+        let spec = self.state.spec_of(j.id)?;
+        let seconds = spec.limits.run_s?;
+        let named = (!spec.run_on.is_empty()).then_some(&spec.run_on);
+        let stated = named.and_then(|name| self.config.cpu_factor(name));
+        let first = hosts.first().and_then(|(id, _)| self.hosts.get(*id));
+        let seconds = match (stated, first) {
+            (Some(stated), Some(host)) => seconds_on(seconds, stated, host.entry.cpuf),
+            _ => seconds,
+        };
+        Some(seconds.saturating_mul(1000))
     }
 
     /// Slots of all hosts.
@@ -303,8 +325,7 @@ impl<'a> Core<'a> {
             ..Start::default()
         };
         out.cpuf = self.cpuf(&start.hosts);
-        let spec = self.state.spec_of(j.id);
-        out.limit_ms = spec.and_then(|s| s.limits.run_s).map(|s| s * 1000);
+        out.limit_ms = self.limit_ms(j, &start.hosts);
         out.uses = self.uses(j);
         self.touch(j);
         out

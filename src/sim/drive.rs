@@ -170,7 +170,15 @@ pub struct Begun {
     pub start_ms: i64,
     /// How long it has run, without suspension.
     pub worked_ms: u64,
+    /// Its run limit on its host, from its start on.
+    pub limit_ms: Option<u64>,
     pub suspended: bool,
+}
+
+/// What a job has to do in all, in [`UNIT`]s.
+fn work(job: &Job, limit_ms: Option<u64>) -> u64 {
+    let limit_ms = limit_ms.filter(|_| job.by_clock);
+    limit_ms.unwrap_or(job.run_ms).saturating_mul(UNIT)
 }
 
 /// A replay under way.
@@ -237,16 +245,15 @@ impl<'a> Replay<'a> {
     /// [`Replay::run`].
     pub fn adopt(&mut self, at: u32, slots: u32, cpuf: u32, begun: Begun) {
         let job = self.job(at);
-        let scaled = |ms: u64| (ms * 1000).div_ceil(u64::from(cpuf.max(1)));
-        let worked = begun.worked_ms.saturating_mul(u64::from(cpuf));
+        let speed = self.speed(at, slots, cpuf);
         let live = &mut self.live[at as usize];
         live.first_start = Some(begun.start_ms);
         live.since_ms = self.begin_ms;
         live.worked_ms = begun.worked_ms;
-        live.left = (job.run_ms * UNIT).saturating_sub(worked);
-        live.limit_ms = job
-            .est_ms
-            .map(|ms| scaled(ms).saturating_sub(begun.worked_ms));
+        let worked = begun.worked_ms.saturating_mul(speed);
+        live.left = work(job, begun.limit_ms).saturating_sub(worked);
+        let left = |ms: u64| ms.saturating_sub(begun.worked_ms);
+        live.limit_ms = begun.limit_ms.map(left);
         live.cpuf = cpuf;
         live.slots = slots;
         live.stat = Stat::Suspended;
@@ -436,14 +443,13 @@ impl<'a> Replay<'a> {
         let job = self.job(at);
         let now = self.now_ms;
         let slots = parts.iter().map(|(_, n)| n).sum();
-        let scaled = |ms: u64| (ms * 1000).div_ceil(u64::from(cpuf.max(1)));
         let live = &mut self.live[at as usize];
         live.stat = Stat::Running;
         live.first_start.get_or_insert(now);
         live.since_ms = now;
         live.worked_ms = 0;
-        live.left = job.run_ms * UNIT;
-        live.limit_ms = limit_ms.map(scaled);
+        live.left = work(job, limit_ms);
+        live.limit_ms = limit_ms;
         live.uses = uses;
         live.cpuf = cpuf;
         live.slots = slots;
@@ -477,11 +483,22 @@ impl<'a> Replay<'a> {
         self.meter_hold(at, slots, false);
     }
 
+    /// Units of work that a job does in a millisecond.
+    fn speed(&self, at: u32, slots: u32, cpuf: u32) -> u64 {
+        let job = self.job(at);
+        if job.by_clock {
+            return UNIT;
+        }
+        let min = self.workload.ask(job).min.max(1);
+        u64::from(cpuf) * u64::from(slots) / u64::from(min)
+    }
+
     /// Works out when a running job ends.
     fn set_end(&mut self, at: u32) {
-        let min = self.workload.ask(self.job(at)).min.max(1);
+        let live = &self.live[at as usize];
+        let speed = self.speed(at, live.slots, live.cpuf);
         let live = &mut self.live[at as usize];
-        live.speed = u64::from(live.cpuf) * u64::from(live.slots) / u64::from(min);
+        live.speed = speed;
         live.turn += 1;
         let (ms, _) = live.remaining();
         let end = self.now_ms.saturating_add_unsigned(ms);
@@ -532,6 +549,8 @@ mod tests {
         free: u32,
         width: Vec<u32>,
         limit: Vec<Option<u64>>,
+        /// Its host is of factor 2.
+        fast: bool,
         queue: VecDeque<u32>,
         script: Vec<(i64, Act)>,
         seen: Vec<String>,
@@ -565,7 +584,11 @@ mod tests {
                 self.queue.pop_front();
                 let slots = self.width[job as usize];
                 self.free -= slots;
-                acts.push(begin(job, slots, self.limit[job as usize]));
+                let mut act = begin(job, slots, self.limit[job as usize]);
+                if let (Act::Start(start), true) = (&mut act, self.fast) {
+                    (start.cpuf, start.parts) = (2000, [(0, 1)].into_iter().collect());
+                }
+                acts.push(act);
             }
             let wake_ms = self.script.first().map(|(at, _)| *at);
             Next {
@@ -713,6 +736,7 @@ mod tests {
         let begun = Begun {
             start_ms: -40_000,
             worked_ms: 40_000,
+            limit_ms: None,
             suspended: false,
         };
         replay.adopt(0, 10, 1000, begun);
@@ -721,6 +745,31 @@ mod tests {
         assert_eq!(starts(&out), [-40, 60]);
         assert_eq!((out.done[0].end_ms, out.done[0].run_ms), (60_000, 100_000));
         assert_eq!(out.done.len(), 1);
+    }
+
+    #[test]
+    fn limits_are_by_the_clock_whatever_the_speed() {
+        let mut b = Builder::default();
+        for (id, by_clock) in [(1, false), (2, false), (3, true)] {
+            let job = Job {
+                id,
+                run_ms: 100_000,
+                by_clock,
+                ..Job::default()
+            };
+            b.push(job, Ask::default()).unwrap();
+        }
+        let w = b.finish();
+        // Work of 100 s takes 50 s at twice the speed; a limit of 40 s remains one of 40 s.
+        let mut fifo = Fifo {
+            width: vec![0; 3],
+            limit: vec![Some(40_000), Some(60_000), Some(70_000)],
+            fast: true,
+            ..Fifo::default()
+        };
+        let out = Replay::new(&w, &[(0, 0)], None).run(&mut fifo);
+        let ends: Vec<i64> = out.done.iter().map(|d| d.end_ms / 1000).collect();
+        assert_eq!((ends, out.at_limit), (vec![40, 50, 70], 1));
     }
 
     #[test]

@@ -124,6 +124,7 @@ pub fn present(state: &State, now: Stamp, assume_ms: u64) -> Result<Present, Str
                 submit_ms: job.submit.0 - now.0,
                 run_ms: limit_ms.unwrap_or(assume_ms),
                 est_ms: limit_ms,
+                by_clock: true,
                 ..Job::default()
             };
             found.push((made, ask.clone(), j, started));

@@ -59,6 +59,7 @@ impl Found {
             let begun = Begun {
                 start_ms: s.start_ms,
                 worked_ms: s.worked_ms,
+                limit_ms: core.limit_of(s.place),
                 suspended: s.suspended,
             };
             replay.adopt(s.place, s.slots, core.cpuf_of(s.place), begun);

@@ -40,6 +40,9 @@ pub struct Job {
     pub est_ms: Option<u64>,
     pub begin_ms: Option<i64>,
     pub deadline_ms: Option<i64>,
+    /// It runs until its limit, or as long as `run_ms` says, however fast its host is: nothing is
+    /// known of its work.
+    pub by_clock: bool,
     /// Place in [`Workload::asks`].
     pub ask: u32,
     /// Dependency with job numbers of the file, or nothing.
