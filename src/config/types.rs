@@ -106,7 +106,7 @@ pub struct General {
     pub job_priority_over_time: Option<Ageing>,
     /// An rusage amount that says nothing else counts for each slot instead of each host.
     pub resource_reserve_per_task: bool,
-    /// What `-c` and `-W` count for if the job names neither host nor model.
+    /// What `-c` counts for if the job names neither host nor model.
     pub default_host_spec: Option<HostSpec>,
 }
 
