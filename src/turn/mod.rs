@@ -379,6 +379,7 @@ impl Turn<'_> {
         let mut answer = Answer {
             told: 0,
             ack: empty_ack(request.head.token),
+            selections: 0,
         };
         let only_submits = request
             .verbs
@@ -518,6 +519,8 @@ pub(crate) struct Answer {
     pub ack: Ack,
     /// Bytes of the texts in its results.
     pub told: usize,
+    /// Selections of jobs that the request has made so far.
+    pub selections: usize,
 }
 
 impl Answer {

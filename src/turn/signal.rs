@@ -10,6 +10,9 @@ use crate::record::report::Ended;
 use crate::record::request::{Selector, SignalHow};
 use crate::state::{Body, Job};
 
+/// Most selections of jobs in one request; our commands make one. Each may walk all jobs.
+const SELECTIONS_MAX: usize = 100;
+
 impl Turn<'_> {
     pub(super) fn signal(
         &mut self,
@@ -42,6 +45,12 @@ impl Turn<'_> {
         eligible: &dyn Fn(&Job) -> bool,
         answer: &mut Answer,
     ) -> Vec<JobKey> {
+        answer.selections += 1;
+        if answer.selections > SELECTIONS_MAX {
+            let text = format!("more than {SELECTIONS_MAX} selections of jobs in one request");
+            answer.say("selection", Code::Usage, text);
+            return Vec::new();
+        }
         let users = self.users_named(&sel.user);
         let picks = intake::pick(sel, who.uid, &self.core.state, users.as_deref(), eligible);
         let picks = match picks {

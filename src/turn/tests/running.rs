@@ -52,6 +52,7 @@ impl Bench {
         let mut answer = Answer {
             told: 0,
             ack: empty_ack(Token(1)),
+            selections: 0,
         };
         acts(self.act(|turn| turn.signal(&who, &sel, how, &mut answer)))
     }
@@ -288,4 +289,37 @@ fn a_host_that_left_the_configuration_is_judged_until_its_work_has_ended() {
     let cancel =
         |(to, order): &(String, Order)| to == "h2" && matches!(order, Order::Cancel { .. });
     assert!(b.last.orders.iter().any(cancel), "{:?}", b.last.orders);
+}
+
+#[test]
+fn ids_are_answered_once_each_and_selections_are_few() {
+    let mut b = Bench::new();
+    b.submit(5, |j| j.array = "1-3".into());
+    let kill = |ids: &[&str]| Verb::Signal {
+        sel: Selector {
+            ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+            ..Selector::default()
+        },
+        how: SignalHow::Kill,
+    };
+    let ack = b.ask(5, vec![kill(&["1[1-2]", "1[2]", "1[9]", "7[1-900]"])]);
+    let said: Vec<(&str, Code)> = ack
+        .results
+        .iter()
+        .map(|r| (r.what.as_str(), r.code))
+        .collect();
+    let missing = Code::NotFound;
+    assert_eq!(
+        said,
+        [
+            ("1[9]", missing),
+            ("7[1-900]", missing),
+            ("1[1]", Code::Ok),
+            ("1[2]", Code::Ok),
+        ]
+    );
+    let ack = b.ask(5, vec![kill(&["1[1]"]); 101]);
+    let refused = ack.results.last().unwrap();
+    assert_eq!(refused.code, Code::Usage);
+    assert!(refused.text.contains("100 selections"), "{}", refused.text);
 }
