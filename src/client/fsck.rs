@@ -19,6 +19,7 @@ use crate::record::{FORMAT, load};
 use crate::spool::Layout;
 use crate::spool::view::ViewReader;
 use crate::sys;
+use crate::text::width;
 use clap::Parser;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -59,23 +60,8 @@ pub fn run(words: &[String]) -> i32 {
         Ok(report) => report,
         Err(e) => return super::report(Err(e)),
     };
-    for line in &report.damage {
+    for line in report.lines(args.quiet) {
         println!("{line}");
-    }
-    if !args.quiet {
-        for line in &report.notes {
-            println!("note: {line}");
-        }
-        println!(
-            "{} files, {} records: {}",
-            report.files,
-            report.records,
-            match report.damaged {
-                0 => "no damage".to_owned(),
-                1 => "1 damage".to_owned(),
-                n => format!("{n} damages"),
-            }
-        );
     }
     if report.damaged == 0 {
         Exit::Ok.code()
@@ -95,6 +81,33 @@ pub struct Report {
     pub notes: Vec<String>,
     pub files: u64,
     pub records: u64,
+}
+
+impl Report {
+    /// What is printed. Names and words of users stand in it, and who reads it may be root: nothing
+    /// of them reaches the terminal as it is.
+    fn lines(&self, quiet: bool) -> Vec<String> {
+        let shown = |line: &String| width::escape(line).into_owned();
+        let mut lines: Vec<String> = self.damage.iter().map(shown).collect();
+        if quiet {
+            return lines;
+        }
+        lines.extend(
+            self.notes
+                .iter()
+                .map(|note| shown(&format!("note: {note}"))),
+        );
+        let found = match self.damaged {
+            0 => "no damage".to_owned(),
+            1 => "1 damage".to_owned(),
+            n => format!("{n} damages"),
+        };
+        lines.push(format!(
+            "{} files, {} records: {found}",
+            self.files, self.records
+        ));
+        lines
+    }
 }
 
 /// Reads everything below the share.
@@ -378,13 +391,32 @@ impl Job<'_> {
     }
 
     fn inbox(&mut self) {
+        // Everybody may make names here.
+        let mut foreign: Vec<PathBuf> = Vec::new();
         for uid in self.names(&self.layout.inbox()) {
             let dir = self.layout.inbox().join(&uid);
+            let is_dir = |s: &sys::fs::Stat| s.kind == sys::fs::Kind::Dir;
+            match sys::fs::stat(&dir) {
+                Ok(Some(s)) if is_dir(&s) && uid.parse::<u32>().is_ok() => {}
+                Ok(None) => continue,
+                Ok(Some(_)) | Err(_) => {
+                    foreign.push(dir);
+                    continue;
+                }
+            }
             for name in self.names(&dir) {
                 if Layout::parse_request_name(&name).is_some() {
                     self.request(&dir.join(name));
                 }
             }
+        }
+        if let Some(one) = foreign.first() {
+            self.note(format!(
+                "{}: not a user's directory ({} such names); Corral reads none of them, and root \
+                 may remove them",
+                one.display(),
+                foreign.len()
+            ));
         }
     }
 
@@ -674,5 +706,30 @@ mod tests {
         assert_eq!(report.damaged, 0);
         assert!(report.notes[0].contains("half a record of 7 bytes"));
         assert_eq!(run(&[dir.path().join("jobs").display().to_string()]), 5);
+    }
+
+    #[test]
+    fn names_that_users_made_are_no_damage_and_shown_without_their_control_characters() {
+        let (_dir, layout) = share();
+        fs::write(layout.inbox().join("evil\u{1b}[2J"), b"").unwrap();
+        fs::write(layout.inbox().join("4711"), b"").unwrap();
+        fs::create_dir_all(layout.inbox_of(5)).unwrap();
+        let report = check(&layout).unwrap();
+        assert_eq!(report.damage, Vec::<String>::new());
+        let lines = report.lines(false).join("\n");
+        assert!(lines.contains("(2 such names)"), "{lines}");
+        let odd = serde_json::json!({"k": "da\u{1b}]0;x\u{7}nce"});
+        log(&layout.orders("h1", 1, 1), What::Orders, &[odd]);
+        fs::remove_file(layout.inbox().join("4711")).unwrap();
+        let report = check(&layout).unwrap();
+        assert_eq!(report.damaged, 1);
+        let lines = report.lines(false);
+        assert!(lines[0].contains("nce"), "{lines:?}");
+        assert!(
+            lines.iter().any(|l| l.contains("evil\\x1b[2J")),
+            "{lines:?}"
+        );
+        let hidden = |line: &String| line.chars().any(width::is_hidden);
+        assert!(!lines.iter().any(hidden), "{lines:?}");
     }
 }
