@@ -186,17 +186,21 @@ impl From<End> for NoLead {
 
 /// Refuses a mount that endangers locks or data, unless cb.conf insists; warns of the rest.
 fn judge_mount(site: &Site, layout: &Layout) -> Result<(), String> {
-    for hazard in hazards(layout) {
-        if hazard.grave && !site.unsafe_mount {
-            return Err(format!(
-                "{}; nothing was written\nhint: CB_UNSAFE_MOUNT=yes in {} leads all the same",
-                hazard.text,
-                site.conf.display()
-            ));
-        }
+    let (grave, rest): (Vec<_>, Vec<_>) = hazards(layout)
+        .into_iter()
+        .partition(|hazard| hazard.grave && !site.unsafe_mount);
+    for hazard in rest {
         tracing::warn!("{}", hazard.text);
     }
-    Ok(())
+    if grave.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<String> = grave.into_iter().map(|hazard| hazard.text).collect();
+    Err(format!(
+        "{}; nothing was written\nhint: CB_UNSAFE_MOUNT=yes in {} leads all the same",
+        all.join("; "),
+        site.conf.display()
+    ))
 }
 
 /// Recovers the state and opens everything a leader writes.

@@ -136,7 +136,7 @@ def same_name(c):
 
 @scenario(machines={"c3": {"mount": MOUNT.replace("hard", "soft,timeo=100"), "recover": "yes"}})
 def bad_mount(c):
-    """A soft mount and recover_lost_locks are warned about when a daemon starts."""
+    """A soft mount is refused and recover_lost_locks warned about when a leader starts."""
     host = c.hosts[2]
     said = log(host)
     for word in ("soft", "recover_lost_locks"):
