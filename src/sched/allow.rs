@@ -69,6 +69,7 @@ pub(super) struct Left {
     pub personal: bool,
 }
 
+/// What section `limits` leaves of one host more to a job in trial.
 ///
 /// `may`: what the host would give; `most`: slots that the job may have in all.
 pub(super) fn left_on(
