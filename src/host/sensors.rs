@@ -20,6 +20,7 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How often the server directory is looked through.
 const SCAN_MS: u64 = 5_000;
@@ -46,6 +47,9 @@ enum Order {
     Stop,
 }
 
+/// Holds the last news until somebody looks: the main thread may hang in the share for days.
+type Mailbox = Arc<Mutex<Option<News>>>;
+
 struct News {
     report: BTreeMap<String, Sensed>,
     /// There are sensors for the leader's host.
@@ -55,7 +59,7 @@ struct News {
 /// The thread, as `cbls` sees it.
 pub(super) struct Sensors {
     orders: Sender<Order>,
-    news: Receiver<News>,
+    news: Mailbox,
     thread: Option<Thread>,
     last: News,
 }
@@ -64,9 +68,9 @@ impl Sensors {
     /// Runs the sensors of `place`; without a server directory there are none.
     pub fn start(place: &Place) -> Sensors {
         let (orders, theirs) = unbounded();
-        let (tell, news) = unbounded();
+        let news = Mailbox::default();
         let worker = place.site.servers.as_deref();
-        let worker = worker.map(|dir| Worker::new(place, dir, theirs, tell));
+        let worker = worker.map(|dir| Worker::new(place, dir, theirs, news.clone()));
         let run = worker.map(|w| thread::spawn("sensors", STACK, move || w.run()));
         if let Some(Err(e)) = &run {
             tracing::error!("no sensor runs: no thread for them: {e}");
@@ -95,7 +99,8 @@ impl Sensors {
     }
 
     fn hear(&mut self) {
-        if let Some(news) = self.news.try_iter().last() {
+        let mut slot = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(news) = slot.take() {
             self.last = news;
         }
     }
@@ -176,7 +181,7 @@ struct Worker {
     /// Value of the mark that all of them carry.
     mark: String,
     orders: Receiver<Order>,
-    tell: Sender<News>,
+    tell: Mailbox,
     board: Board,
     runs: BTreeMap<Sensor, Run>,
     leads: bool,
@@ -189,7 +194,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(place: &Place, dir: &Path, orders: Receiver<Order>, tell: Sender<News>) -> Worker {
+    fn new(place: &Place, dir: &Path, orders: Receiver<Order>, tell: Mailbox) -> Worker {
         let mut env: Vec<(String, OsString)> = KEPT
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), std::env::var_os(name)?)))
@@ -517,7 +522,8 @@ impl Worker {
             tracing::warn!("sensor {text}");
         }
         let for_leader = self.for_leader;
-        let _ = self.tell.send(News { report, for_leader });
+        let mut slot = self.tell.lock().unwrap_or_else(PoisonError::into_inner);
+        *slot = Some(News { report, for_leader });
     }
 
     /// Ends all: asked first, then killed, with whatever they started.
@@ -542,5 +548,50 @@ impl Worker {
             }
         }
         sensor::sweep(&format!("CB_SENSORS={}", self.mark));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::local::Local;
+    use crate::record::leader::ClusterDoc;
+    use crate::spool::{Layout, Site};
+
+    #[test]
+    fn only_the_last_news_wait_for_a_main_thread_that_hangs() {
+        let d = tempfile::tempdir().unwrap();
+        let place = Place {
+            site: Site {
+                conf: d.path().join("cb.conf"),
+                share: d.path().to_path_buf(),
+                host: "h1".into(),
+                local: None,
+                unsafe_mount: false,
+                servers: None,
+            },
+            layout: Layout::new(d.path()),
+            cluster: ClusterDoc {
+                cluster: "c".into(),
+                name: "demo".into(),
+                format: crate::record::FORMAT,
+                service_uid: 0,
+                service_gid: 0,
+            },
+            local: Local::at(d.path()),
+            share_is_local: true,
+        };
+        let mut sensors = Sensors::start(&place);
+        let (_orders, theirs) = unbounded();
+        let mut worker = Worker::new(&place, d.path(), theirs, sensors.news.clone());
+        for n in 0..3 {
+            worker.for_leader = n == 2;
+            worker.pass_on(n * REPORT_MS);
+        }
+        assert!(sensors.for_leader());
+        assert!(
+            sensors.news.lock().unwrap().is_none(),
+            "nothing else was kept"
+        );
     }
 }

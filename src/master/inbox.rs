@@ -325,8 +325,15 @@ impl Inbox {
         if head.token != token {
             return Err("its token is not the one in its name".to_owned());
         }
-        let who = self.requester(own.uid, now_ms)?;
-        Ok(Some((who, head, verbs)))
+        match self.requester(own.uid, now_ms) {
+            Ok(Some(who)) => Ok(Some((who, head, verbs))),
+            Ok(None) => Err(format!("uid {} has no account here", own.uid)),
+            // The user database does not answer: that is no fault of the request.
+            Err(e) => {
+                tracing::warn!("{e}");
+                Ok(None)
+            }
+        }
     }
 
     /// Removes requests that were carried out: the journal has all of them. One that cannot be
@@ -385,14 +392,16 @@ impl Inbox {
         }
     }
 
-    fn requester(&mut self, uid: u32, now_ms: u64) -> Result<Requester, String> {
+    fn requester(&mut self, uid: u32, now_ms: u64) -> sys::Result<Option<Requester>> {
         if let Some((who, at)) = self.accounts.get(&uid)
             && now_ms.saturating_sub(*at) < ACCOUNT_MS
         {
-            return Ok(who.clone());
+            return Ok(Some(who.clone()));
         }
-        let who = account(uid).ok_or_else(|| format!("uid {uid} has no account here"))?;
-        self.accounts.insert(uid, (who.clone(), now_ms));
+        let who = account(uid)?;
+        if let Some(who) = &who {
+            self.accounts.insert(uid, (who.clone(), now_ms));
+        }
         Ok(who)
     }
 }
@@ -413,12 +422,17 @@ fn kept_name(place: &Place, n: u32) -> String {
 }
 
 /// The account of a uid with its groups, as this host knows it.
-pub fn account(uid: u32) -> Option<Requester> {
-    let facts = users::by_uid(uid)?;
+///
+/// # Errors
+/// The user database does not answer.
+pub fn account(uid: u32) -> sys::Result<Option<Requester>> {
+    let Some(facts) = users::look_up(uid)? else {
+        return Ok(None);
+    };
     let gids = users::groups_of(&facts);
     let groups = gids.into_iter().filter_map(users::group_by_gid).collect();
     let user = facts.name;
-    Some(Requester { uid, user, groups })
+    Ok(Some(Requester { uid, user, groups }))
 }
 
 /// Decodes a request file.

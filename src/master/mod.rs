@@ -411,7 +411,10 @@ fn died_young(epoch: u64, seals: &[Event]) -> Option<String> {
 /// Looks up the groups of everyone who has jobs: limits and administrators hang on them.
 fn note_accounts(core: &mut Core) {
     let uids: BTreeSet<u32> = core.state.specs().map(|entry| entry.spec.uid).collect();
-    for who in uids.into_iter().filter_map(inbox::account) {
+    for who in uids
+        .into_iter()
+        .filter_map(|uid| inbox::account(uid).ok().flatten())
+    {
         core.note_groups(&who.user, &who.groups);
     }
 }

@@ -96,6 +96,10 @@ impl Running {
 
     /// What a stream has now; 0: nothing. A stream that ended has nothing any more.
     pub fn read(&mut self, stream: Stream, buf: &mut [u8]) -> usize {
+        // No room is not the end of the stream.
+        if buf.is_empty() {
+            return 0;
+        }
         let read = match stream {
             Stream::Output => self.stdout.as_mut().map(|s| s.read(buf)),
             Stream::Errors => self.stderr.as_mut().map(|s| s.read(buf)),
@@ -208,6 +212,8 @@ mod tests {
         let (_d, mut r) = shell("echo out; echo err >&2; sleep 0.2; exit 3", "a");
         let (mut out, mut err, mut buf) = (Vec::new(), Vec::new(), [0; 64]);
         let mut end = None;
+        assert_eq!(r.read(Stream::Output, &mut []), 0);
+        assert_eq!(r.read(Stream::Errors, &mut []), 0);
         until(|| {
             wait_any([(&r, Stream::Output), (&r, Stream::Errors)].into_iter(), 50);
             let n = r.read(Stream::Output, &mut buf);

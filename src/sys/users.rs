@@ -47,10 +47,18 @@ fn simulated(uid: u32) -> UserFacts {
 type Cache = HashMap<u32, (u64, Option<UserFacts>)>;
 static BY_UID: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
-/// The user of an id; `None` when the database has none.
+/// The user of an id; `None` when the database has none, or does not answer.
 pub fn by_uid(uid: u32) -> Option<UserFacts> {
+    look_up(uid).ok().flatten()
+}
+
+/// The user of an id; `None` when the database has none.
+///
+/// # Errors
+/// The database does not answer (a directory service that is down), and nobody was found earlier.
+pub fn look_up(uid: u32) -> super::Result<Option<UserFacts>> {
     if door::simulated() {
-        return Some(simulated(uid));
+        return Ok(Some(simulated(uid)));
     }
     let now = super::clock::boot_ms();
     let mut cache = BY_UID
@@ -59,17 +67,31 @@ pub fn by_uid(uid: u32) -> Option<UserFacts> {
     if let Some((at, facts)) = cache.get(&uid)
         && now.saturating_sub(*at) < facts.as_ref().map_or(CACHE_NOBODY_MS, |_| CACHE_MS)
     {
-        return facts.clone();
+        return Ok(facts.clone());
     }
-    let facts = User::from_uid(Uid::from_raw(uid))
-        .ok()
-        .flatten()
-        .map(facts_of);
+    let facts = match ask(uid) {
+        Ok(found) => found.map(facts_of),
+        // What was true earlier does better than no answer.
+        Err(e) => {
+            let known = cache.get(&uid).and_then(|(_, facts)| facts.clone());
+            let what = format!("uid {uid} in the user database");
+            let error = super::Error::new("look up", what.as_ref(), e.into());
+            return known.map(Some).ok_or(error);
+        }
+    };
     if cache.len() >= CACHE_MAX {
         cache.clear();
     }
     cache.insert(uid, (now, facts.clone()));
-    facts
+    Ok(facts)
+}
+
+fn ask(uid: u32) -> nix::Result<Option<User>> {
+    #[cfg(test)]
+    if tests::AWAY.get() {
+        return Err(nix::errno::Errno::EIO);
+    }
+    User::from_uid(Uid::from_raw(uid))
 }
 
 /// The user of a login name; `None` when the database has none. Not cached.
@@ -209,8 +231,24 @@ pub fn become_for_good(uid: u32, gid: u32) -> super::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    thread_local! {
+        /// The user database answers this thread with errors.
+        pub(crate) static AWAY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    }
+
+    #[test]
+    fn a_database_that_does_not_answer_is_not_one_without_the_user() {
+        let (nobody, root) = (4_000_000_003, by_uid(0));
+        AWAY.set(true);
+        let text = look_up(nobody).unwrap_err().to_string();
+        assert!(text.contains("uid 4000000003"), "{text}");
+        assert_eq!((by_uid(nobody), by_uid(0)), (None, root));
+        AWAY.set(false);
+        assert_eq!(look_up(nobody).unwrap(), None);
+    }
 
     #[test]
     fn root_is_found_both_ways() {

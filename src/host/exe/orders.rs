@@ -222,13 +222,16 @@ impl OrderReader {
             Err(e) if e.is_not_found() => return Ok(()),
             Err(e) => return Err(e.to_string()),
         };
-        let mut reader = Reader::resume(&chunk.bytes, self.offset, self.seq);
+        let before = self.offset;
+        let mut reader = Reader::resume(&chunk.bytes, before, self.seq);
         let mut found = Vec::new();
         let result = read_orders(&mut reader, &self.cluster, &mut found);
         found.retain(|order| self.concerns(order));
         look.orders.append(&mut found);
         (self.offset, self.seq) = (reader.offset(), reader.next_seq());
-        look.more = chunk.file_len > self.offset && chunk.bytes.len() == CHUNK;
+        // Not where a damaged order stands in front: the next look finds the same.
+        let moved = self.offset > before;
+        look.more = moved && chunk.file_len > self.offset && chunk.bytes.len() == CHUNK;
         if let Err(text) = result {
             let text = format!("{}: {text}", path.display());
             if text != self.said {
@@ -493,5 +496,18 @@ mod tests {
         assert!(!r.look().unwrap().orders.contains(&cancel(2)));
         let mut foreign = OrderReader::new(&s.layout, "h1", "other", Identity::default(), 0);
         assert!(foreign.look().unwrap().orders.is_empty());
+    }
+    #[test]
+    fn a_damaged_order_with_much_behind_it_is_not_looked_at_without_a_pause() {
+        let s = Share::new();
+        s.epoch(1);
+        let mut bytes = s.file(1, 1, &[cancel(1), cancel(2)]);
+        let at = bytes.len() - 5;
+        bytes[at] ^= 1;
+        bytes.resize(CHUNK + 100_000, b'x');
+        fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
+        let mut r = s.reader();
+        assert_eq!(r.look().unwrap().orders, [cancel(1)]);
+        assert!(!r.look().unwrap().more);
     }
 }

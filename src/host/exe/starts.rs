@@ -126,7 +126,9 @@ impl Starter {
     /// Whether this host knows no account for the user of specification `s`.
     pub fn lacks_account(&self, s: u32) -> bool {
         let spec = self.specs.get(&s);
-        spec.is_some_and(|spec| account(spec, &self.place).is_err())
+        let found = spec.map(|spec| account(spec, &self.place));
+        // One that could not be looked up may be there.
+        matches!(found, Some(Err(refused)) if !refused.elsewhere)
     }
 
     /// Checks that a job of specification `s` could run here: its account, its directory.
@@ -137,7 +139,8 @@ impl Starter {
         let Some(spec) = self.specs.get(&s) else {
             return Err(format!("specification {s} is missing in the orders"));
         };
-        let who = account(spec, &self.place)?.who;
+        let who = account(spec, &self.place).map_err(|refused| refused.text)?;
+        let who = who.who;
         if !self.place.may_switch && who.uid != self.place.uid {
             let (host, uid) = (&self.place.host, who.uid);
             return Err(format!(
@@ -251,17 +254,20 @@ fn path_text(path: PathBuf) -> String {
 }
 
 /// The account of a job as this host knows it.
-fn account(spec: &Spec, place: &Place) -> Result<Account, String> {
-    let known = users::by_uid(spec.uid);
+fn account(spec: &Spec, place: &Place) -> Result<Account, Refused> {
+    let own = !place.may_switch && spec.uid == place.uid;
+    let known = match users::look_up(spec.uid) {
+        Err(_) if own => None,
+        known => known?,
+    };
     // Without privilege the job runs as this process, whether its user has a name here or not.
     let facts = match known {
         Some(facts) => facts,
-        None if !place.may_switch && spec.uid == place.uid => users::me(),
+        None if own => users::me(),
         None => {
             let (host, user, uid) = (&place.host, &spec.user, spec.uid);
-            return Err(format!(
-                "host {host} has no account for user {user} (uid {uid})"
-            ));
+            let text = format!("host {host} has no account for user {user} (uid {uid})");
+            return Err(text.into());
         }
     };
     let groups = match place.may_switch {
@@ -398,6 +404,25 @@ mod tests {
         gang.hosts.push(Share("h2".into(), 1));
         s.learn(1, Box::new(spec("", "")));
         assert!(s.task(&gang, &mut |_| Ok(())).unwrap_err().elsewhere);
+    }
+
+    #[test]
+    fn a_user_database_that_does_not_answer_is_the_hosts_fault() {
+        use users::tests::AWAY;
+        let d = tempfile::tempdir().unwrap();
+        let mut s = starter(d.path());
+        let uid = 4_000_000_004;
+        let spec = Spec {
+            uid,
+            ..Spec::default()
+        };
+        s.learn(1, Box::new(spec));
+        AWAY.set(true);
+        assert!(s.task(&order(), &mut |_| Ok(())).unwrap_err().elsewhere);
+        assert!(!s.lacks_account(1));
+        AWAY.set(false);
+        assert!(!s.task(&order(), &mut |_| Ok(())).unwrap_err().elsewhere);
+        assert!(s.lacks_account(1));
     }
 
     #[test]

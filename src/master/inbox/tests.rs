@@ -91,6 +91,26 @@ fn a_box_replaced_by_a_link_leads_nowhere() {
 }
 
 #[test]
+fn a_user_database_that_does_not_answer_makes_requests_wait() {
+    use users::tests::AWAY;
+    let mut s = Share::new();
+    if !users::may_switch() {
+        println!("skipped: only root can make a box of somebody else");
+        return;
+    }
+    let stranger = 4_000_000_005;
+    let own = s.layout.inbox_of(stranger);
+    fs::mkdir(&own, 0o770).unwrap();
+    let request = s.request(&own, 7);
+    fs::chown(&request, stranger, stranger).unwrap();
+    fs::chown(&own, stranger, stranger).unwrap();
+    AWAY.set(true);
+    assert_eq!(s.turn(), (0, 0));
+    AWAY.set(false);
+    assert_eq!(s.turn(), (0, 1), "nobody has that id");
+}
+
+#[test]
 fn a_link_to_another_users_box_takes_nothing_from_it() {
     let mut s = Share::new();
     if !users::may_switch() {
