@@ -47,13 +47,19 @@ impl Reserver {
         self.book.set_host(at as u32, &capacity);
     }
 
-    pub fn claim(&mut self, j: JobKey, held: &Held, now: Stamp) {
-        let id = match held.lent {
-            false => self.book.claim(&held.parts, now.0, held.until),
-            // Others have its slots.
-            true => {
+    pub fn claim(&mut self, j: JobKey, held: &Held, now: Stamp, books: &Balances) {
+        let id = match (held.lent, held.exclusive) {
+            (false, false) => self.book.claim(&held.parts, now.0, held.until),
+            (lent, _) => {
                 let mut parts = held.parts.clone();
-                parts.iter_mut().for_each(|(_, bundle)| bundle.slots = 0);
+                for (at, bundle) in &mut parts {
+                    bundle.slots = match lent {
+                        // Others have its slots.
+                        true => 0,
+                        // Nobody else can use the rest.
+                        false => bundle.slots.max(books.get(*at as usize).slots),
+                    };
+                }
                 self.book.claim(&parts, now.0, held.until)
             }
         };
@@ -79,6 +85,18 @@ impl Asking<'_> {
     fn spread(&self) -> &Spread {
         &self.shape.ways[self.way].parts[0].spread
     }
+
+    /// What a start takes that takes so much of a host: all slots, if nobody else may be there.
+    fn with_rest(&self, host: u32, take: Bundle) -> Bundle {
+        let all = match self.shape.is_exclusive_by(self.way) {
+            true => self.view.books.get(host as usize).slots,
+            false => 0,
+        };
+        Bundle {
+            slots: take.slots.max(all),
+            ..take
+        }
+    }
 }
 
 impl Ask for Asking<'_> {
@@ -90,12 +108,15 @@ impl Ask for Asking<'_> {
         self.shape.request.min.max(1)
     }
 
-    fn bundle(&self, _host: u32, slots: u32) -> Bundle {
-        self.shape.ways[self.way].bundle(slots)
+    fn bundle(&self, host: u32, slots: u32) -> Bundle {
+        self.with_rest(host, self.shape.ways[self.way].bundle(slots))
     }
 
-    fn capacity(&self, _host: u32, free: &Bundle) -> u32 {
-        self.shape.capacity_in(self.way, free)
+    fn capacity(&self, host: u32, free: &Bundle) -> u32 {
+        match free.slots < self.with_rest(host, Bundle::default()).slots {
+            true => 0,
+            false => self.shape.capacity_in(self.way, free),
+        }
     }
 
     fn hosts_max(&self) -> u32 {
@@ -124,7 +145,7 @@ impl Ask for Asking<'_> {
         let part = |(host, take): (u32, Bundle)| Part {
             host,
             slots: u32::try_from(take.slots).unwrap_or(u32::MAX),
-            take,
+            take: self.with_rest(host, take),
         };
         Some(parts.into_iter().map(part).collect())
     }

@@ -440,7 +440,7 @@ impl Engine {
         let who = held.holder();
         if let Some(reserver) = &mut self.reserver {
             match plus {
-                true => reserver.claim(j, held, self.now),
+                true => reserver.claim(j, held, self.now, &self.books),
                 false => reserver.release(j, self.now),
             }
         }

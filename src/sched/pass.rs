@@ -590,7 +590,7 @@ impl Engine {
                 && reserver.book.reserved_on(at as u32)
             {
                 let free = reserver.book.room(at as u32, now, end, may_backfill);
-                let beside = shape.fit_in(ask, free);
+                let beside = shape.fit_beside(ask, view.books.get(at), free);
                 *kept |= beside < may;
                 may = may.min(beside);
             }

@@ -236,6 +236,10 @@ impl Shape {
         self.request.exclusive || self.way(alt).units_alone
     }
 
+    pub fn is_exclusive_by(&self, way: usize) -> bool {
+        self.request.exclusive || self.ways[way].units_alone
+    }
+
     /// What keeps others off the rest of the units of a start that has them to itself: nothing, on
     /// each of their other hosts.
     pub fn rest_of_units(&self, alt: u8, table: &HostTable, parts: &mut Parts) {
@@ -254,7 +258,7 @@ impl Shape {
     pub fn alone(&self, way: usize, books: &Balance) -> bool {
         let lent = |(queue, _): &(u16, i64)| self.lenders.contains(queue);
         let empty = || books.jobs == 0 && books.lent.iter().all(lent);
-        let wanted = self.request.exclusive || self.ways[way].units_alone;
+        let wanted = self.is_exclusive_by(way);
         books.exclusive == 0 && (!wanted || empty())
     }
 
@@ -325,6 +329,15 @@ impl Shape {
         match way.parts[ask.part].spread.tile {
             0 => fit,
             tile => fit.min(tile),
+        }
+    }
+
+    /// As [`Shape::fit_in`], on a host where reservations leave so much: a request that keeps
+    /// others off needs all of it.
+    pub fn fit_beside(&self, ask: &AskAt<'_>, books: &Balance, free: &Bundle) -> u32 {
+        match self.is_exclusive_by(ask.way) && free.slots < books.slots {
+            true => 0,
+            false => self.fit_in(ask, free),
         }
     }
 
