@@ -107,7 +107,6 @@ struct Answer {
 struct Wanted {
     ids: Vec<JobSel>,
     stats: Stats,
-    exits_only: bool,
     users: Users,
     name: Option<String>,
     queue: Option<String>,
@@ -225,7 +224,6 @@ fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Wanted, Fail> {
     let by_time = ended.or(dispatched).or(submitted).or(touched).is_some();
     Ok(Wanted {
         stats: stats(m, !ids.is_empty() || by_time),
-        exits_only: m.has("e") && !m.has("d") && !m.has("a"),
         ids,
         users,
         name: m.last("J").map(str::to_owned),
@@ -277,7 +275,7 @@ fn stats(m: &ArgMatches, all: bool) -> Stats {
 impl Wanted {
     fn may_see(&self, e: &Episode<'_>) -> bool {
         match &e.story.spec {
-            Some(spec) => self.users.has(spec.uid, &spec.user),
+            Some(spec) => self.users.has(spec.uid, &spec.user, &spec.queue),
             // Whose it is is not known any more.
             None => self.users == Users::All,
         }
@@ -319,7 +317,6 @@ impl Wanted {
             && within(self.dispatched, e.past.dispatch)
             && within(self.submitted, e.story.submit)
             && self.touched.is_none_or(|r| e.touched(r.from, r.to))
-            && (!self.exits_only || e.stat() == JobStat::Exit)
     }
 }
 

@@ -36,6 +36,7 @@ mod patience;
 pub mod read;
 mod requeue;
 mod ress_check;
+mod sight;
 mod signal;
 mod switch;
 

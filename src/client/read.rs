@@ -5,6 +5,7 @@
 use super::cli::Values as _;
 use super::env::Site;
 use super::exit::{Exit, Fail};
+use super::sight::{Sets, Sight};
 use crate::model::Stamp;
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::view::{HostRow, Params, QueueRow};
@@ -29,7 +30,7 @@ const QUIET_MS: u64 = 10_000;
 /// Most warnings about damage that are printed one by one.
 const WARNINGS_MAX: usize = 5;
 /// Depth to which groups of groups are followed.
-const GROUP_DEPTH: usize = 16;
+pub(super) const GROUP_DEPTH: usize = 16;
 
 /// The view of one cluster, opened by one command.
 pub struct Source {
@@ -116,11 +117,20 @@ impl Source {
     pub fn sees_all(&self, params: &Params) -> bool {
         params.view_all_jobs
             || self.me.uid == 0
-            || params.administrators.contains(&self.me.name)
+            || Sets::new(params, &os_groups).holds(&params.administrators.join(" "), &self.me.name)
             || sys::fs::stat(&self.layout.cluster())
                 .ok()
                 .flatten()
                 .is_some_and(|s| s.uid == self.me.uid)
+    }
+
+    /// Whose jobs the asker sees as an administrator of groups and queues.
+    fn sight(&self, params: &Params) -> Sight {
+        let queues = self.queues().unwrap_or_default();
+        let users = self.view.users().unwrap_or_default();
+        let known = users.into_iter().filter(|u| !u.group).map(|u| u.name);
+        let known: Vec<String> = known.collect();
+        Sight::of(&self.me.name, params, &queues, &known, &os_groups)
     }
 
     /// The clock and the zone in which moments are shown.
@@ -318,7 +328,16 @@ pub fn users_asked(
     if users == own || source.sees_all(params) {
         return Ok(users);
     }
-    if m.last("u").is_some() && !users.has(source.me.uid, &source.me.name) {
+    let sight = source.sight(params);
+    if !sight.is_empty() {
+        return Ok(Users::Within {
+            asked: Box::new(users),
+            uid: source.me.uid,
+            names: sight.users,
+            queues: sight.queues,
+        });
+    }
+    if m.last("u").is_some() && !users.has(source.me.uid, &source.me.name, "") {
         return Err(Fail::permission(
             "this cluster shows you your own jobs only (general: user_view_alljobs in cb.yaml)",
         ));
@@ -378,6 +397,13 @@ pub fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str>)
     let hint = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
     let word = crate::text::width::escape(word);
     Fail::not_found(format!("{word}: no such {what}{hint}"))
+}
+
+/// The groups of the system that a user is in.
+fn os_groups(user: &str) -> Vec<String> {
+    let gids = sys::users::by_name(user).map(|facts| sys::users::groups_of(&facts));
+    let gids = gids.into_iter().flatten();
+    gids.filter_map(sys::users::group_by_gid).collect()
 }
 
 /// The users of a group, groups in it followed; the word itself when it is no group.

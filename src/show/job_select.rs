@@ -50,6 +50,13 @@ pub enum Users {
     All,
     /// Account ids, and names for accounts that this host does not know.
     These(HashSet<u32>, HashSet<String>),
+    /// Of those asked for what somebody may see: his own jobs, those of users and those in queues.
+    Within {
+        asked: Box<Users>,
+        uid: u32,
+        names: HashSet<String>,
+        queues: HashSet<String>,
+    },
 }
 
 impl Users {
@@ -57,10 +64,19 @@ impl Users {
         Users::These([uid].into(), HashSet::new())
     }
 
-    pub fn has(&self, uid: u32, name: &str) -> bool {
+    pub fn has(&self, uid: u32, name: &str, queue: &str) -> bool {
         match self {
             Users::All => true,
             Users::These(uids, names) => uids.contains(&uid) || names.contains(name),
+            Users::Within {
+                asked,
+                uid: own,
+                names,
+                queues,
+            } => {
+                let seen = uid == *own || names.contains(name) || queues.contains(queue);
+                seen && asked.has(uid, name, queue)
+            }
         }
     }
 }
@@ -83,7 +99,7 @@ impl Selection {
     pub fn accepts(&self, v: &JobView<'_>) -> bool {
         self.stats.has(v.stat())
             && self.wants_key(v.key)
-            && self.users.has(v.spec.uid, &v.spec.user)
+            && self.users.has(v.spec.uid, &v.spec.user, &v.spec.queue)
             && self.accepts_rest(v)
     }
 
@@ -91,7 +107,7 @@ impl Selection {
     pub fn accepts_in_any_state(&self, v: &JobView<'_>) -> bool {
         let any = |sel: &JobSel| sel.id().is_none_or(|id| id == v.key.id);
         (self.ids.is_empty() || self.ids.iter().any(any))
-            && self.users.has(v.spec.uid, &v.spec.user)
+            && self.users.has(v.spec.uid, &v.spec.user, &v.spec.queue)
             && self.accepts_rest(v)
     }
 
@@ -192,6 +208,15 @@ mod tests {
         }
     }
 
+    fn within(asked: Users, name: &str, queue: &str) -> Users {
+        Users::Within {
+            asked: Box::new(asked),
+            uid: 7,
+            names: [name.to_owned()].into(),
+            queues: [queue.to_owned()].into(),
+        }
+    }
+
     #[test]
     fn selectors_are_anded() {
         let (ctx, spec, row) = (ctx(), spec(), running());
@@ -215,6 +240,12 @@ mod tests {
         assert!(!with(|s| s.users = Users::one(7)));
         assert!(with(
             |s| s.users = Users::These(HashSet::new(), ["user0001".to_owned()].into())
+        ));
+        assert!(with(|s| s.users = within(Users::All, "user0001", "none")));
+        assert!(with(|s| s.users = within(Users::All, "x", "normal")));
+        assert!(!with(|s| s.users = within(Users::All, "x", "none")));
+        assert!(!with(
+            |s| s.users = within(Users::one(7), "user0001", "none")
         ));
         assert!(!with(|s| s.stats = Stats::of(&[JobStat::Done])));
         assert!(with(|s| s.ids = vec![JobSel::parse("102[1-9]").unwrap()]));

@@ -138,6 +138,7 @@ fn selectors() {
     assert_eq!(ids(&["-d"]), "1");
     assert_eq!(ids(&["-e"]), "1");
     assert_eq!(ids(&["-p"]), "2");
+    assert_eq!(ids(&["-e", "-p"]), "1 2");
     assert_eq!(ids(&["-r", "-u", "20"]), "3");
     assert_eq!(ids(&["1", "3"]), "1 3");
     assert_eq!(ids(&["-J", "*n2"]), "2");

@@ -263,6 +263,9 @@ impl Listed<'_> {
         if count == 0 && !by_id {
             check_names(asked, source, priority)?;
         }
+        if count == 0 && by_id {
+            outcome.exit = Exit::NotFound;
+        }
         if matches!(asked.style, Style::Records) {
             self.records(&lost)?;
             return Ok(outcome);
@@ -270,7 +273,6 @@ impl Listed<'_> {
         let not_found = |id: &String| format!("Job <{id}> is not found");
         outcome.err.extend(lost.iter().map(not_found));
         if count == 0 && by_id {
-            outcome.exit = Exit::NotFound;
             if lost.is_empty() {
                 outcome.err.push("No matching job found".to_owned());
             }
@@ -481,7 +483,7 @@ impl Rows<'_> {
     /// Remembers which ids of the command line exist.
     fn mark(&mut self, key: JobKey, spec: &Spec) {
         let selection = &self.asked.selection;
-        if selection.users.has(spec.uid, &spec.user) {
+        if selection.users.has(spec.uid, &spec.user, &spec.queue) {
             for (n, sel) in selection.ids.iter().enumerate() {
                 self.found[n] |=
                     sel.matches(key.id, key.idx) || matches!(sel, JobSel::Job(id) if *id == key.id);

@@ -177,6 +177,8 @@ fn lsf_json_holds_records_and_errors() {
         serde_json::json!({"JOBID":"4","STAT":"EXIT","EXIT_CODE":"1"})
     );
     assert_eq!(v["RECORDS"][1]["ERROR"], "Job <99> is not found");
+    let none = ask(10, &["-json", "99"]);
+    assert_eq!(none.exit, Exit::NotFound);
     let empty = ask(77, &["-json"]).out;
     let v: serde_json::Value = serde_json::from_str(&empty).expect("JSON");
     assert_eq!(v["RECORDS"], serde_json::json!([]));

@@ -1,0 +1,152 @@
+//! Whose jobs the asker may see where `user_view_alljobs` is no: by what the leader publishes of
+//! administrators. The view itself hides nothing; the commands keep to this.
+
+use super::read::{GROUP_DEPTH, members};
+use crate::record::view::{Params, QueueRow};
+use crate::text::names::{NameSet, check_user};
+use std::collections::{HashMap, HashSet};
+
+/// Groups of the system that a user is in, by his name.
+pub type Groups<'a> = &'a dyn Fn(&str) -> Vec<String>;
+
+/// The user groups of the cluster, to ask who is in a set.
+pub struct Sets<'a> {
+    groups: HashMap<&'a str, NameSet>,
+    os_groups: Groups<'a>,
+}
+
+impl<'a> Sets<'a> {
+    pub fn new(params: &'a Params, os_groups: Groups<'a>) -> Sets<'a> {
+        let groups = params.user_groups.iter();
+        let groups = groups.map(|(name, members, _)| (name.as_str(), set(&members.join(" "))));
+        Sets {
+            groups: groups.collect(),
+            os_groups,
+        }
+    }
+
+    /// Whether the user is in a set as cb.yaml writes it.
+    pub fn holds(&self, text: &str, user: &str) -> bool {
+        self.within(&set(text), user, 0)
+    }
+
+    fn within(&self, set: &NameSet, user: &str, depth: usize) -> bool {
+        set.contains(user, |group| match self.groups.get(group) {
+            Some(inner) => depth < GROUP_DEPTH && self.within(inner, user, depth + 1),
+            None => (self.os_groups)(user).iter().any(|g| g == group),
+        })
+    }
+}
+
+/// What cannot be read has nobody in it.
+fn set(text: &str) -> NameSet {
+    let text = text.replace("@system", "all");
+    NameSet::parse_stored(&text).unwrap_or_default()
+}
+
+/// Whose jobs, beside his own, somebody sees as an administrator of groups and queues.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    pub users: HashSet<String>,
+    pub queues: HashSet<String>,
+}
+
+impl Sight {
+    /// `known`: users that may be members of groups which do not name them.
+    pub fn of(
+        me: &str,
+        params: &Params,
+        queues: &[QueueRow],
+        known: &[String],
+        os_groups: Groups<'_>,
+    ) -> Sight {
+        let sets = Sets::new(params, os_groups);
+        let mine = queues
+            .iter()
+            .filter(|q| sets.holds(&q.administrators.join(" "), me));
+        let mut sight = Sight {
+            users: HashSet::new(),
+            queues: mine.map(|q| q.name.clone()).collect(),
+        };
+        for (name, _, administrators) in &params.user_groups {
+            if sets.holds(administrators, me) {
+                let all = members(name, params).into_iter();
+                let all = all.chain(known.iter().cloned());
+                // Not the words that are no users: all, @system, ~u1.
+                let all = all.filter(|user| user != "all" && check_user(user).is_ok());
+                sight
+                    .users
+                    .extend(all.filter(|user| sets.holds(name, user)));
+            }
+        }
+        sight
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.users.is_empty() && self.queues.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params() -> Params {
+        let group = |name: &str, members: &str, administrators: &str| {
+            let members = members.split(' ').map(str::to_owned).collect();
+            (name.to_owned(), members, administrators.to_owned())
+        };
+        Params {
+            user_groups: vec![
+                group("bosses", "b1 b2", ""),
+                group("lab", "u1 u2 wheel ~u2", "bosses ~b2"),
+                group("everyone", "@system ~u3", "chief"),
+            ],
+            ..Params::default()
+        }
+    }
+
+    fn os_groups(user: &str) -> Vec<String> {
+        match user {
+            "w" => vec!["wheel".to_owned()],
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn administrators_of_groups_and_queues_see_the_jobs_of_those() {
+        let params = params();
+        let queue = QueueRow {
+            name: "night".into(),
+            administrators: vec!["b2".into(), "wheel".into()],
+            ..QueueRow::default()
+        };
+        let open = QueueRow {
+            name: "day".into(),
+            administrators: vec![String::new()],
+            ..QueueRow::default()
+        };
+        let queues = [queue, open];
+        let known = ["u1", "u3", "w"].map(str::to_owned);
+        let sees = |me: &str| {
+            let sight = Sight::of(me, &params, &queues, &known, &os_groups);
+            let mut all: Vec<String> = sight.users.into_iter().chain(sight.queues).collect();
+            all.sort();
+            all.join(" ")
+        };
+        // A name may be a user's or a group's: wheel is taken for both.
+        assert_eq!(sees("b1"), "u1 w wheel", "u2 is taken out of the group");
+        assert_eq!(sees("b2"), "night", "b2 is taken out of the administrators");
+        assert_eq!(sees("w"), "night", "by a group of the system");
+        assert_eq!(sees("chief"), "u1 w", "all but u3");
+        assert_eq!(sees("u1"), "");
+    }
+
+    #[test]
+    fn a_set_may_name_groups() {
+        let params = params();
+        let sets = Sets::new(&params, &os_groups);
+        assert!(sets.holds("root bosses", "b1") && !sets.holds("root bosses", "u1"));
+        assert!(sets.holds("wheel", "w") && sets.holds("all", "x") && !sets.holds("", "x"));
+    }
+}
