@@ -264,10 +264,11 @@ impl Reader<'_> {
     /// for all when their group has no amount.
     fn usage_list(&mut self) -> Result<Vec<Usage>, ParseError> {
         let mut all: Vec<Usage> = Vec::new();
+        // What groups without an amount said, for the amounts behind them as well.
+        let (mut common_life, mut common_decay) = (None, None);
         loop {
             let from = all.len();
-            let mut life = None;
-            let mut decay = None;
+            let (mut life, mut decay) = (None, None);
             loop {
                 let (at, word) = self.word();
                 match word {
@@ -286,7 +287,14 @@ impl Reader<'_> {
                     break;
                 }
             }
-            let from = if from == all.len() { 0 } else { from };
+            let from = if from == all.len() {
+                common_life = life.or(common_life);
+                common_decay = decay.or(common_decay);
+                0
+            } else {
+                (life, decay) = (life.or(common_life), decay.or(common_decay));
+                from
+            };
             for usage in &mut all[from..] {
                 usage.duration_s = life.or(usage.duration_s);
                 usage.decay = decay.unwrap_or(usage.decay);

@@ -159,6 +159,14 @@ fn printed_form() {
             "rusage[mem=100:swp=5,duration=90s]",
             "rusage[mem=100:duration=1m30s,swp=5:duration=1m30s]",
         ),
+        (
+            "rusage[duration=90s,mem=100:swp=5]",
+            "rusage[mem=100:duration=1m30s,swp=5:duration=1m30s]",
+        ),
+        (
+            "rusage[duration=90s:decay=1,mem=100:duration=60s,swp=5]",
+            "rusage[mem=100:duration=1m:decay=1,swp=5:duration=1m30s:decay=1]",
+        ),
         ("rusage[mem=1:decay=1]", "rusage[mem=1]"),
         ("rusage[lic=1||seats=2]", "rusage[lic=1 || seats=2]"),
         ("span[ptile='!']", "span[ptile='!']"),
