@@ -82,8 +82,11 @@ impl Past {
                     start => Some(Stamp(start)),
                 };
                 if let (Some(start), false) = (start, requeue) {
-                    let whole = Stamp(e.t).since_ms(start);
-                    run.run_ms = Some(whole.saturating_sub(run.suspended_ms));
+                    let end = Stamp(e.t);
+                    // It may have ended while it was suspended.
+                    let open = run.stopped.take().map_or(0, |since| end.since_ms(since));
+                    let idle = run.suspended_ms.saturating_add(open);
+                    run.run_ms = Some(end.since_ms(start).saturating_sub(idle));
                 }
             }
             _ => {}
@@ -298,6 +301,11 @@ mod tests {
                 pid: 1,
                 t: Stamp(7000),
             },
+            Event::Suspended {
+                a: a(one, 2),
+                on: true,
+                t: Stamp(16_000),
+            },
             ended(a(one, 2), 17_000, false),
         ]
     }
@@ -316,14 +324,14 @@ mod tests {
         let w = read(&path).unwrap();
         assert_eq!(w.jobs.len(), 1);
         let job = &w.jobs[0];
-        // The run that was requeued does not count, nor does the second of suspension.
+        // The run that was requeued does not count, nor do the two seconds of suspension.
         assert_eq!(
             (job.id, job.submit_ms, job.run_ms, job.est_ms),
-            (4, 0, 9000, Some(60_000))
+            (4, 0, 8000, Some(60_000))
         );
         assert_eq!((w.ask(job).user.as_str(), w.start_ms), ("ann", Some(1000)));
         let said = w.left_out.sentences();
-        assert!(said[0].contains("journal.0001.yaml:13: "), "{said:?}");
+        assert!(said[0].contains("journal.0001.yaml:14: "), "{said:?}");
         assert!(
             said.contains(&"1 job left out: it had not ended".to_owned()),
             "{said:?}"
