@@ -6,7 +6,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::tz::{AmbiguousOffset, TimeZone};
 
 use super::{ParseError, width};
 
@@ -121,7 +121,15 @@ impl Windows {
         let wait = self.until_change(minute / DAY, minute % DAY)?;
         let begun = now.with().second(0).subsec_nanosecond(0).build().ok()?;
         let then = begun.checked_add(jiff::Span::new().minutes(wait)).ok()?;
-        let then = then.to_zoned(tz.clone()).ok()?.timestamp();
+        let wall = tz.to_ambiguous_timestamp(then);
+        let then = match wall.offset() {
+            // A minute that the clock leaves out: the change comes as it goes forward.
+            AmbiguousOffset::Gap { .. } => {
+                let before = wall.earlier().ok()?;
+                tz.following(before).next()?.timestamp()
+            }
+            _ => wall.compatible().ok()?,
+        };
         // An hour that the clock repeats may put the answer behind the question.
         Some(then.as_millisecond().max(ms.saturating_add(1)))
     }
@@ -376,6 +384,13 @@ mod tests {
             w.next_change_ms(at("2026-03-28T20:00:00Z"), &berlin),
             Some(at("2026-03-29T07:00:00Z"))
         );
+        // It leaves out the end of this one, 2:31: the window closes at 3:00 summer time.
+        let night = parse("1:00-2:30");
+        assert_eq!(
+            night.next_change_ms(at("2026-03-29T00:10:00Z"), &berlin),
+            Some(at("2026-03-29T01:00:00Z"))
+        );
+        assert!(!night.contains_ms(at("2026-03-29T01:00:00Z"), &berlin));
     }
 
     #[test]
