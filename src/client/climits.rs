@@ -4,6 +4,7 @@ use super::cli::{self, Values, command, opt};
 use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
+use super::sight::Sets;
 use crate::record::view::LimitRow;
 use crate::show::limit;
 use clap::{ArgMatches, Command};
@@ -63,11 +64,22 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     let params = source.params()?;
     let limits = source.view.limits().map_err(|e| source.failed(e))?;
     source.banner(&params);
+    let sets = Sets::new(&params, &read::os_groups);
+    let named = |kind: &str, name: &str, word: &str| {
+        let holds =
+            |(group, list): &(String, Vec<String>)| group == word && list.iter().any(|h| h == name);
+        word == name
+            || match kind {
+                "user" => sets.holds(word, name),
+                "host" => params.host_groups.iter().any(holds),
+                _ => false,
+            }
+    };
     let wanted = |row: &&LimitRow| {
         m.last("n").is_none_or(|name| name == row.name)
             && KINDS.iter().all(|(option, kind)| {
                 m.last(option)
-                    .is_none_or(|name| limit::concerns(row, kind, name))
+                    .is_none_or(|name| limit::concerns(row, kind, &|word| named(kind, name, word)))
             })
     };
     let rows: Vec<&LimitRow> = limits.iter().filter(wanted).collect();
@@ -90,7 +102,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
 mod tests {
     use super::*;
     use crate::client::read::bed::Bed;
-    use crate::record::view;
+    use crate::record::view::{self, Params};
 
     fn ask(line: &[&str]) -> (String, Exit) {
         let bed = Bed::new();
@@ -105,9 +117,54 @@ mod tests {
             view::LIMITS,
             &[row("a", ""), row("b", "user ann"), row("b", "user bob")],
         );
+        bed.put(view::PARAMS, &[params()]);
         let args: Vec<OsString> = line.iter().map(OsString::from).collect();
         let m = cli::parse(options(), &read::split_json(&args)).unwrap();
         show(&m, &bed.source("climits", 10)).unwrap()
+    }
+
+    fn params() -> Params {
+        let group = |name: &str, members: &str| {
+            let members = members.split(' ').map(str::to_owned).collect();
+            (name.to_owned(), members, String::new())
+        };
+        Params {
+            view_all_jobs: true,
+            user_groups: vec![group("lab", "team carl ~dora"), group("team", "cleo dora")],
+            host_groups: vec![("fast".into(), vec!["h1".into()])],
+            ..Params::default()
+        }
+    }
+
+    #[test]
+    fn limits_of_a_group_concern_its_members() {
+        let row = |consumer: &str| LimitRow {
+            consumer: consumer.into(),
+            ..LimitRow::default()
+        };
+        let bed = Bed::new();
+        bed.put(view::PARAMS, &[params()]);
+        let rows = ["users lab/", "users all ~team/", "hosts fast/"];
+        bed.put(view::LIMITS, &rows.map(row));
+        let ask = |option: &str, name: &str| {
+            let line = ["-noheader", "-o", "consumer:", option, name];
+            let m = cli::parse(options(), &line.map(OsString::from)).unwrap();
+            let out = show(&m, &bed.source("climits", 10)).unwrap().0;
+            let kinds = rows.map(|r| if out.contains(r) { '1' } else { '0' });
+            kinds.iter().collect::<String>()
+        };
+        assert_eq!(ask("-u", "carl"), "111");
+        assert_eq!(
+            ask("-u", "cleo"),
+            "101",
+            "by a group of the group; taken out of the second"
+        );
+        assert_eq!(ask("-u", "dora"), "001");
+        assert_eq!(ask("-u", "lab"), "111");
+        assert_eq!(
+            (ask("-m", "h1").as_str(), ask("-m", "h2").as_str()),
+            ("111", "110")
+        );
     }
 
     #[test]

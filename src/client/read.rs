@@ -400,7 +400,7 @@ pub fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str>)
 }
 
 /// The groups of the system that a user is in.
-fn os_groups(user: &str) -> Vec<String> {
+pub fn os_groups(user: &str) -> Vec<String> {
     let gids = sys::users::by_name(user).map(|facts| sys::users::groups_of(&facts));
     let gids = gids.into_iter().flatten();
     gids.filter_map(sys::users::group_by_gid).collect()

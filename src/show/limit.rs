@@ -88,8 +88,9 @@ pub fn put_json(out: &mut String, row: &LimitRow) {
 }
 
 /// Whether the counter concerns one consumer. `kind`: `user`, `queue`, `host`, `project`, `app`.
-/// Without a word about the kind a limit is for all of them.
-pub fn concerns(row: &LimitRow, kind: &str, name: &str) -> bool {
+/// Without a word about the kind a limit is for all of them. `named`: whether a word is the
+/// consumer or a group of it.
+pub fn concerns(row: &LimitRow, kind: &str, named: &dyn Fn(&str) -> bool) -> bool {
     let of_kind = |part: &&str| {
         let word = part.split(' ').next().unwrap_or_default();
         word.strip_suffix('s').unwrap_or(word) == kind
@@ -98,8 +99,11 @@ pub fn concerns(row: &LimitRow, kind: &str, name: &str) -> bool {
         return true;
     };
     let mut names = part.split(' ').skip(1);
-    let out = part.split(' ').any(|w| w.strip_prefix('~') == Some(name));
-    !out && names.any(|w| w == name || w == "all" || w.trim_end_matches('/') == name)
+    let named = |w: &str| named(w.trim_end_matches('/'));
+    let out = part
+        .split(' ')
+        .any(|w| w.strip_prefix('~').is_some_and(named));
+    !out && names.any(|w| w == "all" || named(w))
 }
 
 #[cfg(test)]
@@ -137,6 +141,7 @@ limit1          users all ~u001, host h1       slots               1.5          
     #[test]
     fn rows_are_chosen_by_consumer() {
         let row = row("users all ~u001, host h1", 1.0, None);
+        let concerns = |row: &LimitRow, kind: &str, name: &str| concerns(row, kind, &|w| w == name);
         assert!(concerns(&row, "user", "u002") && concerns(&row, "queue", "q"));
         assert!(!concerns(&row, "user", "u001") && !concerns(&row, "host", "h2"));
         assert!(concerns(&row, "host", "h1"));
