@@ -3,7 +3,7 @@
 use super::*;
 use crate::client::read::bed::{Bed, NOW, job, row, spec};
 use crate::model::{JobKey, PendReason, Stamp};
-use crate::record::view::{ArrayRow, QueueRow, Row};
+use crate::record::view::{ArrayRow, Params, QueueRow, Row};
 use crate::show::Dates;
 use jiff::tz::TimeZone;
 use std::sync::Mutex;
@@ -266,4 +266,40 @@ fn without_a_cluster_it_says_so() {
     let fail = ask_on(&Bed { dir }, 10, &[]).expect_err("no view");
     assert_eq!(fail.exit, Exit::System);
     assert!(fail.text.contains("not a Corral cluster"), "{}", fail.text);
+}
+
+#[test]
+fn where_others_are_hidden_administrators_see_those_they_administer() {
+    let sees = |params: Params, queue: &str| {
+        let bed = bed();
+        let params = Params {
+            view_all_jobs: false,
+            ..params
+        };
+        bed.put(crate::record::view::PARAMS, &[params]);
+        let queue = QueueRow {
+            name: "normal".into(),
+            administrators: vec![queue.to_owned()],
+            ..QueueRow::default()
+        };
+        bed.put(crate::record::view::QUEUES, &[queue]);
+        ask_on(&bed, 77, &["-u", "all", "-noheader", "-o", "jobid"])
+            .map(|said| said.out.lines().any(|id| id.trim() == "2"))
+    };
+    let bosses = ("bosses".to_owned(), vec!["u77".to_owned()], String::new());
+    let group = |admin: &str| Params {
+        user_groups: vec![
+            ("lab".to_owned(), vec!["u20".to_owned()], admin.to_owned()),
+            bosses.clone(),
+        ],
+        ..Params::default()
+    };
+    let cluster = Params {
+        administrators: vec!["bosses".into()],
+        ..group("")
+    };
+    assert!(!sees(group(""), "").unwrap(), "a stranger");
+    assert!(sees(group("bosses"), "").unwrap(), "of a group");
+    assert!(sees(group(""), "u77").unwrap(), "of the queue");
+    assert!(sees(cluster, "").unwrap(), "of the cluster");
 }
