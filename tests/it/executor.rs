@@ -3,7 +3,7 @@
 
 use crate::executor_bed::{Cluster, attempt, lives};
 use corral::model::{JobKey, Share, Spec, TermReason};
-use corral::record::leader::{ClusterDoc, encode_fixed};
+use corral::record::leader::ClusterDoc;
 use corral::record::order::{Act, Order};
 use corral::record::report::Report;
 use corral::sys::{clock, fs, proc, users};
@@ -23,7 +23,7 @@ fn as_other(c: &mut Cluster, service: Option<u32>) {
             service_uid: uid,
             service_gid: uid,
         };
-        fs::publish(&c.layout.cluster(), &encode_fixed(&cluster).unwrap()).unwrap();
+        fs::publish(&c.layout.cluster(), &serde_json::to_vec(&cluster).unwrap()).unwrap();
         let root = c.layout.root().to_str().unwrap().to_owned();
         let chown = Command::new("chown")
             .args(["-R", &uid.to_string(), &root])

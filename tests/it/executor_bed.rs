@@ -48,7 +48,7 @@ impl Cluster {
             service_uid: users::effective_uid(),
             service_gid: users::effective_gid(),
         };
-        fs::publish(&layout.cluster(), &encode_fixed(&cluster).unwrap()).unwrap();
+        fs::publish(&layout.cluster(), &serde_json::to_vec(&cluster).unwrap()).unwrap();
         fs::mkdir_p(&layout.host("h1"), 0o755).unwrap();
         let etc = dir.path().join("etc");
         fs::mkdir_p(&etc, 0o755).unwrap();
