@@ -2,7 +2,7 @@
 
 use super::plan::{Options, Variant};
 use super::{Outcome, run};
-use crate::sys::clock;
+use crate::sys::{self, clock};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -73,7 +73,7 @@ pub fn main(args: &Args) -> Result<i32, String> {
         let outcome = run(&options, true);
         outcome.log.iter().for_each(|line| println!("{line}"));
         if let Some(dir) = &args.keep {
-            keep(dir, &outcome).map_err(|e| format!("--keep {}: {e}", dir.display()))?;
+            keep(dir, &outcome).map_err(|e| format!("--keep: {e}"))?;
         }
         return Ok(report(&options, &outcome));
     }
@@ -100,14 +100,16 @@ pub fn main(args: &Args) -> Result<i32, String> {
 }
 
 /// Writes the directories of a run as they are at its end.
-fn keep(dir: &Path, outcome: &Outcome) -> std::io::Result<()> {
-    std::fs::create_dir(dir)?;
+fn keep(dir: &Path, outcome: &Outcome) -> sys::Result<()> {
+    if !sys::fs::mkdir(dir, 0o755)? {
+        return Err(sys::Error::invalid("make", dir, "it is there already"));
+    }
     for (name, disk) in &outcome.disks {
         for (path, content) in disk.all() {
             let to = PathBuf::from(format!("{}/{name}{path}", dir.display()));
             match content {
-                None => std::fs::create_dir(to)?,
-                Some(bytes) => std::fs::write(to, bytes)?,
+                None => sys::fs::mkdir_p(&to, 0o755)?,
+                Some(bytes) => sys::fs::publish(&to, bytes)?,
             }
         }
     }
