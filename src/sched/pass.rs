@@ -96,7 +96,10 @@ impl Engine {
                 }
                 match self.step(state, table, line, turn, plan) {
                     Outcome::On => {}
-                    Outcome::Stop => return true,
+                    Outcome::Stop => {
+                        self.give_up_idle_claims(plan);
+                        return true;
+                    }
                     Outcome::ShortestFirst => {
                         if !self.shortest_first(state, table, line, turn, max, plan) {
                             return false;

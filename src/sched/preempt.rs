@@ -189,6 +189,19 @@ impl Engine {
         }
     }
 
+    /// The pass ends early for a job that found no place. What others keep whose victims are gone,
+    /// and whose turn does not come, may be what it needs.
+    pub(super) fn give_up_idle_claims(&mut self, plan: &mut Plan) {
+        let idle = |(_, claim): &(&JobKey, &Claim)| claim.booked && claim.victims.is_empty();
+        let idle = self.raids.claims.iter().filter(idle);
+        let keys: Vec<JobKey> = idle.map(|(j, _)| *j).collect();
+        for j in keys {
+            let claim = self.raids.drop_claim(j).expect("listed");
+            self.shift(&claim.parts, claim.who, false);
+            plan.wake_at(Some(Stamp(self.now.0 + 1)));
+        }
+    }
+
     fn shift(&mut self, parts: &[(u32, super::amount::Bundle)], who: Holder, plus: bool) {
         for (at, bundle) in parts {
             self.books.book(*at as usize, bundle, who, plus);

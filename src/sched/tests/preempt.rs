@@ -489,3 +489,25 @@ fn a_job_that_may_not_start_keeps_no_place() {
     assert_eq!(c.pass(), [m]);
     assert_eq!(c.engine.raids.waiting(), 0);
 }
+
+/// A strict queue ends the pass before the turn of a job that keeps what its victims left: both
+/// would wait for each other.
+#[test]
+fn a_strict_queue_does_not_wait_for_a_place_that_is_kept_behind_it() {
+    let mut c = Cluster::new(
+        "hosts:\n- {name: h1, slots: 5}\n\
+         queues:\n- {name: top, priority: 60, strict: yes}\n\
+         - {name: hi, priority: 40, preemption: {preempt: lo, method: requeue}}\n\
+         - {name: lo, priority: 10}\n",
+    );
+    let l = c.submit(of("lo", 4));
+    c.pass();
+    c.submit(of("hi", 4));
+    c.engine.sync(&mut c.state, &mut c.table);
+    c.engine.plan(&c.state, &c.table, c.now, 100);
+    assert_eq!(c.engine.raids.waiting(), 1);
+    let t = c.submit(of("top", 4));
+    c.end(l);
+    assert!(c.pass().is_empty());
+    assert_eq!(c.pass(), [t]);
+}
