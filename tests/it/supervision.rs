@@ -170,6 +170,10 @@ fn two_hosts_of_one_name_start_nothing_twice() {
     c.start_of(2, 1, &format!("{}; exec sleep 600", c.mark(2)));
     c.start_exe();
     let (again, once) = (c.started(1), c.started(2));
+    // What is started has not run a command yet.
+    while c.marks().lines().count() < 2 {
+        clock::sleep_ms(20);
+    }
     // The leader hears another machine under this name and follows that one.
     c.order(&[
         Order::Ledger {
