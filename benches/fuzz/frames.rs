@@ -137,6 +137,9 @@ fn nodes(value: &Value) -> usize {
     }
 }
 
+/// Bytes of all copies of a part of an input.
+const COPIES_MAX: usize = 8 << 20;
+
 /// Changes the node that stands `left` nodes behind this one.
 fn change(dice: &mut Dice, value: &mut Value, left: &mut usize) -> bool {
     if *left == 0 {
@@ -178,7 +181,12 @@ fn alter(dice: &mut Dice, value: &mut Value) {
             match dice.roll(3) {
                 0 => drop(all.remove(at)),
                 1 => all.push(all[at].clone()),
-                _ => all.resize(1 << dice.roll(17), all[at].clone()),
+                _ => {
+                    // No more than a request may have: the copies count, not the tool.
+                    let most = COPIES_MAX / all[at].to_string().len().max(1);
+                    let n = (1 << dice.roll(17)).min(most.max(1));
+                    all.resize(n, all[at].clone());
+                }
             }
         }
         Value::Object(all) if !all.is_empty() && dice.roll(4) > 0 => {
