@@ -6,7 +6,7 @@ use corral::config::{Config, OsNames};
 use corral::intake::Requester;
 use corral::journal::decode_event;
 use corral::master::inbox;
-use corral::model::{AttemptId, Stamp, TermReason, Token};
+use corral::model::{AttemptId, Mono, Now, Stamp, TermReason, Token};
 use corral::record::event::Event;
 use corral::record::frame::Line;
 use corral::record::header::{Header, What};
@@ -139,7 +139,11 @@ impl Scene {
     /// A turn, and what must hold of what came out of it.
     pub fn turn(&mut self, inputs: Vec<Input>) {
         self.now += 10;
-        let ready = turn(&mut self.core, inputs, Stamp(self.now));
+        let now = Now {
+            wall: Stamp(self.now),
+            mono: Mono(self.now.unsigned_abs()),
+        };
+        let ready = turn(&mut self.core, inputs, now);
         let broken = self.core.state.check();
         assert!(broken.is_empty(), "unsound: {broken:?}");
         for event in &ready.events {

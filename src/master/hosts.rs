@@ -49,11 +49,15 @@ struct Ear {
     foreign: bool,
 }
 
-/// What people should know of a host's clock: its file holds its own time, and bears the file
-/// server's.
-fn skew(path: &Path, doc: &LoadDoc) -> Option<String> {
+/// By how many milliseconds a host's clock is ahead of the file server's: its file holds its own
+/// time, and bears the file server's.
+fn clock_ahead_ms(path: &Path, doc: &LoadDoc) -> Option<i64> {
     let at = fs::stat(path).ok().flatten()?.mtime_ms;
-    let ms = doc.t.saturating_sub(at);
+    Some(doc.t.saturating_sub(at))
+}
+
+/// What people should know of a host's clock.
+fn skew(ms: i64) -> Option<String> {
     let s = (ms.unsigned_abs() + 500) / 1000;
     let word = if ms > 0 { "ahead of" } else { "behind" };
     let text = short(s * 1000);
@@ -303,7 +307,8 @@ impl Ear {
             return None;
         }
         self.doc = doc.clone();
-        doc.notes.extend(skew(path, &doc));
+        doc.clock_ahead_ms = clock_ahead_ms(path, &doc);
+        doc.notes.extend(doc.clock_ahead_ms.and_then(skew));
         Some(Input::Load {
             host: host.to_owned(),
             doc: Box::new(doc),
@@ -393,7 +398,7 @@ mod tests {
                 t,
                 ..LoadDoc::default()
             };
-            skew(&path, &doc)
+            clock_ahead_ms(&path, &doc).and_then(skew)
         };
         assert_eq!(told(0), None, "no file, no word");
         fs::publish(&path, b"x").unwrap();

@@ -30,7 +30,7 @@ use crate::sys::{self, clock, failpoint, fs, thread};
 use crate::turn::{self, Blob, Core, Input, Ready, RequestIn};
 use crossbeam::channel::Receiver;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Wait between looks at an idle share that gives no hints, and that does, in milliseconds.
@@ -50,6 +50,8 @@ const USERS_EVERY_MS: u64 = 5000;
 const USERS_HINTED_MS: u64 = 20;
 /// Wait between looks while the share is full, in milliseconds.
 const FULL_MS: u64 = 1000;
+/// How often the leader's clock is compared with the file server's, in milliseconds.
+const CLOCK_EVERY_MS: u64 = 30_000;
 /// Most alarms shown.
 const ALARMS_MAX: usize = 50;
 
@@ -78,6 +80,8 @@ pub struct Leader {
     pub since: Stamp,
     pub summary_at: u64,
     pub summary_due: bool,
+    /// When the leader's clock was last compared with the file server's (boot clock, ms).
+    pub clock_compared_at: Option<u64>,
     pub publishing: bool,
     pub users_at: u64,
     pub users_due: bool,
@@ -145,6 +149,8 @@ impl Leader {
         self.hosts
             .listen(now, clock::wall_ms(), true, &|_| false, &mut inputs);
         self.look_ahead(&mut inputs);
+        // Before the first turn can take a time of day for reached.
+        self.compare_clock(&self.layout.epoch());
         if !self.bind {
             self.take_all_back(&mut inputs);
         }
@@ -294,7 +300,7 @@ impl Leader {
             .iter()
             .any(|input| matches!(input, Input::Load { .. }));
         self.core.full = self.room.is_full();
-        let ready = turn::turn(&mut self.core, inputs, Stamp(clock::wall_ms()));
+        let ready = turn::turn(&mut self.core, inputs, clock::now());
         self.summary_due |= loads || !ready.events.is_empty();
         let burst = ready.events.len() > BURST;
         let changed = !ready.events.is_empty();
@@ -526,7 +532,7 @@ impl Leader {
     fn tend_room(&mut self, now: u64) {
         if self.room.tend(now, &self.leadership) {
             self.summary_due = true;
-            self.core.stir |= !self.room.is_full();
+            self.core.needs_pass |= !self.room.is_full();
         }
     }
 
@@ -544,12 +550,20 @@ impl Leader {
     fn publish_summary(&mut self, now: u64) -> Result<(), End> {
         (self.summary_at, self.summary_due) = (now, false);
         turn::refresh(&mut self.core);
+        let recent = |at: u64| now.saturating_sub(at) < CLOCK_EVERY_MS;
+        if !self.clock_compared_at.is_some_and(recent) {
+            self.clock_compared_at = Some(now);
+            // Seconds old at most, which is little against the minute that counts.
+            self.compare_clock(&self.layout.beat());
+        }
         let core = &self.core;
         let mut params = turn::params(core, &self.cluster, &self.host, self.since);
         let full = self.room.alarm();
         let back = core.state.back();
         let back = back.map(|back| turn::went_back_sentence(back, core.state.epoch()));
-        let alarms = full.iter().chain(&back).chain(&self.alarms);
+        let clock_alarm = core.clock_alarm();
+        let alarms = full.iter().chain(&back).chain(&clock_alarm);
+        let alarms = alarms.chain(&self.alarms);
         let alarms = alarms.chain(&self.hosts.alarms);
         params.alarms = alarms.take(ALARMS_MAX).cloned().collect();
         let wall = Stamp(clock::wall_ms());
@@ -564,6 +578,15 @@ impl Leader {
             .and_then(|()| publisher.document(view::SHARES, &turn::share_rows(core, wall)))
             .and_then(|()| publisher.document(view::ESTIMATES, &turn::estimate_rows(core)));
         self.may_lag(wrote)
+    }
+
+    /// Compares the leader's clock with the file server's, by a file that this leader wrote just
+    /// now.
+    fn compare_clock(&mut self, written: &Path) {
+        if let Ok(Some(written)) = fs::stat(written) {
+            let ahead_ms = clock::wall_ms().saturating_sub(written.mtime_ms);
+            self.core.note_server_clock(ahead_ms);
+        }
     }
 
     /// Watches directories that others write into, and what took the place of one.
@@ -603,18 +626,8 @@ impl Leader {
         if self.room.is_full() {
             return ms.min(FULL_MS);
         }
-        let core = &self.core;
-        let times = [
-            core.wake,
-            core.next_pass(),
-            core.next_gathering(),
-            core.next_history(),
-            core.state.next_deadline(),
-        ];
-        // After a restore nothing is decided, whatever is due.
-        let due = times.into_iter().flatten().min();
-        if let Some(at) = due.filter(|_| core.state.back().is_none()) {
-            ms = ms.min(at.since_ms(Stamp(clock::wall_ms())).max(1));
+        if let Some(due) = self.core.idle_ms(clock::now()) {
+            ms = ms.min(due.max(1));
         }
         if self.summary_due || self.publishing {
             ms = ms.min(250);

@@ -260,6 +260,7 @@ fn assume(
         blobs: BTreeSet::new(),
         since: now,
         summary_at: 0,
+        clock_compared_at: None,
         summary_due: true,
         publishing: false,
         users_at: 0,

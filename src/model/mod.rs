@@ -2,12 +2,14 @@
 //! Owns no I/O and no clock; everything here is plain values that other floors pass around.
 
 mod id;
+mod now;
 mod reason;
 mod spec;
 mod stat;
 mod susp;
 
 pub use id::{AttemptId, JobKey, Token};
+pub use now::{Mono, Now};
 pub use reason::{HostCounts, PendReason, TermReason};
 pub use spec::{Limits, Spec, Submission};
 pub use stat::JobStat;

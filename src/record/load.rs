@@ -67,6 +67,10 @@ pub struct LoadDoc {
     /// Of those that several hosts may share: the host whose sensor reports it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub shared: BTreeMap<String, String>,
+    /// By how many milliseconds the host's clock is ahead of the file server's, as the leader
+    /// worked it out; never written.
+    #[serde(skip)]
+    pub clock_ahead_ms: Option<i64>,
 }
 
 /// A resource as a sensor gives it.

@@ -147,6 +147,8 @@ pub struct Engine {
     pub(super) host_epoch: u64,
     /// Of the last pass.
     pub(super) now: Stamp,
+    /// How much later than `now` says begin times are reached, ms: the clock is doubted.
+    pub(super) begin_held_ms: u64,
     /// How long the job whose turn it is has waited.
     pub(super) waited_ms: u64,
     /// What is usual here, for queues that look at it.
@@ -208,6 +210,18 @@ impl Engine {
         self.keep_history();
         self.config = Some(config);
         self.stale = true;
+    }
+
+    /// The wall clock was set forward or back by `by_ms`: what this engine timed moves with it.
+    pub fn clock_stepped(&mut self, by_ms: i64) {
+        self.raids.shift(by_ms);
+        self.looked = Stamp(0);
+        self.stale = true;
+    }
+
+    /// Begin times count as reached only `ms` later by the clock given to [`Engine::plan`].
+    pub fn hold_begin_times(&mut self, ms: u64) {
+        self.begin_held_ms = ms;
     }
 
     /// Tells the groups of a user; what hangs on them is worked out anew when they changed.
@@ -297,6 +311,7 @@ impl Engine {
             habits: config.queues.iter().map(Habit::of).collect(),
             host_epoch: self.host_epoch + 1,
             now: self.now,
+            begin_held_ms: self.begin_held_ms,
             quiet: self.quiet,
             config: Some(config.clone()),
             groups,

@@ -60,6 +60,17 @@ impl Raids {
         self
     }
 
+    /// The wall clock was set forward or back by `by_ms`.
+    pub fn shift(&mut self, by_ms: i64) {
+        for due in self
+            .claims
+            .values_mut()
+            .filter_map(|claim| claim.due.as_mut())
+        {
+            due.0 = due.0.saturating_add(by_ms);
+        }
+    }
+
     /// Jobs that wait for their victims.
     #[cfg(test)]
     pub fn waiting(&self) -> usize {

@@ -5,6 +5,7 @@
 //! machine is suspended.
 
 use super::door;
+use crate::model::{Mono, Now, Stamp};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Wall clock: milliseconds since the Unix epoch.
@@ -15,6 +16,14 @@ pub fn wall_ms() -> i64 {
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(d) => d.as_millis() as i64,
         Err(e) => -(e.duration().as_millis() as i64),
+    }
+}
+
+/// The present moment by the wall clock and the boot-time clock.
+pub fn now() -> Now {
+    Now {
+        wall: Stamp(wall_ms()),
+        mono: Mono(boot_ms()),
     }
 }
 

@@ -69,7 +69,7 @@ impl Turn<'_> {
             }
             answer.say(&name, Code::Ok, text);
         }
-        self.core.stir = true;
+        self.core.needs_pass = true;
         self.out.publish = true;
     }
 

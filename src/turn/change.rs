@@ -106,7 +106,8 @@ impl Turn<'_> {
         let set_any = !changes.set.is_empty() || !changes.reset.is_empty();
         if set_any {
             let core = &*self.core;
-            let spec = intake::modify(&old, &changes, &owner, &core.config, &core.state, self.now)?;
+            let now = core.clock.reached(self.now);
+            let spec = intake::modify(&old, &changes, &owner, &core.config, &core.state, now)?;
             let names: Vec<String> = changes
                 .set
                 .iter()
@@ -128,7 +129,7 @@ impl Turn<'_> {
                 t,
             });
         }
-        self.core.stir = true;
+        self.core.needs_pass = true;
         Ok(())
     }
 
@@ -195,7 +196,7 @@ impl Turn<'_> {
         let order = order_between(&others, at, job.order);
         let (by, t) = (who.user.clone(), self.now);
         self.emit(Event::Moved { j, order, by, t });
-        self.core.stir = true;
+        self.core.needs_pass = true;
         let from = if bottom { "bottom" } else { "top" };
         answer.say(
             id,

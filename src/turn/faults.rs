@@ -4,7 +4,7 @@
 //! Known to this leader only: a new one finds out again, at the cost of a few starts.
 
 use super::Turn;
-use crate::model::{JobKey, Stamp};
+use crate::model::{JobKey, Mono};
 use crate::record::load::LoadDoc;
 use crate::record::report::Ended;
 
@@ -18,7 +18,7 @@ const NOTE: &str = "cannot start tasks";
 /// A host that could not start its last task.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
-    until: Stamp,
+    until: Mono,
     pause_ms: u64,
     count: u32,
     text: String,
@@ -27,7 +27,7 @@ pub(crate) struct Fault {
 impl Turn<'_> {
     /// Notes that `host` could not start a task.
     pub(super) fn host_fault(&mut self, host: &str, e: &Ended) {
-        let now = self.now;
+        let now = self.mono;
         let fault = self
             .core
             .faults
@@ -71,7 +71,7 @@ impl Turn<'_> {
         // What is ordered before its ledger is journalled, a host would not follow.
         let known = doc.ledger.is_empty() || self.core.state.host_ctl(host).ledger == doc.ledger;
         let fault = self.core.faults.get(host);
-        let paused = fault.is_some_and(|f| self.now < f.until);
+        let paused = fault.is_some_and(|f| self.mono < f.until);
         if let Some(f) = fault {
             doc.notes.push(f.text.clone());
         }

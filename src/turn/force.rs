@@ -59,7 +59,7 @@ impl Turn<'_> {
         let shares = self.shares_on(hosts, closed, min, max)?;
         let names: Vec<String> = shares.iter().map(Share::to_string).collect();
         self.bind(j, shares, 0, true);
-        self.core.stir = true;
+        self.core.needs_pass = true;
         Ok(format!("is being forced to run on <{}>", names.join(" ")))
     }
 

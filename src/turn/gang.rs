@@ -6,7 +6,7 @@
 
 use super::schedule::{signal_order, start_order};
 use super::{Core, Turn};
-use crate::model::{AttemptId, JobKey, Spec, Stamp, TermReason};
+use crate::model::{AttemptId, JobKey, Mono, Spec, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::Order;
 use crate::state::HostId;
@@ -20,14 +20,14 @@ const PAUSE_MS: (u64, u64) = (1_000, 60_000);
 /// An attempt whose parts are being prepared.
 #[derive(Clone, Debug)]
 pub(crate) struct Gathering {
-    since: Stamp,
+    since: Mono,
     ready: BTreeSet<HostId>,
 }
 
 /// A job that pauses before it is tried again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parked {
-    until: Stamp,
+    until: Mono,
     pause_ms: u64,
     /// It is kept out of scheduling at present.
     out: bool,
@@ -77,7 +77,7 @@ impl Turn<'_> {
 
     fn await_parts(&mut self, a: AttemptId) {
         let gathering = Gathering {
-            since: self.now,
+            since: self.mono,
             ready: BTreeSet::new(),
         };
         self.core.gathering.entry(a).or_insert(gathering);
@@ -163,7 +163,7 @@ impl Turn<'_> {
         let known = self.core.parked.get(&a.j.id);
         let pause_ms = known.map_or(PAUSE_MS.0, |p| (p.pause_ms * 2).min(PAUSE_MS.1));
         let parked = Parked {
-            until: self.now.plus_ms(pause_ms),
+            until: self.mono.plus_ms(pause_ms),
             pause_ms,
             out: true,
         };
@@ -175,7 +175,7 @@ impl Turn<'_> {
         self.core.gathering.remove(&a);
         let (why, t) = (why.to_owned(), self.now);
         self.emit(Event::Unbound { a, why, t, host });
-        self.core.stir = true;
+        self.core.needs_pass = true;
     }
 
     /// What time brings: parts that never come, jobs that may be tried again.
@@ -190,8 +190,8 @@ impl Turn<'_> {
                 }
             }
         }
-        let late = |g: &Gathering, now: Stamp| now.since_ms(g.since) > PARTS_MS;
-        let now = self.now;
+        let late = |g: &Gathering, now: Mono| now.since_ms(g.since) > PARTS_MS;
+        let now = self.mono;
         let overdue: Vec<AttemptId> = self
             .core
             .gathering
@@ -221,7 +221,7 @@ impl Turn<'_> {
             .collect();
         for id in again {
             self.core.state.park(id, false);
-            self.core.stir = true;
+            self.core.needs_pass = true;
             if let Some(parked) = self.core.parked.get_mut(&id) {
                 parked.out = false;
             }
@@ -270,7 +270,7 @@ impl Turn<'_> {
 
 impl Core {
     /// When an attempt's parts become late or a job may be tried again, if any waits for that.
-    pub fn next_gathering(&self) -> Option<Stamp> {
+    pub fn next_gathering(&self) -> Option<Mono> {
         let late = self
             .gathering
             .values()

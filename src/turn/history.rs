@@ -4,7 +4,7 @@
 //! counted from the jobs themselves by whoever leads next. Counts nothing.
 
 use super::Turn;
-use crate::model::Stamp;
+use crate::model::Mono;
 use crate::record::event::Event;
 
 /// Pause between two records of one queue's history.
@@ -23,7 +23,7 @@ impl Turn<'_> {
         let queue = core.config.queue(&spec.queue);
         if queue.is_some_and(|queue| queue.policy.shares().is_some()) {
             if core.owed.is_empty() {
-                core.owed_since = self.now;
+                core.owed_since = self.mono;
             }
             core.owed.insert(spec.queue.clone());
         }
@@ -31,7 +31,7 @@ impl Turn<'_> {
 
     /// Journals what is owed, when it is time.
     pub(super) fn pay_history(&mut self) {
-        if self.core.owed.is_empty() || self.now.since_ms(self.core.owed_since) < EVERY_MS {
+        if self.core.owed.is_empty() || self.mono.since_ms(self.core.owed_since) < EVERY_MS {
             return;
         }
         let core = &mut *self.core;
@@ -48,7 +48,7 @@ impl Turn<'_> {
 
 impl super::Core {
     /// When history is due in the journal.
-    pub fn next_history(&self) -> Option<Stamp> {
+    pub fn next_history(&self) -> Option<Mono> {
         (!self.owed.is_empty()).then(|| self.owed_since.plus_ms(EVERY_MS))
     }
 }

@@ -8,6 +8,7 @@
 mod admin;
 mod back;
 mod change;
+mod clock;
 mod faults;
 mod force;
 mod gang;
@@ -31,7 +32,7 @@ pub use summary::{host_rows, params, queue_rows, user_rows};
 
 use crate::config::Config;
 use crate::intake::Requester;
-use crate::model::{JobKey, Stamp, Token};
+use crate::model::{JobKey, Mono, Now, Stamp, Token};
 use crate::record::ack::{Ack, Code, Outcome, RESULTS_MAX};
 use crate::record::event::Event;
 use crate::record::load::LoadDoc;
@@ -72,7 +73,7 @@ pub struct Core {
     pub hosts: HostTable,
     pub engine: Engine,
     /// Something changed that may let a job start.
-    pub stir: bool,
+    pub needs_pass: bool,
     /// The share has no room: nothing is started, ended by the planner or moved.
     pub full: bool,
     /// When to look again although nothing happens (`-b`).
@@ -106,10 +107,12 @@ pub struct Core {
     counted: bool,
     /// Queues whose share trees have history that is not journalled, and when it last was.
     owed: BTreeSet<String>,
-    owed_since: Stamp,
-    last_expire: Stamp,
+    owed_since: Mono,
+    last_expire: Mono,
     /// When the planner last ran.
-    last_pass: Stamp,
+    last_pass: Mono,
+    /// The leader's wall clock: its steps, and whether the hosts' clocks agree with it.
+    clock: clock::Clock,
 }
 
 impl Core {
@@ -121,7 +124,7 @@ impl Core {
             service_uid,
             seen: BTreeMap::new(),
             hosts: HostTable::default(),
-            stir: true,
+            needs_pass: true,
             full: false,
             wake: None,
             hosts_dirty: true,
@@ -139,17 +142,33 @@ impl Core {
             parked: BTreeMap::new(),
             counted: false,
             owed: BTreeSet::new(),
-            owed_since: Stamp(0),
-            last_expire: Stamp(0),
-            last_pass: Stamp(0),
+            owed_since: Mono(0),
+            last_expire: Mono(0),
+            last_pass: Mono(0),
+            clock: clock::Clock::default(),
         }
     }
 
     /// When pending jobs are to be looked at again even if nothing changed (`sched_interval`):
     /// what `select[]` asks for may become true by itself.
-    pub fn next_pass(&self) -> Option<Stamp> {
+    pub fn next_pass(&self) -> Option<Mono> {
         let every = self.config.general.sched_interval_ms;
         (self.state.pending_jobs() > 0).then(|| self.last_pass.plus_ms(every))
+    }
+
+    /// How long nothing becomes due by time alone, in milliseconds; `None`: for ever.
+    pub fn idle_ms(&self, now: Now) -> Option<u64> {
+        // After a restore nothing is decided, whatever is due.
+        if self.state.back().is_some() {
+            return None;
+        }
+        let behind = self.clock.behind_ms();
+        let deadline = self.state.next_deadline().map(|at| at.plus_ms(behind));
+        let days = [self.wake, deadline].into_iter().flatten();
+        let days = days.map(|at| at.since_ms(now.wall));
+        let intervals = [self.next_pass(), self.next_gathering(), self.next_history()];
+        let intervals = intervals.into_iter().flatten();
+        days.chain(intervals.map(|at| at.since_ms(now.mono))).min()
     }
 }
 
@@ -238,17 +257,22 @@ pub struct Ready {
 /// The working of one turn: events are applied as they arise, so later steps see earlier ones.
 pub(crate) struct Turn<'a> {
     pub core: &'a mut Core,
+    /// The wall clock: for what people read and write as a time of day.
     pub now: Stamp,
+    /// The monotonic clock: for every interval.
+    pub mono: Mono,
     pub out: Ready,
 }
 
 /// Takes one turn.
-pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Stamp) -> Ready {
+pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Now) -> Ready {
     let mut turn = Turn {
         core,
-        now,
+        now: now.wall,
+        mono: now.mono,
         out: Ready::default(),
     };
+    turn.observe_clock(now);
     let mut inputs = inputs.into_iter();
     while inputs.len() > 0 {
         let ahead = inputs.as_slice().iter().take(TOGETHER);
@@ -333,7 +357,7 @@ impl Turn<'_> {
 
     pub(crate) fn hosts_changed(&mut self) {
         self.core.hosts_dirty = true;
-        self.core.stir = true;
+        self.core.needs_pass = true;
     }
 
     /// Answers one request: every verb, one acknowledgement.
@@ -454,7 +478,7 @@ impl Turn<'_> {
         self.pay_history();
         self.end_overdue();
         let keep = self.core.config.general.clean_period_ms;
-        let old = Stamp(self.now.0.saturating_sub_unsigned(keep));
+        let old = self.core.clock.older_than(keep);
         let ids: Vec<u32> = self
             .core
             .state
@@ -466,28 +490,26 @@ impl Turn<'_> {
             let t = self.now;
             self.emit(Event::Cleaned { ids, t });
         }
-        if self.now.since_ms(self.core.last_expire) > 60_000 {
-            self.core.last_expire = self.now;
-            let tokens = Stamp(self.now.0.saturating_sub_unsigned(TOKEN_KEEP_MS));
+        if self.mono.since_ms(self.core.last_expire) > 60_000 {
+            self.core.last_expire = self.mono;
+            let tokens = self.core.clock.older_than(TOKEN_KEEP_MS);
             let keep = self.core.config.general.key_keep_ms;
-            let keys = Stamp(self.now.0.saturating_sub_unsigned(keep));
+            let keys = self.core.clock.older_than(keep);
             self.core.state.expire(tokens, keys);
         }
         if self.core.wake.is_some_and(|at| at <= self.now) {
             self.core.wake = None;
-            self.core.stir = true;
+            self.core.needs_pass = true;
         }
-        // A clock that was set back must not put the next pass off.
-        let set_back = self.now < self.core.last_pass;
         if let Some(at) = self.core.next_pass() {
-            self.core.stir |= set_back || at <= self.now;
+            self.core.needs_pass |= at <= self.mono;
         }
     }
 
     fn judge_dependencies(&mut self) {
         for id in self.core.state.take_dep_dirty() {
             if let Some(verdict) = crate::sched::depend::judge(&self.core.state, id) {
-                self.core.stir |= verdict == crate::state::DepVerdict::Met;
+                self.core.needs_pass |= verdict == crate::state::DepVerdict::Met;
                 self.core.state.set_dependency(id, verdict);
             }
         }

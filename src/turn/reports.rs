@@ -71,7 +71,7 @@ impl Turn<'_> {
                     // Only running work grows.
                     let spec = self.core.state.spec_of(a.j.id);
                     if spec.is_some_and(|spec| spec.max > spec.min) {
-                        self.core.stir = true;
+                        self.core.needs_pass = true;
                     }
                     self.emit(Event::Started {
                         a,
@@ -97,7 +97,7 @@ impl Turn<'_> {
                 if self.bound(host, a).is_some() {
                     let (host, t) = (String::new(), self.now);
                     self.emit(Event::Unbound { a, why, t, host });
-                    self.core.stir = true;
+                    self.core.needs_pass = true;
                 } else {
                     self.part_refused(host, a, why);
                 }
@@ -122,7 +122,7 @@ impl Turn<'_> {
         };
         if (run.stopped_at != Stamp(0)) != on {
             self.emit(Event::Suspended { a, on, t: Stamp(t) });
-            self.core.stir = true;
+            self.core.needs_pass = true;
         }
         self.set_right(a.j, on);
     }
@@ -151,7 +151,7 @@ impl Turn<'_> {
             requeue,
             hold,
         });
-        self.core.stir = true;
+        self.core.needs_pass = true;
     }
 
     /// Whether the job goes back to pending (held) after this end.
@@ -262,7 +262,7 @@ impl Turn<'_> {
                 let why = "its host had not reported yet".to_owned();
                 let (host, t) = (String::new(), self.now);
                 self.emit(Event::Unbound { a, why, t, host });
-                self.core.stir = true;
+                self.core.needs_pass = true;
             } else {
                 let text = "its host lost its memory before it said whether the job was started";
                 self.lose(a, TermReason::HostLost, text);
@@ -331,7 +331,7 @@ impl Turn<'_> {
         if ctl.up != up {
             let (name, boot, t) = (host.to_owned(), String::new(), self.now);
             self.emit(Event::HostSeen { name, up, boot, t });
-            self.core.stir = true;
+            self.core.needs_pass = true;
             if !up && !self.core.state.is_old() {
                 self.recall(host);
                 self.disband(host, "does not answer");
@@ -343,7 +343,7 @@ impl Turn<'_> {
             return;
         }
         if core.hosts.sample(&core.state, host, &doc, silent_ms) {
-            core.stir = true;
+            core.needs_pass = true;
             core.seen.insert(host.to_owned(), (doc, silent_ms));
         } else {
             core.seen.insert(host.to_owned(), (doc, silent_ms));

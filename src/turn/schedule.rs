@@ -16,7 +16,7 @@ impl Turn<'_> {
             let core = &mut *self.core;
             core.hosts.rebuild(&core.config, &core.state, &core.seen);
         }
-        if self.core.full || !std::mem::take(&mut self.core.stir) {
+        if self.core.full || !std::mem::take(&mut self.core.needs_pass) {
             return;
         }
         let core = &mut *self.core;
@@ -25,7 +25,7 @@ impl Turn<'_> {
         if core.state.pending_jobs() == 0 && !core.engine.watches() {
             return;
         }
-        core.last_pass = self.now;
+        core.last_pass = self.mono;
         let plan = core
             .engine
             .plan(&core.state, &core.hosts, self.now, STARTS_MAX);
@@ -70,7 +70,7 @@ impl Turn<'_> {
             self.core.state.pending.set_why(class, why);
         }
         if plan.more {
-            self.core.stir = true;
+            self.core.needs_pass = true;
             self.out.more = true;
         }
     }

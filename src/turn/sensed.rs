@@ -27,8 +27,7 @@ impl Turn<'_> {
     pub(super) fn hear_sensors(&mut self, host: &str, doc: &mut LoadDoc, up: bool) {
         let report = std::mem::take(&mut doc.sensors);
         let lent = self.core.gather.take(host, up.then_some(report));
-        let now = u64::try_from(self.now.0).unwrap_or(0);
-        let defined = self.core.gather.define(&self.core.config, now);
+        let defined = self.core.gather.define(&self.core.config, self.mono.0);
         let redefined = defined.is_some();
         if let Some(sensed) = defined {
             let mut config = (*self.core.config).clone();
@@ -54,7 +53,7 @@ impl Turn<'_> {
             let values = core.gather.values(host, &core.config);
             if (&doc.values, &doc.shared) != (&values.values, &values.shared) {
                 (doc.values, doc.shared) = (values.values, values.shared);
-                core.stir = true;
+                core.needs_pass = true;
                 if !core.hosts.sample(&core.state, host, doc, *silent_ms) {
                     core.hosts_dirty = true;
                 }

@@ -145,7 +145,7 @@ impl Turn<'_> {
                 None => {}
             }
         }
-        self.core.stir = true;
+        self.core.needs_pass = true;
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
         let halt = run.and_then(|run| run.halt.as_deref());
         Ok(match (how, halt) {
@@ -271,7 +271,8 @@ impl Turn<'_> {
 
     /// Ends jobs whose termination time (`-t`) has come, pending or not.
     pub(super) fn end_overdue(&mut self) {
-        for id in self.core.state.take_overdue(self.now) {
+        let reached = self.core.clock.reached(self.now);
+        for id in self.core.state.take_overdue(reached) {
             for j in self.parts(JobKey::job(id)) {
                 let (by, reason, t) = ("system".to_owned(), TermReason::Deadline, self.now);
                 match self.stat(j) {
@@ -383,7 +384,7 @@ impl Turn<'_> {
                 _ => answer.say(j, Code::Ok, "is being requeued"),
             }
         }
-        self.core.stir = true;
+        self.core.needs_pass = true;
     }
 
     fn requeue_one(&mut self, who: &Requester, j: JobKey, hold: bool, wants: Wants) -> bool {

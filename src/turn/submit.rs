@@ -71,7 +71,8 @@ impl Turn<'_> {
                 continue;
             }
             let core = &*self.core;
-            match intake::admit(*job, &who, &core.config, &core.state, self.now) {
+            let now = core.clock.reached(self.now);
+            match intake::admit(*job, &who, &core.config, &core.state, now) {
                 Err(refusal) => answer.refuse(what(line), refusal),
                 Ok(admitted) => match self.accept(admitted, head.token, line) {
                     Some((id, queue, default)) => push_id(answer, line, id, queue, default),
@@ -79,7 +80,7 @@ impl Turn<'_> {
                 },
             }
         }
-        self.core.stir = true;
+        self.core.needs_pass = true;
     }
 
     /// The job that the same user made with the same key.
@@ -88,7 +89,11 @@ impl Turn<'_> {
             return None;
         }
         let (id, t) = self.core.state.keyed(who.uid, key)?;
-        if self.now.since_ms(t) > self.core.config.general.key_keep_ms {
+        if t < self
+            .core
+            .clock
+            .older_than(self.core.config.general.key_keep_ms)
+        {
             return None;
         }
         let queue = self

@@ -117,7 +117,7 @@ fn core(ctx: &Ctx, state: State, config: &Config) -> Core {
         }
     }
     // What this turn decides is thrown away; it makes the tables.
-    drop(turn::turn(&mut core, inputs, Stamp(sys::clock::wall_ms())));
+    drop(turn::turn(&mut core, inputs, sys::clock::now()));
     turn::refresh(&mut core);
     core
 }

@@ -6,10 +6,11 @@ use crate::model::{Share, SuspReason, TermReason};
 impl Bench {
     /// Does something as a part of a turn, and returns what it orders.
     fn act(&mut self, what: impl FnOnce(&mut Turn<'_>)) -> Vec<Order> {
-        let now = Stamp(self.now);
+        let Now { wall: now, mono } = self.present();
         let mut turn = Turn {
             core: &mut self.core,
             now,
+            mono,
             out: Ready::default(),
         };
         what(&mut turn);

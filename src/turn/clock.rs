@@ -1,0 +1,258 @@
+//! What the leader knows of its own wall clock: the steps that it made, and whether it agrees with
+//! the clocks of the hosts. Decides which stamps are certainly old. Reads no clock.
+//!
+//! Stamps in the journal are wall-clock times. A step of the clock (an administrator, a time
+//! service) would make all of them older or younger at once; so the steps that this leader saw are
+//! remembered, and a stamp counts as old only if no interval of the monotonic clock contradicts it.
+
+use super::{Core, SILENT_MS, Turn};
+use crate::model::{Mono, Now, Stamp};
+use crate::text::duration::short;
+
+/// Wall and monotonic clock drift apart by less than this without a step, in milliseconds.
+const STEP_MS: i64 = 2_000;
+/// Most steps remembered; the oldest ones are merged.
+const STEPS_MAX: usize = 64;
+/// The leader's clock is doubted when most hosts' clocks differ from it by more, in milliseconds.
+const DOUBT_MS: i64 = 60_000;
+/// Pause between two comparisons with the hosts' clocks, in milliseconds.
+const COMPARE_MS: u64 = 5_000;
+
+/// From `from` on the wall clock was `offset` ahead of the monotonic one, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    from: i64,
+    offset: i64,
+}
+
+/// The leader's wall clock, as the monotonic one shows it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clock {
+    /// Oldest first; the first one reaches back without end.
+    segments: Vec<Segment>,
+    now: i64,
+    /// By how much the wall clock was ahead of the monotonic one when it was last seen.
+    offset: i64,
+    /// By how much the leader's clock is ahead of the file server's, in milliseconds.
+    server_ahead: Option<i64>,
+    /// By how much it is ahead of most hosts' clocks, when that is more than [`DOUBT_MS`].
+    ahead: i64,
+    compared_at: Option<Mono>,
+}
+
+impl Clock {
+    /// Takes the present moment in. Returns by how many milliseconds the wall clock was stepped
+    /// since the last call, 0 for none.
+    fn observe(&mut self, now: Now) -> i64 {
+        self.now = i64::try_from(now.mono.0).unwrap_or(i64::MAX);
+        let offset = now.wall.0.saturating_sub(self.now);
+        let before = std::mem::replace(&mut self.offset, offset);
+        let Some(last) = self.segments.last_mut() else {
+            let from = i64::MIN;
+            self.segments.push(Segment { from, offset });
+            return 0;
+        };
+        let step = offset.saturating_sub(before);
+        if step.abs() < STEP_MS {
+            // Drift, or a time service that slews: the smaller offset keeps stamps younger.
+            last.offset = last.offset.min(offset);
+            return 0;
+        }
+        let from = self.now;
+        self.segments.push(Segment { from, offset });
+        if self.segments.len() > STEPS_MAX {
+            let oldest = self.segments.remove(0);
+            let first = &mut self.segments[0];
+            first.from = i64::MIN;
+            first.offset = first.offset.min(oldest.offset);
+        }
+        step
+    }
+
+    /// Stamps before this one are older than `ms` by every clock that is known.
+    pub(super) fn older_than(&self, ms: u64) -> Stamp {
+        let since = self.now.saturating_sub_unsigned(ms);
+        let begins = self.segments.iter();
+        let ends = self.segments.iter().skip(1).map(|next| next.from);
+        let within = begins
+            .zip(ends.chain([i64::MAX]))
+            .filter(|(_, end)| *end > since);
+        let earliest = within.map(|(s, _)| s.from.max(since).saturating_add(s.offset));
+        let earliest = earliest.min().unwrap_or(i64::MIN);
+        Stamp(earliest.saturating_sub(self.ahead))
+    }
+
+    /// A time of day is reached only when the leader's clock and most hosts' clocks say so.
+    pub(super) fn reached(&self, wall: Stamp) -> Stamp {
+        Stamp(wall.0.saturating_sub(self.ahead))
+    }
+
+    /// Milliseconds by which [`Clock::reached`] is behind the leader's clock.
+    pub(super) fn behind_ms(&self) -> u64 {
+        u64::try_from(self.ahead).unwrap_or(0)
+    }
+}
+
+/// The middle of the differences; of two in the middle the one nearer to 0, so that one of two
+/// clocks convinces nobody.
+fn middle(mut differences: Vec<i64>) -> i64 {
+    differences.sort_unstable();
+    let half = differences.len() / 2;
+    match differences[..] {
+        [] => 0,
+        _ if differences.len() % 2 == 1 => differences[half],
+        _ => {
+            let (a, b) = (differences[half - 1], differences[half]);
+            if a.unsigned_abs() <= b.unsigned_abs() {
+                a
+            } else {
+                b
+            }
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Takes the present moment in, before anything else of the turn.
+    pub(super) fn observe_clock(&mut self, now: Now) {
+        let core = &mut *self.core;
+        let step = core.clock.observe(now);
+        if step != 0 {
+            tracing::warn!(
+                "the clock of this host was set {} by {}",
+                if step > 0 { "forward" } else { "back" },
+                short(step.unsigned_abs())
+            );
+            core.engine.clock_stepped(step);
+            core.needs_pass = true;
+        }
+        let due = core
+            .clock
+            .compared_at
+            .is_none_or(|at| now.mono.since_ms(at) >= COMPARE_MS);
+        if due {
+            core.clock.compared_at = Some(now.mono);
+            self.compare_clocks();
+        }
+    }
+
+    /// Compares the leader's clock with the hosts' clocks, all of them by the file server's.
+    fn compare_clocks(&mut self) {
+        let core = &mut *self.core;
+        let Some(own) = core.clock.server_ahead else {
+            return;
+        };
+        let seen = core.seen.values();
+        let alive = seen.filter(|(_, silent_ms)| *silent_ms < SILENT_MS);
+        let hosts = alive.filter_map(|(doc, _)| Some(own.saturating_sub(doc.clock_ahead_ms?)));
+        let ahead = middle(hosts.chain([own]).collect());
+        let doubted = if ahead.abs() > DOUBT_MS { ahead } else { 0 };
+        if (doubted == 0) != (core.clock.ahead == 0) {
+            core.needs_pass = true;
+            self.out.publish = true;
+        }
+        // A clock that is behind delays; only one that is ahead would act before its time.
+        core.clock.ahead = doubted;
+        core.engine.hold_begin_times(core.clock.behind_ms());
+    }
+}
+
+impl Core {
+    /// Notes by how many milliseconds the leader's clock is ahead of the file server's.
+    pub fn note_server_clock(&mut self, ahead_ms: i64) {
+        self.clock.server_ahead = Some(ahead_ms);
+    }
+
+    /// What people should know of the leader's clock.
+    pub fn clock_alarm(&self) -> Option<String> {
+        let ahead = self.clock.ahead;
+        let by = short(ahead.unsigned_abs() / 1000 * 1000);
+        match ahead {
+            0 => None,
+            1.. => Some(format!(
+                "the clock of this leader is {by} ahead of most hosts' clocks: begin times (-b), \
+                 termination times (-t) and the clean period are counted {by} later; set the clock"
+            )),
+            _ => Some(format!(
+                "the clock of this leader is {by} behind most hosts' clocks: begin times (-b) and \
+                 termination times (-t) come late; set the clock"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    const DAY: u64 = 24 * 3600 * 1000;
+    const HOUR: i64 = 3600 * 1000;
+
+    fn at(wall: i64, mono: u64) -> Now {
+        Now {
+            wall: Stamp(wall),
+            mono: Mono(mono),
+        }
+    }
+
+    #[test]
+    fn a_steady_clock_makes_stamps_old_as_they_say() {
+        let mut clock = Clock::default();
+        assert_eq!(clock.observe(at(1_000_000, 5_000)), 0);
+        assert_eq!(clock.observe(at(1_060_100, 65_000)), 0, "drift is no step");
+        assert_eq!(clock.older_than(10_000), Stamp(1_050_000));
+        assert_eq!(clock.older_than(DAY), Stamp(1_060_000 - DAY as i64));
+    }
+
+    #[test]
+    fn a_step_forward_makes_nothing_old() {
+        let mut clock = Clock::default();
+        clock.observe(at(0, 1_000));
+        assert_eq!(clock.observe(at(25 * HOUR, 2_000)), 25 * HOUR - 1_000);
+        assert!(
+            clock.older_than(DAY) < Stamp(0),
+            "stamps of before the step"
+        );
+        // A day later, by the monotonic clock, they are.
+        clock.observe(at(25 * HOUR + DAY as i64, 2_000 + DAY));
+        assert!(clock.older_than(DAY) > Stamp(1_000));
+        assert!(clock.older_than(DAY) <= Stamp(25 * HOUR));
+    }
+
+    #[test]
+    fn a_step_back_makes_nothing_old_early() {
+        let mut clock = Clock::default();
+        clock.observe(at(10 * HOUR, 1_000));
+        assert_eq!(clock.observe(at(9 * HOUR, 2_000)), -HOUR - 1_000);
+        let mono = 2_000 + 30 * 60_000;
+        clock.observe(at(9 * HOUR + 30 * 60_000, mono));
+        // Stamped 9:30 or 10:00: half an hour ago.
+        assert!(clock.older_than(60 * 60_000) <= Stamp(9 * HOUR));
+        assert!(clock.older_than(10 * 60_000) <= Stamp(9 * HOUR + 20 * 60_000));
+    }
+
+    #[test]
+    fn many_steps_are_bounded_and_keep_stamps_young() {
+        let mut clock = Clock::default();
+        for n in 0..1_000u64 {
+            let wall = if n % 2 == 0 { 0 } else { 10 * HOUR };
+            clock.observe(at(wall + n as i64, n));
+        }
+        assert!(clock.segments.len() <= STEPS_MAX);
+        assert!(clock.older_than(2_000) <= Stamp(0));
+    }
+
+    #[test]
+    fn most_clocks_decide_and_one_of_two_does_not() {
+        for (differences, due) in [
+            (vec![], 0),
+            (vec![5], 5),
+            (vec![0, 90_000], 0),
+            (vec![-90_000, 0], 0),
+            (vec![0, 90_000, 80_000], 80_000),
+            (vec![0, 0, 90_000], 0),
+            (vec![0, 600_000, 600_000, 1_200_000], 600_000),
+        ] {
+            assert_eq!(middle(differences.clone()), due, "{differences:?}");
+        }
+    }
+}
