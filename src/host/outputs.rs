@@ -47,6 +47,17 @@ fn acting<T>(who: Option<&Who>, f: impl FnOnce() -> sys::Result<T>) -> sys::Resu
     }
 }
 
+/// Gives the local copy of the job's script, if it has one, to the job's user alone.
+pub fn hand_script(task: &TaskSpec, user: Option<&Who>) -> sys::Result<()> {
+    if task.scratch.is_empty() {
+        return Ok(());
+    }
+    userfile::hand_script(
+        Path::new(&task.scratch),
+        user.map(|user| (user.uid, user.gid)),
+    )
+}
+
 /// Opens everything and enters the working directory, as the user.
 pub fn open(
     task: &TaskSpec,
@@ -130,20 +141,38 @@ impl Files {
         mode: u32,
     ) -> sys::Result<()> {
         let path = Path::new(path);
-        let file = acting(service, || match userfile::open_output(path, true) {
-            Err(e) if e.is_not_found() => {
-                fs::mkdir_p(fs::parent(path), 0o755)?;
-                userfile::open_output(path, true)
+        let heir = user.filter(|u| u.uid != sys::users::effective_uid());
+        // Nobody may open it before it has its mode: whoever did could read it for good.
+        let mask = match (heir, service) {
+            (Some(_), _) => 0o077,
+            (None, Some(_)) => 0o022,
+            (None, None) => 0o777 & !mode,
+        };
+        let make = || {
+            userfile::set_umask(mask);
+            let made = userfile::open_output(path, true);
+            userfile::set_umask(0o022);
+            made
+        };
+        let file = acting(service, || {
+            match make() {
+                Err(e) if e.is_not_found() => {
+                    fs::mkdir_p(fs::parent(path), 0o755)?;
+                    make()
+                }
+                // That of an earlier attempt was given to the user; the directory is still ours.
+                Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+                    fs::remove(path)?;
+                    make()
+                }
+                other => other,
             }
-            // That of an earlier attempt was given to the user; the directory is still ours.
-            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-                fs::remove(path)?;
-                userfile::open_output(path, true)
-            }
-            other => other,
         })?;
-        if let Some(u) = user.filter(|u| u.uid != sys::users::effective_uid()) {
-            userfile::give_to(&file, u.uid, u.gid, mode);
+        if let Some(u) = heir
+            && userfile::give_to(&file, path, (u.uid, u.gid), mode).is_err()
+        {
+            // It stays the service account's: its user reads it as everybody does.
+            acting(service, || userfile::set_mode(&file, path, 0o644))?;
         }
         self.out_path = path.to_path_buf();
         self.stdout = Some(file);

@@ -174,7 +174,8 @@ fn go(
     s.inherited.limbo = None;
     let base = &prepared.base;
     let (user, service) = (prepared.user.as_ref(), prepared.service.as_ref());
-    let files = outputs::open(task, base, user, service, &s.inherited.host);
+    let files = outputs::hand_script(task, user)
+        .and_then(|()| outputs::open(task, base, user, service, &s.inherited.host));
     let end = match files {
         Err(e) => s.failed(None, e.to_string()),
         // The files may lie on the share, and the time to open them may have been long.

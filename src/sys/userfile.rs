@@ -126,12 +126,39 @@ pub fn append_all(mut to: &File, path: &Path, head: &[u8], from: &File) -> Resul
     }
 }
 
-/// Gives a file to its user with these permission bits, where that is allowed.
-pub fn give_to(file: &File, uid: u32, gid: u32, mode: u32) -> bool {
+/// Gives a file to its user, with these permission bits.
+///
+/// # Errors
+/// The file system does not let this process do so.
+pub fn give_to(file: &File, path: &Path, (uid, gid): (u32, u32), mode: u32) -> Result<()> {
+    std::os::unix::fs::fchown(file, Some(uid), Some(gid)).at("give away", path)?;
+    set_mode(file, path, mode)
+}
+
+/// Sets the permission bits of an open file.
+///
+/// # Errors
+/// It belongs to somebody else.
+pub fn set_mode(file: &File, path: &Path, mode: u32) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let bits = std::fs::Permissions::from_mode(mode);
-    std::os::unix::fs::fchown(file, Some(uid), Some(gid)).is_ok()
-        && file.set_permissions(bits).is_ok()
+    file.set_permissions(bits).at("set the mode of", path)
+}
+
+/// Makes a file that only its user can read and execute out of the system's copy of a script.
+/// `user`: uid and gid, where this process may give it away.
+///
+/// # Errors
+/// There is no such regular file, or it cannot be given away.
+pub fn hand_script(path: &Path, user: Option<(u32, u32)>) -> Result<()> {
+    let mut options = OpenOptions::new();
+    let flags = FLAGS | libc::O_NOFOLLOW;
+    let file = options.read(true).custom_flags(flags).open(path);
+    let file = file.at("open the copy of the script", path)?;
+    match user {
+        Some(user) => give_to(&file, path, user, 0o500),
+        None => set_mode(&file, path, 0o500),
+    }
 }
 
 /// Changes the working directory of this process.

@@ -7,6 +7,7 @@ use corral::record::leader::ClusterDoc;
 use corral::record::order::{Act, Order};
 use corral::record::report::Report;
 use corral::sys::{clock, fs, proc, users};
+use sha2::{Digest, Sha256};
 use std::process::{Child, Command};
 
 mod lonely;
@@ -111,6 +112,39 @@ fn other_user(service: Option<u32>) {
     let owner = service.unwrap_or(0);
     let reports = c.layout.reports("h1", c.reports().0);
     assert_eq!(fs::stat(&reports).unwrap().unwrap().uid, owner);
+}
+
+/// A script's copy stands in the command line of the job's shell, for everybody to see.
+#[test]
+fn a_script_that_runs_is_its_users_alone() {
+    if !users::may_switch() {
+        println!("skipped: not root");
+        return;
+    }
+    let mut c = Cluster::new();
+    as_other(&mut c, Some(1));
+    let own = b"umask; stat -c '%u %a' \"$0\" \"${0%/*}\"\n";
+    let sha: String = Sha256::digest(own)
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect();
+    let blob = c.layout.blob(&sha);
+    fs::mkdir_p(fs::parent(&blob), 0o755).unwrap();
+    fs::publish(&blob, own).unwrap();
+    let cwd = c.path("work").to_str().unwrap().to_owned();
+    c.spec(4, |spec| {
+        (spec.uid, spec.user, spec.cwd) = (OTHER, "nobody".into(), cwd);
+        (spec.script, spec.umask, spec.stdout) = (sha, 0o077, String::new());
+    });
+    c.start_of(1, 4, "script");
+    c.start_exe();
+    let e = c.end(1);
+    assert_eq!((e.code, e.text.as_str()), (Some(0), ""));
+    let out = c.layout.default_output(JobKey::job(1));
+    let text = String::from_utf8(fs::read_small(&out, 9999).unwrap()).unwrap();
+    assert_eq!(text, "0077\n65534 500\n1 711\n");
+    let st = fs::stat(&out).unwrap().unwrap();
+    assert_eq!((st.uid, st.mode & 0o777), (OTHER, 0o600));
 }
 
 #[test]

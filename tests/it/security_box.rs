@@ -429,6 +429,31 @@ fn secrets(site: &Site) {
     assert!(found("hunter2", "0").contains("blobs"), "root finds it");
     let bob = site.bob.uid.to_string();
     assert_eq!(found("hunter2", &bob), "");
+    // Its name stands in the command line of the job's shell, which everybody can read.
+    let mut copy = None;
+    site.until("the script's copy is named in /proc", || {
+        let dirs = std::fs::read_dir("/proc").unwrap().flatten();
+        let lines = dirs.filter_map(|dir| std::fs::read(dir.path().join("cmdline")).ok());
+        let mut words = lines.flat_map(|line| {
+            let words = String::from_utf8_lossy(&line).into_owned();
+            words.split('\0').map(str::to_owned).collect::<Vec<_>>()
+        });
+        copy = words.find(|word| word.contains(&format!("/scratch/{running}.0.")));
+        copy.is_some()
+    });
+    let copy = copy.unwrap();
+    let mut cat = Command::new("setpriv");
+    cat.args([
+        "--reuid",
+        &bob,
+        "--regid",
+        &bob,
+        "--clear-groups",
+        "cat",
+        &copy,
+    ]);
+    let out = cat.output().unwrap();
+    assert!(text(&out).contains("Permission denied"), "{}", text(&out));
     for id in ids.map(|id| id.to_string()) {
         for args in [["-l", &id], ["-json", &id], ["-u", "all"]] {
             let said = text(&site.run(&site.bob, "cjobs", &args));

@@ -233,8 +233,8 @@ impl Starter {
         Ok(path_text(path))
     }
 
-    /// Copies the script to this host, under a name that nobody can guess: it is readable, since
-    /// the user's shell must read it.
+    /// Copies the script to this host. Nobody else can read it: the shepherd, which is root until
+    /// the program starts, gives it to the job's user.
     fn script(&self, order: &StartOrder, spec: &Spec) -> Result<String, Refused> {
         if spec.script.is_empty() {
             return Ok(String::new());
@@ -244,7 +244,7 @@ impl Starter {
         fs::mkdir_p(&dir, 0o711)?;
         let name = Local::scratch_prefix(order.a) + &clock::nonce(8);
         let path = dir.join(name);
-        fs::publish_mode(&path, &bytes, 0o755)?;
+        fs::publish_mode(&path, &bytes, 0o600)?;
         Ok(path_text(path))
     }
 }
@@ -356,6 +356,7 @@ mod tests {
             fs::read_small(one.scratch.as_ref(), 99).unwrap(),
             b"echo hi"
         );
+        assert_eq!(fs::stat(one.scratch.as_ref()).unwrap().unwrap().mode, 0o600);
         assert_ne!(one.scratch, two.scratch);
         fs::publish(&layout.blob(&env), b"{}").unwrap();
         s.learn(
