@@ -198,6 +198,9 @@ struct Wait<'a> {
     beat: Beat,
 }
 
+/// The present file of the acks is not the one that was read so far.
+struct Replaced;
+
 /// What the leader's beat looked like, and since when it has not moved.
 #[derive(Default)]
 struct Beat {
@@ -381,9 +384,27 @@ impl<'a> Wait<'a> {
 
     /// Reads what was added to the acks since the last look.
     fn scan(&mut self) -> Option<Ack> {
+        let acks = self.layout.acks(self.epoch.epoch);
+        let found = self.scan_file(&acks);
+        // Shorter than what was read of it: the leader went on in another file. One that was passed
+        // over for as long as another took to fill is not waited for: the request is repeated.
+        match found {
+            Err(Replaced) => {
+                let before = self.layout.acks_before(self.epoch.epoch);
+                if let Ok(Some(ack)) = self.scan_file(&before) {
+                    return Some(ack);
+                }
+                self.offset = 0;
+                self.scan_file(&acks).ok().flatten()
+            }
+            Ok(found) => found,
+        }
+    }
+
+    fn scan_file(&mut self, acks: &Path) -> Result<Option<Ack>, Replaced> {
         loop {
-            let acks = self.layout.acks(self.epoch.epoch);
-            let chunk = match sys::fs::read_from(&acks, self.offset, CHUNK) {
+            let chunk = match sys::fs::read_from(acks, self.offset, CHUNK) {
+                Ok(chunk) if chunk.file_len < self.offset => return Err(Replaced),
                 Ok(chunk) => chunk,
                 Err(e) => {
                     if e.is_not_found() {
@@ -392,21 +413,21 @@ impl<'a> Wait<'a> {
                         sys::fs::ask_again(&self.layout.epochs());
                         sys::fs::ask_again(&self.layout.epoch_dir(self.epoch.epoch));
                     }
-                    return None;
+                    return Ok(None);
                 }
             };
             let whole = match chunk.bytes.iter().rposition(|b| *b == b'\n') {
                 Some(end) => end + 1,
-                None if chunk.bytes.len() < CHUNK => return None,
+                None if chunk.bytes.len() < CHUNK => return Ok(None),
                 // A line longer than any answer: not ours.
                 None => chunk.bytes.len(),
             };
             if let Some(ack) = find_ack(&chunk.bytes[..whole], self.token, &self.token_text) {
-                return Some(ack);
+                return Ok(Some(ack));
             }
             self.offset += whole as u64;
             if chunk.bytes.len() < CHUNK {
-                return None;
+                return Ok(None);
             }
         }
     }

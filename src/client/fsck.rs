@@ -329,9 +329,10 @@ impl Job<'_> {
                 self.note(format!("{}: not an epoch", path.display()));
                 continue;
             };
-            let acks = self.layout.acks(epoch);
-            if sys::fs::exists(&acks) {
-                self.typed::<Ack>(&acks, What::Acks, Some(epoch));
+            for acks in [self.layout.acks_before(epoch), self.layout.acks(epoch)] {
+                if sys::fs::exists(&acks) {
+                    self.typed::<Ack>(&acks, What::Acks, Some(epoch));
+                }
             }
         }
     }

@@ -5,11 +5,12 @@
 //! repeats every answer and order.
 
 use super::Witness;
+use super::acks::Acks;
 use super::election::Leadership;
 use super::hosts::Hosts;
 use super::inbox::{Inbox, Place, Rejected, Taken};
 use super::janitor::Janitor;
-use super::outbox::{Acks, Orders};
+use super::outbox::Orders;
 use super::publish::Publisher;
 use super::room::Room;
 use super::snapshots::Snapshots;
@@ -372,7 +373,8 @@ impl Leader {
 
     fn answer(&mut self, acks: &[Ack]) -> Result<(), End> {
         self.acks.push(acks);
-        self.must(0, |leader| Ok(leader.acks.flush()?))
+        self.must(0, |leader| Ok(leader.acks.flush()?))?;
+        Ok(self.acks.turn_over()?)
     }
 
     /// What readers see may lag behind on a full share.

@@ -3,6 +3,7 @@
 //! `cbsched` is a candidate until it wins the election, leads until it may not any longer, and then
 //! ends: its supervisor starts it again as a candidate. Never imports `host` or `client`.
 
+mod acks;
 mod conf;
 pub mod election;
 pub mod hosts;
@@ -83,6 +84,7 @@ pub struct Options {
     /// Sizes at which files end, smaller in simulations; `None` = the usual ones.
     pub segment_bytes: Option<u64>,
     pub snapshot_bytes: Option<u64>,
+    pub acks_bytes: Option<u64>,
     /// Size of the reserve for a full share; `None` = by the size of the file system.
     pub reserve_bytes: Option<u64>,
     /// Told of what a leader believes; simulations hold it against what happened.
@@ -237,9 +239,17 @@ fn assume(
     core.engine.set_zone(jiff::tz::TimeZone::system());
     core.config_problems = problems;
     note_accounts(&mut core);
-    let replayed = recovered.events * 200;
+    let covered = recovered.snapshot.map_or(0, |(_, covers)| covers.epoch);
+    let replayed = (recovered.events * 200, epoch.saturating_sub(covered));
     let publisher = first.must(|| Ok(publish::Publisher::new(&layout, &cluster, epoch)?))?;
-    let acks = first.must(|| Ok(outbox::Acks::create(&layout, &cluster, epoch)?))?;
+    let acks = first.must(|| {
+        Ok(acks::Acks::create(
+            &layout,
+            &cluster,
+            epoch,
+            options.acks_bytes,
+        )?)
+    })?;
     Ok(Leader {
         publisher,
         acks,

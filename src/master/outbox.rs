@@ -6,7 +6,6 @@
 //! A write that fails for want of room is tried again: answers in the same file, a host's orders in
 //! the next part. After any other failed write the leader steps down.
 
-use crate::record::ack::Ack;
 use crate::record::frame;
 use crate::record::header::{Header, What};
 use crate::record::order::Order;
@@ -21,16 +20,20 @@ use std::collections::{BTreeMap, BTreeSet};
 const PART_BYTES: u64 = 8 << 20;
 
 /// A framed file with its next sequence number.
-struct Framed {
-    file: Appender,
+pub(super) struct Framed {
+    pub(super) file: Appender,
     seq: u64,
-    buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
     /// What is written must be synced to be seen by other hosts.
-    sync: bool,
+    pub(super) sync: bool,
 }
 
 impl Framed {
-    fn create(path: &std::path::Path, header: &Header, sync: bool) -> sys::Result<Framed> {
+    pub(super) fn create(
+        path: &std::path::Path,
+        header: &Header,
+        sync: bool,
+    ) -> sys::Result<Framed> {
         fs::mkdir_p(fs::parent(path), 0o755)?;
         let mut framed = Framed {
             file: Appender::create_new(path)?,
@@ -47,7 +50,7 @@ impl Framed {
         Ok(framed)
     }
 
-    fn push<T: serde::Serialize>(&mut self, record: &T) {
+    pub(super) fn push<T: serde::Serialize>(&mut self, record: &T) {
         match frame::write(&mut self.buffer, self.seq, record) {
             Ok(()) => self.seq += 1,
             Err(e) => tracing::error!("a record cannot be written as JSON: {e}"),
@@ -64,74 +67,6 @@ impl Framed {
             true => wrote.and_then(|()| self.file.sync()),
             false => wrote,
         }
-    }
-}
-
-/// An answer that is too long to be read, without what makes it so.
-fn without_details(ack: &Ack) -> Ack {
-    Ack {
-        tok: ack.tok,
-        ok: ack.ok,
-        error: "the request was carried out, but the answer is too long to be told: see cjobs"
-            .to_owned(),
-        ids: Vec::new(),
-        results: Vec::new(),
-        more: ack.results.len() as u64 + ack.more,
-    }
-}
-
-/// The acknowledgements of this epoch.
-pub struct Acks {
-    framed: Framed,
-}
-
-impl Acks {
-    /// # Errors
-    /// When the file exists already or cannot be made.
-    pub fn create(layout: &Layout, cluster: &str, epoch: u64) -> sys::Result<Acks> {
-        let header = Header::new(What::Acks, cluster, epoch, 1);
-        let sync = sys::mount::fs_kind(layout.root())? != FsKind::Local;
-        Ok(Acks {
-            framed: Framed::create(&layout.acks(epoch), &header, sync)?,
-        })
-    }
-
-    /// Adds answers to those that [`Acks::flush`] writes.
-    pub fn push(&mut self, acks: &[Ack]) {
-        for ack in acks {
-            let from = self.framed.buffer.len();
-            self.framed.push(ack);
-            if self.framed.buffer.len() - from > frame::LINE_MAX {
-                self.framed.buffer.truncate(from);
-                self.framed.push(&without_details(ack));
-            }
-        }
-    }
-
-    /// Writes what was added, in one write.
-    ///
-    /// # Errors
-    /// After a write that failed for want of room it may be tried again: the file goes on behind
-    /// what came of the failed one, with a line of its own. Its readers look for whole lines only,
-    /// and an answer may stand in it twice. After any other failure the leader must step down.
-    pub fn flush(&mut self) -> sys::Result<()> {
-        let framed = &mut self.framed;
-        if framed.buffer.is_empty() {
-            return Ok(());
-        }
-        if framed.file.is_poisoned() {
-            framed.file = Appender::open_existing(framed.file.path())?;
-            if framed.buffer.first() != Some(&b'\n') {
-                framed.buffer.insert(0, b'\n');
-            }
-        }
-        let wrote = framed.file.append(&framed.buffer).map(|_| ());
-        match framed.sync {
-            true => wrote.and_then(|()| framed.file.sync()),
-            false => wrote,
-        }?;
-        framed.buffer.clear();
-        Ok(())
     }
 }
 

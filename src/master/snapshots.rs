@@ -9,6 +9,9 @@ use crate::sys::{clock, failpoint};
 
 /// Journal bytes behind the last snapshot that call for a new one.
 const EVERY_BYTES: u64 = 64 << 20;
+/// Epochs behind the last snapshot that call for a new one, however little they wrote: each leaves a
+/// directory, and all are read by the next leader.
+const EVERY_EPOCHS: u64 = 16;
 /// Least time between the beginnings of two snapshots, in milliseconds.
 const EVERY_MS: u64 = 30_000;
 
@@ -24,17 +27,33 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// `behind`: bytes of journal that were replayed at the start. `every`: bytes between two.
-    pub fn new(layout: &Layout, cluster: &str, behind: u64, every: Option<u64>) -> Snapshots {
+    /// `behind`: bytes and epochs of journal that were replayed at the start. `every`: bytes between
+    /// two.
+    pub fn new(
+        layout: &Layout,
+        cluster: &str,
+        behind: (u64, u64),
+        every: Option<u64>,
+    ) -> Snapshots {
         let (layout, cluster) = (layout.clone(), cluster.to_owned());
+        let every = every.unwrap_or(EVERY_BYTES);
+        let (bytes, epochs) = behind;
         Snapshots {
             layout,
             cluster,
             child: None,
-            bytes: behind,
+            bytes: match epochs {
+                EVERY_EPOCHS.. => bytes.max(every),
+                _ => bytes,
+            },
             begun_at: 0,
-            every: every.unwrap_or(EVERY_BYTES),
+            every,
         }
+    }
+
+    fn is_due(&self, now_ms: u64) -> bool {
+        let rested = self.begun_at == 0 || now_ms.saturating_sub(self.begun_at) > EVERY_MS;
+        self.bytes >= self.every && rested
     }
 
     /// Notes what was journalled.
@@ -59,9 +78,8 @@ impl Snapshots {
                 }
             };
         }
-        let rested = self.begun_at == 0 || now_ms.saturating_sub(self.begun_at) > EVERY_MS;
         let due = failpoint::pass("snapshot.due").is_err();
-        if due || (self.bytes >= self.every && rested) {
+        if due || self.is_due(now_ms) {
             self.begin(state, at, now_ms);
         }
         false
@@ -115,4 +133,20 @@ pub fn write(
     }
     failpoint::hit("snapshot.before_rename");
     writer.finish().map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaders_that_write_little_make_a_snapshot_now_and_then() {
+        let layout = Layout::new("/nowhere");
+        let of = |epochs| Snapshots::new(&layout, "c", (1000, epochs), None);
+        assert!(!of(15).is_due(1));
+        let mut s = of(16);
+        assert!(s.is_due(1));
+        (s.begun_at, s.bytes) = (1, 0);
+        assert!(!s.is_due(1_000_000), "once is enough");
+    }
 }

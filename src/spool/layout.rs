@@ -109,6 +109,11 @@ impl Layout {
         self.epoch_dir(epoch).join("acks.yaml")
     }
 
+    /// The part of the answers before the present one.
+    pub fn acks_before(&self, epoch: u64) -> PathBuf {
+        self.epoch_dir(epoch).join("acks.before.yaml")
+    }
+
     pub fn snapshots(&self) -> PathBuf {
         self.root.join("snapshot")
     }
@@ -183,10 +188,6 @@ impl Layout {
         self.job_dir(j.id).join(format!("{}.out", j.idx))
     }
 
-    pub fn acct(&self) -> PathBuf {
-        self.root.join("acct")
-    }
-
     pub fn reserve(&self) -> PathBuf {
         self.root.join("reserve")
     }
@@ -214,7 +215,6 @@ impl Layout {
             (self.view(), 0o755),
             (self.blobs(), 0o750),
             (self.jobs(), 0o755),
-            (self.acct(), 0o750),
             (self.lost_found(), 0o700),
         ]
     }

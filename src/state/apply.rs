@@ -671,6 +671,7 @@ impl State {
         if depend {
             self.watch(j.id, s);
         }
+        self.drop_deadline(j.id, old);
         if let Some(at) = self.spec(s).deadline {
             self.deadlines.insert((at, j.id));
         }
@@ -709,9 +710,17 @@ impl State {
         }
         self.index(id, false);
         let job = self.jobs.remove(id).expect("just seen");
+        self.drop_deadline(id, job.spec);
         self.drop_spec(job.spec);
         self.watchers.remove(&id);
         self.dirty.note(JobKey::job(id));
+    }
+
+    /// Forgets the termination time that a job has by this specification.
+    fn drop_deadline(&mut self, id: u32, s: u32) {
+        if let Some(at) = self.spec(s).deadline {
+            self.deadlines.remove(&(at, id));
+        }
     }
 
     /// Keeps a job out of scheduling, or lets it in again. Derived by each leader, so it needs no

@@ -72,6 +72,10 @@ impl State {
                 broken.push(format!("class {id}: its arrays are miscounted"));
             }
         }
+        let known = |id: &u32| self.jobs.contains_key(*id);
+        if !self.deadlines.iter().all(|(_, id)| known(id)) {
+            broken.push("termination times of forgotten jobs are left".to_owned());
+        }
         if in_classes != listed {
             broken.push("the classes of pending jobs do not follow from the jobs".to_owned());
         }

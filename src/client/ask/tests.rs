@@ -105,6 +105,31 @@ fn an_answer_behind_others_is_found_and_the_request_is_readable() {
     assert_eq!(verb, verbs()[0]);
 }
 
+/// The leader goes on in another file before this command looks: the answer stands in the file that it
+/// has begun to read, which has another name now.
+#[test]
+fn an_answer_is_found_though_the_leader_went_on_in_another_file() {
+    for behind in [false, true] {
+        let (_d, site) = share();
+        let layout = site.layout();
+        set_epoch(&layout, 3);
+        let acks = layout.acks(3);
+        (0..20).for_each(|n| append(&acks, Token(1), n));
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                let token = request(&layout);
+                let next = layout.epoch_dir(3).join("next");
+                append(if behind { &next } else { &acks }, token, 20);
+                append(&next, Token(2), 21);
+                std::fs::rename(&acks, layout.acks_before(3)).unwrap();
+                std::fs::rename(&next, &acks).unwrap();
+            });
+            let limit = 4;
+            assert!(ask(&site, "t", &verbs(), limit).is_ok(), "{behind}");
+        });
+    }
+}
+
 #[test]
 fn a_new_leader_may_answer() {
     let (_d, site) = share();

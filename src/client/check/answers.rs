@@ -28,14 +28,15 @@ impl Told {
         let mut told = Told { jobs: Vec::new() };
         let newest = Chain::newest(&ctx.layout).unwrap_or(0);
         for epoch in (1..=newest).rev().take(EPOCHS as usize) {
-            told.epoch(ctx, epoch, out);
+            for path in [ctx.layout.acks(epoch), ctx.layout.acks_before(epoch)] {
+                told.file(epoch, &path, out);
+            }
         }
         told
     }
 
-    fn epoch(&mut self, ctx: &Ctx, epoch: u64, out: &mut Vec<Finding>) {
-        let path = ctx.layout.acks(epoch);
-        let mut lines = Lines::new(&path, u64::MAX);
+    fn file(&mut self, epoch: u64, path: &Path, out: &mut Vec<Finding>) {
+        let mut lines = Lines::new(path, u64::MAX);
         let mut header = true;
         loop {
             match lines.next_line() {
@@ -56,7 +57,7 @@ impl Told {
                     match lines.skip() {
                         // What a full share cut short stands whole behind.
                         Ok(s) if s.repeats(What::Acks, due, lines.next_seq()) => continue,
-                        _ => return damaged(&path, &d, out),
+                        _ => return damaged(path, &d, out),
                     }
                 }
             }

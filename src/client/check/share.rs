@@ -137,7 +137,6 @@ fn leftovers(ctx: &Ctx, out: &mut Vec<Finding>) {
         layout.claims_dir(),
         layout.snapshots(),
         layout.view(),
-        layout.acct(),
     ];
     for dir in dirs {
         let entries = sys::fs::list_dir(&dir, NAMES_MAX).unwrap_or_default();

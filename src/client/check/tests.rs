@@ -403,9 +403,9 @@ fn files_that_others_can_write_and_a_broken_configuration_are_told_of() {
     mode(&layout.inbox(), 0o777);
     bed.finds("users could remove or see each other's requests");
     mode(&layout.inbox(), 0o3733);
-    fs::remove_dir(layout.acct()).unwrap();
-    bed.finds("acct: the directory is missing");
-    fs::create_dir(layout.acct()).unwrap();
+    fs::remove_dir(layout.jobs()).unwrap();
+    bed.finds("jobs: the directory is missing");
+    fs::create_dir(layout.jobs()).unwrap();
     fs::write(layout.config(), "queues: 7\n").unwrap();
     bed.finds("config:");
     let stray = layout.conf_dir().join(".cb.yaml.1.2.tmp");

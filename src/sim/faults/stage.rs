@@ -241,6 +241,7 @@ fn leader_options(port: &Port, scene: &Scene) -> master::Options {
         cache_ms: Some(plan.cache_ms),
         protocol: plan.variant.protocol(),
         segment_bytes: Some(plan.segment_bytes),
+        acks_bytes: Some(plan.segment_bytes / 4),
         // Room runs out here by chance, not by what is written: a reserve would change nothing.
         reserve_bytes: Some(0),
         snapshot_bytes: Some(plan.snapshot_bytes),

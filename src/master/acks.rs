@@ -1,0 +1,187 @@
+//! The acknowledgements of an epoch: the present file and the one before it.
+//!
+//! Needs no durability, as little as orders do: a new epoch repeats every answer from the journal.
+//! The file does not grow with the epoch. Never writes an answer before its events are durable: that
+//! is its caller's order of things.
+
+use super::outbox::Framed;
+use crate::record::ack::Ack;
+use crate::record::frame;
+use crate::record::header::{Header, What};
+use crate::spool::Layout;
+use crate::sys::append::Appender;
+use crate::sys::mount::FsKind;
+use crate::sys::{self, fs};
+
+/// Size at which the answers go on in a new file, in bytes. The one before stays for whoever waits.
+const PART_BYTES: u64 = 16 << 20;
+
+/// An answer that is too long to be read, without what makes it so.
+fn without_details(ack: &Ack) -> Ack {
+    Ack {
+        tok: ack.tok,
+        ok: ack.ok,
+        error: "the request was carried out, but the answer is too long to be told: see cjobs"
+            .to_owned(),
+        ids: Vec::new(),
+        results: Vec::new(),
+        more: ack.results.len() as u64 + ack.more,
+    }
+}
+
+/// The acknowledgements of this epoch: the present file and the one before it. A command that waits
+/// reads on from the length at which it began; the present file is shorter once it was replaced.
+pub struct Acks {
+    layout: Layout,
+    cluster: String,
+    epoch: u64,
+    framed: Framed,
+    /// Number of the present file.
+    part: u64,
+    part_bytes: u64,
+}
+
+impl Acks {
+    /// `part_bytes`: size of a file; `None` = the usual one.
+    ///
+    /// # Errors
+    /// When the file exists already or cannot be made.
+    pub fn create(
+        layout: &Layout,
+        cluster: &str,
+        epoch: u64,
+        part_bytes: Option<u64>,
+    ) -> sys::Result<Acks> {
+        let header = Header::new(What::Acks, cluster, epoch, 1);
+        let sync = sys::mount::fs_kind(layout.root())? != FsKind::Local;
+        Ok(Acks {
+            framed: Framed::create(&layout.acks(epoch), &header, sync)?,
+            layout: layout.clone(),
+            cluster: cluster.to_owned(),
+            epoch,
+            part: 1,
+            part_bytes: part_bytes.unwrap_or(PART_BYTES),
+        })
+    }
+
+    /// Goes on in another file when the present one is large enough. For want of room it goes on in
+    /// the present one.
+    ///
+    /// # Errors
+    /// After a failure for another reason the leader must step down.
+    pub fn turn_over(&mut self) -> sys::Result<()> {
+        if self.framed.file.valid_len() < self.part_bytes || !self.framed.buffer.is_empty() {
+            return Ok(());
+        }
+        let now = self.layout.acks(self.epoch);
+        let aside = now.with_file_name(".acks.next");
+        fs::remove(&aside)?;
+        let header = Header::new(What::Acks, &self.cluster, self.epoch, self.part + 1);
+        let mut next = match Framed::create(&aside, &header, self.framed.sync) {
+            Err(e) if e.is_no_space() => {
+                tracing::warn!("{e}: the answers go on in one file");
+                return Ok(());
+            }
+            other => other?,
+        };
+        fs::rename(&now, &self.layout.acks_before(self.epoch))?;
+        fs::rename(&aside, &now)?;
+        next.file = Appender::open_existing(&now)?;
+        self.framed = next;
+        self.part += 1;
+        Ok(())
+    }
+
+    /// Adds answers to those that [`Acks::flush`] writes.
+    pub fn push(&mut self, acks: &[Ack]) {
+        for ack in acks {
+            let from = self.framed.buffer.len();
+            self.framed.push(ack);
+            if self.framed.buffer.len() - from > frame::LINE_MAX {
+                self.framed.buffer.truncate(from);
+                self.framed.push(&without_details(ack));
+            }
+        }
+    }
+
+    /// Writes what was added, in one write.
+    ///
+    /// # Errors
+    /// After a write that failed for want of room it may be tried again: the file goes on behind
+    /// what came of the failed one, with a line of its own. Its readers look for whole lines only,
+    /// and an answer may stand in it twice. After any other failure the leader must step down.
+    pub fn flush(&mut self) -> sys::Result<()> {
+        let framed = &mut self.framed;
+        if framed.buffer.is_empty() {
+            return Ok(());
+        }
+        if framed.file.is_poisoned() {
+            framed.file = Appender::open_existing(framed.file.path())?;
+            if framed.buffer.first() != Some(&b'\n') {
+                framed.buffer.insert(0, b'\n');
+            }
+        }
+        let wrote = framed.file.append(&framed.buffer).map(|_| ());
+        match framed.sync {
+            true => wrote.and_then(|()| framed.file.sync()),
+            false => wrote,
+        }?;
+        framed.buffer.clear();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Token;
+    use crate::record::frame::Reader;
+
+    fn ack(n: u128) -> Ack {
+        Ack {
+            tok: Token(n),
+            ok: true,
+            error: String::new(),
+            ids: Vec::new(),
+            results: Vec::new(),
+            more: 0,
+        }
+    }
+
+    fn tokens(path: &std::path::Path, part: u64) -> Vec<u128> {
+        let bytes = std::fs::read(path).unwrap();
+        let mut reader = Reader::new(&bytes);
+        let header = Header::read(&mut reader, What::Acks, Some("c")).unwrap();
+        assert_eq!(header.map(|h| (h.epoch, h.part)), Some((7, part)));
+        let next = std::iter::from_fn(|| reader.next_line().unwrap());
+        next.map(|line| line.decode::<Ack>().unwrap().tok.0)
+            .collect()
+    }
+
+    #[test]
+    fn a_thousand_answers_do_not_make_the_file_grow() {
+        let d = tempfile::tempdir().unwrap();
+        let layout = Layout::new(d.path());
+        let mut acks = Acks::create(&layout, "c", 7, Some(2000)).unwrap();
+        let mut last = 0;
+        for n in 1..=1000 {
+            acks.push(&[ack(n)]);
+            acks.flush().unwrap();
+            acks.turn_over().unwrap();
+            let names = fs::names(&layout.epoch_dir(7), 10).unwrap();
+            let sizes = names.iter().map(|name| {
+                let stat = fs::stat(&layout.epoch_dir(7).join(name)).unwrap();
+                stat.unwrap().len
+            });
+            last = sizes.sum::<u64>();
+            assert!(names.len() <= 2 && last < 5000, "{names:?}: {last} bytes");
+        }
+        assert!(last > 0);
+        // What the present file does not hold any more the one before it does.
+        let mut all = tokens(&layout.acks_before(7), acks.part - 1);
+        all.extend(tokens(&layout.acks(7), acks.part));
+        let first = all[0];
+        assert_eq!(all, (first..=1000).collect::<Vec<u128>>());
+        assert!(all.len() > 15);
+    }
+}
