@@ -70,6 +70,7 @@ class Guest:
             "mount": MOUNT,
             "export": EXPORT,
             "old": "",
+            "gather": "off",
             "recover": "",
         }
         variables.update(self.settings)
