@@ -28,7 +28,7 @@ hosts:
 - {{name: c1, slots: {slots}}}
 - {{name: c2, slots: {slots}}}
 - {{name: c3, slots: {slots}}}
-queues:
+{more}queues:
 - {{name: normal}}
 - {{name: again, rerunnable: yes}}
 """
@@ -58,16 +58,21 @@ class Cluster:
     def __init__(self, lab):
         self.lab, self.server, self.hosts = lab, lab.server, lab.clients
 
-    def up(self, takeover="5s", iso="0", slots=4, daemons=True):
-        """Makes the cluster on the export and starts every daemon as root."""
+    def up(self, takeover="5s", iso="0", slots=4, daemons=True, listed=0):
+        """Makes the cluster on the export and starts every daemon as root. `listed`: so many hosts
+        more in cb.yaml, each with its directory and without daemons."""
         first = self.hosts[0]
         for host in self.hosts:
             conf = "CB_SHARE=/nfs/corral\\nCB_LOCAL=/var/lib/corral\\n"
             host.ok(f"mkdir -p /etc/corral && printf '{conf}' > /etc/corral/cb.conf; sync")
-        text = CONFIG.format(takeover=takeover, iso=iso, slots=slots)
+        more = f"- {{names: 'x[1-{listed}]', slots: 4}}\n" if listed else ""
+        text = CONFIG.format(takeover=takeover, iso=iso, slots=slots, more=more)
         (self.lab.shared / "cb.yaml").write_text(text)
         made = "cadmin init --name lab --config /lab/cb.yaml /nfs/corral"
         first.ok(f"mkdir -m 1777 /nfs/marks && {made}", SERVICE)
+        if listed:
+            made = f"cd {SHARE}/hosts && for n in $(seq {listed}); do echo x$n; done | xargs mkdir"
+            self.server.ok(made, SERVICE, limit=120)
         if daemons:
             for host in self.hosts:
                 self.start(host)
@@ -80,6 +85,17 @@ class Cluster:
     def stop(self, host, names=DAEMONS):
         for name in names:
             host.sh(f"rm -f /run/{name}.keep; pkill -9 -x {name}")
+
+    def away(self):
+        """Takes the cluster off all machines again, and the mount with what it remembers."""
+        for host in self.hosts:
+            self.stop(host)
+            host.sh("pkill -9 -x cbtask; rm -f /var/log/cb*.log /var/log/acked.* /var/log/said.*")
+        for host in self.hosts:
+            host.ok("rm -rf /var/lib/corral; umount -l /nfs")
+        self.server.ok(f"rm -rf {SHARE} /export/marks", limit=120)
+        for host in self.hosts:
+            host.ok("mount -t nfs -o vers=4.2,hard 10.99.0.1:/export /nfs")
 
     def wait_ready(self, limit=180):
         """Until a leader says that all hosts are usable."""
