@@ -12,10 +12,12 @@
 mod leader;
 
 use corral::config::{Config, OsNames};
-use corral::model::{AttemptId, JobKey, Share, Spec, Stamp, Token};
+use corral::model::{AttemptId, JobKey, Share, Spec, Stamp, TermReason, Token};
 use corral::record::event::{Event, Submitted};
 use corral::record::load::LoadDoc;
+use corral::record::order::Act;
 use corral::record::report::Ended;
+use corral::sched::plan_applier::{Sink, apply_plan};
 use corral::sched::{Engine, HostTable};
 use corral::state::{State, TOGETHER};
 use std::collections::{BTreeMap, BinaryHeap};
@@ -141,6 +143,25 @@ struct Cluster {
     running: Vec<JobKey>,
 }
 
+/// Nobody is told: the engine and the state alone are measured.
+impl Sink for Cluster {
+    fn state(&mut self) -> &mut State {
+        &mut self.state
+    }
+
+    fn emit(&mut self, event: Event) {
+        self.state.apply(&event);
+    }
+
+    fn bound(&mut self, a: AttemptId) {
+        self.running.push(a.j);
+    }
+
+    fn signal(&mut self, _j: JobKey, _act: Act, _reason: TermReason) {}
+
+    fn resized(&mut self, _j: JobKey, _added: &[Share]) {}
+}
+
 impl Cluster {
     /// With `JOBS` pending jobs; `shapes` requirement strings in turn.
     fn new(shapes: &[&str]) -> Cluster {
@@ -223,26 +244,7 @@ impl Cluster {
         let started = plan.starts.len();
         // The leader publishes what changed, and forgets it.
         std::hint::black_box(self.state.take_dirty());
-        for (class, why) in plan.reasons {
-            self.state.note_reason(class, why);
-        }
-        for some in plan.starts.chunks(TOGETHER) {
-            let near = some.iter().map(|s| (s.j, Some(s.hosts[0].0)));
-            self.state.bring_near(&near.collect::<Vec<_>>());
-            for start in some {
-                let hosts = start.hosts.iter();
-                let hosts = hosts.map(|(id, n)| Share(self.state.host_name(*id).to_string(), *n));
-                let event = Event::Dispatched {
-                    a: AttemptId { j: start.j, at: 1 },
-                    t: now,
-                    hosts: hosts.collect(),
-                    alt: 0,
-                    forced: false,
-                };
-                self.state.apply(&event);
-                self.running.push(start.j);
-            }
-        }
+        apply_plan(plan, now, self);
         started
     }
 

@@ -30,6 +30,7 @@ mod look;
 mod pace;
 mod pass;
 mod place;
+pub mod plan_applier;
 mod preempt;
 pub mod profile;
 pub mod quota;

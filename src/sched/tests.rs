@@ -17,11 +17,13 @@ mod preempt;
 mod random;
 mod window;
 
+use super::plan_applier::{Sink, apply_plan};
 use super::{Engine, HostTable, Plan};
 use crate::config::{Config, OsNames};
-use crate::model::{AttemptId, JobKey, JobStat, Share, Spec, Stamp, Token};
+use crate::model::{AttemptId, JobKey, JobStat, Share, Spec, Stamp, TermReason, Token};
 use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::load::LoadDoc;
+use crate::record::order::Act;
 use crate::record::report::Ended;
 use crate::state::State;
 use std::collections::BTreeMap;
@@ -68,6 +70,54 @@ fn parsed(text: &str) -> Arc<Config> {
 }
 
 #[allow(dead_code, reason = "each module of tests uses what it needs")]
+/// Hosts that carry everything out at once.
+impl Sink for Cluster {
+    fn state(&mut self) -> &mut State {
+        &mut self.state
+    }
+
+    fn emit(&mut self, event: Event) {
+        match &event {
+            Event::Halted { j, why, .. } => self.log.push(format!("halt {j}: {why}")),
+            Event::Unhalted { j, .. } => self.log.push(format!("resume {j}")),
+            Event::Warned { j, at, t } => {
+                self.log
+                    .push(format!("warn {j} {}", at.since_ms(*t) / 1000));
+            }
+            Event::Signalled { j, act, .. } => self.log.push(match act {
+                SignalAct::Requeue { .. } => format!("requeue {j}"),
+                _ => format!("kill {j}"),
+            }),
+            Event::Resized { a, hosts, .. } => {
+                let hosts = hosts.iter().map(|Share(h, n)| format!("{h}:{n}"));
+                let hosts: Vec<String> = hosts.collect();
+                self.log.push(format!("grow {} {}", a.j, hosts.join(" ")));
+            }
+            _ => {}
+        }
+        self.state.apply(&event);
+    }
+
+    fn bound(&mut self, a: AttemptId) {
+        let t = self.now;
+        self.state.apply(&Event::Started { a, pid: 1, t });
+    }
+
+    fn signal(&mut self, j: JobKey, act: Act, _reason: TermReason) {
+        let (a, t, on) = (self.attempt(j), self.now, act == Act::Stop);
+        match act {
+            Act::Stop | Act::Resume => self.state.apply(&Event::Suspended { a, on, t }),
+            _ => {
+                let run = self.state.work(j).and_then(|work| work.run.as_ref());
+                let killing = run.and_then(|run| run.killing);
+                self.end_key(j, matches!(killing, Some(SignalAct::Requeue { .. })));
+            }
+        }
+    }
+
+    fn resized(&mut self, _j: JobKey, _added: &[Share]) {}
+}
+
 impl Cluster {
     /// A cluster of the text's hosts, queues and settings; `cluster:` need not be written.
     pub fn new(text: &str) -> Cluster {
@@ -207,74 +257,12 @@ impl Cluster {
 
     /// Applies what a plan says to the state: starts run at once.
     pub fn carry_out(&mut self, plan: &Plan) {
-        for start in &plan.starts {
-            let name = |id| self.state.host_name(id).to_string();
-            let hosts = start.hosts.iter().map(|(id, n)| Share(name(*id), *n));
-            let hosts = hosts.collect();
-            let a = self.attempt(start.j, 1);
-            let t = self.now;
-            self.state.apply(&Event::Dispatched {
-                a,
-                t,
-                hosts,
-                alt: start.alt,
-                forced: false,
-            });
-            self.state.apply(&Event::Started { a, pid: 1, t });
-        }
-        self.carry_out_on_running(plan);
-        for (class, why) in &plan.reasons {
-            self.state.pending.set_why(*class, why.clone());
-        }
-        for (id, limit) in &plan.at_limit {
-            self.state.note_array_limit(*id, Some(*limit));
-        }
+        let now = self.now;
+        apply_plan(plan.clone(), now, self);
     }
 
-    /// Hosts obey at once.
-    fn carry_out_on_running(&mut self, plan: &Plan) {
-        let t = self.now;
-        for (j, why) in &plan.halts {
-            let (j, why) = (*j, why.clone());
-            self.log.push(format!("halt {j}: {why}"));
-            self.state.apply(&Event::Halted { j, why, t });
-            let (a, on) = (self.attempt(j, 0), true);
-            self.state.apply(&Event::Suspended { a, on, t });
-        }
-        for j in plan.resumes.iter().copied() {
-            self.log.push(format!("resume {j}"));
-            self.state.apply(&Event::Unhalted { j, t });
-            let (a, on) = (self.attempt(j, 0), false);
-            self.state.apply(&Event::Suspended { a, on, t });
-        }
-        for (j, at) in &plan.warns {
-            self.log.push(format!("warn {j} {}", at.since_ms(t) / 1000));
-        }
-        for (j, _) in &plan.requeues {
-            self.log.push(format!("requeue {j}"));
-            self.end_key(*j, true);
-        }
-        for (j, _) in &plan.kills {
-            self.log.push(format!("kill {j}"));
-            self.end_key(*j, false);
-        }
-        for grow in &plan.grows {
-            let name = |id| self.state.host_name(id).to_string();
-            let hosts: Vec<Share> = grow
-                .hosts
-                .iter()
-                .map(|(id, n)| Share(name(*id), *n))
-                .collect();
-            let shown: Vec<String> = hosts.iter().map(|Share(h, n)| format!("{h}:{n}")).collect();
-            self.log
-                .push(format!("grow {} {}", grow.j, shown.join(" ")));
-            let a = self.attempt(grow.j, 0);
-            self.state.apply(&Event::Resized { a, hosts, t });
-        }
-    }
-
-    fn attempt(&self, j: JobKey, plus: u32) -> AttemptId {
-        let at = self.state.work(j).map_or(0, |work| work.attempt) + plus;
+    fn attempt(&self, j: JobKey) -> AttemptId {
+        let at = self.state.work(j).map_or(0, |work| work.attempt);
         AttemptId { j, at }
     }
 
@@ -290,7 +278,7 @@ impl Cluster {
 
     /// A job ends that ran so many seconds.
     pub fn end_after(&mut self, id: u32, seconds: i64) {
-        let a = self.attempt(JobKey::job(id), 0);
+        let a = self.attempt(JobKey::job(id));
         let e = Box::new(Ended {
             a,
             start: self.now.0 - seconds * 1000,
@@ -305,7 +293,7 @@ impl Cluster {
     /// As [`Cluster::end_key`], with the CPU time it used.
     pub fn end_used(&mut self, j: JobKey, requeue: bool, cpu_ms: u64) {
         let mut e = Ended {
-            a: self.attempt(j, 0),
+            a: self.attempt(j),
             start: self.now.0,
             t: self.now.0,
             code: Some(0),
@@ -314,21 +302,6 @@ impl Cluster {
         e.u.cpu_ms = cpu_ms;
         let (e, hold) = (Box::new(e), false);
         self.state.apply(&Event::Ended { e, requeue, hold });
-    }
-
-    /// A user or the system stops (or resumes) a running job.
-    pub fn stop(&mut self, id: u32, on: bool, by_user: bool) {
-        let (j, by, t) = (JobKey::job(id), "u1000".to_owned(), self.now);
-        if by_user {
-            let act = if on {
-                SignalAct::Stop
-            } else {
-                SignalAct::Resume
-            };
-            self.state.apply(&Event::Signalled { j, act, by, t });
-        }
-        let a = self.attempt(j, 0);
-        self.state.apply(&Event::Suspended { a, on, t });
     }
 
     pub fn stat(&self, id: u32) -> JobStat {

@@ -10,11 +10,13 @@ use super::workload::{Job, Parties, Workload};
 use crate::config::{Config, seconds_on};
 use crate::intake::{self, Requester};
 use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp, Submission, TermReason, Token};
-use crate::record::event::{Event, Submitted};
+use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::load::LoadDoc;
+use crate::record::order::Act as OrderAct;
 use crate::record::report::{Ended, Usage};
-use crate::sched::{Engine, HostTable, Plan, depend};
-use crate::state::{HostId, State};
+use crate::sched::plan_applier::{Sink, apply_plan};
+use crate::sched::{Engine, HostTable, Placement, depend};
+use crate::state::{HostId, Run, State};
 use crate::text::depend::{Expr, JobRef};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -57,6 +59,9 @@ pub struct Core<'a> {
     /// Ended jobs that the state may forget.
     over: Vec<u32>,
     passes: u32,
+    /// What followed from plans.
+    #[cfg(test)]
+    log: Vec<Event>,
 }
 
 impl<'a> Core<'a> {
@@ -115,6 +120,8 @@ impl<'a> Core<'a> {
             asked: HashSet::new(),
             over: Vec::new(),
             passes: 0,
+            #[cfg(test)]
+            log: Vec::new(),
             config,
         };
         core.note_dependencies();
@@ -304,68 +311,6 @@ impl<'a> Core<'a> {
         }
     }
 
-    fn start(&mut self, start: &crate::sched::Start, now: Stamp) -> Start {
-        let j = start.j;
-        let at = self.state.work(j).map_or(0, |work| work.attempt) + 1;
-        let share = |(id, n): &(_, u32)| Share(self.state.host_name(*id).to_string(), *n);
-        let hosts: Vec<Share> = start.hosts.iter().map(share).collect();
-        let a = AttemptId { j, at };
-        let parts = self.parts(&start.hosts);
-        self.state.apply(&Event::Dispatched {
-            a,
-            t: now,
-            hosts,
-            alt: start.alt,
-            forced: false,
-        });
-        self.state.apply(&Event::Started { a, pid: 1, t: now });
-        let mut out = Start {
-            job: self.place(j),
-            parts,
-            ..Start::default()
-        };
-        out.cpuf = self.cpuf(&start.hosts);
-        out.limit_ms = self.limit_ms(j, &start.hosts);
-        out.uses = self.uses(j);
-        self.touch(j);
-        out
-    }
-
-    /// What was decided about started work; hosts carry it out at once.
-    fn on_running(&mut self, plan: &Plan, t: Stamp, acts: &mut Vec<Act>) {
-        for (j, why) in &plan.halts {
-            let (j, why) = (*j, why.clone());
-            self.state.apply(&Event::Halted { j, why, t });
-            let (a, on) = (self.attempt(j), true);
-            self.state.apply(&Event::Suspended { a, on, t });
-            acts.push(Act::Suspend { job: self.place(j) });
-        }
-        for j in plan.resumes.iter().copied() {
-            self.state.apply(&Event::Unhalted { j, t });
-            let (a, on) = (self.attempt(j), false);
-            self.state.apply(&Event::Suspended { a, on, t });
-            acts.push(Act::Resume { job: self.place(j) });
-        }
-        for grow in &plan.grows {
-            let share = |(id, n): &(HostId, u32)| Share(self.state.host_name(*id).to_string(), *n);
-            let hosts = grow.hosts.iter().map(share).collect();
-            let a = self.attempt(grow.j);
-            self.state.apply(&Event::Resized { a, hosts, t });
-            let (job, parts) = (self.place(grow.j), self.parts(&grow.hosts));
-            acts.push(Act::Grow { job, parts });
-        }
-        for (j, why) in &plan.requeues {
-            let job = self.place(*j);
-            self.end_work(*j, t, *why, true);
-            acts.push(Act::Requeue { job });
-        }
-        for (j, why) in &plan.kills {
-            let job = self.place(*j);
-            self.end_work(*j, t, *why, false);
-            acts.push(Act::Kill { job });
-        }
-    }
-
     fn attempt(&self, j: JobKey) -> AttemptId {
         let at = self.state.work(j).map_or(0, |work| work.attempt);
         AttemptId { j, at }
@@ -376,32 +321,13 @@ impl<'a> Core<'a> {
         hosts.iter().map(part).collect()
     }
 
-    /// Virtual work keeps all its slots busy.
-    fn used(&self, j: JobKey, t: Stamp) -> Usage {
-        let run = self.state.work(j).and_then(|work| work.run.as_deref());
-        let busy = run.map_or(0, |run| {
-            let stopped = match run.stopped_at {
-                Stamp(0) => 0,
-                since => t.since_ms(since),
-            };
-            let ms = t
-                .since_ms(run.start)
-                .saturating_sub(run.suspended_ms + stopped);
-            ms.saturating_mul(u64::from(run.slots()))
-        });
-        Usage {
-            cpu_ms: busy,
-            ..Usage::default()
-        }
-    }
-
     /// The end of an attempt; `requeue`: it waits again.
     fn end_work(&mut self, j: JobKey, t: Stamp, reason: TermReason, requeue: bool) {
         self.touch(j);
         let e = Box::new(Ended {
             a: self.attempt(j),
             t: t.0,
-            u: self.used(j, t),
+            u: used(self.state.work(j).and_then(|work| work.run.as_deref()), t),
             code: (reason == TermReason::None).then_some(0),
             reason,
             ..Ended::default()
@@ -459,6 +385,24 @@ impl<'a> Core<'a> {
     }
 }
 
+/// Virtual work keeps all its slots busy.
+fn used(run: Option<&Run>, t: Stamp) -> Usage {
+    let busy = run.map_or(0, |run| {
+        let stopped = match run.stopped_at {
+            Stamp(0) => 0,
+            since => t.since_ms(since),
+        };
+        let ms = t
+            .since_ms(run.start)
+            .saturating_sub(run.suspended_ms + stopped);
+        ms.saturating_mul(u64::from(run.slots()))
+    });
+    Usage {
+        cpu_ms: busy,
+        ..Usage::default()
+    }
+}
+
 /// What a virtual cluster is made of.
 pub struct Setting<'a> {
     pub workload: &'a Workload,
@@ -499,6 +443,83 @@ fn requesters(workload: &Workload, parties: &Parties) -> Vec<Requester> {
         }
     }
     users
+}
+
+/// Hosts that carry everything out at once: the simulator's sink of the plan applier.
+struct Obedient<'a, 'w> {
+    core: &'a mut Core<'w>,
+    now: Stamp,
+    acts: &'a mut Vec<Act>,
+}
+
+impl Obedient<'_, '_> {
+    fn suspended(&mut self, j: JobKey, on: bool) {
+        let (a, t) = (self.core.attempt(j), self.now);
+        self.core.state.apply(&Event::Suspended { a, on, t });
+    }
+}
+
+impl Sink for Obedient<'_, '_> {
+    fn state(&mut self) -> &mut State {
+        &mut self.core.state
+    }
+
+    fn emit(&mut self, event: Event) {
+        self.core.state.apply(&event);
+        #[cfg(test)]
+        self.core.log.push(event);
+    }
+
+    fn bound(&mut self, a: AttemptId) {
+        let core = &mut *self.core;
+        let t = self.now;
+        core.state.apply(&Event::Started { a, pid: 1, t });
+        let run = core.state.work(a.j).and_then(|work| work.run.as_deref());
+        let hosts: Placement =
+            run.map_or_else(Placement::new, |run| run.hosts.iter().copied().collect());
+        let start = Start {
+            job: core.place(a.j),
+            parts: core.parts(&hosts),
+            cpuf: core.cpuf(&hosts),
+            limit_ms: core.limit_ms(a.j, &hosts),
+            uses: core.uses(a.j),
+            ..Start::default()
+        };
+        core.touch(a.j);
+        self.acts.push(Act::Start(Box::new(start)));
+    }
+
+    fn signal(&mut self, j: JobKey, act: OrderAct, reason: TermReason) {
+        let job = self.core.place(j);
+        match act {
+            OrderAct::Stop => {
+                self.suspended(j, true);
+                self.acts.push(Act::Suspend { job });
+            }
+            OrderAct::Resume => {
+                self.suspended(j, false);
+                self.acts.push(Act::Resume { job });
+            }
+            _ => {
+                let work = self.core.state.work(j);
+                let killing = work.and_then(|work| work.run.as_ref()?.killing);
+                let requeue = matches!(killing, Some(SignalAct::Requeue { .. }));
+                self.core.end_work(j, self.now, reason, requeue);
+                self.acts.push(match requeue {
+                    true => Act::Requeue { job },
+                    false => Act::Kill { job },
+                });
+            }
+        }
+    }
+
+    fn resized(&mut self, j: JobKey, added: &[Share]) {
+        let core = &*self.core;
+        let place = |Share(name, n): &Share| Some((core.state.host_id(name)?, *n));
+        let added: Placement = added.iter().filter_map(place).collect();
+        let (job, parts) = (core.place(j), core.parts(&added));
+        self.acts.push(Act::Grow { job, parts });
+    }
 }
 
 impl Decider for Core<'_> {
@@ -547,24 +568,23 @@ impl Decider for Core<'_> {
         // What is stopped or ended frees its slots at once: those it made room for come at this
         // instant, too.
         let freed = plan.halts.len() + plan.requeues.len() + plan.kills.len();
-        for start in &plan.starts {
-            let start = self.start(start, now);
-            acts.push(Act::Start(Box::new(start)));
-        }
-        self.on_running(&plan, now, acts);
-        for (id, limit) in plan.at_limit {
-            self.state.note_array_limit(id, Some(limit));
-        }
-        for (class, why) in plan.reasons {
-            self.state.pending.set_why(class, why);
-        }
+        let (more, wake) = (plan.more || freed > 0, plan.wake);
+        apply_plan(
+            plan,
+            now,
+            &mut Obedient {
+                core: self,
+                now,
+                acts,
+            },
+        );
         self.passes += 1;
         if self.passes.is_multiple_of(TIDY_EVERY) {
             self.state.take_dirty();
         }
         Next {
-            more: plan.more || freed > 0,
-            wake_ms: plan.wake.map(|at| at.0 - self.base_ms),
+            more,
+            wake_ms: wake.map(|at| at.0 - self.base_ms),
         }
     }
 
@@ -590,6 +610,9 @@ impl Decider for Core<'_> {
         waste.total()
     }
 }
+
+#[cfg(test)]
+mod leader_tests;
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@ use super::{Answer, Turn};
 use crate::intake::{Deed, Over, Refusal, Requester};
 use crate::model::{JobKey, JobStat, Share};
 use crate::record::ack::Code;
+use crate::sched::plan_applier;
 use crate::state::Body;
 use crate::text::jobids::JobSel;
 
@@ -58,7 +59,8 @@ impl Turn<'_> {
         let (min, max) = (spec.min.max(1), spec.max.max(spec.min).max(1));
         let shares = self.shares_on(hosts, closed, min, max)?;
         let names: Vec<String> = shares.iter().map(Share::to_string).collect();
-        self.bind(j, shares, 0, true);
+        let now = self.now;
+        plan_applier::bind(self, j, shares, (0, true), now);
         self.core.needs_pass = true;
         Ok(format!("is being forced to run on <{}>", names.join(" ")))
     }

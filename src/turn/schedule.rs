@@ -1,12 +1,12 @@
-//! Starting jobs: runs the planner when something changed, turns decisions into events and orders.
+//! Starting jobs: runs the planner when something changed and has its plan applied; makes orders.
 
 use super::{Core, STARTS_MAX, Turn};
 use crate::config::seconds_on;
 use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp};
-use crate::record::event::{Event, SignalAct};
+use crate::record::event::SignalAct;
 use crate::record::order::{Act, Order, StartOrder};
-use crate::sched::{self, Start};
-use crate::state::{Run, State, TOGETHER};
+use crate::sched::plan_applier::{apply_plan, requeue_reason};
+use crate::state::{Run, State};
 use std::collections::BTreeSet;
 
 impl Turn<'_> {
@@ -30,78 +30,11 @@ impl Turn<'_> {
             .engine
             .plan(&core.state, &core.hosts, self.now, STARTS_MAX);
         self.core.wake = plan.wake;
-        for (j, at) in plan.warns {
-            let t = self.now;
-            self.emit(Event::Warned { j, at, t });
-        }
-        // Room is made before it is used.
-        for (j, why) in plan.halts {
-            self.halt(j, why);
-        }
-        for (j, why) in plan.requeues {
-            self.put_back(j, why);
-        }
-        for (j, why) in plan.kills {
-            self.end_work(j, why);
-        }
-        let mut starts = plan.starts.into_iter();
-        while starts.len() > 0 {
-            let ahead = starts.as_slice().iter().take(TOGETHER);
-            let first = |start: &Start| (start.j, start.hosts.first().map(|(host, _)| *host));
-            self.core
-                .state
-                .bring_near(&ahead.map(first).collect::<Vec<_>>());
-            for start in starts.by_ref().take(TOGETHER) {
-                self.core.state.note_array_limit(start.j.id, None);
-                self.start(start);
-            }
-        }
-        for j in plan.resumes {
-            self.unhalt(j);
-        }
-        for grow in plan.grows {
-            let hosts = self.shares(&grow.hosts);
-            self.grow(grow.j, hosts);
-        }
-        for (id, limit) in plan.at_limit {
-            self.core.state.note_array_limit(id, Some(limit));
-        }
-        for (class, why) in plan.reasons {
-            self.core.state.pending.set_why(class, why);
-        }
-        if plan.more {
+        let more = plan.more;
+        apply_plan(plan, self.now, self);
+        if more {
             self.core.needs_pass = true;
             self.out.more = true;
-        }
-    }
-
-    fn start(&mut self, start: sched::Start) {
-        let hosts = self.shares(&start.hosts);
-        self.bind(start.j, hosts, start.alt, false);
-    }
-
-    fn shares(&self, hosts: &sched::Placement) -> Vec<Share> {
-        let name = |id| self.core.state.host_name(id).to_string();
-        let shares = hosts.iter().map(|(id, n)| Share(name(*id), *n));
-        shares.collect()
-    }
-
-    /// Binds a waiting job to hosts and tells them.
-    pub(super) fn bind(&mut self, j: JobKey, hosts: Vec<Share>, alt: u8, forced: bool) {
-        let work = self.core.state.work(j);
-        let at = work.map_or(0, |work| work.attempt) + 1;
-        let (a, t) = (AttemptId { j, at }, self.now);
-        self.emit(Event::Dispatched {
-            a,
-            t,
-            hosts,
-            alt,
-            forced,
-        });
-        if !self.begin_gathering(a)
-            && let Some(order) = start_order(self.core, j)
-        {
-            self.out.orders.push(order);
         }
     }
 }
@@ -257,14 +190,5 @@ pub(super) fn pending_signal(run: &Run) -> Option<(Act, crate::model::TermReason
         _ if run.signals == 0 => None,
         _ if run.to_stop() => Some((Act::Stop, TermReason::None)),
         _ => Some((Act::Resume, TermReason::None)),
-    }
-}
-
-/// The reason recorded with the end of work that is to be requeued.
-pub(super) fn requeue_reason(act: SignalAct) -> crate::model::TermReason {
-    use crate::model::TermReason;
-    match act {
-        SignalAct::Requeue { why, .. } if why != TermReason::None => why,
-        _ => TermReason::Requeue,
     }
 }

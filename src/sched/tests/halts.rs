@@ -233,7 +233,7 @@ fn what_an_earlier_job_claims_in_the_same_pass_is_not_free() {
     acts.into_iter().for_each(|what| act(&mut c, what));
     c.log.clear();
     act(&mut c, (6, 19, 90));
-    assert_eq!(c.log, ["halt 6: preempted by job 7", "warn 2 20"]);
+    assert_eq!(c.log, ["warn 2 20", "halt 6: preempted by job 7"]);
     assert_eq!(c.engine.raids.kept(), [(1, 3)]);
     assert_eq!((c.on(7), c.stat(4)), ("h2:2".to_owned(), JobStat::Pend));
     all_ends(&mut c);

@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::model::{Share, SuspReason, TermReason};
+use crate::sched::plan_applier;
+
+const NOW: Stamp = Stamp(2_000_000);
 
 impl Bench {
     /// Does something as a part of a turn, and returns what it orders.
@@ -86,8 +89,14 @@ fn loaded() -> SuspReason {
 fn a_halt_stops_once_and_is_shown_with_its_reason() {
     let mut b = Bench::new();
     let a = b.running();
-    assert_eq!(acts(b.act(|t| t.halt(a.j, loaded()))), [Act::Stop]);
-    assert!(b.act(|t| t.halt(a.j, loaded())).is_empty());
+    assert_eq!(
+        acts(b.act(|t| plan_applier::suspend(t, a.j, loaded(), NOW))),
+        [Act::Stop]
+    );
+    assert!(
+        b.act(|t| plan_applier::suspend(t, a.j, loaded(), NOW))
+            .is_empty()
+    );
     assert_eq!(b.stat(1), JobStat::Run, "until the host says so");
     assert!(b.say(a, true).is_empty());
     assert_eq!(b.stat(1), JobStat::Ssusp);
@@ -98,7 +107,10 @@ fn a_halt_stops_once_and_is_shown_with_its_reason() {
         row.halt.unwrap().to_string(),
         "r1m is 2.35 on host h1, its mark is 2"
     );
-    assert_eq!(acts(b.act(|t| t.unhalt(a.j))), [Act::Resume]);
+    assert_eq!(
+        acts(b.act(|t| plan_applier::resume(t, a.j, NOW))),
+        [Act::Resume]
+    );
     b.say(a, false);
     assert_eq!(b.stat(1), JobStat::Run);
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
@@ -110,13 +122,16 @@ fn users_and_the_system_stop_independently() {
     let a = b.running();
     assert_eq!(b.user(SignalHow::Stop), [Act::Stop]);
     b.say(a, true);
-    assert!(acts(b.act(|t| t.halt(a.j, loaded()))).is_empty());
+    assert!(acts(b.act(|t| plan_applier::suspend(t, a.j, loaded(), NOW))).is_empty());
     assert_eq!(b.stat(1), JobStat::Ususp);
     assert!(b.user(SignalHow::Resume).is_empty(), "the halt stands");
     assert_eq!(b.stat(1), JobStat::Ssusp);
     assert!(b.user(SignalHow::Stop).is_empty());
     assert_eq!(b.stat(1), JobStat::Ususp);
-    assert!(acts(b.act(|t| t.unhalt(a.j))).is_empty(), "the user's stop");
+    assert!(
+        acts(b.act(|t| plan_applier::resume(t, a.j, NOW))).is_empty(),
+        "the user's stop"
+    );
     assert_eq!(b.stat(1), JobStat::Ususp);
     assert_eq!(b.user(SignalHow::Resume), [Act::Resume]);
     b.say(a, false);
@@ -128,10 +143,10 @@ fn no_stop_and_no_resume_is_lost_with_a_leader() {
     let mut b = Bench::new();
     let a = b.running();
     assert!(b.told_anew().is_empty());
-    b.act(|t| t.halt(a.j, loaded()));
+    b.act(|t| plan_applier::suspend(t, a.j, loaded(), NOW));
     assert_eq!(b.told_anew(), [Act::Stop]);
     b.say(a, true);
-    b.act(|t| t.unhalt(a.j));
+    b.act(|t| plan_applier::resume(t, a.j, NOW));
     assert_eq!(b.told_anew(), [Act::Resume]);
     // The host carried out an older word late: it is told the present one again.
     b.say(a, false);
@@ -143,7 +158,7 @@ fn a_requeue_by_the_system_keeps_the_place_in_line() {
     let mut b = Bench::new();
     let a = b.running();
     let order = b.core.state.job(1).unwrap().order;
-    let orders = b.act(|t| t.put_back(a.j, TermReason::Preempt));
+    let orders = b.act(|t| plan_applier::requeue(t, a.j, TermReason::Preempt, NOW));
     assert!(matches!(
         orders[..],
         [Order::Signal {
@@ -152,7 +167,7 @@ fn a_requeue_by_the_system_keeps_the_place_in_line() {
             ..
         }]
     ));
-    b.act(|t| t.halt(a.j, loaded()));
+    b.act(|t| plan_applier::suspend(t, a.j, loaded(), NOW));
     let e = Ended {
         a,
         t: b.now,
@@ -206,7 +221,7 @@ fn a_resize_adds_hosts_and_is_told_until_the_end() {
     let mut b = Bench::new();
     let a = b.running();
     let more = || vec![Share("h1".into(), 1), Share("h2".into(), 1)];
-    let orders = b.act(|t| t.grow(a.j, more()));
+    let orders = b.act(|t| plan_applier::grow(t, a.j, more(), NOW));
     let all = vec![Share("h1".into(), 2), Share("h2".into(), 1)];
     let expect = Order::Resize {
         a,

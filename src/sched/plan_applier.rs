@@ -1,0 +1,165 @@
+//! The plan applier: which events follow from a [`Plan`] and in which order, and what hosts must be
+//! told because of them. The leader, the simulators, the tests and the benchmarks all apply plans
+//! by it, each with a [`Sink`] of its own. Decides nothing and writes nothing itself.
+
+use super::{Placement, Plan, Start};
+use crate::model::{AttemptId, JobKey, Share, Stamp, SuspReason, TermReason};
+use crate::record::event::{Event, SignalAct};
+use crate::record::order::Act;
+use crate::state::{Run, State, TOGETHER};
+
+/// Where the consequences of a plan go.
+pub trait Sink {
+    /// The state that the plan was made for.
+    fn state(&mut self) -> &mut State;
+    /// Applies an event to the state, and keeps it where events are kept.
+    fn emit(&mut self, event: Event);
+    /// An attempt was bound to its hosts: they are to start it.
+    fn bound(&mut self, a: AttemptId);
+    /// A started attempt is to be stopped, resumed or terminated.
+    fn signal(&mut self, j: JobKey, act: Act, reason: TermReason);
+    /// A running attempt has more slots, these.
+    fn resized(&mut self, j: JobKey, added: &[Share]);
+}
+
+/// Applies a whole plan. Room is made before it is used; what is resumed or grows takes what the
+/// starts left.
+pub fn apply_plan(plan: Plan, now: Stamp, sink: &mut impl Sink) {
+    for (j, at) in plan.warns {
+        sink.emit(Event::Warned { j, at, t: now });
+    }
+    for (j, why) in plan.halts {
+        suspend(sink, j, why, now);
+    }
+    for (j, why) in plan.requeues {
+        requeue(sink, j, why, now);
+    }
+    for (j, why) in plan.kills {
+        end(sink, j, SignalAct::Kill(why), why, now);
+    }
+    apply_starts(plan.starts, now, sink);
+    for j in plan.resumes {
+        resume(sink, j, now);
+    }
+    for growth in plan.grows {
+        let hosts = shares(sink.state(), &growth.hosts);
+        grow(sink, growth.j, hosts, now);
+    }
+    for (id, limit) in plan.at_limit {
+        sink.state().note_array_limit(id, Some(limit));
+    }
+    for (class, why) in plan.reasons {
+        sink.state().note_reason(class, why);
+    }
+}
+
+fn apply_starts(starts: Vec<Start>, now: Stamp, sink: &mut impl Sink) {
+    let mut starts = starts.into_iter();
+    while starts.len() > 0 {
+        let ahead = starts.as_slice().iter().take(TOGETHER);
+        let first = |start: &Start| (start.j, start.hosts.first().map(|(host, _)| *host));
+        let ahead: Vec<_> = ahead.map(first).collect();
+        sink.state().bring_near(&ahead);
+        for start in starts.by_ref().take(TOGETHER) {
+            sink.state().note_array_limit(start.j.id, None);
+            let hosts = shares(sink.state(), &start.hosts);
+            bind(sink, start.j, hosts, (start.alt, false), now);
+        }
+    }
+}
+
+/// Slots by the names of their hosts.
+pub fn shares(state: &State, hosts: &Placement) -> Vec<Share> {
+    let share = |(id, n): &(_, u32)| Share(state.host_name(*id).to_string(), *n);
+    hosts.iter().map(share).collect()
+}
+
+/// Binds a pending job to hosts. `forced`: by an administrator's word.
+pub fn bind(
+    sink: &mut impl Sink,
+    j: JobKey,
+    hosts: Vec<Share>,
+    (alt, forced): (u8, bool),
+    t: Stamp,
+) {
+    let attempt = sink.state().work(j).map_or(0, |work| work.attempt);
+    let a = AttemptId { j, at: attempt + 1 };
+    sink.emit(Event::Dispatched {
+        a,
+        t,
+        hosts,
+        alt,
+        forced,
+    });
+    sink.bound(a);
+}
+
+/// The run of started work that is not being ended.
+pub fn live_run(state: &State, j: JobKey) -> Option<&Run> {
+    let work = state.work(j)?;
+    let run = work.run.as_deref()?;
+    (work.stat.is_started() && run.killing.is_none()).then_some(run)
+}
+
+/// Stops work for a reason of the system, or replaces that reason.
+pub fn suspend(sink: &mut impl Sink, j: JobKey, why: SuspReason, t: Stamp) {
+    let Some(run) = live_run(sink.state(), j) else {
+        return;
+    };
+    if run.halt.as_deref() == Some(&why) {
+        return;
+    }
+    let stopped = run.to_stop();
+    sink.emit(Event::Halted { j, why, t });
+    if !stopped {
+        sink.signal(j, Act::Stop, TermReason::None);
+    }
+}
+
+/// Takes the system's reason to stop work away. A stop by a user stands.
+pub fn resume(sink: &mut impl Sink, j: JobKey, t: Stamp) {
+    let Some(run) = live_run(sink.state(), j).filter(|run| run.halt.is_some()) else {
+        return;
+    };
+    let stopped = run.user_stop;
+    sink.emit(Event::Unhalted { j, t });
+    if !stopped {
+        sink.signal(j, Act::Resume, TermReason::None);
+    }
+}
+
+/// Ends an attempt and puts the job back in its old place.
+pub fn requeue(sink: &mut impl Sink, j: JobKey, why: TermReason, t: Stamp) {
+    let act = SignalAct::Requeue { hold: false, why };
+    end(sink, j, act, requeue_reason(act), t);
+}
+
+/// Ends started work, once.
+pub fn end(sink: &mut impl Sink, j: JobKey, act: SignalAct, why: TermReason, t: Stamp) {
+    if live_run(sink.state(), j).is_none() {
+        return;
+    }
+    let by = "system".to_owned();
+    sink.emit(Event::Signalled { j, act, by, t });
+    sink.signal(j, Act::Terminate, why);
+}
+
+/// The reason recorded with the end of work that is to be requeued.
+pub fn requeue_reason(act: SignalAct) -> TermReason {
+    match act {
+        SignalAct::Requeue { why, .. } if why != TermReason::None => why,
+        _ => TermReason::Requeue,
+    }
+}
+
+/// Gives running work more slots.
+pub fn grow(sink: &mut impl Sink, j: JobKey, hosts: Vec<Share>, t: Stamp) {
+    if live_run(sink.state(), j).is_none() || hosts.is_empty() {
+        return;
+    }
+    let at = sink.state().work(j).map_or(0, |work| work.attempt);
+    let a = AttemptId { j, at };
+    let added = hosts.clone();
+    sink.emit(Event::Resized { a, hosts, t });
+    sink.resized(j, &added);
+}
