@@ -10,7 +10,7 @@ use corral::host::exe::{self, Exec};
 use corral::host::local::Local;
 use corral::host::setup::Place;
 use corral::journal::{self, History, Position, Writer, snapshot};
-use corral::master::hosts::Hosts;
+use corral::master::hosts::{Hosts, Which};
 use corral::model::{AttemptId, JobKey, Stamp};
 use corral::record::event::Event;
 use corral::record::header::{Header, What};
@@ -321,8 +321,14 @@ impl Target for Reports {
         };
         let mut hosts = Hosts::new(&self.layout, "c", owners);
         let mut inputs = Vec::new();
-        hosts.listen(1, 1_000, true, &|_| false, &mut inputs);
-        hosts.listen(100_000, 100_000, true, &|_| false, &mut inputs);
+        hosts.listen((1, 1_000), Which::All, 1_000, &|_| false, &mut inputs);
+        hosts.listen(
+            (100_000, 100_000),
+            Which::All,
+            1_000,
+            &|_| false,
+            &mut inputs,
+        );
         self.scene.turn(inputs);
         self.scene.answer(&mut Dice(3));
     }

@@ -9,11 +9,14 @@ use super::exit::{Exit, Fail};
 use crate::model::Token;
 use crate::record::ack::Ack;
 use crate::record::frame;
-use crate::record::header::{Header, What};
+use crate::record::header;
+use crate::record::header::Header;
+use crate::record::hint::{self, Endpoint, What};
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::request::{REQUEST_MAX, RequestHead, VERBS_MAX, Verb};
 use crate::spool::Layout;
 use crate::sys;
+use crate::sys::datagram::Socket;
 use crate::sys::fs::Kind;
 use crate::sys::mount::{FsKind, fs_kind};
 use std::path::{Path, PathBuf};
@@ -22,22 +25,27 @@ use std::path::{Path, PathBuf};
 pub const WAIT_S: u64 = 60;
 /// Longest wait that may be asked for, seconds (a year).
 const WAIT_MAX_S: u64 = 366 * 86_400;
-/// First pause between two looks at the acks, microseconds: on this machine's own disk, and where a
-/// look is a round trip to a file server. No watch is used: giving an inotify instance back took
-/// 11 to 15 ms of waiting for the kernel (6.18), three times what a whole csub takes.
-const PAUSE_US: (u64, u64) = (250, 2000);
+/// Pauses between two looks at the acks: the first, in microseconds, and what part of the time
+/// waited so far the later ones are, so that the wait is longer than needed by no more. On this
+/// machine's own disk; where a look is a round trip to a file server; and there with a leader that
+/// tells of its answer. No watch is used: giving an inotify instance back took 11 to 15 ms of
+/// waiting for the kernel (6.18), three times what a whole csub takes.
+const LOCAL: (u64, u64) = (250, 8);
+const REMOTE: (u64, u64) = (4_000, 4);
+const HINTED: (u64, u64) = (40_000, 2);
 /// Longest pause, microseconds.
 const PAUSE_MAX_US: u64 = 200_000;
-/// Later pauses are this part of the time waited so far: the wait is longer than needed by no more.
-const PAUSE_PART: u64 = 8;
 /// After this time the user is told that nobody answers yet, ms.
 const NOTE_MS: u64 = 5000;
 /// A request that vanished without an answer is published again after this time, ms.
 const VANISHED_MS: u64 = 5000;
-/// From this time on epoch, beat and the request itself are looked at with every look, ms.
+/// Epoch, beat and the request itself are looked at first after this time, and then so often, ms:
+/// an answer usually comes before.
+const FULL_MS: (u64, u64) = (300, 500);
+/// Hints are repeated for this time, ms.
+const HINT_FOR_MS: u64 = 2000;
+/// From this time on an interruption is caught, ms.
 const QUIET_MS: u64 = 20;
-/// Before that, with each of so many looks.
-const LOOKS: u64 = 8;
 /// Most bytes of acks read at once.
 const CHUNK: usize = frame::LINE_MAX + (1 << 20);
 
@@ -108,7 +116,8 @@ impl Outgoing {
             ..head
         };
         let mut bytes = Vec::with_capacity(16 << 10);
-        frame::write(&mut bytes, 0, &Header::new(What::Request, "", 0, 0)).map_err(failed)?;
+        frame::write(&mut bytes, 0, &Header::new(header::What::Request, "", 0, 0))
+            .map_err(failed)?;
         frame::write(&mut bytes, 1, &head).map_err(failed)?;
         Ok(Outgoing {
             token: head.token,
@@ -192,10 +201,17 @@ struct Wait<'a> {
     epoch: EpochDoc,
     /// Everything in the current epoch's acks before this offset was looked at.
     offset: u64,
+    /// The file that was read, by its inode; 0: none yet.
+    acks_ino: u64,
     published: u32,
     looks: u64,
     vanished_at: Option<u64>,
     beat: Beat,
+    /// When epoch, beat and request are looked at next, ms since the wait began.
+    full_at: u64,
+    /// For hints: the answer's, once there is a leader that sends them.
+    socket: Option<Socket>,
+    leader: Option<Endpoint>,
 }
 
 /// The present file of the acks is not the one that was read so far.
@@ -223,19 +239,23 @@ impl<'a> Wait<'a> {
             bytes,
             file: inbox.join(Layout::request_name(token)),
             offset: 0,
+            acks_ino: 0,
             published: 0,
             looks: 0,
             vanished_at: None,
             beat: Beat::default(),
+            full_at: FULL_MS.0,
+            socket: None,
+            leader: None,
             epoch,
             layout,
         };
+        wait.find_leader();
         // Taken before the request is published: an answer can only stand behind it.
         let acks = wait.layout.acks(wait.epoch.epoch);
-        wait.offset = sys::fs::stat(&acks)
-            .ok()
-            .flatten()
-            .map_or(0, |stat| stat.len);
+        if let Ok(Some(stat)) = sys::fs::stat(&acks) {
+            (wait.offset, wait.acks_ino) = (stat.len, stat.ino);
+        }
         Ok(wait)
     }
 
@@ -247,7 +267,37 @@ impl<'a> Wait<'a> {
         sys::caller::umask(umask);
         self.published += 1;
         self.vanished_at = None;
+        self.hint();
         sent
+    }
+
+    /// Where the leader of the present epoch takes hints.
+    fn find_leader(&mut self) {
+        self.leader = Endpoint::parse(&self.epoch.hints);
+        if self.leader.is_some() && self.socket.is_none() {
+            self.socket = Socket::open(0..=0);
+        }
+    }
+
+    /// Tells the leader to look. That it arrives is not known, and not needed.
+    fn hint(&self) {
+        if let (Some(socket), Some(leader)) = (&self.socket, &self.leader) {
+            let (uid, token) = (sys::users::effective_uid(), self.token);
+            let bytes = hint::encode(leader.tag, What::DropBox { uid, token });
+            socket.send(&bytes, &leader.addresses);
+        }
+    }
+
+    /// Sleeps until the next look, or until the leader says that it has answered.
+    fn pause(&self, us: u64) {
+        let (Some(socket), Some(_)) = (&self.socket, &self.leader) else {
+            return sys::clock::sleep_us(us);
+        };
+        let token = self.token;
+        let tag = hint::tag_of_token(token);
+        socket.wait(us, |bytes| {
+            hint::decode(bytes, tag) == Some(What::Acks { token })
+        });
     }
 
     fn publish_into_box(&self) -> Result<(), Fail> {
@@ -299,10 +349,7 @@ impl<'a> Wait<'a> {
 
     fn until_answered(&mut self, command: &str, limit_ms: u64) -> Result<Ack, NoAnswer> {
         let start = sys::clock::boot_ms();
-        let first_us = match fs_kind(self.layout.root()) {
-            Ok(FsKind::Local) => PAUSE_US.0,
-            _ => PAUSE_US.1,
-        };
+        let local = matches!(fs_kind(self.layout.root()), Ok(FsKind::Local));
         let mut signals = None;
         let mut noted = false;
         loop {
@@ -329,8 +376,17 @@ impl<'a> Wait<'a> {
                 ));
             }
             let left_us = (limit_ms - now).saturating_mul(1000);
-            let pause_us = (now * 1000 / PAUSE_PART).clamp(first_us, PAUSE_MAX_US);
-            sys::clock::sleep_us(pause_us.min(left_us));
+            let (first_us, part) = match (local, &self.leader) {
+                (true, None) => LOCAL,
+                (false, None) => REMOTE,
+                (_, Some(_)) => HINTED,
+            };
+            let pause_us = (now * 1000 / part).clamp(first_us, PAUSE_MAX_US);
+            self.pause(pause_us.min(left_us));
+            if now < HINT_FOR_MS {
+                // The first one may have been lost.
+                self.hint();
+            }
         }
     }
 
@@ -341,9 +397,10 @@ impl<'a> Wait<'a> {
         if let Some(ack) = self.scan() {
             return Ok(Some(ack));
         }
-        if now < QUIET_MS && !self.looks.is_multiple_of(LOOKS) {
+        if now < self.full_at {
             return Ok(None);
         }
+        self.full_at = now + FULL_MS.1;
         self.look_at_beat(now);
         if let Ok(Some(epoch)) = read_epoch(&self.layout)
             && epoch.epoch != self.epoch.epoch
@@ -354,11 +411,11 @@ impl<'a> Wait<'a> {
             }
             self.epoch = epoch;
             self.offset = 0;
+            self.find_leader();
+            self.hint();
             return Ok(self.scan());
         }
-        if now >= QUIET_MS {
-            self.publish_again_if_vanished(now)?;
-        }
+        self.publish_again_if_vanished(now)?;
         Ok(None)
     }
 
@@ -385,6 +442,11 @@ impl<'a> Wait<'a> {
     /// Reads what was added to the acks since the last look.
     fn scan(&mut self) -> Option<Ack> {
         let acks = self.layout.acks(self.epoch.epoch);
+        // Most looks find nothing: then one question is all that they cost.
+        let read = (self.acks_ino, self.offset);
+        if sys::fs::mark(&acks).is_ok_and(|mark| (mark.ino, mark.len) == read) {
+            return None;
+        }
         let found = self.scan_file(&acks);
         // Shorter than what was read of it: the leader went on in another file. One that was passed
         // over for as long as another took to fill is not waited for: the request is repeated.
@@ -405,7 +467,10 @@ impl<'a> Wait<'a> {
         loop {
             let chunk = match sys::fs::read_from(acks, self.offset, CHUNK) {
                 Ok(chunk) if chunk.file_len < self.offset => return Err(Replaced),
-                Ok(chunk) => chunk,
+                Ok(chunk) => {
+                    self.acks_ino = chunk.ino;
+                    chunk
+                }
                 Err(e) => {
                     if e.is_not_found() {
                         // Looked for before its leader made it: this host would believe it missing

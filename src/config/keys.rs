@@ -59,6 +59,8 @@ pub(super) const CLUSTER: &[Key] = &[
     now("masters", "lsf_master_list"),
     now("lease_timeout", ""),
     now("poll_interval", ""),
+    now("hints", ""),
+    now("hint_port", ""),
     now("allow_root_jobs", ""),
     now("cgroup", ""),
     now("unit_for_limits", "lsf_unit_for_limits"),

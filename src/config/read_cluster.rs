@@ -6,7 +6,8 @@ use super::read::{Ctx, Fields, Words};
 use super::read_policy;
 use super::read_users::user_set;
 use super::sets::UserSet;
-use super::types::{CgroupMode, Cluster, General, HostModel, HostTable, Queue, UserGroup};
+use super::types::{CgroupMode, Cluster, General, HintsMode};
+use super::types::{HostModel, HostTable, Queue, UserGroup};
 use crate::text::hostlist;
 use crate::text::size::Unit;
 use crate::text::yaml::{Node, Pos};
@@ -31,6 +32,8 @@ impl Default for Cluster {
             poll_interval_ms: SECOND,
             allow_root_jobs: false,
             cgroup: CgroupMode::Auto,
+            hints: HintsMode::Auto,
+            hint_port: (0, 0),
             unit_for_limits: Unit::M.bytes(),
         }
     }
@@ -97,6 +100,12 @@ pub(super) fn cluster(
         ("required", C::Required),
     ];
     out.cgroup = f.choice(ctx, "cgroup", &cgroup).unwrap_or(C::Auto);
+    use HintsMode as H;
+    let hints = [("auto", H::Auto), ("yes", H::Yes), ("no", H::No)];
+    out.hints = f.choice(ctx, "hints", &hints).unwrap_or(H::Auto);
+    if let Some(words) = f.scalar(ctx, "hint_port") {
+        out.hint_port = hint_port(ctx, &words);
+    }
     let units = [
         ("B", Unit::B),
         ("KB", Unit::K),
@@ -256,6 +265,23 @@ pub(super) fn default_queue(
         out.extend(queues.first().map(|q| q.name.clone()));
     }
     out
+}
+
+/// A port or a range of ports.
+fn hint_port(ctx: &mut Ctx<'_>, words: &Words) -> (u16, u16) {
+    let (first, last) = words
+        .text
+        .split_once('-')
+        .unwrap_or((&words.text, &words.text));
+    let port = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port > 0);
+    match (port(first), port(last)) {
+        (Some(first), Some(last)) if first <= last => (first, last),
+        _ => {
+            let message = format!("hint_port: {:?} is no range of UDP ports", words.text);
+            ctx.problem_hint(words.pos, "range", message, "write 47100 or 47100-47199");
+            (0, 0)
+        }
+    }
 }
 
 /// What the settings of several sections say together.

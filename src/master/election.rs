@@ -13,6 +13,7 @@ use crate::record::leader::{FIXED_LEN, decode_fixed, encode_fixed};
 use crate::spool::Layout;
 use crate::sys;
 use crate::sys::clock;
+use crate::sys::fs::Mark;
 use crate::sys::lock::Lock;
 use crate::sys::mount::FsKind;
 use crate::sys::thread;
@@ -40,6 +41,8 @@ const GIVE_MS: u64 = 5000;
 const SLOW_EVERY_MS: u64 = 60_000;
 /// How often a claim is looked for that a cache may hide (ms).
 const LOOK_AGAIN_MS: u64 = 100;
+/// A candidate on a remote share looks at everything at least so often (ms).
+const FULL_MS: u64 = 30_000;
 /// Largest pin.
 const PIN_MAX: u64 = 64 << 10;
 /// Most notes of a candidate about what it found.
@@ -113,6 +116,8 @@ fn check_pin(pin: &Path, doc: &ClusterDoc) -> Result<(), Refused> {
 pub struct Settings {
     /// Name of this host in the cluster.
     pub host: String,
+    /// Where it takes hints once it leads, as text; empty: nowhere.
+    pub hints: String,
     /// T (ms); 3000 is the floor.
     pub takeover_ms: u64,
     /// How long another host may see old content (ms); `None` = by the kind of file system.
@@ -222,14 +227,8 @@ pub fn campaign(
     let rules = Rules {
         takeover_ms,
         cache_ms: settings.cache_ms.unwrap_or(cache),
-        poll_ms: (takeover_ms / 6).clamp(200, 2500),
-        me: EpochDoc {
-            host: settings.host.clone(),
-            pid: sys::proc::own_pid(),
-            nonce: clock::nonce(16),
-            boot: sys::proc::boot_id().to_owned(),
-            ..EpochDoc::default()
-        },
+        poll_ms: poll_ms(takeover_ms, local),
+        me: me(settings),
     };
     let mut candidate = Candidate {
         layout,
@@ -243,6 +242,8 @@ pub fn campaign(
         wrong: None,
         notes: Vec::new(),
         told_slow_at: None,
+        beat_mark: None,
+        full_at: None,
     };
     let (mut lease, mut intent) = Lease::new(rules.clone());
     let began = clock::boot_ms();
@@ -265,10 +266,40 @@ pub fn campaign(
         if wait(ms) {
             return Ok(None);
         }
+        if matches!(intent, Intent::Poll { unlock: false, .. }) && candidate.sees_life() {
+            continue;
+        }
         let seen = candidate.carry_out(&intent);
         intent = lease.step(clock::boot_ms(), seen);
         candidate.tell_slow(&rules, lease.too_slow());
     }
+}
+
+/// How often a candidate looks (ms): where most looks are one request to a server, twice as often
+/// as a leader beats, but not more than twice a second.
+fn poll_ms(takeover_ms: u64, local: bool) -> u64 {
+    match local {
+        true => (takeover_ms / 6).clamp(200, 2500),
+        false => (takeover_ms / 12).clamp(600, 1250),
+    }
+}
+
+/// The claimant's own document. Where its hints would make it too long, it does without.
+fn me(settings: &Settings) -> EpochDoc {
+    let mut doc = EpochDoc {
+        epoch: u64::MAX,
+        host: settings.host.clone(),
+        pid: sys::proc::own_pid(),
+        nonce: clock::nonce(16),
+        boot: sys::proc::boot_id().to_owned(),
+        locked: false,
+        hints: settings.hints.clone(),
+    };
+    if encode_fixed(&doc).is_err() {
+        doc.hints = String::new();
+    }
+    doc.epoch = 0;
+    doc
 }
 
 enum LockState {
@@ -294,9 +325,37 @@ struct Candidate<'a> {
     notes: Vec<String>,
     /// When it was last said that the share is too slow to lead on.
     told_slow_at: Option<u64>,
+    /// The beat's mark as it was seen last.
+    beat_mark: Option<Mark>,
+    /// When everything was last looked at.
+    full_at: Option<u64>,
 }
 
 impl Candidate<'_> {
+    /// On a remote share a look at lock, beat and epoch takes eight requests, and one tells that
+    /// the beat was written again: then somebody leads, and there is nothing to decide. The lock
+    /// of a leader that died is tried by the first look that finds its beat unchanged.
+    fn sees_life(&mut self) -> bool {
+        if self.local || !matches!(self.lock, LockState::Free) {
+            return false;
+        }
+        let now = clock::boot_ms();
+        let recent = |at: u64| now.saturating_sub(at) < FULL_MS;
+        let mark = sys::fs::mark(&self.layout.beat()).ok();
+        let before = std::mem::replace(&mut self.beat_mark, mark);
+        let moved = match (before, mark) {
+            (Some(before), Some(mark)) => {
+                before.ino == mark.ino && before.changed_ns != mark.changed_ns
+            }
+            _ => false,
+        };
+        let life = moved && self.full_at.is_some_and(recent);
+        if !life {
+            self.full_at = Some(now);
+        }
+        life
+    }
+
     fn carry_out(&mut self, intent: &Intent) -> Seen {
         match self.attempt(intent) {
             Ok(seen) => {

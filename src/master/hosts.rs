@@ -2,14 +2,16 @@
 
 use crate::record::frame::{Damage, Reader};
 use crate::record::header::{Header, What};
+use crate::record::hint::{Endpoint, tag_of};
 use crate::record::load::{self, LoadDoc};
 use crate::record::report::Report;
 use crate::spool::Layout;
+use crate::spool::polling::Polling;
 use crate::sys::fs;
 use crate::sys::trust::Owners;
 use crate::text::duration::short;
 use crate::turn::{Input, SILENT_MS};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Most bytes of reports read from one host in one turn.
@@ -29,9 +31,21 @@ const LIST_IDLE_MS: u64 = 10_000;
 /// How soon after a hint directories are listed again, in milliseconds.
 const LIST_EVERY_MS: u64 = 250;
 
+/// Whose reports are read in a turn.
+#[derive(Clone, Copy)]
+pub enum Which<'a> {
+    /// Those of all hosts: something changed, and it is not known where.
+    All,
+    /// Those of the named hosts, and of hosts whose poll is due.
+    Hosts(&'a BTreeSet<String>),
+    /// Of hosts whose poll is due.
+    Due,
+}
+
 /// One host as the leader hears it.
-#[derive(Default)]
 struct Ear {
+    /// When its reports are looked at without a hint.
+    polling: Polling,
     /// Report file being read: number, offset, next sequence number.
     part: u64,
     offset: u64,
@@ -47,6 +61,27 @@ struct Ear {
     damaged: bool,
     /// A file of somebody else stands where the host's should: said once.
     foreign: bool,
+    /// Where it takes hints.
+    endpoint: Option<Endpoint>,
+}
+
+impl Default for Ear {
+    fn default() -> Ear {
+        Ear {
+            polling: Polling::new(LOAD_EVERY_MS),
+            part: 0,
+            offset: 0,
+            seq: 0,
+            beat: Default::default(),
+            beat_at: None,
+            watched_at: None,
+            silent_ms: 0,
+            doc: LoadDoc::default(),
+            damaged: false,
+            foreign: false,
+            endpoint: None,
+        }
+    }
 }
 
 /// By how many milliseconds a host's clock is ahead of the file server's: its file holds its own
@@ -69,6 +104,8 @@ pub struct Hosts {
     layout: Layout,
     cluster: String,
     ears: BTreeMap<String, Ear>,
+    /// Hosts by the tags of their names.
+    tags: BTreeMap<u64, String>,
     listed_at: u64,
     loads_at: u64,
     eager_until: u64,
@@ -87,6 +124,7 @@ impl Hosts {
             layout: layout.clone(),
             cluster: cluster.to_owned(),
             ears: BTreeMap::new(),
+            tags: BTreeMap::new(),
             listed_at: 0,
             loads_at: 0,
             eager_until: 0,
@@ -116,16 +154,40 @@ impl Hosts {
         }
     }
 
-    /// Reads what is new. `hinted`: something changed here; without, hosts that have `no_work` are
-    /// listened to only as often as their load. Returns true when a host appeared.
+    /// The host whose name has this tag.
+    pub fn name_of(&self, tag: u64) -> Option<&str> {
+        self.tags.get(&tag).map(String::as_str)
+    }
+
+    /// Where a host takes hints, if it does.
+    pub fn endpoint(&self, host: &str) -> Option<&Endpoint> {
+        self.ears.get(host)?.endpoint.as_ref()
+    }
+
+    /// This host was given orders: its reports are awaited.
+    pub fn expect(&mut self, host: &str, now_ms: u64) {
+        if let Some(ear) = self.ears.get_mut(host) {
+            ear.polling.expect(now_ms);
+        }
+    }
+
+    /// When the reports of any host are due to be looked at.
+    pub fn due_ms(&self) -> Option<u64> {
+        self.ears.values().map(|ear| ear.polling.due_ms()).min()
+    }
+
+    /// Reads what is new at `which` hosts. `poll_ms`: longest pause between two looks at the
+    /// reports of a host; hosts that have `no_work` are looked at only as often as their load.
+    /// Returns true when a host appeared.
     pub fn listen(
         &mut self,
-        now_ms: u64,
-        wall_ms: i64,
-        hinted: bool,
+        (now_ms, wall_ms): (u64, i64),
+        which: Which<'_>,
+        poll_ms: u64,
         no_work: &dyn Fn(&str) -> bool,
         inputs: &mut Vec<Input>,
     ) -> bool {
+        let hinted = matches!(which, Which::All);
         let age = now_ms.saturating_sub(self.listed_at);
         let first = self.listed_at == 0;
         let pace = self.pace(now_ms);
@@ -140,9 +202,21 @@ impl Hosts {
             self.loads_at = now_ms;
             self.read_loads(now_ms, wall_ms, inputs);
         }
-        for host in self.ears.keys().cloned().collect::<Vec<_>>() {
-            if hinted || loads || !no_work(&host) {
-                self.read_reports(&host, inputs);
+        let due = |(host, ear): (&String, &mut Ear)| {
+            let idle = no_work(host);
+            ear.polling
+                .set_slow(if idle { LOAD_EVERY_MS } else { poll_ms });
+            let named = match which {
+                Which::All => true,
+                Which::Hosts(names) => names.contains(host),
+                Which::Due => false,
+            };
+            (named || ear.polling.is_due(now_ms)).then(|| (host.clone(), named))
+        };
+        for (host, named) in self.ears.iter_mut().filter_map(due).collect::<Vec<_>>() {
+            let found = self.read_reports(&host, named, inputs);
+            if let Some(ear) = self.ears.get_mut(&host) {
+                ear.polling.looked(now_ms, found, named);
             }
         }
         appeared
@@ -153,6 +227,7 @@ impl Hosts {
         let before = self.ears.len();
         for entry in fs::list_dir(&self.layout.hosts(), HOSTS_MAX).unwrap_or_default() {
             if let (true, Some(name)) = (entry.is_dir, entry.text()) {
+                self.tags.insert(tag_of(name), name.to_owned());
                 self.ears.entry(name.to_owned()).or_default();
             }
         }
@@ -169,6 +244,7 @@ impl Hosts {
                 let path = self.layout.reports(host, part);
                 let Some(uid) = self.owners.stranger_of(&path) else {
                     (ear.part, ear.offset, ear.seq, ear.damaged) = (part, 0, 0, false);
+                    ear.endpoint = None;
                     break;
                 };
                 if let Err(e) = self.owners.check("believe", &path, uid) {
@@ -207,22 +283,29 @@ impl Hosts {
         }
     }
 
-    fn read_reports(&mut self, host: &str, inputs: &mut Vec<Input>) {
+    /// Reads what a host has added to its reports; `named`: it is said to have added something.
+    /// True when there was something.
+    fn read_reports(&mut self, host: &str, named: bool, inputs: &mut Vec<Input>) -> bool {
         let Some(ear) = self.ears.get_mut(host) else {
-            return;
+            return false;
         };
         if ear.part == 0 {
-            return;
+            return false;
         }
         let path = self.layout.reports(host, ear.part);
+        // Most looks find nothing: then one question of the length is all that they cost.
+        if !named && fs::mark(&path).is_ok_and(|mark| mark.len == ear.offset) {
+            return false;
+        }
         let Ok(chunk) = fs::read_from(&path, ear.offset, CHUNK) else {
-            return;
+            return false;
         };
         if chunk.bytes.is_empty() {
-            return;
+            return false;
         }
         if let Err(e) = self.owners.check("believe", &path, chunk.uid) {
-            return disbelieve(&mut ear.foreign, &e, &mut self.alarms);
+            disbelieve(&mut ear.foreign, &e, &mut self.alarms);
+            return false;
         }
         let mut reader = Reader::resume(&chunk.bytes, ear.offset, ear.seq);
         let mut reports = Vec::new();
@@ -244,6 +327,7 @@ impl Hosts {
             }
         };
         (ear.offset, ear.seq) = (reader.offset(), reader.next_seq());
+        ear.note_endpoint(&reports);
         // A torn line at the end is one still being written.
         let more = chunk.bytes.len() == CHUNK && ear.offset < chunk.file_len;
         match damage {
@@ -258,7 +342,8 @@ impl Hosts {
             }
             _ => {}
         }
-        if !reports.is_empty() {
+        let found = !reports.is_empty();
+        if found {
             let part = ear.part;
             inputs.push(Input::Reports {
                 host: host.to_owned(),
@@ -267,6 +352,7 @@ impl Hosts {
                 more,
             });
         }
+        found
     }
 }
 
@@ -288,6 +374,14 @@ fn read_load(
 }
 
 impl Ear {
+    fn note_endpoint(&mut self, reports: &[(u64, Report)]) {
+        for (_, report) in reports {
+            if let Report::Hints { at } = report {
+                self.endpoint = Endpoint::parse(at);
+            }
+        }
+    }
+
     /// For how long the host was silent, and what the turn should hear of it.
     fn judge(
         &mut self,
@@ -352,7 +446,7 @@ mod tests {
     fn a_host_may_say_any_pace() {
         let (_dir, mut hosts) = one_host(u64::MAX);
         let mut inputs = Vec::new();
-        hosts.listen(1, i64::MIN, true, &|_| false, &mut inputs);
+        hosts.listen((1, i64::MIN), Which::All, 1000, &|_| false, &mut inputs);
         assert!(matches!(&inputs[..], [Input::Load { .. }]));
     }
 
@@ -360,8 +454,8 @@ mod tests {
     fn a_host_that_this_leader_has_not_heard_is_silent_since_it_listens() {
         let (_dir, mut hosts) = one_host(1_000);
         let mut inputs = Vec::new();
-        hosts.listen(1, 1 << 40, true, &|_| false, &mut inputs);
-        hosts.listen(50_001, 1 << 40, true, &|_| false, &mut inputs);
+        hosts.listen((1, 1 << 40), Which::All, 1000, &|_| false, &mut inputs);
+        hosts.listen((50_001, 1 << 40), Which::All, 1000, &|_| false, &mut inputs);
         let silent = inputs.iter().map(|input| match input {
             Input::Load { silent_ms, .. } => *silent_ms,
             _ => 0,
@@ -375,7 +469,7 @@ mod tests {
         let path = Layout::new(dir.path()).load("h1");
         let mut silence = |now: u64| {
             let mut inputs = Vec::new();
-            hosts.listen(now, 0, true, &|_| false, &mut inputs);
+            hosts.listen((now, 0), Which::All, 1000, &|_| false, &mut inputs);
             inputs.iter().find_map(|input| match input {
                 Input::Load { silent_ms, .. } => Some(*silent_ms),
                 _ => None,
@@ -387,6 +481,50 @@ mod tests {
         assert_eq!(silence(50_001), Some(50_000));
         std::fs::remove_file(&path).unwrap();
         assert_eq!(silence(60_001), Some(60_000));
+    }
+
+    #[test]
+    fn only_hosts_whose_reports_are_due_or_named_are_read() {
+        let (dir, mut hosts) = one_host(1_000);
+        let layout = Layout::new(dir.path());
+        let mut out = Vec::new();
+        let header = Header::new(What::Reports, "c", 0, 1);
+        crate::record::frame::write(&mut out, 0, &header).unwrap();
+        fs::publish(&layout.reports("h1", 1), &out).unwrap();
+        let mut seq = 0;
+        let mut add = || {
+            seq += 1;
+            let report = Report::Complete { boot: "b".into() };
+            crate::record::frame::write(&mut out, seq, &report).unwrap();
+            fs::publish(&layout.reports("h1", 1), &out).unwrap();
+        };
+        let listen = |hosts: &mut Hosts, now: u64, which: Which<'_>| {
+            let mut inputs = Vec::new();
+            hosts.listen((now, 0), which, 1000, &|_| false, &mut inputs);
+            let reports = |i: &Input| matches!(i, Input::Reports { .. });
+            inputs.iter().any(reports)
+        };
+        listen(&mut hosts, 1, Which::All);
+        add();
+        let due = hosts.due_ms().unwrap();
+        assert!(!listen(&mut hosts, due - 1, Which::Due));
+        assert!(listen(&mut hosts, due, Which::Due));
+        assert!(hosts.due_ms().unwrap() - due <= 10, "news comes in company");
+        let mut now = due;
+        while now < due + 10_000 {
+            now = hosts.due_ms().unwrap();
+            assert!(!listen(&mut hosts, now, Which::Due));
+        }
+        assert_eq!(hosts.due_ms().unwrap() - now, 1000);
+        add();
+        assert!(!listen(&mut hosts, now + 1, Which::Due));
+        let named = BTreeSet::from(["h1".to_owned()]);
+        assert!(listen(&mut hosts, now + 1, Which::Hosts(&named)));
+        // Orders make reports likely.
+        let now = now + 5_000;
+        listen(&mut hosts, now, Which::Due);
+        hosts.expect("h1", now);
+        assert!(hosts.due_ms().unwrap() - now <= 10);
     }
 
     #[test]

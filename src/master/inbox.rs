@@ -11,6 +11,7 @@ use crate::record::frame::Reader;
 use crate::record::header::{Header, What};
 use crate::record::request::{REQUEST_MAX, RequestHead, VERBS_MAX, Verb};
 use crate::spool::Layout;
+use crate::spool::polling::{Gate, Polling};
 use crate::sys::dropbox::{DropBox, DropError, UserBox};
 use crate::sys::fs::Kind;
 use crate::sys::{self, clock, fs, users};
@@ -43,6 +44,14 @@ const LINES_MAX: u32 = 10;
 const LINES_MS: u64 = 60_000;
 /// Longest part of a file's name that is kept in lost+found.
 const NAME_MAX: usize = 80;
+
+/// So many boxes are looked at within one `poll_interval`; with more of them each is looked at less
+/// often...
+const BOXES_A_POLL: u64 = 16;
+/// ...but at least this often, ms.
+const BOX_POLL_MAX_MS: u64 = 5_000;
+/// Most boxes of a turn that are held open until its requests are taken away.
+const OPEN_MAX: usize = 64;
 
 /// Where a request lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,12 +94,31 @@ struct Rubbish {
     refused: bool,
 }
 
+/// Which drop boxes are looked into in a turn.
+#[derive(Clone, Copy)]
+pub enum Boxes<'a> {
+    /// All: something changed, and it is not known where.
+    All,
+    /// Those of the named users, and those whose poll is due.
+    Of(&'a BTreeSet<u32>),
+}
+
+/// When a user's box is looked into.
+struct Pace {
+    polling: Polling,
+    gate: Gate,
+}
+
 /// The drop boxes of all users.
 pub struct Inbox {
     layout: Layout,
     drop: DropBox,
     /// Users with a box.
-    uids: BTreeSet<u32>,
+    uids: BTreeMap<u32, Pace>,
+    /// Longest pause between two looks into a box without a hint, ms.
+    poll_ms: u64,
+    /// Boxes from which this turn has taken requests.
+    open: BTreeMap<u32, UserBox>,
     accounts: BTreeMap<u32, (Requester, u64)>,
     rubbish: BTreeMap<u32, Rubbish>,
     /// Owner of the drop box at which the last full turn stopped.
@@ -106,6 +134,10 @@ struct Haul {
 }
 
 impl Haul {
+    fn len(&self) -> usize {
+        self.taken.len() + self.rejected.len()
+    }
+
     fn is_full(&self) -> bool {
         self.taken.len() >= TAKE_MAX || self.bytes >= BYTES_MAX
     }
@@ -118,7 +150,9 @@ impl Inbox {
         Ok(Inbox {
             drop: DropBox::open(&layout.inbox())?,
             layout: layout.clone(),
-            uids: BTreeSet::new(),
+            uids: BTreeMap::new(),
+            poll_ms: BOX_POLL_MAX_MS,
+            open: BTreeMap::new(),
             accounts: BTreeMap::new(),
             rubbish: BTreeMap::new(),
             served: 0,
@@ -127,7 +161,7 @@ impl Inbox {
 
     /// Directories to watch for new requests.
     pub fn directories(&self) -> Vec<PathBuf> {
-        let own = self.uids.iter().map(|uid| self.layout.inbox_of(*uid));
+        let own = self.uids.keys().map(|uid| self.layout.inbox_of(*uid));
         std::iter::once(self.layout.inbox()).chain(own).collect()
     }
 
@@ -141,7 +175,7 @@ impl Inbox {
         let mut cleared = 0;
         for entry in fs::list_dir(&self.layout.inbox(), BOXES_MAX)? {
             let uid = entry.text().and_then(uid_of);
-            if uid.is_some_and(|uid| self.uids.contains(&uid)) || cleared >= CLEAR_MAX {
+            if uid.is_some_and(|uid| self.knows(uid)) || cleared >= CLEAR_MAX {
                 continue;
             }
             let Ok(Some(found)) = self.drop.look(&entry.name) else {
@@ -149,7 +183,7 @@ impl Inbox {
             };
             match uid {
                 Some(uid) if found.kind == Kind::Dir && found.uid == uid => {
-                    self.uids.insert(uid);
+                    self.add(uid);
                 }
                 _ => {
                     cleared += 1;
@@ -159,6 +193,36 @@ impl Inbox {
         }
         self.try_stuck();
         Ok(self.uids.len() != before)
+    }
+
+    /// Whether this user's box was found.
+    pub fn knows(&self, uid: u32) -> bool {
+        self.uids.contains_key(&uid)
+    }
+
+    fn add(&mut self, uid: u32) {
+        let pace = || Pace {
+            polling: Polling::new(self.poll_ms),
+            gate: Gate::default(),
+        };
+        self.uids.entry(uid).or_insert_with(pace);
+    }
+
+    /// Sets the longest pause between two looks into a box that no hint asks for.
+    pub fn set_poll(&mut self, poll_ms: u64) {
+        let boxes = self.uids.len() as u64;
+        let slow = (poll_ms * boxes / BOXES_A_POLL).clamp(poll_ms, BOX_POLL_MAX_MS.max(poll_ms));
+        if slow != self.poll_ms {
+            self.poll_ms = slow;
+            self.uids
+                .values_mut()
+                .for_each(|pace| pace.polling.set_slow(slow));
+        }
+    }
+
+    /// When any box is due to be looked into.
+    pub fn due_ms(&self) -> Option<u64> {
+        self.uids.values().map(|pace| pace.polling.due_ms()).min()
     }
 
     /// Tries again to remove what could not be: the first of a user's, and the rest if that went.
@@ -194,7 +258,7 @@ impl Inbox {
         let name = OsString::from(uid.to_string());
         let why = match self.drop.enter(&name) {
             Ok(own) if own.uid == uid && !own.open_to_all => {
-                self.uids.insert(uid);
+                self.add(uid);
                 return Some(own);
             }
             Ok(own) if own.uid == uid => {
@@ -216,27 +280,88 @@ impl Inbox {
         None
     }
 
-    /// Takes up to a turn's worth of requests: of each user his share, then more while there is
-    /// room.
-    pub fn take(&mut self, now_ms: u64) -> (Vec<Taken>, Vec<Rejected>) {
+    /// The names in a user's box that are to be read; `None` when there is nothing to look for.
+    /// `hinted`: that something lies there, so that nobody need be asked whether.
+    fn fresh(&mut self, uid: u32, hinted: bool, now_ms: u64) -> Option<(UserBox, Vec<OsString>)> {
+        let mark = match hinted {
+            true => None,
+            false => fs::mark(&self.layout.inbox_of(uid)).ok(),
+        };
+        if let (Some(mark), Some(pace)) = (mark, self.uids.get_mut(&uid))
+            && !pace.gate.must_look(mark, now_ms)
+        {
+            return None;
+        }
+        let listed = self.enter(uid);
+        let listed = listed.and_then(|own| own.names(NAMES_MAX).ok().map(|names| (own, names)));
+        let Some((own, entries)) = listed else {
+            if let Some(pace) = self.uids.get_mut(&uid) {
+                pace.gate.forget();
+            }
+            return None;
+        };
+        let stuck = self.rubbish.get(&uid).map(|r| &r.stuck);
+        let names = entries.into_iter().map(|e| e.name);
+        let fresh =
+            |n: &OsString| stuck.is_none_or(|stuck| stuck.len() < STUCK_MAX && !stuck.contains(n));
+        Some((own, names.filter(fresh).collect()))
+    }
+
+    /// Looks into a user's box if it is its turn and takes the first of what lies there; gives what
+    /// is left.
+    fn look(
+        &mut self,
+        uid: u32,
+        boxes: Boxes<'_>,
+        now_ms: u64,
+        haul: &mut Haul,
+    ) -> Option<Vec<OsString>> {
+        let (all, named) = match boxes {
+            Boxes::All => (true, false),
+            Boxes::Of(uids) => (false, uids.contains(&uid)),
+        };
+        let due = |pace: &Pace| pace.polling.is_due(now_ms);
+        if !all && !named && !self.uids.get(&uid).is_some_and(due) {
+            return None;
+        }
+        let before = haul.len();
+        let fresh = self.fresh(uid, all || named, now_ms);
+        let names = fresh.as_ref().is_some_and(|(_, names)| !names.is_empty());
+        let left = fresh.filter(|_| names).map(|(own, names)| {
+            let left = self.take_of(&own, names, SHARE, SHARE_BYTES, now_ms, haul);
+            self.keep_open(own);
+            left
+        });
+        if let Some(pace) = self.uids.get_mut(&uid) {
+            pace.polling
+                .looked(now_ms, haul.len() > before, all || named);
+            if names {
+                // What is not taken in this turn is found by the next look.
+                pace.gate.forget();
+            }
+        }
+        left
+    }
+
+    fn keep_open(&mut self, own: UserBox) {
+        if self.open.len() < OPEN_MAX {
+            self.open.insert(own.uid, own);
+        }
+    }
+
+    /// Takes up to a turn's worth of requests out of `boxes`: of each user his share, then more
+    /// while there is room.
+    pub fn take(&mut self, now_ms: u64, boxes: Boxes<'_>) -> (Vec<Taken>, Vec<Rejected>) {
         let mut haul = Haul::default();
+        self.open.clear();
         // Whoever filled the last turn's share goes last now.
         let (first, rest): (Vec<u32>, Vec<u32>) =
-            self.uids.iter().partition(|uid| **uid > self.served);
+            self.uids.keys().partition(|uid| **uid > self.served);
         let mut more: Vec<(u32, Vec<OsString>)> = Vec::new();
         for uid in first.into_iter().chain(rest) {
-            let Some(own) = self.enter(uid) else { continue };
-            let Ok(entries) = own.names(NAMES_MAX) else {
+            let Some(left) = self.look(uid, boxes, now_ms, &mut haul) else {
                 continue;
             };
-            let stuck = self.rubbish.get(&uid).map(|r| &r.stuck);
-            let names = entries.into_iter().map(|e| e.name);
-            let fresh = |n: &OsString| {
-                stuck.is_none_or(|stuck| stuck.len() < STUCK_MAX && !stuck.contains(n))
-            };
-            let names = names.filter(fresh);
-            let names: Vec<OsString> = names.collect();
-            let left = self.take_of(&own, names, SHARE, SHARE_BYTES, now_ms, &mut haul);
             if !left.is_empty() {
                 more.push((uid, left));
             }
@@ -246,14 +371,25 @@ impl Inbox {
             }
         }
         for (uid, names) in more {
-            let Some(own) = self.enter(uid) else { continue };
+            let Some(own) = self.reenter(uid) else {
+                continue;
+            };
             self.take_of(&own, names, TAKE_MAX, BYTES_MAX, now_ms, &mut haul);
+            self.keep_open(own);
             if haul.is_full() {
                 self.served = uid;
                 break;
             }
         }
         (haul.taken, haul.rejected)
+    }
+
+    /// The box as this turn holds it open, else opened anew.
+    fn reenter(&mut self, uid: u32) -> Option<UserBox> {
+        match self.open.remove(&uid) {
+            Some(own) => Some(own),
+            None => self.enter(uid),
+        }
     }
 
     /// Takes at most `most` of the named files and stops after `bytes`; gives the names not
@@ -343,7 +479,7 @@ impl Inbox {
         for place in places {
             let own = match at.take() {
                 Some((uid, own)) if uid == place.uid => own,
-                _ => self.enter(place.uid),
+                _ => self.reenter(place.uid),
             };
             if let Some(own) = &own
                 && let Err(e) = own.remove(&place.name)
@@ -353,6 +489,7 @@ impl Inbox {
             }
             at = Some((place.uid, own));
         }
+        self.open.clear();
     }
 
     /// Sets aside what will never be carried out, with a line saying why; of one user not without

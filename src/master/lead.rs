@@ -7,8 +7,9 @@
 use super::Witness;
 use super::acks::Acks;
 use super::election::Leadership;
-use super::hosts::Hosts;
-use super::inbox::{Inbox, Place, Rejected, Taken};
+use super::hints::Hints;
+use super::hosts::{Hosts, Which};
+use super::inbox::{Boxes, Inbox, Place, Rejected, Taken};
 use super::janitor::Janitor;
 use super::outbox::Orders;
 use super::publish::Publisher;
@@ -25,7 +26,8 @@ use crate::record::report::Report;
 use crate::record::request::Verb;
 use crate::record::view;
 use crate::spool::Layout;
-use crate::sys::thread::Which;
+use crate::spool::polling::Budget;
+use crate::sys::thread::Which as Spoke;
 use crate::sys::watch::Watcher;
 use crate::sys::{self, clock, failpoint, fs, thread};
 use crate::turn::{self, Blob, Core, Input, Ready, RequestIn};
@@ -34,11 +36,15 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Wait between looks at an idle share that gives no hints, and that does, in milliseconds.
+/// Wait between looks at an idle share that raises events, in milliseconds.
 const IDLE_HINTED_MS: u64 = 5000;
 /// While inputs keep coming, turns are this far apart so that one sync serves many, in
 /// milliseconds.
 const BUSY_GAP_MS: u64 = 3;
+/// So many busy turns a second, and at once, do not wait for more inputs: what a few people ask is
+/// answered at once, and under load turns still serve many.
+pub const ALONE_PER_S: u64 = 100;
+pub const ALONE_MAX: u64 = 20;
 /// How often the summary views are refreshed at most, in milliseconds.
 const SUMMARY_EVERY_MS: u64 = 1000;
 /// Time for the published view in each turn, in milliseconds.
@@ -70,6 +76,9 @@ pub struct Leader {
     pub orders: Orders,
     pub inbox: Inbox,
     pub hosts: Hosts,
+    pub hints: Hints,
+    /// Busy turns that need not wait for company: of a leader with little to do.
+    pub alone: Budget,
     pub snapshots: Snapshots,
     pub janitor: Janitor,
     pub watcher: Watcher,
@@ -120,15 +129,15 @@ impl Leader {
         if let Err(end) = self.first() {
             return end;
         }
-        let mut hinted = true;
+        let mut all = true;
         loop {
             let began = clock::boot_ms();
-            let busy = match self.step(began, hinted) {
+            let busy = match self.step(began, all) {
                 Ok(busy) => busy,
                 Err(end) => return end,
             };
             match self.wait(began, busy) {
-                Ok(hint) => hinted = hint,
+                Ok(event) => all = event,
                 Err(end) => return end,
             }
         }
@@ -147,8 +156,13 @@ impl Leader {
             .into_iter()
             .collect();
         let problems = std::mem::take(&mut self.core.config_problems);
-        self.hosts
-            .listen(now, clock::wall_ms(), true, &|_| false, &mut inputs);
+        self.hosts.listen(
+            (now, clock::wall_ms()),
+            Which::All,
+            self.poll_ms(),
+            &|_| false,
+            &mut inputs,
+        );
         self.look_ahead(&mut inputs);
         // Before the first turn can take a time of day for reached.
         self.compare_clock(&self.layout.epoch());
@@ -169,6 +183,9 @@ impl Leader {
         let _ = self.core.state.take_dirty();
         self.publish_summary(now)?;
         self.leadership.set_leading(true);
+        // Hosts follow a new epoch at once.
+        let endpoints = self.hosts.names().filter_map(|h| self.hosts.endpoint(h));
+        endpoints.for_each(|endpoint| self.hints.ordered(endpoint));
         tracing::info!("epoch {epoch} is in force: orders repeated, requests taken");
         Ok(())
     }
@@ -197,24 +214,19 @@ impl Leader {
         }
     }
 
-    /// Gathers, takes a turn. True when there was something to do.
-    fn step(&mut self, now: u64, hinted: bool) -> Result<bool, End> {
+    /// Gathers, takes a turn. `all`: something changed, and it is not known where. True when there
+    /// was something to do.
+    fn step(&mut self, now: u64, all: bool) -> Result<bool, End> {
         let mut inputs = Vec::new();
-        // The hint may be about a new user's directory: if this is too soon, the next look is soon.
-        self.users_due |= hinted;
-        let every = if self.users_due {
-            USERS_HINTED_MS
-        } else {
-            USERS_EVERY_MS
-        };
-        if now.saturating_sub(self.users_at) >= every {
-            self.users_at = now;
-            self.users_due = false;
-            self.inbox.find_users()?;
-        }
+        self.hints.take(None);
+        let (boxes, hosts) = self.hints.due(now, &self.hosts);
+        self.find_users(now, all, &boxes)?;
         // First the watch: what comes after the look gives a hint.
         self.watch(self.inbox.directories());
-        let (taken, rejected) = self.take_requests(now);
+        let (taken, rejected) = self.take_requests(now, all, &boxes);
+        let found = taken.iter().map(|request| &request.place);
+        let found = found.chain(rejected.iter().map(|bad| &bad.place));
+        let found: BTreeSet<u32> = found.map(|place| place.uid).collect();
         let mut paths = Vec::new();
         for request in taken {
             let wants_config = request.verbs.contains(&Verb::Reconfig);
@@ -231,31 +243,75 @@ impl Leader {
                 place: paths.len() - 1,
             })));
         }
-        let state = &self.core.state;
-        let no_work = |host: &str| state.on_host(host).next().is_none();
-        self.hosts
-            .listen(now, clock::wall_ms(), hinted, &no_work, &mut inputs);
+        let reports = self.listen(now, all, &hosts, &mut inputs);
+        let vain = boxes.difference(&found).count() + hosts.len().saturating_sub(reports);
+        self.hints.in_vain(vain);
         self.look_ahead(&mut inputs);
         let requests = !paths.is_empty();
-        let reports = inputs
-            .iter()
-            .any(|input| matches!(input, Input::Reports { .. }));
         self.watch(self.hosts.directories());
         let more = self.turn(inputs, paths, now)?;
         self.reject(rejected, now)?;
-        Ok(more || requests || reports)
+        Ok(more || requests || reports > 0)
+    }
+
+    /// Looks for drop boxes of users who had none. A hint may be about one: if this is too soon,
+    /// the next look is soon.
+    fn find_users(&mut self, now: u64, all: bool, boxes: &BTreeSet<u32>) -> Result<(), End> {
+        self.users_due |= all || boxes.iter().any(|uid| !self.inbox.knows(*uid));
+        let every = if self.users_due {
+            USERS_HINTED_MS
+        } else {
+            USERS_EVERY_MS
+        };
+        if now.saturating_sub(self.users_at) >= every {
+            self.users_at = now;
+            self.users_due = false;
+            self.inbox.find_users()?;
+        }
+        Ok(())
+    }
+
+    /// Reads what hosts have reported; how many of them had something.
+    fn listen(
+        &mut self,
+        now: u64,
+        all: bool,
+        named: &BTreeSet<String>,
+        inputs: &mut Vec<Input>,
+    ) -> usize {
+        let which = match all {
+            true => Which::All,
+            false => Which::Hosts(named),
+        };
+        let poll_ms = self.poll_ms();
+        let state = &self.core.state;
+        let no_work = |host: &str| state.on_host(host).next().is_none();
+        let now = (now, clock::wall_ms());
+        self.hosts.listen(now, which, poll_ms, &no_work, inputs);
+        let reports = |input: &&Input| matches!(input, Input::Reports { .. });
+        inputs.iter().filter(reports).count()
     }
 
     /// What lies in the drop boxes. On a full share it stays there, but for the signals by which
     /// people end what fills it.
-    fn take_requests(&mut self, now: u64) -> (Vec<Taken>, Vec<Rejected>) {
+    fn take_requests(
+        &mut self,
+        now: u64,
+        all: bool,
+        hinted: &BTreeSet<u32>,
+    ) -> (Vec<Taken>, Vec<Rejected>) {
+        self.inbox.set_poll(self.poll_ms());
+        let boxes = match all {
+            true => Boxes::All,
+            false => Boxes::Of(hinted),
+        };
         if !self.room.is_full() {
-            return self.inbox.take(now);
+            return self.inbox.take(now, boxes);
         }
         if !self.room.may_spend() {
             return (Vec::new(), Vec::new());
         }
-        let (mut taken, _) = self.inbox.take(now);
+        let (mut taken, _) = self.inbox.take(now, boxes);
         let signal = |verb: &Verb| matches!(verb, Verb::Signal { .. });
         taken.retain(|request| request.verbs.iter().all(signal));
         (taken, Vec::new())
@@ -374,6 +430,7 @@ impl Leader {
     fn answer(&mut self, acks: &[Ack]) -> Result<(), End> {
         self.acks.push(acks);
         self.must(0, |leader| Ok(leader.acks.flush()?))?;
+        self.hints.answered(acks);
         Ok(self.acks.turn_over()?)
     }
 
@@ -437,8 +494,16 @@ impl Leader {
                 .map(|(_, order)| order)
                 .collect()
         };
+        let now = clock::boot_ms();
+        let given: BTreeSet<String> = orders.iter().map(|(host, _)| host.clone()).collect();
         self.orders.mend(&core.state, &again)?;
         self.orders.write(orders, &core.state, &again)?;
+        for host in given {
+            self.hosts.expect(&host, now);
+            if let Some(endpoint) = self.hosts.endpoint(&host) {
+                self.hints.ordered(endpoint);
+            }
+        }
         if let Some(why) = self.orders.waiting() {
             self.room.fill(why, &self.leadership);
             self.room.spare();
@@ -600,31 +665,48 @@ impl Leader {
         }
     }
 
-    /// Waits for a hint, a signal, or the time to look again. True when a hint came.
+    /// Waits for a hint, a signal, or the time to look again. True when an event came, so that
+    /// anything may have changed. Where no events come, busy or not, only that is looked at which
+    /// hints named or whose time has come.
     fn wait(&mut self, began: u64, busy: bool) -> Result<bool, End> {
-        let spent = clock::boot_ms().saturating_sub(began);
+        let now = clock::boot_ms();
+        let mut until = now.saturating_add(self.idle_ms());
         if busy {
-            // Let the next turn gather company for its sync.
-            if spent < BUSY_GAP_MS {
-                clock::sleep_ms(BUSY_GAP_MS - spent);
+            // Let the next turn gather company for its sync. With little to do it need not.
+            until = began + BUSY_GAP_MS;
+            if self.alone.left(now) == 0 {
+                clock::sleep_ms(until.saturating_sub(now));
+                let all = self.hinted_share;
+                return self.stop.try_recv().map_or(Ok(all), |_| Err(End::Stopped));
             }
-            return self.stop.try_recv().map_or(Ok(true), |_| Err(End::Stopped));
+            self.alone.spend(1);
         }
-        let ms = self.idle_ms();
-        match thread::either(&self.stop, self.watcher.hints(), ms) {
-            Which::First => Err(End::Stopped),
-            Which::Second => Ok(true),
-            Which::Neither => Ok(false),
+        loop {
+            let left = until.saturating_sub(clock::boot_ms());
+            let (events, heard) = (self.watcher.hints(), self.hints.heard());
+            match thread::any(&self.stop, events, heard, left) {
+                (Spoke::First, _) => return Err(End::Stopped),
+                (Spoke::Second, _) => return Ok(true),
+                (Spoke::Third, Some(hint)) => self.hints.take(Some(hint)),
+                (Spoke::Third, None) => self.hints.deafen(),
+                (Spoke::Neither, _) => return Ok(busy && self.hinted_share),
+            }
+            if self.hints.call(clock::boot_ms()) {
+                return Ok(false);
+            }
         }
     }
 
-    fn idle_ms(&self) -> u64 {
-        let poll = self.core.config.cluster.poll_interval_ms;
-        let mut ms = if self.hinted_share {
-            IDLE_HINTED_MS
-        } else {
-            poll.max(1)
-        };
+    /// Longest pause between two looks at what changes without a hint.
+    fn poll_ms(&self) -> u64 {
+        match self.hinted_share {
+            true => IDLE_HINTED_MS,
+            false => self.core.config.cluster.poll_interval_ms.max(1),
+        }
+    }
+
+    fn idle_ms(&mut self) -> u64 {
+        let mut ms = self.poll_ms();
         if self.room.is_full() {
             return ms.min(FULL_MS);
         }
@@ -634,10 +716,15 @@ impl Leader {
         if self.summary_due || self.publishing {
             ms = ms.min(250);
         }
-        ms = ms.min(self.hosts.pace(clock::boot_ms()));
+        let now = clock::boot_ms();
+        ms = ms.min(self.hosts.pace(now));
+        let looks = [self.inbox.due_ms(), self.hosts.due_ms()];
+        if let Some(due) = looks.into_iter().flatten().min() {
+            ms = ms.min(due.saturating_sub(now).max(1));
+        }
         if self.users_due {
             ms = ms.min(USERS_HINTED_MS);
         }
-        ms
+        ms.min(self.hints.wait_ms(now))
     }
 }

@@ -6,6 +6,7 @@
 mod acks;
 mod conf;
 pub mod election;
+mod hints;
 pub mod hosts;
 pub mod inbox;
 mod janitor;
@@ -21,8 +22,10 @@ use crate::lease::Protocol;
 use crate::model::Stamp;
 use crate::record::event::Event;
 use crate::replay::Loader;
+use crate::spool::polling::Budget;
 use crate::spool::{Layout, Site, hazards};
 use crate::state::State;
+use crate::sys::mount::{FsKind, fs_kind};
 use crate::sys::trust::Owners;
 use crate::sys::watch::Watcher;
 use crate::sys::{clock, failpoint, signals, thread};
@@ -133,8 +136,15 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
     if !configured.0.may_lead(&site.host) {
         return Err(not_a_master());
     }
+    let local = fs_kind(layout.root()).is_ok_and(|kind| kind == FsKind::Local);
+    let ports = configured.0.cluster.hint_ports(local);
+    let ear = ports.and_then(|ports| hints::Ear::open(layout.root(), ports));
     let settings = election::Settings {
         host: site.host.clone(),
+        hints: ear
+            .as_ref()
+            .map(|ear| ear.endpoint.to_string())
+            .unwrap_or_default(),
         takeover_ms: configured.0.cluster.lease_timeout_ms,
         cache_ms: options.cache_ms,
         protocol: options.protocol,
@@ -152,7 +162,7 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
     if !config.may_lead(&site.host) {
         return Err(not_a_master());
     }
-    let end = match assume(site, leadership, config, problems, options, stop) {
+    let end = match assume(site, leadership, (config, problems), options, stop, ear) {
         Ok(mut leader) => leader.run(),
         Err(NoLead::Refused(why)) => return Err(why),
         Err(NoLead::Ended(end)) => end,
@@ -209,10 +219,10 @@ fn judge_mount(site: &Site, layout: &Layout) -> Result<(), String> {
 fn assume(
     site: &Site,
     leadership: election::Leadership,
-    config: Arc<Config>,
-    problems: Vec<String>,
+    (config, problems): (Arc<Config>, Vec<String>),
     options: &Options,
     stop: Receiver<i32>,
+    ear: Option<hints::Ear>,
 ) -> Result<Leader, NoLead> {
     let layout = site.layout();
     let cluster = leadership.cluster.cluster.clone();
@@ -235,27 +245,20 @@ fn assume(
     }
     let hinted_share = leadership.is_local();
     let io = |e: crate::sys::Error| e.to_string();
-    let mut core = Core::new(state, config.clone(), leadership.cluster.service_uid);
-    core.engine.set_zone(jiff::tz::TimeZone::system());
-    core.config_problems = problems;
-    note_accounts(&mut core);
+    let core = core_of(state, (&config, problems), leadership.cluster.service_uid);
     let covered = recovered.snapshot.map_or(0, |(_, covers)| covers.epoch);
     let replayed = (recovered.events * 200, epoch.saturating_sub(covered));
     let publisher = first.must(|| Ok(publish::Publisher::new(&layout, &cluster, epoch)?))?;
-    let acks = first.must(|| {
-        Ok(acks::Acks::create(
-            &layout,
-            &cluster,
-            epoch,
-            options.acks_bytes,
-        )?)
-    })?;
+    let most = options.acks_bytes;
+    let acks = first.must(|| Ok(acks::Acks::create(&layout, &cluster, epoch, most)?))?;
     Ok(Leader {
         publisher,
         acks,
         orders: outbox::Orders::new(&layout, &cluster, epoch).map_err(io)?,
         inbox: inbox::Inbox::open(&layout).map_err(io)?,
         hosts: hosts::Hosts::new(&layout, &cluster, crate::spool::owners(&leadership.cluster)),
+        hints: hints::Hints::new(ear),
+        alone: Budget::new(lead::ALONE_PER_S, lead::ALONE_MAX),
         snapshots: snapshots::Snapshots::new(&layout, &cluster, replayed, options.snapshot_bytes),
         janitor: janitor::Janitor::start(&layout),
         watcher: Watcher::filtered(others_write),
@@ -281,6 +284,16 @@ fn assume(
         layout,
         cluster,
     })
+}
+
+/// The core of a leader with a recovered state.
+fn core_of(state: State, config: (&Arc<Config>, Vec<String>), service_uid: u32) -> Core {
+    let (config, problems) = config;
+    let mut core = Core::new(state, config.clone(), service_uid);
+    core.engine.set_zone(jiff::tz::TimeZone::system());
+    core.config_problems = problems;
+    note_accounts(&mut core);
+    core
 }
 
 /// What a leader needs for its first writes, on a share that may be full.

@@ -21,6 +21,9 @@ pub struct EpochDoc {
     /// The claimant held the election's lock: who finds it free then knows that the claimant is
     /// gone.
     pub locked: bool,
+    /// Where the leader takes hints (see [`super::hint::Endpoint`]); empty: nowhere.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hints: String,
 }
 
 /// Content of `leader/beat`: a counter that the leader alone increments.

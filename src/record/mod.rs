@@ -7,6 +7,7 @@ pub mod ack;
 pub mod event;
 pub mod frame;
 pub mod header;
+pub mod hint;
 pub mod leader;
 pub mod load;
 pub mod order;

@@ -22,6 +22,8 @@ pub enum Report {
         #[serde(default, skip_serializing_if = "is_false")]
         kept: bool,
     },
+    /// Where this host takes hints, see [`super::hint::Endpoint`].
+    Hints { at: String },
     /// From here on nothing unacknowledged of earlier files is missing: attempts of this host that
     /// the leader believes running and that were not reported here are unknown to the host.
     Complete { boot: String },
@@ -69,7 +71,10 @@ impl Report {
     /// What it is about; `None`: the host itself.
     pub fn attempt(&self) -> Option<AttemptId> {
         match self {
-            Report::Hello { .. } | Report::Ledger { .. } | Report::Complete { .. } => None,
+            Report::Hello { .. }
+            | Report::Ledger { .. }
+            | Report::Hints { .. }
+            | Report::Complete { .. } => None,
             Report::Ended(e) => Some(e.a),
             Report::Started { a, .. }
             | Report::Never { a, .. }

@@ -3,6 +3,7 @@
 mod epoch;
 mod hazards;
 mod layout;
+pub mod polling;
 mod site;
 pub mod view;
 

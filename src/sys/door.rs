@@ -22,6 +22,8 @@ pub trait Machine: Send + Sync {
     fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Handle>>;
     /// `lstat`.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
+    /// `lstat` that no cache of this machine may answer.
+    fn stat_now(&self, path: &Path) -> io::Result<Stat>;
     /// Renames; a name already there is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Gives a file a second name.

@@ -5,11 +5,12 @@
 
 use super::door;
 use super::failpoint::{on_file, on_path};
-use super::fs::{Kind, Stat};
+use super::fs::{Kind, Mark, Stat};
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -328,6 +329,40 @@ pub(super) fn stat(path: &Path) -> io::Result<Stat> {
             fs::symlink_metadata(path).map(|m| stat_of(&m))
         }
     }
+}
+
+/// What the server says of a name now, whatever this machine has cached.
+pub(super) fn mark(path: &Path) -> io::Result<Mark> {
+    if let Some(machine) = door::here() {
+        let stat = machine.stat_now(path)?;
+        return Ok(Mark {
+            len: stat.len,
+            ino: stat.ino,
+            changed_ns: stat.mtime_ms.saturating_mul(1_000_000),
+        });
+    }
+    on_path("sys.stat", path)?;
+    let name = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+    let flags = libc::AT_STATX_FORCE_SYNC | libc::AT_SYMLINK_NOFOLLOW;
+    let want = libc::STATX_SIZE | libc::STATX_INO | libc::STATX_CTIME;
+    // SAFETY: `out` is plain data that the call fills, and `name` ends with a zero byte.
+    let (rc, out) = unsafe {
+        let mut out: libc::statx = std::mem::zeroed();
+        let rc = libc::statx(libc::AT_FDCWD, name.as_ptr(), flags, want, &mut out);
+        (rc, out)
+    };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let changed = out.stx_ctime;
+    Ok(Mark {
+        len: out.stx_size,
+        ino: out.stx_ino,
+        changed_ns: changed
+            .tv_sec
+            .saturating_mul(1_000_000_000)
+            .saturating_add(i64::from(changed.tv_nsec)),
+    })
 }
 
 pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {

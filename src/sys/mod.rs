@@ -10,6 +10,7 @@ pub mod caller;
 pub mod cgroup;
 pub mod child;
 pub mod clock;
+pub mod datagram;
 pub mod detach;
 pub mod door;
 pub mod dropbox;

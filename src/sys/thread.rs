@@ -126,25 +126,37 @@ pub fn recv<T>(rx: &Receiver<T>) -> Result<T, RecvError> {
 pub enum Which {
     First,
     Second,
+    Third,
     /// None within the time.
     Neither,
 }
 
-/// Waits for a message on either channel for at most `ms` milliseconds and takes it.
-pub fn either<A, B>(first: &Receiver<A>, second: &Receiver<B>, ms: u64) -> Which {
+/// Waits for a message on any of three channels for at most `ms` milliseconds and takes it; the
+/// third one's is given.
+pub fn any<A, B, C>(
+    first: &Receiver<A>,
+    second: &Receiver<B>,
+    third: &Receiver<C>,
+    ms: u64,
+) -> (Which, Option<C>) {
     if door::simulated() {
-        return match recv_timeout(first, ms) {
+        let which = match recv_timeout(first, ms) {
             Err(RecvTimeoutError::Timeout) => match second.try_recv() {
                 Ok(_) => Which::Second,
                 Err(_) => Which::Neither,
             },
             _ => Which::First,
         };
+        return match (which, third.try_recv()) {
+            (Which::Neither, Ok(message)) => (Which::Third, Some(message)),
+            (which, _) => (which, None),
+        };
     }
     select! {
-        recv(first) -> _ => Which::First,
-        recv(second) -> _ => Which::Second,
-        default(Duration::from_millis(ms)) => Which::Neither,
+        recv(first) -> _ => (Which::First, None),
+        recv(second) -> _ => (Which::Second, None),
+        recv(third) -> message => (Which::Third, message.ok()),
+        default(Duration::from_millis(ms)) => (Which::Neither, None),
     }
 }
 
@@ -154,14 +166,17 @@ mod tests {
     use crossbeam::channel::{bounded, unbounded};
 
     #[test]
-    fn either_tells_which_channel_spoke() {
+    fn any_tells_which_channel_spoke() {
         let (a, first) = unbounded::<u8>();
         let (b, second) = bounded::<()>(1);
-        assert_eq!(either(&first, &second, 1), Which::Neither);
+        let (c, third) = bounded::<u8>(1);
+        assert_eq!(any(&first, &second, &third, 1), (Which::Neither, None));
         b.send(()).unwrap();
-        assert_eq!(either(&first, &second, 1000), Which::Second);
+        assert_eq!(any(&first, &second, &third, 1000), (Which::Second, None));
         a.send(1).unwrap();
-        assert_eq!(either(&first, &second, 1000), Which::First);
+        assert_eq!(any(&first, &second, &third, 1000), (Which::First, None));
+        c.send(5).unwrap();
+        assert_eq!(any(&first, &second, &third, 1000), (Which::Third, Some(5)));
     }
 
     #[test]

@@ -59,6 +59,8 @@ impl Turn<'_> {
             Report::Ledger { id, kept } => {
                 self.core.ledgers.insert(host.to_owned(), (id, kept));
             }
+            // For whoever sends them.
+            Report::Hints { .. } => {}
             Report::Complete { boot } => {
                 self.core.completed.insert(host.to_owned(), boot);
             }

@@ -96,7 +96,7 @@ fn an_answer_behind_others_is_found_and_the_request_is_readable() {
         bytes
     });
     let mut reader = frame::Reader::new(&seen);
-    Header::read(&mut reader, What::Request, None)
+    Header::read(&mut reader, header::What::Request, None)
         .unwrap()
         .unwrap();
     let head: RequestHead = reader.next_line().unwrap().unwrap().decode().unwrap();
@@ -237,4 +237,45 @@ fn the_wait_is_a_number_of_seconds() {
     for bad in ["", "-1", "1.5", "99999999999999999999"] {
         assert!(wait_s(Some(bad)).is_err(), "{bad}");
     }
+}
+
+#[test]
+fn a_leader_that_hints_is_told_of_the_request_and_found_with_few_looks() {
+    let Some(ear) = Socket::open(0..=0) else {
+        println!("skipped: no network here");
+        return;
+    };
+    let (_d, site) = share();
+    let layout = site.layout();
+    let tag = 77;
+    let addresses = vec![std::net::SocketAddr::from(([127, 0, 0, 1], ear.port()))];
+    let doc = EpochDoc {
+        epoch: 3,
+        hints: Endpoint { tag, addresses }.to_string(),
+        ..EpochDoc::default()
+    };
+    std::fs::write(layout.epoch(), encode_fixed(&doc).unwrap()).unwrap();
+    std::fs::create_dir_all(layout.epoch_dir(3)).unwrap();
+    let heard = ear
+        .listen("leader", move |bytes, from| {
+            Some((hint::decode(bytes, tag)?, from))
+        })
+        .unwrap();
+    let mut request = Outgoing::new(&site, RequestHead::default()).unwrap();
+    request.push(&verbs()[0]).unwrap();
+    let Outgoing { token, bytes, .. } = request;
+    let mut wait = Wait::new(&site, token, bytes).unwrap();
+    wait.publish().unwrap();
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            let (what, from) = heard.recv().unwrap();
+            let uid = sys::users::effective_uid();
+            assert_eq!(what, What::DropBox { uid, token });
+            append(&layout.acks(3), token, 0);
+            let bytes = hint::encode(hint::tag_of_token(token), What::Acks { token });
+            ear.send(&bytes, &[from]);
+        });
+        assert_eq!(wait.until_answered("t", 20_000).unwrap().tok, token);
+    });
+    assert!(wait.looks <= 3, "{} looks", wait.looks);
 }

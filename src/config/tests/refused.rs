@@ -70,7 +70,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("hosts: [{name: h1, resources: {lic: yes}}]", "number"),
     ("hosts: [{name: h1, resources: {lic: [1]}}]", "type"),
     ("hosts: [{name: h1, resources: [lic]}]", "type"),
-    // flags, choices, times, sizes (14)
+    // flags, choices, times, sizes (18)
     ("queues: [{name: q, exclusive: maybe}]", "flag"),
     ("queues: [{name: q, exclusive: 1}]", "flag"),
     ("queues: [{name: q, interactive: sometimes}]", "choice"),
@@ -90,6 +90,10 @@ const REFUSED: &[(&str, &str)] = &[
         "cluster: {administrators: u1, poll_interval: 10}",
         "conflict",
     ),
+    ("cluster: {administrators: u1, hints: perhaps}", "choice"),
+    ("cluster: {administrators: u1, hint_port: 0}", "range"),
+    ("cluster: {administrators: u1, hint_port: 9-8}", "range"),
+    ("cluster: {administrators: u1, hint_port: 70000}", "range"),
     ("general: {iso_timeout: 20}", "conflict"),
     ("general: {max_jobid: 10}", "range"),
     ("queues: [{name: q, run_limit: 1:60}]", "time"),

@@ -294,3 +294,16 @@ fn the_starter_loads_without_a_word() {
     assert_eq!(loaded.config.host("gw").unwrap().slots, SlotSpec::Count(64));
     assert_eq!(loaded.config.cluster.masters, ["h1", "h2"]);
 }
+
+#[test]
+fn hints_are_taken_where_no_events_come_unless_cb_yaml_says_otherwise() {
+    let ports = |text: &str, local: bool| {
+        let c = good(&format!("cluster: {{administrators: u1{text}}}\n"));
+        c.cluster.hint_ports(local)
+    };
+    assert_eq!((ports("", true), ports("", false)), (None, Some(0..=0)));
+    assert_eq!(ports(", hints: no", false), None);
+    let range = ", hints: yes, hint_port: 47100-47199";
+    assert_eq!(ports(range, true), Some(47100..=47199));
+    assert_eq!(ports(", hint_port: 47100", false), Some(47100..=47100));
+}

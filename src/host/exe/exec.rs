@@ -3,6 +3,7 @@
 //! The order of effects is fixed: an attempt is durably on record before it is given to the
 //! spawner; an end is durable before it is reported; what is to be reported is written in groups.
 
+use super::hints::Hints;
 use super::ledger::Ledger;
 use super::orders::OrderReader;
 use super::parts::Parts;
@@ -46,6 +47,7 @@ pub struct Exec {
     pub logs: TaskLogs,
     pub orders: OrderReader,
     pub reports: Option<Reporter>,
+    pub hints: Hints,
     pub starter: Starter,
     pub spawner: Option<Spawner>,
     pub retired: Vec<Spawner>,
@@ -84,6 +86,8 @@ pub struct Did {
     pub work: bool,
     /// More orders wait.
     pub more: bool,
+    /// Orders were read.
+    pub orders: bool,
 }
 
 impl Exec {
@@ -100,7 +104,7 @@ impl Exec {
                 Ok(d) => {
                     self.said.clear();
                     did.work |= d.work;
-                    did.more = d.more;
+                    (did.more, did.orders) = (d.more, d.orders);
                 }
                 Err(e) if e == self.said => {}
                 Err(e) => {
@@ -370,6 +374,7 @@ impl Exec {
             }
             self.mind_name();
             did.work |= !look.orders.is_empty();
+            did.orders |= did.work;
             did.more = look.more;
             self.carry_out(look.orders, before)?;
             if self.orders.place() != before {

@@ -5,6 +5,7 @@
 
 mod exec;
 mod fence;
+mod hints;
 mod ledger;
 mod orders;
 mod parts;
@@ -22,6 +23,7 @@ use super::local::Local;
 use super::setup::{self, Place};
 use super::silence;
 use crate::config::CgroupMode;
+use crate::spool::polling::Polling;
 use crate::sys::ipc::Bell;
 use crate::sys::watch::Watcher;
 use crate::sys::{child, clock, fs, signals, thread, users};
@@ -35,8 +37,6 @@ use std::time::Duration;
 const POLL_MS: u64 = 1_000;
 /// Pause between two looks at the share when nothing happens but changes raise events, ms.
 const IDLE_WATCHED_MS: u64 = 5_000;
-/// Shortest pause between two looks, ms.
-const BUSY_MS: u64 = 10;
 /// Turns closer together than this wait for each other, so that records go in groups, ms.
 const GROUP_MS: u64 = 2;
 /// Pause between two looks at the configuration, ms.
@@ -95,6 +95,9 @@ pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<()
     if let Ok(config) = &config {
         silence::set_limit(&exec.place.local, config.general.iso_timeout_ms);
     }
+    if let Ok(config) = &config {
+        exec.hints = hints::Hints::open(&exec.place, &config.cluster);
+    }
     fence::watch(&exec.place.local)?;
     tracing::info!("cbexe of host {} started", exec.place.site.host);
     let poll = config.map_or(POLL_MS, |c| c.cluster.poll_interval_ms);
@@ -144,6 +147,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         logs: tasklogs::TaskLogs::new(&place.local).map_err(text)?,
         orders,
         reports: None,
+        hints: hints::Hints::none(),
         starter: starts::Starter::new(&place.layout, &place.local, about),
         spawner: None,
         retired: Vec::new(),
@@ -165,6 +169,12 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         how,
         place,
     };
+    begin(&mut exec, fresh);
+    Ok(exec)
+}
+
+/// Has a spawner started, and clears away what earlier processes left.
+fn begin(exec: &mut Exec, fresh: bool) {
     // The first look-up of an account loads libraries: not in the way of the first job.
     users::groups_of(&users::me());
     exec.respawn();
@@ -173,7 +183,6 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
     }
     exec.rewrite();
     exec.sweep_scratch();
-    Ok(exec)
 }
 
 /// What of this host goes into its tasks.
@@ -207,6 +216,7 @@ fn orders_of(
     let mut reader = orders::OrderReader::new(&place.layout, host, cluster, identity, epoch);
     reader.owners = Some(crate::spool::owners(&place.cluster));
     reader.follow_lower = options.follow_lower;
+    reader.gated = !place.share_is_local;
     reader
 }
 
@@ -230,35 +240,8 @@ fn listen(local: &Local) -> Result<Receiver<()>, String> {
     Ok(rx)
 }
 
-/// How long until the next look at the share: short after work, then longer and longer.
-#[derive(Debug)]
-struct Pace {
-    pause: u64,
-    idle: u64,
-    due: u64,
-}
-
-impl Pace {
-    fn new(idle: u64) -> Pace {
-        Pace {
-            pause: BUSY_MS,
-            idle,
-            due: 0,
-        }
-    }
-
-    fn after(&mut self, did: Did, now: u64) {
-        self.pause = match (did.more, did.work) {
-            (true, _) => 0,
-            (false, true) => BUSY_MS,
-            (false, false) => (self.pause.max(BUSY_MS) * 3 / 2).min(self.idle),
-        };
-        self.due = now + self.pause;
-    }
-}
-
-/// Pause between two looks at the share when nothing happens, ms: with two files per look, half as
-/// long again as `poll_interval` stays below two operations a second by default.
+/// Longest pause between two looks at the share that no hint asks for, ms: with two requests per
+/// look, half as long again as `poll_interval` stays below two operations a second by default.
 fn idle_ms(events: bool, poll_ms: u64) -> u64 {
     if events {
         IDLE_WATCHED_MS
@@ -281,32 +264,34 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
     let mut watcher = Watcher::filtered(own);
     let dir = exec.place.layout.host(&exec.place.site.host);
     fs::mkdir_p(&dir, 0o755).map_err(|e| e.to_string())?;
-    let events = watcher.add(&dir) && exec.place.share_is_local;
-    let mut pace = Pace::new(idle_ms(events, poll_ms));
+    let events = exec.place.share_is_local && watcher.add(&dir);
+    let mut polling = Polling::new(idle_ms(events, poll_ms));
+    polling.expect(clock::boot_ms());
     let (mut config_at, mut last) = (clock::boot_ms(), 0);
-    let mut hinted = true;
+    // A hint by an event of this machine, or by a datagram.
+    let (mut hinted, mut heard_hint) = (true, false);
     loop {
         let now = clock::boot_ms();
         if now < last + GROUP_MS {
             clock::sleep_ms(1);
         }
-        let look = hinted || now >= pace.due;
+        let look = hinted || heard_hint || polling.is_due(now);
+        exec.orders.hinted = heard_hint;
         let did = exec.turn(look);
         last = clock::boot_ms();
+        if heard_hint && !did.orders {
+            exec.hints.in_vain();
+        }
         if look {
-            // With events a silent share needs no frequent looks.
-            pace.after(did, last);
-            if events && !did.more && !did.work {
-                pace.due = last + pace.idle;
-            }
+            after_look(&mut polling, did, last, (hinted || heard_hint, events));
         }
         if last.saturating_sub(config_at) > CONFIG_MS {
             config_at = last;
             if let Some(poll_ms) = reconfigure(exec) {
-                pace.idle = idle_ms(events, poll_ms);
+                polling.set_slow(idle_ms(events, poll_ms));
             }
         }
-        let wait = pace.due.saturating_sub(clock::boot_ms());
+        let wait = polling.due_ms().saturating_sub(clock::boot_ms());
         if exec.how.stand.is_some() {
             if thread::recv_timeout(term, wait).is_ok() {
                 return Ok(());
@@ -316,10 +301,11 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
         let wait = Duration::from_millis(wait);
         let silent = never();
         let heard = exec.spawner.as_ref().map_or(&silent, |s| &s.heard);
-        hinted = false;
+        (hinted, heard_hint) = (false, false);
         select! {
             recv(bell) -> _ => {}
             recv(watcher.hints()) -> _ => hinted = true,
+            recv(exec.hints.heard()) -> _ => heard_hint = exec.hints.may_look(clock::boot_ms()),
             recv(heard) -> h => exec.heard(h.ok()),
             recv(term) -> _ => {
                 tracing::info!("cbexe ends; its tasks go on");
@@ -327,6 +313,19 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
             }
             default(wait) => {}
         }
+    }
+}
+
+/// Notes what came of a look for the pace of the next.
+fn after_look(polling: &mut Polling, did: Did, now: u64, (hinted, events): (bool, bool)) {
+    polling.looked(now, did.orders, hinted);
+    match (did.more, did.work) {
+        (true, _) => polling.at_once(now),
+        // What was done here makes room for more.
+        (false, true) => polling.expect(now),
+        // With events a silent share needs no frequent looks.
+        (false, false) if events => polling.rest(now),
+        (false, false) => {}
     }
 }
 
@@ -675,28 +674,21 @@ mod tests {
     }
 
     #[test]
-    fn looks_become_rarer_until_something_happens() {
-        let mut p = Pace::new(1000);
-        let quiet = Did::default();
-        for _ in 0..50 {
-            p.after(quiet, 0);
-        }
-        assert_eq!(p.due, 1000);
-        p.after(
-            Did {
-                work: true,
-                more: false,
-            },
-            0,
-        );
-        assert_eq!(p.due, BUSY_MS);
-        p.after(
-            Did {
-                work: true,
-                more: true,
-            },
-            7,
-        );
-        assert_eq!(p.due, 7);
+    fn looks_slow_down_while_nothing_happens_and_follow_work_at_once() {
+        let mut p = Polling::new(1000);
+        p.expect(0);
+        let (quiet, work) = (Did::default(), true);
+        let after = |p: &mut Polling, did: Did, events: bool| {
+            after_look(p, did, 0, (false, events));
+            p.due_ms()
+        };
+        let paces: Vec<u64> = (0..50).map(|_| after(&mut p, quiet, false)).collect();
+        assert!(paces.is_sorted() && paces[0] < 20);
+        assert_eq!(paces[49], 1000);
+        let busy = Did { work, ..quiet };
+        assert!(after(&mut p, busy, false) < 20);
+        let more = true;
+        assert_eq!(after(&mut p, Did { more, ..busy }, false), 0);
+        assert_eq!(after(&mut p, quiet, true), 1000, "events come first");
     }
 }

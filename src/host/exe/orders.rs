@@ -6,14 +6,18 @@
 use super::ledger::Identity;
 use crate::record::frame::{Damage, Reader};
 use crate::record::header::{Header, What};
+use crate::record::hint::Endpoint;
 use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::order::Order;
+use crate::spool::polling::Gate;
 use crate::spool::{Layout, epoch_known};
 use crate::sys::trust::Owners;
 use crate::sys::{clock, fs};
 
 /// Most bytes of orders taken in one turn.
 const CHUNK: usize = 4 << 20;
+/// How long a look may end with what the server says of epoch and orders (ms).
+const QUIET_MS: u64 = 30_000;
 /// How often a further part is looked for that the present one does not tell of (ms).
 const NEXT_MS: u64 = 5000;
 
@@ -39,6 +43,16 @@ pub struct OrderReader {
     ours: Option<bool>,
     /// Whose files are followed; none: whoever could write them.
     pub owners: Option<Owners>,
+    /// Where the leader of the epoch takes hints.
+    leader: Option<Endpoint>,
+    /// On a network file system a look begins with what the server says of epoch and orders, and
+    /// ends there if neither can hold anything new.
+    pub gated: bool,
+    /// The next look is one that a hint asked for: it does not ask first whether it is worth it.
+    pub hinted: bool,
+    epoch_gate: Gate,
+    /// When everything was last looked at, if nothing more was there (boot clock, ms).
+    quiet_at: Option<u64>,
 }
 
 /// What one look found.
@@ -77,6 +91,11 @@ impl OrderReader {
             identity,
             ours: None,
             owners: None,
+            leader: None,
+            gated: false,
+            hinted: false,
+            epoch_gate: Gate::default(),
+            quiet_at: None,
         }
     }
 
@@ -90,11 +109,47 @@ impl OrderReader {
         (self.epoch, self.part)
     }
 
+    /// Where the leader takes hints, if it does.
+    pub fn leader(&self) -> Option<&Endpoint> {
+        self.leader.as_ref()
+    }
+
     /// Looks once.
     ///
     /// # Errors
     /// When the share does not answer, as a sentence; nothing is lost by it.
     pub fn look(&mut self) -> Result<Look, String> {
+        let now = clock::boot_ms();
+        let hinted = std::mem::take(&mut self.hinted);
+        if self.gated && !hinted && self.is_quiet(now) {
+            return Ok(Look::default());
+        }
+        self.quiet_at = None;
+        let look = self.look_at_all()?;
+        let nothing = look.orders.is_empty() && look.went_back.is_none();
+        if nothing && !look.more && !look.new_epoch && self.part > 0 {
+            self.quiet_at = Some(now);
+        }
+        Ok(look)
+    }
+
+    /// Whether the epoch and the orders are as the last look left them, which found nothing. The
+    /// epoch is read before any order, as without this.
+    fn is_quiet(&mut self, now: u64) -> bool {
+        let fresh = |at: u64| now.saturating_sub(at) < QUIET_MS;
+        if !self.quiet_at.is_some_and(fresh) {
+            self.epoch_gate.forget();
+            return false;
+        }
+        let orders = self.layout.orders(&self.host, self.epoch, self.part);
+        if !fs::mark(&orders).is_ok_and(|mark| mark.len == self.offset) {
+            return false;
+        }
+        let epoch = fs::mark(&self.layout.epoch());
+        epoch.is_ok_and(|mark| !self.epoch_gate.must_look(mark, now))
+    }
+
+    fn look_at_all(&mut self) -> Result<Look, String> {
         let mut look = Look::default();
         let epoch = self.read_epoch()?;
         if epoch > self.epoch {
@@ -152,7 +207,7 @@ impl OrderReader {
         self.ours = None;
     }
 
-    fn read_epoch(&self) -> Result<u64, String> {
+    fn read_epoch(&mut self) -> Result<u64, String> {
         let path = self.layout.epoch();
         let limit = 2 * FIXED_LEN as u64;
         let bytes = match self.owners {
@@ -166,10 +221,18 @@ impl OrderReader {
             Err(e) => return Err(e.to_string()),
         };
         match decode_fixed::<EpochDoc>(&bytes) {
-            Ok(doc) if doc.epoch <= self.epoch => Ok(doc.epoch),
+            Ok(doc) if doc.epoch <= self.epoch => {
+                if doc.epoch == self.epoch {
+                    self.leader = Endpoint::parse(&doc.hints);
+                }
+                Ok(doc.epoch)
+            }
             // Whoever once followed a number that nobody claimed would follow no leader again.
             Ok(doc) => match epoch_known(&self.layout, doc.epoch) {
-                Ok(None) => Ok(doc.epoch),
+                Ok(None) => {
+                    self.leader = Endpoint::parse(&doc.hints);
+                    Ok(doc.epoch)
+                }
                 Ok(Some(known)) => Err(format!(
                     "{} names epoch {}, far above all there are (the highest is {known}): it is \
                      not followed, the next leader writes it anew",
@@ -497,6 +560,37 @@ mod tests {
         let mut foreign = OrderReader::new(&s.layout, "h1", "other", Identity::default(), 0);
         assert!(foreign.look().unwrap().orders.is_empty());
     }
+
+    #[test]
+    fn a_quiet_look_sees_new_orders_parts_and_epochs() {
+        let s = Share::new();
+        s.epoch(1);
+        s.file(1, 1, &[cancel(1)]);
+        let mut r = s.reader();
+        r.gated = true;
+        assert_eq!(r.look().unwrap().orders, [cancel(1)]);
+        let quiet = |r: &mut OrderReader| {
+            for _ in 0..50 {
+                assert!(r.look().unwrap().orders.is_empty());
+                clock::sleep_ms(5);
+            }
+            assert!(
+                r.is_quiet(clock::boot_ms()),
+                "looks go on to read everything"
+            );
+        };
+        quiet(&mut r);
+        s.file(1, 1, &[cancel(1), cancel(2)]);
+        assert_eq!(r.look().unwrap().orders, [cancel(2)]);
+        quiet(&mut r);
+        s.epoch(2);
+        s.file(2, 1, &[cancel(3)]);
+        let look = r.look().unwrap();
+        assert_eq!((look.orders, look.new_epoch), (vec![cancel(3)], true));
+        quiet(&mut r);
+        assert!(!r.is_quiet(clock::boot_ms() + QUIET_MS));
+    }
+
     #[test]
     fn a_damaged_order_with_much_behind_it_is_not_looked_at_without_a_pause() {
         let s = Share::new();

@@ -74,6 +74,11 @@ impl Reporter {
         self.seq - 1
     }
 
+    /// True when nothing was pushed since the last flush.
+    pub fn is_empty(&self) -> bool {
+        self.buf.is_empty()
+    }
+
     /// Writes what was pushed, in one append.
     ///
     /// # Errors

@@ -36,9 +36,15 @@ impl Exec {
         if wanted && clock::boot_ms() >= self.reports_at {
             self.new_reports();
         }
-        if let Some(Err(e)) = self.reports.as_mut().map(Reporter::flush) {
-            tracing::error!("{e}; reports go on in a new file");
-            self.reports = None;
+        let Some(reports) = self.reports.as_mut().filter(|r| !r.is_empty()) else {
+            return;
+        };
+        match reports.flush() {
+            Ok(()) => self.hints.reported(self.orders.leader()),
+            Err(e) => {
+                tracing::error!("{e}; reports go on in a new file");
+                self.reports = None;
+            }
         }
     }
 
@@ -67,6 +73,9 @@ impl Exec {
             id: identity.id,
             kept: identity.kept,
         });
+        if let Some(at) = self.hints.at() {
+            r.push(&Report::Hints { at: at.to_owned() });
+        }
         let mut finals = Vec::new();
         for (a, e) in self
             .table

@@ -81,6 +81,7 @@ fn cluster() -> ClusterDoc {
 
 fn settings() -> Settings {
     Settings {
+        hints: String::new(),
         protocol: Protocol::default(),
         host: "h1".into(),
         takeover_ms: 3000,
@@ -279,4 +280,53 @@ fn old_claims_go_and_recent_ones_stay() {
         fs::read_dir(bed.layout().claims_dir()).unwrap().count(),
         101
     );
+}
+
+#[test]
+fn a_waiting_candidate_looks_at_everything_only_where_the_beat_stands_still() {
+    let bed = Bed::new();
+    let layout = bed.layout();
+    let lead = bed.campaign(|_| {});
+    let mut candidate = Candidate {
+        layout: &layout,
+        local: false,
+        owners: bed.owners(),
+        lock: LockState::Free,
+        last_beat: None,
+        last_complaint: String::new(),
+        gave_at: None,
+        named: 0,
+        wrong: None,
+        notes: Vec::new(),
+        told_slow_at: None,
+        beat_mark: None,
+        full_at: None,
+    };
+    assert!(!candidate.sees_life(), "nothing was seen before");
+    clock::sleep_ms(1200);
+    assert!(candidate.sees_life());
+    candidate.full_at = Some(clock::boot_ms().saturating_sub(FULL_MS));
+    clock::sleep_ms(1200);
+    assert!(!candidate.sees_life(), "now and then it looks all the same");
+    drop(lead);
+    candidate.sees_life();
+    assert!(!candidate.sees_life(), "the beat stands still");
+    candidate.local = true;
+    assert!(!candidate.sees_life());
+}
+
+#[test]
+fn hints_that_do_not_fit_into_the_claim_are_left_out() {
+    let hints = |host: usize| {
+        let host = "h".repeat(host);
+        let hints = "00000000000000ff 10.99.0.1:40000".to_owned();
+        let of = Settings {
+            host,
+            hints,
+            ..settings()
+        };
+        me(&of).hints
+    };
+    assert!(!hints(64).is_empty());
+    assert!(hints(400).is_empty());
 }

@@ -56,7 +56,7 @@ impl Share {
     /// One turn: how many were taken and rejected; the rejected are set aside.
     fn turn(&mut self) -> (usize, usize) {
         self.inbox.find_users().unwrap();
-        let (taken, rejected) = self.inbox.take(1);
+        let (taken, rejected) = self.inbox.take(1, Boxes::All);
         for bad in &rejected {
             self.inbox.set_aside(bad, 1);
         }
@@ -238,7 +238,7 @@ fn a_request_that_cannot_be_removed_is_answered_once() {
     let own = s.own();
     s.request(&own, 1);
     s.inbox.find_users().unwrap();
-    let (taken, _) = s.inbox.take(1);
+    let (taken, _) = s.inbox.take(1, Boxes::All);
     let places: Vec<&Place> = taken.iter().map(|t| &t.place).collect();
     // Root removes whatever is in a directory of any mode, but no directory that is not empty.
     let path = own.join(&places[0].name);
@@ -247,7 +247,7 @@ fn a_request_that_cannot_be_removed_is_answered_once() {
     s.inbox.take_away(&places);
     fs::remove_tree(&path).unwrap();
     s.request(&own, 1);
-    assert_eq!(s.inbox.take(1).0.len(), 0, "it is passed over");
+    assert_eq!(s.inbox.take(1, Boxes::All).0.len(), 0, "it is passed over");
     assert!(fs::exists(&path));
     // Once it can be removed it is, and what comes later under its name counts.
     s.inbox.find_users().unwrap();
@@ -272,7 +272,7 @@ fn the_time_of_a_file_means_nothing() {
         assert!(touch.unwrap().success());
     }
     s.inbox.find_users().unwrap();
-    let (taken, _) = s.inbox.take(1);
+    let (taken, _) = s.inbox.take(1, Boxes::All);
     let order: Vec<u128> = taken.iter().map(|t| t.head.token.0).collect();
     assert_eq!(order, [1, 2, 3]);
 }
@@ -294,7 +294,51 @@ fn one_users_flood_leaves_room_for_the_others() {
         fs::chown(&request, OTHER, OTHER).unwrap();
     }
     s.inbox.find_users().unwrap();
-    let (taken, _) = s.inbox.take(1);
+    let (taken, _) = s.inbox.take(1, Boxes::All);
     let of = |uid: u32| taken.iter().filter(|t| t.place.uid == uid).count();
     assert_eq!((of(s.uid), of(OTHER)), (TAKE_MAX - 3, 3));
+}
+
+#[test]
+fn a_box_is_polled_quickly_after_a_request_and_rarely_when_nothing_comes() {
+    let mut s = Share::new();
+    let own = s.own();
+    s.inbox.find_users().unwrap();
+    s.inbox.set_poll(1000);
+    let none = BTreeSet::new();
+    let take = |inbox: &mut Inbox, now: u64| inbox.take(now, Boxes::Of(&none)).0.len();
+    assert_eq!(take(&mut s.inbox, 1), 0);
+    s.request(&own, 1);
+    assert_eq!(take(&mut s.inbox, 2), 0, "not due");
+    let due = s.inbox.due_ms().unwrap();
+    assert_eq!(take(&mut s.inbox, due), 1);
+    let quick = s.inbox.due_ms().unwrap() - due;
+    assert!(quick <= 10, "{quick} ms");
+    // Nothing was taken away: the same request is there again.
+    assert_eq!(take(&mut s.inbox, due + quick), 1);
+    fs::remove(&own.join(Layout::request_name(Token(1)))).unwrap();
+    let mut now = due + quick;
+    let mut looks = 0;
+    while now < due + 60_000 {
+        now = s.inbox.due_ms().unwrap();
+        assert_eq!(take(&mut s.inbox, now), 0);
+        looks += 1;
+    }
+    assert!((60..80).contains(&looks), "{looks} looks in a minute");
+    // A hint needs no poll.
+    s.request(&own, 2);
+    let named = BTreeSet::from([s.uid]);
+    assert_eq!(s.inbox.take(now + 1, Boxes::Of(&named)).0.len(), 1);
+}
+
+#[test]
+fn many_boxes_are_polled_less_often_each() {
+    let mut s = Share::new();
+    (1..=100).for_each(|uid| s.inbox.add(uid));
+    s.inbox.set_poll(1000);
+    assert_eq!(s.inbox.poll_ms, BOX_POLL_MAX_MS);
+    s.inbox.set_poll(10);
+    assert_eq!(s.inbox.poll_ms, 62);
+    s.inbox.set_poll(60_000);
+    assert_eq!(s.inbox.poll_ms, 60_000);
 }

@@ -357,6 +357,28 @@ impl door::Machine for Port {
         self.stat_of(&scene.share, ino, Some(len as u64))
     }
 
+    fn stat_now(&self, path: &Path) -> io::Result<Stat> {
+        let at = place(path)?;
+        let Place::Share(inside) = at else {
+            return self.stat(path);
+        };
+        self.call("stat", at)?;
+        let mut inner = self.lock();
+        let Inner { core, scene } = &mut *inner;
+        let (dir, name) = scene.share.parent(inside).map_err(errno)?;
+        let machine = &mut scene.machines[self.machine];
+        // A name believed missing is not asked for, whatever the flags of the call.
+        let key = (dir, name.to_owned());
+        if machine.missing.get(&key).is_some_and(|t| *t > core.now) {
+            return Err(errno(libc::ENOENT));
+        }
+        let ino = scene.share.find(inside).map_err(errno)?;
+        // A client that learns of a directory's change forgets its names.
+        scene.machines[self.machine].lists.remove(&ino);
+        let len = self.fetch(core, scene, ino, false).len();
+        self.stat_of(&scene.share, ino, Some(len as u64))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let (at, to) = self.pair(from, to)?;
         self.call("rename", at)?;

@@ -1,0 +1,104 @@
+//! Hints to this host and from it: its orders have grown, its reports have grown.
+//!
+//! They say "look" and nothing else; without them polls find the same, later. Looks that hints
+//! asked for in vain are few a second.
+
+use crate::config::Cluster;
+use crate::host::setup::Place;
+use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, What};
+use crate::spool::polling::Budget;
+use crate::sys::clock;
+use crate::sys::datagram::{self, Socket};
+use crossbeam::channel::{Receiver, never};
+
+/// Hints that are heard in a second, and at once.
+const HEARD_PER_S: u64 = 500;
+const HEARD_MAX: u64 = 100;
+/// Looks in vain that hints may cause in a second, and at once.
+const VAIN_PER_S: u64 = 10;
+const VAIN_MAX: u64 = 20;
+
+/// The socket of an executor.
+#[derive(Debug)]
+pub struct Hints {
+    socket: Option<Socket>,
+    /// Where hints are taken, as the reports say it.
+    at: Option<String>,
+    /// The host's name as a hint bears it.
+    name: u64,
+    heard: Receiver<()>,
+    vain: Budget,
+}
+
+impl Hints {
+    /// Neither takes nor gives hints.
+    pub fn none() -> Hints {
+        Hints {
+            socket: None,
+            at: None,
+            name: 0,
+            heard: never(),
+            vain: Budget::new(VAIN_PER_S, VAIN_MAX),
+        }
+    }
+
+    /// Opens a socket if the configuration wants hints here, and listens.
+    pub fn open(place: &Place, config: &Cluster) -> Hints {
+        let mut hints = Hints::none();
+        let Some(ports) = config.hint_ports(place.share_is_local) else {
+            return hints;
+        };
+        let Some(socket) = Socket::open(ports.clone()) else {
+            if !crate::sys::door::simulated() {
+                tracing::warn!("no UDP port of {ports:?} is free: orders are found by polls alone");
+            }
+            return hints;
+        };
+        let mut tag = [0u8; 8];
+        clock::random(&mut tag);
+        let tag = u64::from_le_bytes(tag);
+        let mut budget = Budget::new(HEARD_PER_S, HEARD_MAX);
+        let heard = socket.listen("hints", move |bytes, _| {
+            (hint::decode(bytes, tag)? == What::Orders).then_some(())?;
+            let left = budget.left(clock::boot_ms());
+            budget.spend(1);
+            (left > 0).then_some(())
+        });
+        let share = place.layout.root();
+        let addresses = datagram::addresses(share, socket.port(), ADDRESSES_MAX);
+        hints.at = Some(Endpoint { tag, addresses }.to_string());
+        hints.name = hint::tag_of(&place.site.host);
+        hints.heard = heard.unwrap_or_else(never);
+        hints.socket = Some(socket);
+        hints
+    }
+
+    /// Where hints are taken, if they are.
+    pub fn at(&self) -> Option<&str> {
+        self.at.as_deref()
+    }
+
+    /// The channel to wait on; when it spoke, [`Hints::may_look`] says whether to look.
+    pub fn heard(&self) -> &Receiver<()> {
+        &self.heard
+    }
+
+    /// Takes what was heard. True when a look in vain is left for it.
+    pub fn may_look(&mut self, now: u64) -> bool {
+        while self.heard.try_recv().is_ok() {}
+        self.vain.left(now) > 0
+    }
+
+    /// A look that a hint had asked for found nothing.
+    pub fn in_vain(&mut self) {
+        self.vain.spend(1);
+    }
+
+    /// This host's reports have grown.
+    pub fn reported(&self, leader: Option<&Endpoint>) {
+        if let (Some(socket), Some(leader)) = (&self.socket, leader) {
+            let bytes = hint::encode(leader.tag, What::Reports { host: self.name });
+            socket.send(&bytes, &leader.addresses);
+        }
+    }
+}

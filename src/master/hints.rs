@@ -1,0 +1,332 @@
+//! Hints to the leader and from it: which drop boxes and hosts' reports are said to hold something
+//! new, and who waits for which answer.
+//!
+//! Nothing is believed but "look": a hint names a box or a host that is known here already, and
+//! looks that hints asked for in vain are few a second, so that forged ones cost no more. What is
+//! lost or refused here is found by the next poll.
+
+use super::hosts::Hosts;
+use crate::model::Token;
+use crate::record::ack::Ack;
+use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, What};
+use crate::spool::polling::Budget;
+use crate::sys::clock;
+use crate::sys::datagram::{self, Socket};
+use crossbeam::channel::{Receiver, never};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+/// Hints that are heard in a second, and at once.
+const HEARD_PER_S: u64 = 2000;
+const HEARD_MAX: u64 = 500;
+/// Looks in vain that hints may cause in a second, and at once.
+const VAIN_PER_S: u64 = 50;
+const VAIN_MAX: u64 = 100;
+/// Most boxes and hosts that wait to be looked at.
+const BOXES_MAX: usize = 256;
+const HOSTS_MAX: usize = 4096;
+/// Most commands that are told of their answer, and most answers that are remembered for hints
+/// that come late.
+const WAITING_MAX: usize = 1024;
+const ANSWERED_MAX: usize = 256;
+
+/// A hint and where it came from.
+type Heard = (What, SocketAddr);
+
+/// The socket of a leader or candidate, opened before its claim tells of it.
+#[derive(Debug, Clone)]
+pub struct Ear {
+    pub socket: Socket,
+    /// What the claim publishes.
+    pub endpoint: Endpoint,
+}
+
+impl Ear {
+    /// Opens a socket on one of `ports`; `None` where that is not to be had.
+    pub fn open(share: &Path, ports: RangeInclusive<u16>) -> Option<Ear> {
+        let socket = Socket::open(ports.clone());
+        if socket.is_none() && !crate::sys::door::simulated() {
+            tracing::warn!("no UDP port of {ports:?} is free: requests are found by polls alone");
+        }
+        let socket = socket?;
+        let mut tag = [0u8; 8];
+        clock::random(&mut tag);
+        let endpoint = Endpoint {
+            tag: u64::from_le_bytes(tag),
+            addresses: datagram::addresses(share, socket.port(), ADDRESSES_MAX),
+        };
+        Some(Ear { socket, endpoint })
+    }
+}
+
+/// What hints said since the last turn.
+#[derive(Debug)]
+pub struct Hints {
+    socket: Option<Socket>,
+    heard: Receiver<Heard>,
+    boxes: BTreeSet<u32>,
+    hosts: BTreeSet<u64>,
+    vain: Budget,
+    /// Who waits for the answer to a token, oldest first.
+    waiting: BTreeMap<Token, SocketAddr>,
+    order: VecDeque<Token>,
+    answered: VecDeque<Token>,
+}
+
+impl Hints {
+    /// Listens from now on; without an ear there are none.
+    pub fn new(ear: Option<Ear>) -> Hints {
+        let heard = ear.as_ref().and_then(|ear| {
+            let (tag, mut budget) = (ear.endpoint.tag, Budget::new(HEARD_PER_S, HEARD_MAX));
+            ear.socket.listen("hints", move |bytes, from| {
+                let what = hint::decode(bytes, tag)?;
+                let left = budget.left(clock::boot_ms());
+                budget.spend(1);
+                (left > 0).then_some((what, from))
+            })
+        });
+        Hints {
+            socket: ear.map(|ear| ear.socket),
+            heard: heard.unwrap_or_else(never),
+            boxes: BTreeSet::new(),
+            hosts: BTreeSet::new(),
+            vain: Budget::new(VAIN_PER_S, VAIN_MAX),
+            waiting: BTreeMap::new(),
+            order: VecDeque::new(),
+            answered: VecDeque::new(),
+        }
+    }
+
+    /// The channel to wait on; what comes goes to [`Hints::take`].
+    pub fn heard(&self) -> &Receiver<Heard> {
+        &self.heard
+    }
+
+    /// Takes a hint, and those that wait behind it.
+    pub fn take(&mut self, first: Option<Heard>) {
+        let mut next = first.or_else(|| self.heard.try_recv().ok());
+        while let Some((what, from)) = next {
+            self.note(what, from);
+            next = self.heard.try_recv().ok();
+        }
+    }
+
+    /// No hint will come any more: the listening thread is gone.
+    pub fn deafen(&mut self) {
+        self.heard = never();
+    }
+
+    fn note(&mut self, what: What, from: SocketAddr) {
+        match what {
+            What::DropBox { token, .. } if self.answered.contains(&token) => {
+                self.send_answered(token, from);
+            }
+            What::DropBox { uid, token } => {
+                if self.boxes.len() < BOXES_MAX {
+                    self.boxes.insert(uid);
+                }
+                if self.waiting.insert(token, from).is_none() {
+                    self.order.push_back(token);
+                }
+                while self.order.len() > WAITING_MAX {
+                    if let Some(old) = self.order.pop_front() {
+                        self.waiting.remove(&old);
+                    }
+                }
+            }
+            What::Reports { host } if self.hosts.len() < HOSTS_MAX => {
+                self.hosts.insert(host);
+            }
+            _ => {}
+        }
+    }
+
+    /// True when there is something to look at, and looks are left.
+    pub fn call(&mut self, now: u64) -> bool {
+        let some = !self.boxes.is_empty() || !self.hosts.is_empty();
+        some && self.vain.left(now) > 0
+    }
+
+    /// How long until what hints said can be looked at, ms.
+    pub fn wait_ms(&mut self, now: u64) -> u64 {
+        match (
+            self.call(now),
+            self.boxes.is_empty() && self.hosts.is_empty(),
+        ) {
+            (true, _) => 0,
+            (false, true) => u64::MAX,
+            (false, false) => 1000 / VAIN_PER_S,
+        }
+    }
+
+    /// The users whose boxes, and the hosts whose reports are to be looked at now: no more than
+    /// looks in vain are left. The rest waits.
+    pub fn due(&mut self, now: u64, hosts: &Hosts) -> (BTreeSet<u32>, BTreeSet<String>) {
+        let mut left = self.vain.left(now);
+        let mut boxes = BTreeSet::new();
+        while left > 0
+            && let Some(uid) = self.boxes.pop_first()
+        {
+            boxes.insert(uid);
+            left -= 1;
+        }
+        let mut names = BTreeSet::new();
+        while left > 0
+            && let Some(tag) = self.hosts.pop_first()
+        {
+            left -= 1;
+            match hosts.name_of(tag) {
+                Some(name) => drop(names.insert(name.to_owned())),
+                None => self.vain.spend(1),
+            }
+        }
+        (boxes, names)
+    }
+
+    /// So many looks that hints had asked for found nothing.
+    pub fn in_vain(&mut self, looks: usize) {
+        self.vain.spend(looks as u64);
+    }
+
+    /// Answers are on the share: those who wait for them look now.
+    pub fn answered(&mut self, acks: &[Ack]) {
+        for ack in acks {
+            if self.socket.is_some() {
+                self.answered.push_back(ack.tok);
+            }
+            if self.answered.len() > ANSWERED_MAX {
+                self.answered.pop_front();
+            }
+            if let Some(from) = self.waiting.remove(&ack.tok) {
+                self.order.retain(|token| *token != ack.tok);
+                self.send_answered(ack.tok, from);
+            }
+        }
+    }
+
+    fn send_answered(&self, token: Token, to: SocketAddr) {
+        if let Some(socket) = &self.socket {
+            let bytes = hint::encode(hint::tag_of_token(token), What::Acks { token });
+            socket.send(&bytes, &[to]);
+        }
+    }
+
+    /// A host has new orders.
+    pub fn ordered(&self, to: &Endpoint) {
+        if let Some(socket) = &self.socket {
+            let bytes = hint::encode(to.tag, What::Orders);
+            socket.send(&bytes, &to.addresses);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spool::Layout;
+    use crate::sys::trust::Owners;
+    use crate::sys::users;
+
+    fn hosts(layout: &Layout) -> Hosts {
+        let owners = Owners {
+            uid: users::effective_uid(),
+            gid: 0,
+        };
+        Hosts::new(layout, "c", owners)
+    }
+
+    fn from() -> SocketAddr {
+        "127.0.0.1:9".parse().unwrap()
+    }
+
+    #[test]
+    fn a_flood_of_forged_hints_causes_a_bounded_number_of_looks() {
+        let dir = tempfile::tempdir().unwrap();
+        let hosts = hosts(&Layout::new(dir.path()));
+        let mut hints = Hints::new(None);
+        let mut looks = 0;
+        for now in 0..10_000u64 {
+            for n in 0..100 {
+                let token = Token(u128::from(now * 100 + n));
+                let uid = (n % 50) as u32;
+                hints.note(What::DropBox { uid, token }, from());
+                hints.note(What::Reports { host: n }, from());
+            }
+            if hints.call(now) {
+                let (boxes, names) = hints.due(now, &hosts);
+                assert!(names.is_empty(), "no host of that name is known");
+                hints.in_vain(boxes.len());
+                looks += boxes.len() as u64;
+            }
+        }
+        let most = VAIN_MAX + 10 * VAIN_PER_S;
+        assert!(looks <= most && looks > most / 2, "{looks} looks");
+        assert!(hints.waiting.len() <= WAITING_MAX && hints.hosts.len() <= HOSTS_MAX);
+        assert_eq!(hints.waiting.len(), hints.order.len());
+    }
+
+    #[test]
+    fn looks_that_find_something_are_not_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let hosts = hosts(&Layout::new(dir.path()));
+        let mut hints = Hints::new(None);
+        for n in 0..10_000 {
+            let token = Token(n);
+            hints.note(What::DropBox { uid: 7, token }, from());
+            assert!(hints.call(1));
+            assert_eq!(hints.due(1, &hosts).0.len(), 1);
+        }
+        assert!(!hints.call(1));
+    }
+
+    #[test]
+    fn whoever_waits_is_told_of_the_answer_also_when_its_hint_comes_late() {
+        let Some(command) = Socket::open(0..=0) else {
+            println!("skipped: no network here");
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let ear = Ear::open(dir.path(), 0..=0).unwrap();
+        let port = ear.socket.port();
+        let tag = ear.endpoint.tag;
+        let mut hints = Hints::new(Some(ear));
+        let leader = [SocketAddr::from(([127, 0, 0, 1], port))];
+        let ack = |token| Ack {
+            tok: token,
+            ok: true,
+            error: String::new(),
+            ids: Vec::new(),
+            results: Vec::new(),
+            more: 0,
+        };
+        let told = |token: Token| {
+            let mine = hint::tag_of_token(token);
+            let wanted = move |b: &[u8]| hint::decode(b, mine) == Some(What::Acks { token });
+            command.wait(2_000_000, wanted)
+        };
+        for (n, late) in [(1, false), (2, true)] {
+            let token = Token(n);
+            let uid = 5;
+            if late {
+                hints.answered(&[ack(token)]);
+            }
+            command.send(&hint::encode(tag ^ 1, What::Orders), &leader);
+            let what = What::DropBox { uid, token };
+            command.send(&hint::encode(tag, what), &leader);
+            let heard = clock_wait(&hints);
+            assert_eq!(heard.0, what, "what is for another is not heard");
+            hints.take(Some(heard));
+            if !late {
+                hints.answered(&[ack(token)]);
+            }
+            assert!(told(token));
+        }
+        assert!(hints.waiting.is_empty() && hints.order.is_empty());
+    }
+
+    fn clock_wait(hints: &Hints) -> Heard {
+        crate::sys::thread::recv_timeout(hints.heard(), 2000).unwrap()
+    }
+}

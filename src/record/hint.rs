@@ -1,0 +1,156 @@
+//! Hints: datagrams that say "look" and at what. No state is on the wire: whoever gets one looks at
+//! the share, and believes only what stands there. One that is lost costs a poll's pause, one that
+//! is forged costs a look.
+//!
+//! Each carries a tag that its receiver drew at random and published on the share, so that one from
+//! outside the cluster, or for a process that had the port before, is dropped unread.
+
+use crate::model::Token;
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+/// Size of a hint in bytes.
+pub const LEN: usize = 40;
+const MAGIC: &[u8; 8] = b"CBhint1\n";
+/// Most addresses of one receiver, and most characters of their text.
+pub const ADDRESSES_MAX: usize = 3;
+const TEXT_MAX: usize = 180;
+
+/// What to look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// To the leader: the drop box of this user. Who asks waits for the answer to this token.
+    DropBox { uid: u32, token: Token },
+    /// To the leader: the reports of the host whose name has this [`tag_of`].
+    Reports { host: u64 },
+    /// To a host: its orders.
+    Orders,
+    /// To a command: the answer to its token.
+    Acks { token: Token },
+}
+
+/// Writes a hint for the receiver of this tag.
+pub fn encode(tag: u64, what: What) -> [u8; LEN] {
+    let (kind, uid, value) = match what {
+        What::DropBox { uid, token } => (1u32, uid, token.0),
+        What::Reports { host } => (2, 0, u128::from(host)),
+        What::Orders => (3, 0, 0),
+        What::Acks { token } => (4, 0, token.0),
+    };
+    let mut out = [0u8; LEN];
+    out[..8].copy_from_slice(MAGIC);
+    out[8..16].copy_from_slice(&tag.to_le_bytes());
+    out[16..20].copy_from_slice(&kind.to_le_bytes());
+    out[20..24].copy_from_slice(&uid.to_le_bytes());
+    out[24..].copy_from_slice(&value.to_le_bytes());
+    out
+}
+
+/// Reads a hint; `None`: it is none, or not for the receiver of this tag.
+pub fn decode(bytes: &[u8], tag: u64) -> Option<What> {
+    let bytes: &[u8; LEN] = bytes.try_into().ok()?;
+    let number = |at: usize| bytes[at..at + 4].try_into().map(u32::from_le_bytes).ok();
+    let value = u128::from_le_bytes(bytes[24..].try_into().ok()?);
+    if &bytes[..8] != MAGIC || bytes[8..16] != tag.to_le_bytes() {
+        return None;
+    }
+    match number(16)? {
+        1 => Some(What::DropBox {
+            uid: number(20)?,
+            token: Token(value),
+        }),
+        2 => Some(What::Reports {
+            host: u64::try_from(value).ok()?,
+        }),
+        3 => Some(What::Orders),
+        4 => Some(What::Acks {
+            token: Token(value),
+        }),
+        _ => None,
+    }
+}
+
+/// A short number for a name (FNV-1a). Two names may share one: then both are looked at.
+pub fn tag_of(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The tag of a command that waits for the answer to a token.
+pub fn tag_of_token(token: Token) -> u64 {
+    (token.0 >> 64) as u64 ^ token.0 as u64
+}
+
+/// Where a process takes hints, as it publishes it on the share.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Endpoint {
+    pub tag: u64,
+    /// The same socket under the addresses of its machine; a sender tries all.
+    pub addresses: Vec<SocketAddr>,
+}
+
+impl Endpoint {
+    /// Reads what a file holds; text that is no endpoint, or an empty one, is `None`.
+    pub fn parse(text: &str) -> Option<Endpoint> {
+        if text.len() > TEXT_MAX {
+            return None;
+        }
+        let mut words = text.split(' ');
+        let tag = u64::from_str_radix(words.next()?, 16).ok()?;
+        let addresses = words.map(SocketAddr::from_str).take(ADDRESSES_MAX);
+        let addresses = addresses.collect::<Result<Vec<_>, _>>().ok()?;
+        (!addresses.is_empty()).then_some(Endpoint { tag, addresses })
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.tag)?;
+        let few = self.addresses.iter().take(ADDRESSES_MAX);
+        few.into_iter().try_for_each(|a| write!(f, " {a}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_come_back_as_they_were_and_only_to_their_receiver() {
+        let token = Token(u128::MAX - 5);
+        for what in [
+            What::DropBox { uid: 1001, token },
+            What::Reports {
+                host: tag_of("node17"),
+            },
+            What::Orders,
+            What::Acks { token },
+        ] {
+            let bytes = encode(7, what);
+            assert_eq!(decode(&bytes, 7), Some(what));
+            assert_eq!(decode(&bytes, 8), None);
+            assert_eq!(decode(&bytes[1..], 7), None);
+            assert_eq!(decode(&[&bytes[..], b"x"].concat(), 7), None);
+        }
+        let mut bytes = encode(7, What::Orders);
+        bytes[16] = 9;
+        assert_eq!(decode(&bytes, 7), None);
+        assert_eq!(decode(b"", 0), None);
+    }
+
+    #[test]
+    fn endpoints_come_back_and_damaged_ones_are_none() {
+        let text = "00000000000000ff 10.99.0.1:40000 [fd00::1]:40000";
+        let endpoint = Endpoint::parse(text).unwrap();
+        assert_eq!((endpoint.tag, endpoint.addresses.len()), (255, 2));
+        assert_eq!(endpoint.to_string(), text);
+        for bad in ["", "ff", "x 10.0.0.1:1", "ff host:1", "ff 10.0.0.1"] {
+            assert_eq!(Endpoint::parse(bad), None, "{bad}");
+        }
+        let many = format!("ff{}", " 10.0.0.1:1".repeat(100));
+        assert_eq!(Endpoint::parse(&many), None);
+        assert_ne!(tag_of("node1"), tag_of("node2"));
+    }
+}
