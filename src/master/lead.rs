@@ -86,6 +86,8 @@ pub struct Leader {
     /// Events on the share raise hints here (a local file system).
     pub hinted_share: bool,
     pub alarms: Vec<String>,
+    /// Attempts bound in the last turn whose start no host was sent.
+    pub unsent: Vec<(String, AttemptId)>,
     pub blobs: BTreeSet<String>,
     pub since: Stamp,
     pub summary_at: u64,
@@ -120,6 +122,14 @@ impl From<crate::sys::Error> for End {
 impl From<crate::journal::Error> for End {
     fn from(e: crate::journal::Error) -> End {
         End::Lost(e.to_string())
+    }
+}
+
+/// Whether an order to start the attempt follows from this event.
+fn lets_start(event: &Event, wanted: AttemptId) -> bool {
+    match event {
+        Event::Dispatched { a, .. } | Event::Gathered { a, .. } => *a == wanted,
+        _ => false,
     }
 }
 
@@ -172,7 +182,7 @@ impl Leader {
         self.core.config_problems = problems;
         self.turn(inputs, Vec::new(), now)?;
         for host in self.hosts.names() {
-            self.orders.prepare(host)?;
+            self.orders.prepare(host, now);
             self.orders.sweep(host);
         }
         self.write_orders(turn::outstanding(&self.core, None))?;
@@ -247,11 +257,12 @@ impl Leader {
         let vain = boxes.difference(&found).count() + hosts.len().saturating_sub(reports);
         self.hints.in_vain(vain);
         self.look_ahead(&mut inputs);
+        let news = self.hear_of_orders(&mut inputs);
         let requests = !paths.is_empty();
         self.watch(self.hosts.directories());
         let more = self.turn(inputs, paths, now)?;
         self.reject(rejected, now)?;
-        Ok(more || requests || reports > 0)
+        Ok(more || requests || reports > 0 || news || self.orders.has_news())
     }
 
     /// Looks for drop boxes of users who had none. A hint may be about one: if this is too soon,
@@ -290,6 +301,25 @@ impl Leader {
         self.hosts.listen(now, which, poll_ms, &no_work, inputs);
         let reports = |input: &&Input| matches!(input, Input::Reports { .. });
         inputs.iter().filter(reports).count()
+    }
+
+    /// Tells the turn whose orders cannot be written, and which starts were therefore never sent.
+    fn hear_of_orders(&mut self, inputs: &mut Vec<Input>) -> bool {
+        let before = inputs.len();
+        let waits = |(host, why)| Input::OrdersWait { host, why };
+        inputs.extend(self.orders.take_news().into_iter().map(waits));
+        for (host, a) in std::mem::take(&mut self.unsent) {
+            let why = format!("orders to {host} cannot be written");
+            inputs.push(Input::Reports {
+                host,
+                part: 0,
+                reports: vec![(0, Report::Never { a, why })],
+                more: true,
+            });
+        }
+        let any = inputs.len() > before;
+        self.summary_due |= any;
+        any
     }
 
     /// What lies in the drop boxes. On a full share it stays there, but for the signals by which
@@ -395,7 +425,10 @@ impl Leader {
         }
         if !ready.orders.is_empty() {
             failpoint::hit("leader.before_orders");
-            self.write_orders(ready.orders)?;
+            let unsent = self.write_orders(ready.orders)?;
+            // An earlier leader may have sent what was not decided in this turn.
+            let decided = |a: AttemptId| ready.events.iter().any(|e| lets_start(e, a));
+            self.unsent = unsent.into_iter().filter(|(_, a)| decided(*a)).collect();
             failpoint::hit("leader.after_orders");
         }
         let taken: Vec<&Place> = ready.taken.iter().filter_map(|n| paths.get(*n)).collect();
@@ -486,29 +519,42 @@ impl Leader {
         Ok(())
     }
 
-    fn write_orders(&mut self, orders: Vec<(String, Order)>) -> Result<(), End> {
-        let core = &self.core;
+    /// Writes orders, and those that wait if it is time; gives the starts that were not written.
+    fn write_orders(
+        &mut self,
+        orders: Vec<(String, Order)>,
+    ) -> Result<Vec<(String, AttemptId)>, End> {
+        let (core, now) = (&self.core, clock::boot_ms());
         let again = |host: &str| {
             turn::outstanding(core, Some(host))
                 .into_iter()
                 .map(|(_, order)| order)
                 .collect()
         };
-        let now = clock::boot_ms();
+        // What was not sent is repeated as long as the state does not say that it is taken back.
+        let tried = match self.unsent.is_empty() {
+            true => self.orders.mend(now, &core.state, &again),
+            false => Vec::new(),
+        };
         let given: BTreeSet<String> = orders.iter().map(|(host, _)| host.clone()).collect();
-        self.orders.mend(&core.state, &again)?;
-        self.orders.write(orders, &core.state, &again)?;
+        let mut unsent = self.orders.write(orders, now, &core.state, &again);
+        unsent.retain(|(host, _)| !tried.contains(host));
         for host in given {
             self.hosts.expect(&host, now);
             if let Some(endpoint) = self.hosts.endpoint(&host) {
                 self.hints.ordered(endpoint);
             }
         }
-        if let Some(why) = self.orders.waiting() {
+        if let Some(why) = self.orders.lacks_room() {
             self.room.fill(why, &self.leadership);
             self.room.spare();
         }
-        Ok(())
+        if self.orders.take_failed() {
+            self.summary_due = true;
+            // Of one host's files or of the whole share? The latter ends this leader.
+            self.recheck()?;
+        }
+        Ok(unsent)
     }
 
     /// Sets unreadable requests aside and answers where an answer can be given.
@@ -551,7 +597,7 @@ impl Leader {
             Err(e) => self.view_lags(&e),
         }
         self.tend_room(now);
-        if self.orders.waiting().is_some() {
+        if self.orders.retry_at().is_some_and(|at| at <= now) {
             self.write_orders(Vec::new())?;
         }
         if self.summary_due && now.saturating_sub(self.summary_at) > SUMMARY_EVERY_MS {
@@ -629,9 +675,9 @@ impl Leader {
         let back = core.state.back();
         let back = back.map(|back| turn::went_back_sentence(back, core.state.epoch()));
         let clock_alarm = core.clock_alarm();
-        let alarms = full.iter().chain(&back).chain(&clock_alarm);
-        let alarms = alarms.chain(&self.alarms);
-        let alarms = alarms.chain(&self.hosts.alarms);
+        let orders = self.orders.alarm();
+        let alarms = full.iter().chain(&back).chain(&clock_alarm).chain(&orders);
+        let alarms = alarms.chain(&self.alarms).chain(&self.hosts.alarms);
         params.alarms = alarms.take(ALARMS_MAX).cloned().collect();
         let wall = Stamp(clock::wall_ms());
         let publisher = &mut self.publisher;
@@ -718,7 +764,11 @@ impl Leader {
         }
         let now = clock::boot_ms();
         ms = ms.min(self.hosts.pace(now));
-        let looks = [self.inbox.due_ms(), self.hosts.due_ms()];
+        let looks = [
+            self.inbox.due_ms(),
+            self.hosts.due_ms(),
+            self.orders.retry_at(),
+        ];
         if let Some(due) = looks.into_iter().flatten().min() {
             ms = ms.min(due.saturating_sub(now).max(1));
         }

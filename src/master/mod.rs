@@ -270,6 +270,7 @@ fn assume(
         stop,
         hinted_share,
         alarms: recovered.notes,
+        unsent: Vec::new(),
         blobs: BTreeSet::new(),
         since: now,
         summary_at: 0,

@@ -4,8 +4,10 @@
 //! But on a network file system what is written through a descriptor that stays open reaches the
 //! server only with a sync, or half a minute later by the kernel's own will; so there it is synced.
 //! A write that fails for want of room is tried again: answers in the same file, a host's orders in
-//! the next part. After any other failed write the leader steps down.
+//! the next part. Orders that cannot be written for another reason wait for that host alone, and are
+//! tried again ever more rarely; after such a failure of the answers the leader steps down.
 
+use crate::model::AttemptId;
 use crate::record::frame;
 use crate::record::header::{Header, What};
 use crate::record::order::Order;
@@ -18,6 +20,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Size at which an orders file is continued in a new part, in bytes.
 const PART_BYTES: u64 = 8 << 20;
+/// First and longest pause before the orders of a host are tried again (ms).
+const RETRY_MS: (u64, u64) = (1_000, 300_000);
+/// Trouble that comes back within this time goes on with the pause that it had reached (ms).
+const CALM_MS: u64 = 600_000;
+/// Most hosts whose orders are tried again in one turn.
+const RETRIES_MAX: usize = 16;
+/// Most part files of somebody else that are stepped over in one attempt.
+const TAKEN_MAX: u64 = 8;
+/// Most hosts named in the alarm, and in the log at a time.
+const NAMED_MAX: usize = 5;
 
 /// A framed file with its next sequence number.
 pub(super) struct Framed {
@@ -77,16 +89,52 @@ pub struct Orders {
     epoch: u64,
     hosts: BTreeMap<String, HostOrders>,
     sync: bool,
-    /// Why some hosts' orders wait for room on the share.
-    waiting: Option<String>,
+    /// Hosts whose orders could not be written.
+    waiting: BTreeSet<String>,
+    /// What became of hosts since the turn was last told: why their orders wait, or that they do
+    /// not any more.
+    news: Vec<(String, Option<String>)>,
+    /// A write failed since [`Orders::take_failed`].
+    failed: bool,
 }
 
+#[derive(Default)]
 struct HostOrders {
     part: u64,
-    /// None: a write found no room. All that is in force goes to the next part.
+    /// The part before it, which the host may still be reading.
+    before: u64,
+    /// None: a write failed. All that is in force goes to the next part.
     framed: Option<Framed>,
     /// Specifications defined in this part.
     specs: BTreeSet<u32>,
+    trouble: Option<Trouble>,
+}
+
+/// Why a host's orders wait, or waited a short time ago.
+struct Trouble {
+    text: String,
+    no_room: bool,
+    pause_ms: u64,
+    retry_at: u64,
+    /// When they could be written again.
+    over_at: Option<u64>,
+}
+
+impl Trouble {
+    fn of(e: &sys::Error, before: Option<Trouble>, now: u64) -> Trouble {
+        let recent = |t: &Trouble| t.over_at.is_none_or(|at| now.saturating_sub(at) < CALM_MS);
+        let before = before.filter(|t| !t.no_room && recent(t));
+        let no_room = e.is_no_space();
+        let pause_ms = before.map_or(RETRY_MS.0, |t| (t.pause_ms * 2).min(RETRY_MS.1));
+        Trouble {
+            text: e.to_string(),
+            no_room,
+            pause_ms,
+            // Room is made by this leader itself.
+            retry_at: if no_room { now } else { now + pause_ms },
+            over_at: None,
+        }
+    }
 }
 
 impl Orders {
@@ -101,69 +149,68 @@ impl Orders {
             epoch,
             hosts: BTreeMap::new(),
             sync,
-            waiting: None,
+            waiting: BTreeSet::new(),
+            news: Vec::new(),
+            failed: false,
         })
     }
 
-    /// Makes the host's file, so that the host never looks for a name that is not there yet.
-    ///
-    /// # Errors
-    /// When the file cannot be made; for want of room it is made later.
-    pub fn prepare(&mut self, host: &str) -> sys::Result<()> {
+    /// Makes the host's file, so that the host never looks for a name that is not there yet. If it
+    /// cannot be made, the orders of this host wait.
+    pub fn prepare(&mut self, host: &str, now: u64) {
         if self.hosts.contains_key(host) {
-            return Ok(());
+            return;
         }
-        let file = match self.open(host, 1) {
-            Err(e) if e.is_no_space() => self.without_room(0, &e),
-            other => other?,
-        };
-        self.hosts.insert(host.to_owned(), file);
-        Ok(())
+        self.hosts.insert(host.to_owned(), HostOrders::default());
+        let made = self.begin_part(host);
+        self.note(host, made, now);
     }
 
-    fn without_room(&mut self, part: u64, e: &sys::Error) -> HostOrders {
-        tracing::error!("{e}: these orders wait for room");
-        self.waiting = Some(e.to_string());
-        HostOrders {
-            part,
-            framed: None,
-            specs: BTreeSet::new(),
+    /// Begins the next part of a host's orders; gives the file of the part before.
+    fn begin_part(&mut self, host: &str) -> sys::Result<Option<Framed>> {
+        let last = self.hosts.get(host).map_or(0, |file| file.part);
+        let (part, framed) = self.open(host, last + 1)?;
+        let file = self.hosts.entry(host.to_owned()).or_default();
+        file.specs.clear();
+        file.part = part;
+        Ok(file.framed.replace(framed))
+    }
+
+    fn open(&self, host: &str, from: u64) -> sys::Result<(u64, Framed)> {
+        let mut part = from;
+        loop {
+            let header = Header::new(What::Orders, &self.cluster, self.epoch, part);
+            let path = self.layout.orders(host, self.epoch, part);
+            match Framed::create(&path, &header, self.sync) {
+                // Nobody else writes orders of this epoch: whatever it is, it is passed over.
+                Err(e) if e.is_taken() && part < from + TAKEN_MAX => part += 1,
+                other => return other.map(|framed| (part, framed)),
+            }
         }
-    }
-
-    fn open(&self, host: &str, part: u64) -> sys::Result<HostOrders> {
-        let header = Header::new(What::Orders, &self.cluster, self.epoch, part);
-        let path = self.layout.orders(host, self.epoch, part);
-        let framed = Framed::create(&path, &header, self.sync)?;
-        Ok(HostOrders {
-            part,
-            framed: Some(framed),
-            specs: BTreeSet::new(),
-        })
-    }
-
-    /// Why orders wait for room on the share, if any do.
-    pub fn waiting(&self) -> Option<&str> {
-        self.waiting.as_deref()
     }
 
     /// Appends orders, one write per host. `again` gives a host's orders in force, for a new part.
-    /// Those that find no room are not lost: they are in force, see [`Orders::waiting`].
-    ///
-    /// # Errors
-    /// When a file cannot be written for another reason.
+    /// Those that cannot be written are not lost: they are in force, and [`Orders::mend`] repeats
+    /// them. Returns the attempts whose start was in no way written, with their hosts.
     pub fn write(
         &mut self,
         orders: Vec<(String, Order)>,
+        now: u64,
         state: &State,
         again: &dyn Fn(&str) -> Vec<Order>,
-    ) -> sys::Result<()> {
+    ) -> Vec<(String, AttemptId)> {
         let mut touched = BTreeSet::new();
+        let mut unsent = Vec::new();
         for (host, order) in orders {
-            self.prepare(&host)?;
+            self.prepare(&host, now);
             let file = self.hosts.get_mut(&host).expect("just prepared");
-            file.push(&order, state);
-            touched.insert(host);
+            match &order {
+                Order::Start(start) if file.is_held_up() => unsent.push((host, start.a)),
+                _ => {
+                    file.push(&order, state);
+                    touched.insert(host);
+                }
+            }
         }
         for host in touched {
             let Some(framed) = self.hosts.get_mut(&host).and_then(|f| f.framed.as_mut()) else {
@@ -175,40 +222,117 @@ impl Orders {
                 Ok(()) if full => self.next_part(&host, state, again),
                 other => other,
             };
-            self.note(&host, next)?;
+            self.note(&host, next, now);
         }
-        Ok(())
+        unsent
     }
 
-    /// Tries again what waits for room.
-    ///
-    /// # Errors
-    /// As [`Orders::write`].
-    pub fn mend(&mut self, state: &State, again: &dyn Fn(&str) -> Vec<Order>) -> sys::Result<()> {
-        if self.waiting.take().is_none() {
-            return Ok(());
-        }
-        let broken = self.hosts.iter().filter(|(_, file)| file.framed.is_none());
-        for host in broken.map(|(host, _)| host.clone()).collect::<Vec<_>>() {
+    /// Tries again what waits, as far as it is time; gives the hosts for which it did, whose new
+    /// files may hold any part of what is in force.
+    pub fn mend(
+        &mut self,
+        now: u64,
+        state: &State,
+        again: &dyn Fn(&str) -> Vec<Order>,
+    ) -> Vec<String> {
+        let due = |host: &&String| {
+            let trouble = self.hosts.get(*host).and_then(|file| file.trouble.as_ref());
+            trouble.is_none_or(|t| t.retry_at <= now)
+        };
+        let due = self.waiting.iter().filter(due).take(RETRIES_MAX);
+        let mut tried = Vec::new();
+        for host in due.cloned().collect::<Vec<_>>() {
             let next = self.next_part(&host, state, again);
-            self.note(&host, next)?;
-            if self.waiting.is_some() {
+            let no_room = matches!(&next, Err(e) if e.is_no_space());
+            self.note(&host, next, now);
+            tried.push(host);
+            if no_room {
                 break;
             }
         }
-        Ok(())
+        tried
     }
 
-    /// Orders of a host that found no room wait; its present part ends here.
-    fn note(&mut self, host: &str, wrote: sys::Result<()>) -> sys::Result<()> {
+    /// When the first of the orders that wait are to be tried again.
+    pub fn retry_at(&self) -> Option<u64> {
+        self.troubles().map(|(_, t)| t.retry_at).min()
+    }
+
+    fn troubles(&self) -> impl Iterator<Item = (&String, &Trouble)> {
+        let trouble = |host| Some((host, self.hosts.get(host)?.trouble.as_ref()?));
+        self.waiting.iter().filter_map(trouble)
+    }
+
+    /// Why orders wait for room on the share, if any do.
+    pub fn lacks_room(&self) -> Option<&str> {
+        let mut all = self.troubles();
+        all.find(|(_, t)| t.no_room).map(|(_, t)| t.text.as_str())
+    }
+
+    /// What an administrator should know of orders that wait for something else than room.
+    pub fn alarm(&self) -> Option<String> {
+        let held_up: Vec<_> = self.troubles().filter(|(_, t)| !t.no_room).collect();
+        let named = held_up.iter().take(NAMED_MAX);
+        let named: Vec<String> = named
+            .map(|(host, t)| format!("{host}: {}", t.text))
+            .collect();
+        let who = match held_up.len() {
+            0 => return None,
+            1 => "1 host, which gets".to_owned(),
+            n => format!("{n} hosts, which get"),
+        };
+        Some(format!(
+            "orders cannot be written for {who} no work meanwhile: {}; this is tried again by \
+             itself. The cluster's account must be able to write hosts/<host>/; a directory of no \
+             host may be removed",
+            named.join("; ")
+        ))
+    }
+
+    /// Hosts whose orders began to wait, with the reason, or do not wait any more.
+    pub fn take_news(&mut self) -> Vec<(String, Option<String>)> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// There are [`Orders::take_news`].
+    pub fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    /// Whether a write failed since the last call: it may be the share, and not the one host.
+    pub fn take_failed(&mut self) -> bool {
+        std::mem::take(&mut self.failed)
+    }
+
+    /// Notes how a write of a host's orders went. After a failed one they wait, and the present part
+    /// ends where it does.
+    fn note<T>(&mut self, host: &str, wrote: sys::Result<T>, now: u64) {
+        let Some(file) = self.hosts.get_mut(host) else {
+            return;
+        };
+        let was_held_up = file.is_held_up();
         match wrote {
-            Err(e) if e.is_no_space() => {
-                let part = self.hosts.get(host).map_or(0, |file| file.part);
-                let file = self.without_room(part, &e);
-                self.hosts.insert(host.to_owned(), file);
-                Ok(())
+            Ok(_) if self.waiting.remove(host) => {
+                tracing::info!("orders to {host} can be written again");
+                if let Some(trouble) = file.trouble.as_mut() {
+                    trouble.over_at = Some(now);
+                }
             }
-            other => other,
+            Ok(_) => return,
+            Err(e) => {
+                self.failed = true;
+                let trouble = Trouble::of(&e, file.trouble.take(), now);
+                if self.waiting.len() < NAMED_MAX || trouble.no_room {
+                    tracing::error!("{e}: the orders to {host} wait");
+                }
+                (file.framed, file.trouble) = (None, Some(trouble));
+                self.waiting.insert(host.to_owned());
+            }
+        }
+        let held_up = file.is_held_up();
+        if was_held_up != held_up {
+            let text = file.trouble.as_ref().map(|t| t.text.clone());
+            self.news.push((host.to_owned(), text.filter(|_| held_up)));
         }
     }
 
@@ -218,32 +342,29 @@ impl Orders {
         state: &State,
         again: &dyn Fn(&str) -> Vec<Order>,
     ) -> sys::Result<()> {
-        let part = self.hosts.get(host).map_or(1, |file| file.part + 1);
-        let mut next = self.open(host, part)?;
+        let last = self.hosts.get(host).map_or(0, |file| file.part);
+        let old = self.begin_part(host)?;
+        let Some(file) = self.hosts.get_mut(host) else {
+            return Ok(());
+        };
         for order in again(host) {
-            next.push(&order, state);
+            file.push(&order, state);
         }
-        if let Some(framed) = next.framed.as_mut()
-            && let Err(e) = framed.flush()
-        {
+        if let Some(framed) = file.framed.as_mut() {
             // A host may be reading it: it ends here, and what waits goes to the one behind it.
-            if let Some(old) = self.hosts.get_mut(host) {
-                (old.part, old.framed) = (part, None);
-            }
-            return Err(e);
+            framed.flush()?;
         }
-        let old = self.hosts.insert(host.to_owned(), next);
         // Without this last word the host finds the new part by itself, later.
-        if let Some(mut framed) = old.and_then(|old| old.framed) {
-            framed.push(&Order::Next { part });
-            match framed.flush() {
-                Err(e) if e.is_no_space() => tracing::warn!("{e}"),
-                other => other?,
+        if let Some(mut framed) = old {
+            framed.push(&Order::Next { part: file.part });
+            if let Err(e) = framed.flush() {
+                tracing::warn!("{e}");
             }
         }
         // The part before the last is behind every host by now, or the host reads the newest.
-        if part > 2 {
-            let _ = fs::remove(&self.layout.orders(host, self.epoch, part - 2));
+        let gone = std::mem::replace(&mut file.before, last);
+        if gone > 0 {
+            let _ = fs::remove(&self.layout.orders(host, self.epoch, gone));
         }
         Ok(())
     }
@@ -263,6 +384,12 @@ impl Orders {
 }
 
 impl HostOrders {
+    /// Its orders wait, and not for room.
+    fn is_held_up(&self) -> bool {
+        let waits = |t: &Trouble| t.over_at.is_none() && !t.no_room;
+        self.trouble.as_ref().is_some_and(waits)
+    }
+
     fn push(&mut self, order: &Order, state: &State) {
         let Some(framed) = self.framed.as_mut() else {
             return;
@@ -279,3 +406,6 @@ impl HostOrders {
         framed.push(order);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,6 +88,11 @@ impl Error {
         self.source.kind() == io::ErrorKind::NotFound
     }
 
+    /// True when the name is taken by something else.
+    pub fn is_taken(&self) -> bool {
+        self.source.kind() == io::ErrorKind::AlreadyExists
+    }
+
     /// True when the disk, the quota or the file system's write permission is used up: states in
     /// which a retry can help once somebody makes room. A short write counts: nothing else makes
     /// one of a file system that works.

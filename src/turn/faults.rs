@@ -1,5 +1,5 @@
 //! Hosts that cannot start tasks: the jobs go elsewhere a few times, the host gets none for a
-//! while.
+//! while. Hosts whose orders cannot be written get none until they can.
 //!
 //! Known to this leader only: a new one finds out again, at the cost of a few starts.
 
@@ -14,6 +14,9 @@ const TRIES_MAX: u8 = 3;
 const PAUSE_MS: (u64, u64) = (10_000, 300_000);
 /// How the note on such a host begins.
 const NOTE: &str = "cannot start tasks";
+
+/// How the note on a host begins whose orders wait.
+const UNWRITTEN: &str = "gets no work: its orders cannot be written";
 
 /// A host that could not start its last task.
 #[derive(Clone, Debug)]
@@ -55,6 +58,15 @@ impl Turn<'_> {
         }
     }
 
+    /// Notes whether orders to `host` can be written.
+    pub(super) fn orders_wait(&mut self, host: String, why: Option<String>) {
+        match why {
+            Some(why) => self.core.unwritten.insert(host.clone(), why),
+            None => self.core.unwritten.remove(&host),
+        };
+        self.load_again(&host);
+    }
+
     /// Whether a job whose host could not start it is to be tried again.
     pub(super) fn try_elsewhere(&mut self, j: JobKey) -> bool {
         let core = &mut *self.core;
@@ -66,7 +78,7 @@ impl Turn<'_> {
     }
 
     /// Marks a sample of a host that gets no work although its executor lives: its ledger is not
-    /// journalled yet, or it could not start tasks a moment ago.
+    /// journalled yet, its orders cannot be written, or it could not start tasks a moment ago.
     pub(super) fn withhold(&mut self, host: &str, doc: &mut LoadDoc) {
         // What is ordered before its ledger is journalled, a host would not follow.
         let known = doc.ledger.is_empty() || self.core.state.host_ctl(host).ledger == doc.ledger;
@@ -75,7 +87,11 @@ impl Turn<'_> {
         if let Some(f) = fault {
             doc.notes.push(f.text.clone());
         }
-        if doc.executor && (!known || paused) {
+        let unwritten = self.core.unwritten.get(host);
+        if let Some(why) = unwritten {
+            doc.notes.push(format!("{UNWRITTEN}: {why}"));
+        }
+        if doc.executor && (!known || paused || unwritten.is_some()) {
             doc.executor = false;
             self.core.withheld.insert(host.to_owned());
         } else {
@@ -89,7 +105,8 @@ impl Turn<'_> {
             return;
         };
         doc.executor |= self.core.withheld.remove(host);
-        doc.notes.retain(|n| !n.starts_with(NOTE));
+        doc.notes
+            .retain(|n| !n.starts_with(NOTE) && !n.starts_with(UNWRITTEN));
         self.load(host, doc, silent_ms);
     }
 }

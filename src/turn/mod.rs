@@ -93,6 +93,8 @@ pub struct Core {
     /// Hosts that could not start their last task, and how often jobs were put back for that.
     pub(crate) faults: BTreeMap<String, faults::Fault>,
     pub(crate) tries: BTreeMap<crate::model::JobKey, u8>,
+    /// Hosts whose orders cannot be written, and why.
+    pub(crate) unwritten: BTreeMap<String, String>,
     /// Groups by user, as the driver looked them up.
     pub groups: BTreeMap<String, Vec<String>>,
     /// Problems of the last refused reconfiguration, for the view.
@@ -135,6 +137,7 @@ impl Core {
             withheld: BTreeSet::new(),
             faults: BTreeMap::new(),
             tries: BTreeMap::new(),
+            unwritten: BTreeMap::new(),
             groups: BTreeMap::new(),
             config_problems: Vec::new(),
             kept: shown::Kept::default(),
@@ -203,6 +206,11 @@ pub enum Input {
         host: String,
         epoch: u64,
         id: u32,
+    },
+    /// Orders to this host cannot be written, and why; `None`: they can be again.
+    OrdersWait {
+        host: String,
+        why: Option<String>,
     },
     /// cb.yaml was read (at the start of the epoch, or for a request that is in the same turn).
     Config(Arc<Config>),
@@ -326,6 +334,7 @@ impl Turn<'_> {
                 doc,
                 silent_ms,
             } => self.load(&host, *doc, silent_ms),
+            Input::OrdersWait { host, why } => self.orders_wait(host, why),
             Input::Config(config) => self.configure(config),
         }
     }

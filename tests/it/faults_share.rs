@@ -16,6 +16,19 @@ fn naming(epoch: u64) -> Vec<u8> {
     encode_fixed(&doc).unwrap()
 }
 
+/// Waits until `cinfo -health` says what is due.
+fn health_until(cluster: &Cluster, due: impl Fn(&str) -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        let health = cluster.ok("cinfo", &["-health"]);
+        if due(&health) {
+            return;
+        }
+        assert!(Instant::now() < end, "{health}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
 /// Leaders step down; the next one claims above it, or writes it anew where it is no epoch of this
 /// cluster, and says so.
 #[test]
@@ -56,4 +69,38 @@ fn an_epoch_file_that_somebody_else_wrote_costs_one_leader_and_is_named() {
     let said = text(&out);
     assert_eq!(out.status.code(), Some(0), "{said}");
     assert!(said.contains("alarm: ") && said.contains(named), "{said}");
+}
+
+/// A directory that the leader cannot write, and a host of which the same is true: the others work,
+/// the leader stays, both are named.
+#[test]
+fn a_host_directory_that_cannot_be_written_costs_that_host_only() {
+    let cluster = Cluster::up_armed("--hosts 2 --slots 2 --masters 1 --lease 3 --cgroup off");
+    std::fs::create_dir(cluster.share().join("hosts/oldnode")).unwrap();
+    let refused =
+        ["oldnode", "h2"].map(|host| format!("sys.open@/hosts/{host}/orders.=error:EACCES"));
+    cluster.arm(&refused.join("\n"));
+    crate::cluster::kill_9(cluster.leader().pid);
+    cluster.dev_up("");
+    let leader = cluster.leader();
+    let jobs: Vec<u32> = (0..6).map(|_| cluster.csub(&["true"])).collect();
+    cluster.wait(Duration::from_secs(20), |s| {
+        let done = |id: &u32| s.get(&(*id, 0)).is_some_and(|s| s == "DONE");
+        jobs.iter().all(done)
+    });
+    health_until(&cluster, |health| {
+        let due = [
+            "orders cannot be written for 2 hosts",
+            "hosts/h2/orders.",
+            "gets no work: its orders",
+        ];
+        due.iter().all(|due| health.contains(due))
+    });
+    assert_eq!(cluster.leader().pid, leader.pid, "another leader");
+    cluster.arm("");
+    let there = cluster.csub(&["-m", "h2", "true"]);
+    cluster.wait(Duration::from_secs(40), |s| {
+        s.get(&(there, 0)).is_some_and(|s| s == "DONE")
+    });
+    health_until(&cluster, |health| !health.contains("cannot be written"));
 }

@@ -145,3 +145,27 @@ fn a_dead_executor_undoes_a_gang_that_gathers() {
     }]);
     assert!(!gathering(&b));
 }
+
+#[test]
+fn a_host_whose_orders_cannot_be_written_gets_no_work_until_they_can() {
+    let mut b = Bench::new();
+    let waits = |host: &str, why: Option<&str>| Input::OrdersWait {
+        host: host.into(),
+        why: why.map(str::to_owned),
+    };
+    b.turn(vec![waits("h1", Some("it is a file"))]);
+    b.submit(5, |_| {});
+    assert_eq!(b.starts(), [("h2".to_string(), "1.1".to_string())]);
+    b.beat("h1");
+    b.submit(5, |j| j.spec.hosts = "h1".into());
+    assert_eq!(b.starts(), []);
+    let rows = crate::turn::host_rows(&b.core);
+    let h1 = rows.iter().find(|row| row.name == "h1").unwrap();
+    assert!(
+        h1.warnings.iter().any(|w| w.contains("it is a file")),
+        "{:?}",
+        h1.warnings
+    );
+    b.turn(vec![waits("h1", None)]);
+    assert_eq!(b.starts(), [("h1".to_string(), "2.1".to_string())]);
+}

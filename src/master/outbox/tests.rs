@@ -1,0 +1,176 @@
+//! Orders of hosts whose files cannot be written, beside hosts whose files can.
+
+use super::*;
+use crate::model::{JobKey, Limits, Share, Spec};
+use crate::record::event::Event;
+use crate::record::frame::Reader;
+use crate::record::order::StartOrder;
+
+struct Bed {
+    _dir: tempfile::TempDir,
+    layout: Layout,
+    state: State,
+    orders: Orders,
+}
+
+fn attempt(id: u32) -> AttemptId {
+    AttemptId {
+        j: JobKey::job(id),
+        at: 1,
+    }
+}
+
+fn cancel(id: u32) -> Order {
+    Order::Cancel { a: attempt(id) }
+}
+
+fn start(id: u32, host: &str) -> Order {
+    Order::Start(Box::new(StartOrder {
+        a: attempt(id),
+        s: 1,
+        command: "true".into(),
+        name: String::new(),
+        hosts: vec![Share(host.into(), 1)],
+        limits: Limits::default(),
+        resizes: 0,
+        index_end: 0,
+        index_step: 0,
+        t: 0,
+        nice: 0,
+        grace_ms: 0,
+    }))
+}
+
+fn none(_: &str) -> Vec<Order> {
+    Vec::new()
+}
+
+fn to(host: &str, order: Order) -> Vec<(String, Order)> {
+    vec![(host.to_owned(), order)]
+}
+
+impl Bed {
+    fn new() -> Bed {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        let mut state = State::default();
+        let spec = Box::new(Spec::default());
+        state.apply(&Event::Spec { id: 1, spec });
+        let orders = Orders::new(&layout, "c", 3).unwrap();
+        Bed {
+            _dir: dir,
+            layout,
+            state,
+            orders,
+        }
+    }
+
+    /// Makes a file stand where the directory of `host` should.
+    fn obstruct(&self, host: &str) {
+        fs::mkdir_p(&self.layout.hosts(), 0o755).unwrap();
+        fs::publish(&self.layout.host(host), b"in the way").unwrap();
+    }
+
+    fn clear(&self, host: &str) {
+        fs::remove(&self.layout.host(host)).unwrap();
+    }
+
+    fn write(&mut self, orders: Vec<(String, Order)>, now: u64) -> Vec<(String, AttemptId)> {
+        self.orders.write(orders, now, &self.state, &none)
+    }
+
+    /// The orders in a part, without what leads to them.
+    fn read(&self, host: &str, part: u64) -> Vec<Order> {
+        let path = self.layout.orders(host, 3, part);
+        let bytes = fs::read_small(&path, 1 << 20).unwrap();
+        let mut reader = Reader::new(&bytes);
+        Header::read(&mut reader, What::Orders, Some("c")).unwrap();
+        let mut orders = Vec::new();
+        while let Some(line) = reader.next_line().unwrap() {
+            orders.push(line.decode().unwrap());
+        }
+        orders.retain(|order| !matches!(order, Order::Spec { .. }));
+        orders
+    }
+}
+
+#[test]
+fn a_host_whose_orders_cannot_be_made_waits_alone_and_is_tried_ever_more_rarely() {
+    let mut bed = Bed::new();
+    bed.obstruct("h1");
+    bed.orders.prepare("h1", 1_000);
+    bed.orders.prepare("h2", 1_000);
+    let both = [to("h1", cancel(1)), to("h2", cancel(2))].concat();
+    assert_eq!(bed.write(both, 1_000), []);
+    assert_eq!(bed.read("h2", 1), [cancel(2)]);
+    assert!(bed.orders.take_failed() && !bed.orders.take_failed());
+    let news = bed.orders.take_news();
+    assert!(matches!(&news[..], [(host, Some(why))] if host == "h1" && why.contains("hosts/h1")));
+    let alarm = bed.orders.alarm().unwrap();
+    assert!(
+        alarm.contains("1 host,") && alarm.contains("h1: "),
+        "{alarm}"
+    );
+    // Tried after 1 s, then 2 s later, then 4 s.
+    let mut tried = Vec::new();
+    for now in 1_000..9_000 {
+        if !bed.orders.mend(now, &bed.state, &none).is_empty() {
+            tried.push(now);
+        }
+    }
+    assert_eq!(tried, [2_000, 4_000, 8_000]);
+    assert!(bed.orders.take_news().is_empty(), "nothing new");
+    bed.clear("h1");
+    let again = |host: &str| match host {
+        "h1" => vec![cancel(1), start(3, "h1")],
+        _ => Vec::new(),
+    };
+    assert_eq!(bed.orders.mend(15_999, &bed.state, &again), [] as [&str; 0]);
+    assert_eq!(bed.orders.mend(16_000, &bed.state, &again), ["h1"]);
+    assert_eq!(bed.read("h1", 1), [cancel(1), start(3, "h1")]);
+    assert_eq!(bed.orders.take_news(), [("h1".to_owned(), None)]);
+    assert_eq!((bed.orders.alarm(), bed.orders.retry_at()), (None, None));
+}
+
+#[test]
+fn a_start_that_was_not_written_is_told_of_and_one_that_may_have_been_is_not() {
+    let mut bed = Bed::new();
+    bed.obstruct("h1");
+    let starts = [to("h1", start(1, "h1")), to("h2", start(2, "h2"))].concat();
+    assert_eq!(bed.write(starts, 1), [("h1".to_owned(), attempt(1))]);
+    // The open file fails: how much of it was written nobody knows.
+    let broken = bed.orders.hosts.get_mut("h2").unwrap();
+    broken.framed.as_mut().unwrap().file =
+        Appender::open(std::path::Path::new("/dev/full")).unwrap();
+    assert_eq!(bed.write(to("h2", start(3, "h2")), 2), []);
+    assert!(bed.orders.lacks_room().is_some());
+    assert!(!bed.orders.alarm().unwrap().contains("h2"));
+}
+
+#[test]
+fn part_files_that_somebody_else_made_are_passed_over() {
+    let mut bed = Bed::new();
+    for part in 1..=3 {
+        fs::mkdir_p(&bed.layout.orders("h1", 3, part), 0o755).unwrap();
+    }
+    bed.orders.prepare("h1", 1);
+    assert_eq!(bed.write(to("h1", cancel(1)), 1), []);
+    assert_eq!(bed.read("h1", 4), [cancel(1)]);
+    assert_eq!(bed.orders.alarm(), None);
+}
+
+#[test]
+fn with_thousands_of_hosts_that_cannot_be_written_work_and_alarm_stay_small() {
+    let mut bed = Bed::new();
+    fs::mkdir_p(bed.layout.root(), 0o755).unwrap();
+    fs::publish(&bed.layout.hosts(), b"in the way").unwrap();
+    for n in 0..3_000 {
+        bed.orders.prepare(&format!("h{n}"), 1);
+    }
+    let alarm = bed.orders.alarm().unwrap();
+    assert!(
+        alarm.contains("3000 hosts") && alarm.len() < 2_000,
+        "{alarm}"
+    );
+    assert_eq!(bed.orders.mend(5_000, &bed.state, &none).len(), RETRIES_MAX);
+}
