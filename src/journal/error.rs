@@ -31,6 +31,14 @@ impl Error {
     pub fn is_no_space(&self) -> bool {
         matches!(self, Error::Io(e) if e.is_no_space())
     }
+
+    /// The `errno` value, where the system gave one.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Error::Io(e) => e.errno(),
+            _ => None,
+        }
+    }
 }
 
 impl From<sys::Error> for Error {

@@ -676,8 +676,10 @@ impl Leader {
         let back = back.map(|back| turn::went_back_sentence(back, core.state.epoch()));
         let clock_alarm = core.clock_alarm();
         let orders = self.orders.alarm();
+        let snapshots = self.snapshots.alarm();
         let alarms = full.iter().chain(&back).chain(&clock_alarm).chain(&orders);
-        let alarms = alarms.chain(&self.alarms).chain(&self.hosts.alarms);
+        let alarms = alarms.chain(&snapshots).chain(&self.alarms);
+        let alarms = alarms.chain(&self.hosts.alarms);
         params.alarms = alarms.take(ALARMS_MAX).cloned().collect();
         let wall = Stamp(clock::wall_ms());
         let publisher = &mut self.publisher;

@@ -1,5 +1,6 @@
 //! Background snapshots: a forked child writes the state as it is at the fork while the leader goes
-//! on. A failed one costs nothing: the older snapshot and the journal still stand.
+//! on. A failed one costs nothing: the older snapshot and the journal still stand. One that hangs in
+//! the share is ended, and another one is tried later; the leader never waits for it.
 
 use crate::journal::{Keep, Position, compact, snapshot};
 use crate::spool::Layout;
@@ -15,6 +16,13 @@ const EVERY_EPOCHS: u64 = 16;
 /// Least time between the beginnings of two snapshots, in milliseconds.
 const EVERY_MS: u64 = 30_000;
 
+/// A writer that takes longer hangs, in milliseconds.
+const LIMIT_MS: u64 = 900_000;
+/// First and longest pause after one that failed, in milliseconds.
+const PAUSE_MS: (u64, u64) = (60_000, 1_800_000);
+/// Most writers that were killed and are still there, in the kernel: each holds a copy of the state.
+const HUNG_MAX: usize = 2;
+
 /// When to write snapshots, and the one being written.
 pub struct Snapshots {
     layout: Layout,
@@ -24,6 +32,13 @@ pub struct Snapshots {
     bytes: u64,
     begun_at: u64,
     every: u64,
+    /// Writers that were killed and cannot die before the share answers them.
+    hung: Vec<Forked>,
+    /// Why the last one failed, and since when none succeeded (boot clock, ms).
+    failed: Option<(String, u64)>,
+    /// The pause after the last failure, and its end.
+    pause: u64,
+    not_before: u64,
 }
 
 impl Snapshots {
@@ -48,12 +63,29 @@ impl Snapshots {
             },
             begun_at: 0,
             every,
+            hung: Vec::new(),
+            failed: None,
+            pause: 0,
+            not_before: 0,
         }
     }
 
     fn is_due(&self, now_ms: u64) -> bool {
         let rested = self.begun_at == 0 || now_ms.saturating_sub(self.begun_at) > EVERY_MS;
-        self.bytes >= self.every && rested
+        let may = rested && now_ms >= self.not_before && self.hung.len() < HUNG_MAX;
+        may && (self.bytes >= self.every || self.failed.is_some())
+    }
+
+    /// What an administrator should know: no snapshot can be written, so the journal grows.
+    pub fn alarm(&self) -> Option<String> {
+        let (why, since) = self.failed.as_ref()?;
+        let minutes = self.not_before.saturating_sub(*since) / 60_000;
+        Some(format!(
+            "no snapshot could be written, tried for {minutes} min: {why}; the journal grows until \
+             one is ({} MB since the last try): {}",
+            self.bytes >> 20,
+            self.layout.snapshots().display()
+        ))
     }
 
     /// Notes what was journalled.
@@ -64,19 +96,19 @@ impl Snapshots {
     /// Begins a snapshot when one is due, collects a finished one. True when one was finished.
     /// `keep_ms`: how long covered segments stay for history.
     pub fn step(&mut self, state: &State, at: Position, now_ms: u64, keep_ms: u64) -> bool {
-        if let Some(child) = &mut self.child {
-            return match child.try_wait() {
-                Ok(None) => false,
-                Ok(Some(code)) => {
-                    self.child = None;
-                    self.finished(code, keep_ms)
+        self.hung
+            .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        if let Some(mut child) = self.child.take() {
+            match child.try_wait() {
+                Ok(None) if now_ms.saturating_sub(self.begun_at) > LIMIT_MS => {
+                    self.give_up(child, now_ms);
                 }
-                Err(e) => {
-                    tracing::error!("{e}");
-                    self.child = None;
-                    false
-                }
-            };
+                Ok(None) => self.child = Some(child),
+                Ok(Some(0)) => return self.finished(keep_ms),
+                Ok(Some(code)) => self.fail(reason(code), now_ms),
+                Err(e) => self.fail(e.to_string(), now_ms),
+            }
+            return false;
         }
         let due = failpoint::pass("snapshot.due").is_err();
         if due || self.is_due(now_ms) {
@@ -85,25 +117,40 @@ impl Snapshots {
         false
     }
 
+    /// Ends a writer that hangs. One that waits for a file server dies when that answers.
+    fn give_up(&mut self, child: Forked, now_ms: u64) {
+        child.kill();
+        let (pid, minutes) = (child.pid(), LIMIT_MS / 60_000);
+        self.hung.push(child);
+        let text =
+            format!("its writer (pid {pid}) had not ended after {minutes} min and was killed");
+        self.fail(text, now_ms);
+    }
+
+    fn fail(&mut self, why: String, now_ms: u64) {
+        tracing::error!("no snapshot: {why}");
+        self.pause = (self.pause * 2).clamp(PAUSE_MS.0, PAUSE_MS.1);
+        self.not_before = now_ms + self.pause;
+        let since = self.failed.take().map_or(self.begun_at, |(_, since)| since);
+        self.failed = Some((why, since));
+    }
+
     fn begin(&mut self, state: &State, at: Position, now_ms: u64) {
         self.begun_at = now_ms.max(1);
         self.bytes = 0;
         let (layout, cluster) = (&self.layout, &self.cluster);
         let forked = fork_snapshot(|| match write(layout, cluster, state, at) {
             Ok(()) => 0,
-            Err(_) => 1,
+            Err(e) => e.errno().filter(|n| (1..100).contains(n)).unwrap_or(100),
         });
         match forked {
             Ok(child) => self.child = Some(child),
-            Err(e) => tracing::error!("no snapshot: {e}"),
+            Err(e) => self.fail(e.to_string(), now_ms),
         }
     }
 
-    fn finished(&self, code: i32, keep_ms: u64) -> bool {
-        if code != 0 {
-            tracing::error!("a snapshot could not be written (code {code}): is the share full?");
-            return false;
-        }
+    fn finished(&mut self, keep_ms: u64) -> bool {
+        (self.failed, self.pause) = (None, 0);
         let keep = Keep {
             age_ms: keep_ms,
             ..Keep::default()
@@ -113,6 +160,15 @@ impl Snapshots {
             Err(e) => tracing::warn!("after a snapshot: {e}"),
         }
         true
+    }
+}
+
+/// What the code of a writer says: an error of the system, a signal, or something else.
+fn reason(code: i32) -> String {
+    match code {
+        1..100 => std::io::Error::from_raw_os_error(code).to_string(),
+        129.. => format!("its writer was killed by signal {}", code - 128),
+        _ => format!("its writer ended with code {code}"),
     }
 }
 
@@ -138,6 +194,102 @@ pub fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::fs;
+
+    const AT: Position = Position {
+        epoch: 1,
+        segment: 1,
+        bytes: 0,
+        seq: 1,
+    };
+
+    fn bed() -> (tempfile::TempDir, Snapshots) {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        for dir in [layout.snapshots(), layout.epochs()] {
+            fs::mkdir_p(&dir, 0o755).unwrap();
+        }
+        let snapshots = Snapshots::new(&layout, "c", (0, 0), Some(1 << 30));
+        (dir, snapshots)
+    }
+
+    /// Takes steps at `now` until the child has ended; whether a snapshot was finished.
+    fn settle(snapshots: &mut Snapshots, now: u64) -> bool {
+        let state = State::new();
+        let end = clock::boot_ms() + 30_000;
+        while clock::boot_ms() < end {
+            if snapshots.step(&state, AT, now, 0) {
+                return true;
+            }
+            if snapshots.child.is_none() && snapshots.hung.is_empty() {
+                return false;
+            }
+            clock::sleep_ms(5);
+        }
+        panic!("the writer does not end");
+    }
+
+    #[test]
+    fn a_writer_that_hangs_is_killed_and_another_one_is_tried_later() {
+        let (_dir, mut snapshots) = bed();
+        let hangs = || {
+            clock::sleep_ms(120_000);
+            0
+        };
+        snapshots.child = Some(fork_snapshot(hangs).unwrap());
+        snapshots.begun_at = 1;
+        let state = State::new();
+        assert!(!snapshots.step(&state, AT, LIMIT_MS, 0));
+        assert!(snapshots.child.is_some() && snapshots.alarm().is_none());
+        let late = LIMIT_MS + 2;
+        assert!(!settle(&mut snapshots, late));
+        let alarm = snapshots.alarm().unwrap();
+        assert!(alarm.contains("had not ended after 15 min"), "{alarm}");
+        assert!(!snapshots.step(&state, AT, late + PAUSE_MS.0 - 1, 0));
+        assert!(snapshots.child.is_none(), "too soon");
+        assert!(settle(&mut snapshots, late + PAUSE_MS.0));
+        assert_eq!(snapshots.alarm(), None);
+    }
+
+    #[test]
+    fn a_directory_that_takes_no_snapshot_is_named_and_tried_ever_more_rarely() {
+        let (_dir, mut snapshots) = bed();
+        let dir = snapshots.layout.snapshots();
+        fs::remove_dir(&dir).unwrap();
+        fs::publish(&dir, b"in the way").unwrap();
+        snapshots.bytes = 1 << 30;
+        let (mut now, mut waits) = (1_000, Vec::new());
+        for _ in 0..7 {
+            assert!(!settle(&mut snapshots, now));
+            assert!(!settle(&mut snapshots, now), "not at once again");
+            waits.push((snapshots.not_before - now) / 60_000);
+            now = snapshots.not_before;
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
+        let alarm = snapshots.alarm().unwrap();
+        assert!(alarm.contains("Not a directory"), "{alarm}");
+        fs::remove(&dir).unwrap();
+        fs::mkdir_p(&dir, 0o755).unwrap();
+        assert!(settle(&mut snapshots, now));
+        assert_eq!(snapshots.alarm(), None);
+    }
+
+    #[test]
+    fn writers_that_cannot_die_do_not_pile_up() {
+        let (_dir, mut snapshots) = bed();
+        let stopped = || {
+            clock::sleep_ms(120_000);
+            0
+        };
+        snapshots.hung = (0..HUNG_MAX)
+            .map(|_| fork_snapshot(stopped).unwrap())
+            .collect();
+        snapshots.bytes = 1 << 30;
+        assert!(!snapshots.step(&State::new(), AT, 1_000_000, 0));
+        assert!(snapshots.child.is_none());
+        snapshots.hung.iter().for_each(Forked::kill);
+        assert!(settle(&mut snapshots, 1_000_000) || settle(&mut snapshots, 1_000_001));
+    }
 
     #[test]
     fn leaders_that_write_little_make_a_snapshot_now_and_then() {
