@@ -197,7 +197,7 @@ impl Cluster {
         let s = match self.state.find_spec(&spec) {
             Some(s) => s,
             None => {
-                let id = self.state.next_spec();
+                let id = self.state.next_spec().expect("numbers are left");
                 let spec = Box::new(spec);
                 self.state.apply(&Event::Spec { id, spec });
                 id

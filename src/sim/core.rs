@@ -212,30 +212,33 @@ impl<'a> Core<'a> {
         let lasting = job.depends.is_none() && self.config.general.max_pend_jobs.is_none();
         if lasting && let Some(known) = self.specs.get(&key) {
             let (id, spec) = known.clone()?;
-            self.define(id, &spec);
-            return Ok((id, spec));
+            // A specification that no live job uses is forgotten by the state.
+            if self.state.specs.contains_key(&id) {
+                return Ok((id, spec));
+            }
+            let made = self.number(spec);
+            self.specs.insert(key, made.clone());
+            return made;
         }
-        let made = self.admit(job, now_ms).map(|spec| {
-            let id = self
-                .state
-                .find_spec(&spec)
-                .unwrap_or(self.state.next_spec());
-            let spec = Arc::new(spec);
-            self.define(id, &spec);
-            (id, spec)
-        });
+        let made = self
+            .admit(job, now_ms)
+            .and_then(|spec| self.number(Arc::new(spec)));
         if lasting {
             self.specs.insert(key, made.clone());
         }
         made
     }
 
-    /// A specification that no live job uses is forgotten by the state: it is told again.
-    fn define(&mut self, id: u32, spec: &Arc<Spec>) {
-        if !self.state.specs.contains_key(&id) {
-            let spec = Box::new(spec.as_ref().clone());
-            self.state.apply(&Event::Spec { id, spec });
+    /// The number of a specification, which the state is told if it does not know it.
+    fn number(&mut self, spec: Arc<Spec>) -> Result<(u32, Arc<Spec>), String> {
+        if let Some(id) = self.state.find_spec(&spec) {
+            return Ok((id, spec));
         }
+        let id = self.state.next_spec();
+        let id = id.ok_or("all numbers of specifications are in use")?;
+        let told = Box::new(spec.as_ref().clone());
+        self.state.apply(&Event::Spec { id, spec: told });
+        Ok((id, spec))
     }
 
     fn admit(&self, job: &Job, now_ms: i64) -> Result<Spec, String> {

@@ -20,7 +20,10 @@ impl State {
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Epoch { epoch, .. } => self.epoch = *epoch,
-            Event::Spec { id, spec } => self.define_spec(*id, spec),
+            Event::Spec { id, spec } => {
+                self.last_spec = *id;
+                self.define_spec(*id, spec);
+            }
             Event::Submitted(s) => self.submitted(s),
             Event::Handled { tok, t } => {
                 self.tokens.insert(
@@ -146,8 +149,7 @@ impl State {
         id
     }
 
-    fn define_spec(&mut self, id: u32, spec: &Spec) {
-        self.next_spec = self.next_spec.max(id);
+    pub(super) fn define_spec(&mut self, id: u32, spec: &Spec) {
         if self.specs.contains_key(&id) {
             return;
         }

@@ -118,7 +118,11 @@ impl Pending {
         let id = match self.by_key.get(&key) {
             Some(id) => *id,
             None => {
-                self.last += 1;
+                // Numbers of classes live as long as this process: behind the highest, from 1 again.
+                self.last = self.last.checked_add(1).unwrap_or(1);
+                while self.classes.contains_key(self.last) {
+                    self.last = self.last.checked_add(1).unwrap_or(1);
+                }
                 let class = Class {
                     key: key.clone(),
                     spec: spec.clone(),

@@ -116,7 +116,8 @@ pub struct State {
     pub(crate) jobs: Table<Job>,
     pub(crate) specs: FxHashMap<u32, SpecEntry>,
     spec_ids: HashMap<Arc<Spec>, u32>,
-    next_spec: u32,
+    /// The specification number given last.
+    last_spec: u32,
     /// Highest id ever given; ids are not reused before they roll over.
     last_id: u32,
     tokens: HashMap<Token, Known>,
@@ -238,9 +239,18 @@ impl State {
         self.spec_ids.get(spec).copied()
     }
 
-    /// The next free specification number.
-    pub fn next_spec(&self) -> u32 {
-        self.next_spec + 1
+    /// The number for the next specification: the first one behind the last given that is not in
+    /// use, from 1 again behind the highest there is. `None`: all are in use.
+    pub fn next_spec(&self) -> Option<u32> {
+        let after = |id: u32| id.checked_add(1).unwrap_or(1);
+        let mut id = after(self.last_spec);
+        for _ in 0..=self.specs.len() {
+            if !self.specs.contains_key(&id) {
+                return Some(id);
+            }
+            id = after(id);
+        }
+        None
     }
 
     /// The id for the next job: one above the highest ever given, rolling over behind `max_id`.

@@ -15,6 +15,7 @@ pub enum SnapRecord {
     Meta {
         epoch: u64,
         last_id: u32,
+        /// The specification number given last.
         next_spec: u32,
         config: String,
     },
@@ -181,7 +182,7 @@ impl State {
         let meta = SnapRecord::Meta {
             epoch: self.epoch,
             last_id: self.last_id,
-            next_spec: self.next_spec,
+            next_spec: self.last_spec,
             config: self.config_digest.clone(),
         };
         let specs = self.specs.iter().map(|(id, e)| SnapRecord::Spec {
@@ -305,10 +306,10 @@ impl State {
                 config,
             } => {
                 (self.epoch, self.last_id, self.config_digest) = (epoch, last_id, config);
-                self.next_spec = next_spec;
+                self.last_spec = next_spec;
             }
             SnapRecord::Spec { id, spec } => {
-                self.apply(&crate::record::event::Event::Spec { id, spec });
+                self.define_spec(id, &spec);
             }
             SnapRecord::Queue { name, ctl } => {
                 self.queues.insert(name, ctl);

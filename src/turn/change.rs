@@ -114,7 +114,9 @@ impl Turn<'_> {
                 .chain(&changes.reset)
                 .map(|o| format!("-{o}"))
                 .collect();
-            let s = self.spec_id(spec);
+            let s = self
+                .spec_id(spec)
+                .ok_or_else(|| Refusal::refused(super::submit::NO_SPEC))?;
             let (by, what, t) = (who.user.clone(), names.join(" "), self.now);
             self.emit(Event::Changed { j, s, by, what, t });
         }

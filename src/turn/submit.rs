@@ -8,6 +8,9 @@ use crate::record::event::{Event, Submitted};
 use crate::record::request::{ENV_MAX, RequestHead, SCRIPT_MAX, Verb};
 use sha2::{Digest, Sha256};
 
+/// Why a job with new options is not taken.
+pub(super) const NO_SPEC: &str = "all numbers of specifications are in use: let some jobs end";
+
 /// Blobs of a request, by their hashes.
 #[derive(Default)]
 struct Shared {
@@ -75,8 +78,8 @@ impl Turn<'_> {
             match intake::admit(*job, &who, &core.config, &core.state, now) {
                 Err(refusal) => answer.refuse(what(line), refusal),
                 Ok(admitted) => match self.accept(admitted, head.token, line) {
-                    Some((id, queue, default)) => push_id(answer, line, id, queue, default),
-                    None => answer.say(what(line), Code::Refused, "all job ids are in use"),
+                    Ok((id, queue, default)) => push_id(answer, line, id, queue, default),
+                    Err(why) => answer.say(what(line), Code::Refused, why),
                 },
             }
         }
@@ -154,13 +157,20 @@ impl Turn<'_> {
         sha
     }
 
-    fn accept(&mut self, job: Admitted, tok: Token, line: u32) -> Option<(u32, String, bool)> {
+    /// Makes a job; gives its id and queue and whether that is the default one, or why not.
+    fn accept(
+        &mut self,
+        job: Admitted,
+        tok: Token,
+        line: u32,
+    ) -> Result<(u32, String, bool), &'static str> {
         let id = self
             .core
             .state
-            .next_id(self.core.config.general.max_jobid)?;
+            .next_id(self.core.config.general.max_jobid)
+            .ok_or("all job ids are in use")?;
         let (queue, default) = (job.spec.queue.clone(), job.default_queue);
-        let s = self.spec_id(job.spec);
+        let s = self.spec_id(job.spec).ok_or(NO_SPEC)?;
         let array = job.array.map_or(String::new(), |set| set.to_string());
         self.emit(Event::Submitted(Box::new(Submitted {
             id,
@@ -175,20 +185,21 @@ impl Turn<'_> {
             line,
             key: job.key,
         })));
-        Some((id, queue, default))
+        Ok((id, queue, default))
     }
 
-    /// The number of a specification, defining it first when it is new.
-    pub(super) fn spec_id(&mut self, spec: Spec) -> u32 {
+    /// The number of a specification, defining it first when it is new; `None` when all numbers
+    /// are in use.
+    pub(super) fn spec_id(&mut self, spec: Spec) -> Option<u32> {
         if let Some(id) = self.core.state.find_spec(&spec) {
-            return id;
+            return Some(id);
         }
-        let id = self.core.state.next_spec();
+        let id = self.core.state.next_spec()?;
         self.emit(Event::Spec {
             id,
             spec: Box::new(spec),
         });
-        id
+        Some(id)
     }
 }
 
