@@ -4,8 +4,8 @@
 //! But on a network file system what is written through a descriptor that stays open reaches the
 //! server only with a sync, or half a minute later by the kernel's own will; so there it is synced.
 //! A write that fails for want of room is tried again: answers in the same file, a host's orders in
-//! the next part. Orders that cannot be written for another reason wait for that host alone, and are
-//! tried again ever more rarely; after such a failure of the answers the leader steps down.
+//! the next part. Orders that cannot be written for another reason wait for that host alone, and
+//! are tried again ever more rarely; after such a failure of the answers the leader steps down.
 
 use crate::model::AttemptId;
 use crate::record::frame;
@@ -304,8 +304,8 @@ impl Orders {
         std::mem::take(&mut self.failed)
     }
 
-    /// Notes how a write of a host's orders went. After a failed one they wait, and the present part
-    /// ends where it does.
+    /// Notes how a write of a host's orders went. After a failed one they wait, and the present
+    /// part ends where it does.
     fn note<T>(&mut self, host: &str, wrote: sys::Result<T>, now: u64) {
         let Some(file) = self.hosts.get_mut(host) else {
             return;

@@ -1,6 +1,6 @@
 //! Background snapshots: a forked child writes the state as it is at the fork while the leader goes
-//! on. A failed one costs nothing: the older snapshot and the journal still stand. One that hangs in
-//! the share is ended, and another one is tried later; the leader never waits for it.
+//! on. A failed one costs nothing: the older snapshot and the journal still stand. One that hangs
+//! in the share is ended, and another one is tried later; the leader never waits for it.
 
 use crate::journal::{Keep, Position, compact, snapshot};
 use crate::spool::Layout;
@@ -10,8 +10,8 @@ use crate::sys::{clock, failpoint};
 
 /// Journal bytes behind the last snapshot that call for a new one.
 const EVERY_BYTES: u64 = 64 << 20;
-/// Epochs behind the last snapshot that call for a new one, however little they wrote: each leaves a
-/// directory, and all are read by the next leader.
+/// Epochs behind the last snapshot that call for a new one, however little they wrote: each leaves
+/// a directory, and all are read by the next leader.
 const EVERY_EPOCHS: u64 = 16;
 /// Least time between the beginnings of two snapshots, in milliseconds.
 const EVERY_MS: u64 = 30_000;
@@ -20,7 +20,7 @@ const EVERY_MS: u64 = 30_000;
 const LIMIT_MS: u64 = 900_000;
 /// First and longest pause after one that failed, in milliseconds.
 const PAUSE_MS: (u64, u64) = (60_000, 1_800_000);
-/// Most writers that were killed and are still there, in the kernel: each holds a copy of the state.
+/// Most writers that were killed and are still there: each holds a copy of the state.
 const HUNG_MAX: usize = 2;
 
 /// When to write snapshots, and the one being written.
@@ -42,8 +42,8 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// `behind`: bytes and epochs of journal that were replayed at the start. `every`: bytes between
-    /// two.
+    /// `behind`: bytes and epochs of journal that were replayed at the start. `every`: bytes
+    /// between two.
     pub fn new(
         layout: &Layout,
         cluster: &str,
@@ -122,8 +122,7 @@ impl Snapshots {
         child.kill();
         let (pid, minutes) = (child.pid(), LIMIT_MS / 60_000);
         self.hung.push(child);
-        let text =
-            format!("its writer (pid {pid}) had not ended after {minutes} min and was killed");
+        let text = format!("its writer (pid {pid}) was killed, it had not ended in {minutes} min");
         self.fail(text, now_ms);
     }
 
@@ -244,7 +243,7 @@ mod tests {
         let late = LIMIT_MS + 2;
         assert!(!settle(&mut snapshots, late));
         let alarm = snapshots.alarm().unwrap();
-        assert!(alarm.contains("had not ended after 15 min"), "{alarm}");
+        assert!(alarm.contains("had not ended in 15 min"), "{alarm}");
         assert!(!snapshots.step(&state, AT, late + PAUSE_MS.0 - 1, 0));
         assert!(snapshots.child.is_none(), "too soon");
         assert!(settle(&mut snapshots, late + PAUSE_MS.0));

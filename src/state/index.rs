@@ -118,7 +118,7 @@ impl Pending {
         let id = match self.by_key.get(&key) {
             Some(id) => *id,
             None => {
-                // Numbers of classes live as long as this process: behind the highest, from 1 again.
+                // Behind the highest number they go on from 1.
                 self.last = self.last.checked_add(1).unwrap_or(1);
                 while self.classes.contains_key(self.last) {
                     self.last = self.last.checked_add(1).unwrap_or(1);
