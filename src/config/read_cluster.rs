@@ -267,8 +267,11 @@ pub(super) fn default_queue(
     out
 }
 
-/// A port or a range of ports.
+/// A port, a range of ports, or any.
 fn hint_port(ctx: &mut Ctx<'_>, words: &Words) -> (u16, u16) {
+    if words.text.eq_ignore_ascii_case("any") {
+        return (0, 0);
+    }
     let (first, last) = words
         .text
         .split_once('-')

@@ -305,5 +305,6 @@ fn hints_are_taken_where_no_events_come_unless_cb_yaml_says_otherwise() {
     assert_eq!(ports(", hints: no", false), None);
     let range = ", hints: yes, hint_port: 47100-47199";
     assert_eq!(ports(range, true), Some(47100..=47199));
+    assert_eq!(ports(", hint_port: any", false), Some(0..=0));
     assert_eq!(ports(", hint_port: 47100", false), Some(47100..=47100));
 }
