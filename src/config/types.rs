@@ -63,7 +63,7 @@ impl Cluster {
             HintsMode::Yes => true,
             HintsMode::No => false,
         };
-        wanted.then(|| self.hint_port.0..=self.hint_port.1)
+        wanted.then_some(self.hint_port.0..=self.hint_port.1)
     }
 }
 

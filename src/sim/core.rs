@@ -486,7 +486,6 @@ impl Sink for Obedient<'_, '_> {
             cpuf: core.cpuf(&hosts),
             limit_ms: core.limit_ms(a.j, &hosts),
             uses: core.uses(a.j),
-            ..Start::default()
         };
         core.touch(a.j);
         self.acts.push(Act::Start(Box::new(start)));

@@ -6,6 +6,31 @@ use super::job::Body;
 use crate::model::{JobKey, JobStat};
 use std::collections::BTreeSet;
 
+/// Broken counts of an array.
+fn check_array(job: &super::Job) -> Vec<String> {
+    let mut broken = Vec::new();
+    let Body::Array(array) = &job.body else {
+        return broken;
+    };
+    let mut counts = [0u32; 8];
+    for work in array.work.values() {
+        counts[work.stat as usize] += 1;
+    }
+    if counts != array.counts {
+        broken.push(format!("job {}: counts by state are wrong", job.id));
+    }
+    if array.waiting.len() + array.work.len() as u64 != array.all.len() {
+        broken.push(format!("job {}: elements are missing or double", job.id));
+    }
+    if !array.head.is_waiting() {
+        broken.push(format!(
+            "job {}: its waiting part is {}",
+            job.id, array.head
+        ));
+    }
+    broken
+}
+
 impl State {
     /// Every broken invariant as a sentence; empty = sound.
     pub fn check(&self) -> Vec<String> {
@@ -22,24 +47,7 @@ impl State {
                     listed.insert((self.class_of(job.spec), order, j));
                 }
             });
-            if let Body::Array(array) = &job.body {
-                let mut counts = [0u32; 8];
-                for work in array.work.values() {
-                    counts[work.stat as usize] += 1;
-                }
-                if counts != array.counts {
-                    broken.push(format!("job {}: counts by state are wrong", job.id));
-                }
-                if array.waiting.len() + array.work.len() as u64 != array.all.len() {
-                    broken.push(format!("job {}: elements are missing or double", job.id));
-                }
-                if !array.head.is_waiting() {
-                    broken.push(format!(
-                        "job {}: its waiting part is {}",
-                        job.id, array.head
-                    ));
-                }
-            }
+            broken.extend(check_array(job));
             if job.is_finished() != self.finished.contains(&(job.known_end(), job.id)) {
                 broken.push(format!("job {}: wrongly listed as finished or not", job.id));
             }
