@@ -173,6 +173,9 @@ impl Printer {
             ),
             Event::Submitted(s) => self.submitted(s),
             Event::Handled { tok, .. } => format!("request {tok} was carried out"),
+            Event::PartHandled { tok, verb, .. } => {
+                format!("request {tok} was carried out up to its part {verb}")
+            }
             Event::Cleaned { ids, .. } if ids.len() > 8 => {
                 format!(
                     "{} finished jobs from {} on are forgotten",
@@ -379,6 +382,7 @@ fn time_of(event: &Event) -> Option<Stamp> {
     match event {
         Event::Epoch { t, .. }
         | Event::Handled { t, .. }
+        | Event::PartHandled { t, .. }
         | Event::Dispatched { t, .. }
         | Event::Gathered { t, .. }
         | Event::Resized { t, .. }

@@ -6,8 +6,8 @@ mod select;
 mod submit;
 
 pub use roles::{Deed, Over, Owner, Role};
-pub use select::{Pick, pick};
-pub use submit::{Admitted, admit, check_rename, modify, runs_as_owner};
+pub use select::{Picked, Selection, check_bounds};
+pub use submit::{Admitted, NameRoom, admit, check_rename, modify, runs_as_owner};
 
 use crate::record::ack::Code;
 

@@ -1,184 +1,364 @@
 //! Which jobs a command means: ids, or the other selectors as in LSF (an id wins over them, `0`
-//! means all that fit, neither means the latest that fits).
+//! means all that fit, neither means the latest that fits). What is selected is gone through step by
+//! step: all of it together may be a million elements, and is never in memory at once.
 
 use super::Refusal;
-use crate::model::JobKey;
-use crate::record::ack::Code;
-use crate::record::request::Selector;
-use crate::state::{Job, State};
+use crate::record::request::{Selector, Verb};
+use crate::state::{Body, Job, State};
+use crate::text::glob::Glob;
+use crate::text::indexset::IndexSet;
 use crate::text::jobids::JobSel;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Most jobs and elements that the ids of one request may name together.
-const PICK_MAX: u64 = 1_000_000;
+pub const PICK_MAX: u64 = 1_000_000;
 /// Longest the ids of one request may be together: reading overlapping ranges costs more than
 /// their elements.
-const IDS_BYTES_MAX: usize = 8 << 20;
+pub const IDS_BYTES_MAX: usize = 2 << 20;
+/// Most selections of jobs in one request, and of these such as are not by ids; our commands make
+/// one.
+pub const SELECTIONS_MAX: usize = 100;
+pub const SEARCHES_MAX: usize = 4;
+/// A selection looks through all jobs rather than noting more than this many.
+const AMONG_MAX: usize = 10_000;
+/// Jobs looked at in one step.
+const STEP: usize = 1000;
 
-/// One thing picked: a job (whole, `idx` 0) or an element of an array.
+/// Something that the ids of a selector name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pick {
-    Job(JobKey),
-    /// An operand that names nothing.
-    Missing(String, Refusal),
+pub enum Named {
+    /// A job or a whole array.
+    Job(u32),
+    Elements(u32, IndexSet),
 }
 
-/// A name with `*` at either end.
-pub struct Glob<'a> {
-    text: &'a str,
-    front: bool,
-    back: bool,
-}
-
-impl<'a> Glob<'a> {
-    pub fn new(pattern: &'a str) -> Glob<'a> {
-        let front = pattern.starts_with('*');
-        let text = pattern.strip_prefix('*').unwrap_or(pattern);
-        let back = text.ends_with('*');
-        let text = text.strip_suffix('*').unwrap_or(text);
-        Glob {
-            text,
-            front: front || pattern == "*",
-            back: back || pattern == "*",
-        }
-    }
-
-    pub fn matches(&self, name: &str) -> bool {
-        match (self.front, self.back) {
-            (false, false) => name == self.text,
-            (true, false) => name.ends_with(self.text),
-            (false, true) => name.starts_with(self.text),
-            (true, true) => name.contains(self.text),
-        }
-    }
-}
-
-/// Resolves a selector. `uid_of` turns a user name into his uid (`None`: everybody).
+/// What the ids of a selector name, in the order in which each job is mentioned first, and whether
+/// all that fits is meant.
 ///
 /// # Errors
-/// A refusal when an operand is not a job id at all, when the operands name more than one request
-/// may (nothing is done then), or when nothing fits.
-pub fn pick(
-    sel: &Selector,
-    requester: u32,
-    state: &State,
-    users: Option<&[u32]>,
-    eligible: &dyn Fn(&Job) -> bool,
-) -> Result<Vec<Pick>, Refusal> {
-    let (mut picks, all) = named(sel, state)?;
-    if !sel.ids.is_empty() && !all {
-        return Ok(picks);
+/// An operand is no job id at all.
+fn named(ids: &[String]) -> Result<(Vec<Named>, bool), Refusal> {
+    let (mut out, mut all) = (Vec::<Named>::new(), false);
+    let (mut whole, mut part) = (FxHashSet::default(), FxHashMap::default());
+    for operand in ids {
+        match JobSel::parse(operand).map_err(|e| Refusal::usage(e.to_string()))? {
+            JobSel::All => all = true,
+            JobSel::Job(id) if whole.insert(id) => out.push(Named::Job(id)),
+            JobSel::Job(_) => {}
+            JobSel::Elements(id, set) => {
+                let at = *part.entry(id).or_insert(out.len());
+                match out.get_mut(at) {
+                    Some(Named::Elements(_, known)) => known.union(&set),
+                    _ => out.push(Named::Elements(id, set)),
+                }
+            }
+        }
     }
-    let glob = (!sel.name.is_empty()).then(|| Glob::new(&sel.name));
-    let fits = |job: &&Job| {
-        let spec = state.spec(job.spec);
-        let user = match users {
-            Some(users) => users.contains(&spec.uid),
-            None => sel.user == "all" || spec.uid == requester,
-        };
-        user && (sel.queue.is_empty() || spec.queue == sel.queue)
-            && glob.as_ref().is_none_or(|glob| glob.matches(job.name()))
-            && (sel.host.is_empty() || runs_on(state, job, &sel.host))
-            && eligible(job)
-    };
-    if all {
-        picks.extend(
-            state
-                .jobs()
-                .filter(fits)
-                .map(|job| Pick::Job(JobKey::job(job.id))),
-        );
-    } else {
-        let latest = state.jobs().rev().find(|job| fits(job));
-        picks.extend(latest.map(|job| Pick::Job(JobKey::job(job.id))));
-    }
-    if picks.is_empty() {
-        return Err(Refusal::new(Code::NotFound, "no matching job found"));
-    }
-    Ok(picks)
+    Ok((out, all))
 }
 
-/// What the operands name, each thing once, and whether all that fits is meant.
-fn named(sel: &Selector, state: &State) -> Result<(Vec<Pick>, bool), Refusal> {
-    let bytes: usize = sel.ids.iter().map(String::len).sum();
-    if bytes > IDS_BYTES_MAX {
-        return Err(Refusal::usage(format!(
-            "the job ids have {bytes} bytes, at most {IDS_BYTES_MAX} are allowed in one request: \
-             ask in several parts"
-        )));
-    }
-    let mut picks = Vec::new();
-    let mut all = sel.all;
-    let mut seen = FxHashSet::default();
-    let mut count = 0u64;
-    for operand in &sel.ids {
-        let jobs = JobSel::parse(operand).map_err(|e| Refusal::usage(e.to_string()))?;
-        // Counted before anything is made of it, whether it exists or not.
-        count = count.saturating_add(match &jobs {
-            JobSel::Elements(_, set) => set.len(),
-            JobSel::All | JobSel::Job(_) => 1,
-        });
-        if count > PICK_MAX {
+/// Refuses a request whose selections mean more than one request may, before anything of it is
+/// done.
+///
+/// # Errors
+/// Names the limit.
+pub fn check_bounds<'a>(
+    verbs: impl Iterator<Item = &'a Verb>,
+    state: &State,
+) -> Result<(), Refusal> {
+    let (mut selections, mut searches, mut bytes, mut count) = (0, 0, 0, 0u64);
+    for sel in verbs.filter_map(selector) {
+        selections += 1;
+        searches += usize::from(sel.ids.is_empty() || sel.all);
+        bytes += sel.ids.iter().map(String::len).sum::<usize>();
+        if selections > SELECTIONS_MAX {
             return Err(Refusal::usage(format!(
-                "the ids name more than {PICK_MAX} jobs and elements, the most for one request: \
-                 write the id alone for a whole array, or ask in several parts"
+                "more than {SELECTIONS_MAX} selections of jobs in one request: ask in several parts"
             )));
         }
-        let mut add = |j: JobKey| {
-            if seen.insert(j) {
-                picks.push(match state.stat(j) {
-                    Some(_) => Pick::Job(j),
-                    None => missing(j.to_string()),
-                });
+        if searches > SEARCHES_MAX {
+            return Err(Refusal::usage(format!(
+                "more than {SEARCHES_MAX} selections of jobs by user, name, queue or host in one \
+                 request: ask in several parts"
+            )));
+        }
+        if bytes > IDS_BYTES_MAX {
+            return Err(Refusal::usage(format!(
+                "the job ids have {bytes} bytes, at most {IDS_BYTES_MAX} are allowed in one \
+                 request: ask in several parts"
+            )));
+        }
+        for operand in &sel.ids {
+            // Counted before anything is made of it, whether it exists or not.
+            count = count.saturating_add(weight(operand, state)?);
+            if count > PICK_MAX {
+                return Err(Refusal::usage(format!(
+                    "the ids name more than {PICK_MAX} jobs and elements, the most for one request: \
+                     ask in several parts"
+                )));
             }
-        };
-        match jobs {
-            JobSel::All => all = true,
-            JobSel::Job(id) => add(JobKey::job(id)),
-            JobSel::Elements(id, set) if state.job(id).is_some_and(|job| job.array().is_some()) => {
-                set.iter().for_each(|idx| add(JobKey::element(id, idx)));
-            }
-            JobSel::Elements(..) => picks.push(missing(operand.clone())),
         }
     }
-    Ok((picks, all))
+    Ok(())
 }
 
-fn missing(operand: String) -> Pick {
-    let refusal = Refusal::new(Code::NotFound, "no matching job found");
-    Pick::Missing(operand, refusal)
+fn selector(verb: &Verb) -> Option<&Selector> {
+    match verb {
+        Verb::Signal { sel, .. }
+        | Verb::Requeue { sel, .. }
+        | Verb::Switch { sel, .. }
+        | Verb::Modify { sel, .. } => Some(sel),
+        _ => None,
+    }
 }
 
-fn runs_on(state: &State, job: &Job, host: &str) -> bool {
-    let Some(id) = state.host_id(host) else {
-        return false;
-    };
-    state.used().work_on(id).any(|(j, _)| j.id == job.id)
+fn weight(operand: &str, state: &State) -> Result<u64, Refusal> {
+    let jobs = JobSel::parse(operand).map_err(|e| Refusal::usage(e.to_string()))?;
+    Ok(match jobs {
+        JobSel::Elements(_, set) => set.len(),
+        JobSel::All => 1,
+        JobSel::Job(id) => match state.job(id).map(|job| &job.body) {
+            Some(Body::Array(array)) => 1 + array.work.len() as u64,
+            _ => 1,
+        },
+    })
+}
+
+/// What else than ids decides which jobs are meant.
+#[derive(Clone, Debug, Default)]
+struct Filter {
+    queue: String,
+    name: String,
+    /// Jobs on the host that was named.
+    on_host: Option<FxHashSet<u32>>,
+    /// Uids; `None`: everybody.
+    users: Option<Vec<u32>>,
+}
+
+impl Filter {
+    fn fits(&self, state: &State, job: &Job) -> bool {
+        let spec = state.spec(job.spec);
+        let user = self.users.as_ref();
+        user.is_none_or(|users| users.contains(&spec.uid))
+            && (self.queue.is_empty() || spec.queue == self.queue)
+            && (self.name.is_empty() || Glob::new(&self.name).matches(job.name()))
+            && self.on_host.as_ref().is_none_or(|on| on.contains(&job.id))
+    }
+}
+
+/// Where the jobs that fit a filter are looked for.
+#[derive(Clone, Debug)]
+enum Among {
+    Nothing,
+    /// These, in order.
+    Ids(Vec<u32>),
+    All,
+}
+
+/// The jobs that a selector means, to be gone through in order.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    named: Vec<Named>,
+    filter: Filter,
+    among: Among,
+    /// Only the one that came last, and which that is so far.
+    latest: Option<Option<u32>>,
+    chosen: Option<u32>,
+    /// Next of `named`; behind these, their number and the next id together.
+    at: u32,
+    found: bool,
+}
+
+/// What a selection gives next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Picked {
+    /// A job or a whole array.
+    Whole(u32),
+    Elements(u32, IndexSet),
+    /// An operand that names nothing.
+    Missing(String),
+    /// There is more to look through.
+    Searching,
+    End,
+}
+
+impl Selection {
+    /// `users`: uids of whom the selector names, `None`: everybody. `spent` counts jobs looked at.
+    ///
+    /// # Errors
+    /// An operand is no job id at all.
+    pub fn new(
+        sel: &Selector,
+        state: &State,
+        users: Option<Vec<u32>>,
+        spent: &mut u64,
+    ) -> Result<Selection, Refusal> {
+        let (named, zero) = named(&sel.ids)?;
+        let all = sel.all || zero;
+        let mut filter = Filter {
+            queue: sel.queue.clone(),
+            name: sel.name.clone(),
+            on_host: None,
+            users,
+        };
+        let mut among = Among::All;
+        if !sel.ids.is_empty() && !all {
+            among = Among::Nothing;
+        } else if !sel.host.is_empty() {
+            let id = state.host_id(&sel.host).into_iter();
+            let works = id.flat_map(|id| state.used().work_on(id));
+            let mut ids: Vec<u32> = works.map(|(j, _)| j.id).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            *spent += ids.len() as u64;
+            filter.on_host = Some(ids.iter().copied().collect());
+            among = Among::Ids(ids);
+        } else if let Some([uid]) = filter.users.as_deref() {
+            let glob = Glob::new(if sel.name.is_empty() { "*" } else { &sel.name });
+            let jobs = state.maybe_named(*uid, &glob).take(AMONG_MAX + 1);
+            let mut ids: Vec<u32> = jobs.map(|job| job.id).collect();
+            *spent += ids.len() as u64;
+            if ids.len() <= AMONG_MAX {
+                ids.sort_unstable();
+                among = Among::Ids(ids);
+            }
+        }
+        Ok(Selection {
+            named,
+            filter,
+            among,
+            latest: (sel.ids.is_empty() && !all).then_some(None),
+            chosen: None,
+            at: 0,
+            found: false,
+        })
+    }
+
+    /// Where to go on, for [`Selection::go_to`] of an equal one.
+    pub fn at(&self) -> u32 {
+        match (&self.chosen, &self.latest) {
+            (Some(id), _) => *id,
+            // Searching has no effect: it may begin again.
+            (None, Some(_)) => 0,
+            (None, None) => self.at,
+        }
+    }
+
+    pub fn go_to(&mut self, at: u32) {
+        match self.latest {
+            Some(_) if at > 0 => self.choose(at),
+            _ => (self.at, self.found) = (at, at > 0),
+        }
+    }
+
+    /// The latest one is known: nothing comes behind it.
+    fn choose(&mut self, id: u32) {
+        self.among = Among::Nothing;
+        (self.named, self.at) = (vec![Named::Job(id)], 0);
+        (self.found, self.chosen) = (true, Some(id));
+    }
+
+    /// Anything was found.
+    pub fn found(&self) -> bool {
+        self.found
+    }
+
+    /// Behind the present one.
+    pub fn advance(&mut self) {
+        self.at += 1;
+    }
+
+    /// What comes now; the same until [`Selection::advance`].
+    pub fn now(
+        &mut self,
+        state: &State,
+        eligible: &dyn Fn(&Job) -> bool,
+        spent: &mut u64,
+    ) -> Picked {
+        if let Some(named) = self.named.get(self.at as usize) {
+            self.found = true;
+            return match named {
+                Named::Job(id) if state.job(*id).is_some() => Picked::Whole(*id),
+                Named::Elements(id, set) if state.job(*id).is_some_and(|j| j.array().is_some()) => {
+                    Picked::Elements(*id, set.clone())
+                }
+                Named::Job(id) => Picked::Missing(id.to_string()),
+                Named::Elements(id, set) => Picked::Missing(format!("{id}[{set}]")),
+            };
+        }
+        let base = self.named.len() as u32;
+        let from = self.at - base;
+        let mut next = from;
+        let mut hit = None;
+        let mut look = |job: &Job| {
+            *spent += 1;
+            next = job.id + 1;
+            if self.filter.fits(state, job) && eligible(job) {
+                hit = Some(job.id);
+            }
+            hit.is_some()
+        };
+        let ended = match &self.among {
+            Among::Nothing => true,
+            Among::Ids(ids) => {
+                let first = ids.partition_point(|id| *id < from);
+                let rest = ids[first..].iter().take(STEP);
+                let looked = rest.len();
+                let found = rest.filter_map(|id| state.job(*id)).any(&mut look);
+                if let (false, Some(last)) = (found, ids[first..].get(looked.wrapping_sub(1))) {
+                    next = last + 1;
+                }
+                !found && looked < STEP
+            }
+            Among::All => {
+                let mut looked = 0;
+                let mut rest = state.jobs_in(from..u32::MAX).take(STEP);
+                let found = rest.any(|job| {
+                    looked += 1;
+                    look(job)
+                });
+                !found && looked < STEP
+            }
+        };
+        match (hit, &mut self.latest) {
+            (Some(id), None) => {
+                (self.at, self.found) = (base + id, true);
+                Picked::Whole(id)
+            }
+            (Some(id), Some(latest)) => {
+                (*latest, self.at) = (Some(id), base + next);
+                Picked::Searching
+            }
+            (None, _) if !ended => {
+                self.at = base + next;
+                Picked::Searching
+            }
+            (None, latest) => match latest.as_mut().and_then(Option::take) {
+                Some(id) => {
+                    self.choose(id);
+                    Picked::Whole(id)
+                }
+                None => Picked::End,
+            },
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::ack::Code;
+    use crate::record::request::SignalHow;
 
-    #[test]
-    fn globs_match_at_either_end() {
-        for (pattern, name, want) in [
-            ("a*", "abc", true),
-            ("*c", "abc", true),
-            ("*b*", "abc", true),
-            ("b", "abc", false),
-            ("*", "", true),
-        ] {
-            assert_eq!(Glob::new(pattern).matches(name), want, "{pattern} {name}");
-        }
-    }
-
-    fn of(ids: Vec<String>) -> Result<Vec<Pick>, Refusal> {
-        let sel = Selector {
+    fn verbs(ids: Vec<Vec<String>>) -> Vec<Verb> {
+        let of = |ids| Selector {
             ids,
             ..Selector::default()
         };
-        pick(&sel, 0, &State::new(), None, &|_| true)
+        let how = SignalHow::Stop;
+        ids.into_iter()
+            .map(|ids| Verb::Signal { sel: of(ids), how })
+            .collect()
     }
 
     /// A request stays in the box until it was answered: one that no leader has the memory for
@@ -186,21 +366,47 @@ mod tests {
     #[test]
     fn ids_name_no_more_than_one_request_may() {
         let all = "5[1-2147483647]".to_owned();
+        let many = || (0..101).map(|_| vec!["1[1-1000]".to_owned()]).collect();
         for (ids, want) in [
-            (vec![all; 500], "more than 1000000 jobs and elements"),
-            (vec!["5[1-999]".to_owned(); 1002], "more than 1000000"),
-            (vec!["5".to_owned(); 1_000_001], "more than 1000000"),
-            (vec!["5,".repeat(30_000); 200], "at most 8388608"),
+            (vec![vec![all; 500]], "more than 1000000 jobs and elements"),
+            (vec![vec!["5[1-999]".to_owned(); 1002]], "more than 1000000"),
+            (vec![vec!["5".to_owned(); 1_000_001]], "more than 1000000"),
+            (vec![vec!["5,".repeat(30_000); 200]], "at most 2097152"),
+            (
+                vec![vec!["1[1-100000]".to_owned()]; 11],
+                "more than 1000000",
+            ),
+            (many(), "more than 100 selections"),
+            (vec![Vec::new(); 5], "more than 4 selections of jobs by"),
         ] {
-            let refusal = of(ids).expect_err(want);
+            let verbs = verbs(ids);
+            let refusal = check_bounds(verbs.iter(), &State::new()).expect_err(want);
             assert_eq!(refusal.code, Code::Usage);
             assert!(refusal.text.contains(want), "{}", refusal.text);
         }
     }
 
     #[test]
+    fn what_is_named_twice_is_picked_once() {
+        let ids = ["7", "5[1-3]", "7", "5[2-9]", "5", "0"].map(str::to_owned);
+        let set = IndexSet::from_range(1, 9);
+        let want = vec![Named::Job(7), Named::Elements(5, set), Named::Job(5)];
+        assert_eq!(named(&ids).expect("is short"), (want, true));
+    }
+
+    #[test]
     fn elements_of_a_job_that_is_unknown_are_one_answer() {
-        let picks = of(vec!["5[1-900000]".into(), "7".into(), "7".into()]).expect("is short");
-        assert_eq!(picks, ["5[1-900000]", "7"].map(|p| missing(p.to_owned())));
+        let sel = Selector {
+            ids: vec!["5[1-900000]".into(), "7".into(), "7".into()],
+            ..Selector::default()
+        };
+        let (state, mut spent) = (State::new(), 0);
+        let mut picks = Selection::new(&sel, &state, None, &mut spent).expect("is short");
+        for want in ["5[1-900000]", "7"] {
+            let got = picks.now(&state, &|_| true, &mut spent);
+            assert_eq!(got, Picked::Missing(want.into()));
+            picks.advance();
+        }
+        assert_eq!(picks.now(&state, &|_| true, &mut spent), Picked::End);
     }
 }

@@ -6,8 +6,9 @@ use crate::config::require::{self, Request};
 use crate::config::{Config, Interactive, LimitPair, Queue};
 use crate::model::{Limits, Spec, Stamp, Submission};
 use crate::record::request::Changes;
-use crate::state::{Job, State};
+use crate::state::State;
 use crate::text::depend::{Elements, Expr, Test};
+use crate::text::glob::Glob;
 use crate::text::indexset::IndexSet;
 use crate::text::names;
 
@@ -28,9 +29,28 @@ const KEY_MAX: usize = 256;
 /// Bytes of a dependency once its names are ids, a line of the journal, and of each id in it.
 const DEPEND_MAX: usize = 2 << 20;
 const ID_BYTES: usize = 40;
-/// Jobs that the names of one dependency may be held against.
-const LOOKS_MAX: usize = 20_000_000;
+/// Jobs that one name may be held against.
+const LOOKS_MAX: u64 = 200_000;
+/// Jobs that the names in one request may be held against, and that they may stand for.
+const REQUEST_LOOKS_MAX: u64 = 20_000_000;
+const REQUEST_IDS_MAX: u64 = 1_000_000;
 const SLOTS_MAX: u32 = 1_000_000;
+
+/// What the names in the dependencies of one request may still cost.
+#[derive(Clone, Debug)]
+pub struct NameRoom {
+    /// Jobs that they are held against.
+    pub looks: u64,
+    /// Jobs that they stand for.
+    pub ids: u64,
+}
+
+impl Default for NameRoom {
+    fn default() -> NameRoom {
+        let (looks, ids) = (REQUEST_LOOKS_MAX, REQUEST_IDS_MAX);
+        NameRoom { looks, ids }
+    }
+}
 
 /// A checked submission.
 #[derive(Clone, Debug)]
@@ -56,6 +76,7 @@ pub fn admit(
     config: &Config,
     state: &State,
     now: Stamp,
+    names: &mut NameRoom,
 ) -> Result<Admitted, Refusal> {
     if who.uid == 0 && !config.cluster.allow_root_jobs {
         return Err(Refusal::permission(
@@ -68,7 +89,7 @@ pub fn admit(
     let mut spec = job.spec;
     spec.uid = who.uid;
     spec.user = who.user.clone();
-    check_spec(&mut spec, who, config, state, now)?;
+    check_spec(&mut spec, who, config, (state, names), now)?;
     let (queue, default_queue) = choose_queue(&spec, who, config, state)?;
     apply_queue(&mut spec, queue, config)?;
     Ok(Admitted {
@@ -175,7 +196,7 @@ fn check_spec(
     spec: &mut Spec,
     who: &Requester,
     config: &Config,
-    state: &State,
+    (state, names): (&State, &mut NameRoom),
     now: Stamp,
 ) -> Result<(), Refusal> {
     if !spec.cwd.starts_with('/') {
@@ -240,7 +261,7 @@ fn check_spec(
     spec.res_req = require::check_request(&spec.res_req, config).map_err(Refusal::usage)?;
     take_slots_of_sections(spec, config)?;
     if !spec.depend.is_empty() {
-        spec.depend = resolve_depend(&spec.depend, who, state)?;
+        spec.depend = resolve_depend(&spec.depend, who, state, names)?;
     }
     Ok(())
 }
@@ -335,7 +356,12 @@ fn check_limits(limits: &Limits) -> Result<(), Refusal> {
 }
 
 /// Reads `-w`, replaces names by the ids of the user's own jobs, refuses what cannot be judged.
-fn resolve_depend(text: &str, who: &Requester, state: &State) -> Result<String, Refusal> {
+fn resolve_depend(
+    text: &str,
+    who: &Requester,
+    state: &State,
+    names: &mut NameRoom,
+) -> Result<String, Refusal> {
     let bad = |e: String| Refusal::usage(format!("-w: {e}"));
     let expr = Expr::parse(text).map_err(|e| bad(e.to_string()))?;
     // Each id brings the elements behind the name along.
@@ -344,21 +370,11 @@ fn resolve_depend(text: &str, who: &Requester, state: &State) -> Result<String, 
         .skip(1)
         .map(|t| t.find(']').unwrap_or(t.len()));
     let each = ID_BYTES + elements.max().unwrap_or(0);
-    let (mut room, mut looks) = (DEPEND_MAX / each, LOOKS_MAX);
-    let mut own = None;
+    let mut room = DEPEND_MAX / each;
     let expr = expr.resolve(&mut |name: &str| {
-        let own = own.get_or_insert_with(|| own_jobs(who, state));
-        let ids = own_jobs_named(name, own)?;
-        match (room.checked_sub(ids.len()), looks.checked_sub(own.len())) {
-            (Some(n), Some(left)) => (room, looks) = (n, left),
-            _ => {
-                let n = ids.len();
-                return Err(bad(format!(
-                    "too many jobs: {n} of yours are named {name:?}; name fewer, or say their ids"
-                )));
-            }
-        }
-        Ok(ids)
+        let ids = own_jobs_named(name, who, state, names, room)?;
+        room -= ids.len();
+        Ok::<_, Refusal>(ids)
     })?;
     for cond in expr.conditions() {
         if cond.target.elements == Elements::Same {
@@ -378,20 +394,40 @@ fn resolve_depend(text: &str, who: &Requester, state: &State) -> Result<String, 
     Ok(expr.to_string())
 }
 
-fn own_jobs<'a>(who: &Requester, state: &'a State) -> Vec<&'a Job> {
-    let own = |job: &&Job| state.spec(job.spec).uid == who.uid;
-    state.jobs().filter(own).collect()
-}
-
-fn own_jobs_named(name: &str, own: &[&Job]) -> Result<Vec<u32>, Refusal> {
-    let wanted = super::select::Glob::new(name);
-    let named = own.iter().filter(|job| wanted.matches(job.name()));
-    let ids: Vec<u32> = named.map(|job| job.id).collect();
+/// Ids of the jobs of that name, `room` at most.
+fn own_jobs_named(
+    name: &str,
+    who: &Requester,
+    state: &State,
+    names: &mut NameRoom,
+    room: usize,
+) -> Result<Vec<u32>, Refusal> {
+    let wanted = Glob::new(name);
+    let (mut ids, mut looks) = (Vec::new(), 0);
+    let most = LOOKS_MAX.min(names.looks);
+    for job in state.maybe_named(who.uid, &wanted) {
+        looks += 1;
+        if wanted.matches(job.name()) {
+            ids.push(job.id);
+        }
+        if looks > most || ids.len() > room || ids.len() as u64 > names.ids {
+            names.looks = names.looks.saturating_sub(looks);
+            return Err(Refusal::usage(format!(
+                "-w: too many jobs: {name:?} is held against {looks} of yours and stands for {} or \
+                 more (at most {LOOKS_MAX} and {room}; {REQUEST_LOOKS_MAX} and {REQUEST_IDS_MAX} in \
+                 one request); name fewer, or say their ids",
+                ids.len()
+            )));
+        }
+    }
+    names.looks -= looks;
+    names.ids -= ids.len() as u64;
     if ids.is_empty() {
         return Err(Refusal::usage(format!(
             "-w: no job of yours is named {name:?}"
         )));
     }
+    ids.sort_unstable();
     Ok(ids)
 }
 
@@ -549,7 +585,8 @@ pub fn modify(
     for option in &changes.reset {
         replace(&mut spec, &blank, option)?;
     }
-    check_spec(&mut spec, owner, config, state, now)?;
+    let names = &mut NameRoom::default();
+    check_spec(&mut spec, owner, config, (state, names), now)?;
     let (queue, _) = choose_queue(&spec, owner, config, state)?;
     apply_queue(&mut spec, queue, config)?;
     Ok(spec)

@@ -220,6 +220,13 @@ mod tests {
                 tok: Token(1),
                 t: Stamp(2),
             },
+            Event::PartHandled {
+                tok: Token(1),
+                verb: 3,
+                at: 4,
+                within: 0,
+                t: Stamp(2),
+            },
         ]
     }
 

@@ -123,6 +123,11 @@ pub struct Inbox {
     rubbish: BTreeMap<u32, Rubbish>,
     /// Owner of the drop box at which the last full turn stopped.
     served: u32,
+    /// Requests on their way through turns, by number: nothing more of their users is taken.
+    held: BTreeMap<usize, Place>,
+    last_held: usize,
+    /// Users whose boxes were not looked into for that.
+    passed_over: BTreeSet<u32>,
 }
 
 /// What one turn has taken so far.
@@ -156,6 +161,9 @@ impl Inbox {
             accounts: BTreeMap::new(),
             rubbish: BTreeMap::new(),
             served: 0,
+            held: BTreeMap::new(),
+            last_held: 0,
+            passed_over: BTreeSet::new(),
         })
     }
 
@@ -222,7 +230,9 @@ impl Inbox {
 
     /// When any box is due to be looked into.
     pub fn due_ms(&self) -> Option<u64> {
-        self.uids.values().map(|pace| pace.polling.due_ms()).min()
+        let looked_into = |(uid, _): &(&u32, &Pace)| !self.passed_over.contains(*uid);
+        let paces = self.uids.iter().filter(looked_into);
+        paces.map(|(_, pace)| pace.polling.due_ms()).min()
     }
 
     /// Tries again to remove what could not be: the first of a user's, and the rest if that went.
@@ -316,6 +326,10 @@ impl Inbox {
         now_ms: u64,
         haul: &mut Haul,
     ) -> Option<Vec<OsString>> {
+        if self.held.values().any(|place| place.uid == uid) {
+            self.passed_over.insert(uid);
+            return None;
+        }
         let (all, named) = match boxes {
             Boxes::All => (true, false),
             Boxes::Of(uids) => (false, uids.contains(&uid)),
@@ -470,6 +484,32 @@ impl Inbox {
                 Ok(None)
             }
         }
+    }
+
+    /// Notes a request that is on its way, until it is released; gives its number.
+    pub fn hold(&mut self, place: Place) -> usize {
+        self.last_held += 1;
+        self.held.insert(self.last_held, place);
+        self.last_held
+    }
+
+    /// Requests by their numbers that are not on their way any more. Their users' boxes, which were
+    /// not looked into meanwhile, are looked into at once.
+    pub fn release(&mut self, numbers: &[usize], now_ms: u64) -> Vec<Place> {
+        let places = numbers.iter().filter_map(|n| self.held.remove(n));
+        let places: Vec<Place> = places.collect();
+        for uid in self.passed_over.split_off(&0) {
+            match self.held.values().any(|place| place.uid == uid) {
+                true => drop(self.passed_over.insert(uid)),
+                false => {
+                    if let Some(pace) = self.uids.get_mut(&uid) {
+                        pace.polling.at_once(now_ms);
+                        pace.gate.forget();
+                    }
+                }
+            }
+        }
+        places
     }
 
     /// Removes requests that were carried out: the journal has all of them. One that cannot be

@@ -9,7 +9,7 @@ use super::acks::Acks;
 use super::election::Leadership;
 use super::hints::Hints;
 use super::hosts::{Hosts, Which};
-use super::inbox::{Boxes, Inbox, Place, Rejected, Taken};
+use super::inbox::{Boxes, Inbox, Rejected, Taken};
 use super::janitor::Janitor;
 use super::outbox::Orders;
 use super::publish::Publisher;
@@ -180,7 +180,7 @@ impl Leader {
             self.take_all_back(&mut inputs);
         }
         self.core.config_problems = problems;
-        self.turn(inputs, Vec::new(), now)?;
+        self.turn(inputs, now)?;
         for host in self.hosts.names() {
             self.orders.prepare(host, now);
             self.orders.sweep(host);
@@ -237,20 +237,20 @@ impl Leader {
         let found = taken.iter().map(|request| &request.place);
         let found = found.chain(rejected.iter().map(|bad| &bad.place));
         let found: BTreeSet<u32> = found.map(|place| place.uid).collect();
-        let mut paths = Vec::new();
+        let requests = !taken.is_empty();
         for request in taken {
             let wants_config = request.verbs.contains(&Verb::Reconfig);
             let config = wants_config.then(|| {
                 let owners = crate::spool::owners(&self.leadership.cluster);
                 super::conf::read(&self.layout, owners)
             });
-            paths.push(request.place);
+            let place = self.inbox.hold(request.place);
             inputs.push(Input::Request(Box::new(RequestIn {
                 who: request.who,
                 head: request.head,
                 verbs: request.verbs,
                 config,
-                place: paths.len() - 1,
+                place,
             })));
         }
         let reports = self.listen(now, all, &hosts, &mut inputs);
@@ -258,9 +258,8 @@ impl Leader {
         self.hints.in_vain(vain);
         self.look_ahead(&mut inputs);
         let news = self.hear_of_orders(&mut inputs);
-        let requests = !paths.is_empty();
         self.watch(self.hosts.directories());
-        let more = self.turn(inputs, paths, now)?;
+        let more = self.turn(inputs, now)?;
         self.reject(rejected, now)?;
         Ok(more || requests || reports > 0 || news || self.orders.has_news())
     }
@@ -382,7 +381,7 @@ impl Leader {
         }
     }
 
-    fn turn(&mut self, inputs: Vec<Input>, paths: Vec<Place>, now: u64) -> Result<bool, End> {
+    fn turn(&mut self, inputs: Vec<Input>, now: u64) -> Result<bool, End> {
         let loads = inputs
             .iter()
             .any(|input| matches!(input, Input::Load { .. }));
@@ -391,7 +390,7 @@ impl Leader {
         self.summary_due |= loads || !ready.events.is_empty();
         let burst = ready.events.len() > BURST;
         let changed = !ready.events.is_empty();
-        let more = self.carry_out(ready, &paths, now)?;
+        let more = self.carry_out(ready, now)?;
         if let Some(witness) = &self.witness {
             witness.turned(self.core.state.epoch(), &self.core.state, changed);
         }
@@ -402,7 +401,7 @@ impl Leader {
     }
 
     /// Carries out what a turn wants, in the order that makes it safe.
-    fn carry_out(&mut self, ready: Ready, paths: &[Place], now: u64) -> Result<bool, End> {
+    fn carry_out(&mut self, ready: Ready, now: u64) -> Result<bool, End> {
         for blob in &ready.blobs {
             self.must(blob.bytes.len(), |leader| Ok(leader.store(blob)?))?;
         }
@@ -431,8 +430,8 @@ impl Leader {
             self.unsent = unsent.into_iter().filter(|(_, a)| decided(*a)).collect();
             failpoint::hit("leader.after_orders");
         }
-        let taken: Vec<&Place> = ready.taken.iter().filter_map(|n| paths.get(*n)).collect();
-        self.inbox.take_away(&taken);
+        let taken = self.inbox.release(&ready.taken, now);
+        self.inbox.take_away(&taken.iter().collect::<Vec<_>>());
         self.clean(&ready.events);
         self.after(committed, now)?;
         Ok(ready.more)

@@ -170,6 +170,7 @@ impl Histories {
             Event::Epoch { .. }
             | Event::Seal { .. }
             | Event::Handled { .. }
+            | Event::PartHandled { .. }
             | Event::Queue { .. }
             | Event::Host { .. }
             | Event::HostLedger { .. }

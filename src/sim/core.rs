@@ -274,7 +274,14 @@ impl<'a> Core<'a> {
             ..Submission::default()
         };
         let now = self.stamp(now_ms);
-        let admitted = intake::admit(submission, who, &self.config, &self.state, now);
+        let admitted = intake::admit(
+            submission,
+            who,
+            &self.config,
+            &self.state,
+            now,
+            &mut intake::NameRoom::default(),
+        );
         admitted.map(|a| a.spec).map_err(|refusal| refusal.text)
     }
 

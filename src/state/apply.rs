@@ -4,7 +4,7 @@
 use super::job::{Array, Body, Fate, HostId, Job, Run, Work};
 use super::running::close_suspension;
 use super::{DepVerdict, Known, SpecEntry, State};
-use crate::model::{AttemptId, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason};
+use crate::model::{AttemptId, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason, Token};
 use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::report::Ended;
 use crate::record::request::{HostAct, QueueAct};
@@ -25,14 +25,16 @@ impl State {
                 self.define_spec(*id, spec);
             }
             Event::Submitted(s) => self.submitted(s),
-            Event::Handled { tok, t } => {
-                self.tokens.insert(
-                    *tok,
-                    Known {
-                        t: *t,
-                        jobs: Default::default(),
-                    },
-                );
+            Event::Handled { tok, t } => self.handled(*tok, *t),
+            Event::PartHandled {
+                tok,
+                verb,
+                at,
+                within,
+                t,
+            } => {
+                let (t, verb, at) = (*t, *verb, (*at, *within));
+                self.partly.insert(*tok, super::Partly { t, verb, at });
             }
             Event::Dispatched {
                 a,
@@ -282,7 +284,25 @@ impl State {
         }
         self.jobs.insert(id, job);
         self.index(id, true);
+        self.index_name(id, true);
         self.dirty.note(JobKey::job(id));
+    }
+
+    fn index_name(&mut self, id: u32, plus: bool) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let uid = self.specs[&job.spec].who.uid;
+        match plus {
+            true => self.names.add(uid, job.name(), id),
+            false => self.names.remove(uid, job.name(), id),
+        }
+    }
+
+    /// All of a request was carried out; jobs that it made are known already.
+    fn handled(&mut self, tok: Token, t: Stamp) {
+        self.partly.remove(&tok);
+        let jobs = Default::default;
+        let known = self.tokens.entry(tok);
+        known.or_insert_with(|| Known { t, jobs: jobs() }).t = t;
     }
 
     fn remember(&mut self, s: &Submitted) {
@@ -660,6 +680,7 @@ impl State {
             return;
         };
         self.index(j.id, false);
+        self.index_name(j.id, false);
         if !self.spec(old).depend.is_empty() {
             self.unwatch(j.id, old);
         }
@@ -678,12 +699,14 @@ impl State {
             self.deadlines.insert((at, j.id));
         }
         self.index(j.id, true);
+        self.index_name(j.id, true);
         self.drop_spec(old);
         self.dirty.note(JobKey::job(j.id));
         self.dirty_elements(j.id);
     }
 
     fn renamed(&mut self, j: JobKey, name: Option<&str>, command: Option<&str>, lim: Option<u32>) {
+        self.index_name(j.id, false);
         self.touch(JobKey::job(j.id), |job| {
             if let Some(name) = name {
                 job.name = (!name.is_empty()).then(|| Box::from(name));
@@ -695,6 +718,7 @@ impl State {
                 array.limit = lim;
             }
         });
+        self.index_name(j.id, true);
     }
 
     fn moved(&mut self, j: JobKey, order: i64) {
@@ -711,6 +735,7 @@ impl State {
             return;
         }
         self.index(id, false);
+        self.index_name(id, false);
         let job = self.jobs.remove(id).expect("just seen");
         self.drop_deadline(id, job.spec);
         self.drop_spec(job.spec);

@@ -80,6 +80,13 @@ impl State {
                 broken.push(format!("class {id}: its arrays are miscounted"));
             }
         }
+        let named = |job: &&super::Job| {
+            let uid = self.spec(job.spec).uid;
+            self.names.has(uid, job.name(), job.id)
+        };
+        if self.names.len() != self.jobs.len() || !self.jobs.values().all(|job| named(&job)) {
+            broken.push("jobs are not found by their names".to_owned());
+        }
         let known = |id: &u32| self.jobs.contains_key(*id);
         if !self.deadlines.iter().all(|(_, id)| known(id)) {
             broken.push("termination times of forgotten jobs are left".to_owned());

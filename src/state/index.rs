@@ -84,6 +84,8 @@ pub struct Pending {
     dirty: BTreeSet<u32>,
     /// Classes whose jobs changed since the scheduler last asked; `None`: nobody asks.
     log: Option<Vec<u32>>,
+    /// How often anything changed.
+    version: u64,
 }
 
 impl Pending {
@@ -96,7 +98,13 @@ impl Pending {
         Some(changed)
     }
 
+    /// Another number than before once anything was put in or taken out.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
     fn note(&mut self, id: u32) {
+        self.version += 1;
         if let Some(log) = &mut self.log
             && log.last() != Some(&id)
         {

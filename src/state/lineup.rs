@@ -37,6 +37,41 @@ impl<T: Ord + Copy> Lineup<T> {
         self.chunks.iter().flatten().copied()
     }
 
+    /// Of sorted entries, each once.
+    pub fn of(sorted: impl Iterator<Item = T>) -> Lineup<T> {
+        let mut chunks: SmallVec<[VecDeque<T>; 1]> = SmallVec::new();
+        for entry in sorted {
+            match chunks.last_mut() {
+                Some(last) if last.len() < CHUNK => last.push_back(entry),
+                _ => chunks.push(VecDeque::from([entry])),
+            }
+        }
+        Lineup { chunks }
+    }
+
+    pub fn len(&self) -> usize {
+        self.chunks.iter().map(VecDeque::len).sum()
+    }
+
+    /// The entry with `n` before it. Passes over whole chunks.
+    pub fn nth(&self, mut n: usize) -> Option<T> {
+        for chunk in &self.chunks {
+            match chunk.get(n) {
+                Some(entry) => return Some(*entry),
+                None => n -= chunk.len(),
+            }
+        }
+        None
+    }
+
+    /// How many entries come before `entry`, which need not be there.
+    pub fn rank(&self, entry: T) -> usize {
+        let n = self.chunk_of(|last| *last < entry);
+        let before: usize = self.chunks.iter().take(n).map(VecDeque::len).sum();
+        let chunk = self.chunks.get(n);
+        before + chunk.map_or(0, |chunk| chunk.partition_point(|e| *e < entry))
+    }
+
     /// The first one behind `entry`, which need not be there. Fast near the front.
     pub fn behind(&self, entry: T) -> Option<T> {
         let first = self.chunks.first()?;
@@ -142,6 +177,14 @@ mod tests {
             assert_eq!(line.is_empty(), set.is_empty());
             let other = n.wrapping_mul(7) % 5000;
             assert_eq!(line.behind(other), set.range(other + 1..).next().copied());
+            if round % 500 == 0 {
+                let rank = set.range(..other).count();
+                assert_eq!((line.rank(other), line.len()), (rank, set.len()));
+                assert_eq!(line.nth(rank), set.range(other..).next().copied());
+                assert_eq!(line.nth(set.len()), None);
+                let again = Lineup::of(set.iter().copied());
+                assert!(again.iter().eq(line.iter()));
+            }
             assert!(
                 line.chunks
                     .iter()

@@ -7,6 +7,7 @@ mod dirty;
 mod index;
 mod job;
 mod lineup;
+mod names;
 mod near;
 mod rows;
 mod running;
@@ -16,9 +17,11 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use crate::text::glob::Glob;
 use index::Who;
 pub use index::{Class, ClassKey, InUse, Pending, Used};
 pub use job::{Array, Body, Fate, HostId, Job, Run, Work};
+pub use lineup::Lineup;
 pub use near::TOGETHER;
 pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
@@ -93,6 +96,16 @@ pub struct Known {
 /// Consecutive ids made for consecutive pack lines: (line, id, count).
 pub type JobRuns = smallvec::SmallVec<[(u32, u32, u32); 1]>;
 
+/// How far a request has come of which only a part was carried out so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partly {
+    pub t: Stamp,
+    /// Its next verb.
+    pub verb: u32,
+    /// The next thing that this verb selects, and where to go on in it.
+    pub at: (u32, u32),
+}
+
 /// A specification in use.
 #[derive(Clone, Debug)]
 pub struct SpecEntry {
@@ -128,6 +141,9 @@ pub struct State {
     host_names: Vec<Arc<str>>,
     pub(crate) pending: Pending,
     pub(crate) used: Used,
+    names: names::Names,
+    /// Requests that are carried out over several turns: how far they have come.
+    partly: HashMap<Token, Partly>,
     /// Jobs waiting for a dependency, by job referred to.
     watchers: FxHashMap<u32, BTreeSet<u32>>,
     /// Jobs whose dependency must be looked at again.
@@ -272,6 +288,17 @@ impl State {
 
     pub fn known(&self, token: Token) -> Option<&Known> {
         self.tokens.get(&token)
+    }
+
+    /// How far a request has come that is carried out in parts, while it is.
+    pub fn partly(&self, token: Token) -> Option<Partly> {
+        self.partly.get(&token).copied()
+    }
+
+    /// Jobs of a user that may have a name that matches, not in order; all that do are among them.
+    pub fn maybe_named(&self, uid: u32, glob: &Glob<'_>) -> impl Iterator<Item = &Job> {
+        let ids = self.names.candidates(uid, glob);
+        ids.filter_map(|id| self.jobs.get(id))
     }
 
     /// The job made with this key by this user, and when.
@@ -433,6 +460,7 @@ impl State {
     /// of them for a minute, until he does the same.
     pub fn expire(&mut self, tokens_before: Stamp, keys_before: Stamp) {
         self.tokens.retain(|_, known| known.t >= tokens_before);
+        self.partly.retain(|_, partly| partly.t >= tokens_before);
         self.keys.retain(|_, (_, t)| *t >= keys_before);
     }
 

@@ -42,6 +42,13 @@ pub enum SnapRecord {
         id: u32,
         t: Stamp,
     },
+    /// A request of which a part was carried out.
+    Partly {
+        tok: Token,
+        t: Stamp,
+        verb: u32,
+        at: (u32, u32),
+    },
     Back(super::Back),
     Restored {
         above: u64,
@@ -211,6 +218,12 @@ impl State {
                 id: *id,
                 t: *t,
             });
+        let partly = self.partly.iter().map(|(tok, partly)| SnapRecord::Partly {
+            tok: *tok,
+            t: partly.t,
+            verb: partly.verb,
+            at: partly.at,
+        });
         let jobs = self.jobs.values().flat_map(|job| {
             let (mut last, mut all) = (self.snap_job(job), Vec::new());
             while let Some(w) = cut_off(&mut last.w) {
@@ -231,7 +244,7 @@ impl State {
         });
         let pasts = pasts.chain(back).chain(restored);
         let small = specs.chain(queues).chain(hosts).chain(tokens).chain(keys);
-        let small = small.chain(pasts);
+        let small = small.chain(pasts).chain(partly);
         std::iter::once(meta).chain(small).chain(jobs)
     }
 
@@ -329,6 +342,9 @@ impl State {
             }
             SnapRecord::Key { uid, key, id, t } => {
                 self.keys.insert((uid, key), (id, t));
+            }
+            SnapRecord::Partly { tok, t, verb, at } => {
+                self.partly.insert(tok, super::Partly { t, verb, at });
             }
             SnapRecord::Back(back) => self.back = Some(back),
             SnapRecord::Restored { above, t } => self.restored = Some((above, t)),

@@ -33,6 +33,7 @@ pub mod arrayspec;
 pub mod command;
 pub mod depend;
 pub mod duration;
+pub mod glob;
 pub mod hostlist;
 pub mod indexset;
 pub mod jobids;

@@ -4,13 +4,14 @@
 //! start, no end, no answer but to the administrator's word. That word holds what waits, takes
 //! back what was bound and not started, and moves ids and epochs behind all that hosts have seen.
 
-use super::{Answer, RequestIn, Turn, empty_ack};
+use super::{Answer, Turn, empty_ack};
 use crate::intake::{Deed, Over, Requester};
-use crate::model::{AttemptId, Stamp};
+use crate::model::{AttemptId, Stamp, Token};
 use crate::record::ack::{Ack, Code};
 use crate::record::event::Event;
 use crate::record::request::Verb;
 use crate::state::Back;
+use std::collections::VecDeque;
 
 /// Ids go on at a multiple of this, so that nobody mistakes a new job for a forgotten one.
 const ID_STEP: u32 = 10_000;
@@ -37,13 +38,13 @@ impl Turn<'_> {
     }
 
     /// The refusal of a request that must not be carried out on an old state.
-    pub(super) fn kept_off(&self, request: &RequestIn) -> Option<Ack> {
+    pub(super) fn kept_off(&self, token: Token, verbs: &VecDeque<Verb>) -> Option<Ack> {
         let state = &self.core.state;
-        let confirms = request.verbs.iter().all(|v| matches!(v, Verb::Restored));
+        let confirms = verbs.iter().all(|v| matches!(v, Verb::Restored));
         if !state.is_old() || (confirms && state.back().is_some()) {
             return None;
         }
-        let mut ack = empty_ack(request.head.token);
+        let mut ack = empty_ack(token);
         ack.ok = false;
         ack.error = match state.back() {
             Some(back) => sentence(back, state.epoch()),

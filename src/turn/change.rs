@@ -1,13 +1,14 @@
 //! Changing pending jobs: another queue, other parameters, another place in the order.
 
+use super::requests::LOOK;
 use super::signal::denied;
 use super::{Answer, Turn};
 use crate::intake::{self, Deed, Refusal, Requester};
 use crate::model::{JobKey, JobStat, Spec};
 use crate::record::ack::Code;
 use crate::record::event::Event;
-use crate::record::request::{Changes, Selector};
-use crate::state::{Body, Job};
+use crate::record::request::Changes;
+use crate::state::{Body, Lineup};
 use crate::text::jobids::JobSel;
 
 /// Options that may change after the start: nothing on the host depends on them.
@@ -15,59 +16,43 @@ const RUNNING_OK: [&str; 4] = ["r", "sp", "Jd", "P"];
 /// Most options of one change: what was changed is journalled.
 const OPTIONS_MAX: usize = 64;
 
+/// Refuses a change of more options than there are.
+pub(super) fn check_options(changes: &Changes) -> Result<(), Refusal> {
+    if changes.set.len() + changes.reset.len() > OPTIONS_MAX {
+        let text = format!("more than {OPTIONS_MAX} options to change");
+        return Err(Refusal::usage(text));
+    }
+    Ok(())
+}
+
 impl Turn<'_> {
-    pub(super) fn switch(
+    pub(super) fn switch_one(
         &mut self,
         who: &Requester,
-        sel: &Selector,
-        queue: &str,
-        answer: &mut Answer,
-    ) {
-        let mut changes = Changes::default();
-        changes.job.spec.queue = queue.to_owned();
-        changes.set.push("q".to_owned());
-        let eligible = |job: &Job| !job.is_finished();
-        for j in self.picked(who, Deed::Switch, sel, &eligible, answer) {
-            if let Err(refusal) = self.all_waiting(j) {
-                answer.refuse(j, refusal);
-                continue;
-            }
-            match self.change(who, j, &changes) {
-                Ok(()) => answer.say(j, Code::Ok, format!("is switched to queue <{queue}>")),
-                Err(refusal) => answer.refuse(j, refusal),
-            }
-        }
+        j: JobKey,
+        changes: &Changes,
+    ) -> Result<(), Refusal> {
+        self.all_waiting(j)?;
+        self.change(who, j, changes)
     }
 
-    pub(super) fn modify(
+    pub(super) fn modify_one(
         &mut self,
         who: &Requester,
-        sel: &Selector,
+        j: JobKey,
         changes: &Changes,
-        answer: &mut Answer,
-    ) {
-        let eligible = |job: &Job| !job.is_finished();
-        if changes.set.len() + changes.reset.len() > OPTIONS_MAX {
-            let text = format!("more than {OPTIONS_MAX} options to change");
-            return answer.say("options", Code::Usage, text);
+    ) -> Result<(), Refusal> {
+        let mut all = changes.set.iter().chain(&changes.reset);
+        if let Some(option) = all.find(|o| intake::runs_as_owner(o))
+            && !self.may_act(who, Deed::ModifyProgram, j.id)
+        {
+            return Err(others_program(option));
         }
-        let all = changes.set.iter().chain(&changes.reset);
-        let program = all.into_iter().find(|o| intake::runs_as_owner(o));
-        for j in self.picked(who, Deed::Modify, sel, &eligible, answer) {
-            if let Some(option) = program
-                && !self.may_act(who, Deed::ModifyProgram, j.id)
-            {
-                answer.refuse(j, others_program(option));
-                continue;
-            }
-            let all = changes.set.iter().chain(&changes.reset);
-            let anytime = all.into_iter().all(|o| RUNNING_OK.contains(&o.as_str()));
-            let verdict = if anytime { Ok(()) } else { self.all_waiting(j) };
-            match verdict.and_then(|()| self.change(who, j, changes)) {
-                Ok(()) => answer.say(j, Code::Ok, "parameters are being changed"),
-                Err(refusal) => answer.refuse(j, refusal),
-            }
+        let mut all = changes.set.iter().chain(&changes.reset);
+        if !all.all(|o| RUNNING_OK.contains(&o.as_str())) {
+            self.all_waiting(j)?;
         }
+        self.change(who, j, changes)
     }
 
     /// Changes that reach the host are possible only before the start.
@@ -114,12 +99,16 @@ impl Turn<'_> {
                 .chain(&changes.reset)
                 .map(|o| format!("-{o}"))
                 .collect();
-            let s = self
-                .spec_id(spec)
-                .ok_or_else(|| Refusal::refused(super::submit::NO_SPEC))?;
-            let (by, what, t) = (who.user.clone(), names.join(" "), self.now);
-            self.emit(Event::Changed { j, s, by, what, t });
+            // The same parameters as before are no event.
+            if *old != spec {
+                let s = self
+                    .spec_id(spec)
+                    .ok_or_else(|| Refusal::refused(super::submit::NO_SPEC))?;
+                let (by, what, t) = (who.user.clone(), names.join(" "), self.now);
+                self.emit(Event::Changed { j, s, by, what, t });
+            }
         }
+        let renames = renames.filter(|renames| self.renames(j.id, renames));
         if let Some((name, command, array_limit)) = renames {
             let (by, t) = (who.user.clone(), self.now);
             self.emit(Event::Renamed {
@@ -135,6 +124,18 @@ impl Turn<'_> {
         Ok(())
     }
 
+    /// Whether anything of it is not so already.
+    fn renames(&self, id: u32, (name, command, limit): &Renames) -> bool {
+        let Some(job) = self.core.state.job(id) else {
+            return false;
+        };
+        let array = job.array();
+        name.as_ref()
+            .is_some_and(|n| job.name.as_deref().unwrap_or("") != n)
+            || command.as_ref().is_some_and(|c| &*job.command != c)
+            || limit.is_some_and(|n| array.is_some_and(|array| array.limit != n))
+    }
+
     fn owner_of(&self, spec: &Spec) -> Requester {
         Requester {
             uid: spec.uid,
@@ -145,6 +146,34 @@ impl Turn<'_> {
                 .get(&spec.user)
                 .cloned()
                 .unwrap_or_default(),
+        }
+    }
+
+    /// The jobs that a move counts: as the last move left them, unless anything else changed.
+    fn move_order(&mut self, group: Group) -> MoveOrder {
+        let pending = self.core.state.pending();
+        let version = pending.version();
+        let kept = self.core.underway.moves.take();
+        if let Some(kept) = kept.filter(|kept| kept.version == version && kept.group == group) {
+            return kept;
+        }
+        let (queue, priority, uid) = &group;
+        let classes = pending.classes().map(|(_, class)| class).filter(|class| {
+            let key = &class.key;
+            key.queue == *queue && key.priority == *priority && uid.is_none_or(|u| key.uid == u)
+        });
+        let jobs = classes.flat_map(|class| class.jobs.iter());
+        let mut jobs: Vec<(i64, u32)> = jobs.map(|(order, j)| (order, j.id)).collect();
+        // Of classes that are each in order.
+        jobs.sort();
+        jobs.dedup();
+        let looked = (jobs.len() as u64 / 8 + pending.classes().count() as u64) * LOOK;
+        let jobs = Lineup::of(jobs.into_iter());
+        self.spend(looked);
+        MoveOrder {
+            group,
+            jobs,
+            version,
         }
     }
 
@@ -173,32 +202,37 @@ impl Turn<'_> {
         if state.stat(j) != Some(JobStat::Pend) {
             return answer.say(id, Code::Refused, "only pending jobs can be moved");
         }
+        let own = (job.order, j.id);
         let spec = state.spec(job.spec).clone();
         let admin = self.may_act(who, Deed::MoveAmongAll, j.id);
-        let mut others: Vec<i64> = state
-            .pending()
-            .classes()
-            .filter(|(_, class)| {
-                class.key.queue == spec.queue
-                    && class.key.priority == spec.priority
-                    && (admin || class.key.uid == spec.uid)
-            })
-            .flat_map(|(_, class)| class.jobs.iter())
-            .filter(|(_, other)| other.id != j.id)
-            .map(|(order, _)| order)
-            .collect();
-        others.sort_unstable();
-        others.dedup();
-        let pos = (pos.max(1) as usize).min(others.len() + 1);
-        let at = if bottom {
-            others.len() + 1 - pos
-        } else {
-            pos - 1
-        };
-        let order = order_between(&others, at, job.order);
-        let (by, t) = (who.user.clone(), self.now);
-        self.emit(Event::Moved { j, order, by, t });
-        self.core.needs_pass = true;
+        let mut line = self.move_order((
+            spec.queue.clone(),
+            spec.priority,
+            (!admin).then_some(spec.uid),
+        ));
+        // Its own place does not count.
+        let rank = line.jobs.rank(own);
+        let listed = line.jobs.nth(rank) == Some(own);
+        let others = line.jobs.len() - usize::from(listed);
+        let pos = (pos.max(1) as usize).min(others + 1);
+        let at = if bottom { others + 1 - pos } else { pos - 1 };
+        let other = |n: usize| line.jobs.nth(n + usize::from(listed && n >= rank));
+        let before = at.checked_sub(1).and_then(other);
+        let after = other(at);
+        let stays = before.is_none_or(|b| b < own) && after.is_none_or(|a| own < a);
+        if !stays {
+            let order = order_between(before.map(|b| b.0), after.map(|a| a.0), own.0);
+            let (by, t) = (who.user.clone(), self.now);
+            self.act();
+            self.emit(Event::Moved { j, order, by, t });
+            if listed {
+                line.jobs.remove(own);
+                line.jobs.insert((order, j.id));
+            }
+            self.core.needs_pass = true;
+        }
+        line.version = self.core.state.pending().version();
+        self.core.underway.moves = Some(line);
         let from = if bottom { "bottom" } else { "top" };
         answer.say(
             id,
@@ -208,10 +242,19 @@ impl Turn<'_> {
     }
 }
 
-/// An order number that comes behind `at` of the sorted `others`.
-fn order_between(others: &[i64], at: usize, own: i64) -> i64 {
-    let before = at.checked_sub(1).and_then(|i| others.get(i)).copied();
-    let after = others.get(at).copied();
+/// Whose places a move counts: of a queue and a priority, of everybody or of one user.
+type Group = (String, u32, Option<u32>);
+
+/// Pending jobs in the order in which moves count them, kept from one move to the next.
+pub(crate) struct MoveOrder {
+    group: Group,
+    jobs: Lineup<(i64, u32)>,
+    /// Of the pending jobs that it shows.
+    version: u64,
+}
+
+/// An order number between those of two neighbours.
+fn order_between(before: Option<i64>, after: Option<i64>, own: i64) -> i64 {
     match (before, after) {
         (None, None) => own,
         (None, Some(after)) => after - (1 << 20),
@@ -255,10 +298,10 @@ mod tests {
 
     #[test]
     fn order_numbers_fall_between_their_neighbours() {
-        assert!(order_between(&[10, 20], 0, 5) < 10);
-        assert!(order_between(&[10, 20], 2, 5) > 20);
-        let middle = order_between(&[10, 20], 1, 5);
+        assert!(order_between(None, Some(10), 5) < 10);
+        assert!(order_between(Some(20), None, 5) > 20);
+        let middle = order_between(Some(10), Some(20), 5);
         assert!(10 < middle && middle < 20);
-        assert_eq!(order_between(&[], 0, 5), 5);
+        assert_eq!(order_between(None, None, 5), 5);
     }
 }

@@ -14,6 +14,7 @@ mod force;
 mod gang;
 mod history;
 mod reports;
+mod requests;
 mod running;
 mod schedule;
 mod sensed;
@@ -21,11 +22,13 @@ mod shown;
 mod signal;
 mod submit;
 mod summary;
+mod targets;
 
 #[cfg(test)]
 mod tests;
 
 pub use back::sentence as went_back_sentence;
+pub use requests::TURN_UNITS;
 pub use schedule::outstanding;
 pub use shown::{estimate_rows, limit_rows, refresh, share_rows};
 pub use summary::{host_rows, params, queue_rows, user_rows};
@@ -95,6 +98,8 @@ pub struct Core {
     pub(crate) tries: BTreeMap<crate::model::JobKey, u8>,
     /// Hosts whose orders cannot be written, and why.
     pub(crate) unwritten: BTreeMap<String, String>,
+    /// Requests that were taken in and not answered.
+    pub(crate) underway: requests::Underway,
     /// Groups by user, as the driver looked them up.
     pub groups: BTreeMap<String, Vec<String>>,
     /// Problems of the last refused reconfiguration, for the view.
@@ -138,6 +143,7 @@ impl Core {
             faults: BTreeMap::new(),
             tries: BTreeMap::new(),
             unwritten: BTreeMap::new(),
+            underway: requests::Underway::default(),
             groups: BTreeMap::new(),
             config_problems: Vec::new(),
             kept: shown::Kept::default(),
@@ -235,7 +241,7 @@ pub struct RequestIn {
     pub verbs: Vec<Verb>,
     /// For `Reconfig`: the new configuration or its problems.
     pub config: Option<Result<Arc<Config>, Vec<String>>>,
-    /// Where the request lies, given back in [`Ready::taken`].
+    /// Where the request lies, given back in [`Ready::taken`] by this turn or a later one.
     pub place: usize,
 }
 
@@ -260,6 +266,8 @@ pub struct Ready {
     pub publish: bool,
     /// There is more to do at once.
     pub more: bool,
+    /// Work that requests made, in units of [`TURN_UNITS`].
+    pub units: u64,
 }
 
 /// The working of one turn: events are applied as they arise, so later steps see earlier ones.
@@ -270,6 +278,8 @@ pub(crate) struct Turn<'a> {
     /// The monotonic clock: for every interval.
     pub mono: Mono,
     pub out: Ready,
+    /// Units at which the part of the present request ends.
+    part_end: u64,
 }
 
 /// Takes one turn.
@@ -279,6 +289,7 @@ pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Now) -> Ready {
         now: now.wall,
         mono: now.mono,
         out: Ready::default(),
+        part_end: 0,
     };
     turn.observe_clock(now);
     let mut inputs = inputs.into_iter();
@@ -291,6 +302,7 @@ pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Now) -> Ready {
             .take(TOGETHER)
             .for_each(|input| turn.input(input));
     }
+    turn.carry_on();
     if turn.core.state.is_old() {
         // What follows from a state that is older than what happened would do harm.
         turn.out.orders.clear();
@@ -369,23 +381,6 @@ impl Turn<'_> {
         self.core.needs_pass = true;
     }
 
-    /// Answers one request: every verb, one acknowledgement.
-    fn request(&mut self, request: RequestIn) {
-        let token = request.head.token;
-        let place = request.place;
-        let user = &request.who.user;
-        self.core.note_groups(user, &request.who.groups);
-        let ack = match self.again(token) {
-            Some(ack) => ack,
-            None => match self.kept_off(&request) {
-                Some(ack) => ack,
-                None => self.carry_out(request),
-            },
-        };
-        self.out.acks.push(ack);
-        self.out.taken.push(place);
-    }
-
     /// The answer to a token that was carried out before.
     fn again(&self, tok: Token) -> Option<Ack> {
         let known = self.core.state.known(tok)?;
@@ -406,77 +401,6 @@ impl Turn<'_> {
             });
         }
         Some(ack)
-    }
-
-    fn carry_out(&mut self, request: RequestIn) -> Ack {
-        let mut answer = Answer {
-            told: 0,
-            ack: empty_ack(request.head.token),
-            selections: 0,
-        };
-        let only_submits = request
-            .verbs
-            .iter()
-            .all(|v| matches!(v, Verb::Submit { .. }));
-        let before = self.out.events.len();
-        if only_submits {
-            self.submit_all(request, &mut answer);
-        } else {
-            let RequestIn {
-                who,
-                verbs,
-                mut config,
-                head,
-                ..
-            } = request;
-            for verb in verbs {
-                self.verb(&who, verb, &mut config, &mut answer);
-            }
-            if self.out.events.len() > before {
-                let (tok, t) = (head.token, self.now);
-                self.emit(Event::Handled { tok, t });
-            }
-        }
-        answer.ack
-    }
-
-    fn verb(
-        &mut self,
-        who: &Requester,
-        verb: Verb,
-        config: &mut Option<Result<Arc<Config>, Vec<String>>>,
-        answer: &mut Answer,
-    ) {
-        match verb {
-            Verb::Submit { .. } => answer.say(
-                "submission",
-                Code::Usage,
-                "a request holds either submissions or other verbs, not both",
-            ),
-            Verb::Signal { sel, how } => self.signal(who, &sel, how, answer),
-            Verb::Requeue { sel, hold, states } => self.requeue(who, &sel, hold, &states, answer),
-            Verb::Switch { sel, queue } => self.switch(who, &sel, &queue, answer),
-            Verb::Move { id, pos, bottom } => self.move_job(who, &id, pos, bottom, answer),
-            Verb::Run { id, hosts, closed } => {
-                self.run_now(who, &id, (&hosts, closed), answer);
-            }
-            Verb::Modify { sel, changes } => self.modify(who, &sel, &changes, answer),
-            Verb::Queue {
-                names,
-                act,
-                comment,
-            } => {
-                self.queue_act(who, &names, act, &comment, answer);
-            }
-            Verb::Host {
-                names,
-                act,
-                comment,
-            } => self.host_act(who, &names, act, &comment, answer),
-            Verb::Reconfig => self.reconfig(who, config.take(), answer),
-            Verb::HostLost { host } => self.host_lost(who, &host, answer),
-            Verb::Restored => self.restored(who, answer),
-        }
     }
 
     /// What time alone brings.
@@ -550,8 +474,6 @@ pub(crate) struct Answer {
     pub ack: Ack,
     /// Bytes of the texts in its results.
     pub told: usize,
-    /// Selections of jobs that the request has made so far.
-    pub selections: usize,
 }
 
 impl Answer {

@@ -1,97 +1,25 @@
 //! Signals to jobs: kill, stop, resume, any number; requeue.
 
-use super::{Answer, Turn};
-use crate::intake::{self, Deed, Over, Owner, Pick, Refusal, Requester};
+use super::Turn;
+use crate::intake::{Deed, Over, Owner, Refusal, Requester};
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, TermReason};
 use crate::record::ack::Code;
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::{Act, Order};
 use crate::record::report::Ended;
-use crate::record::request::{Selector, SignalHow};
-use crate::state::{Body, Job};
+use crate::record::request::SignalHow;
+use crate::state::{Body, Job, Run};
 
-/// Most selections of jobs in one request; our commands make one. Each may walk all jobs.
-const SELECTIONS_MAX: usize = 100;
+/// What became of the works behind one operand so far.
+#[derive(Default)]
+pub(super) struct Tally {
+    /// Works that had not ended, and of these the ones that somebody else stopped.
+    live: u32,
+    kept: u32,
+    pub done: u32,
+}
 
 impl Turn<'_> {
-    pub(super) fn signal(
-        &mut self,
-        who: &Requester,
-        sel: &Selector,
-        how: SignalHow,
-        answer: &mut Answer,
-    ) {
-        let eligible = move |job: &Job| match how {
-            SignalHow::Resume => any_stat(job, |s| {
-                matches!(s, JobStat::Psusp | JobStat::Ususp | JobStat::Ssusp)
-            }),
-            _ => !job.is_finished(),
-        };
-        for j in self.picked(who, how.deed(), sel, &eligible, answer) {
-            let (code, text) = match self.signal_one(who, j, how) {
-                Ok(text) => (Code::Ok, text),
-                Err(refusal) => (refusal.code, refusal.text),
-            };
-            answer.say(j, code, text);
-        }
-    }
-
-    /// Resolves a selector, answers for what is missing or not the requester's, returns the rest.
-    pub(super) fn picked(
-        &mut self,
-        who: &Requester,
-        deed: Deed,
-        sel: &Selector,
-        eligible: &dyn Fn(&Job) -> bool,
-        answer: &mut Answer,
-    ) -> Vec<JobKey> {
-        answer.selections += 1;
-        if answer.selections > SELECTIONS_MAX {
-            let text = format!("more than {SELECTIONS_MAX} selections of jobs in one request");
-            answer.say("selection", Code::Usage, text);
-            return Vec::new();
-        }
-        let users = self.users_named(&sel.user);
-        let picks = intake::pick(sel, who.uid, &self.core.state, users.as_deref(), eligible);
-        let picks = match picks {
-            Ok(picks) => picks,
-            Err(refusal) => {
-                answer.refuse("selection", refusal);
-                return Vec::new();
-            }
-        };
-        let mut keys = Vec::new();
-        for pick in picks {
-            match pick {
-                Pick::Missing(operand, refusal) => answer.refuse(operand, refusal),
-                Pick::Job(j) if self.may_act(who, deed, j.id) => keys.push(j),
-                Pick::Job(j) => answer.refuse(j, denied()),
-            }
-        }
-        keys
-    }
-
-    /// Uids behind a user or group name of a selector; `None` = not restricted by name.
-    fn users_named(&self, name: &str) -> Option<Vec<u32>> {
-        if name.is_empty() || name == "all" {
-            return None;
-        }
-        let core = &*self.core;
-        let mut uids: Vec<u32> = core
-            .state
-            .jobs()
-            .map(|job| core.state.spec(job.spec))
-            .filter(|spec| {
-                let groups = core.groups.get(&spec.user).map_or(&[][..], Vec::as_slice);
-                spec.user == name || core.config.in_user_group(&spec.user, groups, name)
-            })
-            .map(|spec| spec.uid)
-            .collect();
-        uids.sort_unstable();
-        uids.dedup();
-        Some(uids)
-    }
-
     /// Whether `who` may do `deed` to the job.
     pub(super) fn may_act(&self, who: &Requester, deed: Deed, id: u32) -> bool {
         let core = &*self.core;
@@ -108,44 +36,48 @@ impl Turn<'_> {
         who.may(deed, Over::Job(owner), &core.config, core.service_uid)
     }
 
-    fn signal_one(
+    /// Signals one work: a single job, an element, or the waiting part of an array.
+    pub(super) fn signal_part(
         &mut self,
         who: &Requester,
+        key: JobKey,
+        how: SignalHow,
+        tally: &mut Tally,
+    ) {
+        let Some(stat) = self.stat(key).filter(|stat| !stat.is_finished()) else {
+            return;
+        };
+        tally.live += 1;
+        if how == SignalHow::Resume
+            && self.stopped_by_others(key)
+            && !self.may_act(who, Deed::ResumeAdmins, key.id)
+        {
+            tally.kept += 1;
+            return;
+        }
+        let spec = self.core.state.spec_of(key.id);
+        let own = spec.is_some_and(|spec| spec.uid == who.uid);
+        match stat.is_waiting() {
+            true => self.signal_waiting(who, (key, stat), how, own),
+            false => self.signal_started(who, key, how, own),
+        }
+    }
+
+    /// What is said of an operand whose works were signalled.
+    pub(super) fn signal_answer(
+        &self,
         j: JobKey,
         how: SignalHow,
+        tally: &Tally,
     ) -> Result<String, Refusal> {
-        let parts = self.parts(j);
-        let live: Vec<JobKey> = parts
-            .into_iter()
-            .filter(|k| self.stat(*k).is_some_and(|s| !s.is_finished()))
-            .collect();
-        if live.is_empty() {
+        if tally.live == 0 {
             return Err(Refusal::new(Code::NotFound, "job has already finished"));
         }
-        let own = self
-            .core
-            .state
-            .spec_of(j.id)
-            .is_some_and(|spec| spec.uid == who.uid);
-        let kept = how == SignalHow::Resume && !self.may_act(who, Deed::ResumeAdmins, j.id);
-        let all = live.len();
-        let live: Vec<JobKey> = live
-            .into_iter()
-            .filter(|key| !(kept && self.stopped_by_others(*key)))
-            .collect();
-        if live.is_empty() && all > 0 {
+        if tally.kept == tally.live {
             return Err(Refusal::permission(
                 "permission denied: an administrator stopped it, only one may resume it",
             ));
         }
-        for key in live {
-            match self.stat(key) {
-                Some(stat) if stat.is_waiting() => self.signal_waiting(who, key, how, own),
-                Some(_) => self.signal_started(who, key, how, own),
-                None => {}
-            }
-        }
-        self.core.needs_pass = true;
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
         let halt = run.and_then(|run| run.halt.as_deref());
         Ok(match (how, halt) {
@@ -195,9 +127,18 @@ impl Turn<'_> {
         }
     }
 
-    fn signal_waiting(&mut self, who: &Requester, j: JobKey, how: SignalHow, own: bool) {
+    fn signal_waiting(
+        &mut self,
+        who: &Requester,
+        (j, stat): (JobKey, JobStat),
+        how: SignalHow,
+        own: bool,
+    ) {
         let (by, t) = (who.user.clone(), self.now);
         match how {
+            // It is so already.
+            SignalHow::Stop if stat == JobStat::Psusp => return,
+            SignalHow::Resume if stat == JobStat::Pend => return,
             SignalHow::Kill | SignalHow::Force => {
                 let reason = if own {
                     TermReason::Owner
@@ -233,7 +174,18 @@ impl Turn<'_> {
                 };
                 self.emit(Event::Cancelled { j, by, reason, t });
             }
-            SignalHow::Number(_) => {}
+            SignalHow::Number(_) => return,
+        }
+        self.act();
+    }
+
+    /// A signal that changes nothing: what it asks for is so, or under way.
+    fn is_moot(run: &Run, how: SignalHow, own: bool) -> bool {
+        match how {
+            SignalHow::Kill => matches!(run.killing, Some(SignalAct::Kill(_))),
+            SignalHow::Stop => run.user_stop && (own || run.admin_stop),
+            SignalHow::Resume => !run.user_stop && !run.admin_stop,
+            SignalHow::Force | SignalHow::Number(_) => false,
         }
     }
 
@@ -252,9 +204,13 @@ impl Turn<'_> {
         };
         let (by, t) = (who.user.clone(), self.now);
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
+        if run.is_some_and(|run| Self::is_moot(run, how, own)) {
+            return;
+        }
         // The system's stop stands whatever users want, and theirs whatever it wants.
         let halted = run.is_some_and(|run| run.halt.is_some());
         let moot = halted && matches!(how, SignalHow::Stop | SignalHow::Resume);
+        self.act();
         self.emit(Event::Signalled {
             j,
             act: event,
@@ -356,41 +312,23 @@ impl Turn<'_> {
         self.out.orders.push((host, order));
     }
 
-    pub(super) fn requeue(
+    pub(super) fn requeue_one(
         &mut self,
         who: &Requester,
-        sel: &Selector,
+        j: JobKey,
         hold: bool,
-        states: &[String],
-        answer: &mut Answer,
-    ) {
-        let wants = Wants::new(states);
-        let eligible = move |job: &Job| any_stat(job, |s| wants.stat(s));
-        for j in self.picked(who, Deed::Requeue, sel, &eligible, answer) {
-            let parts: Vec<JobKey> = match self.core.state.job(j.id).map(|job| &job.body) {
-                Some(Body::Array(array)) if j.idx == 0 => array
-                    .work
-                    .keys()
-                    .map(|idx| JobKey::element(j.id, *idx))
-                    .collect(),
-                _ => vec![j],
-            };
-            let mut done = 0;
-            for key in parts {
-                done += u32::from(self.requeue_one(who, key, hold, wants));
-            }
-            match done {
-                0 => answer.say(j, Code::Refused, "is not in a state to be requeued"),
-                _ => answer.say(j, Code::Ok, "is being requeued"),
-            }
-        }
-        self.core.needs_pass = true;
-    }
-
-    fn requeue_one(&mut self, who: &Requester, j: JobKey, hold: bool, wants: Wants) -> bool {
+        wants: Wants,
+    ) -> bool {
         let Some(stat) = self.core.state.stat(j).filter(|stat| wants.stat(*stat)) else {
             return false;
         };
+        let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
+        let killing = run.and_then(|run| run.killing);
+        let same = |act| matches!(act, SignalAct::Requeue { hold: was, .. } if was == hold);
+        if stat.is_started() && killing.is_some_and(same) {
+            return true;
+        }
+        self.act();
         let (by, t) = (who.user.clone(), self.now);
         if stat.is_finished() {
             self.emit(Event::Requeued { j, hold, by, t });
@@ -411,7 +349,7 @@ impl Turn<'_> {
 }
 
 impl SignalHow {
-    fn deed(self) -> Deed {
+    pub(super) fn deed(self) -> Deed {
         match self {
             SignalHow::Kill => Deed::Kill,
             SignalHow::Force => Deed::KillForce,
@@ -424,14 +362,14 @@ impl SignalHow {
 
 /// States that a requeue means.
 #[derive(Clone, Copy)]
-struct Wants {
+pub(super) struct Wants {
     run: bool,
     done: bool,
     exit: bool,
 }
 
 impl Wants {
-    fn new(states: &[String]) -> Wants {
+    pub(super) fn new(states: &[String]) -> Wants {
         let has = |s: &str| states.iter().any(|x| x == s);
         Wants {
             run: states.is_empty() || has("run"),
@@ -440,7 +378,7 @@ impl Wants {
         }
     }
 
-    fn stat(self, stat: JobStat) -> bool {
+    pub(super) fn stat(self, stat: JobStat) -> bool {
         match stat {
             JobStat::Done => self.done,
             JobStat::Exit => self.exit,
@@ -449,7 +387,7 @@ impl Wants {
     }
 }
 
-fn any_stat(job: &Job, wanted: impl Fn(JobStat) -> bool) -> bool {
+pub(super) fn any_stat(job: &Job, wanted: impl Fn(JobStat) -> bool) -> bool {
     match &job.body {
         Body::Single(work) => wanted(work.stat),
         Body::Array(array) => {

@@ -1,11 +1,13 @@
 //! Submissions: checked, given ids, journalled. A pack is one request with partial failures listed.
 
-use super::{Answer, Blob, RequestIn, Turn};
+use super::requests::{Carried, DEPEND, LOOK, SUBMIT};
+use super::{Answer, Blob, Turn};
 use crate::intake::{self, Admitted, Requester};
-use crate::model::{Spec, Token};
-use crate::record::ack::{Code, IdRun};
+use crate::model::{Spec, Submission, Token};
+use crate::record::ack::{Ack, Code, IdRun};
 use crate::record::event::{Event, Submitted};
 use crate::record::request::{ENV_MAX, RequestHead, SCRIPT_MAX, Verb};
+use rustc_hash::FxHashSet;
 use sha2::{Digest, Sha256};
 
 /// Why a job with new options is not taken.
@@ -19,71 +21,119 @@ struct Shared {
     stdin: String,
 }
 
+/// A request that submits jobs, on its way.
+pub(super) struct Pack {
+    shared: Shared,
+    /// Options of the last job that had its own.
+    last: Option<Spec>,
+    /// Lines whose jobs an earlier leader made.
+    made: FxHashSet<u32>,
+    /// What names in dependencies may still cost.
+    names: intake::NameRoom,
+}
+
 impl Turn<'_> {
-    pub(super) fn submit_all(&mut self, request: RequestIn, answer: &mut Answer) {
-        let RequestIn {
-            who, head, verbs, ..
-        } = request;
+    /// Prepares a submission. `known`: jobs of it that an earlier leader made.
+    pub(super) fn begin_pack(
+        &mut self,
+        request: &mut Carried,
+        known: Option<Ack>,
+    ) -> Result<(), String> {
         let most = self.core.config.general.pack_max as usize;
-        let jobs = verbs
-            .iter()
-            .filter(|v| matches!(v, Verb::Submit { .. }))
-            .count();
+        let jobs = request.verbs.len();
         if jobs > most {
-            answer.ack.ok = false;
-            answer.ack.error = format!(
+            return Err(format!(
                 "the pack has {jobs} jobs, at most {most} are accepted (pack_max): \
                  submit it in parts"
-            );
+            ));
+        }
+        let mut made = FxHashSet::default();
+        if let Some(ack) = known {
+            let lines = ack
+                .ids
+                .iter()
+                .flat_map(|run| (0..run.n).map(|n| run.line.saturating_add(n)));
+            made.extend(lines);
+            request.answer.ack.ids = ack.ids;
+        }
+        request.pack = Some(Pack {
+            shared: self.shared(&request.head)?,
+            last: None,
+            made,
+            names: intake::NameRoom::default(),
+        });
+        Ok(())
+    }
+
+    /// Submits jobs until the part is used up. True when none is left.
+    pub(super) fn submit_part(&mut self, request: &mut Carried) -> bool {
+        let Carried {
+            who,
+            head,
+            verbs,
+            answer,
+            pack: Some(pack),
+            ..
+        } = request
+        else {
+            return true;
+        };
+        self.core.needs_pass = true;
+        while self.may_go_on() {
+            let Some(verb) = verbs.pop_front() else {
+                return true;
+            };
+            request.verb += 1;
+            if let Verb::Submit { line, same, job } = verb {
+                self.spend(SUBMIT);
+                self.submit_one(who, head.token, pack, (line, same, job), answer);
+            }
+        }
+        verbs.is_empty()
+    }
+
+    fn submit_one(
+        &mut self,
+        who: &Requester,
+        token: Token,
+        pack: &mut Pack,
+        (line, same, mut job): (u32, bool, Box<Submission>),
+        answer: &mut Answer,
+    ) {
+        if same {
+            match &pack.last {
+                Some(spec) => job.spec = spec.clone(),
+                None => {
+                    answer.say(what(line), Code::Usage, "the first job has no options");
+                    return;
+                }
+            }
+        } else {
+            pack.last = Some(job.spec.clone());
+        }
+        if pack.made.contains(&line) {
             return;
         }
-        let shared = match self.shared(&head) {
-            Ok(shared) => shared,
-            Err(text) => {
-                answer.ack.ok = false;
-                answer.ack.error = text;
-                return;
-            }
-        };
-        let mut last: Option<Spec> = None;
-        for verb in verbs {
-            let Verb::Submit {
-                line,
-                same,
-                mut job,
-            } = verb
-            else {
-                continue;
-            };
-            if same {
-                match &last {
-                    Some(spec) => job.spec = spec.clone(),
-                    None => {
-                        answer.say(what(line), Code::Usage, "the first job has no options");
-                        continue;
-                    }
-                }
-            } else {
-                last = Some(job.spec.clone());
-            }
-            job.spec.env = shared.env.clone();
-            job.spec.script = shared.script.clone();
-            job.spec.stdin_blob = shared.stdin.clone();
-            if let Some(run) = self.known_key(&who, &job.key, line) {
-                answer.ack.ids.push(run);
-                continue;
-            }
-            let core = &*self.core;
-            let now = core.clock.reached(self.now);
-            match intake::admit(*job, &who, &core.config, &core.state, now) {
-                Err(refusal) => answer.refuse(what(line), refusal),
-                Ok(admitted) => match self.accept(admitted, head.token, line) {
-                    Ok((id, queue, default)) => push_id(answer, line, id, queue, default),
-                    Err(why) => answer.say(what(line), Code::Refused, why),
-                },
-            }
+        job.spec.env = pack.shared.env.clone();
+        job.spec.script = pack.shared.script.clone();
+        job.spec.stdin_blob = pack.shared.stdin.clone();
+        if let Some(run) = self.known_key(who, &job.key, line) {
+            answer.ack.ids.push(run);
+            return;
         }
-        self.core.needs_pass = true;
+        let core = &*self.core;
+        let now = core.clock.reached(self.now);
+        let before = (pack.names.looks, pack.names.ids);
+        let admitted = intake::admit(*job, who, &core.config, &core.state, now, &mut pack.names);
+        let (looks, ids) = (before.0 - pack.names.looks, before.1 - pack.names.ids);
+        self.spend(looks * LOOK + ids * DEPEND);
+        match admitted {
+            Err(refusal) => answer.refuse(what(line), refusal),
+            Ok(admitted) => match self.accept(admitted, token, line) {
+                Ok((id, queue, default)) => push_id(answer, line, id, queue, default),
+                Err(why) => answer.say(what(line), Code::Refused, why),
+            },
+        }
     }
 
     /// The job that the same user made with the same key.

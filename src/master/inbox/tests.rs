@@ -342,3 +342,22 @@ fn many_boxes_are_polled_less_often_each() {
     s.inbox.set_poll(60_000);
     assert_eq!(s.inbox.poll_ms, 60_000);
 }
+
+/// A long request takes several turns: its user's next one waits, and is not taken twice either.
+#[test]
+fn while_a_request_is_on_its_way_nothing_more_of_its_user_is_taken() {
+    let mut s = Share::new();
+    let own = s.own();
+    s.request(&own, 1);
+    s.inbox.find_users().unwrap();
+    let (mut taken, _) = s.inbox.take(1, Boxes::All);
+    let number = s.inbox.hold(taken.remove(0).place);
+    s.request(&own, 2);
+    assert!(s.inbox.take(2, Boxes::All).0.is_empty());
+    assert_eq!(s.inbox.due_ms(), None, "no look is due meanwhile");
+    let places = s.inbox.release(&[number], 3);
+    s.inbox.take_away(&places.iter().collect::<Vec<_>>());
+    assert_eq!(s.inbox.due_ms(), Some(3));
+    let (taken, _) = s.inbox.take(3, Boxes::Of(&BTreeSet::new()));
+    assert_eq!(taken[0].head.token, Token(2));
+}

@@ -25,3 +25,262 @@ fn deadlines_of_forgotten_jobs_are_forgotten() {
     assert!(b.core.state.job(1).is_none());
     assert_eq!(b.core.state.next_deadline(), None);
 }
+
+const WIDE: &str = "
+cluster: {name: demo, administrators: [root]}
+hosts:
+- {name: h1, slots: 2}
+queues:
+- {name: normal, priority: 30}
+general: {default_queue: normal, clean_period: 100}
+";
+
+fn ids(ids: &[&str]) -> Selector {
+    Selector {
+        ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+        ..Selector::default()
+    }
+}
+
+fn signal(id: &str, how: SignalHow) -> Verb {
+    let sel = ids(&[id]);
+    Verb::Signal { sel, how }
+}
+
+impl Bench {
+    /// Puts a request in and takes turns until it is answered. Gives the answer, the turns and the
+    /// events.
+    fn ask_long(&mut self, uid: u32, verbs: Vec<Verb>) -> (Ack, usize, Vec<Event>) {
+        let before = self.events.len();
+        self.tokens += 1;
+        self.begin(uid, verbs, Token(self.tokens));
+        let mut turns = 1;
+        while self.last.acks.is_empty() {
+            self.turn_quickly(Vec::new());
+            turns += 1;
+        }
+        (
+            self.last.acks[0].clone(),
+            turns,
+            self.events[before..].to_vec(),
+        )
+    }
+
+    fn begin(&mut self, uid: u32, verbs: Vec<Verb>, token: Token) {
+        let request = RequestIn {
+            who: Requester {
+                uid,
+                user: format!("u{uid}"),
+                groups: Vec::new(),
+            },
+            head: RequestHead {
+                token,
+                ..RequestHead::default()
+            },
+            verbs,
+            config: None,
+            place: token.0 as usize,
+        };
+        self.turn_quickly(vec![Input::Request(Box::new(request))]);
+    }
+
+    /// A turn whose state is not held against its own jobs afterwards: that takes long for many.
+    fn turn_quickly(&mut self, inputs: Vec<Input>) {
+        self.now += 10;
+        let now = self.present();
+        self.last = turn(&mut self.core, inputs, now);
+        assert!(
+            self.last.units <= TURN_UNITS + 30_000,
+            "{} units",
+            self.last.units
+        );
+        self.events.extend(self.last.events.iter().cloned());
+    }
+}
+
+/// An array of elements that all have work of their own: held and stopped one by one.
+fn array(b: &mut Bench, n: u32) {
+    b.submit(5, |j| (j.array, j.hold) = (format!("1-{n}"), true));
+    let (ack, ..) = b.ask_long(5, vec![signal(&format!("1[1-{n}]"), SignalHow::Resume)]);
+    assert!(ack.ok, "{ack:?}");
+}
+
+#[test]
+fn a_small_request_that_means_much_is_refused_whole() {
+    let mut b = Bench::with(WIDE);
+    array(&mut b, 1000);
+    let verbs = (0..100).map(|n| match n % 2 {
+        0 => signal("1[1-100000]", SignalHow::Stop),
+        _ => signal("1[1-100000]", SignalHow::Resume),
+    });
+    let (ack, turns, events) = b.ask_long(5, verbs.collect());
+    assert!(!ack.ok && ack.error.contains("1000000 jobs and elements"));
+    assert_eq!((turns, events), (1, Vec::new()));
+}
+
+#[test]
+fn a_long_request_takes_several_turns_and_others_go_on_in_between() {
+    let mut b = Bench::with(WIDE);
+    array(&mut b, 40_000);
+    b.begin(5, vec![signal("1", SignalHow::Stop)], Token(1 << 20));
+    assert!(b.last.acks.is_empty() && b.last.more && b.last.taken.is_empty());
+    let part = b.events.last().unwrap().clone();
+    assert!(
+        matches!(part, Event::PartHandled { tok: Token(0x10_0000), verb: 0, at: 0, within, .. } if within > 1000),
+        "{part:?}"
+    );
+    // Another user's job is accepted and started in the next turn.
+    b.begin(6, vec![submission(|_| {})], Token(77));
+    assert_eq!(b.last.acks[0].tok, Token(77));
+    assert_eq!(b.core.state.job(2).map(|job| job.id), Some(2));
+    let mut turns = 2;
+    while b.last.taken != [1 << 20] {
+        b.turn_quickly(Vec::new());
+        turns += 1;
+    }
+    assert!((4..20).contains(&turns), "{turns} turns");
+    assert_eq!(b.last.acks[0].results[0].text, "is being stopped");
+    // Two of them run.
+    assert_eq!(b.core.state.pending_jobs_of(5), 39_998);
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+    assert_eq!(b.core.state.check(), Vec::<String>::new());
+    assert!(b.core.state.partly(Token(1 << 20)).is_none());
+}
+
+#[test]
+fn a_leader_that_takes_over_goes_on_where_the_last_one_was() {
+    let mut b = Bench::with(WIDE);
+    for pack in [false, true] {
+        let verbs = match pack {
+            false => {
+                array(&mut b, 30_000);
+                vec![signal("1[1-30000]", SignalHow::Stop)]
+            }
+            true => pack_of(4000),
+        };
+        let token = Token(1 << 30 | u128::from(pack));
+        b.begin(5, verbs.clone(), token);
+        assert!(b.last.acks.is_empty());
+        // Another leader has the journal and the request, nothing else.
+        let known: Vec<SnapRecord> = b.replayed().snapshot().collect();
+        let config = b.core.config.clone();
+        let mut state = State::new();
+        known.into_iter().for_each(|record| state.restore(record));
+        b.core = Core::new(state, config.clone(), 1000);
+        b.turn_quickly(vec![Input::Config(config)]);
+        let before = b.events.len();
+        b.begin(5, verbs, token);
+        while b.last.acks.is_empty() {
+            b.turn_quickly(Vec::new());
+        }
+        let made = |events: &[Event]| {
+            let one = |e: &&Event| matches!(e, Event::Submitted(_));
+            events.iter().filter(one).count()
+        };
+        if !pack {
+            let held = |e: &&Event| matches!(e, Event::Held { held: true, .. });
+            assert_eq!(b.events.iter().filter(held).count(), 29_998);
+            let first = b.events[before..].iter().find_map(|e| match e {
+                Event::Held { j, .. } => Some(j.idx),
+                _ => None,
+            });
+            assert!(first.is_some_and(|idx| idx > 5000), "{first:?}");
+        } else {
+            let ids = &b.last.acks[0].ids;
+            assert_eq!(ids.iter().map(|run| run.n).sum::<u32>(), 4000);
+            assert!((1..4000).contains(&made(&b.events[before..])));
+            assert_eq!(made(&b.events), 4001, "with the array");
+            b.begin(5, pack_of(4000), token);
+            assert_eq!(made(&b.events), 4001, "a repeated token makes no job");
+        }
+    }
+}
+
+fn pack_of(n: u32) -> Vec<Verb> {
+    let line = |line: u32| {
+        let Verb::Submit { job, .. } = submission(|j| j.hold = true) else {
+            unreachable!()
+        };
+        let same = line > 1;
+        Verb::Submit { line, same, job }
+    };
+    (1..=n).map(line).collect()
+}
+
+#[test]
+fn what_is_so_already_makes_no_event() {
+    let mut b = Bench::with(WIDE);
+    b.submit(5, |_| {});
+    b.submit(5, |j| j.hold = true);
+    for (id, how, again) in [
+        ("1", SignalHow::Stop, true),
+        ("1", SignalHow::Resume, true),
+        ("2", SignalHow::Stop, false),
+        ("2", SignalHow::Resume, true),
+        ("2", SignalHow::Resume, false),
+        ("1", SignalHow::Kill, true),
+        ("1", SignalHow::Kill, false),
+    ] {
+        let (ack, _, events) = b.ask_long(5, vec![signal(id, how); 3]);
+        let about = |e: &&Event| matches!(e, Event::Signalled { .. } | Event::Held { .. });
+        let n = events.iter().filter(about).count();
+        assert_eq!(n, usize::from(again), "{id} {how:?} {ack:?}");
+    }
+}
+
+#[test]
+fn moves_cost_no_walk_and_none_to_the_present_place() {
+    let mut b = Bench::with(WIDE);
+    let (ack, ..) = b.ask_long(5, pack_of(20_000));
+    assert!(ack.ok);
+    b.ask_long(5, vec![signal("0", SignalHow::Resume)]);
+    let moves = |n: u32| -> Vec<Verb> {
+        let one = |n: u32| Verb::Move {
+            id: (10_000 + n % 2).to_string(),
+            pos: 1,
+            bottom: false,
+        };
+        (0..n).map(one).collect()
+    };
+    let (ack, turns, events) = b.ask_long(5, moves(5_000));
+    assert_eq!(ack.results[0].text, "has been moved to position 1 from top");
+    assert!(turns < 10, "{turns} turns");
+    let moved = |e: &&Event| matches!(e, Event::Moved { .. });
+    assert_eq!(events.iter().filter(moved).count(), 5_000);
+    let line = |b: &Bench| -> Vec<u32> {
+        let classes = b.core.state.pending().classes();
+        let jobs = classes.flat_map(|(_, class)| class.jobs.iter());
+        jobs.map(|(_, j)| j.id).take(2).collect()
+    };
+    assert_eq!(line(&b), [10_001, 10_000]);
+    let (_, _, events) = b.ask_long(5, vec![moves(2).remove(1)]);
+    assert_eq!(events, Vec::new(), "it is there already");
+}
+
+#[test]
+fn a_pack_that_depends_on_names_looks_at_few_jobs() {
+    let mut b = Bench::with(WIDE);
+    let line = |line: u32| {
+        let Verb::Submit { job, .. } = submission(|j| {
+            j.hold = true;
+            j.name = format!("step-{line}");
+            if line > 1 {
+                j.spec.depend = format!("done(step-{})", line - 1);
+            }
+        }) else {
+            unreachable!()
+        };
+        Verb::Submit {
+            line,
+            same: false,
+            job,
+        }
+    };
+    let before = b.core.state.job_count();
+    let (ack, turns, _) = b.ask_long(5, (1..=3000).map(line).collect());
+    assert!(ack.ok && ack.results.is_empty(), "{ack:?}");
+    assert_eq!(b.core.state.job_count(), before + 3000);
+    // 150 for each job, 1 and 10 for each name: a walk would make 4.5 million more.
+    assert!(turns <= 3, "{turns} turns");
+    assert_eq!(b.core.state.check(), Vec::<String>::new());
+}

@@ -1,0 +1,115 @@
+//! Jobs by owner and name, so that a name given to `-w` or `-J` does not walk all jobs. Owns the order
+//! of that index; what a candidate is called in full its reader asks the job itself.
+
+use crate::text::glob::Glob;
+use rustc_hash::FxHasher;
+use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
+
+/// First bytes of a name that the index is sorted by.
+const FRONT: usize = 8;
+
+/// A job's place: jobs of one owner whose names begin alike lie side by side, and of these the ones
+/// of the same name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Place {
+    uid: u32,
+    front: u64,
+    hash: u32,
+    id: u32,
+}
+
+/// Every job by its owner and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Names {
+    places: BTreeSet<Place>,
+}
+
+fn front(name: &[u8], fill: u8) -> u64 {
+    let mut bytes = [fill; FRONT];
+    let n = name.len().min(FRONT);
+    bytes[..n].copy_from_slice(&name[..n]);
+    u64::from_be_bytes(bytes)
+}
+
+fn hash(name: &str) -> u32 {
+    let mut hasher = FxHasher::default();
+    name.hash(&mut hasher);
+    (hasher.finish() >> 32) as u32
+}
+
+fn place(uid: u32, name: &str, id: u32) -> Place {
+    let (front, hash) = (front(name.as_bytes(), 0), hash(name));
+    Place {
+        uid,
+        front,
+        hash,
+        id,
+    }
+}
+
+impl Names {
+    pub fn add(&mut self, uid: u32, name: &str, id: u32) {
+        self.places.insert(place(uid, name, id));
+    }
+
+    pub fn remove(&mut self, uid: u32, name: &str, id: u32) {
+        self.places.remove(&place(uid, name, id));
+    }
+
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub fn has(&self, uid: u32, name: &str, id: u32) -> bool {
+        self.places.contains(&place(uid, name, id))
+    }
+
+    /// Jobs of `uid` that may be called so; all that are, are among them.
+    pub fn candidates(&self, uid: u32, glob: &Glob<'_>) -> impl Iterator<Item = u32> {
+        let (low, high) = match (glob.exact(), glob.beginning()) {
+            (Some(name), _) => (place(uid, name, 0), place(uid, name, u32::MAX)),
+            (None, begin) => {
+                let begin = begin.as_bytes();
+                let end = |fill, n| Place {
+                    uid,
+                    front: front(begin, fill),
+                    hash: n,
+                    id: n,
+                };
+                (end(0, 0), end(u8::MAX, u32::MAX))
+            }
+        };
+        self.places.range(low..=high).map(|place| place.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(names: &Names, uid: u32, pattern: &str) -> Vec<u32> {
+        let mut ids: Vec<u32> = names.candidates(uid, &Glob::new(pattern)).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    #[test]
+    fn a_name_leads_to_its_jobs_and_few_others() {
+        let mut names = Names::default();
+        for id in 1..=1000 {
+            names.add(5, &format!("step-{id}"), id);
+            names.add(6, "step-7", 1000 + id);
+        }
+        assert_eq!(found(&names, 5, "step-7"), [7]);
+        assert_eq!(found(&names, 6, "step-7").len(), 1000);
+        assert_eq!(
+            found(&names, 5, "step-99*"),
+            [99, 990, 991, 992, 993, 994, 995, 996, 997, 998, 999]
+        );
+        assert_eq!(found(&names, 5, "*7").len(), 1000);
+        assert_eq!(found(&names, 5, "other"), [0u32; 0]);
+        names.remove(5, "step-7", 7);
+        assert_eq!(found(&names, 5, "step-7"), [0u32; 0]);
+    }
+}

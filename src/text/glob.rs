@@ -1,0 +1,64 @@
+//! Names with `*` at either end, as `-J` and `-w` take them. Never knows whose names they are.
+
+/// A name with `*` at either end.
+#[derive(Clone, Copy, Debug)]
+pub struct Glob<'a> {
+    text: &'a str,
+    front: bool,
+    back: bool,
+}
+
+impl<'a> Glob<'a> {
+    pub fn new(pattern: &'a str) -> Glob<'a> {
+        let front = pattern.starts_with('*');
+        let text = pattern.strip_prefix('*').unwrap_or(pattern);
+        let back = text.ends_with('*');
+        let text = text.strip_suffix('*').unwrap_or(text);
+        Glob {
+            text,
+            front: front || pattern == "*",
+            back: back || pattern == "*",
+        }
+    }
+
+    pub fn matches(&self, name: &str) -> bool {
+        match (self.front, self.back) {
+            (false, false) => name == self.text,
+            (true, false) => name.ends_with(self.text),
+            (false, true) => name.starts_with(self.text),
+            (true, true) => name.contains(self.text),
+        }
+    }
+
+    /// The only name that matches, without `*`.
+    pub fn exact(&self) -> Option<&'a str> {
+        (!self.front && !self.back).then_some(self.text)
+    }
+
+    /// What every name that matches begins with.
+    pub fn beginning(&self) -> &'a str {
+        if self.front { "" } else { self.text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_match_at_either_end() {
+        for (pattern, name, want) in [
+            ("a*", "abc", true),
+            ("*c", "abc", true),
+            ("*b*", "abc", true),
+            ("b", "abc", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(Glob::new(pattern).matches(name), want, "{pattern} {name}");
+        }
+        assert_eq!(Glob::new("ab").exact(), Some("ab"));
+        assert_eq!(Glob::new("ab*").exact(), None);
+        assert_eq!(Glob::new("ab*").beginning(), "ab");
+        assert_eq!(Glob::new("*ab").beginning(), "");
+    }
+}
