@@ -1,4 +1,4 @@
-//! Datagrams between processes of one cluster, for hints: sockets, addresses, a thread that listens.
+//! Datagrams between processes of one cluster, for hints: sockets, addresses, a listening thread.
 //!
 //! Owns every use of the network. Sending never waits and never fails: a datagram that does not
 //! arrive is one that was not sent. What arrives is judged by the caller's filter on the listening

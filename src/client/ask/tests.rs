@@ -108,8 +108,8 @@ fn an_answer_behind_others_is_found_and_the_request_is_readable() {
     assert_eq!(verb, verbs()[0]);
 }
 
-/// The leader goes on in another file before this command looks: the answer stands in the file that it
-/// has begun to read, which has another name now.
+/// The leader goes on in another file before this command looks: the answer stands in the file
+/// that it has begun to read, which has another name now.
 #[test]
 fn an_answer_is_found_though_the_leader_went_on_in_another_file() {
     for behind in [false, true] {
