@@ -250,6 +250,19 @@ def quiet(look):
         return None
 
 
+@part()
+def silent(r):
+    """A host whose daemons are killed: until chosts shows that, and until it is usable again."""
+    c = r.c
+    watching, host = c.leader(), c.others(c.leader())[0]
+    for name, act, usable in (("shown", c.stop, False), ("back", c.start, True)):
+        act(host, ("cbls", "cbexe"))
+        began = time.monotonic()
+        look = lambda: f"\n{host.name} ok " in re.sub(" +", " ", "\n" + watching.ok("chosts -w"))
+        until(180, lambda: look() == usable, f"chosts shows {host.name}", 0.2)
+        r.line(f"silent_{name}", time.monotonic() - began, "s")
+
+
 @part(QUICK)
 def takeover(r):
     """The leader's process is killed: how long no job starts, and where that time goes."""
