@@ -179,8 +179,7 @@ def csub(r):
     need(not wrong, f"csub failed: {wrong[:1]}")
     r.times("csub", [one["took"] for one in said], "csub -V")
     r.line("csub_ops", span.of(host, APART) / SAMPLES, "ops", "bound", 12)
-    kinds = span.kinds[host.name][APART].most_common(8)
-    print("  " + " ".join(f"{k}={n / SAMPLES:.1f}" for k, n in kinds), file=sys.stderr)
+    show("csub", span.kinds[host.name][APART], SAMPLES)
 
 
 @part()
@@ -220,6 +219,7 @@ def separate(r):
     r.line("separate_ops", span.total / len(jobs), "ops", "bound", 25)
     net = span.total - idle_ops * span.seconds
     r.line("separate_ops_net", net / len(jobs), "ops", "bound", 25)
+    show_by_machine(r, span, len(jobs))
     need(len(ran) == len(jobs), "not all ran")
 
 
@@ -241,6 +241,23 @@ def array(r):
     r.line("array_ops", span.total / ELEMENTS, "ops", "bound", 10)
     net = span.total - idle_ops * span.seconds
     r.line("array_ops_net", net / ELEMENTS, "ops", "bound", 10)
+    show_by_machine(r, span, ELEMENTS)
+
+
+def show_by_machine(r, span, number):
+    """Who asked the server for what, for one of so many jobs."""
+    leader = r.c.leader()
+    for host in r.c.hosts:
+        role = "leader" if host is leader else "other"
+        for mount, ops in span.kinds[host.name].items():
+            if ops:
+                what = "commands" if mount == APART else "daemons"
+                show(f"{role} {host.name} {what}", ops, number)
+
+
+def show(who, ops, number):
+    kinds = " ".join(f"{kind}={n / number:.1f}" for kind, n in ops.most_common(8))
+    print(f"  {who}: {sum(ops.values()) / number:.1f}: {kinds}", file=sys.stderr, flush=True)
 
 
 def quiet(look):
@@ -268,7 +285,7 @@ def takeover(r):
     """The leader's process is killed: how long no job starts, and where that time goes."""
     c = r.c
     first = c.hosts[0]
-    array = submit(first, f"-J 'a[1-{KILLS * 400 + 400}]' -o /dev/null", "sleep 0.5")
+    submit(first, f"-J 'a[1-{KILLS * 400 + 400}]' -o /dev/null", "sleep 0.5")
     until(90, lambda: len(starts(c)) > 30, "jobs run")
     kills = []
     for _ in range(KILLS):
@@ -279,8 +296,6 @@ def takeover(r):
         c.wait_leader(epoch)
         kills.append((at, epoch))
         time.sleep(6)
-    first.sh(f"ckill {array}", USERS[first.name], limit=120)
-    c.settle_array(array)
     times = starts(c)
     phases = {"claim": [], "wait": [], "recovery": [], "first_start": [], "gap": []}
     for at, epoch in kills:
