@@ -54,6 +54,8 @@ pub struct Machine {
     suspended_ms: u64,
     ending: Option<Ending>,
     reason: TermReason,
+    /// The top process has ended: orders that come later had no part in it.
+    over: bool,
 }
 
 impl Machine {
@@ -67,6 +69,7 @@ impl Machine {
             suspended_ms: 0,
             ending: None,
             reason: TermReason::None,
+            over: false,
         }
     }
 
@@ -108,10 +111,8 @@ impl Machine {
 
     /// The top process ended by itself: what it left behind is killed.
     pub fn top_ended(&mut self, now: u64) -> Vec<Effect> {
-        let reason = self.reason;
-        let effects = self.kill(reason, now);
-        self.reason = reason;
-        effects
+        self.over = true;
+        self.kill(self.reason, now)
     }
 
     /// Time has passed.
@@ -214,7 +215,7 @@ impl Machine {
 
     /// The first reason stands: an owner's kill is not renamed by the limit it runs into.
     fn note(&mut self, reason: TermReason) {
-        if self.reason == TermReason::None {
+        if self.reason == TermReason::None && !self.over {
             self.reason = reason;
         }
     }
@@ -288,6 +289,14 @@ mod tests {
     fn leftovers_of_a_task_that_ended_are_killed_without_a_reason() {
         let mut m = Machine::new(0, None, 20);
         assert_eq!(m.top_ended(7), [KillAll]);
+        assert_eq!(m.reason(), TermReason::None);
+    }
+
+    #[test]
+    fn an_order_that_comes_after_the_top_process_ended_is_not_why_it_ended() {
+        let mut m = Machine::new(0, None, 20);
+        m.top_ended(7);
+        assert_eq!(m.order(TaskAct::Kill, TermReason::Fenced, 0, 9), [KillAll]);
         assert_eq!(m.reason(), TermReason::None);
     }
 

@@ -274,12 +274,8 @@ impl Exec {
         let Some(e) = self.table.get_mut(a) else {
             return;
         };
-        let unsent = e.waiting.first().map(|w| w.reason);
+        // An act that still waits never reached the task: it has no part in this end.
         end.u = sample::at_end(&end.u, &e.usage);
-        // Killed before it ran: the failure to start is the order's doing, not the program's.
-        if let (TermReason::None, Some(reason)) = (end.reason, unsent) {
-            end.reason = reason;
-        }
         let end = Box::new(end);
         if self.table.set(a, Status::Over(end.clone())) {
             self.ends = true;

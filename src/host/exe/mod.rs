@@ -345,6 +345,8 @@ fn reconfigure(exec: &Exec) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    mod fencing;
+
     use super::*;
     use crate::model::{AttemptId, JobKey, Share, Spec};
     use crate::record::order::Order;
