@@ -110,6 +110,18 @@ pub struct StartOrder {
     pub nice: i32,
     /// Milliseconds between INT, TERM and KILL at a limit.
     pub grace_ms: u64,
+    /// Whether the leader starts it elsewhere when this host is cut off, as it was dispatched:
+    /// what the specification says by now counts for the next attempt. `None`: of a leader of an
+    /// earlier version, the specification says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rerunnable: Option<bool>,
+}
+
+impl StartOrder {
+    /// Whether this host ends it when it is cut off. `spec`: its specification.
+    pub fn is_rerunnable(&self, spec: &Spec) -> bool {
+        self.rerunnable.unwrap_or(spec.rerunnable)
+    }
 }
 
 fn is_zero(n: &u32) -> bool {

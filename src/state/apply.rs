@@ -468,6 +468,7 @@ impl State {
             .map(|Share(h, n)| (self.intern_host(h), *n))
             .collect();
         let gathering = ids.iter().any(|(h, _)| *h != ids[0].0);
+        let rerunnable = self.spec_of(a.j.id).is_some_and(|spec| spec.rerunnable);
         self.touch(a.j, |job| {
             let Some(work) = job.materialise(a.j.idx) else {
                 return;
@@ -479,6 +480,7 @@ impl State {
                 hosts: ids,
                 dispatch: t,
                 gathering,
+                rerunnable,
                 alt,
                 forced,
                 ..Run::default()

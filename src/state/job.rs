@@ -107,6 +107,9 @@ pub struct Run {
     pub halt: Option<Box<SuspReason>>,
     /// Hosts other than the first prepare their parts; the first was not told to start yet.
     pub gathering: bool,
+    /// It was dispatched as one that its host ends when it is cut off, and that may then run
+    /// elsewhere. A later change of the job counts for the next attempt.
+    pub rerunnable: bool,
     /// Which alternative of its requirement it was placed by.
     pub alt: u8,
     /// Started by an administrator's word: nothing preempts it.

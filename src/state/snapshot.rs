@@ -150,6 +150,9 @@ struct SnapRun {
     halt: Option<Box<SuspReason>>,
     #[serde(skip_serializing_if = "is_default")]
     gather: bool,
+    /// Whether it may be run again, where that differs from the job's specification.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    again: Option<bool>,
     #[serde(skip_serializing_if = "is_default")]
     alt: u8,
     #[serde(skip_serializing_if = "is_default")]
@@ -249,12 +252,16 @@ impl State {
     }
 
     fn snap_job(&self, job: &Job) -> SnapJob {
+        let again = self.spec(job.spec).rerunnable;
         let work = |idx: u32, work: &Work| SnapWork {
             i: idx,
             p: work.stat,
             at: work.attempt,
             why: work.why.clone(),
-            run: work.run.as_deref().map(|run| Box::new(self.snap_run(run))),
+            run: work
+                .run
+                .as_deref()
+                .map(|run| Box::new(self.snap_run(run, again))),
         };
         let (arr, w) = match &job.body {
             Body::Single(single) => (None, vec![work(0, single)]),
@@ -284,7 +291,8 @@ impl State {
         }
     }
 
-    fn snap_run(&self, run: &Run) -> SnapRun {
+    /// `again`: the job's specification says that it may be run again.
+    fn snap_run(&self, run: &Run, again: bool) -> SnapRun {
         let hosts = run.hosts.iter();
         SnapRun {
             h: hosts
@@ -299,6 +307,7 @@ impl State {
             astop: run.admin_stop,
             halt: run.halt.clone(),
             gather: run.gathering,
+            again: (run.rerunnable != again).then_some(run.rerunnable),
             alt: run.alt,
             forced: run.forced,
             resizes: run.resizes,
@@ -362,9 +371,10 @@ impl State {
         if !self.specs.contains_key(&snap.s) || self.jobs.contains_key(snap.id) {
             return;
         }
+        let again = self.spec(snap.s).rerunnable;
         let mut works: Vec<(u32, Work)> = Vec::with_capacity(snap.w.len());
         for w in snap.w {
-            let run = w.run.map(|run| Box::new(self.restore_run(*run)));
+            let run = w.run.map(|run| Box::new(self.restore_run(*run, again)));
             works.push((
                 w.i,
                 Work {
@@ -408,7 +418,7 @@ impl State {
         self.restore_indexed(job);
     }
 
-    fn restore_run(&mut self, run: SnapRun) -> Run {
+    fn restore_run(&mut self, run: SnapRun, again: bool) -> Run {
         Run {
             hosts: run
                 .h
@@ -424,6 +434,7 @@ impl State {
             admin_stop: run.astop,
             halt: run.halt,
             gathering: run.gather,
+            rerunnable: run.again.unwrap_or(again),
             alt: run.alt,
             forced: run.forced,
             resizes: run.resizes,

@@ -213,7 +213,7 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
         env: task_env(order, spec, files),
         limits: limits(&order.limits),
         grace_ms: order.grace_ms,
-        rerunnable: spec.rerunnable,
+        rerunnable: order.is_rerunnable(spec),
         array,
         out: if spec.stdout.is_empty() {
             files.default_output.clone()
@@ -441,6 +441,7 @@ mod tests {
             t: 5,
             nice: 0,
             grace_ms: 10,
+            rerunnable: None,
         }
     }
 

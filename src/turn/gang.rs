@@ -6,7 +6,7 @@
 
 use super::schedule::{signal_order, start_order};
 use super::{Core, Turn};
-use crate::model::{AttemptId, JobKey, Mono, Spec, TermReason};
+use crate::model::{AttemptId, JobKey, Mono, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::Order;
 use crate::state::HostId;
@@ -244,15 +244,19 @@ impl Turn<'_> {
     }
 
     /// Ends started work that has a part on a host which lost it: requeued when it may run again.
-    pub(super) fn lose_parts(&mut self, host: &str, which: impl Fn(&Spec) -> bool) -> usize {
+    /// `fenced`: only work that may run elsewhere while the host is silent.
+    pub(super) fn lose_parts(&mut self, host: &str, fenced: bool) -> usize {
         let keys: Vec<JobKey> = self.core.state.on_host(host).map(|(j, _)| j).collect();
         let mut lost = 0;
         for j in keys {
             let at = self.core.state.work(j).map_or(0, |work| work.attempt);
             let a = AttemptId { j, at };
-            let Some(spec) = self.core.state.spec_of(j.id).filter(|spec| which(spec)) else {
+            let Some(spec) = self.core.state.spec_of(j.id) else {
                 continue;
             };
+            if fenced && !self.may_run_elsewhere(j) {
+                continue;
+            }
             if self.has_part(a, host).is_none() || self.is_gathering(a) {
                 continue;
             }

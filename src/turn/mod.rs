@@ -13,6 +13,7 @@ mod faults;
 mod force;
 mod gang;
 mod history;
+mod leftover;
 mod reports;
 mod requests;
 mod running;
@@ -91,6 +92,9 @@ pub struct Core {
     pub(crate) completed: BTreeMap<String, String>,
     /// Ledgers that hosts named in their present report files, until `Complete`.
     pub(crate) ledgers: BTreeMap<String, (String, bool)>,
+    /// Attempts that are over and that a host may still run, and whether it was ordered to kill
+    /// them.
+    pub(crate) leftovers: BTreeMap<String, BTreeMap<crate::model::AttemptId, bool>>,
     /// Hosts whose executor lives and that get no work all the same.
     pub(crate) withheld: BTreeSet<String>,
     /// Hosts that could not start their last task, and how often jobs were put back for that.
@@ -139,6 +143,7 @@ impl Core {
             mentioned: BTreeMap::new(),
             completed: BTreeMap::new(),
             ledgers: BTreeMap::new(),
+            leftovers: BTreeMap::new(),
             withheld: BTreeSet::new(),
             faults: BTreeMap::new(),
             tries: BTreeMap::new(),

@@ -40,6 +40,9 @@ impl Turn<'_> {
         if !more && let Some(boot) = self.core.completed.remove(host) {
             self.complete(host, &boot);
         }
+        if !more {
+            self.kill_leftovers(host);
+        }
         if let Some(seq) = last {
             self.out
                 .orders
@@ -55,6 +58,8 @@ impl Turn<'_> {
                     .insert(host.to_owned(), Default::default());
                 self.core.completed.remove(host);
                 self.core.ledgers.remove(host);
+                // All that runs is reported anew.
+                self.core.leftovers.remove(host);
             }
             Report::Ledger { id, kept } => {
                 self.core.ledgers.insert(host.to_owned(), (id, kept));
@@ -66,6 +71,9 @@ impl Turn<'_> {
             }
             Report::Started { a, pid, t } => {
                 self.mention(host, a);
+                if self.bound(host, a).is_none() {
+                    return self.note_leftover(host, a);
+                }
                 self.host_works(host);
                 if let Some(work) = self.bound(host, a)
                     && work.run.as_ref().is_some_and(|run| run.start == Stamp(0))
@@ -84,6 +92,7 @@ impl Turn<'_> {
             }
             Report::Ended(e) => {
                 self.mention(host, e.a);
+                self.forget_leftover(host, e.a);
                 if self.bound(host, e.a).is_some() {
                     if e.elsewhere {
                         self.host_fault(host, &e);
@@ -91,11 +100,12 @@ impl Turn<'_> {
                         // What starts and ends at once is told as ended only.
                         self.host_works(host);
                     }
-                    self.ended(*e);
+                    self.ended(*e, true);
                 }
             }
             Report::Never { a, why } => {
                 self.mention(host, a);
+                self.forget_leftover(host, a);
                 if self.bound(host, a).is_some() {
                     let (host, t) = (String::new(), self.now);
                     self.emit(Event::Unbound { a, why, t, host });
@@ -110,8 +120,9 @@ impl Turn<'_> {
             Report::Usage { a, u } => {
                 self.mention(host, a);
                 // Shown at once, journalled only with the end: a lost sample costs nothing.
-                if self.bound(host, a).is_some() {
-                    self.core.state.apply(&Event::Used { a, u });
+                match self.bound(host, a).is_some() {
+                    true => self.core.state.apply(&Event::Used { a, u }),
+                    false => self.note_leftover(host, a),
                 }
             }
         }
@@ -120,7 +131,7 @@ impl Turn<'_> {
     fn suspension(&mut self, host: &str, a: AttemptId, on: bool, t: i64) {
         self.mention(host, a);
         let Some(run) = self.bound(host, a).and_then(|w| w.run.as_deref()) else {
-            return;
+            return self.note_leftover(host, a);
         };
         if (run.stopped_at != Stamp(0)) != on {
             self.emit(Event::Suspended { a, on, t: Stamp(t) });
@@ -145,9 +156,10 @@ impl Turn<'_> {
         (here && work.attempt == a.at && work.stat.is_started()).then_some(work)
     }
 
-    fn ended(&mut self, mut e: Ended) {
+    /// `sure`: nothing of the attempt runs any more, by the word of its host or an administrator.
+    fn ended(&mut self, mut e: Ended, sure: bool) {
         e.known = self.now.0;
-        let (requeue, hold) = self.fate(&e);
+        let (requeue, hold) = self.fate(&e, sure);
         self.emit(Event::Ended {
             e: Box::new(e),
             requeue,
@@ -157,7 +169,7 @@ impl Turn<'_> {
     }
 
     /// Whether the job goes back to pending (held) after this end.
-    fn fate(&mut self, e: &Ended) -> (bool, bool) {
+    fn fate(&mut self, e: &Ended, sure: bool) -> (bool, bool) {
         let state = &self.core.state;
         let Some(work) = state.work(e.a.j) else {
             return (false, false);
@@ -193,7 +205,8 @@ impl Turn<'_> {
             // unasked.
             let began = work.run.as_ref().map_or(Stamp(0), |run| run.dispatch);
             let old = state.restored().is_some_and(|(_, t)| began <= t);
-            return (spec.rerunnable, old);
+            let again = spec.rerunnable && (sure || self.may_run_elsewhere(e.a.j));
+            return (again, old);
         }
         let Some(queue) = self.core.config.queue(&spec.queue) else {
             return (false, false);
@@ -214,7 +227,7 @@ impl Turn<'_> {
         if ctl.boot != boot {
             // The first word of a host that is new to the journal is no restart.
             if !ctl.boot.is_empty() {
-                self.lose_parts(host, |_| true);
+                self.lose_parts(host, false);
             }
             let (name, boot, t) = (host.to_owned(), boot.to_owned(), self.now);
             self.emit(Event::HostSeen {
@@ -230,7 +243,12 @@ impl Turn<'_> {
                 .and_then(|w| w.run.as_ref())
                 .map(|run| run.start);
             if started.is_some_and(|t| t != Stamp(0)) && !known.contains(&a) {
-                self.lose(a, TermReason::HostLost, "its host no longer knows it");
+                self.lose(
+                    a,
+                    TermReason::HostLost,
+                    false,
+                    "its host no longer knows it",
+                );
             }
         }
         if let Some((id, kept)) = self.core.ledgers.remove(host)
@@ -267,7 +285,7 @@ impl Turn<'_> {
                 self.core.needs_pass = true;
             } else {
                 let text = "its host lost its memory before it said whether the job was started";
-                self.lose(a, TermReason::HostLost, text);
+                self.lose(a, TermReason::HostLost, false, text);
             }
         }
         let (name, t) = (host.to_owned(), self.now);
@@ -293,7 +311,18 @@ impl Turn<'_> {
             .collect()
     }
 
-    pub(super) fn lose(&mut self, a: AttemptId, reason: TermReason, text: &str) {
+    /// Whether the work may be started elsewhere although nobody knows if its attempt still runs:
+    /// its host ends by itself what was dispatched as rerunnable, and nothing else. What the job
+    /// became since then counts for its next attempt, unless it is not to be run again at all.
+    pub(super) fn may_run_elsewhere(&self, j: JobKey) -> bool {
+        let state = &self.core.state;
+        let run = state.work(j).and_then(|work| work.run.as_deref());
+        let spec = state.spec_of(j.id);
+        run.is_some_and(|run| run.rerunnable) && spec.is_some_and(|spec| spec.rerunnable)
+    }
+
+    /// Ends an attempt without a word of its host. `sure`: as in [`Turn::ended`].
+    fn lose(&mut self, a: AttemptId, reason: TermReason, sure: bool, text: &str) {
         let Some(run) = self.core.state.work(a.j).and_then(|w| w.run.as_deref()) else {
             return;
         };
@@ -311,7 +340,7 @@ impl Turn<'_> {
             u: run.usage().clone(),
             ..Ended::default()
         };
-        self.ended(e);
+        self.ended(e, sure);
     }
 
     /// A load sample, and what its age means.
@@ -383,12 +412,12 @@ impl Turn<'_> {
             .collect();
         for host in silent {
             for a in self.attempts_on(&host) {
-                let spec = self.core.state.spec_of(a.j.id);
-                if spec.is_some_and(|spec| spec.rerunnable) {
-                    self.lose(a, TermReason::Fenced, "its host was cut off from the share");
+                if self.may_run_elsewhere(a.j) {
+                    let text = "its host was cut off from the share";
+                    self.lose(a, TermReason::Fenced, false, text);
                 }
             }
-            self.lose_parts(&host, |spec| spec.rerunnable);
+            self.lose_parts(&host, true);
         }
     }
 
@@ -400,9 +429,10 @@ impl Turn<'_> {
             self.lose(
                 *a,
                 TermReason::HostLost,
+                true,
                 "an administrator confirmed that its host is lost",
             );
         }
-        attempts.len() + self.lose_parts(host, |_| true)
+        attempts.len() + self.lose_parts(host, false)
     }
 }

@@ -68,6 +68,7 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         t: job.submit.0,
         nice: core.config.queue(&spec.queue).map_or(0, |q| q.nice),
         grace_ms: core.config.general.job_terminate_interval_ms,
+        rerunnable: Some(run.rerunnable),
     };
     let host = order.hosts.first()?.0.clone();
     Some((host, Order::Start(Box::new(order))))
@@ -120,7 +121,9 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
     }
     let members = core.hosts.iter().map(|host| host.name.as_str());
     // And those that cb.yaml no longer names, as long as work is there.
-    let works = |name: &&str| core.state.on_host(name).next().is_some();
+    let works = |name: &&str| {
+        core.state.on_host(name).next().is_some() || core.leftovers.contains_key(*name)
+    };
     let known = core.state.known_hosts().map(|(name, _)| name.as_str());
     let hosts: BTreeSet<&str> = members.chain(known.filter(works)).collect();
     let wanted = |name: &&str| only.is_none_or(|only| only == *name);
@@ -131,6 +134,8 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
             let id = ctl.ledger.clone();
             orders.push((host.to_owned(), Order::Ledger { id }));
         }
+        let left = core.leftover_orders(host);
+        orders.extend(left.map(|order| (host.to_owned(), order)));
         for (j, _) in core.state.on_host(host) {
             let Some(work) = core.state.work(j) else {
                 continue;

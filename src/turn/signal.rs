@@ -17,6 +17,8 @@ pub(super) struct Tally {
     live: u32,
     kept: u32,
     pub done: u32,
+    /// The host on which an attempt may still run that `ckill -r` removed.
+    pub left: Option<String>,
 }
 
 impl Turn<'_> {
@@ -81,7 +83,8 @@ impl Turn<'_> {
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
         let halt = run.and_then(|run| run.halt.as_deref());
         Ok(match (how, halt) {
-            (SignalHow::Kill | SignalHow::Force, _) => "is being terminated".to_owned(),
+            (SignalHow::Kill, _) => "is being terminated".to_owned(),
+            (SignalHow::Force, _) => self.removed(j),
             (SignalHow::Stop, _) => "is being stopped".to_owned(),
             (SignalHow::Resume, Some(why)) => format!("goes on as soon as it may: {why}"),
             (SignalHow::Resume, None) => "is being resumed".to_owned(),
@@ -217,11 +220,21 @@ impl Turn<'_> {
             by,
             t,
         });
-        if !moot {
-            self.order_signal(j, act, reason);
-        }
         if how == SignalHow::Force {
             self.end_by_force(j);
+        } else if !moot {
+            self.order_signal(j, act, reason);
+        }
+    }
+
+    /// What `ckill -r` answers: the job is over, what it started perhaps not yet.
+    fn removed(&self, j: JobKey) -> String {
+        match self.leftover_host(j) {
+            Some(host) => format!(
+                "is removed; what it started may still run on host {host} until that host has \
+                 killed it"
+            ),
+            None => "is being terminated".to_owned(),
         }
     }
 
@@ -250,30 +263,34 @@ impl Turn<'_> {
         }
     }
 
+    /// Ends it now; its host is ordered to kill it, by this leader and by every later one that
+    /// hears of it.
     fn end_by_force(&mut self, j: JobKey) {
-        let work = self.core.state.work(j);
-        let Some(work) = work.filter(|work| work.stat.is_started()) else {
+        let state = &self.core.state;
+        let work = state.work(j).filter(|work| work.stat.is_started());
+        let Some((work, run)) = work.and_then(|work| Some((work, work.run.as_deref()?))) else {
             return;
         };
-        let start = work.run.as_ref().map_or(0, |run| run.start.0);
-        let u = work
-            .run
-            .as_ref()
-            .map(|run| run.usage().clone())
-            .unwrap_or_default();
+        if run.gathering {
+            return self.order_signal(j, Act::Kill, TermReason::Force);
+        }
+        let at = work.attempt;
+        let a = AttemptId { j, at };
+        let first = run.hosts.first();
+        let host = first.map(|(id, _)| state.host_name(*id).to_string());
         let e = Ended {
-            a: AttemptId {
-                j,
-                at: work.attempt,
-            },
-            start,
+            a,
+            start: run.start.0,
             t: self.now.0,
             known: self.now.0,
             sig: libc_sigkill(),
             reason: TermReason::Force,
-            u,
+            u: run.usage().clone(),
             ..Ended::default()
         };
+        if let Some(host) = host {
+            self.kill_without_waiting(host, a);
+        }
         self.emit(Event::Ended {
             e: Box::new(e),
             requeue: false,
@@ -346,6 +363,17 @@ impl Turn<'_> {
         }
         true
     }
+}
+
+/// What `crequeue` answers. `left`: where the last attempt may still run.
+pub(super) fn requeued(left: Option<&str>) -> String {
+    let Some(host) = left else {
+        return "is being requeued".to_owned();
+    };
+    format!(
+        "is being requeued; it was removed without waiting for host {host}, where its last \
+         attempt may still run until that host has killed it"
+    )
 }
 
 impl SignalHow {

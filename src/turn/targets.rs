@@ -4,7 +4,7 @@
 //! the last job, and inside of an array behind the last element.
 
 use super::requests::{ACT, CHANGE, Carried, LOOK};
-use super::signal::{Tally, Wants, any_stat, denied};
+use super::signal::{Tally, Wants, any_stat, denied, requeued};
 use super::{Answer, Turn};
 use crate::intake::{Deed, Picked, Refusal, Requester, Selection};
 use crate::model::{JobKey, JobStat};
@@ -275,13 +275,17 @@ impl Turn<'_> {
             Doing::Requeue { hold, wants } => {
                 let (hold, wants) = (*hold, *wants);
                 if !self.each_part(j, at, false, |turn, key, tally| {
-                    tally.done += u32::from(turn.requeue_one(who, key, hold, wants));
+                    let left = turn.leftover_host(key);
+                    if turn.requeue_one(who, key, hold, wants) {
+                        tally.done += 1;
+                        tally.left = tally.left.take().or(left);
+                    }
                 }) {
                     return false;
                 }
                 match present.tally.done {
                     0 => answer.say(j, Code::Refused, "is not in a state to be requeued"),
-                    _ => answer.say(j, Code::Ok, "is being requeued"),
+                    _ => answer.say(j, Code::Ok, requeued(present.tally.left.as_deref())),
                 }
                 self.core.needs_pass = true;
             }

@@ -248,6 +248,7 @@ impl Cluster {
             t: 1,
             nice: 0,
             grace_ms: 300,
+            rerunnable: None,
         }))
     }
 

@@ -479,8 +479,9 @@ impl Exec {
             return None;
         }
         let named = self.orders.place();
-        let rerunnable = self.starter.spec(o.s).is_some_and(|s| s.rerunnable);
-        let notify = self.starter.spec(o.s).is_some_and(|s| !s.notify.is_empty());
+        let spec = self.starter.spec(o.s);
+        let rerunnable = spec.is_some_and(|s| o.is_rerunnable(s));
+        let notify = spec.is_some_and(|s| !s.notify.is_empty());
         if let Some(e) = self.table.get_mut(a) {
             let again = e.named.0 < named.0;
             e.named = e.named.max(named);

@@ -307,6 +307,7 @@ mod tests {
             t: 0,
             nice: 0,
             grace_ms: 10,
+            rerunnable: None,
         }
     }
 

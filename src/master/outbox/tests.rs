@@ -38,6 +38,7 @@ fn start(id: u32, host: &str) -> Order {
         t: 0,
         nice: 0,
         grace_ms: 0,
+        rerunnable: None,
     }))
 }
 

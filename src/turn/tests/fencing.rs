@@ -1,0 +1,237 @@
+//! What may run elsewhere while its host is silent, and what is done about tasks that run on
+//! although their attempts are over.
+
+use super::*;
+use crate::model::TermReason;
+use crate::record::request::Changes;
+
+fn attempt(id: u32, at: u32) -> AttemptId {
+    let j = JobKey::job(id);
+    AttemptId { j, at }
+}
+
+impl Bench {
+    /// The host says that the attempt runs.
+    fn host_runs(&mut self, host: &str, a: AttemptId) {
+        let (pid, t) = (7, self.now);
+        self.report(host, vec![Report::Started { a, pid, t }]);
+    }
+
+    fn silent_for(&mut self, host: &str, silent_ms: u64) {
+        let doc = Box::new(self.core.seen[host].0.clone());
+        let host = host.to_owned();
+        self.turn(vec![Input::Load {
+            host,
+            doc,
+            silent_ms,
+        }]);
+    }
+
+    /// `cmod -r` or `-rn` of job 1.
+    fn set_rerunnable(&mut self, yes: bool) {
+        let mut changes = Box::<Changes>::default();
+        changes.job.spec.rerunnable = yes;
+        changes.set.push("r".to_owned());
+        let sel = job_one();
+        let ack = self.ask(5, vec![Verb::Modify { sel, changes }]);
+        assert_eq!(ack.results[0].code, Code::Ok, "{}", ack.results[0].text);
+    }
+
+    fn force(&mut self) -> String {
+        let (sel, how) = (job_one(), SignalHow::Force);
+        let ack = self.ask(0, vec![Verb::Signal { sel, how }]);
+        ack.results[0].text.clone()
+    }
+
+    /// Attempts that the last turn orders to be killed, with their hosts.
+    fn kills(&self) -> Vec<(String, AttemptId)> {
+        let kill = |(host, order): &(String, Order)| match order {
+            Order::Signal {
+                a, act: Act::Kill, ..
+            } => Some((host.clone(), *a)),
+            _ => None,
+        };
+        self.last.orders.iter().filter_map(kill).collect()
+    }
+
+    /// The next leader, that knows what the journal says and hears the hosts anew.
+    fn next_leader(&mut self) {
+        let state = self.replayed();
+        let seen = std::mem::take(&mut self.core.seen);
+        self.core = Core::new(state, self.core.config.clone(), 1000);
+        self.core.seen = seen;
+        self.turn(vec![Input::Config(self.core.config.clone())]);
+    }
+}
+
+fn job_one() -> Selector {
+    Selector {
+        ids: vec!["1".into()],
+        ..Selector::default()
+    }
+}
+
+fn with_fence() -> Bench {
+    let config = CONFIG.replace("general: {", "general: {iso_timeout: 6, ");
+    let mut b = Bench::with(&config.replace("cluster: {", "cluster: {lease_timeout: 3, "));
+    b.submit(5, |_| {});
+    b
+}
+
+#[test]
+fn what_was_dispatched_as_not_rerunnable_is_not_given_away_after_cmod_r() {
+    let mut b = with_fence();
+    let a = attempt(1, 1);
+    b.host_runs("h1", a);
+    b.set_rerunnable(true);
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+    b.next_leader();
+    // The host does not end it: it was ordered as one that runs once.
+    b.silent_for("h1", 3_600_000);
+    assert!(b.core.state.stat(a.j).unwrap().is_started());
+    let anew = outstanding(&b.core, Some("h1"));
+    let start = anew.iter().find_map(|(_, order)| match order {
+        Order::Start(start) => Some(start),
+        _ => None,
+    });
+    assert_eq!(start.unwrap().rerunnable, Some(false), "as it was ordered");
+    // What its host says counts at once.
+    let e = Ended {
+        a,
+        reason: TermReason::HostLost,
+        ..Ended::default()
+    };
+    b.report("h1", vec![Report::Ended(Box::new(e))]);
+    assert_eq!(b.core.state.work(a.j).unwrap().attempt, 2, "run again");
+    b.silent_for("h2", 3_600_000);
+    assert_eq!(
+        b.stat(1),
+        JobStat::Pend,
+        "given away, for the next attempt may be"
+    );
+}
+
+#[test]
+fn what_is_not_to_be_run_again_any_more_is_not_given_away() {
+    let mut b = with_fence();
+    b.ask(
+        5,
+        vec![Verb::Signal {
+            sel: job_one(),
+            how: SignalHow::Force,
+        }],
+    );
+    b.submit(5, |j| j.spec.rerunnable = true);
+    let a = attempt(2, 1);
+    b.host_runs("h1", a);
+    let mut changes = Box::<Changes>::default();
+    changes.reset.push("r".to_owned());
+    let ids = vec!["2".into()];
+    let sel = Selector {
+        ids,
+        ..Selector::default()
+    };
+    b.ask(5, vec![Verb::Modify { sel, changes }]);
+    b.silent_for("h1", 3_600_000);
+    assert!(b.core.state.stat(a.j).unwrap().is_started());
+}
+
+#[test]
+fn a_snapshot_remembers_as_what_an_attempt_was_dispatched() {
+    let mut b = with_fence();
+    b.host_runs("h1", attempt(1, 1));
+    b.set_rerunnable(true);
+    let mut restored = State::new();
+    b.core.state.snapshot().for_each(|r| restored.restore(r));
+    assert_eq!(contents(&restored), contents(&b.core.state));
+    let run = |s: &State| {
+        s.work(JobKey::job(1))
+            .unwrap()
+            .run
+            .as_ref()
+            .unwrap()
+            .rerunnable
+    };
+    assert!(!run(&restored) && !run(&b.core.state));
+}
+
+#[test]
+fn a_removed_job_is_killed_by_every_leader_until_its_host_says_that_it_ended() {
+    let mut b = Bench::new();
+    b.submit(5, |_| {});
+    let a = attempt(1, 1);
+    b.host_runs("h1", a);
+    let said = b.force();
+    assert!(said.contains("may still run on host h1"), "{said}");
+    assert_eq!(b.kills(), [("h1".to_owned(), a)]);
+    assert_eq!(b.stat(1), JobStat::Exit);
+    // The order was lost with the leader; the next one reads the reports from their start.
+    b.next_leader();
+    b.host_runs("h1", a);
+    assert_eq!(b.kills(), [("h1".to_owned(), a)]);
+    let u = Default::default();
+    b.report("h1", vec![Report::Usage { a, u }]);
+    assert!(b.kills().is_empty(), "once is enough");
+    let repeated = outstanding(&b.core, Some("h1"));
+    let kill = |(_, o): &(String, Order)| matches!(o, Order::Signal { a: of, .. } if *of == a);
+    assert!(repeated.iter().any(kill), "in a new part of the orders");
+    let states = vec!["exit".to_owned()];
+    let (sel, hold) = (job_one(), true);
+    let requeue = Verb::Requeue { sel, hold, states };
+    let ack = b.ask(5, vec![requeue.clone()]);
+    let said = &ack.results[0].text;
+    assert!(said.contains("may still run"), "{said}");
+    let e = Ended {
+        a,
+        sig: 9,
+        ..Ended::default()
+    };
+    b.report("h1", vec![Report::Ended(Box::new(e))]);
+    assert!(b.core.leftovers.is_empty());
+    assert!(!outstanding(&b.core, Some("h1")).iter().any(kill));
+}
+
+#[test]
+fn old_reports_of_what_has_ended_kill_nothing() {
+    let mut b = Bench::new();
+    b.submit(5, |_| {});
+    let a = attempt(1, 1);
+    b.host_runs("h1", a);
+    b.end("h1", 1, 1, 0);
+    b.next_leader();
+    let (pid, t) = (7, b.now);
+    let reports = vec![(1, Report::Started { a, pid, t })];
+    let (host, part) = ("h1".to_owned(), 1);
+    b.turn(vec![Input::Reports {
+        host,
+        part,
+        reports,
+        more: true,
+    }]);
+    assert!(b.kills().is_empty(), "the file goes on");
+    b.end("h1", 1, 1, 0);
+    assert!(b.kills().is_empty() && b.core.leftovers.is_empty());
+    // And of what nobody here has ever known: the share may be an older one.
+    b.host_runs("h1", attempt(77, 1));
+    b.host_runs("h1", attempt(1, 2));
+    assert!(b.kills().is_empty());
+}
+
+#[test]
+fn a_lost_job_whose_host_comes_back_is_ended_there() {
+    let mut b = Bench::new();
+    b.submit(5, |j| j.spec.hosts = "h1".into());
+    let a = attempt(1, 1);
+    b.host_runs("h1", a);
+    b.silent_for("h1", SILENT_MS);
+    let host = "h1".to_owned();
+    b.ask(0, vec![Verb::HostLost { host }]);
+    assert_eq!(b.stat(1), JobStat::Exit);
+    b.beat("h1");
+    let u = crate::record::report::Usage {
+        cpu_ms: 5,
+        ..Default::default()
+    };
+    b.report("h1", vec![Report::Usage { a, u }]);
+    assert_eq!(b.kills(), [("h1".to_owned(), a)]);
+}
