@@ -82,9 +82,14 @@ impl Local {
         self.dir.join("cbls.beat")
     }
 
-    /// `iso_timeout` as last read, ms, as text: needed when the share cannot be asked.
+    /// `iso_timeout` as it is in force here, and as it was last reported, ms, as text; by `cbls`.
     pub fn iso(&self) -> PathBuf {
         self.dir.join("iso")
+    }
+
+    /// `iso_timeout` as the leader last ordered it, ms, as text; by `cbexe`.
+    pub fn iso_ordered(&self) -> PathBuf {
+        self.dir.join("iso.ordered")
     }
 
     /// How the names of an attempt's scratch files begin.

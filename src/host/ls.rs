@@ -4,6 +4,7 @@
 //! `cbexe` knows when the share was last written. Reads nothing of the share but the
 //! configuration at its start.
 
+use super::iso_limit::IsoLimit;
 use super::sensors::Sensors;
 use super::setup::Place;
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
@@ -43,6 +44,7 @@ struct Sampling {
     noted_at: Option<u64>,
     /// Another process writes as this host.
     rival: bool,
+    iso: IsoLimit,
     sensors: Sensors,
     /// Bytes of the document last written.
     written: usize,
@@ -95,6 +97,7 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
     let written = fs::stat(&path).ok().flatten().map_or(0, |s| s.len as usize);
     let mut s = Sampling {
         sensors: Sensors::start(&place),
+        iso: IsoLimit::new(&place.local, clock::boot_ms()),
         written: written.max(LOAD_LEN),
         epoch: 0,
         place,
@@ -211,7 +214,9 @@ impl Sampling {
         self.look_around(before);
         self.look_for_leader();
         self.beat += 1;
-        let bytes = encode_over(&self.doc(&load), self.written)?;
+        let mut doc = self.doc(&load);
+        doc.iso_ms = self.iso.to_report(before);
+        let bytes = encode_over(&doc, self.written)?;
         let path = self.place.layout.load(&self.place.site.host);
         let synced = !self.place.share_is_local;
         let wrote = match synced {
@@ -226,6 +231,10 @@ impl Sampling {
         self.written = bytes.len();
         let beat = format!("{before} {}", proc::boot_id());
         write_beat(&self.place.local.ls_beat(), &beat);
+        // Behind the beat: a shorter limit must find a new one.
+        if let Err(e) = self.iso.written(doc.iso_ms, clock::boot_ms()) {
+            tracing::error!("{e}: iso_timeout stays as it is on this host");
+        }
         Ok(())
     }
 

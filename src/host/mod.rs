@@ -3,6 +3,7 @@
 //! only in the host's local directory.
 
 pub mod exe;
+mod iso_limit;
 pub mod local;
 pub mod ls;
 mod outputs;

@@ -1,24 +1,27 @@
 //! For how long this host has not written to the share, and what `iso_timeout` says about it.
 //!
-//! Goes by two small files of the local directory: the beat of `cbls`, and the limit that `cbexe`
-//! last read. Never touches the share, so nothing can block it.
+//! Goes by two small files of the local directory, both written by `cbls`: its beat, and the limit
+//! in force. Never touches the share, so nothing can block it.
 
+use super::iso_limit::in_force;
 use super::local::Local;
-use super::ls::{read_beat, write_beat};
+use super::ls::read_beat;
 use crate::sys::{clock, proc};
 
 /// Looks in one limit: silence that ended between two of them is noticed all the same.
 const LOOKS: u64 = 8;
-/// Shortest and longest pause between two looks, ms; the pause where there is no limit.
-const PAUSE_MS: (u64, u64) = (250, 5_000);
-const PAUSE_UNLIMITED_MS: u64 = 30_000;
+/// Shortest pause between two looks, ms, and the longest, also where there is no limit: one that is
+/// new must be seen soon.
+const PAUSE_MS: u64 = 250;
+pub const PAUSE_MAX_MS: u64 = 5_000;
 
 /// Watches the silence of this host.
 #[derive(Debug)]
 pub struct Silence {
     local: Local,
-    /// The last write to the share as of the last look.
+    /// The last write to the share as of the last look, and the limit that was in force then.
     seen: u64,
+    limit: u64,
 }
 
 impl Silence {
@@ -26,25 +29,31 @@ impl Silence {
     pub fn new(local: &Local) -> Silence {
         Silence {
             local: local.clone(),
+            limit: in_force(local),
             seen: last_write(local).unwrap_or_else(clock::boot_ms),
         }
     }
 
     /// True when the host was silent for longer than its limit at any moment since the last look:
     /// the leader may have given its rerunnable tasks to others, even if it writes again by now.
+    ///
+    /// The last look is judged by the limit of that time: a shorter one says nothing about a time
+    /// before it was in force, and a longer one takes nothing back. It comes into force behind a
+    /// write to the share, so who reads the limit first reads a write that is as new.
     pub fn is_over(&mut self) -> bool {
-        let limit = limit(&self.local);
-        let late = |seen: u64| limit != 0 && clock::boot_ms().saturating_sub(seen) > limit;
-        let before = late(self.seen);
+        let late =
+            |seen: u64, limit: u64| limit != 0 && clock::boot_ms().saturating_sub(seen) > limit;
+        let before = late(self.seen, self.limit);
+        self.limit = in_force(&self.local);
         self.seen = last_write(&self.local).map_or(self.seen, |at| at.max(self.seen));
-        before || late(self.seen)
+        before || late(self.seen, self.limit)
     }
 
     /// How long to wait before the next look, ms.
     pub fn pause(&self) -> u64 {
-        match limit(&self.local) {
-            0 => PAUSE_UNLIMITED_MS,
-            limit => (limit / LOOKS).clamp(PAUSE_MS.0, PAUSE_MS.1),
+        match self.limit {
+            0 => PAUSE_MAX_MS,
+            limit => (limit / LOOKS).clamp(PAUSE_MS, PAUSE_MAX_MS),
         }
     }
 }
@@ -57,18 +66,21 @@ fn last_write(local: &Local) -> Option<u64> {
     (ours && beat <= clock::boot_ms()).then_some(beat)
 }
 
-/// Whether tasks may be started now: the host wrote to the share in this boot and within its limit.
-/// Otherwise the leader may have given away what its orders name.
+/// Until when tasks may be started that orders name which are read from now on (boot-time clock,
+/// ms): the host wrote to the share in this boot and within its limit. Later the leader may have
+/// given away what they name, and orders that say so may stand behind them.
 ///
 /// # Errors
-/// Why not, for the log.
-pub fn may_start(local: &Local) -> Result<(), String> {
-    let limit = limit(local);
+/// No task may be started now: why not, for the log.
+pub fn may_start_until(local: &Local) -> Result<u64, String> {
+    let limit = in_force(local);
     if limit == 0 {
-        return Ok(());
+        return Ok(u64::MAX);
     }
     let what = match last_write(local) {
-        Some(at) if clock::boot_ms().saturating_sub(at) <= limit => return Ok(()),
+        Some(at) if clock::boot_ms().saturating_sub(at) <= limit => {
+            return Ok(at.saturating_add(limit));
+        }
         Some(_) => "for longer than iso_timeout",
         None => "since this host was started",
     };
@@ -77,42 +89,80 @@ pub fn may_start(local: &Local) -> Result<(), String> {
     ))
 }
 
-/// A host silent for this long kills its rerunnable tasks, ms; 0 = never.
-pub fn limit(local: &Local) -> u64 {
-    read_beat(&local.iso()).map_or(0, |b| b.0)
-}
-
-/// Keeps the limit for when the share cannot be asked.
-pub fn set_limit(local: &Local, ms: u64) {
-    if limit(local) != ms {
-        write_beat(&local.iso(), &format!("{ms} "));
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::iso_limit::force;
+    use super::super::ls::write_beat;
     use super::*;
+
+    fn beat(local: &Local, ms: u64) {
+        write_beat(&local.ls_beat(), &ms.to_string());
+    }
 
     #[test]
     fn silence_is_over_the_limit_when_it_was_at_the_last_look_or_is_now() {
         let d = tempfile::tempdir().unwrap();
         let local = Local::at(d.path());
-        let beat = |ms: u64| write_beat(&local.ls_beat(), &ms.to_string());
-        let now = clock::boot_ms();
-        beat(now.saturating_sub(100));
+        beat(&local, clock::boot_ms().saturating_sub(20_000));
         let mut s = Silence::new(&local);
         assert!(!s.is_over(), "no limit is in force");
-        set_limit(&local, 50);
+        force(&local, 10_000);
         assert!(s.is_over(), "silent for too long");
         // It writes again, but the look before saw an old one.
-        beat(clock::boot_ms());
+        beat(&local, clock::boot_ms());
         assert!(s.is_over());
-        set_limit(&local, 60_000);
+        force(&local, 60_000);
         assert!(!s.is_over());
-        beat(clock::boot_ms() + 3_600_000);
+        beat(&local, clock::boot_ms() + 3_600_000);
         assert!(!s.is_over(), "a beat of an earlier boot says nothing");
-        assert_eq!(s.pause(), 5_000);
-        set_limit(&local, 0);
-        assert_eq!((limit(&local), s.pause()), (0, PAUSE_UNLIMITED_MS));
+        assert_eq!(s.pause(), PAUSE_MAX_MS);
+        force(&local, 8_000);
+        assert!(!s.is_over());
+        assert_eq!(s.pause(), 1_000);
+        force(&local, 0);
+        assert!(!s.is_over());
+        assert_eq!((in_force(&local), s.pause()), (0, PAUSE_MAX_MS));
+    }
+
+    #[test]
+    fn a_shorter_limit_is_not_held_against_a_look_of_before() {
+        let d = tempfile::tempdir().unwrap();
+        let local = Local::at(d.path());
+        beat(&local, clock::boot_ms().saturating_sub(20_000));
+        let mut s = Silence::new(&local);
+        assert!(!s.is_over());
+        // The host goes on writing; the limit comes half a minute after the last look.
+        beat(&local, clock::boot_ms());
+        force(&local, 10_000);
+        assert!(!s.is_over(), "it was never cut off");
+        assert!(!s.is_over());
+    }
+
+    #[test]
+    fn a_longer_limit_takes_back_no_silence_that_was_over_the_one_before() {
+        let d = tempfile::tempdir().unwrap();
+        let local = Local::at(d.path());
+        force(&local, 10_000);
+        beat(&local, clock::boot_ms().saturating_sub(20_000));
+        // Stopped for 20 s; when it goes on, cbls is the first, and takes a longer limit.
+        let mut s = Silence::new(&local);
+        beat(&local, clock::boot_ms());
+        force(&local, 60_000);
+        assert!(s.is_over(), "its work may run elsewhere by now");
+    }
+
+    #[test]
+    fn starts_are_allowed_for_as_long_as_nothing_is_given_away() {
+        let d = tempfile::tempdir().unwrap();
+        let local = Local::at(d.path());
+        assert_eq!(may_start_until(&local), Ok(u64::MAX));
+        force(&local, 10_000);
+        assert!(may_start_until(&local).is_err(), "it has not written yet");
+        let now = clock::boot_ms();
+        write_beat(&local.ls_beat(), &format!("{now} {}", proc::boot_id()));
+        assert_eq!(may_start_until(&local), Ok(now + 10_000));
+        let old = now.saturating_sub(20_000);
+        write_beat(&local.ls_beat(), &format!("{old} {}", proc::boot_id()));
+        assert!(may_start_until(&local).is_err());
     }
 }

@@ -12,24 +12,33 @@ fn last_good(layout: &Layout) -> PathBuf {
     layout.conf_dir().join("last-good.yaml")
 }
 
+/// A configuration as it was read.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub config: Arc<Config>,
+    pub digest: String,
+    bytes: Vec<u8>,
+}
+
+impl Loaded {
+    /// Keeps it as the last good one: only what is in force, by an administrator's word or by the
+    /// start of a leader, may take that place.
+    pub fn keep(&self, layout: &Layout) {
+        if let Err(e) = fs::durable_write(&last_good(layout), &self.bytes) {
+            tracing::warn!("{e}: the last good configuration is not kept");
+        }
+    }
+}
+
 /// Reads and checks cb.yaml.
 ///
 /// # Errors
 /// Every problem as one text with place, line and hint.
-pub fn read(layout: &Layout, owners: Owners) -> Result<Arc<Config>, Vec<String>> {
-    read_file(layout, layout.config(), owners).map(|(config, bytes)| {
-        if let Err(e) = fs::durable_write(&last_good(layout), &bytes) {
-            tracing::warn!("{e}: the last good configuration is not kept");
-        }
-        config
-    })
+pub fn read(layout: &Layout, owners: Owners) -> Result<Loaded, Vec<String>> {
+    read_file(layout, layout.config(), owners)
 }
 
-fn read_file(
-    layout: &Layout,
-    path: PathBuf,
-    owners: Owners,
-) -> Result<(Arc<Config>, Vec<u8>), Vec<String>> {
+fn read_file(layout: &Layout, path: PathBuf, owners: Owners) -> Result<Loaded, Vec<String>> {
     let safe = owners.safe_to_load(&path, layout.root());
     safe.map_err(|e| vec![e.to_string()])?;
     let bytes =
@@ -45,29 +54,65 @@ fn read_file(
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
-    Ok((Arc::new(loaded.config), bytes))
+    let config = Arc::new(loaded.config);
+    let digest = config.digest();
+    Ok(Loaded {
+        config,
+        digest,
+        bytes,
+    })
 }
 
 /// The configuration for a starting leader: cb.yaml, or the last good one with cb.yaml's problems.
 ///
 /// # Errors
 /// When neither can be used.
-pub fn read_or_last_good(
-    layout: &Layout,
-    owners: Owners,
-) -> Result<(Arc<Config>, Vec<String>), String> {
+pub fn read_or_last_good(layout: &Layout, owners: Owners) -> Result<(Loaded, Vec<String>), String> {
     let problems = match read(layout, owners) {
-        Ok(config) => return Ok((config, Vec::new())),
+        Ok(loaded) => return Ok((loaded, Vec::new())),
         Err(problems) => problems,
     };
     match read_file(layout, last_good(layout), owners) {
-        Ok((config, _)) => {
+        Ok(loaded) => {
             tracing::error!(
                 "cb.yaml is not usable, the last good one is: {}",
                 problems.join("; ")
             );
-            Ok((config, problems))
+            Ok((loaded, problems))
         }
         Err(_) => Err(problems.join("\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_only_read_does_not_become_the_last_good_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path().join("share"));
+        fs::mkdir_p(&layout.conf_dir(), 0o755).unwrap();
+        let me = users::me();
+        let owners = Owners {
+            uid: me.uid,
+            gid: me.gid,
+        };
+        let write = |slots: u32| {
+            let hosts = format!("hosts:\n- {{name: h1, slots: {slots}}}\n");
+            let text = format!("cluster: {{name: c, administrators: [root]}}\n{hosts}");
+            let text = text + "queues:\n- {name: normal}\n";
+            fs::durable_write(&layout.config(), text.as_bytes()).unwrap();
+        };
+        write(1);
+        let first = read(&layout, owners).unwrap();
+        assert!(!last_good(&layout).exists());
+        first.keep(&layout);
+        write(2);
+        assert_ne!(read(&layout, owners).unwrap().digest, first.digest);
+        fs::durable_write(&layout.config(), b"hosts: [").unwrap();
+        let (good, problems) = read_or_last_good(&layout, owners).unwrap();
+        assert_eq!(good.digest, first.digest);
+        assert!(!problems.is_empty());
     }
 }

@@ -262,8 +262,12 @@ impl Hosts {
             let doc = match read_load(&path, self.owners, &mut ear.foreign, &mut self.alarms) {
                 Some(doc) => doc,
                 None if first => continue,
-                // What cannot be read is no sign of life.
-                None => ear.doc.clone(),
+                // What cannot be read is no sign of life, nor of death: the host may write it, and
+                // nobody knows by which limit it goes.
+                None => LoadDoc {
+                    iso_ms: None,
+                    ..ear.doc.clone()
+                },
             };
             if doc.epoch > self.ahead.1 {
                 (self.ahead.0, self.ahead.1) = (host.clone(), doc.epoch);
@@ -481,6 +485,35 @@ mod tests {
         assert_eq!(silence(50_001), Some(50_000));
         std::fs::remove_file(&path).unwrap();
         assert_eq!(silence(60_001), Some(60_000));
+    }
+
+    /// Whoever goes by the limit of a load that it cannot read would give away what runs.
+    #[test]
+    fn a_load_that_cannot_be_read_any_more_names_no_limit() {
+        let (dir, mut hosts) = one_host(1_000);
+        let path = Layout::new(dir.path()).load("h1");
+        let mut doc = LoadDoc {
+            incarnation: "i".into(),
+            every_ms: 1_000,
+            beat: 1,
+            iso_ms: Some(6_000),
+            ..LoadDoc::default()
+        };
+        let mut limit = |now: u64| {
+            let mut inputs = Vec::new();
+            hosts.listen((now, 0), Which::All, 1000, &|_| false, &mut inputs);
+            inputs.iter().find_map(|input| match input {
+                Input::Load { doc, .. } => Some(doc.iso_ms),
+                _ => None,
+            })
+        };
+        fs::publish(&path, &load::encode(&doc).unwrap()).unwrap();
+        assert_eq!(limit(1), Some(Some(6_000)));
+        std::fs::write(&path, b"damaged").unwrap();
+        assert_eq!(limit(50_001), Some(None));
+        doc.beat = 2;
+        fs::publish(&path, &load::encode(&doc).unwrap()).unwrap();
+        assert_eq!(limit(60_001), Some(Some(6_000)));
     }
 
     #[test]

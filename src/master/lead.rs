@@ -6,6 +6,7 @@
 
 use super::Witness;
 use super::acks::Acks;
+use super::conf::Loaded;
 use super::election::Leadership;
 use super::hints::Hints;
 use super::hosts::{Hosts, Which};
@@ -99,6 +100,8 @@ pub struct Leader {
     pub users_due: bool,
     /// The configuration to put in force with the first turn.
     pub first_config: Option<Arc<Config>>,
+    /// A configuration that was read, to be kept once it is in force.
+    pub configured: Option<Loaded>,
     /// Sees every turn; for simulations.
     pub witness: Option<Arc<dyn Witness>>,
     /// An attempt runs elsewhere only after its host's own word; see [`crate::lease::Protocol`].
@@ -240,10 +243,7 @@ impl Leader {
         let requests = !taken.is_empty();
         for request in taken {
             let wants_config = request.verbs.contains(&Verb::Reconfig);
-            let config = wants_config.then(|| {
-                let owners = crate::spool::owners(&self.leadership.cluster);
-                super::conf::read(&self.layout, owners)
-            });
+            let config = wants_config.then(|| self.read_config());
             let place = self.inbox.hold(request.place);
             inputs.push(Input::Request(Box::new(RequestIn {
                 who: request.who,
@@ -321,6 +321,21 @@ impl Leader {
         any
     }
 
+    /// Reads cb.yaml anew, for whoever asks: whether it comes into force is for the turn to say.
+    fn read_config(&mut self) -> Result<Arc<Config>, Vec<String>> {
+        let owners = crate::spool::owners(&self.leadership.cluster);
+        let loaded = super::conf::read(&self.layout, owners)?;
+        Ok(self.configured.insert(loaded).config.clone())
+    }
+
+    /// Keeps the configuration that was read last once a turn has put it in force.
+    fn keep_config(&mut self) {
+        let digest = self.core.state.config_digest();
+        if let Some(read) = self.configured.take_if(|read| read.digest == digest) {
+            read.keep(&self.layout);
+        }
+    }
+
     /// What lies in the drop boxes. On a full share it stays there, but for the signals by which
     /// people end what fills it.
     fn take_requests(
@@ -391,6 +406,7 @@ impl Leader {
         let burst = ready.events.len() > BURST;
         let changed = !ready.events.is_empty();
         let more = self.carry_out(ready, now)?;
+        self.keep_config();
         if let Some(witness) = &self.witness {
             witness.turned(self.core.state.epoch(), &self.core.state, changed);
         }

@@ -133,11 +133,11 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
             layout.config().display()
         )
     };
-    if !configured.0.may_lead(&site.host) {
+    if !configured.0.config.may_lead(&site.host) {
         return Err(not_a_master());
     }
     let local = fs_kind(layout.root()).is_ok_and(|kind| kind == FsKind::Local);
-    let ports = configured.0.cluster.hint_ports(local);
+    let ports = configured.0.config.cluster.hint_ports(local);
     let ear = ports.and_then(|ports| hints::Ear::open(layout.root(), ports));
     let settings = election::Settings {
         host: site.host.clone(),
@@ -145,7 +145,7 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
             .as_ref()
             .map(|ear| ear.endpoint.to_string())
             .unwrap_or_default(),
-        takeover_ms: configured.0.cluster.lease_timeout_ms,
+        takeover_ms: configured.0.config.cluster.lease_timeout_ms,
         cache_ms: options.cache_ms,
         protocol: options.protocol,
     };
@@ -158,11 +158,11 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
         return Ok(EXIT_OK);
     };
     // A candidate may have stood for weeks: cb.yaml was changed and read again by others since.
-    let (config, problems) = conf::read_or_last_good(&layout, owners).unwrap_or(configured);
-    if !config.may_lead(&site.host) {
+    let configured = conf::read_or_last_good(&layout, owners).unwrap_or(configured);
+    if !configured.0.config.may_lead(&site.host) {
         return Err(not_a_master());
     }
-    let end = match assume(site, leadership, (config, problems), options, stop, ear) {
+    let end = match assume(site, leadership, configured, options, stop, ear) {
         Ok(mut leader) => leader.run(),
         Err(NoLead::Refused(why)) => return Err(why),
         Err(NoLead::Ended(end)) => end,
@@ -219,7 +219,7 @@ fn judge_mount(site: &Site, layout: &Layout) -> Result<(), String> {
 fn assume(
     site: &Site,
     leadership: election::Leadership,
-    (config, problems): (Arc<Config>, Vec<String>),
+    (configured, problems): (conf::Loaded, Vec<String>),
     options: &Options,
     stop: Receiver<i32>,
     ear: Option<hints::Ear>,
@@ -245,6 +245,7 @@ fn assume(
     }
     let hinted_share = leadership.is_local();
     let io = |e: crate::sys::Error| e.to_string();
+    let config = configured.config.clone();
     let core = core_of(state, (&config, problems), leadership.cluster.service_uid);
     let covered = recovered.snapshot.map_or(0, |(_, covers)| covers.epoch);
     let replayed = (recovered.events * 200, epoch.saturating_sub(covered));
@@ -280,6 +281,7 @@ fn assume(
         users_at: 0,
         users_due: true,
         first_config: Some(config),
+        configured: Some(configured),
         witness: options.witness.clone(),
         bind: options.protocol.bind,
         layout,

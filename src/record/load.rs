@@ -54,6 +54,11 @@ pub struct LoadDoc {
     pub epoch: u64,
     #[serde(skip_serializing_if = "is_zero_u32")]
     pub top: u32,
+    /// `iso_timeout` of this host, ms (0: none): until the next sample nothing on the host waits
+    /// for longer than this before it ends what the leader may start elsewhere. Whoever judges the
+    /// age of a beat goes by the limit of the same sample. `None`: the host has taken no leader's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iso_ms: Option<u64>,
     /// Anything a human should know about this host (cgroups absent, clock, mount).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -59,6 +59,8 @@ pub enum Order {
         hosts: Vec<Share>,
         n: u32,
     },
+    /// `iso_timeout` as it is from now on, ms (0: none); the host's load says when it is in force.
+    Limit { iso_ms: u64 },
     /// Everything up to record `seq` of report file `part` is journalled: the host may forget it.
     Ack { part: u64, seq: u64 },
     /// The orders go on in this part; everything still valid is repeated there.

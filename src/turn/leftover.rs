@@ -2,8 +2,8 @@
 //! that they have ended.
 //!
 //! An attempt can end without a word of its host: by `ckill -r`, or because its host is lost. Which
-//! of them still run is in no journal; every leader learns it from the hosts' report files, which it reads
-//! from their start.
+//! of them still run is in no journal; every leader learns it from the hosts' report files, which
+//! it reads from their start.
 
 use super::{Core, Turn};
 use crate::model::{AttemptId, JobKey, TermReason};

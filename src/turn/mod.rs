@@ -92,6 +92,10 @@ pub struct Core {
     pub(crate) completed: BTreeMap<String, String>,
     /// Ledgers that hosts named in their present report files, until `Complete`.
     pub(crate) ledgers: BTreeMap<String, (String, bool)>,
+    /// Hosts that are silent for longer than [`SILENT_MS`].
+    pub(crate) silent: BTreeSet<String>,
+    /// `iso_timeout` as it was ordered from hosts that do not report it yet.
+    pub(crate) limits: BTreeMap<String, u64>,
     /// Attempts that are over and that a host may still run, and whether it was ordered to kill
     /// them.
     pub(crate) leftovers: BTreeMap<String, BTreeMap<crate::model::AttemptId, bool>>,
@@ -143,6 +147,8 @@ impl Core {
             mentioned: BTreeMap::new(),
             completed: BTreeMap::new(),
             ledgers: BTreeMap::new(),
+            silent: BTreeSet::new(),
+            limits: BTreeMap::new(),
             leftovers: BTreeMap::new(),
             withheld: BTreeSet::new(),
             faults: BTreeMap::new(),

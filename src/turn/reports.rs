@@ -69,27 +69,7 @@ impl Turn<'_> {
             Report::Complete { boot } => {
                 self.core.completed.insert(host.to_owned(), boot);
             }
-            Report::Started { a, pid, t } => {
-                self.mention(host, a);
-                if self.bound(host, a).is_none() {
-                    return self.note_leftover(host, a);
-                }
-                self.host_works(host);
-                if let Some(work) = self.bound(host, a)
-                    && work.run.as_ref().is_some_and(|run| run.start == Stamp(0))
-                {
-                    // Only running work grows.
-                    let spec = self.core.state.spec_of(a.j.id);
-                    if spec.is_some_and(|spec| spec.max > spec.min) {
-                        self.core.needs_pass = true;
-                    }
-                    self.emit(Event::Started {
-                        a,
-                        pid,
-                        t: Stamp(t),
-                    });
-                }
-            }
+            Report::Started { a, pid, t } => self.started(host, a, pid, Stamp(t)),
             Report::Ended(e) => {
                 self.mention(host, e.a);
                 self.forget_leftover(host, e.a);
@@ -126,6 +106,24 @@ impl Turn<'_> {
                 }
             }
         }
+    }
+
+    fn started(&mut self, host: &str, a: AttemptId, pid: u32, t: Stamp) {
+        self.mention(host, a);
+        let Some(run) = self.bound(host, a).and_then(|w| w.run.as_deref()) else {
+            return self.note_leftover(host, a);
+        };
+        let known = run.start != Stamp(0);
+        self.host_works(host);
+        if known {
+            return;
+        }
+        // Only running work grows.
+        let spec = self.core.state.spec_of(a.j.id);
+        if spec.is_some_and(|spec| spec.max > spec.min) {
+            self.core.needs_pass = true;
+        }
+        self.emit(Event::Started { a, pid, t });
     }
 
     fn suspension(&mut self, host: &str, a: AttemptId, on: bool, t: i64) {
@@ -351,6 +349,11 @@ impl Turn<'_> {
             return;
         }
         self.withhold(host, &mut doc);
+        self.order_limit(host, &doc, silent_ms);
+        match silent_ms > SILENT_MS {
+            true => self.core.silent.insert(host.to_owned()),
+            false => self.core.silent.remove(host),
+        };
         let up = silent_ms < SILENT_MS && !doc.boot.is_empty();
         self.hear_sensors(host, &mut doc, up);
         let before = self.core.seen.get(host).is_some_and(|(d, _)| d.executor);
@@ -395,21 +398,37 @@ impl Turn<'_> {
         }
     }
 
-    /// Rerunnable work of a host that must have fenced itself by now goes back to pending.
-    pub(super) fn fence_silent_hosts(&mut self) {
-        let fence = self.core.config.general.iso_timeout_ms;
-        if fence == 0 {
+    /// Orders `iso_timeout` from a host that goes by another one.
+    fn order_limit(&mut self, host: &str, doc: &LoadDoc, silent_ms: u64) {
+        let limit = self.core.config.general.iso_timeout_ms;
+        // Where there never was a limit none is needed.
+        if doc.iso_ms.map_or(limit == 0, |reported| reported == limit) {
+            self.core.limits.remove(host);
             return;
         }
-        // A host that this leader has not heard yet counts as silent for `SILENT_MS` at first.
-        let after = (fence + FENCE_MARGIN_MS).max(SILENT_MS);
-        let silent: Vec<String> = self
-            .core
-            .seen
-            .iter()
-            .filter(|(_, (_, ms))| *ms > after)
-            .map(|(host, _)| host.clone())
-            .collect();
+        let listens = doc.executor && silent_ms < SILENT_MS && !self.core.state.is_old();
+        if listens && self.core.limits.get(host) != Some(&limit) {
+            self.core.limits.insert(host.to_owned(), limit);
+            let order = Order::Limit { iso_ms: limit };
+            self.out.orders.push((host.to_owned(), order));
+        }
+    }
+
+    /// Rerunnable work of a host that must have fenced itself by now goes back to pending. A host
+    /// goes by the limit that its last load names, or by a shorter one, whatever cb.yaml says by
+    /// now: one that is cut off cannot learn another.
+    pub(super) fn fence_silent_hosts(&mut self) {
+        let core = &*self.core;
+        let overdue = |host: &&String| {
+            let Some((doc, silent_ms)) = core.seen.get(*host) else {
+                return false;
+            };
+            // A host that this leader has not heard yet counts as silent for `SILENT_MS` at first.
+            let after = |limit: u64| limit.saturating_add(FENCE_MARGIN_MS).max(SILENT_MS);
+            let limit = doc.iso_ms.filter(|limit| *limit > 0);
+            limit.is_some_and(|limit| *silent_ms > after(limit))
+        };
+        let silent: Vec<String> = core.silent.iter().filter(overdue).cloned().collect();
         for host in silent {
             for a in self.attempts_on(&host) {
                 if self.may_run_elsewhere(a.j) {

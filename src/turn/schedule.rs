@@ -134,6 +134,10 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
             let id = ctl.ledger.clone();
             orders.push((host.to_owned(), Order::Ledger { id }));
         }
+        if let Some(limit) = core.limits.get(host) {
+            let order = Order::Limit { iso_ms: *limit };
+            orders.push((host.to_owned(), order));
+        }
         let left = core.leftover_orders(host);
         orders.extend(left.map(|order| (host.to_owned(), order)));
         for (j, _) in core.state.on_host(host) {

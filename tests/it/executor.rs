@@ -389,18 +389,6 @@ fn a_second_executor_of_the_host_is_turned_away() {
     );
 }
 
-fn iso_timeout_of_6s(c: &Cluster) {
-    let settings = ["lease_timeout: 3".to_owned()];
-    let starter = corral::config::Starter {
-        cluster: "c",
-        administrator: "root",
-        settings: &settings,
-        ..Default::default()
-    };
-    let text = corral::config::starter(&starter) + "\ngeneral:\n  iso_timeout: 6\n";
-    fs::publish(&c.layout.config(), text.as_bytes()).unwrap();
-}
-
 /// Job 1 may run again, job 2 may not.
 fn rerunnable_and_not() -> [Order; 3] {
     let uid = users::effective_uid();
@@ -428,7 +416,7 @@ fn rerunnable_and_not() -> [Order; 3] {
 #[test]
 fn a_host_that_is_cut_off_kills_what_will_be_run_elsewhere_and_nothing_else() {
     let mut c = Cluster::new();
-    iso_timeout_of_6s(&c);
+    c.limit_of_6s();
     c.order(&rerunnable_and_not());
     // No cbls runs here, so the share counts as unreachable from this one write on.
     c.beat();

@@ -127,6 +127,12 @@ impl Cluster {
         self.dir.path().join(name)
     }
 
+    /// A limit of silence of 6 s is in force on the host, as `cbls` notes it.
+    pub fn limit_of_6s(&self) {
+        fs::mkdir_p(&self.path("local"), 0o755).unwrap();
+        fs::publish(&self.path("local/iso"), b"6000 6000").unwrap();
+    }
+
     /// What `cbls` leaves behind when it has written to the share.
     pub fn beat(&self) {
         fs::mkdir_p(&self.path("local"), 0o755).unwrap();

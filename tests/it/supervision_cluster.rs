@@ -238,20 +238,38 @@ fn ticks(path: &Path, host: &str) -> Vec<u128> {
     lines(path).iter().filter_map(of).collect()
 }
 
-#[test]
-#[ignore = "half a minute of waiting for time limits"]
-fn a_cut_off_host_lets_go_before_its_work_runs_elsewhere() {
+/// Sets `iso_timeout` of a cluster of two hosts.
+fn set_iso_timeout(cluster: &Cluster, seconds: u64) {
+    let sections = format!(
+        "hosts:\n- {{name: h1, slots: 1}}\n- {{name: h2, slots: 1}}\nqueues:\n- {{name: normal}}\n\
+         general: {{default_queue: normal, iso_timeout: {seconds}}}\n"
+    );
+    configure(cluster, &sections);
+}
+
+/// Waits until the load of a host names this limit.
+fn wait_for_limit(cluster: &Cluster, host: &str, seconds: u64) {
+    let path = cluster.share().join("hosts").join(host).join("load.yaml");
+    let wanted = format!("\"iso_ms\":{},", seconds * 1000);
+    let begin = Instant::now();
+    while !std::fs::read_to_string(&path).is_ok_and(|text| text.contains(&wanted)) {
+        assert!(begin.elapsed() < PATIENCE, "{}", cluster.logs());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Cuts h2 off while a rerunnable job runs there, and sees it run on h1 only after h2 has let go.
+/// `then`: what `iso_timeout` is set to when h2 cannot learn of it any more.
+fn a_cut_off_host_lets_go(limit: u64, then: Option<u64>) {
     if !can_unshare() {
         return skipped("needs root and mount namespaces");
     }
     let cluster = Cluster::up("--hosts 2 --slots 1 --masters 1 --lease 3");
-    let hosts = "hosts:\n- {name: h1, slots: 1}\n- {name: h2, slots: 1}\nqueues:\n- {name: normal}\n\
-                 general: {default_queue: normal, iso_timeout: 6}\n";
-    configure(&cluster, hosts);
+    set_iso_timeout(&cluster, limit);
     for role in ["cbls", "cbexe"] {
         start_apart(pid_of(&cluster, role, "h2"), "true");
     }
-    std::thread::sleep(Duration::from_secs(2));
+    wait_for_limit(&cluster, "h2", limit);
     cluster.ok("cadmin", &["hclose", "h1"]);
     let seen = cluster.work().join("seen");
     let tick = "while :; do echo \"$CB_EXEC_HOST $(date +%s%N)\" >> seen; sleep 0.1; done";
@@ -269,6 +287,9 @@ fn a_cut_off_host_lets_go_before_its_work_runs_elsewhere() {
         );
     }
     kill_9(pid_of(&cluster, "cbexe", "h2"));
+    if let Some(seconds) = then {
+        set_iso_timeout(&cluster, seconds);
+    }
     let begin = Instant::now();
     while ticks(&seen, "h1").len() < 5 {
         assert!(begin.elapsed() < PATIENCE, "{}", cluster.logs());
@@ -281,6 +302,43 @@ fn a_cut_off_host_lets_go_before_its_work_runs_elsewhere() {
     cluster.ok("ckill", &[&again.to_string()]);
     cluster.wait(PATIENCE, |s| is(s, again, "EXIT"));
     kill_9(pid_of(&cluster, "cbls", "h2"));
+}
+
+#[test]
+#[ignore = "half a minute of waiting for time limits"]
+fn a_cut_off_host_lets_go_before_its_work_runs_elsewhere() {
+    a_cut_off_host_lets_go(6, None);
+}
+
+#[test]
+#[ignore = "a minute of waiting for time limits"]
+fn a_cut_off_host_goes_by_the_limit_that_it_knew_and_so_does_the_leader() {
+    a_cut_off_host_lets_go(30, Some(6));
+}
+
+/// The limit comes to hosts that look at nothing but their own silence every few seconds.
+#[test]
+#[ignore = "half a minute of waiting for time limits"]
+fn a_shorter_limit_harms_no_task_of_a_host_that_is_not_cut_off() {
+    let cluster = Cluster::up("--hosts 2 --slots 1 --masters 1 --lease 3");
+    let job = cluster.csub(&["-r", "sleep 600"]);
+    cluster.wait(PATIENCE, |s| is(s, job, "RUN"));
+    // Until a shepherd without a limit has looked at a beat that is older than the limit will be.
+    std::thread::sleep(Duration::from_secs(8));
+    for seconds in [20, 6] {
+        set_iso_timeout(&cluster, seconds);
+        for host in ["h1", "h2"] {
+            wait_for_limit(&cluster, host, seconds);
+        }
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    let said = cluster.ok("chist", &["-l", &job.to_string()]);
+    assert!(
+        !said.contains("cut off") && !said.contains("FENCED"),
+        "{said}"
+    );
+    assert!(is(&cluster.states(), job, "RUN"), "{:?}", cluster.states());
+    cluster.ok("ckill", &[&job.to_string()]);
 }
 
 /// Most memory that a process has had, in KB.

@@ -391,15 +391,7 @@ fn without_any_room_the_shepherd_keeps_the_end_until_there_is_some() {
 #[test]
 fn a_cut_off_host_ends_rerunnable_tasks_even_without_an_executor() {
     let mut c = Cluster::new();
-    let settings = ["lease_timeout: 3".to_owned()];
-    let starter = corral::config::Starter {
-        cluster: "c",
-        administrator: "root",
-        settings: &settings,
-        ..Default::default()
-    };
-    let text = corral::config::starter(&starter) + "\ngeneral:\n  iso_timeout: 6\n";
-    fs::publish(&c.layout.config(), text.as_bytes()).unwrap();
+    c.limit_of_6s();
     c.spec(2, |s| s.rerunnable = true);
     c.start_of(1, 2, "sleep 600");
     c.start_of(2, 1, "sleep 600");

@@ -16,7 +16,7 @@ use super::table::{Entry, Pending, Shepherd, Status, Table};
 use super::tasklogs::TaskLogs;
 use crate::host::ls::write_beat;
 use crate::host::setup::Place;
-use crate::host::silence;
+use crate::host::{iso_limit, silence};
 use crate::model::{AttemptId, TermReason};
 use crate::record::order::{Act, Order, StartOrder};
 use crate::record::report::{Ended, Report};
@@ -64,6 +64,8 @@ pub struct Exec {
     pub went_back: Option<u64>,
     /// What is over is told once more and then forgotten: the share that knew it is no more.
     pub forget_old: bool,
+    /// A limit of silence that the leader ordered and that is not kept yet.
+    pub limit_order: Option<u64>,
     pub epoch: u64,
     pub sampled_at: u64,
     pub beat_at: u64,
@@ -350,7 +352,7 @@ impl Exec {
     fn follow_orders(&mut self) -> Result<Did, String> {
         let mut did = Did::default();
         // Asked before the orders are read: what was given away earlier is cancelled in them.
-        let may_start = silence::may_start(&self.place.local);
+        let until = silence::may_start_until(&self.place.local);
         for _ in 0..ROUNDS {
             // Given up in the last round: what comes now waits for the next one.
             if self.spawner.is_none() {
@@ -378,13 +380,26 @@ impl Exec {
             }
             if !look.more {
                 if !self.held.is_empty() {
-                    may_start?;
-                    self.start_held();
+                    self.start_held_until(until?)?;
                 }
                 break;
             }
         }
         Ok(did)
+    }
+
+    /// Starts what no order at hand has cancelled, unless the reading has taken for so long that
+    /// the leader may have given it away meanwhile.
+    pub(super) fn start_held_until(&mut self, until: u64) -> Result<(), String> {
+        if clock::boot_ms() > until {
+            return Err(
+                "reading the orders took for longer than iso_timeout allows: no task is started \
+                 before they are read again"
+                    .to_owned(),
+            );
+        }
+        self.start_held();
+        Ok(())
     }
 
     /// Hands the spawner what no order at hand has cancelled.
@@ -448,10 +463,12 @@ impl Exec {
                 Order::Resize { a, hosts, n } => self.take_resize(a, hosts, n),
                 Order::Part { a, s, .. } => self.parts.ask(a, s),
                 Order::PartEnd { a } => self.parts.end(a),
+                Order::Limit { iso_ms } => self.limit_order = Some(iso_ms),
                 Order::Ack { part, seq } => self.acknowledge(part, seq),
                 Order::Ledger { .. } | Order::Next { .. } => {}
             }
         }
+        self.keep_limit();
         let recorded = self.ledger.commit(true);
         if let Err(e) = &recorded {
             // No task of it was started: forget them, and read it all again.
@@ -582,6 +599,17 @@ impl Exec {
         }
     }
 
+    /// Keeps the limit that the leader ordered last, for `cbls`.
+    fn keep_limit(&mut self) {
+        let Some(limit) = self.limit_order else {
+            return;
+        };
+        match iso_limit::keep_order(&self.place.local, limit) {
+            Ok(()) => self.limit_order = None,
+            Err(e) => tracing::error!("{e}: iso_timeout stays as it is on this host"),
+        }
+    }
+
     fn acknowledge(&mut self, part: u64, seq: u64) {
         if self.reports.as_ref().is_none_or(|r| r.number() != part) {
             return;
@@ -594,6 +622,7 @@ impl Exec {
     // ---- housekeeping ----
 
     fn keep_house(&mut self) {
+        self.keep_limit();
         self.retired.retain_mut(|s| !s.has_ended());
         let full = |s: &Spawner| self.held.is_empty() && self.logs.len_of(s.log) > LOG_BYTES;
         if self.spawner.as_ref().is_some_and(full)

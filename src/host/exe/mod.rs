@@ -21,7 +21,6 @@ mod tell;
 
 use super::local::Local;
 use super::setup::{self, Place};
-use super::silence;
 use crate::config::CgroupMode;
 use crate::spool::polling::Polling;
 use crate::sys::ipc::Bell;
@@ -93,9 +92,6 @@ pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<()
         ));
     }
     if let Ok(config) = &config {
-        silence::set_limit(&exec.place.local, config.general.iso_timeout_ms);
-    }
-    if let Ok(config) = &config {
         exec.hints = hints::Hints::open(&exec.place, &config.cluster);
     }
     fence::watch(&exec.place.local)?;
@@ -138,14 +134,13 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         privileged: about.service.is_some(),
         stand: options.stand.clone(),
     };
-    let orders = orders_of(&place, identity, epoch, options);
     let mut exec = Exec {
         table: remembered.table,
         parts: Default::default(),
         resized: Default::default(),
         ledger,
         logs: tasklogs::TaskLogs::new(&place.local).map_err(text)?,
-        orders,
+        orders: orders_of(&place, identity, epoch, options),
         reports: None,
         hints: hints::Hints::none(),
         starter: starts::Starter::new(&place.layout, &place.local, about),
@@ -158,6 +153,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         unheld: Default::default(),
         went_back: None,
         forget_old: false,
+        limit_order: None,
         epoch,
         sampled_at: 0,
         beat_at: 0,
@@ -332,10 +328,7 @@ fn after_look(polling: &mut Polling, did: Did, now: u64, (hinted, events): (bool
 /// Puts changed settings into use; the new `poll_interval` in ms.
 fn reconfigure(exec: &Exec) -> Option<u64> {
     match exec.place.config() {
-        Ok(config) => {
-            silence::set_limit(&exec.place.local, config.general.iso_timeout_ms);
-            Some(config.cluster.poll_interval_ms)
-        }
+        Ok(config) => Some(config.cluster.poll_interval_ms),
         Err(e) => {
             tracing::warn!("{e}; the settings in use stay");
             None
@@ -559,7 +552,7 @@ mod tests {
         let mut exec = deaf_executor(dir.path());
         publish(&exec, 1, &[spec(1), start(1)]);
         let local = exec.place.local.clone();
-        crate::host::silence::set_limit(&local, 60_000);
+        crate::host::iso_limit::force(&local, 60_000);
         let beat = |text: String| super::super::ls::write_beat(&local.ls_beat(), &text);
         let now = clock::boot_ms();
         beat(format!("{now} of-another-boot"));

@@ -27,6 +27,31 @@ impl Bench {
         }]);
     }
 
+    /// A load of the host that names its limit.
+    fn reports_limit(&mut self, host: &str, iso_ms: Option<u64>, silent_ms: u64) {
+        let (mut doc, _) = self.core.seen[host].clone();
+        doc.iso_ms = iso_ms;
+        let doc = Box::new(doc);
+        let host = host.to_owned();
+        self.turn(vec![Input::Load {
+            host,
+            doc,
+            silent_ms,
+        }]);
+    }
+
+    /// Limits that the orders of the last turn name, with their hosts.
+    fn limits(&self) -> Vec<(String, u64)> {
+        limits(&self.last.orders)
+    }
+
+    /// Takes `iso_timeout: SECONDS` from cb.yaml.
+    fn set_limit(&mut self, seconds: u64) {
+        let mut config = (*self.core.config).clone();
+        config.general.iso_timeout_ms = seconds * 1000;
+        self.turn(vec![Input::Config(Arc::new(config))]);
+    }
+
     /// `cmod -r` or `-rn` of job 1.
     fn set_rerunnable(&mut self, yes: bool) {
         let mut changes = Box::<Changes>::default();
@@ -62,6 +87,14 @@ impl Bench {
         self.core.seen = seen;
         self.turn(vec![Input::Config(self.core.config.clone())]);
     }
+}
+
+fn limits(orders: &[(String, Order)]) -> Vec<(String, u64)> {
+    let limit = |(host, order): &(String, Order)| match order {
+        Order::Limit { iso_ms } => Some((host.clone(), *iso_ms)),
+        _ => None,
+    };
+    orders.iter().filter_map(limit).collect()
 }
 
 fn job_one() -> Selector {
@@ -234,4 +267,63 @@ fn a_lost_job_whose_host_comes_back_is_ended_there() {
     };
     b.report("h1", vec![Report::Usage { a, u }]);
     assert_eq!(b.kills(), [("h1".to_owned(), a)]);
+}
+
+/// A host that is cut off goes by the limit of before, whatever cb.yaml says by now.
+#[test]
+fn a_silent_host_is_fenced_by_the_limit_that_its_last_load_named() {
+    for (seconds, reported) in [(6, 60_000), (0, 60_000), (600, 60_000), (6, 10_000)] {
+        let mut b = Bench::new();
+        b.submit(5, |j| {
+            (j.spec.rerunnable, j.spec.hosts) = (true, "h1".into())
+        });
+        b.host_runs("h1", attempt(1, 1));
+        b.reports_limit("h1", Some(reported), 0);
+        b.set_limit(seconds);
+        b.next_leader();
+        let due = reported + 10_000;
+        for (silent_ms, fenced) in [(due, false), (due + 1, true)] {
+            b.reports_limit("h1", Some(reported), silent_ms);
+            let pends = b.stat(1) == JobStat::Pend;
+            assert_eq!(pends, fenced, "{seconds} s, {silent_ms} ms");
+        }
+    }
+}
+
+#[test]
+fn a_host_that_names_no_limit_is_not_fenced() {
+    let mut b = with_fence();
+    b.submit(5, |j| {
+        (j.spec.rerunnable, j.spec.hosts) = (true, "h1".into())
+    });
+    for iso_ms in [None, Some(0)] {
+        b.reports_limit("h1", iso_ms, 86_400_000);
+        assert!(b.core.state.stat(JobKey::job(2)).unwrap().is_started());
+    }
+}
+
+#[test]
+fn hosts_are_ordered_the_limit_until_they_report_it() {
+    let h1 = |ms: u64| vec![("h1".to_owned(), ms)];
+    let mut b = with_fence();
+    b.reports_limit("h1", Some(6000), 0);
+    assert!(b.limits().is_empty(), "it goes by it already");
+    b.set_limit(60);
+    b.reports_limit("h1", Some(6000), 0);
+    assert_eq!(b.limits(), h1(60_000));
+    b.reports_limit("h1", Some(6000), 0);
+    assert!(b.limits().is_empty(), "once");
+    assert_eq!(limits(&outstanding(&b.core, Some("h1"))), h1(60_000));
+    b.next_leader();
+    b.reports_limit("h1", Some(6000), 0);
+    assert_eq!(b.limits(), h1(60_000), "by every leader");
+    b.reports_limit("h1", Some(60_000), 0);
+    assert!(limits(&outstanding(&b.core, Some("h1"))).is_empty());
+    b.set_limit(0);
+    b.reports_limit("h1", Some(60_000), SILENT_MS);
+    assert!(b.limits().is_empty(), "it does not listen");
+    b.reports_limit("h1", Some(60_000), 0);
+    assert_eq!(b.limits(), h1(0));
+    b.reports_limit("h2", None, 0);
+    assert!(b.limits().is_empty(), "where there never was a limit");
 }

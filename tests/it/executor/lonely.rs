@@ -69,7 +69,7 @@ fn of_two_machines_under_one_name_the_second_starts_nothing() {
 #[test]
 fn a_rerunnable_task_fences_itself_while_its_executor_is_dead() {
     let mut c = Cluster::new();
-    iso_timeout_of_6s(&c);
+    c.limit_of_6s();
     c.order(&rerunnable_and_not());
     c.beat();
     c.start_exe();

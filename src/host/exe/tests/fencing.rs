@@ -60,3 +60,35 @@ fn a_success_that_is_read_with_its_start_is_not_laid_to_a_signal_that_waits() {
     };
     assert_eq!((end.code, end.reason), (Some(0), TermReason::None));
 }
+
+#[test]
+fn a_limit_of_silence_is_the_leaders_and_waits_for_cbls() {
+    use crate::host::iso_limit;
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    let local = exec.place.local.clone();
+    let limit = |iso_ms| Order::Limit { iso_ms };
+    publish(&exec, 1, &[limit(60_000), limit(7_000)]);
+    exec.turn(true);
+    assert_eq!(iso_limit::ordered(&local), Some(7_000));
+    assert_eq!(iso_limit::in_force(&local), 0, "cbls has not reported it");
+}
+
+#[test]
+fn nothing_is_started_when_the_reading_of_orders_took_longer_than_the_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    crate::host::iso_limit::force(&exec.place.local, 60_000);
+    publish(&exec, 1, &[spec(1), start(1)]);
+    exec.turn(true);
+    assert_eq!(exec.held.len(), 1, "cbls has not written yet");
+    let now = clock::boot_ms();
+    let refused = exec.start_held_until(now.saturating_sub(1)).unwrap_err();
+    assert!(refused.contains("read again"), "{refused}");
+    assert!(exec.held.len() == 1 && exec.spawner.is_some());
+    exec.start_held_until(now + 60_000).unwrap();
+    assert!(
+        exec.held.is_empty() && exec.spawner.is_none(),
+        "it dies of it"
+    );
+}

@@ -1,0 +1,202 @@
+//! The limit of silence of this host (`iso_timeout`): as the leader ordered it, as it is in force
+//! here, and as `cbls` reports it.
+//!
+//! The leader starts the rerunnable tasks of a silent host elsewhere by the limit that the host's
+//! last load names. So what is reported must never be shorter than what anybody here goes by: a
+//! longer limit comes into force when a load that names it was written; a shorter one comes into
+//! force right behind a write to the share, and is reported when all who watch have seen it.
+//!
+//! Two files of the local directory with one writer each: `cbexe` writes what was ordered, `cbls`
+//! what is in force. Both are durable: after a restart of the machine they decide what may start.
+//! Never touches the share.
+
+use super::local::Local;
+use super::ls::read_beat;
+use super::silence::PAUSE_MAX_MS;
+use crate::sys::{self, fs};
+
+/// By when everybody on this host has seen a changed limit, ms.
+const SETTLE_MS: u64 = PAUSE_MAX_MS + 2_000;
+
+/// A limit as a length: 0 stands for none, which is longer than all others.
+fn length(limit: u64) -> u64 {
+    if limit == 0 { u64::MAX } else { limit }
+}
+
+fn longer(one: u64, other: u64) -> u64 {
+    if length(one) >= length(other) {
+        one
+    } else {
+        other
+    }
+}
+
+/// A host silent for this long kills its rerunnable tasks, ms; 0 = never.
+pub fn in_force(local: &Local) -> u64 {
+    read_beat(&local.iso()).map_or(0, |(limit, _)| limit)
+}
+
+/// The limit that the leader ordered last; `None`: no leader has yet.
+pub fn ordered(local: &Local) -> Option<u64> {
+    read_beat(&local.iso_ordered()).map(|(limit, _)| limit)
+}
+
+/// Keeps what the leader ordered: `cbls` puts it in force.
+///
+/// # Errors
+/// The local directory cannot be written.
+pub fn keep_order(local: &Local, limit: u64) -> sys::Result<()> {
+    if ordered(local) == Some(limit) {
+        return Ok(());
+    }
+    fs::durable_write_mode(&local.iso_ordered(), format!("{limit} ").as_bytes(), 0o600)
+}
+
+/// Puts a limit in force without further ado.
+#[cfg(test)]
+pub fn force(local: &Local, limit: u64) {
+    fs::durable_write_mode(&local.iso(), format!("{limit} ").as_bytes(), 0o600).unwrap();
+}
+
+/// The limit as `cbls` puts it in force and reports it, from one load to the next.
+#[derive(Debug)]
+pub struct IsoLimit {
+    local: Local,
+    /// What the loads named so far that may still be the leader's last.
+    reported: u64,
+    /// When a shorter limit came into force that not everybody here may have seen.
+    shorter_at: Option<u64>,
+}
+
+impl IsoLimit {
+    pub fn new(local: &Local, now: u64) -> IsoLimit {
+        let (limit, reported) = match read_beat(&local.iso()) {
+            // An earlier version did not note what it reported.
+            Some((limit, text)) => (limit, text.parse().unwrap_or(limit)),
+            None => (0, 0),
+        };
+        IsoLimit {
+            local: local.clone(),
+            reported,
+            shorter_at: (reported != limit).then_some(now),
+        }
+    }
+
+    /// What the load that is written now names: nothing here goes by a longer limit until the next
+    /// one. `None` before any leader has ordered a limit.
+    pub fn to_report(&self, now: u64) -> Option<u64> {
+        let ordered = ordered(&self.local)?;
+        let limit = in_force(&self.local);
+        let seen = self.shorter_at.is_none_or(|at| now >= at + SETTLE_MS);
+        let least = if seen {
+            limit
+        } else {
+            longer(self.reported, limit)
+        };
+        Some(longer(least, ordered))
+    }
+
+    /// The load that names `reported` was written: puts in force what was ordered.
+    ///
+    /// # Errors
+    /// The local directory cannot be written: the limit of before stays in force.
+    pub fn written(&mut self, reported: Option<u64>, now: u64) -> sys::Result<()> {
+        let (Some(reported), Some(ordered)) = (reported, ordered(&self.local)) else {
+            return Ok(());
+        };
+        let before = in_force(&self.local);
+        // Ordered while the load was written: with the next one.
+        let covered = length(ordered) <= length(reported);
+        let limit = if covered { ordered } else { before };
+        if (limit, reported) != (before, self.reported) {
+            let text = format!("{limit} {reported}");
+            fs::durable_write_mode(&self.local.iso(), text.as_bytes(), 0o600)?;
+        }
+        self.reported = reported;
+        if length(limit) < length(before) {
+            self.shorter_at = Some(now);
+        } else if limit == reported {
+            self.shorter_at = None;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One load: what it names, and what is in force after it was written.
+    fn load(limit: &mut IsoLimit, now: u64) -> (Option<u64>, u64) {
+        let reported = limit.to_report(now);
+        let during = in_force(&limit.local);
+        if let Some(reported) = reported {
+            assert!(length(during) <= length(reported), "{during} > {reported}");
+        }
+        limit.written(reported, now).unwrap();
+        let after = in_force(&limit.local);
+        if let Some(reported) = reported {
+            assert!(length(after) <= length(reported), "{after} > {reported}");
+        }
+        (reported, after)
+    }
+
+    fn local() -> (tempfile::TempDir, Local) {
+        let dir = tempfile::tempdir().unwrap();
+        let local = Local::at(dir.path());
+        (dir, local)
+    }
+
+    #[test]
+    fn a_longer_limit_is_reported_before_it_is_in_force() {
+        let (_dir, local) = local();
+        force(&local, 20_000);
+        let mut limit = IsoLimit::new(&local, 0);
+        assert_eq!(load(&mut limit, 1), (None, 20_000), "no leader ordered any");
+        keep_order(&local, 60_000).unwrap();
+        assert_eq!(limit.to_report(2), Some(60_000));
+        assert_eq!(in_force(&local), 20_000, "not before it was written");
+        assert_eq!(load(&mut limit, 3), (Some(60_000), 60_000));
+        keep_order(&local, 0).unwrap();
+        assert_eq!(load(&mut limit, 4), (Some(0), 0), "no limit is the longest");
+    }
+
+    #[test]
+    fn a_shorter_limit_is_reported_when_everybody_has_seen_it() {
+        let (_dir, local) = local();
+        let mut limit = IsoLimit::new(&local, 0);
+        keep_order(&local, 20_000).unwrap();
+        assert_eq!(load(&mut limit, 1_000), (Some(0), 20_000));
+        let settled = 1_000 + SETTLE_MS;
+        assert_eq!(load(&mut limit, settled - 1), (Some(0), 20_000));
+        // A restarted cbls does not know since when.
+        let mut limit = IsoLimit::new(&local, settled);
+        assert_eq!(load(&mut limit, settled + 1), (Some(0), 20_000));
+        let settled = settled + SETTLE_MS;
+        assert_eq!(load(&mut limit, settled), (Some(20_000), 20_000));
+        let limit = IsoLimit::new(&local, settled);
+        assert_eq!(limit.to_report(settled), Some(20_000));
+    }
+
+    #[test]
+    fn an_order_that_comes_while_the_load_is_written_waits_for_the_next_one() {
+        let (_dir, local) = local();
+        force(&local, 20_000);
+        keep_order(&local, 20_000).unwrap();
+        let mut limit = IsoLimit::new(&local, 0);
+        let reported = limit.to_report(1);
+        keep_order(&local, 60_000).unwrap();
+        limit.written(reported, 1).unwrap();
+        assert_eq!((reported, in_force(&local)), (Some(20_000), 20_000));
+        // Up and down again, at any moment: what is reported is never shorter.
+        let mut now = 2;
+        for ordered in [60_000, 10_000, 0, 30_000, 10_000, 90_000, 10_000] {
+            keep_order(&local, ordered).unwrap();
+            for _ in 0..3 {
+                now += SETTLE_MS / 2;
+                load(&mut limit, now);
+            }
+            assert_eq!(in_force(&local), ordered);
+        }
+    }
+}
