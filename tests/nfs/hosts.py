@@ -17,6 +17,8 @@ def pair(c, seconds):
     host = until(90, lambda: next((h for h in two if ticks(h, again)), None), f"{again} runs")
     once = submit(host, f"-m {host.name} -o /dev/null", TICKING % seconds)
     until(90, lambda: ticks(host, once), f"{once} runs on {host.name}")
+    load = f"{SHARE}/hosts/{host.name}/load.yaml"
+    until(60, lambda: f'"iso_ms":{ISO * 1000},' in c.server.ok(f"cat {load}"), "its limit is known")
     return host, next(h for h in two if h is not host), again, once
 
 
