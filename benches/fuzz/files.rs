@@ -521,7 +521,7 @@ impl Memory {
         let layout = share(dir.path());
         let (mut attempts, mut tasks) = (Vec::new(), Vec::new());
         attempts.push(json(&Header::new(What::Local, "c", 0, 0)));
-        attempts.push(json(&AttemptRec::Epoch { e: 3, top: 3 }));
+        attempts.push(json(&AttemptRec::Epoch { e: 3, top: 3, r: 2 }));
         for id in 1..5 {
             let a = AttemptId {
                 j: JobKey::element(id, 1),
@@ -535,7 +535,9 @@ impl Memory {
                 l: 1,
                 r: true,
                 b: "b".into(),
+                m: 9,
             }));
+            attempts.push(json(&AttemptRec::Refused { a, e, p }));
             attempts.push(json(&AttemptRec::Signalled { a, n: 1 }));
             attempts.push(json(&AttemptRec::Resized { a, n: 1 }));
             attempts.push(json(&AttemptRec::Never { a, e, p, why }));

@@ -12,7 +12,7 @@ use corral::record::frame::Line;
 use corral::record::header::{Header, What};
 use corral::record::load::LoadDoc;
 use corral::record::order::Order;
-use corral::record::report::{Ended, Report};
+use corral::record::report::{Ended, Report, Told};
 use corral::record::request::{RequestHead, Verb};
 use corral::sched::depend;
 use corral::state::State;
@@ -212,7 +212,12 @@ impl Scene {
                 .entry(host.clone())
                 .or_default()
                 .extend(list.clone());
-            let reports = (1..).zip(list).collect();
+            let told = |(seq, report)| Told {
+                seq,
+                mark: 0,
+                report,
+            };
+            let reports = (1..).zip(list).map(told).collect();
             let (part, more) = (1, false);
             self.turn(vec![Input::Reports {
                 host,

@@ -138,7 +138,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
         eprintln!("csub: the key '{shown_key}' named this job already; no new job was made");
     }
     if chosen.has("K") {
-        return Ok(super::cwait::until_end(&site, run.id));
+        return Ok(super::cwait::until_end(&site, run.id, run.t));
     }
     Ok(Exit::Ok.code())
 }

@@ -150,8 +150,9 @@ fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
 }
 
 /// Waits for the end of a job or array and gives its exit code: of an array 0 when every element is
-/// DONE, else the highest code of an element.
-pub fn until_end(site: &Site, id: u32) -> i32 {
+/// DONE, else the highest code of an element. `accepted`: when the leader took the job, 0 = it did
+/// not say.
+pub fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
     eprintln!("<<Waiting for dispatch ...>>");
     let reader = ViewReader::new(&site.layout());
     let from = sys::clock::boot_ms();
@@ -161,6 +162,13 @@ pub fn until_end(site: &Site, id: u32) -> i32 {
     loop {
         let now = sys::clock::boot_ms();
         match look(&reader, id) {
+            Ok(jobs) if is_another(&jobs, accepted) => {
+                eprintln!(
+                    "csub: job <{id}> is another job by now: the share was restored from a copy; \
+                     the end of the one submitted here is not known"
+                );
+                return Exit::System.code();
+            }
             Ok(jobs) if !jobs.is_empty() => {
                 seen = now;
                 let host = jobs.iter().find_map(|j| j.row.hosts.first());
@@ -186,6 +194,13 @@ pub fn until_end(site: &Site, id: u32) -> i32 {
         sys::clock::sleep_ms(pause);
         pause = (pause + pause / 4 + 1).min(PAUSE_MS.1);
     }
+}
+
+/// What the view shows by the id of a job was submitted at another time: after a share was
+/// restored, ids that were given after the copy are given again.
+fn is_another(jobs: &[Job], accepted: i64) -> bool {
+    let whole = jobs.iter().find(|job| job.row.j.idx == 0);
+    accepted != 0 && whole.is_some_and(|job| job.row.submit != accepted)
 }
 
 fn look(reader: &ViewReader, id: u32) -> std::result::Result<Vec<Job>, String> {
@@ -266,6 +281,21 @@ mod tests {
             spec: Default::default(),
             why: None,
         }
+    }
+
+    #[test]
+    fn a_job_that_was_accepted_at_another_time_is_another_one() {
+        let at = |idx, t| {
+            let mut job = job(idx, JobStat::Done, Some(0), 0, 1);
+            job.row.submit = t;
+            job
+        };
+        assert!(is_another(&[at(0, 7_001)], 7_000));
+        assert!(!is_another(&[at(0, 7_000)], 7_000));
+        // Rows of elements need not say it, and a leader of an earlier version does not.
+        assert!(!is_another(&[at(0, 7_000), at(3, 0)], 7_000));
+        assert!(!is_another(&[at(0, 7_000)], 0));
+        assert!(!is_another(&[], 7_000));
     }
 
     #[test]

@@ -185,7 +185,9 @@ impl Printer {
             }
             Event::Cleaned { ids, .. } => format!("finished jobs {ids:?} are forgotten"),
             Event::WentBack { epoch, host, .. } => {
-                format!("the share went back: host {host} has followed epoch {epoch}")
+                format!(
+                    "the share went back: host {host} knows more of epoch {epoch} than the journal"
+                )
             }
             Event::Restored { above, id, by, .. } => format!(
                 "the share was restored, says {by}: epochs go on above {above}, ids above {id}, \

@@ -9,6 +9,7 @@ use super::sensors::Sensors;
 use super::setup::Place;
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::load::{LOAD_LEN, LOAD_MAX, LoadDoc, decode, encode_over};
+use crate::record::point::Points;
 use crate::sys::load::{Facts, Load, Sampler, facts};
 use crate::sys::{clock, detach, fs, proc, signals, thread};
 use crossbeam::channel::Receiver;
@@ -63,6 +64,8 @@ struct Executor {
     /// Highest epoch it has followed, and highest job id it was given.
     epoch: u64,
     top: u32,
+    /// How far the journal had come when it was last given orders.
+    journal: Points,
 }
 
 /// Runs until it is told to end.
@@ -302,6 +305,7 @@ impl Sampling {
             ledger: exe.ledger,
             epoch: exe.epoch,
             top: exe.top,
+            journal: exe.journal,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ncpus: facts.ncpus,
             maxmem: facts.maxmem,
@@ -353,7 +357,7 @@ impl Sampling {
     }
 }
 
-/// Their words in the executor's beat: epoch, highest job id, a note.
+/// The words in the executor's beat: epoch, highest job id, point of the journal, a note.
 impl Executor {
     fn parse(rest: &str) -> Executor {
         let mut words = rest.splitn(3, ' ');
@@ -363,8 +367,13 @@ impl Executor {
             // As an earlier version wrote it.
             _ => (0, 0, rest),
         };
+        let (first, behind) = note.split_once(' ').unwrap_or((note, ""));
+        let journal: Option<Points> = first.parse().ok();
+        let note = if journal.is_some() { behind } else { note };
+        let journal = journal.unwrap_or_default();
         Executor {
             epoch,
+            journal,
             top: u32::try_from(top).unwrap_or(u32::MAX),
             note: note.trim().to_owned(),
             ..Executor::default()
@@ -453,6 +462,10 @@ mod tests {
         assert_eq!((new.epoch, new.top), (7, 812));
         assert_eq!(new.note, "no cgroups here");
         assert_eq!(Executor::parse("7 812").note, "");
+        let told = Executor::parse("7 812 7.1.33.0000000a no cgroups here");
+        assert_eq!(told.journal, "7.1.33.0000000a".parse().unwrap());
+        assert_eq!((told.top, told.note.as_str()), (812, "no cgroups here"));
+        assert_eq!(Executor::parse("7 812 7.1.33.0000000a").note, "");
         let old = Executor::parse("no cgroups here");
         assert_eq!((old.epoch, old.note.as_str()), (0, "no cgroups here"));
         assert_eq!(Executor::parse(""), Executor::default());

@@ -4,7 +4,8 @@ use crate::record::frame::{Damage, Reader};
 use crate::record::header::{Header, What};
 use crate::record::hint::{Endpoint, tag_of};
 use crate::record::load::{self, LoadDoc};
-use crate::record::report::Report;
+use crate::record::point::Points;
+use crate::record::report::{MarkOnly, Report, Told};
 use crate::spool::Layout;
 use crate::spool::polling::Polling;
 use crate::sys::fs;
@@ -116,6 +117,8 @@ pub struct Hosts {
     /// The host that has followed the highest epoch, that epoch, and the highest job id that any
     /// host was given.
     pub ahead: (String, u64, u32),
+    /// How far the journal had come, as hosts remember it, where nobody has looked at it yet.
+    pub points: BTreeMap<String, Points>,
 }
 
 impl Hosts {
@@ -131,6 +134,7 @@ impl Hosts {
             owners,
             alarms: Vec::new(),
             ahead: Default::default(),
+            points: BTreeMap::new(),
         }
     }
 
@@ -273,6 +277,9 @@ impl Hosts {
                 (self.ahead.0, self.ahead.1) = (host.clone(), doc.epoch);
             }
             self.ahead.2 = self.ahead.2.max(doc.top);
+            if doc.journal != ear.doc.journal {
+                self.points.insert(host.clone(), doc.journal.clone());
+            }
             let beat = (doc.incarnation.clone(), doc.beat);
             if first && wall_ms.abs_diff(doc.t) > doc.every_ms.max(1000).saturating_mul(3) {
                 // An old file, or a clock far off: life shows by the next change.
@@ -324,7 +331,11 @@ impl Hosts {
             match reader.next_line() {
                 Ok(None) => break None,
                 Ok(Some(line)) => match line.decode::<Report>() {
-                    Ok(report) => reports.push((line.seq, report)),
+                    Ok(report) => {
+                        let only: MarkOnly = line.decode().unwrap_or_default();
+                        let (seq, mark) = (line.seq, only.mark);
+                        reports.push(Told { seq, mark, report });
+                    }
                     Err(d) => tracing::warn!("{}: record {}: {d:?}", path.display(), line.seq),
                 },
                 Err(e) => break Some(e),
@@ -378,9 +389,9 @@ fn read_load(
 }
 
 impl Ear {
-    fn note_endpoint(&mut self, reports: &[(u64, Report)]) {
-        for (_, report) in reports {
-            if let Report::Hints { at } = report {
+    fn note_endpoint(&mut self, reports: &[Told]) {
+        for told in reports {
+            if let Report::Hints { at } = &told.report {
                 self.endpoint = Endpoint::parse(at);
             }
         }

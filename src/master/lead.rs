@@ -23,7 +23,8 @@ use crate::model::{AttemptId, Stamp};
 use crate::record::ack::Ack;
 use crate::record::event::Event;
 use crate::record::order::Order;
-use crate::record::report::Report;
+use crate::record::point::Point;
+use crate::record::report::{Report, Told};
 use crate::record::request::Verb;
 use crate::record::view;
 use crate::spool::Layout;
@@ -60,6 +61,9 @@ const USERS_HINTED_MS: u64 = 20;
 const FULL_MS: u64 = 1000;
 /// How often the leader's clock is compared with the file server's, in milliseconds.
 const CLOCK_EVERY_MS: u64 = 30_000;
+/// How often a host is told how far the journal has come although it has nothing to do, in
+/// milliseconds.
+const REMIND_MS: u64 = 1000;
 /// Most alarms shown.
 const ALARMS_MAX: usize = 50;
 
@@ -91,6 +95,7 @@ pub struct Leader {
     pub unsent: Vec<(String, AttemptId)>,
     pub blobs: BTreeSet<String>,
     pub since: Stamp,
+    pub reminded_at: u64,
     pub summary_at: u64,
     pub summary_due: bool,
     /// When the leader's clock was last compared with the file server's (boot clock, ms).
@@ -220,7 +225,11 @@ impl Leader {
                 inputs.push(Input::Reports {
                     host: host.clone(),
                     part: 0,
-                    reports: vec![(0, Report::Never { a, why })],
+                    reports: vec![Told {
+                        seq: 0,
+                        mark: 0,
+                        report: Report::Never { a, why },
+                    }],
                     more: true,
                 });
             }
@@ -312,7 +321,11 @@ impl Leader {
             inputs.push(Input::Reports {
                 host,
                 part: 0,
-                reports: vec![(0, Report::Never { a, why })],
+                reports: vec![Told {
+                    seq: 0,
+                    mark: 0,
+                    report: Report::Never { a, why },
+                }],
                 more: true,
             });
         }
@@ -361,25 +374,48 @@ impl Leader {
         (taken, Vec::new())
     }
 
-    /// Tells the turn, before anything else, when a host has followed an epoch that was never
-    /// claimed here: the share is older than what happened. An overtaken leader's client may still
-    /// show it the files of before, when hosts follow the next one already.
+    /// Tells the turn, before anything else, when a host remembers more than the share: the share
+    /// is older than what happened. An overtaken leader's client may still show it the files of
+    /// before, when hosts follow the next one already.
     fn look_ahead(&mut self, inputs: &mut Vec<Input>) {
-        let (host, epoch, id) = self.hosts.ahead.clone();
+        let id = self.hosts.ahead.2;
+        let Some((host, epoch)) = self.who_knows_more() else {
+            return;
+        };
         let state = &self.core.state;
-        let known = state
-            .back()
-            .is_some_and(|back| (back.epoch, back.id) >= (epoch, id));
-        if epoch <= state.epoch() || known {
+        let back = state.back().map(|back| (back.epoch, back.id));
+        if back.is_some_and(|back| back >= (epoch, id)) {
             return;
         }
+        let later = epoch.max(state.epoch() + 1);
         let cache_ms = self.leadership.cache_ms();
-        match super::election::highest(&self.layout, self.hosts.owners, epoch, cache_ms) {
+        match super::election::highest(&self.layout, self.hosts.owners, later, cache_ms) {
             // A later leader is on its way, and this one ends soon.
-            Ok(highest) if highest >= epoch || self.leadership.is_lost() => {}
+            Ok(highest) if highest >= later || self.leadership.is_lost() => {}
             Ok(_) => inputs.insert(0, Input::WentBack { host, epoch, id }),
             Err(e) => tracing::warn!("{e}"),
         }
+    }
+
+    /// A host that has followed a later epoch, or was given orders that follow from what this
+    /// journal does not have; and the epoch.
+    fn who_knows_more(&mut self) -> Option<(String, u64)> {
+        let state = &self.core.state;
+        let at = self.journal.position();
+        let here = (at.segment, at.seq);
+        let lacks = |seen: &&Point| state.lacks(seen, here);
+        let points = &mut self.hosts.points;
+        points.retain(|_, seen| seen.iter().any(|seen| lacks(&seen)));
+        let (host, epoch, _) = &self.hosts.ahead;
+        if *epoch > state.epoch() {
+            return Some((host.clone(), *epoch));
+        }
+        let lost = self.hosts.points.iter().find_map(|(host, seen)| {
+            let seen = seen.iter().find(lacks)?;
+            Some((host.clone(), seen.epoch))
+        });
+        // More ids may come to light behind the alarm.
+        lost.or_else(|| state.back().map(|back| (back.host.clone(), back.epoch)))
     }
 
     /// Ends a leader whose epoch hosts have seen before, so that the next one's is new to them.
@@ -540,6 +576,9 @@ impl Leader {
         orders: Vec<(String, Order)>,
     ) -> Result<Vec<(String, AttemptId)>, End> {
         let (core, now) = (&self.core, clock::boot_ms());
+        let at = self.journal.position();
+        self.orders
+            .follow_from(core.state.point((at.segment, at.seq)));
         let again = |host: &str| {
             turn::outstanding(core, Some(host))
                 .into_iter()
@@ -618,6 +657,7 @@ impl Leader {
         if self.summary_due && now.saturating_sub(self.summary_at) > SUMMARY_EVERY_MS {
             self.publish_summary(now)?;
         }
+        self.have_remembered(now);
         let keep_ms = self.core.config.general.journal_keep_ms;
         // A snapshot takes room before its compaction gives some back.
         if !self.room.is_full() && self.snapshots.step(&self.core.state, at, now, keep_ms) {
@@ -636,6 +676,29 @@ impl Leader {
             return Err(End::Lost("the lease was not renewed in time".to_owned()));
         }
         self.leave_old_epochs()
+    }
+
+    /// Jobs that were accepted and wait for long are to be missed, too, when an older copy takes the
+    /// place of the share: one host remembers how far the journal has come.
+    fn have_remembered(&mut self, now: u64) {
+        let at = self.journal.position();
+        let (core, here) = (&self.core, (at.segment, at.seq));
+        self.orders.follow_from(core.state.point(here));
+        let early = now.saturating_sub(self.reminded_at) < REMIND_MS;
+        if self.orders.is_remembered() || early || core.state.is_old() || self.room.is_full() {
+            return;
+        }
+        self.reminded_at = now;
+        let mut up = core.state.known_hosts().filter(|(_, ctl)| ctl.up);
+        let own = core.state.host_ctl(&self.host).up.then_some(&self.host);
+        let Some(host) = own.or_else(|| up.next().map(|(name, _)| name)) else {
+            return;
+        };
+        let again = |host: &str| {
+            let orders = turn::outstanding(core, Some(host)).into_iter();
+            orders.map(|(_, order)| order).collect()
+        };
+        self.orders.remind(host, now, &core.state, &again);
     }
 
     /// What changed in this turn, for readers, in one write.
@@ -778,6 +841,9 @@ impl Leader {
         }
         if self.summary_due || self.publishing {
             ms = ms.min(250);
+        }
+        if !self.orders.is_remembered() {
+            ms = ms.min(REMIND_MS);
         }
         let now = clock::boot_ms();
         ms = ms.min(self.hosts.pace(now));

@@ -274,6 +274,7 @@ fn assume(
         unsent: Vec::new(),
         blobs: BTreeSet::new(),
         since: now,
+        reminded_at: 0,
         summary_at: 0,
         clock_compared_at: None,
         summary_due: true,

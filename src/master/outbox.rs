@@ -11,6 +11,7 @@ use crate::model::AttemptId;
 use crate::record::frame;
 use crate::record::header::{Header, What};
 use crate::record::order::Order;
+use crate::record::point::Point;
 use crate::spool::Layout;
 use crate::state::State;
 use crate::sys::append::Appender;
@@ -96,6 +97,9 @@ pub struct Orders {
     news: Vec<(String, Option<String>)>,
     /// A write failed since [`Orders::take_failed`].
     failed: bool,
+    /// The point of the journal that orders follow from, and the last one that a host was told.
+    point: Option<Point>,
+    told: Option<Point>,
 }
 
 #[derive(Default)]
@@ -152,7 +156,31 @@ impl Orders {
             waiting: BTreeSet::new(),
             news: Vec::new(),
             failed: false,
+            point: None,
+            told: None,
         })
+    }
+
+    /// Orders written from here on follow from the journal up to `point`, which is durable.
+    pub fn follow_from(&mut self, point: Point) {
+        self.point = Some(point);
+    }
+
+    /// Whether a host was told how far the journal has come.
+    pub fn is_remembered(&self) -> bool {
+        self.point == self.told
+    }
+
+    /// Tells a host how far the journal has come, although there is nothing to order.
+    pub fn remind(
+        &mut self,
+        host: &str,
+        now: u64,
+        state: &State,
+        again: &dyn Fn(&str) -> Vec<Order>,
+    ) {
+        self.prepare(host, now);
+        self.flush(BTreeSet::from([host.to_owned()]), now, state, again);
     }
 
     /// Makes the host's file, so that the host never looks for a name that is not there yet. If it
@@ -212,19 +240,36 @@ impl Orders {
                 }
             }
         }
+        self.flush(touched, now, state, again);
+        unsent
+    }
+
+    fn flush(
+        &mut self,
+        touched: BTreeSet<String>,
+        now: u64,
+        state: &State,
+        again: &dyn Fn(&str) -> Vec<Order>,
+    ) {
+        let point = self.point.map(Order::Journal);
         for host in touched {
             let Some(framed) = self.hosts.get_mut(&host).and_then(|f| f.framed.as_mut()) else {
                 continue;
             };
+            if let Some(point) = &point {
+                framed.push(point);
+            }
             let wrote = framed.flush();
             let full = framed.file.valid_len() > PART_BYTES;
+            if wrote.is_ok() {
+                self.told = self.point;
+            }
             let next = match wrote {
                 Ok(()) if full => self.next_part(&host, state, again),
                 other => other,
             };
             self.note(&host, next, now);
         }
-        unsent
     }
 
     /// Tries again what waits, as far as it is time; gives the hosts for which it did, whose new
@@ -347,7 +392,8 @@ impl Orders {
         let Some(file) = self.hosts.get_mut(host) else {
             return Ok(());
         };
-        for order in again(host) {
+        let point = self.point.map(Order::Journal);
+        for order in again(host).into_iter().chain(point) {
             file.push(&order, state);
         }
         if let Some(framed) = file.framed.as_mut() {

@@ -26,6 +26,10 @@ pub struct Ack {
     pub more: u64,
 }
 
+fn is_zero_i64(n: &i64) -> bool {
+    *n == 0
+}
+
 fn is_zero(n: &u64) -> bool {
     *n == 0
 }
@@ -44,6 +48,10 @@ pub struct IdRun {
     /// An earlier job with the same `--key`: nothing new was made.
     #[serde(default)]
     pub known: bool,
+    /// When the first of them was accepted (ms, as in its row of the view): what tells it from
+    /// another job that has its id after the share was restored from a copy. 0 = not said.
+    #[serde(default, skip_serializing_if = "is_zero_i64")]
+    pub t: i64,
 }
 
 /// How one verb, pack line or job fared.

@@ -1,5 +1,6 @@
 //! `hosts/<host>/load.yaml`: a host's heartbeat, facts and load, overwritten in place by cbls.
 
+use super::point::Points;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -59,6 +60,9 @@ pub struct LoadDoc {
     /// age of a beat goes by the limit of the same sample. `None`: the host has taken no leader's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iso_ms: Option<u64>,
+    /// How far the journal had come when this host was last given orders.
+    #[serde(skip_serializing_if = "Points::is_empty")]
+    pub journal: Points,
     /// Anything a human should know about this host (cgroups absent, clock, mount).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -11,6 +11,7 @@ pub mod hint;
 pub mod leader;
 pub mod load;
 pub mod order;
+pub mod point;
 pub mod report;
 pub mod request;
 pub mod view;

@@ -3,6 +3,7 @@
 //! A host reads the highest part of the epoch named by `leader/epoch`, from its first byte after a
 //! restart (attempts are remembered locally, so seeing an order twice is harmless).
 
+use super::point::Point;
 use crate::model::{AttemptId, Share, Spec, TermReason};
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,9 @@ pub enum Order {
         grace_ms: u64,
         /// Grows with every signal to this attempt: a host carries out each number once.
         n: u32,
+        /// See [`StartOrder::mark`]; 0 = whatever runs as this attempt.
+        #[serde(rename = "m", default, skip_serializing_if = "is_zero")]
+        mark: u32,
     },
     /// Never start this attempt; confirm with `Report::Never`, or `Started`/`Ended` if it was.
     Cancel {
@@ -63,6 +67,11 @@ pub enum Order {
     Limit { iso_ms: u64 },
     /// Everything up to record `seq` of report file `part` is journalled: the host may forget it.
     Ack { part: u64, seq: u64 },
+    /// What stands before follows from the journal up to here: the host remembers it.
+    Journal(Point),
+    /// The share was restored from a copy, epochs up to `above` are over: the host tells once more
+    /// all that it knows, since whoever acknowledged it may not remember. Once for each number.
+    Restored { above: u64 },
     /// The orders go on in this part; everything still valid is repeated there.
     Next { part: u64 },
 }
@@ -117,6 +126,15 @@ pub struct StartOrder {
     /// earlier version, the specification says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerunnable: Option<bool>,
+    /// Tells this run from that of another job which had the same id and attempt number before the
+    /// share was restored from a copy: made of the times of submission and dispatch. Comes back in
+    /// every report. 0 = by a leader of an earlier version.
+    #[serde(rename = "m", default, skip_serializing_if = "is_zero")]
+    pub mark: u32,
+    /// The host has reported its start: a host that knows nothing of it any more must not start it
+    /// again. Whoever acknowledged its end then lost it with a share that was restored.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ran: bool,
 }
 
 impl StartOrder {

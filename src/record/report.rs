@@ -4,6 +4,33 @@
 use crate::model::{AttemptId, TermReason};
 use serde::{Deserialize, Serialize};
 
+/// A report as it stands in its file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Told {
+    /// Number of its record.
+    pub seq: u64,
+    /// What its start order said (`StartOrder::mark`); 0 = nothing.
+    pub mark: u32,
+    pub report: Report,
+}
+
+/// A report with the mark of the run that it is about, for writing.
+#[derive(Serialize)]
+pub struct Marked<'a> {
+    #[serde(flatten)]
+    pub report: &'a Report,
+    #[serde(rename = "m", skip_serializing_if = "is_zero_u32")]
+    pub mark: u32,
+}
+
+/// The mark in the record of a report; 0 = none.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct MarkOnly {
+    #[serde(rename = "m")]
+    pub mark: u32,
+}
+
 /// One report. Applying it twice changes nothing.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
@@ -169,4 +196,44 @@ pub struct Usage {
     /// Up to 16 process ids, for `cjobs -W` and `-l`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+
+    #[test]
+    fn a_mark_stands_beside_the_report_and_is_no_part_of_it() {
+        let a = AttemptId {
+            j: JobKey::element(7, 2),
+            at: 3,
+        };
+        let ended = Ended {
+            a,
+            code: Some(0),
+            ..Ended::default()
+        };
+        for report in [
+            Report::Started { a, pid: 9, t: 1 },
+            Report::Ended(Box::new(ended)),
+            Report::Usage {
+                a,
+                u: Usage::default(),
+            },
+        ] {
+            let marked = Marked {
+                report: &report,
+                mark: 77,
+            };
+            let text = serde_json::to_string(&marked).unwrap();
+            assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+            let mark: MarkOnly = serde_json::from_str(&text).unwrap();
+            assert_eq!(mark.mark, 77, "{text}");
+            // As an earlier version writes it.
+            let text = serde_json::to_string(&report).unwrap();
+            let mark: MarkOnly = serde_json::from_str(&text).unwrap();
+            assert_eq!(mark.mark, 0);
+        }
+    }
 }

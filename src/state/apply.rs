@@ -3,9 +3,10 @@
 
 use super::job::{Array, Body, Fate, HostId, Job, Run, Work};
 use super::running::close_suspension;
-use super::{DepVerdict, Known, SpecEntry, State};
+use super::{DepVerdict, EPOCHS_KEPT, EpochEnd, Known, SpecEntry, State};
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason, Token};
 use crate::record::event::{Event, SignalAct, Submitted};
+use crate::record::point::epoch_id;
 use crate::record::report::Ended;
 use crate::record::request::{HostAct, QueueAct};
 use crate::text::indexset::IndexSet;
@@ -19,7 +20,21 @@ impl State {
     /// Applies one event.
     pub fn apply(&mut self, event: &Event) {
         match event {
-            Event::Epoch { epoch, .. } => self.epoch = *epoch,
+            Event::Epoch {
+                epoch,
+                host,
+                pid,
+                t,
+            } => {
+                self.epoch = *epoch;
+                self.note_epoch(*epoch, |end| end.id = epoch_id(host, *pid, t.0));
+            }
+            Event::Seal {
+                epoch,
+                segment,
+                next_seq,
+                ..
+            } => self.note_epoch(*epoch, |end| end.at = end.at.max((*segment, *next_seq))),
             Event::Spec { id, spec } => {
                 self.last_spec = *id;
                 self.define_spec(*id, spec);
@@ -136,6 +151,14 @@ impl State {
                 self.pasts.insert(queue.clone(), (*t, past.clone()));
             }
             _ => {}
+        }
+    }
+
+    /// Notes something of an epoch, and forgets the oldest.
+    fn note_epoch(&mut self, epoch: u64, note: impl FnOnce(&mut EpochEnd)) {
+        note(self.epochs.entry(epoch).or_default());
+        while self.epochs.len() > EPOCHS_KEPT {
+            self.epochs.pop_first();
         }
     }
 

@@ -26,8 +26,9 @@ pub use near::TOGETHER;
 pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
 
-use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp, Token};
+use crate::model::{AttemptId, JobKey, JobStat, PendReason, Spec, Stamp, Token};
 use crate::record::event::Past;
+use crate::record::point::Point;
 use dirty::Dirty;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -77,13 +78,26 @@ pub struct HostCtl {
 /// What hosts have seen that the share does not know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Back {
-    /// Highest epoch that a host has followed, and which host.
+    /// The epoch that a host has followed and that is not here, or not as the host knows it; and
+    /// which host.
     pub epoch: u64,
     pub host: String,
     /// Highest job id that hosts were given.
     pub id: u32,
     pub t: Stamp,
 }
+
+/// Where the journal of an epoch ends, as far as a later epoch says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct EpochEnd {
+    /// Tells epochs of the same number apart; 0 = its first event is not known.
+    id: u32,
+    /// Segment, and sequence number behind its last record; 0 = no end is known.
+    at: (u64, u64),
+}
+
+/// Most epochs whose ends are kept, the newest ones.
+const EPOCHS_KEPT: usize = 256;
 
 /// The answer to a token that was carried out before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,6 +140,8 @@ pub struct SpecEntry {
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub(crate) epoch: u64,
+    /// Where the journals of the last epochs end.
+    epochs: BTreeMap<u64, EpochEnd>,
     pub(crate) jobs: Table<Job>,
     pub(crate) specs: FxHashMap<u32, SpecEntry>,
     spec_ids: HashMap<Arc<Spec>, u32>,
@@ -200,6 +216,58 @@ impl State {
     pub fn is_old(&self) -> bool {
         let below = |(above, _)| self.epoch <= above;
         self.back.is_some() || self.restored.is_some_and(below)
+    }
+
+    /// Whether this state lacks what a host was given orders by: the share is then an older copy.
+    /// `here`: segment and sequence number up to which the journal of this epoch reaches.
+    ///
+    /// Orders go out behind a sync and a look at the epoch, and each later epoch is sealed behind
+    /// what was synced by then. So a point that lies behind the end of its epoch, or in an epoch
+    /// that nobody here has led, tells of records that were there and are gone.
+    pub fn lacks(&self, seen: &Point, here: (u64, u64)) -> bool {
+        let confirmed = self.restored.is_some_and(|(above, _)| seen.epoch <= above);
+        if confirmed || seen.epoch > self.epoch {
+            return false;
+        }
+        let Some(end) = self.epochs.get(&seen.epoch) else {
+            // Of epochs before the first one that is kept nothing is known.
+            let first = self.epochs.keys().next();
+            return first.is_some_and(|first| *first < seen.epoch);
+        };
+        let other = end.id != 0 && seen.id != 0 && end.id != seen.id;
+        let at = if seen.epoch == self.epoch {
+            here
+        } else {
+            end.at
+        };
+        other || (seen.segment, seen.seq) > at
+    }
+
+    /// The point of the journal that lies `here` in this epoch.
+    pub fn point(&self, (segment, seq): (u64, u64)) -> Point {
+        Point {
+            epoch: self.epoch,
+            segment,
+            seq,
+            id: self.epochs.get(&self.epoch).map_or(0, |end| end.id),
+        }
+    }
+
+    /// Tells the last attempt of a job from one of the same id and number that was dispatched
+    /// before the share was restored from a copy: made of the times of submission and dispatch. 0 =
+    /// never dispatched.
+    pub fn mark(&self, j: JobKey) -> u32 {
+        let job = self.jobs.get(j.id);
+        let run = job.and_then(|job| Some((job, job.work(j.idx)?.run.as_deref()?)));
+        let Some((job, run)) = run else { return 0 };
+        let (submit, dispatch) = (job.submit.0.to_le_bytes(), run.dispatch.0.to_le_bytes());
+        crc32c::crc32c_append(crc32c::crc32c(&submit), &dispatch).max(1)
+    }
+
+    /// A host means another run by this attempt than the one that is known here.
+    pub fn is_other(&self, a: AttemptId, mark: u32) -> bool {
+        let known = self.work(a.j).is_some_and(|work| work.attempt == a.at);
+        mark != 0 && known && ![0, mark].contains(&self.mark(a.j))
     }
 
     /// Highest id ever given.

@@ -18,6 +18,9 @@ pub enum SnapRecord {
         /// The specification number given last.
         next_spec: u32,
         config: String,
+        /// Where the last epochs end: epoch, its id, segment, sequence number.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        epochs: Vec<(u64, u32, u64, u64)>,
     },
     Spec {
         id: u32,
@@ -194,6 +197,11 @@ impl State {
             last_id: self.last_id,
             next_spec: self.last_spec,
             config: self.config_digest.clone(),
+            epochs: self
+                .epochs
+                .iter()
+                .map(|(epoch, end)| (*epoch, end.id, end.at.0, end.at.1))
+                .collect(),
         };
         let specs = self.specs.iter().map(|(id, e)| SnapRecord::Spec {
             id: *id,
@@ -326,7 +334,13 @@ impl State {
                 last_id,
                 next_spec,
                 config,
+                epochs,
             } => {
+                let ends = epochs.into_iter().map(|(epoch, id, segment, seq)| {
+                    let at = (segment, seq);
+                    (epoch, super::EpochEnd { id, at })
+                });
+                self.epochs = ends.collect();
                 (self.epoch, self.last_id, self.config_digest) = (epoch, last_id, config);
                 self.last_spec = next_spec;
             }

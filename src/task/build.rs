@@ -442,6 +442,8 @@ mod tests {
             nice: 0,
             grace_ms: 10,
             rerunnable: None,
+            mark: 0,
+            ran: false,
         }
     }
 

@@ -6,6 +6,7 @@
 
 use crate::model::AttemptId;
 use crate::record::frame;
+use crate::record::point::Point;
 use crate::record::report::Ended;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,17 @@ pub enum AttemptRec {
         /// Boot of the host at that time: after another one nobody knows whether it was started.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         b: String,
+        /// Mark of the start order.
+        #[serde(default, skip_serializing_if = "is_zero_u32")]
+        m: u32,
+    },
+    /// An order to start another run under the name of one that is known here was refused: the
+    /// known one is kept as long as those orders are read.
+    Refused {
+        #[serde(flatten)]
+        a: AttemptId,
+        e: u64,
+        p: u64,
     },
     /// The name of this ledger; `kept`: it is older than its name.
     Ledger {
@@ -63,12 +75,17 @@ pub enum AttemptRec {
     },
     /// The end that `cbexe` itself concluded, because no shepherd was left to record one.
     Concluded(Box<Ended>),
-    /// Orders below this epoch are refused; the highest job id that was given so far.
+    /// Orders below this epoch are refused; the highest job id that was given so far; the last
+    /// restored share (`Order::Restored`) to which all was told once more.
     Epoch {
         e: u64,
         #[serde(default, skip_serializing_if = "is_zero_u32")]
         top: u32,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        r: u64,
     },
+    /// How far the journal had come when orders were last given.
+    Journal(Point),
 }
 
 fn is_zero_u32(n: &u32) -> bool {
@@ -228,6 +245,7 @@ mod tests {
             l: 2,
             r: true,
             b: "boot".into(),
+            m: 5,
         };
         let text = serde_json::to_string(&rec).unwrap();
         assert_eq!(serde_json::from_str::<AttemptRec>(&text).unwrap(), rec);

@@ -1,8 +1,9 @@
 //! A share that is older than what happened: restored from a backup, or a server that lost data.
 //!
-//! From the moment a host tells of a later epoch than any there is, nothing is decided: no
-//! start, no end, no answer but to the administrator's word. That word holds what waits, takes
-//! back what was bound and not started, and moves ids and epochs behind all that hosts have seen.
+//! From the moment a host remembers what the share does not have, a later epoch than any there is
+//! or a later point of the journal, nothing is decided: no start, no end, no answer but to the
+//! administrator's word. That word holds what waits, takes back what was bound and not started,
+//! and moves ids and epochs behind all that hosts have seen.
 
 use super::{Answer, Turn, empty_ack};
 use crate::intake::{Deed, Over, Requester};
@@ -18,18 +19,28 @@ const ID_STEP: u32 = 10_000;
 
 /// What people are told.
 pub fn sentence(back: &Back, newest: u64) -> String {
+    let Back { host, epoch, .. } = back;
+    let what = match *epoch > newest {
+        true => format!("host {host} has followed epoch {epoch}, the newest here is {newest}"),
+        false => format!(
+            "host {host} was given orders of epoch {epoch} that follow from records which the \
+             journal here does not have"
+        ),
+    };
+    let id = match back.id {
+        0 => String::new(),
+        id => format!(" (jobs up to {id} were given to hosts)"),
+    };
     format!(
-        "the share went back: host {} has followed epoch {}, the newest here is {newest}. Was it \
-         restored from a backup? Nothing is started and nothing is taken in until an \
-         administrator runs 'cadmin restored --confirm'",
-        back.host, back.epoch
+        "the share went back: {what}{id}. Was it restored from a backup? Nothing is started and \
+         nothing is taken in until an administrator runs 'cadmin restored --confirm'"
     )
 }
 
 impl Turn<'_> {
     pub(super) fn went_back(&mut self, host: String, epoch: u64, id: u32) {
         let known = self.core.state.back().map(|back| (back.epoch, back.id));
-        if epoch <= self.core.state.epoch() || known.is_some_and(|k| k >= (epoch, id)) {
+        if known.is_some_and(|k| k >= (epoch, id)) {
             return;
         }
         let t = self.now;
@@ -69,12 +80,15 @@ impl Turn<'_> {
         let highest = back.id.max(self.core.state.last_id());
         let id = (highest / ID_STEP + 1).saturating_mul(ID_STEP);
         let waiting = self.core.state.pending_jobs();
-        let (above, by, t) = (back.epoch, who.user.clone(), self.now);
+        // The next leader's epoch is new to all hosts, those that follow this one among them.
+        let above = back.epoch.max(self.core.state.epoch());
+        let (by, t) = (who.user.clone(), self.now);
         self.emit(Event::Restored { above, id, by, t });
         self.out.publish = true;
         let text = format!(
             "epochs go on above {above}, job ids above {id}; {waiting} waiting jobs are held: \
-             'cresume' those that did not run meanwhile"
+             'cresume' those that did not run meanwhile; 'cadmin check' names tasks that run and \
+             are not known here"
         );
         answer.say("restored", Code::Ok, text);
     }

@@ -23,6 +23,7 @@ fn kill(a: AttemptId) -> Order {
         reason: TermReason::Force,
         grace_ms: 0,
         n: LAST_SIGNAL,
+        mark: 0,
     }
 }
 

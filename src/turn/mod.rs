@@ -41,7 +41,7 @@ use crate::record::ack::{Ack, Code, Outcome, RESULTS_MAX};
 use crate::record::event::Event;
 use crate::record::load::LoadDoc;
 use crate::record::order::Order;
-use crate::record::report::Report;
+use crate::record::report::Told;
 use crate::record::request::{RequestHead, Verb};
 use crate::ress::gather::Gather;
 use crate::sched::{Engine, HostTable};
@@ -203,11 +203,11 @@ impl Core {
 /// One thing that happened.
 pub enum Input {
     Request(Box<RequestIn>),
-    /// Reports of one host in order, from record `.seq` of file `part` on.
+    /// Reports of one host in order, from file `part`.
     Reports {
         host: String,
         part: u64,
-        reports: Vec<(u64, Report)>,
+        reports: Vec<Told>,
         /// The file goes on behind these.
         more: bool,
     },
@@ -217,8 +217,9 @@ pub enum Input {
         doc: Box<LoadDoc>,
         silent_ms: u64,
     },
-    /// A host has followed a later epoch than any there is; it and others were given jobs up to
-    /// `id`. Comes before what the same look brought.
+    /// A host remembers what the journal does not have: it has followed `epoch`, which nobody
+    /// claimed here, or was given orders in it that nothing here accounts for. It and others were
+    /// given jobs up to `id`. Comes before what the same look brought.
     WentBack {
         host: String,
         epoch: u64,
@@ -240,7 +241,7 @@ impl Input {
             Input::Reports { reports, .. } => &reports[..],
             _ => &[],
         };
-        let attempts = reports.iter().filter_map(|(_, report)| report.attempt());
+        let attempts = reports.iter().filter_map(|told| told.report.attempt());
         attempts.map(|a| (a.j, None)).take(REPORTS_NEAR)
     }
 }
@@ -317,6 +318,8 @@ pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Now) -> Ready {
     if turn.core.state.is_old() {
         // What follows from a state that is older than what happened would do harm.
         turn.out.orders.clear();
+        // People see the hosts all the same.
+        turn.rebuild_hosts();
         return turn.out;
     }
     turn.tick();
@@ -409,6 +412,7 @@ impl Turn<'_> {
                 queue,
                 default: false,
                 known: true,
+                t: self.core.state.job(*id).map_or(0, |job| job.submit.0),
             });
         }
         Some(ack)

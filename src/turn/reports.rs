@@ -5,7 +5,7 @@ use crate::model::{AttemptId, JobKey, Stamp, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::load::LoadDoc;
 use crate::record::order::Order;
-use crate::record::report::{Ended, Report};
+use crate::record::report::{Ended, Report, Told};
 use crate::state::{HostCtl, TOGETHER, Work};
 use std::collections::BTreeSet;
 
@@ -14,25 +14,23 @@ const FENCE_MARGIN_MS: u64 = 10_000;
 
 impl Turn<'_> {
     /// `more`: the file goes on behind these.
-    pub(super) fn reports(
-        &mut self,
-        host: &str,
-        part: u64,
-        reports: Vec<(u64, Report)>,
-        more: bool,
-    ) {
+    pub(super) fn reports(&mut self, host: &str, part: u64, reports: Vec<Told>, more: bool) {
         let mut last = None;
         let mut reports = reports.into_iter();
         while reports.len() > 0 {
             let ahead = reports.as_slice().iter().take(TOGETHER);
-            let attempts = ahead.filter_map(|(_, report)| report.attempt());
+            let attempts = ahead.filter_map(|told| told.report.attempt());
             let works: Vec<_> = attempts.map(|a| (a.j, None)).collect();
             if works.len() > REPORTS_NEAR {
                 self.core.state.bring_near(&works);
             }
-            for (seq, report) in reports.by_ref().take(TOGETHER) {
-                last = Some(seq);
-                self.report(host, report);
+            for told in reports.by_ref().take(TOGETHER) {
+                last = Some(told.seq);
+                // Of another run than the one that is known by this name nothing is believed.
+                match told.report.attempt() {
+                    Some(a) if self.core.state.is_other(a, told.mark) => {}
+                    _ => self.report(host, told.report),
+                }
             }
         }
         // A new leader reads an old file from its start: what stands behind its `Complete` tells of

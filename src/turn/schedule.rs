@@ -10,12 +10,16 @@ use crate::state::{Run, State};
 use std::collections::BTreeSet;
 
 impl Turn<'_> {
-    pub(super) fn schedule(&mut self) {
-        if self.core.hosts_dirty {
-            self.core.hosts_dirty = false;
+    /// Brings the picture of the hosts up to date.
+    pub(super) fn rebuild_hosts(&mut self) {
+        if std::mem::take(&mut self.core.hosts_dirty) {
             let core = &mut *self.core;
             core.hosts.rebuild(&core.config, &core.state, &core.seen);
         }
+    }
+
+    pub(super) fn schedule(&mut self) {
+        self.rebuild_hosts();
         if self.core.full || !std::mem::take(&mut self.core.needs_pass) {
             return;
         }
@@ -69,6 +73,8 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         nice: core.config.queue(&spec.queue).map_or(0, |q| q.nice),
         grace_ms: core.config.general.job_terminate_interval_ms,
         rerunnable: Some(run.rerunnable),
+        mark: state.mark(j),
+        ran: run.start != Stamp(0),
     };
     let host = order.hosts.first()?.0.clone();
     Some((host, Order::Start(Box::new(order))))
@@ -130,6 +136,9 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
     for host in hosts.into_iter().filter(wanted) {
         let ctl = core.state.host_ctl(host);
         let at = core.state.host_id(host);
+        if let Some((above, _)) = core.state.restored() {
+            orders.push((host.to_owned(), Order::Restored { above }));
+        }
         if !ctl.ledger.is_empty() {
             let id = ctl.ledger.clone();
             orders.push((host.to_owned(), Order::Ledger { id }));
@@ -184,6 +193,7 @@ pub(super) fn signal_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         reason,
         grace_ms: core.config.general.job_terminate_interval_ms,
         n: run.signals,
+        mark: core.state.mark(j),
     };
     Some((core.state.host_name(*host).to_string(), order))
 }

@@ -325,6 +325,7 @@ impl Turn<'_> {
             reason,
             grace_ms: self.core.config.general.job_terminate_interval_ms,
             n: run.signals,
+            mark: state.mark(j),
         };
         self.out.orders.push((host, order));
     }

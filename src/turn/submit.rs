@@ -130,7 +130,10 @@ impl Turn<'_> {
         match admitted {
             Err(refusal) => answer.refuse(what(line), refusal),
             Ok(admitted) => match self.accept(admitted, token, line) {
-                Ok((id, queue, default)) => push_id(answer, line, id, queue, default),
+                Ok((id, queue, default)) => {
+                    let t = self.now.0;
+                    push_id(answer, (line, id, t), queue, default);
+                }
                 Err(why) => answer.say(what(line), Code::Refused, why),
             },
         }
@@ -161,6 +164,7 @@ impl Turn<'_> {
             queue,
             default: false,
             known: true,
+            t: t.0,
         })
     }
 
@@ -262,7 +266,8 @@ fn what(line: u32) -> String {
 }
 
 /// Adds an id to the answer, joining consecutive ids of consecutive lines.
-fn push_id(answer: &mut Answer, line: u32, id: u32, queue: String, default: bool) {
+fn push_id(answer: &mut Answer, job: (u32, u32, i64), queue: String, default: bool) {
+    let (line, id, t) = job;
     if let Some(run) = answer.ack.ids.last_mut()
         && !run.known
         && run.line.checked_add(run.n) == Some(line)
@@ -279,6 +284,7 @@ fn push_id(answer: &mut Answer, line: u32, id: u32, queue: String, default: bool
         queue,
         default,
         known: false,
+        t,
     });
 }
 

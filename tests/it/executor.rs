@@ -107,6 +107,7 @@ fn other_user(service: Option<u32>) {
         reason,
         grace_ms: 200,
         n: 1,
+        mark: 0,
     }]);
     assert_eq!(c.end(4).reason, TermReason::Owner);
     let owner = service.unwrap_or(0);
@@ -224,6 +225,7 @@ fn tasks_outlive_a_kill_of_the_executor_and_are_taken_up_again() {
         reason,
         grace_ms: 200,
         n: 1,
+        mark: 0,
     }]);
     let e = c.end(2);
     assert_eq!((e.code, e.sig, e.reason), (None, 2, TermReason::Owner));

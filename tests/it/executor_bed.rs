@@ -188,6 +188,7 @@ impl Cluster {
             reason,
             grace_ms,
             n,
+            mark: 0,
         }]);
     }
 
@@ -255,6 +256,8 @@ impl Cluster {
             nice: 0,
             grace_ms: 300,
             rerunnable: None,
+            mark: 0,
+            ran: false,
         }))
     }
 

@@ -104,3 +104,76 @@ fn a_share_restored_from_a_backup_starts_nothing_until_it_is_confirmed() {
     });
     assert_eq!(lines(&ran).len(), 3);
 }
+
+/// The usual case: the copy is of the epoch that still goes on when it is put back.
+#[test]
+fn a_copy_of_the_same_epoch_is_noticed_and_its_ids_are_not_given_twice() {
+    let options = "--hosts 2 --slots 3 --masters 2 --lease 3";
+    let cluster = Cluster::up(options);
+    let ran = cluster.work().join("ran");
+    let runs = cluster.csub(&["echo a >> ran; until [ -e go ]; do sleep 0.1; done"]);
+    until("a start", Duration::from_secs(20), || {
+        ran.exists() && cluster.states()[&(runs, 0)] == "RUN"
+    });
+    cluster.ok("cadmin", &["qinact"]);
+    let waits = cluster.csub(&["echo b >> ran"]);
+    let backup = cluster.share().with_file_name("backup");
+    copy(&cluster.share(), &backup);
+    // What the copy does not know: one job ends, one runs, another is accepted and goes on.
+    std::fs::write(cluster.work().join("go"), "").unwrap();
+    cluster.ok("cadmin", &["qact"]);
+    let lost = cluster.csub(&["echo c >> ran; sleep 600"]);
+    cluster.wait(Duration::from_secs(30), |s| {
+        let is = |id, stat: &str| s.get(&(id, 0)).is_some_and(|s| s == stat);
+        is(runs, "DONE") && is(waits, "DONE") && is(lost, "RUN")
+    });
+    until("its line", Duration::from_secs(20), || {
+        lines(&ran).len() == 3
+    });
+    let daemons = || {
+        let is = |p: &crate::cluster::Process| matches!(&*p.role, "cbsched" | "cbls" | "cbexe");
+        cluster.ps().into_iter().filter(is).collect::<Vec<_>>()
+    };
+    daemons().iter().for_each(|p| kill_9(p.pid));
+    until("the end of all daemons", Duration::from_secs(20), || {
+        daemons().is_empty()
+    });
+    std::fs::remove_dir_all(cluster.share()).unwrap();
+    std::fs::rename(&backup, cluster.share()).unwrap();
+    cluster.dev_up(options);
+    until("an alarm", Duration::from_secs(30), || {
+        cluster
+            .ok("cinfo", &["-health"])
+            .contains("the share went back")
+    });
+    let refused = cluster.run("csub", &["echo d >> ran"]);
+    assert!(!refused.status.success(), "{}", text(&refused));
+    let said = cluster.run("cadmin", &["check"]);
+    assert_eq!(said.status.code(), Some(1), "{}", text(&said));
+    assert!(text(&said).contains("records which the journal here does not have"));
+    let said = cluster.ok("cadmin", &["restored", "--confirm"]);
+    assert!(said.contains("1 waiting jobs are held"), "{said}");
+    cluster.ok("cadmin", &["qact"]);
+    let new = cluster.csub(&["true"]);
+    assert!(new > 10_000, "{new}");
+    // What ran when the copy was made has ended since, nobody remembers how: it is not run again.
+    let states = cluster.wait(Duration::from_secs(60), |s| {
+        let is = |id, stat: &str| s.get(&(id, 0)).is_some_and(|s| s == stat);
+        is(new, "DONE") && !is(runs, "RUN")
+    });
+    assert_eq!(states.get(&(waits, 0)).map(String::as_str), Some("PSUSP"));
+    assert_eq!(lines(&ran).len(), 3, "nothing was started twice");
+    // The held job runs once more by somebody's word, although its host knows a run of its name.
+    cluster.ok("cresume", &[&waits.to_string()]);
+    cluster.wait(Duration::from_secs(60), |s| {
+        s.get(&(waits, 0)).is_some_and(|s| s == "DONE")
+    });
+    assert_eq!(lines(&ran).len(), 4);
+    // Of the task that the share does not know the administrator hears, and of nothing else.
+    let said = text(&cluster.run("cadmin", &["check"]));
+    let unknown = format!("attempt {lost}.1");
+    assert!(
+        said.contains(&unknown) && !said.contains("a defect"),
+        "{said}"
+    );
+}

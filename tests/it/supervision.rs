@@ -200,6 +200,7 @@ fn given(id: u32, log: u64, boot: &str) -> AttemptRec {
         l: log,
         r: false,
         b: boot.to_owned(),
+        m: 0,
     }
 }
 

@@ -1,5 +1,6 @@
 """Scenarios that run the product on the lab, and the program that runs them: faults.py has those
-about leaders, server and network, hosts.py those about hosts and jobs."""
+about leaders, server and network, hosts.py those about hosts and jobs, restored.py those in which
+an older copy takes the place of the share."""
 import argparse
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import faults
 import hosts
+import restored
 from cluster import SHARE, Cluster
 from lab import Failed, Lab
 from scenario import SCENARIOS

@@ -17,6 +17,7 @@ use crate::spool::Layout;
 use crate::state::{State, Work};
 use crate::sys;
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
@@ -28,11 +29,21 @@ const BYTES_MAX: u64 = 8 << 30;
 const STARTS_MAX: usize = 8_000_000;
 const EACH_MAX: usize = 20;
 
+/// A report with the mark of the run that it is about: before and after a share was restored two
+/// runs may have the same name.
+#[derive(Deserialize)]
+struct Said {
+    #[serde(flatten)]
+    report: Report,
+    #[serde(rename = "m", default)]
+    mark: u32,
+}
+
 /// One host's newest reports file.
 #[derive(Default)]
 struct Log {
-    /// Started and not ended.
-    live: FxHashSet<AttemptId>,
+    /// Started and not ended, with their marks.
+    live: FxHashMap<AttemptId, u32>,
     /// Spoken of at all.
     said: FxHashSet<AttemptId>,
     /// Everything the host knows is in it.
@@ -45,8 +56,8 @@ pub struct Logs {
     hosts: Vec<(String, Log)>,
     /// Orders to start: host and attempt.
     orders: Vec<(String, AttemptId)>,
-    /// Who says to have started an attempt.
-    starts: FxHashMap<AttemptId, u32>,
+    /// Who says to have started an attempt of which mark.
+    starts: FxHashMap<(AttemptId, u32), u32>,
     twice: Vec<(AttemptId, String, String)>,
     bytes: u64,
     left_out: usize,
@@ -117,7 +128,7 @@ impl Logs {
         for n in reports {
             let path = ctx.layout.reports(host, n);
             let mut log = Log::default();
-            let read = records::<Report>(&path, &mut |report| self.report(at, &mut log, report));
+            let read = records::<Said>(&path, &mut |said| self.report(at, &mut log, said));
             self.read_of("hosts", &path, read, out);
             self.hosts[at as usize].1 = log;
         }
@@ -145,20 +156,21 @@ impl Logs {
         }
     }
 
-    fn report(&mut self, at: u32, log: &mut Log, report: Report) {
-        match report {
+    fn report(&mut self, at: u32, log: &mut Log, said: Said) {
+        let mark = said.mark;
+        match said.report {
             Report::Hello { .. } => *log = Log::default(),
             Report::Complete { .. } => log.complete = true,
             Report::Started { a, .. } => {
-                log.live.insert(a);
+                log.live.insert(a, mark);
                 log.said.insert(a);
-                self.start(a, at);
+                self.start(a, mark, at);
             }
             Report::Ended(e) => {
                 log.live.remove(&e.a);
                 log.said.insert(e.a);
                 if e.start != 0 {
-                    self.start(e.a, at);
+                    self.start(e.a, mark, at);
                 }
             }
             Report::Never { a, .. } => {
@@ -169,11 +181,11 @@ impl Logs {
         }
     }
 
-    fn start(&mut self, a: AttemptId, at: u32) {
+    fn start(&mut self, a: AttemptId, mark: u32, at: u32) {
         if self.starts.len() >= STARTS_MAX {
             return;
         }
-        let first = *self.starts.entry(a).or_insert(at);
+        let first = *self.starts.entry((a, mark)).or_insert(at);
         if first != at && self.twice.len() < EACH_MAX {
             let name = |n: u32| self.hosts[n as usize].0.clone();
             self.twice.push((a, name(first), name(at)));
@@ -211,8 +223,8 @@ impl Logs {
             ));
         }
         for (host, log) in self.hosts.iter().filter(|(_, log)| log.complete) {
-            for a in &log.live {
-                out.extend(alive(state, host, *a));
+            for (a, mark) in &log.live {
+                out.extend(alive(state, host, *a, *mark));
             }
             out.extend(forgotten(state, host, log));
         }
@@ -220,7 +232,7 @@ impl Logs {
 }
 
 /// What is wrong with a task that lives on `host`.
-fn alive(state: &State, host: &str, a: AttemptId) -> Option<Finding> {
+fn alive(state: &State, host: &str, a: AttemptId, mark: u32) -> Option<Finding> {
     let place = format!("host {host}, attempt {a}");
     let todo = format!(
         "look at {host} with 'cadmin dev ps' or ps; end it there if nobody needs it, the cluster \
@@ -230,6 +242,10 @@ fn alive(state: &State, host: &str, a: AttemptId) -> Option<Finding> {
         let what = "it runs there, and the journal does not know this attempt";
         return Some(Finding::broken("hosts", place, what, todo));
     };
+    if state.is_other(a, mark) {
+        let what = "it runs there as a job of before the share was restored";
+        return Some(Finding::broken("hosts", place, what, todo));
+    }
     if work.stat.is_started() {
         let right = first_host(state, a.j).is_some_and(|h| h == host);
         let what = "it runs there, the journal bound it to another host";

@@ -193,6 +193,7 @@ impl Bed {
                 queue: "normal".into(),
                 default: false,
                 known: false,
+                t: 0,
             }],
             results: Vec::new(),
             more: 0,

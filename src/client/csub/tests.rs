@@ -274,6 +274,7 @@ fn a_pack_is_reported_by_line_or_in_ranges() {
         queue: "q".into(),
         default: line == 1,
         known: false,
+        t: 0,
     };
     let mut ack = Ack {
         tok: crate::model::Token(1),

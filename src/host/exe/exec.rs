@@ -4,14 +4,14 @@
 //! spawner; an end is durable before it is reported; what is to be reported is written in groups.
 
 use super::hints::Hints;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, ShareSeen};
 use super::orders::OrderReader;
 use super::parts::Parts;
 use super::reports::Reporter;
 use super::sample::{self, Snapshot};
 use super::settle;
 use super::spawn::{Heard, How, Spawner};
-use super::starts::Starter;
+use super::starts::{Refused, Starter};
 use super::table::{Entry, Pending, Shepherd, Status, Table};
 use super::tasklogs::TaskLogs;
 use crate::host::ls::write_beat;
@@ -24,7 +24,7 @@ use crate::sys::{clock, failpoint, job, proc};
 use crate::task::ending;
 use crate::task::log::{AttemptRec, TaskRec};
 use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, Unheld, pack_act};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Pause between two samples of usage, ms.
 const SAMPLE_MS: u64 = 5_000;
@@ -34,6 +34,8 @@ const BEAT_MS: u64 = 5_000;
 const LOG_BYTES: u64 = 64 << 20;
 /// Rounds of reading orders in one turn.
 const ROUNDS: usize = 4;
+/// The end of a run that the leader believes to go on here.
+const FORGOTTEN: &str = "its host no longer knows what became of it";
 
 /// Everything the executor knows.
 pub struct Exec {
@@ -43,6 +45,8 @@ pub struct Exec {
     pub parts: Parts,
     /// Attempts whose resizes came in this turn.
     pub resized: BTreeSet<AttemptId>,
+    /// Runs that are never started here because another one has their name, with their marks.
+    pub refused: BTreeMap<AttemptId, u32>,
     pub ledger: Ledger,
     pub logs: TaskLogs,
     pub orders: OrderReader,
@@ -66,7 +70,8 @@ pub struct Exec {
     pub forget_old: bool,
     /// A limit of silence that the leader ordered and that is not kept yet.
     pub limit_order: Option<u64>,
-    pub epoch: u64,
+    /// What is known of the share.
+    pub share: ShareSeen,
     pub sampled_at: u64,
     pub beat_at: u64,
     /// Ends to be reported once they are durable.
@@ -131,13 +136,17 @@ impl Exec {
 
     /// The local beat: time, epoch, highest job id, and what people should know.
     fn beat(&self, now: u64) {
-        let (epoch, top) = (self.epoch, self.table.top());
+        let (epoch, top) = (self.share.epoch, self.table.top());
         let back = match self.went_back {
             Some(here) => format!("the share went back from epoch {epoch} to {here}; "),
             None => String::new(),
         };
         let note = format!("{back}{}", self.note);
-        let text = format!("{now} {epoch} {top} {}", note.trim_end_matches("; "));
+        let note = note.trim_end_matches("; ");
+        let text = match &self.share.points {
+            none if none.is_empty() => format!("{now} {epoch} {top} {note}"),
+            points => format!("{now} {epoch} {top} {points} {note}"),
+        };
         write_beat(&self.place.local.exe_beat(), &text);
     }
 
@@ -363,12 +372,10 @@ impl Exec {
             let look = self.orders.look()?;
             self.judge_share(&look);
             if look.new_epoch {
-                self.epoch = self.orders.place().0;
-                self.ledger.push(&AttemptRec::Epoch {
-                    e: self.epoch,
-                    top: self.table.top(),
-                });
+                self.share.epoch = self.orders.place().0;
+                self.note_share();
                 self.starter.forget();
+                self.refused.clear();
             }
             self.mind_name();
             did.work |= !look.orders.is_empty();
@@ -419,12 +426,10 @@ impl Exec {
     fn judge_share(&mut self, look: &super::orders::Look) {
         if look.new_epoch && self.went_back.take().is_some() {
             tracing::info!("the share has a later epoch again; all that is known is told again");
-            self.table.unacknowledge();
-            self.reports = None;
-            self.forget_old = true;
+            self.tell_all_again();
         }
         if look.went_back.is_some() && self.went_back != look.went_back {
-            let (seen, here) = (self.epoch, look.went_back.unwrap_or_default());
+            let (seen, here) = (self.share.epoch, look.went_back.unwrap_or_default());
             tracing::error!(
                 "the share went back: this host has followed epoch {seen}, the newest here is \
                  {here}. Was it restored from a backup? No order is followed until an \
@@ -434,9 +439,38 @@ impl Exec {
         }
     }
 
+    /// An administrator has confirmed that the share was restored: whoever acknowledged what is
+    /// over may not remember it.
+    fn share_restored(&mut self, above: u64) {
+        if above <= self.share.restored {
+            return;
+        }
+        tracing::info!("the share was restored; all that is known is told again");
+        self.share.restored = above;
+        self.share.points.forget(above);
+        self.note_share();
+        self.tell_all_again();
+    }
+
+    fn tell_all_again(&mut self) {
+        self.table.unacknowledge();
+        self.reports = None;
+        self.forget_old = true;
+    }
+
+    /// Puts on record what is known of the share.
+    fn note_share(&mut self) {
+        self.ledger.push(&AttemptRec::Epoch {
+            e: self.share.epoch,
+            top: self.table.top(),
+            r: self.share.restored,
+        });
+    }
+
     /// Carries out a batch: starts and cancellations are on record before anything is done.
     fn carry_out(&mut self, batch: Vec<Order>, before: (u64, u64)) -> Result<(), String> {
         let (mut starts, mut acts) = (BTreeSet::new(), Vec::new());
+        let mut reached = None;
         for order in batch {
             match order {
                 Order::Spec { id, spec } => self.starter.learn(id, spec),
@@ -448,27 +482,32 @@ impl Exec {
                     reason,
                     grace_ms,
                     n,
+                    mark,
                 } => {
                     let act = task_act(act);
-                    acts.push((
-                        a,
-                        Pending {
-                            act,
-                            reason,
-                            grace_ms,
-                            n,
-                        },
-                    ));
+                    let pending = Pending {
+                        act,
+                        reason,
+                        grace_ms,
+                        n,
+                    };
+                    acts.push((a, pending, mark));
                 }
                 Order::Resize { a, hosts, n } => self.take_resize(a, hosts, n),
                 Order::Part { a, s, .. } => self.parts.ask(a, s),
                 Order::PartEnd { a } => self.parts.end(a),
                 Order::Limit { iso_ms } => self.limit_order = Some(iso_ms),
                 Order::Ack { part, seq } => self.acknowledge(part, seq),
+                Order::Journal(point) => reached = Some(point),
+                Order::Restored { above } => self.share_restored(above),
                 Order::Ledger { .. } | Order::Next { .. } => {}
             }
         }
         self.keep_limit();
+        if let Some(point) = reached {
+            self.share.points.reach(point);
+            self.ledger.push(&AttemptRec::Journal(point));
+        }
         let recorded = self.ledger.commit(true);
         if let Err(e) = &recorded {
             // No task of it was started: forget them, and read it all again.
@@ -478,8 +517,10 @@ impl Exec {
             self.mend_ledger(&e.to_string());
         }
         // What is to end or to stop does not wait for the disk.
-        for (a, pending) in acts {
-            self.signal(a, pending);
+        for (a, pending, mark) in acts {
+            if !self.table.get(a).is_some_and(|e| e.is_other(mark)) {
+                self.signal(a, pending);
+            }
         }
         let until = "no task is started until the local directory can be written";
         recorded.map_err(|e| format!("{e}; {until}"))?;
@@ -499,6 +540,10 @@ impl Exec {
         let spec = self.starter.spec(o.s);
         let rerunnable = spec.is_some_and(|s| o.is_rerunnable(s));
         let notify = spec.is_some_and(|s| !s.notify.is_empty());
+        if self.table.get(a).is_some_and(|e| e.is_other(o.mark)) {
+            self.refuse(a, o.mark);
+            return None;
+        }
         if let Some(e) = self.table.get_mut(a) {
             let again = e.named.0 < named.0;
             e.named = e.named.max(named);
@@ -520,10 +565,13 @@ impl Exec {
             Some(s) => s.push(m),
             None => Err("no spawner".to_owned()),
         };
-        let built = self.starter.task(&o, &mut send);
+        let built = match o.ran {
+            true => Err(Refused::from(FORGOTTEN.to_owned())),
+            false => self.starter.task(&o, &mut send),
+        };
         let mut entry = Entry::new(Status::Given(log), named, rerunnable);
         entry.grace_ms = o.grace_ms;
-        (entry.notify, entry.resizes) = (notify, o.resizes);
+        (entry.notify, entry.resizes, entry.mark) = (notify, o.resizes, o.mark);
         entry.boot = proc::boot_id().to_owned();
         let (e, p) = named;
         self.ledger.push(&AttemptRec::Given {
@@ -533,6 +581,7 @@ impl Exec {
             l: log,
             r: rerunnable,
             b: entry.boot.clone(),
+            m: o.mark,
         });
         match built {
             Ok(task) => {
@@ -543,14 +592,23 @@ impl Exec {
             }
             Err(refused) => {
                 self.table.insert(a, entry);
-                let mut end = ending::not_started(a, None, refused.text);
-                end.t = clock::wall_ms();
-                end.elsewhere = refused.elsewhere;
-                end.no_account = self.starter.lacks_account(o.s);
+                let end = self.not_started(&o, refused);
                 self.conclude(end);
                 None
             }
         }
+    }
+
+    /// The end of an attempt that is not started here.
+    fn not_started(&self, o: &StartOrder, refused: Refused) -> Ended {
+        let mut end = match o.ran {
+            true => ending::unknown(o.a, TermReason::HostLost, FORGOTTEN),
+            false => ending::not_started(o.a, None, refused.text),
+        };
+        end.t = clock::wall_ms();
+        end.elsewhere = refused.elsewhere;
+        end.no_account = !o.ran && self.starter.lacks_account(o.s);
+        end
     }
 
     /// Promises that an unknown attempt, or one that still waits here, will never start; repeats
@@ -560,6 +618,9 @@ impl Exec {
             self.held.remove(at);
             self.never(a, "cancelled before it was started");
             return;
+        }
+        if let Some(mark) = self.refused.get(&a) {
+            return self.refuse(a, *mark);
         }
         if let Some(e) = self.table.get(a) {
             for report in e.tell(a) {
@@ -656,7 +717,7 @@ impl Exec {
 
     /// Says everything anew in the ledger, after which old tasks logs are not needed.
     pub fn rewrite(&mut self) {
-        if let Err(e) = self.ledger.rewrite(&self.table, self.epoch) {
+        if let Err(e) = self.ledger.rewrite(&self.table, &self.share) {
             tracing::error!("{e}");
             return;
         }
@@ -669,7 +730,7 @@ impl Exec {
     /// After a failed write the ledger must be written anew.
     pub(super) fn mend_ledger(&mut self, why: &str) {
         tracing::error!("{why}; the local log is written anew");
-        if let Err(e) = self.ledger.rewrite(&self.table, self.epoch) {
+        if let Err(e) = self.ledger.rewrite(&self.table, &self.share) {
             tracing::error!("{e}");
         }
     }

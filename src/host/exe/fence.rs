@@ -130,7 +130,9 @@ mod tests {
         let local = Local::at(d.path());
         let empty = ledger::read(&local).unwrap();
         let identity = ledger::Identity::default();
-        let mut l = ledger::Ledger::create(&local, "c", identity, &empty.table, 0).unwrap();
+        let share = Default::default();
+        let l = ledger::Ledger::create(&local, "c", identity, &empty.table, &share);
+        let mut l = l.unwrap();
         for (id, r) in [(1, true), (2, false), (3, true), (4, true)] {
             let (e, p, b) = (1, 1, String::new());
             l.push(&AttemptRec::Given {
@@ -140,6 +142,7 @@ mod tests {
                 l: 1,
                 r,
                 b,
+                m: 0,
             });
         }
         l.commit(true).unwrap();

@@ -7,6 +7,7 @@ use super::table::{Entry, Status, Table};
 use crate::host::local::Local;
 use crate::record::frame;
 use crate::record::header::{Header, What};
+use crate::record::point::Points;
 use crate::sys::append::Appender;
 use crate::sys::{self, clock, fs};
 use crate::task::log::AttemptRec;
@@ -44,13 +45,24 @@ pub struct Ledger {
 #[derive(Debug, Default)]
 pub struct Remembered {
     pub table: Table,
-    /// Highest epoch whose orders were followed.
-    pub epoch: u64,
+    /// What is known of the share.
+    pub share: ShareSeen,
     /// Lines that could not be read, with their offset.
     pub bad: Vec<(u64, String)>,
     /// None where it was never given, or where lines are missing: whoever forgot something must not
     /// go by its old name.
     pub identity: Option<Identity>,
+}
+
+/// What a host remembers of the share, to notice when an older copy takes its place.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct ShareSeen {
+    /// Highest epoch whose orders were followed.
+    pub epoch: u64,
+    /// How far the journal had come when orders were last given.
+    pub points: Points,
+    /// The last restored share (`Order::Restored`) to which all was told once more.
+    pub restored: u64,
 }
 
 /// Reads the log back; damage costs only the lines it hit.
@@ -97,21 +109,36 @@ fn decode(bytes: &[u8]) -> Remembered {
 
 fn apply(out: &mut Remembered, rec: AttemptRec) {
     match rec {
-        AttemptRec::Epoch { e, top } => {
-            out.epoch = out.epoch.max(e);
+        AttemptRec::Epoch { e, top, r } => {
+            out.share.epoch = out.share.epoch.max(e);
+            out.share.restored = out.share.restored.max(r);
             out.table.raise_top(top);
         }
+        AttemptRec::Journal(point) => out.share.points.reach(point),
         AttemptRec::Ledger { id, kept } => out.identity = Some(Identity { id, kept }),
-        AttemptRec::Given { a, e, p, l, r, b } => {
+        AttemptRec::Given {
+            a,
+            e,
+            p,
+            l,
+            r,
+            b,
+            m,
+        } => {
             if out.table.get(a).is_none() {
                 let mut entry = Entry::new(Status::Given(l), (e, p), r);
-                entry.boot = b;
+                (entry.boot, entry.mark) = (b, m);
                 out.table.insert(a, entry);
             }
         }
         AttemptRec::Never { a, e, p, why } => {
             out.table
                 .insert(a, Entry::new(Status::Never(why), (e, p), false));
+        }
+        AttemptRec::Refused { a, e, p } => {
+            if let Some(entry) = out.table.get_mut(a) {
+                entry.named = entry.named.max((e, p));
+            }
         }
         AttemptRec::Signalled { a, n } => {
             if let Some(e) = out.table.get_mut(a) {
@@ -135,15 +162,17 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
 }
 
 /// The records that give the table back.
-fn records(identity: &Identity, table: &Table, epoch: u64) -> Vec<AttemptRec> {
+fn records(identity: &Identity, table: &Table, share: &ShareSeen) -> Vec<AttemptRec> {
     let (id, kept) = (identity.id.clone(), identity.kept);
     let mut out = vec![
         AttemptRec::Ledger { id, kept },
         AttemptRec::Epoch {
-            e: epoch,
+            e: share.epoch,
             top: table.top(),
+            r: share.restored,
         },
     ];
+    out.extend(share.points.iter().copied().map(AttemptRec::Journal));
     for (a, entry) in table.iter() {
         let (e, p) = entry.named;
         let l = match &entry.status {
@@ -166,6 +195,7 @@ fn records(identity: &Identity, table: &Table, epoch: u64) -> Vec<AttemptRec> {
                     l,
                     r: entry.rerunnable,
                     b: entry.boot.clone(),
+                    m: entry.mark,
                 });
                 out.push(AttemptRec::Concluded(end.clone()));
             }
@@ -176,6 +206,7 @@ fn records(identity: &Identity, table: &Table, epoch: u64) -> Vec<AttemptRec> {
                 l,
                 r: entry.rerunnable,
                 b: entry.boot.clone(),
+                m: entry.mark,
             }),
         }
         // What waits for the start was not carried out: after a crash it is to be read again.
@@ -205,10 +236,10 @@ impl Ledger {
         cluster: &str,
         identity: Identity,
         table: &Table,
-        epoch: u64,
+        share: &ShareSeen,
     ) -> sys::Result<Ledger> {
         let path = local.attempts();
-        let (bytes, seq) = whole(cluster, &identity, table, epoch);
+        let (bytes, seq) = whole(cluster, &identity, table, share);
         fs::durable_write_mode(&path, &bytes, 0o600)?;
         let file = Appender::open_existing(&path)?;
         file.reserve(RESERVE);
@@ -227,8 +258,9 @@ impl Ledger {
     pub fn push(&mut self, rec: &AttemptRec) {
         frame::write(&mut self.buf, self.seq, rec).expect("plain data becomes JSON");
         self.seq += 1;
-        // Losing an acknowledgement costs a report that is repeated, nothing else.
-        self.urgent |= !matches!(rec, AttemptRec::Acked { .. });
+        // Losing an acknowledgement costs a report that is repeated; a point comes with the start
+        // that it belongs to, or again with the next orders.
+        self.urgent |= !matches!(rec, AttemptRec::Acked { .. } | AttemptRec::Journal(_));
     }
 
     /// Writes what was pushed; with `durable`, nothing of it but acknowledgements can be lost
@@ -257,8 +289,8 @@ impl Ledger {
     ///
     /// # Errors
     /// When it cannot be written; the old one stays.
-    pub fn rewrite(&mut self, table: &Table, epoch: u64) -> sys::Result<()> {
-        let (bytes, seq) = whole(&self.cluster, &self.identity, table, epoch);
+    pub fn rewrite(&mut self, table: &Table, share: &ShareSeen) -> sys::Result<()> {
+        let (bytes, seq) = whole(&self.cluster, &self.identity, table, share);
         fs::durable_write_mode(&self.path, &bytes, 0o600)?;
         self.file = Appender::open_existing(&self.path)?;
         self.file.reserve(RESERVE);
@@ -278,12 +310,12 @@ impl Ledger {
     }
 }
 
-fn whole(cluster: &str, identity: &Identity, table: &Table, epoch: u64) -> (Vec<u8>, u64) {
+fn whole(cluster: &str, identity: &Identity, table: &Table, share: &ShareSeen) -> (Vec<u8>, u64) {
     let mut bytes = Vec::new();
     let header = Header::new(What::Local, cluster, 0, 1);
     frame::write(&mut bytes, 0, &header).expect("plain data becomes JSON");
     let mut seq = 1;
-    for rec in records(identity, table, epoch) {
+    for rec in records(identity, table, share) {
         frame::write(&mut bytes, seq, &rec).expect("plain data becomes JSON");
         seq += 1;
     }
@@ -300,6 +332,13 @@ mod tests {
         AttemptId {
             j: JobKey::job(id),
             at: 1,
+        }
+    }
+
+    fn at(epoch: u64) -> ShareSeen {
+        ShareSeen {
+            epoch,
+            ..ShareSeen::default()
         }
     }
 
@@ -334,7 +373,7 @@ mod tests {
 
     fn filled(dir: &std::path::Path) -> Local {
         let local = Local::at(dir);
-        let mut l = Ledger::create(&local, "c", named("one"), &Table::default(), 3).unwrap();
+        let mut l = Ledger::create(&local, "c", named("one"), &Table::default(), &at(3)).unwrap();
         l.push(&AttemptRec::Given {
             a: a(1),
             e: 3,
@@ -342,6 +381,7 @@ mod tests {
             l: 7,
             r: true,
             b: "boot".into(),
+            m: 5,
         });
         l.push(&AttemptRec::Given {
             a: a(2),
@@ -350,6 +390,7 @@ mod tests {
             l: 7,
             r: false,
             b: "boot".into(),
+            m: 5,
         });
         l.push(&AttemptRec::Signalled { a: a(1), n: 4 });
         l.push(&AttemptRec::Never {
@@ -376,7 +417,7 @@ mod tests {
         for _ in 0..2 {
             let r = read(&local).unwrap();
             assert!(r.bad.is_empty(), "{:?}", r.bad);
-            assert_eq!((r.epoch, r.table.iter().count()), (3, 3));
+            assert_eq!((r.share.epoch, r.table.iter().count()), (3, 3));
             assert_eq!(r.table.top(), 3);
             let one = r.table.get(a(1)).unwrap();
             assert_eq!((one.signals, one.rerunnable, one.named), (4, true, (3, 1)));
@@ -389,7 +430,7 @@ mod tests {
             ));
             assert_eq!(one.status, Status::Given(7));
             assert_eq!(r.identity, Some(named("one")));
-            Ledger::create(&local, "c", named("one"), &r.table, r.epoch).unwrap();
+            Ledger::create(&local, "c", named("one"), &r.table, &r.share).unwrap();
         }
     }
 
@@ -409,7 +450,7 @@ mod tests {
             })
             .to_vec();
         table.insert(a(1), entry);
-        Ledger::create(&local, "c", named("one"), &table, 1).unwrap();
+        Ledger::create(&local, "c", named("one"), &table, &at(1)).unwrap();
         assert_eq!(read(&local).unwrap().table.get(a(1)).unwrap().signals, 1);
     }
 

@@ -5,7 +5,7 @@
 
 use crate::record::frame;
 use crate::record::header::{Header, What};
-use crate::record::report::Report;
+use crate::record::report::{Marked, Report};
 use crate::spool::Layout;
 use crate::sys::append::Appender;
 use crate::sys::{self, fs};
@@ -67,9 +67,10 @@ impl Reporter {
         self.number
     }
 
-    /// Adds a report to those that `flush` writes; returns its sequence number.
-    pub fn push(&mut self, report: &Report) -> u64 {
-        frame::write(&mut self.buf, self.seq, report).expect("plain data becomes JSON");
+    /// Adds a report of a run with this mark to those that `flush` writes; returns its sequence number.
+    pub fn push(&mut self, report: &Report, mark: u32) -> u64 {
+        let marked = Marked { report, mark };
+        frame::write(&mut self.buf, self.seq, &marked).expect("plain data becomes JSON");
         self.seq += 1;
         self.seq - 1
     }
@@ -110,7 +111,7 @@ mod tests {
         for number in 1..=6 {
             let mut r = Reporter::create(&layout, "h1", "c", true).unwrap();
             assert_eq!(r.number(), number);
-            assert_eq!(r.push(&Report::Complete { boot: "b".into() }), 1);
+            assert_eq!(r.push(&Report::Complete { boot: "b".into() }, 0), 1);
             r.flush().unwrap();
             let bytes = fs::read_small(&layout.reports("h1", number), 9999).unwrap();
             let mut reader = Reader::new(&bytes);

@@ -50,6 +50,8 @@ pub struct Entry {
     /// Epoch and part of the orders that named it.
     pub named: (u64, u64),
     pub rerunnable: bool,
+    /// What its start order said (`StartOrder::mark`); 0 = not known.
+    pub mark: u32,
     /// Known only after its start order was read by this process.
     pub limits: Option<Box<TaskLimits>>,
     pub grace_ms: u64,
@@ -77,6 +79,7 @@ impl Entry {
             status,
             named,
             rerunnable,
+            mark: 0,
             limits: None,
             grace_ms: 10_000,
             signals: 0,
@@ -89,6 +92,11 @@ impl Entry {
             acked: false,
             boot: String::new(),
         }
+    }
+
+    /// An order with this mark means another run than this one.
+    pub fn is_other(&self, mark: u32) -> bool {
+        self.mark != 0 && mark != 0 && self.mark != mark
     }
 
     /// Nothing will happen to it any more.
@@ -184,10 +192,12 @@ impl Table {
         self.map.values_mut().for_each(|e| e.acked = false);
     }
 
-    /// Forgets what is over: whoever asks for it again means another run.
-    pub fn drop_finals(&mut self) {
-        self.map.retain(|_, e| !e.is_final());
-        self.waiting.clear();
+    /// Forgets what is over and has no mark by which an order for another run could be told from
+    /// one for it.
+    pub fn drop_unmarked(&mut self) {
+        self.map.retain(|_, e| !e.is_final() || e.mark != 0);
+        let map = &self.map;
+        self.waiting.retain(|_, a| map.contains_key(a));
     }
 
     /// Takes back what was never recorded.
@@ -291,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_went_back_is_told_everything_and_then_meant_anew() {
+    fn a_share_that_went_back_is_told_everything_and_what_has_no_mark_is_meant_anew() {
         let mut t = Table::default();
         let over = Status::Over(Box::default());
         t.insert(a(7), Entry::new(over, (1, 1), false));
@@ -300,8 +310,11 @@ mod tests {
         assert_eq!(t.acknowledge(1), [a(7)]);
         t.unacknowledge();
         assert!(!t.get(a(7)).unwrap().acked);
-        t.drop_finals();
-        assert!(t.get(a(7)).is_none() && t.get(a(9)).is_some());
+        let mut marked = Entry::new(Status::Over(Box::default()), (1, 1), false);
+        marked.mark = 5;
+        t.insert(a(8), marked);
+        t.drop_unmarked();
+        assert!(t.get(a(7)).is_none() && t.get(a(8)).is_some() && t.get(a(9)).is_some());
         assert_eq!(t.top(), 9);
         t.raise_top(12);
         assert_eq!(t.top(), 12);

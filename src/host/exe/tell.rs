@@ -7,18 +7,42 @@ use super::reports::Reporter;
 use crate::model::AttemptId;
 use crate::record::report::Report;
 use crate::sys::{clock, proc};
+use crate::task::log::AttemptRec;
 
 /// Pause before a reports file is tried to be made again, ms.
 const RETRY_MS: u64 = 2_000;
 
+fn refusal(a: AttemptId) -> Report {
+    let why = "its host knows another run by this id, of before the share was restored".to_owned();
+    Report::Never { a, why }
+}
+
 impl Exec {
     /// Adds a report to the next group, if there is a file; a new file tells everything anyway.
     pub(super) fn push(&mut self, a: AttemptId, report: &Report) {
+        let mark = self.table.get(a).map_or(0, |e| e.mark);
         if let Some(r) = self.reports.as_mut() {
-            let seq = r.push(report);
+            let seq = r.push(report, mark);
             if matches!(report, Report::Ended(_) | Report::Never { .. }) {
                 self.table.reported(a, seq);
             }
+        }
+    }
+
+    /// Answers an order to start a run whose name another run has here: that one is never started
+    /// here, and the one that is known is not taken for it. The job gets its next attempt.
+    pub(super) fn refuse(&mut self, a: AttemptId, mark: u32) {
+        let (epoch, part) = self.orders.place();
+        if let Some(e) = self.table.get_mut(a) {
+            e.named = e.named.max((epoch, part));
+        }
+        let (e, p) = (epoch, part);
+        self.ledger.push(&AttemptRec::Refused { a, e, p });
+        if self.refused.insert(a, mark) != Some(mark) {
+            tracing::warn!("attempt {a} is known here as another run: it is not started");
+        }
+        if let Some(r) = self.reports.as_mut() {
+            r.push(&refusal(a), mark);
         }
     }
 
@@ -63,18 +87,20 @@ impl Exec {
         self.table.new_file();
         let boot = proc::boot_id().to_owned();
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        r.push(&Report::Hello {
+        let hello = Report::Hello {
             boot: boot.clone(),
             version,
             t: clock::wall_ms(),
-        });
+        };
+        r.push(&hello, 0);
         let identity = self.ledger.identity.clone();
-        r.push(&Report::Ledger {
+        let ledger = Report::Ledger {
             id: identity.id,
             kept: identity.kept,
-        });
+        };
+        r.push(&ledger, 0);
         if let Some(at) = self.hints.at() {
-            r.push(&Report::Hints { at: at.to_owned() });
+            r.push(&Report::Hints { at: at.to_owned() }, 0);
         }
         let mut finals = Vec::new();
         for (a, e) in self
@@ -83,22 +109,25 @@ impl Exec {
             .filter(|(_, e)| !(e.is_final() && e.acked))
         {
             for report in e.tell(a) {
-                let seq = r.push(&report);
+                let seq = r.push(&report, e.mark);
                 if e.is_final() {
                     finals.push((a, seq));
                 }
             }
         }
         for report in self.parts.tell() {
-            r.push(&report);
+            r.push(&report, 0);
         }
-        r.push(&Report::Complete { boot });
+        for (a, mark) in &self.refused {
+            r.push(&refusal(*a), *mark);
+        }
+        r.push(&Report::Complete { boot }, 0);
         finals
             .into_iter()
             .for_each(|(a, seq)| self.table.reported(a, seq));
         self.reports = Some(r);
         if std::mem::take(&mut self.forget_old) {
-            self.table.drop_finals();
+            self.table.drop_unmarked();
             self.rewrite();
         }
     }

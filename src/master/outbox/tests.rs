@@ -39,6 +39,8 @@ fn start(id: u32, host: &str) -> Order {
         nice: 0,
         grace_ms: 0,
         rerunnable: None,
+        mark: 0,
+        ran: false,
     }))
 }
 

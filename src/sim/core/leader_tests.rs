@@ -4,7 +4,7 @@
 use super::*;
 use crate::model::{Mono, Now};
 use crate::record::order::Order;
-use crate::record::report::Report;
+use crate::record::report::{Report, Told};
 use crate::record::request::{RequestHead, Verb};
 use crate::sim::rng::Rng;
 use crate::sim::workload::Ask;
@@ -87,7 +87,11 @@ impl Leader {
         Input::Reports {
             host: host.to_owned(),
             part: 1,
-            reports: vec![(self.seq, report)],
+            reports: vec![Told {
+                seq: self.seq,
+                mark: 0,
+                report,
+            }],
             more: false,
         }
     }

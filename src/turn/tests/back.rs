@@ -112,11 +112,122 @@ fn a_snapshot_remembers_that_the_share_went_back() {
 }
 
 #[test]
-fn an_epoch_that_is_not_ahead_is_nothing_new() {
+fn a_copy_of_the_same_epoch_is_confirmed_as_any_other() {
     let mut b = Bench::new();
     b.new_epoch(9);
-    b.went_back(9, 1);
-    assert!(b.core.state.back().is_none());
-    b.went_back(10, 1);
-    assert!(b.core.state.back().is_some());
+    b.went_back(2, 812);
+    let alarm = crate::turn::went_back_sentence(b.core.state.back().unwrap(), 9);
+    assert!(
+        alarm.contains("host h2 was given orders of epoch 2"),
+        "{alarm}"
+    );
+    assert!(alarm.contains("jobs up to 812"), "{alarm}");
+    let ack = b.submit(5, |_| {});
+    assert!(!ack.ok && ack.error.contains("the share went back"));
+    // Another host was given more.
+    b.went_back(2, 20_812);
+    b.went_back(2, 20_812);
+    assert!(b.last.events.is_empty(), "it is told once");
+    let done = b.ask(0, vec![Verb::Restored]);
+    assert!(done.results[0].text.contains("job ids above 30000"));
+    // Hosts follow this epoch already: the next one is new to them.
+    assert_eq!(b.core.state.restored().unwrap().0, 9);
+    assert!(b.core.state.is_old());
+    b.new_epoch(10);
+    assert!(!b.core.state.is_old());
+    let told = outstanding(&b.core, None);
+    for host in ["h1", "h2"] {
+        let first = told.iter().find(|(of, _)| of == host).expect("an order");
+        assert_eq!(first.1, Order::Restored { above: 9 });
+    }
+    assert_eq!(b.submit(5, |_| {}).ids[0].id, 30_001);
+}
+
+#[test]
+fn the_word_of_another_run_by_the_same_name_changes_nothing() {
+    let mut b = Bench::new();
+    b.submit(5, |_| {});
+    let mark = b.core.state.mark(JobKey::job(1));
+    let ordered = b.last.orders.iter().find_map(|(_, order)| match order {
+        Order::Start(start) => Some(start.mark),
+        _ => None,
+    });
+    assert_eq!(ordered, Some(mark));
+    let a = AttemptId {
+        j: JobKey::job(1),
+        at: 1,
+    };
+    let ended = Ended {
+        a,
+        start: 1,
+        t: 2,
+        code: Some(0),
+        ..Ended::default()
+    };
+    let ended = Report::Ended(Box::new(ended));
+    let never = || Report::Never {
+        a,
+        why: "cancelled".into(),
+    };
+    // Of a job that had this id before the share was restored.
+    let started = Report::Started { a, pid: 7, t: 1 };
+    b.report_marked("h1", mark ^ 1, vec![started, ended.clone(), never()]);
+    assert!(b.last.events.is_empty(), "{:?}", b.last.events);
+    let ack = Order::Ack { part: 1, seq: 3 };
+    assert_eq!(b.last.orders, [("h1".to_owned(), ack)]);
+    assert_eq!(b.stat(1), JobStat::Run);
+    // The host's answer that it does not start this one lets the job go on by its next attempt,
+    // whose mark is another one.
+    b.report_marked("h1", mark, vec![never()]);
+    assert_eq!(b.starts().len(), 1);
+    assert_ne!(b.core.state.mark(JobKey::job(1)), mark);
+    b.report_marked("h1", mark, vec![ended.clone()]);
+    assert_eq!(b.stat(1), JobStat::Run, "that is the first attempt's end");
+    // A snapshot gives the same marks.
+    let mut read = State::new();
+    b.core.state.snapshot().for_each(|r| read.restore(r));
+    let marks = [&read, &b.core.state].map(|s| s.mark(JobKey::job(1)));
+    assert_eq!(marks[0], marks[1]);
+    // Hosts of an earlier version say no mark.
+    b.submit(5, |_| {});
+    let host = b.starts()[0].0.clone();
+    b.end(&host, 2, 1, 0);
+    assert_eq!(b.stat(2), JobStat::Done);
+}
+
+#[test]
+fn hosts_are_shown_although_the_alarm_came_with_the_first_beat() {
+    let mut b = Bench::new();
+    let config = b.core.config.clone();
+    b.core = Core::new(State::new(), config.clone(), 1000);
+    let (host, epoch, id) = ("h2".to_owned(), 7, 1);
+    let back = Input::WentBack { host, epoch, id };
+    b.turn(vec![back, Input::Config(config)]);
+    assert!(b.core.state.is_old());
+    assert_eq!(crate::turn::host_rows(&b.core).len(), 2);
+}
+
+#[test]
+fn an_order_that_is_repeated_says_whether_its_host_has_started_it() {
+    let mut b = Bench::new();
+    b.submit(5, |_| {});
+    b.submit(5, |_| {});
+    b.host_started("h1", 1);
+    let orders = outstanding(&b.core, None);
+    let ran = orders.iter().filter_map(|(_, order)| match order {
+        Order::Start(start) => Some((start.a.j.id, start.ran)),
+        _ => None,
+    });
+    assert_eq!(ran.collect::<Vec<_>>(), [(1, true), (2, false)]);
+}
+
+#[test]
+fn an_answer_says_when_its_job_was_accepted() {
+    let mut b = Bench::new();
+    let ack = b.ask_token(5, vec![submission(|_| {})], Token(77));
+    let submit = b.core.state.job(1).unwrap().submit.0;
+    assert_eq!(ack.ids[0].t, submit);
+    b.now += 5_000;
+    let again = b.ask_token(5, vec![submission(|_| {})], Token(77));
+    assert_eq!((again.ids[0].known, again.ids[0].t), (true, submit));
 }

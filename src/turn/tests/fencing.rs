@@ -233,7 +233,11 @@ fn old_reports_of_what_has_ended_kill_nothing() {
     b.end("h1", 1, 1, 0);
     b.next_leader();
     let (pid, t) = (7, b.now);
-    let reports = vec![(1, Report::Started { a, pid, t })];
+    let reports = vec![Told {
+        seq: 1,
+        mark: 0,
+        report: Report::Started { a, pid, t },
+    }];
     let (host, part) = ("h1".to_owned(), 1);
     b.turn(vec![Input::Reports {
         host,

@@ -41,7 +41,12 @@ impl Bench {
             false => Report::Resumed { a, t },
         };
         // Without a pass: the scheduler would have its own view of these stops.
-        acts(self.act(|turn| turn.reports("h1", 1, vec![(9, report)], false)))
+        let told = Told {
+            seq: 9,
+            mark: 0,
+            report,
+        };
+        acts(self.act(|turn| turn.reports("h1", 1, vec![told], false)))
     }
 
     fn user(&mut self, how: SignalHow) -> Vec<Act> {

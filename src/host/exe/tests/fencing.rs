@@ -41,6 +41,7 @@ fn a_success_that_is_read_with_its_start_is_not_laid_to_a_signal_that_waits() {
         reason: TermReason::HostLost,
         grace_ms: 0,
         n: 1,
+        mark: 0,
     };
     publish(&exec, 1, &[end_it]);
     exec.turn(true);
