@@ -259,13 +259,12 @@ class Lab:
 
     def copy_export(self, name):
         """Keeps a copy of what the server's disk holds now."""
-        self.server.ok("sync")
-        self.server.freeze()
-        copied = ["cp", "--sparse=always", self.run / "export.img", self.run / f"export.{name}"]
+        self.server.ok("sync; fsfreeze -f /export")
         try:
-            tool(*copied)
+            image = self.run / "export.img"
+            tool("cp", "--sparse=always", image, self.run / f"export.{name}")
         finally:
-            self.server.thaw()
+            self.server.ok("fsfreeze -u /export")
 
     def restore_export(self, name):
         """Power loss of the server, which comes back with the disk that this copy was made of.

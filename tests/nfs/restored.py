@@ -1,7 +1,5 @@
 """Scenarios in which the share is put back from a copy of the epoch that still goes on, while hosts
 and their tasks live: the copy of the directory on the server, and the server's disk."""
-import shutil
-
 from cluster import SERVICE, SHARE
 from lab import need, until
 from scenario import TICKING, history, scenario, submit, ticks, wait_event
@@ -70,20 +68,5 @@ def restored_directory(c):
 @scenario()
 def restored_disk(c):
     """The file server comes back with an older image of its disk, of the same epoch."""
-    image = c.lab.run / "export.img"
-    kept = c.lab.run / "export.kept"
-
-    def copy():
-        c.server.ok("sync; fsfreeze -f /export")
-        try:
-            shutil.copyfile(image, kept)
-        finally:
-            c.server.ok("fsfreeze -u /export")
-
-    def put_back():
-        c.server.kill()
-        kept.replace(image)
-        c.server.boot()
-        c.server.wait_up()
-
-    return restored(c, copy, put_back)
+    copy = lambda: c.lab.copy_export("kept")
+    return restored(c, copy, lambda: c.lab.restore_export("kept"))
