@@ -43,7 +43,7 @@ def restored(c, copy, put_back):
     wait_event(c, new, 180, "ended")
     # The run that nobody remembers is over and was not started again; the unknown one is named.
     until(180, lambda: any(e["k"] == "ended" for e in history(c, runs)), f"{runs} ends", 2)
-    named = lambda: f"attempt {lost}.1" in first.sh("cadmin check 2>&1", limit=90)[1]
+    named = lambda: f"attempt {lost}.1" in first.sh("cadmin check 2>&1", SERVICE, 90)[1]
     until(180, named, f"job {lost}, which the share does not know, is named", 2)
     after = {job: len(ticks(host, job)) for job in (runs, waits)}
     need(after == before, f"started twice: {before} lines, then {after}")
