@@ -17,8 +17,8 @@ pub struct Settings {
     pub cache_ms: u64,
     /// Between two looks of a waiting candidate (ms).
     pub poll_ms: u64,
-    /// Host, pid, nonce and boot of this candidate; `epoch` and `locked` are filled in by the
-    /// machine.
+    /// Host, pid, nonce and boot of this candidate, and whether its opens are fresh; `epoch` and
+    /// `locked` are filled in by the machine.
     pub me: EpochDoc,
 }
 
@@ -103,8 +103,13 @@ pub struct Look {
 pub enum Seen {
     /// After [`Intent::Poll`].
     Looked(Look),
-    /// After [`Intent::ListClaims`]: the highest claim, 0 when there is none.
-    Highest(u64),
+    /// After [`Intent::ListClaims`].
+    Highest {
+        /// The highest claim, 0 when there is none.
+        highest: u64,
+        /// All claims above the epoch of the last beat are of claimants whose opens are fresh.
+        fresh: bool,
+    },
     /// After [`Intent::Claim`].
     Claimed(bool),
     /// After [`Intent::WriteEpoch`].
@@ -183,6 +188,8 @@ pub struct Lease {
     last: Option<(Look, u64)>,
     silent_ms: u64,
     locked: bool,
+    /// Nobody can read what this claim overwrites from a cache.
+    no_wait: bool,
     /// Why it claims, for the log.
     reason: &'static str,
     /// The claim that was due was not made: the share is too slow for a leader of this T.
@@ -198,6 +205,7 @@ impl Lease {
             last: None,
             silent_ms: 0,
             locked: false,
+            no_wait: false,
             reason: "",
             too_slow: None,
         };
@@ -227,7 +235,8 @@ impl Lease {
     pub fn step(&mut self, now: u64, seen: Seen) -> Intent {
         match (self.phase.clone(), seen) {
             (Phase::Watching, Seen::Looked(look)) => self.looked(now, look),
-            (Phase::Listing, Seen::Highest(highest)) => {
+            (Phase::Listing, Seen::Highest { highest, fresh }) => {
+                self.no_wait = fresh && self.all_fresh();
                 let n = highest.max(self.epoch_seen()) + 1;
                 self.phase = Phase::Claiming(n);
                 Intent::Claim(self.doc(n))
@@ -236,7 +245,7 @@ impl Lease {
                 self.phase = Phase::Writing(n);
                 Intent::WriteEpoch(self.doc(n))
             }
-            (Phase::Writing(n), Seen::Wrote) if self.settings.cache_ms > 0 => {
+            (Phase::Writing(n), Seen::Wrote) if self.settings.cache_ms > 0 && !self.no_wait => {
                 self.phase = Phase::Waiting(n);
                 Intent::WaitCache(self.settings.cache_ms)
             }
@@ -270,6 +279,17 @@ impl Lease {
             locked: self.locked,
             ..self.settings.me.clone()
         }
+    }
+
+    /// Whether this candidate and whoever led or claimed last read what the server has. Earlier
+    /// leaders were waited for by the one that beat last, if they had to be.
+    fn all_fresh(&self) -> bool {
+        let Some((Look { epoch, beat, .. }, _)) = &self.last else {
+            return false;
+        };
+        let claimed = epoch.as_ref().is_some_and(|e| e.epoch == 0 || e.fresh);
+        let led = beat.as_ref().is_some_and(|b| b.epoch == 0 || b.fresh);
+        self.settings.me.fresh && claimed && led
     }
 
     fn epoch_seen(&self) -> u64 {
@@ -395,5 +415,7 @@ pub fn look_over(settings: &Settings, looked: u64, now: u64) -> bool {
     now.saturating_sub(looked) >= settings.takeover_ms
 }
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

@@ -42,7 +42,10 @@ fn seen(words: &[&str]) -> Seen {
                 read_ms: value("read=").map_or(0, |ms| ms.parse().unwrap()),
             })
         }
-        ["highest", n] => Seen::Highest(n.parse().unwrap()),
+        ["highest", n, rest @ ..] => Seen::Highest {
+            highest: n.parse().unwrap(),
+            fresh: rest == ["fresh"],
+        },
         ["won"] => Seen::Claimed(true),
         ["lost"] => Seen::Claimed(false),
         ["wrote"] => Seen::Wrote,
@@ -67,6 +70,7 @@ fn candidate(words: &[&str]) -> Lease {
         poll_ms: number("poll="),
         me: EpochDoc {
             nonce: "me".into(),
+            fresh: words.contains(&"fresh"),
             ..EpochDoc::default()
         },
     };
@@ -156,4 +160,38 @@ fn a_slow_share_is_told_of_with_the_t_that_it_needs() {
     assert_eq!(look("read=999", 3500), None);
     let advice = lease.settings.advice(1200);
     assert!(advice.contains("3000 ms, at least 8 s"), "{advice}");
+}
+
+#[test]
+fn nobody_waits_for_caches_that_nobody_has() {
+    // Own opens, the last claimant's, the last leader's, and claimants between them.
+    let waits = |own: bool, claimed: bool, led: bool, between: bool| {
+        let mut lease = candidate(&["t=3000", "cache=3000", "poll=500"]);
+        lease.settings.me.fresh = own;
+        let look = |locked| {
+            let (mut epoch, mut beat) = (epoch("7+").unwrap(), beat("6:1+").unwrap());
+            (epoch.fresh, beat.fresh) = (claimed, led);
+            Seen::Looked(Look {
+                locked,
+                epoch: Some(epoch),
+                beat: Some(beat),
+                read_ms: 1,
+            })
+        };
+        assert_eq!(lease.step(0, look(true)), Intent::ListClaims);
+        let (highest, fresh) = (7, between);
+        let claim = lease.step(0, Seen::Highest { highest, fresh });
+        assert!(matches!(claim, Intent::Claim(doc) if doc.epoch == 8 && doc.fresh == own));
+        lease.step(0, Seen::Claimed(true));
+        match lease.step(0, Seen::Wrote) {
+            Intent::WaitCache(ms) => ms == 3000,
+            Intent::Confirm => false,
+            other => panic!("{other}"),
+        }
+    };
+    for bits in 0..16 {
+        let [own, claimed, led, between] = std::array::from_fn(|n| bits >> n & 1 == 1);
+        let due = bits != 15;
+        assert_eq!(waits(own, claimed, led, between), due, "{bits:04b}");
+    }
 }

@@ -33,6 +33,8 @@ const REMOTE_CACHE_MS: u64 = 3000;
 /// is free in a moment.
 const EAGER_MS: u64 = 25;
 const EAGER_FOR_MS: u64 = 2000;
+/// Most claims behind the last leader's that are read: where there are more, the next one waits.
+const CLAIMS_READ: u64 = 16;
 /// How often a damaged read of a fixed document is tried again: it is being overwritten.
 const READ_TRIES: u32 = 5;
 /// How often a claim may take a part of the reserve (ms).
@@ -122,6 +124,8 @@ pub struct Settings {
     pub takeover_ms: u64,
     /// How long another host may see old content (ms); `None` = by the kind of file system.
     pub cache_ms: Option<u64>,
+    /// Whether what this machine opens is answered by the server; `None` = by the mount.
+    pub fresh: Option<bool>,
     pub protocol: Protocol,
 }
 
@@ -228,7 +232,12 @@ pub fn campaign(
         takeover_ms,
         cache_ms: settings.cache_ms.unwrap_or(cache),
         poll_ms: poll_ms(takeover_ms, local),
-        me: me(settings),
+        me: EpochDoc {
+            fresh: settings
+                .fresh
+                .unwrap_or_else(|| opens_are_fresh(layout, kind)),
+            ..me(settings)
+        },
     };
     let mut candidate = Candidate {
         layout,
@@ -294,6 +303,7 @@ fn me(settings: &Settings) -> EpochDoc {
         boot: sys::proc::boot_id().to_owned(),
         locked: false,
         hints: settings.hints.clone(),
+        fresh: true,
     };
     if encode_fixed(&doc).is_err() {
         doc.hints = String::new();
@@ -404,7 +414,9 @@ impl Candidate<'_> {
             Intent::ListClaims => {
                 let highest = highest_claim(self.layout, self.owners)?;
                 self.note_wrong_epoch(highest);
-                Seen::Highest(highest)
+                let beat = self.last_beat.as_ref().map_or(0, |beat| beat.epoch);
+                let fresh = self.claimed_fresh(beat, highest);
+                Seen::Highest { highest, fresh }
             }
             Intent::Claim(doc) => {
                 tracing::info!("claiming epoch {}", doc.epoch);
@@ -430,6 +442,15 @@ impl Candidate<'_> {
             },
             Intent::Lead(_) => Seen::Waited,
         })
+    }
+
+    /// Whether all that claimed after `beat` said that their opens are fresh.
+    fn claimed_fresh(&self, beat: u64, highest: u64) -> bool {
+        let fresh = |epoch| {
+            let doc = read_fixed::<EpochDoc>(&self.layout.claim(epoch), self.owners);
+            matches!(doc, Ok(Some(doc)) if doc.fresh)
+        };
+        highest.saturating_sub(beat) <= CLAIMS_READ && (beat + 1..=highest).all(fresh)
     }
 
     /// Tells once of an epoch file that no claimant wrote, before it is overwritten.
@@ -531,6 +552,13 @@ impl Candidate<'_> {
             threads,
         }
     }
+}
+
+/// Close-to-open: NFS asks the server at each open, unless it was mounted with `nocto`. Other network
+/// file systems promise nothing.
+fn opens_are_fresh(layout: &Layout, kind: FsKind) -> bool {
+    let asks = || sys::mount::mount_of(layout.root()).is_ok_and(|mount| !mount.has("nocto"));
+    kind == FsKind::Nfs && asks()
 }
 
 /// Tries the lock; on a remote share without waiting for the answer.

@@ -82,6 +82,8 @@ pub struct Options {
     pub accept_loss: bool,
     /// How long another host may see old content (ms); `None` = by the kind of file system.
     pub cache_ms: Option<u64>,
+    /// Whether what this machine opens is answered by the server; `None` = by the mount.
+    pub fresh: Option<bool>,
     /// The rules for writing; simulations take them away one by one.
     pub protocol: Protocol,
     /// Sizes at which files end, smaller in simulations; `None` = the usual ones.
@@ -147,6 +149,7 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
             .unwrap_or_default(),
         takeover_ms: configured.0.config.cluster.lease_timeout_ms,
         cache_ms: options.cache_ms,
+        fresh: options.fresh,
         protocol: options.protocol,
     };
     let wait = |ms: u64| thread::recv_timeout(&stop, ms).is_ok();

@@ -24,6 +24,10 @@ pub struct EpochDoc {
     /// Where the leader takes hints (see [`super::hint::Endpoint`]); empty: nowhere.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hints: String,
+    /// Whatever the claimant opens is answered by the server, not by a cache: its successor need
+    /// not wait until it cannot read what was overwritten.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
 }
 
 /// Content of `leader/beat`: a counter that the leader alone increments.
@@ -39,6 +43,9 @@ pub struct BeatDoc {
     /// DISK FULL: the leader leads, but takes no submissions and starts nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub full: bool,
+    /// See [`EpochDoc::fresh`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
 }
 
 /// Content of `<share>/cluster`.

@@ -237,6 +237,7 @@ impl Beat {
             leading: shared.leading.load(Ordering::Acquire),
             full: shared.full.load(Ordering::Acquire),
             locked: shared.locked.load(Ordering::Acquire),
+            fresh: shared.own.fresh,
         };
         let bytes = encode(&path, &doc)?;
         let began = clock::boot_ms();

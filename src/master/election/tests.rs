@@ -86,6 +86,7 @@ fn settings() -> Settings {
         host: "h1".into(),
         takeover_ms: 3000,
         cache_ms: None,
+        fresh: None,
     }
 }
 

@@ -239,6 +239,7 @@ fn leader_options(port: &Port, scene: &Scene) -> master::Options {
     master::Options {
         accept_loss: false,
         cache_ms: Some(plan.cache_ms),
+        fresh: Some(plan.lax_ms == 0),
         protocol: plan.variant.protocol(),
         segment_bytes: Some(plan.segment_bytes),
         acks_bytes: Some(plan.segment_bytes / 4),

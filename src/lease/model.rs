@@ -1,0 +1,244 @@
+//! All interleavings of three claimants, one after the other, of which each may stop anywhere: does
+//! a later leader know what an earlier one has acknowledged, although nobody waits out caches?
+//!
+//! Each claims, writes its number, perhaps waits, confirms, reads what was journalled before it and
+//! says where that ends, then appends one record, looks at the number and acknowledges. A claimant
+//! whose opens are not answered by the server may read any number that was overwritten since the
+//! last wait began.
+
+use std::collections::{BTreeSet, HashSet};
+
+const LEADERS: usize = 3;
+
+/// Who leaves the wait out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Skip {
+    Nobody,
+    /// Whose own opens are fresh, as are those of the leader that beat last and of all claimants
+    /// behind it: `Lease` as it is.
+    Known,
+    /// Whose own opens are fresh.
+    Own,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+enum At {
+    Idle,
+    Claimed,
+    MayWrite,
+    Waiting(u8),
+    Confirming,
+    Reading,
+    Sealing,
+    First,
+    Leading,
+    Appended,
+    Looked,
+    Over,
+}
+
+/// What one claimant has done. Lengths are of journals of one record, by leader.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct One {
+    at: At,
+    skips: bool,
+    /// Where it found, or was told, that each earlier journal ends.
+    ends: [u8; LEADERS],
+    sealed: bool,
+    len: u8,
+    acked: bool,
+    beats: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct World {
+    all: [One; LEADERS],
+    /// Every number that was written, and from which of them on a stale reader may read.
+    written: Vec<u8>,
+    horizon: u8,
+    claims: u8,
+}
+
+struct Rules {
+    skip: Skip,
+    fresh: [bool; LEADERS],
+}
+
+impl World {
+    fn new() -> World {
+        let one = One {
+            at: At::Idle,
+            skips: false,
+            ends: [0; LEADERS],
+            sealed: false,
+            len: 0,
+            acked: false,
+            beats: false,
+        };
+        World {
+            all: [one; LEADERS],
+            written: vec![0],
+            horizon: 0,
+            claims: 0,
+        }
+    }
+
+    /// The numbers that leader `n` may read in the epoch's file.
+    fn epochs(&self, n: usize, rules: &Rules) -> BTreeSet<u8> {
+        let from = match rules.fresh[n] {
+            true => self.written.len() - 1,
+            false => usize::from(self.horizon),
+        };
+        self.written[from..].iter().copied().collect()
+    }
+
+    fn may_skip(&self, n: usize, rules: &Rules) -> bool {
+        let beat = (0..n).rev().find(|m| self.all[*m].beats).unwrap_or(0);
+        match rules.skip {
+            Skip::Nobody => false,
+            Skip::Own => rules.fresh[n],
+            Skip::Known => rules.fresh[beat..=n].iter().all(|fresh| *fresh),
+        }
+    }
+
+    /// Every state that one step of leader `n` can lead to.
+    fn steps(&self, n: usize, rules: &Rules) -> Vec<World> {
+        let own = n as u8 + 1;
+        let mut out = Vec::new();
+        let mut go = |f: &dyn Fn(&mut World)| {
+            let mut next = self.clone();
+            f(&mut next);
+            out.push(next);
+        };
+        let to = |at: At| move |w: &mut World| w.all[n].at = at;
+        match self.all[n].at {
+            At::Idle if self.claims == own - 1 => {
+                let skips = self.may_skip(n, rules);
+                go(&|w| {
+                    w.claims = own;
+                    (w.all[n].at, w.all[n].skips) = (At::Claimed, skips);
+                });
+            }
+            At::Claimed => {
+                for epoch in self.epochs(n, rules) {
+                    go(&to(if epoch > own { At::Over } else { At::MayWrite }));
+                }
+            }
+            At::MayWrite if self.written.len() < 7 => go(&|w| {
+                w.written.push(own);
+                let wrote = w.written.len() as u8 - 1;
+                w.all[n].at = match w.all[n].skips {
+                    true => At::Confirming,
+                    false => At::Waiting(wrote),
+                };
+            }),
+            At::Waiting(wrote) => go(&|w| {
+                w.horizon = w.horizon.max(wrote);
+                w.all[n].at = At::Confirming;
+            }),
+            At::Confirming if self.claims > own => go(&to(At::Over)),
+            At::Confirming => {
+                for epoch in self.epochs(n, rules) {
+                    let at = match epoch.cmp(&own) {
+                        std::cmp::Ordering::Less => At::MayWrite,
+                        std::cmp::Ordering::Equal => At::Reading,
+                        std::cmp::Ordering::Greater => At::Over,
+                    };
+                    // From here on it beats.
+                    go(&|w| (w.all[n].at, w.all[n].beats) = (at, at == At::Reading));
+                }
+            }
+            At::Reading => go(&|w| {
+                for before in 0..n {
+                    let sealed = (before + 1..n).find(|m| w.all[*m].sealed);
+                    w.all[n].ends[before] = match sealed {
+                        Some(m) => w.all[m].ends[before],
+                        None => w.all[before].len,
+                    };
+                }
+                w.all[n].at = At::Sealing;
+            }),
+            At::Sealing => go(&|w| (w.all[n].sealed, w.all[n].at) = (true, At::First)),
+            at @ (At::First | At::Appended) => {
+                for epoch in self.epochs(n, rules) {
+                    go(&to(match (epoch == own, at) {
+                        (false, _) => At::Over,
+                        (true, At::First) => At::Leading,
+                        (true, _) => At::Looked,
+                    }));
+                }
+            }
+            At::Leading => go(&|w| (w.all[n].len, w.all[n].at) = (1, At::Appended)),
+            At::Looked => go(&|w| (w.all[n].acked, w.all[n].at) = (true, At::Over)),
+            At::Idle | At::MayWrite | At::Over => {}
+        }
+        out
+    }
+
+    /// A leader that takes requests does not know what an earlier one has acknowledged.
+    fn has_lost(&self) -> bool {
+        (0..LEADERS).any(|n| {
+            let leads = matches!(self.all[n].at, At::Leading | At::Appended | At::Looked);
+            let knows = |m: usize| self.all[n].ends[m] >= self.all[m].len;
+            (leads || self.all[n].acked) && (0..n).any(|m| self.all[m].acked && !knows(m))
+        })
+    }
+}
+
+/// Whether anything acknowledged can be lost; how many states there are.
+fn explore(rules: &Rules) -> (bool, usize) {
+    let mut seen = HashSet::from([World::new()]);
+    let mut open = vec![World::new()];
+    let mut lost = false;
+    while let Some(world) = open.pop() {
+        lost |= world.has_lost();
+        for n in 0..LEADERS {
+            for next in world.steps(n, rules) {
+                if seen.insert(next.clone()) {
+                    open.push(next);
+                }
+            }
+        }
+    }
+    (lost, seen.len())
+}
+
+fn mixtures() -> impl Iterator<Item = [bool; LEADERS]> {
+    (0..1 << LEADERS).map(|bits| std::array::from_fn(|n| bits >> n & 1 == 1))
+}
+
+#[test]
+fn whoever_waits_needs_no_fresh_opens() {
+    for fresh in mixtures() {
+        let (lost, states) = explore(&Rules {
+            skip: Skip::Nobody,
+            fresh,
+        });
+        assert!(!lost && states > 500, "{fresh:?}: {states} states");
+    }
+}
+
+#[test]
+fn nothing_is_lost_without_the_wait_where_all_that_count_have_fresh_opens() {
+    for fresh in mixtures() {
+        let (lost, _) = explore(&Rules {
+            skip: Skip::Known,
+            fresh,
+        });
+        assert!(!lost, "{fresh:?}");
+    }
+}
+
+#[test]
+fn without_the_wait_one_stale_leader_or_claimant_is_enough_to_lose() {
+    for fresh in mixtures() {
+        let (lost, _) = explore(&Rules {
+            skip: Skip::Own,
+            fresh,
+        });
+        // The last one has no successor.
+        let stale = fresh[..LEADERS - 1].iter().any(|fresh| !fresh);
+        let skipped = fresh.windows(2).any(|w| !w[0] && w[1]) || !fresh[0] && fresh[2];
+        assert_eq!(lost, stale && skipped, "{fresh:?}");
+    }
+}
