@@ -20,7 +20,7 @@ const STEP: usize = 1000;
 pub(super) enum Doing {
     Signal(SignalHow),
     Requeue { hold: bool, wants: Wants },
-    Switch { queue: String, changes: Changes },
+    Switch { queue: String, changes: Box<Changes> },
     Modify(Box<Changes>),
 }
 
@@ -66,7 +66,7 @@ impl Present {
                 (Doing::Requeue { hold, wants }, sel)
             }
             Verb::Switch { sel, queue } => {
-                let mut changes = Changes::default();
+                let mut changes = Box::<Changes>::default();
                 changes.job.spec.queue.clone_from(queue);
                 changes.set.push("q".to_owned());
                 let queue = queue.clone();

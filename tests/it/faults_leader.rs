@@ -234,7 +234,7 @@ fn a_snapshot_whose_writer_dies_does_not_count() {
         wait_until("the writer died", 10, || {
             cluster
                 .log("cbsched.h1")
-                .matches("a snapshot could not be written")
+                .matches("no snapshot: ")
                 .count()
                 == died
         });

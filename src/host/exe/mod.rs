@@ -597,7 +597,7 @@ mod tests {
         let number = |e: &Exec| e.reports.as_ref().unwrap().number();
         let before = number(&exec);
         let restored = Order::Restored { above: 1 };
-        publish(&exec, 2, &[restored.clone()]);
+        publish(&exec, 2, std::slice::from_ref(&restored));
         publish(&exec, 1, &[Order::Next { part: 2 }]);
         exec.turn(true);
         exec.turn(true);
