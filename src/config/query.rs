@@ -3,12 +3,13 @@
 
 use super::policy::{Capped, Dim, Quota, ShareEntry, ShareSubject, Shares};
 use super::sets::{HostSet, UserSet};
-use super::types::{Config, HostEntry, Queue, UserEntry, UserSubject};
+use super::types::{Cluster, Config, HintsMode, HostEntry, Queue, UserEntry, UserSubject};
 use crate::model::Stamp;
 use crate::text::resreq::{Direction, Resources};
 use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 /// Limits of section `users` that concern one user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -141,6 +142,19 @@ impl<T: Copy> Capped<T> {
         let windows = list.iter().filter_map(|c| c.window.as_ref());
         let changes = windows.filter_map(|w| w.next_change_ms(now.0, tz));
         changes.min().map(Stamp)
+    }
+}
+
+impl Cluster {
+    /// The ports on which a daemon may take hints, if it shall. `local`: the share is a file system
+    /// of this machine, whose changes raise events.
+    pub fn hint_ports(&self, local: bool) -> Option<RangeInclusive<u16>> {
+        let wanted = match self.hints {
+            HintsMode::Auto => !local,
+            HintsMode::Yes => true,
+            HintsMode::No => false,
+        };
+        wanted.then_some(self.hint_port.0..=self.hint_port.1)
     }
 }
 

@@ -11,7 +11,6 @@ use super::sets::{HostPrefs, HostSet, UserSet};
 use crate::text::window::Windows;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 
 /// Everything cb.yaml says. Immutable once loaded: share it as `Arc<Config>`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -52,19 +51,6 @@ pub struct Cluster {
     pub hint_port: (u16, u16),
     /// Unit of a bare number in a size limit, in bytes (`MB` = 1048576).
     pub unit_for_limits: u64,
-}
-
-impl Cluster {
-    /// The ports on which a daemon may take hints, if it shall. `local`: the share is a file system
-    /// of this machine, whose changes raise events.
-    pub fn hint_ports(&self, local: bool) -> Option<RangeInclusive<u16>> {
-        let wanted = match self.hints {
-            HintsMode::Auto => !local,
-            HintsMode::Yes => true,
-            HintsMode::No => false,
-        };
-        wanted.then_some(self.hint_port.0..=self.hint_port.1)
-    }
 }
 
 /// Whether commands, hosts and the leader tell each other by datagrams that a look is worth it.

@@ -19,8 +19,14 @@ const STEP: usize = 1000;
 #[derive(Clone)]
 pub(super) enum Doing {
     Signal(SignalHow),
-    Requeue { hold: bool, wants: Wants },
-    Switch { queue: String, changes: Box<Changes> },
+    Requeue {
+        hold: bool,
+        wants: Wants,
+    },
+    Switch {
+        queue: String,
+        changes: Box<Changes>,
+    },
     Modify(Box<Changes>),
 }
 

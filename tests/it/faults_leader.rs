@@ -232,11 +232,7 @@ fn a_snapshot_whose_writer_dies_does_not_count() {
         cluster.dev_up("");
         died += 1;
         wait_until("the writer died", 10, || {
-            cluster
-                .log("cbsched.h1")
-                .matches("no snapshot: ")
-                .count()
-                == died
+            cluster.log("cbsched.h1").matches("no snapshot: ").count() == died
         });
         assert_eq!(names(), (died, 0), "after {point}");
     }
