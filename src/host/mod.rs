@@ -10,5 +10,5 @@ mod outputs;
 mod sensors;
 pub mod setup;
 mod shepherd;
-mod silence;
+pub mod silence;
 pub mod spawner;

@@ -367,6 +367,7 @@ impl Turn<'_> {
 
     pub(crate) fn configure(&mut self, config: Arc<Config>) {
         let digest = config.digest();
+        let before: BTreeSet<String> = self.core.config.host_names().map(str::to_owned).collect();
         self.core.config = self.with_sensed(config);
         if self.core.state.config_digest() != digest {
             let t = self.now;
@@ -382,12 +383,24 @@ impl Turn<'_> {
             if self.core.state.host_id(&name).is_none() {
                 let (up, boot, t) = (false, String::new(), self.now);
                 self.emit(Event::HostSeen { name, up, boot, t });
+            } else if !before.contains(&name) {
+                self.name_ledger(&name);
             }
         }
         self.core.engine.configure(self.core.config.clone());
         self.core.config_problems.clear();
         self.hosts_changed();
         self.out.publish = true;
+    }
+
+    /// Says for which ledger the orders of a host are, as it was not said at the start of this
+    /// epoch to one that cb.yaml did not name then: it would follow none.
+    fn name_ledger(&mut self, host: &str) {
+        let id = self.core.state.host_ctl(host).ledger;
+        if !id.is_empty() {
+            let order = Order::Ledger { id };
+            self.out.orders.push((host.to_owned(), order));
+        }
     }
 
     pub(crate) fn hosts_changed(&mut self) {

@@ -1,6 +1,6 @@
 //! `cbsim faults`: runs one seed or many, prints what came of it, and the way to see more.
 
-use super::plan::{Options, Variant};
+use super::plan::{Focus, Options, Variant};
 use super::{Outcome, run};
 use crate::sys::{self, clock};
 use std::collections::BTreeMap;
@@ -32,6 +32,9 @@ pub struct Args {
     /// d0 d1 d2 d3 d4 d7 d8 d12: protocols that must fail; d11 is the one in use.
     #[arg(long, default_value = "d11")]
     variant: String,
+    /// usual usurper cutoff gangs power verbs: what all seeds are about; else each seed chooses.
+    #[arg(long)]
+    focus: Option<String>,
     /// Seeds run at the same time.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     threads: u8,
@@ -60,8 +63,13 @@ pub fn main(args: &Args) -> Result<i32, String> {
             all.join(" ")
         ));
     };
+    let focus = match &args.focus {
+        None => None,
+        Some(name) => Some(focus_named(name)?),
+    };
     let options = Options {
         seed: args.seed,
+        focus,
         steps: args.steps,
         leaders: args.leaders.into(),
         hosts: args.hosts.into(),
@@ -96,6 +104,13 @@ pub fn main(args: &Args) -> Result<i32, String> {
                 .for_each(|line| println!("{line}"));
             report(&again, &outcome)
         }
+    })
+}
+
+fn focus_named(name: &str) -> Result<Focus, String> {
+    Focus::parse(name).ok_or_else(|| {
+        let all: Vec<&str> = Focus::ALL.iter().map(|(name, _)| *name).collect();
+        format!("--focus {name}: not one of {}", all.join(" "))
     })
 }
 

@@ -7,11 +7,13 @@
 //! state is sound; what readers of the view see was the state of some leader. Judges only; acts on
 //! nothing.
 
+use super::evidence::Evidence;
 use super::tasks::{Task, Tasks};
+use super::words::Words;
 use super::world::Core;
 use crate::model::{AttemptId, JobKey, JobStat, TermReason};
 use crate::spool::view::Job as Shown;
-use crate::state::{Job, State, Work};
+use crate::state::{Job, Run, State, Work};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Broken promises that are kept of one run.
@@ -22,8 +24,9 @@ const BROKEN_MAX: usize = 50;
 struct Started {
     machine: usize,
     host: String,
-    /// How it ended, once it has: `None` = by a signal or unseen.
+    /// How it ended, once it has: `None` = by a signal or unseen; and when (µs).
     ended: Option<Option<i32>>,
+    ended_at: u64,
     /// Its machine lost power afterwards, and perhaps what it remembered.
     forgotten: bool,
 }
@@ -53,12 +56,28 @@ pub struct History {
     attempts: BTreeMap<JobKey, u32>,
     /// Attempts whose hosts have not all prepared their parts.
     gathering: BTreeSet<AttemptId>,
+    /// Hosts of these attempts behind the first one, with their boots when all were prepared.
+    gangs: BTreeMap<AttemptId, Vec<(String, String)>>,
+    /// Attempts that an administrator forced onto a host, whatever runs there.
+    uncounted: BTreeSet<AttemptId>,
+    /// What files said while they were written.
+    pub evidence: Evidence,
+    /// What people were told to be so from then on.
+    pub words: Words,
+    /// Wall clocks step by more than `clean_period`: jobs that have ended may be forgotten.
+    pub clocks_jump: bool,
+    /// Silence (µs) after which a host's rerunnable work may run elsewhere; 0 = never.
+    pub fence_us: u64,
     /// Jobs that somebody wanted to run again.
     requeued: BTreeSet<u32>,
+    /// Jobs whose requeue was not answered: it may come at any time.
+    unsettled: BTreeSet<u32>,
     /// How many times somebody read the view.
     pub reads: u64,
     /// Jobs that their owners have stopped and not resumed, by slot.
     pub stopped: BTreeMap<usize, BTreeSet<u32>>,
+    /// Found where nothing could be said: said with the next look.
+    late: Vec<String>,
     /// Longest time that somebody waited for an answer since the first leader came, ms.
     pub longest_ms: u64,
     /// Jobs that a live leader knows and that have not ended.
@@ -81,6 +100,10 @@ impl History {
         if self.broken.len() < BROKEN_MAX && !self.broken.contains(&text) {
             self.broken.push(text);
         }
+    }
+
+    pub fn all_broken(&mut self, core: &mut Core, wrong: impl IntoIterator<Item = String>) {
+        wrong.into_iter().for_each(|text| self.broken(core, text));
     }
 
     pub fn failed(&self) -> bool {
@@ -152,9 +175,20 @@ impl History {
         }
     }
 
-    /// An owner has asked that what runs of a job runs again.
+    /// An owner asks that what runs of a job, or has ended, runs again.
     pub fn requeue_asked(&mut self, id: u32) {
         self.requeued.insert(id);
+        self.killed.retain(|j, _| j.id != id);
+    }
+
+    /// Nobody answered: a requeue may be carried out after a kill that was accepted later.
+    pub fn requeue_unanswered(&mut self, id: u32) {
+        self.unsettled.insert(id);
+    }
+
+    /// Of these attempts, so many that leaders count the slots of.
+    pub fn counted(&self, of: impl Iterator<Item = AttemptId>) -> usize {
+        of.filter(|a| !self.uncounted.contains(a)).count()
     }
 
     /// What somebody read of the view.
@@ -218,7 +252,7 @@ impl History {
             self.broken(core, text);
             return;
         }
-        if on_host >= slots as usize {
+        if on_host >= slots as usize && !self.uncounted.contains(&a) {
             let text = format!(
                 "{} tasks run on {host}, which has {slots} slots",
                 on_host + 1
@@ -238,7 +272,9 @@ impl History {
                 None => Some("while it still runs"),
                 Some(_) if b.at > a.at => Some("although it is the later one"),
                 Some(_) if !again => Some("though it must not run twice"),
-                Some(Some(0)) if !other.forgotten && !wanted => Some("after it had succeeded"),
+                Some(Some(0)) if !other.forgotten && !wanted && !self.cut_off(core, &other) => {
+                    Some("after it had succeeded")
+                }
                 Some(_) => None,
             };
             if let Some(wrong) = wrong {
@@ -251,11 +287,22 @@ impl History {
         }
         let whole = JobKey::job(a.j.id);
         let killed = self.killed.get(&a.j).or_else(|| self.killed.get(&whole));
-        if let Some(at) = killed.filter(|at| a.at > **at) {
+        let settled = !self.unsettled.contains(&a.j.id);
+        if let Some(at) = killed.filter(|at| settled && a.at > **at) {
             let text = format!(
                 "attempt {a} starts on {host}; its kill was accepted when attempt {at} was the last"
             );
             self.broken(core, text);
+        }
+        let parts = self.gangs.get(&a).into_iter().flatten();
+        let missing = parts.filter(|(host, _)| !self.evidence.is_prepared(host, a));
+        let missing: Vec<&str> = missing.map(|(host, _)| host.as_str()).collect();
+        if !missing.is_empty() {
+            let missing = missing.join(" ");
+            self.broken(
+                core,
+                format!("attempt {a} starts on {host}, not prepared: {missing}"),
+            );
         }
         if self.gathering.contains(&a) {
             let text = format!("attempt {a} starts on {host} before all its hosts are prepared");
@@ -265,9 +312,17 @@ impl History {
             machine: task.machine,
             host: host.to_owned(),
             ended: None,
+            ended_at: 0,
             forgotten: false,
         };
         self.starts.insert(a, started);
+    }
+
+    /// Its host was silent for longer than the fence after it had ended, so that nobody could know
+    /// how: what may rerun is rerun then.
+    fn cut_off(&self, core: &Core, s: &Started) -> bool {
+        let (host, since, us) = (&s.host, s.ended_at, self.fence_us);
+        us > 0 && self.evidence.was_silent(core, host, since, us)
     }
 
     /// A task has ended; `None`: killed.
@@ -275,6 +330,7 @@ impl History {
         core.say("task", || format!("attempt {a} ends with {code:?}"));
         if let Some(s) = self.starts.get_mut(&a) {
             s.ended = Some(code);
+            s.ended_at = core.now;
         }
     }
 
@@ -291,6 +347,7 @@ impl History {
     /// A leader has recovered this state.
     pub fn recovered(&mut self, core: &mut Core, epoch: u64, state: &State) {
         self.takeovers += 1;
+        self.evidence.leads(core, epoch);
         self.recovered_jobs = state.job_count();
         core.say("check", || {
             format!("epoch {epoch} recovered {} jobs", state.job_count())
@@ -335,7 +392,9 @@ impl History {
     /// Everything that anybody was told and every start is known to this leader.
     fn check_known(&mut self, core: &mut Core, epoch: u64, state: &State) {
         let mut wrong = Vec::new();
-        for (name, id) in &self.acked {
+        let cleaned = |id: u32| self.clocks_jump && self.ended.contains(&id);
+        let cleaned = |id: u32| cleaned(id) && state.job(id).is_none();
+        for (name, id) in self.acked.iter().filter(|(_, id)| !cleaned(**id)) {
             let found = state.job(*id).and_then(|job| job.name.as_deref());
             if found != Some(name.as_str()) {
                 wrong.push(format!(
@@ -344,7 +403,7 @@ impl History {
                 ));
             }
         }
-        for (a, s) in &self.starts {
+        for (a, s) in self.starts.iter().filter(|(a, _)| !cleaned(a.j.id)) {
             match state.work(a.j) {
                 None => wrong.push(format!(
                     "epoch {epoch} does not know {a}, which ran on {}",
@@ -377,6 +436,10 @@ impl History {
     fn check(&mut self, core: &mut Core, epoch: u64, state: &State) {
         self.check_known(core, epoch, state);
         for (j, known) in self.finals.clone() {
+            let cleaned = self.clocks_jump && state.job(j.id).is_none();
+            if cleaned || self.requeued.contains(&j.id) {
+                continue;
+            }
             let now = state.work(j).and_then(final_of);
             if now != Some(known) {
                 let text = format!("{j} had ended as {known:?}, epoch {epoch} has {now:?}");
@@ -392,12 +455,17 @@ impl History {
         for job in state.jobs() {
             for (j, work) in works(job) {
                 self.passed.insert((j, work.stat, work.attempt));
-                let made = self.attempts.entry(j).or_default();
-                *made = work.attempt.max(*made);
                 let a = AttemptId {
                     j,
                     at: work.attempt,
                 };
+                if let Some(run) = work.run.as_deref() {
+                    let name = |(id, _): &(_, u32)| state.host_name(*id).to_string();
+                    let hosts: Vec<String> = run.hosts.iter().map(name).collect();
+                    self.note_run(a, run, &hosts, state);
+                }
+                let made = self.attempts.entry(j).or_default();
+                *made = work.attempt.max(*made);
                 match work.run.as_ref().is_some_and(|run| run.gathering) {
                     true => self.gathering.insert(a),
                     false => self.gathering.remove(&a),
@@ -406,9 +474,30 @@ impl History {
         }
     }
 
+    /// Remembers where an attempt is bound to.
+    fn note_run(&mut self, a: AttemptId, run: &Run, hosts: &[String], state: &State) {
+        let new = self.attempts.get(&a.j).is_none_or(|made| *made < a.at);
+        if run.forced {
+            self.uncounted.insert(a);
+        } else if let Some(closed) = hosts.iter().find(|h| new && self.words.is_closed(h)) {
+            self.late
+                .push(format!("attempt {a} is bound to {closed}, which is closed"));
+        }
+        let Some((first, others)) = hosts.split_first() else {
+            return;
+        };
+        let others: BTreeSet<&String> = others.iter().filter(|h| *h != first).collect();
+        let begins = run.gathering || self.gathering.contains(&a);
+        if others.is_empty() || (self.gangs.contains_key(&a) && !begins) {
+            return;
+        }
+        let boot = |h: &String| (h.clone(), state.host_ctl(h).boot);
+        self.gangs.insert(a, others.into_iter().map(boot).collect());
+    }
+
     fn check_jobs(&mut self, core: &mut Core, epoch: u64, state: &State) {
         let mut names: BTreeMap<&str, u32> = BTreeMap::new();
-        let mut wrong = Vec::new();
+        let mut wrong = std::mem::take(&mut self.late);
         for job in state.jobs() {
             let name = job.name.as_deref().unwrap_or("?");
             if state.spec(job.spec).rerunnable {
@@ -434,6 +523,9 @@ impl History {
                     core.say("check", || format!("{j} has ended: {:?}", fate_of(work)));
                 }
                 let known = self.finals.entry(j).or_insert(now);
+                if *known != now && self.requeued.contains(&j.id) {
+                    *known = now;
+                }
                 if *known != now {
                     wrong.push(format!(
                         "{j} had ended as {known:?}, epoch {epoch} has {now:?}"
@@ -448,8 +540,11 @@ impl History {
                 }
             }
         }
+        wrong.extend(self.check_gangs(epoch, state));
         for (name, _) in state.known_hosts() {
-            let used: u32 = state.on_host(name).map(|(_, slots)| slots).sum();
+            let counted = |j: &JobKey| !state.work(*j).is_some_and(is_forced);
+            let on_host = state.on_host(name).filter(|(j, _)| counted(j));
+            let used: u32 = on_host.map(|(_, slots)| slots).sum();
             if used > self.slots {
                 let slots = self.slots;
                 wrong.push(format!(
@@ -457,9 +552,31 @@ impl History {
                 ));
             }
         }
-        for text in wrong {
-            self.broken(core, text);
+        wrong.extend(self.words.check(epoch, state));
+        self.all_broken(core, wrong);
+    }
+
+    /// What runs on several hosts is being ended once one of them was restarted.
+    fn check_gangs(&mut self, epoch: u64, state: &State) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (a, parts) in &self.gangs {
+            let Some(work) = state.work(a.j).filter(|w| w.attempt == a.at) else {
+                continue;
+            };
+            let run = work.run.as_deref();
+            if !work.stat.is_started() || run.is_none_or(|r| r.gathering || r.killing.is_some()) {
+                continue;
+            }
+            for (host, boot) in parts.iter().filter(|(_, boot)| !boot.is_empty()) {
+                let now = state.host_ctl(host).boot;
+                if now != *boot {
+                    wrong.push(format!(
+                        "epoch {epoch} lets {a} run on, although {host} was restarted ({now})"
+                    ));
+                }
+            }
         }
+        wrong
     }
 
     /// Everything that somebody waits for has ended.
@@ -506,6 +623,11 @@ fn works(job: &Job) -> Vec<(JobKey, &Work)> {
                 .collect()
         }
     }
+}
+
+/// An administrator forced it onto its hosts, whatever runs there.
+fn is_forced(work: &Work) -> bool {
+    work.run.as_ref().is_some_and(|run| run.forced)
 }
 
 fn fate_of(work: &Work) -> Option<&crate::state::Fate> {

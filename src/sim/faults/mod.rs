@@ -6,7 +6,9 @@
 //! promises. Never touches a real file.
 
 pub mod cli;
+mod deeds;
 mod disk;
+mod evidence;
 mod history;
 #[cfg(test)]
 mod images;
@@ -19,9 +21,10 @@ mod scene;
 mod stage;
 mod strike;
 mod tasks;
+mod words;
 mod world;
 
-pub use plan::{Options, Variant};
+pub use plan::{Focus, Options, Variant};
 
 use scene::Scene;
 use std::collections::BTreeMap;

@@ -101,6 +101,11 @@ impl Handle for ShareFile {
         let offset = self.state().size;
         let n = self.keep(offset, bytes)?;
         self.state().size = offset + n as u64;
+        let mut inner = self.port.lock();
+        let Inner { core, scene } = &mut *inner;
+        let evidence = &mut scene.history.evidence;
+        let wrong = evidence.appended(self.port.proc, self.id, &self.path, &bytes[..n]);
+        scene.history.all_broken(core, wrong);
         Ok(n)
     }
 
@@ -127,7 +132,10 @@ impl Handle for ShareFile {
         if let Some(code) = scene.machines[m].failed.remove(&self.ino) {
             return Err(errno(code));
         }
-        scene.share.sync(self.ino).map_err(errno)
+        scene.share.sync(self.ino).map_err(errno)?;
+        let wrong = scene.history.evidence.synced(core, self.id, &self.path);
+        scene.history.all_broken(core, wrong);
+        Ok(())
     }
 
     fn stat(&self) -> io::Result<Stat> {

@@ -15,6 +15,8 @@ pub struct Options {
     pub hosts: usize,
     pub clients: usize,
     pub variant: Variant,
+    /// What all seeds are about; `None`: each seed chooses.
+    pub focus: Option<Focus>,
 }
 
 impl Default for Options {
@@ -26,6 +28,56 @@ impl Default for Options {
             hosts: 8,
             clients: 4,
             variant: Variant::D11,
+            focus: None,
+        }
+    }
+}
+
+/// What a run is about: it draws sizes, faults and deeds of people accordingly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Focus {
+    /// A bit of everything.
+    Usual,
+    /// Leaders that are overtaken in the middle of what they do.
+    Usurper,
+    /// Hosts that are cut off for longer than `iso_timeout`, with rerunnable jobs that run long.
+    Cutoff,
+    /// Jobs on many hosts, which are lost under them.
+    Gangs,
+    /// Power losses, of which some take the local directory along.
+    Power,
+    /// People and administrators change what there is to be changed.
+    Verbs,
+}
+
+impl Focus {
+    pub const ALL: &'static [(&'static str, Focus)] = &[
+        ("usual", Focus::Usual),
+        ("usurper", Focus::Usurper),
+        ("cutoff", Focus::Cutoff),
+        ("gangs", Focus::Gangs),
+        ("power", Focus::Power),
+        ("verbs", Focus::Verbs),
+    ];
+
+    pub fn parse(name: &str) -> Option<Focus> {
+        let known = Focus::ALL.iter().find(|(n, _)| *n == name);
+        known.map(|(_, focus)| *focus)
+    }
+
+    /// Of sixteen seeds, so many are about each. The weaker protocols differ from the one in use in
+    /// what leaders do: of their seeds none is about anything else.
+    fn draw(rng: &mut Rng, variant: Variant) -> Focus {
+        let n = rng.below(16);
+        match n {
+            0..7 if variant != Variant::D11 => Focus::Usurper,
+            _ if variant != Variant::D11 => Focus::Usual,
+            0..4 => Focus::Usual,
+            4..8 => Focus::Usurper,
+            8..10 => Focus::Cutoff,
+            10..12 => Focus::Gangs,
+            12..14 => Focus::Power,
+            _ => Focus::Verbs,
         }
     }
 }
@@ -184,6 +236,25 @@ pub struct Plan {
     /// Requests of each person.
     pub requests: u64,
     pub task_ms: u64,
+    pub focus: Focus,
+    /// Of 1000 faults that hit a machine, so many hit a leader's, and so many of the rest a host.
+    pub at_leaders: u64,
+    pub at_hosts: u64,
+    /// Longest time without a way to the server.
+    pub cut_ms: u64,
+    /// A wall clock that steps is off by at most this, either way.
+    pub clock_ms: u64,
+    /// Of 1000 power losses, so many take the local directory along.
+    pub wipes: u64,
+    /// Of 1000 jobs, so many may run again, and so many need more than one host.
+    pub rerunnable: u64,
+    pub wide: u64,
+    /// Most hosts of a job.
+    pub gang: u64,
+    /// Of 1000 submissions, after so many their person does something to the job.
+    pub acts: u64,
+    /// Each shepherd watches the silence of its host, too; without, only `cbexe` does, and lives.
+    pub shepherds_watch: bool,
     /// Faults in a fixed order, beside those drawn.
     pub script: Script,
     offsets: Vec<i64>,
@@ -199,13 +270,15 @@ impl Plan {
             .copied()
             .filter(|_| rng.permille(share))
             .collect();
-        if faults.is_empty() || rng.permille(400) {
+        let focus = Focus::draw(&mut rng, options.variant);
+        let focus = options.focus.unwrap_or(focus);
+        if faults.is_empty() || focus == Focus::Usurper {
             // The hardest for a protocol: everything else works, only the moments are chosen.
             faults = vec![Fault::Ambush, Fault::Ambush, Fault::Stop, Fault::Locks];
         }
         let machines = options.leaders + options.hosts + options.clients;
         let stale = options.variant == Variant::D8;
-        Plan {
+        let plan = Plan {
             variant: options.variant,
             steps: options.steps,
             leaders: options.leaders,
@@ -226,10 +299,96 @@ impl Plan {
             slots: rng.pick(&[1, 2, 4]),
             requests: rng.between(2, 8),
             task_ms: rng.pick(&[300, 2000, 8000]),
+            focus,
+            at_leaders: 600,
+            at_hosts: 0,
+            cut_ms: 25_000,
+            clock_ms: 600_000,
+            wipes: 0,
+            rerunnable: 300,
+            wide: 80,
+            gang: 2,
+            acts: 310,
+            shepherds_watch: rng.permille(500),
             script: Script::new(),
             offsets: (0..machines)
                 .map(|_| rng.between(0, 1_200_000) as i64 - 600_000)
                 .collect(),
+        };
+        plan.focused(&mut rng)
+    }
+
+    /// What the focus of the run makes different.
+    fn focused(self, rng: &mut Rng) -> Plan {
+        match self.focus {
+            Focus::Usual | Focus::Usurper => self,
+            Focus::Cutoff => Plan {
+                hosts: self.hosts.min(4),
+                people: self.people.min(3),
+                faults: vec![
+                    Fault::Cut,
+                    Fault::Cut,
+                    Fault::Cut,
+                    Fault::Kill,
+                    Fault::Power,
+                ],
+                fault_every_ms: rng.pick(&[3000, 8000]),
+                at_leaders: 100,
+                at_hosts: 1000,
+                cut_ms: 90_000,
+                iso_ms: 30_000,
+                task_ms: rng.pick(&[20_000, 90_000]),
+                rerunnable: 800,
+                wide: 150,
+                ..self
+            },
+            Focus::Gangs => Plan {
+                faults: vec![
+                    Fault::Kill,
+                    Fault::Power,
+                    Fault::Cut,
+                    Fault::Stop,
+                    Fault::Ambush,
+                    Fault::Clock,
+                ],
+                fault_every_ms: rng.pick(&[700, 2500]),
+                at_leaders: 200,
+                at_hosts: 900,
+                clock_ms: rng.pick(&[600_000, 3_600_000, 86_400_000]),
+                slots: rng.pick(&[1, 2]),
+                task_ms: rng.pick(&[2000, 20_000]),
+                wide: 600,
+                gang: 5,
+                acts: 500,
+                ..self
+            },
+            Focus::Power => Plan {
+                hosts: self.hosts.min(5),
+                faults: vec![
+                    Fault::Power,
+                    Fault::Power,
+                    Fault::Restart,
+                    Fault::Kill,
+                    Fault::Flaky,
+                ],
+                fault_every_ms: rng.pick(&[500, 1500]),
+                at_leaders: 200,
+                at_hosts: 1000,
+                wipes: rng.pick(&[0, 300]),
+                requests: rng.between(6, 12),
+                task_ms: rng.pick(&[100, 1000]),
+                ..self
+            },
+            Focus::Verbs => Plan {
+                hosts: self.hosts.min(5),
+                fault_every_ms: rng.pick(&[1500, 4000]),
+                clock_ms: rng.pick(&[600_000, 3_600_000, 86_400_000]),
+                requests: rng.between(4, 8),
+                task_ms: rng.pick(&[2000, 8000]),
+                gang: 4,
+                acts: 900,
+                ..self
+            },
         }
     }
 

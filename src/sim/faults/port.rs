@@ -6,7 +6,7 @@
 
 use super::disk::{self, Ino};
 use super::open_file::{HandleState, LocalFile, ShareFile};
-use super::scene::{BEGIN_MS, Cached, Machine, Scene};
+use super::scene::{BEGIN_MS, Cached, Machine, Role, Scene};
 use super::world::{Core, Gone, Inner, ProcId, World, me};
 use crate::sys::door;
 use crate::sys::file::{Handle, How};
@@ -181,6 +181,9 @@ impl Port {
         scene.machines[self.machine].missing.remove(&key);
         if scene.share.node(ino).map_err(errno)?.entries.is_some() {
             return Err(errno(libc::EISDIR));
+        }
+        if path.starts_with("/inbox/") && scene.role_of(self.proc) == Some(Role::Leader) {
+            scene.history.evidence.opened(core, self.proc, path);
         }
         let view = self.fetch(core, scene, ino, true);
         let size = view.len() as u64;
@@ -449,6 +452,10 @@ impl door::Machine for Port {
                 let (dir, name) = scene.share.parent(path).map_err(errno)?;
                 scene.share.unlink(dir, name, now).map_err(errno)?;
                 self.forget_dir(scene, dir, name);
+                if scene.role_of(self.proc) == Some(Role::Leader) {
+                    let wrong = scene.history.evidence.removed(path);
+                    scene.history.all_broken(core, wrong);
+                }
                 match self.reply_lost(core, scene) {
                     true => Err(errno(libc::ENOENT)),
                     false => Ok(()),

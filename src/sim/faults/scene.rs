@@ -175,6 +175,9 @@ impl Scene {
             plan,
         };
         scene.history.slots = scene.plan.slots;
+        // One hour is the `clean_period` of a cb.yaml that names none.
+        scene.history.clocks_jump = 2 * scene.plan.clock_ms >= 3_600_000;
+        scene.history.fence_us = scene.plan.iso_ms * MS;
         scene.furnish();
         scene
     }
@@ -230,6 +233,12 @@ impl Scene {
             done: false,
             starts: 0,
         });
+    }
+
+    /// What the process is for, while it is the one of its slot.
+    pub fn role_of(&self, proc: ProcId) -> Option<Role> {
+        let slot = self.slots.iter().find(|s| s.proc == Some(proc));
+        slot.map(|s| s.role)
     }
 
     pub fn new_handle(&mut self, ino: Ino, machine: usize) -> HandleId {

@@ -3,6 +3,7 @@
 
 use super::history::History;
 use super::people;
+use super::plan::Plan;
 use super::port::{Port, SHARE};
 use super::scene::{Happening, Role, Scene, Slot};
 use super::strike::When;
@@ -47,7 +48,8 @@ pub fn begin(world: &Arc<World>, inner: &mut Inner) {
 fn make(port: &Port) {
     let config = {
         let inner = port.world.lock();
-        configuration(&inner.scene)
+        let plan = &inner.scene.plan;
+        configuration(plan, first_settings(plan))
     };
     let made = init::make(&Layout::new(SHARE), "sim", &config);
     let mut inner = port.world.lock();
@@ -69,23 +71,41 @@ fn make(port: &Port) {
     scene.arm(core);
 }
 
-fn configuration(scene: &Scene) -> String {
-    let masters: Vec<String> = (1..=scene.plan.leaders).map(|n| format!("m{n}")).collect();
-    let hosts: Vec<String> = (1..=scene.plan.hosts).map(|n| format!("'h{n}'")).collect();
-    let iso = match scene.plan.iso_ms {
+/// What an administrator changes in cb.yaml.
+#[derive(Clone, Copy)]
+pub struct Settings {
+    pub iso_ms: u64,
+    /// The first so many hosts are listed.
+    pub hosts: usize,
+    /// Slots of all jobs of the second queue.
+    pub limit: Option<u32>,
+}
+
+/// The cb.yaml that a run begins with.
+pub fn first_settings(plan: &Plan) -> Settings {
+    Settings {
+        iso_ms: plan.iso_ms,
+        hosts: plan.hosts,
+        limit: None,
+    }
+}
+
+pub fn configuration(plan: &Plan, settings: Settings) -> String {
+    let masters: Vec<String> = (1..=plan.leaders).map(|n| format!("m{n}")).collect();
+    let hosts = (1..=settings.hosts).map(|n| format!("- name: 'h{n}'\n"));
+    let iso = match settings.iso_ms {
         0 => "0".to_owned(),
         ms => format!("{}s", ms / 1000),
     };
+    let limit = settings.limit.map(|n| format!("\n  slots: {n}"));
     format!(
         "cluster:\n  name: sim\n  administrators: [u{SERVICE}]\n  masters: '{}'\n  \
          lease_timeout: 3s\n  poll_interval: 500ms\ngeneral:\n  iso_timeout: {iso}\nhosts:\n\
-         - {{name: default, slots: {}}}\n{}queues:\n- name: normal\n",
+         - {{name: default, slots: {}}}\n{}queues:\n- name: normal\n- name: other{}\n",
         masters.join(" "),
-        scene.plan.slots,
-        hosts
-            .iter()
-            .map(|h| format!("- name: {h}\n"))
-            .collect::<String>(),
+        plan.slots,
+        hosts.collect::<String>(),
+        limit.unwrap_or_default(),
     )
 }
 
@@ -102,9 +122,17 @@ fn add_proc(inner: &mut Inner, _role: Role, machine: usize, name: String) -> usi
     inner.core.procs.len() - 1
 }
 
+/// Whether the person at a machine administers the cluster: the last one does.
+pub fn administers(plan: &Plan, machine: usize) -> bool {
+    machine + 1 == plan.leaders + plan.hosts + plan.people
+}
+
 /// The account of whoever sits at a machine.
-pub fn uid_of_person(machine: usize) -> u32 {
-    USERS.0 + machine as u32 % USERS.1
+pub fn uid_of_person(plan: &Plan, machine: usize) -> u32 {
+    match administers(plan, machine) {
+        true => SERVICE,
+        false => USERS.0 + machine as u32 % USERS.1,
+    }
 }
 
 /// Starts the process of a slot.
@@ -138,7 +166,7 @@ pub fn start(world: &Arc<World>, inner: &mut Inner, slot: usize) {
     inner.scene.slots[slot].proc = Some(proc);
     let boot = inner.scene.machines[machine].boot;
     let uid = match role {
-        Role::Person => uid_of_person(machine),
+        Role::Person => uid_of_person(&inner.scene.plan, machine),
         _ => SERVICE,
     };
     let clone = world.clone();
@@ -291,7 +319,7 @@ impl Scene {
     /// A task was started on a host.
     pub fn task_started(&mut self, core: &mut super::world::Core, task: &tasks::Task) {
         let host = self.machines[task.machine].name;
-        let on_host = self.tasks.running_on(task.machine);
+        let on_host = self.history.counted(self.tasks.running_on(task.machine));
         let slots = self.plan.slots;
         self.history.task_started(core, task, host, on_host, slots);
         let executes = |s: &&Slot| s.role == Role::Executor && s.machine == task.machine;

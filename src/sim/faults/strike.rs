@@ -2,6 +2,7 @@
 //!
 //! Chance only; what a fault then does to machines and server is the scene's.
 
+use super::disk::Disk;
 use super::plan::Fault;
 use super::scene::{Happening, MS, Role, Scene, Slot};
 use super::world::{Core, ProcId};
@@ -25,7 +26,10 @@ const LEADER_SPOTS: &[Spot] = &[
     ("write", "snapshot/"),
     ("rename", "snapshot/"),
     ("rename", "view/"),
-    ("rename", "inbox/"),
+    ("list", "inbox/"),
+    ("list", "inbox/"),
+    ("open", "inbox/"),
+    ("unlink", "inbox/"),
     ("append", ""),
     ("fsync", ""),
     ("open", ""),
@@ -189,13 +193,22 @@ impl Scene {
         }
     }
 
-    /// A machine: leaders are hit more often.
+    /// A machine: leaders and hosts are hit more often.
     fn target(&self, core: &mut Core) -> usize {
-        let n = match core.rng.permille(600) {
-            true => self.plan.leaders,
-            false => self.machines.len(),
+        let (leaders, hosts) = (self.plan.leaders as u64, self.plan.hosts as u64);
+        let (from, n) = match core.rng.permille(self.plan.at_leaders) {
+            true => (0, leaders),
+            false if core.rng.permille(self.plan.at_hosts) => (leaders, hosts),
+            false => (0, self.machines.len() as u64),
         };
-        core.rng.below(n as u64) as usize
+        (from + core.rng.below(n)) as usize
+    }
+
+    /// Without the shepherds' watch over the silence of a host, its `cbexe` must keep it.
+    fn must_live(&self, slot: usize) -> bool {
+        let plan = &self.plan;
+        let alone = plan.iso_ms > 0 && !plan.shepherds_watch;
+        alone && self.slots[slot].role == Role::Executor
     }
 
     fn slots_on(&self, machine: usize) -> Vec<usize> {
@@ -219,6 +232,9 @@ impl Scene {
                 let slots = self.slots_on(m);
                 let slot = *slots.get(core.rng.below(slots.len() as u64) as usize)?;
                 let proc = self.slots[slot].proc?;
+                if self.must_live(slot) {
+                    return None;
+                }
                 core.kill(proc);
                 Some(format!("kill -9 {}", core.procs[proc].name))
             }
@@ -226,11 +242,16 @@ impl Scene {
                 let slots = self.slots_on(m);
                 let slot = *slots.get(core.rng.below(slots.len() as u64) as usize)?;
                 let proc = self.slots[slot].proc?;
+                if self.must_live(slot) {
+                    return None;
+                }
                 let us = if core.rng.permille(500) { short } else { long };
                 core.procs[proc].frozen_until = now + us;
                 let ms = us / MS;
                 Some(format!("stop {} for {ms} ms", core.procs[proc].name))
             }
+            // Nobody can end what stands still with its machine: cut off and frozen, it is late.
+            Fault::Freeze if self.machines[m].cut_until > now => None,
             Fault::Freeze => {
                 self.silence(core, m, now + long);
                 self.machines[m].frozen_until = now + long;
@@ -243,10 +264,21 @@ impl Scene {
                 self.power_off(core, m);
                 let at = now + core.rng.between(2000, 20_000) * MS;
                 self.plan_at(core, at, Happening::Boot(m));
-                Some(format!("power off {name}"))
+                let wiped = core.rng.permille(self.plan.wipes);
+                if wiped {
+                    self.machines[m].local = Disk::default();
+                }
+                Some(format!(
+                    "power off {name}; its local directory is lost: {wiped}"
+                ))
             }
             Fault::Cut => {
-                let us = if core.rng.permille(500) { short } else { long };
+                let most = self.plan.cut_ms;
+                let us = match core.rng.permille(500) {
+                    true => short,
+                    false if most > 25_000 => core.rng.between(25_000, most) * MS,
+                    false => long,
+                };
                 self.silence(core, m, now + us);
                 self.machines[m].cut_until = now + us;
                 Some(format!("cut {name} from the server for {} ms", us / MS))
@@ -259,7 +291,8 @@ impl Scene {
                 ))
             }
             Fault::Clock => {
-                let off = core.rng.between(0, 1_200_000) as i64 - 600_000;
+                let most = self.plan.clock_ms;
+                let off = core.rng.between(0, 2 * most) as i64 - most as i64;
                 self.machines[m].wall_offset_ms = off;
                 Some(format!("wall clock of {name} steps to {off} ms off"))
             }
@@ -319,8 +352,7 @@ impl Scene {
     /// Springs the ambush if this is what it waits for: `proc` is about to do `what` to the file at
     /// `path`. How long (µs) the one that does it waits.
     pub fn spring(&mut self, core: &mut Core, proc: ProcId, what: &str, path: &str) -> u64 {
-        let role = self.slots.iter().find(|s| s.proc == Some(proc));
-        let role = role.map_or(Role::Setup, |s| s.role);
+        let role = self.role_of(proc).unwrap_or(Role::Setup);
         let here = |when: &When| match when {
             When::Spot(of, (op, file)) => *of == role && *op == what && path.contains(file),
             _ => false,

@@ -9,13 +9,14 @@ use super::scene::Scene;
 use super::world::{ActorId, Core, Inner, World, me};
 use crate::host::exe::spawn::{Heard, Wire};
 use crate::host::local::Local;
+use crate::host::silence::Silence;
 use crate::model::{AttemptId, TermReason};
 use crate::record::report::Ended;
 use crate::sys::append::SharedAppender;
 use crate::sys::clock;
 use crate::sys::proc;
 use crate::task::log::{TaskRec, encode_task};
-use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, split, unpack_act};
+use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, pack_act, split, unpack_act};
 use crossbeam::channel::Sender;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,6 +34,7 @@ pub struct Task {
     born: u64,
     log: u64,
     start: i64,
+    rerunnable: bool,
     pub alive: bool,
     /// What it will end with.
     code: i32,
@@ -102,10 +104,10 @@ impl Tasks {
             .is_some_and(|t| t.machine == machine && t.alive && t.born.abs_diff(born) < 1500)
     }
 
-    /// Tasks that run on a machine.
-    pub fn running_on(&self, machine: usize) -> usize {
-        let on = |t: &&Task| t.machine == machine && t.alive;
-        self.table.values().filter(on).count()
+    /// Attempts whose tasks run on a machine.
+    pub fn running_on(&self, machine: usize) -> impl Iterator<Item = AttemptId> {
+        let on = move |t: &&Task| t.machine == machine && t.alive;
+        self.table.values().filter(on).map(|t| t.a)
     }
 
     /// Tasks that run anywhere.
@@ -187,14 +189,27 @@ pub fn tend(port: &Port, local: &Local) {
         let mut inner = port.world.lock();
         inner.scene.tasks.actors.insert(machine, me());
     }
+    let watches = port.world.lock().scene.plan.shepherds_watch;
+    let mut watch = watches.then(|| Silence::new(local));
     loop {
-        let (todo, wait) = {
+        let (todo, wait, runs) = {
             let mut inner = port.world.lock();
             let Inner { core, scene } = &mut *inner;
             let todo = scene.tasks.take(machine, core.now);
             let next = scene.tasks.next_at(machine);
             let wait = next.map_or(IDLE_US, |at| at.saturating_sub(core.now));
-            (todo, wait)
+            let runs = scene.tasks.running_on(machine).next().is_some();
+            (todo, wait, runs)
+        };
+        // What the shepherds look at is local: asking whether it is time costs the share nothing.
+        let wait = match &mut watch {
+            Some(silence) if runs => {
+                if silence.is_over() {
+                    fence(port);
+                }
+                wait.min(silence.pause() * MS)
+            }
+            _ => wait,
         };
         match todo {
             None => port.world.pause(wait.max(1)),
@@ -202,6 +217,19 @@ pub fn tend(port: &Port, local: &Local) {
             Some(Todo::End(pid, plan)) => end(port, local, pid, plan),
             Some(Todo::Susp(pid, on)) => suspended(port, local, pid, on),
         }
+    }
+}
+
+/// Each shepherd of a rerunnable task ends it when the host was silent for too long.
+fn fence(port: &Port) {
+    let mut inner = port.world.lock();
+    let Inner { core, scene } = &mut *inner;
+    let here = |t: &&Task| t.machine == port.machine && t.alive && t.rerunnable && t.sig == 0;
+    let tasks = scene.tasks.table.iter().filter(|(_, t)| here(t));
+    let pids: Vec<i32> = tasks.map(|(pid, _)| *pid).collect();
+    let order = pack_act(TaskAct::Kill, TermReason::Fenced, 0);
+    for pid in pids {
+        scene.tasks.order(core, port.machine, pid, order);
     }
 }
 
@@ -246,6 +274,7 @@ fn start(port: &Port, local: &Local, spec: TaskSpec, log: u64) {
         born,
         log,
         start,
+        rerunnable: spec.rerunnable,
         alive: true,
         code,
         sig: 0,

@@ -169,3 +169,22 @@ fn a_host_whose_orders_cannot_be_written_gets_no_work_until_they_can() {
     b.turn(vec![waits("h1", None)]);
     assert_eq!(b.starts(), [("h1".to_string(), "2.1".to_string())]);
 }
+
+/// A leader that began without it in cb.yaml has not told it for which ledger its orders are.
+#[test]
+fn a_host_that_is_put_back_into_the_configuration_follows_orders() {
+    let mut b = Bench::new();
+    b.report("h1", speaks("one", false, &[]));
+    let config = |text: &str| {
+        let os = crate::config::OsNames::ANY;
+        let loaded = crate::config::load(text.as_bytes(), "cb.yaml", &os);
+        Input::Config(Arc::new(loaded.unwrap().config))
+    };
+    b.turn(vec![config(
+        &super::CONFIG.replace("- {name: h1, slots: 2}\n", ""),
+    )]);
+    assert_eq!(b.last.orders, []);
+    b.turn(vec![config(super::CONFIG)]);
+    let named = ("h1".to_owned(), Order::Ledger { id: "one".into() });
+    assert_eq!(b.last.orders, [named]);
+}

@@ -1,0 +1,154 @@
+//! What files say while they are written: requests taken, answers given, what hosts reported. Held
+//! against each other, and against who led at that moment.
+//!
+//! The promises that are checked: a leader answers no request that it first read after another one
+//! had begun to lead; a request is removed only when its answer is written; a host that has told
+//! how an attempt ended never tells otherwise; parts that a host has prepared are on record. Sees
+//! bytes on their way; changes nothing.
+
+use super::disk::HandleId;
+use super::world::{Core, ProcId};
+use crate::model::{AttemptId, TermReason, Token};
+use crate::record::ack::Ack;
+use crate::record::frame;
+use crate::record::report::Report;
+use crate::spool::Layout;
+use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How an attempt ended, as a host told it.
+type Told = (Option<i32>, i32, TermReason);
+
+#[derive(Default)]
+pub struct Evidence {
+    /// When (µs) a leader's process first opened a request.
+    opened: BTreeMap<(ProcId, Token), u64>,
+    answered: BTreeSet<Token>,
+    /// When (µs) each epoch's leader had recovered.
+    led: BTreeMap<u64, u64>,
+    /// Written by hosts and not synced yet.
+    unsynced: BTreeMap<HandleId, (String, Vec<Report>)>,
+    ends: BTreeMap<(String, AttemptId), Told>,
+    parts: BTreeSet<(String, AttemptId)>,
+    /// When (µs) each host last wrote its load, and pauses between two writes.
+    load: BTreeMap<String, (u64, Vec<(u64, u64)>)>,
+}
+
+/// The token of a request's path; `None`: it is another file.
+fn request(path: &str) -> Option<Token> {
+    let (_, name) = path.strip_prefix("/inbox/")?.split_once('/')?;
+    Layout::parse_request_name(name)
+}
+
+/// The host whose file of that kind this is.
+fn host_of<'p>(path: &'p str, kind: &str) -> Option<&'p str> {
+    let (host, name) = path.strip_prefix("/hosts/")?.split_once('/')?;
+    name.starts_with(kind).then_some(host)
+}
+
+/// The whole lines of an append that are records of a kind.
+fn records<T: DeserializeOwned>(bytes: &[u8]) -> impl Iterator<Item = T> {
+    bytes.split(|b| *b == b'\n').filter_map(|line| {
+        let line = frame::parse_line(line).ok()?;
+        serde_json::from_slice(line.json).ok()
+    })
+}
+
+impl Evidence {
+    /// The leader of an epoch has read all there is and made its first records durable.
+    pub fn leads(&mut self, core: &Core, epoch: u64) {
+        self.led.entry(epoch).or_insert(core.now);
+    }
+
+    /// A leader's process opened a file.
+    pub fn opened(&mut self, core: &Core, proc: ProcId, path: &str) {
+        if let Some(tok) = request(path) {
+            self.opened.entry((proc, tok)).or_insert(core.now);
+        }
+    }
+
+    /// A leader's process removed a file; what is wrong with that.
+    pub fn removed(&mut self, path: &str) -> Option<String> {
+        let tok = request(path)?;
+        let known = self.answered.contains(&tok);
+        (!known).then(|| format!("request {tok} was removed before it was answered"))
+    }
+
+    /// A process appended to a file of the share; what is wrong with that.
+    pub fn appended(
+        &mut self,
+        proc: ProcId,
+        id: HandleId,
+        path: &str,
+        bytes: &[u8],
+    ) -> Vec<String> {
+        if let Some(host) = host_of(path, "reports.") {
+            let (_, told) = self.unsynced.entry(id).or_insert((host.to_owned(), vec![]));
+            told.extend(records::<Report>(bytes));
+        }
+        let epoch = path.strip_prefix("/epoch/").and_then(|rest| {
+            let (epoch, name) = rest.split_once('/')?;
+            (name == "acks.yaml").then(|| epoch.parse::<u64>().ok())?
+        });
+        let Some(epoch) = epoch else { return vec![] };
+        let mut wrong = Vec::new();
+        for ack in records::<Ack>(bytes) {
+            self.answered.insert(ack.tok);
+            let Some(read) = self.opened.get(&(proc, ack.tok)) else {
+                continue;
+            };
+            let later = self.led.range(epoch + 1..).find(|(_, at)| *at < read);
+            if let Some((later, _)) = later {
+                wrong.push(format!(
+                    "epoch {epoch} answers request {}, which it first read when epoch {later} led",
+                    ack.tok
+                ));
+            }
+        }
+        wrong
+    }
+
+    /// A file of the share was synced; what its host told before and contradicts now.
+    pub fn synced(&mut self, core: &Core, id: HandleId, path: &str) -> Vec<String> {
+        if let Some(host) = host_of(path, "load.") {
+            let (last, pauses) = self.load.entry(host.to_owned()).or_default();
+            pauses.push((*last, core.now));
+            *last = core.now;
+        }
+        let Some((host, told)) = self.unsynced.remove(&id) else {
+            return vec![];
+        };
+        let mut wrong = Vec::new();
+        for report in told {
+            match report {
+                Report::PartReady { a } => drop(self.parts.insert((host.clone(), a))),
+                Report::Ended(e) => {
+                    let now = (e.code, e.sig, e.reason);
+                    let known = self.ends.entry((host.clone(), e.a)).or_insert(now);
+                    if *known != now {
+                        let a = e.a;
+                        wrong.push(format!(
+                            "{host} told that {a} ended as {known:?}, now as {now:?}"
+                        ));
+                    }
+                }
+                _ => {}
+            }
+        }
+        wrong
+    }
+
+    /// Whether a host has told the leader that its part is prepared.
+    pub fn is_prepared(&self, host: &str, a: AttemptId) -> bool {
+        self.parts.contains(&(host.to_owned(), a))
+    }
+
+    /// Whether a host did not write its load for so long that ended after `since`.
+    pub fn was_silent(&self, core: &Core, host: &str, since: u64, us: u64) -> bool {
+        let Some((last, pauses)) = self.load.get(host) else {
+            return true;
+        };
+        let long = |(from, to): &(u64, u64)| *to > since && to - from > us;
+        pauses.iter().any(long) || core.now - last > us
+    }
+}
