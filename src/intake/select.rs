@@ -1,6 +1,6 @@
 //! Which jobs a command means: ids, or the other selectors as in LSF (an id wins over them, `0`
-//! means all that fit, neither means the latest that fits). What is selected is gone through step by
-//! step: all of it together may be a million elements, and is never in memory at once.
+//! means all that fit, neither means the latest that fits). What is selected is gone through step
+//! by step: all of it together may be a million elements, and is never in memory at once.
 
 use super::Refusal;
 use crate::record::request::{Selector, Verb};
@@ -73,7 +73,8 @@ pub fn check_bounds<'a>(
         bytes += sel.ids.iter().map(String::len).sum::<usize>();
         if selections > SELECTIONS_MAX {
             return Err(Refusal::usage(format!(
-                "more than {SELECTIONS_MAX} selections of jobs in one request: ask in several parts"
+                "more than {SELECTIONS_MAX} selections of jobs in one request: ask in several \
+                 parts"
             )));
         }
         if searches > SEARCHES_MAX {
@@ -93,8 +94,8 @@ pub fn check_bounds<'a>(
             count = count.saturating_add(weight(operand, state)?);
             if count > PICK_MAX {
                 return Err(Refusal::usage(format!(
-                    "the ids name more than {PICK_MAX} jobs and elements, the most for one request: \
-                     ask in several parts"
+                    "the ids name more than {PICK_MAX} jobs and elements, the most for one \
+                     request: ask in several parts"
                 )));
             }
         }

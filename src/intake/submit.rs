@@ -414,8 +414,8 @@ fn own_jobs_named(
             names.looks = names.looks.saturating_sub(looks);
             return Err(Refusal::usage(format!(
                 "-w: too many jobs: {name:?} is held against {looks} of yours and stands for {} or \
-                 more (at most {LOOKS_MAX} and {room}; {REQUEST_LOOKS_MAX} and {REQUEST_IDS_MAX} in \
-                 one request); name fewer, or say their ids",
+                 more (at most {LOOKS_MAX} and {room}; {REQUEST_LOOKS_MAX} and {REQUEST_IDS_MAX} \
+                 in one request); name fewer, or say their ids",
                 ids.len()
             )));
         }

@@ -157,14 +157,7 @@ impl Histories {
                 t,
                 ..
             } => self.renamed(*j, name.as_deref(), command.as_deref(), by, t.0),
-            Event::Moved { j, by, t, .. } => {
-                self.change(
-                    *j,
-                    t.0,
-                    || format!("Moved in the pending order by <{by}>"),
-                    |_, _| {},
-                );
-            }
+            Event::Moved { j, by, t, .. } => self.moved(*j, t.0, by),
             Event::Why { j, why, t } => self.why(*j, why, t.0),
             Event::HostSeen { name, up, t, .. } => self.host_seen(name, *up, t.0),
             Event::Epoch { .. }
@@ -435,6 +428,11 @@ impl Histories {
                 story.command = command.to_owned();
             }
         }
+    }
+
+    fn moved(&mut self, j: JobKey, t: i64, by: &str) {
+        let text = || format!("Moved in the pending order by <{by}>");
+        self.change(j, t, text, |_, _| {});
     }
 
     fn why(&mut self, j: JobKey, why: &PendReason, t: i64) {

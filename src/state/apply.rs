@@ -3,8 +3,8 @@
 
 use super::job::{Array, Body, Fate, HostId, Job, Run, Work};
 use super::running::close_suspension;
-use super::{DepVerdict, EPOCHS_KEPT, EpochEnd, Known, SpecEntry, State};
-use crate::model::{AttemptId, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason, Token};
+use super::{EPOCHS_KEPT, EpochEnd, SpecEntry, State};
+use crate::model::{AttemptId, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason};
 use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::point::epoch_id;
 use crate::record::report::Ended;
@@ -268,26 +268,6 @@ impl State {
         self.insert_job(job);
     }
 
-    /// Registers the job with those its dependency refers to.
-    pub(super) fn watch(&mut self, id: u32, s: u32) {
-        for referred in super::depend_refs(&self.spec(s).depend.clone()) {
-            self.watchers.entry(referred).or_default().insert(id);
-        }
-        self.dep_dirty.insert(id);
-    }
-
-    fn unwatch(&mut self, id: u32, s: u32) {
-        for referred in super::depend_refs(&self.spec(s).depend.clone()) {
-            if let Some(set) = self.watchers.get_mut(&referred) {
-                set.remove(&id);
-                if set.is_empty() {
-                    self.watchers.remove(&referred);
-                }
-            }
-        }
-        self.dep_dirty.remove(&id);
-    }
-
     /// Adds a job from a snapshot.
     pub(super) fn restore_indexed(&mut self, job: Job) {
         let (id, s) = (job.id, job.spec);
@@ -311,45 +291,8 @@ impl State {
         self.dirty.note(JobKey::job(id));
     }
 
-    fn index_name(&mut self, id: u32, plus: bool) {
-        let Some(job) = self.jobs.get(id) else { return };
-        let uid = self.specs[&job.spec].who.uid;
-        match plus {
-            true => self.names.add(uid, job.name(), id),
-            false => self.names.remove(uid, job.name(), id),
-        }
-    }
-
-    /// All of a request was carried out; jobs that it made are known already.
-    fn handled(&mut self, tok: Token, t: Stamp) {
-        self.partly.remove(&tok);
-        let jobs = Default::default;
-        let known = self.tokens.entry(tok);
-        known.or_insert_with(|| Known { t, jobs: jobs() }).t = t;
-    }
-
-    fn remember(&mut self, s: &Submitted) {
-        let spec_uid = self.specs.get(&s.s).map(|e| e.spec.uid);
-        let known = self.tokens.entry(s.tok).or_insert_with(|| Known {
-            t: s.t,
-            jobs: Default::default(),
-        });
-        match known.jobs.last_mut() {
-            // A client may have said any line.
-            Some((line, id, n))
-                if line.checked_add(*n) == Some(s.line) && id.checked_add(*n) == Some(s.id) =>
-            {
-                *n += 1;
-            }
-            _ => known.jobs.push((s.line, s.id, 1)),
-        }
-        if let (false, Some(uid)) = (s.key.is_empty(), spec_uid) {
-            self.keys.insert((uid, s.key.clone()), (s.id, s.t));
-        }
-    }
-
     /// Adds everything that follows from job `id` to the indices, or removes it.
-    fn index(&mut self, id: u32, plus: bool) {
+    pub(super) fn index(&mut self, id: u32, plus: bool) {
         let State {
             jobs,
             specs,
@@ -793,29 +736,6 @@ impl State {
             self.dirty
                 .extend(array.work.keys().map(|idx| JobKey::element(id, *idx)));
         }
-    }
-
-    pub(super) fn set_dependency_inner(&mut self, id: u32, verdict: DepVerdict) {
-        let (gated, why) = match verdict {
-            DepVerdict::Met => (false, None),
-            DepVerdict::NotYet(why) | DepVerdict::Never(why) => (true, Some(why)),
-        };
-        let Some(job) = self.jobs.get(id) else {
-            return;
-        };
-        let held = job.stat(0) == Some(JobStat::Psusp);
-        if job.gated == gated && (held || job.own_why(0) == why.as_ref()) {
-            return;
-        }
-        self.index(id, false);
-        if let Some(job) = self.jobs.get_mut(id) {
-            job.gated = gated;
-            if !held {
-                job.set_why(0, why);
-            }
-        }
-        self.index(id, true);
-        self.dirty.note(JobKey::job(id));
     }
 }
 

@@ -13,6 +13,8 @@ mod rows;
 mod running;
 mod snapshot;
 mod table;
+mod tokens;
+mod waits;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
-//! Jobs by owner and name, so that a name given to `-w` or `-J` does not walk all jobs. Owns the order
-//! of that index; what a candidate is called in full its reader asks the job itself.
+//! Jobs by owner and name, so that a name given to `-w` or `-J` does not walk all jobs. Owns the
+//! order of that index; what a candidate is called in full its reader asks the job itself.
 
 use crate::text::glob::Glob;
 use rustc_hash::FxHasher;
@@ -81,6 +81,18 @@ impl Names {
             }
         };
         self.places.range(low..=high).map(|place| place.id)
+    }
+}
+
+impl super::State {
+    /// Adds a job to the index, or removes it.
+    pub(super) fn index_name(&mut self, id: u32, plus: bool) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let uid = self.specs[&job.spec].who.uid;
+        match plus {
+            true => self.names.add(uid, job.name(), id),
+            false => self.names.remove(uid, job.name(), id),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Requests on their way: of each user one at a time, a bounded part in each turn.
 //!
 //! Work is counted in units of about 0.1 microseconds, not in time, so that a turn does the same
-//! wherever it is repeated. What takes longer than a part goes on in the next turn, with reports and
-//! other users' requests in between, and says in the journal how far it has come: a leader that
+//! wherever it is repeated. What takes longer than a part goes on in the next turn, with reports
+//! and other users' requests in between, and says in the journal how far it has come: a leader that
 //! takes over reads the request again and goes on there. The request stays in its drop box, and its
 //! token is unanswered, until the last part is done.
 

@@ -1,7 +1,7 @@
 //! Verbs that select jobs, carried out job by job and element by element.
 //!
-//! Owns where such a verb stands. Nothing here is lost when a part ends: the selection goes on behind
-//! the last job, and inside of an array behind the last element.
+//! Owns where such a verb stands. Nothing here is lost when a part ends: the selection goes on
+//! behind the last job, and inside of an array behind the last element.
 
 use super::requests::{ACT, CHANGE, Carried, LOOK};
 use super::signal::{Tally, Wants, any_stat, denied, requeued};

@@ -1,0 +1,36 @@
+//! What is known of requests by their tokens and keys. Never answers one.
+
+use super::{Known, State};
+use crate::model::{Stamp, Token};
+use crate::record::event::Submitted;
+
+impl State {
+    /// All of a request was carried out; jobs that it made are known already.
+    pub(super) fn handled(&mut self, tok: Token, t: Stamp) {
+        self.partly.remove(&tok);
+        let jobs = Default::default;
+        let known = self.tokens.entry(tok);
+        known.or_insert_with(|| Known { t, jobs: jobs() }).t = t;
+    }
+
+    /// Notes what a token and a key made.
+    pub(super) fn remember(&mut self, s: &Submitted) {
+        let spec_uid = self.specs.get(&s.s).map(|e| e.spec.uid);
+        let known = self.tokens.entry(s.tok).or_insert_with(|| Known {
+            t: s.t,
+            jobs: Default::default(),
+        });
+        match known.jobs.last_mut() {
+            // A client may have said any line.
+            Some((line, id, n))
+                if line.checked_add(*n) == Some(s.line) && id.checked_add(*n) == Some(s.id) =>
+            {
+                *n += 1;
+            }
+            _ => known.jobs.push((s.line, s.id, 1)),
+        }
+        if let (false, Some(uid)) = (s.key.is_empty(), spec_uid) {
+            self.keys.insert((uid, s.key.clone()), (s.id, s.t));
+        }
+    }
+}

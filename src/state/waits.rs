@@ -1,0 +1,49 @@
+//! Jobs that wait for others: who watches whom, and what a judgement changes. Never judges.
+
+use super::{DepVerdict, State};
+use crate::model::{JobKey, JobStat};
+
+impl State {
+    /// Registers the job with those its dependency refers to.
+    pub(super) fn watch(&mut self, id: u32, s: u32) {
+        for referred in super::depend_refs(&self.spec(s).depend.clone()) {
+            self.watchers.entry(referred).or_default().insert(id);
+        }
+        self.dep_dirty.insert(id);
+    }
+
+    pub(super) fn unwatch(&mut self, id: u32, s: u32) {
+        for referred in super::depend_refs(&self.spec(s).depend.clone()) {
+            if let Some(set) = self.watchers.get_mut(&referred) {
+                set.remove(&id);
+                if set.is_empty() {
+                    self.watchers.remove(&referred);
+                }
+            }
+        }
+        self.dep_dirty.remove(&id);
+    }
+
+    pub(super) fn set_dependency_inner(&mut self, id: u32, verdict: DepVerdict) {
+        let (gated, why) = match verdict {
+            DepVerdict::Met => (false, None),
+            DepVerdict::NotYet(why) | DepVerdict::Never(why) => (true, Some(why)),
+        };
+        let Some(job) = self.jobs.get(id) else {
+            return;
+        };
+        let held = job.stat(0) == Some(JobStat::Psusp);
+        if job.gated == gated && (held || job.own_why(0) == why.as_ref()) {
+            return;
+        }
+        self.index(id, false);
+        if let Some(job) = self.jobs.get_mut(id) {
+            job.gated = gated;
+            if !held {
+                job.set_why(0, why);
+            }
+        }
+        self.index(id, true);
+        self.dirty.note(JobKey::job(id));
+    }
+}
