@@ -23,7 +23,6 @@ use crate::model::{AttemptId, Stamp};
 use crate::record::ack::Ack;
 use crate::record::event::Event;
 use crate::record::order::Order;
-use crate::record::point::Point;
 use crate::record::report::{Report, Told};
 use crate::record::request::Verb;
 use crate::record::view;
@@ -61,9 +60,6 @@ const USERS_HINTED_MS: u64 = 20;
 const FULL_MS: u64 = 1000;
 /// How often the leader's clock is compared with the file server's, in milliseconds.
 const CLOCK_EVERY_MS: u64 = 30_000;
-/// How often a host is told how far the journal has come although it has nothing to do, in
-/// milliseconds.
-const REMIND_MS: u64 = 1000;
 /// Most alarms shown.
 const ALARMS_MAX: usize = 50;
 
@@ -374,64 +370,6 @@ impl Leader {
         (taken, Vec::new())
     }
 
-    /// Tells the turn, before anything else, when a host remembers more than the share: the share
-    /// is older than what happened. An overtaken leader's client may still show it the files of
-    /// before, when hosts follow the next one already.
-    fn look_ahead(&mut self, inputs: &mut Vec<Input>) {
-        let id = self.hosts.ahead.2;
-        let Some((host, epoch)) = self.who_knows_more() else {
-            return;
-        };
-        let state = &self.core.state;
-        let back = state.back().map(|back| (back.epoch, back.id));
-        if back.is_some_and(|back| back >= (epoch, id)) {
-            return;
-        }
-        let later = epoch.max(state.epoch() + 1);
-        let cache_ms = self.leadership.cache_ms();
-        match super::election::highest(&self.layout, self.hosts.owners, later, cache_ms) {
-            // A later leader is on its way, and this one ends soon.
-            Ok(highest) if highest >= later || self.leadership.is_lost() => {}
-            Ok(_) => inputs.insert(0, Input::WentBack { host, epoch, id }),
-            Err(e) => tracing::warn!("{e}"),
-        }
-    }
-
-    /// A host that has followed a later epoch, or was given orders that follow from what this
-    /// journal does not have; and the epoch.
-    fn who_knows_more(&mut self) -> Option<(String, u64)> {
-        let state = &self.core.state;
-        let at = self.journal.position();
-        let here = (at.segment, at.seq);
-        let lacks = |seen: &&Point| state.lacks(seen, here);
-        let points = &mut self.hosts.points;
-        points.retain(|_, seen| seen.iter().any(|seen| lacks(&seen)));
-        let (host, epoch, _) = &self.hosts.ahead;
-        if *epoch > state.epoch() {
-            return Some((host.clone(), *epoch));
-        }
-        let lost = self.hosts.points.iter().find_map(|(host, seen)| {
-            let seen = seen.iter().find(lacks)?;
-            Some((host.clone(), seen.epoch))
-        });
-        // More ids may come to light behind the alarm.
-        lost.or_else(|| state.back().map(|back| (back.host.clone(), back.epoch)))
-    }
-
-    /// Ends a leader whose epoch hosts have seen before, so that the next one's is new to them.
-    fn leave_old_epochs(&self) -> Result<(), End> {
-        let state = &self.core.state;
-        match state.restored() {
-            Some((above, _)) if above >= state.epoch() => {
-                super::election::use_up(&self.layout, above, &self.host)?;
-                Err(End::Lost(format!(
-                    "the share was restored: the next leader's epoch is above {above}"
-                )))
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn turn(&mut self, inputs: Vec<Input>, now: u64) -> Result<bool, End> {
         let loads = inputs
             .iter()
@@ -678,29 +616,6 @@ impl Leader {
         self.leave_old_epochs()
     }
 
-    /// Jobs that were accepted and wait for long are to be missed, too, when an older copy takes the
-    /// place of the share: one host remembers how far the journal has come.
-    fn have_remembered(&mut self, now: u64) {
-        let at = self.journal.position();
-        let (core, here) = (&self.core, (at.segment, at.seq));
-        self.orders.follow_from(core.state.point(here));
-        let early = now.saturating_sub(self.reminded_at) < REMIND_MS;
-        if self.orders.is_remembered() || early || core.state.is_old() || self.room.is_full() {
-            return;
-        }
-        self.reminded_at = now;
-        let mut up = core.state.known_hosts().filter(|(_, ctl)| ctl.up);
-        let own = core.state.host_ctl(&self.host).up.then_some(&self.host);
-        let Some(host) = own.or_else(|| up.next().map(|(name, _)| name)) else {
-            return;
-        };
-        let again = |host: &str| {
-            let orders = turn::outstanding(core, Some(host)).into_iter();
-            orders.map(|(_, order)| order).collect()
-        };
-        self.orders.remind(host, now, &core.state, &again);
-    }
-
     /// What changed in this turn, for readers, in one write.
     fn publish_rows(&mut self) -> Result<(), End> {
         let changed = self.core.state.take_delta();
@@ -843,7 +758,7 @@ impl Leader {
             ms = ms.min(250);
         }
         if !self.orders.is_remembered() {
-            ms = ms.min(REMIND_MS);
+            ms = ms.min(super::restored::REMIND_MS);
         }
         let now = clock::boot_ms();
         ms = ms.min(self.hosts.pace(now));

@@ -13,6 +13,7 @@ mod janitor;
 mod lead;
 mod outbox;
 mod publish;
+mod restored;
 mod room;
 mod snapshots;
 

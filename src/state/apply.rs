@@ -3,12 +3,10 @@
 
 use super::job::{Array, Body, Fate, HostId, Job, Run, Work};
 use super::running::close_suspension;
-use super::{EPOCHS_KEPT, EpochEnd, SpecEntry, State};
+use super::{SpecEntry, State};
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason};
 use crate::record::event::{Event, SignalAct, Submitted};
-use crate::record::point::epoch_id;
 use crate::record::report::Ended;
-use crate::record::request::{HostAct, QueueAct};
 use crate::text::indexset::IndexSet;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -20,21 +18,6 @@ impl State {
     /// Applies one event.
     pub fn apply(&mut self, event: &Event) {
         match event {
-            Event::Epoch {
-                epoch,
-                host,
-                pid,
-                t,
-            } => {
-                self.epoch = *epoch;
-                self.note_epoch(*epoch, |end| end.id = epoch_id(host, *pid, t.0));
-            }
-            Event::Seal {
-                epoch,
-                segment,
-                next_seq,
-                ..
-            } => self.note_epoch(*epoch, |end| end.at = end.at.max((*segment, *next_seq))),
             Event::Spec { id, spec } => {
                 self.last_spec = *id;
                 self.define_spec(*id, spec);
@@ -97,68 +80,6 @@ impl State {
             }
             Event::Cleaned { ids, .. } => ids.iter().for_each(|id| self.clean(*id)),
             of_cluster => self.apply_to_cluster(of_cluster),
-        }
-    }
-
-    /// Events that concern no job.
-    fn apply_to_cluster(&mut self, event: &Event) {
-        match event {
-            Event::Queue {
-                name,
-                act,
-                by,
-                comment,
-                t,
-            } => {
-                let ctl = self.queues.entry(name.clone()).or_default();
-                match act {
-                    QueueAct::Open => ctl.open = true,
-                    QueueAct::Close => ctl.open = false,
-                    QueueAct::Activate => ctl.active = true,
-                    QueueAct::Inactivate => ctl.active = false,
-                }
-                (ctl.by, ctl.comment, ctl.t) = (by.clone(), comment.clone(), *t);
-            }
-            Event::Host {
-                name,
-                act,
-                by,
-                comment,
-                t,
-            } => {
-                self.intern_host(name);
-                let ctl = self.hosts.entry(name.clone()).or_default();
-                ctl.closed = *act == HostAct::Close;
-                (ctl.by, ctl.comment, ctl.t) = (by.clone(), comment.clone(), *t);
-            }
-            Event::HostSeen { name, up, boot, .. } => self.host_seen(name, *up, boot),
-            Event::HostLedger { name, id, .. } => {
-                self.intern_host(name);
-                self.hosts.entry(name.clone()).or_default().ledger = id.clone();
-            }
-            Event::Config { digest, .. } => self.config_digest = digest.clone(),
-            Event::WentBack { epoch, host, id, t } => {
-                let (epoch, host, id, t) = (*epoch, host.clone(), *id, *t);
-                self.back = Some(super::Back { epoch, host, id, t });
-            }
-            Event::Restored { above, id, t, .. } => {
-                self.back = None;
-                self.restored = Some((*above, *t));
-                self.last_id = self.last_id.max(*id);
-                self.hold_all();
-            }
-            Event::Shares { queue, past, t } => {
-                self.pasts.insert(queue.clone(), (*t, past.clone()));
-            }
-            _ => {}
-        }
-    }
-
-    /// Notes something of an epoch, and forgets the oldest.
-    fn note_epoch(&mut self, epoch: u64, note: impl FnOnce(&mut EpochEnd)) {
-        note(self.epochs.entry(epoch).or_default());
-        while self.epochs.len() > EPOCHS_KEPT {
-            self.epochs.pop_first();
         }
     }
 
@@ -616,7 +537,7 @@ impl State {
     }
 
     /// Holds everything that waits.
-    fn hold_all(&mut self) {
+    pub(super) fn hold_all(&mut self) {
         let mut keys = Vec::new();
         for job in self.jobs.values() {
             job.each_pending(&mut |_, j, _, _| keys.push(j));

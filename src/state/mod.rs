@@ -3,6 +3,7 @@
 
 mod apply;
 mod check;
+mod cluster;
 mod dirty;
 mod index;
 mod job;
@@ -30,7 +31,7 @@ pub use snapshot::SnapRecord;
 
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, Spec, Stamp, Token};
 use crate::record::event::Past;
-use crate::record::point::Point;
+use cluster::EpochEnd;
 use dirty::Dirty;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -88,18 +89,6 @@ pub struct Back {
     pub id: u32,
     pub t: Stamp,
 }
-
-/// Where the journal of an epoch ends, as far as a later epoch says so.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct EpochEnd {
-    /// Tells epochs of the same number apart; 0 = its first event is not known.
-    id: u32,
-    /// Segment, and sequence number behind its last record; 0 = no end is known.
-    at: (u64, u64),
-}
-
-/// Most epochs whose ends are kept, the newest ones.
-const EPOCHS_KEPT: usize = 256;
 
 /// The answer to a token that was carried out before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,41 +207,6 @@ impl State {
     pub fn is_old(&self) -> bool {
         let below = |(above, _)| self.epoch <= above;
         self.back.is_some() || self.restored.is_some_and(below)
-    }
-
-    /// Whether this state lacks what a host was given orders by: the share is then an older copy.
-    /// `here`: segment and sequence number up to which the journal of this epoch reaches.
-    ///
-    /// Orders go out behind a sync and a look at the epoch, and each later epoch is sealed behind
-    /// what was synced by then. So a point that lies behind the end of its epoch, or in an epoch
-    /// that nobody here has led, tells of records that were there and are gone.
-    pub fn lacks(&self, seen: &Point, here: (u64, u64)) -> bool {
-        let confirmed = self.restored.is_some_and(|(above, _)| seen.epoch <= above);
-        if confirmed || seen.epoch > self.epoch {
-            return false;
-        }
-        let Some(end) = self.epochs.get(&seen.epoch) else {
-            // Of epochs before the first one that is kept nothing is known.
-            let first = self.epochs.keys().next();
-            return first.is_some_and(|first| *first < seen.epoch);
-        };
-        let other = end.id != 0 && seen.id != 0 && end.id != seen.id;
-        let at = if seen.epoch == self.epoch {
-            here
-        } else {
-            end.at
-        };
-        other || (seen.segment, seen.seq) > at
-    }
-
-    /// The point of the journal that lies `here` in this epoch.
-    pub fn point(&self, (segment, seq): (u64, u64)) -> Point {
-        Point {
-            epoch: self.epoch,
-            segment,
-            seq,
-            id: self.epochs.get(&self.epoch).map_or(0, |end| end.id),
-        }
     }
 
     /// Tells the last attempt of a job from one of the same id and number that was dispatched

@@ -67,7 +67,8 @@ impl Reporter {
         self.number
     }
 
-    /// Adds a report of a run with this mark to those that `flush` writes; returns its sequence number.
+    /// Adds a report of a run with this mark to those that `flush` writes; returns its sequence
+    /// number.
     pub fn push(&mut self, report: &Report, mark: u32) -> u64 {
         let marked = Marked { report, mark };
         frame::write(&mut self.buf, self.seq, &marked).expect("plain data becomes JSON");

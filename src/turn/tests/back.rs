@@ -3,6 +3,22 @@
 use super::*;
 
 impl Bench {
+    /// Reports of runs with this mark.
+    pub(super) fn report_marked(&mut self, host: &str, mark: u32, reports: Vec<Report>) {
+        let told = |(n, report)| Told {
+            seq: n as u64 + 1,
+            mark,
+            report,
+        };
+        let reports = reports.into_iter().enumerate().map(told).collect();
+        self.turn(vec![Input::Reports {
+            host: host.into(),
+            part: 1,
+            reports,
+            more: false,
+        }]);
+    }
+
     fn went_back(&mut self, epoch: u64, id: u32) {
         let host = "h2".to_owned();
         self.turn(vec![Input::WentBack { host, epoch, id }]);

@@ -1,0 +1,137 @@
+//! What a host remembers of a share that an older copy may replace, and of runs whose name another
+//! job has by then.
+
+use super::*;
+
+#[test]
+fn how_far_the_journal_had_come_is_remembered_over_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let reached = |seq| {
+        Order::Journal(crate::record::point::Point {
+            epoch: 1,
+            segment: 1,
+            seq,
+            id: 5,
+        })
+    };
+    let mut exec = deaf_executor(dir.path());
+    publish(&exec, 1, &[reached(7), reached(9)]);
+    exec.turn(true);
+    let text = "1.1.9.00000005";
+    assert_eq!(exec.share.points.to_string(), text);
+    let (_, told) = crate::host::ls::read_beat(&exec.place.local.exe_beat()).unwrap();
+    assert!(told.contains(text), "{told}");
+    // Told by the ledger, before any order is read.
+    exec.ledger.commit(true).unwrap();
+    drop(exec);
+    let exec = deaf_executor(dir.path());
+    assert_eq!(exec.share.points.to_string(), text);
+}
+
+#[test]
+fn a_restored_share_is_told_all_once_more_and_only_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    publish(&exec, 1, &[]);
+    exec.turn(true);
+    let end = crate::record::report::Ended {
+        a: first(3),
+        ..Default::default()
+    };
+    let over = table::Status::Over(Box::new(end));
+    let mut entry = table::Entry::new(over, (1, 2), false);
+    entry.acked = true;
+    exec.table.insert(first(3), entry);
+    let number = |e: &Exec| e.reports.as_ref().unwrap().number();
+    let before = number(&exec);
+    let restored = Order::Restored { above: 1 };
+    publish(&exec, 2, std::slice::from_ref(&restored));
+    publish(&exec, 1, &[Order::Next { part: 2 }]);
+    exec.turn(true);
+    exec.turn(true);
+    let path = exec.place.layout.reports("h1", before + 1);
+    let told = std::fs::read_to_string(path).unwrap();
+    assert!(told.contains("\"k\":\"ended\""), "{told}");
+    assert_eq!((number(&exec), exec.share.restored), (before + 1, 1));
+    // Read again by a later process, it is nothing new.
+    drop(exec);
+    let mut exec = deaf_executor(dir.path());
+    exec.turn(true);
+    let number_now = number(&exec);
+    exec.turn(true);
+    assert_eq!((number(&exec), exec.share.restored), (number_now, 1));
+}
+
+#[test]
+fn an_order_for_another_run_by_a_known_name_starts_nothing_and_tells_no_old_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    let a = first(3);
+    let over = table::Status::Over(Box::new(crate::record::report::Ended {
+        a,
+        code: Some(0),
+        ..Default::default()
+    }));
+    let mut entry = table::Entry::new(over, (1, 1), false);
+    (entry.acked, entry.mark) = (true, 5);
+    exec.table.insert(a, entry);
+    exec.rewrite();
+    let marked = |mark| match start(3) {
+        Order::Start(mut o) => {
+            o.mark = mark;
+            Order::Start(o)
+        }
+        other => other,
+    };
+    publish(&exec, 2, &[spec(3), marked(6), Order::Cancel { a }]);
+    let told = |e: &Exec| {
+        let number = e.reports.as_ref().unwrap().number();
+        std::fs::read_to_string(e.place.layout.reports("h1", number)).unwrap()
+    };
+    // A restart reads the same orders again, and the known run was acknowledged long ago.
+    for _ in 0..2 {
+        exec.turn(true);
+        exec.turn(true);
+        assert!(exec.spawner.is_some(), "it dies of the first task");
+        let text = told(&exec);
+        assert!(!text.contains("\"ended\""), "{text}");
+        let never = text.lines().find(|line| line.contains("\"never\""));
+        assert!(never.is_some_and(|l| l.contains("\"m\":6")), "{text}");
+        assert_eq!(
+            exec.table.get(a).map(|e| (e.mark, e.named)),
+            Some((5, (1, 2)))
+        );
+        drop(exec);
+        exec = deaf_executor(dir.path());
+    }
+    // The run itself is known by its mark.
+    publish(&exec, 3, &[spec(3), marked(5)]);
+    exec.turn(true);
+    assert!(exec.spawner.is_some() && exec.refused.is_empty());
+    assert!(!told(&exec).contains("\"never\""));
+}
+
+#[test]
+fn what_the_leader_believes_to_run_and_the_host_forgot_is_not_started_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    let ran = match start(1) {
+        Order::Start(mut o) => {
+            o.ran = true;
+            Order::Start(o)
+        }
+        other => other,
+    };
+    publish(&exec, 1, &[spec(1), ran]);
+    for _ in 0..2 {
+        exec.turn(true);
+        assert!(exec.spawner.is_some(), "it dies of the first task");
+        let status = &exec.table.get(first(1)).unwrap().status;
+        let table::Status::Over(end) = status else {
+            panic!("{status:?}");
+        };
+        assert_eq!(end.reason, crate::model::TermReason::HostLost);
+        drop(exec);
+        exec = deaf_executor(dir.path());
+    }
+}

@@ -1,0 +1,94 @@
+//! A share that an older copy has replaced: hears it from hosts, has it remembered by one of them,
+//! and ends a leader whose epoch hosts have seen before. What follows is decided by the turn.
+
+use super::election;
+use super::lead::{End, Leader};
+use crate::record::point::Point;
+use crate::turn::{self, Input};
+
+/// How often a host is told how far the journal has come although it has nothing to do, in
+/// milliseconds.
+pub(super) const REMIND_MS: u64 = 1000;
+
+impl Leader {
+    /// Tells the turn, before anything else, when a host remembers more than the share: the share
+    /// is older than what happened. An overtaken leader's client may still show it the files of
+    /// before, when hosts follow the next one already.
+    pub(super) fn look_ahead(&mut self, inputs: &mut Vec<Input>) {
+        let id = self.hosts.ahead.2;
+        let Some((host, epoch)) = self.who_knows_more() else {
+            return;
+        };
+        let state = &self.core.state;
+        let back = state.back().map(|back| (back.epoch, back.id));
+        if back.is_some_and(|back| back >= (epoch, id)) {
+            return;
+        }
+        let later = epoch.max(state.epoch() + 1);
+        let cache_ms = self.leadership.cache_ms();
+        match election::highest(&self.layout, self.hosts.owners, later, cache_ms) {
+            // A later leader is on its way, and this one ends soon.
+            Ok(highest) if highest >= later || self.leadership.is_lost() => {}
+            Ok(_) => inputs.insert(0, Input::WentBack { host, epoch, id }),
+            Err(e) => tracing::warn!("{e}"),
+        }
+    }
+
+    /// A host that has followed a later epoch, or was given orders that follow from what this
+    /// journal does not have; and the epoch.
+    fn who_knows_more(&mut self) -> Option<(String, u64)> {
+        let state = &self.core.state;
+        let at = self.journal.position();
+        let here = (at.segment, at.seq);
+        let lacks = |seen: &&Point| state.lacks(seen, here);
+        let points = &mut self.hosts.points;
+        points.retain(|_, seen| seen.iter().any(|seen| lacks(&seen)));
+        let (host, epoch, _) = &self.hosts.ahead;
+        if *epoch > state.epoch() {
+            return Some((host.clone(), *epoch));
+        }
+        let lost = self.hosts.points.iter().find_map(|(host, seen)| {
+            let seen = seen.iter().find(lacks)?;
+            Some((host.clone(), seen.epoch))
+        });
+        // More ids may come to light behind the alarm.
+        lost.or_else(|| state.back().map(|back| (back.host.clone(), back.epoch)))
+    }
+
+    /// Ends a leader whose epoch hosts have seen before, so that the next one's is new to them.
+    pub(super) fn leave_old_epochs(&self) -> Result<(), End> {
+        let state = &self.core.state;
+        match state.restored() {
+            Some((above, _)) if above >= state.epoch() => {
+                election::use_up(&self.layout, above, &self.host)?;
+                Err(End::Lost(format!(
+                    "the share was restored: the next leader's epoch is above {above}"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Jobs that were accepted and wait for long are to be missed, too, when an older copy takes
+    /// the place of the share: one host remembers how far the journal has come.
+    pub(super) fn have_remembered(&mut self, now: u64) {
+        let at = self.journal.position();
+        let (core, here) = (&self.core, (at.segment, at.seq));
+        self.orders.follow_from(core.state.point(here));
+        let early = now.saturating_sub(self.reminded_at) < REMIND_MS;
+        if self.orders.is_remembered() || early || core.state.is_old() || self.room.is_full() {
+            return;
+        }
+        self.reminded_at = now;
+        let mut up = core.state.known_hosts().filter(|(_, ctl)| ctl.up);
+        let own = core.state.host_ctl(&self.host).up.then_some(&self.host);
+        let Some(host) = own.or_else(|| up.next().map(|(name, _)| name)) else {
+            return;
+        };
+        let again = |host: &str| {
+            let orders = turn::outstanding(core, Some(host)).into_iter();
+            orders.map(|(_, order)| order).collect()
+        };
+        self.orders.remind(host, now, &core.state, &again);
+    }
+}

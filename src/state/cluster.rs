@@ -1,0 +1,140 @@
+//! What the journal says of no job: epochs, queues, hosts, the share itself. Knows where the
+//! journals of the last epochs end, so that a share older than what its hosts saw is noticed.
+
+use super::State;
+use crate::record::event::Event;
+use crate::record::point::{Point, epoch_id};
+use crate::record::request::{HostAct, QueueAct};
+
+/// Where the journal of an epoch ends, as far as a later epoch says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EpochEnd {
+    /// Tells epochs of the same number apart; 0 = its first event is not known.
+    pub(super) id: u32,
+    /// Segment, and sequence number behind its last record; 0 = no end is known.
+    pub(super) at: (u64, u64),
+}
+
+/// Most epochs whose ends are kept, the newest ones.
+pub(super) const EPOCHS_KEPT: usize = 256;
+
+impl State {
+    /// Events that concern no job.
+    pub(super) fn apply_to_cluster(&mut self, event: &Event) {
+        match event {
+            Event::Queue {
+                name,
+                act,
+                by,
+                comment,
+                t,
+            } => {
+                let ctl = self.queues.entry(name.clone()).or_default();
+                match act {
+                    QueueAct::Open => ctl.open = true,
+                    QueueAct::Close => ctl.open = false,
+                    QueueAct::Activate => ctl.active = true,
+                    QueueAct::Inactivate => ctl.active = false,
+                }
+                (ctl.by, ctl.comment, ctl.t) = (by.clone(), comment.clone(), *t);
+            }
+            Event::Host {
+                name,
+                act,
+                by,
+                comment,
+                t,
+            } => {
+                self.intern_host(name);
+                let ctl = self.hosts.entry(name.clone()).or_default();
+                ctl.closed = *act == HostAct::Close;
+                (ctl.by, ctl.comment, ctl.t) = (by.clone(), comment.clone(), *t);
+            }
+            Event::HostSeen { name, up, boot, .. } => self.host_seen(name, *up, boot),
+            Event::HostLedger { name, id, .. } => {
+                self.intern_host(name);
+                self.hosts.entry(name.clone()).or_default().ledger = id.clone();
+            }
+            Event::Config { digest, .. } => self.config_digest = digest.clone(),
+            Event::WentBack { epoch, host, id, t } => {
+                let (epoch, host, id, t) = (*epoch, host.clone(), *id, *t);
+                self.back = Some(super::Back { epoch, host, id, t });
+            }
+            Event::Restored { above, id, t, .. } => {
+                self.back = None;
+                self.restored = Some((*above, *t));
+                self.last_id = self.last_id.max(*id);
+                self.hold_all();
+            }
+            Event::Shares { queue, past, t } => {
+                self.pasts.insert(queue.clone(), (*t, past.clone()));
+            }
+            of_epochs => self.apply_to_epochs(of_epochs),
+        }
+    }
+
+    /// Events that begin and end epochs.
+    fn apply_to_epochs(&mut self, event: &Event) {
+        match event {
+            Event::Epoch {
+                epoch,
+                host,
+                pid,
+                t,
+            } => {
+                self.epoch = *epoch;
+                self.note_epoch(*epoch, |end| end.id = epoch_id(host, *pid, t.0));
+            }
+            Event::Seal {
+                epoch,
+                segment,
+                next_seq,
+                ..
+            } => self.note_epoch(*epoch, |end| end.at = end.at.max((*segment, *next_seq))),
+            _ => {}
+        }
+    }
+
+    /// Notes something of an epoch, and forgets the oldest.
+    fn note_epoch(&mut self, epoch: u64, note: impl FnOnce(&mut EpochEnd)) {
+        note(self.epochs.entry(epoch).or_default());
+        while self.epochs.len() > EPOCHS_KEPT {
+            self.epochs.pop_first();
+        }
+    }
+
+    /// Whether this state lacks what a host was given orders by: the share is then an older copy.
+    /// `here`: segment and sequence number up to which the journal of this epoch reaches.
+    ///
+    /// Orders go out behind a sync and a look at the epoch, and each later epoch is sealed behind
+    /// what was synced by then. So a point that lies behind the end of its epoch, or in an epoch
+    /// that nobody here has led, tells of records that were there and are gone.
+    pub fn lacks(&self, seen: &Point, here: (u64, u64)) -> bool {
+        let confirmed = self.restored.is_some_and(|(above, _)| seen.epoch <= above);
+        if confirmed || seen.epoch > self.epoch {
+            return false;
+        }
+        let Some(end) = self.epochs.get(&seen.epoch) else {
+            // Of epochs before the first one that is kept nothing is known.
+            let first = self.epochs.keys().next();
+            return first.is_some_and(|first| *first < seen.epoch);
+        };
+        let other = end.id != 0 && seen.id != 0 && end.id != seen.id;
+        let at = if seen.epoch == self.epoch {
+            here
+        } else {
+            end.at
+        };
+        other || (seen.segment, seen.seq) > at
+    }
+
+    /// The point of the journal that lies `here` in this epoch.
+    pub fn point(&self, (segment, seq): (u64, u64)) -> Point {
+        Point {
+            epoch: self.epoch,
+            segment,
+            seq,
+            id: self.epochs.get(&self.epoch).map_or(0, |end| end.id),
+        }
+    }
+}
