@@ -23,17 +23,6 @@ impl State {
                 self.define_spec(*id, spec);
             }
             Event::Submitted(s) => self.submitted(s),
-            Event::Handled { tok, t } => self.handled(*tok, *t),
-            Event::PartHandled {
-                tok,
-                verb,
-                at,
-                within,
-                t,
-            } => {
-                let (t, verb, at) = (*t, *verb, (*at, *within));
-                self.partly.insert(*tok, super::Partly { t, verb, at });
-            }
             Event::Dispatched {
                 a,
                 t,
@@ -79,6 +68,8 @@ impl State {
                 self.touch(*j, |job| job.set_why(j.idx, Some(why.clone())))
             }
             Event::Cleaned { ids, .. } => ids.iter().for_each(|id| self.clean(*id)),
+            Event::Handled { tok, t } => self.handled(*tok, *t),
+            part @ Event::PartHandled { .. } => self.part_handled(part),
             of_cluster => self.apply_to_cluster(of_cluster),
         }
     }

@@ -1,8 +1,8 @@
 //! What is known of requests by their tokens and keys. Never answers one.
 
-use super::{Known, State};
+use super::{Known, Partly, State};
 use crate::model::{Stamp, Token};
-use crate::record::event::Submitted;
+use crate::record::event::{Event, Submitted};
 
 impl State {
     /// All of a request was carried out; jobs that it made are known already.
@@ -11,6 +11,21 @@ impl State {
         let jobs = Default::default;
         let known = self.tokens.entry(tok);
         known.or_insert_with(|| Known { t, jobs: jobs() }).t = t;
+    }
+
+    /// A part of a request was carried out.
+    pub(super) fn part_handled(&mut self, event: &Event) {
+        if let Event::PartHandled {
+            tok,
+            verb,
+            at,
+            within,
+            t,
+        } = event
+        {
+            let (t, verb, at) = (*t, *verb, (*at, *within));
+            self.partly.insert(*tok, Partly { t, verb, at });
+        }
     }
 
     /// Notes what a token and a key made.
