@@ -228,7 +228,7 @@ fn a_snapshot_whose_writer_dies_does_not_count() {
     for point in ["snapshot.writing#2", "snapshot.before_rename"] {
         // A leader writes one at once, then not for a while: each time a new leader.
         kill_9(cluster.leader().pid);
-        cluster.arm(&format!("snapshot.due=error:EIO; {point}=kill"));
+        cluster.arm(&format!("snapshot.due#1=error:EIO; {point}=kill"));
         cluster.dev_up("");
         died += 1;
         wait_until("the writer died", 10, || {
@@ -237,7 +237,7 @@ fn a_snapshot_whose_writer_dies_does_not_count() {
         assert_eq!(names(), (died, 0), "after {point}");
     }
     kill_9(cluster.leader().pid);
-    cluster.arm("snapshot.due=error:EIO");
+    cluster.arm("snapshot.due#1=error:EIO");
     cluster.dev_up("");
     wait_until("a snapshot", 10, || names().1 == 1);
     kill_9(cluster.leader().pid);
