@@ -359,7 +359,11 @@ impl Sampling {
 
 /// The words in the executor's beat: epoch, highest job id, point of the journal, a note.
 impl Executor {
+    /// Only what is whole counts: half of a number would tell of a share that was restored.
     fn parse(rest: &str) -> Executor {
+        let Some(rest) = unchecked(rest) else {
+            return Executor::default();
+        };
         let mut words = rest.splitn(3, ' ');
         let mut number = || words.next()?.parse::<u64>().ok();
         let (epoch, top, note) = match (number(), number()) {
@@ -424,6 +428,19 @@ fn read_id(path: &std::path::Path) -> Option<ExeId> {
     })
 }
 
+/// A line with its checksum: a local beat is overwritten in place and not synced.
+pub(super) fn checked(words: &str) -> String {
+    format!("{words} ={:08x}\n", crc32c::crc32c(words.as_bytes()))
+}
+
+/// The words of such a line, if it is whole.
+fn unchecked(text: &str) -> Option<&str> {
+    let line = text.lines().next()?;
+    let (words, sum) = line.rsplit_once(" =")?;
+    let sum = u32::from_str_radix(sum, 16).ok()?;
+    (sum == crc32c::crc32c(words.as_bytes())).then_some(words)
+}
+
 /// Replaces a local beat file's content; it is small enough for one write.
 pub(super) fn write_beat(path: &std::path::Path, text: &str) {
     if let Err(e) = fs::overwrite_unsynced(path, text.as_bytes())
@@ -457,21 +474,34 @@ mod tests {
     }
 
     #[test]
-    fn the_executor_tells_its_epoch_and_old_beats_are_understood() {
-        let new = Executor::parse("7 812 no cgroups here");
+    fn the_executor_says_its_epoch_to_the_load_sampler() {
+        let parse = |words: &str| Executor::parse(&checked(words));
+        let new = parse("7 812 no cgroups here");
         assert_eq!((new.epoch, new.top), (7, 812));
         assert_eq!(new.note, "no cgroups here");
-        assert_eq!(Executor::parse("7 812").note, "");
-        let told = Executor::parse("7 812 7.1.33.0000000a no cgroups here");
+        assert_eq!(parse("7 812").note, "");
+        let told = parse("7 812 7.1.33.0000000a no cgroups here");
         assert_eq!(told.journal, "7.1.33.0000000a".parse().unwrap());
         assert_eq!((told.top, told.note.as_str()), (812, "no cgroups here"));
-        assert_eq!(Executor::parse("7 812 7.1.33.0000000a").note, "");
-        let old = Executor::parse("no cgroups here");
-        assert_eq!((old.epoch, old.note.as_str()), (0, "no cgroups here"));
+        assert_eq!(parse("7 812 7.1.33.0000000a").note, "");
         assert_eq!(Executor::parse(""), Executor::default());
         let mut long = "\u{e4}".repeat(NOTE_MAX);
         cut(&mut long);
         assert_eq!(long.len(), NOTE_MAX);
+    }
+
+    #[test]
+    fn half_of_a_local_beat_says_nothing() {
+        let long = checked("7 812 7.1.33.881891f4");
+        for end in 0..long.len() - 1 {
+            assert_eq!(Executor::parse(&long[..end]), Executor::default(), "{end}");
+        }
+        // A shorter one over it, before the file is cut.
+        let short = checked("7 812 7.1.33.0000000a");
+        let over = format!("{short}{}", &long[short.len() - 4..]);
+        assert_eq!(Executor::parse(&over), Executor::parse(&short));
+        let mixed = format!("{}{}", &short[..20], &long[20..]);
+        assert_eq!(Executor::parse(&mixed), Executor::default());
     }
 
     #[test]

@@ -143,10 +143,11 @@ impl Exec {
         };
         let note = format!("{back}{}", self.note);
         let note = note.trim_end_matches("; ");
-        let text = match &self.share.points {
-            none if none.is_empty() => format!("{now} {epoch} {top} {note}"),
-            points => format!("{now} {epoch} {top} {points} {note}"),
+        let words = match &self.share.points {
+            none if none.is_empty() => format!("{epoch} {top} {note}"),
+            points => format!("{epoch} {top} {points} {note}"),
         };
+        let text = format!("{now} {}", super::super::ls::checked(&words));
         write_beat(&self.place.local.exe_beat(), &text);
     }
 
