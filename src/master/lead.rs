@@ -692,8 +692,9 @@ impl Leader {
     /// now.
     fn compare_clock(&mut self, written: &Path) {
         if let Ok(Some(written)) = fs::stat(written) {
-            let ahead_ms = clock::wall_ms().saturating_sub(written.mtime_ms);
-            self.core.note_server_clock(ahead_ms);
+            let now = clock::now();
+            let ahead_ms = now.wall.0.saturating_sub(written.mtime_ms);
+            self.core.note_server_clock(now, ahead_ms);
         }
     }
 

@@ -147,8 +147,6 @@ pub struct Engine {
     pub(super) host_epoch: u64,
     /// Of the last pass.
     pub(super) now: Stamp,
-    /// How much later than `now` says begin times are reached, ms: the clock is doubted.
-    pub(super) begin_held_ms: u64,
     /// How long the job whose turn it is has waited.
     pub(super) waited_ms: u64,
     /// What is usual here, for queues that look at it.
@@ -217,11 +215,6 @@ impl Engine {
         self.raids.shift(by_ms);
         self.looked = Stamp(0);
         self.stale = true;
-    }
-
-    /// Begin times count as reached only `ms` later by the clock given to [`Engine::plan`].
-    pub fn hold_begin_times(&mut self, ms: u64) {
-        self.begin_held_ms = ms;
     }
 
     /// Tells the groups of a user; what hangs on them is worked out anew when they changed.
@@ -311,7 +304,6 @@ impl Engine {
             habits: config.queues.iter().map(Habit::of).collect(),
             host_epoch: self.host_epoch + 1,
             now: self.now,
-            begin_held_ms: self.begin_held_ms,
             quiet: self.quiet,
             config: Some(config.clone()),
             groups,

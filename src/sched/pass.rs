@@ -458,10 +458,7 @@ impl Engine {
             return Err((PendReason::QueueInactive { queue }, None));
         }
         match bucket.begin {
-            Some(at) if at.plus_ms(self.begin_held_ms) > self.now => {
-                let reached = at.plus_ms(self.begin_held_ms);
-                Err((PendReason::BeginTime { at: at.0 }, Some(reached)))
-            }
+            Some(at) if at > self.now => Err((PendReason::BeginTime { at: at.0 }, Some(at))),
             _ => self.window_gate(bucket, self.now),
         }
     }

@@ -91,7 +91,7 @@ impl Turn<'_> {
         let set_any = !changes.set.is_empty() || !changes.reset.is_empty();
         if set_any {
             let core = &*self.core;
-            let now = core.clock.reached(self.now);
+            let now = self.now;
             let spec = intake::modify(&old, &changes, &owner, &core.config, &core.state, now)?;
             let names: Vec<String> = changes
                 .set

@@ -18,14 +18,15 @@ const DOUBT_MS: i64 = 60_000;
 /// Pause between two comparisons with the hosts' clocks, in milliseconds.
 const COMPARE_MS: u64 = 5_000;
 
-/// From `from` on the wall clock was `offset` ahead of the monotonic one, in milliseconds.
+/// From `from` on the agreed time was `offset` ahead of the monotonic clock, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     from: i64,
     offset: i64,
 }
 
-/// The leader's wall clock, as the monotonic one shows it.
+/// The leader's wall clock, as the monotonic one and the hosts' clocks show it. The *agreed* time is
+/// that of the leader's clock, or of most hosts' clocks where those differ from it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
     /// Oldest first; the first one reaches back without end.
@@ -33,11 +34,14 @@ pub(crate) struct Clock {
     now: i64,
     /// By how much the wall clock was ahead of the monotonic one when it was last seen.
     offset: i64,
-    /// By how much the leader's clock is ahead of the file server's, in milliseconds.
-    server_ahead: Option<i64>,
-    /// By how much it is ahead of most hosts' clocks, when that is more than [`DOUBT_MS`].
+    /// By how much the file server's clock was ahead of the monotonic one when it was last seen.
+    server_offset: Option<i64>,
+    /// By how much the leader's clock is ahead of most hosts' clocks (negative: behind), when that is
+    /// more than [`DOUBT_MS`].
     ahead: i64,
     compared_at: Option<Mono>,
+    /// By how much the agreed time was ahead of the monotonic clock when it was last asked for.
+    agreed: i64,
 }
 
 impl Clock {
@@ -47,6 +51,22 @@ impl Clock {
         self.now = i64::try_from(now.mono.0).unwrap_or(i64::MAX);
         let offset = now.wall.0.saturating_sub(self.now);
         let before = std::mem::replace(&mut self.offset, offset);
+        let step = offset.saturating_sub(before);
+        if self.segments.is_empty() || step.abs() < STEP_MS {
+            return 0;
+        }
+        step
+    }
+
+    /// The agreed time, and by how many milliseconds it was stepped since the last call.
+    fn agree(&mut self) -> (Stamp, i64) {
+        let offset = self.offset.saturating_sub(self.ahead);
+        let now = Stamp(self.now.saturating_add(offset));
+        let before = std::mem::replace(&mut self.agreed, offset);
+        (now, self.note(offset, before))
+    }
+
+    fn note(&mut self, offset: i64, before: i64) -> i64 {
         let Some(last) = self.segments.last_mut() else {
             let from = i64::MIN;
             self.segments.push(Segment { from, offset });
@@ -79,17 +99,12 @@ impl Clock {
             .filter(|(_, end)| *end > since);
         let earliest = within.map(|(s, _)| s.from.max(since).saturating_add(s.offset));
         let earliest = earliest.min().unwrap_or(i64::MIN);
-        Stamp(earliest.saturating_sub(self.ahead))
+        Stamp(earliest)
     }
 
-    /// A time of day is reached only when the leader's clock and most hosts' clocks say so.
-    pub(super) fn reached(&self, wall: Stamp) -> Stamp {
+    /// What the agreed time is when the leader's clock says `wall`.
+    pub(super) fn agreed(&self, wall: Stamp) -> Stamp {
         Stamp(wall.0.saturating_sub(self.ahead))
-    }
-
-    /// Milliseconds by which [`Clock::reached`] is behind the leader's clock.
-    pub(super) fn behind_ms(&self) -> u64 {
-        u64::try_from(self.ahead).unwrap_or(0)
     }
 }
 
@@ -123,23 +138,29 @@ impl Turn<'_> {
                 if step > 0 { "forward" } else { "back" },
                 short(step.unsigned_abs())
             );
-            core.engine.clock_stepped(step);
-            core.needs_pass = true;
         }
         let due = core
             .clock
             .compared_at
             .is_none_or(|at| now.mono.since_ms(at) >= COMPARE_MS);
-        if due {
+        if due || step != 0 {
             core.clock.compared_at = Some(now.mono);
             self.compare_clocks();
+        }
+        let core = &mut *self.core;
+        let (agreed, step) = core.clock.agree();
+        self.now = agreed;
+        if step != 0 {
+            core.engine.clock_stepped(step);
+            core.needs_pass = true;
         }
     }
 
     /// Compares the leader's clock with the hosts' clocks, all of them by the file server's.
     fn compare_clocks(&mut self) {
         let core = &mut *self.core;
-        let Some(own) = core.clock.server_ahead else {
+        let clock = &core.clock;
+        let Some(own) = clock.server_offset.map(|o| clock.offset.saturating_sub(o)) else {
             return;
         };
         let seen = core.seen.values();
@@ -148,19 +169,18 @@ impl Turn<'_> {
         let ahead = middle(hosts.chain([own]).collect());
         let doubted = if ahead.abs() > DOUBT_MS { ahead } else { 0 };
         if (doubted == 0) != (core.clock.ahead == 0) {
-            core.needs_pass = true;
             self.out.publish = true;
         }
-        // A clock that is behind delays; only one that is ahead would act before its time.
         core.clock.ahead = doubted;
-        core.engine.hold_begin_times(core.clock.behind_ms());
     }
 }
 
 impl Core {
-    /// Notes by how many milliseconds the leader's clock is ahead of the file server's.
-    pub fn note_server_clock(&mut self, ahead_ms: i64) {
-        self.clock.server_ahead = Some(ahead_ms);
+    /// Notes by how many milliseconds the leader's clock is ahead of the file server's at `now`.
+    pub fn note_server_clock(&mut self, now: Now, ahead_ms: i64) {
+        let mono = i64::try_from(now.mono.0).unwrap_or(i64::MAX);
+        let server = now.wall.0.saturating_sub(ahead_ms);
+        self.clock.server_offset = Some(server.saturating_sub(mono));
     }
 
     /// What people should know of the leader's clock.
@@ -170,12 +190,12 @@ impl Core {
         match ahead {
             0 => None,
             1.. => Some(format!(
-                "the clock of this leader is {by} ahead of most hosts' clocks: begin times (-b), \
-                 termination times (-t) and the clean period are counted {by} later; set the clock"
+                "the clock of this leader is {by} ahead of most hosts' clocks: it goes by those; \
+                 set the clock"
             )),
             _ => Some(format!(
-                "the clock of this leader is {by} behind most hosts' clocks: begin times (-b) and \
-                 termination times (-t) come late; set the clock"
+                "the clock of this leader is {by} behind most hosts' clocks: it goes by those; \
+                 set the clock"
             )),
         }
     }
@@ -194,11 +214,21 @@ mod tests {
         }
     }
 
+    /// By how much the agreed time was stepped.
+    fn seen(clock: &mut Clock, now: Now) -> i64 {
+        clock.observe(now);
+        clock.agree().1
+    }
+
     #[test]
     fn a_steady_clock_makes_stamps_old_as_they_say() {
         let mut clock = Clock::default();
-        assert_eq!(clock.observe(at(1_000_000, 5_000)), 0);
-        assert_eq!(clock.observe(at(1_060_100, 65_000)), 0, "drift is no step");
+        assert_eq!(seen(&mut clock, at(1_000_000, 5_000)), 0);
+        assert_eq!(
+            seen(&mut clock, at(1_060_100, 65_000)),
+            0,
+            "drift is no step"
+        );
         assert_eq!(clock.older_than(10_000), Stamp(1_050_000));
         assert_eq!(clock.older_than(DAY), Stamp(1_060_000 - DAY as i64));
     }
@@ -206,14 +236,14 @@ mod tests {
     #[test]
     fn a_step_forward_makes_nothing_old() {
         let mut clock = Clock::default();
-        clock.observe(at(0, 1_000));
-        assert_eq!(clock.observe(at(25 * HOUR, 2_000)), 25 * HOUR - 1_000);
+        seen(&mut clock, at(0, 1_000));
+        assert_eq!(seen(&mut clock, at(25 * HOUR, 2_000)), 25 * HOUR - 1_000);
         assert!(
             clock.older_than(DAY) < Stamp(0),
             "stamps of before the step"
         );
         // A day later, by the monotonic clock, they are.
-        clock.observe(at(25 * HOUR + DAY as i64, 2_000 + DAY));
+        seen(&mut clock, at(25 * HOUR + DAY as i64, 2_000 + DAY));
         assert!(clock.older_than(DAY) > Stamp(1_000));
         assert!(clock.older_than(DAY) <= Stamp(25 * HOUR));
     }
@@ -221,10 +251,10 @@ mod tests {
     #[test]
     fn a_step_back_makes_nothing_old_early() {
         let mut clock = Clock::default();
-        clock.observe(at(10 * HOUR, 1_000));
-        assert_eq!(clock.observe(at(9 * HOUR, 2_000)), -HOUR - 1_000);
+        seen(&mut clock, at(10 * HOUR, 1_000));
+        assert_eq!(seen(&mut clock, at(9 * HOUR, 2_000)), -HOUR - 1_000);
         let mono = 2_000 + 30 * 60_000;
-        clock.observe(at(9 * HOUR + 30 * 60_000, mono));
+        seen(&mut clock, at(9 * HOUR + 30 * 60_000, mono));
         // Stamped 9:30 or 10:00: half an hour ago.
         assert!(clock.older_than(60 * 60_000) <= Stamp(9 * HOUR));
         assert!(clock.older_than(10 * 60_000) <= Stamp(9 * HOUR + 20 * 60_000));
@@ -235,7 +265,7 @@ mod tests {
         let mut clock = Clock::default();
         for n in 0..1_000u64 {
             let wall = if n % 2 == 0 { 0 } else { 10 * HOUR };
-            clock.observe(at(wall + n as i64, n));
+            seen(&mut clock, at(wall + n as i64, n));
         }
         assert!(clock.segments.len() <= STEPS_MAX);
         assert!(clock.older_than(2_000) <= Stamp(0));

@@ -182,10 +182,11 @@ impl Core {
         if self.state.back().is_some() {
             return None;
         }
-        let behind = self.clock.behind_ms();
-        let deadline = self.state.next_deadline().map(|at| at.plus_ms(behind));
-        let days = [self.wake, deadline].into_iter().flatten();
-        let days = days.map(|at| at.since_ms(now.wall));
+        let wall = self.clock.agreed(now.wall);
+        let days = [self.wake, self.state.next_deadline()]
+            .into_iter()
+            .flatten();
+        let days = days.map(|at| at.since_ms(wall));
         let intervals = [self.next_pass(), self.next_gathering(), self.next_history()];
         let intervals = intervals.into_iter().flatten();
         days.chain(intervals.map(|at| at.since_ms(now.mono))).min()
@@ -285,7 +286,8 @@ pub struct Ready {
 /// The working of one turn: events are applied as they arise, so later steps see earlier ones.
 pub(crate) struct Turn<'a> {
     pub core: &'a mut Core,
-    /// The wall clock: for what people read and write as a time of day.
+    /// The time by the wall clock, or by most hosts' clocks where the leader's differs: for what
+    /// people read and write as a time of day.
     pub now: Stamp,
     /// The monotonic clock: for every interval.
     pub mono: Mono,
@@ -324,6 +326,7 @@ pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Now) -> Ready {
     }
     turn.tick();
     turn.schedule();
+    turn.renew_orders();
     turn.out
 }
 

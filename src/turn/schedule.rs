@@ -43,6 +43,34 @@ impl Turn<'_> {
     }
 }
 
+impl Turn<'_> {
+    /// Orders are written when the turn is over. One that names a specification which a later
+    /// request of the same turn replaced is made again, or left out if the attempt is over.
+    pub(super) fn renew_orders(&mut self) {
+        let mut orders = std::mem::take(&mut self.out.orders);
+        let core = &*self.core;
+        orders.retain_mut(|(host, order)| {
+            let (a, s) = match order {
+                Order::Start(start) => (start.a, start.s),
+                Order::Part { a, s, .. } => (*a, *s),
+                _ => return true,
+            };
+            if core.state.specs.contains_key(&s) {
+                return true;
+            }
+            let current = core.state.work(a.j).is_some_and(|w| w.attempt == a.at);
+            let again = match (&*order, core.state.host_id(host)) {
+                (Order::Start(_), _) => start_order(core, a.j),
+                (_, Some(id)) => super::gang::part_order(core, a.j, id),
+                _ => None,
+            };
+            let again = again.filter(|_| current).map(|(_, order)| order);
+            again.map(|new| *order = new).is_some()
+        });
+        self.out.orders = orders;
+    }
+}
+
 /// The order that starts the current attempt of `j`, with the host it goes to.
 pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let state = &core.state;

@@ -240,8 +240,7 @@ impl Turn<'_> {
 
     /// Ends jobs whose termination time (`-t`) has come, pending or not.
     pub(super) fn end_overdue(&mut self) {
-        let reached = self.core.clock.reached(self.now);
-        for id in self.core.state.take_overdue(reached) {
+        for id in self.core.state.take_overdue(self.now) {
             for j in self.parts(JobKey::job(id)) {
                 let (by, reason, t) = ("system".to_owned(), TermReason::Deadline, self.now);
                 match self.stat(j) {

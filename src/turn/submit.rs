@@ -122,7 +122,7 @@ impl Turn<'_> {
             return;
         }
         let core = &*self.core;
-        let now = core.clock.reached(self.now);
+        let now = self.now;
         let before = (pack.names.looks, pack.names.ids);
         let admitted = intake::admit(*job, who, &core.config, &core.state, now, &mut pack.names);
         let (looks, ids) = (before.0 - pack.names.looks, before.1 - pack.names.ids);

@@ -84,7 +84,13 @@ impl Evidence {
     ) -> Vec<String> {
         if let Some(host) = host_of(path, "reports.") {
             let (_, told) = self.unsynced.entry(id).or_insert((host.to_owned(), vec![]));
-            told.extend(records::<Report>(bytes));
+            for report in records::<Report>(bytes) {
+                // The leader may read it from now on, whether the host's sync returns or not.
+                if let Report::PartReady { a } = report {
+                    self.parts.insert((host.to_owned(), a));
+                }
+                told.push(report);
+            }
         }
         let epoch = path.strip_prefix("/epoch/").and_then(|rest| {
             let (epoch, name) = rest.split_once('/')?;
@@ -120,19 +126,14 @@ impl Evidence {
         };
         let mut wrong = Vec::new();
         for report in told {
-            match report {
-                Report::PartReady { a } => drop(self.parts.insert((host.clone(), a))),
-                Report::Ended(e) => {
-                    let now = (e.code, e.sig, e.reason);
-                    let known = self.ends.entry((host.clone(), e.a)).or_insert(now);
-                    if *known != now {
-                        let a = e.a;
-                        wrong.push(format!(
-                            "{host} told that {a} ended as {known:?}, now as {now:?}"
-                        ));
-                    }
-                }
-                _ => {}
+            let Report::Ended(e) = report else { continue };
+            let now = (e.code, e.sig, e.reason);
+            let known = self.ends.entry((host.clone(), e.a)).or_insert(now);
+            if *known != now {
+                let a = e.a;
+                wrong.push(format!(
+                    "{host} told that {a} ended as {known:?}, now as {now:?}"
+                ));
             }
         }
         wrong

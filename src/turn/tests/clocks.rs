@@ -122,7 +122,7 @@ fn a_leader_whose_clock_is_a_day_ahead_starts_and_forgets_nothing_early() {
     b.beat("h2");
     b.now += DAY;
     let (begin, late) = (b.now - DAY + 60_000, b.now - DAY + 90_000);
-    b.core.note_server_clock(DAY);
+    b.core.note_server_clock(b.present(), DAY);
     let samples = ["h1", "h2"].map(|host| sample(&b, host, 0));
     b.now += 10_000;
     b.turn(samples.into());
@@ -140,7 +140,6 @@ fn a_leader_whose_clock_is_a_day_ahead_starts_and_forgets_nothing_early() {
     assert_eq!(b.stat(2), JobStat::Run, "the hosts' clocks say so");
     // The clock is mended.
     b.set_clock(-DAY);
-    b.core.note_server_clock(0);
     b.now += 10_000;
     b.turn(Vec::new());
     assert_eq!(b.core.clock_alarm(), None);
@@ -149,7 +148,7 @@ fn a_leader_whose_clock_is_a_day_ahead_starts_and_forgets_nothing_early() {
 #[test]
 fn one_host_with_a_wrong_clock_is_not_believed() {
     let mut b = Bench::new();
-    b.core.note_server_clock(0);
+    b.core.note_server_clock(b.present(), 0);
     let wrong = sample(&b, "h2", -DAY);
     let right = sample(&b, "h1", 0);
     b.now += 10_000;

@@ -268,3 +268,50 @@ fn what_had_succeeded_before_its_host_was_found_lost_is_not_run_again() {
         assert_eq!(contents(&b.replayed()), contents(&b.core.state));
     }
 }
+
+#[test]
+fn a_start_whose_specification_a_later_request_replaces_names_the_new_one() {
+    let mut b = wide();
+    let ready = Input::Reports {
+        host: "h2".into(),
+        part: 1,
+        reports: vec![crate::record::report::Told {
+            seq: 1,
+            mark: 0,
+            report: Report::PartReady { a: A },
+        }],
+        more: false,
+    };
+    let old = b.core.state.job(1).unwrap().spec;
+    let mut changes = crate::record::request::Changes::default();
+    changes.job.spec.rerunnable = true;
+    changes.set.push("r".into());
+    let sel = Selector {
+        ids: vec!["1".into()],
+        ..Selector::default()
+    };
+    let who = Requester {
+        uid: 5,
+        user: "u5".into(),
+        groups: Vec::new(),
+    };
+    let request = RequestIn {
+        who,
+        head: RequestHead {
+            token: Token(900),
+            ..RequestHead::default()
+        },
+        verbs: vec![Verb::Modify {
+            sel,
+            changes: Box::new(changes),
+        }],
+        config: None,
+        place: 0,
+    };
+    b.turn(vec![ready, Input::Request(Box::new(request))]);
+    let now = b.core.state.job(1).unwrap().spec;
+    let Some(Order::Start(start)) = b.ordered("h1").into_iter().next() else {
+        panic!("{:?}", b.last.orders);
+    };
+    assert!(b.core.state.specs.contains_key(&start.s), "{old} {now}");
+}
