@@ -56,6 +56,8 @@ const BURST: usize = 5000;
 const USERS_EVERY_MS: u64 = 5000;
 /// How often they are looked for after a hint, in milliseconds.
 const USERS_HINTED_MS: u64 = 20;
+/// How often it is looked whether a drop box was made, on a network file system, in milliseconds.
+const USERS_CHANGED_MS: u64 = 500;
 /// Wait between looks while the share is full, in milliseconds.
 const FULL_MS: u64 = 1000;
 /// How often the leader's clock is compared with the file server's, in milliseconds.
@@ -99,6 +101,8 @@ pub struct Leader {
     pub publishing: bool,
     pub users_at: u64,
     pub users_due: bool,
+    /// When the directory of drop boxes was last looked at (boot clock, ms), and its mark.
+    pub users_seen: (u64, Option<fs::Mark>),
     /// The configuration to put in force with the first turn.
     pub first_config: Option<Arc<Config>>,
     /// A configuration that was read, to be kept once it is in force.
@@ -273,6 +277,12 @@ impl Leader {
     /// the next look is soon.
     fn find_users(&mut self, now: u64, all: bool, boxes: &BTreeSet<u32>) -> Result<(), End> {
         self.users_due |= all || boxes.iter().any(|uid| !self.inbox.knows(*uid));
+        // One request tells whether a box was made: nobody's first job waits for the slow look.
+        if !self.hinted_share && now.saturating_sub(self.users_seen.0) >= USERS_CHANGED_MS {
+            let mark = fs::mark(&self.layout.inbox()).ok();
+            self.users_due |= mark != self.users_seen.1;
+            self.users_seen = (now, mark);
+        }
         let every = if self.users_due {
             USERS_HINTED_MS
         } else {

@@ -285,6 +285,7 @@ fn assume(
         publishing: false,
         users_at: 0,
         users_due: true,
+        users_seen: (0, None),
         first_config: Some(config),
         configured: Some(configured),
         witness: options.witness.clone(),
