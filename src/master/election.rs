@@ -554,8 +554,8 @@ impl Candidate<'_> {
     }
 }
 
-/// Close-to-open: NFS asks the server at each open, unless it was mounted with `nocto`. Other network
-/// file systems promise nothing.
+/// Close-to-open: NFS asks the server at each open, unless it was mounted with `nocto`. Other
+/// network file systems promise nothing.
 fn opens_are_fresh(layout: &Layout, kind: FsKind) -> bool {
     let asks = || sys::mount::mount_of(layout.root()).is_ok_and(|mount| !mount.has("nocto"));
     kind == FsKind::Nfs && asks()

@@ -25,8 +25,8 @@ struct Segment {
     offset: i64,
 }
 
-/// The leader's wall clock, as the monotonic one and the hosts' clocks show it. The *agreed* time is
-/// that of the leader's clock, or of most hosts' clocks where those differ from it.
+/// The leader's wall clock, as the monotonic one and the hosts' clocks show it. The *agreed* time
+/// is that of the leader's clock, or of most hosts' clocks where those differ from it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
     /// Oldest first; the first one reaches back without end.
@@ -36,8 +36,8 @@ pub(crate) struct Clock {
     offset: i64,
     /// By how much the file server's clock was ahead of the monotonic one when it was last seen.
     server_offset: Option<i64>,
-    /// By how much the leader's clock is ahead of most hosts' clocks (negative: behind), when that is
-    /// more than [`DOUBT_MS`].
+    /// By how much the leader's clock is ahead of most hosts' clocks (negative: behind), when that
+    /// is more than [`DOUBT_MS`].
     ahead: i64,
     compared_at: Option<Mono>,
     /// By how much the agreed time was ahead of the monotonic clock when it was last asked for.

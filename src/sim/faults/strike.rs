@@ -218,6 +218,14 @@ impl Scene {
             .collect()
     }
 
+    /// A process of the machine that may die or stand still.
+    fn pick(&mut self, core: &mut Core, machine: usize) -> Option<ProcId> {
+        let slots = self.slots_on(machine);
+        let slot = *slots.get(core.rng.below(slots.len() as u64) as usize)?;
+        let proc = self.slots[slot].proc?;
+        (!self.must_live(slot)).then_some(proc)
+    }
+
     fn strike(&mut self, core: &mut Core, fault: Fault) -> Option<String> {
         let now = core.now;
         let m = self.target(core);
@@ -229,22 +237,12 @@ impl Scene {
         let long = core.rng.between(1000, 25_000) * MS;
         match fault {
             Fault::Kill => {
-                let slots = self.slots_on(m);
-                let slot = *slots.get(core.rng.below(slots.len() as u64) as usize)?;
-                let proc = self.slots[slot].proc?;
-                if self.must_live(slot) {
-                    return None;
-                }
+                let proc = self.pick(core, m)?;
                 core.kill(proc);
                 Some(format!("kill -9 {}", core.procs[proc].name))
             }
             Fault::Stop => {
-                let slots = self.slots_on(m);
-                let slot = *slots.get(core.rng.below(slots.len() as u64) as usize)?;
-                let proc = self.slots[slot].proc?;
-                if self.must_live(slot) {
-                    return None;
-                }
+                let proc = self.pick(core, m)?;
                 let us = if core.rng.permille(500) { short } else { long };
                 core.procs[proc].frozen_until = now + us;
                 let ms = us / MS;
