@@ -57,15 +57,19 @@ pub fn compact(layout: &Layout, cluster: &str, keep: Keep, now: i64) -> Result<C
         return Ok(done);
     }
     let oldest = &found[wanted - 1];
+    // One name that stays must not keep all others.
+    let mut first = None;
     for number in snapshot::numbers(layout)? {
         let complete = found.iter().any(|f| f.number == number);
         if number < oldest.number || (!complete && number < found[0].number) {
-            sys::fs::remove(&snapshot::path_of(layout, number))?;
-            done.snapshots += 1;
+            match sys::fs::remove(&snapshot::path_of(layout, number)) {
+                Ok(()) => done.snapshots += 1,
+                Err(e) => first = first.or(Some(e)),
+            }
         }
     }
     remove_segments(layout, oldest.covers, keep, now, &mut done)?;
-    Ok(done)
+    first.map_or(Ok(done), |e| Err(e.into()))
 }
 
 /// A segment on disk.

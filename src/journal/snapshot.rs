@@ -166,14 +166,16 @@ pub fn numbers(layout: &Layout) -> Result<Vec<u64>, Error> {
 /// The complete snapshots, newest first. What is wrong with others goes to `notes`.
 ///
 /// # Errors
-/// Failing reads; a snapshot of a newer format (an older program must not lead).
+/// The directory cannot be listed; a snapshot of a newer format (an older program must not lead).
 pub fn list(layout: &Layout, cluster: &str, notes: &mut Vec<String>) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     for number in numbers(layout)?.into_iter().rev() {
         let path = path_of(layout, number);
         match look(&path, cluster, number) {
             Ok(f) => found.push(f),
-            Err(LineError::Io(e)) => return Err(e.into()),
+            // As with damage: the one before and the journal stand. What fails everywhere is seen
+            // there.
+            Err(LineError::Io(e)) => notes.push(format!("a snapshot is passed over: {e}")),
             Err(LineError::Damaged(damaged)) => {
                 if let Damage::Content(why) = &damaged.damage
                     && why.starts_with(NEWER)

@@ -1,11 +1,12 @@
 //! Listening to hosts: load samples and reports, read by offset, judged by this machine's clock.
 
-use crate::record::frame::{Damage, Reader};
+use crate::record::frame::{Damage, Damaged, Reader};
 use crate::record::header::{Header, What};
 use crate::record::hint::{Endpoint, tag_of};
 use crate::record::load::{self, LoadDoc};
 use crate::record::point::Points;
 use crate::record::report::{MarkOnly, Report, Told};
+use crate::record::suspect::Suspect;
 use crate::spool::Layout;
 use crate::spool::polling::Polling;
 use crate::sys::fs;
@@ -29,6 +30,11 @@ const EAGER_FOR_MS: u64 = 15_000;
 const SKEW_MS: u64 = 5_000;
 /// How often directories are listed without a hint, in milliseconds.
 const LIST_IDLE_MS: u64 = 10_000;
+/// Most hosts named whose reports are damaged, and how long they are (ms).
+const DAMAGES_MAX: usize = 10;
+/// Most alarms of files that are not the hosts' own.
+const FOREIGN_MAX: usize = 20;
+const SHOWN_MS: u64 = 3_600_000;
 /// How soon after a hint directories are listed again, in milliseconds.
 const LIST_EVERY_MS: u64 = 250;
 
@@ -58,8 +64,10 @@ struct Ear {
     watched_at: Option<u64>,
     silent_ms: u64,
     doc: LoadDoc,
-    /// Damage was found in the present file: said once.
-    damaged: bool,
+    /// Where reading does not go on in the present file.
+    suspect: Suspect,
+    /// Damage that was found for certain: in which file, when, and what people are told.
+    damage: Option<(u64, u64, String)>,
     /// A file of somebody else stands where the host's should: said once.
     foreign: bool,
     /// Where it takes hints.
@@ -78,7 +86,8 @@ impl Default for Ear {
             watched_at: None,
             silent_ms: 0,
             doc: LoadDoc::default(),
-            damaged: false,
+            suspect: Suspect::default(),
+            damage: None,
             foreign: false,
             endpoint: None,
         }
@@ -114,6 +123,8 @@ pub struct Hosts {
     pub owners: Owners,
     /// Damage found, for the admin.
     pub alarms: Vec<String>,
+    /// Why the directory of hosts cannot be listed.
+    unlisted: Option<String>,
     /// The host that has followed the highest epoch, that epoch, and the highest job id that any
     /// host was given.
     pub ahead: (String, u64, u32),
@@ -133,6 +144,7 @@ impl Hosts {
             eager_until: 0,
             owners,
             alarms: Vec::new(),
+            unlisted: None,
             ahead: Default::default(),
             points: BTreeMap::new(),
         }
@@ -142,6 +154,27 @@ impl Hosts {
     pub fn directories(&self) -> Vec<PathBuf> {
         let each = self.ears.keys().map(|host| self.layout.host(host));
         std::iter::once(self.layout.hosts()).chain(each).collect()
+    }
+
+    /// Damage in report files, for the administrator: for an hour, and as long as the host has not
+    /// begun another file. At most a few, with the number of the rest.
+    pub fn damages(&self, now_ms: u64) -> Vec<String> {
+        let shown = |ear: &&Ear| {
+            let of = ear.damage.as_ref();
+            of.is_some_and(|(part, at, _)| {
+                *part == ear.part || now_ms.saturating_sub(*at) < SHOWN_MS
+            })
+        };
+        let all: Vec<&Ear> = self.ears.values().filter(shown).collect();
+        let texts = all.iter().take(DAMAGES_MAX);
+        let texts = texts.filter_map(|ear| ear.damage.as_ref().map(|(_, _, text)| text.clone()));
+        let unlisted = self.unlisted.iter();
+        let unlisted = unlisted.map(|e| format!("new hosts and their reports are not seen: {e}"));
+        let mut texts: Vec<String> = unlisted.chain(texts).collect();
+        if all.len() > DAMAGES_MAX {
+            texts.push(format!("damaged reports of {} hosts in all", all.len()));
+        }
+        texts
     }
 
     pub fn names(&self) -> impl Iterator<Item = &String> {
@@ -218,7 +251,7 @@ impl Hosts {
             (named || ear.polling.is_due(now_ms)).then(|| (host.clone(), named))
         };
         for (host, named) in self.ears.iter_mut().filter_map(due).collect::<Vec<_>>() {
-            let found = self.read_reports(&host, named, inputs);
+            let found = self.read_reports(&host, named, now_ms, inputs);
             if let Some(ear) = self.ears.get_mut(&host) {
                 ear.polling.looked(now_ms, found, named);
             }
@@ -229,7 +262,9 @@ impl Hosts {
     fn list(&mut self, now_ms: u64) -> bool {
         self.listed_at = now_ms;
         let before = self.ears.len();
-        for entry in fs::list_dir(&self.layout.hosts(), HOSTS_MAX).unwrap_or_default() {
+        let listed = fs::list_dir(&self.layout.hosts(), HOSTS_MAX);
+        self.unlisted = listed.as_ref().err().map(ToString::to_string);
+        for entry in listed.unwrap_or_default() {
             if let (true, Some(name)) = (entry.is_dir, entry.text()) {
                 self.tags.insert(tag_of(name), name.to_owned());
                 self.ears.entry(name.to_owned()).or_default();
@@ -246,14 +281,13 @@ impl Hosts {
             // A stranger's file must not hide the host's own.
             while let Some(part) = newer.pop() {
                 let path = self.layout.reports(host, part);
-                let Some(uid) = self.owners.stranger_of(&path) else {
-                    (ear.part, ear.offset, ear.seq, ear.damaged) = (part, 0, 0, false);
+                let Some(e) = self.owners.refusal_of(&path) else {
+                    (ear.part, ear.offset, ear.seq) = (part, 0, 0);
+                    ear.suspect.clear();
                     ear.endpoint = None;
                     break;
                 };
-                if let Err(e) = self.owners.check("believe", &path, uid) {
-                    disbelieve(&mut ear.foreign, &e, &mut self.alarms);
-                }
+                disbelieve(&mut ear.foreign, &e, &mut self.alarms);
             }
         }
         self.ears.len() != before
@@ -296,7 +330,13 @@ impl Hosts {
 
     /// Reads what a host has added to its reports; `named`: it is said to have added something.
     /// True when there was something.
-    fn read_reports(&mut self, host: &str, named: bool, inputs: &mut Vec<Input>) -> bool {
+    fn read_reports(
+        &mut self,
+        host: &str,
+        named: bool,
+        now_ms: u64,
+        inputs: &mut Vec<Input>,
+    ) -> bool {
         let Some(ear) = self.ears.get_mut(host) else {
             return false;
         };
@@ -308,10 +348,17 @@ impl Hosts {
         if !named && fs::mark(&path).is_ok_and(|mark| mark.len == ear.offset) {
             return false;
         }
-        let Ok(chunk) = fs::read_from(&path, ear.offset, CHUNK) else {
-            return false;
+        let chunk = match fs::read_from(&path, ear.offset, CHUNK) {
+            Ok(chunk) => chunk,
+            Err(e) => {
+                if ear.suspect.unreadable(ear.offset, now_ms) {
+                    inputs.extend(ear.give_up(host, &path, e.to_string(), now_ms));
+                }
+                return false;
+            }
         };
-        if chunk.bytes.is_empty() {
+        if chunk.bytes.is_empty() && chunk.file_len >= ear.offset {
+            ear.suspect.clear();
             return false;
         }
         if let Err(e) = self.owners.check("believe", &path, chunk.uid) {
@@ -320,7 +367,14 @@ impl Hosts {
         }
         let mut reader = Reader::resume(&chunk.bytes, ear.offset, ear.seq);
         let mut reports = Vec::new();
+        let shorter = Damaged {
+            offset: chunk.file_len,
+            damage: Damage::Torn,
+        };
         let damage = loop {
+            if chunk.file_len < ear.offset {
+                break Some(shorter);
+            }
             if reader.offset() == 0 {
                 match Header::read(&mut reader, What::Reports, Some(&self.cluster)) {
                     Ok(Some(_)) => continue,
@@ -343,23 +397,23 @@ impl Hosts {
         };
         (ear.offset, ear.seq) = (reader.offset(), reader.next_seq());
         ear.note_endpoint(&reports);
-        // A torn line at the end is one still being written.
         let more = chunk.bytes.len() == CHUNK && ear.offset < chunk.file_len;
-        match damage {
-            Some(e) if e.damage != Damage::Torn && !ear.damaged => {
-                ear.damaged = true;
-                let text = format!(
-                    "{}: {e}; reports behind it are not read: restart cbexe on {host}",
-                    path.display()
-                );
-                tracing::error!("{text}");
-                self.alarms.push(text);
+        // Half a line at the end is one still being written, for a while.
+        let lasting = match &damage {
+            None => {
+                ear.suspect.clear();
+                None
             }
-            _ => {}
-        }
+            Some(e) => {
+                let lasts = (ear.suspect).lasts(&e.damage, ear.offset, chunk.file_len, now_ms);
+                lasts.then(|| e.damage.to_string())
+            }
+        };
+        let part = ear.part;
+        let told = lasting.and_then(|why| ear.give_up(host, &path, why, now_ms));
+        inputs.extend(told);
         let found = !reports.is_empty();
         if found {
-            let part = ear.part;
             inputs.push(Input::Reports {
                 host: host.to_owned(),
                 part,
@@ -397,6 +451,28 @@ impl Ear {
         }
     }
 
+    /// The present report file is not read any further; what the turn should hear of it, once.
+    fn give_up(&mut self, host: &str, path: &Path, why: String, now_ms: u64) -> Option<Input> {
+        let told = self.damage.as_ref();
+        if told.is_some_and(|(part, ..)| *part == self.part) {
+            return None;
+        }
+        let at = self.offset;
+        let text = format!(
+            "{}:{at}: damaged ({why}); host {host} is told to repeat what is behind it in another \
+             file",
+            path.display()
+        );
+        tracing::error!("{text}");
+        self.damage = Some((self.part, now_ms, text));
+        Some(Input::ReportsDamaged {
+            host: host.to_owned(),
+            part: self.part,
+            seq: self.seq,
+            at,
+        })
+    }
+
     /// For how long the host was silent, and what the turn should hear of it.
     fn judge(
         &mut self,
@@ -429,7 +505,9 @@ impl Ear {
 fn disbelieve(said: &mut bool, e: &crate::sys::Error, alarms: &mut Vec<String>) {
     if !std::mem::replace(said, true) {
         tracing::error!("{e}");
-        alarms.push(e.to_string());
+        if alarms.len() < FOREIGN_MAX {
+            alarms.push(e.to_string());
+        }
     }
 }
 
@@ -599,5 +677,76 @@ mod tests {
         for wild in [i64::MAX, i64::MIN] {
             assert!(told(wild).is_some());
         }
+    }
+
+    #[test]
+    fn a_lasting_flip_in_reports_is_told_once_and_nothing_behind_it_is_believed() {
+        let (dir, mut hosts) = one_host(1_000);
+        let layout = Layout::new(dir.path());
+        let file = |part: u64| {
+            let mut out = Vec::new();
+            let header = Header::new(What::Reports, "c", 0, part);
+            crate::record::frame::write(&mut out, 0, &header).unwrap();
+            for seq in 1..=3 {
+                let boot = format!("b{seq}");
+                let report = Report::Complete { boot };
+                crate::record::frame::write(&mut out, seq, &report).unwrap();
+            }
+            out
+        };
+        let mut bytes = file(1);
+        let at = bytes.len() - 60;
+        bytes[at] ^= 1;
+        fs::publish(&layout.reports("h1", 1), &bytes).unwrap();
+        let listen = |hosts: &mut Hosts, now: u64| {
+            let mut inputs = Vec::new();
+            hosts.listen((now, 0), Which::All, 1000, &|_| false, &mut inputs);
+            inputs.retain(|input| !matches!(input, Input::Load { .. }));
+            inputs
+        };
+        let first = listen(&mut hosts, 1);
+        assert!(
+            matches!(&first[..], [Input::Reports { reports, .. }] if reports.len() < 3),
+            "what stands in front counts"
+        );
+        let second = listen(&mut hosts, 20001);
+        assert!(matches!(
+            &second[..],
+            [Input::ReportsDamaged { part: 1, .. }]
+        ));
+        let alarm = hosts.damages(20_001).pop().unwrap();
+        assert!(alarm.contains("reports.000001.yaml:"), "{alarm}");
+        assert!(listen(&mut hosts, 40_001).is_empty(), "told once");
+        fs::publish(&layout.reports("h1", 2), &file(2)).unwrap();
+        let third = listen(&mut hosts, 60_001);
+        assert!(
+            matches!(&third[..], [Input::Reports { part: 2, reports, .. }] if reports.len() == 3)
+        );
+        assert!(hosts.damages(60_001 + SHOWN_MS).is_empty());
+    }
+
+    #[test]
+    fn a_pipe_or_directory_in_the_place_of_reports_hides_no_others_and_holds_nobody() {
+        let (dir, mut hosts) = one_host(1_000);
+        let layout = Layout::new(dir.path());
+        fs::mkdir_p(&layout.reports("h1", 9), 0o755).unwrap();
+        let pipe = layout.reports("h1", 8);
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let mut bytes = Vec::new();
+        let header = Header::new(What::Reports, "c", 0, 1);
+        crate::record::frame::write(&mut bytes, 0, &header).unwrap();
+        let report = Report::Complete { boot: "b".into() };
+        crate::record::frame::write(&mut bytes, 1, &report).unwrap();
+        fs::publish(&layout.reports("h1", 1), &bytes).unwrap();
+        let mut inputs = Vec::new();
+        hosts.listen((1, 0), Which::All, 1000, &|_| false, &mut inputs);
+        let read = |input: &Input| matches!(input, Input::Reports { part: 1, .. });
+        assert!(inputs.iter().any(read));
+        assert!(
+            hosts
+                .alarms
+                .iter()
+                .any(|a| a.contains("not a regular file"))
+        );
     }
 }

@@ -32,6 +32,10 @@ const NAMES_MAX: usize = 4096;
 const BYTES_MAX: usize = 96 << 20;
 /// How long looked-up accounts are believed, in milliseconds.
 const ACCOUNT_MS: u64 = 60_000;
+/// A look-up that takes longer is slow, and how long none is made after a slow or failed one: ten
+/// times what it took, between these (ms).
+const SLOW_MS: u64 = 500;
+const AWAY_MS: (u64, u64) = (2_000, 60_000);
 /// Most names in the directory of all drop boxes, and of these most that are cleared in one look.
 const BOXES_MAX: usize = 100_000;
 const CLEAR_MAX: usize = 1000;
@@ -128,6 +132,9 @@ pub struct Inbox {
     last_held: usize,
     /// Users whose boxes were not looked into for that.
     passed_over: BTreeSet<u32>,
+    /// The user database did not answer, or slowly: nobody new is looked up before (ms).
+    away_until: u64,
+    look_up: fn(u32) -> sys::Result<Option<Requester>>,
 }
 
 /// What one turn has taken so far.
@@ -164,6 +171,8 @@ impl Inbox {
             held: BTreeMap::new(),
             last_held: 0,
             passed_over: BTreeSet::new(),
+            away_until: 0,
+            look_up: account,
         })
     }
 
@@ -373,6 +382,9 @@ impl Inbox {
             self.uids.keys().partition(|uid| **uid > self.served);
         let mut more: Vec<(u32, Vec<OsString>)> = Vec::new();
         for uid in first.into_iter().chain(rest) {
+            if self.must_wait(uid, now_ms) {
+                continue;
+            }
             let Some(left) = self.look(uid, boxes, now_ms, &mut haul) else {
                 continue;
             };
@@ -421,7 +433,7 @@ impl Inbox {
         let begun = haul.bytes;
         let mut names = names.into_iter();
         for _ in 0..most {
-            if haul.is_full() || haul.bytes - begun >= bytes {
+            if self.must_wait(uid, now_ms) || haul.is_full() || haul.bytes - begun >= bytes {
                 break;
             }
             let Some(name) = names.next() else { break };
@@ -570,16 +582,40 @@ impl Inbox {
     }
 
     fn requester(&mut self, uid: u32, now_ms: u64) -> sys::Result<Option<Requester>> {
-        if let Some((who, at)) = self.accounts.get(&uid)
-            && now_ms.saturating_sub(*at) < ACCOUNT_MS
+        let known = self.accounts.get(&uid);
+        if let Some((who, at)) = known
+            && (now_ms.saturating_sub(*at) < ACCOUNT_MS || now_ms < self.away_until)
         {
             return Ok(Some(who.clone()));
         }
-        let who = account(uid)?;
-        if let Some(who) = &who {
-            self.accounts.insert(uid, (who.clone(), now_ms));
+        let known = known.map(|(who, _)| who.clone());
+        let began = clock::boot_ms();
+        let found = (self.look_up)(uid);
+        let took = clock::boot_ms().saturating_sub(began);
+        if found.is_err() || took > SLOW_MS {
+            // A directory service that is down or slow must not take the time of all turns.
+            self.away_until = now_ms + (took * 10).clamp(AWAY_MS.0, AWAY_MS.1);
         }
-        Ok(who)
+        match found {
+            // What was true earlier does better than no answer.
+            Err(e) => known.map(Some).ok_or(e),
+            Ok(who) => {
+                if let Some(who) = &who {
+                    self.accounts.insert(uid, (who.clone(), now_ms));
+                }
+                Ok(who)
+            }
+        }
+    }
+
+    /// A user whose account must be looked up waits while the user database does not answer.
+    fn must_wait(&self, uid: u32, now_ms: u64) -> bool {
+        now_ms < self.away_until && !self.accounts.contains_key(&uid)
+    }
+
+    /// Users wait because the user database does not answer, or takes long.
+    pub fn is_waiting(&self, now_ms: u64) -> bool {
+        now_ms < self.away_until
     }
 }
 
@@ -606,8 +642,7 @@ pub fn account(uid: u32) -> sys::Result<Option<Requester>> {
     let Some(facts) = users::look_up(uid)? else {
         return Ok(None);
     };
-    let gids = users::groups_of(&facts);
-    let groups = gids.into_iter().filter_map(users::group_by_gid).collect();
+    let groups = users::group_names(&facts)?;
     let user = facts.name;
     Ok(Some(Requester { uid, user, groups }))
 }

@@ -6,7 +6,10 @@
 
 use super::Witness;
 use super::acks::Acks;
+use super::alarms::Alarms;
+use super::blobs::Blobs;
 use super::conf::Loaded;
+use super::deliver::lets_start;
 use super::election::Leadership;
 use super::hints::Hints;
 use super::hosts::{Hosts, Which};
@@ -22,7 +25,6 @@ use crate::lease::Check;
 use crate::model::{AttemptId, Stamp};
 use crate::record::ack::Ack;
 use crate::record::event::Event;
-use crate::record::order::Order;
 use crate::record::report::{Report, Told};
 use crate::record::request::Verb;
 use crate::record::view;
@@ -31,7 +33,7 @@ use crate::spool::polling::Budget;
 use crate::sys::thread::Which as Spoke;
 use crate::sys::watch::Watcher;
 use crate::sys::{self, clock, failpoint, fs, thread};
-use crate::turn::{self, Blob, Core, Input, Ready, RequestIn};
+use crate::turn::{self, Core, Input, Ready, RequestIn};
 use crossbeam::channel::Receiver;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -88,10 +90,10 @@ pub struct Leader {
     pub stop: Receiver<i32>,
     /// Events on the share raise hints here (a local file system).
     pub hinted_share: bool,
-    pub alarms: Vec<String>,
+    pub alarms: Alarms,
     /// Attempts bound in the last turn whose start no host was sent.
     pub unsent: Vec<(String, AttemptId)>,
-    pub blobs: BTreeSet<String>,
+    pub blobs: Blobs,
     pub since: Stamp,
     pub reminded_at: u64,
     pub summary_at: u64,
@@ -130,14 +132,6 @@ impl From<crate::sys::Error> for End {
 impl From<crate::journal::Error> for End {
     fn from(e: crate::journal::Error) -> End {
         End::Lost(e.to_string())
-    }
-}
-
-/// Whether an order to start the attempt follows from this event.
-fn lets_start(event: &Event, wanted: AttemptId) -> bool {
-    match event {
-        Event::Dispatched { a, .. } | Event::Gathered { a, .. } => *a == wanted,
-        _ => false,
     }
 }
 
@@ -242,13 +236,20 @@ impl Leader {
         let mut inputs = Vec::new();
         self.hints.take(None);
         let (boxes, hosts) = self.hints.due(now, &self.hosts);
-        self.find_users(now, all, &boxes)?;
+        self.find_users(now, all, &boxes);
         // First the watch: what comes after the look gives a hint.
         self.watch(self.inbox.directories());
-        let (taken, rejected) = self.take_requests(now, all, &boxes);
+        let (taken, mut rejected) = self.take_requests(now, all, &boxes);
         let found = taken.iter().map(|request| &request.place);
         let found = found.chain(rejected.iter().map(|bad| &bad.place));
         let found: BTreeSet<u32> = found.map(|place| place.uid).collect();
+        if self.inbox.is_waiting(now) {
+            let text = "the user database does not answer or is slow: users that this leader has \
+                        not seen yet wait";
+            self.alarms.raise("accounts", text.to_owned(), now);
+        }
+        let (taken, refused) = self.keep_blobs(taken, now)?;
+        rejected.extend(refused);
         let requests = !taken.is_empty();
         for request in taken {
             let wants_config = request.verbs.contains(&Verb::Reconfig);
@@ -275,7 +276,7 @@ impl Leader {
 
     /// Looks for drop boxes of users who had none. A hint may be about one: if this is too soon,
     /// the next look is soon.
-    fn find_users(&mut self, now: u64, all: bool, boxes: &BTreeSet<u32>) -> Result<(), End> {
+    fn find_users(&mut self, now: u64, all: bool, boxes: &BTreeSet<u32>) {
         self.users_due |= all || boxes.iter().any(|uid| !self.inbox.knows(*uid));
         // One request tells whether a box was made: nobody's first job waits for the slow look.
         if !self.hinted_share && now.saturating_sub(self.users_seen.0) >= USERS_CHANGED_MS {
@@ -291,9 +292,11 @@ impl Leader {
         if now.saturating_sub(self.users_at) >= every {
             self.users_at = now;
             self.users_due = false;
-            self.inbox.find_users()?;
+            if let Err(e) = self.inbox.find_users() {
+                let text = format!("new users are not seen: {e}");
+                self.alarms.raise("inbox", text, now);
+            }
         }
-        Ok(())
     }
 
     /// Reads what hosts have reported; how many of them had something.
@@ -315,29 +318,6 @@ impl Leader {
         self.hosts.listen(now, which, poll_ms, &no_work, inputs);
         let reports = |input: &&Input| matches!(input, Input::Reports { .. });
         inputs.iter().filter(reports).count()
-    }
-
-    /// Tells the turn whose orders cannot be written, and which starts were therefore never sent.
-    fn hear_of_orders(&mut self, inputs: &mut Vec<Input>) -> bool {
-        let before = inputs.len();
-        let waits = |(host, why)| Input::OrdersWait { host, why };
-        inputs.extend(self.orders.take_news().into_iter().map(waits));
-        for (host, a) in std::mem::take(&mut self.unsent) {
-            let why = format!("orders to {host} cannot be written");
-            inputs.push(Input::Reports {
-                host,
-                part: 0,
-                reports: vec![Told {
-                    seq: 0,
-                    mark: 0,
-                    report: Report::Never { a, why },
-                }],
-                more: true,
-            });
-        }
-        let any = inputs.len() > before;
-        self.summary_due |= any;
-        any
     }
 
     /// Reads cb.yaml anew, for whoever asks: whether it comes into force is for the turn to say.
@@ -401,9 +381,10 @@ impl Leader {
     }
 
     /// Carries out what a turn wants, in the order that makes it safe.
-    fn carry_out(&mut self, ready: Ready, now: u64) -> Result<bool, End> {
+    fn carry_out(&mut self, mut ready: Ready, now: u64) -> Result<bool, End> {
+        // They are there already: the requests that bring them were kept off otherwise.
         for blob in &ready.blobs {
-            self.must(blob.bytes.len(), |leader| Ok(leader.store(blob)?))?;
+            self.must(blob.bytes.len(), |leader| Ok(leader.blobs.store(blob)?))?;
         }
         let committed = self.commit(&ready.events)?;
         // Answers without events (refusals, repeated tokens) are a leader's word all the same.
@@ -424,12 +405,14 @@ impl Leader {
         }
         if !ready.orders.is_empty() {
             failpoint::hit("leader.before_orders");
-            let unsent = self.write_orders(ready.orders)?;
+            let unsent = self.write_orders(std::mem::take(&mut ready.orders))?;
             // An earlier leader may have sent what was not decided in this turn.
             let decided = |a: AttemptId| ready.events.iter().any(|e| lets_start(e, a));
             self.unsent = unsent.into_iter().filter(|(_, a)| decided(*a)).collect();
             failpoint::hit("leader.after_orders");
         }
+        let damaged = std::mem::take(&mut ready.damaged);
+        self.orders.renew(damaged, now);
         let taken = self.inbox.release(&ready.taken, now);
         self.inbox.take_away(&taken.iter().collect::<Vec<_>>());
         self.clean(&ready.events);
@@ -438,7 +421,7 @@ impl Leader {
     }
 
     /// Does what must not fail, as often as it finds no room for its `need` bytes.
-    fn must<T>(
+    pub(super) fn must<T>(
         &mut self,
         need: usize,
         mut write: impl FnMut(&mut Leader) -> Result<T, journal::Error>,
@@ -467,13 +450,9 @@ impl Leader {
     }
 
     /// What readers see may lag behind on a full share.
-    fn may_lag(&mut self, wrote: sys::Result<()>) -> Result<(), End> {
-        match wrote {
-            Err(e) if e.is_no_space() => {
-                self.room.fill(&e.to_string(), &self.leadership);
-                Ok(())
-            }
-            other => Ok(other?),
+    fn may_lag(&mut self, wrote: sys::Result<()>) {
+        if let Err(e) = wrote {
+            self.view_lags(&e);
         }
     }
 
@@ -499,64 +478,9 @@ impl Leader {
         Ok(at)
     }
 
-    fn recheck(&self) -> Result<(), End> {
+    pub(super) fn recheck(&self) -> Result<(), End> {
         let checked = self.leadership.recheck();
         checked.map_err(|e| End::Lost(e.to_string()))
-    }
-
-    fn store(&mut self, blob: &Blob) -> sys::Result<()> {
-        if self.blobs.contains(&blob.sha) {
-            return Ok(());
-        }
-        let path = self.layout.blob(&blob.sha);
-        fs::mkdir_p(fs::parent(&path), 0o750)?;
-        fs::durable_write_mode(&path, &blob.bytes, 0o640)?;
-        if self.blobs.len() > 100_000 {
-            self.blobs.clear();
-        }
-        self.blobs.insert(blob.sha.clone());
-        Ok(())
-    }
-
-    /// Writes orders, and those that wait if it is time; gives the starts that were not written.
-    fn write_orders(
-        &mut self,
-        orders: Vec<(String, Order)>,
-    ) -> Result<Vec<(String, AttemptId)>, End> {
-        let (core, now) = (&self.core, clock::boot_ms());
-        let at = self.journal.position();
-        self.orders
-            .follow_from(core.state.point((at.segment, at.seq)));
-        let again = |host: &str| {
-            turn::outstanding(core, Some(host))
-                .into_iter()
-                .map(|(_, order)| order)
-                .collect()
-        };
-        // What was not sent is repeated as long as the state does not say that it is taken back.
-        let tried = match self.unsent.is_empty() {
-            true => self.orders.mend(now, &core.state, &again),
-            false => Vec::new(),
-        };
-        let given: BTreeSet<String> = orders.iter().map(|(host, _)| host.clone()).collect();
-        let mut unsent = self.orders.write(orders, now, &core.state, &again);
-        unsent.retain(|(host, _)| !tried.contains(host));
-        for host in given {
-            self.hosts.expect(&host, now);
-            if let Some(endpoint) = self.hosts.endpoint(&host) {
-                self.hints.ordered(endpoint);
-            }
-        }
-        if let Some(why) = self.orders.lacks_room() {
-            self.room.fill(why, &self.leadership);
-            self.room.spare();
-        }
-        if self.orders.take_failed() {
-            self.summary_due = true;
-            // Of one host's files or of the whole share? The latter ends this leader.
-            self.recheck()?;
-        }
-        Ok(unsent)
     }
 
     /// Sets unreadable requests aside and answers where an answer can be given.
@@ -617,7 +541,7 @@ impl Leader {
                 .map(str::to_owned)
                 .collect();
             // What was stored long ago may go now: the next job with it stores it anew.
-            self.blobs.clear();
+            self.blobs.forget();
             self.janitor.sweep(live);
         }
         if self.leadership.is_lost() {
@@ -656,11 +580,8 @@ impl Leader {
         if e.is_no_space() {
             return self.room.fill(&e.to_string(), &self.leadership);
         }
-        let text = format!("the view lags: {e}");
-        tracing::error!("{text}");
-        if self.alarms.len() < ALARMS_MAX && !self.alarms.contains(&text) {
-            self.alarms.push(text);
-        }
+        let text = format!("commands show an old state, the view lags: {e}");
+        self.alarms.raise("view", text, clock::boot_ms());
     }
 
     fn publish_summary(&mut self, now: u64) -> Result<(), End> {
@@ -678,24 +599,28 @@ impl Leader {
         let back = core.state.back();
         let back = back.map(|back| turn::went_back_sentence(back, core.state.epoch()));
         let clock_alarm = core.clock_alarm();
-        let orders = self.orders.alarm();
-        let snapshots = self.snapshots.alarm();
+        let (orders, snapshots) = (self.orders.alarm(), self.snapshots.alarm());
+        let unreadable = self.hosts.damages(now);
         let alarms = full.iter().chain(&back).chain(&clock_alarm).chain(&orders);
-        let alarms = alarms.chain(&snapshots).chain(&self.alarms);
-        let alarms = alarms.chain(&self.hosts.alarms);
+        let alarms = alarms.chain(&snapshots).chain(self.alarms.texts(now));
+        let alarms = alarms.chain(self.orders.damages(now));
+        let alarms = alarms.chain(&unreadable).chain(&self.hosts.alarms);
         params.alarms = alarms.take(ALARMS_MAX).cloned().collect();
         let wall = Stamp(clock::wall_ms());
         let publisher = &mut self.publisher;
-        // The parameters first: they tell of a share without room for the rest.
-        let wrote = publisher
-            .document(view::PARAMS, &[params])
-            .and_then(|()| publisher.document(view::HOSTS, &turn::host_rows(core)))
-            .and_then(|()| publisher.document(view::QUEUES, &turn::queue_rows(core)))
-            .and_then(|()| publisher.document(view::USERS, &turn::user_rows(core)))
-            .and_then(|()| publisher.document(view::LIMITS, &turn::limit_rows(core)))
-            .and_then(|()| publisher.document(view::SHARES, &turn::share_rows(core, wall)))
-            .and_then(|()| publisher.document(view::ESTIMATES, &turn::estimate_rows(core)));
-        self.may_lag(wrote)
+        // The parameters first: they tell of a share without room for the rest. Each for itself:
+        // one that cannot be replaced must not keep the others.
+        let wrote = [
+            publisher.document(view::PARAMS, &[params]),
+            publisher.document(view::HOSTS, &turn::host_rows(core)),
+            publisher.document(view::QUEUES, &turn::queue_rows(core)),
+            publisher.document(view::USERS, &turn::user_rows(core)),
+            publisher.document(view::LIMITS, &turn::limit_rows(core)),
+            publisher.document(view::SHARES, &turn::share_rows(core, wall)),
+            publisher.document(view::ESTIMATES, &turn::estimate_rows(core)),
+        ];
+        self.may_lag(wrote.into_iter().collect());
+        Ok(())
     }
 
     /// Compares the leader's clock with the file server's, by a file that this leader wrote just

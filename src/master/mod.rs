@@ -4,7 +4,10 @@
 //! ends: its supervisor starts it again as a candidate. Never imports `host` or `client`.
 
 mod acks;
+mod alarms;
+mod blobs;
 mod conf;
+mod deliver;
 pub mod election;
 mod hints;
 pub mod hosts;
@@ -46,6 +49,8 @@ const NAMES_MAX: usize = 1_000_000;
 
 /// So many leaders in a row that died while taking over are worth an alarm.
 const DIED_MIN: usize = 3;
+/// How long looking up the groups of users may keep a new leader, in milliseconds.
+const ACCOUNTS_MS: u64 = 5_000;
 /// Room that each of a leader's first files needs at most, bytes.
 const NEED: u64 = 64 << 10;
 
@@ -255,7 +260,8 @@ fn assume(
     let replayed = (recovered.events * 200, epoch.saturating_sub(covered));
     let publisher = first.must(|| Ok(publish::Publisher::new(&layout, &cluster, epoch)?))?;
     let most = options.acks_bytes;
-    let acks = first.must(|| Ok(acks::Acks::create(&layout, &cluster, epoch, most)?))?;
+    // Whatever is in the way there, the next epoch has a directory of its own.
+    let acks = first.must_or_end(|| Ok(acks::Acks::create(&layout, &cluster, epoch, most)?))?;
     Ok(Leader {
         publisher,
         acks,
@@ -274,9 +280,9 @@ fn assume(
         core,
         stop,
         hinted_share,
-        alarms: recovered.notes,
+        alarms: alarms::Alarms::new(recovered.notes),
         unsent: Vec::new(),
-        blobs: BTreeSet::new(),
+        blobs: blobs::Blobs::new(&layout),
         since: now,
         reminded_at: 0,
         summary_at: 0,
@@ -313,6 +319,17 @@ struct First<'a> {
 }
 
 impl First<'_> {
+    /// As [`First::must`]; another candidate may succeed where this one failed.
+    fn must_or_end<T>(
+        &mut self,
+        write: impl FnMut() -> Result<T, journal::Error>,
+    ) -> Result<T, NoLead> {
+        self.must(write).map_err(|e| match e {
+            NoLead::Refused(why) => NoLead::Ended(End::Lost(why)),
+            ended => ended,
+        })
+    }
+
     /// Tries until there is room for it.
     fn must<T>(
         &mut self,
@@ -444,11 +461,17 @@ fn died_young(epoch: u64, seals: &[Event]) -> Option<String> {
 /// Looks up the groups of everyone who has jobs: limits and administrators hang on them.
 fn note_accounts(core: &mut Core) {
     let uids: BTreeSet<u32> = core.state.specs().map(|entry| entry.spec.uid).collect();
-    for who in uids
-        .into_iter()
-        .filter_map(|uid| inbox::account(uid).ok().flatten())
-    {
-        core.note_groups(&who.user, &who.groups);
+    let began = clock::boot_ms();
+    for uid in uids {
+        match inbox::account(uid) {
+            Ok(Some(who)) => core.note_groups(&who.user, &who.groups),
+            Ok(None) => {}
+            // The lease runs: the rest are known when they ask for something.
+            Err(e) => return tracing::error!("{e}: groups of users are not known yet"),
+        }
+        if clock::boot_ms().saturating_sub(began) > ACCOUNTS_MS {
+            return tracing::error!("the user database is slow: groups of users are not known yet");
+        }
     }
 }
 

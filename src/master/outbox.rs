@@ -17,7 +17,8 @@ use crate::state::State;
 use crate::sys::append::Appender;
 use crate::sys::mount::FsKind;
 use crate::sys::{self, fs};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::turn::DamagedOrders;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Size at which an orders file is continued in a new part, in bytes.
 const PART_BYTES: u64 = 8 << 20;
@@ -31,6 +32,9 @@ const RETRIES_MAX: usize = 16;
 const TAKEN_MAX: u64 = 8;
 /// Most hosts named in the alarm, and in the log at a time.
 const NAMED_MAX: usize = 5;
+/// Most damages remembered, and how long they are shown (ms).
+const DAMAGES_MAX: usize = 10;
+const SHOWN_MS: u64 = 3_600_000;
 
 /// A framed file with its next sequence number.
 pub(super) struct Framed {
@@ -100,6 +104,8 @@ pub struct Orders {
     /// The point of the journal that orders follow from, and the last one that a host was told.
     point: Option<Point>,
     told: Option<Point>,
+    /// Damage that hosts met in their orders, with its time: for the administrator.
+    damaged: VecDeque<(u64, String)>,
 }
 
 #[derive(Default)]
@@ -158,6 +164,7 @@ impl Orders {
             failed: false,
             point: None,
             told: None,
+            damaged: VecDeque::new(),
         })
     }
 
@@ -347,6 +354,42 @@ impl Orders {
     /// Whether a write failed since the last call: it may be the share, and not the one host.
     pub fn take_failed(&mut self) -> bool {
         std::mem::take(&mut self.failed)
+    }
+
+    /// Parts that their hosts cannot read to the end are given up, as after a failed write: another
+    /// one repeats what is in force, at once or after a pause that grows.
+    pub fn renew(&mut self, damaged: Vec<DamagedOrders>, now: u64) {
+        for DamagedOrders {
+            host,
+            part,
+            at,
+            why,
+        } in damaged
+        {
+            // Of one that is given up already the host has read no further part yet.
+            let present = |file: &HostOrders| file.part == part && file.framed.is_some();
+            if !self.hosts.get(&host).is_some_and(present) {
+                continue;
+            }
+            let path = self.layout.orders(&host, self.epoch, part);
+            let text = format!(
+                "{}:{at}: damaged as host {host} reads it ({why}); another part repeats what is \
+                 in force",
+                path.display()
+            );
+            self.damaged.push_back((now, text));
+            if self.damaged.len() > DAMAGES_MAX {
+                self.damaged.pop_front();
+            }
+            let e = sys::Error::invalid("read", &path, format!("damaged at byte {at}"));
+            self.note::<()>(&host, Err(e), now);
+        }
+    }
+
+    /// Damage that hosts met a short time ago, for the administrator.
+    pub fn damages(&self, now: u64) -> impl Iterator<Item = &String> {
+        let recent = move |(at, _): &&(u64, String)| now.saturating_sub(*at) < SHOWN_MS;
+        self.damaged.iter().filter(recent).map(|(_, text)| text)
     }
 
     /// Notes how a write of a host's orders went. After a failed one they wait, and the present

@@ -49,7 +49,8 @@ const LIST_MAX: usize = 200_000;
 #[derive(Debug)]
 struct Delta {
     name: String,
-    app: Appender,
+    /// `None`: the file could not be made.
+    app: Option<Appender>,
     buf: Vec<u8>,
     seq: u64,
     /// Specifications that stand in it.
@@ -107,11 +108,19 @@ impl Publisher {
     /// Takes over the view: what the last leader published stays visible, under a delta of this
     /// epoch, until the first round has written everything anew.
     ///
+    /// A view that cannot be written lags, it does not keep anybody from leading.
+    ///
     /// # Errors
-    /// The delta or the manifest cannot be written.
+    /// There is no room for the delta or the manifest.
     pub fn new(layout: &Layout, cluster: &str, epoch: u64) -> sys::Result<Publisher> {
         let now = clock::boot_ms();
-        let delta = open_delta(layout, cluster, epoch, 1, now)?;
+        let delta = match open_delta(layout, cluster, epoch, 1, now) {
+            Err(e) if !e.is_no_space() => {
+                tracing::error!("{e}: the view lags");
+                Delta::lost(now)
+            }
+            other => other?,
+        };
         let kind = sys::mount::fs_kind(layout.root())?;
         let mut publisher = Publisher {
             layout: layout.clone(),
@@ -134,8 +143,14 @@ impl Publisher {
             out: Vec::new(),
         };
         publisher.adopt();
-        publisher.write_manifest()?;
-        Ok(publisher)
+        match publisher.write_manifest() {
+            Err(e) if e.is_no_space() => Err(e),
+            Err(e) => {
+                tracing::error!("{e}: the view lags");
+                Ok(publisher)
+            }
+            Ok(()) => Ok(publisher),
+        }
     }
 
     /// Names what the last leader published, as far as it is there.
@@ -200,20 +215,20 @@ impl Publisher {
         if delta.buf.is_empty() {
             return Ok(());
         }
-        if delta.app.is_poisoned() {
+        let Some(app) = delta.app.as_mut().filter(|app| !app.is_poisoned()) else {
             delta.buf.clear();
             return Ok(());
-        }
-        let written = delta.app.append(&delta.buf).map(drop);
+        };
+        let mut written = app.append(&delta.buf).map(drop);
         delta.buf.clear();
         if delta.buf.capacity() > 4 << 20 {
             delta.buf = Vec::new();
         }
         // Another NFS client sees what was sent to the server, not what this one has cached.
-        match written {
-            Ok(()) if self.sync => self.delta.app.sync(),
-            other => other,
+        if self.sync && written.is_ok() {
+            written = app.sync();
         }
+        written
     }
 
     /// Goes on with a round, begins one when it is time, and removes old files. Works for about
@@ -256,10 +271,11 @@ impl Publisher {
 
     /// Whether a round should begin.
     fn due(&self, now: u64) -> bool {
-        if !self.complete || self.delta.app.is_poisoned() {
+        let app = self.delta.app.as_ref().filter(|app| !app.is_poisoned());
+        let Some(app) = app.filter(|_| self.complete) else {
             return true;
-        }
-        let bytes = self.delta.app.valid_len();
+        };
+        let bytes = app.valid_len();
         let age = now.saturating_sub(self.delta.began);
         self.delta.rows > 0
             && (bytes > DELTA_FULL
@@ -303,10 +319,10 @@ impl Publisher {
         delta.rows = 0;
         let old = std::mem::replace(&mut self.delta, delta);
         self.generation = next;
-        self.older.push(DeltaPart {
-            file: old.name,
-            bytes: old.app.valid_len(),
-        });
+        if let Some(app) = old.app {
+            let (file, bytes) = (old.name, app.valid_len());
+            self.older.push(DeltaPart { file, bytes });
+        }
         let full = !self.complete;
         if full {
             self.dirty.extend(state.shards());
@@ -371,7 +387,7 @@ impl Publisher {
             frame::write(&mut self.out, n as u64 + 1, row).map_err(encode)?;
         }
         // Left by a round that failed half way: it was never named.
-        sys::fs::remove(&path)?;
+        free_name(&path)?;
         let mut shard = Appender::create_new(&path)?;
         shard.append(&self.out)?;
         // A network file system may tell only now that it had no room for what it took.
@@ -394,7 +410,7 @@ impl Publisher {
         let bytes = framed(&self.cluster, self.epoch, std::slice::from_ref(&manifest))
             .map_err(|e| sys::Error::invalid("encode", &path, e.to_string()))?;
         self.stale = true;
-        sys::fs::publish(&path, &bytes)?;
+        sys::fs::publish_over(&path, &bytes)?;
         self.stale = false;
         self.manifest_ino = sys::fs::stat(&path)?.map_or(0, |s| s.ino);
         Ok(())
@@ -414,7 +430,7 @@ impl Publisher {
         let hash = hasher.finish();
         if self.documents.get(name) != Some(&hash) {
             self.documents.remove(name);
-            sys::fs::publish(&path, &bytes)?;
+            sys::fs::publish_over(&path, &bytes)?;
             self.documents.insert(name, hash);
         }
         Ok(())
@@ -471,7 +487,28 @@ impl Publisher {
     }
 }
 
+/// Makes room for a new file of this name.
+fn free_name(path: &std::path::Path) -> sys::Result<()> {
+    match sys::fs::remove(path) {
+        Err(_) if sys::fs::clear_name(path)? => Ok(()),
+        other => other,
+    }
+}
+
 impl Delta {
+    /// One without a file: the next round begins another.
+    fn lost(now: u64) -> Delta {
+        Delta {
+            name: String::new(),
+            app: None,
+            buf: Vec::new(),
+            seq: 1,
+            specs: HashSet::new(),
+            began: now,
+            rows: 0,
+        }
+    }
+
     fn put(&mut self, row: &Row<'_>) {
         // A row always has a JSON form; one that had none would only be invisible until the round.
         if frame::write(&mut self.buf, self.seq, row).is_ok() {
@@ -490,7 +527,7 @@ fn open_delta(
 ) -> sys::Result<Delta> {
     let name = format!("{epoch:06}.{generation:06}.delta.yaml");
     let path = layout.view_file(&name);
-    sys::fs::remove(&path)?;
+    free_name(&path)?;
     let mut app = Appender::create_new(&path)?;
     let mut front = Vec::new();
     let header = Header::new(What::View, cluster, epoch, generation);
@@ -499,7 +536,7 @@ fn open_delta(
     app.append(&front)?;
     Ok(Delta {
         name,
-        app,
+        app: Some(app),
         buf: Vec::new(),
         seq: 1,
         specs: HashSet::new(),

@@ -212,7 +212,11 @@ impl Room {
         let enough = |free: Option<u64>, part: u64| free.is_none_or(|free| free > 3 * part);
         while self.part > 0 && self.parts < PARTS && enough(self.free, self.part) {
             if let Err(e) = self.take() {
-                tracing::debug!("{e}");
+                if !e.is_no_space() {
+                    // Not for want of room: what cannot be made is not waited for.
+                    tracing::error!("{e}: this leader does without a reserve for a full share");
+                    self.part = 0;
+                }
                 break;
             }
             self.free = self.free.map(|free| free.saturating_sub(self.part));

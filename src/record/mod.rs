@@ -14,6 +14,7 @@ pub mod order;
 pub mod point;
 pub mod report;
 pub mod request;
+pub mod suspect;
 pub mod view;
 
 /// Version of every document this program writes. A reader refuses a higher one.

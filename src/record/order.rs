@@ -72,6 +72,9 @@ pub enum Order {
     /// The share was restored from a copy, epochs up to `above` are over: the host tells once more
     /// all that it knows, since whoever acknowledged it may not remember. Once for each number.
     Restored { above: u64 },
+    /// Report file `part` is damaged from record `seq` (byte `at`) on: the leader reads no further.
+    /// The host begins another one, which repeats what is not acknowledged.
+    ReportsDamaged { part: u64, seq: u64, at: u64 },
     /// The orders go on in this part; everything still valid is repeated there.
     Next { part: u64 },
 }

@@ -54,6 +54,15 @@ pub enum Report {
     /// From here on nothing unacknowledged of earlier files is missing: attempts of this host that
     /// the leader believes running and that were not reported here are unknown to the host.
     Complete { boot: String },
+    /// The orders of this part are damaged from record `seq` (byte `at`) on, or gone: the host
+    /// reads no further. The leader begins another part, which repeats what is in force.
+    OrdersDamaged {
+        epoch: u64,
+        part: u64,
+        seq: u64,
+        at: u64,
+        why: String,
+    },
     /// The attempt's process exists.
     Started {
         #[serde(flatten)]
@@ -101,7 +110,8 @@ impl Report {
             Report::Hello { .. }
             | Report::Ledger { .. }
             | Report::Hints { .. }
-            | Report::Complete { .. } => None,
+            | Report::Complete { .. }
+            | Report::OrdersDamaged { .. } => None,
             Report::Ended(e) => Some(e.a),
             Report::Started { a, .. }
             | Report::Never { a, .. }

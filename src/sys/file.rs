@@ -25,6 +25,8 @@ pub struct How {
     pub create: bool,
     /// ...and refuse one that is.
     pub exclusive: bool,
+    /// Nobody is waited for: a pipe that stands in the place of a file must not hold a daemon.
+    pub at_once: bool,
     /// Permission bits of a new file, before the umask.
     pub mode: u32,
 }
@@ -36,7 +38,13 @@ impl How {
         append: false,
         create: false,
         exclusive: false,
+        at_once: false,
         mode: 0,
+    };
+    /// A file that another process writes.
+    pub const LOOK: How = How {
+        at_once: true,
+        ..How::READ
     };
     pub const READ_WRITE: How = How {
         write: true,
@@ -118,6 +126,9 @@ impl File {
         options.create_new(how.exclusive);
         if how.create {
             options.mode(how.mode);
+        }
+        if how.at_once {
+            options.custom_flags(libc::O_NONBLOCK);
         }
         options.open(path).map(File::Real)
     }

@@ -49,13 +49,25 @@ pub fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
 
 /// [`read_small`] with the owner of what was read.
 pub fn read_small_owned(path: &Path, limit: u64) -> Result<(Vec<u8>, u32)> {
-    let file = File::open(path, How::READ).at("open", path)?;
+    let file = File::open(path, How::LOOK).at("open", path)?;
     // A simulated machine has one user, and its calls are counted.
     let uid = match door::simulated() {
         true => 0,
-        false => file.stat().at("stat", path)?.uid,
+        false => {
+            let stat = file.stat().at("stat", path)?;
+            regular(&stat, path)?;
+            stat.uid
+        }
     };
     Ok((read_all_of(&file, path, limit)?, uid))
+}
+
+/// Refuses what is no regular file: a pipe or device may give anything, or nothing for ever.
+fn regular(stat: &Stat, path: &Path) -> Result<()> {
+    match stat.kind {
+        Kind::File => Ok(()),
+        _ => Err(Error::invalid("read", path, "it is not a regular file")),
+    }
 }
 
 fn read_all_of(file: &File, path: &Path, limit: u64) -> Result<Vec<u8>> {
@@ -93,10 +105,11 @@ pub struct Chunk {
 }
 
 /// Reads at most `max` bytes at `offset`, by open, read and close: on NFS this is what makes the
-/// data fresh, while a descriptor kept open lags behind.
+/// data fresh, while a descriptor kept open lags behind. Only a regular file is read.
 pub fn read_from(path: &Path, offset: u64, max: usize) -> Result<Chunk> {
-    let file = File::open(path, How::READ).at("open", path)?;
+    let file = File::open(path, How::LOOK).at("open", path)?;
     let stat = file.stat().at("stat", path)?;
+    regular(&stat, path)?;
     let want = stat.len.saturating_sub(offset).min(max as u64) as usize;
     let mut bytes = vec![0u8; want];
     let mut got = 0;
@@ -287,6 +300,30 @@ pub fn remove(path: &Path) -> Result<()> {
     match file::unlink(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other.at("remove", path),
+    }
+}
+
+/// Gets what stands at `path` and is no regular file out of the way, to a hidden name beside it, so
+/// that a file can take its place. `Ok(false)`: nothing was in the way.
+pub fn clear_name(path: &Path) -> Result<bool> {
+    match stat(path)? {
+        Some(found) if found.kind != Kind::File => {
+            let hidden = format!(".foreign.{}", super::clock::nonce(8));
+            rename(path, &path.with_file_name(hidden)).map(|()| true)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// [`publish`] at a place that is this writer's own: a directory or a pipe that stands there is got
+/// out of the way first.
+pub fn publish_over(path: &Path, bytes: &[u8]) -> Result<()> {
+    match publish(path, bytes) {
+        Err(e) if !e.is_no_space() && clear_name(path)? => {
+            tracing::warn!("{e}: what stood there is hidden now");
+            publish(path, bytes)
+        }
+        other => other,
     }
 }
 
@@ -586,6 +623,17 @@ mod tests {
         publish(&p, b"4567").unwrap();
         assert_ne!(mark(&p).unwrap(), file);
         assert_ne!(mark(d.path()).unwrap(), dir);
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_holds_nobody() {
+        let d = tempdir().unwrap();
+        let p = d.path().join("pipe");
+        nix::unistd::mkfifo(&p, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let e = read_from(&p, 0, 10).unwrap_err();
+        assert!(e.to_string().contains("not a regular file"), "{e}");
+        assert!(read_small_owned(&p, 10).is_err());
+        assert!(read_from(d.path(), 0, 10).is_err());
     }
 
     #[test]

@@ -67,6 +67,19 @@ impl Owners {
         (!self.believe(found.uid)).then_some(found.uid)
     }
 
+    /// Why a file is not believed by what stands at its name: it is a stranger's, or no file at
+    /// all. No link is followed.
+    pub fn refusal_of(self, path: &Path) -> Option<Error> {
+        if door::simulated() {
+            return None;
+        }
+        let found = fs::stat(path).ok().flatten()?;
+        if found.kind != Kind::File {
+            return Some(Error::invalid("believe", path, "it is not a regular file"));
+        }
+        self.check("believe", path, found.uid).err()
+    }
+
     /// What in `dir` belongs to somebody who is not believed, with him.
     ///
     /// # Errors

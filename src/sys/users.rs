@@ -131,6 +131,26 @@ pub fn groups_of(user: &UserFacts) -> Vec<u32> {
     }
 }
 
+/// Names of all groups of a user; a group without a name is left out.
+///
+/// # Errors
+/// The database does not answer: nobody may be refused for the groups that are missing.
+pub fn group_names(user: &UserFacts) -> super::Result<Vec<String>> {
+    if door::simulated() {
+        return Ok(vec![format!("g{}", user.gid)]);
+    }
+    let what = format!("the groups of {}", user.name);
+    let failed = |e: nix::Error| super::Error::new("look up", what.as_ref(), e.into());
+    let name = CString::new(user.name.as_str()).map_err(|_| failed(nix::Error::EINVAL))?;
+    let gids = getgrouplist(&name, Gid::from_raw(user.gid)).map_err(failed)?;
+    let mut names = Vec::new();
+    for gid in gids {
+        let group = nix::unistd::Group::from_gid(gid).map_err(failed)?;
+        names.extend(group.map(|group| group.name));
+    }
+    Ok(names)
+}
+
 /// The group id of a group name.
 pub fn group_by_name(name: &str) -> Option<u32> {
     nix::unistd::Group::from_name(name)

@@ -9,6 +9,7 @@ mod admin;
 mod back;
 mod change;
 mod clock;
+mod damage;
 mod faults;
 mod force;
 mod gang;
@@ -32,6 +33,7 @@ pub use back::sentence as went_back_sentence;
 pub use requests::TURN_UNITS;
 pub use schedule::outstanding;
 pub use shown::{estimate_rows, limit_rows, refresh, share_rows};
+pub use submit::blobs;
 pub use summary::{host_rows, params, queue_rows, user_rows};
 
 use crate::config::Config;
@@ -108,6 +110,8 @@ pub struct Core {
     pub(crate) unwritten: BTreeMap<String, String>,
     /// Requests that were taken in and not answered.
     pub(crate) underway: requests::Underway,
+    /// Report files that are damaged: file, record, byte. Their hosts are to begin others.
+    pub(crate) unreadable: BTreeMap<String, (u64, u64, u64)>,
     /// Groups by user, as the driver looked them up.
     pub groups: BTreeMap<String, Vec<String>>,
     /// Problems of the last refused reconfiguration, for the view.
@@ -155,6 +159,7 @@ impl Core {
             tries: BTreeMap::new(),
             unwritten: BTreeMap::new(),
             underway: requests::Underway::default(),
+            unreadable: BTreeMap::new(),
             groups: BTreeMap::new(),
             config_problems: Vec::new(),
             kept: shown::Kept::default(),
@@ -231,6 +236,13 @@ pub enum Input {
         host: String,
         why: Option<String>,
     },
+    /// Report file `part` of a host is damaged from record `seq` (byte `at`) on.
+    ReportsDamaged {
+        host: String,
+        part: u64,
+        seq: u64,
+        at: u64,
+    },
     /// cb.yaml was read (at the start of the epoch, or for a request that is in the same turn).
     Config(Arc<Config>),
 }
@@ -265,6 +277,15 @@ pub struct Blob {
     pub bytes: Vec<u8>,
 }
 
+/// A part of a host's orders that the host reads up to byte `at`, and why not further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedOrders {
+    pub host: String,
+    pub part: u64,
+    pub at: u64,
+    pub why: String,
+}
+
 /// What a turn wants done.
 #[derive(Default)]
 pub struct Ready {
@@ -273,6 +294,8 @@ pub struct Ready {
     pub acks: Vec<Ack>,
     /// Orders by host.
     pub orders: Vec<(String, Order)>,
+    /// Orders files of this epoch that their hosts cannot read to the end.
+    pub damaged: Vec<DamagedOrders>,
     /// `place` of requests that were carried out or refused.
     pub taken: Vec<usize>,
     /// The summary views (queues, hosts, users, parameters) must be fresh before the acks.
@@ -364,6 +387,12 @@ impl Turn<'_> {
                 silent_ms,
             } => self.load(&host, *doc, silent_ms),
             Input::OrdersWait { host, why } => self.orders_wait(host, why),
+            Input::ReportsDamaged {
+                host,
+                part,
+                seq,
+                at,
+            } => self.reports_damaged(host, (part, seq, at)),
             Input::Config(config) => self.configure(config),
         }
     }

@@ -15,6 +15,7 @@ const FENCE_MARGIN_MS: u64 = 10_000;
 impl Turn<'_> {
     /// `more`: the file goes on behind these.
     pub(super) fn reports(&mut self, host: &str, part: u64, reports: Vec<Told>, more: bool) {
+        self.reports_read(host, part);
         let mut last = None;
         let mut reports = reports.into_iter();
         while reports.len() > 0 {
@@ -93,6 +94,13 @@ impl Turn<'_> {
                 }
             }
             Report::PartReady { a } => self.part_ready(host, a),
+            Report::OrdersDamaged {
+                epoch,
+                part,
+                seq,
+                at,
+                why,
+            } => self.orders_damaged(host, epoch, (part, seq, at), why),
             Report::Suspended { a, t } => self.suspension(host, a, true, t),
             Report::Resumed { a, t } => self.suspension(host, a, false, t),
             Report::Usage { a, u } => {

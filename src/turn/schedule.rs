@@ -177,6 +177,7 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
         }
         let left = core.leftover_orders(host);
         orders.extend(left.map(|order| (host.to_owned(), order)));
+        orders.extend(super::damage::renewal(core, host));
         for (j, _) in core.state.on_host(host) {
             let Some(work) = core.state.work(j) else {
                 continue;

@@ -32,6 +32,16 @@ pub(super) struct Pack {
     names: intake::NameRoom,
 }
 
+/// What a request brings along that must be stored before it is carried out; nothing where it is
+/// refused for that.
+pub fn blobs(head: &RequestHead) -> Vec<Blob> {
+    let mut blobs = Vec::new();
+    match shared(head, &mut blobs) {
+        Ok(_) => blobs,
+        Err(_) => Vec::new(),
+    }
+}
+
 impl Turn<'_> {
     /// Prepares a submission. `known`: jobs of it that an earlier leader made.
     pub(super) fn begin_pack(
@@ -57,7 +67,7 @@ impl Turn<'_> {
             request.answer.ack.ids = ack.ids;
         }
         request.pack = Some(Pack {
-            shared: self.shared(&request.head)?,
+            shared: shared(&request.head, &mut self.out.blobs)?,
             last: None,
             made,
             names: intake::NameRoom::default(),
@@ -168,49 +178,6 @@ impl Turn<'_> {
         })
     }
 
-    fn shared(&mut self, head: &RequestHead) -> Result<Shared, String> {
-        let mut shared = Shared::default();
-        if !head.env.is_empty() {
-            let bytes = serde_json::to_vec(&head.env).map_err(|e| e.to_string())?;
-            if bytes.len() > ENV_MAX {
-                return Err(format!(
-                    "the environment has {} bytes, at most {ENV_MAX} are accepted: use -env",
-                    bytes.len()
-                ));
-            }
-            check_env(head)?;
-            shared.env = self.blob(bytes);
-        }
-        for (text, sha) in [
-            (&head.script, &mut shared.script),
-            (&head.stdin, &mut shared.stdin),
-        ] {
-            if text.len() > SCRIPT_MAX {
-                return Err(format!(
-                    "a script or input of {} bytes is above {SCRIPT_MAX}",
-                    text.len()
-                ));
-            }
-            if !text.is_empty() {
-                *sha = self.blob(text.clone().into_bytes());
-            }
-        }
-        Ok(shared)
-    }
-
-    fn blob(&mut self, bytes: Vec<u8>) -> String {
-        let mut sha = String::with_capacity(64);
-        for byte in Sha256::digest(&bytes) {
-            use std::fmt::Write;
-            let _ = write!(sha, "{byte:02x}");
-        }
-        self.out.blobs.push(Blob {
-            sha: sha.clone(),
-            bytes,
-        });
-        sha
-    }
-
     /// Makes a job; gives its id and queue and whether that is the default one, or why not.
     fn accept(
         &mut self,
@@ -255,6 +222,50 @@ impl Turn<'_> {
         });
         Some(id)
     }
+}
+
+/// Hashes of what a request brings along, which goes to `blobs`.
+fn shared(head: &RequestHead, blobs: &mut Vec<Blob>) -> Result<Shared, String> {
+    let mut shared = Shared::default();
+    if !head.env.is_empty() {
+        let bytes = serde_json::to_vec(&head.env).map_err(|e| e.to_string())?;
+        if bytes.len() > ENV_MAX {
+            return Err(format!(
+                "the environment has {} bytes, at most {ENV_MAX} are accepted: use -env",
+                bytes.len()
+            ));
+        }
+        check_env(head)?;
+        shared.env = blob(bytes, blobs);
+    }
+    for (text, sha) in [
+        (&head.script, &mut shared.script),
+        (&head.stdin, &mut shared.stdin),
+    ] {
+        if text.len() > SCRIPT_MAX {
+            return Err(format!(
+                "a script or input of {} bytes is above {SCRIPT_MAX}",
+                text.len()
+            ));
+        }
+        if !text.is_empty() {
+            *sha = blob(text.clone().into_bytes(), blobs);
+        }
+    }
+    Ok(shared)
+}
+
+fn blob(bytes: Vec<u8>, blobs: &mut Vec<Blob>) -> String {
+    let mut sha = String::with_capacity(64);
+    for byte in Sha256::digest(&bytes) {
+        use std::fmt::Write;
+        let _ = write!(sha, "{byte:02x}");
+    }
+    blobs.push(Blob {
+        sha: sha.clone(),
+        bytes,
+    });
+    sha
 }
 
 fn what(line: u32) -> String {

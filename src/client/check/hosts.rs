@@ -149,8 +149,14 @@ impl Logs {
                 format!("{}:{}", path.display(), d.offset),
                 format!("{}; what stands behind it is not read", d.damage),
                 match area {
-                    "orders" => "'cadmin schedrestart': a new leader writes all orders anew",
-                    _ => "restart cbexe of that host: it repeats all that is not acknowledged",
+                    "orders" => {
+                        "its host asks for another part by itself; if none comes, 'cadmin \
+                         schedrestart': a new leader writes all orders anew"
+                    }
+                    _ => {
+                        "the leader asks its host for another file by itself; if none comes, \
+                         restart cbexe there: it repeats all that is not acknowledged"
+                    }
                 },
             )),
         }

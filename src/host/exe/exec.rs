@@ -78,6 +78,9 @@ pub struct Exec {
     pub ends: bool,
     /// A reports file that could not be made is tried again then.
     pub reports_at: u64,
+    /// How long the next one waits after the leader has called one damaged (ms), and when it last
+    /// did.
+    pub reports_pause: (u64, u64),
     /// The last trouble with the share, so that it is said once.
     pub said: String,
     /// Since when orders are for another ledger than this one; 0 = they are for this one.
@@ -382,12 +385,17 @@ impl Exec {
             did.work |= !look.orders.is_empty();
             did.orders |= did.work;
             did.more = look.more;
+            if let Some(report) = &look.damage {
+                self.push_own(report);
+                did.work = true;
+            }
             self.carry_out(look.orders, before)?;
             if self.orders.place() != before {
                 self.table.forget(self.orders.place());
             }
             if !look.more {
-                if !self.held.is_empty() {
+                // What stands behind and cannot be read may take a start back.
+                if !self.held.is_empty() && !look.held_up {
                     self.start_held_until(until?)?;
                 }
                 break;
@@ -413,6 +421,7 @@ impl Exec {
     /// Hands the spawner what no order at hand has cancelled.
     fn start_held(&mut self) {
         failpoint::hit("exe.after_ledger");
+        self.drop_unnamed();
         for task in std::mem::take(&mut self.held) {
             self.send(&ToSpawner::Start(Box::new(task)));
         }
@@ -420,6 +429,18 @@ impl Exec {
             self.send(&forget);
         }
         self.flush_spawner();
+    }
+
+    /// Takes back what waits here and the present orders do not name: reading ended in front of
+    /// what became of it, and it is not among what is in force.
+    fn drop_unnamed(&mut self) {
+        let place = self.orders.place();
+        let named = |a: &AttemptId| self.table.get(*a).is_some_and(|e| e.named >= place);
+        let held = self.held.iter().map(|task| task.a);
+        for a in held.filter(|a| !named(a)).collect::<Vec<_>>() {
+            self.held.retain(|task| task.a != a);
+            self.never(a, "its orders were damaged, and it is no longer in force");
+        }
     }
 
     /// Notes that the share went back, and its end: then everything is told again, since who
@@ -501,6 +522,7 @@ impl Exec {
                 Order::Ack { part, seq } => self.acknowledge(part, seq),
                 Order::Journal(point) => reached = Some(point),
                 Order::Restored { above } => self.share_restored(above),
+                Order::ReportsDamaged { part, seq, at } => self.renew_reports(part, seq, at),
                 Order::Ledger { .. } | Order::Next { .. } => {}
             }
         }

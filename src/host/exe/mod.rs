@@ -160,6 +160,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         beat_at: 0,
         ends: false,
         reports_at: 0,
+        reports_pause: (0, 0),
         said: String::new(),
         foreign_at: 0,
         welcome: false,

@@ -1,14 +1,17 @@
 //! Reading orders: the epoch first, then the highest part of that epoch, by offset.
 //!
 //! Every look opens, reads and closes, which is what makes a network file system answer freshly.
-//! Orders of a lower epoch than one ever seen are not read.
+//! Orders of a lower epoch than one ever seen are not read. Where a part is damaged reading ends:
+//! the leader is told, and all that is in force comes in another part.
 
 use super::ledger::Identity;
-use crate::record::frame::{Damage, Reader};
+use crate::record::frame::{Damage, Damaged, Reader};
 use crate::record::header::{Header, What};
 use crate::record::hint::Endpoint;
 use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::order::Order;
+use crate::record::report::Report;
+use crate::record::suspect::Suspect;
 use crate::spool::polling::Gate;
 use crate::spool::{Layout, epoch_known};
 use crate::sys::trust::Owners;
@@ -20,6 +23,10 @@ const CHUNK: usize = 4 << 20;
 const QUIET_MS: u64 = 30_000;
 /// How often a further part is looked for that the present one does not tell of (ms).
 const NEXT_MS: u64 = 5000;
+/// The same while the present one is damaged (ms).
+const DAMAGED_MS: u64 = 1000;
+/// Longest reason in a report of damage, in characters.
+const WHY_MAX: usize = 300;
 
 /// Where reading stands.
 #[derive(Debug)]
@@ -36,6 +43,10 @@ pub struct OrderReader {
     said: String,
     /// When a further part was last looked for (boot clock, ms).
     next_at: u64,
+    /// Where reading does not go on.
+    suspect: Suspect,
+    /// The damage of the present part, once it is certain.
+    damage: Option<Report>,
     /// Takes what a lower epoch's leader published late: a rule that simulations take away.
     pub follow_lower: bool,
     identity: Identity,
@@ -63,6 +74,10 @@ pub struct Look {
     pub new_epoch: bool,
     /// There is more to read at once.
     pub more: bool,
+    /// What stands behind cannot be read, now or for good: an order there may take back a start.
+    pub held_up: bool,
+    /// Damage that was found for certain in this look.
+    pub damage: Option<Report>,
     /// The highest epoch ever claimed here is this one, and lower than what was followed before:
     /// the share is older than what happened.
     pub went_back: Option<u64>,
@@ -87,6 +102,8 @@ impl OrderReader {
             seq: 0,
             said: String::new(),
             next_at: 0,
+            suspect: Suspect::default(),
+            damage: None,
             follow_lower: false,
             identity,
             ours: None,
@@ -112,6 +129,11 @@ impl OrderReader {
     /// Where the leader takes hints, if it does.
     pub fn leader(&self) -> Option<&Endpoint> {
         self.leader.as_ref()
+    }
+
+    /// The damage of the part being read, if there is any.
+    pub fn damage(&self) -> Option<&Report> {
+        self.damage.as_ref()
     }
 
     /// Looks once.
@@ -185,12 +207,14 @@ impl OrderReader {
     /// in this one. All that is in force stands there again. True when there is one.
     fn find_next(&mut self) -> Result<bool, String> {
         let now = clock::boot_ms();
-        if now.saturating_sub(self.next_at) < NEXT_MS {
+        let every = self.damage.as_ref().map_or(NEXT_MS, |_| DAMAGED_MS);
+        if now.saturating_sub(self.next_at) < every {
             return Ok(false);
         }
         self.next_at = now;
         let next = self.part.saturating_add(1);
-        if !fs::exists(&self.layout.orders(&self.host, self.epoch, next)) {
+        let there = || fs::exists(&self.layout.orders(&self.host, self.epoch, next));
+        if self.damage.is_none() && !there() {
             return Ok(false);
         }
         let highest = self.highest_part()?;
@@ -205,6 +229,24 @@ impl OrderReader {
     pub fn go_to(&mut self, part: u64) {
         (self.part, self.offset, self.seq) = (part, 0, 0);
         self.ours = None;
+        self.damage = None;
+        self.suspect.clear();
+    }
+
+    /// Reading ends here for good, in this part.
+    fn give_up(&mut self, look: &mut Look, why: &str) {
+        if self.damage.is_some() {
+            return;
+        }
+        let report = Report::OrdersDamaged {
+            epoch: self.epoch,
+            part: self.part,
+            seq: self.seq,
+            at: self.offset,
+            why: why.chars().take(WHY_MAX).collect(),
+        };
+        tracing::error!("{why}; the leader is asked for another part");
+        (self.damage, look.damage) = (Some(report.clone()), Some(report));
     }
 
     fn read_epoch(&mut self) -> Result<u64, String> {
@@ -270,7 +312,7 @@ impl OrderReader {
     /// A stranger's file must not hide the leader's.
     fn believed(&self, epoch: u64, part: u64) -> bool {
         let path = self.layout.orders(&self.host, epoch, part);
-        self.owners.is_none_or(|o| o.stranger_of(&path).is_none())
+        self.owners.is_none_or(|o| o.refusal_of(&path).is_none())
     }
 
     fn read_part(&mut self, look: &mut Look) -> Result<(), String> {
@@ -281,9 +323,17 @@ impl OrderReader {
         };
         let chunk = match chunk {
             Ok(chunk) => chunk,
-            // Named before this client can see it.
-            Err(e) if e.is_not_found() => return Ok(()),
-            Err(e) => return Err(e.to_string()),
+            // Named before this client can see it, or gone; the share itself has just answered.
+            Err(e) => {
+                look.held_up = true;
+                if self.suspect.unreadable(self.offset, clock::boot_ms()) {
+                    self.give_up(look, &e.to_string());
+                }
+                return match e.is_not_found() {
+                    true => Ok(()),
+                    false => Err(e.to_string()),
+                };
+            }
         };
         let before = self.offset;
         let mut reader = Reader::resume(&chunk.bytes, before, self.seq);
@@ -295,11 +345,16 @@ impl OrderReader {
         // Not where a damaged order stands in front: the next look finds the same.
         let moved = self.offset > before;
         look.more = moved && chunk.file_len > self.offset && chunk.bytes.len() == CHUNK;
-        if let Err(text) = result {
-            let text = format!("{}: {text}", path.display());
-            if text != self.said {
-                tracing::error!("{text}; waiting for whole orders");
-                self.said = text;
+        let shorter = chunk.file_len < self.offset;
+        match result {
+            Ok(()) if !shorter => self.suspect.clear(),
+            Ok(()) => {
+                let why = format!("{} has become shorter", path.display());
+                self.stop_at(look, &Damage::Torn, chunk.file_len, why);
+            }
+            Err(e) => {
+                let why = format!("{}: {e}", path.display());
+                self.stop_at(look, &e.damage, chunk.file_len, why);
             }
         }
         if let Some(part) = look.orders.iter().rev().find_map(next_part) {
@@ -311,6 +366,20 @@ impl OrderReader {
 }
 
 impl OrderReader {
+    /// Reading does not get further in this look.
+    fn stop_at(&mut self, look: &mut Look, damage: &Damage, file_len: u64, why: String) {
+        look.held_up = true;
+        let now = clock::boot_ms();
+        let lasts = self.suspect.lasts(damage, self.offset, file_len, now);
+        if *damage != Damage::Torn && why != self.said {
+            tracing::error!("{why}; waiting for whole orders");
+            self.said.clone_from(&why);
+        }
+        if lasts {
+            self.give_up(look, &why);
+        }
+    }
+
     /// Starts and cancellations are for one ledger only: another one cannot know whether they were
     /// carried out. Everything else does no harm to whoever does not know the attempt.
     fn concerns(&mut self, order: &Order) -> bool {
@@ -337,21 +406,17 @@ fn read_orders(
     reader: &mut Reader<'_>,
     cluster: &str,
     orders: &mut Vec<Order>,
-) -> Result<(), String> {
+) -> Result<(), Damaged> {
     loop {
         if reader.offset() == 0 {
-            match Header::read(reader, What::Orders, Some(cluster)) {
-                Ok(Some(_)) => continue,
-                Ok(None) => return Ok(()),
-                Err(e) if e.damage == Damage::Torn => return Ok(()),
-                Err(e) => return Err(e.to_string()),
+            match Header::read(reader, What::Orders, Some(cluster))? {
+                Some(_) => continue,
+                None => return Ok(()),
             }
         }
-        match reader.next_line() {
-            Ok(None) => return Ok(()),
-            Err(e) if e.damage == Damage::Torn => return Ok(()),
-            Err(e) => return Err(e.to_string()),
-            Ok(Some(line)) => match line.decode::<Order>() {
+        match reader.next_line()? {
+            None => return Ok(()),
+            Some(line) => match line.decode::<Order>() {
                 Ok(order) => {
                     let last = next_part(&order).is_some();
                     orders.push(order);
@@ -603,5 +668,55 @@ mod tests {
         let mut r = s.reader();
         assert_eq!(r.look().unwrap().orders, [cancel(1)]);
         assert!(!r.look().unwrap().more);
+    }
+
+    #[test]
+    fn a_lasting_flip_is_reported_once_and_all_goes_on_in_the_next_part() {
+        let s = Share::new();
+        s.epoch(1);
+        let mut bytes = s.file(1, 1, &[cancel(1), cancel(2), cancel(3)]);
+        let at = bytes.len() - 90;
+        bytes[at] ^= 1;
+        fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
+        let mut r = s.reader();
+        let look = r.look().unwrap();
+        assert!(look.orders.len() < 3 && look.held_up && look.damage.is_none());
+        let known = look.orders.len() as u64;
+        r.suspect.grow_older(60_000);
+        let look = r.look().unwrap();
+        let Some(Report::OrdersDamaged {
+            epoch, part, seq, ..
+        }) = look.damage
+        else {
+            panic!("{look:?}");
+        };
+        assert_eq!((epoch, part, seq), (1, 1, known + 1));
+        let again = r.look().unwrap();
+        assert!(again.damage.is_none() && again.held_up && r.damage().is_some());
+        s.file(1, 2, &[cancel(3)]);
+        r.next_at = 0;
+        assert!(r.look().unwrap().more);
+        let look = r.look().unwrap();
+        assert_eq!((look.orders, look.held_up), (vec![cancel(3)], false));
+        assert!(r.damage().is_none());
+    }
+
+    #[test]
+    fn half_a_line_that_stays_and_a_part_that_is_gone_are_damage_too() {
+        let s = Share::new();
+        s.epoch(1);
+        let bytes = s.file(1, 1, &[cancel(1), cancel(2)]);
+        fs::publish(&s.layout.orders("h1", 1, 1), &bytes[..bytes.len() - 1]).unwrap();
+        let mut r = s.reader();
+        assert!(r.look().unwrap().held_up);
+        r.suspect.grow_older(60_000);
+        assert!(r.look().unwrap().damage.is_some());
+        s.file(1, 2, &[cancel(1)]);
+        r.go_to(2);
+        assert!(!r.look().unwrap().held_up);
+        fs::remove(&s.layout.orders("h1", 1, 2)).unwrap();
+        assert!(r.look().unwrap().held_up);
+        r.suspect.grow_older(60_000);
+        assert!(r.look().unwrap().damage.is_some());
     }
 }

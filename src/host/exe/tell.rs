@@ -11,6 +11,10 @@ use crate::task::log::AttemptRec;
 
 /// Pause before a reports file is tried to be made again, ms.
 const RETRY_MS: u64 = 2_000;
+/// A disk that spoils each file must not fill the share with them: the second one within
+/// [`CALM_MS`] waits this long, the next twice as long, up to the second number, ms.
+const PAUSE_MS: (u64, u64) = (2_000, 300_000);
+const CALM_MS: u64 = 600_000;
 
 fn refusal(a: AttemptId) -> Report {
     let why = "its host knows another run by this id, of before the share was restored".to_owned();
@@ -44,6 +48,36 @@ impl Exec {
         if let Some(r) = self.reports.as_mut() {
             r.push(&refusal(a), mark);
         }
+    }
+
+    /// Adds a report about this host to the next group, if there is a file.
+    pub(super) fn push_own(&mut self, report: &Report) {
+        if let Some(r) = self.reports.as_mut() {
+            r.push(report, 0);
+        }
+    }
+
+    /// The leader cannot read the present file any more: another one tells everything that it has
+    /// not acknowledged.
+    pub(super) fn renew_reports(&mut self, part: u64, seq: u64, at: u64) {
+        if self.reports.as_ref().is_none_or(|r| r.number() != part) {
+            return;
+        }
+        let path = self.place.layout.reports(&self.place.site.host, part);
+        tracing::error!(
+            "{}: damaged at byte {at}, record {seq}, as the leader reads it; reports go on in a \
+             new file",
+            path.display()
+        );
+        let now = clock::boot_ms();
+        let (pause, last) = self.reports_pause;
+        let pause = match last > 0 && now.saturating_sub(last) < CALM_MS + pause {
+            true => (pause * 2).clamp(PAUSE_MS.0, PAUSE_MS.1),
+            false => 0,
+        };
+        self.reports_pause = (pause, now);
+        self.reports_at = now + pause;
+        self.reports = None;
     }
 
     /// Writes the group; ends are made durable here first.
@@ -120,6 +154,9 @@ impl Exec {
         }
         for (a, mark) in &self.refused {
             r.push(&refusal(*a), *mark);
+        }
+        if let Some(damage) = self.orders.damage() {
+            r.push(damage, 0);
         }
         r.push(&Report::Complete { boot }, 0);
         finals

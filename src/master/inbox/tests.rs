@@ -107,6 +107,7 @@ fn a_user_database_that_does_not_answer_makes_requests_wait() {
     AWAY.set(true);
     assert_eq!(s.turn(), (0, 0));
     AWAY.set(false);
+    s.inbox.away_until = 0;
     assert_eq!(s.turn(), (0, 1), "nobody has that id");
 }
 
@@ -360,4 +361,33 @@ fn while_a_request_is_on_its_way_nothing_more_of_its_user_is_taken() {
     assert_eq!(s.inbox.due_ms(), Some(3));
     let (taken, _) = s.inbox.take(3, Boxes::Of(&BTreeSet::new()));
     assert_eq!(taken[0].head.token, Token(2));
+}
+
+#[test]
+fn a_user_database_that_does_not_answer_is_not_asked_in_each_turn() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let mut s = Share::new();
+    let own = s.own();
+    s.request(&own, 1);
+    s.inbox.look_up = |_| {
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        let e = std::io::Error::from_raw_os_error(5);
+        Err(sys::Error::new("look up", "a user".as_ref(), e))
+    };
+    s.inbox.find_users().unwrap();
+    for now in [10, 11, 12, 1_000] {
+        let (taken, rejected) = s.inbox.take(now, Boxes::All);
+        assert!(taken.is_empty() && rejected.is_empty(), "it waits");
+    }
+    assert_eq!(ASKED.load(Ordering::Relaxed), 1);
+    assert!(s.inbox.is_waiting(1_000));
+    s.inbox.look_up = account;
+    let (taken, _) = s.inbox.take(100_000, Boxes::All);
+    assert_eq!(taken.len(), 1);
+    // Who is known is served while it is away again, and longer than an account is believed.
+    s.inbox.look_up = |_| Err(sys::Error::invalid("look up", "a user".as_ref(), "away"));
+    s.request(&own, 2);
+    let (taken, _) = s.inbox.take(100_000 + 2 * ACCOUNT_MS, Boxes::All);
+    assert_eq!(taken.len(), 2);
 }

@@ -177,3 +177,40 @@ fn with_thousands_of_hosts_that_cannot_be_written_work_and_alarm_stay_small() {
     );
     assert_eq!(bed.orders.mend(5_000, &bed.state, &none).len(), RETRIES_MAX);
 }
+
+#[test]
+fn a_part_that_its_host_cannot_read_is_renewed_and_ever_more_slowly() {
+    let mut bed = Bed::new();
+    bed.write(to("h1", cancel(1)), 1_000);
+    let damaged = |part| {
+        vec![DamagedOrders {
+            host: "h1".into(),
+            part,
+            at: 77,
+            why: "the checksum does not match".into(),
+        }]
+    };
+    bed.orders.renew(damaged(9), 1_000);
+    assert_eq!(bed.orders.damages(1_000).count(), 0, "no such part");
+    let again = |_: &str| vec![cancel(1), cancel(2)];
+    let mut times = Vec::new();
+    let mut now = 1_000;
+    for part in 1..=4 {
+        bed.orders.renew(damaged(part), now);
+        bed.orders.renew(damaged(part), now);
+        assert_eq!(bed.orders.damages(now).count() as u64, part, "said once");
+        let at = bed.orders.retry_at().unwrap();
+        times.push(at - now);
+        now = at;
+        assert_eq!(bed.orders.mend(now, &bed.state, &again), ["h1"]);
+        assert_eq!(bed.read("h1", part + 1), [cancel(1), cancel(2)]);
+    }
+    assert_eq!(times, [1_000, 2_000, 4_000, 8_000]);
+    let files = fs::list_dir(&bed.layout.host("h1"), 100).unwrap();
+    assert_eq!(files.len(), 2, "{files:?}");
+    let text = bed.orders.damages(now).next().unwrap();
+    assert!(
+        text.contains("orders.000003.0001.yaml:77: damaged"),
+        "{text}"
+    );
+}

@@ -311,7 +311,7 @@ fn a_failing_delta_is_replaced_by_the_next_round() {
     let mut bed = Bed::new();
     let mut p = bed.publisher(1);
     p.finish(&bed.state).unwrap();
-    p.delta.app = Appender::open("/dev/full".as_ref()).unwrap();
+    p.delta.app = Some(Appender::open("/dev/full".as_ref()).unwrap());
     bed.submit(1);
     let changed = bed.state.take_delta();
     let (rows, shards) = bed.state.delta_rows(changed);
@@ -401,4 +401,35 @@ fn speed_of_two_million_jobs() {
     };
     let n = ViewReader::new(&layout).collect(&one).unwrap().0.len();
     println!("one job: {n} in {:?}", t.elapsed());
+}
+
+#[test]
+fn directories_in_the_place_of_view_files_are_got_out_of_the_way() {
+    let mut bed = Bed::new();
+    let layout = bed.layout();
+    for name in [view::MANIFEST, view::PARAMS, "000001.000001.delta.yaml"] {
+        std::fs::create_dir_all(layout.view_file(name).join("sub")).unwrap();
+    }
+    let mut publisher = bed.publisher(1);
+    bed.submit(1);
+    publisher.finish(&bed.state).unwrap();
+    publisher.document(view::PARAMS, &[1]).unwrap();
+    for name in [view::MANIFEST, view::PARAMS] {
+        assert!(layout.view_file(name).is_file(), "{name}");
+    }
+}
+
+#[test]
+fn a_view_that_cannot_be_written_keeps_nobody_from_leading() {
+    let bed = Bed::new();
+    let dir = bed.layout().view();
+    std::fs::remove_dir(&dir).unwrap();
+    std::fs::write(&dir, b"in the way").unwrap();
+    let mut publisher = bed.publisher(1);
+    assert!(publisher.flush().is_ok());
+    assert!(publisher.tick(&bed.state, 5).is_err());
+    std::fs::remove_file(&dir).unwrap();
+    std::fs::create_dir(&dir).unwrap();
+    publisher.finish(&bed.state).unwrap();
+    assert!(bed.layout().view_file(view::MANIFEST).is_file());
 }

@@ -188,3 +188,48 @@ fn a_host_that_is_put_back_into_the_configuration_follows_orders() {
     let named = ("h1".to_owned(), Order::Ledger { id: "one".into() });
     assert_eq!(b.last.orders, [named]);
 }
+
+#[test]
+fn damaged_orders_are_renewed_and_a_host_is_told_of_damaged_reports_until_it_has_others() {
+    let mut b = Bench::new();
+    let damaged = |epoch| Report::OrdersDamaged {
+        epoch,
+        part: 2,
+        seq: 5,
+        at: 700,
+        why: "x".into(),
+    };
+    let epoch = b.core.state.epoch();
+    b.report("h1", vec![damaged(epoch + 1)]);
+    assert!(b.last.damaged.is_empty(), "of another epoch");
+    b.report("h1", vec![damaged(epoch)]);
+    let [one] = &b.last.damaged[..] else {
+        panic!("{:?}", b.last.damaged);
+    };
+    assert_eq!((one.host.as_str(), one.part, one.at), ("h1", 2, 700));
+    let (part, seq, at) = (1, 7, 99);
+    b.turn(vec![Input::ReportsDamaged {
+        host: "h1".into(),
+        part,
+        seq,
+        at,
+    }]);
+    let order = ("h1".to_owned(), Order::ReportsDamaged { part, seq, at });
+    assert!(b.last.orders.contains(&order));
+    let repeated = |b: &Bench| crate::turn::outstanding(&b.core, Some("h1")).contains(&order);
+    assert!(repeated(&b));
+    b.report("h1", speaks("one", true, &[]));
+    assert!(repeated(&b), "file 1 again");
+    let reports = vec![Told {
+        seq: 1,
+        mark: 0,
+        report: Report::Complete { boot: "b".into() },
+    }];
+    b.turn(vec![Input::Reports {
+        host: "h1".into(),
+        part: 2,
+        reports,
+        more: false,
+    }]);
+    assert!(!repeated(&b));
+}

@@ -1,0 +1,53 @@
+//! Alarms of the leader by what they are about: each has one text, and goes when its cause has not
+//! been seen for a while. Owns no file and no clock.
+
+use std::collections::BTreeMap;
+
+/// An alarm whose cause was not seen for so long is over (ms). What fails is tried again sooner.
+const OVER_MS: u64 = 90_000;
+
+/// What this leader has to say.
+#[derive(Debug)]
+pub struct Alarms {
+    /// Found when it took over, true as long as it leads.
+    lasting: Vec<String>,
+    now: BTreeMap<&'static str, (u64, String)>,
+}
+
+impl Alarms {
+    pub fn new(lasting: Vec<String>) -> Alarms {
+        let now = BTreeMap::new();
+        Alarms { lasting, now }
+    }
+
+    /// Says something about `what`, in the place of what was said of it before.
+    pub fn raise(&mut self, what: &'static str, text: String, now_ms: u64) {
+        let said = self.now.insert(what, (now_ms, text));
+        let (_, text) = &self.now[what];
+        if said.is_none_or(|(at, old)| old != *text || now_ms.saturating_sub(at) > OVER_MS) {
+            tracing::error!("{text}");
+        }
+    }
+
+    /// What is true at `now_ms`.
+    pub fn texts(&self, now_ms: u64) -> impl Iterator<Item = &String> {
+        let recent = move |(at, _): &&(u64, String)| now_ms.saturating_sub(*at) <= OVER_MS;
+        let now = self.now.values().filter(recent).map(|(_, text)| text);
+        self.lasting.iter().chain(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alarm_has_one_text_and_goes_with_its_cause() {
+        let mut alarms = Alarms::new(vec!["always".into()]);
+        alarms.raise("view", "one".into(), 1_000);
+        alarms.raise("view", "two".into(), 2_000);
+        let texts = |now| alarms.texts(now).cloned().collect::<Vec<_>>();
+        assert_eq!(texts(2_000 + OVER_MS), ["always", "two"]);
+        assert_eq!(texts(2_001 + OVER_MS), ["always"]);
+    }
+}

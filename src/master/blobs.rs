@@ -1,0 +1,152 @@
+//! What jobs bring along, stored under the hash of its content: scripts, environments, inputs.
+//!
+//! Each is written once, aside and renamed, and is durable before a job that needs it is. Whatever
+//! else stands at its place is got out of the way. What nobody needs the janitor removes.
+
+use super::inbox::{Rejected, Taken};
+use super::lead::{End, Leader};
+use crate::spool::Layout;
+use crate::sys::{self, clock, fs};
+use crate::turn::{self, Blob};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Most hashes remembered.
+const KNOWN_MAX: usize = 100_000;
+
+/// The blobs of the cluster, as far as this leader has stored them.
+pub struct Blobs {
+    layout: Layout,
+    known: BTreeSet<String>,
+}
+
+impl Blobs {
+    pub fn new(layout: &Layout) -> Blobs {
+        Blobs {
+            layout: layout.clone(),
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// What was stored may have been removed since.
+    pub fn forget(&mut self) {
+        self.known.clear();
+    }
+
+    /// Stores a blob, unless this leader has done so before.
+    ///
+    /// # Errors
+    /// The share takes it not.
+    pub fn store(&mut self, blob: &Blob) -> sys::Result<()> {
+        if self.known.contains(&blob.sha) {
+            return Ok(());
+        }
+        match self.write(blob) {
+            Err(e) if !e.is_no_space() && self.clear(&blob.sha)? => {
+                tracing::warn!("{e}: what stood there is hidden now");
+                self.write(blob)
+            }
+            other => other,
+        }?;
+        if self.known.len() > KNOWN_MAX {
+            self.known.clear();
+        }
+        self.known.insert(blob.sha.clone());
+        Ok(())
+    }
+
+    fn write(&self, blob: &Blob) -> sys::Result<()> {
+        let path = self.layout.blob(&blob.sha);
+        fs::mkdir_p(fs::parent(&path), 0o750)?;
+        fs::durable_write_mode(&path, &blob.bytes, 0o640)
+    }
+
+    /// Gets out of the way what is no file in the place of one, or no directory in that of one.
+    fn clear(&self, sha: &str) -> sys::Result<bool> {
+        let path = self.layout.blob(sha);
+        Ok(clear_file(fs::parent(&path))? || fs::clear_name(&path)?)
+    }
+}
+
+fn clear_file(dir: &Path) -> sys::Result<bool> {
+    let found = fs::stat(dir)?.map(|found| found.kind);
+    if found.is_none_or(|kind| kind == fs::Kind::Dir) {
+        return Ok(false);
+    }
+    let hidden = format!(".foreign.{}", clock::nonce(8));
+    fs::rename(dir, &dir.with_file_name(hidden)).map(|()| true)
+}
+
+impl Leader {
+    /// Stores what requests bring along, before anything is decided of them. A request whose script
+    /// cannot be stored is refused: one file in the way must not end leader after leader.
+    pub(super) fn keep_blobs(
+        &mut self,
+        taken: Vec<Taken>,
+        now: u64,
+    ) -> Result<(Vec<Taken>, Vec<Rejected>), End> {
+        let (mut good, mut refused) = (Vec::new(), Vec::new());
+        for request in taken {
+            let mut stored = Ok(());
+            for blob in turn::blobs(&request.head) {
+                let need = blob.bytes.len();
+                let kept = self.must(need, |leader| match leader.blobs.store(&blob) {
+                    Err(e) if !e.is_no_space() => Ok(Err(e.to_string())),
+                    other => Ok(Ok(other?)),
+                })?;
+                stored = stored.and(kept);
+            }
+            let Err(why) = stored else {
+                good.push(request);
+                continue;
+            };
+            let text = format!("jobs are refused whose script or environment is not stored: {why}");
+            self.alarms.raise("blobs", text, now);
+            self.summary_due = true;
+            refused.push(Rejected {
+                token: Some(request.head.token),
+                place: request.place,
+                why: format!("its script or environment cannot be stored: {why}"),
+            });
+        }
+        if !refused.is_empty() {
+            // Of one file or of the whole share? The latter ends this leader.
+            self.recheck()?;
+        }
+        Ok((good, refused))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blob(sha: &str) -> Blob {
+        let (sha, bytes) = (sha.repeat(32), b"x".to_vec());
+        Blob { sha, bytes }
+    }
+
+    #[test]
+    fn what_stands_in_the_place_of_a_blob_or_of_its_directory_is_got_out_of_the_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        let mut blobs = Blobs::new(&layout);
+        let (one, two) = (blob("ab"), blob("cd"));
+        fs::mkdir_p(&layout.blob(&one.sha).join("sub"), 0o755).unwrap();
+        fs::publish(fs::parent(&layout.blob(&two.sha)), b"in the way").unwrap();
+        for blob in [&one, &two] {
+            blobs.store(blob).unwrap();
+            assert_eq!(fs::read_small(&layout.blob(&blob.sha), 9).unwrap(), b"x");
+        }
+    }
+
+    #[test]
+    fn a_blob_that_cannot_be_stored_is_an_error_of_that_blob() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        fs::publish(&layout.blobs(), b"in the way").unwrap();
+        let mut blobs = Blobs::new(&layout);
+        let e = blobs.store(&blob("ab")).unwrap_err();
+        assert!(e.to_string().contains("blobs"), "{e}");
+    }
+}

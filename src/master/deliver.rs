@@ -1,0 +1,87 @@
+//! The leader's orders on their way: what is written, what waits, and what the turn hears of that.
+//!
+//! Owns no file: [`super::outbox`] writes them. A start is taken back only if no byte of it was
+//! written.
+
+use super::lead::{End, Leader};
+use crate::model::AttemptId;
+use crate::record::event::Event;
+use crate::record::order::Order;
+use crate::record::report::{Report, Told};
+use crate::sys::clock;
+use crate::turn::{self, Input};
+use std::collections::BTreeSet;
+
+/// Whether an order to start the attempt follows from this event.
+pub(super) fn lets_start(event: &Event, wanted: AttemptId) -> bool {
+    match event {
+        Event::Dispatched { a, .. } | Event::Gathered { a, .. } => *a == wanted,
+        _ => false,
+    }
+}
+
+impl Leader {
+    /// Tells the turn whose orders cannot be written, and which starts were therefore never sent.
+    pub(super) fn hear_of_orders(&mut self, inputs: &mut Vec<Input>) -> bool {
+        let before = inputs.len();
+        let waits = |(host, why)| Input::OrdersWait { host, why };
+        inputs.extend(self.orders.take_news().into_iter().map(waits));
+        for (host, a) in std::mem::take(&mut self.unsent) {
+            let why = format!("orders to {host} cannot be written");
+            inputs.push(Input::Reports {
+                host,
+                part: 0,
+                reports: vec![Told {
+                    seq: 0,
+                    mark: 0,
+                    report: Report::Never { a, why },
+                }],
+                more: true,
+            });
+        }
+        let any = inputs.len() > before;
+        self.summary_due |= any;
+        any
+    }
+
+    /// Writes orders, and those that wait if it is time; gives the starts that were not written.
+    pub(super) fn write_orders(
+        &mut self,
+        orders: Vec<(String, Order)>,
+    ) -> Result<Vec<(String, AttemptId)>, End> {
+        let (core, now) = (&self.core, clock::boot_ms());
+        let at = self.journal.position();
+        self.orders
+            .follow_from(core.state.point((at.segment, at.seq)));
+        let again = |host: &str| {
+            turn::outstanding(core, Some(host))
+                .into_iter()
+                .map(|(_, order)| order)
+                .collect()
+        };
+        // What was not sent is repeated as long as the state does not say that it is taken back.
+        let tried = match self.unsent.is_empty() {
+            true => self.orders.mend(now, &core.state, &again),
+            false => Vec::new(),
+        };
+        let given: BTreeSet<String> = orders.iter().map(|(host, _)| host.clone()).collect();
+        let mut unsent = self.orders.write(orders, now, &core.state, &again);
+        unsent.retain(|(host, _)| !tried.contains(host));
+        for host in given {
+            self.hosts.expect(&host, now);
+            if let Some(endpoint) = self.hosts.endpoint(&host) {
+                self.hints.ordered(endpoint);
+            }
+        }
+        if let Some(why) = self.orders.lacks_room() {
+            self.room.fill(why, &self.leadership);
+            self.room.spare();
+        }
+        if self.orders.take_failed() {
+            self.summary_due = true;
+            // Of one host's files or of the whole share? The latter ends this leader.
+            self.recheck()?;
+        }
+        Ok(unsent)
+    }
+}

@@ -1,0 +1,85 @@
+//! What stops the reader of a file that another process appends to: in flight, or there to stay.
+//!
+//! A reader meets half a line while it is written, and on a network file system whole pages of
+//! zeros, because pages reach the server in any order. Only what stands at the same place for a
+//! while is damage. Owns no file and no clock.
+
+use super::frame::Damage;
+
+/// So long a line that does not check may be one whose pages are on their way (ms).
+const FRAME_MS: u64 = 3_000;
+/// So long half a line may be one that is being written, or a file may not be readable (ms).
+const TORN_MS: u64 = 15_000;
+
+/// A place at which reading does not go on.
+#[derive(Debug, Default)]
+pub struct Suspect {
+    /// Offset, and length of the file where growing is progress.
+    place: Option<(u64, u64)>,
+    since: u64,
+}
+
+impl Suspect {
+    /// Reading went on.
+    pub fn clear(&mut self) {
+        self.place = None;
+    }
+
+    /// Whether what was found at `offset` has stood there so long that it is damage.
+    pub fn lasts(&mut self, damage: &Damage, offset: u64, file_len: u64, now_ms: u64) -> bool {
+        match damage {
+            // Intact, but not meant for this reader, or of a newer version.
+            Damage::Content(_) => false,
+            Damage::Torn => self.stays((offset, file_len), TORN_MS, now_ms),
+            Damage::Frame(_) | Damage::Sequence { .. } => self.stays((offset, 0), FRAME_MS, now_ms),
+        }
+    }
+
+    /// Whether the file could not be read from `offset` on for so long that it is damaged or gone,
+    /// although the share answers.
+    pub fn unreadable(&mut self, offset: u64, now_ms: u64) -> bool {
+        self.stays((offset, u64::MAX), TORN_MS, now_ms)
+    }
+
+    /// Lets it stand there for so much longer, in tests.
+    #[cfg(test)]
+    pub fn grow_older(&mut self, ms: u64) {
+        self.since = self.since.saturating_sub(ms);
+    }
+
+    fn stays(&mut self, place: (u64, u64), patience_ms: u64, now_ms: u64) -> bool {
+        if self.place != Some(place) {
+            (self.place, self.since) = (Some(place), now_ms);
+        }
+        now_ms.saturating_sub(self.since) >= patience_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_line_is_damage_only_when_it_neither_grows_nor_ends() {
+        let mut suspect = Suspect::default();
+        let mut torn = |len, now| suspect.lasts(&Damage::Torn, 100, len, now);
+        assert!(!torn(110, 0));
+        assert!(!torn(110, TORN_MS - 1));
+        assert!(!torn(120, TORN_MS), "it grew");
+        assert!(!torn(120, 2 * TORN_MS - 1));
+        assert!(torn(120, 2 * TORN_MS));
+        suspect.clear();
+        assert!(!suspect.lasts(&Damage::Torn, 100, 120, 3 * TORN_MS));
+    }
+
+    #[test]
+    fn a_wrong_line_is_damage_soon_however_the_file_grows() {
+        let mut suspect = Suspect::default();
+        let wrong = Damage::Frame("x");
+        assert!(!suspect.lasts(&wrong, 5, 100, 0));
+        assert!(suspect.lasts(&wrong, 5, 200, FRAME_MS));
+        assert!(!suspect.lasts(&wrong, 90, 300, FRAME_MS), "another place");
+        let newer = Damage::Content("format 9".into());
+        assert!(!suspect.lasts(&newer, 5, 100, u64::MAX));
+    }
+}
