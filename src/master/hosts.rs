@@ -365,37 +365,9 @@ impl Hosts {
             disbelieve(&mut ear.foreign, &e, &mut self.alarms);
             return false;
         }
-        let mut reader = Reader::resume(&chunk.bytes, ear.offset, ear.seq);
-        let mut reports = Vec::new();
-        let shorter = Damaged {
-            offset: chunk.file_len,
-            damage: Damage::Torn,
-        };
-        let damage = loop {
-            if chunk.file_len < ear.offset {
-                break Some(shorter);
-            }
-            if reader.offset() == 0 {
-                match Header::read(&mut reader, What::Reports, Some(&self.cluster)) {
-                    Ok(Some(_)) => continue,
-                    Ok(None) => break None,
-                    Err(e) => break Some(e),
-                }
-            }
-            match reader.next_line() {
-                Ok(None) => break None,
-                Ok(Some(line)) => match line.decode::<Report>() {
-                    Ok(report) => {
-                        let only: MarkOnly = line.decode().unwrap_or_default();
-                        let (seq, mark) = (line.seq, only.mark);
-                        reports.push(Told { seq, mark, report });
-                    }
-                    Err(d) => tracing::warn!("{}: record {}: {d:?}", path.display(), line.seq),
-                },
-                Err(e) => break Some(e),
-            }
-        };
-        (ear.offset, ear.seq) = (reader.offset(), reader.next_seq());
+        let read = parse_reports(&chunk, &path, &self.cluster, (ear.offset, ear.seq));
+        let (reports, damage) = (read.reports, read.damage);
+        (ear.offset, ear.seq) = read.next;
         ear.note_endpoint(&reports);
         let more = chunk.bytes.len() == CHUNK && ear.offset < chunk.file_len;
         // Half a line at the end is one still being written, for a while.
@@ -425,7 +397,54 @@ impl Hosts {
     }
 }
 
-/// Tells once that a file of a stranger is not read.
+/// What one look at a reports file gave.
+struct ReadReports {
+    reports: Vec<Told>,
+    /// Where reading stopped for another reason than the end of the file.
+    damage: Option<Damaged>,
+    /// Offset in bytes and sequence number where the next look goes on.
+    next: (u64, u64),
+}
+
+/// The reports in `chunk`, which begins at `from`: an offset in bytes and a sequence number.
+fn parse_reports(chunk: &fs::Chunk, path: &Path, cluster: &str, from: (u64, u64)) -> ReadReports {
+    let mut reader = Reader::resume(&chunk.bytes, from.0, from.1);
+    let mut reports = Vec::new();
+    let damage = loop {
+        if chunk.file_len < from.0 {
+            break Some(Damaged {
+                offset: chunk.file_len,
+                damage: Damage::Torn,
+            });
+        }
+        if reader.offset() == 0 {
+            match Header::read(&mut reader, What::Reports, Some(cluster)) {
+                Ok(Some(_)) => continue,
+                Ok(None) => break None,
+                Err(e) => break Some(e),
+            }
+        }
+        match reader.next_line() {
+            Ok(None) => break None,
+            Ok(Some(line)) => match line.decode::<Report>() {
+                Ok(report) => {
+                    let only: MarkOnly = line.decode().unwrap_or_default();
+                    let (seq, mark) = (line.seq, only.mark);
+                    reports.push(Told { seq, mark, report });
+                }
+                Err(d) => tracing::warn!("{}: record {}: {d:?}", path.display(), line.seq),
+            },
+            Err(e) => break Some(e),
+        }
+    };
+    let next = (reader.offset(), reader.next_seq());
+    ReadReports {
+        reports,
+        damage,
+        next,
+    }
+}
+
 /// The load of a host; `None`: it cannot be read, or is not to be believed. A torn read is normal
 /// while cbls overwrites the file: the next look gets it.
 fn read_load(
