@@ -1,7 +1,7 @@
 //! Corral: a batch workload scheduler whose only server is a shared directory.
 //!
-//! Modules live on floors and import only downwards; `tests/layering.rs` holds the table.
-//! Read `docs/architecture.md` first.
+//! Modules are arranged in floors and import only from lower ones; `tests/it/layering.rs` has the
+//! table. Start with `docs/HACKING.md` and `docs/architecture.md`.
 
 // Unit tests make their own files and clocks; the code they test may not.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

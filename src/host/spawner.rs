@@ -30,9 +30,9 @@ const REAP_MS: u64 = 250;
 /// Shepherds that wait in their groups for a task, so that a single job starts without waiting
 /// for the kernel to move a process.
 const WARM: usize = 2;
-/// How long waiting shepherds are given to end (ms).
+/// How often, at intervals of 1 ms, dismissed shepherds are waited for.
 const DISMISS_ROUNDS: u32 = 100;
-/// A pause in the orders of this length is used to make one (ms).
+/// After a pause of this length (ms) in the orders a shepherd is forked in advance.
 const WARM_MS: u64 = 30;
 /// Control groups made before the first task.
 const WARM_GROUPS: usize = 2;

@@ -25,15 +25,16 @@ const HOST_MAX: usize = 255;
 const TEXT_MAX: usize = 1 << 20;
 /// Longest `--key` in bytes.
 const KEY_MAX: usize = 256;
-/// Most slots of one job.
-/// Bytes of a dependency once its names are ids, a line of the journal, and of each id in it.
+/// Longest dependency in bytes once its names are ids (it is one line of the journal), and the
+/// bytes that each id in it counts for.
 const DEPEND_MAX: usize = 2 << 20;
 const ID_BYTES: usize = 40;
-/// Jobs that one name may be held against.
+/// Most jobs that one name is compared with.
 const LOOKS_MAX: u64 = 200_000;
-/// Jobs that the names in one request may be held against, and that they may stand for.
+/// Most jobs that all names of one request are compared with, and that they may stand for.
 const REQUEST_LOOKS_MAX: u64 = 20_000_000;
 const REQUEST_IDS_MAX: u64 = 1_000_000;
+/// Most slots of one job.
 const SLOTS_MAX: u32 = 1_000_000;
 
 /// What the names in the dependencies of one request may still cost.

@@ -1,6 +1,6 @@
 //! Failpoints: named places at which a test makes a program die, stand still, be slow or fail.
 //!
-//! Owns the names and the reading of the variable that arms them (docs/faults.md). They exist in
+//! Owns the names and the reading of the variable that arms them (docs/HACKING.md). They exist in
 //! builds with debug assertions only: in a release build [`pass`] is empty and the variable is
 //! unknown. Never acts in a simulation, and nothing but a test may arm one.
 

@@ -1,5 +1,5 @@
 //! What can be checked about the house is checked here: width, sizes, file headers, banned words,
-//! strangers' paths, man pages, the shape of the changelog. Exceptions are named one by one and
+//! strangers' paths, man pages, files that comments and documents name, the shape of the changelog. Exceptions are named one by one and
 //! may only shrink.
 
 use crate::source;
@@ -236,7 +236,7 @@ fn nothing_names_a_private_machine() {
             }
         }
     }
-    for file in ["README.md", "CHANGELOG.md", "Cargo.toml"] {
+    for file in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Cargo.toml"] {
         let text = source::read(file);
         wrong.extend(
             private
@@ -378,6 +378,98 @@ fn the_readme_names_scripts_that_exist() {
             );
         }
     }
+}
+
+/// Words of `text` that look like files with one of these extensions.
+fn file_names<'a>(text: &'a str, ext: &'a [&str]) -> impl Iterator<Item = &'a str> {
+    let inside = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
+    text.split(move |c: char| !inside(c))
+        .map(|word| word.trim_end_matches('.'))
+        .filter(move |word| {
+            let stem = |e: &&str| word.strip_suffix(e).is_some_and(|s| s.ends_with('.'));
+            ext.iter().any(|e| stem(e)) && !word.starts_with('.')
+        })
+}
+
+/// Whether `word`, written in `file`, names a file: from the root, from src, or from a folder of
+/// `file`.
+fn names_a_file(file: &str, word: &str) -> bool {
+    let own = file.trim_end_matches(".rs");
+    let folders = ["", "src"].into_iter().chain(
+        own.match_indices('/')
+            .map(|(at, _)| &own[..at])
+            .chain([own]),
+    );
+    let root = source::root();
+    folders
+        .into_iter()
+        .any(|f| root.join(f).join(word).is_file())
+}
+
+#[test]
+fn files_named_in_comments_exist() {
+    let mut wrong = Vec::new();
+    for file in rust_files() {
+        for (n, line) in source::read(&file).lines().enumerate() {
+            let Some((before, comment)) = line.split_once("//") else {
+                continue;
+            };
+            // A path or address in a literal is no comment.
+            if !before.trim().is_empty() && !before.ends_with(' ') {
+                continue;
+            }
+            for word in file_names(comment, &["rs", "md", "case", "sh", "py"]) {
+                if !names_a_file(&file, word) {
+                    wrong.push(format!("{file}:{}: {word} does not exist", n + 1));
+                }
+            }
+        }
+    }
+    report(&wrong);
+}
+
+#[test]
+fn files_named_in_documents_exist() {
+    let mut wrong = Vec::new();
+    let mut documents = source::files("docs", &["md"]);
+    documents.extend(["README.md", "CONTRIBUTING.md"].map(str::to_owned));
+    for file in documents {
+        let text = source::read(&file);
+        let folder = file.rsplit_once('/').map_or("", |(f, _)| f);
+        for quoted in text.split('`').skip(1).step_by(2) {
+            let path = quoted.split(' ').next().unwrap_or_default();
+            let ours = ["src/", "docs/", "tests/", "sbin/", "benches/", "ress.d/"];
+            let plain = !path.contains(|c: char| "*<{".contains(c));
+            if plain && ours.iter().any(|p| path.starts_with(p)) && !on_disk(path) {
+                wrong.push(format!("{file}: {path} does not exist"));
+            }
+        }
+        for link in text.split("](").skip(1) {
+            let target = link.split([')', '#']).next().unwrap_or_default();
+            let beside = std::path::Path::new(folder).join(target);
+            let elsewhere = target.is_empty() || target.contains(':');
+            if !elsewhere && !source::root().join(&beside).exists() {
+                wrong.push(format!("{file}: the link to {target} leads nowhere"));
+            }
+        }
+    }
+    report(&wrong);
+}
+
+fn on_disk(path: &str) -> bool {
+    source::root().join(path).exists()
+}
+
+#[test]
+fn a_file_that_does_not_exist_is_seen() {
+    let words: Vec<&str> = file_names(
+        "see `pass.rs`, docs/faults.md. Not e.g. this",
+        &["rs", "md"],
+    )
+    .collect();
+    assert_eq!(words, ["pass.rs", "docs/faults.md"]);
+    assert!(names_a_file("src/sched/engine.rs", "pass.rs"));
+    assert!(!names_a_file("src/lib.rs", "tests/layering.rs"));
 }
 
 #[test]
