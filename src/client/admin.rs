@@ -15,7 +15,7 @@ use crate::record::request::{HostAct, QueueAct, Verb};
 use crate::spool::view::ViewReader;
 use crate::sys;
 use crate::text::command::split_words;
-use crate::text::error::nearest;
+use crate::text::error::did_you_mean;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -255,8 +255,7 @@ fn one(words: &[String]) -> i32 {
             Fail::usage(format!("{name} is not implemented in this version")).report("cadmin")
         }
         _ => {
-            let near = nearest(name, SUBS.iter().map(|s| s.name));
-            let hint = near.map_or(String::new(), |n| format!(": did you mean {n}?"));
+            let hint = did_you_mean(name, SUBS.iter().map(|s| s.name));
             let shown = crate::text::width::escape(name);
             Fail::usage(format!(
                 "unknown subcommand '{shown}'{hint}\nhint: cadmin help"
@@ -448,7 +447,7 @@ fn queues(s: &Sub, words: &[String]) -> i32 {
             act: act_of,
             comment: comment(m)?,
         };
-        act("cadmin", m, &[verb], |o| {
+        act(&format!("cadmin {}", s.name), m, &[verb], |o| {
             format!("Queue <{}> {}", o.what, o.text)
         })
     };
@@ -480,7 +479,7 @@ fn hosts(s: &Sub, words: &[String]) -> i32 {
             act: act_of,
             comment: comment(m)?,
         };
-        act("cadmin", m, &[verb], host_phrase)
+        act(&format!("cadmin {}", s.name), m, &[verb], host_phrase)
     };
     match matches(cmd, words) {
         Ok(m) => finish("cadmin", ask(&m)),
@@ -502,9 +501,12 @@ fn hlost(s: &Sub, words: &[String]) -> i32 {
     let ask = |m: &ArgMatches| match m.all("host").as_slice() {
         [host] if m.has("confirm") => {
             let host = host.clone();
-            act("cadmin", m, &[Verb::HostLost { host }], |o| {
-                format!("Host <{}>: {}", o.what, o.text)
-            })
+            act(
+                &format!("cadmin {}", s.name),
+                m,
+                &[Verb::HostLost { host }],
+                |o| format!("Host <{}>: {}", o.what, o.text),
+            )
         }
         [_] => Err(Fail::usage(
             "hlost ends the host's jobs as lost: it needs --confirm, your word that it is dead",
@@ -528,7 +530,9 @@ fn restored(s: &Sub, words: &[String]) -> i32 {
                 "restored holds all waiting jobs and goes on with later ids: it needs --confirm",
             ));
         }
-        act("cadmin", m, &[Verb::Restored], |o| capital(&o.text))
+        act(&format!("cadmin {}", s.name), m, &[Verb::Restored], |o| {
+            capital(&o.text)
+        })
     };
     match matches(cmd, words) {
         Ok(m) => finish("cadmin restored", ask(&m)),

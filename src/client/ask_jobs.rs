@@ -4,10 +4,11 @@ use super::ask;
 use super::cli::{Values, operands, opt};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
+use crate::intake::roles;
 use crate::record::ack::{Ack, Code, Outcome};
 use crate::record::request::{Selector, Verb};
 use crate::text::jobids::JobSel;
-use crate::text::names;
+use crate::text::{ParseError, names};
 use clap::{ArgMatches, Command};
 use std::fmt::Write as _;
 
@@ -92,16 +93,31 @@ pub fn ids(operands: &[String]) -> Result<Selector> {
     }
     let mut sel = Selector::default();
     for operand in operands {
-        let one = JobSel::parse(operand).map_err(|e| {
-            let caret = e.caret(operand);
-            Fail::usage(format!("{}\n{}", e.message, caret.trim_end_matches('\n')))
-        })?;
-        match one {
+        match JobSel::parse(operand).map_err(|e| not_a_job_id(operand, &e))? {
             JobSel::All => sel.all = true,
             _ => sel.ids.push(operand.clone()),
         }
     }
     Ok(sel)
+}
+
+/// The failure for an operand that is not a job ID. `e` says what is wrong inside the brackets of
+/// an element; a word may be a job's name.
+pub fn not_a_job_id(operand: &str, e: &ParseError) -> Fail {
+    if operand.contains('[') {
+        let caret = e.caret(operand);
+        return Fail::usage(format!("{}\n{}", e.message, caret.trim_end_matches('\n')));
+    }
+    let by_name = match names::check_job_name(operand) {
+        Ok(()) if !operand.starts_with(|c: char| c.is_ascii_digit()) => {
+            format!("; to select by name use -J {operand}")
+        }
+        _ => String::new(),
+    };
+    Fail::usage(format!(
+        "{}. Give 123, 123[4] or 0 for all{by_name}",
+        e.message
+    ))
 }
 
 /// How an accepted outcome reads.
@@ -147,14 +163,15 @@ impl Shown {
             // Writing to a string cannot fail.
             let _ = match outcome.code {
                 Code::Ok => writeln!(out, "{}", phrase(outcome)),
-                _ => writeln!(err, "{}", failed(outcome)),
+                _ => writeln!(err, "{}", failed(command, outcome)),
             };
         }
         if ack.more > 0 {
+            let listed = ack.results.len() as u64;
             let _ = writeln!(
                 err,
-                "{command}: {} further answers are not listed",
-                ack.more
+                "{command}: {} answers, the first {listed} are listed",
+                listed + ack.more
             );
         }
         if !ack.ok {
@@ -166,8 +183,15 @@ impl Shown {
 }
 
 /// `Job <12>: No matching job found`, or the text alone when no one job is meant.
-fn failed(outcome: &Outcome) -> String {
+fn failed(command: &str, outcome: &Outcome) -> String {
     let text = capital(&outcome.text);
+    let who = command.strip_prefix("cadmin ").and_then(roles::who_may);
+    if let (Code::Permission, "permission denied", Some(who)) =
+        (outcome.code, outcome.text.as_str(), who)
+    {
+        let what = &outcome.what;
+        return format!("{command}: {what}: permission denied; only a {who} or root may do this");
+    }
     if outcome.what.starts_with(|c: char| c.is_ascii_digit()) {
         format!("Job <{}>: {text}", outcome.what)
     } else if outcome.what == "selection" {
@@ -261,6 +285,14 @@ mod tests {
             "Job <9>: No matching job found\nJob <3>: Permission denied\n"
         );
         assert_eq!(shown.exit, Exit::Permission);
+        ack.results = vec![outcome("h1", Code::Permission, "permission denied")];
+        ack.more = 9;
+        assert_eq!(
+            Shown::of("cadmin hclose", &ack, job_phrase).err,
+            "cadmin hclose: h1: permission denied; only a cluster admin or root may do this\n\
+             cadmin hclose: 10 answers, the first 1 are listed\n"
+        );
+        ack.more = 0;
         ack.results = vec![outcome(
             "selection",
             Code::NotFound,

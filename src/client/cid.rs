@@ -167,7 +167,7 @@ mod tests {
     fn no_leader_and_no_cluster_are_told_apart() {
         let bed = Bed::new();
         let fail = ask(&bed, &[]).unwrap_err();
-        assert!(fail.text.contains("not a Corral cluster"), "{}", fail.text);
+        assert!(fail.text.contains("no cluster in "), "{}", fail.text);
         cluster_file(&bed);
         let (out, exit) = ask(&bed, &[]).unwrap();
         assert_eq!(

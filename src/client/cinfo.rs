@@ -153,7 +153,7 @@ mod tests {
         assert!(
             ask(&["-health"])
                 .0
-                .starts_with("ALARMS: none\nHOSTS: 1 of 3 need a look\n  h1")
+                .starts_with("ALARMS: none\nHOSTS: 1 of 3 needs attention\n  h1")
         );
     }
 }

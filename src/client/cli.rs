@@ -46,12 +46,11 @@ pub fn operands(id: &'static str, value: &'static str, help: &'static str) -> Ar
         .help(help)
 }
 
-/// What all commands have in common: the version, and a line on how options may be written.
+/// What all commands have in common: name, purpose and version.
 pub fn command(name: &'static str, about: &'static str) -> Command {
     Command::new(name)
         .about(about)
         .version(env!("CARGO_PKG_VERSION"))
-        .after_help("Words may be written with one dash or two: -json and --json are the same.")
 }
 
 /// Shorthands for what a command reads out of its matches.
@@ -279,7 +278,7 @@ impl Table {
     fn unknown(&self, arg: &str, word: &str) -> Wrong {
         let known = self.options.iter().flat_map(|o| &o.longs);
         let hint = match nearest(word, known.map(String::as_str)) {
-            Some(near) => format!(": did you mean -{near}?"),
+            Some(near) => format!("; did you mean -{near}?"),
             None => String::new(),
         };
         let shown = crate::text::width::escape(arg);

@@ -198,18 +198,24 @@ impl Files {
     }
 }
 
+/// Why a file of the job cannot be shown. The default output lies on the share: without it the job
+/// has written nothing. A file of the user's choice may lie on a disk of the job's host.
 fn unreadable(job: &Job, e: &sys::Error) -> Fail {
-    let hosts: Vec<&str> = job.row.hosts.iter().map(|s| s.0.as_str()).collect();
-    let hint = match (e.is_not_found(), hosts.first()) {
-        (true, Some(host)) => format!("\nhint: the job wrote it on host {host}"),
-        _ => String::new(),
-    };
-    let exit = match e.kind() {
-        std::io::ErrorKind::NotFound => Exit::NotFound,
-        std::io::ErrorKind::PermissionDenied => Exit::Permission,
-        _ => Exit::System,
-    };
-    Fail::new(exit, format!("{e}{hint}"))
+    let by_default = job.spec.stdout.is_empty() && job.spec.stderr.is_empty();
+    match (e.kind(), job.row.hosts.first()) {
+        (std::io::ErrorKind::NotFound, Some(host)) if !by_default => Fail::not_found(format!(
+            "Job <{}> has written no output to {} that this host can see.\n\
+             hint: if that is a local path, look on the job's host {}",
+            job.row.j,
+            e.path.display(),
+            host.0
+        )),
+        (std::io::ErrorKind::NotFound, _) => {
+            Fail::not_found(format!("Job <{}> has written no output.", job.row.j))
+        }
+        (std::io::ErrorKind::PermissionDenied, _) => Fail::permission(e.to_string()),
+        _ => Fail::system(e.to_string()),
+    }
 }
 
 /// Copies a file from `offset` on to standard output; a file that shrank is shown from its start.

@@ -142,8 +142,8 @@ fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
         return Exit::Ok;
     }
     if !quiet {
-        for id in bad {
-            eprintln!("cwait: job <{id}> has not ended as DONE");
+        for text in bad {
+            eprintln!("cwait: {text}");
         }
     }
     Exit::NotFound

@@ -15,6 +15,7 @@ use crate::record::load::{self, LOAD_MAX};
 use crate::spool::Layout;
 use crate::spool::view::ViewReader;
 use crate::sys;
+use crate::text::count::count;
 use clap::Parser;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -96,9 +97,9 @@ fn make(args: &Args) -> Result<i32> {
     let bytes = pack(&bundle, now).map_err(|e| Fail::system(format!("cannot pack: {e}")))?;
     sys::fs::publish_mode(&path, &bytes, 0o600)?;
     println!(
-        "{}: {} files, {} KB. Look through it before you send it: tar tzf, tar xzf.",
+        "{}: {}, {} KB. Look through it before you send it: tar tzf, tar xzf.",
         path.display(),
-        bundle.files.len(),
+        count(bundle.files.len(), "file"),
         bytes.len().div_ceil(1024)
     );
     Ok(Exit::Ok.code())

@@ -19,6 +19,7 @@ use crate::record::{FORMAT, load};
 use crate::spool::Layout;
 use crate::spool::view::ViewReader;
 use crate::sys;
+use crate::text::count::count;
 use crate::text::width;
 use clap::Parser;
 use serde::de::DeserializeOwned;
@@ -99,12 +100,12 @@ impl Report {
         );
         let found = match self.damaged {
             0 => "no damage".to_owned(),
-            1 => "1 damage".to_owned(),
-            n => format!("{n} damages"),
+            n => format!("damage in {}", count(n, "place")),
         };
         lines.push(format!(
-            "{} files, {} records: {found}",
-            self.files, self.records
+            "{}, {}: {found}",
+            count(self.files, "file"),
+            count(self.records, "record")
         ));
         lines
     }
@@ -116,8 +117,11 @@ impl Report {
 /// The share is missing, not a cluster, or of a newer format.
 pub fn check(layout: &Layout) -> Result<Report, Fail> {
     let path = layout.cluster();
-    let bytes = sys::fs::read_small(&path, CLUSTER_MAX)
-        .map_err(|e| Fail::system(format!("{e}: not a mounted Corral share")))?;
+    let bytes = sys::fs::read_small(&path, CLUSTER_MAX).map_err(|e| {
+        Fail::system(format!(
+            "{e}: no cluster there, or the share is not mounted"
+        ))
+    })?;
     let cluster =
         ClusterDoc::decode(&bytes).map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
     let mut job = Job {
@@ -460,7 +464,8 @@ impl Job<'_> {
         let lost: HashSet<String> = self.names(&self.layout.lost_found()).into_iter().collect();
         if !lost.is_empty() {
             let dir = self.layout.lost_found();
-            self.note(format!("{} holds {} files", dir.display(), lost.len()));
+            let n = count(lost.len(), "name");
+            self.note(format!("{} holds {n}", dir.display()));
         }
     }
 

@@ -7,9 +7,10 @@
 use crate::client::Fail;
 use crate::config;
 use crate::record::FORMAT;
-use crate::record::leader::{BeatDoc, ClusterDoc, EpochDoc, encode_fixed};
+use crate::record::leader::{BeatDoc, CLUSTER_MAX, ClusterDoc, EpochDoc, encode_fixed};
 use crate::spool::Layout;
 use crate::sys::{clock, fs, users};
+use crate::text::width::escape;
 use clap::Parser;
 use std::path::{Path, PathBuf};
 
@@ -134,8 +135,12 @@ fn refuse_foreign(layout: &Layout) -> Result<(), Fail> {
         Err(e) => return Err(e.into()),
     };
     if fs::exists(&layout.cluster()) {
+        let doc = fs::read_small(&layout.cluster(), CLUSTER_MAX).ok();
+        let doc = doc.and_then(|bytes| ClusterDoc::decode(&bytes).ok());
+        let name = doc.map_or(String::new(), |doc| format!(" {}", escape(&doc.name)));
         return Err(Fail::refused(format!(
-            "{}: holds a cluster already\nhint: remove it, or give another directory",
+            "{}: already holds cluster{name}; nothing was changed\n\
+             hint: to use it, set CB_SHARE={0} in cb.conf",
             root.display()
         )));
     }
@@ -182,7 +187,7 @@ mod tests {
         assert_eq!(doc.cluster.len(), ID_BYTES * 2);
         let again = make(&layout, "c1", "x: 1\n").unwrap_err();
         assert!(
-            again.text.contains("holds a cluster already"),
+            again.text.contains("already holds cluster c1; nothing"),
             "{}",
             again.text
         );

@@ -12,6 +12,7 @@ use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::report::Ended;
 use crate::record::request::{HostAct, QueueAct};
 use crate::sys;
+use crate::text::count::count;
 use crate::text::width::escape;
 use clap::Parser;
 use jiff::tz::TimeZone;
@@ -92,7 +93,7 @@ fn print(args: &Args) -> Result<usize, Fail> {
             lines.drain(..lines.len().saturating_sub(n));
         }
         flow.and_then(|()| write_out(&mut lines))
-            .map_err(|e| Fail::system(format!("cannot write the output: {e}")))?;
+            .map_err(|e| Fail::system(format!("cannot write the output: {}", sys::reason(&e))))?;
         if !args.follow {
             return Ok(count);
         }
@@ -219,7 +220,7 @@ impl Printer {
             }
             Event::HostLedger { name, id, .. } => format!("host {name} remembers by ledger {id}"),
             Event::Shares { queue, past, .. } => {
-                format!("queue {queue}: history of {} users", past.len())
+                format!("queue {queue}: history of {}", count(past.len(), "user"))
             }
             of_job => job_sentence(of_job),
         }

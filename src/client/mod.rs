@@ -43,7 +43,7 @@ mod switch;
 pub use exit::{Fail, report, usage, with_name};
 
 use crate::spool::view::ViewReader;
-use crate::text::error::nearest;
+use crate::text::error::did_you_mean;
 use crate::text::size::Unit;
 use exit::Exit;
 use std::ffi::{OsStr, OsString};
@@ -189,8 +189,10 @@ fn find(name: &str) -> Option<&'static Entry> {
 }
 
 fn unknown(word: &str) -> i32 {
-    let hint = nearest(word, names()).or_else(|| nearest(&format!("c{word}"), names()));
-    let hint = hint.map_or(String::new(), |near| format!(": did you mean {near}?"));
+    let hint = match did_you_mean(word, names()) {
+        none if none.is_empty() => did_you_mean(&format!("c{word}"), names()),
+        hint => hint,
+    };
     let all: Vec<&str> = names().collect();
     eprintln!(
         "cb: unknown command '{}'{hint}\ncommands: {}",

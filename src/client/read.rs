@@ -2,6 +2,7 @@
 //!
 //! Takes no lock and writes nothing but standard output and standard error. Knows no command.
 
+use super::ask_jobs::not_a_job_id;
 use super::cli::Values as _;
 use super::env::Site;
 use super::exit::{Exit, Fail};
@@ -16,6 +17,7 @@ use crate::spool::Layout;
 use crate::spool::view::{Reading, ViewError, ViewReader};
 use crate::sys;
 use crate::sys::users::UserFacts;
+use crate::text::error::did_you_mean;
 use crate::text::jobids::JobSel;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
@@ -296,11 +298,7 @@ pub fn named<'r, R>(
 pub fn job_ids(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
     let mut ids = Vec::new();
     for word in m.all("ids") {
-        let sel = JobSel::parse(&word).map_err(|e| {
-            let hint = e.hint.as_deref().unwrap_or_default();
-            Fail::usage(format!("{}\nhint: {hint}", e.message))
-        })?;
-        ids.push(sel);
+        ids.push(JobSel::parse(&word).map_err(|e| not_a_job_id(&word, &e))?);
     }
     if ids.contains(&JobSel::All) {
         ids.clear();
@@ -393,8 +391,7 @@ pub fn quiet_limit_ms(params: &Params) -> u64 {
 
 /// The failure for a name that nothing in the cluster has.
 pub fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str>) -> Fail {
-    let near = crate::text::error::nearest(word, known);
-    let hint = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+    let hint = did_you_mean(word, known);
     let word = crate::text::width::escape(word);
     Fail::not_found(format!("{word}: no such {what}{hint}"))
 }
@@ -459,7 +456,12 @@ pub fn put(text: &str) -> Result<(), Fail> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
-        .map_err(|e| Fail::system(format!("cannot write to standard output: {e}")))
+        .map_err(|e| {
+            Fail::system(format!(
+                "cannot write to standard output: {}",
+                sys::reason(&e)
+            ))
+        })
 }
 
 /// Replaces the word `--json` by `-jsonl`, the id of its option: elsewhere one dash and two mean
@@ -483,15 +485,15 @@ pub fn split_json(args: &[OsString]) -> Vec<OsString> {
 pub fn json_options(cmd: Command) -> Command {
     cmd.arg(super::cli::flag(
         "json",
-        "One JSON object with a list of records, as LSF prints it",
+        "One JSON object in the format of LSF",
     ))
     .arg(super::cli::flag(
         "jsonl",
-        "The same as --json: one JSON object per line, typed values",
+        "JSON Lines (also --json): one object with typed values per line",
     ))
     .after_help(
-        "Words may be written with one dash or two, but -json is LSF's JSON and --json gives \
-             JSON lines.",
+        "Options of more than one letter take one dash or two, with one exception: -json is \
+         LSF's JSON, --json is JSON Lines.",
     )
 }
 

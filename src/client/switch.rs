@@ -4,6 +4,7 @@ use super::ask_jobs::{act, filters, finish, ids, job_phrase, with_selectors};
 use super::cli::{Values, command, parse};
 use super::exit::{Fail, Result};
 use crate::record::request::{Selector, Verb};
+use crate::text::jobids::JobSel;
 use crate::text::names;
 use clap::ArgMatches;
 use std::ffi::OsString;
@@ -40,7 +41,13 @@ fn destination(operands: &[String]) -> Result<(String, Selector)> {
         ));
     };
     names::check_name(queue).map_err(|e| Fail::usage(format!("queue '{queue}': {}", e.message)))?;
-    Ok((queue.clone(), ids(jobs)?))
+    let jobs = ids(jobs).map_err(|fail| match operands {
+        [id, word] if JobSel::parse(id).is_ok() && names::check_name(word).is_ok() => {
+            Fail::usage(format!("the queue comes first: cswitch {word} {id}"))
+        }
+        _ => fail,
+    })?;
+    Ok((queue.clone(), jobs))
 }
 
 #[cfg(test)]
@@ -56,6 +63,8 @@ mod tests {
             ("night", 2, false)
         );
         assert!(destination(&words(&["night", "0"])).unwrap().1.all);
+        let turned = destination(&words(&["18", "high"])).unwrap_err().text;
+        assert_eq!(turned, "the queue comes first: cswitch high 18");
         for bad in [&[][..], &["a/b", "1"], &["night", "x"]] {
             assert!(destination(&words(bad)).is_err(), "{bad:?}");
         }

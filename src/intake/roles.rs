@@ -235,6 +235,18 @@ pub fn row(deed: Deed) -> &'static Row {
         .expect("a test holds that every deed has a line")
 }
 
+/// Who may use a subcommand of cadmin, for a refusal: `cluster admin`, `queue admin or cluster
+/// admin`. `None` for one that is not in the table.
+pub fn who_may(subcommand: &str) -> Option<String> {
+    let names = |row: &&Row| {
+        let words = row.command.strip_prefix("cadmin ");
+        words.is_some_and(|words| words.split(", ").any(|word| word == subcommand))
+    };
+    let row = TABLE.iter().find(names)?;
+    let roles: Vec<&str> = row.may.iter().map(|role| role.word()).collect();
+    Some(roles.join(" or "))
+}
+
 /// Whether a role may do a deed.
 pub fn allows(row: &Row, role: Role) -> bool {
     role == Role::System || row.may.contains(&role)
@@ -322,6 +334,14 @@ mod tests {
             let strangers = allows(row, Role::Stranger);
             assert_eq!(strangers, row.deed == Deed::Submit, "{:?}", row.deed);
         }
+    }
+
+    #[test]
+    fn a_refusal_names_who_may() {
+        assert_eq!(who_may("hclose").as_deref(), Some("cluster admin"));
+        let queue = who_may("qact");
+        assert_eq!(queue.as_deref(), Some("queue admin or cluster admin"));
+        assert_eq!(who_may("close"), None);
     }
 
     #[test]

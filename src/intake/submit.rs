@@ -8,6 +8,7 @@ use crate::model::{Limits, Spec, Stamp, Submission};
 use crate::record::request::Changes;
 use crate::state::State;
 use crate::text::depend::{Elements, Expr, Test};
+use crate::text::error::did_you_mean;
 use crate::text::glob::Glob;
 use crate::text::indexset::IndexSet;
 use crate::text::names;
@@ -299,7 +300,8 @@ fn check_group(spec: &Spec, who: &Requester, config: &Config) -> Result<(), Refu
     let known = config.user_groups.contains_key(group) || who.groups.contains(group);
     if !known {
         return Err(Refusal::usage(format!(
-            "-G: no user group is named {group:?}"
+            "-G: no user group is named {group:?}{}",
+            did_you_mean(group, config.user_groups.keys().map(String::as_str))
         )));
     }
     if !config.in_user_group(&who.user, &who.groups, group) {
@@ -452,7 +454,10 @@ fn choose_queue<'a>(
     let mut first_refusal = None;
     for name in candidates {
         let verdict = match config.queue(name) {
-            None => Err(Refusal::refused(format!("no queue {name:?}"))),
+            None => Err(Refusal::refused(format!(
+                "there is no queue {name:?}{}",
+                did_you_mean(name, config.queues.iter().map(|q| q.name.as_str()))
+            ))),
             Some(queue) => accepts(queue, spec, who, config, state).map(|()| queue),
         };
         match verdict {

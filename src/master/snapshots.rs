@@ -165,7 +165,7 @@ impl Snapshots {
 /// What the code of a writer says: an error of the system, a signal, or something else.
 fn reason(code: i32) -> String {
     match code {
-        1..100 => std::io::Error::from_raw_os_error(code).to_string(),
+        1..100 => crate::sys::reason(&std::io::Error::from_raw_os_error(code)),
         129.. => format!("its writer was killed by signal {}", code - 128),
         _ => format!("its writer ended with code {code}"),
     }

@@ -60,7 +60,7 @@ impl fmt::Display for FormatError {
                 let name = width::escape(name);
                 write!(f, "<{name}> in the format string is not a valid field name")?;
                 match near {
-                    Some(near) => write!(f, "; did you mean {near}?"),
+                    Some(near) => write!(f, "; did you mean \"{near}\"?"),
                     None => Ok(()),
                 }
             }
@@ -431,7 +431,7 @@ mod tests {
         let unknown = show("jobid jobnam", &[]).unwrap_err();
         assert_eq!(
             unknown.to_string(),
-            "<jobnam> in the format string is not a valid field name; did you mean job_name?"
+            "<jobnam> in the format string is not a valid field name; did you mean \"job_name\"?"
         );
         assert_eq!(show(" ", &[]), Err(FormatError::Empty));
         assert!(matches!(show("id:x", &[]), Err(FormatError::Width { .. })));

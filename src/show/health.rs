@@ -3,6 +3,7 @@
 use super::cell::{self, Object};
 use super::dates::Dates;
 use crate::record::view::{HostRow, Params};
+use crate::text::count::count;
 use crate::text::width;
 use std::fmt::Write as _;
 
@@ -10,12 +11,17 @@ use std::fmt::Write as _;
 pub fn reason(h: &HostRow, dates: &Dates) -> Option<String> {
     let text = match h.status.as_str() {
         "unavail" if h.load.t > 0 => {
-            let mut text = "cbls gives no sign; its last one says ".to_owned();
+            let mut text = "cbls is silent; last report ".to_owned();
             dates.long(&mut text, h.load.t);
             text
         }
-        "unavail" => "cbls was never heard of: is it started there, is the share mounted?".into(),
-        "unreach" => "cbls beats, cbexe does not: its log says why".into(),
+        "unavail" => "has never reported; start cbls and cbexe there and check that the share is \
+                      mounted"
+            .into(),
+        "unreach" => format!(
+            "cbls reports but cbexe is silent; see journalctl -u cbexe on {}",
+            h.name
+        ),
         "closed_Full" => format!("{} of {} slots are in use", h.njobs, h.slots),
         "closed_Excl" => "a job has it to itself".into(),
         "closed_Busy" => "its load is over a threshold".into(),
@@ -46,17 +52,18 @@ pub fn put(out: &mut String, params: &Params, hosts: &[HostRow], dates: &Dates) 
         put(out, format_args!("  {}\n", width::escape(alarm)));
     }
     if !params.config_problems.is_empty() {
-        let n = params.config_problems.len();
+        let n = count(params.config_problems.len(), "problem");
         put(
             out,
             format_args!(
-                "CONFIGURATION: {n} problems, the one before is in force: cadmin ckconfig\n"
+                "CONFIGURATION: {n}, the previous cb.yaml stays in force; see cadmin ckconfig\n"
             ),
         );
     }
     let trouble: Vec<&HostRow> = hosts.iter().filter(|h| in_trouble(h)).collect();
     let (n, all) = (trouble.len(), hosts.len());
-    put(out, format_args!("HOSTS: {n} of {all} need a look\n"));
+    let need = if n == 1 { "needs" } else { "need" };
+    put(out, format_args!("HOSTS: {n} of {all} {need} attention\n"));
     for h in trouble {
         let (name, status) = (width::escape(&h.name), width::escape(&h.status));
         let mut what: Vec<String> = reason(h, dates).into_iter().collect();
@@ -90,7 +97,7 @@ mod tests {
     use jiff::tz::TimeZone;
 
     #[test]
-    fn alarms_and_hosts_that_need_a_look() {
+    fn alarms_and_hosts_that_need_attention() {
         let host = |name: &str, status: &str, warnings: &[&str]| HostRow {
             name: name.into(),
             status: status.into(),
@@ -115,10 +122,10 @@ mod tests {
         let want = "\
 ALARMS: 1
   DISK FULL: 1 MB free
-HOSTS: 3 of 4 need a look
+HOSTS: 3 of 4 need attention
   h2                 ok           its clock is 10m ahead of the file server's
-  h3                 unavail      cbls gives no sign; its last one says Sat Nov 21 03:07:09
-  h4                 unreach      cbls beats, cbexe does not: its log says why
+  h3                 unavail      cbls is silent; last report Sat Nov 21 03:07:09
+  h4                 unreach      cbls reports but cbexe is silent; see journalctl -u cbexe on h4
 ";
         assert_eq!(out, want);
         let full = HostRow {

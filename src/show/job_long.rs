@@ -6,6 +6,7 @@ use super::cell::{self, Cut};
 use super::job::{self, JobView};
 use super::page;
 use crate::model::{JobStat, TermReason};
+use crate::text::count::count;
 use crate::text::size;
 use std::fmt::Write as _;
 
@@ -143,7 +144,7 @@ fn put_reasons(out: &mut String, v: &JobView<'_>, unfolded: bool) {
         out.push_str(" PENDING REASONS:\n");
         let why = match v.why {
             Some(why) => format!(" {why} (code {});", why.code()),
-            None => " no reason is known yet;".to_owned(),
+            None => " new: not yet considered by the scheduler;".to_owned(),
         };
         why + &estimate(v)
     } else if v.stat().is_started() && v.stat() != JobStat::Run {
@@ -170,11 +171,10 @@ fn estimate(v: &JobView<'_>) -> String {
             text.push(';');
         }
         None => {
-            let s = if row.unlimited == 1 { "" } else { "s" };
             add!(
                 text,
-                " no estimate: {} running job{s} in its way without a run limit;",
-                row.unlimited
+                " no estimate: waits for {} without a run limit;",
+                count(row.unlimited, "running job")
             );
         }
     }
@@ -262,7 +262,9 @@ fn events(v: &JobView<'_>) -> Vec<String> {
     }
     if row.stat.is_finished() {
         items.push(dated(row.end) + &ending(v));
-        if row.reason != TermReason::None || row.oom {
+        // Of a job that was not started the sentence itself says why.
+        let said = row.reason == TermReason::StartFailed;
+        if !said && (row.reason != TermReason::None || row.oom) {
             let mut s = dated(row.end) + "Completed <exit>; ";
             v.put_term(&mut s);
             s.push(';');
@@ -305,6 +307,12 @@ fn usage(v: &JobView<'_>) -> String {
 
 fn ending(v: &JobView<'_>) -> String {
     let row = v.row;
+    if row.reason == TermReason::StartFailed {
+        return match row.text.as_str() {
+            "" => "Not started.".to_owned(),
+            why => format!("Not started: {why}."),
+        };
+    }
     let mut s = match (row.stat, row.code, row.sig) {
         (JobStat::Done, ..) => "Done successfully.".to_owned(),
         (_, Some(code), _) => format!("Exited with exit code {code}."),
@@ -408,5 +416,10 @@ Sat Nov 21 03:02:09: Completed <exit>; TERM_RUNLIMIT: killed: it reached its \n\
         (failed.sig, failed.code, failed.reason) = (0, Some(3), TermReason::None);
         let got = page(&failed);
         assert!(got.contains("Exited with exit code 3.") && !got.contains("Completed"));
+        (failed.code, failed.reason) = (None, TermReason::StartFailed);
+        failed.text = "no such directory: /x".into();
+        let got = page(&failed);
+        let once = got.matches("/x").count() == 1 && !got.contains("Exited");
+        assert!(once && got.contains(": Not started: no such directory: /x."));
     }
 }

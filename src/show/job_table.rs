@@ -154,7 +154,7 @@ pub fn put_reason(out: &mut String, v: &JobView<'_>) {
             Some(why) => {
                 write!(out, "{why} (code {})", why.code()).expect("a string takes every write");
             }
-            None => out.push_str("no reason is known yet"),
+            None => out.push_str("new: not yet considered by the scheduler"),
         }
     } else if v.stat().is_started() && v.stat() != JobStat::Run {
         job::put_suspend(out, v);

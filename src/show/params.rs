@@ -13,10 +13,19 @@ fn value<'p>(params: &'p Params, name: &str) -> Option<&'p str> {
     found.map(|(_, value)| value.as_str())
 }
 
-/// A duration parameter in milliseconds, as people read it.
+/// A duration parameter in milliseconds with a blank between its units: `1h 6m 40s`.
 fn span(params: &Params, name: &str) -> Option<String> {
     let ms: u64 = value(params, name)?.parse().ok()?;
-    Some(duration::short(ms))
+    let mut out = String::new();
+    let mut unit_before = false;
+    for c in exact(ms).chars() {
+        if unit_before && c.is_ascii_digit() {
+            out.push(' ');
+        }
+        unit_before = !c.is_ascii_digit();
+        out.push(c);
+    }
+    Some(out)
 }
 
 /// Appends the short form: what users ask for most.
@@ -29,31 +38,28 @@ pub fn put(out: &mut String, params: &Params) {
     for (title, name) in [
         ("Finished jobs stay visible for:", "general.clean_period_ms"),
         ("History is kept for:", "general.journal_keep_ms"),
+        ("Maximum scheduling interval:", "general.sched_interval_ms"),
         (
-            "Longest time between two passes:",
-            "general.sched_interval_ms",
-        ),
-        (
-            "Time between signals of a kill:",
+            "Interval between kill signals:",
             "general.job_terminate_interval_ms",
         ),
-        (
-            "A silent leader is replaced after:",
-            "cluster.lease_timeout_ms",
-        ),
+        ("Failover timeout:", "cluster.lease_timeout_ms"),
     ] {
         if let Some(text) = span(params, name) {
             line(title, &text);
         }
     }
     if params.max_array_size > 0 {
-        line("Largest job array:", &params.max_array_size.to_string());
+        line(
+            "Maximum job array size:",
+            &params.max_array_size.to_string(),
+        );
     }
     if let Some(unit) = unit(params) {
-        line("Unit of limits without suffix:", &unit);
+        line("Default unit of limits:", &unit);
     }
     line(
-        "Users see the jobs of others:",
+        "All users see all jobs:",
         if params.view_all_jobs { "yes" } else { "no" },
     );
 }
@@ -249,9 +255,9 @@ mod tests {
         let want = "\
 Default Queues:                     normal
 Finished jobs stay visible for:     1h
-Largest job array:                  1000
-Unit of limits without suffix:      MB
-Users see the jobs of others:       yes
+Maximum job array size:             1000
+Default unit of limits:             MB
+All users see all jobs:             yes
 ";
         assert_eq!(out, want);
     }

@@ -135,11 +135,11 @@ impl Site {
         match sys::fs::stat(&self.share) {
             Err(e) => format!("{e} (CB_SHARE in {conf})"),
             Ok(None) => format!(
-                "the shared directory {share} does not exist: is it mounted? (CB_SHARE in {conf})"
+                "the shared directory {share} does not exist on this host (CB_SHARE in {conf})"
             ),
             Ok(Some(_)) if !sys::fs::exists(&self.layout().cluster()) => format!(
-                "{share} is not a Corral cluster (it has no file 'cluster'): is it mounted? \
-                 'cadmin init {share}' makes one (CB_SHARE in {conf})"
+                "no cluster in {share}: the share is probably not mounted on this host \
+                 (CB_SHARE in {conf})"
             ),
             Ok(Some(_)) => format!("the cluster in {share} is incomplete (CB_SHARE in {conf})"),
         }
@@ -226,6 +226,6 @@ mod tests {
         let mut site = read("CB_SHARE=/nonexistent-share", None).unwrap();
         assert!(site.diagnose().contains("does not exist"));
         site.share = d.path().to_path_buf();
-        assert!(site.diagnose().contains("not a Corral cluster"));
+        assert!(site.diagnose().contains("no cluster in "));
     }
 }

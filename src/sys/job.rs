@@ -105,7 +105,7 @@ impl std::fmt::Display for LaunchError {
         write!(
             f,
             "cannot {act}: {}",
-            io::Error::from_raw_os_error(self.errno)
+            super::reason(&io::Error::from_raw_os_error(self.errno))
         )
     }
 }

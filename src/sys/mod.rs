@@ -117,8 +117,17 @@ impl std::fmt::Display for Error {
             "cannot {} {}: {}",
             self.act,
             self.path.display(),
-            self.source
+            reason(&self.source)
         )
+    }
+}
+
+/// The system's answer as text, without the `(os error N)` that the standard library adds.
+pub fn reason(e: &io::Error) -> String {
+    let text = e.to_string();
+    match text.rsplit_once(" (os error ") {
+        Some((reason, _)) if e.raw_os_error().is_some() => reason.to_owned(),
+        _ => text,
     }
 }
 
@@ -143,5 +152,19 @@ impl<T> At<T> for io::Result<T> {
 impl<T> At<T> for nix::Result<T> {
     fn at(self, act: &'static str, path: &Path) -> Result<T> {
         self.map_err(|errno| Error::new(act, path, io::Error::from(errno)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_the_answer_is_not_shown() {
+        let source = io::Error::from_raw_os_error(libc::ENOENT);
+        let e = Error::new("open", Path::new("/x"), source);
+        assert_eq!(e.to_string(), "cannot open /x: No such file or directory");
+        let own = io::Error::other("a file called (os error 2)");
+        assert_eq!(reason(&own), "a file called (os error 2)");
     }
 }

@@ -163,6 +163,21 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, k)| k)
 }
 
+/// The advice that ends a message about an unknown word: `; did you mean "medium"?`, or nothing
+/// when no known word is near.
+///
+/// ```
+/// use corral::text::error::did_you_mean;
+/// assert_eq!(did_you_mean("medum", ["low", "medium"]), "; did you mean \"medium\"?");
+/// assert_eq!(did_you_mean("zebra", ["low", "medium"]), "");
+/// ```
+pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    match nearest(word, known) {
+        Some(near) => format!("; did you mean \"{near}\"?"),
+        None => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

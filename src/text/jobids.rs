@@ -12,7 +12,7 @@ pub const MAX_ID: u32 = i32::MAX.cast_unsigned();
 
 const MAX_TEXT: usize = 64 * 1024;
 const HINT: &str =
-    "write a job id such as 123, an element 123[4], elements 123[1-5:2,7], or 0 for all";
+    "write a job ID such as 123, an element 123[4], elements 123[1-5:2,7], or 0 for all";
 
 /// What one operand names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,8 +49,13 @@ impl JobSel {
         let low = u32::from(open < text.len());
         let id = index(&text[..open], 0, low, MAX_ID).map_err(|e| {
             let shown = width::escape(width::truncate(text, 40).as_ref()).into_owned();
+            // Of a number the reader needs to know what is wrong with it, of a word not.
+            let why = match text[..open].bytes().all(|b| b.is_ascii_digit()) {
+                true => format!(": {}", e.message),
+                false => String::new(),
+            };
             ParseError {
-                message: format!("'{shown}' is no job id: {}", e.message),
+                message: format!("'{shown}' is not a job ID{why}"),
                 ..e
             }
             .hint(HINT)

@@ -31,6 +31,7 @@ mod scan;
 
 pub mod arrayspec;
 pub mod command;
+pub mod count;
 pub mod depend;
 pub mod duration;
 pub mod glob;

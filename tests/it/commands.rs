@@ -145,8 +145,8 @@ fn a_waiting_csub_gives_the_code_of_its_job() {
                 "/nonexistent",
             ),
             ("cwait 1", 0, "", ""),
-            ("cwait 1 3", 1, "", "job <3> has not ended as DONE"),
-            ("cwait 'exit(3,==7) && done(from*)'", 1, "", "never"),
+            ("cwait 1 3", 1, "", "Job <3> ended as EXIT (exit code 7)"),
+            ("cwait 'exit(3,==7) && done(from*)'", 1, "", "can no longer"),
             ("cwait 'exit(3,==7) && ended(from*)'", 0, "", ""),
             ("cpeek 3", 0, "from_file 5 input", ""),
             ("crequeue -e 3", 0, "Job <3> is being requeued", ""),
@@ -166,7 +166,7 @@ fn a_pack_lists_what_it_took_and_what_it_refused() {
     );
     let err = String::from_utf8_lossy(&out.stderr);
     assert!(
-        err.contains("Line#3: no queue") && err.contains("Line#4: -n:"),
+        err.contains("Line#3: there is no queue") && err.contains("Line#4: -n:"),
         "{err}"
     );
     assert_eq!(out.status.code(), Some(4));

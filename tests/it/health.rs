@@ -139,8 +139,9 @@ fn silent_hosts_are_shown_with_the_reason() {
     let end = std::time::Instant::now() + Duration::from_secs(60);
     loop {
         let said = cluster.ok("cinfo", &["-health"]);
-        let silent = said.contains("h1                 unavail      cbls gives no sign");
-        let half = said.contains("h2                 unreach      cbls beats, cbexe does not");
+        let silent = said.contains("h1                 unavail      cbls is silent");
+        let half =
+            said.contains("h2                 unreach      cbls reports but cbexe is silent");
         if silent && half {
             break;
         }
@@ -148,11 +149,11 @@ fn silent_hosts_are_shown_with_the_reason() {
         std::thread::sleep(Duration::from_millis(300));
     }
     let long = cluster.ok("chosts", &["-l", "h1"]);
-    assert!(long.contains(" REASON: cbls gives no sign"), "{long}");
+    assert!(long.contains(" REASON: cbls is silent"), "{long}");
     let said = check(cluster, 0);
-    assert!(said.contains("host h1: it has given no sign"), "{said}");
+    assert!(said.contains("host h1: it has been silent"), "{said}");
     assert!(
-        said.contains("host h2: cbls beats, cbexe does not"),
+        said.contains("host h2: cbls reports but cbexe is silent"),
         "{said}"
     );
 }

@@ -201,7 +201,7 @@ fn a_share_that_is_no_cluster_is_named() {
     let Err(NoAnswer::NotSent(failure)) = ask(&site, "t", &verbs(), 0) else {
         panic!("there is no cluster");
     };
-    assert!(failure.text.contains("not a Corral cluster"), "{failure:?}");
+    assert!(failure.text.contains("no cluster in "), "{failure:?}");
     assert_eq!(failure.exit, Exit::System);
     assert_eq!(
         std::fs::read_dir(d.path()).unwrap().count(),

@@ -1,6 +1,7 @@
 //! What a look found, and how it is printed.
 
-use super::Report;
+use super::{Report, Seen};
+use crate::text::count::count;
 use crate::text::width::escape;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -93,10 +94,6 @@ impl Finding {
     }
 }
 
-fn s(n: usize) -> &'static str {
-    if n == 1 { "" } else { "s" }
-}
-
 /// Two lines for each finding, one about all.
 pub fn text(report: &Report, quiet: bool, most: usize) -> String {
     let mut out = String::new();
@@ -127,28 +124,50 @@ pub fn text(report: &Report, quiet: bool, most: usize) -> String {
         );
     }
     if !quiet {
-        let n = &report.seen;
         put(
             &mut out,
-            format_args!(
-                "checked: {} epochs, {} events, {} jobs, {} rows of the view, {} hosts\n",
-                n.epochs, n.events, n.jobs, n.rows, n.hosts
-            ),
+            format_args!("Checked {}. ", checked(&report.seen)),
         );
     }
-    let (broken, unknown) = (report.count(Level::Broken), report.count(Level::Unknown));
-    let warnings = report.count(Level::Warning);
-    let verdict = match (broken, unknown) {
-        (0, 0) => "sound".to_owned(),
-        (0, n) => format!("cannot tell: {n} thing{} could not be looked at", s(n)),
-        (n, 0) => format!("{n} thing{} broken", s(n)),
-        (n, m) => format!("{n} thing{} broken, {m} could not be looked at", s(n)),
-    };
-    put(
-        &mut out,
-        format_args!("{verdict}; {warnings} warning{}\n", s(warnings)),
-    );
+    put(&mut out, format_args!("{}.\n", verdict(report)));
     out
+}
+
+/// What was looked at, without what there is none of.
+fn checked(seen: &Seen) -> String {
+    let all = [
+        (seen.epochs, "epoch"),
+        (seen.events, "event"),
+        (seen.jobs as u64, "job"),
+        (seen.rows as u64, "view row"),
+        (seen.hosts as u64, "host"),
+    ];
+    let present = all.into_iter().filter(|(n, _)| *n > 0);
+    let texts: Vec<String> = present.map(|(n, unit)| count(n, unit)).collect();
+    if texts.is_empty() {
+        "an empty share".to_owned()
+    } else {
+        texts.join(", ")
+    }
+}
+
+fn verdict(report: &Report) -> String {
+    let (broken, unknown) = (report.count(Level::Broken), report.count(Level::Unknown));
+    let mut text = match (broken, unknown) {
+        (0, 0) => "No problems found".to_owned(),
+        (0, n) => format!("Incomplete: {} failed", count(n, "check")),
+        (n, 0) => format!("{} found", count(n, "problem")),
+        (n, m) => format!(
+            "{} found, {} failed",
+            count(n, "problem"),
+            count(m, "check")
+        ),
+    };
+    match report.count(Level::Warning) {
+        0 => {}
+        n => text.push_str(&format!("; {}", count(n, "warning"))),
+    }
+    text
 }
 
 /// The report as one JSON object.

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::record::load::LoadDoc;
 use crate::spool::view::ViewReader;
 use crate::sys;
+use crate::text::count::count;
 use crate::text::duration::short;
 
 /// A host whose file is older than so many of its beats is stale.
@@ -73,8 +74,8 @@ fn alarms(ctx: &Ctx, out: &mut Vec<Finding>) {
     }
     let path = ctx.layout.config();
     if !params.config_problems.is_empty() {
-        let n = params.config_problems.len();
-        let what = format!("the leader refused it: {n} problems; the one before is in force");
+        let n = count(params.config_problems.len(), "problem");
+        let what = format!("the leader refused it ({n}); the previous one stays in force");
         let todo = "'cadmin ckconfig' names every problem, 'cadmin reconfig' tries again";
         out.push(Finding::warning("config", path.display(), what, todo));
         return;
@@ -119,9 +120,9 @@ fn beats(ctx: &Ctx, out: &mut Vec<Finding>) {
         let place = format!("host {host}");
         let age = u64::try_from(now - at).unwrap_or(0);
         if age > BEATS * doc.every_ms.max(1000) {
-            let what = format!("it has given no sign for {}", short(age));
-            let todo = "is the machine up, is the share mounted there, does cbls run? If it is \
-                        dead for good: 'cadmin hlost --confirm'";
+            let what = format!("it has been silent for {}", short(age));
+            let todo = "check that the machine is up, the share is mounted there and cbls runs; \
+                        if the host is dead for good: 'cadmin hlost --confirm'";
             out.push(Finding::warning("hosts", &place, what, todo));
             continue;
         }
@@ -137,8 +138,8 @@ fn beats(ctx: &Ctx, out: &mut Vec<Finding>) {
             out.push(Finding::warning("hosts", &place, what, todo));
         }
         if !doc.executor {
-            let what = "cbls beats, cbexe does not";
-            let todo = "start cbexe there; its log says why it ended";
+            let what = "cbls reports but cbexe is silent";
+            let todo = format!("start cbexe there; see journalctl -u cbexe on {place}");
             out.push(Finding::warning("hosts", &place, what, todo));
         }
         for note in &doc.notes {

@@ -5,6 +5,7 @@ use super::finding::Finding;
 use crate::spool::hazards;
 use crate::sys;
 use crate::sys::fs::{Kind, Stat};
+use crate::text::count::count;
 use crate::text::size::human;
 use std::path::Path;
 
@@ -45,8 +46,13 @@ fn guarded(ctx: &Ctx, path: &Path, kind: Kind, out: &mut Vec<Finding>) {
     let Some(s) = stat(path, out) else { return };
     let (uid, place) = (ctx.cluster.service_uid, path.display().to_string());
     if s.kind != kind {
-        let what = "it is not of the kind it must be";
-        let todo = "put it back from a backup; never make it anew while daemons run";
+        let what = format!(
+            "it is {}; {} is expected",
+            kind_word(s.kind),
+            kind_word(kind)
+        );
+        let todo = "move it away if nobody needs it, stop all daemons, restore what belongs \
+                    here from a backup";
         return out.push(Finding::broken("share", place, what, todo));
     }
     if s.uid != uid && s.uid != 0 {
@@ -61,6 +67,15 @@ fn guarded(ctx: &Ctx, path: &Path, kind: Kind, out: &mut Vec<Finding>) {
         let what = format!("its mode {:04o} lets others write", s.mode & 0o7777);
         let todo = format!("chmod go-w {place}");
         out.push(Finding::broken("share", &place, what, todo));
+    }
+}
+
+fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "a regular file",
+        Kind::Dir => "a directory",
+        Kind::Link => "a symbolic link",
+        Kind::Other => "a pipe, socket or device",
     }
 }
 
@@ -149,16 +164,18 @@ fn leftovers(ctx: &Ctx, out: &mut Vec<Finding>) {
         });
         let n = old.count();
         if n > 0 {
-            let what = format!("{n} files '.*.tmp' older than a day: their writers died");
-            let todo = "they may be removed; nobody reads them";
+            let n = count(n, "temporary file");
+            let what = format!("{n} ('.*.tmp') older than a day, left by writers that died");
+            let todo = "remove them; no program reads them";
             out.push(Finding::warning("share", dir.display(), what, todo));
         }
     }
     let lost = layout.lost_found();
     let n = sys::fs::list_dir(&lost, NAMES_MAX).map_or(0, |all| all.len());
     if n > 0 {
-        let what = format!("{n} files were set aside: damage, or requests that could not be read");
-        let todo = "each has a file '.why'; remove them when they are understood";
+        let n = count(n, "name");
+        let what = format!("{n} set aside: damaged files or unreadable requests");
+        let todo = "each has a file '.why' with the reason; remove them once the cause is known";
         out.push(Finding::warning("share", lost.display(), what, todo));
     }
 }

@@ -260,7 +260,7 @@ fn a_share_in_agreement_is_sound() {
     let bed = Bed::new(&life(1));
     let text = bed.look();
     assert!(
-        text.contains("\nsound") && !text.contains("BROKEN"),
+        text.contains("No problems found") && !text.contains("BROKEN"),
         "{text}"
     );
     assert!(!text.contains("UNKNOWN"), "{text}");

@@ -246,7 +246,12 @@ fn wrong_lines_are_refused() {
         "{text}"
     );
     assert!(refused(&["-WL"]).1.contains("option -WL is not available"));
-    assert!(refused(&["12x"]).1.contains("is no job id"));
+    let (_, text) = refused(&["12x"]);
+    assert_eq!(text, "'12x' is not a job ID. Give 123, 123[4] or 0 for all");
+    let (_, text) = refused(&["abc"]);
+    assert!(text.ends_with("to select by name use -J abc"), "{text}");
+    let (_, text) = refused(&["9999999999"]);
+    assert!(text.contains("is not a job ID: "), "{text}");
     assert!(refused(&["-json", "--json"]).1.contains("exclude"));
     let bed = bed();
     bed.put(
@@ -257,7 +262,7 @@ fn wrong_lines_are_refused() {
         }],
     );
     let fail = ask_on(&bed, 10, &["-q", "norml"]).expect_err("refused");
-    assert_eq!(fail.text, "norml: no such queue; did you mean normal?");
+    assert_eq!(fail.text, "norml: no such queue; did you mean \"normal\"?");
 }
 
 #[test]
@@ -265,7 +270,7 @@ fn without_a_cluster_it_says_so() {
     let dir = tempfile::tempdir().expect("a directory");
     let fail = ask_on(&Bed { dir }, 10, &[]).expect_err("no view");
     assert_eq!(fail.exit, Exit::System);
-    assert!(fail.text.contains("not a Corral cluster"), "{}", fail.text);
+    assert!(fail.text.contains("no cluster in "), "{}", fail.text);
 }
 
 #[test]

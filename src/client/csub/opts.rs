@@ -112,7 +112,7 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     ),
     ("P", "PROJECT", "Project"),
     ("G", "GROUP", "User group whose shares the job uses"),
-    ("sp", "PRIORITY", "Priority among the own jobs, from 1"),
+    ("sp", "PRIORITY", "Priority among your own jobs, from 1"),
     ("n", "MIN[,MAX]", "Number of slots"),
     (
         "R",
@@ -215,7 +215,7 @@ pub fn csub() -> Command {
         .arg(flag("H", "Hold the job until cresume"))
         .arg(flag(
             "K",
-            "Wait for the end of the job and give its exit code",
+            "Wait for the job to finish and exit with its exit code",
         ))
         .arg(
             opt(

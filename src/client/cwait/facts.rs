@@ -134,16 +134,28 @@ impl JobFacts {
         expr.eval(self)
     }
 
-    /// The targets of `expr` that have not all ended as DONE.
+    /// How the targets of `expr` ended that are not all DONE, a sentence each.
     pub fn not_done(&self, expr: &Expr) -> Vec<String> {
-        let done = |target: &Target| {
-            let seen = self.seen(target);
-            seen.is_some_and(|s| s.exit == 0)
+        let sentence = |(target, id): (&Target, u32)| {
+            let all = self.picked(target).unwrap_or_default();
+            let bad: Vec<&One> = all.iter().filter(|o| o.stat == JobStat::Exit).collect();
+            let name = JobKeyText(target, id);
+            match (bad.as_slice(), all.len()) {
+                ([], 0) => Some(format!("Job <{name}> is not found")),
+                ([], _) => None,
+                ([one], 1) if !one.started => Some(format!("Job <{name}> ended without a start")),
+                ([one], 1) if one.code == 0 => Some(format!("Job <{name}> ended as EXIT")),
+                ([one], 1) => Some(format!(
+                    "Job <{name}> ended as EXIT (exit code {})",
+                    one.code
+                )),
+                (bad, all) => Some(format!(
+                    "Job <{name}>: {} of {all} elements ended as EXIT",
+                    bad.len()
+                )),
+            }
         };
-        targets(expr)
-            .filter(|(target, _)| !done(target))
-            .map(|(target, id)| JobKeyText(target, id).to_string())
-            .collect()
+        targets(expr).filter_map(sentence).collect()
     }
 
     /// Why `expr` can never hold, as a sentence.
@@ -153,7 +165,7 @@ impl JobFacts {
             .map(|(target, id)| JobKeyText(target, id).to_string())
             .collect();
         if missing.is_empty() {
-            format!("can never hold any more: {expr}")
+            format!("condition {expr} can no longer become true")
         } else {
             format!("job <{}> is not found", missing.join("> <"))
         }
@@ -291,9 +303,19 @@ mod tests {
     fn what_failed_and_what_is_missing_are_named() {
         let mut facts = JobFacts::default();
         facts.add(&row(1, 0, JobStat::Done));
-        facts.add(&row(2, 0, JobStat::Exit));
+        let mut failed = row(2, 0, JobStat::Exit);
+        failed.code = Some(3);
+        facts.add(&failed);
         let expr = Expr::parse("ended(1) && ended(2)").unwrap();
-        assert_eq!(facts.not_done(&expr), ["2"]);
+        assert_eq!(
+            facts.not_done(&expr),
+            ["Job <2> ended as EXIT (exit code 3)"]
+        );
+        let mut killed = row(3, 0, JobStat::Exit);
+        killed.attempt = 0;
+        facts.add(&killed);
+        let expr = Expr::parse("ended(3)").unwrap();
+        assert_eq!(facts.not_done(&expr), ["Job <3> ended without a start"]);
         let expr = Expr::parse("ended(1) && ended(7)").unwrap();
         assert_eq!(facts.why_never(&expr), "job <7> is not found");
     }

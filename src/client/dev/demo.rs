@@ -4,7 +4,7 @@
 use super::site::Site;
 use crate::client::Fail;
 use crate::spool::view::{ViewReader, Want};
-use crate::sys::{clock, fs};
+use crate::sys::{clock, fs, reason};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -122,7 +122,7 @@ fn submit(site: &Site, work: &Path, words: &[String]) -> Result<u32, Fail> {
         .env_remove("CB_HOST")
         .current_dir(work)
         .output()
-        .map_err(|e| Fail::system(format!("cannot run {}: {e}", csub.display())))?;
+        .map_err(|e| Fail::system(format!("cannot run {}: {}", csub.display(), reason(&e))))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     print!("{said}");
     let id = said

@@ -29,8 +29,12 @@ pub fn down(dir: &Path, purge: bool) -> Result<(), Fail> {
     let ended = end_all(&site)?;
     remove_groups(&site);
     println!(
-        "Cluster in {} is down: {ended} processes ended.",
-        site.dir.display()
+        "Cluster in {} is down: {} ended.",
+        site.dir.display(),
+        match ended {
+            1 => "1 process".to_owned(),
+            n => format!("{n} processes"),
+        }
     );
     if purge {
         drop(lock);

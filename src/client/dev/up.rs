@@ -6,6 +6,7 @@ use super::site::{Daemon, Site};
 use crate::client::Fail;
 use crate::sys::detach::{self, Background};
 use crate::sys::{clock, failpoint, fs, proc};
+use crate::text::count::count;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -58,7 +59,7 @@ pub fn up(site: &Site, wait_ms: Option<u64>) -> Result<(), Fail> {
         }
     }
     let Some(timeout_ms) = wait_ms else {
-        println!("{} daemons started.", started.len());
+        println!("{} started.", count(started.len(), "daemon"));
         return Ok(());
     };
     let bar = bar(site);
@@ -66,11 +67,11 @@ pub fn up(site: &Site, wait_ms: Option<u64>) -> Result<(), Fail> {
     bar.finish_and_clear();
     let progress = progress?;
     println!(
-        "Cluster in {} is up: leader on {}, {} hosts ok, {} daemons started.",
+        "Cluster in {} is up: leader on {}, {} ok, {} started.",
         site.dir.display(),
         progress.leader.unwrap_or_default(),
-        progress.hosts.len(),
-        started.len()
+        count(progress.hosts.len(), "host"),
+        count(started.len(), "daemon")
     );
     Ok(())
 }

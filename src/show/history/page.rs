@@ -29,7 +29,10 @@ pub fn reason_words(reason: TermReason) -> String {
 
 /// The sentence of an end.
 pub fn ending(e: &Ended, requeue: bool, hold: bool) -> String {
+    let not_started = e.reason == TermReason::StartFailed;
     let mut s = match (e.code, e.sig) {
+        _ if not_started && e.text.is_empty() => "Not started".to_owned(),
+        _ if not_started => format!("Not started: {}", e.text),
         (Some(0), 0) => "Done successfully.".to_owned(),
         (Some(code), _) => format!("Exited with exit code {code}."),
         (None, 0) if e.start == 0 => "Exited before it started.".to_owned(),
@@ -39,18 +42,18 @@ pub fn ending(e: &Ended, requeue: bool, hold: bool) -> String {
     if e.core {
         s.push_str(" It left a core dump.");
     }
-    if e.start > 0 {
+    if e.start > 0 && !not_started {
         s.push_str(" The CPU time used is ");
         cell::fraction(&mut s, e.u.cpu_ms, 1);
         s.push_str(" seconds");
     }
-    if e.reason != TermReason::None {
+    if e.reason != TermReason::None && !not_started {
         add!(s, "; {}", reason_words(e.reason));
     }
     if e.oom && e.reason != TermReason::Oom {
         s.push_str("; a process of it was killed for want of memory");
     }
-    if !e.text.is_empty() {
+    if !e.text.is_empty() && !not_started {
         add!(s, "; {}", e.text);
     }
     if requeue {
