@@ -136,6 +136,9 @@ impl PartialEq for Bundle {
 
 impl Eq for Bundle {}
 
+/// Slots and amounts by host position.
+pub type HostBundles = SmallVec<[(u32, Bundle); 1]>;
+
 #[cfg(test)]
 mod tests {
     use super::*;

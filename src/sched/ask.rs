@@ -8,7 +8,7 @@
 use super::amount::Bundle;
 use super::balance::Res;
 use super::rank::Ranking;
-use super::shape::ResNames;
+use super::resource_names::ResourceNames;
 use crate::config::Config;
 use crate::config::require::Request;
 use crate::text::resreq::{self, Body, Cu, Node, Order, Select, Simple, Span, Usage};
@@ -418,7 +418,7 @@ impl Holds {
 pub fn compile(
     request: &Request,
     config: &Config,
-    names: &mut ResNames,
+    names: &mut ResourceNames,
 ) -> Result<Vec<Ask>, String> {
     let mut ways = Vec::new();
     for alternative in &request.req.alternatives {
@@ -483,7 +483,7 @@ struct Pick<'a> {
     /// taken first, so that the first one changes slowest.
     number: usize,
     config: &'a Config,
-    names: &'a mut ResNames,
+    names: &'a mut ResourceNames,
 }
 
 impl Pick<'_> {

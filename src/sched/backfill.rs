@@ -9,7 +9,6 @@ use super::engine::{Bucket, Engine};
 use super::gang;
 use super::held::Held;
 use super::hosts::HostTable;
-use super::profile::end_of;
 use super::reserve::{
     Ask, Book, ClaimId, Estimate, Part, Parts, Rules, Spot, Terms, Turn as BookTurn, greedy,
 };
@@ -277,18 +276,4 @@ impl Engine {
         }
         u32::try_from(reserver.book.held_now(at as u32, now.0)).unwrap_or(0)
     }
-}
-
-/// When work that starts at `now` is expected to end.
-pub(super) fn end_at(now: Stamp, estimate: i64) -> i64 {
-    end_of(now.0, estimate)
-}
-
-/// The length of a job by its run limit.
-pub(super) fn estimate_of(run_s: Option<u64>) -> i64 {
-    run_s.map_or(NEVER_MS, |s| {
-        i64::try_from(s.saturating_mul(1000))
-            .unwrap_or(NEVER_MS)
-            .min(NEVER_MS)
-    })
 }

@@ -1,9 +1,9 @@
 //! Growth of running elastic work: more slots of the same request, out of what nobody pending could
 //! use in the pass. Never takes anything back.
 
-use super::amount::Bundle;
+use super::amount::{Bundle, HostBundles};
 use super::engine::Engine;
-use super::held::{Held, Parts};
+use super::held::Held;
 use super::hosts::HostTable;
 use super::rank::Alike;
 use super::shape::View;
@@ -123,7 +123,7 @@ impl Engine {
     fn grown(&self, held: &Held, at: u32, n: u32) -> Held {
         let mut grown = held.clone();
         let shape = &self.shape(held.shape).shape;
-        let more = |parts: &mut Parts| match parts.iter_mut().find(|(here, _)| *here == at) {
+        let more = |parts: &mut HostBundles| match parts.iter_mut().find(|(here, _)| *here == at) {
             Some((_, bundle)) => {
                 let had = u32::try_from(bundle.slots).unwrap_or(0);
                 bundle.add(&shape.bundle(had + n));

@@ -4,7 +4,7 @@
 //! `pass.rs`'s business.
 
 use super::amount::Bundle;
-use super::backfill::{Habit, Reserver, end_at, estimate_of};
+use super::backfill::{Habit, Reserver};
 use super::balance::Balances;
 use super::frag::Demand;
 use super::guard::Watch;
@@ -15,9 +15,10 @@ use super::line::{Line, Place, Turn};
 use super::pace::Pace;
 use super::preempt::Raids;
 use super::quota::{Blocked, Ident, Quotas};
-use super::shape::{ResNames, ShapeKey};
+use super::resource_names::ResourceNames;
+use super::run_length::{Length, end_at, estimate_of};
+use super::shape::ShapeKey;
 use super::share::{Meter, Past, ShareTree};
-use super::speed::Length;
 use super::window::Hours;
 use crate::config::{Config, Policy, UserLimits};
 use crate::model::{JobKey, Stamp};
@@ -120,7 +121,7 @@ pub struct Engine {
     types: HashMap<String, u32>,
     /// Groups of users in the operating system, as last looked up.
     pub(super) groups: HashMap<String, Vec<String>>,
-    pub(super) names: ResNames,
+    pub(super) names: ResourceNames,
     pub(super) books: Balances,
     pub(super) shapes: Vec<Option<ShapeSlot>>,
     pub(super) shape_ids: HashMap<ShapeKey, u32>,

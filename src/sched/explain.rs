@@ -5,7 +5,7 @@ use super::ask::Hold;
 use super::engine::{Bucket, Engine};
 use super::hosts::{HostTable, Obstacle};
 use super::kinds::ShapeSlot;
-use super::place::Short;
+use super::placement::Short;
 use super::shape::{AskAt, Unfit, View};
 use crate::config::Config;
 use crate::model::{HostCounts, PendReason};

@@ -7,12 +7,7 @@
 //! (what is usual), never a host.
 
 use super::amount::Bundle;
-use super::ask::{Ask, Per};
 use super::balance::Res;
-use super::engine::Engine;
-use super::hosts::HostTable;
-use crate::config::Packing;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Units are what is scarce where there are any: with equal weights hosts are filled by processors
 /// and memory while units lie idle. On the log `openb` of shared GPUs (three orders of arrival)
@@ -51,9 +46,9 @@ pub struct Demand {
     pub units: Vec<Res>,
     pub needs: Vec<Need>,
     /// The most any host has of each resource.
-    scale: Vec<i64>,
+    pub scale: Vec<i64>,
     /// Position in the log of changes at which it was counted, and jobs counted.
-    at: Option<(u64, u64)>,
+    pub at: Option<(u64, u64)>,
     /// Counts changes; scores of another one are stale.
     pub version: u64,
 }
@@ -105,77 +100,6 @@ impl Demand {
             }
         }
         sum
-    }
-}
-
-/// Resources that some ways of a request want and others do not.
-fn varying(ways: &[Ask]) -> BTreeSet<Res> {
-    let of = |ask: &Ask| -> BTreeSet<Res> { ask.wants().map(|w| w.res).collect() };
-    let all: Vec<BTreeSet<Res>> = ways.iter().map(of).collect();
-    let union: BTreeSet<Res> = all.iter().flatten().copied().collect();
-    let everywhere = |res: &Res| all.iter().all(|set| set.contains(res));
-    union.into_iter().filter(|res| !everywhere(res)).collect()
-}
-
-impl Engine {
-    /// Counts the demand anew when some queue looks at it and enough has happened since.
-    pub(super) fn note_demand(&mut self, table: &HostTable) {
-        let looks = |p: Packing| matches!(p, Packing::Frag | Packing::Fit);
-        if !self.config().queues.iter().any(|q| looks(q.packing)) {
-            return;
-        }
-        let now = self.books.now();
-        if let Some((at, jobs)) = self.demand.at
-            && now - at < (jobs / 8).max(64)
-        {
-            return;
-        }
-        let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
-        let pending = self.buckets.values().map(|b| b.shape);
-        for shape in self.held.values().map(|held| held.shape).chain(pending) {
-            *counts.entry(shape).or_default() += 1;
-        }
-        let shapes = counts.keys().map(|id| &self.shape(*id).shape.ways);
-        let units: BTreeSet<Res> = shapes.flat_map(|ways| varying(ways)).collect();
-        let mut needs = Vec::new();
-        for (id, count) in &counts {
-            let hosts = self.eligible(table, *id, 0);
-            let mut suits = vec![false; table.len()];
-            hosts.iter().for_each(|at| suits[*at as usize] = true);
-            let ask = &self.shape(*id).shape.ways[0];
-            let mut need = Need {
-                count: *count,
-                suits,
-                ..Need::default()
-            };
-            for want in ask.wants() {
-                let n = match want.per {
-                    Per::Slot => i64::from(ask.slots_min()),
-                    Per::Host | Per::Job => 1,
-                };
-                if units.contains(&want.res) {
-                    need.units += 1;
-                    need.each = need.each.max(want.amount * n);
-                } else {
-                    need.fixed.set(usize::from(want.res), want.amount * n);
-                }
-            }
-            needs.push(need);
-        }
-        let most = |res: usize| {
-            let have = self
-                .books
-                .iter()
-                .map(|b| b.have.get(res).copied().unwrap_or(0));
-            have.max().unwrap_or(0)
-        };
-        self.demand = Demand {
-            scale: (0..self.names.len()).map(most).collect(),
-            units: units.into_iter().collect(),
-            at: Some((now, counts.values().map(|n| u64::from(*n)).sum())),
-            version: self.demand.version + 1,
-            needs,
-        };
     }
 }
 

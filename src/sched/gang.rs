@@ -8,7 +8,8 @@
 
 use super::ask::{Ask, Hold};
 use super::group::{self, Subset};
-use super::place::{Short, Spot, Terms};
+use super::job_terms::Terms;
+use super::placement::{Short, Spot};
 use super::rank::{Alike, Candidate, Ranking};
 use super::shape::{AskAt, Shape, SoFar, View};
 use std::collections::{HashMap, VecDeque};

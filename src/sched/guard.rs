@@ -5,14 +5,16 @@
 //! stop or resume too much.
 
 use super::Plan;
-use super::amount::Bundle;
+use super::amount::{Bundle, HostBundles};
 use super::engine::Engine;
-use super::held::{Held, Parts};
+use super::held::Held;
 use super::hosts::{HostInfo, HostTable};
-use crate::config::{Config, GuardAction, Queue, Threshold};
+use super::load_thresholds::ThresholdKind::{Dispatch, Running};
+use super::load_thresholds::{MeasuredLoad, condition, exceeded, released_when_stopped};
+use crate::config::{Config, GuardAction, Queue};
 use crate::model::{JobKey, JobStat, SuspReason, TermReason};
 use crate::state::{HostId, Run, State};
-use crate::text::resreq::{Direction, HostFacts, ResReq, Select, builtin};
+use crate::text::resreq::Select;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
@@ -111,7 +113,7 @@ impl Watch {
 
     /// The host was looked at: true when thresholds keep new work away for now.
     pub fn look(&mut self, host: &HostInfo, at: usize, young: i64) -> bool {
-        // Marks may be gone from the configuration while work is stopped for them.
+        // ThresholdKind may be gone from the configuration while work is stopped for them.
         if !self.samples && self.halted.is_empty() {
             return false;
         }
@@ -129,7 +131,7 @@ impl Watch {
     /// load that is to come, in thousandths.
     pub fn bars(&self, host: &HostInfo, young: i64) -> bool {
         self.quiet.contains_key(&host.id)
-            || passed(host, &host.entry.thresholds, Away(young)).is_some()
+            || exceeded(host, &host.entry.thresholds, Dispatch(young)).is_some()
     }
 
     /// Somebody looks at samples.
@@ -147,83 +149,6 @@ fn conditions(queue: &Queue, config: &Config) -> Conditions {
     Conditions {
         stop: condition(queue.stop_cond.as_deref(), config),
         resume: condition(queue.resume_cond.as_deref(), config),
-    }
-}
-
-/// Reads a condition of a queue, which was checked when the configuration was.
-pub(super) fn condition(text: Option<&str>, config: &Config) -> Option<Select> {
-    let req = ResReq::parse_stored(text?, config).ok()?;
-    req.simple()?.select.clone()
-}
-
-/// A host's own figures, without reservations.
-pub(super) struct Figures<'a>(pub &'a HostInfo);
-
-impl HostFacts for Figures<'_> {
-    fn number(&self, name: &str) -> Option<f64> {
-        self.0.number(name)
-    }
-
-    fn text(&self, name: &str) -> Option<&str> {
-        self.0.text(name)
-    }
-
-    fn tag(&self, name: &str) -> bool {
-        self.0.tag(name)
-    }
-}
-
-/// Which marks are asked about.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Marks {
-    /// Those that stop work.
-    Stop,
-    /// Any that keeps new work away, with so much load to come (thousandths of a process).
-    Away(i64),
-}
-
-use Marks::{Away, Stop};
-
-/// What load to come adds to an index, in thousandths.
-pub(super) fn to_come(host: &HostInfo, index: &str, young: i64) -> i64 {
-    match index {
-        "r15s" | "r1m" | "r15m" | "cpu" => young,
-        "ut" => young / i64::from(host.load.ncpus.max(1)),
-        _ => 0,
-    }
-}
-
-/// The first of the marks that a host is past: the index, its value and the mark, in thousandths.
-fn passed(host: &HostInfo, marks: &[Threshold], which: Marks) -> Option<(String, i64, i64)> {
-    marks.iter().find_map(|mark| {
-        let mut value = (host.number(&mark.index)? * 1000.0).round() as i64;
-        let stops = mark.stops(value);
-        if let Away(young) = which {
-            value += to_come(host, &mark.index, young);
-        }
-        let past = stops || (which != Stop && mark.keeps_away(value));
-        let mark_at = if stops { mark.stop } else { mark.sched };
-        past.then(|| (mark.index.clone(), value, mark_at.unwrap_or(0)))
-    })
-}
-
-/// Thresholds or the stop condition of a queue keep its new work away from a host.
-pub(super) fn queue_bars(
-    host: &HostInfo,
-    young: i64,
-    queue: &Queue,
-    stop: Option<&Select>,
-) -> bool {
-    passed(host, &queue.thresholds, Away(young)).is_some()
-        || stop.is_some_and(|stop| stop.accepts(&Figures(host)))
-}
-
-/// Amounts of a resource are given back while the work that holds them is stopped.
-pub(super) fn released(config: &Config, name: &str) -> bool {
-    let load = |b: &crate::text::resreq::Builtin| b.direction == Direction::Increase;
-    match config.hosts.resource(name) {
-        Some(decl) => decl.release,
-        None => builtin(name).is_some_and(load),
     }
 }
 
@@ -269,7 +194,7 @@ impl Engine {
             count.for_each(|(_, bundle)| bundle.slots = 0);
         }
         for (res, name) in self.names.iter().enumerate() {
-            if released(self.config(), name) {
+            if released_when_stopped(self.config(), name) {
                 let count = held.count.as_deref_mut().into_iter().flatten();
                 for (_, bundle) in held.parts.iter_mut().chain(count) {
                     if bundle.get(res) != 0 {
@@ -316,7 +241,7 @@ impl Engine {
         }
         let mut full = held.clone();
         (full.lent, full.halted) = (false, false);
-        let mut count = Parts::new();
+        let mut count = HostBundles::new();
         let all = self.whole_of(table, held, run);
         for (at, bundle) in &mut full.parts {
             let found = all.iter().find(|(here, _)| here == at);
@@ -332,7 +257,7 @@ impl Engine {
             }
             for res in 0..self.names.len() {
                 let back = whole.get(res) - bundle.get(res);
-                if back > 0 && released(self.config(), self.names.name(res as u16)) {
+                if back > 0 && released_when_stopped(self.config(), self.names.name(res as u16)) {
                     if books.left(res as u16) < back {
                         return None;
                     }
@@ -351,7 +276,7 @@ impl Engine {
 
     /// The host's load lets stopped work of a queue go on.
     fn calm(&self, host: &HostInfo, queue: Option<u16>, run: &Run) -> bool {
-        if passed(host, &host.entry.thresholds, Away(0)).is_some() {
+        if exceeded(host, &host.entry.thresholds, Dispatch(0)).is_some() {
             return false;
         }
         if let Some(SuspReason::Threshold { index, .. }) = run.halt.as_deref()
@@ -364,14 +289,14 @@ impl Engine {
             return true;
         };
         let (queue, conditions) = (&self.config().queues[at], &self.watch.conditions[at]);
-        let holds = |select: &Select| select.accepts(&Figures(host));
+        let holds = |select: &Select| select.accepts(&MeasuredLoad(host));
         if conditions.stop.as_ref().is_some_and(holds) {
             return false;
         }
         match &conditions.resume {
             // The queue's own marks for resuming; those that stop still hold.
-            Some(resume) => holds(resume) && passed(host, &queue.thresholds, Stop).is_none(),
-            None => passed(host, &queue.thresholds, Away(0)).is_none(),
+            Some(resume) => holds(resume) && exceeded(host, &queue.thresholds, Running).is_none(),
+            None => exceeded(host, &queue.thresholds, Dispatch(0)).is_none(),
         }
     }
 
@@ -459,17 +384,17 @@ impl Engine {
             mark,
             host: host.name.clone(),
         };
-        if let Some(mark) = passed(host, &host.entry.thresholds, Stop) {
+        if let Some(mark) = exceeded(host, &host.entry.thresholds, Running) {
             return Some(threshold(mark));
         }
         let at = usize::from(self.held.get(&j)?.queue?);
         let queue = &self.config().queues[at];
-        if let Some(mark) = passed(host, &queue.thresholds, Stop) {
+        if let Some(mark) = exceeded(host, &queue.thresholds, Running) {
             return Some(threshold(mark));
         }
         let stop = self.watch.conditions[at].stop.as_ref()?;
         let queue = queue.name.clone();
-        stop.accepts(&Figures(host))
+        stop.accepts(&MeasuredLoad(host))
             .then_some(SuspReason::StopCond { queue })
     }
 

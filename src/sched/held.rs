@@ -1,7 +1,7 @@
 //! What started work holds: one record for each piece, and where it is kept. Owns the records and
 //! the sign by which a record is known to be up to date; books nothing.
 
-use super::amount::Bundle;
+use super::amount::{Bundle, HostBundles};
 use super::balance::{Holder, Res};
 use super::hosts::HostTable;
 use super::quota::Ident;
@@ -13,9 +13,6 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::ops::Index;
 use std::sync::Arc;
-
-/// Slots and amounts by host position.
-pub(super) type Parts = SmallVec<[(u32, Bundle); 1]>;
 
 /// What one piece of started work holds. Small: there may be a million, each read when its work
 /// ends, long after it was written.
@@ -31,13 +28,13 @@ pub(super) struct Held {
     pub halted: bool,
     /// Its slots are lent to work that preempted it.
     pub lent: bool,
-    pub parts: Parts,
+    pub parts: HostBundles,
     /// When it is expected to end.
     pub until: i64,
     /// The counters of section `limits` that it counts in.
     pub ident: Arc<Ident>,
     /// With what it counts there, where that is something else than `parts`.
-    pub count: Option<Box<Parts>>,
+    pub count: Option<Box<HostBundles>>,
     /// What it adds to its user's place in the share tree of its queue.
     pub charge: Option<Charge>,
 }

@@ -12,6 +12,7 @@ pub mod amount;
 mod ask;
 mod backfill;
 mod balance;
+mod demand;
 pub mod depend;
 mod elastic;
 mod engine;
@@ -24,18 +25,24 @@ mod guard;
 mod held;
 mod history;
 mod hosts;
+mod job_terms;
 mod kinds;
 mod line;
+mod load_thresholds;
 mod look;
 mod pace;
 mod pass;
 mod place;
+mod placement;
+mod plan;
 pub mod plan_applier;
 mod preempt;
 pub mod profile;
 pub mod quota;
 mod rank;
 pub mod reserve;
+mod resource_names;
+mod run_length;
 mod shape;
 pub mod share;
 mod shown;
@@ -47,11 +54,9 @@ mod window;
 pub use engine::Engine;
 pub use guard::Bar;
 pub use hosts::{HostInfo, HostTable, Obstacle};
+pub use plan::{Grow, Placement, Plan, Start};
 
 use crate::config::Config;
-use crate::model::{JobKey, PendReason, Stamp, SuspReason, TermReason};
-use crate::state::HostId;
-use smallvec::SmallVec;
 
 /// Resources as `cinfo` lists them: name, type, order, description.
 pub fn resource_table(config: &Config) -> Vec<(String, String, String, String)> {
@@ -97,55 +102,4 @@ pub fn resource_table(config: &Config) -> Vec<(String, String, String, String)> 
         )
     });
     builtin.chain(own).collect()
-}
-
-/// Hosts of one start in order, with slots.
-pub type Placement = SmallVec<[(HostId, u32); 1]>;
-
-/// One decision to start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Start {
-    pub j: JobKey,
-    pub hosts: Placement,
-    /// Which alternative of the requirement was taken.
-    pub alt: u8,
-}
-
-/// What a pass decided.
-#[derive(Clone, Debug, Default)]
-pub struct Plan {
-    pub starts: Vec<Start>,
-    /// Why the jobs of a class wait, for classes that were looked at and still have jobs.
-    pub reasons: Vec<(u32, PendReason)>,
-    /// Arrays that wait for their own limit of started elements.
-    pub at_limit: Vec<(u32, u32)>,
-    /// Running work that gets more slots.
-    pub grows: Vec<Grow>,
-    /// Started work to be stopped in place.
-    pub halts: Vec<(JobKey, SuspReason)>,
-    /// Started work that the system stopped and that may go on.
-    pub resumes: Vec<JobKey>,
-    /// Started work to be ended and put back in its old place.
-    pub requeues: Vec<(JobKey, TermReason)>,
-    /// Started work to be ended for good.
-    pub kills: Vec<(JobKey, TermReason)>,
-    /// Started work that will be stopped or ended at that time to make room.
-    pub warns: Vec<(JobKey, Stamp)>,
-    /// The pass was cut off at its limit: call again.
-    pub more: bool,
-    /// When time alone may change something (`-b`, windows).
-    pub wake: Option<Stamp>,
-}
-
-/// More slots for running work, at the end of its hosts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grow {
-    pub j: JobKey,
-    pub hosts: Placement,
-}
-
-impl Plan {
-    fn wake_at(&mut self, at: Option<Stamp>) {
-        self.wake = self.wake.into_iter().chain(at).min();
-    }
 }

@@ -2,12 +2,14 @@
 //! start is passed over with the reason; nothing is held by a job that does not start.
 
 use super::allow::{self, alike, user_room};
-use super::backfill::end_at;
 use super::engine::{AHEAD, Bucket, Engine};
 use super::held::{Charge, Held, Sign};
 use super::hosts::HostTable;
+use super::job_terms::Terms;
 use super::line::{Place, Turn};
-use super::place::{self, Found, Short, Spot, Terms};
+use super::place;
+use super::placement::{Found, Short, Spot};
+use super::run_length::end_at;
 use super::shape::{AskAt, Failed, Shape, View};
 use super::{Plan, Start};
 use crate::config::Config;

@@ -3,60 +3,11 @@
 
 use super::ask::Hold;
 use super::gang;
-use super::rank::{Alike, Candidate};
+use super::job_terms::Terms;
+use super::placement::{Found, Short, Spot};
+use super::rank::Candidate;
 use super::shape::{AskAt, Shape, SoFar, View};
 use smallvec::SmallVec;
-use std::cell::Cell;
-
-/// Hosts by position with the slots taken on each, in the order of the job's ranks; a host may come
-/// up again when several sections use it.
-pub type Spot = SmallVec<[(u32, u32); 1]>;
-
-/// A place, and the way of the request that it serves.
-pub type Found = (u8, Spot);
-
-/// Why a request found no place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Short {
-    /// Slots that were found.
-    pub got: u32,
-    /// What only concerns this job (its user, its limits, its length) stood in the way, too; for
-    /// the caller to say.
-    pub personal: bool,
-    /// The way and the part (section) that fell short.
-    pub way: u8,
-    pub part: u16,
-}
-
-/// See [`Terms::room`]: shape, what is asked of the host, host, slots.
-pub type Room<'a> = &'a mut dyn FnMut(&Shape, &AskAt<'_>, usize, u32) -> u32;
-
-/// What one job asks beyond its shape.
-pub struct Terms<'a> {
-    /// Most slots it may have.
-    pub most: u32,
-    /// Of these by each way, 0: it may not be taken; empty: all of them by each.
-    pub by_way: &'a [u32],
-    /// Milliseconds it has waited: some ways open late.
-    pub waited_ms: u64,
-    /// Whom limits on hosts concern like this job.
-    pub alike: Alike,
-    /// Set by `room` when such a limit leaves nothing of a host.
-    pub limited: &'a Cell<bool>,
-    /// How many slots a host has for this very job, given what the request alone could take there.
-    pub room: Room<'a>,
-}
-
-impl Terms<'_> {
-    /// Most slots by a way that opens so late; `None`: it cannot be taken now.
-    fn most_by(&self, way: usize, after_ms: u64) -> Option<u32> {
-        let most = self
-            .by_way
-            .get(way)
-            .map_or(self.most, |n| self.most.min(*n));
-        (after_ms <= self.waited_ms && most > 0).then_some(most)
-    }
-}
 
 /// Finds between the request's minimum and `terms.most` slots; gives the way taken.
 ///

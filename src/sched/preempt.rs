@@ -11,7 +11,7 @@ use super::balance::Holder;
 use super::engine::{Bucket, Engine};
 use super::held::Held;
 use super::hosts::HostTable;
-use super::place::{Found, Short};
+use super::placement::{Found, Short};
 use crate::config::{PreemptMethod, PreemptOrder, Preemption};
 use crate::model::{JobKey, JobStat, PendReason, Stamp, SuspReason, TermReason};
 use crate::state::{Run, State};
@@ -92,25 +92,6 @@ impl Raids {
         }
         Some(claim)
     }
-}
-
-/// Queues whose stopped work lends slots to jobs of this one: those it may preempt, those that they
-/// may, and so on.
-pub(super) fn lenders(config: &crate::config::Config, queue: usize) -> SmallVec<[u16; 2]> {
-    let mut all: SmallVec<[u16; 2]> = SmallVec::new();
-    let mut next = vec![queue];
-    while let Some(at) = next.pop() {
-        let rules = config.queues[at].preemption.iter();
-        for theirs in rules.flat_map(|rules| &rules.victims) {
-            let found = config.queues.iter().position(|q| q.name == theirs.queue);
-            let new = found.filter(|at| *at != queue && !all.contains(&(*at as u16)));
-            if let Some(at) = new {
-                all.push(at as u16);
-                next.push(at);
-            }
-        }
-    }
-    all
 }
 
 /// What came of trying to make room.

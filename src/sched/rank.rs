@@ -3,7 +3,6 @@
 //! books anything.
 
 use super::balance::Balances;
-use super::shape::{Shape, View};
 use crate::state::TOGETHER;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -111,44 +110,47 @@ pub struct Alike {
     pub eased: u64,
 }
 
+/// How one part of a request judges hosts.
+pub trait HostJudge {
+    /// What only news of the host change of its fitness.
+    fn lasting(&self, at: usize) -> Lasting;
+    /// The host as an entry of the ranking; `None`: it cannot serve now.
+    fn candidate(&self, at: usize, lasting: &Lasting) -> Option<Candidate>;
+}
+
 impl Ranking {
-    /// Brings the ranking of a part up to date.
-    pub fn refresh(
-        &mut self,
-        shape: &Shape,
-        (way, part): (usize, usize),
-        view: &View<'_>,
-        eased: u64,
-    ) {
-        let end = view.books.now();
-        if std::mem::replace(&mut self.demand, view.demand.version) != view.demand.version {
+    /// Brings the ranking of a part up to date. `demand`: version of the demand that the judge
+    /// looks at.
+    pub fn refresh(&mut self, judge: &impl HostJudge, books: &Balances, demand: u64, eased: u64) {
+        let end = books.now();
+        if std::mem::replace(&mut self.demand, demand) != demand {
             self.seen = None;
         }
-        let changed = self.seen.and_then(|seen| view.books.changed(seen));
-        let hosts = view.books.len();
+        let changed = self.seen.and_then(|seen| books.changed(seen));
+        let hosts = books.len();
         let small = self.heap.len() + self.run.len() <= 4 * hosts + 64;
         self.lasting.resize(hosts, Lasting::default());
         let mut look = |ranking: &mut Ranking, at: u32| {
             let at = at as usize;
-            let news = (view.books.get(at).news, view.books.types());
+            let news = (books.get(at).news, books.types());
             let mut lasting = ranking.lasting[at];
             if lasting.news != news {
-                lasting = shape.lasting((way, part), view, at);
+                lasting = judge.lasting(at);
                 lasting.news = news;
                 ranking.lasting[at] = lasting;
             }
-            shape.candidate((way, part), view, at, &lasting)
+            judge.candidate(at, &lasting)
         };
         match changed {
             Some(changed) if small && changed.len() <= hosts => {
                 let mut out = std::mem::take(&mut self.out);
                 out.drain(..).for_each(|old| {
-                    if view.books.get(old.host()).version == old.version {
+                    if books.get(old.host()).version == old.version {
                         self.offer(old);
                     }
                 });
                 self.out = out;
-                self.look_at_changed(changed, view.books, &mut look);
+                self.look_at_changed(changed, books, &mut look);
                 if eased > self.aside_since {
                     for at in std::mem::take(&mut self.aside) {
                         if let Some(new) = look(self, at) {

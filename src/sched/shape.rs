@@ -2,76 +2,22 @@
 //! configuration, and how it judges one host. Owns nothing that changes but the rankings inside its
 //! ways; never books anything.
 
-use super::amount::Bundle;
+use super::amount::{Bundle, HostBundles};
 use super::ask::{Ask, Hold, compile};
 use super::balance::{Balance, Balances, Res};
 use super::frag::Demand;
-use super::held::Parts;
 use super::hosts::{HostInfo, HostTable};
-use super::place::Short;
+use super::load_thresholds as thresholds;
+use super::placement::Short;
 use super::quota::Blocked;
-use super::rank::{Alike, Candidate, Lasting, Ranking};
-use super::{guard, preempt};
+use super::rank::{Alike, Candidate, HostJudge, Lasting, Ranking};
+use super::resource_names::ResourceNames;
 use crate::config::require::{Request, asked_hosts};
 use crate::config::{Config, HostPrefs, Packing, Queue};
 use crate::model::Spec;
-use crate::text::resreq::{Def, Direction, HostFacts, OrderKey, Resources as _, Select};
+use crate::text::resreq::{Direction, HostFacts, OrderKey, Resources as _, Select};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
-
-/// What a host has of a resource that rises with the load, in thousandths. The sum over all hosts
-/// of a cluster is a number still.
-const ENDLESS: i64 = 1 << 45;
-
-/// Names of resources that requests reserve, by number.
-#[derive(Clone, Debug, Default)]
-pub struct ResNames {
-    names: Vec<String>,
-    /// They rise with the load: what is reserved is no part of a stock.
-    rising: Vec<bool>,
-    index: HashMap<String, Res>,
-}
-
-impl ResNames {
-    pub fn find(&self, name: &str) -> Option<Res> {
-        self.index.get(name).copied()
-    }
-
-    pub fn name(&self, res: Res) -> &str {
-        &self.names[usize::from(res)]
-    }
-
-    pub fn len(&self) -> usize {
-        self.names.len()
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().map(String::as_str)
-    }
-
-    /// The number of a name, a new one if need be.
-    pub fn intern(&mut self, name: &str, config: &Config) -> Res {
-        if let Some(res) = self.find(name) {
-            return res;
-        }
-        let res = Res::try_from(self.names.len()).expect("fewer than 65536 resources are declared");
-        let rises = |def: Def<'_>| def.direction == Direction::Increase;
-        self.rising.push(config.find(name).is_some_and(rises));
-        self.names.push(name.to_owned());
-        self.index.insert(name.to_owned(), res);
-        res
-    }
-
-    /// What a host has of each, in thousandths.
-    pub fn have(&self, host: &HostInfo) -> SmallVec<[i64; 3]> {
-        let milli = |(name, rises): (&String, &bool)| match host.number(name) {
-            None => 0,
-            Some(_) if *rises => ENDLESS,
-            Some(n) => (n * 1000.0).round() as i64,
-        };
-        self.names.iter().zip(&self.rising).map(milli).collect()
-    }
-}
 
 /// What makes two classes one shape.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -176,7 +122,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    pub fn new(spec: &Spec, config: &Config, names: &mut ResNames) -> Shape {
+    pub fn new(spec: &Spec, config: &Config, names: &mut ResourceNames) -> Shape {
         let at = config.queues.iter().position(|q| q.name == spec.queue);
         let queue: Option<&Queue> = at.map(|at| &config.queues[at]);
         let request = Request::new(spec, queue.and_then(|q| q.res_req.as_deref()), config);
@@ -198,8 +144,8 @@ impl Shape {
             host_slots: queue.and_then(|q| q.host_slots),
             proc_slots_milli: queue.and_then(|q| q.proc_slots_milli),
             packing: queue.map_or(config.general.packing, |q| q.packing),
-            lenders: at.map_or_else(SmallVec::new, |at| preempt::lenders(config, at)),
-            stop: queue.and_then(|q| guard::condition(q.stop_cond.as_deref(), config)),
+            lenders: at.map_or_else(SmallVec::new, |at| lenders(config, at)),
+            stop: queue.and_then(|q| thresholds::condition(q.stop_cond.as_deref(), config)),
             bad,
             failed: Vec::new(),
             request,
@@ -242,7 +188,7 @@ impl Shape {
 
     /// What keeps others off the rest of the units of a start that has them to itself: nothing, on
     /// each of their other hosts.
-    pub fn rest_of_units(&self, alt: u8, table: &HostTable, parts: &mut Parts) {
+    pub fn rest_of_units(&self, alt: u8, table: &HostTable, parts: &mut HostBundles) {
         if !self.way(alt).units_alone {
             return;
         }
@@ -387,7 +333,7 @@ impl Shape {
     fn is_loaded(&self, view: &View<'_>, at: usize) -> bool {
         view.queue(self).is_some_and(|queue| {
             (!queue.thresholds.is_empty() || self.stop.is_some())
-                && guard::queue_bars(
+                && thresholds::queue_excludes(
                     view.table.at(at),
                     view.books.get(at).young,
                     queue,
@@ -550,7 +496,12 @@ impl Shape {
         let ranks = &mut self.ways[way].parts[part].ranks;
         let known = ranks.iter().position(|(of, _)| *of == alike.on_hosts);
         let mut rank = known.map_or_else(Ranking::default, |at| ranks.remove(at).1);
-        rank.refresh(self, (way, part), view, alike.eased);
+        let judge = PartJudge {
+            shape: self,
+            of: (way, part),
+            view,
+        };
+        rank.refresh(&judge, view.books, view.demand.version, alike.eased);
         rank
     }
 
@@ -558,6 +509,42 @@ impl Shape {
         let ranks = &mut self.ways[way].parts[part].ranks;
         ranks.insert(0, (alike.on_hosts, rank));
         ranks.truncate(MANY_RANKS);
+    }
+}
+
+/// Queues whose stopped work lends slots to jobs of this one: those it may preempt, those that they
+/// may, and so on.
+fn lenders(config: &Config, queue: usize) -> SmallVec<[u16; 2]> {
+    let mut all: SmallVec<[u16; 2]> = SmallVec::new();
+    let mut next = vec![queue];
+    while let Some(at) = next.pop() {
+        let rules = config.queues[at].preemption.iter();
+        for theirs in rules.flat_map(|rules| &rules.victims) {
+            let found = config.queues.iter().position(|q| q.name == theirs.queue);
+            let new = found.filter(|at| *at != queue && !all.contains(&(*at as u16)));
+            if let Some(at) = new {
+                all.push(at as u16);
+                next.push(at);
+            }
+        }
+    }
+    all
+}
+
+/// A part of a way as the judge of hosts for its ranking.
+struct PartJudge<'a> {
+    shape: &'a Shape,
+    of: (usize, usize),
+    view: &'a View<'a>,
+}
+
+impl HostJudge for PartJudge<'_> {
+    fn lasting(&self, at: usize) -> Lasting {
+        self.shape.lasting(self.of, self.view, at)
+    }
+
+    fn candidate(&self, at: usize, lasting: &Lasting) -> Option<Candidate> {
+        self.shape.candidate(self.of, self.view, at, lasting)
     }
 }
 
@@ -612,7 +599,7 @@ pub struct View<'a> {
     pub config: &'a Config,
     pub table: &'a HostTable,
     pub books: &'a Balances,
-    pub names: &'a ResNames,
+    pub names: &'a ResourceNames,
     pub demand: &'a Demand,
 }
 
@@ -636,7 +623,7 @@ impl<'a> View<'a> {
 pub struct Facts<'a> {
     pub host: &'a HostInfo,
     books: &'a Balance,
-    names: &'a ResNames,
+    names: &'a ResourceNames,
     config: &'a Config,
     /// The submission host, when it belongs to the cluster.
     local: Option<&'a HostInfo>,
@@ -647,7 +634,7 @@ impl HostFacts for Facts<'_> {
         if name == "slots" {
             return Some(self.books.free().max(0) as f64);
         }
-        let young = guard::to_come(self.host, name, self.books.young);
+        let young = thresholds::expected_load(self.host, name, self.books.young);
         let value = self.host.number(name)? + young as f64 / 1000.0;
         let taken = self.names.find(name).map_or(0, |res| {
             self.books.taken.get(usize::from(res)).copied().unwrap_or(0)

@@ -1,0 +1,81 @@
+//! Counts the demand: which kinds of jobs are usual here, for queues whose packing looks at it. The
+//! counts themselves are `frag.rs`'s.
+
+use super::ask::{Ask, Per};
+use super::balance::Res;
+use super::engine::Engine;
+use super::frag::{Demand, Need};
+use super::hosts::HostTable;
+use crate::config::Packing;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Resources that some ways of a request want and others do not.
+fn varying(ways: &[Ask]) -> BTreeSet<Res> {
+    let of = |ask: &Ask| -> BTreeSet<Res> { ask.wants().map(|w| w.res).collect() };
+    let all: Vec<BTreeSet<Res>> = ways.iter().map(of).collect();
+    let union: BTreeSet<Res> = all.iter().flatten().copied().collect();
+    let everywhere = |res: &Res| all.iter().all(|set| set.contains(res));
+    union.into_iter().filter(|res| !everywhere(res)).collect()
+}
+
+impl Engine {
+    /// Counts the demand anew when some queue looks at it and enough has happened since.
+    pub(super) fn note_demand(&mut self, table: &HostTable) {
+        let looks = |p: Packing| matches!(p, Packing::Frag | Packing::Fit);
+        if !self.config().queues.iter().any(|q| looks(q.packing)) {
+            return;
+        }
+        let now = self.books.now();
+        if let Some((at, jobs)) = self.demand.at
+            && now - at < (jobs / 8).max(64)
+        {
+            return;
+        }
+        let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+        let pending = self.buckets.values().map(|b| b.shape);
+        for shape in self.held.values().map(|held| held.shape).chain(pending) {
+            *counts.entry(shape).or_default() += 1;
+        }
+        let shapes = counts.keys().map(|id| &self.shape(*id).shape.ways);
+        let units: BTreeSet<Res> = shapes.flat_map(|ways| varying(ways)).collect();
+        let mut needs = Vec::new();
+        for (id, count) in &counts {
+            let hosts = self.eligible(table, *id, 0);
+            let mut suits = vec![false; table.len()];
+            hosts.iter().for_each(|at| suits[*at as usize] = true);
+            let ask = &self.shape(*id).shape.ways[0];
+            let mut need = Need {
+                count: *count,
+                suits,
+                ..Need::default()
+            };
+            for want in ask.wants() {
+                let n = match want.per {
+                    Per::Slot => i64::from(ask.slots_min()),
+                    Per::Host | Per::Job => 1,
+                };
+                if units.contains(&want.res) {
+                    need.units += 1;
+                    need.each = need.each.max(want.amount * n);
+                } else {
+                    need.fixed.set(usize::from(want.res), want.amount * n);
+                }
+            }
+            needs.push(need);
+        }
+        let most = |res: usize| {
+            let have = self
+                .books
+                .iter()
+                .map(|b| b.have.get(res).copied().unwrap_or(0));
+            have.max().unwrap_or(0)
+        };
+        self.demand = Demand {
+            scale: (0..self.names.len()).map(most).collect(),
+            units: units.into_iter().collect(),
+            at: Some((now, counts.values().map(|n| u64::from(*n)).sum())),
+            version: self.demand.version + 1,
+            needs,
+        };
+    }
+}

@@ -1,0 +1,88 @@
+//! Load thresholds and conditions of hosts and queues, checked against the measured load of one
+//! host. Pure; what is done about an exceeded threshold is decided elsewhere.
+
+use super::hosts::HostInfo;
+use crate::config::{Config, Queue, Threshold};
+use crate::text::resreq::{Direction, HostFacts, ResReq, Select, builtin};
+
+/// Reads a condition of a queue, which was checked when the configuration was.
+pub(super) fn condition(text: Option<&str>, config: &Config) -> Option<Select> {
+    let req = ResReq::parse_stored(text?, config).ok()?;
+    req.simple()?.select.clone()
+}
+
+/// A host's own figures, without reservations.
+pub(super) struct MeasuredLoad<'a>(pub &'a HostInfo);
+
+impl HostFacts for MeasuredLoad<'_> {
+    fn number(&self, name: &str) -> Option<f64> {
+        self.0.number(name)
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.text(name)
+    }
+
+    fn tag(&self, name: &str) -> bool {
+        self.0.tag(name)
+    }
+}
+
+/// Which thresholds a check applies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ThresholdKind {
+    /// Stop thresholds.
+    Running,
+    /// Dispatch thresholds and stop thresholds, with this much expected load added (thousandths of
+    /// a process).
+    Dispatch(i64),
+}
+
+use ThresholdKind::{Dispatch, Running};
+
+/// What the expected load of work that has just started adds to an index, in thousandths.
+pub(super) fn expected_load(host: &HostInfo, index: &str, young: i64) -> i64 {
+    match index {
+        "r15s" | "r1m" | "r15m" | "cpu" => young,
+        "ut" => young / i64::from(host.load.ncpus.max(1)),
+        _ => 0,
+    }
+}
+
+/// The first threshold that a host exceeds: the index, its value and the threshold, in thousandths.
+pub(super) fn exceeded(
+    host: &HostInfo,
+    thresholds: &[Threshold],
+    kind: ThresholdKind,
+) -> Option<(String, i64, i64)> {
+    thresholds.iter().find_map(|mark| {
+        let mut value = (host.number(&mark.index)? * 1000.0).round() as i64;
+        let stops = mark.stops(value);
+        if let Dispatch(young) = kind {
+            value += expected_load(host, &mark.index, young);
+        }
+        let past = stops || (kind != Running && mark.keeps_away(value));
+        let mark_at = if stops { mark.stop } else { mark.sched };
+        past.then(|| (mark.index.clone(), value, mark_at.unwrap_or(0)))
+    })
+}
+
+/// Thresholds or the stop condition of a queue keep its new work away from a host.
+pub(super) fn queue_excludes(
+    host: &HostInfo,
+    young: i64,
+    queue: &Queue,
+    stop: Option<&Select>,
+) -> bool {
+    exceeded(host, &queue.thresholds, Dispatch(young)).is_some()
+        || stop.is_some_and(|stop| stop.accepts(&MeasuredLoad(host)))
+}
+
+/// Amounts of a resource are given back while the work that holds them is stopped.
+pub(super) fn released_when_stopped(config: &Config, name: &str) -> bool {
+    let load = |b: &crate::text::resreq::Builtin| b.direction == Direction::Increase;
+    match config.hosts.resource(name) {
+        Some(decl) => decl.release,
+        None => builtin(name).is_some_and(load),
+    }
+}

@@ -1,0 +1,23 @@
+//! What a search for hosts gives: the hosts with their slots, or how far it got.
+
+use smallvec::SmallVec;
+
+/// Hosts by position with the slots taken on each, in the order of the job's ranks; a host may come
+/// up again when several sections use it.
+pub type Spot = SmallVec<[(u32, u32); 1]>;
+
+/// A place, and the way of the request that it serves.
+pub type Found = (u8, Spot);
+
+/// Why a request found no place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Short {
+    /// Slots that were found.
+    pub got: u32,
+    /// What only concerns this job (its user, its limits, its length) stood in the way, too; for
+    /// the caller to say.
+    pub personal: bool,
+    /// The way and the part (section) that fell short.
+    pub way: u8,
+    pub part: u16,
+}

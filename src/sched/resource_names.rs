@@ -1,0 +1,63 @@
+//! Numbers for the resources that requests reserve. Owns the names; knows no host and no amount in
+//! use.
+
+use super::balance::Res;
+use super::hosts::HostInfo;
+use crate::config::Config;
+use crate::text::resreq::{Def, Direction, Resources as _};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+
+/// What a host has of a resource that rises with the load, in thousandths. The sum over all hosts
+/// of a cluster is a number still.
+const ENDLESS: i64 = 1 << 45;
+
+/// Names of resources that requests reserve, by number.
+#[derive(Clone, Debug, Default)]
+pub struct ResourceNames {
+    names: Vec<String>,
+    /// They rise with the load: what is reserved is no part of a stock.
+    rising: Vec<bool>,
+    index: HashMap<String, Res>,
+}
+
+impl ResourceNames {
+    pub fn find(&self, name: &str) -> Option<Res> {
+        self.index.get(name).copied()
+    }
+
+    pub fn name(&self, res: Res) -> &str {
+        &self.names[usize::from(res)]
+    }
+
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// The number of a name, a new one if need be.
+    pub fn intern(&mut self, name: &str, config: &Config) -> Res {
+        if let Some(res) = self.find(name) {
+            return res;
+        }
+        let res = Res::try_from(self.names.len()).expect("fewer than 65536 resources are declared");
+        let rises = |def: Def<'_>| def.direction == Direction::Increase;
+        self.rising.push(config.find(name).is_some_and(rises));
+        self.names.push(name.to_owned());
+        self.index.insert(name.to_owned(), res);
+        res
+    }
+
+    /// What a host has of each, in thousandths.
+    pub fn have(&self, host: &HostInfo) -> SmallVec<[i64; 3]> {
+        let milli = |(name, rises): (&String, &bool)| match host.number(name) {
+            None => 0,
+            Some(_) if *rises => ENDLESS,
+            Some(n) => (n * 1000.0).round() as i64,
+        };
+        self.names.iter().zip(&self.rising).map(milli).collect()
+    }
+}

@@ -1,0 +1,106 @@
+//! How long jobs run by their run limits, and when they end. A run limit may be stated for a host or
+//! model of some speed (`-W 10/NAME`): it is converted for the host that runs the command, which is
+//! the first host of a start. A limit without a name is the same everywhere and costs nothing here.
+
+use super::amount::NEVER_MS;
+use super::hosts::HostTable;
+use super::profile::end_of;
+use super::shape::{AskAt, SoFar};
+use crate::config::{self, Config};
+use crate::model::{Spec, Stamp};
+
+/// A run limit as scheduling counts with it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Length {
+    /// Milliseconds where it is stated for; a hundred years without a limit.
+    stated: i64,
+    /// The CPU factor it is stated for.
+    factor: Option<f64>,
+}
+
+impl Length {
+    pub fn of(spec: &Spec, config: &Config) -> Length {
+        let run_s = spec.limits.run_s;
+        let named = (run_s.is_some() && !spec.run_on.is_empty()).then_some(&spec.run_on);
+        Length {
+            stated: estimate_of(run_s),
+            factor: named.and_then(|name| config.cpu_factor(name)),
+        }
+    }
+
+    /// It is another one on hosts of another speed.
+    pub fn varies(&self) -> bool {
+        self.factor.is_some()
+    }
+
+    /// In milliseconds, on a host of that factor.
+    pub fn on(&self, factor: f64) -> i64 {
+        match self.factor {
+            Some(stated) if self.stated < NEVER_MS => {
+                let seconds = self.stated.unsigned_abs() / 1000;
+                estimate_of(Some(config::seconds_on(seconds, stated, factor)))
+            }
+            _ => self.stated,
+        }
+    }
+
+    /// In milliseconds, on the host at a position.
+    pub fn at(&self, table: &HostTable, at: Option<u32>) -> i64 {
+        match at {
+            Some(at) if self.varies() => self.on(table.at(at as usize).entry.cpuf),
+            _ => self.stated,
+        }
+    }
+
+    /// The longest on any of some hosts.
+    pub fn longest(&self, table: &HostTable, hosts: &[u32]) -> i64 {
+        if !self.varies() {
+            return self.stated;
+        }
+        let all = hosts.iter().map(|at| self.at(table, Some(*at)));
+        all.max().unwrap_or(self.stated)
+    }
+}
+
+/// When a job may end at the latest, and when it would, depending on its first host.
+pub(super) struct Ends<'a> {
+    pub table: &'a HostTable,
+    pub length: Length,
+    pub now: Stamp,
+    /// The end wherever it starts, if that makes no difference.
+    pub everywhere: i64,
+    /// On the slowest host.
+    pub last: i64,
+    /// It may not run beyond this.
+    pub latest: i64,
+}
+
+impl Ends<'_> {
+    /// If it takes the slots that are asked about.
+    pub fn at(&self, ask: &AskAt<'_>, at: usize) -> i64 {
+        if !self.length.varies() {
+            return self.everywhere;
+        }
+        let first = match ask.so_far {
+            SoFar::Slots([]) => at as u32,
+            SoFar::Slots([(first, _), ..]) => *first,
+            // Sections are not placed in their order: any host may come to be the first.
+            SoFar::Holds(_) => return self.last,
+        };
+        end_at(self.now, self.length.at(self.table, Some(first)))
+    }
+}
+
+/// When work that starts at `now` is expected to end.
+pub(super) fn end_at(now: Stamp, estimate: i64) -> i64 {
+    end_of(now.0, estimate)
+}
+
+/// The length of a job by its run limit.
+pub(super) fn estimate_of(run_s: Option<u64>) -> i64 {
+    run_s.map_or(NEVER_MS, |s| {
+        i64::try_from(s.saturating_mul(1000))
+            .unwrap_or(NEVER_MS)
+            .min(NEVER_MS)
+    })
+}
