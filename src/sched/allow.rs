@@ -1,12 +1,10 @@
-//! How much limits leave to one job: of its queue, of its user, of section `limits`; in all, by
-//! each way to meet its request, and on one host. Reads books and counters, never changes them.
+//! How much section `limits` and limits on hosts leave to one job: by each way to meet its request,
+//! and on one host. Reads counters, never changes them.
 
 use super::ask::Ask;
-use super::engine::{Bucket, Engine};
 use super::quota::{Blocked, Ident, Need, Quotas};
 use super::rank::Alike;
 use super::shape::{AskAt, Shape, View};
-use crate::model::PendReason;
 use smallvec::SmallVec;
 
 /// What limits that do not depend on the host leave to a job by each way.
@@ -48,7 +46,12 @@ pub(super) fn by_way(quotas: &Quotas, ident: &Ident, shape: &Shape, waited_ms: u
     }
 }
 
-fn way_room(quotas: &Quotas, ident: &Ident, way: &Ask, slots: u32) -> Result<u32, Blocked> {
+pub(super) fn way_room(
+    quotas: &Quotas,
+    ident: &Ident,
+    way: &Ask,
+    slots: u32,
+) -> Result<u32, Blocked> {
     let (per_slot, fixed) = &way.needs;
     let need = Need {
         slots,
@@ -112,68 +115,6 @@ pub(super) fn left_on(
         left.slots = left.slots.min(room.unwrap_or(0));
     }
     left
-}
-
-impl Engine {
-    /// Most slots the job may get by limits that do not depend on the host.
-    pub(super) fn room(&self, bucket: &Bucket) -> Result<u32, PendReason> {
-        let request = &self.shape(bucket.shape).shape.request;
-        let need = request.min.max(1);
-        let mut most = request.max.max(need);
-        let mut cut = |limit: Option<u32>, used: u32| match limit {
-            Some(limit) if used + need > limit => Err(limit),
-            Some(limit) => {
-                most = most.min(limit - used);
-                Ok(())
-            }
-            None => Ok(()),
-        };
-        if let Some(at) = bucket.queue {
-            let queue = &self.config().queues[usize::from(at)];
-            let name = || queue.name.clone();
-            cut(queue.slots, self.in_use.queue[usize::from(at)]).map_err(|limit| {
-                let queue = name();
-                PendReason::QueueSlots { queue, limit }
-            })?;
-            if queue.user_slots.is_some() {
-                let used = self
-                    .in_use
-                    .queue_user
-                    .get(&(at, bucket.uid))
-                    .copied()
-                    .unwrap_or(0);
-                cut(queue.user_slots, used).map_err(|limit| {
-                    let queue = name();
-                    PendReason::QueueUserSlots { queue, limit }
-                })?;
-            }
-        }
-        if bucket.user_max.is_some() {
-            let used = self.in_use.user.get(&bucket.uid).copied().unwrap_or(0);
-            let user = &bucket.user;
-            cut(bucket.user_max, used).map_err(|limit| {
-                let user = user.clone();
-                PendReason::UserSlots { user, limit }
-            })?;
-        }
-        if !bucket.ident.is_free() {
-            let room = self.most_of_ways(bucket, need);
-            most = most.min(room.map_err(|blocked| self.quotas.reason(&blocked))?);
-        }
-        Ok(most)
-    }
-
-    /// Most slots by section `limits`, by the way to which it leaves most.
-    fn most_of_ways(&self, bucket: &Bucket, need: u32) -> Result<u32, Blocked> {
-        let ways = self.shape(bucket.shape).shape.ways.iter();
-        let rooms = ways.map(|way| way_room(&self.quotas, &bucket.ident, way, need));
-        let best = rooms.reduce(|best, room| match (best, room) {
-            (Ok(best), Ok(room)) => Ok(best.max(room)),
-            (Err(_), Ok(_)) => room,
-            (_, Err(_)) => best,
-        });
-        best.unwrap_or(Ok(u32::MAX))
-    }
 }
 
 /// Slots that a host leaves to one user.

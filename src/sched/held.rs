@@ -1,5 +1,5 @@
-//! What started work holds: one record for each piece, and where it is kept. Owns the records and
-//! the sign by which a record is known to be up to date; books nothing.
+//! What one piece of started work holds, what it adds to its user's use, and the sign by which the
+//! record is known to be up to date. Books nothing.
 
 use super::amount::{Bundle, HostBundles};
 use super::balance::{Holder, Res};
@@ -8,10 +8,7 @@ use super::quota::Ident;
 use super::shape::Shape;
 use super::share::{Amounts, Delta, Leaf, Meter};
 use crate::model::{JobKey, Stamp};
-use crate::state::{Run, State, TOGETHER};
-use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
-use std::ops::Index;
+use crate::state::{Run, State};
 use std::sync::Arc;
 
 /// What one piece of started work holds. Small: there may be a million, each read when its work
@@ -193,7 +190,7 @@ fn held_amounts(parts: &[(u32, Bundle)]) -> Option<Box<Amounts>> {
 /// What of a run its [`Held`] follows from: as long as it is the same, so is that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sign {
-    spec: u32,
+    pub spec: u32,
     /// 0 = of work whose start was decided but has not been seen yet.
     attempt: u32,
     dispatch: Stamp,
@@ -247,134 +244,5 @@ impl Sign {
                     attempt: 0,
                     ..*real
                 }
-    }
-}
-
-/// Records in a page.
-const PAGE: usize = 1024;
-
-/// All records. Looking one up touches two places far away in memory, the index and the record.
-#[derive(Debug, Default)]
-pub(super) struct Holds {
-    index: FxHashMap<JobKey, u32>,
-    /// Pages do not move when there are more of them.
-    pages: Vec<Vec<Option<Held>>>,
-    free: Vec<u32>,
-    /// Not in their places yet: see [`Holds::insert_later`].
-    unlisted: Vec<(JobKey, Held)>,
-}
-
-impl Holds {
-    fn slot(&mut self, n: u32) -> &mut Option<Held> {
-        &mut self.pages[n as usize / PAGE][n as usize % PAGE]
-    }
-
-    pub fn get(&self, j: &JobKey) -> Option<&Held> {
-        let n = *self.index.get(j)? as usize;
-        self.pages[n / PAGE][n % PAGE].as_ref()
-    }
-
-    pub fn get_mut(&mut self, j: &JobKey) -> Option<&mut Held> {
-        let n = *self.index.get(j)?;
-        self.slot(n).as_mut()
-    }
-
-    /// Brings near the records of these; of those that `go` what `more` reads for each, too.
-    pub fn bring_near(
-        &self,
-        works: &[JobKey],
-        go: &dyn Fn(&JobKey) -> bool,
-        more: &mut dyn FnMut(&Held) -> usize,
-    ) {
-        let place = |j: &JobKey| Some((*self.index.get(j)?, go(j)));
-        let places: SmallVec<[_; TOGETHER]> = works.iter().filter_map(place).collect();
-        let record = |n: &u32| self.pages[*n as usize / PAGE][*n as usize % PAGE].as_ref();
-        let mut sum = 0;
-        for held in places.iter().filter_map(|(n, _)| record(n)) {
-            sum ^= held.sign.spec as usize ^ held.until as usize;
-        }
-        let gone = places.iter().filter(|(_, gone)| *gone);
-        let gone: SmallVec<[_; TOGETHER]> = gone.filter_map(|(n, _)| record(n)).collect();
-        for held in &gone {
-            sum ^= held.uid as usize ^ held.parts.len() ^ held.ident.skim();
-        }
-        for held in &gone {
-            sum ^= more(held);
-        }
-        std::hint::black_box(sum);
-    }
-
-    pub fn contains_key(&self, j: &JobKey) -> bool {
-        self.index.contains_key(j)
-    }
-
-    pub fn insert(&mut self, j: JobKey, held: Held) -> Option<Held> {
-        if let Some(n) = self.index.get(&j).copied() {
-            return self.slot(n).replace(held);
-        }
-        let n = self.room();
-        *self.slot(n) = Some(held);
-        self.index.insert(j, n);
-        None
-    }
-
-    /// Puts in the record of work that has none, to be found after [`Holds::settle`].
-    pub fn insert_later(&mut self, j: JobKey, held: Held) {
-        self.unlisted.push((j, held));
-        if self.unlisted.len() >= TOGETHER {
-            self.settle();
-        }
-    }
-
-    /// Makes all records be found.
-    pub fn settle(&mut self) {
-        let mut unlisted = std::mem::take(&mut self.unlisted);
-        // Their places are far apart: better waited for together.
-        let mut rooms: SmallVec<[u32; TOGETHER]> = SmallVec::new();
-        let mut known = 0;
-        for (j, _) in &unlisted {
-            known += usize::from(self.index.contains_key(j));
-            rooms.push(self.room());
-        }
-        for n in &rooms {
-            known += usize::from(self.slot(*n).is_some());
-        }
-        std::hint::black_box(known);
-        for ((j, held), n) in unlisted.drain(..).zip(rooms) {
-            *self.slot(n) = Some(held);
-            self.index.insert(j, n);
-        }
-        self.unlisted = unlisted;
-    }
-
-    /// The place of a new record.
-    fn room(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            if self.pages.last().is_none_or(|page| page.len() == PAGE) {
-                self.pages.push(Vec::with_capacity(PAGE));
-            }
-            let full = (self.pages.len() - 1) * PAGE;
-            let last = self.pages.last_mut().expect("just made");
-            last.push(None);
-            u32::try_from(full + last.len() - 1).expect("fewer than 2^32 pieces of work run")
-        })
-    }
-
-    pub fn remove(&mut self, j: &JobKey) -> Option<Held> {
-        let n = self.index.remove(j)?;
-        self.free.push(n);
-        self.slot(n).take()
-    }
-
-    pub fn values(&self) -> impl Iterator<Item = &Held> {
-        self.pages.iter().flatten().flatten()
-    }
-}
-
-impl Index<&JobKey> for Holds {
-    type Output = Held;
-
-    fn index(&self, j: &JobKey) -> &Held {
-        self.get(j).expect("started work has a record")
     }
 }

@@ -7,54 +7,53 @@
 //! order (as `ctop`/`cbot` left it). A class that cannot be placed is left aside for the pass; jobs
 //! of other classes behind it may start.
 
+mod allocations;
 mod allow;
 pub mod amount;
 mod ask;
-mod backfill;
 mod balance;
-mod demand;
 pub mod depend;
-mod elastic;
+mod dispatch_throttle;
 mod engine;
-mod explain;
-mod fade;
 pub mod frag;
 mod gang;
 mod group;
-mod guard;
 mod held;
-mod history;
 mod hosts;
+mod inspect;
 mod job_terms;
-mod kinds;
 mod line;
 mod load_thresholds;
-mod look;
-mod pace;
 mod pass;
+mod pending;
+mod picture;
 mod place;
 mod placement;
 mod plan;
 pub mod plan_applier;
-mod preempt;
+mod preempt_claims;
 pub mod profile;
+mod queues;
 pub mod quota;
 mod rank;
+mod request_table;
 pub mod reserve;
+mod reserver;
 mod resource_names;
 mod run_length;
 mod shape;
 pub mod share;
-mod shown;
-mod speed;
 #[cfg(test)]
 mod tests;
-mod window;
+mod threshold_monitor;
+mod time_windows;
+mod user_groups;
+mod views;
 
 pub use engine::Engine;
-pub use guard::Bar;
 pub use hosts::{HostInfo, HostTable, Obstacle};
 pub use plan::{Grow, Placement, Plan, Start};
+pub use threshold_monitor::Bar;
 
 use crate::config::Config;
 

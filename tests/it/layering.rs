@@ -86,7 +86,8 @@ fn word(s: &str) -> String {
         .collect()
 }
 
-fn split_top(s: &str) -> Vec<&str> {
+/// The parts of a list at its commas, those within braces left whole.
+pub fn split_top(s: &str) -> Vec<&str> {
     let (mut depth, mut start, mut out) = (0, 0, Vec::new());
     for (i, c) in s.char_indices() {
         match c {

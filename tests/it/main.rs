@@ -19,6 +19,7 @@ mod health;
 mod health_restore;
 mod health_start;
 mod layering;
+mod layering_circles;
 mod policies;
 mod policies_order;
 mod policies_room;

@@ -31,7 +31,7 @@ fn rust_files() -> Vec<String> {
 }
 
 /// A file whose whole content is test code: by its name, or because its module is declared so.
-fn is_test_file(name: &str) -> bool {
+pub fn is_test_file(name: &str) -> bool {
     static DECLARED: OnceLock<Vec<String>> = OnceLock::new();
     let declared = DECLARED.get_or_init(|| {
         let all = source::files("src", &["rs"]);

@@ -86,7 +86,7 @@ fn stops_are_needed(c: &Cluster, before: &Started, plan: &Plan, others_wait: boo
                 }
             };
             let mut room = room(c, &after, &spec.queue);
-            for (at, kept) in c.engine.raids.kept() {
+            for (at, kept) in c.engine.memory.preemption.kept() {
                 room[at as usize] -= kept;
             }
             let room = room.into_iter().map(|n| n.max(0));
@@ -118,14 +118,14 @@ fn books_are_right(c: &mut Cluster) {
         );
     }
     c.engine.sync(&mut c.state, &mut c.table);
-    if c.engine.raids.waiting() > 0 {
+    if c.engine.memory.preemption.waiting() > 0 {
         return;
     }
     let (mut state, mut table) = (c.state.clone(), c.table.clone());
     let mut fresh = Engine::new(c.config.clone());
     fresh.sync(&mut state, &mut table);
     for at in 0..c.table.len() {
-        let (a, b) = (c.engine.books.get(at), fresh.books.get(at));
+        let (a, b) = (c.engine.picture.usage.get(at), fresh.picture.usage.get(at));
         assert_eq!(
             (a.slots, a.used, a.jobs, a.exclusive),
             (b.slots, b.used, b.jobs, b.exclusive)
@@ -133,13 +133,16 @@ fn books_are_right(c: &mut Cluster) {
         let sorted = |lent: &[(u16, i64)]| lent.iter().copied().collect::<BTreeMap<_, _>>();
         assert_eq!(sorted(&a.lent), sorted(&b.lent), "host {at}");
     }
-    assert_eq!(c.engine.in_use, fresh.in_use);
+    assert_eq!(
+        c.engine.picture.allocations.in_use(),
+        fresh.picture.allocations.in_use()
+    );
 }
 
 fn step(c: &mut Cluster) {
     c.engine.sync(&mut c.state, &mut c.table);
     let before = started(c);
-    let others_wait = c.engine.raids.waiting() > 1;
+    let others_wait = c.engine.memory.preemption.waiting() > 1;
     let plan = c.engine.plan(&c.state, &c.table, c.now, 1000);
     stops_are_needed(c, &before, &plan, others_wait);
     c.carry_out(&plan);
@@ -207,7 +210,8 @@ fn all_ends(c: &mut Cluster) {
     assert_eq!(c.state.all_started().count(), 0, "something stays stopped");
     assert!(
         c.engine
-            .books
+            .picture
+            .usage
             .iter()
             .all(|books| books.used == 0 && books.lent.is_empty())
     );
@@ -234,7 +238,7 @@ fn what_an_earlier_job_claims_in_the_same_pass_is_not_free() {
     c.log.clear();
     act(&mut c, (6, 19, 90));
     assert_eq!(c.log, ["warn 2 20", "halt 6: preempted by job 7"]);
-    assert_eq!(c.engine.raids.kept(), [(1, 3)]);
+    assert_eq!(c.engine.memory.preemption.kept(), [(1, 3)]);
     assert_eq!((c.on(7), c.stat(4)), ("h2:2".to_owned(), JobStat::Pend));
     all_ends(&mut c);
 }

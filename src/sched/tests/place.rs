@@ -314,7 +314,12 @@ fn units_wanted_alone_are_empty_and_stay_so() {
     let state = c.state.clone();
     let (mut state, mut fresh) = (state, crate::sched::Engine::new(c.config.clone()));
     fresh.sync(&mut state, &mut c.table);
-    let alone: Vec<u32> = fresh.books.iter().map(|host| host.exclusive).collect();
+    let alone: Vec<u32> = fresh
+        .picture
+        .usage
+        .iter()
+        .map(|host| host.exclusive)
+        .collect();
     assert_eq!(alone, [0, 0, 1, 1, 0], "as a new leader sees it");
     c.end(next);
     assert_eq!(c.pass(), [others[4]]);
@@ -342,7 +347,13 @@ fn units_alone_count_where_the_job_has_slots_only() {
     let id = c.ask(3, "2{} 1{} cu[excl]");
     assert_eq!(c.pass(), [id]);
     assert_eq!(c.on(id), "h1:2 h2:1");
-    let bars: Vec<u32> = c.engine.books.iter().map(|host| host.jobs).collect();
+    let bars: Vec<u32> = c
+        .engine
+        .picture
+        .usage
+        .iter()
+        .map(|host| host.jobs)
+        .collect();
     assert_eq!(bars, [1; 4]);
     c.end(id);
     let ids: Vec<u32> = (0..5).map(|_| c.ask(1, "")).collect();

@@ -447,7 +447,7 @@ fn a_changed_configuration_keeps_the_victims_and_no_place() {
         c.engine.sync(&mut c.state, &mut c.table);
         let plan = c.engine.plan(&c.state, &c.table, c.now, 100);
         assert_eq!(plan.requeues.len(), 2);
-        assert_eq!(c.engine.raids.kept(), [(1, 4)]);
+        assert_eq!(c.engine.memory.preemption.kept(), [(1, 4)]);
 
         c.reconfigure(&text(
             "- {name: h2, slots: 4}",
@@ -457,13 +457,16 @@ fn a_changed_configuration_keeps_the_victims_and_no_place() {
         c.engine.sync(&mut c.state, &mut c.table);
         let plan = c.engine.plan(&c.state, &c.table, c.now, 100);
         assert_eq!((plan.requeues.len(), plan.starts.len()), (0, 0));
-        assert_eq!(c.engine.raids.waiting() == 1, waits);
-        assert_eq!(c.engine.raids.kept(), []);
+        assert_eq!(c.engine.memory.preemption.waiting() == 1, waits);
+        assert_eq!(c.engine.memory.preemption.kept(), []);
         for victim in victims {
             c.end_key(JobKey::job(victim), false);
         }
         assert_eq!(c.pass(), [h]);
-        assert_eq!((c.on(h), c.engine.raids.waiting()), ("h2:4".into(), 0));
+        assert_eq!(
+            (c.on(h), c.engine.memory.preemption.waiting()),
+            ("h2:4".into(), 0)
+        );
     }
 }
 
@@ -476,7 +479,7 @@ fn a_job_that_may_not_start_keeps_no_place() {
     c.submit(of("hi", 4));
     c.engine.sync(&mut c.state, &mut c.table);
     c.engine.plan(&c.state, &c.table, c.now, 100);
-    assert_eq!(c.engine.raids.waiting(), 1);
+    assert_eq!(c.engine.memory.preemption.waiting(), 1);
     c.end(l);
     let m = c.submit(of("mid", 4));
     c.state.apply(&Event::Queue {
@@ -487,7 +490,7 @@ fn a_job_that_may_not_start_keeps_no_place() {
         t: c.now,
     });
     assert_eq!(c.pass(), [m]);
-    assert_eq!(c.engine.raids.waiting(), 0);
+    assert_eq!(c.engine.memory.preemption.waiting(), 0);
 }
 
 /// A strict queue ends the pass before the turn of a job that keeps what its victims left: both
@@ -505,7 +508,7 @@ fn a_strict_queue_does_not_wait_for_a_place_that_is_kept_behind_it() {
     c.submit(of("hi", 4));
     c.engine.sync(&mut c.state, &mut c.table);
     c.engine.plan(&c.state, &c.table, c.now, 100);
-    assert_eq!(c.engine.raids.waiting(), 1);
+    assert_eq!(c.engine.memory.preemption.waiting(), 1);
     let t = c.submit(of("top", 4));
     c.end(l);
     assert!(c.pass().is_empty());

@@ -297,8 +297,9 @@ fn a_fast_host_takes_what_a_slow_one_cannot_end_in_time() {
     // The engine of a new leader expects the same ends.
     let (mut state, mut fresh) = (c.state.clone(), crate::sched::Engine::new(c.config.clone()));
     fresh.sync(&mut state, &mut c.table);
-    let until =
-        |engine: &crate::sched::Engine| engine.held[&crate::model::JobKey::job(first)].until;
+    let until = |engine: &crate::sched::Engine| {
+        engine.picture.allocations[&crate::model::JobKey::job(first)].until
+    };
     assert_eq!(until(&fresh), c.now.plus_ms(1_800_000).0);
     assert_eq!(until(&c.engine), until(&fresh));
 }

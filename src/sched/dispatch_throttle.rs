@@ -6,11 +6,7 @@
 //! looks idle. Each slot that starts counts as one running process (in `r15s`, `r1m`, `r15m`, and
 //! its part of `ut`), less and less over a minute, by which time the measured figures have it.
 
-use super::engine::{Bucket, Engine};
-use super::hosts::HostTable;
-use super::shape::Shape;
-use crate::model::{JobKey, PendReason, Stamp};
-use crate::state::State;
+use crate::model::Stamp;
 use std::collections::VecDeque;
 
 /// How long started work counts beside what is measured.
@@ -26,9 +22,9 @@ pub(super) struct Pace {
     /// Their sums by host position.
     young: Vec<Young>,
     /// Hosts with a new sample, where what is young is to be counted at the time of the pass.
-    pub stale: Vec<u32>,
+    stale: Vec<u32>,
     /// When the next host may take work again that was passed over in this pass.
-    pub wake: Option<Stamp>,
+    wake: Option<Stamp>,
 }
 
 /// Slots that started on a host within the last minute.
@@ -104,65 +100,39 @@ impl Pace {
         young.moments.wrapping_add(whole) / (YOUNG_MS as i64 / 1000)
     }
 
+    /// A host has a new sample and young work: its load is to be counted at the time of the pass.
+    pub fn note_stale(&mut self, at: usize) {
+        self.stale.push(at as u32);
+    }
+
+    pub fn take_stale(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.stale)
+    }
+
+    pub fn clear_stale(&mut self) {
+        self.stale.clear();
+    }
+
+    /// A host may take work again at that time.
+    pub fn wake_at(&mut self, at: Option<Stamp>) {
+        self.wake = self.wake.into_iter().chain(at).min();
+    }
+
+    pub fn clear_wake(&mut self) {
+        self.wake = None;
+    }
+
+    /// When the next host that was skipped in this pass may take work again.
+    pub fn wake(&self) -> Option<Stamp> {
+        self.wake
+    }
+
     /// When a queue may start work on a host again, if that is later than now.
     pub fn after(&self, at: usize, interval_ms: u64, now: Stamp) -> Option<Stamp> {
         let last = self.started.get(at).filter(|_| interval_ms > 0)?;
         let again = last.plus_ms(interval_ms);
         // A clock that was set back must not keep a host waiting.
         (again > now && *last <= now).then_some(again)
-    }
-}
-
-impl Engine {
-    /// Work starts on a host in this pass.
-    pub(super) fn begin_on(&mut self, table: &HostTable, at: usize, slots: u32) {
-        self.pace.begin(at, self.now, slots);
-        let young = self.pace.young(at, self.now);
-        self.books.set_young(at, young);
-        if self.watch.samples() && self.watch.bars(table.at(at), young) {
-            self.books.shut(at);
-        }
-    }
-
-    /// The place of a job among those of other priorities; the least goes first. With ageing all
-    /// priorities grow alike, so who is ahead stays ahead: age at submission decides for good. The
-    /// points of the setting come one by one, by the clock and not by the job, so that jobs of
-    /// about the same age are equal and stay so: `ctop` decides among them.
-    pub(super) fn rank_of(&self, state: &State, priority: u32, j: JobKey) -> i64 {
-        let Some(age) = self.config().general.job_priority_over_time else {
-            return -i64::from(priority);
-        };
-        let submit = state.job(j.id).map_or(0, |job| job.submit.0);
-        let points = i128::from(submit) * i128::from(age.points);
-        let born = points.div_euclid(i128::from(age.every_ms.max(1)));
-        i64::try_from(born - i128::from(priority)).unwrap_or(i64::MAX)
-    }
-
-    /// Work has started on the host too short a time ago for the queue of the shape.
-    pub(super) fn recent(&self, shape: &Shape, at: usize) -> bool {
-        let queue = shape.queue.map(|at| &self.config().queues[usize::from(at)]);
-        let interval = queue.map_or(0, |queue| queue.job_accept_interval_ms);
-        self.pace.after(at, interval, self.now).is_some()
-    }
-
-    /// The delay of new jobs keeps the job from being looked at.
-    pub(super) fn too_new(
-        &self,
-        state: &State,
-        bucket: &Bucket,
-        j: JobKey,
-    ) -> Option<(PendReason, Stamp)> {
-        let queue = &self.config().queues[usize::from(bucket.queue?)];
-        let delay = queue.new_job_sched_delay_ms;
-        if delay == 0 {
-            return None;
-        }
-        let at = state.job(j.id)?.submit.plus_ms(delay);
-        let why = PendReason::TooNew {
-            queue: queue.name.clone(),
-            delay_s: delay.div_ceil(1000),
-        };
-        (at > self.now).then_some((why, at))
     }
 }
 

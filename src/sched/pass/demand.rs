@@ -1,12 +1,11 @@
 //! Counts the demand: which kinds of jobs are usual here, for queues whose packing looks at it. The
 //! counts themselves are `frag.rs`'s.
 
-use super::ask::{Ask, Per};
-use super::balance::Res;
-use super::engine::Engine;
-use super::frag::{Demand, Need};
-use super::hosts::HostTable;
+use super::Pass;
 use crate::config::Packing;
+use crate::sched::ask::{Ask, Per};
+use crate::sched::balance::Res;
+use crate::sched::frag::{Demand, Need};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Resources that some ways of a request want and others do not.
@@ -18,32 +17,38 @@ fn varying(ways: &[Ask]) -> BTreeSet<Res> {
     union.into_iter().filter(|res| !everywhere(res)).collect()
 }
 
-impl Engine {
-    /// Counts the demand anew when some queue looks at it and enough has happened since.
-    pub(super) fn note_demand(&mut self, table: &HostTable) {
+impl Pass<'_> {
+    /// Counts the demand when some queue looks at it and enough has happened since.
+    pub(super) fn note_demand(&mut self) {
         let looks = |p: Packing| matches!(p, Packing::Frag | Packing::Fit);
         if !self.config().queues.iter().any(|q| looks(q.packing)) {
             return;
         }
-        let now = self.books.now();
-        if let Some((at, jobs)) = self.demand.at
+        let now = self.picture.usage.now();
+        if let Some((at, jobs)) = self.memory.demand.at
             && now - at < (jobs / 8).max(64)
         {
             return;
         }
         let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
-        let pending = self.buckets.values().map(|b| b.shape);
-        for shape in self.held.values().map(|held| held.shape).chain(pending) {
+        let pending = self.picture.classes.values().map(|b| b.shape);
+        for shape in self
+            .picture
+            .allocations
+            .values()
+            .map(|held| held.shape)
+            .chain(pending)
+        {
             *counts.entry(shape).or_default() += 1;
         }
-        let shapes = counts.keys().map(|id| &self.shape(*id).shape.ways);
+        let shapes = counts.keys().map(|id| &self.shape(*id).ways);
         let units: BTreeSet<Res> = shapes.flat_map(|ways| varying(ways)).collect();
         let mut needs = Vec::new();
         for (id, count) in &counts {
-            let hosts = self.eligible(table, *id, 0);
-            let mut suits = vec![false; table.len()];
+            let hosts = self.eligible(*id, 0);
+            let mut suits = vec![false; self.table.len()];
             hosts.iter().for_each(|at| suits[*at as usize] = true);
-            let ask = &self.shape(*id).shape.ways[0];
+            let ask = &self.shape(*id).ways[0];
             let mut need = Need {
                 count: *count,
                 suits,
@@ -65,16 +70,17 @@ impl Engine {
         }
         let most = |res: usize| {
             let have = self
-                .books
+                .picture
+                .usage
                 .iter()
                 .map(|b| b.have.get(res).copied().unwrap_or(0));
             have.max().unwrap_or(0)
         };
-        self.demand = Demand {
-            scale: (0..self.names.len()).map(most).collect(),
+        self.memory.demand = Demand {
+            scale: (0..self.picture.resources.len()).map(most).collect(),
             units: units.into_iter().collect(),
             at: Some((now, counts.values().map(|n| u64::from(*n)).sum())),
-            version: self.demand.version + 1,
+            version: self.memory.demand.version + 1,
             needs,
         };
     }

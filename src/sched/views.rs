@@ -1,8 +1,8 @@
-//! What the engine knows and people want to see: counters of limits, share trees, reservations.
+//! What the engine knows and commands show: counters of limits, share trees, reservations.
 //!
 //! Reads the picture as the last [`Engine::sync`] left it; decides nothing.
 
-use super::Engine;
+use super::engine::Engine;
 use super::quota::QuotaRow;
 use super::reserve::Estimate;
 use super::share::ShareRow;
@@ -20,15 +20,13 @@ pub struct KeptSlots {
 impl Engine {
     /// Counters of section `limits`, in the order of cb.yaml.
     pub fn limits(&self) -> Vec<QuotaRow> {
-        self.quotas.rows()
+        self.picture.quotas.rows()
     }
 
     /// The share trees of the queues that have one.
     pub fn shares(&self, now: Stamp) -> Vec<(String, Vec<ShareRow>)> {
-        let Some(config) = &self.config else {
-            return Vec::new();
-        };
-        let queues = config.queues.iter().zip(&self.lines);
+        let queues = self.picture.config.queues.iter();
+        let queues = queues.zip(self.picture.queues.lines());
         let trees = queues.filter_map(|(queue, line)| Some((queue, line.tree()?)));
         trees
             .map(|(queue, tree)| (queue.name.clone(), tree.rows(now)))
@@ -37,29 +35,29 @@ impl Engine {
 
     /// When jobs with reservations are expected to start.
     pub fn estimates(&self) -> Vec<(JobKey, Estimate)> {
-        let Some(reserver) = &self.reserver else {
+        let Some(reserver) = &self.picture.reserver else {
             return Vec::new();
         };
         let keys: Vec<JobKey> = reserver.book.iter().map(|(j, _)| j).collect();
         keys.into_iter()
-            .filter_map(|j| Some((j, self.estimate(j)?)))
+            .filter_map(|j| Some((j, reserver.book.estimate(j)?)))
             .collect()
     }
 
     /// Slots kept for reservations.
     pub fn kept(&mut self) -> KeptSlots {
         let mut kept = KeptSlots::default();
-        if self.reserver.is_none() {
+        if self.picture.reserver.is_none() {
             return kept;
         }
-        for at in 0..self.books.len() {
+        for at in 0..self.picture.usage.len() {
             let n = self.kept_slots(at);
             if n > 0 {
                 kept.hosts.push((at, n));
             }
         }
         let mut left = kept.hosts.clone();
-        let Some(reserver) = &self.reserver else {
+        let Some(reserver) = &self.picture.reserver else {
             return kept;
         };
         for (j, reservation) in reserver.book.iter() {
@@ -77,5 +75,17 @@ impl Engine {
             }
         }
         kept
+    }
+
+    /// Slots of a host that are free and kept for reservations.
+    fn kept_slots(&mut self, at: usize) -> u32 {
+        let now = self.picture.now;
+        let Some(reserver) = &mut self.picture.reserver else {
+            return 0;
+        };
+        if at >= reserver.book.hosts() || !reserver.book.reserved_on(at as u32) {
+            return 0;
+        }
+        u32::try_from(reserver.book.held_now(at as u32, now.0)).unwrap_or(0)
     }
 }

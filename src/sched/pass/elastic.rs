@@ -1,62 +1,63 @@
-//! Growth of running elastic work: more slots of the same request, out of what nobody pending could
+//! Growth of running elastic work: more slots of the same request, out of what no pending job could
 //! use in the pass. Never takes anything back.
 
-use super::amount::{Bundle, HostBundles};
-use super::engine::Engine;
-use super::held::Held;
-use super::hosts::HostTable;
-use super::rank::Alike;
-use super::shape::View;
-use super::{Grow, Placement, Plan};
+use super::Pass;
 use crate::model::{JobKey, JobStat, Stamp};
-use crate::state::State;
+use crate::sched::amount::{Bundle, HostBundles};
+use crate::sched::held::Held;
+use crate::sched::plan::{Grow, Placement};
+use crate::sched::rank::Alike;
+use crate::sched::shape::View;
 use std::cmp::Reverse;
 
 /// Most jobs that are looked at in one pass, in the order in which they grow.
 const GROWERS_MAX: usize = 4096;
 
-impl Engine {
+impl Pass<'_> {
     /// Gives free slots to running elastic work: the queue of the highest priority first, then the
     /// oldest.
-    pub(super) fn grow(&mut self, state: &State, table: &HostTable, plan: &mut Plan) {
-        if self.books.free() <= 0 {
+    pub(super) fn grow(&mut self) {
+        if self.picture.usage.free() <= 0 {
             return;
         }
         let mut growers = Vec::new();
         for (at, queue) in self.config().queues.iter().enumerate() {
             if !queue.elastic
-                || !state.queue_ctl(&queue.name).active
-                || !self.hours.runs(Some(at as u16))
+                || !self.state.queue_ctl(&queue.name).active
+                || !self.picture.windows.runs(Some(at as u16))
             {
                 continue;
             }
-            for j in self.watch.on(at).into_iter().flatten() {
-                if let Some((start, more)) = self.wants_more(state, *j) {
+            for j in self.picture.monitor.on(at).into_iter().flatten() {
+                if let Some((start, more)) = self.wants_more(*j) {
                     growers.push((Reverse(queue.priority), start, *j, more));
                 }
             }
         }
         growers.sort_unstable();
         for (_, _, j, more) in growers.into_iter().take(GROWERS_MAX) {
-            if self.books.free() <= 0 {
+            if self.picture.usage.free() <= 0 {
                 return;
             }
-            let more = more.min(self.growth_limit(state, j));
-            let per_core = self.user_limits(state, j).slots_per_cpu_milli;
-            self.grow_one(table, j, (more, per_core), plan);
+            let more = more.min(self.growth_limit(j));
+            let per_core = self.picture.user_limits(self.state, j).slots_per_cpu_milli;
+            self.grow_one(j, (more, per_core));
         }
     }
 
     /// When the work started and how many slots it may still get.
-    fn wants_more(&self, state: &State, j: JobKey) -> Option<(Stamp, u32)> {
-        let held = self.held.get(&j)?;
-        let shape = &self.shape(held.shape).shape;
+    fn wants_more(&self, j: JobKey) -> Option<(Stamp, u32)> {
+        let held = self.picture.allocations.get(&j)?;
+        let shape = &self.shape(held.shape);
         let more = shape
             .request
             .max
             .checked_sub(held.slots)
             .filter(|n| *n > 0)?;
-        let work = state.work(j).filter(|work| work.stat == JobStat::Run)?;
+        let work = self
+            .state
+            .work(j)
+            .filter(|work| work.stat == JobStat::Run)?;
         let run = work.run.as_deref()?;
         let steady = run.start != Stamp(0) && run.killing.is_none() && run.halt.is_none();
         (steady && !held.exclusive && shape.bad.is_none() && shape.is_simple())
@@ -64,45 +65,46 @@ impl Engine {
     }
 
     /// `left`: most slots; `per_core`: its user's limit on each host.
-    fn grow_one(
-        &mut self,
-        table: &HostTable,
-        j: JobKey,
-        (mut left, per_core): (u32, Option<u64>),
-        plan: &mut Plan,
-    ) {
-        let held = self.held[&j].clone();
+    fn grow_one(&mut self, j: JobKey, (mut left, per_core): (u32, Option<u64>)) {
+        let held = self.picture.allocations[&j].clone();
         let mut hosts = Placement::new();
         let mut grown = held.clone();
-        for at in self.growth_hosts(table, &held) {
+        for at in self.growth_hosts(&held) {
             if left == 0 {
                 break;
             }
-            let n = self.growth_on(table, &grown, at, per_core).min(left);
+            let n = self.growth_on(&grown, at, per_core).min(left);
             let Some((n, more)) = self.within_quotas(&held, &grown, at, n) else {
                 continue;
             };
             grown = more;
             left -= n;
-            hosts.push((table.at(at as usize).id, n));
+            hosts.push((self.table.at(at as usize).id, n));
         }
         if !hosts.is_empty() {
-            self.take_held(j);
-            self.put_held(j, grown);
-            plan.grows.push(Grow { j, hosts });
+            self.picture.take_held(j);
+            self.picture.put_held(j, grown);
+            self.plan.grows.push(Grow { j, hosts });
         }
     }
 
     /// The most of `n` slots more on a host that section `limits` allows, and what is held then.
     fn within_quotas(&mut self, held: &Held, grown: &Held, at: u32, n: u32) -> Option<(u32, Held)> {
         let free = held.ident.is_free();
-        let now = self.books.now();
+        let now = self.picture.usage.now();
         if !free {
-            self.quotas.give(&held.ident, held.counted(), true, now);
+            self.picture
+                .quotas
+                .give(&held.ident, held.counted(), true, now);
         }
-        let fits = |engine: &Engine, n: u32| {
-            let more = engine.grown(grown, at, n);
-            let fits = free || engine.quotas.check(&more.ident, more.counted()).is_ok();
+        let fits = |pass: &Pass<'_>, n: u32| {
+            let more = pass.grown(grown, at, n);
+            let fits = free
+                || pass
+                    .picture
+                    .quotas
+                    .check(&more.ident, more.counted())
+                    .is_ok();
             fits.then_some((n, more))
         };
         let (mut low, mut high, mut best) = (0, n, None);
@@ -114,7 +116,7 @@ impl Engine {
             }
         }
         if !free {
-            self.quotas.take(&held.ident, held.counted(), true);
+            self.picture.quotas.take(&held.ident, held.counted(), true);
         }
         best
     }
@@ -122,7 +124,7 @@ impl Engine {
     /// What work holds with `n` slots more on a host.
     fn grown(&self, held: &Held, at: u32, n: u32) -> Held {
         let mut grown = held.clone();
-        let shape = &self.shape(held.shape).shape;
+        let shape = &self.shape(held.shape);
         let more = |parts: &mut HostBundles| match parts.iter_mut().find(|(here, _)| *here == at) {
             Some((_, bundle)) => {
                 let had = u32::try_from(bundle.slots).unwrap_or(0);
@@ -140,15 +142,15 @@ impl Engine {
     }
 
     /// Hosts to try: those where it runs, then the best ranked others.
-    fn growth_hosts(&mut self, table: &HostTable, held: &Held) -> Vec<u32> {
+    fn growth_hosts(&mut self, held: &Held) -> Vec<u32> {
         let own: Vec<u32> = held.parts.iter().map(|(at, _)| *at).collect();
-        let shape = &self.shape(held.shape).shape;
+        let shape = &self.shape(held.shape);
         if shape.one_host() {
             return own;
         }
-        let best = self.ranked(table, held.shape);
+        let best = self.ranked(held.shape);
         let others: Vec<u32> = best.into_iter().filter(|at| !own.contains(at)).collect();
-        let tiled = self.shape(held.shape).shape.tile().is_some();
+        let tiled = self.shape(held.shape).tile().is_some();
         if tiled {
             others
         } else {
@@ -157,18 +159,16 @@ impl Engine {
     }
 
     /// Hosts that could serve a shape now, the best first.
-    fn ranked(&mut self, table: &HostTable, shape: u32) -> Vec<u32> {
-        let (config, books, names) = (self.config.as_deref(), &self.books, &self.names);
-        let config = config.expect("an engine has a configuration");
+    fn ranked(&mut self, shape: u32) -> Vec<u32> {
+        let books = &self.picture.usage;
         let view = View {
-            config,
-            table,
+            config: &self.picture.config,
+            table: self.table,
             books,
-            names,
-            demand: &self.demand,
+            names: &self.picture.resources,
+            demand: &self.memory.demand,
         };
-        let slot = self.shapes[shape as usize].as_mut();
-        let shape = &mut slot.expect("a reference is held").shape;
+        let shape = &mut self.picture.requests.slot_mut(shape).shape;
         let mut rank = shape.take_rank((0, 0), &view, Alike::default());
         let mut seen = Vec::new();
         while let Some(candidate) = rank.pop(books) {
@@ -184,10 +184,13 @@ impl Engine {
     }
 
     /// Slots that it could get on a host beside what it has there.
-    fn growth_on(&self, table: &HostTable, held: &Held, at: u32, per_core: Option<u64>) -> u32 {
-        let shape = &self.shape(held.shape).shape;
-        let (host, books) = (table.at(at as usize), self.books.get(at as usize));
-        if !books.open || !shape.fits_some(&self.view(table), at as usize) {
+    fn growth_on(&self, held: &Held, at: u32, per_core: Option<u64>) -> u32 {
+        let shape = &self.shape(held.shape);
+        let (host, books) = (
+            self.table.at(at as usize),
+            self.picture.usage.get(at as usize),
+        );
+        if !books.open || !shape.fits_some(&self.view(), at as usize) {
             return 0;
         }
         let user = host.user_limit(per_core).map_or(u32::MAX, |limit| {
@@ -195,6 +198,7 @@ impl Engine {
         });
         let here = held.parts.iter().find(|(here, _)| *here == at);
         let reserved = self
+            .picture
             .reserver
             .as_ref()
             .is_some_and(|r| r.book.reserved_on(at));
@@ -215,22 +219,5 @@ impl Engine {
         }
         let queue = shape.queue_left(host, books);
         each.times_in(&free).min(user).min(queue)
-    }
-
-    /// Slots by limits of queue and user.
-    pub(super) fn growth_limit(&self, state: &State, j: JobKey) -> u32 {
-        let held = &self.held[&j];
-        let left =
-            |limit: Option<u32>, used: u32| limit.map_or(u32::MAX, |n| n.saturating_sub(used));
-        let Some(at) = held.queue else { return 0 };
-        let queue = &self.config().queues[usize::from(at)];
-        let of_user = |n: Option<&u32>| n.copied().unwrap_or(0);
-        let user = self.user_limits(state, j).max_slots;
-        left(queue.slots, self.in_use.queue[usize::from(at)])
-            .min(left(
-                queue.user_slots,
-                of_user(self.in_use.queue_user.get(&(at, held.uid))),
-            ))
-            .min(left(user, of_user(self.in_use.user.get(&held.uid))))
     }
 }

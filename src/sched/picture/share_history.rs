@@ -1,33 +1,23 @@
 //! The history of share trees over changes of configuration and of leader.
 //!
-//! Hands it out, and takes it up when trees are made anew: from the trees before, or from the state
+//! Hands it out, and takes it over into new trees: from the trees before, or from the state
 //! and the jobs that ended since. Owns no history itself.
 
-use super::engine::Engine;
-use super::held::{gpu_ms, gpus_of};
-use super::hosts::HostTable;
-use super::share::{Delta, Meter, Past};
+use super::Picture;
 use crate::model::Stamp;
+use crate::sched::held::{gpu_ms, gpus_of};
+use crate::sched::hosts::HostTable;
+use crate::sched::share::{Delta, Meter, Past};
 use crate::state::{Body, HostId, Job, Run, State, Work};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-impl Engine {
+impl Picture {
     /// The history of each queue's share tree, as of the last pass.
-    pub fn histories(&self) -> Vec<(String, Vec<Past>)> {
-        let Some(config) = &self.config else {
-            return Vec::new();
-        };
-        let queues = config.queues.iter().zip(&self.lines);
+    pub(in crate::sched) fn histories(&self) -> Vec<(String, Vec<Past>)> {
+        let queues = self.config.queues.iter().zip(self.queues.lines());
         let trees = queues.filter_map(|(queue, line)| Some((queue.name.clone(), line.tree()?)));
         trees.map(|(queue, tree)| (queue, tree.settle())).collect()
-    }
-
-    /// Before trees are made anew: nothing of them is lost.
-    pub(super) fn keep_history(&mut self) {
-        if self.pasts.is_none() && !self.lines.is_empty() {
-            self.pasts = Some(self.histories().into_iter().collect());
-        }
     }
 
     /// New trees take history up: `before` from those they replace, else from the state.
@@ -37,10 +27,10 @@ impl Engine {
         state: &State,
         table: &HostTable,
     ) {
-        let config = self.config.clone().expect("an engine has a configuration");
+        let config = self.config.clone();
         let mut since: BTreeMap<&str, (u16, Stamp)> = BTreeMap::new();
         for (at, queue) in (0u16..).zip(&config.queues) {
-            let Some(tree) = self.lines[usize::from(at)].tree_mut() else {
+            let Some(tree) = self.queues.tree_mut(Some(at)) else {
                 continue;
             };
             let (t, past) = match (&before, state.pasts().get(&queue.name)) {
@@ -79,15 +69,13 @@ impl Engine {
             });
             if delta.hist_ms != [0; 3]
                 && let Some(leaf) = self.leaf_of(Some(queue), &spec.user, &spec.user_group)
-                && let Some(tree) = self.lines[usize::from(queue)].tree_mut()
+                && let Some(tree) = self.queues.tree_mut(Some(queue))
             {
                 tree.charge(leaf, &delta);
             }
         }
     }
-}
 
-impl Engine {
     /// GPUs of ended work, in thousandths, where their time counts.
     fn gpus_asked(
         &mut self,
@@ -96,7 +84,7 @@ impl Engine {
         (spec, queue): (u32, u16),
         run: &Run,
     ) -> u32 {
-        if self.config().queues[usize::from(queue)].fair.gpu_time == 0 {
+        if self.config.queues[usize::from(queue)].fair.gpu_time == 0 {
             return 0;
         }
         let shape = self.kind_of(state, table, spec).shape;
@@ -107,7 +95,7 @@ impl Engine {
         let number = |id: &HostId| run.hosts.iter().position(|(other, _)| other == id);
         let share = |(id, n): &(HostId, u32)| (number(id).and_then(|n| u32::try_from(n).ok()), *n);
         let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
-        let way = self.shape(shape).shape.way(run.alt);
+        let way = self.requests.shape(shape).way(run.alt);
         gpus_of(gpu, &way.bundles(&shares, 0))
     }
 }

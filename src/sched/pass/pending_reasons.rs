@@ -1,72 +1,47 @@
-//! Why jobs wait, in words and numbers: counts of hosts by what stood in the way. Reads only.
+//! Why jobs wait, in words and numbers: counts of hosts by what stood in the way. Decides nothing.
 
-use super::Plan;
-use super::ask::Hold;
-use super::engine::{Bucket, Engine};
-use super::hosts::{HostTable, Obstacle};
-use super::kinds::ShapeSlot;
-use super::placement::Short;
-use super::shape::{AskAt, Unfit, View};
-use crate::config::Config;
+use super::Pass;
 use crate::model::{HostCounts, PendReason};
-use crate::state::{Class, State};
+use crate::sched::ask::Hold;
+use crate::sched::balance::Res;
+use crate::sched::hosts::Obstacle;
+use crate::sched::pending::Bucket;
+use crate::sched::placement::Short;
+use crate::sched::shape::{AskAt, Shape, Unfit, View};
+use crate::state::Class;
 use std::collections::HashSet;
 
 /// On a cluster of more hosts than this a shape's reason is worked out at most once a second.
 const FEW_HOSTS: usize = 64;
 const EXPLAIN_EVERY_MS: u64 = 1000;
 
-impl Engine {
-    pub(super) fn shape(&self, id: u32) -> &ShapeSlot {
-        self.shapes[id as usize]
-            .as_ref()
-            .expect("a reference is held")
-    }
-
-    pub(super) fn config(&self) -> &Config {
-        self.config
-            .as_deref()
-            .expect("an engine has a configuration")
-    }
-
-    pub(super) fn view<'a>(&'a self, table: &'a HostTable) -> View<'a> {
-        View {
-            config: self.config(),
-            table,
-            books: &self.books,
-            names: &self.names,
-            demand: &self.demand,
-        }
-    }
-
+impl Pass<'_> {
     /// Why a class found no place; `None`: as before.
     pub(super) fn explain(
         &mut self,
-        table: &HostTable,
         class: &Class,
         bucket: &Bucket,
         short: Short,
     ) -> Option<PendReason> {
-        if self.quiet {
+        if self.memory.quiet {
             return None;
         }
         let over_limit = self.over_limit.take().filter(|_| short.personal);
         if let Some(blocked) = over_limit {
-            let why = self.quotas.reason(&blocked);
+            let why = self.picture.quotas.reason(&blocked);
             return (class.why != why).then_some(why);
         }
         let now = self.now;
-        let slot = self.shape(bucket.shape);
+        let slot = self.picture.requests.slot(bucket.shape);
         let known = slot.why.as_ref().filter(|(_, at)| {
-            table.len() > FEW_HOSTS && now.since_ms(*at) < EXPLAIN_EVERY_MS || *at == now
+            self.table.len() > FEW_HOSTS && now.since_ms(*at) < EXPLAIN_EVERY_MS || *at == now
         });
         let why = match known {
             Some((why, _)) if !short.personal => why.clone(),
             _ => {
-                let why = self.why(table, bucket, short);
+                let why = self.why(bucket, short);
                 if !short.personal {
-                    let slot = self.shapes[bucket.shape as usize].as_mut();
-                    slot.expect("a reference is held").why = Some((why.clone(), now));
+                    self.picture.requests.slot_mut(bucket.shape).why = Some((why.clone(), now));
                 }
                 why
             }
@@ -75,64 +50,73 @@ impl Engine {
     }
 
     /// Classes that came since the last pass and had no turn in this one get a reason, too.
-    pub(super) fn explain_fresh(&mut self, state: &State, table: &HostTable, plan: &mut Plan) {
-        if plan.more {
+    pub(super) fn explain_fresh(&mut self) {
+        if self.plan.more {
             return;
         }
-        let done: HashSet<u32> = plan.reasons.iter().map(|(id, _)| *id).collect();
-        for id in std::mem::take(&mut self.fresh) {
-            let class = state.pending().class(id);
+        let done: HashSet<u32> = self.plan.reasons.iter().map(|(id, _)| *id).collect();
+        for id in self.picture.classes.take_fresh() {
+            let class = self.state.pending().class(id);
             let told = |class: &&Class| class.why != PendReason::New;
             if class.is_none_or(|class| told(&class) && self.has_queue(id)) {
                 continue;
             }
-            let (Some(class), Some(bucket)) = (class, self.buckets.remove(&id)) else {
+            let (Some(class), Some(bucket)) = (class, self.picture.classes.take(id)) else {
                 continue;
             };
             if bucket.queue.is_none() {
                 let queue = class.key.queue.clone();
-                plan.reasons.push((id, PendReason::QueueGone { queue }));
+                self.plan
+                    .reasons
+                    .push((id, PendReason::QueueGone { queue }));
             } else if class.why == PendReason::New && bucket.turn.is_some() && !done.contains(&id) {
                 let why = match self.gate(&bucket) {
                     Err((why, at)) => {
-                        plan.wake_at(at);
+                        self.plan.wake_at(at);
                         Some(why)
                     }
-                    Ok(()) => self.explain(table, class, &bucket, Short::default()),
+                    Ok(()) => self.explain(class, &bucket, Short::default()),
                 };
-                plan.reasons.extend(why.map(|why| (id, why)));
+                self.plan.reasons.extend(why.map(|why| (id, why)));
             }
-            self.buckets.insert(id, bucket);
+            self.picture.classes.put(id, bucket);
         }
     }
 
     fn has_queue(&self, class: u32) -> bool {
-        self.buckets
-            .get(&class)
+        self.picture
+            .classes
+            .get(class)
             .is_some_and(|bucket| bucket.queue.is_some())
     }
 
     /// Counts of hosts by obstacle, or that the request can never fit; of a request with sections,
     /// the section that falls short.
-    fn why(&self, table: &HostTable, bucket: &Bucket, short: Short) -> PendReason {
-        let shape = &self.shape(bucket.shape).shape;
-        let view = self.view(table);
+    fn why(&self, bucket: &Bucket, short: Short) -> PendReason {
+        let shape = &self.shape(bucket.shape);
+        let view = self.view();
         let which = (usize::from(short.way), usize::from(short.part));
         let parts = &shape.ways[which.0].parts;
         let part = &parts[which.1];
         let mut counts = HostCounts::default();
         let mut caps: Vec<u64> = Vec::new();
-        for at in 0..table.len() {
-            let host = table.at(at);
+        for at in 0..self.table.len() {
+            let host = self.table.at(at);
             let unfit = shape.unfit(which, &view, at);
             match (unfit, host.obstacle()) {
                 (Some(Unfit::NotInQueue), _) => counts.not_in_queue += 1,
                 (Some(Unfit::NotAsked), _) => counts.not_asked += 1,
                 (_, Some(Obstacle::Closed)) => counts.closed += 1,
                 (_, Some(Obstacle::Unavailable)) => counts.unavailable += 1,
-                _ if self.hours.shuts(at) => counts.window += 1,
+                _ if self.picture.windows.shuts(at) => counts.window += 1,
                 (Some(Unfit::Load), _) => counts.load += 1,
-                _ if self.watch.bars(host, self.books.get(at).young) => counts.load += 1,
+                _ if self
+                    .picture
+                    .monitor
+                    .bars(host, self.picture.usage.get(at).young) =>
+                {
+                    counts.load += 1
+                }
                 (Some(Unfit::Type), None) => counts.other_type += 1,
                 (Some(Unfit::Select), None) => counts.select += 1,
                 (None, None) => self.count_busy(which, bucket, &view, at, &mut counts),
@@ -180,13 +164,13 @@ impl Engine {
         at: usize,
         counts: &mut HostCounts,
     ) {
-        let shape = &self.shape(bucket.shape).shape;
+        let shape = &self.shape(bucket.shape);
         let (host, books) = (view.table.at(at), view.books.get(at));
         let free = shape.free(books);
         let hold = Hold::default();
         let ask = AskAt::new(which.0, which.1, &hold);
         let part = &shape.ways[which.0].parts[which.1];
-        let all = |res: super::balance::Res| books.left(res);
+        let all = |res: Res| books.left(res);
         let fits = hold.fit(&shape.ways[which.0], which.1, false, part.min, all);
         let over = |limit: u32| books.user_used(bucket.uid) >= limit;
         if !shape.alone(which.0, books) {
@@ -199,12 +183,22 @@ impl Engine {
             counts.user_limit += 1;
         } else if shape.fit(&ask, view, at) == 0 {
             counts.queue_limit += 1;
-        } else if self.is_too_slow(view.table, bucket, at) {
+        } else if self.is_too_slow(bucket, at) {
             counts.slow += 1;
         } else if self.recent(shape, at) {
             counts.recent += 1;
         } else {
             counts.span += 1;
         }
+    }
+
+    /// Work has started on the host too short a time ago for the queue of the shape.
+    fn recent(&self, shape: &Shape, at: usize) -> bool {
+        let queue = shape.queue.map(|at| &self.config().queues[usize::from(at)]);
+        let interval = queue.map_or(0, |queue| queue.job_accept_interval_ms);
+        self.picture
+            .throttle
+            .after(at, interval, self.now)
+            .is_some()
     }
 }

@@ -1,0 +1,308 @@
+//! What all started work holds: one record for each piece, the slots that limits count, and when
+//! reservations change with time. Owns these records; hosts, limits and share trees are charged by
+//! `picture/`.
+
+use super::held::{Held, Sign};
+use crate::model::{JobKey, Stamp};
+use crate::state::{State, TOGETHER};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+use std::ops::Index;
+
+/// Slots in use that limits count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct InUse {
+    pub queue: Vec<u32>,
+    pub user: FxHashMap<u32, u32>,
+    pub queue_user: FxHashMap<(u16, u32), u32>,
+}
+
+impl InUse {
+    /// Preempted work does not count: others have its slots.
+    pub fn add(&mut self, held: &Held, plus: bool) {
+        if held.lent {
+            return;
+        }
+        if let Some(queue) = held.queue {
+            let n = &mut self.queue[usize::from(queue)];
+            *n = match plus {
+                true => *n + held.slots,
+                false => *n - held.slots,
+            };
+            count(&mut self.queue_user, (queue, held.uid), held.slots, plus);
+        }
+        count(&mut self.user, held.uid, held.slots, plus);
+    }
+}
+
+/// Adds slots to a counter or takes them off it; one that falls to nought is dropped.
+fn count<K: Eq + Hash>(all: &mut FxHashMap<K, u32>, key: K, slots: u32, plus: bool) {
+    match all.entry(key) {
+        Entry::Occupied(mut n) if plus => *n.get_mut() += slots,
+        Entry::Occupied(mut n) => {
+            *n.get_mut() -= slots;
+            if *n.get() == 0 {
+                n.remove();
+            }
+        }
+        Entry::Vacant(none) if plus => drop(none.insert(slots)),
+        Entry::Vacant(_) => assert_eq!(slots, 0, "slots are given back that were never taken"),
+    }
+}
+
+/// What all started work holds.
+#[derive(Debug, Default)]
+pub(super) struct Allocations {
+    records: Holds,
+    /// What the last pass decided to start: specification of the class, slots.
+    planned: Vec<(JobKey, u32, u32)>,
+    /// New records need not be found before the present walk is over.
+    deferred: bool,
+    /// When what work holds changes next; entries of work that is gone are ignored.
+    changes: BTreeSet<(Stamp, JobKey)>,
+    in_use: InUse,
+}
+
+impl Allocations {
+    pub fn new(queues: usize) -> Allocations {
+        let mut new = Allocations::default();
+        new.in_use.queue = vec![0; queues];
+        new
+    }
+
+    pub fn get(&self, j: &JobKey) -> Option<&Held> {
+        self.records.get(j)
+    }
+
+    pub fn get_mut(&mut self, j: &JobKey) -> Option<&mut Held> {
+        self.records.get_mut(j)
+    }
+
+    pub fn contains(&self, j: &JobKey) -> bool {
+        self.records.contains_key(j)
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &Held> {
+        self.records.values()
+    }
+
+    /// Puts in the record of work that has none.
+    pub fn insert(&mut self, j: JobKey, held: Held) {
+        match self.deferred {
+            true => self.records.insert_later(j, held),
+            false => drop(self.records.insert(j, held)),
+        }
+    }
+
+    /// Replaces the record of work that has one.
+    pub fn replace(&mut self, j: JobKey, held: Held) -> Option<Held> {
+        self.records.insert(j, held)
+    }
+
+    pub fn remove(&mut self, j: &JobKey) -> Option<Held> {
+        self.records.remove(j)
+    }
+
+    /// From here on new records need not be found, until [`Allocations::settle`].
+    pub fn defer(&mut self) {
+        self.deferred = true;
+    }
+
+    /// Makes all records be found.
+    pub fn settle(&mut self) {
+        self.deferred = false;
+        self.records.settle();
+    }
+
+    /// See `State::bring_near`.
+    pub fn bring_near(
+        &self,
+        works: &[JobKey],
+        go: &dyn Fn(&JobKey) -> bool,
+        more: &mut dyn FnMut(&Held) -> usize,
+    ) {
+        self.records.bring_near(works, go, more);
+    }
+
+    /// Slots in use that limits count.
+    pub fn in_use(&self) -> &InUse {
+        &self.in_use
+    }
+
+    /// Counts slots of work that starts (`plus`) or ends to hold them.
+    pub fn count(&mut self, held: &Held, plus: bool) {
+        self.in_use.add(held, plus);
+    }
+
+    /// What a piece of work holds changes at that time.
+    pub fn note_change(&mut self, at: Stamp, j: JobKey) {
+        self.changes.insert((at, j));
+    }
+
+    /// The next change of what some work holds.
+    pub fn next_change(&self) -> Option<(Stamp, JobKey)> {
+        self.changes.first().copied()
+    }
+
+    pub fn drop_change(&mut self, change: (Stamp, JobKey)) {
+        self.changes.remove(&change);
+    }
+
+    /// The pass decided to start this.
+    pub fn plan_start(&mut self, j: JobKey, spec: u32, slots: u32) {
+        self.planned.push((j, spec, slots));
+    }
+
+    pub fn clear_planned(&mut self) {
+        self.planned.clear();
+    }
+
+    pub fn sort_planned(&mut self) {
+        self.planned.sort_unstable_by_key(|(j, ..)| j.number());
+    }
+
+    /// The work is one of the last pass's starts, carried out, and nothing more happened to it: its
+    /// record is right. Asked in the order of jobs; `next` tells how far that got.
+    pub fn as_planned(&self, state: &State, now: Stamp, j: JobKey, next: &mut usize) -> bool {
+        while self.planned.get(*next).is_some_and(|(of, ..)| *of < j) {
+            *next += 1;
+        }
+        let planned = self.planned.get(*next).filter(|(of, ..)| *of == j);
+        planned.is_some_and(|(_, spec, slots)| {
+            let foreseen = Sign::to_be(*spec, now, *slots);
+            Sign::of(state, j).is_some_and(|sign| foreseen.foresaw(&sign))
+        })
+    }
+}
+
+impl Index<&JobKey> for Allocations {
+    type Output = Held;
+
+    fn index(&self, j: &JobKey) -> &Held {
+        self.get(j).expect("started work has a record")
+    }
+}
+
+/// Records in a page.
+const PAGE: usize = 1024;
+
+/// All records. Looking one up touches two places far away in memory, the index and the record.
+#[derive(Debug, Default)]
+struct Holds {
+    index: FxHashMap<JobKey, u32>,
+    /// Pages do not move when there are more of them.
+    pages: Vec<Vec<Option<Held>>>,
+    free: Vec<u32>,
+    /// Not in their places yet: see [`Holds::insert_later`].
+    unlisted: Vec<(JobKey, Held)>,
+}
+
+impl Holds {
+    fn slot(&mut self, n: u32) -> &mut Option<Held> {
+        &mut self.pages[n as usize / PAGE][n as usize % PAGE]
+    }
+
+    pub fn get(&self, j: &JobKey) -> Option<&Held> {
+        let n = *self.index.get(j)? as usize;
+        self.pages[n / PAGE][n % PAGE].as_ref()
+    }
+
+    pub fn get_mut(&mut self, j: &JobKey) -> Option<&mut Held> {
+        let n = *self.index.get(j)?;
+        self.slot(n).as_mut()
+    }
+
+    /// Brings near the records of these; of those that `go` what `more` reads for each, too.
+    pub fn bring_near(
+        &self,
+        works: &[JobKey],
+        go: &dyn Fn(&JobKey) -> bool,
+        more: &mut dyn FnMut(&Held) -> usize,
+    ) {
+        let place = |j: &JobKey| Some((*self.index.get(j)?, go(j)));
+        let places: SmallVec<[_; TOGETHER]> = works.iter().filter_map(place).collect();
+        let record = |n: &u32| self.pages[*n as usize / PAGE][*n as usize % PAGE].as_ref();
+        let mut sum = 0;
+        for held in places.iter().filter_map(|(n, _)| record(n)) {
+            sum ^= held.sign.spec as usize ^ held.until as usize;
+        }
+        let gone = places.iter().filter(|(_, gone)| *gone);
+        let gone: SmallVec<[_; TOGETHER]> = gone.filter_map(|(n, _)| record(n)).collect();
+        for held in &gone {
+            sum ^= held.uid as usize ^ held.parts.len() ^ held.ident.skim();
+        }
+        for held in &gone {
+            sum ^= more(held);
+        }
+        std::hint::black_box(sum);
+    }
+
+    pub fn contains_key(&self, j: &JobKey) -> bool {
+        self.index.contains_key(j)
+    }
+
+    pub fn insert(&mut self, j: JobKey, held: Held) -> Option<Held> {
+        if let Some(n) = self.index.get(&j).copied() {
+            return self.slot(n).replace(held);
+        }
+        let n = self.room();
+        *self.slot(n) = Some(held);
+        self.index.insert(j, n);
+        None
+    }
+
+    /// Puts in the record of work that has none, to be found after [`Holds::settle`].
+    pub fn insert_later(&mut self, j: JobKey, held: Held) {
+        self.unlisted.push((j, held));
+        if self.unlisted.len() >= TOGETHER {
+            self.settle();
+        }
+    }
+
+    /// Makes all records be found.
+    pub fn settle(&mut self) {
+        let mut unlisted = std::mem::take(&mut self.unlisted);
+        // Their places are far apart: better waited for together.
+        let mut rooms: SmallVec<[u32; TOGETHER]> = SmallVec::new();
+        let mut known = 0;
+        for (j, _) in &unlisted {
+            known += usize::from(self.index.contains_key(j));
+            rooms.push(self.room());
+        }
+        for n in &rooms {
+            known += usize::from(self.slot(*n).is_some());
+        }
+        std::hint::black_box(known);
+        for ((j, held), n) in unlisted.drain(..).zip(rooms) {
+            *self.slot(n) = Some(held);
+            self.index.insert(j, n);
+        }
+        self.unlisted = unlisted;
+    }
+
+    /// The place of a new record.
+    fn room(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            if self.pages.last().is_none_or(|page| page.len() == PAGE) {
+                self.pages.push(Vec::with_capacity(PAGE));
+            }
+            let full = (self.pages.len() - 1) * PAGE;
+            let last = self.pages.last_mut().expect("just made");
+            last.push(None);
+            u32::try_from(full + last.len() - 1).expect("fewer than 2^32 pieces of work run")
+        })
+    }
+
+    pub fn remove(&mut self, j: &JobKey) -> Option<Held> {
+        let n = self.index.remove(j)?;
+        self.free.push(n);
+        self.slot(n).take()
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &Held> {
+        self.pages.iter().flatten().flatten()
+    }
+}

@@ -1,0 +1,93 @@
+//! What the engine knows of single hosts and jobs: what hosts have left, what keeps new work away
+//! from a host, what work holds. Reads only.
+
+use super::amount::Bundle;
+use super::engine::Engine;
+use super::hosts::{HostInfo, HostTable};
+use super::threshold_monitor::Bar;
+use crate::model::JobKey;
+
+impl Engine {
+    /// Resources that some request has reserved so far, by number.
+    pub fn resources(&self) -> impl Iterator<Item = &str> {
+        self.picture.resources.iter()
+    }
+
+    /// The number of a resource, if some request has reserved it.
+    pub fn resource(&self, name: &str) -> Option<u16> {
+        self.picture.resources.find(name)
+    }
+
+    /// Free slots of the host at this position of the host table.
+    pub fn free_slots(&self, at: usize) -> i64 {
+        self.picture.usage.get(at).free()
+    }
+
+    /// What is left of a resource on a host, in thousandths.
+    pub fn left(&self, at: usize, resource: u16) -> i64 {
+        self.picture.usage.get(at).left(resource)
+    }
+
+    /// What a host has of a resource, in thousandths.
+    pub fn have(&self, at: usize, resource: u16) -> i64 {
+        let have = &self.picture.usage.get(at).have;
+        have.get(usize::from(resource)).copied().unwrap_or(0)
+    }
+
+    /// What started work holds, by host position.
+    pub fn held_by(&self, j: JobKey) -> &[(u32, Bundle)] {
+        self.picture
+            .allocations
+            .get(&j)
+            .map_or(&[], |held| &held.parts)
+    }
+
+    /// Amounts of `rusage[]` reserved on a host by started work, by resource.
+    pub fn reserved(&self, table: &HostTable, host: &str) -> Vec<(String, f64)> {
+        let Some(at) = table.named(host).map(|info| info.position as usize) else {
+            return Vec::new();
+        };
+        if at >= self.picture.usage.len() {
+            return Vec::new();
+        }
+        let taken = self.picture.usage.get(at).taken.iter();
+        let named = self
+            .picture
+            .resources
+            .iter()
+            .zip(taken)
+            .filter(|(_, n)| **n != 0);
+        named
+            .map(|(name, n)| (name.to_owned(), *n as f64 / 1000.0))
+            .collect()
+    }
+
+    /// What keeps new work away from a host for now.
+    pub fn bar(&self, host: &HostInfo) -> Option<Bar> {
+        let at = host.position as usize;
+        let known = at < self.picture.usage.len();
+        let young = if known {
+            self.picture.usage.get(at).young
+        } else {
+            0
+        };
+        if self.picture.windows.shuts(at) {
+            Some(Bar::Window)
+        } else if self.picture.monitor.bars(host, young) {
+            Some(Bar::Load)
+        } else {
+            None
+        }
+    }
+
+    /// Some work has the host to itself, or the unit that it belongs to.
+    pub fn is_exclusive(&self, host: &HostInfo) -> bool {
+        let at = host.position as usize;
+        at < self.picture.usage.len() && self.picture.usage.get(at).exclusive > 0
+    }
+
+    /// A pass may do something although nothing is pending.
+    pub fn watches(&self) -> bool {
+        self.picture.monitor.busy()
+    }
+}

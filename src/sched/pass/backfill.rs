@@ -1,0 +1,180 @@
+//! Reservations of blocked jobs: what a class asks of the book, and when it may. Where a reservation
+//! lies is decided in `reserve.rs`.
+
+use super::Pass;
+use crate::model::JobKey;
+use crate::sched::amount::Bundle;
+use crate::sched::ask::Spread;
+use crate::sched::gang;
+use crate::sched::pending::Bucket;
+use crate::sched::reserve::{Ask, Part, Parts, Spot, Terms, Turn as BookTurn, greedy};
+use crate::sched::reserver::Habit;
+use crate::sched::shape::{Shape, View};
+use std::sync::Arc;
+
+/// A class's request as the book sees it: one way to meet it.
+struct Asking<'a> {
+    shape: &'a Shape,
+    way: usize,
+    view: View<'a>,
+    hosts: &'a [u32],
+}
+
+impl Asking<'_> {
+    fn spread(&self) -> &Spread {
+        &self.shape.ways[self.way].parts[0].spread
+    }
+
+    /// What a start takes that takes so much of a host: all slots, if nobody else may be there.
+    fn with_rest(&self, host: u32, take: Bundle) -> Bundle {
+        let all = match self.shape.is_exclusive_by(self.way) {
+            true => self.view.books.get(host as usize).slots,
+            false => 0,
+        };
+        Bundle {
+            slots: take.slots.max(all),
+            ..take
+        }
+    }
+}
+
+impl Ask for Asking<'_> {
+    fn hosts(&self) -> &[u32] {
+        self.hosts
+    }
+
+    fn min(&self) -> u32 {
+        self.shape.request.min.max(1)
+    }
+
+    fn bundle(&self, host: u32, slots: u32) -> Bundle {
+        self.with_rest(host, self.shape.ways[self.way].bundle(slots))
+    }
+
+    fn capacity(&self, host: u32, free: &Bundle) -> u32 {
+        match free.slots < self.with_rest(host, Bundle::default()).slots {
+            true => 0,
+            false => self.shape.capacity_in(self.way, free),
+        }
+    }
+
+    fn hosts_max(&self) -> u32 {
+        match self.spread().one_host() {
+            true => 1,
+            false => u32::MAX,
+        }
+    }
+
+    fn tile(&self) -> Option<u32> {
+        Some(self.spread().tile).filter(|n| *n > 0)
+    }
+
+    fn plain(&self) -> bool {
+        self.shape.ways[self.way].plain
+    }
+
+    fn choose(&self, spots: &[Spot]) -> Option<Parts> {
+        if self.plain() {
+            return greedy(self, spots);
+        }
+        let offers: Vec<(u32, Bundle)> = spots.iter().map(|s| (s.host, s.free.clone())).collect();
+        let spot = gang::choose(self.shape, self.way, &self.view, &offers)?;
+        let shares: Vec<_> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
+        let parts = self.shape.ways[self.way].bundles(&shares, 0);
+        let part = |(host, take): (u32, Bundle)| Part {
+            host,
+            slots: u32::try_from(take.slots).unwrap_or(u32::MAX),
+            take: self.with_rest(host, take),
+        };
+        Some(parts.into_iter().map(part).collect())
+    }
+}
+
+impl Pass<'_> {
+    pub(super) fn habit(&self, bucket: &Bucket) -> Habit {
+        bucket
+            .queue
+            .map_or(Habit::default(), |at| self.picture.queues.habit(at))
+    }
+
+    /// Whether a queue that reserves for so many jobs may still reserve in this pass.
+    pub(super) fn may_reserve(&self, depth: usize) -> bool {
+        self.picture
+            .reserver
+            .as_ref()
+            .is_some_and(|r| r.book.confirmed() < depth)
+    }
+
+    /// The turn of a job in the book; false: its reservation stands, there is nothing to try.
+    pub(super) fn book_turn(&mut self, j: JobKey) -> bool {
+        let Some(reserver) = &mut self.picture.reserver else {
+            return true;
+        };
+        reserver.book.turn(j) == BookTurn::Try
+    }
+
+    /// Reserves for the class's next job, which cannot start now, by the first of its ways that the
+    /// hosts could ever meet. True when it has a reservation.
+    pub(super) fn reserve(&mut self, bucket: &Bucket, j: JobKey) -> bool {
+        if self.habit(bucket).depth == 0 || self.picture.reserver.is_none() {
+            return false;
+        }
+        (0..self.shape(bucket.shape).ways.len()).any(|way| {
+            let opens_ms = self.shape(bucket.shape).ways[way].after_ms;
+            opens_ms <= self.waited_ms && self.reserve_by(way, bucket, j)
+        })
+    }
+
+    fn reserve_by(&mut self, way: usize, bucket: &Bucket, j: JobKey) -> bool {
+        let habit = self.habit(bucket);
+        let hosts = self.eligible(bucket.shape, way);
+        if way > 0 && hosts.is_empty() {
+            return false;
+        }
+        let reserver = self.picture.reserver.as_mut().expect("just seen");
+        let view = View {
+            config: &self.picture.config,
+            table: self.table,
+            books: &self.picture.usage,
+            names: &self.picture.resources,
+            demand: &self.memory.demand,
+        };
+        let ask = Asking {
+            shape: self.picture.requests.shape(bucket.shape),
+            way,
+            view,
+            hosts: &hosts,
+        };
+        let terms = Terms {
+            // Which host comes first is not known yet.
+            duration: bucket.length.longest(self.table, &hosts),
+            depth: habit.depth,
+            hold: habit.hold.filter(|_| ask.min() > 1),
+        };
+        reserver.book.reserve(j, &ask, &terms).is_some()
+    }
+
+    /// Open hosts that could ever serve a way of a shape, in order of preference.
+    pub(super) fn eligible(&mut self, shape: u32, way: usize) -> Arc<[u32]> {
+        let slot = self.picture.requests.slot(shape);
+        if let Some((epoch, known)) = &slot.eligible[way]
+            && *epoch == self.picture.hosts.epoch
+        {
+            return known.clone();
+        }
+        let view = self.view();
+        let open = (0..self.table.len()).filter(|at| self.picture.usage.get(*at).open);
+        let fit = open.filter(|at| slot.shape.fits_ever(way, &view, *at));
+        let mut all: Vec<(std::cmp::Reverse<u32>, u32)> = fit
+            .map(|at| {
+                let preference = slot.shape.preference(&view, &self.table.at(at).name);
+                (std::cmp::Reverse(preference), at as u32)
+            })
+            .collect();
+        all.sort_unstable();
+        let all: Arc<[u32]> = all.into_iter().map(|(_, at)| at).collect();
+        let epoch = self.picture.hosts.epoch;
+        self.picture.requests.slot_mut(shape).eligible[way] = Some((epoch, all.clone()));
+        all
+    }
+}

@@ -1,0 +1,112 @@
+//! How many slots the limits of a queue, of a user and of section `limits` leave to one job, as far
+//! as they do not depend on the host.
+
+use super::Pass;
+use crate::model::{JobKey, PendReason};
+use crate::sched::allow::way_room;
+use crate::sched::pending::Bucket;
+use crate::sched::quota::Blocked;
+
+impl Pass<'_> {
+    /// Most slots the job may get by limits that do not depend on the host.
+    pub(super) fn room(&self, bucket: &Bucket) -> Result<u32, PendReason> {
+        let request = &self.shape(bucket.shape).request;
+        let need = request.min.max(1);
+        let mut most = request.max.max(need);
+        let mut cut = |limit: Option<u32>, used: u32| match limit {
+            Some(limit) if used + need > limit => Err(limit),
+            Some(limit) => {
+                most = most.min(limit - used);
+                Ok(())
+            }
+            None => Ok(()),
+        };
+        if let Some(at) = bucket.queue {
+            let queue = &self.config().queues[usize::from(at)];
+            let name = || queue.name.clone();
+            cut(
+                queue.slots,
+                self.picture.allocations.in_use().queue[usize::from(at)],
+            )
+            .map_err(|limit| {
+                let queue = name();
+                PendReason::QueueSlots { queue, limit }
+            })?;
+            if queue.user_slots.is_some() {
+                let used = self
+                    .picture
+                    .allocations
+                    .in_use()
+                    .queue_user
+                    .get(&(at, bucket.uid))
+                    .copied()
+                    .unwrap_or(0);
+                cut(queue.user_slots, used).map_err(|limit| {
+                    let queue = name();
+                    PendReason::QueueUserSlots { queue, limit }
+                })?;
+            }
+        }
+        if bucket.user_max.is_some() {
+            let used = self
+                .picture
+                .allocations
+                .in_use()
+                .user
+                .get(&bucket.uid)
+                .copied()
+                .unwrap_or(0);
+            let user = &bucket.user;
+            cut(bucket.user_max, used).map_err(|limit| {
+                let user = user.clone();
+                PendReason::UserSlots { user, limit }
+            })?;
+        }
+        if !bucket.ident.is_free() {
+            let room = self.most_of_ways(bucket, need);
+            most = most.min(room.map_err(|blocked| self.picture.quotas.reason(&blocked))?);
+        }
+        Ok(most)
+    }
+
+    /// Most slots by section `limits`, by the way to which it leaves most.
+    fn most_of_ways(&self, bucket: &Bucket, need: u32) -> Result<u32, Blocked> {
+        let ways = self.shape(bucket.shape).ways.iter();
+        let rooms = ways.map(|way| way_room(&self.picture.quotas, &bucket.ident, way, need));
+        let best = rooms.reduce(|best, room| match (best, room) {
+            (Ok(best), Ok(room)) => Ok(best.max(room)),
+            (Err(_), Ok(_)) => room,
+            (_, Err(_)) => best,
+        });
+        best.unwrap_or(Ok(u32::MAX))
+    }
+
+    /// Slots by limits of queue and user.
+    pub(super) fn growth_limit(&self, j: JobKey) -> u32 {
+        let held = &self.picture.allocations[&j];
+        let left =
+            |limit: Option<u32>, used: u32| limit.map_or(u32::MAX, |n| n.saturating_sub(used));
+        let Some(at) = held.queue else { return 0 };
+        let queue = &self.config().queues[usize::from(at)];
+        let of_user = |n: Option<&u32>| n.copied().unwrap_or(0);
+        let user = self.picture.user_limits(self.state, j).max_slots;
+        left(
+            queue.slots,
+            self.picture.allocations.in_use().queue[usize::from(at)],
+        )
+        .min(left(
+            queue.user_slots,
+            of_user(
+                self.picture
+                    .allocations
+                    .in_use()
+                    .queue_user
+                    .get(&(at, held.uid)),
+            ),
+        ))
+        .min(left(
+            user,
+            of_user(self.picture.allocations.in_use().user.get(&held.uid)),
+        ))
+    }
+}

@@ -1,0 +1,56 @@
+//! Run windows and dispatch windows that open and close: hosts are opened and closed, running work
+//! is stopped or ended.
+
+use super::Pass;
+use crate::config::GuardAction;
+use crate::model::{SuspReason, TermReason};
+
+impl Pass<'_> {
+    /// Looks which windows are open, opens and closes hosts, stops what may no longer run.
+    pub(super) fn look_at_windows(&mut self) {
+        if !self.picture.windows.any() {
+            return;
+        }
+        let (config, windows) = (&self.picture.config, &mut self.picture.windows);
+        for at in windows.renew(config, self.table, self.now) {
+            self.picture.set_host(self.table, at);
+        }
+        self.plan.wake_at(self.picture.windows.next(self.now));
+        for queue in 0..self.config().queues.len() {
+            if self
+                .picture
+                .windows
+                .run(queue)
+                .is_some_and(|gate| !gate.open)
+            {
+                self.close_queue(queue);
+            }
+        }
+    }
+
+    /// What the queue does with work that still runs when its run window is closed.
+    fn close_queue(&mut self, queue: usize) {
+        let Some(on) = self.picture.monitor.on(queue) else {
+            return;
+        };
+        let (action, name) = {
+            let queue = &self.config().queues[queue];
+            (queue.window_action, queue.name.clone())
+        };
+        let still = |j: &&crate::model::JobKey| {
+            let run = self.state.work(**j).and_then(|work| work.run.as_deref());
+            run.is_some_and(|run| run.halt.is_none() && run.killing.is_none() && !run.forced)
+        };
+        let running: Vec<_> = on.iter().filter(still).copied().collect();
+        for j in running {
+            match action {
+                GuardAction::Suspend => {
+                    let queue = name.clone();
+                    self.halt(j, SuspReason::RunWindow { queue });
+                }
+                GuardAction::Kill => self.plan.kills.push((j, TermReason::Window)),
+                GuardAction::Requeue => self.plan.requeues.push((j, TermReason::Window)),
+            }
+        }
+    }
+}

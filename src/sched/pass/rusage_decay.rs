@@ -1,0 +1,22 @@
+//! Reservations of started work with a `duration`, which end or shrink while it runs. Owns when to
+//! look again; the amounts are those of the requirement.
+
+use super::Pass;
+
+impl Pass<'_> {
+    /// Brings up to date what work holds whose reservations ended or shrank by now.
+    pub(super) fn fade(&mut self) {
+        while let Some((at, j)) = self.picture.allocations.next_change() {
+            if at > self.now {
+                self.plan.wake_at(Some(at));
+                return;
+            }
+            self.picture.allocations.drop_change((at, j));
+            if self.picture.allocations.contains(&j)
+                && self.state.work(j).is_some_and(|work| work.run.is_some())
+            {
+                self.picture.renew_held(self.state, self.table, j);
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What keeps a class from starting whatever is free: its queue, its begin time, windows, its
+//! termination time; and when its jobs would end.
+
+use super::Pass;
+use crate::model::{JobKey, PendReason, Stamp};
+use crate::sched::amount::NEVER_MS;
+use crate::sched::pending::Bucket;
+use crate::sched::run_length::{Ends, end_at};
+use crate::sched::time_windows::Gate;
+use crate::text::duration;
+
+/// A run limit in milliseconds, if there is one.
+fn run_limit(estimate: i64) -> Option<u64> {
+    let known = (0..NEVER_MS).contains(&estimate);
+    known.then_some(estimate.unsigned_abs())
+}
+
+impl<'a> Pass<'a> {
+    /// What keeps the class from being looked at, whatever is free, and until when if that is
+    /// known.
+    pub(super) fn gate(&self, bucket: &Bucket) -> Result<(), (PendReason, Option<Stamp>)> {
+        if let Some(why) = &self.shape(bucket.shape).bad {
+            return Err((PendReason::NeverFits { why: why.clone() }, None));
+        }
+        if let Some(at) = bucket.queue.map(usize::from)
+            && !self.active[at]
+        {
+            let queue = self.config().queues[at].name.clone();
+            return Err((PendReason::QueueInactive { queue }, None));
+        }
+        match bucket.begin {
+            Some(at) if at > self.now => Err((PendReason::BeginTime { at: at.0 }, Some(at))),
+            _ => self.window_gate(bucket),
+        }
+    }
+
+    /// What windows and the termination time keep a class from starting now, and until when.
+    fn window_gate(&self, bucket: &Bucket) -> Result<(), (PendReason, Option<Stamp>)> {
+        let Some(at) = bucket.queue.map(usize::from) else {
+            return Ok(());
+        };
+        if !self.picture.windows.any_of_queues() && bucket.deadline.is_none() {
+            return Ok(());
+        }
+        let queue = &self.config().queues[at];
+        let closed = |gate: Option<&Gate>| {
+            let gate = gate?;
+            let change = gate.change.unwrap_or(Stamp(i64::MAX));
+            let opens = duration::date(change.0, self.picture.windows.zone());
+            (!gate.open).then(|| (queue.name.clone(), change.0, opens, gate.change))
+        };
+        if let Some((queue, at, opens, wake)) = closed(self.picture.windows.run(at)) {
+            return Err((PendReason::RunWindow { queue, at, opens }, wake));
+        }
+        if let Some((queue, at, opens, wake)) = closed(self.picture.windows.dispatch(at)) {
+            return Err((PendReason::DispatchWindow { queue, at, opens }, wake));
+        }
+        let run_limit = run_limit(self.shortest(bucket));
+        let Some(run_ms) = run_limit.filter(|_| !queue.ignore_deadline) else {
+            return Ok(());
+        };
+        let end = self.now.plus_ms(run_ms);
+        let left = |at: Stamp| at.since_ms(self.now) / 1000;
+        let closes = self.picture.windows.run(at).and_then(|gate| gate.change);
+        if let Some(closes) = closes.filter(|at| end > *at) {
+            let why = PendReason::RunWindowShort {
+                queue: queue.name.clone(),
+                need_s: run_ms / 1000,
+                left_s: left(closes),
+            };
+            return Err((why, Some(closes)));
+        }
+        if let Some(deadline) = bucket.deadline.filter(|at| end > *at) {
+            let (need_s, left_s) = (run_ms / 1000, left(deadline));
+            return Err((PendReason::DeadlineShort { need_s, left_s }, None));
+        }
+        Ok(())
+    }
+
+    /// The delay of new jobs keeps the job from being looked at.
+    pub(super) fn too_new(&self, bucket: &Bucket, j: JobKey) -> Option<(PendReason, Stamp)> {
+        let queue = &self.config().queues[usize::from(bucket.queue?)];
+        let delay = queue.new_job_sched_delay_ms;
+        if delay == 0 {
+            return None;
+        }
+        let at = self.state.job(j.id)?.submit.plus_ms(delay);
+        let why = PendReason::TooNew {
+            queue: queue.name.clone(),
+            delay_s: delay.div_ceil(1000),
+        };
+        (at > self.now).then_some((why, at))
+    }
+
+    /// Notes how long the job whose turn it is has waited; gives when another way to meet its
+    /// request opens.
+    pub(super) fn note_waiting(&mut self, shape: u32, j: JobKey) -> Option<Stamp> {
+        self.waited_ms = 0;
+        if !self.shape(shape).timed {
+            return None;
+        }
+        let submit = self.state.job(j.id).map_or(self.now, |job| job.submit);
+        self.waited_ms = self.now.since_ms(submit);
+        let (_, opens) = self.shape(shape).open_ways(self.waited_ms);
+        opens.map(|ms| submit.plus_ms(ms))
+    }
+
+    /// When jobs of a class would end.
+    pub(super) fn ends(&self, bucket: &Bucket) -> Ends<'a> {
+        let length = bucket.length;
+        Ends {
+            table: self.table,
+            length,
+            now: self.now,
+            everywhere: end_at(self.now, bucket.estimate),
+            last: end_at(self.now, length.on(self.picture.hosts.speeds.0)),
+            latest: match length.varies() {
+                true => self.latest_end(bucket).map_or(i64::MAX, |at| at.0),
+                false => i64::MAX,
+            },
+        }
+    }
+
+    /// The length of a class's jobs on the fastest host, in milliseconds.
+    pub(super) fn shortest(&self, bucket: &Bucket) -> i64 {
+        bucket.length.on(self.picture.hosts.speeds.1)
+    }
+
+    /// The end of such a job on a host of the table would be too late.
+    pub(super) fn is_too_slow(&self, bucket: &Bucket, at: usize) -> bool {
+        let ends = self.ends(bucket);
+        let end = end_at(self.now, bucket.length.at(self.table, Some(at as u32)));
+        ends.length.varies() && end > ends.latest
+    }
+
+    /// When a job of a class may end at the latest, by the run window and `-t`.
+    fn latest_end(&self, bucket: &Bucket) -> Option<Stamp> {
+        let at = usize::from(bucket.queue?);
+        if self.config().queues[at].ignore_deadline {
+            return None;
+        }
+        let closes = self.picture.windows.run(at).and_then(|gate| gate.change);
+        closes.into_iter().chain(bucket.deadline).min()
+    }
+}

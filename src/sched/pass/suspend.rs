@@ -1,0 +1,272 @@
+//! Stopping and resuming started work: load thresholds and conditions of hosts and queues, and what
+//! stopped work holds meanwhile.
+
+use super::Pass;
+use crate::config::GuardAction;
+use crate::model::{JobKey, JobStat, SuspReason, TermReason};
+use crate::sched::amount::{Bundle, HostBundles};
+use crate::sched::held::Held;
+use crate::sched::hosts::HostInfo;
+use crate::sched::load_thresholds::ThresholdKind::{Dispatch, Running};
+use crate::sched::load_thresholds::{MeasuredLoad, exceeded, released_when_stopped};
+use crate::state::Run;
+use crate::text::resreq::Select;
+use std::cmp::Reverse;
+
+impl Pass<'_> {
+    /// Stops started work: it lends its slots if it is preempted, and gives back what stopped work
+    /// does not keep.
+    pub(super) fn halt(&mut self, j: JobKey, why: SuspReason) {
+        if let Some(mut held) = self.picture.take_held(j) {
+            held.halted = true;
+            held.lent = matches!(why, SuspReason::Preempted { .. });
+            self.picture.release(&mut held);
+            self.picture.put_held(j, held);
+        }
+        self.plan.halts.push((j, why));
+    }
+
+    /// Looks at the samples that came since the last pass: at most one piece of work for each is
+    /// stopped or resumed.
+    pub(super) fn look_at_samples(&mut self) {
+        for at in self.picture.monitor.take_fresh() {
+            let host = self.table.at(at as usize);
+            self.picture.monitor.acted_on(host);
+            if !host.load.executor || !host.ctl.up {
+                continue;
+            }
+            if !self.stop_one(host) && self.resume_one(host) {
+                self.picture.monitor.keep_quiet(host);
+                self.picture.set_host(self.table, at as usize);
+            }
+        }
+    }
+
+    /// Lets stopped work go on, if everything it needs can be had: all of what it gave back, its
+    /// slots, an open run window, load within the marks.
+    fn resume(&mut self, j: JobKey) -> bool {
+        let Some(full) = self.may_resume(j) else {
+            return false;
+        };
+        if self.picture.allocations[&j].lent && self.growth_limit(j) < full.slots {
+            return false;
+        }
+        let stopped = self.picture.take_held(j).expect("it may resume");
+        // Limits may have fallen meanwhile: what counts all the time stays as it is.
+        let same = full.counted() == stopped.counted() && !stopped.lent;
+        if !same
+            && self
+                .picture
+                .quotas
+                .check(&full.ident, full.counted())
+                .is_err()
+        {
+            self.picture.put_held(j, stopped);
+            return false;
+        }
+        self.picture.put_held(j, full);
+        self.plan.resumes.push(j);
+        true
+    }
+
+    /// What the work would hold again; `None`: it must stay stopped.
+    fn may_resume(&self, j: JobKey) -> Option<Held> {
+        let held = self.picture.allocations.get(&j)?;
+        let run = self.state.work(j)?.run.as_deref()?;
+        if !self.picture.windows.runs(held.queue) && !run.forced {
+            return None;
+        }
+        let mut full = held.clone();
+        (full.lent, full.halted) = (false, false);
+        let mut count = HostBundles::new();
+        let all = self.picture.whole_of(self.table, held, run);
+        for (at, bundle) in &mut full.parts {
+            let found = all.iter().find(|(here, _)| here == at);
+            let whole = found.map_or_else(Bundle::default, |(_, whole)| whole.clone());
+            count.push((*at, whole.clone()));
+            let books = self.picture.usage.get(*at as usize);
+            let lent: i64 = books.lent.iter().map(|(_, n)| n).sum();
+            if held.lent && books.slots - (books.used - lent) < bundle.slots {
+                return None;
+            }
+            if held.lent && (books.exclusive > 0 || full.exclusive && books.jobs > 0) {
+                return None;
+            }
+            for res in 0..self.picture.resources.len() {
+                let back = whole.get(res) - bundle.get(res);
+                if back > 0
+                    && released_when_stopped(self.config(), self.picture.resources.name(res as u16))
+                {
+                    if books.left(res as u16) < back {
+                        return None;
+                    }
+                    bundle.set(res, whole.get(res));
+                }
+            }
+            let host = self.table.at(*at as usize);
+            let used = bundle.slots > 0 && !run.forced;
+            if used && !self.calm(host, held.queue, run) {
+                return None;
+            }
+        }
+        full.count = (!held.ident.is_free()).then(|| Box::new(count));
+        Some(full)
+    }
+
+    /// The host's load lets stopped work of a queue go on.
+    fn calm(&self, host: &HostInfo, queue: Option<u16>, run: &Run) -> bool {
+        if exceeded(host, &host.entry.thresholds, Dispatch(0)).is_some() {
+            return false;
+        }
+        if let Some(SuspReason::Threshold { index, .. }) = run.halt.as_deref()
+            && index == "pg"
+            && host.load.it * 60_000.0 < self.config().general.pg_susp_it_ms as f64
+        {
+            return false;
+        }
+        let Some(at) = queue.map(usize::from) else {
+            return true;
+        };
+        let (queue, conditions) = (
+            &self.config().queues[at],
+            self.picture.monitor.conditions(at),
+        );
+        let holds = |select: &Select| select.accepts(&MeasuredLoad(host));
+        if conditions.stop.as_ref().is_some_and(holds) {
+            return false;
+        }
+        match &conditions.resume {
+            // The queue's own marks for resuming; those that stop still hold.
+            Some(resume) => holds(resume) && exceeded(host, &queue.thresholds, Running).is_none(),
+            None => exceeded(host, &queue.thresholds, Dispatch(0)).is_none(),
+        }
+    }
+
+    /// Work on a host in the order in which it is stopped: lowest queue priority, then youngest.
+    fn work_on(&self, host: &HostInfo, halted: bool) -> Vec<JobKey> {
+        let rank = |j: &JobKey| {
+            let run = self.state.work(*j)?.run.as_deref()?;
+            let queue = self.picture.allocations.get(j)?.queue?;
+            let priority = self.config().queues[usize::from(queue)].priority;
+            let stopped_for_load = matches!(
+                run.halt.as_deref(),
+                Some(SuspReason::Threshold { .. } | SuspReason::StopCond { .. })
+            );
+            let fits = match halted {
+                true => stopped_for_load,
+                false => run.halt.is_none() && self.state.stat(*j) == Some(JobStat::Run),
+            };
+            (fits && run.killing.is_none()).then_some((priority, Reverse((run.dispatch, *j))))
+        };
+        let on = self.state.used().work_on(host.id).map(|(j, _)| j);
+        let mut ranked: Vec<_> = on.filter_map(|j| Some((rank(&j)?, j))).collect();
+        ranked.sort_unstable();
+        ranked.into_iter().map(|(_, j)| j).collect()
+    }
+
+    fn stop_one(&mut self, host: &HostInfo) -> bool {
+        let running = self.work_on(host, false);
+        // The load is the job's own, or nobody is hurt by it.
+        let idle = host.load.it > 0.0 || host.load.ls == 0.0;
+        if running.len() <= 1 && idle {
+            return false;
+        }
+        for j in running {
+            let forced = |run: &Run| run.forced;
+            let run = self.state.work(j).and_then(|work| work.run.as_deref());
+            let halted = self
+                .picture
+                .allocations
+                .get(&j)
+                .is_none_or(|held| held.halted);
+            let Some(why) = self.must_stop(host, j).filter(|_| !halted) else {
+                continue;
+            };
+            if run.is_none_or(forced) {
+                continue;
+            }
+            match self.threshold_action(j) {
+                GuardAction::Suspend => self.halt(j, why),
+                GuardAction::Kill => self.plan.kills.push((j, TermReason::Load)),
+                GuardAction::Requeue => self.plan.requeues.push((j, TermReason::Load)),
+            }
+            return true;
+        }
+        false
+    }
+
+    fn threshold_action(&self, j: JobKey) -> GuardAction {
+        let queue = self.picture.allocations.get(&j).and_then(|held| held.queue);
+        let queues = &self.config().queues;
+        queue.map_or(GuardAction::Suspend, |at| {
+            queues[usize::from(at)].threshold_action
+        })
+    }
+
+    /// Why a job may not run on at the host's present load.
+    fn must_stop(&self, host: &HostInfo, j: JobKey) -> Option<SuspReason> {
+        let threshold = |(index, value, mark)| SuspReason::Threshold {
+            index,
+            value,
+            mark,
+            host: host.name.clone(),
+        };
+        if let Some(mark) = exceeded(host, &host.entry.thresholds, Running) {
+            return Some(threshold(mark));
+        }
+        let at = usize::from(self.picture.allocations.get(&j)?.queue?);
+        let queue = &self.config().queues[at];
+        if let Some(mark) = exceeded(host, &queue.thresholds, Running) {
+            return Some(threshold(mark));
+        }
+        let stop = self.picture.monitor.conditions(at).stop.as_ref()?;
+        let queue = queue.name.clone();
+        stop.accepts(&MeasuredLoad(host))
+            .then_some(SuspReason::StopCond { queue })
+    }
+
+    /// Resumes the work that was to be stopped last.
+    fn resume_one(&mut self, host: &HostInfo) -> bool {
+        if self.picture.monitor.halted().is_empty() {
+            return false;
+        }
+        let stopped = self.work_on(host, true);
+        let mut stopped = stopped.into_iter().rev();
+        stopped.any(|j| self.resume(j))
+    }
+
+    /// Lets work go on that was preempted or stopped by a closed window: the most important first,
+    /// the oldest of equals. For the end of a pass: what better work can use is used by now.
+    pub(super) fn resume_stopped(&mut self) {
+        let rank = |j: &JobKey| {
+            let job = self.state.job(j.id)?;
+            let run = self.state.work(*j)?.run.as_deref()?;
+            let waits_for_load = matches!(
+                run.halt.as_deref()?,
+                SuspReason::Threshold { .. } | SuspReason::StopCond { .. }
+            );
+            if waits_for_load
+                || run.killing.is_some()
+                || self.state.stat(*j) == Some(JobStat::Unkwn)
+            {
+                return None;
+            }
+            let queue = self.picture.allocations.get(j)?.queue;
+            let queues = &self.config().queues;
+            let priority = queue.map_or(0, |at| queues[usize::from(at)].priority);
+            let user = self.state.spec(job.spec).priority;
+            Some((Reverse((priority, user)), run.dispatch, *j))
+        };
+        let mut stopped: Vec<_> = self
+            .picture
+            .monitor
+            .halted()
+            .iter()
+            .filter_map(rank)
+            .collect();
+        stopped.sort_unstable();
+        for (_, _, j) in stopped {
+            self.resume(j);
+        }
+    }
+}

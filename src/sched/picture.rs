@@ -1,0 +1,214 @@
+//! The scheduler's own picture of the cluster: what hosts have left, pending classes in order, what
+//! started work holds. Everything here follows from the state, the configuration and the host
+//! table, and could be worked out again at any time; [`Picture::update`] keeps it up to date by what
+//! changed. Decides nothing: that is `pass.rs`'s business.
+
+mod classes;
+mod requests;
+mod share_history;
+mod started;
+
+use super::allocations::Allocations;
+use super::balance::Balances;
+use super::dispatch_throttle::Pace;
+use super::hosts::HostTable;
+use super::pending::PendingClasses;
+use super::queues::Queues;
+use super::quota::Quotas;
+use super::request_table::RequestTable;
+use super::reserver::Reserver;
+use super::resource_names::ResourceNames;
+use super::threshold_monitor::Watch;
+use super::time_windows::Hours;
+use super::user_groups::UserGroups;
+use crate::config::Config;
+use crate::model::{JobKey, Stamp};
+use crate::state::{State, TOGETHER};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// See the file's head.
+pub(super) struct Picture {
+    pub config: Arc<Config>,
+    /// Of the last pass.
+    pub now: Stamp,
+    pub users: UserGroups,
+    pub resources: ResourceNames,
+    /// Slots and amounts in use and left, by host.
+    pub usage: Balances,
+    pub hosts: HostTraits,
+    pub requests: RequestTable,
+    pub classes: PendingClasses,
+    pub queues: Queues,
+    pub allocations: Allocations,
+    pub quotas: Quotas,
+    /// Only where some queue reserves.
+    pub reserver: Option<Reserver>,
+    pub windows: Hours,
+    pub monitor: Watch,
+    pub throttle: Pace,
+}
+
+/// What hosts are, beside what the host table says of each.
+#[derive(Debug, Default)]
+pub(super) struct HostTraits {
+    /// Types of hosts seen so far, with their numbers.
+    types: HashMap<String, u32>,
+    /// Changes when hosts open, close, come or change what they are.
+    pub epoch: u64,
+    /// CPU factors of the slowest and of the fastest host.
+    pub speeds: (f64, f64),
+}
+
+impl HostTraits {
+    /// The number of a host type, a new one if need be.
+    fn type_number(&mut self, name: &str) -> u32 {
+        if let Some(known) = self.types.get(name) {
+            return *known;
+        }
+        let next = self.types.len() as u32 + 1;
+        self.types.insert(name.to_owned(), next);
+        next
+    }
+
+    /// Notes the speeds of the slowest and of the fastest host.
+    fn note_speeds(&mut self, table: &HostTable) {
+        let all = || table.iter().map(|host| host.entry.cpuf);
+        let least = all().fold(f64::INFINITY, f64::min);
+        let most = all().fold(0.0, f64::max);
+        self.speeds = if most > 0.0 {
+            (least, most)
+        } else {
+            (1.0, 1.0)
+        };
+    }
+}
+
+impl Picture {
+    /// A picture of nothing, to be rebuilt.
+    pub fn new(config: Arc<Config>) -> Picture {
+        Picture {
+            config,
+            now: Stamp::default(),
+            users: UserGroups::default(),
+            resources: ResourceNames::default(),
+            usage: Balances::default(),
+            hosts: HostTraits::default(),
+            requests: RequestTable::default(),
+            classes: PendingClasses::default(),
+            queues: Queues::default(),
+            allocations: Allocations::default(),
+            quotas: Quotas::default(),
+            reserver: None,
+            windows: Hours::default(),
+            monitor: Watch::default(),
+            throttle: Pace::default(),
+        }
+    }
+
+    /// Brings the picture up to date by what changed.
+    pub fn update(
+        &mut self,
+        state: &State,
+        table: &HostTable,
+        hosts: &[usize],
+        works: &[JobKey],
+        classes: &[u32],
+    ) {
+        for at in hosts {
+            self.set_host(table, *at);
+        }
+        self.allocations.sort_planned();
+        let mut next = 0;
+        for some in works.chunks(TOGETHER) {
+            state.bring_works_near(some);
+            let news = some.iter().copied();
+            let news =
+                news.filter(|j| !self.allocations.as_planned(state, self.now, *j, &mut next));
+            let news: SmallVec<[JobKey; TOGETHER]> = news.collect();
+            self.bring_near(state, &news);
+            for j in news {
+                self.set_held(state, table, j);
+            }
+        }
+        self.allocations.clear_planned();
+        for class in classes {
+            self.set_class(state, table, *class);
+        }
+        self.usage.trim();
+        self.requests.sweep(state);
+    }
+
+    /// Works everything out again, for this configuration. What was seen of samples stays, and the
+    /// history of share trees.
+    pub fn rebuild(&mut self, config: Arc<Config>, state: &State, table: &HostTable) {
+        let pasts = (!self.queues.is_empty()).then(|| self.histories().into_iter().collect());
+        *self = Picture {
+            users: std::mem::take(&mut self.users).renewed(),
+            usage: std::mem::take(&mut self.usage),
+            hosts: HostTraits {
+                epoch: self.hosts.epoch + 1,
+                ..HostTraits::default()
+            },
+            queues: Queues::of(&config),
+            allocations: Allocations::new(config.queues.len()),
+            reserver: Reserver::of(&config),
+            windows: Hours::renewed(self.windows.zone().clone(), &config, table),
+            monitor: std::mem::take(&mut self.monitor).renewed(&config),
+            throttle: Pace::renewed(&config, table.len()),
+            now: self.now,
+            ..Picture::new(config.clone())
+        };
+        let names = &mut self.resources;
+        let mut number = |name: &str| names.intern(name, &config);
+        self.quotas = Quotas::new(&config.limits, &config.user_groups, &mut number);
+        self.usage.reset(table.len(), looks_at_holders(&config));
+        self.hosts.note_speeds(table);
+        for (at, host) in table.iter().enumerate() {
+            self.quotas.host(at as u32, &host.name);
+            self.set_host(table, at);
+        }
+        for j in state.all_started() {
+            self.set_held(state, table, j);
+        }
+        let classes: Vec<u32> = state.pending().classes().map(|(id, _)| id).collect();
+        for class in classes {
+            self.set_class(state, table, class);
+        }
+        self.take_up_history(pasts, state, table);
+    }
+
+    /// Takes over what the table says of a host.
+    pub fn set_host(&mut self, table: &HostTable, at: usize) {
+        let host = table.at(at);
+        let have = self.resources.have(host);
+        let kind = self.hosts.type_number(host.host_type());
+        self.usage.renew(at, kind);
+        let young = self.throttle.young(at, self.now);
+        self.usage.set_young(at, young);
+        if young > 0 {
+            self.throttle.note_stale(at);
+        }
+        let barred = self.monitor.look(host, at, young) || self.windows.shuts(at);
+        let open = host.obstacle().is_none() && !barred;
+        if self.usage.get(at).open != open {
+            self.hosts.epoch += 1;
+        }
+        if !self.usage.set(at, host.slots, open, &have) {
+            self.usage.stir(at);
+        }
+        if let Some(reserver) = &mut self.reserver {
+            reserver.set_host(at, &self.usage);
+        }
+    }
+}
+
+/// Some limit looks at what a queue or a user holds on a host.
+fn looks_at_holders(config: &Config) -> bool {
+    let hosts = config.hosts.entries.iter().chain([&config.hosts.default]);
+    let mut queues = config.queues.iter();
+    hosts.into_iter().any(|host| host.user_slots.is_some())
+        || queues.any(|q| q.host_slots.is_some() || q.proc_slots_milli.is_some())
+        || config.users.iter().any(|u| u.slots_per_cpu_milli.is_some())
+}

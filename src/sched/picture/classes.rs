@@ -1,0 +1,121 @@
+//! The picture of pending jobs: a record for each class, its entry in the order of its queue.
+
+use super::Picture;
+use crate::config::UserLimits;
+use crate::model::JobKey;
+use crate::sched::hosts::HostTable;
+use crate::sched::line::{Line, Place, Turn};
+use crate::sched::pending::{AHEAD, Bucket};
+use crate::sched::run_length::{Length, estimate_of};
+use crate::state::{Class, State};
+use smallvec::SmallVec;
+
+impl Picture {
+    /// Takes over a class: its first job, or that it is gone.
+    pub(super) fn set_class(&mut self, state: &State, table: &HostTable, id: u32) {
+        let class = state.pending().class(id);
+        let head = class.and_then(|class| class.jobs.first());
+        let Some((class, (order, j))) = class.zip(head) else {
+            if let Some(bucket) = self.classes.take(id) {
+                self.queues.set_turn(&bucket, None);
+                self.queues.count_alike(&bucket, false);
+                self.requests.drop_ref(bucket.shape);
+            }
+            return;
+        };
+        if !self.classes.contains(id) {
+            let bucket = self.bucket_of(class, table);
+            self.queues.count_alike(&bucket, true);
+            self.classes.put(id, Box::new(bucket));
+        }
+        self.classes.note_fresh(id);
+        let mut bucket = self.classes.take(id).expect("just made");
+        let turn = self.turn_of(state, bucket.priority, order, j, id);
+        self.queues.set_turn(&bucket, Some(turn));
+        bucket.ahead.clear();
+        bucket.ahead.extend(class.jobs.iter().take(AHEAD));
+        bucket.arrays = class.arrays > 0;
+        bucket.turn = Some(turn);
+        (bucket.from, bucket.moved) = (0, false);
+        self.classes.put(id, bucket);
+    }
+
+    pub(in crate::sched) fn turn_of(
+        &self,
+        state: &State,
+        priority: u32,
+        order: i64,
+        j: JobKey,
+        id: u32,
+    ) -> Turn {
+        Turn {
+            rank: self.rank_of(state, priority, j),
+            order,
+            j,
+            class: id,
+        }
+    }
+
+    /// The place of a job among those of other priorities; the least goes first. With ageing all
+    /// priorities grow alike, so who is ahead stays ahead: age at submission decides for good. The
+    /// points of the setting come one by one, by the clock and not by the job, so that jobs of
+    /// about the same age are equal and stay so: `ctop` decides among them.
+    fn rank_of(&self, state: &State, priority: u32, j: JobKey) -> i64 {
+        let Some(age) = self.config.general.job_priority_over_time else {
+            return -i64::from(priority);
+        };
+        let submit = state.job(j.id).map_or(0, |job| job.submit.0);
+        let points = i128::from(submit) * i128::from(age.points);
+        let born = points.div_euclid(i128::from(age.every_ms.max(1)));
+        i64::try_from(born - i128::from(priority)).unwrap_or(i64::MAX)
+    }
+
+    fn bucket_of(&mut self, class: &Class, table: &HostTable) -> Bucket {
+        let spec = class.spec.clone();
+        let config = self.config.clone();
+        let shape = self.shape_of(&spec, table);
+        let queue = self.requests.shape(shape).queue;
+        let ident = self.ident_of(&spec);
+        let groups = self.users.of_system(&spec.user);
+        let limits = config.user_limits(&spec.user, groups);
+        let place = match queue.map(|q| self.queues.line(q)) {
+            Some(Line::InTurn(_)) => Place::User(spec.uid),
+            Some(Line::Shared(_)) => {
+                let leaf = self.leaf_of(queue, &spec.user, &spec.user_group);
+                Place::Leaf(leaf.expect("the line has a tree"))
+            }
+            Some(Line::Fifo(_)) | None => Place::Open,
+        };
+        Bucket {
+            shape,
+            queue,
+            place,
+            uid: spec.uid,
+            user: spec.user.clone(),
+            priority: class.key.priority,
+            min: spec.min.max(1),
+            begin: spec.begin,
+            deadline: spec.deadline,
+            estimate: estimate_of(spec.limits.run_s),
+            length: Length::of(&spec, &config),
+            user_max: limits.max_slots,
+            user_per_core: limits.slots_per_cpu_milli,
+            ident,
+            spec: class.spec_id,
+            ahead: SmallVec::new(),
+            arrays: false,
+            turn: None,
+            moved: false,
+            from: 0,
+        }
+    }
+
+    /// What section `users` allows a job's user.
+    pub(in crate::sched) fn user_limits(&self, state: &State, j: JobKey) -> UserLimits {
+        let Some(spec) = state.spec_of(j.id) else {
+            return UserLimits::default();
+        };
+        let groups = self.users.of_system(&spec.user);
+        self.config.user_limits(&spec.user, groups)
+    }
+}

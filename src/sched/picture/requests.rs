@@ -1,0 +1,66 @@
+//! The picture of specifications: the shape of their request, the counters of limits and the place
+//! in a share tree that their jobs count in.
+
+use super::Picture;
+use crate::model::Spec;
+use crate::sched::hosts::HostTable;
+use crate::sched::quota::{Ident, Who};
+use crate::sched::request_table::Kind;
+use crate::sched::share::Leaf;
+use crate::state::State;
+use std::sync::Arc;
+
+impl Picture {
+    /// The place of a user in the share tree of a queue.
+    /// `asked`: the group of `-G`, or nothing.
+    pub(super) fn leaf_of(&mut self, queue: Option<u16>, user: &str, asked: &str) -> Option<Leaf> {
+        self.queues.tree(queue)?;
+        let groups = self.users.member_of(&self.config, user);
+        let tree = self.queues.tree_mut(queue)?;
+        let asked = Some(asked).filter(|group| !group.is_empty());
+        let leaf = tree.leaf(user, &groups, asked);
+        Some(leaf.unwrap_or_else(|| tree.leaf_behind(user)))
+    }
+
+    /// The counters that jobs of a specification count in.
+    pub(super) fn ident_of(&mut self, spec: &Spec) -> Arc<Ident> {
+        let groups = self.users.member_of(&self.config, &spec.user);
+        self.quotas.identity(&Who {
+            queue: &spec.queue,
+            user: &spec.user,
+            groups: &groups,
+            project: &spec.project,
+            app: "",
+        })
+    }
+
+    pub(super) fn kind_of(&mut self, state: &State, table: &HostTable, s: u32) -> Kind {
+        if let Some(kind) = self.requests.kind(s) {
+            return kind.clone();
+        }
+        let spec = state.spec(s);
+        let shape = self.shape_of(spec, table);
+        let queue = self.requests.shape(shape).queue;
+        let kind = Kind {
+            shape,
+            ident: self.ident_of(spec),
+            leaf: self.leaf_of(queue, &spec.user, &spec.user_group),
+        };
+        self.requests.set_kind(s, kind.clone());
+        kind
+    }
+
+    /// The shape of a specification, with a reference taken to it.
+    pub(super) fn shape_of(&mut self, spec: &Spec, table: &HostTable) -> u32 {
+        let known = self.resources.len();
+        let names = &mut self.resources;
+        let id = self.requests.take_shape(spec, &self.config, names);
+        if self.resources.len() > known {
+            // A resource is reserved for the first time: what hosts have of it is noted.
+            for at in 0..self.usage.len() {
+                self.set_host(table, at);
+            }
+        }
+        id
+    }
+}

@@ -1,0 +1,284 @@
+//! The picture of started work: what each piece holds, taken from the state, and where that counts:
+//! on hosts, in limits, in share trees, in reservations, in the threshold monitor.
+
+use super::Picture;
+use crate::model::{JobKey, Stamp};
+use crate::sched::amount::Bundle;
+use crate::sched::held::{Charge, Counts, Held, Sign, gpu_ms};
+use crate::sched::hosts::HostTable;
+use crate::sched::load_thresholds::released_when_stopped;
+use crate::sched::request_table::Kind;
+use crate::sched::run_length::{Length, end_at};
+use crate::sched::share::{Meter, ShareTree};
+use crate::state::{HostId, Run, State};
+use smallvec::SmallVec;
+
+impl Picture {
+    /// What the next pieces of work need is far away in memory: better waited for together.
+    pub(super) fn bring_near(&self, state: &State, works: &[JobKey]) {
+        let ended = |j: &JobKey| state.work(*j).is_none_or(|work| !work.stat.is_started());
+        self.allocations.bring_near(works, &ended, &mut |held| {
+            let mut sum = 0;
+            if let Some((at, _)) = held.parts.first() {
+                let host = self.usage.get(*at as usize);
+                sum ^= host.version as usize ^ host.have.len() ^ host.taken.len();
+                sum ^= self.quotas.skim(&held.ident, *at);
+            }
+            let tree = self.queues.tree(held.queue);
+            if let (Some(tree), Some(charge)) = (tree, &held.charge) {
+                sum ^= tree.skim(charge.leaf);
+            }
+            sum
+        });
+    }
+
+    /// Takes over what a piece of started work holds; nothing if it does not run (any more).
+    pub(super) fn set_held(&mut self, state: &State, table: &HostTable, j: JobKey) {
+        match (self.allocations.get_mut(&j), Sign::of(state, j)) {
+            (None, None) => {}
+            (Some(held), Some(sign)) if held.sign == sign => {}
+            (Some(held), Some(sign)) if held.sign.foresaw(&sign) => held.sign = sign,
+            _ => self.renew_held(state, table, j),
+        }
+    }
+
+    /// The same, however little seems to have changed.
+    pub(in crate::sched) fn renew_held(&mut self, state: &State, table: &HostTable, j: JobKey) {
+        let new = self.held_of(state, table, j);
+        match (self.allocations.get(&j), &new) {
+            (Some(old), Some(new)) if old == new => {
+                // The reference that working it out took.
+                self.requests.drop_ref(new.shape);
+                return;
+            }
+            (None, None) => return,
+            (Some(old), Some(new)) if old.same_room(new) => {
+                self.requests.drop_ref(new.shape);
+                self.recharge(j, new.clone());
+                return;
+            }
+            _ => {}
+        }
+        if let Some(old) = self.allocations.remove(&j) {
+            self.requests.drop_ref(old.shape);
+            let past = match new {
+                None => past_of(state, j, &old),
+                Some(_) => [0; 3],
+            };
+            self.unbook(j, &old, past);
+        }
+        if let Some(new) = new {
+            self.put_held(j, new);
+        }
+    }
+
+    /// Only what work adds to its user's use has changed: reservations need not be looked at.
+    fn recharge(&mut self, j: JobKey, new: Held) {
+        let old = self.allocations.replace(j, new).expect("it ran before");
+        let new = &self.allocations[&j];
+        let Some(tree) = self.queues.tree_mut(old.queue) else {
+            return;
+        };
+        if let Some(charge) = &old.charge {
+            tree.charge(charge.leaf, &charge.delta().undone());
+        }
+        if let Some(charge) = &new.charge {
+            tree.charge(charge.leaf, &charge.delta());
+        }
+    }
+
+    /// Work holds nothing any more; its reference to its shape goes to the caller.
+    pub(in crate::sched) fn take_held(&mut self, j: JobKey) -> Option<Held> {
+        let held = self.allocations.remove(&j)?;
+        self.unbook(j, &held, [0; 3]);
+        Some(held)
+    }
+
+    /// `past`: what stays in its user's history for a while, by [`Meter`].
+    fn unbook(&mut self, j: JobKey, held: &Held, past: [u64; 3]) {
+        self.book(j, held, false, past);
+        self.monitor.note(j, held, false);
+    }
+
+    /// Work holds this from now on.
+    pub(in crate::sched) fn put_held(&mut self, j: JobKey, held: Held) {
+        self.book(j, &held, true, [0; 3]);
+        self.monitor.note(j, &held, true);
+        self.allocations.insert(j, held);
+    }
+
+    /// Books what work takes or gives back, everywhere it counts.
+    fn book(&mut self, j: JobKey, held: &Held, plus: bool, past: [u64; 3]) {
+        let who = held.holder();
+        if let Some(reserver) = &mut self.reserver {
+            match plus {
+                true => reserver.claim(j, held, self.now, &self.usage),
+                false => reserver.release(j, self.now),
+            }
+        }
+        for (at, bundle) in &held.parts {
+            self.usage.book(*at as usize, bundle, who, plus);
+        }
+        self.allocations.count(held, plus);
+        if !held.ident.is_free() {
+            let at = self.usage.now();
+            match plus {
+                true => self.quotas.take(&held.ident, held.counted(), !held.lent),
+                false => self
+                    .quotas
+                    .give(&held.ident, held.counted(), !held.lent, at),
+            }
+        }
+        if let Some(charge) = &held.charge
+            && let Some(tree) = self.queues.tree_mut(held.queue)
+        {
+            let mut delta = match plus {
+                true => charge.delta(),
+                false => charge.delta().undone(),
+            };
+            delta.hist_ms = past;
+            tree.charge(charge.leaf, &delta);
+        }
+    }
+
+    fn held_of(&mut self, state: &State, table: &HostTable, j: JobKey) -> Option<Held> {
+        let job = state.job(j.id)?;
+        let work = job.work(j.idx).filter(|work| work.stat.is_started())?;
+        let run = work.run.as_deref()?;
+        let spec = state.spec(job.spec);
+        let Kind { shape, ident, leaf } = self.kind_of(state, table, job.spec);
+        self.requests.add_ref(shape);
+        let slot = self.requests.slot(shape);
+        let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
+        let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
+        let way = slot.shape.way(run.alt);
+        let elapsed_ms = self.now.since_ms(run.dispatch);
+        let mut parts = way.bundles(&shares, elapsed_ms);
+        if let Some(next) = way.next_change(elapsed_ms) {
+            self.allocations.note_change(run.dispatch.plus_ms(next), j);
+        }
+        for (at, _) in &parts {
+            self.throttle.note(*at as usize, run.dispatch);
+        }
+        let first = shares.first().and_then(|(at, _)| *at);
+        let mut count = None;
+        if let Some(n) = parts.iter().position(|(at, _)| Some(*at) == first)
+            && let Some(less) = self.less_measured(&parts[n].1, run)
+        {
+            count = (!ident.is_free()).then(|| Box::new(parts.clone()));
+            parts[n].1 = less;
+        }
+        let (queue, exclusive) = (slot.shape.queue, slot.shape.is_exclusive(run.alt));
+        let mut held = Held {
+            sign: Sign::of(state, j)?,
+            shape,
+            queue,
+            uid: spec.uid,
+            slots: run.slots(),
+            charge: leaf.map(|leaf| {
+                let counts = self.counts(queue);
+                // GPUs count for the whole run, however long they are reserved.
+                let all = counts.gpu.map(|_| way.bundles(&shares, 0));
+                Charge::of(leaf, run, all.as_ref().unwrap_or(&parts), counts)
+            }),
+            until: end_at(
+                // Not the start, which is told later: reservations would be looked at twice.
+                run.dispatch.plus_ms(run.suspended_ms),
+                Length::of(spec, &self.config).at(table, first),
+            ),
+            parts,
+            ident,
+            count,
+            exclusive,
+            halted: run.halt.is_some(),
+            lent: run.lends(),
+        };
+        held.fence(self.requests.shape(shape), run.alt, table);
+        if run.to_stop() {
+            self.release(&mut held);
+        }
+        Some(held)
+    }
+
+    /// What running work uses by now shows in the host's measured load, so only the rest of a
+    /// measured reservation still counts. `None`: all of it.
+    fn less_measured(&self, bundle: &Bundle, run: &Run) -> Option<Bundle> {
+        let used = [("mem", run.usage().mem_kb), ("swp", run.usage().swap_kb)];
+        let mut rest: Option<Bundle> = None;
+        for (name, kb) in used.into_iter().filter(|(_, kb)| *kb > 0) {
+            if let Some(res) = self.resources.find(name) {
+                let at = usize::from(res);
+                let used = i64::try_from(kb.saturating_mul(1000) / 1024).unwrap_or(i64::MAX);
+                let left = bundle.get(at).saturating_sub(used).max(0);
+                if left != bundle.get(at) {
+                    rest.get_or_insert_with(|| bundle.clone()).set(at, left);
+                }
+            }
+        }
+        rest
+    }
+
+    /// What the share tree of a queue looks at beside slots and time.
+    pub(in crate::sched) fn counts(&self, queue: Option<u16>) -> Counts {
+        let tree = self.queues.tree(queue);
+        let gpus = queue.is_some_and(|at| self.config.queues[usize::from(at)].fair.gpu_time > 0);
+        Counts {
+            amounts: tree.is_some_and(ShareTree::counts_amounts),
+            gpu: gpus.then(|| self.resources.find("gpu")).flatten(),
+        }
+    }
+
+    /// Takes what stopped work does not keep out of what it holds.
+    pub(in crate::sched) fn release(&self, held: &mut Held) {
+        held.keep_count();
+        if held.lent {
+            let count = held.count.as_deref_mut().into_iter().flatten();
+            count.for_each(|(_, bundle)| bundle.slots = 0);
+        }
+        for (res, name) in self.resources.iter().enumerate() {
+            if released_when_stopped(&self.config, name) {
+                let count = held.count.as_deref_mut().into_iter().flatten();
+                for (_, bundle) in held.parts.iter_mut().chain(count) {
+                    if bundle.get(res) != 0 {
+                        bundle.set(res, 0);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What started work takes as long as it runs, nothing given back.
+    pub(in crate::sched) fn whole_of(
+        &self,
+        table: &HostTable,
+        held: &Held,
+        run: &Run,
+    ) -> SmallVec<[(u32, Bundle); 1]> {
+        let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
+        let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
+        self.requests
+            .shape(held.shape)
+            .way(run.alt)
+            .bundles(&shares, 0)
+    }
+}
+
+/// What ended work used, for its user's history, by [`Meter`].
+fn past_of(state: &State, j: JobKey, held: &Held) -> [u64; 3] {
+    let mut past = [0; 3];
+    let Some(run) = state.work(j).and_then(|work| work.run.as_deref()) else {
+        return past;
+    };
+    let begun = if run.start == Stamp(0) {
+        run.dispatch
+    } else {
+        run.start
+    };
+    let end = run.fate.as_ref().map_or(begun, |fate| fate.end);
+    let ms = end.since_ms(begun).saturating_sub(run.suspended_ms);
+    past[Meter::Run as usize] = ms.saturating_mul(u64::from(held.slots));
+    let gpus = held.charge.as_ref().map_or(0, |charge| charge.gpus);
+    past[Meter::Gpu as usize] = gpu_ms(gpus, ms);
+    past[Meter::Cpu as usize] = run.usage().cpu_ms;
+    past
+}

@@ -1,0 +1,134 @@
+//! Preemption that is under way: jobs that wait for their victims, what is kept for them, and which
+//! searches failed lately. Owns these records; whom to preempt is decided in `pass/preempt.rs`.
+
+use super::amount::HostBundles;
+use super::balance::Holder;
+use crate::model::{JobKey, Stamp};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Most jobs that search for victims in one pass.
+const SEARCHES_MAX: u32 = 64;
+
+/// A job that waits for its victims.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub victims: Vec<JobKey>,
+    /// What is kept for it, and in whose name.
+    pub parts: HostBundles,
+    pub who: Holder,
+    /// It is booked.
+    pub booked: bool,
+    /// When the victims are stopped; `None`: they are being ended.
+    pub due: Option<Stamp>,
+}
+
+/// Claims, and what failed lately.
+#[derive(Debug, Default)]
+pub(super) struct Raids {
+    claims: BTreeMap<JobKey, Claim>,
+    /// Victims of claims.
+    marked: BTreeSet<JobKey>,
+    /// Shapes for which no victims were found, with the log of changed hosts as it was then.
+    futile: HashMap<u32, u64>,
+    searches: u32,
+}
+
+impl Raids {
+    /// For other books, in which hosts, queues and resources may have other numbers: the jobs go on
+    /// waiting for their victims, without a place of their own.
+    pub fn renewed(mut self) -> Raids {
+        self.futile.clear();
+        for claim in self.claims.values_mut() {
+            claim.parts.clear();
+            claim.booked = false;
+        }
+        self
+    }
+
+    /// The wall clock was set forward or back by `by_ms`.
+    pub fn shift(&mut self, by_ms: i64) {
+        for due in self
+            .claims
+            .values_mut()
+            .filter_map(|claim| claim.due.as_mut())
+        {
+            due.0 = due.0.saturating_add(by_ms);
+        }
+    }
+
+    /// Jobs that wait for their victims.
+    #[cfg(test)]
+    pub fn waiting(&self) -> usize {
+        self.claims.len()
+    }
+
+    /// Slots kept for them, by host.
+    #[cfg(test)]
+    pub fn kept(&self) -> Vec<(u32, i64)> {
+        let booked = self.claims.values().filter(|claim| claim.booked);
+        let parts = booked.flat_map(|claim| &claim.parts);
+        parts.map(|(at, bundle)| (*at, bundle.slots)).collect()
+    }
+
+    /// A pass begins.
+    pub fn begin_pass(&mut self) {
+        self.searches = 0;
+    }
+
+    /// Counts a search for victims; false: there were enough in this pass.
+    pub fn may_search(&mut self) -> bool {
+        let may = self.searches < SEARCHES_MAX;
+        self.searches += u32::from(may);
+        may
+    }
+
+    /// Since then nothing changed that could make a search for this shape succeed.
+    pub fn is_futile(&self, shape: u32, changes: u64) -> bool {
+        self.futile.get(&shape) == Some(&changes)
+    }
+
+    pub fn note_futile(&mut self, shape: u32, changes: u64) {
+        self.futile.insert(shape, changes);
+    }
+
+    /// Some job waits for the victim to stop or end.
+    pub fn is_victim(&self, j: JobKey) -> bool {
+        self.marked.contains(&j)
+    }
+
+    /// No job waits for victims.
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty()
+    }
+
+    pub fn contains(&self, j: JobKey) -> bool {
+        self.claims.contains_key(&j)
+    }
+
+    pub fn get(&self, j: JobKey) -> Option<&Claim> {
+        self.claims.get(&j)
+    }
+
+    pub fn get_mut(&mut self, j: JobKey) -> Option<&mut Claim> {
+        self.claims.get_mut(&j)
+    }
+
+    /// Jobs whose claims meet a condition.
+    pub fn select(&self, fits: impl Fn(JobKey, &Claim) -> bool) -> Vec<JobKey> {
+        let fits = self.claims.iter().filter(|(j, claim)| fits(**j, claim));
+        fits.map(|(j, _)| *j).collect()
+    }
+
+    pub fn add(&mut self, j: JobKey, claim: Claim) {
+        self.marked.extend(claim.victims.iter().copied());
+        self.claims.insert(j, claim);
+    }
+
+    pub fn drop_claim(&mut self, j: JobKey) -> Option<Claim> {
+        let claim = self.claims.remove(&j)?;
+        for victim in &claim.victims {
+            self.marked.remove(victim);
+        }
+        Some(claim)
+    }
+}

@@ -1,0 +1,150 @@
+//! What follows from specifications, worked out once: shapes of requests, counters of limits,
+//! places in share trees. Owns the tables of these; never books anything.
+
+use super::quota::Ident;
+use super::resource_names::ResourceNames;
+use super::shape::{Shape, ShapeKey};
+use super::share::Leaf;
+use crate::config::Config;
+use crate::model::{PendReason, Spec, Stamp};
+use crate::state::State;
+use rustc_hash::FxHashMap;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A shape and who refers to it.
+#[derive(Debug)]
+pub(super) struct ShapeSlot {
+    pub key: ShapeKey,
+    pub shape: Shape,
+    pub refs: u32,
+    /// Hosts that could ever serve it, by way, as of a host epoch.
+    pub eligible: Vec<Option<(u64, Arc<[u32]>)>>,
+    /// Requests that differ from it in slots only have the same number.
+    pub family: u32,
+    /// Why its jobs wait, as last worked out, and when.
+    pub why: Option<(PendReason, Stamp)>,
+}
+
+/// What follows from a specification. Holds a reference to the shape.
+#[derive(Clone, Debug)]
+pub(super) struct Kind {
+    pub shape: u32,
+    pub ident: Arc<Ident>,
+    pub leaf: Option<Leaf>,
+}
+
+/// Specifications remembered before those that are gone are looked for.
+const MANY_KINDS: usize = 4096;
+
+/// All shapes, and what follows from each specification.
+#[derive(Debug, Default)]
+pub(super) struct RequestTable {
+    shapes: Vec<Option<ShapeSlot>>,
+    ids: HashMap<ShapeKey, u32>,
+    free: Vec<u32>,
+    families: HashMap<ShapeKey, u32>,
+    /// What follows from a specification, by its number.
+    kinds: FxHashMap<u32, Kind>,
+}
+
+impl RequestTable {
+    pub fn slot(&self, id: u32) -> &ShapeSlot {
+        self.shapes[id as usize]
+            .as_ref()
+            .expect("a reference is held")
+    }
+
+    pub fn slot_mut(&mut self, id: u32) -> &mut ShapeSlot {
+        self.shapes[id as usize]
+            .as_mut()
+            .expect("a reference is held")
+    }
+
+    pub fn shape(&self, id: u32) -> &Shape {
+        &self.slot(id).shape
+    }
+
+    /// What is known of a specification.
+    pub fn kind(&self, spec: u32) -> Option<&Kind> {
+        self.kinds.get(&spec)
+    }
+
+    pub fn set_kind(&mut self, spec: u32, kind: Kind) {
+        self.kinds.insert(spec, kind);
+    }
+
+    /// The shape of a specification, with a reference taken to it.
+    pub fn take_shape(&mut self, spec: &Spec, config: &Config, names: &mut ResourceNames) -> u32 {
+        let key = ShapeKey::of(spec);
+        if let Some(id) = self.ids.get(&key).copied() {
+            self.add_ref(id);
+            return id;
+        }
+        let next = u32::try_from(self.families.len()).expect("fewer than 2^32 families");
+        let family = *self.families.entry(key.family()).or_insert(next);
+        let shape = Shape::new(spec, config, names);
+        let slot = ShapeSlot {
+            key: key.clone(),
+            refs: 1,
+            eligible: vec![None; shape.ways.len()],
+            shape,
+            family,
+            why: None,
+        };
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => {
+                self.shapes.push(None);
+                u32::try_from(self.shapes.len() - 1).expect("fewer than 2^32 shapes")
+            }
+        };
+        self.shapes[id as usize] = Some(slot);
+        self.ids.insert(key, id);
+        id
+    }
+
+    /// Takes one more reference to a shape.
+    pub fn add_ref(&mut self, id: u32) {
+        self.slot_mut(id).refs += 1;
+    }
+
+    /// Drops a reference to a shape.
+    pub fn drop_ref(&mut self, id: u32) {
+        self.slot_mut(id).refs -= 1;
+    }
+
+    /// Forgets specifications that are gone and shapes without references, once there are many.
+    pub fn sweep(&mut self, state: &State) {
+        self.sweep_kinds(state);
+        self.sweep_shapes();
+    }
+
+    fn sweep_kinds(&mut self, state: &State) {
+        if self.kinds.len() < MANY_KINDS || self.kinds.len() < 2 * state.spec_count() {
+            return;
+        }
+        let gone = self.kinds.keys().filter(|s| !state.knows_spec(**s));
+        for s in gone.copied().collect::<Vec<_>>() {
+            let kind = self.kinds.remove(&s).expect("just listed");
+            self.drop_ref(kind.shape);
+        }
+    }
+
+    fn sweep_shapes(&mut self) {
+        if self.ids.len() < 64 {
+            return;
+        }
+        let unused = |slot: &Option<ShapeSlot>| slot.as_ref().is_some_and(|s| s.refs == 0);
+        if self.shapes.iter().filter(|s| unused(s)).count() * 2 < self.ids.len() {
+            return;
+        }
+        for (id, slot) in (0u32..).zip(&mut self.shapes) {
+            if unused(slot) {
+                let slot = slot.take().expect("just looked at");
+                self.ids.remove(&slot.key);
+                self.free.push(id);
+            }
+        }
+    }
+}

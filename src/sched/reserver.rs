@@ -1,0 +1,91 @@
+//! Reservations of blocked jobs beside what started work holds: which queues make them, and what
+//! started work claims in the [`Book`]. When and where a reservation lies is the book's business.
+
+use super::amount::{Bundle, NEVER_MS};
+use super::balance::Balances;
+use super::held::Held;
+use super::reserve::{Book, ClaimId, Rules};
+use crate::config::{Config, Queue};
+use crate::model::{JobKey, Stamp};
+use rustc_hash::FxHashMap;
+
+/// Most reservations of a queue that reserves for all its jobs.
+const ALL: usize = 10_000;
+
+/// The book and which started work claims what in it.
+#[derive(Debug)]
+pub(super) struct Reserver {
+    pub book: Book<JobKey>,
+    claims: FxHashMap<JobKey, ClaimId>,
+}
+
+impl Reserver {
+    /// A book, if some queue of the configuration reserves.
+    pub fn of(config: &Config) -> Option<Reserver> {
+        let reserves = |q: &Queue| q.backfill.depth > 0 || q.slot_reserve_ms.is_some();
+        config.queues.iter().any(reserves).then(|| Reserver {
+            book: Book::new(Rules::default()),
+            claims: FxHashMap::default(),
+        })
+    }
+
+    /// What a host has for the future; nothing while it takes no work.
+    pub fn set_host(&mut self, at: usize, books: &Balances) {
+        let host = books.get(at);
+        let slots = if host.open { host.slots } else { 0 };
+        let capacity = Bundle::new(slots, &host.have);
+        self.book.set_host(at as u32, &capacity);
+    }
+
+    pub fn claim(&mut self, j: JobKey, held: &Held, now: Stamp, books: &Balances) {
+        let id = match (held.lent, held.exclusive) {
+            (false, false) => self.book.claim(&held.parts, now.0, held.until),
+            (lent, _) => {
+                let mut parts = held.parts.clone();
+                for (at, bundle) in &mut parts {
+                    bundle.slots = match lent {
+                        // Others have its slots.
+                        true => 0,
+                        // Nobody else can use the rest.
+                        false => bundle.slots.max(books.get(*at as usize).slots),
+                    };
+                }
+                self.book.claim(&parts, now.0, held.until)
+            }
+        };
+        self.claims.insert(j, id);
+    }
+
+    pub fn release(&mut self, j: JobKey, now: Stamp) {
+        if let Some(id) = self.claims.remove(&j) {
+            self.book.release(id, now.0);
+        }
+    }
+}
+
+/// How a queue reserves, and whether its jobs may use what is reserved until then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Habit {
+    pub depth: usize,
+    pub hold: Option<i64>,
+    pub may_backfill: bool,
+    pub shortest_first: bool,
+}
+
+impl Habit {
+    pub fn of(queue: &Queue) -> Habit {
+        let depth = match queue.backfill.depth {
+            0 if queue.slot_reserve_ms.is_some() => 1,
+            u32::MAX => ALL,
+            k => (k as usize).min(ALL),
+        };
+        Habit {
+            depth,
+            hold: queue
+                .slot_reserve_ms
+                .map(|ms| i64::try_from(ms).unwrap_or(NEVER_MS)),
+            may_backfill: queue.backfill.depth > 0,
+            shortest_first: queue.backfill.shortest_first,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Watches hosts and started work for load thresholds: what was seen of each host's samples, the
+//! conditions of queues, which started work the system stopped. Whether work is stopped or resumed
+//! is decided in `pass/suspend.rs`.
+//!
+//! One act for each sample of a host: load follows late, and acting on the same figures twice would
+//! stop or resume too much.
+
+use super::held::Held;
+use super::hosts::HostInfo;
+use super::load_thresholds::ThresholdKind::Dispatch;
+use super::load_thresholds::{condition, exceeded};
+use crate::config::{Config, Queue};
+use crate::model::JobKey;
+use crate::state::HostId;
+use crate::text::resreq::Select;
+use std::collections::{BTreeSet, HashMap};
+
+/// `stop_cond` and `resume_cond` of a queue.
+#[derive(Debug, Default)]
+pub(super) struct Conditions {
+    pub stop: Option<Select>,
+    pub resume: Option<Select>,
+}
+
+/// What is remembered of started work and of hosts.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// Started work by queue; only kept where windows, preemption or growth ask for it.
+    on: Vec<Option<BTreeSet<JobKey>>>,
+    /// Started slots by queue, where `on` is kept.
+    slots: Vec<i64>,
+    /// Work that the system stopped.
+    halted: BTreeSet<JobKey>,
+    conditions: Vec<Conditions>,
+    /// Something looks at samples.
+    samples: bool,
+    /// The last sample of a host that was acted upon.
+    seen: HashMap<HostId, u64>,
+    /// Hosts that take no new work before their next sample, with the sample.
+    quiet: HashMap<HostId, u64>,
+    /// Positions of hosts with a new sample.
+    fresh: Vec<u32>,
+}
+
+impl Watch {
+    /// For another configuration; what was seen of samples stays.
+    pub fn renewed(self, config: &Config) -> Watch {
+        let victim = |name: &str| {
+            let preempting = config.queues.iter().filter_map(|q| q.preemption.as_ref());
+            preempting
+                .flat_map(|p| &p.victims)
+                .any(|victims| victims.queue == name)
+        };
+        let kept = |q: &Queue| q.run_window.is_some() || q.elastic || victim(&q.name);
+        let watched = |q: &Queue| {
+            !q.thresholds.is_empty() || q.stop_cond.is_some() || q.resume_cond.is_some()
+        };
+        let hosts = config.hosts.entries.iter().chain([&config.hosts.default]);
+        let mut hosts = hosts.filter(|host| !host.thresholds.is_empty());
+        Watch {
+            on: config
+                .queues
+                .iter()
+                .map(|q| kept(q).then(BTreeSet::new))
+                .collect(),
+            slots: vec![0; config.queues.len()],
+            halted: BTreeSet::new(),
+            conditions: config
+                .queues
+                .iter()
+                .map(|q| conditions(q, config))
+                .collect(),
+            samples: config.queues.iter().any(watched) || hosts.next().is_some(),
+            seen: self.seen,
+            quiet: self.quiet,
+            fresh: Vec::new(),
+        }
+    }
+
+    /// Work that the system stopped.
+    pub fn halted(&self) -> &BTreeSet<JobKey> {
+        &self.halted
+    }
+
+    pub fn conditions(&self, queue: usize) -> &Conditions {
+        &self.conditions[queue]
+    }
+
+    /// Hosts with a sample that was not acted upon, in order.
+    pub fn take_fresh(&mut self) -> Vec<u32> {
+        let mut fresh = std::mem::take(&mut self.fresh);
+        fresh.sort_unstable();
+        fresh.dedup();
+        fresh
+    }
+
+    /// The present sample of a host is acted upon.
+    pub fn acted_on(&mut self, host: &HostInfo) {
+        self.seen.insert(host.id, host.load.beat);
+    }
+
+    /// Work has just resumed on the host: no new work before its next sample.
+    pub fn keep_quiet(&mut self, host: &HostInfo) {
+        self.quiet.insert(host.id, host.load.beat);
+    }
+
+    /// Started work of a queue, if it is kept.
+    pub fn on(&self, queue: usize) -> Option<&BTreeSet<JobKey>> {
+        self.on.get(queue)?.as_ref()
+    }
+
+    /// Slots of started work of a queue whose work is kept.
+    pub fn slots(&self, queue: u16) -> i64 {
+        self.slots[usize::from(queue)]
+    }
+
+    /// Work starts or ends to hold something.
+    pub fn note(&mut self, j: JobKey, held: &Held, plus: bool) {
+        if held.halted {
+            match plus {
+                true => self.halted.insert(j),
+                false => self.halted.remove(&j),
+            };
+        }
+        let Some(queue) = held.queue.map(usize::from) else {
+            return;
+        };
+        if let Some(on) = self.on[queue].as_mut() {
+            let slots = i64::from(held.slots);
+            self.slots[queue] += if plus { slots } else { -slots };
+            match plus {
+                true => on.insert(j),
+                false => on.remove(&j),
+            };
+        }
+    }
+
+    /// The host was looked at: true when thresholds keep new work away for now.
+    pub fn look(&mut self, host: &HostInfo, at: usize, young: i64) -> bool {
+        // ThresholdKind may be gone from the configuration while work is stopped for them.
+        if !self.samples && self.halted.is_empty() {
+            return false;
+        }
+        let beat = host.load.beat;
+        if self.seen.get(&host.id) != Some(&beat) {
+            self.fresh.push(at as u32);
+        }
+        if self.quiet.get(&host.id).is_some_and(|quiet| *quiet != beat) {
+            self.quiet.remove(&host.id);
+        }
+        self.bars(host, young)
+    }
+
+    /// Thresholds of the host, or work that has just resumed there, keep new work away. `young`:
+    /// load that is to come, in thousandths.
+    pub fn bars(&self, host: &HostInfo, young: i64) -> bool {
+        self.quiet.contains_key(&host.id)
+            || exceeded(host, &host.entry.thresholds, Dispatch(young)).is_some()
+    }
+
+    /// Somebody looks at samples.
+    pub fn samples(&self) -> bool {
+        self.samples
+    }
+
+    /// Something may have to be done although nothing is pending.
+    pub fn busy(&self) -> bool {
+        self.samples || !self.halted.is_empty() || self.on.iter().any(Option::is_some)
+    }
+}
+
+fn conditions(queue: &Queue, config: &Config) -> Conditions {
+    Conditions {
+        stop: condition(queue.stop_cond.as_deref(), config),
+        resume: condition(queue.resume_cond.as_deref(), config),
+    }
+}
+
+/// Why a host takes no new work for now, beside what an administrator said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bar {
+    /// Its dispatch window is closed.
+    Window,
+    /// Load past a mark, or work that has just resumed.
+    Load,
+}

@@ -1,0 +1,157 @@
+//! Run windows of queues, dispatch windows of queues and hosts: which are open now, and until when.
+//! The time zone is data. Never reads a clock; what follows for jobs is decided in
+//! `pass/windows.rs`.
+
+use super::hosts::HostTable;
+use crate::config::Config;
+use crate::model::Stamp;
+use crate::text::window::Windows;
+use jiff::tz::TimeZone;
+
+/// Whether something is open at a moment, and for how long that holds.
+#[derive(Clone, Debug)]
+pub(super) struct Gate {
+    pub open: bool,
+    /// The next change.
+    pub change: Option<Stamp>,
+}
+
+impl Gate {
+    const ALWAYS: Gate = Gate {
+        open: true,
+        change: None,
+    };
+
+    fn at(windows: Option<&Windows>, now: Stamp, zone: &TimeZone) -> Gate {
+        windows.map_or(Gate::ALWAYS, |windows| Gate {
+            open: windows.contains_ms(now.0, zone),
+            change: windows.next_change_ms(now.0, zone).map(Stamp),
+        })
+    }
+}
+
+/// What is open now.
+#[derive(Debug)]
+pub(super) struct Hours {
+    zone: TimeZone,
+    /// By queue.
+    run: Vec<Gate>,
+    dispatch: Vec<Gate>,
+    /// Hosts that have a window, by position.
+    hosts: Vec<(u32, Gate)>,
+    /// Some queue has a window.
+    any: bool,
+    /// All this holds from and until.
+    holds: Option<(Stamp, Stamp)>,
+}
+
+impl Default for Hours {
+    fn default() -> Hours {
+        Hours {
+            zone: TimeZone::UTC,
+            run: Vec::new(),
+            dispatch: Vec::new(),
+            hosts: Vec::new(),
+            any: false,
+            holds: None,
+        }
+    }
+}
+
+impl Hours {
+    /// For another configuration or other hosts: everything is worked out at the next look.
+    pub fn renewed(zone: TimeZone, config: &Config, table: &HostTable) -> Hours {
+        let queues = config.queues.len();
+        let windowed = |at: &usize| table.at(*at).entry.dispatch_window.is_some();
+        let hosts = (0..table.len()).filter(windowed);
+        let windowed =
+            |q: &crate::config::Queue| q.run_window.is_some() || q.dispatch_window.is_some();
+        Hours {
+            zone,
+            run: vec![Gate::ALWAYS; queues],
+            dispatch: vec![Gate::ALWAYS; queues],
+            hosts: hosts.map(|at| (at as u32, Gate::ALWAYS)).collect(),
+            any: config.queues.iter().any(windowed),
+            holds: None,
+        }
+    }
+
+    /// The run window of a queue is open.
+    pub fn runs(&self, queue: Option<u16>) -> bool {
+        let gate = queue.and_then(|at| self.run.get(usize::from(at)));
+        gate.is_none_or(|gate| gate.open)
+    }
+
+    /// The dispatch window of a host is closed.
+    pub fn shuts(&self, at: usize) -> bool {
+        let found = self.hosts.binary_search_by_key(&(at as u32), |(at, _)| *at);
+        found.is_ok_and(|at| !self.hosts[at].1.open)
+    }
+
+    pub fn zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
+    pub fn set_zone(&mut self, zone: TimeZone) {
+        self.zone = zone;
+        self.holds = None;
+    }
+
+    /// Some queue has a window.
+    pub fn any_of_queues(&self) -> bool {
+        self.any
+    }
+
+    /// Some queue or host has a window.
+    pub fn any(&self) -> bool {
+        self.any || !self.hosts.is_empty()
+    }
+
+    /// The run window of a queue.
+    pub fn run(&self, queue: usize) -> Option<&Gate> {
+        self.run.get(queue)
+    }
+
+    /// The dispatch window of a queue.
+    pub fn dispatch(&self, queue: usize) -> Option<&Gate> {
+        self.dispatch.get(queue)
+    }
+
+    /// Works out what is open at `now`, unless what is known still holds. Gives the hosts whose
+    /// dispatch window opened or closed.
+    pub fn renew(&mut self, config: &Config, table: &HostTable, now: Stamp) -> Vec<usize> {
+        let mut turned = Vec::new();
+        if self
+            .holds
+            .is_some_and(|(from, until)| from <= now && now < until)
+        {
+            return turned;
+        }
+        for (at, queue) in config.queues.iter().enumerate() {
+            self.run[at] = Gate::at(queue.run_window.as_ref(), now, &self.zone);
+            self.dispatch[at] = Gate::at(queue.dispatch_window.as_ref(), now, &self.zone);
+        }
+        for (at, gate) in &mut self.hosts {
+            let windows = table.at(*at as usize).entry.dispatch_window.as_ref();
+            let new = Gate::at(windows, now, &self.zone);
+            if new.open != gate.open {
+                turned.push(*at as usize);
+            }
+            *gate = new;
+        }
+        // Clocks may be set.
+        let until = now.plus_ms(config.general.job_check_interval_ms.max(1));
+        self.holds = Some((now, self.next(now).map_or(until, |at| at.min(until))));
+        turned
+    }
+
+    /// The next time a window opens or closes.
+    pub fn next(&self, now: Stamp) -> Option<Stamp> {
+        let hosts = self.hosts.iter().map(|(_, gate)| gate);
+        let gates = self.run.iter().chain(&self.dispatch).chain(hosts);
+        gates
+            .filter_map(|gate| gate.change)
+            .filter(|at| *at > now)
+            .min()
+    }
+}
