@@ -571,7 +571,7 @@ impl Chain {
 /// Names the epochs that have a directory, ascending.
 pub(super) fn epochs_on_disk(layout: &Layout) -> Result<Vec<u64>, Error> {
     let entries = sys::fs::list_dir(&layout.epochs(), LIST_MAX)?;
-    let number = |e: &sys::fs::Entry| e.text()?.parse().ok();
+    let number = |e: &sys::fs::Entry| e.text().and_then(Layout::parse_epoch_name);
     let mut epochs: Vec<u64> = entries.iter().filter_map(number).collect();
     epochs.sort_unstable();
     Ok(epochs)

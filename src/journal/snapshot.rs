@@ -157,7 +157,7 @@ pub fn path_of(layout: &Layout, number: u64) -> PathBuf {
 /// Numbers of all snapshot files, ascending, complete or not.
 pub fn numbers(layout: &Layout) -> Result<Vec<u64>, Error> {
     let entries = sys::fs::list_dir(&layout.snapshots(), super::chain::LIST_MAX)?;
-    let number = |e: &sys::fs::Entry| e.text()?.strip_suffix(".yaml")?.parse().ok();
+    let number = |e: &sys::fs::Entry| e.text().and_then(Layout::parse_snapshot_name);
     let mut numbers: Vec<u64> = entries.iter().filter_map(number).collect();
     numbers.sort_unstable();
     Ok(numbers)

@@ -369,7 +369,9 @@ impl Hosts {
         let (reports, damage) = (read.reports, read.damage);
         (ear.offset, ear.seq) = read.next;
         ear.note_endpoint(&reports);
-        let more = chunk.bytes.len() == CHUNK && ear.offset < chunk.file_len;
+        // What cannot be read may tell of attempts that what was read does not mention.
+        let goes_on = chunk.bytes.len() == CHUNK && ear.offset < chunk.file_len;
+        let more = damage.is_some() || goes_on;
         // Half a line at the end is one still being written, for a while.
         let lasting = match &damage {
             None => {

@@ -5,6 +5,8 @@
 //! a link at any moment. What cannot be read goes to lost+found with a line saying why. No user
 //! gets more of a turn than his share while others wait.
 
+mod directory;
+
 use crate::intake::Requester;
 use crate::model::Token;
 use crate::record::frame::Reader;
@@ -12,10 +14,12 @@ use crate::record::header::{Header, What};
 use crate::record::request::{REQUEST_MAX, RequestHead, VERBS_MAX, Verb};
 use crate::spool::Layout;
 use crate::spool::polling::{Gate, Polling};
-use crate::sys::dropbox::{DropBox, DropError, UserBox};
+use crate::sys::dropbox::{DropError, UserBox};
 use crate::sys::fs::Kind;
 use crate::sys::{self, clock, fs, users};
 use crate::text::width;
+use directory::Directory;
+pub use directory::is_missing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -36,9 +40,6 @@ const ACCOUNT_MS: u64 = 60_000;
 /// times what it took, between these (ms).
 const SLOW_MS: u64 = 500;
 const AWAY_MS: (u64, u64) = (2_000, 60_000);
-/// Most names in the directory of all drop boxes, and of these most that are cleared in one look.
-const BOXES_MAX: usize = 100_000;
-const CLEAR_MAX: usize = 1000;
 /// Of one user's unreadable files so many are kept in lost+found; what comes then is removed.
 const KEPT_MAX: u32 = 100;
 /// Most names of one user that could neither be moved nor removed, remembered to be passed over.
@@ -116,7 +117,7 @@ struct Pace {
 /// The drop boxes of all users.
 pub struct Inbox {
     layout: Layout,
-    drop: DropBox,
+    directory: Directory,
     /// Users with a box.
     uids: BTreeMap<u32, Pace>,
     /// Longest pause between two looks into a box without a hint, ms.
@@ -156,11 +157,9 @@ impl Haul {
 }
 
 impl Inbox {
-    /// # Errors
-    /// When the inbox directory cannot be opened.
-    pub fn open(layout: &Layout) -> sys::Result<Inbox> {
-        Ok(Inbox {
-            drop: DropBox::open(&layout.inbox())?,
+    pub fn new(layout: &Layout) -> Inbox {
+        Inbox {
+            directory: Directory::new(layout),
             layout: layout.clone(),
             uids: BTreeMap::new(),
             poll_ms: BOX_POLL_MAX_MS,
@@ -173,7 +172,7 @@ impl Inbox {
             passed_over: BTreeSet::new(),
             away_until: 0,
             look_up: account,
-        })
+        }
     }
 
     /// Directories to watch for new requests.
@@ -182,34 +181,64 @@ impl Inbox {
         std::iter::once(self.layout.inbox()).chain(own).collect()
     }
 
-    /// Looks for users' directories; true when a new one appeared. Gets out of the way what is
-    /// none: anybody may make names here, and one that is not his could keep its user out.
+    /// Goes on looking for users' directories, a bounded part of all names at a time; true when a
+    /// new one appeared. Gets out of the way what is none: anybody may make names here, and one
+    /// that is not his could keep its user out.
     ///
     /// # Errors
     /// When the inbox cannot be listed.
-    pub fn find_users(&mut self) -> sys::Result<bool> {
+    pub fn find_users(&mut self, now_ms: u64) -> sys::Result<bool> {
         let before = self.uids.len();
-        let mut cleared = 0;
-        for entry in fs::list_dir(&self.layout.inbox(), BOXES_MAX)? {
-            let uid = entry.text().and_then(uid_of);
-            if uid.is_some_and(|uid| self.knows(uid)) || cleared >= CLEAR_MAX {
-                continue;
-            }
-            let Ok(Some(found)) = self.drop.look(&entry.name) else {
-                continue;
-            };
-            match uid {
-                Some(uid) if found.kind == Kind::Dir && found.uid == uid => {
-                    self.add(uid);
-                }
-                _ => {
-                    cleared += 1;
-                    self.clear(&entry.name, &format!("made by uid {}", found.uid));
-                }
-            }
+        let uids = &self.uids;
+        let known = |name: &OsStr| {
+            let uid = name.to_str().and_then(uid_of);
+            uid.is_some_and(|uid| uids.contains_key(&uid))
+        };
+        for name in self.directory.look(now_ms, known)? {
+            self.judge(&name);
         }
         self.try_stuck();
         Ok(self.uids.len() != before)
+    }
+
+    /// Takes a name as a user's box if it is one, else gets it out of the way.
+    fn judge(&mut self, name: &OsStr) {
+        let Ok(Some(found)) = self.directory.stat(name) else {
+            return;
+        };
+        match name.to_str().and_then(uid_of) {
+            Some(uid) if found.kind == Kind::Dir && found.uid == uid => self.add(uid),
+            _ => {
+                let why = format!("made by uid {}", found.uid);
+                self.directory.clear(name, &why);
+            }
+        }
+    }
+
+    /// Looks for the box of a user whom a hint has named.
+    pub fn find(&mut self, uid: u32) -> bool {
+        if !self.knows(uid) {
+            self.judge(OsStr::new(&uid.to_string()));
+        }
+        self.knows(uid)
+    }
+
+    /// Not all names were looked at yet.
+    pub fn is_listing(&self) -> bool {
+        self.directory.is_listing()
+    }
+
+    /// What an administrator should know of the names beside the boxes, once for each whole look.
+    pub fn take_alarm(&mut self) -> Option<String> {
+        self.directory.take_alarm()
+    }
+
+    /// Makes the directory of all boxes again.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn make_again(&mut self) -> sys::Result<()> {
+        self.directory.make_again()
     }
 
     /// Whether this user's box was found.
@@ -261,21 +290,10 @@ impl Inbox {
         }
     }
 
-    /// Gets a name out of the way that is no user's own directory.
-    fn clear(&self, name: &OsStr, why: &str) {
-        let shown = name.to_string_lossy();
-        let shown = width::escape(&shown);
-        let hidden = format!(".foreign.{}", clock::nonce(8));
-        match self.drop.clear(name, &hidden) {
-            Ok(()) => tracing::warn!("inbox/{shown} is no user's own directory ({why}): cleared"),
-            Err(e) => tracing::warn!("inbox/{shown} is no user's own directory ({why}): {e}"),
-        }
-    }
-
     /// Opens a user's box if it is his alone.
     fn enter(&mut self, uid: u32) -> Option<UserBox> {
         let name = OsString::from(uid.to_string());
-        let why = match self.drop.enter(&name) {
+        let why = match self.directory.enter(&name) {
             Ok(own) if own.uid == uid && !own.open_to_all => {
                 self.add(uid);
                 return Some(own);
@@ -293,8 +311,8 @@ impl Inbox {
         };
         // The owner may take his own directory away; a later look finds what comes instead.
         self.uids.remove(&uid);
-        if self.drop.look(&name).is_ok_and(|found| found.is_some()) {
-            self.clear(&name, &why);
+        if self.directory.stat(&name).is_ok_and(|f| f.is_some()) {
+            self.directory.clear(&name, &why);
         }
         None
     }

@@ -4,10 +4,12 @@
 //! Removes only what the state no longer knows; everything may be removed late or never.
 
 use crate::spool::Layout;
-use crate::sys::dropbox::DropBox;
+use crate::sys::dropbox::{DropBox, Listing};
 use crate::sys::{clock, fs, thread};
 use crossbeam::channel::{Sender, bounded};
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most errands waiting, each of up to ten thousand jobs; more are dropped: an old blob goes with a
 /// later sweep, a forgotten job's directory stays.
@@ -15,7 +17,8 @@ const ERRANDS_MAX: usize = 10_000;
 /// Age below which an unreferenced blob is kept, in milliseconds: a request just being taken may
 /// refer to it, and so may a leader that does not know yet that it is none.
 const BLOB_AGE_MS: i64 = 7 * 24 * 3600 * 1000;
-
+/// Pause between two attempts to clear the directory of all drop boxes, in milliseconds.
+const CLEAR_EVERY_MS: u64 = 60_000;
 /// Age at which a request that was never published belongs to nobody: far above the time a command
 /// takes to write one.
 const ASIDE_AGE_MS: u64 = 24 * 3600 * 1000;
@@ -25,17 +28,24 @@ const USERS_MAX: usize = 100_000;
 enum Errand {
     Jobs(Vec<u32>),
     Blobs(BTreeSet<String>),
+    Inbox,
 }
 
 /// Hands errands to the cleaning thread.
 pub struct Janitor {
     errands: Sender<Errand>,
+    /// The directory of all drop boxes is being cleared.
+    clearing: Arc<AtomicBool>,
+    /// When that was last begun (boot clock, ms).
+    cleared_at: Option<u64>,
 }
 
 impl Janitor {
     pub fn start(layout: &Layout) -> Janitor {
         let (errands, inbox) = bounded(ERRANDS_MAX);
         let layout = layout.clone();
+        let clearing = Arc::new(AtomicBool::new(false));
+        let clears = clearing.clone();
         let work = move || {
             while let Ok(errand) = thread::recv(&inbox) {
                 match errand {
@@ -46,13 +56,21 @@ impl Janitor {
                         sweep_blobs(&layout, &live);
                         sweep_inboxes(&layout);
                     }
+                    Errand::Inbox => {
+                        clear_hidden(&layout);
+                        clears.store(false, Ordering::Release);
+                    }
                 }
             }
         };
         if let Err(e) = thread::spawn("janitor", 2 << 20, work) {
             tracing::warn!("no thread for cleaning: {e}");
         }
-        Janitor { errands }
+        Janitor {
+            errands,
+            clearing,
+            cleared_at: None,
+        }
     }
 
     /// The jobs are forgotten: their directories may go.
@@ -60,10 +78,46 @@ impl Janitor {
         let _ = self.errands.try_send(Errand::Jobs(ids));
     }
 
+    /// Removes hidden names from the directory of all drop boxes, unless that is under way or was
+    /// tried a short time ago: some may have to stay.
+    pub fn clear_inbox(&mut self, now_ms: u64) {
+        let rested = self
+            .cleared_at
+            .is_none_or(|at| now_ms.saturating_sub(at) > CLEAR_EVERY_MS);
+        if !rested || self.clearing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.cleared_at = Some(now_ms);
+        if self.errands.try_send(Errand::Inbox).is_err() {
+            self.clearing.store(false, Ordering::Release);
+        }
+    }
+
     /// Removes old blobs that are not in `live`.
     pub fn sweep(&self, live: BTreeSet<String>) {
         let _ = self.errands.try_send(Errand::Blobs(live));
     }
+}
+
+/// Removes the hidden names among the drop boxes, which no command makes. What cannot be removed
+/// stays: a directory with something in it.
+fn clear_hidden(layout: &Layout) {
+    let inbox = layout.inbox();
+    let (Ok(boxes), Ok(mut names)) = (DropBox::open(&inbox), Listing::open(&inbox)) else {
+        return;
+    };
+    let (mut gone, mut left) = (0, 0);
+    while let Ok(Some(name)) = names.next_name() {
+        if name.as_encoded_bytes().first() != Some(&b'.') {
+            continue;
+        }
+        match boxes.remove(&name) {
+            true => gone += 1,
+            false => left += 1,
+        }
+    }
+    let inbox = inbox.display();
+    tracing::warn!("{inbox}: {gone} hidden names were removed, {left} could not be");
 }
 
 /// Removes what commands left in the drop boxes when they were killed before they published.
@@ -94,5 +148,27 @@ fn sweep_blobs(layout: &Layout, live: &BTreeSet<String>) {
                 let _ = fs::remove(&path);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_names_among_the_drop_boxes_go_and_boxes_stay() {
+        let d = tempfile::tempdir().unwrap();
+        let layout = Layout::new(d.path());
+        let inbox = layout.inbox();
+        fs::mkdir_p(&layout.inbox_of(7), 0o770).unwrap();
+        for name in [".a", ".b"] {
+            fs::publish(&inbox.join(name), b"").unwrap();
+        }
+        fs::mkdir(&inbox.join(".empty"), 0o755).unwrap();
+        fs::mkdir_p(&inbox.join(".full/x"), 0o755).unwrap();
+        clear_hidden(&layout);
+        let mut left = fs::names(&inbox, 99).unwrap();
+        left.sort();
+        assert_eq!(left, [".full", "7"]);
     }
 }

@@ -15,6 +15,7 @@ use super::hints::Hints;
 use super::hosts::{Hosts, Which};
 use super::inbox::{Boxes, Inbox, Rejected, Taken};
 use super::janitor::Janitor;
+use super::newcomers::USERS_HINTED_MS;
 use super::outbox::Orders;
 use super::publish::Publisher;
 use super::room::Room;
@@ -54,12 +55,6 @@ const SUMMARY_EVERY_MS: u64 = 1000;
 const PUBLISH_MS: u64 = 5;
 /// Events of one turn after which freed memory is given back.
 const BURST: usize = 5000;
-/// How often users' drop boxes are looked for without a hint, in milliseconds.
-const USERS_EVERY_MS: u64 = 5000;
-/// How often they are looked for after a hint, in milliseconds.
-const USERS_HINTED_MS: u64 = 20;
-/// How often it is looked whether a drop box was made, on a network file system, in milliseconds.
-const USERS_CHANGED_MS: u64 = 500;
 /// Wait between looks while the share is full, in milliseconds.
 const FULL_MS: u64 = 1000;
 /// How often the leader's clock is compared with the file server's, in milliseconds.
@@ -236,7 +231,7 @@ impl Leader {
         let mut inputs = Vec::new();
         self.hints.take(None);
         let (boxes, hosts) = self.hints.due(now, &self.hosts);
-        self.find_users(now, all, &boxes);
+        self.find_users(now, all, &boxes)?;
         // First the watch: what comes after the look gives a hint.
         self.watch(self.inbox.directories());
         let (taken, mut rejected) = self.take_requests(now, all, &boxes);
@@ -272,31 +267,6 @@ impl Leader {
         let more = self.turn(inputs, now)?;
         self.reject(rejected, now)?;
         Ok(more || requests || reports > 0 || news || self.orders.has_news())
-    }
-
-    /// Looks for drop boxes of users who had none. A hint may be about one: if this is too soon,
-    /// the next look is soon.
-    fn find_users(&mut self, now: u64, all: bool, boxes: &BTreeSet<u32>) {
-        self.users_due |= all || boxes.iter().any(|uid| !self.inbox.knows(*uid));
-        // One request tells whether a box was made: nobody's first job waits for the slow look.
-        if !self.hinted_share && now.saturating_sub(self.users_seen.0) >= USERS_CHANGED_MS {
-            let mark = fs::mark(&self.layout.inbox()).ok();
-            self.users_due |= mark != self.users_seen.1;
-            self.users_seen = (now, mark);
-        }
-        let every = if self.users_due {
-            USERS_HINTED_MS
-        } else {
-            USERS_EVERY_MS
-        };
-        if now.saturating_sub(self.users_at) >= every {
-            self.users_at = now;
-            self.users_due = false;
-            if let Err(e) = self.inbox.find_users() {
-                let text = format!("new users are not seen: {e}");
-                self.alarms.raise("inbox", text, now);
-            }
-        }
     }
 
     /// Reads what hosts have reported; how many of them had something.
@@ -706,7 +676,7 @@ impl Leader {
         if let Some(due) = looks.into_iter().flatten().min() {
             ms = ms.min(due.saturating_sub(now).max(1));
         }
-        if self.users_due {
+        if self.users_due || self.inbox.is_listing() {
             ms = ms.min(USERS_HINTED_MS);
         }
         ms.min(self.hints.wait_ms(now))

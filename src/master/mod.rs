@@ -14,6 +14,7 @@ pub mod hosts;
 pub mod inbox;
 mod janitor;
 mod lead;
+mod newcomers;
 mod outbox;
 mod publish;
 mod restored;
@@ -236,8 +237,7 @@ fn assume(
     let layout = site.layout();
     let cluster = leadership.cluster.cluster.clone();
     let epoch = leadership.epoch();
-    let hidden = hide_foreign(&layout, crate::spool::owners(&leadership.cluster))
-        .map_err(|e| e.to_string())?;
+    let hidden = hide_foreign(&layout, crate::spool::owners(&leadership.cluster))?;
     let (mut state, mut recovered) = restore(&layout, &leadership, options)?;
     recovered.notes.extend(hidden);
     recovered.notes.extend(leadership.notes.iter().cloned());
@@ -266,7 +266,7 @@ fn assume(
         publisher,
         acks,
         orders: outbox::Orders::new(&layout, &cluster, epoch).map_err(io)?,
-        inbox: inbox::Inbox::open(&layout).map_err(io)?,
+        inbox: inbox::Inbox::new(&layout),
         hosts: hosts::Hosts::new(&layout, &cluster, crate::spool::owners(&leadership.cluster)),
         hints: hints::Hints::new(ear),
         alone: Budget::new(lead::ALONE_PER_S, lead::ALONE_MAX),
@@ -377,14 +377,39 @@ fn begin_journal(
 }
 
 /// Journals and snapshots are the truth: what a stranger put among them is got out of sight before
-/// anything is read. Tells what was found, for the administrator.
-fn hide_foreign(layout: &Layout, owners: Owners) -> crate::sys::Result<Vec<String>> {
+/// anything is read. What cannot be is left where nobody reads a name like that. Tells what was
+/// found, for the administrator.
+///
+/// # Errors
+/// It would be read.
+fn hide_foreign(layout: &Layout, owners: Owners) -> Result<Vec<String>, String> {
     let mut notes = Vec::new();
-    for dir in [layout.epochs(), layout.snapshots()] {
-        for (path, uid) in owners.strangers_in(&dir, NAMES_MAX)? {
-            let hidden = owners.hide(&path)?;
-            let (path, hidden) = (path.display(), hidden.display());
-            notes.push(format!("{path} belonged to uid {uid}: it is now {hidden}"));
+    let read: [(_, fn(&str) -> Option<u64>); 2] = [
+        (layout.epochs(), Layout::parse_epoch_name),
+        (layout.snapshots(), Layout::parse_snapshot_name),
+    ];
+    for (dir, number) in read {
+        let strangers = owners.strangers_in(&dir, NAMES_MAX);
+        for (path, uid) in strangers.map_err(|e| e.to_string())? {
+            let hidden = owners.hide(&path);
+            let name = path.file_name().and_then(|name| name.to_str());
+            if let Err(e) = &hidden
+                && name.and_then(number).is_some()
+            {
+                return Err(format!(
+                    "{} belongs to uid {uid} and would be read as the cluster's own, but it cannot \
+                     be got out of the way: {e}",
+                    path.display()
+                ));
+            }
+            let became = match hidden {
+                Ok(hidden) => format!("it is now {}", hidden.display()),
+                Err(e) => format!("nobody reads it, but it cannot be hidden: {e}"),
+            };
+            notes.push(format!(
+                "{} belonged to uid {uid}: {became}",
+                path.display()
+            ));
         }
     }
     notes.iter().for_each(|note| tracing::error!("{note}"));

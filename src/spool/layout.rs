@@ -88,6 +88,11 @@ impl Layout {
         self.root.join("epoch")
     }
 
+    /// The epoch of a directory's name.
+    pub fn parse_epoch_name(name: &str) -> Option<u64> {
+        name.parse().ok()
+    }
+
     pub fn epoch_dir(&self, epoch: u64) -> PathBuf {
         self.epochs().join(format!("{epoch:06}"))
     }
@@ -112,6 +117,11 @@ impl Layout {
     /// The part of the answers before the present one.
     pub fn acks_before(&self, epoch: u64) -> PathBuf {
         self.epoch_dir(epoch).join("acks.before.yaml")
+    }
+
+    /// The number of a snapshot's name.
+    pub fn parse_snapshot_name(name: &str) -> Option<u64> {
+        name.strip_suffix(".yaml")?.parse().ok()
     }
 
     pub fn snapshots(&self) -> PathBuf {

@@ -9,12 +9,12 @@
 use super::file::{self, How};
 use super::fs::{self, Entry, Kind};
 use super::{At, Error, Result, door};
-use nix::dir::Dir;
+use nix::dir::{Dir, OwningIter};
 use nix::fcntl::{AtFlags, OFlag, OpenHow, RenameFlags, ResolveFlag, openat2, renameat2};
 use nix::sys::stat::{Mode, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use std::cell::RefCell;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -107,6 +107,16 @@ impl DropBox {
         }
     }
 
+    /// Removes `name`: a file, a link, an empty directory. False when it stays.
+    pub fn remove(&self, name: &OsStr) -> bool {
+        let Some(dir) = &self.dir else {
+            return fs::remove(&self.root.join(name)).is_ok();
+        };
+        let hows = [UnlinkatFlags::NoRemoveDir, UnlinkatFlags::RemoveDir];
+        let gone = |how| matches!(unlinkat(dir, name, how), Ok(()) | Err(nix::Error::ENOENT));
+        hows.into_iter().any(gone)
+    }
+
     /// Gets what stands under `name` out of the way: removed if that is possible, else renamed to
     /// a hidden name beside it. What is in a directory stays in it.
     pub fn clear(&self, name: &OsStr, hidden: &str) -> Result<()> {
@@ -114,10 +124,7 @@ impl DropBox {
         let Some(dir) = &self.dir else {
             return fs::rename(&path, &self.root.join(hidden));
         };
-        let gone = [UnlinkatFlags::NoRemoveDir, UnlinkatFlags::RemoveDir]
-            .into_iter()
-            .any(|how| matches!(unlinkat(dir, name, how), Ok(()) | Err(nix::Error::ENOENT)));
-        if gone {
+        if self.remove(name) {
             return Ok(());
         }
         let flags = RenameFlags::RENAME_NOREPLACE;
@@ -150,6 +157,56 @@ impl DropBox {
             uid: meta.uid(),
             open_to_all: meta.mode() & 0o002 != 0,
         })
+    }
+}
+
+/// A listing of the trusted directory that goes on where the look before ended.
+pub struct Listing {
+    root: PathBuf,
+    from: From,
+}
+
+enum From {
+    Dir(Box<OwningIter>),
+    /// On a simulated machine.
+    Names(std::vec::IntoIter<OsString>),
+}
+
+impl std::fmt::Debug for Listing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "listing of {}", self.root.display())
+    }
+}
+
+impl Listing {
+    /// Begins to list `root`.
+    pub fn open(root: &Path) -> Result<Listing> {
+        let from = match door::simulated() {
+            true => From::Names(fs::names(root, usize::MAX)?.into_iter()),
+            false => {
+                let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+                let dir = Dir::open(root, flags, Mode::empty()).at("list", root)?;
+                From::Dir(Box::new(dir.into_iter()))
+            }
+        };
+        let root = root.to_path_buf();
+        Ok(Listing { root, from })
+    }
+
+    /// The next name, hidden ones too; `None` at the end.
+    pub fn next_name(&mut self) -> Result<Option<OsString>> {
+        let dir = match &mut self.from {
+            From::Names(names) => return Ok(names.next()),
+            From::Dir(dir) => dir,
+        };
+        for entry in dir {
+            let entry = entry.at("list", &self.root)?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                return Ok(Some(OsStr::from_bytes(name).to_owned()));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -104,3 +104,34 @@ fn a_host_directory_that_cannot_be_written_costs_that_host_only() {
     });
     health_until(&cluster, |health| !health.contains("cannot be written"));
 }
+
+/// What a new leader finds gone or cannot clear away: it leads, jobs run, and each is named.
+#[test]
+fn a_new_leader_bears_a_missing_inbox_and_what_it_cannot_clear_away() {
+    let cluster = Cluster::up_armed("--hosts 2 --slots 2 --masters 1 --lease 3 --cgroup off");
+    let share = cluster.share();
+    let root = corral::sys::users::may_switch();
+    let notes = share.join("snapshot/notes.txt");
+    std::fs::write(&notes, "of a stranger").unwrap();
+    if root {
+        std::os::unix::fs::chown(&notes, Some(65_534), Some(65_534)).unwrap();
+    }
+    // A quota or a read-only mount of this one host: the share itself has room.
+    cluster
+        .arm("sys.rename@/snapshot/.foreign.=error:EACCES\nsys.open@/hosts/h2/orders.=error:EROFS");
+    crate::cluster::kill_9(cluster.leader().pid);
+    std::fs::remove_dir_all(share.join("inbox")).unwrap();
+    cluster.dev_up("");
+    let jobs: Vec<u32> = (0..4).map(|_| cluster.csub(&["true"])).collect();
+    cluster.wait(Duration::from_secs(20), |s| {
+        let done = |id: &u32| s.get(&(*id, 0)).is_some_and(|s| s == "DONE");
+        jobs.iter().all(done)
+    });
+    health_until(&cluster, |health| {
+        let mut due = vec!["inbox: No such file", "it was made again"];
+        if root {
+            due.push("snapshot/notes.txt belonged to uid 65534: nobody reads it");
+        }
+        due.iter().all(|due| health.contains(due))
+    });
+}

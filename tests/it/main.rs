@@ -13,6 +13,7 @@ mod executor;
 mod executor_bed;
 mod faults_calls;
 mod faults_disk;
+mod faults_flips;
 mod faults_leader;
 mod faults_share;
 mod health;

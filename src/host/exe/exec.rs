@@ -378,8 +378,10 @@ impl Exec {
             if look.new_epoch {
                 self.share.epoch = self.orders.place().0;
                 self.note_share();
-                self.starter.forget();
                 self.refused.clear();
+            }
+            if !look.orders.is_empty() {
+                self.starter.read_part((self.share.epoch, look.part));
             }
             self.mind_name();
             did.work |= !look.orders.is_empty();

@@ -340,7 +340,9 @@ fn reconfigure(exec: &Exec) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    mod damaged;
     mod fencing;
+    mod growth;
     mod restored;
 
     use super::*;

@@ -70,6 +70,8 @@ pub struct OrderReader {
 #[derive(Debug, Default)]
 pub struct Look {
     pub orders: Vec<Order>,
+    /// The part in which they stand.
+    pub part: u64,
     /// A higher epoch than before: to be remembered before its orders are followed.
     pub new_epoch: bool,
     /// There is more to read at once.
@@ -335,6 +337,7 @@ impl OrderReader {
                 };
             }
         };
+        look.part = self.part;
         let before = self.offset;
         let mut reader = Reader::resume(&chunk.bytes, before, self.seq);
         let mut found = Vec::new();

@@ -16,8 +16,9 @@ use std::path::PathBuf;
 
 /// Largest environment or script.
 const BLOB_MAX: u64 = 16 << 20;
-/// Shared parts kept before starting over.
+/// Shared parts kept before starting over, and their bytes.
 const BASES_MAX: usize = 1_000;
+const BASES_BYTES: u64 = 16 << 20;
 
 /// Why a task cannot be started.
 #[derive(Debug, PartialEq)]
@@ -47,9 +48,12 @@ pub struct Starter {
     layout: Layout,
     local: Local,
     place: Place,
+    /// Epoch and part of the orders whose specifications these are.
+    part: (u64, u64),
     specs: HashMap<u32, Box<Spec>>,
     /// Specification and niceness to the number of its shared part.
     bases: HashMap<(u32, i32), u32>,
+    bases_bytes: u64,
     next: u32,
     /// Shared parts below this number are not needed once the tasks at hand were sent.
     forget: Option<u32>,
@@ -61,8 +65,10 @@ impl Starter {
             layout: layout.clone(),
             local: local.clone(),
             place,
+            part: (0, 0),
             specs: HashMap::new(),
             bases: HashMap::new(),
+            bases_bytes: 0,
             next: 1,
             forget: None,
         }
@@ -76,7 +82,7 @@ impl Starter {
     /// The present spawner knows nothing.
     pub fn new_spawner(&mut self) {
         self.bases.clear();
-        self.forget = None;
+        (self.bases_bytes, self.forget) = (0, None);
     }
 
     /// Takes a specification; one that changed under its number is prepared anew.
@@ -87,14 +93,31 @@ impl Starter {
         }
     }
 
-    /// Drops all specifications: another epoch numbers them anew.
-    pub fn forget(&mut self) {
-        self.specs.clear();
+    /// What comes stands in this part of the orders. Each part defines what it names, so that
+    /// those of the part before are not needed: without this they would grow as long as one leader
+    /// leads, and another epoch numbers them anew.
+    pub fn read_part(&mut self, part: (u64, u64)) {
+        if part != self.part {
+            self.part = part;
+            self.specs.clear();
+            self.drop_bases();
+        }
+    }
+
+    /// No task that is built from now on names a shared part that is known.
+    fn drop_bases(&mut self) {
         self.bases.clear();
+        (self.bases_bytes, self.forget) = (0, Some(self.next));
     }
 
     pub fn spec(&self, id: u32) -> Option<&Spec> {
         self.specs.get(&id).map(|s| &**s)
+    }
+
+    /// How many specifications are kept.
+    #[cfg(test)]
+    pub fn known(&self) -> usize {
+        self.specs.len()
     }
 
     /// Builds the task. Messages that must go before it are handed to `send`.
@@ -169,14 +192,14 @@ impl Starter {
         if let Some(known) = self.bases.get(&key) {
             return Ok(*known);
         }
-        if self.bases.len() >= BASES_MAX {
-            self.bases.clear();
-            self.forget = Some(self.next);
+        if self.bases.len() >= BASES_MAX || self.bases_bytes >= BASES_BYTES {
+            self.drop_bases();
         }
         let n = self.next;
         self.next += 1;
         // A specification that fails is tried again with the next order: the reason may be gone.
         let base = self.build_base(spec, order.nice)?;
+        self.bases_bytes += base.env.iter().map(|line| line.len() as u64).sum::<u64>();
         send(&ToSpawner::Base {
             n,
             base: Box::new(base),
@@ -427,6 +450,30 @@ mod tests {
         AWAY.set(false);
         assert!(!s.task(&order(), &mut |_| Ok(())).unwrap_err().elsewhere);
         assert!(s.lacks_account(1));
+    }
+
+    #[test]
+    fn shared_parts_are_bounded_by_their_bytes() {
+        let d = tempfile::tempdir().unwrap();
+        let mut s = starter(d.path());
+        let long = "x".repeat(3 << 20);
+        let env = serde_json::json!({ "LONG": long }).to_string();
+        let env = put(&s.layout, env.as_bytes());
+        let mut forgotten = 0;
+        for id in 1..=12 {
+            let (uid, env) = (users::effective_uid(), env.clone());
+            let spec = Spec {
+                uid,
+                env,
+                ..Spec::default()
+            };
+            s.learn(id, Box::new(spec));
+            let order = StartOrder { s: id, ..order() };
+            s.task(&order, &mut |_| Ok(())).unwrap();
+            forgotten += u32::from(s.forget_now().is_some());
+            assert!(s.bases.len() <= 6, "{} of 3 MB each", s.bases.len());
+        }
+        assert_eq!(forgotten, 1);
     }
 
     #[test]

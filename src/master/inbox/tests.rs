@@ -25,7 +25,7 @@ impl Share {
         }
         fs::mkdir_p(&layout.epoch_dir(1), 0o755).unwrap();
         Share {
-            inbox: Inbox::open(&layout).unwrap(),
+            inbox: Inbox::new(&layout),
             layout,
             _dir: dir,
             uid: users::effective_uid(),
@@ -55,7 +55,7 @@ impl Share {
 
     /// One turn: how many were taken and rejected; the rejected are set aside.
     fn turn(&mut self) -> (usize, usize) {
-        self.inbox.find_users().unwrap();
+        self.inbox.find_users(clock::boot_ms()).unwrap();
         let (taken, rejected) = self.inbox.take(1, Boxes::All);
         for bad in &rejected {
             self.inbox.set_aside(bad, 1);
@@ -238,7 +238,7 @@ fn a_request_that_cannot_be_removed_is_answered_once() {
     let mut s = Share::new();
     let own = s.own();
     s.request(&own, 1);
-    s.inbox.find_users().unwrap();
+    s.inbox.find_users(clock::boot_ms()).unwrap();
     let (taken, _) = s.inbox.take(1, Boxes::All);
     let places: Vec<&Place> = taken.iter().map(|t| &t.place).collect();
     // Root removes whatever is in a directory of any mode, but no directory that is not empty.
@@ -251,7 +251,7 @@ fn a_request_that_cannot_be_removed_is_answered_once() {
     assert_eq!(s.inbox.take(1, Boxes::All).0.len(), 0, "it is passed over");
     assert!(fs::exists(&path));
     // Once it can be removed it is, and what comes later under its name counts.
-    s.inbox.find_users().unwrap();
+    s.inbox.find_users(clock::boot_ms()).unwrap();
     assert!(!fs::exists(&path));
     s.request(&own, 1);
     assert_eq!(s.turn(), (1, 0));
@@ -272,7 +272,7 @@ fn the_time_of_a_file_means_nothing() {
             .status();
         assert!(touch.unwrap().success());
     }
-    s.inbox.find_users().unwrap();
+    s.inbox.find_users(clock::boot_ms()).unwrap();
     let (taken, _) = s.inbox.take(1, Boxes::All);
     let order: Vec<u128> = taken.iter().map(|t| t.head.token.0).collect();
     assert_eq!(order, [1, 2, 3]);
@@ -294,7 +294,7 @@ fn one_users_flood_leaves_room_for_the_others() {
         let request = s.request(&theirs, n);
         fs::chown(&request, OTHER, OTHER).unwrap();
     }
-    s.inbox.find_users().unwrap();
+    s.inbox.find_users(clock::boot_ms()).unwrap();
     let (taken, _) = s.inbox.take(1, Boxes::All);
     let of = |uid: u32| taken.iter().filter(|t| t.place.uid == uid).count();
     assert_eq!((of(s.uid), of(OTHER)), (TAKE_MAX - 3, 3));
@@ -304,7 +304,7 @@ fn one_users_flood_leaves_room_for_the_others() {
 fn a_box_is_polled_quickly_after_a_request_and_rarely_when_nothing_comes() {
     let mut s = Share::new();
     let own = s.own();
-    s.inbox.find_users().unwrap();
+    s.inbox.find_users(clock::boot_ms()).unwrap();
     s.inbox.set_poll(1000);
     let none = BTreeSet::new();
     let take = |inbox: &mut Inbox, now: u64| inbox.take(now, Boxes::Of(&none)).0.len();
@@ -350,7 +350,7 @@ fn while_a_request_is_on_its_way_nothing_more_of_its_user_is_taken() {
     let mut s = Share::new();
     let own = s.own();
     s.request(&own, 1);
-    s.inbox.find_users().unwrap();
+    s.inbox.find_users(clock::boot_ms()).unwrap();
     let (mut taken, _) = s.inbox.take(1, Boxes::All);
     let number = s.inbox.hold(taken.remove(0).place);
     s.request(&own, 2);
@@ -375,7 +375,7 @@ fn a_user_database_that_does_not_answer_is_not_asked_in_each_turn() {
         let e = std::io::Error::from_raw_os_error(5);
         Err(sys::Error::new("look up", "a user".as_ref(), e))
     };
-    s.inbox.find_users().unwrap();
+    s.inbox.find_users(clock::boot_ms()).unwrap();
     for now in [10, 11, 12, 1_000] {
         let (taken, rejected) = s.inbox.take(now, Boxes::All);
         assert!(taken.is_empty() && rejected.is_empty(), "it waits");
@@ -390,4 +390,83 @@ fn a_user_database_that_does_not_answer_is_not_asked_in_each_turn() {
     s.request(&own, 2);
     let (taken, _) = s.inbox.take(100_000 + 2 * ACCOUNT_MS, Boxes::All);
     assert_eq!(taken.len(), 2);
+}
+
+/// Anybody may make names in `inbox/`: so many cost no turn more than few, and a new user is found
+/// all the same.
+#[test]
+fn many_names_among_the_boxes_are_looked_through_in_parts() {
+    let mut s = Share::new();
+    let dir = s.layout.inbox();
+    (0..12_000).for_each(|n| drop(std::fs::File::create(dir.join(format!(".x{n}"))).unwrap()));
+    s.request(&s.own(), 1);
+    let now = clock::boot_ms();
+    s.inbox.find_users(now).unwrap();
+    assert!(s.inbox.is_listing(), "12,000 names in one look");
+    let mut looks = 1;
+    while s.inbox.is_listing() && looks < 9 {
+        s.inbox.find_users(now).unwrap();
+        looks += 1;
+    }
+    assert_eq!((looks, s.inbox.knows(s.uid)), (3, true));
+    let alarm = s.inbox.take_alarm().unwrap();
+    let owner = format!("of uid {}", s.uid);
+    let due = ["/inbox holds 12000 hidden names", &owner];
+    assert!(due.iter().all(|due| alarm.contains(due)), "{alarm}");
+    assert_eq!(s.inbox.take_alarm(), None, "once for each listing");
+    // As long as nothing changes they are not read again.
+    (0..3).for_each(|_| {
+        s.inbox.find_users(now + 1_000).unwrap();
+    });
+    s.inbox.find_users(now + 2_000).unwrap();
+    assert!(!s.inbox.is_listing());
+}
+
+#[test]
+fn of_many_foreign_names_a_part_is_cleared_in_each_look() {
+    let mut s = Share::new();
+    let dir = s.layout.inbox();
+    for n in 0..directory::ASKED_MAX + 10 {
+        fs::publish(&dir.join(format!("junk{n}")), b"").unwrap();
+    }
+    s.turn();
+    assert_eq!(fs::list_dir(&dir, 999).unwrap().len(), 10);
+    s.turn();
+    assert!(fs::list_dir(&dir, 999).unwrap().is_empty());
+}
+
+#[test]
+fn a_box_that_a_hint_named_is_found_without_a_listing() {
+    let mut s = Share::new();
+    s.inbox.find_users(clock::boot_ms()).unwrap();
+    assert!(!s.inbox.find(s.uid));
+    s.own();
+    assert!(s.inbox.find(s.uid));
+}
+
+/// An administrator's slip, or a stranger with the right to write there.
+#[test]
+fn a_directory_of_boxes_that_is_gone_is_made_again() {
+    let mut s = Share::new();
+    let dir = s.layout.inbox();
+    let before = std::fs::metadata(&dir).unwrap().permissions();
+    for file in [false, true] {
+        fs::remove_tree(&dir).unwrap();
+        if file {
+            fs::publish(&dir, b"").unwrap();
+        }
+        let e = s.inbox.find_users(clock::boot_ms()).unwrap_err();
+        assert!(is_missing(&e), "{e}");
+        s.inbox.make_again().unwrap();
+        assert_eq!(std::fs::metadata(&dir).unwrap().permissions(), before);
+        s.request(&s.own(), 1);
+        assert_eq!(s.turn(), (1, 0));
+    }
+    fs::remove_tree(&dir).unwrap();
+    symlink("nowhere", &dir).unwrap();
+    assert!(s.inbox.find_users(clock::boot_ms()).is_err());
+    assert!(
+        s.inbox.make_again().is_err(),
+        "what a link means is not for the leader to say"
+    );
 }

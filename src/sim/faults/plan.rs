@@ -48,6 +48,8 @@ pub enum Focus {
     Power,
     /// People and administrators change what there is to be changed.
     Verbs,
+    /// Bytes of orders and reports flip while jobs run and processes die.
+    Flips,
 }
 
 impl Focus {
@@ -58,6 +60,7 @@ impl Focus {
         ("gangs", Focus::Gangs),
         ("power", Focus::Power),
         ("verbs", Focus::Verbs),
+        ("flips", Focus::Flips),
     ];
 
     pub fn parse(name: &str) -> Option<Focus> {
@@ -164,6 +167,8 @@ pub enum Fault {
     Restart,
     /// `kill -9` of a shepherd.
     Shepherd,
+    /// A byte of an orders or reports file is another one from now on.
+    Flip,
     /// The server forgets all locks.
     Locks,
     /// The next leader or executor that does a certain thing is stopped right before it, for longer
@@ -171,6 +176,10 @@ pub enum Fault {
     Ambush,
 }
 
+/// Of 1000 seeds, so many have bytes that flip whatever they are about.
+const FLIPS_PERMILLE: u64 = 60;
+
+/// [`Fault::Flip`] is drawn apart, so that it changes no other seed.
 const FAULTS: &[Fault] = &[
     Fault::Kill,
     Fault::Stop,
@@ -202,6 +211,7 @@ impl Fault {
             Fault::Restart => "restart",
             Fault::Shepherd => "shepherd",
             Fault::Ambush => "ambush",
+            Fault::Flip => "flip",
             Fault::Locks => "locks",
         }
     }
@@ -276,6 +286,9 @@ impl Plan {
             // The hardest for a protocol: everything else works, only the moments are chosen.
             faults = vec![Fault::Ambush, Fault::Ambush, Fault::Stop, Fault::Locks];
         }
+        if Rng::new(options.seed ^ 0x666c_6970).permille(FLIPS_PERMILLE) {
+            faults.push(Fault::Flip);
+        }
         let machines = options.leaders + options.hosts + options.clients;
         let stale = options.variant == Variant::D8;
         let plan = Plan {
@@ -315,13 +328,13 @@ impl Plan {
                 .map(|_| rng.between(0, 1_200_000) as i64 - 600_000)
                 .collect(),
         };
-        plan.focused(&mut rng)
+        plan.focused(&mut rng).flipping(&mut rng)
     }
 
     /// What the focus of the run makes different.
     fn focused(self, rng: &mut Rng) -> Plan {
         match self.focus {
-            Focus::Usual | Focus::Usurper => self,
+            Focus::Usual | Focus::Usurper | Focus::Flips => self,
             Focus::Cutoff => Plan {
                 hosts: self.hosts.min(4),
                 people: self.people.min(3),
@@ -389,6 +402,22 @@ impl Plan {
                 acts: 900,
                 ..self
             },
+        }
+    }
+
+    fn flipping(self, rng: &mut Rng) -> Plan {
+        if self.focus != Focus::Flips {
+            return self;
+        }
+        let (flip, kill, stop) = (Fault::Flip, Fault::Kill, Fault::Stop);
+        Plan {
+            hosts: self.hosts.min(4),
+            faults: vec![flip, flip, flip, kill, stop],
+            fault_every_ms: rng.pick(&[300, 1000, 3000]),
+            at_hosts: 500,
+            slots: rng.pick(&[2, 4]),
+            requests: rng.between(6, 12),
+            ..self
         }
     }
 

@@ -7,6 +7,10 @@ use super::plan::Fault;
 use super::scene::{Happening, MS, Role, Scene, Slot};
 use super::world::{Core, ProcId};
 use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Most bytes that flip in a run: who writes a file anew again and again waits ever longer.
+const FLIPS_MAX: u64 = 4;
 
 /// Where an ambush waits: an operation on a file whose path holds this.
 pub type Spot = (&'static str, &'static str);
@@ -334,6 +338,7 @@ impl Scene {
                     "the next {role:?} to {what} {path} is stopped for {ms} ms, wide: {wide}"
                 ))
             }
+            Fault::Flip => self.flip(core),
             Fault::Locks => {
                 self.forget_locks();
                 Some("the server forgets all locks".into())
@@ -345,6 +350,34 @@ impl Scene {
             }
             _ => None,
         }
+    }
+
+    /// Flips a byte of a file through which leader and hosts talk, most often one of the newest:
+    /// what a disk does, nobody is told.
+    fn flip(&mut self, core: &mut Core) -> Option<String> {
+        let flipped = self.faults.get(Fault::Flip.name()).copied();
+        if flipped.unwrap_or(0) >= FLIPS_MAX {
+            return None;
+        }
+        let spoken = |path: &str| path.contains("/orders.") || path.contains("/reports.");
+        let all = self.share.all().into_iter();
+        let full = all.filter(|(path, data)| {
+            spoken(path) && path.starts_with("/hosts/") && data.is_some_and(|d| !d.is_empty())
+        });
+        let paths: Vec<String> = full.map(|(path, _)| path).collect();
+        let path = paths.get(core.rng.below(paths.len() as u64) as usize)?;
+        let ino = self.share.find(path).ok()?;
+        let node = self.share.node_mut(ino).ok()?;
+        let len = node.data.len() as u64;
+        // What was read long ago harms nobody.
+        let behind = core.rng.pick(&[200, 2_000, len]).min(len);
+        let at = (len - 1 - core.rng.below(behind)) as usize;
+        let bit = 1 << core.rng.below(8);
+        Arc::make_mut(&mut node.data)[at] ^= bit;
+        if let Some(byte) = Arc::make_mut(&mut node.stable).get_mut(at) {
+            *byte ^= bit;
+        }
+        Some(format!("byte {at} of {len} in {path} flips"))
     }
 
     /// Springs the ambush if this is what it waits for: `proc` is about to do `what` to the file at

@@ -1,0 +1,121 @@
+//! Damaged orders and reports: what waits is not lost, and what may be taken back is not begun.
+
+use super::*;
+
+fn number(exec: &Exec) -> Option<u64> {
+    exec.reports.as_ref().map(|r| r.number())
+}
+
+fn told(exec: &Exec) -> String {
+    let path = exec.place.layout.reports("h1", number(exec).unwrap());
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// An end that the leader has not acknowledged, on record with `exec`.
+fn unacknowledged(exec: &mut Exec, a: AttemptId) {
+    let end = crate::record::report::Ended {
+        a,
+        code: Some(3),
+        ..Default::default()
+    };
+    let over = table::Status::Over(Box::new(end));
+    exec.table.insert(a, table::Entry::new(over, (1, 1), false));
+}
+
+#[test]
+fn damaged_reports_are_told_again_in_a_new_file_at_once_and_then_after_pauses() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    publish(&exec, 1, &[]);
+    unacknowledged(&mut exec, first(3));
+    exec.turn(true);
+    let first_file = number(&exec).unwrap();
+    // Of a file that is over nothing is to be done.
+    exec.renew_reports(first_file + 7, 1, 90);
+    assert_eq!(number(&exec), Some(first_file));
+    exec.renew_reports(first_file, 1, 90);
+    exec.turn(false);
+    assert_eq!(number(&exec), Some(first_file + 1), "the first one at once");
+    assert!(told(&exec).contains("\"k\":\"ended\""), "{}", told(&exec));
+    // A disk that spoils each file: pauses that double.
+    let mut pauses = Vec::new();
+    for _ in 0..3 {
+        let before = number(&exec).unwrap();
+        let now = clock::boot_ms();
+        exec.renew_reports(before, 1, 90);
+        exec.turn(false);
+        assert_eq!(number(&exec), None, "before the pause is over");
+        pauses.push((exec.reports_at - now) / 1_000);
+        exec.reports_at = 0;
+        exec.turn(false);
+        assert_eq!(number(&exec), Some(before + 1));
+    }
+    assert_eq!(pauses, [2, 4, 8]);
+    assert!(told(&exec).contains("\"k\":\"ended\""));
+}
+
+#[test]
+fn an_acknowledgement_of_the_file_before_says_nothing_of_the_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    publish(&exec, 1, &[]);
+    unacknowledged(&mut exec, first(3));
+    exec.turn(true);
+    let part = number(&exec).unwrap();
+    let damaged = Order::ReportsDamaged {
+        part,
+        seq: 1,
+        at: 90,
+    };
+    publish(&exec, 2, &[damaged, Order::Ack { part, seq: 9 }]);
+    publish(&exec, 1, &[Order::Next { part: 2 }]);
+    (0..3).for_each(|_| {
+        exec.turn(true);
+    });
+    assert_eq!(number(&exec), Some(part + 1));
+    assert!(!exec.table.get(first(3)).unwrap().acked);
+    assert!(told(&exec).contains("\"k\":\"ended\""));
+}
+
+/// Flips a byte of the order behind `orders` in part 1.
+fn flip_the_last(exec: &Exec, orders: &[Order]) {
+    publish(exec, 1, orders);
+    let path = exec.place.layout.orders("h1", 1, 1);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.len() - 40;
+    bytes[at] ^= 1;
+    fs::publish(&path, &bytes).unwrap();
+}
+
+#[test]
+fn a_start_in_front_of_damage_waits_and_begins_only_if_it_is_still_in_force() {
+    let cancel = |id| Order::Cancel { a: first(id) };
+    for in_force in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut exec = deaf_executor(dir.path());
+        flip_the_last(&exec, &[spec(1), start(1), cancel(1)]);
+        (0..3).for_each(|_| {
+            exec.turn(true);
+        });
+        assert_eq!(
+            exec.held.len(),
+            1,
+            "what is damaged may be its cancellation"
+        );
+        assert!(exec.spawner.is_some(), "it dies of the first task");
+        let known = match in_force {
+            true => vec![spec(1), start(1)],
+            false => vec![spec(2)],
+        };
+        publish(&exec, 2, &known);
+        exec.orders.go_to(2);
+        exec.turn(true);
+        assert!(exec.held.is_empty());
+        let never = matches!(
+            &exec.table.get(first(1)).unwrap().status,
+            table::Status::Never(why) if why.contains("damaged")
+        );
+        assert_eq!(never, !in_force);
+        assert!(in_force || told(&exec).contains("\"k\":\"never\""));
+    }
+}

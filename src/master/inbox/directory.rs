@@ -1,0 +1,191 @@
+//! The directory of all drop boxes, `inbox/`: looked through a few names at a time.
+//!
+//! Anybody may make names here, as many as he likes: one look costs no more for that. Opens the
+//! directory anew for each listing and makes it again where it is gone; never enters a box.
+
+use crate::spool::Layout;
+use crate::spool::polling::Gate;
+use crate::sys::dropbox::{DropBox, DropError, Found, Listing, UserBox};
+use crate::sys::fs::Kind;
+use crate::sys::{self, clock, fs};
+use crate::text::width;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+/// Most names read in one look, and of these most at which it is asked what they are.
+const NAMES_MAX: usize = 5_000;
+pub(super) const ASKED_MAX: usize = 50;
+/// So many hidden names in one listing are worth an alarm and are removed.
+const HIDDEN_MIN: usize = 1_000;
+
+/// The directory, and how far it was looked through.
+pub(super) struct Directory {
+    layout: Layout,
+    /// `None`: it could not be opened.
+    open: Option<DropBox>,
+    gate: Gate,
+    listing: Option<Listing>,
+    hidden: Hidden,
+    /// What the last whole listing met.
+    met: Option<Hidden>,
+}
+
+/// Whether a look failed because there is no such directory.
+pub fn is_missing(e: &sys::Error) -> bool {
+    e.is_not_found() || e.kind() == std::io::ErrorKind::NotADirectory
+}
+
+/// Names that no command of Corral makes here.
+#[derive(Default)]
+struct Hidden {
+    names: usize,
+    first: OsString,
+}
+
+impl Directory {
+    pub(super) fn new(layout: &Layout) -> Directory {
+        Directory {
+            layout: layout.clone(),
+            open: None,
+            gate: Gate::default(),
+            listing: None,
+            hidden: Hidden::default(),
+            met: None,
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.layout.inbox()
+    }
+
+    /// A listing has begun and not ended.
+    pub(super) fn is_listing(&self) -> bool {
+        self.listing.is_some()
+    }
+
+    /// The next names that are not hidden; a new listing begins where the last one has ended and
+    /// something changed since. `known`: at which of them nobody need look.
+    ///
+    /// # Errors
+    /// The directory cannot be opened or listed.
+    pub(super) fn look(
+        &mut self,
+        now_ms: u64,
+        known: impl Fn(&OsStr) -> bool,
+    ) -> sys::Result<Vec<OsString>> {
+        let looked = self.look_on(now_ms, known);
+        if looked.is_err() {
+            (self.listing, self.open) = (None, None);
+            self.gate.forget();
+        }
+        looked
+    }
+
+    fn look_on(
+        &mut self,
+        now_ms: u64,
+        known: impl Fn(&OsStr) -> bool,
+    ) -> sys::Result<Vec<OsString>> {
+        let mut out = Vec::new();
+        if self.listing.is_none() {
+            let mark = fs::mark(&self.path())?;
+            if !self.gate.must_look(mark, now_ms) && self.open.is_some() {
+                return Ok(out);
+            }
+            self.open = Some(DropBox::open(&self.path())?);
+            self.listing = Some(Listing::open(&self.path())?);
+        }
+        let mut read = 0;
+        while let Some(listing) = &mut self.listing {
+            if read >= NAMES_MAX || out.len() >= ASKED_MAX {
+                break;
+            }
+            read += 1;
+            match listing.next_name()? {
+                None => {
+                    self.listing = None;
+                    self.met = Some(std::mem::take(&mut self.hidden));
+                }
+                Some(name) if name.as_encoded_bytes().first() == Some(&b'.') => {
+                    self.hidden.names += 1;
+                    if self.hidden.names == 1 {
+                        self.hidden.first = name;
+                    }
+                }
+                Some(name) if known(&name) => {}
+                Some(name) => out.push(name),
+            }
+        }
+        Ok(out)
+    }
+
+    /// What an administrator should know of the last listing, said once for each; there is
+    /// something to remove.
+    pub(super) fn take_alarm(&mut self) -> Option<String> {
+        let met = self.met.take().filter(|met| met.names >= HIDDEN_MIN)?;
+        let found = self.stat(&met.first).ok().flatten();
+        let owner = found.map_or_else(String::new, |f| format!(" of uid {}", f.uid));
+        let first = met.first.to_string_lossy();
+        Some(format!(
+            "{} holds {} hidden names that no command of Corral made, the first is {}{owner}: \
+             they are removed; talk to their owner",
+            self.path().display(),
+            met.names,
+            width::escape(&first)
+        ))
+    }
+
+    /// Makes the directory where it is gone, and where something else stands in its place.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(super) fn make_again(&mut self) -> sys::Result<()> {
+        let path = self.path();
+        match fs::stat(&path)?.map(|found| found.kind) {
+            None | Some(Kind::Dir) => {}
+            Some(Kind::Link) => {
+                let why = "it is a link that leads to no directory: remove or mend it";
+                return Err(sys::Error::invalid("make", &path, why));
+            }
+            Some(_) => {
+                let hidden = format!(".foreign.{}", clock::nonce(8));
+                fs::rename(&path, &path.with_file_name(hidden))?;
+            }
+        }
+        let all = self.layout.directories();
+        let mode = all.iter().find(|(dir, _)| *dir == path);
+        let mode = mode.map_or(0o3733, |(_, mode)| *mode);
+        fs::mkdir_p(&path, 0o700)?;
+        fs::chmod(&path, mode)?;
+        tracing::warn!("{} was gone and is made again", path.display());
+        Ok(())
+    }
+
+    /// What stands under `name`.
+    pub(super) fn stat(&self, name: &OsStr) -> sys::Result<Option<Found>> {
+        self.open.as_ref().map_or(Ok(None), |open| open.look(name))
+    }
+
+    /// Opens the box called `name`.
+    pub(super) fn enter(&self, name: &OsStr) -> Result<UserBox, DropError> {
+        match &self.open {
+            Some(open) => open.enter(name),
+            None => {
+                let why = sys::Error::invalid("open", &self.path(), "it could not be opened");
+                Err(DropError::System(why))
+            }
+        }
+    }
+
+    /// Gets a name out of the way that is no user's own directory.
+    pub(super) fn clear(&self, name: &OsStr, why: &str) {
+        let shown = name.to_string_lossy();
+        let shown = width::escape(&shown);
+        let hidden = format!(".foreign.{}", clock::nonce(8));
+        let Some(open) = &self.open else { return };
+        match open.clear(name, &hidden) {
+            Ok(()) => tracing::warn!("inbox/{shown} is no user's own directory ({why}): cleared"),
+            Err(e) => tracing::warn!("inbox/{shown} is no user's own directory ({why}): {e}"),
+        }
+    }
+}

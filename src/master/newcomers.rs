@@ -1,0 +1,75 @@
+//! When the leader looks for drop boxes of users who had none, and what comes of it.
+//!
+//! [`super::inbox`] does the looking. Owns no file but the directory `inbox/`, where it is gone.
+
+use super::inbox::is_missing;
+use super::lead::{End, Leader};
+use crate::sys::{self, fs};
+use std::collections::BTreeSet;
+
+/// How often users' drop boxes are looked for without a hint, in milliseconds.
+const USERS_EVERY_MS: u64 = 5000;
+/// How often they are looked for after a hint, and while not all names were looked at, in
+/// milliseconds.
+pub(super) const USERS_HINTED_MS: u64 = 20;
+/// How often it is looked whether a drop box was made, on a network file system, in milliseconds.
+const USERS_CHANGED_MS: u64 = 500;
+
+impl Leader {
+    /// Looks for drop boxes of users who had none. A hint may be about one: if this is too soon,
+    /// the next look is soon.
+    pub(super) fn find_users(
+        &mut self,
+        now: u64,
+        all: bool,
+        hinted: &BTreeSet<u32>,
+    ) -> Result<(), End> {
+        let unknown = hinted.iter().filter(|uid| !self.inbox.find(**uid)).count();
+        self.users_due |= all || unknown > 0;
+        // One request tells whether a box was made: nobody's first job waits for the slow look.
+        if !self.hinted_share && now.saturating_sub(self.users_seen.0) >= USERS_CHANGED_MS {
+            let mark = fs::mark(&self.layout.inbox()).ok();
+            self.users_due |= mark != self.users_seen.1;
+            self.users_seen = (now, mark);
+        }
+        let listing = self.inbox.is_listing();
+        let every = match self.users_due || listing {
+            true => USERS_HINTED_MS,
+            false => USERS_EVERY_MS,
+        };
+        if now.saturating_sub(self.users_at) < every {
+            return Ok(());
+        }
+        self.users_at = now;
+        // What came behind the place where a listing stands is found by the next one.
+        self.users_due &= listing;
+        if let Err(e) = self.inbox.find_users(now) {
+            self.miss_users(&e, now)?;
+        }
+        if let Some(text) = self.inbox.take_alarm() {
+            self.alarms.raise("inbox names", text, now);
+            self.summary_due = true;
+            self.janitor.clear_inbox(now);
+        }
+        Ok(())
+    }
+
+    /// No drop box was found because of `e`. A directory that is gone is made again, by whoever
+    /// leads: where the share is not what it was, nothing is made.
+    fn miss_users(&mut self, e: &sys::Error, now: u64) -> Result<(), End> {
+        let mut text = format!("new users are not seen: {e}");
+        if is_missing(e) {
+            self.recheck()?;
+            match self.inbox.make_again() {
+                Ok(()) => {
+                    self.users_due = true;
+                    text = format!("{e}: it was made again; requests that lay there are gone");
+                }
+                Err(e) => text = format!("no request is taken: {e}"),
+            }
+        }
+        self.alarms.raise("inbox", text, now);
+        self.summary_due = true;
+        Ok(())
+    }
+}
