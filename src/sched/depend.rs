@@ -4,11 +4,18 @@ use crate::model::{JobStat, PendReason};
 use crate::state::{Array, Body, DepVerdict, Job, State, Work};
 use crate::text::IndexSet;
 use crate::text::depend::{Answer, Elements, Expr, Facts, JobRef, Seen, Target};
+use std::cell::Cell;
 
-struct View<'a>(&'a State);
+/// The state, and how many jobs and elements were looked at.
+struct View<'a>(&'a State, Cell<u64>);
 
 /// Judges the dependency of a job; `None` when it has none.
 pub fn judge(state: &State, id: u32) -> Option<DepVerdict> {
+    judge_counting(state, id, &mut 0)
+}
+
+/// The same; adds to `looks` what of other jobs it looked at.
+pub fn judge_counting(state: &State, id: u32, looks: &mut u64) -> Option<DepVerdict> {
     let spec = state.spec_of(id)?;
     if spec.depend.is_empty() {
         return None;
@@ -17,11 +24,14 @@ pub fn judge(state: &State, id: u32) -> Option<DepVerdict> {
     let Ok(expr) = Expr::parse_stored(&on) else {
         return Some(DepVerdict::Never(PendReason::DependencyNever { on }));
     };
-    Some(match expr.eval(&View(state)) {
+    let view = View(state, Cell::new(0));
+    let verdict = match expr.eval(&view) {
         Answer::True => DepVerdict::Met,
         Answer::False => DepVerdict::NotYet(PendReason::Dependency { on }),
         Answer::Never => DepVerdict::Never(PendReason::DependencyNever { on }),
-    })
+    };
+    *looks += view.1.get();
+    Some(verdict)
 }
 
 /// The elements of `array` among `set`. A condition may name two thousand million indices: what is
@@ -35,7 +45,12 @@ fn meant<'a>(array: &'a Array, set: &'a IndexSet) -> Box<dyn Iterator<Item = u32
 }
 
 impl View<'_> {
+    fn looked(&self, n: usize) {
+        self.1.set(self.1.get() + n as u64);
+    }
+
     fn job(&self, target: &Target) -> Option<&Job> {
+        self.looked(1);
         match &target.job {
             JobRef::Id(id) => self.0.job(*id),
             JobRef::Name(_) => None,
@@ -47,6 +62,7 @@ impl View<'_> {
         match (&job.body, &target.elements) {
             (Body::Single(work), _) => f(work.stat, 1, Some(work)),
             (Body::Array(array), Elements::Some(set)) => {
+                self.looked(set.len().min(array.all.len()) as usize);
                 for idx in meant(array, set) {
                     if let Some(stat) = job.stat(idx) {
                         f(stat, 1, array.work.get(&idx));
@@ -95,9 +111,13 @@ impl Facts for View<'_> {
         match (&job.body, &target.elements) {
             (Body::Single(work), _) => hit(work),
             (Body::Array(array), Elements::Some(set)) => {
+                self.looked(set.len().min(array.all.len()) as usize);
                 meant(array, set).any(|idx| array.work.get(&idx).is_some_and(hit))
             }
-            (Body::Array(array), _) => array.work.values().any(hit),
+            (Body::Array(array), _) => {
+                self.looked(array.work.len());
+                array.work.values().any(hit)
+            }
         }
     }
 

@@ -423,6 +423,20 @@ impl State {
         std::mem::take(&mut self.dep_dirty).into_iter().collect()
     }
 
+    /// The next of them behind `after`, in a circle.
+    pub fn pop_dep_dirty(&mut self, after: u32) -> Option<u32> {
+        let behind = after.checked_add(1);
+        let next = behind.and_then(|from| self.dep_dirty.range(from..).next());
+        let id = next.or_else(|| self.dep_dirty.first()).copied()?;
+        self.dep_dirty.remove(&id);
+        Some(id)
+    }
+
+    /// There are such jobs.
+    pub fn has_dep_dirty(&self) -> bool {
+        !self.dep_dirty.is_empty()
+    }
+
     /// Finished jobs whose end was known before `t`, oldest first, that no waiting job depends on.
     pub fn finished_before(&self, t: Stamp) -> impl Iterator<Item = u32> {
         let ended = self.finished.iter().take_while(move |(end, _)| *end < t);

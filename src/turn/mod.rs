@@ -67,6 +67,10 @@ const SHORT_MAX: usize = 200;
 const TOKEN_KEEP_MS: u64 = 24 * 3600 * 1000;
 /// A host whose heart has not been seen to beat for this long is unavailable.
 pub const SILENT_MS: u64 = 20_000;
+/// Looks at jobs and their elements by which a turn judges conditions, and what one condition takes
+/// besides.
+const JUDGE_LOOKS: u64 = 1_000_000;
+const JUDGE_EACH: u64 = 100;
 
 /// Everything the leader knows and needs to decide.
 pub struct Core {
@@ -120,6 +124,8 @@ pub struct Core {
     pub(crate) kept: shown::Kept,
     /// Attempts whose hosts prepare their parts, and which have.
     pub(crate) gathering: BTreeMap<crate::model::AttemptId, gang::Gathering>,
+    /// The job whose condition was judged last.
+    judged: u32,
     /// Jobs kept out of scheduling after a host did not prepare its part.
     pub(crate) parked: BTreeMap<u32, gang::Parked>,
     /// The attempts that an earlier leader began to gather are known.
@@ -164,6 +170,7 @@ impl Core {
             config_problems: Vec::new(),
             kept: shown::Kept::default(),
             gathering: BTreeMap::new(),
+            judged: 0,
             parked: BTreeMap::new(),
             counted: false,
             owed: BTreeSet::new(),
@@ -499,13 +506,23 @@ impl Turn<'_> {
         }
     }
 
+    /// Judges conditions whose jobs changed: a turn's worth, the rest in the next ones. A job whose
+    /// condition was not judged yet waits.
     fn judge_dependencies(&mut self) {
-        for id in self.core.state.take_dep_dirty() {
-            if let Some(verdict) = crate::sched::depend::judge(&self.core.state, id) {
+        let mut looks = 0;
+        while looks < JUDGE_LOOKS {
+            let Some(id) = self.core.state.pop_dep_dirty(self.core.judged) else {
+                break;
+            };
+            self.core.judged = id;
+            looks += JUDGE_EACH;
+            let verdict = crate::sched::depend::judge_counting(&self.core.state, id, &mut looks);
+            if let Some(verdict) = verdict {
                 self.core.needs_pass |= verdict == crate::state::DepVerdict::Met;
                 self.core.state.set_dependency(id, verdict);
             }
         }
+        self.out.more |= self.core.state.has_dep_dirty();
     }
 }
 

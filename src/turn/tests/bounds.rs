@@ -284,3 +284,40 @@ fn a_pack_that_depends_on_names_looks_at_few_jobs() {
     assert!(turns <= 3, "{turns} turns");
     assert_eq!(b.core.state.check(), Vec::<String>::new());
 }
+
+/// Of many jobs that wait for one, a turn judges a bounded number: none is left out.
+#[test]
+fn the_end_of_a_job_that_many_wait_for_is_spread_over_turns() {
+    let mut b = Bench::with(WIDE);
+    b.submit(5, |j| j.hold = true);
+    let Verb::Submit { job, .. } = submission(|j| {
+        j.hold = true;
+        j.spec.depend = "ended(1)".into();
+    }) else {
+        unreachable!()
+    };
+    let line = |line: u32| Verb::Submit {
+        line,
+        same: line > 1,
+        job: job.clone(),
+    };
+    let n = 12_000;
+    assert!(b.ask_long(5, (1..=n).map(line).collect()).0.ok);
+    while b.core.state.has_dep_dirty() {
+        b.turn_quickly(Vec::new());
+    }
+    let gated = |b: &Bench| {
+        let waits = |id: &u32| b.core.state.job(*id).is_some_and(|job| job.gated);
+        (2..=n + 1).filter(waits).count() as u32
+    };
+    assert_eq!(gated(&b), n);
+    b.begin(5, vec![signal("1", SignalHow::Kill)], Token(77));
+    let left = gated(&b);
+    assert!(
+        u64::from(n - left) * JUDGE_EACH <= JUDGE_LOOKS,
+        "{left} left"
+    );
+    assert!(left > 0 && b.last.more, "it does not go on by itself");
+    b.turn_quickly(Vec::new());
+    assert_eq!(gated(&b), 0);
+}
