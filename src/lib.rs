@@ -32,4 +32,7 @@ pub mod client;
 pub mod host;
 pub mod master;
 // floor 6
+pub mod admin;
+// floor 7
+pub mod commands;
 pub mod sim;

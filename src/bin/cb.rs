@@ -4,5 +4,5 @@
 
 fn main() {
     let argv: Vec<std::ffi::OsString> = std::env::args_os().collect();
-    std::process::exit(corral::client::main(&argv));
+    std::process::exit(corral::commands::main(&argv));
 }

@@ -188,7 +188,7 @@ fn print(m: &ArgMatches, episodes: &[Episode<'_>], ctx: &Ctx) -> String {
             ctx.dates.long(&mut line, t);
             line.push_str(": ");
             line.push_str(&text);
-            crate::show::page::item(&mut out, &line, false);
+            crate::show::wrap::item(&mut out, &line, false);
         }
     } else if m.has("l") || m.has("b") {
         for (n, e) in episodes.iter().enumerate() {

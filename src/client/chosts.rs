@@ -100,11 +100,11 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::client::read::bed::Bed;
+    use crate::client::read::test_view::TestView;
     use crate::record::view::{self, Params};
 
-    pub fn bed() -> Bed {
-        let bed = Bed::new();
+    pub fn bed() -> TestView {
+        let bed = TestView::new();
         let host = |name: &str, status: &str| HostRow {
             name: name.into(),
             status: status.into(),

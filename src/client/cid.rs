@@ -118,16 +118,16 @@ fn leader(source: &Source, facts: &Params) -> Result<Leader, Fail> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::read::bed::Bed;
+    use crate::client::read::test_view::TestView;
     use crate::record::leader::{ClusterDoc, encode_fixed};
 
-    fn ask(bed: &Bed, line: &[&str]) -> Result<(String, Exit), Fail> {
+    fn ask(bed: &TestView, line: &[&str]) -> Result<(String, Exit), Fail> {
         let args: Vec<OsString> = line.iter().map(OsString::from).collect();
         let m = cli::parse(options(), &read::split_json(&args)).unwrap();
         answer(&bed.source("cid", 10), &m)
     }
 
-    fn cluster_file(bed: &Bed) {
+    fn cluster_file(bed: &TestView) {
         let doc = ClusterDoc {
             cluster: "id1".into(),
             name: "named".into(),
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_epoch_file_names_the_leader() {
-        let bed = Bed::new();
+        let bed = TestView::new();
         cluster_file(&bed);
         let doc = EpochDoc {
             epoch: 7,
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn no_leader_and_no_cluster_are_told_apart() {
-        let bed = Bed::new();
+        let bed = TestView::new();
         let fail = ask(&bed, &[]).unwrap_err();
         assert!(fail.text.contains("no cluster in "), "{}", fail.text);
         cluster_file(&bed);

@@ -4,7 +4,7 @@ use super::cli::{self, Values, command, opt};
 use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
-use super::sight::Sets;
+use super::visibility::Sets;
 use crate::record::view::LimitRow;
 use crate::show::limit;
 use clap::{ArgMatches, Command};
@@ -101,11 +101,11 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::read::bed::Bed;
+    use crate::client::read::test_view::TestView;
     use crate::record::view::{self, Params};
 
     fn ask(line: &[&str]) -> (String, Exit) {
-        let bed = Bed::new();
+        let bed = TestView::new();
         let row = |name: &str, consumer: &str| LimitRow {
             name: name.into(),
             consumer: consumer.into(),
@@ -142,7 +142,7 @@ mod tests {
             consumer: consumer.into(),
             ..LimitRow::default()
         };
-        let bed = Bed::new();
+        let bed = TestView::new();
         bed.put(view::PARAMS, &[params()]);
         let rows = ["users lab/", "users all ~team/", "hosts fast/"];
         bed.put(view::LIMITS, &rows.map(row));

@@ -1,12 +1,12 @@
 //! `cmod`: changes options of jobs. The options are csub's; `-Xn` sets option X back.
 
 use super::ask;
-use super::ask_jobs::{capital, finish, ids, show};
 use super::cli::{Table, texts};
-use super::csub::opts::{self, Chosen, RESETS, place};
+use super::csub::options::{self, Chosen, RESETS, place};
 use super::csub::spec::{self, Here};
 use super::env::Site;
 use super::exit::{Fail, Result};
+use super::job_requests::{capital, finish, ids, show};
 use crate::record::ack::Outcome;
 use crate::record::request::{Changes, Verb};
 use crate::sys;
@@ -14,7 +14,7 @@ use std::ffi::OsString;
 
 /// Runs `cmod`; gives the exit code.
 pub fn run(args: &[OsString]) -> i32 {
-    let table = Table::new(opts::cmod());
+    let table = Table::new(options::cmod());
     let split = texts(args).and_then(|words| table.split(&words));
     let split = match split {
         Ok(split) => split,
@@ -144,7 +144,7 @@ mod tests {
     use std::path::Path;
 
     fn read(words: &[&str]) -> Result<Changes> {
-        let table = Table::new(opts::cmod());
+        let table = Table::new(options::cmod());
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
         let split = table.split(&words).map_err(|e| Fail::usage(e.0))?;
         let here = Here {

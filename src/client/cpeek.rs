@@ -2,10 +2,10 @@
 //!
 //! Finds the job in the published view and reads its files as the calling user.
 
-use super::ask_jobs::finish;
 use super::cli::{Values, command, flag, operands, opt, parse};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
+use super::job_requests::finish;
 use crate::model::{JobKey, JobStat};
 use crate::spool::Layout;
 use crate::spool::view::{Job, Piece, ViewReader, Want, into_owned};

@@ -134,11 +134,11 @@ fn usable(m: &ArgMatches, params: &Params, q: &QueueRow) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::read::bed::Bed;
+    use crate::client::read::test_view::TestView;
     use crate::record::view;
 
-    fn bed() -> Bed {
-        let bed = Bed::new();
+    fn bed() -> TestView {
+        let bed = TestView::new();
         let queue = |name: &str, priority, users: &str, host: &str| QueueRow {
             name: name.into(),
             priority,

@@ -1,8 +1,8 @@
 //! `crun`: starts a waiting job on named hosts now, as an administrator.
 
-use super::ask_jobs::{act, finish, job_phrase, with_wait};
 use super::cli::{Values, command, flag, operands, opt, parse};
 use super::exit::{Fail, Result};
+use super::job_requests::{act, finish, job_phrase, with_wait};
 use crate::record::request::Verb;
 use crate::text::jobids::JobSel;
 use clap::ArgMatches;

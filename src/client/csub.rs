@@ -4,7 +4,7 @@
 //! Standard output holds the `Job <ID> is submitted ...` line and nothing else.
 
 mod environ;
-pub mod opts;
+pub mod options;
 mod pack;
 mod script;
 pub mod spec;
@@ -19,7 +19,7 @@ use crate::record::ack::{Ack, IdRun};
 use crate::record::request::{RequestHead, SCRIPT_MAX, Verb};
 use crate::sys;
 use crate::text::size::Unit;
-use opts::Chosen;
+use options::Chosen;
 use pack::Pack;
 use spec::Here;
 use std::ffi::OsString;
@@ -31,7 +31,7 @@ const LINES_SHOWN: usize = 20;
 
 /// Runs `csub`; gives the exit code.
 pub fn run(args: &[OsString]) -> i32 {
-    let table = Table::new(opts::csub());
+    let table = Table::new(options::csub());
     let split = match texts(args).and_then(|words| table.split(&words)) {
         Ok(split) => split,
         Err(e) => return not_submitted(&Fail::usage(format!("{e}\nhint: csub -h"))),

@@ -77,11 +77,11 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::read::bed::Bed;
+    use crate::client::read::test_view::TestView;
     use crate::record::view;
 
     fn ask(uid: u32, line: &[&str]) -> (String, Exit) {
-        let bed = Bed::new();
+        let bed = TestView::new();
         let user = |name: &str, group| UserRow {
             name: name.into(),
             group,

@@ -4,10 +4,10 @@
 
 mod facts;
 
-use super::ask_jobs::finish;
 use super::cli::{Values, command, flag, operands, opt, parse};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
+use super::job_requests::finish;
 use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
 use crate::spool::view::{Job, ViewReader, Want};

@@ -1,13 +1,9 @@
-//! client: every command of users and administrators, chosen by name.
+//! client: the commands of users, and what all commands share.
 //!
-//! Owns the table of commands and their exit codes. Commands read the published view and leave
-//! requests in the drop box; none of them talks to a daemon or imports one's code.
+//! Commands read the published view and leave requests in the drop box; none of them talks to a
+//! daemon or imports one's code. Owns the table of users' commands and the exit codes.
 
-pub mod admin;
-mod admin_daemons;
 pub mod ask;
-mod ask_jobs;
-pub mod check;
 pub mod chist;
 pub mod chosts;
 pub mod cid;
@@ -16,55 +12,47 @@ pub mod cjobs;
 pub mod cli;
 pub mod climits;
 pub mod cload;
-mod cmod;
+pub mod cmod;
 pub mod cparams;
-mod cpeek;
+pub mod cpeek;
 pub mod cqueues;
-mod crun;
+pub mod crun;
 pub mod csub;
 pub mod cusers;
 pub mod cwait;
-pub mod dev;
-pub mod diag;
 pub mod env;
 pub mod exit;
-pub mod fsck;
-pub mod init;
-pub mod journal_cmd;
-mod order_cmds;
-mod patience;
+pub mod hang_notice;
+pub mod job_requests;
 pub mod read;
-mod requeue;
-mod ress_check;
-mod sight;
-mod signal;
-mod switch;
+pub mod reorder;
+pub mod requeue;
+pub mod signal;
+pub mod switch;
+mod visibility;
 
 pub use exit::{Fail, report, usage, with_name};
 
 use crate::spool::view::ViewReader;
-use crate::text::error::did_you_mean;
 use crate::text::size::Unit;
-use exit::Exit;
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::ffi::OsString;
 
 /// A command: gets its arguments (without its name), gives its exit code.
-type Run = fn(&[OsString]) -> i32;
+pub(crate) type Run = fn(&[OsString]) -> i32;
 
 /// A row of the table: the command's names, the first of which is shown, what it does, how it runs.
-struct Entry {
-    names: &'static [&'static str],
-    about: &'static str,
-    run: Run,
+pub(crate) struct Entry {
+    pub(crate) names: &'static [&'static str],
+    pub(crate) about: &'static str,
+    pub(crate) run: Run,
 }
 
-const fn entry(names: &'static [&'static str], about: &'static str, run: Run) -> Entry {
+pub(crate) const fn entry(names: &'static [&'static str], about: &'static str, run: Run) -> Entry {
     Entry { names, about, run }
 }
 
-/// All commands. Each name is also a link to the executable.
-const COMMANDS: &[Entry] = &[
+/// The commands of users. Each name is also a link to the executable.
+pub(crate) const COMMANDS: &[Entry] = &[
     // Jobs.
     entry(
         &["csub"],
@@ -80,12 +68,12 @@ const COMMANDS: &[Entry] = &[
     entry(
         &["ctop"],
         "move a pending job up in its order",
-        order_cmds::ctop,
+        reorder::ctop,
     ),
     entry(
         &["cbot"],
         "move a pending job down in its order",
-        order_cmds::cbot,
+        reorder::cbot,
     ),
     entry(
         &["crun"],
@@ -121,50 +109,10 @@ const COMMANDS: &[Entry] = &[
     entry(&["cusers"], "list users with their slots", cusers::run),
     entry(&["cparams"], "show the cluster's parameters", cparams::run),
     entry(&["cid"], "name the cluster and its leader", cid::run),
-    // Administration.
-    entry(
-        &["cadmin", "csadmin"],
-        "administer the cluster, its queues, hosts and daemons",
-        admin::run,
-    ),
 ];
 
-/// Runs the command that `argv` names: by the link's name, or as `cb COMMAND` with or without the
-/// leading c. Gives the exit code.
-pub fn main(argv: &[OsString]) -> i32 {
-    crate::sys::signals::default_sigpipe();
-    let called = argv.first().map(OsString::as_os_str).unwrap_or_default();
-    let link = Path::new(called).file_name().unwrap_or(OsStr::new("cb"));
-    if let Some(found) = link.to_str().and_then(find) {
-        patience::watch(found.names[0]);
-        return (found.run)(&argv[1..]);
-    }
-    match argv.get(1).and_then(|word| word.to_str()) {
-        None | Some("-h" | "--help" | "help") => {
-            print!("{}", overview());
-            Exit::Ok.code()
-        }
-        Some("-V" | "--version") => {
-            println!("cb {}", env!("CARGO_PKG_VERSION"));
-            Exit::Ok.code()
-        }
-        Some(word) => match find(word).or_else(|| find(&format!("c{word}"))) {
-            Some(found) => {
-                patience::watch(found.names[0]);
-                (found.run)(&argv[2..])
-            }
-            None => unknown(word),
-        },
-    }
-}
-
-/// Every name a command goes by: the links to install.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    COMMANDS.iter().flat_map(|e| e.names).copied()
-}
-
 /// The unit of plain numbers in -M and -v: the cluster's `unit_for_limits`, else MB.
-fn limit_unit(site: &env::Site) -> Unit {
+pub(crate) fn limit_unit(site: &env::Site) -> Unit {
     let params = ViewReader::new(&site.layout()).params().ok();
     let value = params.and_then(|p| {
         let mut all = p.params.into_iter();
@@ -184,59 +132,14 @@ fn unit_of(text: &str) -> Option<Unit> {
     }
 }
 
-fn find(name: &str) -> Option<&'static Entry> {
-    COMMANDS.iter().find(|e| e.names.contains(&name))
-}
-
-fn unknown(word: &str) -> i32 {
-    let hint = match did_you_mean(word, names()) {
-        none if none.is_empty() => did_you_mean(&format!("c{word}"), names()),
-        hint => hint,
-    };
-    let all: Vec<&str> = names().collect();
-    eprintln!(
-        "cb: unknown command '{}'{hint}\ncommands: {}",
-        crate::text::width::escape(word),
-        all.join(" ")
-    );
-    Exit::Usage.code()
-}
-
-fn overview() -> String {
-    let mut out = String::from(
-        "Usage: cb COMMAND [OPTIONS] [ARGUMENTS], or the command's own name as a link to cb\n\n",
-    );
-    for e in COMMANDS {
-        out.push_str(&format!("  {:<16} {}\n", e.names.join(", "), e.about));
-    }
-    out.push_str("\n'COMMAND -h' lists the options of a command, 'man COMMAND' explains them.\n");
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_name_stands_once_and_the_overview_shows_it() {
-        let mut names: Vec<&str> = super::names().collect();
-        names.sort_unstable();
-        let count = names.len();
-        names.dedup();
-        assert_eq!(names.len(), count);
-        assert!(names.iter().all(|n| overview().contains(n)));
-    }
 
     #[test]
     fn the_unit_of_limits_is_read_as_published() {
         assert_eq!(unit_of("1048576"), Some(Unit::M));
         assert_eq!(unit_of("KB"), Some(Unit::K));
         assert_eq!(unit_of("7"), None);
-    }
-
-    #[test]
-    fn an_unknown_command_is_a_usage_error() {
-        assert_eq!(main(&["cb".into(), "nonsense".into()]), 2);
-        assert_eq!(main(&["/x/cb".into(), "--version".into()]), 0);
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Takes no lock and writes nothing but standard output and standard error. Knows no command.
 
-use super::ask_jobs::not_a_job_id;
 use super::cli::Values as _;
 use super::env::Site;
 use super::exit::{Exit, Fail};
-use super::sight::{Sets, Sight};
+use super::job_requests::not_a_job_id;
+use super::visibility::{Sets, Visible};
 use crate::model::Stamp;
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::view::{HostRow, Params, QueueRow};
@@ -127,12 +127,12 @@ impl Source {
     }
 
     /// Whose jobs the asker sees as an administrator of groups and queues.
-    fn sight(&self, params: &Params) -> Sight {
+    fn visible(&self, params: &Params) -> Visible {
         let queues = self.queues().unwrap_or_default();
         let users = self.view.users().unwrap_or_default();
         let known = users.into_iter().filter(|u| !u.group).map(|u| u.name);
         let known: Vec<String> = known.collect();
-        Sight::of(&self.me.name, params, &queues, &known, &os_groups)
+        Visible::of(&self.me.name, params, &queues, &known, &os_groups)
     }
 
     /// The clock and the zone in which moments are shown.
@@ -326,13 +326,13 @@ pub fn users_asked(
     if users == own || source.sees_all(params) {
         return Ok(users);
     }
-    let sight = source.sight(params);
-    if !sight.is_empty() {
+    let visible = source.visible(params);
+    if !visible.is_empty() {
         return Ok(Users::Within {
             asked: Box::new(users),
             uid: source.me.uid,
-            names: sight.users,
-            queues: sight.queues,
+            names: visible.users,
+            queues: visible.queues,
         });
     }
     if m.last("u").is_some() && !users.has(source.me.uid, &source.me.name, "") {
@@ -351,7 +351,7 @@ pub fn require(m: &ArgMatches, hosts: &mut Vec<&HostRow>, params: &Params) -> Re
     let Some(text) = m.last("R") else {
         return Ok(());
     };
-    crate::show::require::keep(hosts, text, params)
+    crate::show::host_select::keep(hosts, text, params)
         .map_err(|e| Fail::usage(format!("-R: {}\n{}", e.message, e.caret(text))))
 }
 
@@ -508,7 +508,7 @@ pub fn end(name: &str, result: Result<Exit, Fail>) -> i32 {
 pub mod table;
 
 #[cfg(test)]
-pub mod bed;
+pub mod test_view;
 
 #[cfg(test)]
 mod tests {

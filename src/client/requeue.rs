@@ -1,7 +1,7 @@
 //! `crequeue`: jobs back to pending, under the same id.
 
-use super::ask_jobs::{act, finish, job_phrase, selector, with_selectors};
 use super::cli::{Values, command, flag, parse};
+use super::job_requests::{act, finish, job_phrase, selector, with_selectors};
 use crate::record::request::Verb;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;

@@ -1,8 +1,8 @@
 //! `ckill`, `cstop`, `cresume`: signals to jobs.
 
-use super::ask_jobs::{act, finish, job_phrase, selector, with_selectors};
 use super::cli::{Values, command, flag, opt, parse};
 use super::exit::{Exit, Fail, Result};
+use super::job_requests::{act, finish, job_phrase, selector, with_selectors};
 use crate::record::request::{SignalHow, Verb};
 use crate::sys::signals;
 use clap::{ArgMatches, Command};

@@ -1,8 +1,8 @@
 //! `cswitch`: pending jobs into another queue.
 
-use super::ask_jobs::{act, filters, finish, ids, job_phrase, with_selectors};
 use super::cli::{Values, command, parse};
 use super::exit::{Fail, Result};
+use super::job_requests::{act, filters, finish, ids, job_phrase, with_selectors};
 use crate::record::request::{Selector, Verb};
 use crate::text::jobids::JobSel;
 use crate::text::names;

@@ -4,7 +4,7 @@
 
 use super::cell::{self, Cut};
 use super::job::{self, JobView};
-use super::page;
+use super::wrap;
 use crate::model::{JobStat, TermReason};
 use crate::text::count::count;
 use crate::text::size;
@@ -18,23 +18,23 @@ pub fn put(out: &mut String, v: &JobView<'_>, unfolded: bool) {
     items.extend(changes(v));
     out.push('\n');
     for item in &items {
-        page::item(out, item, unfolded);
+        wrap::item(out, item, unfolded);
     }
     put_reasons(out, v, unfolded);
     put_limits(out, v);
     for item in events(v) {
-        page::item(out, &item, unfolded);
+        wrap::item(out, &item, unfolded);
     }
     put_memory(out, v);
     if !v.spec.description.is_empty() {
         out.push('\n');
         let text = format!(" JOB DESCRIPTION: {}", v.spec.description);
-        page::item(out, &text, unfolded);
+        wrap::item(out, &text, unfolded);
     }
     if !v.spec.res_req.is_empty() {
         out.push_str("\n RESOURCE REQUIREMENT DETAILS:\n");
-        page::item(out, &format!(" Combined: {}", v.spec.res_req), unfolded);
-        page::item(out, &format!(" Effective: {}", v.spec.res_req), unfolded);
+        wrap::item(out, &format!(" Combined: {}", v.spec.res_req), unfolded);
+        wrap::item(out, &format!(" Effective: {}", v.spec.res_req), unfolded);
     }
 }
 
@@ -155,7 +155,7 @@ fn put_reasons(out: &mut String, v: &JobView<'_>, unfolded: bool) {
     } else {
         return;
     };
-    page::item(out, &text, unfolded);
+    wrap::item(out, &text, unfolded);
 }
 
 /// When it is expected to start, if that was worked out.

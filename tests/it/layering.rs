@@ -24,7 +24,9 @@ const FLOORS: &[(&str, u8)] = &[
     ("master", 5),
     ("host", 5),
     ("client", 5),
-    ("sim", 6),
+    ("admin", 6),
+    ("commands", 7),
+    ("sim", 7),
 ];
 
 /// Imports within a floor, one way only: the journal lies where `spool` says.

@@ -265,7 +265,7 @@ fn every_program_has_a_man_page() {
             wrong.push(format!("{file}: no man/{name}.1 or .8"));
         }
     }
-    for name in corral::client::names() {
+    for name in corral::commands::names() {
         if man_page(name).is_none() {
             wrong.push(format!("{name}: no man/{name}.1 or .8"));
         }
@@ -294,7 +294,7 @@ fn options_of(name: &str) -> Vec<String> {
 #[test]
 fn man_pages_name_every_option() {
     let mut wrong = Vec::new();
-    for name in corral::client::names() {
+    for name in corral::commands::names() {
         let Some(page) = man_page(name).filter(|p| !source::read(p).starts_with(".so ")) else {
             continue;
         };

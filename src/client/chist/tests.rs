@@ -1,7 +1,7 @@
 //! The command on a small journal.
 
 use super::*;
-use crate::client::read::bed::{self, Bed, NOW, row};
+use crate::client::read::test_view::{NOW, TestView, row};
 use crate::journal::Writer;
 use crate::model::{AttemptId, JobKey, Share, Spec, Stamp, TermReason, Token};
 use crate::record::event::{Event, Submitted};
@@ -12,8 +12,8 @@ use crate::show::Dates;
 use jiff::tz::TimeZone;
 
 /// Job 1 of user 10 ended with code 3 an hour ago, job 2 pends; job 3 of user 20 runs on h2.
-fn bed() -> Bed {
-    let bed = Bed::new();
+fn bed() -> TestView {
+    let bed = TestView::new();
     let doc = ClusterDoc {
         cluster: "c".into(),
         name: "c1".into(),
@@ -101,7 +101,7 @@ fn attempt(id: u32) -> AttemptId {
     }
 }
 
-fn ask_on(bed: &Bed, line: &[&str]) -> Result<Answer, Fail> {
+fn ask_on(bed: &TestView, line: &[&str]) -> Result<Answer, Fail> {
     let args: Vec<OsString> = line.iter().map(OsString::from).collect();
     let m = cli::parse(options(), &read::split_json(&args)).expect("a good line");
     let ctx = Ctx {
@@ -201,7 +201,10 @@ fn what_the_journal_no_longer_holds_comes_from_the_view() {
     events().drain(5..).for_each(|e| w.append(&e).unwrap());
     w.commit().unwrap();
     let known = Row::Job(Box::new(row(JobKey::job(1), 1, JobStat::Exit)));
-    bed.publish(&[("j0", vec![bed::spec(1, 10), known])]);
+    bed.publish(&[(
+        "j0",
+        vec![crate::client::read::test_view::spec(1, 10), known],
+    )]);
     let got = ask_on(&bed, &["-a"]).unwrap().out;
     assert!(got.contains("1       u10     job1"), "{got}");
 }

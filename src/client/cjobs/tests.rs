@@ -1,7 +1,7 @@
 //! The command on a small published view.
 
 use super::*;
-use crate::client::read::bed::{Bed, NOW, job, row, spec};
+use crate::client::read::test_view::{NOW, TestView, job, row, spec};
 use crate::model::{JobKey, PendReason, Stamp};
 use crate::record::view::{ArrayRow, Params, QueueRow, Row};
 use crate::show::Dates;
@@ -10,8 +10,8 @@ use std::sync::Mutex;
 
 /// User 10: a pending job, an array of five with one element running and one done, a finished job.
 /// User 20: a running job.
-fn bed() -> Bed {
-    let bed = Bed::new();
+fn bed() -> TestView {
+    let bed = TestView::new();
     let mut array = row(JobKey::job(3), 1, JobStat::Pend);
     array.arr = Some(Box::new(ArrayRow {
         all: "1-5".into(),
@@ -53,7 +53,7 @@ struct Said {
     exit: Exit,
 }
 
-fn ask_on(bed: &Bed, uid: u32, line: &[&str]) -> Result<Said, Fail> {
+fn ask_on(bed: &TestView, uid: u32, line: &[&str]) -> Result<Said, Fail> {
     let args: Vec<OsString> = line.iter().map(OsString::from).collect();
     let m = cli::parse(options(), &read::split_json(&args)).expect("a good line");
     let source = bed.source("cjobs", uid);
@@ -199,7 +199,7 @@ fn json_lines_have_every_job_once() {
 
 #[test]
 fn elements_may_come_before_their_array() {
-    let bed = Bed::new();
+    let bed = TestView::new();
     let mut array = row(JobKey::job(3), 1, JobStat::Done);
     array.arr = Some(Box::default());
     bed.publish(&[
@@ -268,7 +268,7 @@ fn wrong_lines_are_refused() {
 #[test]
 fn without_a_cluster_it_says_so() {
     let dir = tempfile::tempdir().expect("a directory");
-    let fail = ask_on(&Bed { dir }, 10, &[]).expect_err("no view");
+    let fail = ask_on(&TestView { dir }, 10, &[]).expect_err("no view");
     assert_eq!(fail.exit, Exit::System);
     assert!(fail.text.contains("no cluster in "), "{}", fail.text);
 }

@@ -3,7 +3,7 @@
 //! A line that is wrong is listed and left out; the others are submitted. Lines whose options equal
 //! those of the line before travel without them.
 
-use super::opts::Chosen;
+use super::options::Chosen;
 use super::script::pack_words;
 use super::spec::{self, Here, command_line};
 use crate::client::ask::Outgoing;

@@ -1,6 +1,6 @@
 //! The job's script: from standard input or from the one file that is the whole command.
 
-use super::opts::Chosen;
+use super::options::Chosen;
 use crate::client::cli::{Table, Wrong};
 use crate::client::exit::{Fail, Result};
 use crate::record::request::SCRIPT_MAX;
@@ -197,11 +197,11 @@ pub fn pack_words(line: &str) -> Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::opts;
+    use super::super::options;
     use super::*;
 
     fn read(text: &str) -> Result<Work> {
-        read_script(&Table::new(opts::csub()), text.to_owned(), None)
+        read_script(&Table::new(options::csub()), text.to_owned(), None)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Pure: the working directory, the time, the unit of limits come in as [`Here`].
 
-use super::opts::Chosen;
+use super::options::Chosen;
 use crate::client::exit::{Fail, Result};
 use crate::model::{Limits, Spec, Stamp, Submission};
 use crate::text::arrayspec::ArraySpec;

@@ -5,7 +5,7 @@ use crate::model::Submission;
 
 /// The options and job of a command line without anything being sent.
 fn read_only(words: &[&str], here: &Here<'_>) -> Result<(Submission, Chosen)> {
-    let table = Table::new(opts::csub());
+    let table = Table::new(options::csub());
     let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
     let split = table.split(&words).map_err(|e| Fail::usage(e.0))?;
     let chosen = Chosen::of(&table, &split);
@@ -196,7 +196,7 @@ fn bad_input_is_refused_before_anything_is_sent() {
 
 #[test]
 fn the_command_line_wins_over_the_script() {
-    let table = Table::new(opts::csub());
+    let table = Table::new(options::csub());
     let chosen = |line: &str| {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         Chosen::of(&table, &table.split(&words).unwrap())
@@ -245,7 +245,7 @@ fn site() -> Site {
 }
 
 fn filled(text: &str, common: &[&str]) -> (Pack, u64) {
-    let table = Table::new(opts::csub());
+    let table = Table::new(options::csub());
     let words: Vec<String> = common.iter().map(|w| (*w).to_owned()).collect();
     let common = Chosen::of(&table, &table.split(&words).unwrap());
     let mut request = Outgoing::new(&site(), RequestHead::default()).unwrap();

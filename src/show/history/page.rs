@@ -6,7 +6,7 @@ use crate::record::report::Ended;
 use crate::show::cell::{self, Cut, Object};
 use crate::show::dates::Dates;
 use crate::show::job::put_key;
-use crate::show::page;
+use crate::show::wrap;
 use std::fmt::Write as _;
 
 /// Header of the summary.
@@ -103,18 +103,18 @@ fn total(spent: &Spent) -> u64 {
 /// Appends the long page of one job.
 pub fn put_long(out: &mut String, e: &Episode<'_>, now: i64, dates: &Dates) {
     out.push('\n');
-    page::item(out, &head(e), false);
+    wrap::item(out, &head(e), false);
     if e.story.submit > 0 {
         let mut line = String::new();
         dates.long(&mut line, e.story.submit);
         submitted(&mut line, e);
-        page::item(out, &line, false);
+        wrap::item(out, &line, false);
     }
     for (t, text) in e.lines() {
         let mut line = String::new();
         dates.long(&mut line, *t);
         add!(line, ": {text};");
-        page::item(out, &line, false);
+        wrap::item(out, &line, false);
     }
     out.push_str("\nSummary of time in seconds spent in various states by  ");
     dates.long(out, now);

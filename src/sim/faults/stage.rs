@@ -9,7 +9,7 @@ use super::scene::{Happening, Role, Scene, Slot};
 use super::strike::When;
 use super::tasks;
 use super::world::{Inner, Proc, ProcId, THAW_US, World};
-use crate::client::init;
+use crate::admin::init;
 use crate::host::exe;
 use crate::host::ls;
 use crate::host::setup::Place;

@@ -4,7 +4,7 @@
 
 use super::Ctx;
 use super::finding::Finding;
-use super::truth::DEFECT;
+use super::journal::DEFECT;
 use crate::config::{Config, Quota};
 use crate::model::Stamp;
 use crate::record::load::{self, LOAD_MAX, LoadDoc};

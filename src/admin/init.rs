@@ -34,11 +34,11 @@ struct Args {
 
 /// Runs `cadmin init` with the words behind it; returns the exit code.
 pub fn run(words: &[String]) -> i32 {
-    let args = match Args::try_parse_from(super::with_name("cadmin init", words)) {
+    let args = match Args::try_parse_from(crate::client::with_name("cadmin init", words)) {
         Ok(args) => args,
-        Err(e) => return super::usage(&e),
+        Err(e) => return crate::client::usage(&e),
     };
-    super::report(init(&args))
+    crate::client::report(init(&args))
 }
 
 fn init(args: &Args) -> Result<(), Fail> {

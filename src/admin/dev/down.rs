@@ -1,6 +1,6 @@
 //! `cadmin dev down`: ends every process of a development cluster and makes sure of it.
 
-use super::family::{self, Family};
+use super::processes::{self, Processes};
 use super::site::Site;
 use crate::client::Fail;
 use crate::sys::cgroup::{self, Hierarchy};
@@ -51,21 +51,21 @@ fn end_all(site: &Site) -> Result<usize, Fail> {
     let mut ended: BTreeSet<(i32, u64)> = BTreeSet::new();
     let mut quiet = 0;
     for _ in 0..ROUNDS_MAX {
-        let family = family::find(site);
-        if family.is_empty() {
+        let processes = processes::find(site);
+        if processes.is_empty() {
             wait_reaped(&ended);
             return Ok(ended.len());
         }
         let before = ended.len();
-        ended.extend(round(&family));
+        ended.extend(round(&processes));
         quiet = if ended.len() == before { quiet + 1 } else { 0 };
         if quiet > GRACE_ROUNDS {
-            let members = family.members.iter().map(|m| (m.pid, m.start));
+            let members = processes.members.iter().map(|m| (m.pid, m.start));
             ended.extend(members.filter(|p| end(*p)));
         }
         clock::sleep_ms(ROUND_MS);
     }
-    let left = family::find(site);
+    let left = processes::find(site);
     let pids: Vec<String> = left
         .members
         .iter()
@@ -81,14 +81,14 @@ fn end_all(site: &Site) -> Result<usize, Fail> {
 }
 
 /// One round; gives the processes that were killed.
-fn round(family: &Family) -> Vec<(i32, u64)> {
-    let daemons = family.members.iter().filter(|m| m.role != "cbtask");
+fn round(processes: &Processes) -> Vec<(i32, u64)> {
+    let daemons = processes.members.iter().filter(|m| m.role != "cbtask");
     let hit: Vec<_> = daemons
         .map(|m| (m.pid, m.start))
         .filter(|p| end(*p))
         .collect();
     match hit.is_empty() {
-        true => family
+        true => processes
             .jobs
             .iter()
             .map(|p| (p.pid, p.start))

@@ -2,7 +2,7 @@
 
 use super::Ctx;
 use super::finding::Finding;
-use super::truth::next_id;
+use super::journal::next_id;
 use crate::journal::{Chain, LineError, Lines};
 use crate::model::Token;
 use crate::record::ack::{Ack, IdRun};

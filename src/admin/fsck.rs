@@ -4,8 +4,8 @@
 //! that is being written right now, or a view file that was just replaced, is no damage. Exit code
 //! 1 when there is damage, 5 when the share itself cannot be read.
 
-use super::env::Site;
-use super::exit::{Exit, Fail};
+use crate::client::env::Site;
+use crate::client::exit::{Exit, Fail};
 use crate::journal::{Chain, Flow, Item, LineError, Lines, decode_event, snapshot};
 use crate::record::ack::Ack;
 use crate::record::frame::{Damage, Damaged};
@@ -46,20 +46,20 @@ struct Args {
 
 /// Runs `cadmin fsck` with the words behind it; returns the exit code.
 pub fn run(words: &[String]) -> i32 {
-    let args = match Args::try_parse_from(super::with_name("cadmin fsck", words)) {
+    let args = match Args::try_parse_from(crate::client::with_name("cadmin fsck", words)) {
         Ok(args) => args,
-        Err(e) => return super::usage(&e),
+        Err(e) => return crate::client::usage(&e),
     };
     let layout = match &args.dir {
         Some(dir) => Layout::new(dir),
         None => match Site::find() {
             Ok(site) => site.layout(),
-            Err(e) => return super::report(Err(e.into())),
+            Err(e) => return crate::client::report(Err(e.into())),
         },
     };
     let report = match check(&layout) {
         Ok(report) => report,
-        Err(e) => return super::report(Err(e)),
+        Err(e) => return crate::client::report(Err(e)),
     };
     for line in report.lines(args.quiet) {
         println!("{line}");

@@ -3,8 +3,8 @@
 //! Reads the kept segments under their seals; takes no lock and needs no leader. Damage is printed
 //! where it lies, and what stands behind it is read on. Exit code 1 when nothing matched.
 
-use super::env::Site;
-use super::exit::{Exit, Fail};
+use crate::client::env::Site;
+use crate::client::exit::{Exit, Fail};
 use crate::journal::{Entry, History, Position};
 use crate::model::{JobKey, Share, Spec, Stamp, TermReason};
 use crate::record::event::{Event, SignalAct, Submitted};
@@ -41,14 +41,14 @@ struct Args {
 
 /// Runs `cadmin journal` with the words behind it; returns the exit code.
 pub fn run(words: &[String]) -> i32 {
-    let args = match Args::try_parse_from(super::with_name("cadmin journal", words)) {
+    let args = match Args::try_parse_from(crate::client::with_name("cadmin journal", words)) {
         Ok(args) => args,
-        Err(e) => return super::usage(&e),
+        Err(e) => return crate::client::usage(&e),
     };
     match print(&args) {
         Ok(0) if !args.jobs.is_empty() => Exit::NotFound.code(),
         Ok(_) => Exit::Ok.code(),
-        Err(e) => super::report(Err(e)),
+        Err(e) => crate::client::report(Err(e)),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::Ctx;
 use super::finding::Finding;
-use super::truth::{DEFECT, first_host, next_id, work_of};
+use super::journal::{DEFECT, first_host, next_id, work_of};
 use crate::journal::{LineError, Lines, Step};
 use crate::model::{AttemptId, Stamp, TermReason};
 use crate::record::FORMAT;

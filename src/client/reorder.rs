@@ -1,8 +1,8 @@
 //! `ctop` and `cbot`: pending jobs forward or backward in their order.
 
-use super::ask_jobs::{act, finish, with_wait};
 use super::cli::{Values, command, operands, parse};
 use super::exit::{Fail, Result};
+use super::job_requests::{act, finish, with_wait};
 use crate::record::request::Verb;
 use crate::text::jobids::JobSel;
 use clap::ArgMatches;

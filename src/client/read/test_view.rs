@@ -13,21 +13,21 @@ use serde::Serialize;
 /// Sat Nov 21 03:07:09 2026 UTC.
 pub const NOW: i64 = 1_795_230_429_000;
 
-pub struct Bed {
+pub struct TestView {
     pub dir: tempfile::TempDir,
 }
 
-impl Default for Bed {
+impl Default for TestView {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Bed {
-    pub fn new() -> Bed {
+impl TestView {
+    pub fn new() -> TestView {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("view")).unwrap();
-        let bed = Bed { dir };
+        let bed = TestView { dir };
         bed.put(
             view::PARAMS,
             &[Params {

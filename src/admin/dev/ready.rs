@@ -1,7 +1,7 @@
 //! Whether a development cluster is ready: a leader leads, and it knows every host as usable. Reads
 //! what the daemons publish, as any other command would.
 
-use super::family::Family;
+use super::processes::Processes;
 use super::site::Settings;
 use crate::record::frame::Reader;
 use crate::record::header::{Header, What};
@@ -46,15 +46,15 @@ impl Progress {
 }
 
 /// Looks once.
-pub fn look(layout: &Layout, settings: &Settings, family: &Family) -> Progress {
-    let Some((pid, epoch)) = leading(layout, family) else {
+pub fn look(layout: &Layout, settings: &Settings, processes: &Processes) -> Progress {
+    let Some((pid, epoch)) = leading(layout, processes) else {
         let waiting = settings.hosts().collect();
         return Progress {
             waiting,
             ..Progress::default()
         };
     };
-    let leader = family
+    let leader = processes
         .members
         .iter()
         .find(|m| m.pid == pid)
@@ -80,15 +80,15 @@ pub fn look(layout: &Layout, settings: &Settings, family: &Family) -> Progress {
 }
 
 /// The process of the leader, if one leads.
-pub fn leader_pid(layout: &Layout, family: &Family) -> Option<i32> {
-    leading(layout, family).map(|(pid, _)| pid)
+pub fn leader_pid(layout: &Layout, processes: &Processes) -> Option<i32> {
+    leading(layout, processes).map(|(pid, _)| pid)
 }
 
-fn leading(layout: &Layout, family: &Family) -> Option<(i32, u64)> {
+fn leading(layout: &Layout, processes: &Processes) -> Option<(i32, u64)> {
     let claim: EpochDoc = fixed(&layout.epoch())?;
     let beat: BeatDoc = fixed(&layout.beat())?;
     let pid = i32::try_from(claim.pid).ok()?;
-    let runs = family
+    let runs = processes
         .members
         .iter()
         .any(|m| m.daemon && m.role == "cbsched" && m.pid == pid);
@@ -119,11 +119,11 @@ fn host_rows(layout: &Layout, epoch: u64) -> Option<Vec<HostRow>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::dev::family::Member;
+    use crate::admin::dev::processes::Member;
     use crate::record::frame;
     use crate::record::leader::encode_fixed;
 
-    fn family() -> Family {
+    fn processes() -> Processes {
         let member = Member {
             pid: 77,
             start: 1,
@@ -133,7 +133,7 @@ mod tests {
             name: "cbsched.h1".into(),
             daemon: true,
         };
-        Family {
+        Processes {
             members: vec![member],
             jobs: Vec::new(),
         }
@@ -176,19 +176,19 @@ mod tests {
             hosts: 2,
             ..Settings::default()
         };
-        assert!(!look(&layout, &settings, &family()).complete());
+        assert!(!look(&layout, &settings, &processes()).complete());
         publish(&layout, 3, 77, "closed_Adm");
-        let p = look(&layout, &settings, &family());
+        let p = look(&layout, &settings, &processes());
         assert!(p.complete(), "{p:?}");
         assert_eq!((p.leader.as_deref(), p.steps()), (Some("h1"), 3));
         publish(&layout, 3, 77, "unavail");
         assert_eq!(
-            look(&layout, &settings, &family()).waiting,
+            look(&layout, &settings, &processes()).waiting,
             ["h2 (unavail)"]
         );
         publish(&layout, 2, 77, "ok");
-        assert_eq!(look(&layout, &settings, &family()).waiting, ["h1", "h2"]);
+        assert_eq!(look(&layout, &settings, &processes()).waiting, ["h1", "h2"]);
         publish(&layout, 3, 78, "ok");
-        assert_eq!(look(&layout, &settings, &family()).leader, None);
+        assert_eq!(look(&layout, &settings, &processes()).leader, None);
     }
 }

@@ -99,20 +99,20 @@ const COMMON: &[&str] = &[
 
 /// Replaces what must not be told.
 #[derive(Default)]
-pub struct Hider {
+pub struct Redactor {
     names: HashMap<String, String>,
     /// Paths below these stay, others become `[path]`; empty = all stay.
     open: Vec<String>,
 }
 
-impl Hider {
+impl Redactor {
     /// One that hides no names: `--names`. Secrets and sentences go all the same.
-    pub fn open() -> Hider {
-        Hider::default()
+    pub fn open() -> Redactor {
+        Redactor::default()
     }
 
     /// One that knows the names of a cluster.
-    pub fn of(site: &Site, layout: &Layout) -> Hider {
+    pub fn of(site: &Site, layout: &Layout) -> Redactor {
         let mut kinds: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         let mut add = |kind: &'static str, name: &str| {
             let name = name.trim_end_matches('/');
@@ -160,10 +160,10 @@ impl Hider {
         let mut open: Vec<String> = OPEN_PATHS.iter().map(|p| (*p).to_owned()).collect();
         open.push(share);
         open.extend(site.local.iter().map(|p| p.display().to_string()));
-        Hider::new(kinds, open)
+        Redactor::new(kinds, open)
     }
 
-    fn new(kinds: BTreeMap<&str, BTreeSet<String>>, open: Vec<String>) -> Hider {
+    fn new(kinds: BTreeMap<&str, BTreeSet<String>>, open: Vec<String>) -> Redactor {
         let mut names = HashMap::new();
         // The first kind to claim a name keeps it: one name has one alias.
         for (kind, all) in kinds {
@@ -173,7 +173,7 @@ impl Hider {
                     .or_insert_with(|| format!("{kind}{}", n + 1));
             }
         }
-        Hider { names, open }
+        Redactor { names, open }
     }
 
     /// A text with aliases instead of names, and without foreign paths.
@@ -322,18 +322,18 @@ pub fn event(json: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn hider() -> Hider {
+    fn redactor() -> Redactor {
         let set = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
         let kinds = BTreeMap::from([
             ("user", set(&["alice", "bob"])),
             ("host", set(&["h1", "node7"])),
         ]);
-        Hider::new(kinds, vec!["/mnt/share".to_owned(), "/proc".to_owned()])
+        Redactor::new(kinds, vec!["/mnt/share".to_owned(), "/proc".to_owned()])
     }
 
     #[test]
     fn names_become_aliases_wherever_they_stand() {
-        let h = hider();
+        let h = redactor();
         assert_eq!(
             h.text("alice on node7.example.com, bob@h1: alices bobby"),
             "user1 on host2.example.com, user2@host1: alices bobby"
@@ -343,13 +343,16 @@ mod tests {
             h.text("cannot open /data/alice/x: and /mnt/share/hosts/h1/load.yaml:12 /proc/1/stat"),
             "cannot open [path]: and [share]/hosts/host1/load.yaml:12 /proc/1/stat"
         );
-        assert_eq!(Hider::open().text("alice /data/alice"), "alice /data/alice");
+        assert_eq!(
+            Redactor::open().text("alice /data/alice"),
+            "alice /data/alice"
+        );
     }
 
     #[test]
     fn a_share_written_with_more_slashes_is_the_same_share() {
         for share in ["/mnt/share/", "/mnt//share", "/mnt/share/."] {
-            let h = Hider::new(BTreeMap::new(), vec![share.to_owned()]);
+            let h = Redactor::new(BTreeMap::new(), vec![share.to_owned()]);
             assert_eq!(h.text("/mnt/share"), "[share]", "{share}");
             assert_eq!(h.text("/mnt/share/"), "[share]", "{share}");
             assert_eq!(h.text("/mnt/share//jobs/x"), "[share]/jobs/x", "{share}");
@@ -390,7 +393,7 @@ web:
   api_token: [removed]
   port: 80
 ";
-        let got = hider().config(text);
+        let got = redactor().config(text);
         let got: Vec<&str> = got.lines().map(str::trim_end).collect();
         assert_eq!(got, want.lines().collect::<Vec<_>>());
     }

@@ -6,19 +6,19 @@
 //! meanwhile.
 
 mod answers;
+mod config_and_hosts;
 mod finding;
 mod hosts;
+mod journal;
 mod leader;
-mod rest;
 mod share;
 mod state;
-mod truth;
 mod view;
 
 pub use finding::{Finding, Level};
 
-use super::env::Site;
-use super::exit::{Exit, Fail};
+use crate::client::env::Site;
+use crate::client::exit::{Exit, Fail};
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::spool::Layout;
 use crate::sys;
@@ -90,9 +90,9 @@ impl Report {
 
 /// Runs `cadmin check` with the words behind it; returns the exit code.
 pub fn run(words: &[String]) -> i32 {
-    let args = match Args::try_parse_from(super::with_name("cadmin check", words)) {
+    let args = match Args::try_parse_from(crate::client::with_name("cadmin check", words)) {
         Ok(args) => args,
-        Err(e) => return super::usage(&e),
+        Err(e) => return crate::client::usage(&e),
     };
     let ctx = match open(args.dir) {
         Ok(ctx) => ctx,
@@ -106,7 +106,7 @@ pub fn run(words: &[String]) -> i32 {
         true => finding::json(&report),
         false => finding::text(&report, args.quiet, SHOWN_MAX),
     };
-    if let Err(e) = super::read::put(&text) {
+    if let Err(e) = crate::client::read::put(&text) {
         eprintln!("cadmin check: {}", e.text);
         return UNKNOWN;
     }
@@ -149,7 +149,7 @@ pub fn look(ctx: &Ctx) -> Report {
     let mut report = Report::default();
     let before = leader::beat(ctx);
     report.findings.extend(share::look(ctx));
-    let config = rest::config(ctx, &mut report.findings);
+    let config = config_and_hosts::config(ctx, &mut report.findings);
     let lease_ms = config
         .as_ref()
         .map_or(15_000, |c| c.cluster.lease_timeout_ms);
@@ -172,7 +172,7 @@ pub fn look(ctx: &Ctx) -> Report {
     report
         .findings
         .extend(leader::look(ctx, before.as_ref(), lease_ms));
-    report.findings.extend(rest::look(ctx));
+    report.findings.extend(config_and_hosts::look(ctx));
     report
         .findings
         .sort_by(|a, b| (a.level, a.area).cmp(&(b.level, b.area)));
@@ -187,8 +187,8 @@ fn round(ctx: &Ctx, config: Option<&crate::config::Config>) -> (Vec<Finding>, Se
     let answers = answers::Told::read(ctx, &mut out);
     let logs = hosts::Logs::read(ctx, &mut out);
     let shown = view::Shown::read(ctx, &mut out);
-    truth::history(ctx, &mut seen, &mut out);
-    let state = truth::replay(ctx, &mut out);
+    journal::history(ctx, &mut seen, &mut out);
+    let state = journal::replay(ctx, &mut out);
     seen.hosts = logs.hosts();
     seen.rows = shown.as_ref().map_or(0, view::Shown::len);
     let Some(state) = state else {

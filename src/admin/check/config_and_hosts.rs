@@ -20,7 +20,7 @@ const HOSTS_MAX: usize = 100_000;
 /// cb.yaml as it stands, when it can be used.
 pub fn config(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Config> {
     let path = ctx.layout.config();
-    match crate::client::admin::load(&path) {
+    match crate::admin::load(&path) {
         Ok(loaded) => Some(loaded.config),
         Err(e) => {
             let first = e

@@ -1,6 +1,6 @@
 //! `cadmin dev up`: starts the daemons that do not run and waits until the cluster is ready.
 
-use super::family::{self, Family, MARK, MARK_NAME};
+use super::processes::{self, MARK, MARK_NAME, Processes};
 use super::ready::{self, Progress};
 use super::site::{Daemon, Site};
 use crate::client::Fail;
@@ -50,10 +50,10 @@ struct Record<'a> {
 pub fn up(site: &Site, wait_ms: Option<u64>) -> Result<(), Fail> {
     let _lock = site.lock()?;
     let bin = detach::own_directory()?;
-    let family = family::find(site);
+    let processes = processes::find(site);
     let mut started = Vec::new();
     for daemon in site.settings.daemons() {
-        if family.daemon(&daemon).is_none() {
+        if processes.daemon(&daemon).is_none() {
             let child = start(site, &bin, &daemon)?;
             started.push((daemon, child));
         }
@@ -137,8 +137,8 @@ fn wait(
         if let Some(fail) = ended(site, started) {
             return Err(fail);
         }
-        let family: Family = family::find(site);
-        let progress = ready::look(&layout, &site.settings, &family);
+        let processes: Processes = processes::find(site);
+        let progress = ready::look(&layout, &site.settings, &processes);
         bar.set_position(progress.steps());
         bar.set_message(progress.missing());
         if progress.complete() {

@@ -1,14 +1,22 @@
 //! `cadmin` (also `csadmin`): what administrators do.
 //!
 //! Owns the table of its subcommands and those that ask the leader or check a configuration. Those
-//! that make or run clusters live in `init`, `dev` and `admin_daemons`.
+//! that make or run clusters live in `init`, `dev` and `daemons`.
 
-use super::admin_daemons::{self, Act};
-use super::ask;
-use super::ask_jobs::{act, capital, finish, with_wait};
-use super::cli::{Values, command, flag, operands, opt, parse, texts};
-use super::env::Site;
-use super::exit::{Exit, Fail, Result};
+pub mod check;
+mod daemons;
+pub mod dev;
+pub mod diag;
+pub mod fsck;
+pub mod init;
+pub mod journal;
+mod ress_check;
+
+use crate::client::cli::{Values, command, flag, operands, opt, parse, texts};
+use crate::client::env::Site;
+use crate::client::exit::{Exit, Fail, Result};
+use crate::client::job_requests::{act, capital, finish, with_wait};
+use crate::client::{self, Entry, ask, entry};
 use crate::config;
 use crate::record::ack::{Code, Outcome};
 use crate::record::request::{HostAct, QueueAct, Verb};
@@ -17,6 +25,7 @@ use crate::sys;
 use crate::text::command::split_words;
 use crate::text::error::did_you_mean;
 use clap::{ArgMatches, Command};
+use daemons::Act;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -48,19 +57,36 @@ const fn sub(
     }
 }
 
+/// The row of cadmin in the table of commands.
+const COMMAND: Entry = entry(
+    &["cadmin", "csadmin"],
+    "administer the cluster, its queues, hosts and daemons",
+    run,
+);
+
+/// All commands: those of users, then cadmin.
+pub(crate) fn all_commands() -> impl Iterator<Item = &'static Entry> {
+    client::COMMANDS.iter().chain(std::iter::once(&COMMAND))
+}
+
+/// Every name a command goes by: the links to install.
+pub(crate) fn command_names() -> impl Iterator<Item = &'static str> {
+    all_commands().flat_map(|e| e.names).copied()
+}
+
 /// All subcommands, in the order of the help.
 static SUBS: &[Sub] = &[
     sub(
         "init",
         "DIR",
         "make the shared directory of a new cluster",
-        |_, w| super::init::run(w),
+        |_, w| init::run(w),
     ),
     sub(
         "dev",
         "up|env|ps|demo|down",
         "a whole cluster in one directory",
-        |_, w| super::dev::run(w),
+        |_, w| dev::run(w),
     ),
     sub(
         "ckconfig",
@@ -128,27 +154,47 @@ static SUBS: &[Sub] = &[
         "confirm that the share was restored from a backup",
         restored,
     ),
-    sub("hstartup", "[-f] [HOST...|all]", "start cbexe", daemons),
+    sub(
+        "hstartup",
+        "[-f] [HOST...|all]",
+        "start cbexe",
+        control_daemons,
+    ),
     sub(
         "hshutdown",
         "[-f] [HOST...|all]",
         "stop cbexe; tasks go on",
-        daemons,
+        control_daemons,
     ),
     sub(
         "hrestart",
         "[-f] [HOST...|all]",
         "restart cbexe; tasks go on",
-        daemons,
+        control_daemons,
     ),
-    sub("lsstartup", "[-f] [HOST...|all]", "start cbls", daemons),
-    sub("lsshutdown", "[-f] [HOST...|all]", "stop cbls", daemons),
-    sub("lsrestart", "[-f] [HOST...|all]", "restart cbls", daemons),
+    sub(
+        "lsstartup",
+        "[-f] [HOST...|all]",
+        "start cbls",
+        control_daemons,
+    ),
+    sub(
+        "lsshutdown",
+        "[-f] [HOST...|all]",
+        "stop cbls",
+        control_daemons,
+    ),
+    sub(
+        "lsrestart",
+        "[-f] [HOST...|all]",
+        "restart cbls",
+        control_daemons,
+    ),
     sub(
         "schedrestart",
         "[-f] [HOST...|all]",
         "restart cbsched",
-        daemons,
+        control_daemons,
     ),
     sub(
         "showconf",
@@ -160,25 +206,25 @@ static SUBS: &[Sub] = &[
         "check",
         "[-q] [--json] [DIR]",
         "hold the invariants against the live cluster",
-        |_, w| super::check::run(w),
+        |_, w| check::run(w),
     ),
     sub(
         "diag",
         "[--out FILE] [--names]",
         "one redacted bundle for a bug report",
-        |_, w| super::diag::run(w),
+        |_, w| diag::run(w),
     ),
     sub(
         "fsck",
         "[-q] [DIR]",
         "read everything on the share, name each damage",
-        |_, w| super::fsck::run(w),
+        |_, w| fsck::run(w),
     ),
     sub(
         "journal",
         "[-f] [-n N] [--json] [JOB...]",
         "print the events of the journal",
-        |_, w| super::journal_cmd::run(w),
+        |_, w| journal::run(w),
     ),
 ];
 
@@ -353,7 +399,7 @@ fn ress_check(s: &Sub, words: &[String]) -> i32 {
         "What a sensor printed; - reads standard input",
     ));
     match matches(cmd, words) {
-        Ok(m) => finish("cadmin ress-check", super::ress_check::check(&m)),
+        Ok(m) => finish("cadmin ress-check", ress_check::check(&m)),
         Err(code) => code,
     }
 }
@@ -540,7 +586,7 @@ fn restored(s: &Sub, words: &[String]) -> i32 {
     }
 }
 
-fn daemons(s: &Sub, words: &[String]) -> i32 {
+fn control_daemons(s: &Sub, words: &[String]) -> i32 {
     let cmd = cmd(s)
         .arg(flag("f", "Never ask (nothing is asked anyway)"))
         .arg(operands("names", "HOST", "Hosts, or all; none: this host"));
@@ -558,10 +604,7 @@ fn daemons(s: &Sub, words: &[String]) -> i32 {
         name if name.ends_with("shutdown") => Act::Stop,
         _ => Act::Restart,
     };
-    finish(
-        "cadmin",
-        admin_daemons::control(role, what, &m.all("names")),
-    )
+    finish("cadmin", daemons::control(role, what, &m.all("names")))
 }
 
 fn showconf(s: &Sub, words: &[String]) -> i32 {
@@ -588,7 +631,7 @@ fn print_conf() -> Result<i32> {
     println!("LSF_CLUSTER_NAME = {}", params.cluster);
     println!(
         "LSF_UNIT_FOR_LIMITS = {}B",
-        unit_letter(super::limit_unit(&site))
+        unit_letter(crate::client::limit_unit(&site))
     );
     for (name, value) in &params.params {
         println!("{name} = {value}");

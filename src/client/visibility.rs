@@ -46,12 +46,12 @@ fn set(text: &str) -> NameSet {
 
 /// Whose jobs, beside his own, somebody sees as an administrator of groups and queues.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Sight {
+pub struct Visible {
     pub users: HashSet<String>,
     pub queues: HashSet<String>,
 }
 
-impl Sight {
+impl Visible {
     /// `known`: users that may be members of groups which do not name them.
     pub fn of(
         me: &str,
@@ -59,12 +59,12 @@ impl Sight {
         queues: &[QueueRow],
         known: &[String],
         os_groups: Groups<'_>,
-    ) -> Sight {
+    ) -> Visible {
         let sets = Sets::new(params, os_groups);
         let mine = queues
             .iter()
             .filter(|q| sets.holds(&q.administrators.join(" "), me));
-        let mut sight = Sight {
+        let mut visible = Visible {
             users: HashSet::new(),
             queues: mine.map(|q| q.name.clone()).collect(),
         };
@@ -74,12 +74,12 @@ impl Sight {
                 let all = all.chain(known.iter().cloned());
                 // Not the words that are no users: all, @system, ~u1.
                 let all = all.filter(|user| user != "all" && check_user(user).is_ok());
-                sight
+                visible
                     .users
                     .extend(all.filter(|user| sets.holds(name, user)));
             }
         }
-        sight
+        visible
     }
 
     pub fn is_empty(&self) -> bool {
@@ -129,8 +129,8 @@ mod tests {
         let queues = [queue, open];
         let known = ["u1", "u3", "w"].map(str::to_owned);
         let sees = |me: &str| {
-            let sight = Sight::of(me, &params, &queues, &known, &os_groups);
-            let mut all: Vec<String> = sight.users.into_iter().chain(sight.queues).collect();
+            let visible = Visible::of(me, &params, &queues, &known, &os_groups);
+            let mut all: Vec<String> = visible.users.into_iter().chain(visible.queues).collect();
             all.sort();
             all.join(" ")
         };

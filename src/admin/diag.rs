@@ -1,14 +1,14 @@
 //! `cadmin diag`: one redacted bundle for a bug report.
 //!
 //! Owns what goes into it and how large it may become. Reads only; writes the one file that was
-//! asked for. What is hidden, and how, is `hide`'s business.
+//! asked for. What is hidden, and how, is `redact`'s business.
 
-mod hide;
+mod redact;
 
-use super::admin_daemons::dev_site;
 use super::check;
-use super::env::Site;
-use super::exit::{Exit, Fail, Result};
+use super::daemons::dev_site;
+use crate::client::env::Site;
+use crate::client::exit::{Exit, Fail, Result};
 use crate::journal::{Chain, Flow, Item};
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::load::{self, LOAD_MAX};
@@ -19,7 +19,7 @@ use crate::text::count::count;
 use clap::Parser;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use hide::Hider;
+use redact::Redactor;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -70,9 +70,9 @@ struct Args {
 
 /// Runs `cadmin diag` with the words behind it; returns the exit code.
 pub fn run(words: &[String]) -> i32 {
-    let args = match Args::try_parse_from(super::with_name("cadmin diag", words)) {
+    let args = match Args::try_parse_from(crate::client::with_name("cadmin diag", words)) {
         Ok(args) => args,
-        Err(e) => return super::usage(&e),
+        Err(e) => return crate::client::usage(&e),
     };
     match make(&args) {
         Ok(code) => code,
@@ -132,12 +132,12 @@ impl Bundle {
 
 fn gather(site: &Site, names: bool) -> Bundle {
     let layout = site.layout();
-    let hider = match names {
-        true => Hider::open(),
-        false => Hider::of(site, &layout),
+    let redactor = match names {
+        true => Redactor::open(),
+        false => Redactor::of(site, &layout),
     };
     let mut bundle = Bundle::default();
-    let mut put = |name: &str, text: String| bundle.add(name, hider.text(&text));
+    let mut put = |name: &str, text: String| bundle.add(name, redactor.text(&text));
     put("README", README.to_owned());
     put("version", version());
     put("check.txt", checked());
@@ -151,11 +151,14 @@ fn gather(site: &Site, names: bool) -> Bundle {
     let config = sys::fs::read_small(&layout.config(), crate::config::MAX_BYTES as u64);
     let config = config.map_or_else(
         |e| format!("{e}\n"),
-        |bytes| hider.config(&String::from_utf8_lossy(&bytes)),
+        |bytes| redactor.config(&String::from_utf8_lossy(&bytes)),
     );
     bundle.add("config.yaml", config);
     for (name, text) in logs(site) {
-        bundle.add(&format!("logs/{}", hider.text(&name)), hider.text(&text));
+        bundle.add(
+            &format!("logs/{}", redactor.text(&name)),
+            redactor.text(&text),
+        );
     }
     bundle
 }
@@ -281,7 +284,7 @@ fn walk(layout: &Layout, last: &mut VecDeque<String>) -> std::result::Result<(),
         let from = chain.lowest(epoch).map_err(|e| e.to_string())?;
         let walked = chain.walk(epoch, from, false, &mut |item| {
             match item {
-                Item::Record { at, line, .. } => put(format!("{at} {}", hide::event(line.json))),
+                Item::Record { at, line, .. } => put(format!("{at} {}", redact::event(line.json))),
                 Item::Damage { path, damaged, .. } => {
                     put(format!("!! {} {damaged}", path.display()));
                 }

@@ -1,7 +1,8 @@
 //! The directory D of a development cluster: what lies where in it, its settings, and the text of
 //! the files made for it.
 
-use crate::client::{Fail, init};
+use crate::admin::init;
+use crate::client::Fail;
 use crate::config::{self, Starter};
 use crate::spool::Layout;
 use crate::sys::{clock, detach, fs, lock::Lock, users};
@@ -206,7 +207,7 @@ impl Site {
     /// Links for every command to the executable beside the running one.
     fn link_commands(&self) -> Result<(), Fail> {
         let cb = detach::own_directory()?.join("cb");
-        for name in std::iter::once("cb").chain(crate::client::names()) {
+        for name in std::iter::once("cb").chain(crate::admin::command_names()) {
             fs::symlink(&cb, &self.bin().join(name))?;
         }
         Ok(())

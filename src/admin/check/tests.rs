@@ -1,7 +1,7 @@
 //! Every rule is seen to be broken once, on a share that was sound before.
 
 use super::*;
-use crate::client::init;
+use crate::admin::init;
 use crate::config::{self, Starter};
 use crate::journal::Writer;
 use crate::model::{AttemptId, JobKey, JobStat, Share, Spec, Stamp, Token};
@@ -18,7 +18,7 @@ use std::fs;
 use std::path::Path;
 
 /// A share with one job running on h1 and one that is done, all files in agreement.
-struct Bed {
+struct TestShare {
     _dir: tempfile::TempDir,
     ctx: Ctx,
     id: String,
@@ -120,8 +120,8 @@ fn life(slots: u32) -> Vec<Event> {
     ]
 }
 
-impl Bed {
-    fn new(events: &[Event]) -> Bed {
+impl TestShare {
+    fn new(events: &[Event]) -> TestShare {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::new(dir.path().join("s"));
         let text = config::starter(&Starter {
@@ -137,7 +137,7 @@ impl Bed {
         events.iter().for_each(|e| w.append(e).unwrap());
         w.commit().unwrap();
         let site = None;
-        let bed = Bed {
+        let bed = TestShare {
             _dir: dir,
             ctx: Ctx {
                 layout,
@@ -230,7 +230,7 @@ impl Bed {
     /// What one look finds, as text.
     fn look(&self) -> String {
         let mut findings = Vec::new();
-        let config = rest::config(&self.ctx, &mut findings);
+        let config = config_and_hosts::config(&self.ctx, &mut findings);
         findings.extend(round(&self.ctx, config.as_ref()).0);
         findings.extend(share::look(&self.ctx));
         let seen = Seen::default();
@@ -257,7 +257,7 @@ fn start(id: u32) -> Said {
 
 #[test]
 fn a_share_in_agreement_is_sound() {
-    let bed = Bed::new(&life(1));
+    let bed = TestShare::new(&life(1));
     let text = bed.look();
     assert!(
         text.contains("No problems found") && !text.contains("BROKEN"),
@@ -268,7 +268,7 @@ fn a_share_in_agreement_is_sound() {
 
 #[test]
 fn hosts_that_disagree_with_the_journal_are_told_of() {
-    let bed = Bed::new(&life(1));
+    let bed = TestShare::new(&life(1));
     let done = Said::Ended(Box::new(ended(2)));
     bed.reports("h2", &[start(1)]);
     bed.finds("attempt 1.1: it was started on h1 and on h2");
@@ -287,7 +287,7 @@ fn hosts_that_disagree_with_the_journal_are_told_of() {
 
 #[test]
 fn people_who_were_told_something_else_are_told_of() {
-    let bed = Bed::new(&life(1));
+    let bed = TestShare::new(&life(1));
     bed.acks(&[1, 2, 3]);
     bed.finds("job 3: it was acknowledged in epoch 1, and the journal does not know it");
     // So is one behind what a full share cut short, which is no damage itself.
@@ -312,18 +312,18 @@ fn people_who_were_told_something_else_are_told_of() {
 
 #[test]
 fn more_than_a_host_has_and_impossible_lives_are_told_of() {
-    Bed::new(&life(3)).finds("host h1: 3 slots are in use, it has 2");
+    TestShare::new(&life(3)).finds("host h1: 3 slots are in use, it has 2");
     let mut twice = life(1);
     twice.push(started(1, 1));
-    Bed::new(&twice).finds("attempt 1.1: started twice");
+    TestShare::new(&twice).finds("attempt 1.1: started twice");
     let mut again = life(1);
     again.push(over(2));
-    Bed::new(&again).finds("attempt 2.1: ended twice");
+    TestShare::new(&again).finds("attempt 2.1: ended twice");
 }
 
 #[test]
 fn damage_names_file_and_offset_wherever_it_lies() {
-    let bed = Bed::new(&life(1));
+    let bed = TestShare::new(&life(1));
     let layout = bed.ctx.layout.clone();
     let flip = |path: &Path, at: usize| {
         let mut bytes = fs::read(path).unwrap();
@@ -357,7 +357,7 @@ fn damage_names_file_and_offset_wherever_it_lies() {
 
 #[test]
 fn one_format_back_is_read_and_a_newer_one_is_refused_by_name() {
-    let bed = Bed::new(&life(1));
+    let bed = TestShare::new(&life(1));
     let layout = bed.ctx.layout.clone();
     let files = [
         layout.journal(1, 1),
@@ -393,7 +393,7 @@ fn with_format(file: &[u8], format: u32) -> Vec<u8> {
 #[test]
 fn files_that_others_can_write_and_a_broken_configuration_are_told_of() {
     use std::os::unix::fs::PermissionsExt as _;
-    let bed = Bed::new(&life(1));
+    let bed = TestShare::new(&life(1));
     let layout = bed.ctx.layout.clone();
     let mode = |path: &Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

@@ -2,8 +2,8 @@
 //!
 //! Runs nothing and asks nobody: the output comes from a file or a pipe.
 
-use super::cli::Values;
-use super::exit::{Exit, Fail, Result};
+use crate::client::cli::Values;
+use crate::client::exit::{Exit, Fail, Result};
 use crate::record::load::SensedKind;
 use crate::ress::parse::{Parsed, document};
 use crate::ress::split::{self, Piece};

@@ -39,14 +39,14 @@ impl Member {
 
 /// All processes of a cluster.
 #[derive(Debug, Default)]
-pub struct Family {
+pub struct Processes {
     /// Marked processes, daemons first, then by host and pid.
     pub members: Vec<Member>,
     /// Processes of jobs: below a shepherd, or left over from one.
     pub jobs: Vec<ProcInfo>,
 }
 
-impl Family {
+impl Processes {
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.jobs.is_empty()
     }
@@ -60,23 +60,23 @@ impl Family {
 }
 
 /// Looks through the machine's processes.
-pub fn find(site: &Site) -> Family {
+pub fn find(site: &Site) -> Processes {
     let all: Vec<ProcInfo> = proc::all()
         .into_iter()
         .filter(|p| !matches!(p.state, 'Z' | 'X'))
         .collect();
     let me = std::process::id() as i32;
-    let mut family = Family::default();
+    let mut processes = Processes::default();
     let mut roots = Vec::new();
     for p in all.iter().filter(|p| p.pid != me) {
         match belongs(site, p) {
-            Belongs::Member(m) => family.members.push(m),
+            Belongs::Member(m) => processes.members.push(m),
             Belongs::Job => roots.push(p.pid),
             Belongs::No => {}
         }
     }
-    tell_daemons(&mut family.members);
-    let shepherds = family
+    mark_daemons(&mut processes.members);
+    let shepherds = processes
         .members
         .iter()
         .filter(|m| m.role == "cbtask")
@@ -89,8 +89,8 @@ pub fn find(site: &Site) -> Family {
         .filter(|s| roots.contains(s))
         .collect();
     let below = proc::descendants(&all, &roots);
-    let known: Vec<i32> = family.members.iter().map(|m| m.pid).collect();
-    family.jobs = all
+    let known: Vec<i32> = processes.members.iter().map(|m| m.pid).collect();
+    processes.jobs = all
         .into_iter()
         .filter(|p| {
             let of_job =
@@ -98,10 +98,10 @@ pub fn find(site: &Site) -> Family {
             of_job && !known.contains(&p.pid) && p.pid != me
         })
         .collect();
-    family
+    processes
         .members
         .sort_by_key(|m| (!m.daemon, rank(&m.role), m.host.clone(), m.pid));
-    family
+    processes
 }
 
 fn rank(role: &str) -> usize {
@@ -142,7 +142,7 @@ fn belongs(site: &Site, p: &ProcInfo) -> Belongs {
 }
 
 /// A daemon is the marked process whose program is that of its name and whose parent is none such.
-fn tell_daemons(members: &mut [Member]) {
+fn mark_daemons(members: &mut [Member]) {
     let own: Vec<(i32, String)> = members
         .iter()
         .filter(|m| m.name.split('.').next() == Some(m.role.as_str()))
@@ -181,7 +181,7 @@ mod tests {
             member(12, 11, "cbtask", "cbexe.h1"),
             member(13, 1, "cbls", "cbls.h1"),
         ];
-        tell_daemons(&mut all);
+        mark_daemons(&mut all);
         let listed: Vec<i32> = all.iter().filter(|m| m.listed()).map(|m| m.pid).collect();
         assert_eq!(listed, [10, 12, 13]);
         assert!(all[0].daemon && !all[2].daemon);

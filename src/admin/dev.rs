@@ -6,7 +6,7 @@
 
 mod demo;
 mod down;
-pub(super) mod family;
+pub(super) mod processes;
 mod ready;
 pub(super) mod site;
 pub(super) mod up;
@@ -111,11 +111,11 @@ fn parse_lease(text: &str) -> Result<u64, String> {
 
 /// Runs `cadmin dev` with the words behind it; returns the exit code.
 pub fn run(words: &[String]) -> i32 {
-    let dev = match Dev::try_parse_from(super::with_name("cadmin dev", words)) {
+    let dev = match Dev::try_parse_from(crate::client::with_name("cadmin dev", words)) {
         Ok(dev) => dev,
-        Err(e) => return super::usage(&e),
+        Err(e) => return crate::client::usage(&e),
     };
-    super::report(match dev.what {
+    crate::client::report(match dev.what {
         What::Up(args) => start(&args),
         What::Env(args) => Site::open(&args.dir).map(|site| print!("{}", site.shell_lines())),
         What::Demo(args) => Site::open(&args.dir).and_then(|site| demo::demo(&site)),
@@ -164,9 +164,9 @@ struct PsRow<'a> {
 
 fn list(args: &Ps) -> Result<(), Fail> {
     let site = Site::open(&args.dir.dir)?;
-    let family = family::find(&site);
-    let leader = ready::leader_pid(&site.layout(), &family);
-    let members = family.members.iter().filter(|m| m.listed());
+    let processes = processes::find(&site);
+    let leader = ready::leader_pid(&site.layout(), &processes);
+    let members = processes.members.iter().filter(|m| m.listed());
     let rows: Vec<PsRow> = members
         .map(|m| PsRow {
             role: &m.role,
@@ -194,7 +194,7 @@ mod tests {
 
     fn up_args(words: &str) -> Up {
         let words: Vec<String> = words.split(' ').map(String::from).collect();
-        let parsed = Dev::try_parse_from(super::super::with_name("cadmin dev", &words));
+        let parsed = Dev::try_parse_from(crate::client::with_name("cadmin dev", &words));
         match parsed.unwrap().what {
             What::Up(up) => up,
             other => panic!("{other:?}"),

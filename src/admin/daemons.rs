@@ -1,14 +1,14 @@
-//! `cadmin hstartup` and its family: starting and stopping daemons.
+//! `cadmin hstartup` and its processes: starting and stopping daemons.
 //!
 //! In a development cluster they are found by their marks and started as `cadmin dev up` does.
 //! Elsewhere daemons belong to the service manager of their host: Corral has no remote execution of
 //! its own and says what to type there.
 
-use super::dev::family::{self, Member};
+use super::dev::processes::{self, Member};
 use super::dev::site::{Daemon, Site};
 use super::dev::up;
-use super::env;
-use super::exit::{Exit, Fail, Result};
+use crate::client::env;
+use crate::client::exit::{Exit, Fail, Result};
 use crate::sys::{clock, detach, proc};
 use std::path::{Path, PathBuf};
 
@@ -109,7 +109,7 @@ fn chosen(all: &[Daemon], role: &str, names: &[String], here: &str) -> Result<Ve
 }
 
 fn control_one(site: &Site, daemon: &Daemon, act: Act) -> Result<()> {
-    let running = family::find(site).daemon(daemon).cloned();
+    let running = processes::find(site).daemon(daemon).cloned();
     let what = |text: &str| println!("Host <{}>: {} {text}", daemon.host, daemon.role);
     if act == Act::Start {
         if let Some(member) = running {

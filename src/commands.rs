@@ -1,0 +1,95 @@
+//! The commands: every command of users and administrators, chosen by name.
+//!
+//! Owns how the executable `cb` finds the command that is meant, and its help.
+//! The tables of commands are in `client` and `admin`.
+
+use crate::admin;
+use crate::client::exit::Exit;
+use crate::client::{Entry, hang_notice};
+use crate::text::error::did_you_mean;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// Runs the command that `argv` names: by the link's name, or as `cb COMMAND` with or without the
+/// leading c. Gives the exit code.
+pub fn main(argv: &[OsString]) -> i32 {
+    crate::sys::signals::default_sigpipe();
+    let called = argv.first().map(OsString::as_os_str).unwrap_or_default();
+    let link = Path::new(called).file_name().unwrap_or(OsStr::new("cb"));
+    if let Some(found) = link.to_str().and_then(find) {
+        hang_notice::watch(found.names[0]);
+        return (found.run)(&argv[1..]);
+    }
+    match argv.get(1).and_then(|word| word.to_str()) {
+        None | Some("-h" | "--help" | "help") => {
+            print!("{}", overview());
+            Exit::Ok.code()
+        }
+        Some("-V" | "--version") => {
+            println!("cb {}", env!("CARGO_PKG_VERSION"));
+            Exit::Ok.code()
+        }
+        Some(word) => match find(word).or_else(|| find(&format!("c{word}"))) {
+            Some(found) => {
+                hang_notice::watch(found.names[0]);
+                (found.run)(&argv[2..])
+            }
+            None => unknown(word),
+        },
+    }
+}
+
+/// Every name a command goes by: the links to install.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    admin::command_names()
+}
+
+fn find(name: &str) -> Option<&'static Entry> {
+    admin::all_commands().find(|e| e.names.contains(&name))
+}
+
+fn unknown(word: &str) -> i32 {
+    let hint = match did_you_mean(word, names()) {
+        none if none.is_empty() => did_you_mean(&format!("c{word}"), names()),
+        hint => hint,
+    };
+    let all: Vec<&str> = names().collect();
+    eprintln!(
+        "cb: unknown command '{}'{hint}\ncommands: {}",
+        crate::text::width::escape(word),
+        all.join(" ")
+    );
+    Exit::Usage.code()
+}
+
+fn overview() -> String {
+    let mut out = String::from(
+        "Usage: cb COMMAND [OPTIONS] [ARGUMENTS], or the command's own name as a link to cb\n\n",
+    );
+    for e in admin::all_commands() {
+        out.push_str(&format!("  {:<16} {}\n", e.names.join(", "), e.about));
+    }
+    out.push_str("\n'COMMAND -h' lists the options of a command, 'man COMMAND' explains them.\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_stands_once_and_the_overview_shows_it() {
+        let mut names: Vec<&str> = super::names().collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(names.iter().all(|n| overview().contains(n)));
+    }
+
+    #[test]
+    fn an_unknown_command_is_a_usage_error() {
+        assert_eq!(main(&["cb".into(), "nonsense".into()]), 2);
+        assert_eq!(main(&["/x/cb".into(), "--version".into()]), 0);
+    }
+}
