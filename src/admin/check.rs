@@ -1,8 +1,8 @@
 //! `cadmin check`: the invariants of a live cluster, without writing anything and without a lock.
 //!
-//! Owns the command, the order of the looks and the exit code: 0 sound, 1 something is broken, 2
-//! wrong command line, 3 cannot tell. What changes while it is looked at (journal, orders, reports,
-//! view) is looked at again, and only what stays wrong is told: jobs may run and leaders change
+//! Owns the command, the order of the checks and the exit code: 0 sound, 1 something is broken, 2
+//! wrong command line, 3 unknown. Data that changes during the check (journal, orders, reports,
+//! view) is read again, and only a fault that persists is reported: jobs may run and leaders change
 //! meanwhile.
 
 mod answers;
@@ -30,7 +30,7 @@ use std::path::PathBuf;
 const ROUNDS: usize = 3;
 /// Pause between two of them, ms: longer than a leader's turn and its view take.
 const PAUSE_MS: u64 = 2_000;
-/// Code for "cannot tell".
+/// Code for "unknown".
 const UNKNOWN: i32 = 3;
 /// Findings printed; more are counted.
 const SHOWN_MAX: usize = 200;
@@ -41,22 +41,22 @@ const SHOWN_MAX: usize = 200;
 struct Args {
     /// The shared directory; without it, the cluster of CB_ENVDIR.
     dir: Option<PathBuf>,
-    /// One JSON object instead of lines.
+    /// Print one JSON object instead of lines.
     #[arg(long)]
     json: bool,
-    /// Only what is broken or unknown.
+    /// Print only what is broken or unknown.
     #[arg(short, long)]
     quiet: bool,
 }
 
-/// What all looks share.
+/// What all checks share.
 pub struct Ctx {
     pub layout: Layout,
     pub cluster: ClusterDoc,
     pub site: Option<Site>,
 }
 
-/// What was looked at, for the last line.
+/// What was checked, for the last line.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub epochs: u64,
@@ -66,7 +66,7 @@ pub struct Seen {
     pub rows: usize,
 }
 
-/// The outcome of all looks.
+/// The outcome of all checks.
 #[derive(Debug, Default)]
 pub struct Report {
     pub findings: Vec<Finding>,
@@ -88,7 +88,7 @@ impl Report {
     }
 }
 
-/// Runs `cadmin check` with the words behind it; returns the exit code.
+/// Runs `cadmin check` with its arguments; returns the exit code.
 pub fn run(words: &[String]) -> i32 {
     let args = match Args::try_parse_from(crate::client::with_name("cadmin check", words)) {
         Ok(args) => args,
@@ -144,7 +144,7 @@ pub fn open(dir: Option<PathBuf>) -> Result<Ctx, Fail> {
     })
 }
 
-/// All looks.
+/// Runs all checks.
 pub fn look(ctx: &Ctx) -> Report {
     let mut report = Report::default();
     let before = leader::beat(ctx);
@@ -179,8 +179,8 @@ pub fn look(ctx: &Ctx) -> Report {
     report
 }
 
-/// One look at everything that changes while the cluster works. What others were told is read
-/// before the journal: whoever was told, the journal knew first.
+/// One pass over everything that changes while the cluster works. Answers, orders and reports are
+/// read before the journal, which records each fact before it is published.
 fn round(ctx: &Ctx, config: Option<&crate::config::Config>) -> (Vec<Finding>, Seen) {
     let mut out = Vec::new();
     let mut seen = Seen::default();

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// How long an ended daemon is waited for, ms.
 const STOP_MS: u64 = 15_000;
 const LOOK_MS: u64 = 20;
-/// Directories above CB_ENVDIR that may be a development cluster's own.
+/// Directories above CB_ENVDIR that may belong to a development cluster.
 const LEVELS: usize = 4;
 const SIGTERM: i32 = 15;
 
@@ -40,7 +40,7 @@ impl Act {
 /// Acts on the daemons of one role on the named hosts (none: this host; `all`).
 ///
 /// # Errors
-/// Outside a development cluster, for a host that is none, or when a daemon does not end or start.
+/// Outside a development cluster, for an unknown host, or when a daemon does not end or start.
 pub fn control(role: &'static str, act: Act, names: &[String]) -> Result<i32> {
     let here = env::Site::find()?;
     let Some(site) = dev_site(&here.conf) else {
@@ -113,7 +113,7 @@ fn control_one(site: &Site, daemon: &Daemon, act: Act) -> Result<()> {
     let what = |text: &str| println!("Host <{}>: {} {text}", daemon.host, daemon.role);
     if act == Act::Start {
         if let Some(member) = running {
-            what(&format!("runs already (pid {})", member.pid));
+            what(&format!("already runs (pid {})", member.pid));
             return Ok(());
         }
     } else {

@@ -31,7 +31,7 @@ struct Dev {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Makes the cluster if needed and starts what does not run; returns when all is ready.
+    /// Creates the cluster if needed, starts missing daemons and returns when it is ready.
     Up(Up),
     /// Prints shell commands that make csub and the rest use the cluster: eval "$(...)".
     Env(Dir),
@@ -39,7 +39,7 @@ enum What {
     Demo(Dir),
     /// Lists the cluster's processes.
     Ps(Ps),
-    /// Ends every process of the cluster, jobs included.
+    /// Stops every process of the cluster, jobs included.
     Down(Down),
 }
 
@@ -63,16 +63,16 @@ struct Up {
     /// Leader candidates [new clusters: 2].
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=9))]
     masters: Option<u32>,
-    /// A leader silent this long is replaced, in seconds or with a unit [new clusters: 15s].
+    /// Failover timeout in seconds or with a unit [new clusters: 15s].
     #[arg(long, value_name = "T", value_parser = parse_lease)]
     lease: Option<u64>,
     /// Whether tasks get control groups [new clusters: auto].
     #[arg(long, value_name = "auto|off")]
     cgroup: Option<Cgroup>,
-    /// Starts what does not run and returns at once, as a supervisor would.
+    /// Starts missing daemons and returns at once, as a supervisor would.
     #[arg(long)]
     no_wait: bool,
-    /// Gives up when the cluster is not ready by then, in seconds.
+    /// Seconds to wait for the cluster to be ready.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
 }
@@ -109,7 +109,7 @@ fn parse_lease(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Runs `cadmin dev` with the words behind it; returns the exit code.
+/// Runs `cadmin dev` with its arguments; returns the exit code.
 pub fn run(words: &[String]) -> i32 {
     let dev = match Dev::try_parse_from(crate::client::with_name("cadmin dev", words)) {
         Ok(dev) => dev,

@@ -46,7 +46,7 @@ comments and descriptions of cb.yaml, values of keys that look like secrets, hoo
 Replaced: names of users, user groups, hosts, host groups and the cluster by aliases (user1, host1,
 ...), the same throughout this bundle and different ones in the next; paths outside the share, this
 host's local directory and the system by [path]. With --names, names are kept.
-Please look through it before you send it.
+Please review it before you send it.
 
 version     the program and the system        config.yaml  cb.yaml
 check.txt   'cadmin check'                    leader.json  cluster, epoch, beat, claims
@@ -60,7 +60,7 @@ logs/       the ends of the daemons' logs
 #[derive(Parser, Debug)]
 #[command(name = "cadmin diag", disable_version_flag = true)]
 struct Args {
-    /// The file to make; by default corral-diag-TIME.tar.gz here.
+    /// The file to write; by default corral-diag-TIME.tar.gz in this directory.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Keep the names of users, groups and hosts.
@@ -68,7 +68,7 @@ struct Args {
     names: bool,
 }
 
-/// Runs `cadmin diag` with the words behind it; returns the exit code.
+/// Runs `cadmin diag` with its arguments; returns the exit code.
 pub fn run(words: &[String]) -> i32 {
     let args = match Args::try_parse_from(crate::client::with_name("cadmin diag", words)) {
         Ok(args) => args,
@@ -97,7 +97,7 @@ fn make(args: &Args) -> Result<i32> {
     let bytes = pack(&bundle, now).map_err(|e| Fail::system(format!("cannot pack: {e}")))?;
     sys::fs::publish_mode(&path, &bytes, 0o600)?;
     println!(
-        "{}: {}, {} KB. Look through it before you send it: tar tzf, tar xzf.",
+        "{}: {}, {} KB. Review it before you send it (tar tzf, tar xzf).",
         path.display(),
         count(bundle.files.len(), "file"),
         bytes.len().div_ceil(1024)
@@ -202,7 +202,7 @@ fn checked() -> String {
     }
 }
 
-/// The documents of leadership as they stand: they hold names of hosts and numbers.
+/// The documents of leadership, unchanged: they hold names of hosts and numbers.
 fn leader(layout: &Layout) -> String {
     let mut out = String::new();
     for path in [layout.cluster(), layout.epoch(), layout.beat()] {
@@ -240,7 +240,7 @@ fn hosts(layout: &Layout) -> String {
         let doc = bytes.ok().flatten().map(|bytes| load::decode(&bytes));
         let text = match doc {
             Some(Ok(mut doc)) => {
-                // Values of sensors are the site's own.
+                // Values of sensors are private to the site.
                 doc.values.clear();
                 doc.sensors.clear();
                 doc.shared.clear();
@@ -254,7 +254,7 @@ fn hosts(layout: &Layout) -> String {
     out
 }
 
-/// The last events: kind, place, attempt, times and numbers; no text that people wrote.
+/// The last events: kind, place, attempt, times and numbers; no text that users wrote.
 fn journal(layout: &Layout) -> String {
     let mut last: VecDeque<String> = VecDeque::new();
     let read = walk(layout, &mut last);
@@ -431,7 +431,7 @@ fn system_log(unit: &str) -> (String, String) {
     ];
     let text = sys::child::output(Path::new("journalctl"), &args, 2 * LOG_TAIL as usize);
     let text = text.unwrap_or_else(|e| {
-        format!("{e}\nplease add the log of {unit} by hand, from wherever this host keeps it\n")
+        format!("{e}\nplease add the log of {unit} manually, from wherever this host keeps it\n")
     });
     (format!("{unit}.log"), text)
 }

@@ -1,7 +1,7 @@
-//! `cadmin fsck [DIR]`: reads everything on the share and names each damage by file and offset.
+//! `cadmin fsck [DIR]`: reads everything on the share and reports damage by file and offset.
 //!
 //! Reads only; needs no leader and takes no lock, so it may run on a working cluster: a record
-//! that is being written right now, or a view file that was just replaced, is no damage. Exit code
+//! that is being written right now, or a view file that was just replaced, is not damage. Exit code
 //! 1 when there is damage, 5 when the share itself cannot be read.
 
 use crate::client::env::Site;
@@ -27,13 +27,13 @@ use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Most names looked at in one directory.
+/// Most names read in one directory.
 const NAMES_MAX: usize = 10_000_000;
 /// Damages printed of one file; more are counted.
 const PER_FILE: usize = 20;
 const SMALL_MAX: u64 = 1 << 20;
 
-/// Reads everything on the share and names each damage.
+/// Reads everything on the share and reports damage.
 #[derive(Parser, Debug)]
 #[command(name = "cadmin fsck", disable_version_flag = true)]
 struct Args {
@@ -44,7 +44,7 @@ struct Args {
     quiet: bool,
 }
 
-/// Runs `cadmin fsck` with the words behind it; returns the exit code.
+/// Runs `cadmin fsck` with its arguments; returns the exit code.
 pub fn run(words: &[String]) -> i32 {
     let args = match Args::try_parse_from(crate::client::with_name("cadmin fsck", words)) {
         Ok(args) => args,
@@ -78,15 +78,15 @@ pub struct Report {
     pub damage: Vec<String>,
     /// All damages, also those that were only counted.
     pub damaged: u64,
-    /// What is unusual but harmless, or could not be looked at.
+    /// What is unusual but harmless, or could not be read.
     pub notes: Vec<String>,
     pub files: u64,
     pub records: u64,
 }
 
 impl Report {
-    /// What is printed. Names and words of users stand in it, and who reads it may be root: nothing
-    /// of them reaches the terminal as it is.
+    /// What is printed. It contains text of users, and the reader may be root: it is escaped before
+    /// it reaches the terminal.
     fn lines(&self, quiet: bool) -> Vec<String> {
         let shown = |line: &String| width::escape(line).into_owned();
         let mut lines: Vec<String> = self.damage.iter().map(shown).collect();
@@ -167,7 +167,7 @@ impl Job<'_> {
     fn unreadable(&mut self, e: &sys::Error) {
         match e.kind() {
             std::io::ErrorKind::NotFound => {}
-            std::io::ErrorKind::PermissionDenied => self.note(format!("not looked at: {e}")),
+            std::io::ErrorKind::PermissionDenied => self.note(format!("not checked: {e}")),
             _ => self.damage(&e.path, 0, &e.to_string()),
         }
     }
@@ -250,11 +250,11 @@ impl Job<'_> {
     fn journal(&mut self) {
         let chain = match Chain::kept(self.layout, &self.cluster) {
             Ok(chain) => chain,
-            Err(e) => return self.note(format!("the journal was not looked at: {e}")),
+            Err(e) => return self.note(format!("the journal was not checked: {e}")),
         };
         for epoch in &chain.unsealed_middle {
             let dir = self.layout.epoch_dir(*epoch);
-            self.damage(&dir, 0, "no later epoch says where it ends");
+            self.damage(&dir, 0, "no later epoch records where it ends");
         }
         for epoch in chain.first..chain.upto {
             let walked = chain.lowest(epoch).and_then(|from| {
@@ -299,7 +299,7 @@ impl Job<'_> {
             self.damage(
                 path,
                 from,
-                &format!("the last {bytes} bytes are no intact record"),
+                &format!("the last {bytes} bytes are not an intact record"),
             );
         } else {
             self.note(format!(
@@ -396,7 +396,7 @@ impl Job<'_> {
     }
 
     fn inbox(&mut self) {
-        // Everybody may make names here.
+        // Every user may create names here.
         let mut foreign: Vec<PathBuf> = Vec::new();
         for uid in self.names(&self.layout.inbox()) {
             let dir = self.layout.inbox().join(&uid);
@@ -507,13 +507,13 @@ impl Job<'_> {
                     if let LineError::Damaged(d) = &e {
                         let due = lines.next_seq();
                         match lines.skip() {
-                            // What a full share cut short stands whole behind.
+                            // What a full share cut short is repeated whole after it.
                             Ok(s) if s.repeats(what, due, lines.next_seq()) => {
                                 let bytes = s.to - s.from;
                                 let path = path.display();
                                 self.note(format!(
                                     "{path}:{}: {bytes} bytes that a full share cut short; the \
-                                     same records stand whole behind",
+                                     same records follow whole",
                                     s.from
                                 ));
                                 header = false;
@@ -630,7 +630,7 @@ mod tests {
         assert!(report.records >= 12);
     }
 
-    /// A leader goes on behind what came of a failed write, with all of that group once more.
+    /// A leader continues after the remains of a failed write with the whole group again.
     #[test]
     fn answers_that_a_full_share_cut_short_are_no_damage() {
         let (_dir, layout) = share();
@@ -654,7 +654,7 @@ mod tests {
         fs::write(layout.acks(1), &bytes).unwrap();
         let report = check(&layout).unwrap();
         assert_eq!(report.damage, Vec::<String>::new());
-        // Without the whole one behind a record is missing.
+        // Without the whole one after it a record is missing.
         let mut bytes = whole[..ends[1] + 20].to_vec();
         bytes.push(b'\n');
         bytes.extend_from_slice(&whole[ends[2]..]);

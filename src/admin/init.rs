@@ -14,25 +14,25 @@ use crate::text::width::escape;
 use clap::Parser;
 use std::path::{Path, PathBuf};
 
-/// Most names that are looked at to tell an unfinished share from a foreign directory.
+/// Most names read to distinguish an unfinished share from a foreign directory.
 const NAMES_MAX: usize = 1000;
 const ID_BYTES: usize = 8;
 
-/// Makes a shared directory for a new cluster.
+/// Creates the shared directory of a new cluster.
 #[derive(Parser, Debug)]
 #[command(name = "cadmin init", disable_version_flag = true)]
 struct Args {
-    /// The directory to make; it must be new or empty.
+    /// The directory to create; it must be new or empty.
     dir: PathBuf,
     /// The cluster's name.
     #[arg(long, default_value = "cluster1")]
     name: String,
-    /// Replaces the first cb.yaml with this file.
+    /// Use this file as the first cb.yaml.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
-/// Runs `cadmin init` with the words behind it; returns the exit code.
+/// Runs `cadmin init` with its arguments; returns the exit code.
 pub fn run(words: &[String]) -> i32 {
     let args = match Args::try_parse_from(crate::client::with_name("cadmin init", words)) {
         Ok(args) => args,
@@ -83,7 +83,7 @@ fn checked_config(path: &Path) -> Result<String, Fail> {
     }
 }
 
-/// Makes the share of a new cluster: everything aside from `cluster` first, that file last, so
+/// Creates the share of a new cluster: everything aside from `cluster` first, that file last, so
 /// that a half-made share is never taken for a whole one and can be made again.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
-//! `cadmin journal [-f] [JOBID...]`: prints the events of the journal as people read them.
+//! `cadmin journal [-f] [JOBID...]`: prints the events of the journal as sentences.
 //!
 //! Reads the kept segments under their seals; takes no lock and needs no leader. Damage is printed
-//! where it lies, and what stands behind it is read on. Exit code 1 when nothing matched.
+//! where it lies, and reading continues after it. Exit code 1 when nothing matched.
 
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail};
@@ -19,14 +19,14 @@ use jiff::tz::TimeZone;
 use std::collections::HashMap;
 use std::io::Write as _;
 
-/// Between two looks with `-f` (ms).
+/// Interval between two reads with `-f`, ms.
 const FOLLOW_MS: u64 = 500;
 
 /// Prints the events of the journal.
 #[derive(Parser, Debug)]
 #[command(name = "cadmin journal", disable_version_flag = true)]
 struct Args {
-    /// Go on printing what is added, until interrupted.
+    /// Follow the journal until interrupted.
     #[arg(short, long)]
     follow: bool,
     /// Print only the last N events.
@@ -39,7 +39,7 @@ struct Args {
     jobs: Vec<JobKey>,
 }
 
-/// Runs `cadmin journal` with the words behind it; returns the exit code.
+/// Runs `cadmin journal` with its arguments; returns the exit code.
 pub fn run(words: &[String]) -> i32 {
     let args = match Args::try_parse_from(crate::client::with_name("cadmin journal", words)) {
         Ok(args) => args,
@@ -52,7 +52,7 @@ pub fn run(words: &[String]) -> i32 {
     }
 }
 
-/// Prints until the end, or for ever; gives the number of events.
+/// Prints until the end, or for ever; returns the number of events.
 fn print(args: &Args) -> Result<usize, Fail> {
     let site = Site::find()?;
     let layout = site.layout();
@@ -119,7 +119,7 @@ struct Printer {
 }
 
 impl Printer {
-    /// The line of an entry; `None` when it is not wanted.
+    /// The line of an entry; `None` when it is not selected.
     fn entry(&mut self, entry: Entry, jobs: &[JobKey]) -> Option<String> {
         let (at, event) = match entry {
             Entry::Problem(text) => return Some(format!("!! {text}")),
@@ -178,21 +178,15 @@ impl Printer {
                 format!("request {tok} was carried out up to its part {verb}")
             }
             Event::Cleaned { ids, .. } if ids.len() > 8 => {
-                format!(
-                    "{} finished jobs from {} on are forgotten",
-                    ids.len(),
-                    ids[0]
-                )
+                format!("{} finished jobs from {} on are removed", ids.len(), ids[0])
             }
-            Event::Cleaned { ids, .. } => format!("finished jobs {ids:?} are forgotten"),
+            Event::Cleaned { ids, .. } => format!("finished jobs {ids:?} are removed"),
             Event::WentBack { epoch, host, .. } => {
-                format!(
-                    "the share went back: host {host} knows more of epoch {epoch} than the journal"
-                )
+                format!("share set back: host {host} knows more of epoch {epoch} than the journal")
             }
             Event::Restored { above, id, by, .. } => format!(
-                "the share was restored, says {by}: epochs go on above {above}, ids above {id}, \
-                 what waits is held"
+                "{by} confirmed a restored share: epochs continue above {above}, job IDs above \
+                 {id}, pending jobs are held"
             ),
             Event::Config { digest, .. } => format!("configuration {digest} is in force"),
             Event::Queue {
@@ -218,7 +212,7 @@ impl Printer {
                 };
                 format!("host {name} {state}{boot}")
             }
-            Event::HostLedger { name, id, .. } => format!("host {name} remembers by ledger {id}"),
+            Event::HostLedger { name, id, .. } => format!("host {name} uses ledger {id}"),
             Event::Shares { queue, past, .. } => {
                 format!("queue {queue}: history of {}", count(past.len(), "user"))
             }
@@ -265,7 +259,7 @@ fn job_sentence(event: &Event) -> String {
         Event::Halted { j, why, .. } => format!("job {j} stopped by the system: {why}"),
         Event::Unhalted { j, .. } => format!("job {j} resumed by the system"),
         Event::Warned { j, at, t } => format!(
-            "job {j} will have to make room in {} s",
+            "job {j} will be preempted in {} s",
             at.since_ms(*t).div_ceil(1000)
         ),
         Event::Started { a, pid, .. } => {
@@ -318,7 +312,7 @@ fn ended(e: &Ended, requeue: bool, hold: bool) -> String {
         (Some(0), 0) if e.reason == TermReason::None => "done".to_owned(),
         (_, sig) if sig != 0 => format!("ended by signal {}", sys::signals::name(sig)),
         (Some(code), _) => format!("exited with code {code}"),
-        (None, _) => "ended in an unknown way".to_owned(),
+        (None, _) => "ended; exit status unknown".to_owned(),
     };
     let why = match e.reason {
         TermReason::None => String::new(),
@@ -380,7 +374,7 @@ fn place(at: Position) -> String {
     format!("{}.{}.{}", at.epoch, at.segment, at.seq.saturating_sub(1))
 }
 
-/// When it happened, for events that say so.
+/// When it happened, for events with a time of their own.
 fn time_of(event: &Event) -> Option<Stamp> {
     match event {
         Event::Epoch { t, .. }
@@ -520,7 +514,7 @@ mod tests {
         let killed = ended(&e(None, 9, TermReason::MemLimit), true, false);
         assert!(killed.contains("signal KILL") && killed.ends_with("pending again"));
         let lost = ended(&e(None, 0, TermReason::HostLost), false, false);
-        assert!(lost.contains("unknown way"), "{lost}");
+        assert!(lost.contains("exit status unknown"), "{lost}");
     }
 
     #[test]

@@ -79,7 +79,7 @@ static SUBS: &[Sub] = &[
     sub(
         "init",
         "DIR",
-        "make the shared directory of a new cluster",
+        "create the shared directory of a new cluster",
         |_, w| init::run(w),
     ),
     sub(
@@ -100,12 +100,7 @@ static SUBS: &[Sub] = &[
         "check what a sensor prints",
         ress_check,
     ),
-    sub(
-        "reconfig",
-        "",
-        "put the changed cb.yaml into force",
-        reconfig,
-    ),
+    sub("reconfig", "", "apply the changed cb.yaml", reconfig),
     sub(
         "qopen",
         "[-C COMMENT] [QUEUE...|all]",
@@ -139,7 +134,7 @@ static SUBS: &[Sub] = &[
     sub(
         "hclose",
         "[-C COMMENT] [HOST...|all]",
-        "close hosts: running jobs go on",
+        "close hosts; running jobs continue",
         hosts,
     ),
     sub(
@@ -163,13 +158,13 @@ static SUBS: &[Sub] = &[
     sub(
         "hshutdown",
         "[-f] [HOST...|all]",
-        "stop cbexe; tasks go on",
+        "stop cbexe; tasks continue",
         control_daemons,
     ),
     sub(
         "hrestart",
         "[-f] [HOST...|all]",
-        "restart cbexe; tasks go on",
+        "restart cbexe; tasks continue",
         control_daemons,
     ),
     sub(
@@ -205,19 +200,19 @@ static SUBS: &[Sub] = &[
     sub(
         "check",
         "[-q] [--json] [DIR]",
-        "hold the invariants against the live cluster",
+        "check the invariants of the live cluster",
         |_, w| check::run(w),
     ),
     sub(
         "diag",
         "[--out FILE] [--names]",
-        "one redacted bundle for a bug report",
+        "collect a redacted bundle for a bug report",
         |_, w| diag::run(w),
     ),
     sub(
         "fsck",
         "[-q] [DIR]",
-        "read everything on the share, name each damage",
+        "read everything on the share and report damage",
         |_, w| fsck::run(w),
     ),
     sub(
@@ -264,7 +259,7 @@ const UNBUILT: &[&str] = &[
     "lsadmin",
 ];
 
-/// Runs `cadmin`; gives the exit code.
+/// Runs `cadmin`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let words = match texts(args) {
         Ok(words) => words,
@@ -360,11 +355,11 @@ fn cmd(s: &Sub) -> Command {
 
 fn ckconfig(s: &Sub, words: &[String]) -> i32 {
     let cmd = cmd(s)
-        .arg(flag("v", "Say what the file defines"))
+        .arg(flag("v", "Show what the file defines"))
         .arg(operands(
             "file",
             "FILE",
-            "A cb.yaml; the cluster's own by default",
+            "A cb.yaml; by default that of the cluster",
         ));
     match matches(cmd, words) {
         Ok(m) => finish("cadmin ckconfig", check(&m)),
@@ -396,7 +391,7 @@ fn ress_check(s: &Sub, words: &[String]) -> i32 {
     let cmd = cmd(s).arg(operands(
         "file",
         "FILE",
-        "What a sensor printed; - reads standard input",
+        "Output of a sensor; - reads standard input",
     ));
     match matches(cmd, words) {
         Ok(m) => finish("cadmin ress-check", ress_check::check(&m)),
@@ -427,8 +422,8 @@ pub(super) fn load(path: &Path) -> Result<config::Loaded> {
 
 fn reconfig(s: &Sub, words: &[String]) -> i32 {
     let cmd = with_wait(cmd(s))
-        .arg(flag("v", "Say what was done"))
-        .arg(flag("f", "Never ask (nothing is asked anyway)"));
+        .arg(flag("v", "Show what was done"))
+        .arg(flag("f", "Accepted and ignored: cadmin never asks"));
     match matches(cmd, words) {
         Ok(m) => finish("cadmin reconfig", ask_reconfig(&m)),
         Err(code) => code,
@@ -541,7 +536,7 @@ fn hlost(s: &Sub, words: &[String]) -> i32 {
     let cmd = with_wait(cmd(s))
         .arg(flag(
             "confirm",
-            "You know that nothing runs on the host any more",
+            "Confirm that nothing runs on the host any more",
         ))
         .arg(operands("host", "HOST", "The host"));
     let ask = |m: &ArgMatches| match m.all("host").as_slice() {
@@ -555,7 +550,7 @@ fn hlost(s: &Sub, words: &[String]) -> i32 {
             )
         }
         [_] => Err(Fail::usage(
-            "hlost ends the host's jobs as lost: it needs --confirm, your word that it is dead",
+            "hlost ends the host's jobs as lost; give --confirm only if the host is dead",
         )),
         _ => Err(Fail::usage("give one host")),
     };
@@ -568,12 +563,12 @@ fn hlost(s: &Sub, words: &[String]) -> i32 {
 fn restored(s: &Sub, words: &[String]) -> i32 {
     let cmd = with_wait(cmd(s)).arg(flag(
         "confirm",
-        "You know that what happened after the backup is forgotten",
+        "Confirm that everything after the backup is lost",
     ));
     let ask = |m: &ArgMatches| {
         if !m.has("confirm") {
             return Err(Fail::usage(
-                "restored holds all waiting jobs and goes on with later ids: it needs --confirm",
+                "restored holds all pending jobs and continues with later job IDs; give --confirm",
             ));
         }
         act(&format!("cadmin {}", s.name), m, &[Verb::Restored], |o| {
@@ -588,7 +583,7 @@ fn restored(s: &Sub, words: &[String]) -> i32 {
 
 fn control_daemons(s: &Sub, words: &[String]) -> i32 {
     let cmd = cmd(s)
-        .arg(flag("f", "Never ask (nothing is asked anyway)"))
+        .arg(flag("f", "Accepted and ignored: cadmin never asks"))
         .arg(operands("names", "HOST", "Hosts, or all; none: this host"));
     let m = match matches(cmd, words) {
         Ok(m) => m,

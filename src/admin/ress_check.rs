@@ -1,6 +1,6 @@
-//! `cadmin ress-check`: reads what a sensor printed as cbls would, and says what it would take.
+//! `cadmin ress-check`: reads the output of a sensor as cbls would, and shows what it would accept.
 //!
-//! Runs nothing and asks nobody: the output comes from a file or a pipe.
+//! Runs nothing and sends no request: the output comes from a file or a pipe.
 
 use crate::client::cli::Values;
 use crate::client::exit::{Exit, Fail, Result};
@@ -23,7 +23,7 @@ pub(super) fn check(m: &ArgMatches) -> Result<i32> {
     let files = m.all("file");
     let [file] = files.as_slice() else {
         return Err(Fail::usage(
-            "give one file with what the sensor printed, or - for standard input\n\
+            "give one file with the output of the sensor, or - for standard input\n\
              hint: timeout 30 ./ress.host | cadmin ress-check -",
         ));
     };
@@ -49,7 +49,7 @@ pub(super) fn check(m: &ArgMatches) -> Result<i32> {
     Ok(Exit::Ok.code())
 }
 
-/// What a text turned out to be.
+/// The result of parsing a text.
 #[derive(Default)]
 struct Found {
     table: String,

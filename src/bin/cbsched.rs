@@ -4,7 +4,7 @@
 
 use clap::Parser;
 
-/// Master candidate of a Corral cluster: stands for election, then schedules until it may not lead.
+/// Master candidate of a Corral cluster: takes part in elections and schedules while it leads.
 #[derive(Parser)]
 #[command(name = "cbsched", version)]
 struct Args {

@@ -21,36 +21,32 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 
 const NOT_BUILT: &[&str] = &["app", "g", "f", "N", "o", "cname", "G", "sla"];
-/// Most problems of the journal that are told one by one.
+/// Most problems of the journal that are listed one by one.
 const PROBLEMS_MAX: usize = 5;
 
 fn options() -> Command {
     let cmd = command(
         "chist",
-        "Show what happened to jobs and how long they were in each state",
+        "Show the events of jobs and the time they spent in each state",
     )
-    .arg(flag("a", "All jobs, ended ones too"))
-    .arg(flag("d", "Jobs that ended (DONE and EXIT)"))
+    .arg(flag("a", "All jobs, finished ones too"))
+    .arg(flag("d", "Finished jobs (DONE and EXIT)"))
     .arg(flag("e", "Jobs that ended with EXIT"))
     .arg(flag("p", "Pending jobs"))
     .arg(flag("r", "Running jobs"))
     .arg(flag("s", "Suspended jobs"))
-    .arg(flag("l", "Long: everything that happened, with its moment"))
+    .arg(flag("l", "Long: every event with its time"))
     .arg(flag("b", "The same as -l"))
     .arg(flag(
         "t",
-        "What happened to all selected jobs, in the order of time",
+        "The events of all selected jobs in chronological order",
     ))
-    .arg(flag("w", "Wide: names whole"))
+    .arg(flag("w", "Wide: full names"))
     .arg(opt("C", "RANGE", "Jobs that ended in this range of time"))
     .arg(opt("D", "RANGE", "Jobs dispatched in this range"))
     .arg(opt("S", "RANGE", "Jobs submitted in this range"))
-    .arg(opt(
-        "T",
-        "RANGE",
-        "Jobs to which anything happened in this range",
-    ))
-    .arg(opt("J", "NAME", "Jobs of this name; * stands for any text"))
+    .arg(opt("T", "RANGE", "Jobs with any event in this range"))
+    .arg(opt("J", "NAME", "Jobs of this name; * matches any text"))
     .arg(opt(
         "m",
         "HOST",
@@ -61,12 +57,12 @@ fn options() -> Command {
     .arg(opt(
         "u",
         "USER",
-        "Jobs of this user or user group; all = of everybody",
+        "Jobs of this user or user group; all = every user",
     ))
     .arg(opt(
         "n",
         "NUMBER",
-        "Accepted: everything that is kept is always read",
+        "Accepted and ignored: all kept history is always read",
     ))
     .arg(flag("noheader", "No header lines"))
     .arg(operands(
@@ -81,7 +77,7 @@ fn options() -> Command {
     read::json_options(cmd)
 }
 
-/// Runs `chist`; gives the exit code.
+/// Runs `chist`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let m = match cli::parse(options(), &read::split_json(args)) {
         Ok(m) => m,
@@ -103,7 +99,7 @@ struct Answer {
     exit: Exit,
 }
 
-/// The jobs that are wanted.
+/// The selected jobs.
 struct Wanted {
     ids: Vec<JobSel>,
     stats: Stats,
@@ -210,7 +206,7 @@ fn print(m: &ArgMatches, episodes: &[Episode<'_>], ctx: &Ctx) -> String {
 
 fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Wanted, Fail> {
     let ids = read::job_ids(m)?;
-    // Without a view the journal can still be read: then everybody sees his own jobs.
+    // Without a view the journal can still be read: then every user sees their own jobs.
     let params = source.view.params().unwrap_or_default();
     let users = read::users_asked(m, source, &params, &ids)?;
     let range = |id: &str| match m.last(id) {
@@ -360,7 +356,7 @@ fn read_journal(
                 all.complete(&row, spec);
             }
         };
-        // The view only adds to what the journal said.
+        // The view only completes what the journal holds.
         drop(source.view.stream(&want, &mut sink));
     }
     Ok(all)

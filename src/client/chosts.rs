@@ -21,15 +21,18 @@ const NOT_BUILT: &[&str] = &["S", "E", "x", "X", "e", "a", "gpu"];
 
 fn options() -> Command {
     let cmd = command("chosts", "List hosts with their state and slots in use")
-        .arg(flag("w", "Wide: whole names and states"))
+        .arg(flag("w", "Wide: full names and states"))
         .arg(flag(
             "l",
             "Long: load, reservations, jobs and the administrator's comment",
         ))
-        .arg(flag("c", "Closed hosts only, with who closed them and why"))
+        .arg(flag(
+            "c",
+            "Closed hosts only, with the administrator and the comment",
+        ))
         .arg(flag(
             "j",
-            "Add the ids of the jobs on each host with their slots",
+            "Add the IDs of the jobs on each host with their slots",
         ))
         .arg(flag(
             "s",
@@ -43,14 +46,14 @@ fn options() -> Command {
         .arg(operands(
             "names",
             "HOST",
-            "Hosts or host groups; without names all of them",
+            "Hosts or host groups; default: all",
         ));
     let hidden = |id: &'static str| flag(id, "not built").hide(true);
     let cmd = NOT_BUILT.iter().fold(cmd, |cmd, id| cmd.arg(hidden(id)));
     table::options(cmd)
 }
 
-/// Runs `chosts`; gives the exit code.
+/// Runs `chosts`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let m = match cli::parse(options(), &read::split_json(args)) {
         Ok(m) => m,

@@ -28,7 +28,7 @@ fn options() -> Command {
     read::json_options(cmd)
 }
 
-/// Runs `cid`; gives the exit code.
+/// Runs `cid`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let m = match cli::parse(options(), &read::split_json(args)) {
         Ok(m) => m,
@@ -61,7 +61,7 @@ fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
         return Ok((out, Exit::Ok));
     }
     if leader.epoch == 0 {
-        eprintln!("cid: no leader has been elected yet: is cbsched running?");
+        eprintln!("cid: no leader has been elected yet; start cbsched on a master host");
         out.push_str(&format!(
             "My cluster name is {}\n",
             crate::text::width::escape(name)
@@ -77,7 +77,7 @@ fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
         .filter(|ms| *ms > read::quiet_limit_ms(&facts))
     {
         eprintln!(
-            "cid: the leader has given no sign for {}; another takes over when a candidate runs",
+            "cid: the leader has been silent for {}; another cbsched takes over if one runs",
             crate::text::duration::short(quiet)
         );
     }

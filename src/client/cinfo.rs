@@ -35,9 +35,9 @@ fn options() -> Command {
     .arg(flag("l", "Long"))
     .arg(flag(
         "health",
-        "What is wrong: alarms, silent hosts, what hosts have to tell",
+        "What is wrong: alarms, silent hosts, warnings of hosts",
     ))
-    .arg(flag("w", "Wide: values whole (with -H)"))
+    .arg(flag("w", "Wide: full values (with -H)"))
     .arg(opt(
         "R",
         "REQ",
@@ -46,12 +46,12 @@ fn options() -> Command {
     .arg(operands(
         "names",
         "NAME",
-        "Resources, or with -H hosts; without names all of them",
+        "Resources, or with -H hosts; default: all",
     ));
     table::options(cmd)
 }
 
-/// Runs `cinfo`; gives the exit code.
+/// Runs `cinfo`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let m = match cli::parse(options(), &read::split_json(args)) {
         Ok(m) => m,
@@ -90,7 +90,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
         ));
     }
     if let Some(id) = ["o", "R"].iter().find(|id| m.last(id).is_some()) {
-        return Err(Fail::usage(format!("-{id} goes with -H only")));
+        return Err(Fail::usage(format!("-{id} requires -H")));
     }
     let mut exit = Exit::Ok;
     for name in names

@@ -44,7 +44,7 @@ pub(super) struct Asked {
     pub table: Table<JobGet>,
     pub header: bool,
     pub selection: Selection,
-    /// What to say when there is nothing.
+    /// The message when there is nothing to show.
     pub nothing: &'static str,
 }
 
@@ -64,16 +64,16 @@ fn options() -> Command {
         "All states: finished jobs too, while they are remembered",
     ))
     .arg(flag("d", "Finished jobs (DONE, EXIT)"))
-    .arg(flag("p", "Waiting jobs, each with the reason why it waits"))
+    .arg(flag("p", "Pending jobs, each with its pending reason"))
     .arg(flag("r", "Running jobs"))
-    .arg(flag("s", "Suspended jobs, each with the reason"))
+    .arg(flag("s", "Suspended jobs, each with its reason"))
     .arg(flag("A", "One line for each job array"))
     .arg(flag("w", "Wide: no value is cut"))
     .arg(flag(
         "W",
-        "Wider: project, CPU time, memory, process ids, start and end as well",
+        "Wider: project, CPU time, memory, process IDs, start and end as well",
     ))
-    .arg(flag("l", "Long: everything known of each job"))
+    .arg(flag("l", "Long: everything known about each job"))
     .arg(flag("UF", "Long, each item on one line"))
     .arg(opt(
         "o",
@@ -81,7 +81,7 @@ fn options() -> Command {
         "Columns: \"field[:[-]width] ... [delimiter='c']\"",
     ))
     .arg(flag("noheader", "No header line"))
-    .arg(opt("J", "NAME", "Jobs of this name; * stands for any text"))
+    .arg(opt("J", "NAME", "Jobs of this name; * matches any text"))
     .arg(opt(
         "m",
         "HOST",
@@ -91,7 +91,7 @@ fn options() -> Command {
     .arg(opt(
         "u",
         "USER",
-        "Jobs of this user or user group; all = of everybody",
+        "Jobs of this user or user group; all = every user",
     ))
     .arg(opt("P", "PROJECT", "Jobs of this project"))
     .arg(operands(
@@ -103,7 +103,7 @@ fn options() -> Command {
     read::json_options(NOT_BUILT.iter().fold(cmd, |cmd, id| cmd.arg(hidden(id))))
 }
 
-/// Runs `cjobs`; gives the exit code.
+/// Runs `cjobs`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let matches = match cli::parse(options(), &read::split_json(args)) {
         Ok(matches) => matches,

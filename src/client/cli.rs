@@ -81,8 +81,8 @@ impl Values for ArgMatches {
     }
 }
 
-/// Parses a command line (without the command's own name). `Err` is the exit code: what clap has to
-/// say (help, version, an error) was printed.
+/// Parses a command line (without the command's own name). `Err` is the exit code: clap's
+/// message (help, version, an error) was printed.
 ///
 /// # Errors
 /// The exit code with which the command ends: 0 after help or version, 2 after a wrong line.
@@ -99,7 +99,7 @@ pub fn parse(cmd: Command, args: &[OsString]) -> Result<ArgMatches, i32> {
     clap_matches(table.cmd, &name, words)
 }
 
-/// Lets clap check rewritten words, printing what it has to say.
+/// Lets clap check rewritten words and prints its message.
 fn clap_matches(cmd: Command, name: &str, words: Vec<String>) -> Result<ArgMatches, i32> {
     let all = std::iter::once(name.to_owned()).chain(words);
     cmd.try_get_matches_from(all).map_err(|e| super::usage(&e))

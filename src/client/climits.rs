@@ -28,7 +28,7 @@ const KINDS: [(&str, &str); 5] = [
 ];
 
 fn options() -> Command {
-    let cmd = command("climits", "List limits and what is used of them")
+    let cmd = command("climits", "List limits and their usage")
         .arg(opt("n", "NAME", "The limit of this name"))
         .arg(opt(
             "u",
@@ -46,7 +46,7 @@ fn options() -> Command {
     table::options(cmd)
 }
 
-/// Runs `climits`; gives the exit code.
+/// Runs `climits`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let m = match cli::parse(options(), &read::split_json(args)) {
         Ok(m) => m,

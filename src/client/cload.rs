@@ -21,8 +21,8 @@ const NOT_BUILT: &[&str] = &["gpu", "gpuload", "a"];
 
 fn options() -> Command {
     let cmd = command("cload", "List the load of hosts")
-        .arg(flag("l", "Long: io as well, names whole"))
-        .arg(flag("w", "Wide: names whole"))
+        .arg(flag("l", "Long: io as well, full names"))
+        .arg(flag("w", "Wide: full names"))
         .arg(opt("I", "INDEX[:INDEX]...", "Only these load indices"))
         .arg(opt("n", "NUMBER", "Only the least loaded hosts, this many"))
         .arg(flag(
@@ -39,14 +39,14 @@ fn options() -> Command {
         .arg(operands(
             "names",
             "HOST",
-            "Hosts or host groups; without names all of them",
+            "Hosts or host groups; default: all",
         ));
     let hidden = |id: &'static str| flag(id, "not built").hide(true);
     let cmd = NOT_BUILT.iter().fold(cmd, |cmd, id| cmd.arg(hidden(id)));
     table::options(cmd)
 }
 
-/// Runs `cload`; gives the exit code.
+/// Runs `cload`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let m = match cli::parse(options(), &read::split_json(args)) {
         Ok(m) => m,

@@ -12,7 +12,7 @@ use crate::record::request::{Changes, Verb};
 use crate::sys;
 use std::ffi::OsString;
 
-/// Runs `cmod`; gives the exit code.
+/// Runs `cmod`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let table = Table::new(options::cmod());
     let split = texts(args).and_then(|words| table.split(&words));
@@ -35,7 +35,7 @@ fn modify(chosen: &Chosen, operands: &[String]) -> Result<i32> {
     chosen.check_built()?;
     let wait_s = ask::wait_s(chosen.get("wait"))?;
     if operands.is_empty() {
-        return Err(Fail::usage("a job id is missing"));
+        return Err(Fail::usage("a job ID is missing"));
     }
     let sel = ids(operands)?;
     let site = Site::find()?;
@@ -133,7 +133,9 @@ fn array_limit(value: &str) -> Result<Option<u32>> {
     let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
     match number.parse::<u32>() {
         Ok(n) if digits && n > 0 => Ok(Some(n)),
-        _ => Err(Fail::usage(format!("-J: '{value}' is no limit from %1"))),
+        _ => Err(Fail::usage(format!(
+            "-J: '{value}' is not a limit, %1 or more"
+        ))),
     }
 }
 

@@ -18,7 +18,7 @@ fn options() -> Command {
     read::json_options(cmd)
 }
 
-/// Runs `cparams`; gives the exit code.
+/// Runs `cparams`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let m = match cli::parse(options(), &read::split_json(args)) {
         Ok(m) => m,

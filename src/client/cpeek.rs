@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// Most bytes read at once.
 const CHUNK: usize = 1 << 20;
-/// Pause between two looks at growing files, ms.
+/// Interval between two reads of growing files, ms.
 const FOLLOW_MS: u64 = 500;
 
 fn cli() -> Command {
@@ -31,11 +31,11 @@ fn cli() -> Command {
         .arg(operands(
             "job",
             "JOB",
-            "A job id or an element 12[3]; none: the latest job",
+            "A job ID or an element 12[3]; none: the latest job",
         ))
 }
 
-/// Runs `cpeek`; gives the exit code.
+/// Runs `cpeek`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     match parse(cli(), args) {
         Ok(m) => finish("cpeek", peek(&m)),
@@ -110,7 +110,7 @@ fn by_key(reader: &ViewReader, key: JobKey) -> Result<Job> {
     }
 }
 
-/// The own job that started last and fits -J -m -q: running ones before ended ones.
+/// The caller's job that started last and matches -J -m -q: running ones before ended ones.
 fn latest(reader: &ViewReader, m: &ArgMatches) -> Result<Job> {
     let want = Want {
         uids: vec![sys::users::effective_uid()],

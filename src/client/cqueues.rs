@@ -25,7 +25,7 @@ fn options() -> Command {
     )
     .arg(flag(
         "w",
-        "Wide: whole names, and the number of pending jobs",
+        "Wide: full names, and the number of pending jobs",
     ))
     .arg(flag("l", "Long: every setting of each queue"))
     .arg(opt(
@@ -36,22 +36,18 @@ fn options() -> Command {
     .arg(opt(
         "u",
         "USER",
-        "Queues that this user or user group may use; all = everybody",
+        "Queues that this user or user group may use; all = every user",
     ))
     .arg(flag(
         "r",
         "Share trees: shares, priority and use of each group and user",
     ))
     .arg(flag("e", "not built").hide(true))
-    .arg(operands(
-        "names",
-        "QUEUE",
-        "Queues; without names all of them",
-    ));
+    .arg(operands("names", "QUEUE", "Queues; default: all"));
     table::options(cmd)
 }
 
-/// Runs `cqueues`; gives the exit code.
+/// Runs `cqueues`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let m = match cli::parse(options(), &read::split_json(args)) {
         Ok(m) => m,

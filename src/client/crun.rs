@@ -8,19 +8,19 @@ use crate::text::jobids::JobSel;
 use clap::ArgMatches;
 use std::ffi::OsString;
 
-/// Runs `crun`; gives the exit code.
+/// Runs `crun`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let cmd = with_wait(command(
         "crun",
-        "Start a waiting job now, whatever holds it back (administrators)",
+        "Start a pending job now, whatever holds it back (administrators)",
     ))
     .arg(opt(
         "m",
         "HOSTS",
-        "Hosts in order, each perhaps with #SLOTS; the first runs the command",
+        "Hosts in order, each optionally with #SLOTS; the first runs the command",
     ))
-    .arg(flag("f", "On hosts that an administrator closed, too"))
-    .arg(operands("jobs", "JOB", "Job ids, elements as 12[3]"));
+    .arg(flag("f", "Also on hosts that an administrator closed"))
+    .arg(operands("jobs", "JOB", "Job IDs, elements as 12[3]"));
     match parse(cmd, args) {
         Ok(m) => finish("crun", force(&m)),
         Err(code) => code,
@@ -53,7 +53,7 @@ fn verbs(operands: &[String], hosts: &str, closed: bool) -> Result<Vec<Verb>> {
         }));
     }
     match verbs.is_empty() {
-        true => Err(Fail::usage("a job id is missing")),
+        true => Err(Fail::usage("a job ID is missing")),
         false => Ok(verbs),
     }
 }

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 /// A pack of more jobs than this is answered in ranges.
 const LINES_SHOWN: usize = 20;
 
-/// Runs `csub`; gives the exit code.
+/// Runs `csub`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let table = Table::new(options::csub());
     let split = match texts(args).and_then(|words| table.split(&words)) {
@@ -60,7 +60,7 @@ fn not_submitted(fail: &Fail) -> i32 {
     fail.exit.code()
 }
 
-/// What the shell tells this process.
+/// What this process takes from the shell.
 struct Told {
     cwd: PathBuf,
     umask: u32,
@@ -190,7 +190,7 @@ fn answered(ack: &Ack) -> Result<&IdRun> {
     }
     match ack.results.first() {
         Some(outcome) => Err(Fail::new(Exit::of(outcome.code), outcome.text.clone())),
-        None if ack.error.is_empty() => Err(Fail::system("the leader gave no job id")),
+        None if ack.error.is_empty() => Err(Fail::system("the leader returned no job ID")),
         None => Err(Fail::refused(ack.error.clone())),
     }
 }

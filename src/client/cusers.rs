@@ -26,12 +26,12 @@ fn options() -> Command {
     .arg(operands(
         "names",
         "USER",
-        "Users or user groups; all = every one known",
+        "Users or user groups; all = every known user",
     ));
     table::options(cmd)
 }
 
-/// Runs `cusers`; gives the exit code.
+/// Runs `cusers`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let m = match cli::parse(options(), &read::split_json(args)) {
         Ok(m) => m,
@@ -54,7 +54,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     let all = names.iter().any(|n| n == "all");
     if names.is_empty() {
         names.push(source.me.name.clone());
-        // Somebody who never had a job is shown with zeros.
+        // A user who never had a job is shown with zeros.
         if !users.iter().any(|u| u.name == source.me.name) {
             let name = source.me.name.clone();
             users.push(UserRow {

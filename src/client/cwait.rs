@@ -19,7 +19,7 @@ use clap::{ArgMatches, Command};
 use facts::JobFacts;
 use std::ffi::OsString;
 
-/// First and longest pause between two looks at the view, ms.
+/// First and longest interval between two reads of the view, ms.
 const PAUSE_MS: (u64, u64) = (5, 1000);
 /// A job that the view does not show for so long is taken for forgotten, ms.
 const MISSING_MS: u64 = 120_000;
@@ -39,17 +39,17 @@ fn cli() -> Command {
     .arg(opt(
         "timeout",
         "TIME",
-        "Give up after this time: seconds, or 90s, 5m, 2h",
+        "Give up after this time: seconds or units as in 90s, 5m, 2h",
     ))
-    .arg(flag("quiet", "Say nothing, give the exit code only"))
+    .arg(flag("quiet", "Print nothing; only set the exit code"))
     .arg(operands(
         "what",
         "JOB... | CONDITION",
-        "Job ids: wait until all have ended; else a condition such as 'done(1) && ended(2)'",
+        "Job IDs: wait until all have ended; else a condition such as 'done(1) && ended(2)'",
     ))
 }
 
-/// Runs `cwait`; gives the exit code.
+/// Runs `cwait`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     match parse(cli(), args) {
         Ok(m) => finish("cwait", wait(&m)),
@@ -74,7 +74,7 @@ fn goal(condition: Option<&str>, operands: &[String]) -> Result<Goal> {
     let text = match (condition, operands) {
         (Some(text), []) => text.to_owned(),
         (Some(_), _) => return Err(Fail::usage("give -w or operands, not both")),
-        (None, []) => return Err(Fail::usage("job ids or a condition are missing")),
+        (None, []) => return Err(Fail::usage("job IDs or a condition are missing")),
         (None, _) if ids => {
             let each: Vec<String> = operands.iter().map(|o| format!("ended({o})")).collect();
             each.join(" && ")
@@ -164,8 +164,8 @@ pub fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
         match look(&reader, id) {
             Ok(jobs) if is_another(&jobs, accepted) => {
                 eprintln!(
-                    "csub: job <{id}> is another job by now: the share was restored from a copy; \
-                     the end of the one submitted here is not known"
+                    "csub: job ID <{id}> now belongs to another job: the share was restored; \
+                     the end of the job submitted here is unknown"
                 );
                 return Exit::System.code();
             }
@@ -182,13 +182,13 @@ pub fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
             }
             Ok(_) => {}
             Err(text) if now - seen >= MISSING_MS => {
-                eprintln!("csub: {text}; the job goes on, its end is not known here");
+                eprintln!("csub: {text}; the job continues, its end is unknown");
                 return Exit::System.code();
             }
             Err(_) => {}
         }
         if now - seen >= MISSING_MS {
-            eprintln!("csub: job <{id}> is no longer known; its end is not known here");
+            eprintln!("csub: job <{id}> is no longer known; its end is unknown");
             return Exit::System.code();
         }
         sys::clock::sleep_ms(pause);
@@ -252,7 +252,7 @@ fn end_of(id: u32, jobs: &[Job]) -> Option<i32> {
     rows.iter().map(|r| code_of(r)).max()
 }
 
-/// The code a shell would show. An end that nobody knows is never a success.
+/// The code a shell would show. An unknown end is never a success.
 fn code_of(row: &JobRow<'_>) -> i32 {
     match (row.stat, row.code, row.sig) {
         (JobStat::Done, _, _) => 0,

@@ -31,7 +31,7 @@ impl Exit {
         self.max(other)
     }
 
-    /// The end that an outcome of the leader stands for.
+    /// The exit code of an outcome of the leader.
     pub fn of(code: Code) -> Exit {
         match code {
             Code::Ok => Exit::Ok,
@@ -79,7 +79,7 @@ impl Fail {
         Fail::new(Exit::System, text)
     }
 
-    /// Prints `command: text` to standard error and gives the code.
+    /// Prints `command: text` to standard error and returns the code.
     pub fn report(&self, command: &str) -> i32 {
         eprintln!("{command}: {}", self.text);
         self.exit.code()
@@ -96,7 +96,7 @@ impl From<sys::Error> for Fail {
     }
 }
 
-/// Prints a failure and gives the exit code.
+/// Prints a failure and returns the exit code.
 pub fn report(result: Result<()>) -> i32 {
     match result {
         Ok(()) => Exit::Ok.code(),
@@ -107,9 +107,9 @@ pub fn report(result: Result<()>) -> i32 {
     }
 }
 
-/// Prints what clap has to say (help, version, or what is wrong) and gives the exit code.
+/// Prints clap's message (help, version or error) and returns the exit code.
 pub fn usage(e: &clap::Error) -> i32 {
-    // Nothing can be said about a failure to print.
+    // A failure to print cannot be reported.
     drop(e.print());
     if e.use_stderr() {
         Exit::Usage.code()
@@ -118,7 +118,7 @@ pub fn usage(e: &clap::Error) -> i32 {
     }
 }
 
-/// The words of a command with its name in front, as clap wants them.
+/// The words of a command after its name, as clap expects them.
 pub fn with_name(name: &str, words: &[String]) -> Vec<OsString> {
     std::iter::once(name.into())
         .chain(words.iter().map(OsString::from))

@@ -1,17 +1,17 @@
-//! What a person sees of a command that hangs in the share: a sentence, and a ^C that works.
+//! A command that hangs in the share: prints a notice, and ^C works.
 //!
 //! A file system that is away holds a system call until it comes back, so the thread that asked can
-//! neither print nor look at signals. Another thread looks at it from outside; it touches no file
+//! neither print nor handle signals. Another thread observes it from outside; it touches no file
 //! of the share.
 
 use super::env::Site;
 use crate::sys::{caller, clock, job, proc, signals, thread};
 
-/// How often the command's thread is looked at, ms.
+/// How often the state of the command's thread is read, ms.
 const LOOK_MS: u64 = 500;
-/// Held by the system in all looks of this time, a command hangs, ms.
+/// A command that is blocked in the system for all of this time hangs, ms.
 const HANGS_MS: u64 = 5_000;
-/// The same for one that somebody interrupted, ms.
+/// The same for an interrupted one, ms.
 const INTERRUPTED_MS: u64 = 1_000;
 /// Exit code of a command that was interrupted.
 const INTERRUPTED: i32 = 130;
@@ -49,8 +49,8 @@ fn body(command: &str) {
         let ms = held.look(me.state, me.utime + me.stime, clock::boot_ms());
         if ms >= INTERRUPTED_MS && signals::caught() {
             caller::say(&format!(
-                "{command}: interrupted while the share does not answer; what was asked for may \
-                 still be done when it does"
+                "{command}: interrupted while the share does not answer; the request may still \
+                 be carried out when it does"
             ));
             job::exit_now(INTERRUPTED);
         }

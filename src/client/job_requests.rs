@@ -21,7 +21,7 @@ pub fn with_selectors(cmd: Command) -> Command {
         .arg(opt(
             "J",
             "NAME",
-            "Jobs of this name; * at either end stands for any text",
+            "Jobs of this name; * at either end matches any text",
         ))
         .arg(opt("m", "HOST", "Jobs on this host"))
         .arg(opt("q", "QUEUE", "Jobs in this queue"))
@@ -29,7 +29,7 @@ pub fn with_selectors(cmd: Command) -> Command {
         .arg(operands(
             "jobs",
             "JOB",
-            "Job ids, elements as 12[3-5], 0 for all that fit; none: the latest that fits",
+            "Job IDs, elements as 12[3-5], 0 for all that match; none: the latest that matches",
         ))
 }
 
@@ -45,7 +45,7 @@ pub fn with_wait(cmd: Command) -> Command {
 /// The jobs that a command line means.
 ///
 /// # Errors
-/// A job id that is none, a name that cannot be one.
+/// An operand that is not a job ID, a name that is not valid.
 pub fn selector(m: &ArgMatches) -> Result<Selector> {
     let Selector { ids, all, .. } = ids(&m.all("jobs"))?;
     Ok(Selector {
@@ -55,10 +55,10 @@ pub fn selector(m: &ArgMatches) -> Result<Selector> {
     })
 }
 
-/// What -J -m -q -u say, without the operands.
+/// The selection by -J -m -q -u, without the operands.
 ///
 /// # Errors
-/// A name that cannot be one.
+/// A name that is not valid.
 pub fn filters(m: &ArgMatches) -> Result<Selector> {
     let mut sel = Selector {
         name: m.last("J").unwrap_or_default().to_owned(),
@@ -83,11 +83,11 @@ pub fn filters(m: &ArgMatches) -> Result<Selector> {
 /// Checks job ids; a plain `0` means all that fit.
 ///
 /// # Errors
-/// Names the operand that is no job id.
+/// Names the operand that is not a job ID.
 pub fn ids(operands: &[String]) -> Result<Selector> {
     if operands.len() > OPERANDS_MAX {
         return Err(Fail::usage(format!(
-            "{} job ids, at most {OPERANDS_MAX} are allowed",
+            "{} job IDs, at most {OPERANDS_MAX} are allowed",
             operands.len()
         )));
     }
@@ -128,7 +128,7 @@ pub fn job_phrase(outcome: &Outcome) -> String {
     format!("Job <{}> {}", outcome.what, outcome.text)
 }
 
-/// Sends verbs, prints the answer, gives the exit code.
+/// Sends verbs, prints the answer, returns the exit code.
 pub fn act(command: &str, m: &ArgMatches, verbs: &[Verb], phrase: Phrase) -> Result<i32> {
     let wait_s = ask::wait_s(m.last("wait"))?;
     let site = Site::find()?;
@@ -201,7 +201,7 @@ fn failed(command: &str, outcome: &Outcome) -> String {
     }
 }
 
-/// The text with a capital in front.
+/// The text with a capital first letter.
 pub fn capital(text: &str) -> String {
     let mut chars = text.chars();
     match chars.next() {

@@ -62,7 +62,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["ckill"], "kill jobs or send them a signal", signal::ckill),
     entry(&["cstop"], "stop jobs", signal::cstop),
     entry(&["cresume"], "resume stopped jobs", signal::cresume),
-    entry(&["crequeue"], "put jobs back to pending", requeue::run),
+    entry(
+        &["crequeue"],
+        "requeue jobs: put them back to pending",
+        requeue::run,
+    ),
     entry(&["cmod"], "change the options of jobs", cmod::run),
     entry(&["cswitch"], "switch jobs to another queue", switch::run),
     entry(
@@ -77,7 +81,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     ),
     entry(
         &["crun"],
-        "start a waiting job now, as an administrator",
+        "start a pending job now, as an administrator",
         crun::run,
     ),
     entry(
@@ -103,12 +107,12 @@ pub(crate) const COMMANDS: &[Entry] = &[
     ),
     entry(
         &["climits"],
-        "list the limits of cb.yaml and what is used of them",
+        "list the limits of cb.yaml and their usage",
         climits::run,
     ),
     entry(&["cusers"], "list users with their slots", cusers::run),
     entry(&["cparams"], "show the cluster's parameters", cparams::run),
-    entry(&["cid"], "name the cluster and its leader", cid::run),
+    entry(&["cid"], "show the cluster's name and its leader", cid::run),
 ];
 
 /// The unit of plain numbers in -M and -v: the cluster's `unit_for_limits`, else MB.

@@ -154,7 +154,7 @@ impl Source {
         }
     }
 
-    /// Tells of damage that cost rows: a table with holes must not look whole.
+    /// Reports damage that cost rows: an incomplete table must not look complete.
     pub fn warn(&self, reading: &Reading) {
         for text in reading.warnings.iter().take(WARNINGS_MAX) {
             eprintln!("{}: warning: {text}", self.name);
@@ -165,7 +165,7 @@ impl Source {
         }
     }
 
-    /// On a terminal: alarms of the cluster, and a leader that gives no sign.
+    /// On a terminal: alarms of the cluster, and a silent leader.
     pub fn banner(&self, params: &Params) {
         if !std::io::stderr().is_terminal() {
             return;
@@ -179,7 +179,7 @@ impl Source {
         }
         if let Some(quiet) = self.quiet_ms().filter(|ms| *ms > quiet_limit_ms(params)) {
             eprintln!(
-                "{}: the leader has given no sign for {}: what follows may be old",
+                "{}: the leader has been silent for {}; this output may be out of date",
                 self.name,
                 crate::text::duration::short(quiet)
             );
@@ -218,7 +218,7 @@ impl Source {
     }
 
     /// The hosts that operands name (hosts, groups; none = all), and how the command ends: words
-    /// that name nothing are told on standard error.
+    /// that name nothing are reported on standard error.
     pub fn hosts_named<'h>(
         &self,
         hosts: &'h [HostRow],
@@ -273,7 +273,7 @@ fn expand(word: &str, hosts: &[HostRow], params: &Params) -> Result<Vec<String>,
 }
 
 /// The rows with these names (all without names) in their order, and how the command ends: names
-/// that no row has are told on standard error.
+/// that no row has are reported on standard error.
 pub fn named<'r, R>(
     what: &str,
     rows: &'r [R],
@@ -294,7 +294,7 @@ pub fn named<'r, R>(
 /// The job ids on the command line; none when one of them is 0, which means all.
 ///
 /// # Errors
-/// Names the first word that is no job id.
+/// Names the first word that is not a job ID.
 pub fn job_ids(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
     let mut ids = Vec::new();
     for word in m.all("ids") {
@@ -306,11 +306,11 @@ pub fn job_ids(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
     Ok(ids)
 }
 
-/// Whose jobs are meant: those of `-u`, else one's own, or with ids everybody's; no more than the
-/// cluster lets the asker see.
+/// Whose jobs are meant: those of `-u`, else the caller's, or with ids every user's; no more than
+/// the cluster lets the asker see.
 ///
 /// # Errors
-/// Jobs of somebody else were asked for by name where that is not allowed.
+/// Jobs of another user were asked for by name where that is not allowed.
 pub fn users_asked(
     m: &ArgMatches,
     source: &Source,
@@ -355,7 +355,7 @@ pub fn require(m: &ArgMatches, hosts: &mut Vec<&HostRow>, params: &Params) -> Re
         .map_err(|e| Fail::usage(format!("-R: {}\n{}", e.message, e.caret(text))))
 }
 
-/// The words in the values of an option, parted by blanks or commas.
+/// The words in the values of an option, separated by blanks or commas.
 pub fn words_of(m: &ArgMatches, id: &str) -> Vec<String> {
     let part = |c: char| c == ' ' || c == ',';
     let values = m.all(id);
@@ -363,7 +363,7 @@ pub fn words_of(m: &ArgMatches, id: &str) -> Vec<String> {
     words.filter(|w| !w.is_empty()).map(str::to_owned).collect()
 }
 
-/// Refuses options that are known elsewhere but not built here.
+/// Refuses options of LSF that are not implemented.
 ///
 /// # Errors
 /// Names the first such option that was given.
@@ -377,7 +377,7 @@ pub fn refuse_unbuilt(m: &ArgMatches, ids: &[&str], command: &str) -> Result<(),
     }
 }
 
-/// How long a leader may give no sign before people are told: several takeover times.
+/// How long a leader may be silent before a warning: several takeover times.
 pub fn quiet_limit_ms(params: &Params) -> u64 {
     let found = params
         .params
@@ -403,7 +403,7 @@ pub fn os_groups(user: &str) -> Vec<String> {
     gids.filter_map(sys::users::group_by_gid).collect()
 }
 
-/// The users of a group, groups in it followed; the word itself when it is no group.
+/// The users of a group, nested groups included; the word itself when it is not a group.
 pub fn members(word: &str, params: &Params) -> Vec<String> {
     let group = |name: &str| params.user_groups.iter().find(|(g, ..)| g == name);
     let mut found = Vec::new();

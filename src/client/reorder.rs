@@ -8,7 +8,7 @@ use crate::text::jobids::JobSel;
 use clap::ArgMatches;
 use std::ffi::OsString;
 
-/// Runs `ctop`; gives the exit code.
+/// Runs `ctop`; returns the exit code.
 pub fn ctop(args: &[OsString]) -> i32 {
     run(
         "ctop",
@@ -18,7 +18,7 @@ pub fn ctop(args: &[OsString]) -> i32 {
     )
 }
 
-/// Runs `cbot`; gives the exit code.
+/// Runs `cbot`; returns the exit code.
 pub fn cbot(args: &[OsString]) -> i32 {
     run(
         "cbot",
@@ -32,7 +32,7 @@ fn run(name: &'static str, about: &'static str, bottom: bool, args: &[OsString])
     let cmd = with_wait(command(name, about)).arg(operands(
         "job",
         "JOB [POSITION]",
-        "A job id, and its new position counted from there [1]",
+        "A job ID, and its new position counted from there [1]",
     ));
     match parse(cmd, args) {
         Ok(m) => finish(name, shift(name, bottom, &m)),
@@ -61,7 +61,7 @@ fn place(operands: &[String]) -> Result<(String, u32)> {
             })?;
             (job, n)
         }
-        _ => return Err(Fail::usage("give one job id and perhaps a position")),
+        _ => return Err(Fail::usage("give one job ID and optionally a position")),
     };
     match JobSel::parse(job) {
         Ok(JobSel::Job(_)) => Ok((job.clone(), pos)),

@@ -7,15 +7,18 @@ use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
 fn cli() -> Command {
-    with_selectors(command("crequeue", "Put jobs back to pending"))
-        .arg(flag("d", "Jobs that are DONE"))
-        .arg(flag("e", "Jobs that ended as EXIT"))
-        .arg(flag("r", "Jobs that run (also without any of -d -e -r -a)"))
-        .arg(flag("a", "Jobs in any of these states"))
-        .arg(flag("H", "Hold them (PSUSP)"))
+    with_selectors(command(
+        "crequeue",
+        "Requeue jobs: put them back to pending",
+    ))
+    .arg(flag("d", "Jobs that are DONE"))
+    .arg(flag("e", "Jobs that ended as EXIT"))
+    .arg(flag("r", "Running jobs (the default)"))
+    .arg(flag("a", "Jobs in any of these states"))
+    .arg(flag("H", "Hold them (PSUSP)"))
 }
 
-/// Runs `crequeue`; gives the exit code.
+/// Runs `crequeue`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     match parse(cli(), args) {
         Ok(m) => finish("crequeue", requeue(&m)),

@@ -13,12 +13,12 @@ fn kill_command() -> Command {
         .arg(flag("l", "List the signals"))
         .arg(flag(
             "r",
-            "Remove jobs at once, without waiting for their hosts",
+            "Remove jobs at once without waiting for their hosts",
         ))
         .arg(opt("s", "SIGNAL", "Send this signal, by name or number"))
 }
 
-/// Runs `ckill`; gives the exit code.
+/// Runs `ckill`; returns the exit code.
 pub fn ckill(args: &[OsString]) -> i32 {
     let m = match parse(kill_command(), args) {
         Ok(m) => m,
@@ -66,7 +66,7 @@ fn signal(command: &str, m: &ArgMatches, how: SignalHow) -> Result<i32> {
     act(command, m, &[Verb::Signal { sel, how }], job_phrase)
 }
 
-/// Runs `cstop`; gives the exit code.
+/// Runs `cstop`; returns the exit code.
 pub fn cstop(args: &[OsString]) -> i32 {
     simple(
         "cstop",
@@ -76,7 +76,7 @@ pub fn cstop(args: &[OsString]) -> i32 {
     )
 }
 
-/// Runs `cresume`; gives the exit code.
+/// Runs `cresume`; returns the exit code.
 pub fn cresume(args: &[OsString]) -> i32 {
     simple(
         "cresume",

@@ -9,13 +9,14 @@ use crate::text::names;
 use clap::ArgMatches;
 use std::ffi::OsString;
 
-/// Runs `cswitch`; gives the exit code.
+/// Runs `cswitch`; returns the exit code.
 pub fn run(args: &[OsString]) -> i32 {
     let cmd = command("cswitch", "Switch pending jobs to another queue")
         .override_usage("cswitch [OPTIONS] QUEUE JOB...");
     let cmd = with_selectors(cmd).mut_arg("jobs", |arg| {
-        arg.value_name("QUEUE JOB")
-            .help("The new queue, then job ids, or 0 for all that fit; none: the latest that fits")
+        arg.value_name("QUEUE JOB").help(
+            "The new queue, then job IDs, or 0 for all that match; none: the latest that matches",
+        )
     });
     match parse(cmd, args) {
         Ok(m) => finish("cswitch", switch(&m)),

@@ -6,7 +6,7 @@ use crate::record::view::{Params, QueueRow};
 use crate::text::names::{NameSet, check_user};
 use std::collections::{HashMap, HashSet};
 
-/// Groups of the system that a user is in, by his name.
+/// Groups of the system that a user is in, by user name.
 pub type Groups<'a> = &'a dyn Fn(&str) -> Vec<String>;
 
 /// The user groups of the cluster, to ask who is in a set.
@@ -38,13 +38,13 @@ impl<'a> Sets<'a> {
     }
 }
 
-/// What cannot be read has nobody in it.
+/// A set that cannot be parsed is empty.
 fn set(text: &str) -> NameSet {
     let text = text.replace("@system", "all");
     NameSet::parse_stored(&text).unwrap_or_default()
 }
 
-/// Whose jobs, beside his own, somebody sees as an administrator of groups and queues.
+/// Whose jobs an administrator of groups and queues sees besides their own.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Visible {
     pub users: HashSet<String>,
@@ -72,7 +72,7 @@ impl Visible {
             if sets.holds(administrators, me) {
                 let all = members(name, params).into_iter();
                 let all = all.chain(known.iter().cloned());
-                // Not the words that are no users: all, @system, ~u1.
+                // Without the words that are not users: all, @system, ~u1.
                 let all = all.filter(|user| user != "all" && check_user(user).is_ok());
                 visible
                     .users

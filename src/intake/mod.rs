@@ -11,7 +11,7 @@ pub use submit::{Admitted, NameRoom, admit, check_rename, modify, runs_as_owner}
 
 use crate::record::ack::Code;
 
-/// Who asks: the owner of the request file, with what the accounts of the system say.
+/// The requester: the owner of the request file, with the facts of the account.
 #[derive(Clone, Debug, Default)]
 pub struct Requester {
     pub uid: u32,
@@ -23,7 +23,7 @@ pub struct Requester {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub code: Code,
-    /// For people: lower-case, without a full stop.
+    /// A message: lower-case, without a full stop.
     pub text: String,
 }
 

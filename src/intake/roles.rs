@@ -1,17 +1,17 @@
 //! Who may do what: one table, from which every answer follows and docs/security.md is printed.
 //!
-//! Owns the roles, the deeds and the rule "somebody may do a deed if one of his roles over its
-//! object may". Roles come from cb.yaml and from the owner of the request's file only: no deed
-//! changes a role, so nobody can give himself or others more than an editor of cb.yaml did.
+//! Owns the roles, the actions and the rule "a user may do an action if one of the user's roles
+//! over its object may". Roles come from cb.yaml and from the owner of the request's file only: no
+//! action changes a role, so no user can gain or grant more rights than cb.yaml gives.
 
 use super::Requester;
 use crate::config::Config;
 use std::fmt::Write;
 
-/// What somebody is to a job, a queue or the cluster.
+/// The role of a user towards a job, a queue or the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// The job is his.
+    /// Owns the job.
     Owner,
     /// Administers a user group that the job's owner is in.
     GroupAdmin,
@@ -19,8 +19,8 @@ pub enum Role {
     QueueAdmin,
     /// Named in `cluster.administrators`.
     ClusterAdmin,
-    /// Root, or the account that owns the share: whatever the table says, they could do it with
-    /// the files themselves.
+    /// Root, or the account that owns the share: both have the files anyway, whatever the table
+    /// says.
     System,
     /// None of these.
     Stranger,
@@ -82,7 +82,7 @@ pub enum Deed {
     Reconfig,
 }
 
-/// What a deed is done to.
+/// The kind of object of an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Anything,
@@ -144,7 +144,7 @@ pub const TABLE: &[Row] = &[
         Deed::Submit,
         Kind::Anything,
         "csub",
-        "submit a job of his own (root: only with `allow_root_jobs: yes`)",
+        "submit a job (root: only with `allow_root_jobs: yes`)",
         ANYONE,
     ),
     job(Deed::Kill, "ckill", "end a job", OVER_JOB),
@@ -159,7 +159,7 @@ pub const TABLE: &[Row] = &[
     job(
         Deed::ResumeAdmins,
         "cresume",
-        "resume what somebody else than its owner stopped",
+        "resume a job that an administrator stopped",
         OTHERS_OVER_JOB,
     ),
     job(Deed::Signal, "ckill -s", "send it a signal", OVER_JOB),
@@ -186,7 +186,7 @@ pub const TABLE: &[Row] = &[
     job(
         Deed::MoveAmongAll,
         "ctop, cbot",
-        "move it among everybody's jobs",
+        "move it among all users' jobs",
         CLUSTER,
     ),
     job(Deed::Run, "crun", "start it now", CLUSTER),
@@ -227,12 +227,12 @@ pub const TABLE: &[Row] = &[
     ),
 ];
 
-/// The line of a deed.
+/// The line of an action.
 pub fn row(deed: Deed) -> &'static Row {
     TABLE
         .iter()
         .find(|row| row.deed == deed)
-        .expect("a test holds that every deed has a line")
+        .expect("a test ensures that every action has a line")
 }
 
 /// Who may use a subcommand of cadmin, for a refusal: `cluster admin`, `queue admin or cluster
@@ -247,14 +247,14 @@ pub fn who_may(subcommand: &str) -> Option<String> {
     Some(roles.join(" or "))
 }
 
-/// Whether a role may do a deed.
+/// Whether a role may do an action.
 pub fn allows(row: &Row, role: Role) -> bool {
     role == Role::System || row.may.contains(&role)
 }
 
 /// The table as it stands in docs/security.md.
 pub fn printed() -> String {
-    let mut out = String::from("| deed | command |");
+    let mut out = String::from("| action | command |");
     for role in Role::ALL {
         let _ = write!(out, " {} |", role.word());
     }
@@ -286,7 +286,7 @@ pub struct Owner<'a> {
     pub queue: &'a str,
 }
 
-/// What a deed is done to, as far as roles go.
+/// The object of an action, as far as roles matter.
 #[derive(Clone, Copy, Debug)]
 pub enum Over<'a> {
     Job(Owner<'a>),
@@ -313,7 +313,7 @@ impl Requester {
         }
     }
 
-    /// Whether this requester may do `deed`: one of his roles may.
+    /// Whether one of this requester's roles may do `action`.
     pub fn may(&self, deed: Deed, over: Over<'_>, config: &Config, service_uid: u32) -> bool {
         let row = row(deed);
         BY_COST

@@ -21,7 +21,7 @@ pub const SELECTIONS_MAX: usize = 100;
 pub const SEARCHES_MAX: usize = 4;
 /// A selection looks through all jobs rather than noting more than this many.
 const AMONG_MAX: usize = 10_000;
-/// Jobs looked at in one step.
+/// Jobs visited in one step.
 const STEP: usize = 1000;
 
 /// Something that the ids of a selector name.
@@ -36,7 +36,7 @@ pub enum Named {
 /// all that fits is meant.
 ///
 /// # Errors
-/// An operand is no job id at all.
+/// An operand is not a job ID.
 fn named(ids: &[String]) -> Result<(Vec<Named>, bool), Refusal> {
     let (mut out, mut all) = (Vec::<Named>::new(), false);
     let (mut whole, mut part) = (FxHashSet::default(), FxHashMap::default());
@@ -132,7 +132,7 @@ struct Filter {
     name: String,
     /// Jobs on the host that was named.
     on_host: Option<FxHashSet<u32>>,
-    /// Uids; `None`: everybody.
+    /// Uids; `None`: every user.
     users: Option<Vec<u32>>,
 }
 
@@ -147,7 +147,7 @@ impl Filter {
     }
 }
 
-/// Where the jobs that fit a filter are looked for.
+/// Where the jobs that match a filter are searched.
 #[derive(Clone, Debug)]
 enum Among {
     Nothing,
@@ -162,10 +162,10 @@ pub struct Selection {
     named: Vec<Named>,
     filter: Filter,
     among: Among,
-    /// Only the one that came last, and which that is so far.
+    /// Only the latest one, and which that is so far.
     latest: Option<Option<u32>>,
     chosen: Option<u32>,
-    /// Next of `named`; behind these, their number and the next id together.
+    /// Next of `named`; after these, their number and the next id together.
     at: u32,
     found: bool,
 }
@@ -178,16 +178,16 @@ pub enum Picked {
     Elements(u32, IndexSet),
     /// An operand that names nothing.
     Missing(String),
-    /// There is more to look through.
+    /// There is more to search.
     Searching,
     End,
 }
 
 impl Selection {
-    /// `users`: uids of whom the selector names, `None`: everybody. `spent` counts jobs looked at.
+    /// `users`: uids that the selector names, `None`: every user. `spent` counts visited jobs.
     ///
     /// # Errors
-    /// An operand is no job id at all.
+    /// An operand is not a job ID.
     pub fn new(
         sel: &Selector,
         state: &State,
@@ -235,7 +235,7 @@ impl Selection {
         })
     }
 
-    /// Where to go on, for [`Selection::go_to`] of an equal one.
+    /// Where to continue, for [`Selection::go_to`] of an equal one.
     pub fn at(&self) -> u32 {
         match (&self.chosen, &self.latest) {
             (Some(id), _) => *id,
@@ -252,7 +252,7 @@ impl Selection {
         }
     }
 
-    /// The latest one is known: nothing comes behind it.
+    /// The latest one is known: nothing follows it.
     fn choose(&mut self, id: u32) {
         self.among = Among::Nothing;
         (self.named, self.at) = (vec![Named::Job(id)], 0);

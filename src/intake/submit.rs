@@ -41,7 +41,7 @@ const SLOTS_MAX: u32 = 1_000_000;
 /// What the names in the dependencies of one request may still cost.
 #[derive(Clone, Debug)]
 pub struct NameRoom {
-    /// Jobs that they are held against.
+    /// Jobs that they are compared with.
     pub looks: u64,
     /// Jobs that they stand for.
     pub ids: u64,
@@ -268,7 +268,7 @@ fn check_spec(
     Ok(())
 }
 
-/// Texts that no parser looks at: a client of ours sends short ones, a forged request anything.
+/// Texts that no parser reads: our clients send short ones, a forged request anything.
 fn check_plain(spec: &Spec) -> Result<(), Refusal> {
     let bad = |text: &str, most: usize| text.len() > most || text.contains(char::is_control);
     if bad(&spec.shell, SHELL_MAX) {
@@ -277,10 +277,15 @@ fn check_plain(spec: &Spec) -> Result<(), Refusal> {
         )));
     }
     if bad(&spec.sub_host, HOST_MAX) {
-        return Err(Refusal::usage("the name of the submitting host is none"));
+        return Err(Refusal::usage(
+            "the name of the submitting host is not valid",
+        ));
     }
     if spec.umask > 0o777 {
-        return Err(Refusal::usage(format!("umask {:o} is none", spec.umask)));
+        return Err(Refusal::usage(format!(
+            "umask {:o} is not valid",
+            spec.umask
+        )));
     }
     let texts = [&spec.queue, &spec.hosts, &spec.res_req, &spec.depend];
     if texts.into_iter().any(|t| t.len() > TEXT_MAX) {
@@ -291,7 +296,7 @@ fn check_plain(spec: &Spec) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whoever names a group must be in it: its shares are not for others.
+/// A user who names a group must be a member: its shares are not for others.
 fn check_group(spec: &Spec, who: &Requester, config: &Config) -> Result<(), Refusal> {
     let group = &spec.user_group;
     if group.is_empty() {
@@ -330,7 +335,7 @@ fn take_slots_of_sections(spec: &mut Spec, config: &Config) -> Result<(), Refusa
         .find(|n| *n != 0 && *n != slots);
     if let Some(said) = said {
         return Err(Refusal::usage(format!(
-            "-n: the sections of -R ask for {slots} slots together, not {said}: leave out -n"
+            "-n: the sections of -R ask for {slots} slots together, not {said}; omit -n"
         )));
     }
     (spec.min, spec.max) = (slots, slots);
@@ -367,7 +372,7 @@ fn resolve_depend(
 ) -> Result<String, Refusal> {
     let bad = |e: String| Refusal::usage(format!("-w: {e}"));
     let expr = Expr::parse(text).map_err(|e| bad(e.to_string()))?;
-    // Each id brings the elements behind the name along.
+    // The elements after the name apply to each id.
     let elements = text
         .split('[')
         .skip(1)
@@ -416,7 +421,7 @@ fn own_jobs_named(
         if looks > most || ids.len() > room || ids.len() as u64 > names.ids {
             names.looks = names.looks.saturating_sub(looks);
             return Err(Refusal::usage(format!(
-                "-w: too many jobs: {name:?} is held against {looks} of yours and stands for {} or \
+                "-w: too many jobs: {name:?} is compared with {looks} of yours and matches {} or \
                  more (at most {LOOKS_MAX} and {room}; {REQUEST_LOOKS_MAX} and {REQUEST_IDS_MAX} \
                  in one request); name fewer, or say their ids",
                 ids.len()

@@ -13,7 +13,7 @@ pub enum Cut {
     Never,
     /// Its first characters stay.
     Head,
-    /// Its last characters stay, behind a `*`.
+    /// Its last characters stay, after a `*`.
     Tail,
 }
 
@@ -73,7 +73,7 @@ pub fn int<N: itoa::Integer>(out: &mut String, n: N) {
     out.push_str(itoa::Buffer::new().format(n));
 }
 
-/// Appends a number of hundredths or tenths as a decimal fraction with `digits` digits behind the
+/// Appends a number of hundredths or tenths as a decimal fraction with `digits` digits after the
 /// point (1 or 2), rounded down.
 pub fn fraction(out: &mut String, milli: u64, digits: u32) {
     int(out, milli / 1000);

@@ -1,4 +1,4 @@
-//! Moments as tables show them, fast enough for a hundred thousand rows.
+//! Times as tables show them, fast enough for a hundred thousand rows.
 //!
 //! Owns the three printed forms. The zone's offset is looked up once per quarter of an hour, since
 //! no zone changes its offset in between.
@@ -19,7 +19,7 @@ const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 /// Prints moments in one time zone.
 pub struct Dates {
     zone: TimeZone,
-    /// The last step looked up and its offset in seconds.
+    /// The last step and its offset in seconds.
     known: Cell<(i64, i64)>,
     /// The last minute printed in the short form: neighbours in a table mostly share it.
     minute: RefCell<(i64, String)>,

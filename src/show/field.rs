@@ -66,7 +66,7 @@ impl fmt::Display for FormatError {
             }
             FormatError::Width { name } => write!(
                 f,
-                "the width behind {} in the format string must be a number up to {WIDTH_MAX}",
+                "the width after {} in the format string must be a number up to {WIDTH_MAX}",
                 width::escape(name)
             ),
             FormatError::Delimiter => write!(
@@ -320,7 +320,7 @@ fn column_of<G>(
     Ok(column)
 }
 
-/// The words of a format and its delimiter. Words are parted by blanks or commas.
+/// The words of a format and its delimiter. Words are separated by blanks or commas.
 fn split_format(text: &str) -> Result<(Vec<&str>, Option<String>), FormatError> {
     const KEY: &str = "delimiter=";
     let mut words = Vec::new();
@@ -347,7 +347,7 @@ fn split_format(text: &str) -> Result<(Vec<&str>, Option<String>), FormatError> 
     }
 }
 
-/// The value behind `delimiter=` and what follows it.
+/// The value of `delimiter=` and what follows it.
 fn delimiter_value(rest: &str) -> Result<(&str, &str), FormatError> {
     let quote = rest.chars().next().filter(|c| matches!(c, '\'' | '"'));
     let (value, after) = match quote {

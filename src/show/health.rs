@@ -1,4 +1,4 @@
-//! What is wrong in the cluster, for people: alarms, and hosts that do not do what they should.
+//! The health of the cluster: alarms, and hosts that need attention.
 
 use super::cell::{self, Object};
 use super::dates::Dates;
@@ -23,18 +23,18 @@ pub fn reason(h: &HostRow, dates: &Dates) -> Option<String> {
             h.name
         ),
         "closed_Full" => format!("{} of {} slots are in use", h.njobs, h.slots),
-        "closed_Excl" => "a job has it to itself".into(),
+        "closed_Excl" => "an exclusive job uses it".into(),
         "closed_Busy" => "its load is over a threshold".into(),
         "closed_Wind" => "it is outside its dispatch window".into(),
         "closed_Adm" if h.closed_by.is_empty() && h.comment.is_empty() => {
-            "cb.yaml says that it runs no jobs".into()
+            "cb.yaml configures it to run no jobs".into()
         }
         _ => return None,
     };
     Some(text)
 }
 
-/// Somebody should look at it: silent, half alive, or with something to tell.
+/// Needs attention: silent, without cbexe, or with warnings.
 fn in_trouble(h: &HostRow) -> bool {
     matches!(h.status.as_str(), "unavail" | "unreach") || !h.warnings.is_empty()
 }

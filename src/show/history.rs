@@ -131,7 +131,7 @@ impl Histories {
             Event::Warned { j, at, t } => {
                 let line = || {
                     let s = at.since_ms(*t).div_ceil(1000);
-                    format!("Warned: it will have to make room in {s} seconds")
+                    format!("Warned: will be preempted in {s} seconds")
                 };
                 self.change(*j, t.0, line, |_, _| {});
             }

@@ -14,7 +14,7 @@ use crate::text::width;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The function behind a field.
+/// The function that writes a field.
 pub type HostGet = Get<HostRow>;
 
 /// `closed` for every kind of closed, the word itself otherwise.

@@ -1,6 +1,6 @@
 //! Hosts of the view against a `select[...]` expression (`-R` of chosts, cload and cinfo -H).
 //!
-//! Owns what a published host row says for each resource name: measured values less what is
+//! Owns the value of a published host row for each resource name: measured values less what is
 //! reserved, as the scheduler sees them. The expression itself is `text`'s business.
 
 use crate::record::view::{HostRow, Params};
@@ -73,7 +73,7 @@ impl Facts<'_> {
             "slots" => return Some(f64::from(h.slots.saturating_sub(h.njobs))),
             _ => load.values.get(name)?.parse().ok()?,
         };
-        // What a silent host measured last says nothing about now.
+        // The last values of a silent host are out of date.
         (h.status != "unavail" && measured.is_finite()).then_some(measured)
     }
 }

@@ -11,7 +11,7 @@ use crate::record::view::{HostRow, Params};
 use crate::text::width;
 use std::fmt::Write as _;
 
-/// The function behind a field of a host.
+/// The function that writes a field of a host.
 pub type HostGet = Get<HostRow>;
 
 const fn field(
@@ -179,7 +179,7 @@ pub struct Parts {
     pub models: bool,
 }
 
-/// A resource whose row is wanted: named, or none was named.
+/// A resource whose row is selected: named, or none was named.
 fn wanted(names: &[String], name: &str) -> bool {
     names.is_empty() || names.iter().any(|n| n == name)
 }

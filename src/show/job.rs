@@ -17,7 +17,7 @@ pub struct Ctx {
     /// Wall clock when the command started.
     pub now: Stamp,
     pub dates: Dates,
-    /// When jobs with reservations are expected to start; empty where nobody asks.
+    /// When jobs with reservations are expected to start; empty where no caller needs them.
     pub estimates: Arc<BTreeMap<JobKey, EstimateRow>>,
 }
 
@@ -32,7 +32,7 @@ impl Ctx {
     }
 }
 
-/// One job or element, put together from what the view says of it.
+/// One job or element, assembled from the rows of the view.
 pub struct JobView<'a> {
     /// May differ from the row's own key: an element that has not started lives in its array's row.
     pub key: JobKey,
@@ -46,7 +46,7 @@ pub struct JobView<'a> {
     pub ctx: &'a Ctx,
 }
 
-/// The function behind a field.
+/// The function that writes a field.
 pub type JobGet = fn(&JobView<'_>, &mut String);
 
 impl JobView<'_> {
@@ -134,7 +134,7 @@ impl JobView<'_> {
                 out.push(')');
             }
         } else if row.stat.is_finished() && row.oom {
-            out.push_str("a process of it was killed for want of memory");
+            out.push_str("one of its processes was killed by the out-of-memory killer");
         }
     }
 }
@@ -149,7 +149,7 @@ pub fn put_key(out: &mut String, key: JobKey) {
     }
 }
 
-/// The word the owner and everybody else sees for why a job is suspended.
+/// Why a job is suspended, in words.
 pub fn suspend_sentence(stat: JobStat) -> &'static str {
     match stat {
         JobStat::Ususp => "stopped by its owner or an administrator",

@@ -193,7 +193,7 @@ fn spec_members(out: &mut String, spec: &Spec) {
     o.some_text("user_group", &spec.user_group);
     o.some_text("resize_command", &spec.notify);
     o.end();
-    // Only the inside is wanted.
+    // Only the members are kept.
     out.pop();
     out.remove(from);
 }

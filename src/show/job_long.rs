@@ -130,7 +130,7 @@ fn submitted(v: &JobView<'_>) -> String {
     s
 }
 
-/// What is known of failed earlier tries.
+/// What is known about failed earlier attempts.
 fn changes(v: &JobView<'_>) -> Option<String> {
     let row = v.row;
     if row.stat.is_waiting() && !row.text.is_empty() {
@@ -344,7 +344,7 @@ fn put_memory(out: &mut String, v: &JobView<'_>) {
     }
 }
 
-/// What stands between two long pages.
+/// The line between two long pages.
 pub const RULE: &str =
     "------------------------------------------------------------------------------\n";
 

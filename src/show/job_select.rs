@@ -50,7 +50,8 @@ pub enum Users {
     All,
     /// Account ids, and names for accounts that this host does not know.
     These(HashSet<u32>, HashSet<String>),
-    /// Of those asked for what somebody may see: his own jobs, those of users and those in queues.
+    /// Of those asked for, what the caller may see: their own jobs, those of users and those in
+    /// queues.
     Within {
         asked: Box<Users>,
         uid: u32,
@@ -95,7 +96,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// True when the job is wanted.
+    /// True when the job is selected.
     pub fn accepts(&self, v: &JobView<'_>) -> bool {
         self.stats.has(v.stat())
             && self.wants_key(v.key)
@@ -103,7 +104,7 @@ impl Selection {
             && self.accepts_rest(v)
     }
 
-    /// True when the job is wanted whatever its state: arrays have elements in many states.
+    /// True when the job is selected whatever its state: arrays have elements in many states.
     pub fn accepts_in_any_state(&self, v: &JobView<'_>) -> bool {
         let any = |sel: &JobSel| sel.id().is_none_or(|id| id == v.key.id);
         (self.ids.is_empty() || self.ids.iter().any(any))
@@ -143,7 +144,7 @@ fn named(glob: &str, v: &JobView<'_>) -> bool {
 }
 
 /// True when `text` fits the pattern, in which `*` stands for any text and `?` for one character.
-/// Linear in both for each `*`; it never goes back behind the last one.
+/// Linear in both for each `*`; it never backtracks before the last one.
 pub fn matches(glob: &str, text: &str) -> bool {
     let (g, t): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
     let (mut gi, mut ti) = (0, 0);

@@ -5,7 +5,7 @@ use super::field::{Field, Get, Table};
 use crate::record::view::LimitRow;
 use std::fmt::Write as _;
 
-/// The function behind a field.
+/// The function that writes a field.
 pub type LimitGet = Get<LimitRow>;
 
 fn amount(out: &mut String, n: f64) {
@@ -88,7 +88,7 @@ pub fn put_json(out: &mut String, row: &LimitRow) {
 }
 
 /// Whether the counter concerns one consumer. `kind`: `user`, `queue`, `host`, `project`, `app`.
-/// Without a word about the kind a limit is for all of them. `named`: whether a word is the
+/// A limit that does not name the kind is for all of them. `named`: whether a word is the
 /// consumer or a group of it.
 pub fn concerns(row: &LimitRow, kind: &str, named: &dyn Fn(&str) -> bool) -> bool {
     let of_kind = |part: &&str| {

@@ -9,7 +9,7 @@ use crate::record::view::HostRow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The function behind a field.
+/// The function that writes a field.
 pub type LoadGet = Get<HostRow>;
 
 /// True when the host's load is known.

@@ -1,4 +1,4 @@
-//! Floor 3: what people and scripts see. Tables, long pages, JSON and `-o` formats, each made from
+//! Floor 3: what users and scripts see. Tables, long pages, JSON and `-o` formats, each made from
 //! one registry of fields per kind of thing.
 //!
 //! Owns the words, widths and order of everything the reading commands print. Pure: values, the

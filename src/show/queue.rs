@@ -8,7 +8,7 @@ use super::job_table::stat_color;
 use crate::record::view::{Counts, QueueRow};
 use std::fmt::Write as _;
 
-/// The function behind a field.
+/// The function that writes a field.
 pub type QueueGet = Get<QueueRow>;
 
 /// `Open:Active` and its relatives.

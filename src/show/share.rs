@@ -14,7 +14,7 @@ pub fn put_tree(out: &mut String, queue: &str, rows: &[&ShareRow]) {
     }
 }
 
-/// The part of a path behind the last `/`.
+/// The part of a path after the last `/`.
 fn name(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }

@@ -6,7 +6,7 @@ use super::queue::json_counts;
 use crate::record::view::UserRow;
 use std::fmt::Write as _;
 
-/// The function behind a field.
+/// The function that writes a field.
 pub type UserGet = Get<UserRow>;
 
 const fn field(name: &'static str, header: &'static str, get: UserGet) -> Field<UserGet> {

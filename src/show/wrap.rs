@@ -34,7 +34,7 @@ pub fn item(out: &mut String, item: &str, unfolded: bool) {
     out.push('\n');
 }
 
-/// Where to break: behind the last blank in the second half of the line, else where it is full.
+/// Where to break: after the last blank in the second half of the line, else where it is full.
 fn break_at(text: &str, room: usize) -> usize {
     let mut used = 0;
     let mut full = text.len();

@@ -1,4 +1,4 @@
-//! What people were told against the journal: acknowledgements of the newest epochs.
+//! Compares the acknowledgements of the newest epochs with the journal.
 
 use super::Ctx;
 use super::finding::Finding;
@@ -13,11 +13,11 @@ use std::path::Path;
 
 /// Epochs whose acknowledgements are read, newest first.
 const EPOCHS: u64 = 3;
-/// Most acknowledgements held against the journal.
+/// Most acknowledgements compared with the journal.
 const ACKS_MAX: usize = 2_000_000;
 const EACH_MAX: usize = 20;
 
-/// Jobs that people were told of.
+/// Acknowledged jobs.
 pub struct Told {
     jobs: Vec<(u64, Token, IdRun)>,
 }
@@ -55,7 +55,7 @@ impl Told {
                 Err(LineError::Damaged(d)) => {
                     let due = lines.next_seq();
                     match lines.skip() {
-                        // What a full share cut short stands whole behind.
+                        // What a full share cut short is repeated whole after it.
                         Ok(s) if s.repeats(What::Acks, due, lines.next_seq()) => continue,
                         _ => return damaged(path, &d, out),
                     }
@@ -64,7 +64,7 @@ impl Told {
         }
     }
 
-    /// Every job that somebody was told of is in the journal.
+    /// Every acknowledged job is in the journal.
     pub fn hold(&self, state: &State, out: &mut Vec<Finding>) {
         let next = next_id(state);
         let lost = self.jobs.iter().filter(|(_, tok, run)| {
@@ -84,14 +84,14 @@ impl Told {
     }
 }
 
-/// Being written; or damage, which costs answers to people and no job.
+/// Either being written, or damage, which costs answers but no job.
 fn damaged(path: &Path, d: &Damaged, out: &mut Vec<Finding>) {
     if d.damage != Damage::Torn {
         out.push(Finding::broken(
             "answers",
             format!("{}:{}", path.display(), d.offset),
             d.damage.to_string(),
-            "commands that wait for these answers ask again; look at the disk of the share",
+            "commands that wait for these answers ask again; check the disk of the share",
         ));
     }
 }

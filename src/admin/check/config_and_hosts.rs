@@ -1,4 +1,4 @@
-//! The configuration, the hosts' beats and clocks, and what the leader wants people to know.
+//! The configuration, the hosts' beats and clocks, and the leader's alarms.
 
 use super::Ctx;
 use super::finding::Finding;
@@ -12,12 +12,12 @@ use crate::text::duration::short;
 
 /// A host whose file is older than so many of its beats is stale.
 const BEATS: u64 = 4;
-/// Clocks further apart than this are told of, ms.
+/// Clocks further apart than this are reported, ms.
 pub const SKEW_MS: u64 = 5_000;
-/// Most hosts looked at.
+/// Most hosts that are checked.
 const HOSTS_MAX: usize = 100_000;
 
-/// cb.yaml as it stands, when it can be used.
+/// The present cb.yaml, if it is valid.
 pub fn config(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Config> {
     let path = ctx.layout.config();
     match crate::admin::load(&path) {
@@ -28,8 +28,8 @@ pub fn config(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Config> {
                 .lines()
                 .find(|l| l.contains("error"))
                 .unwrap_or(&e.text);
-            let what = format!("it cannot be used: {first}; a new leader takes the last good one");
-            let todo = "'cadmin ckconfig' names every problem";
+            let what = format!("it is not valid: {first}; a new leader uses the last valid one");
+            let todo = "'cadmin ckconfig' lists every problem";
             out.push(Finding::broken("config", path.display(), what, todo));
             None
         }
@@ -45,15 +45,16 @@ fn ahead(ctx: &Ctx, hosts: &[(String, i64, LoadDoc)], out: &mut Vec<Finding>) {
     let newest = claims.into_iter().max().unwrap_or(0);
     if doc.epoch > newest {
         let what = format!(
-            "it has followed epoch {}, the newest here is {newest}: the share went back",
+            "it has followed epoch {}, the newest here is {newest}: the share was set back",
             doc.epoch
         );
-        let todo = "was it restored from a backup? 'cadmin restored --confirm' goes on from it";
+        let todo =
+            "if it was restored from a backup: 'cadmin restored --confirm' continues from it";
         out.push(Finding::broken("hosts", format!("host {host}"), what, todo));
     }
 }
 
-/// Everything that needs no second look.
+/// The checks that need no second pass.
 pub fn look(ctx: &Ctx) -> Vec<Finding> {
     let mut out = Vec::new();
     alarms(ctx, &mut out);
@@ -66,7 +67,7 @@ fn alarms(ctx: &Ctx, out: &mut Vec<Finding>) {
         return;
     };
     for alarm in &params.alarms {
-        let todo = "the leader's log tells more";
+        let todo = "see the leader's log";
         out.push(match is_grave(alarm) {
             true => Finding::broken("leader", "alarm", alarm.clone(), todo),
             false => Finding::warning("leader", "alarm", alarm.clone(), todo),
@@ -76,7 +77,7 @@ fn alarms(ctx: &Ctx, out: &mut Vec<Finding>) {
     if !params.config_problems.is_empty() {
         let n = count(params.config_problems.len(), "problem");
         let what = format!("the leader refused it ({n}); the previous one stays in force");
-        let todo = "'cadmin ckconfig' names every problem, 'cadmin reconfig' tries again";
+        let todo = "'cadmin ckconfig' lists every problem, 'cadmin reconfig' tries again";
         out.push(Finding::warning("config", path.display(), what, todo));
         return;
     }
@@ -84,8 +85,8 @@ fn alarms(ctx: &Ctx, out: &mut Vec<Finding>) {
     if let Some(config) = config(ctx, &mut ignored)
         && config.digest() != params.config_digest
     {
-        let what = "it was changed and is not in force";
-        let todo = "'cadmin reconfig' puts it into force";
+        let what = "it was changed and is not yet in force";
+        let todo = "'cadmin reconfig' applies it";
         out.push(Finding::warning("config", path.display(), what, todo));
     }
 }
@@ -134,7 +135,7 @@ fn beats(ctx: &Ctx, out: &mut Vec<Finding>) {
                 "its clock is {} {word} the file server's",
                 short(skew.unsigned_abs())
             );
-            let todo = "let it follow a time server; times of its jobs are wrong, nothing else";
+            let todo = "synchronize it with a time server; only the times of its jobs are wrong";
             out.push(Finding::warning("hosts", &place, what, todo));
         }
         if !doc.executor {

@@ -1,4 +1,4 @@
-//! What a look found, and how it is printed.
+//! What a check found, and how it is printed.
 
 use super::{Report, Seen};
 use crate::text::count::count;
@@ -12,9 +12,9 @@ use std::fmt::Write as _;
 pub enum Level {
     /// A promise does not hold, or will not at the next fault.
     Broken,
-    /// Could not be looked at.
+    /// Could not be checked.
     Unknown,
-    /// Somebody should know; nothing is broken.
+    /// Needs attention; nothing is broken.
     Warning,
 }
 
@@ -22,7 +22,7 @@ pub enum Level {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub level: Level,
-    /// What was looked at: share, config, journal, state, view, answers, orders, hosts, leader.
+    /// What was checked: share, config, journal, state, view, answers, orders, hosts, leader.
     pub area: &'static str,
     /// File, host or job.
     pub place: String,
@@ -31,7 +31,7 @@ pub struct Finding {
     /// What to do.
     #[serde(rename = "do")]
     pub todo: String,
-    /// The same in every look at the same trouble.
+    /// The same in every pass for the same fault.
     #[serde(skip)]
     pub key: String,
 }
@@ -73,7 +73,7 @@ impl Finding {
         Finding::new(Level::Warning, area, place, what, todo)
     }
 
-    /// What could not be read: not wrong, not right.
+    /// What could not be read: neither broken nor sound.
     pub fn unknown(area: &'static str, place: impl ToString, what: impl Into<String>) -> Finding {
         let todo = "run it as root or as the account that owns the share";
         Finding::new(Level::Unknown, area, place, what, todo)
@@ -88,7 +88,7 @@ impl Finding {
                 area,
                 place,
                 e.to_string(),
-                "look at the file system of the share and its server",
+                "check the file system of the share and its server",
             ),
         }
     }
@@ -133,7 +133,7 @@ pub fn text(report: &Report, quiet: bool, most: usize) -> String {
     out
 }
 
-/// What was looked at, without what there is none of.
+/// What was checked; kinds without any are left out.
 fn checked(seen: &Seen) -> String {
     let all = [
         (seen.epochs, "epoch"),

@@ -23,9 +23,9 @@ use std::path::Path;
 
 /// Most host directories.
 const HOSTS_MAX: usize = 100_000;
-/// Most bytes of reports and orders in all; hosts beyond it are told of as not looked at.
+/// Most bytes of reports and orders in all; hosts beyond it are reported as not checked.
 const BYTES_MAX: u64 = 8 << 30;
-/// Most starts that are held against each other.
+/// Most starts that are compared with each other.
 const STARTS_MAX: usize = 8_000_000;
 const EACH_MAX: usize = 20;
 
@@ -110,7 +110,7 @@ impl Logs {
             orders.extend(Layout::parse_orders_name(name));
             reports.extend(Layout::parse_reports_name(name));
         }
-        // Orders of older epochs are followed by nobody.
+        // No host follows orders of older epochs.
         let newest = orders.iter().map(|(epoch, _)| *epoch).max();
         for (epoch, part) in orders.iter().filter(|(e, _)| Some(*e) == newest) {
             let path = ctx.layout.orders(host, *epoch, *part);
@@ -147,7 +147,7 @@ impl Logs {
             Err(LineError::Damaged(d)) => out.push(Finding::broken(
                 area,
                 format!("{}:{}", path.display(), d.offset),
-                format!("{}; what stands behind it is not read", d.damage),
+                format!("{}; the rest of the file is not read", d.damage),
                 match area {
                     "orders" => {
                         "its host asks for another part by itself; if none comes, 'cadmin \
@@ -241,8 +241,8 @@ impl Logs {
 fn alive(state: &State, host: &str, a: AttemptId, mark: u32) -> Option<Finding> {
     let place = format!("host {host}, attempt {a}");
     let todo = format!(
-        "look at {host} with 'cadmin dev ps' or ps; end it there if nobody needs it, the cluster \
-         counts no slot for it"
+        "check {host} with 'cadmin dev ps' or ps; kill the process if it is not needed, the \
+         cluster counts no slot for it"
     );
     let Some(work) = work_of(state, a) else {
         let what = "it runs there, and the journal does not know this attempt";
@@ -259,7 +259,7 @@ fn alive(state: &State, host: &str, a: AttemptId, mark: u32) -> Option<Finding> 
     }
     let reason = fate(work);
     let what = format!("it runs there, the journal has it as {}", work.stat);
-    // Given up by somebody's word while its host was silent: its host may not know yet.
+    // Removed while its host was silent: its host may not know yet.
     let given_up = matches!(
         reason,
         TermReason::HostLost | TermReason::Fenced | TermReason::Force
@@ -314,7 +314,8 @@ fn check_format(step: &Step<'_>) -> Result<(), LineError> {
     Err(damaged(Damage::Content(text)))
 }
 
-/// Gives every record behind the header; half a line at the end is being written. The bytes read.
+/// Passes on every record after the header; half a line at the end is being written. Returns the
+/// bytes read.
 fn records<T: DeserializeOwned>(path: &Path, sink: &mut dyn FnMut(T)) -> Result<u64, LineError> {
     let mut lines = Lines::new(path, u64::MAX);
     let mut header = true;
@@ -323,7 +324,7 @@ fn records<T: DeserializeOwned>(path: &Path, sink: &mut dyn FnMut(T)) -> Result<
             Ok(None) => return Ok(lines.offset()),
             Ok(Some(step)) if std::mem::take(&mut header) => check_format(&step)?,
             Ok(Some(step)) => {
-                // A kind of a newer version concerns nobody here.
+                // A kind of a newer version is of no interest here.
                 if let Ok(record) = serde_json::from_slice(step.line.json) {
                     sink(record);
                 }

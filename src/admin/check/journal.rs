@@ -20,13 +20,13 @@ const EACH_MAX: usize = 20;
 /// A journal that changes under the reader is read so often.
 const TRIES: usize = 5;
 
-const DAMAGE: &str = "'cadmin fsck' lists all damage. What stands before it is safe. Restore the \
+const DAMAGE: &str = "'cadmin fsck' lists all damage. Records before it are safe. Restore the \
      file from a backup, or let one 'cbsched --accept-loss' lead: it sets the damaged bytes aside \
      in lost+found and goes on behind them";
 
 pub const DEFECT: &str = "a defect of Corral: please report it, with the bundle of 'cadmin diag'";
 
-/// How far an attempt came, by the events.
+/// The phase of an attempt, by the events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Bound,
@@ -58,7 +58,7 @@ impl Attempts {
         }
     }
 
-    /// Ids that rolled over begin anew.
+    /// Ids that rolled over start again.
     fn submitted(&mut self, id: u32) {
         if !self.ids.insert(id) {
             self.phases.retain(|a, _| a.j.id != id);
@@ -123,7 +123,7 @@ impl Walk {
         self.epochs = chain.upto - chain.first;
         for epoch in &chain.unsealed_middle {
             let place = ctx.layout.epoch_dir(*epoch).display().to_string();
-            let what = "no later epoch says where it ends";
+            let what = "no later epoch records where it ends";
             self.damage.push((place, what.to_owned()));
         }
         for epoch in chain.first..chain.upto {
@@ -161,7 +161,7 @@ impl Walk {
                 // damage.
                 let last = sys::fs::read_from(path, (from + bytes).saturating_sub(1), 1);
                 if last.is_ok_and(|c| c.bytes == b"\n") {
-                    let what = format!("the last {bytes} bytes are no intact record");
+                    let what = format!("the last {bytes} bytes are not an intact record");
                     self.wrong(path, *from, what);
                 }
             }
@@ -189,7 +189,7 @@ fn refused(ctx: &Ctx, e: &Error) -> Finding {
     }
 }
 
-/// An error without its advice, which stands in `do`.
+/// An error without its advice, which is in `do`.
 fn first_part(text: &str) -> &str {
     text.split("; restore the file").next().unwrap_or(text)
 }
@@ -222,7 +222,7 @@ pub fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
             &mut loader,
         );
         match read {
-            // A leader that took over meanwhile has said where the epoch before ends.
+            // A leader that took over meanwhile has recorded where the epoch before ends.
             Ok(recovered) if Chain::newest(&ctx.layout).is_ok_and(|n| n == newest) => {
                 notes(&recovered.notes, out);
                 broken_state(&loader.state, out);
@@ -256,7 +256,7 @@ fn notes(notes: &[String], out: &mut Vec<Finding>) {
             "journal",
             "snapshot",
             note.clone(),
-            "an older snapshot is used: recovery takes longer; 'cadmin fsck' tells more",
+            "an older snapshot is used: recovery takes longer; see 'cadmin fsck'",
         ));
     }
 }

@@ -51,10 +51,10 @@ fn moves(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> bool {
 /// A leader leads: the beat has moved since `before`.
 pub fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Finding> {
     let mut out = Vec::new();
-    let start = "start cbsched on a host that may lead; its log says why it does not lead";
+    let start = "start cbsched on a host that may lead; if it runs, see its log";
     let path = ctx.layout.epoch();
     if !sys::fs::exists(&path) {
-        let what = "it is missing: nobody can lead, and no daemon makes it anew";
+        let what = "it is missing: no cbsched can lead, and no daemon recreates it";
         let todo = "make it, empty, owned by the account of the share, while no cbsched runs: the \
                     first one that is started fills it";
         return vec![Finding::broken("leader", path.display(), what, todo)];
@@ -88,14 +88,14 @@ pub fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Finding> 
             0 => "no leader has ever been".to_owned(),
             n => format!("epoch {n} was claimed by {}, pid {}", epoch.host, epoch.pid),
         };
-        let what = format!("nobody leads: the beat stood still for {waited}; {who}");
+        let what = format!("there is no leader: the beat has not changed for {waited}; {who}");
         let place = ctx.layout.beat();
         out.push(Finding::broken("leader", place.display(), what, start));
     }
     if !sys::fs::exists(&ctx.layout.lock()) {
         let path = ctx.layout.lock();
         let what = "the election's lock file is missing";
-        let todo = "make it anew, empty, owned by the account of the share, while no cbsched runs";
+        let todo = "create it, empty, owned by the account of the share, while no cbsched runs";
         out.push(Finding::broken("leader", path.display(), what, todo));
     }
     out

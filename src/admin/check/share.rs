@@ -9,19 +9,19 @@ use crate::text::count::count;
 use crate::text::size::human;
 use std::path::Path;
 
-/// Less room than this, and the leader is about to stop taking jobs.
+/// Below this much free space the leader is about to stop accepting jobs.
 const FULL_BYTES: u64 = 64 << 20;
 const FULL_INODES: u64 = 1000;
-/// Less than one part in so many left is told of.
+/// A smaller free part than one in so many is reported.
 const LOW_PART: u64 = 20;
-/// Names looked at in one directory for leftovers and owners.
+/// Most names read in one directory for leftovers and owners.
 const NAMES_MAX: usize = 200_000;
 /// An aside file older than this was left by a writer that died.
 const OLD_MS: i64 = 24 * 3600 * 1000;
 /// Writable by the group or by others.
 const OTHERS: u32 = 0o022;
 
-/// All looks at the share.
+/// All checks of the share.
 pub fn look(ctx: &Ctx) -> Vec<Finding> {
     let mut out = Vec::new();
     owners(ctx, &mut out);
@@ -41,7 +41,7 @@ fn stat(path: &Path, out: &mut Vec<Finding>) -> Option<Stat> {
     }
 }
 
-/// Whoever else could write here could forge what the cluster believes.
+/// Another account that can write here could forge the state of the cluster.
 fn guarded(ctx: &Ctx, path: &Path, kind: Kind, out: &mut Vec<Finding>) {
     let Some(s) = stat(path, out) else { return };
     let (uid, place) = (ctx.cluster.service_uid, path.display().to_string());
@@ -51,7 +51,7 @@ fn guarded(ctx: &Ctx, path: &Path, kind: Kind, out: &mut Vec<Finding>) {
             kind_word(s.kind),
             kind_word(kind)
         );
-        let todo = "move it away if nobody needs it, stop all daemons, restore what belongs \
+        let todo = "move it away if it is not needed, stop all daemons, restore what belongs \
                     here from a backup";
         return out.push(Finding::broken("share", place, what, todo));
     }
@@ -113,7 +113,7 @@ fn owners(ctx: &Ctx, out: &mut Vec<Finding>) {
     }
 }
 
-/// Users enter their own directories and make new ones, and remove nobody else's.
+/// Users enter and create their own directories and cannot remove those of others.
 fn inbox(ctx: &Ctx, mode: u32, out: &mut Vec<Finding>) {
     let dir = ctx.layout.inbox();
     let Some(s) = stat(&dir, out) else { return };
@@ -135,7 +135,8 @@ fn inbox(ctx: &Ctx, mode: u32, out: &mut Vec<Finding>) {
         let owner = entry.text().and_then(|t| t.parse::<u32>().ok());
         let Some(s) = stat(&path, out) else { continue };
         if owner.is_none_or(|uid| uid != s.uid) || s.mode & 0o002 != 0 {
-            let what = "it does not belong to the user it is named after, or anybody may write it";
+            let what =
+                "it does not belong to the user it is named after, or is writable by everyone";
             let todo = format!("the leader takes nothing from it: rm -r {}", path.display());
             out.push(Finding::warning("share", path.display(), what, todo));
         }
@@ -187,7 +188,7 @@ fn room(ctx: &Ctx, out: &mut Vec<Finding>) {
         Err(e) => return out.push(Finding::unreadable("share", &e)),
     };
     let place = root.display();
-    let todo = "make room: old outputs below 'jobs', 'cadmin fsck' names what lies around; or \
+    let todo = "free space: remove old outputs below 'jobs' and what 'cadmin fsck' lists, or \
                 enlarge the file system";
     let left = format!(
         "{} of {} are free",

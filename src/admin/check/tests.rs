@@ -290,7 +290,7 @@ fn people_who_were_told_something_else_are_told_of() {
     let bed = TestShare::new(&life(1));
     bed.acks(&[1, 2, 3]);
     bed.finds("job 3: it was acknowledged in epoch 1, and the journal does not know it");
-    // So is one behind what a full share cut short, which is no damage itself.
+    // So is one after what a full share cut short, which is not damage itself.
     let path = bed.ctx.layout.acks(1);
     let whole = fs::read(&path).unwrap();
     let header = whole.iter().position(|b| *b == b'\n').unwrap() + 1;
@@ -350,7 +350,7 @@ fn damage_names_file_and_offset_wherever_it_lies() {
     let journal = layout.journal(1, 1);
     let len = fs::read(&journal).unwrap().len();
     flip(&journal, len - 60);
-    bed.finds("are no intact record");
+    bed.finds("are not an intact record");
     flip(&journal, len - 60);
     assert!(!bed.look().contains("BROKEN"));
 }

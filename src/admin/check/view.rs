@@ -8,13 +8,13 @@ use crate::spool::view::{Piece, ViewError, ViewReader, Want};
 use crate::state::State;
 use rustc_hash::FxHashMap;
 
-/// Most rows that are held against the journal.
+/// Most rows that are compared with the journal.
 const ROWS_MAX: usize = 5_000_000;
 const EACH_MAX: usize = 20;
-const REBUILD: &str = "a new leader publishes the whole view anew: 'cadmin schedrestart'; jobs are \
+const REBUILD: &str = "a new leader publishes the view again: 'cadmin schedrestart'; jobs are \
      not affected";
 
-/// What a row says, as far as it must agree.
+/// The fields of a row that must agree.
 type Facts = (JobStat, u32);
 
 /// The rows of the view.

@@ -23,7 +23,7 @@ struct Shown {
     said: bool,
 }
 
-/// Submits, shows, and says what to type next.
+/// Submits jobs, shows their progress and what to type next.
 ///
 /// # Errors
 /// Fails when a submission is refused, a job fails or takes far too long.
@@ -51,7 +51,7 @@ pub fn demo(site: &Site) -> Result<(), Fail> {
     println!();
     if failed > 0 {
         return Err(Fail::system(format!(
-            "{failed} jobs of the demonstration failed\nhint: `chist -l` and {} tell why",
+            "{failed} jobs of the demonstration failed\nhint: see `chist -l` and {}",
             work.display()
         )));
     }
@@ -105,7 +105,7 @@ fn jobs(site: &Site) -> Vec<(&'static str, u32, Vec<String>)> {
     ]
 }
 
-/// Runs csub as the reader would, and prints what it was and what it said.
+/// Runs csub as a user would, and prints the command and its output.
 fn submit(site: &Site, work: &Path, words: &[String]) -> Result<u32, Fail> {
     println!(
         "$ csub {}",
@@ -160,7 +160,7 @@ fn show(bars: &MultiProgress, label: &str, id: u32, elements: u32) -> Shown {
     }
 }
 
-/// What the view says of one job: elements started, ended, failed.
+/// The view of one job: elements started, ended, failed.
 #[derive(Default)]
 struct Count {
     started: u32,

@@ -10,7 +10,7 @@ use std::path::Path;
 
 const SIGKILL: i32 = 9;
 const ROUND_MS: u64 = 20;
-/// How long ended processes may stay in the system's table before nobody waits any longer.
+/// How long to wait for ended processes to leave the system's table.
 const REAPED_MS: u64 = 5_000;
 /// How long the processes of one control group may take to end.
 const GROUP_MS: u64 = 5_000;
@@ -44,7 +44,7 @@ pub fn down(dir: &Path, purge: bool) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Kills in rounds until a look finds nothing: daemons first so that nothing new starts, then the
+/// Kills in rounds until none is left: daemons first so that nothing new starts, then the
 /// jobs, and their shepherds last, so that each still records the end of its job. Gives the number
 /// of processes.
 fn end_all(site: &Site) -> Result<usize, Fail> {

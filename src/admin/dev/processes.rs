@@ -141,7 +141,7 @@ fn belongs(site: &Site, p: &ProcInfo) -> Belongs {
     }
 }
 
-/// A daemon is the marked process whose program is that of its name and whose parent is none such.
+/// A daemon is the marked process whose program is that of its name and whose parent is not.
 fn mark_daemons(members: &mut [Member]) {
     let own: Vec<(i32, String)> = members
         .iter()

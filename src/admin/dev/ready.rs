@@ -14,14 +14,14 @@ use std::path::Path;
 
 const VIEW_MAX: u64 = 256 << 20;
 
-/// How far a cluster has come.
+/// How far the start of a cluster has come.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Host of the leader that takes requests.
     pub leader: Option<String>,
     /// Hosts that the leader knows as usable.
     pub hosts: Vec<String>,
-    /// The others, with what the leader says of them.
+    /// The others, with the state that the leader publishes.
     pub waiting: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub fn look(layout: &Layout, settings: &Settings, processes: &Processes) -> Prog
         .iter()
         .find(|m| m.pid == pid)
         .map(|m| m.host.clone());
-    // The view of an earlier leader says nothing about now.
+    // The view of an earlier leader is out of date.
     let rows = host_rows(layout, epoch).unwrap_or_default();
     let mut progress = Progress {
         leader,
@@ -96,7 +96,7 @@ fn leading(layout: &Layout, processes: &Processes) -> Option<(i32, u64)> {
     (runs && leads).then_some((pid, claim.epoch))
 }
 
-/// A torn read or a missing file both mean "not yet": the next look will tell.
+/// A torn read or a missing file both mean "not yet": the next look decides.
 fn fixed<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let bytes = fs::read_small(path, FIXED_LEN as u64).ok()?;
     decode_fixed(&bytes).ok()

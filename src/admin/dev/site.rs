@@ -56,7 +56,7 @@ impl Settings {
         for n in 0..self.masters {
             let host = host_name(n % self.hosts);
             let nth = n / self.hosts;
-            // More candidates than hosts: several on one host, told apart by a number.
+            // More candidates than hosts: several on one host, distinguished by a number.
             let name = match nth {
                 0 => format!("cbsched.{host}"),
                 _ => format!("cbsched.{host}.{}", nth + 1),

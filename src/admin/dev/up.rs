@@ -30,13 +30,13 @@ const KEPT: [&str; 9] = [
     "RUST_BACKTRACE",
 ];
 
-/// A started daemon, as written to D/run/<name>.json for people and scripts.
+/// A started daemon, as written to D/run/<name>.json for administrators and scripts.
 #[derive(Serialize, Debug)]
 struct Record<'a> {
     role: &'a str,
     host: &'a str,
     pid: i32,
-    /// Clock ticks after boot: tells it from a later process with the same pid.
+    /// Clock ticks after boot: distinguishes it from a later process with the same pid.
     start: u64,
     boot: &'a str,
 }

@@ -1,7 +1,7 @@
-//! What a bundle must not tell: names become aliases, foreign paths and secrets go.
+//! Redaction of a bundle: names become aliases, foreign paths and secrets are removed.
 //!
 //! Knows the names of users, groups, hosts and the cluster from the view, cb.yaml and the share.
-//! Never lets a text through that people wrote for people (comments, descriptions, commands).
+//! Removes all free text that users wrote (comments, descriptions, commands).
 
 use crate::client::env::Site;
 use crate::config;
@@ -43,7 +43,7 @@ const OPEN_PATHS: &[&str] = &[
     "/usr/lib/systemd",
     "/run/systemd",
 ];
-/// Fields of an event that hold no text of people.
+/// Fields of an event that hold no free text.
 const EVENT_FIELDS: &[&str] = &[
     "k",
     "j",
@@ -97,7 +97,7 @@ const COMMON: &[&str] = &[
     "",
 ];
 
-/// Replaces what must not be told.
+/// Replaces what must not leave the site.
 #[derive(Default)]
 pub struct Redactor {
     names: HashMap<String, String>,
@@ -106,7 +106,7 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// One that hides no names: `--names`. Secrets and sentences go all the same.
+    /// One that hides no names: `--names`. Secrets and free text are removed in any case.
     pub fn open() -> Redactor {
         Redactor::default()
     }
@@ -255,7 +255,7 @@ impl Redactor {
                 continue;
             }
             hidden = None;
-            // A comment behind a value; a # inside quotes only costs the rest of the line.
+            // A comment after a value; a # inside quotes only costs the rest of the line.
             let line = line.split(" #").next().unwrap_or(line);
             match private_key(line) {
                 Some(at) => {
@@ -300,14 +300,14 @@ fn ends_path(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';' | ')' | '(' | ']' | '}' | ':')
 }
 
-/// An event without anything that people wrote.
+/// An event without anything that users wrote.
 pub fn event(json: &[u8]) -> String {
     let Ok(Value::Object(all)) = serde_json::from_slice::<Value>(json) else {
         return "{}".to_owned();
     };
     let known = |name: &String| EVENT_FIELDS.contains(&name.as_str());
     let keep: Map<String, Value> = all.into_iter().filter(|(name, _)| known(name)).collect();
-    // A specification is what somebody asked for.
+    // A specification is what a user asked for.
     let keep = match keep.get("k").and_then(Value::as_str) {
         Some("spec") => keep
             .into_iter()

@@ -32,7 +32,7 @@ pub struct Outcome {
     pub exit: Exit,
 }
 
-/// Where text goes: piece by piece, since a long list need not lie in memory twice.
+/// Receives text piece by piece, so that a long list is not in memory twice.
 pub type Put<'p> = &'p (dyn Fn(&str) -> Result<(), Fail> + Sync);
 
 /// Lists what was asked for, as it is at the moment of `ctx`.
@@ -105,7 +105,7 @@ struct Rows<'a> {
     /// Where each row lies in `text`.
     at: Vec<(SortKey, usize, usize)>,
     json: JsonJobs,
-    /// Keys of JSON lines that went out; after a restart they must not come again.
+    /// Keys of JSON lines already written; after a restart they must not be written again.
     sent: Vec<JobKey>,
     /// Keys of JSON lines that are still in `text`.
     held: Vec<JobKey>,
@@ -116,7 +116,7 @@ struct Rows<'a> {
     failed: Option<Fail>,
 }
 
-/// What the view is asked for. Names of users, queues and the like are looked at row by row, so
+/// What is requested of the view. Names of users, queues and the like are checked row by row, so
 /// that arrays come with their elements.
 fn want(asked: &Asked) -> Want<'static> {
     let selection = &asked.selection;
@@ -181,7 +181,7 @@ impl<'a> List<'a> {
                 );
                 self.rows.add(row.j, &row, spec, why, name, command);
             }
-            // It says everything itself.
+            // It reports everything itself.
             (None, false) => {
                 let name = own(&row.name, &row.command);
                 self.rows.add(row.j, &row, spec, why, name, &row.command);
@@ -195,7 +195,7 @@ impl<'a> List<'a> {
     }
 
     /// Puts the lists of all threads together and adds the elements that came before their array,
-    /// looking for arrays that were not wanted.
+    /// reading arrays that were not selected.
     fn adopt(lists: Vec<List<'a>>, source: &Source) -> Result<Listed<'a>, Fail> {
         let (mut all, mut arrays, mut orphans) = (Vec::new(), HashMap::new(), Vec::new());
         for list in lists {
@@ -388,7 +388,7 @@ impl<'p> Pieces<'p> {
     }
 }
 
-/// Nothing was found: perhaps because the queue does not exist.
+/// Nothing was found, possibly because the queue does not exist.
 fn check_names(
     asked: &Asked,
     source: &Source,
@@ -424,7 +424,7 @@ impl Rows<'_> {
         }
         let selection = &self.asked.selection;
         if waiting.is_empty() || !selection.stats.has(row.stat) {
-            // A job that is there but not in the asked state was found all the same.
+            // A job that exists in another state than the one asked for counts as found.
             self.mark(row.j, spec);
             return;
         }

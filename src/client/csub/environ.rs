@@ -1,4 +1,4 @@
-//! The environment that travels with a job: what of the submitter's goes, and what `-env` changes.
+//! The environment of a job: what it takes from the submitter, and what `-env` changes.
 
 use crate::client::exit::{Fail, Result};
 use crate::record::request::ENV_MAX;
@@ -12,7 +12,7 @@ const SHELL_OWN: &[&str] = &["_", "OLDPWD", "SHLVL"];
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Environ {
     pub vars: BTreeMap<String, String>,
-    /// Variables that could not be taken along although they are no functions of the shell.
+    /// Variables, other than functions of the shell, that could not be included.
     pub left_out: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ enum Item {
 
 /// The environment of a job: `own` is this process's, `asked` the values of `-env` in their order.
 ///
-/// The whole environment goes along, unless `none` or a plain variable name is given without `all`
+/// The whole environment is taken, unless `none` or a plain variable name is given without `all`
 /// or `~VAR`: then only what is named.
 ///
 /// # Errors
@@ -100,7 +100,7 @@ fn parse(text: &str, items: &mut Vec<Item>) -> Result<()> {
     Ok(())
 }
 
-/// The first item of `text`, and what stands behind it.
+/// The first item of `text`, and the rest.
 fn item(text: &str) -> Result<(Item, &str)> {
     let word_end = text.find([',', '=']).unwrap_or(text.len());
     let word = text[..word_end].trim_end();

@@ -108,11 +108,15 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "q",
         "QUEUES",
-        "Queue, or queues of which the first that accepts is taken",
+        "Queue, or several: the first that accepts the job",
     ),
     ("P", "PROJECT", "Project"),
     ("G", "GROUP", "User group whose shares the job uses"),
-    ("sp", "PRIORITY", "Priority among your own jobs, from 1"),
+    (
+        "sp",
+        "PRIORITY",
+        "Priority among your own jobs, 1 or higher",
+    ),
     ("n", "MIN[,MAX]", "Number of slots"),
     (
         "R",
@@ -121,8 +125,8 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     ),
     ("m", "HOSTS", "Hosts and host groups, host+N prefers"),
     ("x", "", "Exclusive use of the hosts"),
-    ("r", "", "Run again when its host fails"),
-    ("rn", "", "Do not run again when its host fails"),
+    ("r", "", "Rerun the job when its host fails"),
+    ("rn", "", "Do not rerun the job when its host fails"),
     ("b", "[[MON:]DAY:]H:M", "Do not start before this time"),
     ("t", "[[MON:]DAY:]H:M", "End the job at this time"),
     (
@@ -171,7 +175,7 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     ("e", "FILE", "Append error output to FILE"),
     ("eo", "FILE", "Write error output to FILE"),
     ("cwd", "DIR", "Working directory"),
-    ("cwdc", "DIR", "Working directory, made when it is missing"),
+    ("cwdc", "DIR", "Working directory, created if missing"),
     ("L", "SHELL", "Login shell that runs the command"),
     (
         "rnc",
@@ -228,7 +232,7 @@ pub fn csub() -> Command {
         .arg(opt(
             "key",
             "KEY",
-            "The same key within 7 days gives the same job",
+            "A second submission with this key within 7 days returns the same job",
         ))
         .arg(opt(
             "pack",
@@ -237,7 +241,7 @@ pub fn csub() -> Command {
         ))
         .arg(flag(
             "verbose",
-            "Say on standard error how the options were understood",
+            "Report on standard error how the options were interpreted",
         ))
         .arg(
             Arg::new("command")
@@ -265,7 +269,7 @@ pub fn cmod() -> Command {
         .arg(crate::client::cli::operands(
             "jobs",
             "JOB",
-            "Job ids, elements as 12[3-5]",
+            "Job IDs, elements as 12[3-5]",
         ))
 }
 
@@ -343,7 +347,7 @@ impl Chosen {
         self.list.push((id.to_owned(), value.to_owned()));
     }
 
-    /// These options, and those of a script that the command line says nothing of. Settings of the
+    /// These options, and those of a script that the command line does not set. Settings of the
     /// environment add up, the command line's last.
     #[must_use]
     pub fn over(self, script: Chosen) -> Chosen {

@@ -33,7 +33,7 @@ pub struct Pack {
 /// Reads the file, `-` for standard input.
 ///
 /// # Errors
-/// When it cannot be read or is no text.
+/// When it cannot be read or is not text.
 pub fn read(name: &str) -> Result<String> {
     let bytes = if name == "-" {
         sys::caller::read_stdin(PACK_MAX)
@@ -80,7 +80,7 @@ pub fn fill(
     Ok(pack)
 }
 
-/// What the line before said, to be reused by one that says the same.
+/// The specification of the line before, reused by a line with the same options.
 #[derive(Default)]
 struct Before {
     given: Vec<Given>,
@@ -106,7 +106,8 @@ impl Before {
         if self.job.is_none() || self.given != split.given {
             let own = Chosen::of(table, &split);
             if let Some(id) = NOT_IN_A_LINE.iter().find(|id| own.has(id)) {
-                let text = format!("-{id} cannot stand in a line: give it to csub itself");
+                let text =
+                    format!("-{id} is not allowed in a line of a pack: give it to csub itself");
                 return Err(Fail::usage(text));
             }
             self.job = Some(spec::submission(&own.over(common.clone()), here)?);

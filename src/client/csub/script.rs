@@ -8,7 +8,7 @@ use crate::sys;
 use crate::text::command::{Script, split_words};
 use std::path::Path;
 
-/// Longest text that stands for a script where its command is shown.
+/// Longest text shown in place of a script as its command.
 const SHOWN_MAX: usize = 4000;
 
 /// What a job runs.
@@ -69,7 +69,7 @@ fn is_script(word: &str) -> bool {
     if !word.contains('/') && is_program(word) {
         return false;
     }
-    // A program's binary is no text in its first bytes; a long text is still a script, and refused
+    // A program's binary is not text in its first bytes; a long text is still a script, and refused
     // for its length where it is read.
     let head = sys::fs::read_from(path, 0, 4096).map(|c| c.bytes);
     len > 0 && head.is_ok_and(|bytes| !bytes.contains(&0) && !bytes.starts_with(b"\x7fELF"))
@@ -122,7 +122,7 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Work> 
         let mine = Chosen::of(table, &split);
         if mine.has("pack") {
             return Err(Fail::usage(format!(
-                "{place}:{}: -pack cannot stand in a script",
+                "{place}:{}: -pack is not allowed in a script",
                 directive.line
             )));
         }
@@ -143,7 +143,7 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Work> 
     })
 }
 
-/// A script as one line: its commands parted by `;`, without comments.
+/// A script as one line: its commands separated by `;`, without comments.
 fn shown(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines().map(str::trim) {
@@ -221,7 +221,7 @@ mod tests {
         assert!(text("#!/bin/sh\n#CSUB -J 'x\nrun").contains(":2:"));
         assert!(text("\n\n#CSUB --nonsense\nrun").contains(":3: unknown option"));
         assert!(text("#CSUB -n 1 word\nrun").contains("'word' is not an option"));
-        assert!(text("#CSUB -pack f\nrun").contains("cannot stand"));
+        assert!(text("#CSUB -pack f\nrun").contains("is not allowed"));
         assert!(text("# only a comment\n").contains("no command"));
     }
 

@@ -103,7 +103,7 @@ fn name_option(job: &mut Submission, id: &str, value: &str) -> Result<()> {
         "key" => {
             bounded(id, value, KEY_MAX)?;
             if value.is_empty() || value.chars().any(char::is_control) {
-                return Err(Fail::usage("-key: a key is printable text, not empty"));
+                return Err(Fail::usage("-key: give a key of printable text"));
             }
             job.key = value.to_owned();
         }
@@ -119,14 +119,14 @@ fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
         "P" => {
             bounded(id, value, PROJECT_MAX)?;
             if value.trim().is_empty() || value.chars().any(char::is_control) {
-                return Err(Fail::usage("-P: a project is printable text, not empty"));
+                return Err(Fail::usage("-P: give a project name of printable text"));
             }
             spec.project = value.to_owned();
         }
         "G" => {
             bounded(id, value, GROUP_MAX)?;
             if value.trim().is_empty() || value.chars().any(|c| c.is_control() || c == ' ') {
-                return Err(Fail::usage("-G: a user group is a name, not empty"));
+                return Err(Fail::usage("-G: give the name of a user group"));
             }
             spec.user_group = value.to_owned();
         }

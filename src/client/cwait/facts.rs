@@ -1,4 +1,4 @@
-//! What the published view says of the jobs a condition names.
+//! The published view of the jobs that a condition names.
 
 use crate::client::exit::{Fail, Result};
 use crate::model::{JobKey, JobStat};

@@ -23,7 +23,7 @@ impl<R: 'static> Listing<R> {
         m.has("json") || m.has("jsonl") || m.last("o").is_some()
     }
 
-    /// The rows as text; `table` makes the table for people.
+    /// The rows as text; `table` makes the table for a terminal.
     ///
     /// # Errors
     /// An `-o` text that is wrong, or options that exclude each other.

@@ -51,7 +51,7 @@ pub fn ending(e: &Ended, requeue: bool, hold: bool) -> String {
         add!(s, "; {}", reason_words(e.reason));
     }
     if e.oom && e.reason != TermReason::Oom {
-        s.push_str("; a process of it was killed for want of memory");
+        s.push_str("; one of its processes was killed by the out-of-memory killer");
     }
     if !e.text.is_empty() && !not_started {
         add!(s, "; {}", e.text);

@@ -100,7 +100,7 @@ impl Moment {
         })
     }
 
-    /// What stands behind the dot: nothing, `-N`, `-N/` (days) or `-N:` (hours).
+    /// What follows the dot: nothing, `-N`, `-N/` (days) or `-N:` (hours).
     fn relative(rest: &str, now: i64, today: DateTime, zone: &TimeZone) -> Option<Moment> {
         if rest.is_empty() {
             return Some(Moment {
