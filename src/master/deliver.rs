@@ -74,8 +74,13 @@ impl Leader {
             }
         }
         if let Some(why) = self.orders.lacks_room() {
-            self.room.fill(why, &self.leadership);
-            self.room.spare();
+            // Of one host's directory or of the whole share?
+            if self.room.has_some() {
+                self.orders.have_room(now);
+            } else {
+                self.room.fill(why, &self.leadership);
+                self.room.spare();
+            }
         }
         if self.orders.take_failed() {
             self.summary_due = true;

@@ -6,6 +6,7 @@
 //! gets more of a turn than his share while others wait.
 
 mod directory;
+mod large;
 
 use crate::intake::Requester;
 use crate::model::Token;
@@ -20,6 +21,7 @@ use crate::sys::{self, clock, fs, users};
 use crate::text::width;
 use directory::Directory;
 pub use directory::is_missing;
+use large::{Decoded, LARGE, Progress, Reading};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -131,6 +133,8 @@ pub struct Inbox {
     /// Requests on their way through turns, by number: nothing more of their users is taken.
     held: BTreeMap<usize, Place>,
     last_held: usize,
+    /// The large request that is read beside the turns.
+    reading: Reading,
     /// Users whose boxes were not looked into for that.
     passed_over: BTreeSet<u32>,
     /// The user database did not answer, or slowly: nobody new is looked up before (ms).
@@ -169,6 +173,7 @@ impl Inbox {
             served: 0,
             held: BTreeMap::new(),
             last_held: 0,
+            reading: Reading::default(),
             passed_over: BTreeSet::new(),
             away_until: 0,
             look_up: account,
@@ -270,7 +275,8 @@ impl Inbox {
     pub fn due_ms(&self) -> Option<u64> {
         let looked_into = |(uid, _): &(&u32, &Pace)| !self.passed_over.contains(*uid);
         let paces = self.uids.iter().filter(looked_into);
-        paces.map(|(_, pace)| pace.polling.due_ms()).min()
+        let dues = paces.map(|(_, pace)| pace.polling.due_ms());
+        dues.chain(self.reading.due_ms()).min()
     }
 
     /// Tries again to remove what could not be: the first of a user's, and the rest if that went.
@@ -359,7 +365,10 @@ impl Inbox {
         }
         let (all, named) = match boxes {
             Boxes::All => (true, false),
-            Boxes::Of(uids) => (false, uids.contains(&uid)),
+            Boxes::Of(uids) => {
+                let ready = self.reading.is_ready(uid);
+                (false, ready || uids.contains(&uid))
+            }
         };
         let due = |pace: &Pace| pace.polling.is_due(now_ms);
         if !all && !named && !self.uids.get(&uid).is_some_and(due) {
@@ -395,6 +404,7 @@ impl Inbox {
     pub fn take(&mut self, now_ms: u64, boxes: Boxes<'_>) -> (Vec<Taken>, Vec<Rejected>) {
         let mut haul = Haul::default();
         self.open.clear();
+        self.reading.look(now_ms);
         // Whoever filled the last turn's share goes last now.
         let (first, rest): (Vec<u32>, Vec<u32>) =
             self.uids.keys().partition(|uid| **uid > self.served);
@@ -484,8 +494,10 @@ impl Inbox {
         now_ms: u64,
         total: &mut usize,
     ) -> Result<Option<(Requester, RequestHead, Vec<Verb>)>, String> {
-        let dropped = match own.read(name, REQUEST_MAX as u64) {
-            Ok(dropped) => dropped,
+        let decoded = match self.decode(own, name, now_ms) {
+            Ok(Some(decoded)) => decoded,
+            // Large, and not read yet.
+            Ok(None) => return Ok(None),
             Err(DropError::Refused(_, why)) => return Err(why),
             // Withdrawn by its user meanwhile.
             Err(DropError::System(e)) if e.is_not_found() => return Ok(None),
@@ -494,14 +506,14 @@ impl Inbox {
                 return Ok(None);
             }
         };
-        *total += dropped.bytes.len();
-        if dropped.uid != own.uid {
+        *total += decoded.bytes;
+        if decoded.uid != own.uid {
             return Err(format!(
                 "owned by uid {} in the drop box of uid {}",
-                dropped.uid, own.uid
+                decoded.uid, own.uid
             ));
         }
-        let (head, verbs) = parse(&dropped.bytes)?;
+        let (head, verbs) = decoded.said?;
         if head.token != token {
             return Err("its token is not the one in its name".to_owned());
         }
@@ -514,6 +526,28 @@ impl Inbox {
                 Ok(None)
             }
         }
+    }
+
+    /// Reads a request, or has it read: a large one would take long of a turn.
+    fn decode(
+        &mut self,
+        own: &UserBox,
+        name: &OsStr,
+        now_ms: u64,
+    ) -> Result<Option<Decoded>, DropError> {
+        let (uid, name) = (own.uid, name.to_owned());
+        let place = Place { uid, name };
+        match self.reading.take(&place) {
+            Progress::Read(decoded) => return decoded.map(Some),
+            Progress::Waits => return Ok(None),
+            Progress::Other => {}
+        }
+        let file = own.open(&place.name, REQUEST_MAX as u64)?;
+        if file.len <= LARGE {
+            return large::decode(file).map(Some);
+        }
+        self.reading.begin(&place, file, now_ms);
+        Ok(None)
     }
 
     /// Notes a request that is on its way, until it is released; gives its number.

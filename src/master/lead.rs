@@ -15,7 +15,6 @@ use super::hints::Hints;
 use super::hosts::{Hosts, Which};
 use super::inbox::{Boxes, Inbox, Rejected, Taken};
 use super::janitor::Janitor;
-use super::newcomers::USERS_HINTED_MS;
 use super::outbox::Orders;
 use super::publish::Publisher;
 use super::room::Room;
@@ -55,6 +54,9 @@ const SUMMARY_EVERY_MS: u64 = 1000;
 const PUBLISH_MS: u64 = 5;
 /// Events of one turn after which freed memory is given back.
 const BURST: usize = 5000;
+/// How often drop boxes of new users are looked for after a hint, and while not all names were
+/// looked at, in milliseconds.
+pub(super) const USERS_HINTED_MS: u64 = 20;
 /// Wait between looks while the share is full, in milliseconds.
 const FULL_MS: u64 = 1000;
 /// How often the leader's clock is compared with the file server's, in milliseconds.

@@ -3,15 +3,12 @@
 //! [`super::inbox`] does the looking. Owns no file but the directory `inbox/`, where it is gone.
 
 use super::inbox::is_missing;
-use super::lead::{End, Leader};
+use super::lead::{End, Leader, USERS_HINTED_MS};
 use crate::sys::{self, fs};
 use std::collections::BTreeSet;
 
 /// How often users' drop boxes are looked for without a hint, in milliseconds.
 const USERS_EVERY_MS: u64 = 5000;
-/// How often they are looked for after a hint, and while not all names were looked at, in
-/// milliseconds.
-pub(super) const USERS_HINTED_MS: u64 = 20;
 /// How often it is looked whether a drop box was made, on a network file system, in milliseconds.
 const USERS_CHANGED_MS: u64 = 500;
 

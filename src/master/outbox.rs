@@ -124,6 +124,8 @@ struct HostOrders {
 struct Trouble {
     text: String,
     no_room: bool,
+    /// There is no room for this host, although the share has some.
+    own: bool,
     pause_ms: u64,
     retry_at: u64,
     /// When they could be written again.
@@ -134,16 +136,23 @@ impl Trouble {
     fn of(e: &sys::Error, before: Option<Trouble>, now: u64) -> Trouble {
         let recent = |t: &Trouble| t.over_at.is_none_or(|at| now.saturating_sub(at) < CALM_MS);
         let before = before.filter(|t| !t.no_room && recent(t));
-        let no_room = e.is_no_space();
+        let own = before.as_ref().is_some_and(|t| t.own);
+        let no_room = e.is_no_space() && !own;
         let pause_ms = before.map_or(RETRY_MS.0, |t| (t.pause_ms * 2).min(RETRY_MS.1));
         Trouble {
             text: e.to_string(),
             no_room,
+            own,
             pause_ms,
             // Room is made by this leader itself.
             retry_at: if no_room { now } else { now + pause_ms },
             over_at: None,
         }
+    }
+
+    /// It waits for room on the share.
+    fn for_room(&self) -> bool {
+        self.no_room && self.over_at.is_none()
     }
 }
 
@@ -295,8 +304,9 @@ impl Orders {
         let mut tried = Vec::new();
         for host in due.cloned().collect::<Vec<_>>() {
             let next = self.next_part(&host, state, again);
-            let no_room = matches!(&next, Err(e) if e.is_no_space());
             self.note(&host, next, now);
+            let waits = |file: &HostOrders| file.trouble.as_ref().is_some_and(Trouble::for_room);
+            let no_room = self.hosts.get(&host).is_some_and(waits);
             tried.push(host);
             if no_room {
                 break;
@@ -319,6 +329,19 @@ impl Orders {
     pub fn lacks_room(&self) -> Option<&str> {
         let mut all = self.troubles();
         all.find(|(_, t)| t.no_room).map(|(_, t)| t.text.as_str())
+    }
+
+    /// The share has room all the same: what waits for some is these hosts' own trouble, as a quota
+    /// of their directories, or one that is mounted read-only.
+    pub fn have_room(&mut self, now: u64) {
+        for host in &self.waiting {
+            let trouble = self.hosts.get_mut(host).and_then(|f| f.trouble.as_mut());
+            if let Some(t) = trouble.filter(|t| t.no_room) {
+                (t.no_room, t.own) = (false, true);
+                t.retry_at = now + t.pause_ms;
+                self.news.push((host.clone(), Some(t.text.clone())));
+            }
+        }
     }
 
     /// What an administrator should know of orders that wait for something else than room.

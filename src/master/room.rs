@@ -180,6 +180,11 @@ impl Room {
         Ok(())
     }
 
+    /// A write finds room on the share, whatever another one has said.
+    pub fn has_some(&self) -> bool {
+        self.full.is_none() && self.probe()
+    }
+
     fn probe(&self) -> bool {
         let path = self.layout.reserve().join("probe");
         let made = fs::mkdir_p(&self.layout.reserve(), 0o755)

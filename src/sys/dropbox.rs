@@ -247,19 +247,33 @@ impl UserBox {
         Ok(out)
     }
 
-    /// Reads the file `name`, at most `limit` bytes.
-    pub fn read(&self, name: &OsStr, limit: u64) -> Dropping<Dropped> {
-        let full = self.path.join(name);
+    /// Opens the file `name` if it is acceptable and has at most `limit` bytes.
+    pub fn open(&self, name: &OsStr, limit: u64) -> Dropping<DroppedFile> {
+        let path = self.path.join(name);
         let Some(dir) = &self.dir else {
-            return read_simulated(&full, limit);
+            let dropped = read_simulated(&path, limit)?;
+            let (len, content) = (dropped.bytes.len() as u64, Content::Read(dropped));
+            return Ok(DroppedFile { content, path, len });
         };
         let flags = OFlag::O_RDONLY
             | OFlag::O_NOFOLLOW
             | OFlag::O_NONBLOCK
             | OFlag::O_CLOEXEC
             | OFlag::O_NOCTTY;
-        let file = open_below(dir.borrow().as_fd(), Path::new(name), flags, &full)?;
-        read_open(&File::from(file), &full, limit)
+        let file = File::from(open_below(
+            dir.borrow().as_fd(),
+            Path::new(name),
+            flags,
+            &path,
+        )?);
+        let (len, uid) = judge_open(&file, &path, limit)?;
+        let content = Content::Open(file, uid);
+        Ok(DroppedFile { content, path, len })
+    }
+
+    /// Reads the file `name`, at most `limit` bytes.
+    pub fn read(&self, name: &OsStr, limit: u64) -> Dropping<Dropped> {
+        self.open(name, limit)?.read(limit)
     }
 
     /// Moves the file `name` to `to`, which is on the same file system and not in a user's hand.
@@ -331,11 +345,46 @@ fn kind_of(mode: u32) -> Kind {
     }
 }
 
-/// Judges and reads an open file.
-fn read_open(file: &File, full: &Path, limit: u64) -> Dropping<Dropped> {
+/// A request that was opened and not read yet; any thread may do that.
+#[derive(Debug)]
+pub struct DroppedFile {
+    content: Content,
+    path: PathBuf,
+    /// Bytes when it was opened.
+    pub len: u64,
+}
+
+#[derive(Debug)]
+enum Content {
+    Open(File, u32),
+    /// On a simulated machine.
+    Read(Dropped),
+}
+
+impl DroppedFile {
+    /// Reads it, at most `limit` bytes.
+    pub fn read(self, limit: u64) -> Dropping<Dropped> {
+        let (file, uid) = match self.content {
+            Content::Read(dropped) => return Ok(dropped),
+            Content::Open(file, uid) => (file, uid),
+        };
+        let mut bytes = Vec::with_capacity(self.len as usize);
+        file.take(limit + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|e| DropError::System(Error::new("read", &self.path, e)))?;
+        if bytes.len() as u64 > limit {
+            let why = format!("grew beyond {limit} bytes");
+            return Err(DropError::Refused(self.path, why));
+        }
+        Ok(Dropped { bytes, uid })
+    }
+}
+
+/// Judges an open file; its length and owner.
+fn judge_open(file: &File, full: &Path, limit: u64) -> Dropping<(u64, u32)> {
     let refuse = |why: String| DropError::Refused(full.to_path_buf(), why);
-    let system = |act, e| DropError::System(Error::new(act, full, e));
-    let meta = file.metadata().map_err(|e| system("stat", e))?;
+    let meta = file.metadata();
+    let meta = meta.map_err(|e| DropError::System(Error::new("stat", full, e)))?;
     if !meta.is_file() {
         return Err(refuse("not a regular file".to_string()));
     }
@@ -348,15 +397,7 @@ fn read_open(file: &File, full: &Path, limit: u64) -> Dropping<Dropped> {
     if meta.len() > limit {
         return Err(refuse(format!("{} bytes, more than {limit}", meta.len())));
     }
-    let mut bytes = Vec::with_capacity(meta.len() as usize);
-    file.take(limit + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| system("read", e))?;
-    if bytes.len() as u64 > limit {
-        return Err(refuse(format!("grew beyond {limit} bytes")));
-    }
-    let uid = meta.uid();
-    Ok(Dropped { bytes, uid })
+    Ok((meta.len(), meta.uid()))
 }
 
 fn open_below(dir: BorrowedFd<'_>, below: &Path, flags: OFlag, full: &Path) -> Dropping<OwnedFd> {

@@ -470,3 +470,41 @@ fn a_directory_of_boxes_that_is_gone_is_made_again() {
         "what a link means is not for the leader to say"
     );
 }
+
+/// 64 MB are read and decoded beside the turns, one request at a time.
+#[test]
+fn a_large_request_is_read_beside_the_turns() {
+    let mut s = Share::new();
+    let own = s.own();
+    for n in [1, 2] {
+        let path = s.request(&own, n);
+        let bytes = std::fs::read(&path).unwrap();
+        let mut reader = Reader::new(&bytes);
+        let lines = std::iter::from_fn(|| reader.next_line().unwrap()).count() as u64;
+        let mut bytes = bytes.clone();
+        for seq in lines.. {
+            frame::write(&mut bytes, seq, &Verb::Reconfig).unwrap();
+            if bytes.len() as u64 > LARGE {
+                break;
+            }
+        }
+        fs::publish(&path, &bytes).unwrap();
+    }
+    s.inbox.find_users(clock::boot_ms()).unwrap();
+    let none = BTreeSet::new();
+    let (mut now, mut tokens) = (1, Vec::new());
+    assert!(s.inbox.take(now, Boxes::All).0.is_empty(), "read in a turn");
+    while tokens.len() < 2 && now < 20_000 {
+        clock::sleep_ms(1);
+        now = s.inbox.due_ms().unwrap().max(now + 1);
+        let (taken, rejected) = s.inbox.take(now, Boxes::Of(&none));
+        assert!(rejected.is_empty() && taken.len() <= 1);
+        for request in taken {
+            assert!(request.verbs.len() > 1000);
+            tokens.push(request.head.token.0);
+            s.inbox.take_away(&[&request.place]);
+        }
+    }
+    assert_eq!(tokens, [1, 2]);
+    assert_eq!(s.inbox.reading.due_ms(), None);
+}

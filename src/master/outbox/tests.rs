@@ -214,3 +214,40 @@ fn a_part_that_its_host_cannot_read_is_renewed_and_ever_more_slowly() {
         "{text}"
     );
 }
+
+/// A quota of one host's directory, or one that is mounted read-only: the others have room.
+#[test]
+fn room_that_one_host_lacks_is_its_own_trouble_where_the_share_has_some() {
+    let mut bed = Bed::new();
+    bed.write([to("h1", cancel(1)), to("h2", cancel(2))].concat(), 1_000);
+    let fail = |bed: &mut Bed, code: i32, now: u64| {
+        let e = std::io::Error::from_raw_os_error(code);
+        let e = sys::Error::new("append to", &bed.layout.orders("h1", 3, 1), e);
+        bed.orders.note::<()>("h1", Err(e), now);
+    };
+    fail(&mut bed, libc::EDQUOT, 2_000);
+    assert!(bed.orders.lacks_room().is_some() && bed.orders.alarm().is_none());
+    bed.orders.have_room(2_000);
+    assert_eq!(bed.orders.lacks_room(), None);
+    let news = bed.orders.take_news();
+    assert!(
+        matches!(&news[..], [(host, Some(_))] if host == "h1"),
+        "{news:?}"
+    );
+    assert!(
+        bed.orders
+            .alarm()
+            .is_some_and(|text| text.contains("1 host"))
+    );
+    assert!(bed.orders.retry_at().is_some_and(|at| at > 2_000));
+    // The next failure is of the same kind: nobody need ask again.
+    fail(&mut bed, libc::EROFS, 5_000);
+    assert!(bed.orders.lacks_room().is_none() && bed.orders.take_news().is_empty());
+    let tried = bed.orders.mend(600_000, &bed.state, &none);
+    assert_eq!(tried, ["h1"]);
+    let news = bed.orders.take_news();
+    assert!(
+        matches!(&news[..], [(host, None)] if host == "h1"),
+        "{news:?}"
+    );
+}
