@@ -10,6 +10,7 @@ use super::read_watch::{thresholds, windows};
 use super::sets::Gather;
 use super::sets::{HostPrefs, HostSet};
 use super::types::{HostEntry, HostGroup, HostModel, HostTable, ResourceValue, SlotSpec};
+use crate::text::ErrorKind;
 use crate::text::hostlist::{self, MAX_HOSTS};
 use crate::text::names;
 use crate::text::window::Windows;
@@ -28,7 +29,7 @@ pub(super) fn host_types(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Vec<String> 
     for item in ctx.list(node, "hosttypes") {
         let Value::Text { text, quoted } = &item.value else {
             if item.value != Value::Refused {
-                ctx.problem(item.pos, "type", "hosttypes takes names only");
+                ctx.problem(item.pos, "type", "hosttypes accepts only names");
             }
             continue;
         };
@@ -187,7 +188,7 @@ pub(super) fn hosts(
             default = Some((said, marks));
         } else {
             if f.has("open") {
-                let message = "open belongs to the entry with name: default";
+                let message = "open is only valid in the entry with name: default";
                 ctx.problem(f.key_pos("open"), "misplaced-key", message);
             }
             read.push((names, said, marks));
@@ -220,7 +221,7 @@ pub(super) fn hosts(
     out
 }
 
-/// The names an entry stands for, without those that were listed before.
+/// The hosts that an entry names, without those of earlier entries.
 fn host_names(ctx: &mut Ctx<'_>, f: &Fields<'_>, lines: &mut HashMap<String, u32>) -> Vec<String> {
     let key = match (f.has("name"), f.has("names")) {
         (true, false) => "name",
@@ -229,7 +230,7 @@ fn host_names(ctx: &mut Ctx<'_>, f: &Fields<'_>, lines: &mut HashMap<String, u32
             ctx.problem(
                 f.key_pos("names"),
                 "conflict",
-                "an entry has either name or names",
+                "an entry cannot have both name and names",
             );
             return Vec::new();
         }
@@ -250,7 +251,7 @@ fn host_names(ctx: &mut Ctx<'_>, f: &Fields<'_>, lines: &mut HashMap<String, u32
     let all = match hostlist::expand(&w.text) {
         Ok(all) => all,
         Err(e) => {
-            let long = e.message.contains("more than");
+            let long = e.kind == ErrorKind::TooMany;
             ctx.parse_error(&w, if long { "range" } else { "name" }, &e);
             return Vec::new();
         }
@@ -266,7 +267,7 @@ fn host_names(ctx: &mut Ctx<'_>, f: &Fields<'_>, lines: &mut HashMap<String, u32
     let mut out = Vec::with_capacity(all.len());
     for name in all {
         if RESERVED.contains(&name.as_str()) && (name != "default" || key != "name") {
-            let message = format!("{name:?} has a meaning of its own and cannot be a host");
+            let message = format!("{name:?} is a reserved word and cannot be the name of a host");
             ctx.problem(w.pos, "reserved-name", message);
         } else if let Some(line) = lines.get(&name) {
             let message = format!("host {name:?} is already on line {line}");
@@ -355,7 +356,7 @@ fn slots(ctx: &mut Ctx<'_>, w: &Words) -> Option<SlotSpec> {
         return Some(SlotSpec::Cores);
     }
     if !w.text.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
-        let message = format!("slots: {:?} is no number of slots", w.text);
+        let message = format!("slots: {:?} is not a number of slots", w.text);
         ctx.problem_hint(w.pos, "number", message, "write a number, '!' or cores");
         return None;
     }
@@ -383,7 +384,7 @@ pub(super) fn host_groups(
             continue;
         };
         if hosts.index.contains_key(&name) {
-            let message = format!("{name:?} is a host already");
+            let message = format!("{name:?} is already the name of a host");
             ctx.problem_hint(f.key_pos("name"), "duplicate", message, "rename the group");
         }
         let Some(w) = f.words(ctx, "members") else {
@@ -430,9 +431,9 @@ fn parse_members(ctx: &mut Ctx<'_>, w: &Words) -> Option<names::HostSet> {
     let set = parse_hosts(ctx, w)?;
     for item in &set.items {
         let message = if item.preference != 0 {
-            "preferences (+n) have a meaning only for the hosts of a queue"
+            "preferences (+n) are only valid in the hosts of a queue"
         } else if item.name == "others" {
-            "others has a meaning only for the hosts of a queue"
+            "others is only valid in the hosts of a queue"
         } else {
             continue;
         };
@@ -451,14 +452,14 @@ fn parse_hosts(ctx: &mut Ctx<'_>, w: &Words) -> Option<names::HostSet> {
     match names::HostSet::parse(&w.text) {
         Ok(set) => Some(set),
         Err(e) => {
-            let long = e.message.contains("more than");
+            let long = e.kind == ErrorKind::TooMany;
             ctx.parse_error(w, if long { "range" } else { "hosts" }, &e);
             None
         }
     }
 }
 
-/// The hosts a name stands for; unknown names are told once and stand for nothing.
+/// The hosts that a name means; an unknown name is reported once and means no host.
 fn lookup(
     ctx: &mut Ctx<'_>,
     w: &Words,
@@ -473,7 +474,7 @@ fn lookup(
     if let Some(g) = groups.get(name) {
         return g.hosts.clone();
     }
-    // A group that could not be read was told already; an open cluster has hosts nobody listed.
+    // A group that could not be read was reported already; an open cluster has unlisted hosts.
     if !hosts.index.contains_key(name) && !hosts.open && !is_group(name) {
         let known = hosts.index.keys().chain(groups.keys()).map(String::as_str);
         let pos = w.pos_of(name, ctx);
@@ -546,7 +547,7 @@ pub(super) fn host_prefs(
     })
 }
 
-/// Masters that are no hosts of the cluster are allowed, but more often a slip.
+/// Masters that are not hosts of the cluster are allowed, but more often a slip.
 pub(super) fn check_masters(ctx: &mut Ctx<'_>, masters: &[String], pos: Pos, hosts: &HostTable) {
     if hosts.open || hosts.entries.is_empty() || ctx.partial {
         return;
@@ -556,7 +557,7 @@ pub(super) fn check_masters(ctx: &mut Ctx<'_>, masters: &[String], pos: Pos, hos
         ctx.warn(
             pos,
             "unlisted-master",
-            format!("master {m:?} is not among hosts"),
+            format!("master {m:?} is not listed under hosts"),
             hint,
         );
     }

@@ -5,6 +5,7 @@ use super::keys;
 use super::read::{Ctx, Fields, Words, boolean, decimal, split, whole};
 use super::read_users::group_name;
 use super::types::{ResourceDecl, ResourceKind, ResourceValue};
+use crate::text::ErrorKind;
 use crate::text::resreq::check_resource_name;
 use crate::text::yaml::{Node, Pos, Value};
 use std::collections::{BTreeMap, HashMap};
@@ -18,7 +19,7 @@ const MOST_GPUS: u64 = 10_000;
 pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Kinds {
     let mut out = Kinds::default();
     let Some(node) = node else { return out };
-    // An empty list behind this key is read as an empty text in brackets.
+    // An empty list as the value of this key is read as an empty text in brackets.
     if matches!(&node.value, Value::Text { text, .. } if text == "[]") {
         return out;
     }
@@ -69,7 +70,7 @@ fn declaration(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ResourceDecl {
     }
     for key in ["direction", "release", "slotresource"] {
         if f.has(key) && known && out.kind != ResourceKind::Number {
-            let message = format!("{key} has a meaning for numbers only");
+            let message = format!("{key} is only valid for numbers");
             ctx.problem_hint(f.key_pos(key), "conflict", message, "write type: number");
         }
     }
@@ -128,12 +129,12 @@ pub(super) fn tags(ctx: &mut Ctx<'_>, w: &Words, kinds: &mut Kinds) -> Vec<Strin
     out
 }
 
-/// A name that can stand in a resource requirement and means nothing there yet.
+/// A name that may be used in a resource requirement and has no meaning there yet.
 fn resource_name(ctx: &mut Ctx<'_>, name: &str, pos: Pos) -> bool {
     let Err(e) = check_resource_name(name) else {
         return true;
     };
-    let code = if e.message.contains("built-in") {
+    let code = if e.kind == ErrorKind::Reserved {
         "reserved-name"
     } else {
         "name"
@@ -155,7 +156,7 @@ pub(super) fn resources(
         Value::Refused => return out,
         _ => {
             let hint = "write resources: {NAME: VALUE, NAME: VALUE}";
-            ctx.problem_hint(node.pos, "type", "resources takes names with values", hint);
+            ctx.problem_hint(node.pos, "type", "resources must map names to values", hint);
             return out;
         }
     };
@@ -187,7 +188,7 @@ pub(super) fn resources(
             }
             Value::Refused => {}
             _ => {
-                let message = format!("resource {} takes one number or text", e.key);
+                let message = format!("resource {} must be one number or text", e.key);
                 ctx.problem(e.value.pos, "type", message);
             }
         }
@@ -209,7 +210,7 @@ fn resource_value(ctx: &mut Ctx<'_>, name: &str, w: &Words) -> Option<ResourceVa
         ".nan" | ".inf" | "nan" | "inf"
     );
     if special || w.text.parse::<f64>().is_ok() || lower.starts_with("0x") {
-        let message = format!("resource {name}: {:?} is no plain number", w.text);
+        let message = format!("resource {name}: {:?} is not a decimal number", w.text);
         ctx.problem_hint(
             w.pos,
             "number",

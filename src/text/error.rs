@@ -28,6 +28,18 @@ pub struct ParseError {
     pub message: String,
     /// What to write instead, when that is known.
     pub hint: Option<String>,
+    pub kind: ErrorKind,
+}
+
+/// Errors that callers treat differently; the text is for people only.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ErrorKind {
+    #[default]
+    Invalid,
+    /// The text is correct, but it means more than is allowed.
+    TooMany,
+    /// The name has a fixed meaning.
+    Reserved,
 }
 
 impl ParseError {
@@ -38,7 +50,15 @@ impl ParseError {
             len,
             message: message.into(),
             hint: None,
+            kind: ErrorKind::Invalid,
         }
+    }
+
+    /// The same error of another kind.
+    #[must_use]
+    pub fn kind(mut self, kind: ErrorKind) -> Self {
+        self.kind = kind;
+        self
     }
 
     /// The same error with advice.

@@ -2,9 +2,9 @@
 //!
 //! Owns expanding and folding. Never knows which hosts exist.
 
-use super::{ParseError, names};
+use super::{ErrorKind, ParseError, names};
 
-/// Most hosts one list may stand for.
+/// Most hosts of one list.
 pub const MAX_HOSTS: usize = 100_000;
 
 const MAX_TEXT: usize = 64 * 1024;
@@ -12,7 +12,7 @@ const MAX_TEXT: usize = 64 * 1024;
 const MAX_GROUPS: usize = 8;
 const HINT: &str = "write for example node[01-64] or n[1-3,7]";
 
-/// Expands a list of words parted by blanks or commas; a word without brackets stands for itself.
+/// Expands words separated by blanks or commas; a word without brackets is one host.
 /// Order is kept, double names are kept.
 ///
 /// ```
@@ -35,7 +35,7 @@ pub fn expand(text: &str) -> Result<Vec<String>, ParseError> {
     Ok(hosts)
 }
 
-/// Words of `text` with their byte offsets, parted by blanks and commas outside brackets.
+/// Words of `text` with their byte offsets, separated by blanks and commas outside brackets.
 pub(super) fn split(text: &str) -> Vec<(usize, &str)> {
     let mut words = Vec::new();
     let mut start = None;
@@ -84,9 +84,9 @@ fn expand_word(word: &str, hosts: &mut Vec<String>) -> Result<(), ParseError> {
     let count = pieces.iter().fold(1u64, |n, p| n.saturating_mul(p.count()));
     if count.saturating_add(hosts.len() as u64) > MAX_HOSTS as u64 {
         let message = format!("the list has more than {MAX_HOSTS} hosts");
-        return Err(ParseError::new(0, word.len(), message));
+        return Err(ParseError::new(0, word.len(), message).kind(ErrorKind::TooMany));
     }
-    // Each name holds all of it: told before a hundred thousand names are made of it.
+    // Each name contains all of it: refused before a hundred thousand names are made of it.
     let plain = pieces.iter().map(|p| match p {
         Piece::Plain(text) => text.len(),
         Piece::Numbers(_) => 0,
@@ -144,11 +144,8 @@ fn pieces(word: &str) -> Result<Vec<Piece<'_>>, ParseError> {
         }
         groups += 1;
         if groups > MAX_GROUPS {
-            return Err(ParseError::new(
-                at,
-                1,
-                format!("more than {MAX_GROUPS} brackets"),
-            ));
+            let error = ParseError::new(at, 1, format!("more than {MAX_GROUPS} brackets"));
+            return Err(error.kind(ErrorKind::TooMany));
         }
         let close = rest
             .find(']')
@@ -169,8 +166,10 @@ fn numbers(text: &str) -> Result<Vec<(u64, u64, usize)>, ParseError> {
         let low_number = number(low, at)?;
         let high_number = number(high, at + part.len() - high.len())?;
         if low_number > high_number {
-            return Err(ParseError::new(at, part.len(), format!("{part} goes down"))
-                .hint(format!("write {high}-{low}")));
+            return Err(
+                ParseError::new(at, part.len(), format!("{part} is a descending range"))
+                    .hint(format!("write {high}-{low}")),
+            );
         }
         let padded = low.starts_with('0') || high.starts_with('0');
         if padded && low.len() != high.len() {
@@ -194,7 +193,7 @@ fn number(text: &str, at: usize) -> Result<u64, ParseError> {
     })
 }
 
-/// Folds names into one list parted by commas; neighbours that differ in their last number only
+/// Folds names into one list separated by commas; neighbours that differ only in the last number
 /// share a bracket. The order of the names is kept, so sort first for the shortest text.
 pub fn fold<S: AsRef<str>>(names: &[S]) -> String {
     fold_words(names.iter().map(AsRef::as_ref)).join(",")

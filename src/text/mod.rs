@@ -45,7 +45,7 @@ pub mod subst;
 pub mod window;
 pub mod yaml;
 
-pub use error::ParseError;
+pub use error::{ErrorKind, ParseError};
 pub use indexset::IndexSet;
 
 /// Settings of the property tests: few enough cases to stay well under a second each.

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::{ParseError, hostlist, width};
+use super::{ErrorKind, ParseError, hostlist, width};
 
 /// Longest name of a host, queue, group, resource or user, in bytes.
 pub const MAX_NAME: usize = 64;
@@ -48,7 +48,9 @@ fn check(name: &str, legal: impl Fn(char) -> bool) -> Result<(), ParseError> {
         return Err(ParseError::too_long("name", MAX_NAME, name.len()).hint(NAME_HINT));
     }
     if name.starts_with(['-', '.']) {
-        return Err(ParseError::new(0, 1, "a name cannot start like this").hint(NAME_HINT));
+        return Err(
+            ParseError::new(0, 1, "a name cannot start with this character").hint(NAME_HINT),
+        );
     }
     match name.char_indices().find(|(_, c)| !legal(*c)) {
         None => Ok(()),
@@ -81,7 +83,7 @@ pub fn check_job_name(name: &str) -> Result<(), ParseError> {
         return Err(ParseError::new(
             at,
             2,
-            "a job name cannot hold the path element ..",
+            "a job name cannot contain the path element ..",
         ));
     }
     match name.char_indices().find(|(_, c)| width::is_hidden(*c)) {
@@ -138,7 +140,7 @@ pub struct NameItem {
 }
 
 impl NameSet {
-    /// Parses words parted by blanks or commas. The empty text and `none` are the empty set.
+    /// Parses words separated by blanks or commas. The empty text and `none` are the empty set.
     pub fn parse(text: &str) -> Result<NameSet, ParseError> {
         check_length(text)?;
         NameSet::parse_stored(text)
@@ -161,7 +163,7 @@ impl NameSet {
             }
             check_user(name).map_err(|e| e.shifted(at + skip))?;
             if exclude && name == "all" {
-                return Err(ParseError::new(*at, word.len(), "~all leaves nobody")
+                return Err(ParseError::new(*at, word.len(), "~all excludes everyone")
                     .hint("write none for the empty set"));
             }
             set.items.push(NameItem {
@@ -173,7 +175,7 @@ impl NameSet {
         Ok(set)
     }
 
-    /// True when nobody is in the set.
+    /// True when the set is empty.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -228,7 +230,7 @@ pub struct HostItem {
 }
 
 impl HostSet {
-    /// Parses words parted by blanks or commas. The empty text and `none` are the empty set.
+    /// Parses words separated by blanks or commas. The empty text and `none` are the empty set.
     ///
     /// ```
     /// use corral::text::names::HostSet;
@@ -242,7 +244,7 @@ impl HostSet {
         HostSet::parse_stored(text)
     }
 
-    /// As [`HostSet::parse`] for text that we printed, in which ranges may stand expanded and be
+    /// As [`HostSet::parse`] for text that was printed here, in which ranges may be expanded and be
     /// longer than what may be typed.
     pub fn parse_stored(text: &str) -> Result<HostSet, ParseError> {
         let mut set = HostSet::default();
@@ -260,14 +262,15 @@ impl HostSet {
             let name = name.strip_suffix('/').unwrap_or(name);
             if exclude && (preference != 0 || matches!(name, "all" | "others")) {
                 return Err(
-                    ParseError::new(*at, word.len(), format!("{word} takes out nothing"))
+                    ParseError::new(*at, word.len(), format!("{word} excludes nothing"))
                         .hint("write ~ before a host or group, without a preference"),
                 );
             }
             for name in hostlist::expand(name).map_err(|e| e.shifted(at + skip))? {
                 if set.items.len() == hostlist::MAX_HOSTS {
                     let message = format!("more than {} hosts", hostlist::MAX_HOSTS);
-                    return Err(ParseError::new(*at, word.len(), message));
+                    let error = ParseError::new(*at, word.len(), message);
+                    return Err(error.kind(ErrorKind::TooMany));
                 }
                 set.items.push(HostItem {
                     exclude,
@@ -366,17 +369,20 @@ fn only_none(count: usize, at: usize, word: &str) -> Result<(), ParseError> {
     if count == 1 && word == "none" {
         return Ok(());
     }
-    Err(ParseError::new(at, word.len(), "none stands alone").hint("leave out the other names"))
+    Err(
+        ParseError::new(at, word.len(), "none cannot be combined with other names")
+            .hint("leave out the other names"),
+    )
 }
 
 fn only_excluded(first: Option<&(usize, &str)>, all_excluded: bool) -> Result<(), ParseError> {
     match first {
-        Some((at, word)) if all_excluded => Err(ParseError::new(
-            *at,
-            word.len(),
-            "the set has nothing that ~ could take out of",
-        )
-        .hint(format!("write all {word}"))),
+        Some((at, word)) if all_excluded => {
+            Err(
+                ParseError::new(*at, word.len(), "~ has nothing to exclude from")
+                    .hint(format!("write all {word}")),
+            )
+        }
         _ => Ok(()),
     }
 }

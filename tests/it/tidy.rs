@@ -460,6 +460,217 @@ fn on_disk(path: &str) -> bool {
     source::root().join(path).exists()
 }
 
+/// Places that judge a message or a state by its text: file and the text. Make a type of it, and
+/// shrink the list; never add to it.
+const JUDGED_BY_TEXT: &[(&str, &str)] = &[
+    ("src/client/check/truth.rs", "never completed"),
+    ("src/client/chosts.rs", "closed"),
+    ("src/client/cmod.rs", "parameters"),
+    ("src/client/dev/ready.rs", "closed"),
+    ("src/show/host.rs", "closed"),
+];
+
+/// Names and lines that are parsed, in variables that are called like messages.
+const PARSED: &[(&str, &str)] = &[
+    ("src/client/dev/demo.rs", "Job <"),
+    ("src/host/exe/mod.rs", "orders."),
+    ("src/host/shepherd.rs", "PATH="),
+];
+
+/// What holds a message, a state or an error: the last word before `.contains("...")`.
+const MESSAGES: &[&str] = &[
+    "message",
+    "status",
+    "why",
+    "error",
+    "reason",
+    "said",
+    "note",
+    "notes",
+    "what",
+    "e",
+    "n",
+    "s",
+    "outcome.text",
+    "e.text",
+    "to_string()",
+];
+
+/// Texts by which this file judges a message, with their offsets.
+fn judged_by_text(text: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    for call in [
+        "contains(\"",
+        "starts_with(\"",
+        "ends_with(\"",
+        "strip_prefix(\"",
+    ] {
+        for (at, _) in text.match_indices(&format!(".{call}")) {
+            let inside = |c: char| c.is_alphanumeric() || "_.()".contains(c);
+            let before = text[..at].trim_end();
+            let receiver = before.rsplit(|c| !inside(c)).next().unwrap_or_default();
+            let judged = MESSAGES.iter().any(|m| {
+                receiver
+                    .strip_suffix(m)
+                    .is_some_and(|r| r.is_empty() || r.ends_with('.'))
+            });
+            let literal = &text[at + 1 + call.len()..];
+            let literal = &literal[..literal.find('"').unwrap_or(0)];
+            if judged && literal.len() > 1 {
+                found.push((at, literal));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn nothing_new_is_judged_by_its_text() {
+    let (mut wrong, mut seen) = (Vec::new(), Vec::new());
+    for file in source::files("src", &["rs"])
+        .iter()
+        .filter(|f| !is_test_file(f))
+    {
+        let text = source::read(file);
+        let tests = source::test_ranges(&source::blank(&text));
+        for (at, literal) in judged_by_text(&text) {
+            let here = (file.as_str(), literal);
+            if tests.iter().any(|r| r.contains(&at)) || PARSED.contains(&here) {
+                continue;
+            }
+            match JUDGED_BY_TEXT.iter().find(|known| **known == here) {
+                Some(known) => seen.push(known),
+                None => wrong.push(format!(
+                    "{file}:{}: judges by the text {literal:?}: make a type of it",
+                    source::line_of(&text, at)
+                )),
+            }
+        }
+    }
+    let gone = JUDGED_BY_TEXT.iter().filter(|known| !seen.contains(known));
+    wrong.extend(gone.map(|(file, text)| format!("{file}: {text:?} is gone: unlist it")));
+    report(&wrong);
+}
+
+#[test]
+fn judging_by_a_text_is_seen() {
+    let found = |text| {
+        judged_by_text(text)
+            .into_iter()
+            .map(|(_, t)| t)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found("bad.iter().all(|(_, why)| why.contains(\"Torn\"))"),
+        ["Torn"]
+    );
+    assert_eq!(found("e.message.starts_with(\"more\")"), ["more"]);
+    assert_eq!(found("line.strip_prefix(\"#CSUB\")"), [] as [&str; 0]);
+}
+
+/// Rooms whose language was mended: a prefix of a path, or an ending after `*`. Add a room once the
+/// test passes for it.
+const PLAIN_ROOMS: &[&str] = &[
+    "src/config/",
+    "src/text/",
+    "src/model/",
+    "src/ress/",
+    "src/lib.rs",
+    "docs/",
+    "etc/",
+    "*.5",
+    "*.8",
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+];
+
+/// Words that made sentences odd: name the subject, say "after", "reported", "again", "separated
+/// by", "ignored", "the user". A name of a test in quotes may have them.
+const ODD_WORDS: &[&str] = &[
+    "somebody",
+    "whoever",
+    "nobody",
+    "anew",
+    "told",
+    "behind",
+    "passed over",
+    "passes over",
+    "pass over",
+    "parted by",
+    "himself",
+    "his",
+    "he",
+];
+
+/// The odd words of a line, and "is no X" where "is not an X" is meant.
+fn odd_words(line: &str) -> Vec<&'static str> {
+    let line = format!(" {} ", line.to_lowercase());
+    let whole = |at: usize, len: usize| {
+        let edge = |c: Option<char>| !c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        edge(line[..at].chars().next_back()) && edge(line[at + len..].chars().next())
+    };
+    let has = |word: &str| line.match_indices(word).any(|(at, w)| whole(at, w.len()));
+    let mut found: Vec<_> = ODD_WORDS.iter().copied().filter(|w| has(w)).collect();
+    for phrase in ["is no", "are no"] {
+        let odd = line.match_indices(phrase).any(|(at, p)| {
+            let (before, after) = (&line[..at], line[at + p.len()..].trim_start());
+            let comparison = ["longer", "more", "less"]
+                .iter()
+                .any(|w| after.starts_with(w));
+            let there = before.trim_end().ends_with("there");
+            whole(at, p.len()) && !there && !comparison && !after.is_empty()
+        });
+        found.extend(odd.then_some(phrase));
+    }
+    found
+}
+
+#[test]
+fn odd_phrases_do_not_come_back() {
+    let mut wrong = Vec::new();
+    let mut files = source::files("src", &["rs"]);
+    for dir in ["docs", "etc", "man"] {
+        files.extend(source::files(dir, &[]));
+    }
+    files.extend(["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(str::to_owned));
+    let is_plain = |f: &String| {
+        let listed = |room: &&str| match room.strip_prefix('*') {
+            Some(ending) => f.ends_with(ending),
+            None => f.starts_with(*room),
+        };
+        PLAIN_ROOMS.iter().any(|room| listed(room)) && !is_test_file(f)
+    };
+    for file in files.iter().filter(|f| is_plain(f)) {
+        for (n, line) in source::read(file).lines().enumerate() {
+            // Documents quote names of tests, which change with the tests.
+            let quoted = |line: &str| line.split(['`', '"']).step_by(2).collect::<String>();
+            let said = match file.ends_with(".md") {
+                true => quoted(line),
+                false => line.to_owned(),
+            };
+            for word in odd_words(&said) {
+                wrong.push(format!(
+                    "{file}:{}: \"{word}\" reads oddly: {}",
+                    n + 1,
+                    line.trim()
+                ));
+            }
+        }
+    }
+    report(&wrong);
+}
+
+#[test]
+fn an_odd_phrase_is_seen() {
+    assert_eq!(odd_words("'x' is no number, he said"), ["he", "is no"]);
+    assert_eq!(
+        odd_words("there is no queue; it is no longer open"),
+        [] as [&str; 0]
+    );
+    assert_eq!(odd_words("history of the_told thing"), [] as [&str; 0]);
+}
+
 #[test]
 fn a_file_that_does_not_exist_is_seen() {
     let words: Vec<&str> = file_names(

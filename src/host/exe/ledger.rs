@@ -48,7 +48,7 @@ pub struct Remembered {
     /// What is known of the share.
     pub share: ShareSeen,
     /// Lines that could not be read, with their offset.
-    pub bad: Vec<(u64, String)>,
+    pub bad: Vec<(u64, frame::Damage)>,
     /// None where it was never given, or where lines are missing: whoever forgot something must not
     /// go by its old name.
     pub identity: Option<Identity>,
@@ -72,8 +72,8 @@ pub fn read(local: &Local) -> sys::Result<Remembered> {
     };
     let mut found = decode(&bytes);
     // What was torn off at the end was not yet acted upon.
-    let torn = |why: &str| why.contains("Torn");
-    let whole = found.bad.iter().all(|(_, why)| torn(why)) && !bytes.is_empty();
+    let torn = |(_, damage): &(u64, frame::Damage)| *damage == frame::Damage::Torn;
+    let whole = found.bad.iter().all(torn) && !bytes.is_empty();
     found.identity = match (whole, found.identity) {
         (false, _) => None,
         (true, None) => Some(Identity {
@@ -99,9 +99,9 @@ fn decode(bytes: &[u8]) -> Remembered {
             Ok(l) if l.seq == 0 => {}
             Ok(l) => match l.decode::<AttemptRec>() {
                 Ok(rec) => apply(&mut out, rec),
-                Err(e) => out.bad.push((offset, format!("{e:?}"))),
+                Err(e) => out.bad.push((offset, e)),
             },
-            Err(e) => out.bad.push((offset, format!("{e:?}"))),
+            Err(e) => out.bad.push((offset, e)),
         }
     }
     out
@@ -452,6 +452,23 @@ mod tests {
         table.insert(a(1), entry);
         Ledger::create(&local, "c", named("one"), &table, &at(1)).unwrap();
         assert_eq!(read(&local).unwrap().table.get(a(1)).unwrap().signals, 1);
+    }
+
+    /// A line that is damaged is no torn end, whatever words its damage is described with.
+    #[test]
+    fn only_a_torn_end_keeps_the_name_of_a_ledger() {
+        let d = tempfile::tempdir().unwrap();
+        let local = filled(d.path());
+        let name = |bytes: &[u8]| {
+            fs::publish(&local.attempts(), bytes).unwrap();
+            read(&local).unwrap().identity
+        };
+        let good = fs::read_small(&local.attempts(), 1 << 20).unwrap();
+        let lines = good.iter().filter(|b| **b == b'\n').count() as u64;
+        assert_eq!(name(&good[..good.len() - 1]).unwrap().id, "one");
+        let mut unknown = good.clone();
+        frame::write_json(&mut unknown, lines, br#"{"k":"Torn"}"#);
+        assert_eq!(name(&unknown), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Owns names, kinds, directions and units of what every host has. Never knows a value.
 
-use crate::text::{ParseError, names};
+use crate::text::{ErrorKind, ParseError, names};
 
 /// What kind of value a resource has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -303,16 +303,13 @@ pub fn check_resource_name(name: &str) -> Result<(), ParseError> {
     };
     if let Some(at) = first_bad {
         return Err(
-            ParseError::new(at, 1, format!("{name} is no resource name"))
+            ParseError::new(at, 1, format!("{name} is not a valid resource name"))
                 .hint("a letter or _ comes first, then letters, digits, _ and ."),
         );
     }
     if builtin(name).is_some() || WORDS.contains(&name) {
-        return Err(ParseError::new(
-            0,
-            name.len(),
-            format!("{name} is a built-in name"),
-        ));
+        let message = format!("{name} is a built-in name");
+        return Err(ParseError::new(0, name.len(), message).kind(ErrorKind::Reserved));
     }
     Ok(())
 }
