@@ -120,7 +120,7 @@ mod tests {
         assert!(
             found
                 .text
-                .starts_with("out:5:9: resource b: x is no number"),
+                .starts_with("out:5:9: resource b: x is not a usable number"),
             "{}",
             found.text
         );

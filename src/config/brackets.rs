@@ -12,7 +12,7 @@ const HINT: &str = "write [...] groups with blanks between them, and quote the w
 /// Largest number of thousandths that is read: sums of many stay within an i64.
 const MOST_MILLI: i64 = 1_000_000_000_000_000;
 
-/// What stands in one bracket, and the byte of the whole text where it begins.
+/// The content of one bracket, and the byte of the whole text where it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bracket<'t> {
     pub at: usize,
@@ -20,17 +20,17 @@ pub(super) struct Bracket<'t> {
 }
 
 impl<'t> Bracket<'t> {
-    /// The parts before and behind the first comma, blanks around them left out.
+    /// The parts before and after the first comma, without surrounding blanks.
     pub fn split(self) -> Option<(Bracket<'t>, Bracket<'t>)> {
         let (name, rest) = self.text.split_once(',')?;
-        let behind = self.at + name.len() + 1;
+        let after = self.at + name.len() + 1;
         let name = Bracket {
             text: name,
             at: self.at,
         };
         let rest = Bracket {
             text: rest,
-            at: behind,
+            at: after,
         };
         Some((name.trim(), rest.trim()))
     }
@@ -85,7 +85,7 @@ pub(super) fn brackets(text: &str, most: usize) -> Result<Vec<Bracket<'_>>, Pars
                 open = None;
             }
             ('[', Some(_)) => {
-                return Err(ParseError::new(at, 1, "a [ inside a [").hint(HINT));
+                return Err(ParseError::new(at, 1, "'[' inside brackets").hint(HINT));
             }
             (_, Some(_)) => {}
             (c, None) if c.is_whitespace() => {}
@@ -97,13 +97,13 @@ pub(super) fn brackets(text: &str, most: usize) -> Result<Vec<Bracket<'_>>, Pars
         }
     }
     match open {
-        Some(_) => Err(ParseError::new(text.len(), 0, "a ] is missing").hint(HINT)),
-        None if out.is_empty() => Err(ParseError::new(0, 0, "a [...] is missing").hint(HINT)),
+        Some(_) => Err(ParseError::new(text.len(), 0, "']' is missing").hint(HINT)),
+        None if out.is_empty() => Err(ParseError::new(0, 0, "expected [...]").hint(HINT)),
         None => Ok(out),
     }
 }
 
-/// Thousandths of a decimal number of 0 or more with at most three digits behind the point.
+/// Thousandths of a decimal number of 0 or more with at most three decimal places.
 pub(super) fn milli(text: &str) -> Result<i64, ParseError> {
     let refused = |message: &str| {
         let shown = width::escape(width::truncate(text, 24).as_ref()).into_owned();
@@ -116,14 +116,15 @@ pub(super) fn milli(text: &str) -> Result<i64, ParseError> {
     let (int, frac) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
     if !digits(int) || !digits(frac) {
-        return refused("is no number of 0 or more")
+        return refused("is not a number of 0 or more")
             .map_err(|e| e.hint("write a decimal number such as 2 or 0.5"));
     }
     if int.len() > 1 && int.starts_with('0') {
-        return refused("has a leading zero").map_err(|e| e.hint("octal is not known"));
+        return refused("has a leading zero")
+            .map_err(|e| e.hint("octal numbers are not supported"));
     }
     if frac.len() > 3 {
-        return refused("has more than three digits behind the point");
+        return refused("has more than three decimal places");
     }
     let value = int.parse::<i64>().ok().and_then(|n| n.checked_mul(1000));
     let rest: i64 = format!("{frac:0<3}").parse().unwrap_or(0);

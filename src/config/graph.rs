@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Every cycle a walk from each name meets, each told once, beginning at its first name in order
+/// Every cycle that a walk from each name meets, each once, beginning at its first name in order
 /// of walking. Linear in names and edges; no recursion, since a chain may be as long as the file.
 pub(super) fn cycles<'a>(edges: &BTreeMap<&'a str, Vec<&'a str>>) -> Vec<Vec<&'a str>> {
     #[derive(Clone, Copy, PartialEq)]
@@ -41,7 +41,7 @@ pub(super) fn cycles<'a>(edges: &BTreeMap<&'a str, Vec<&'a str>>) -> Vec<Vec<&'a
     found
 }
 
-/// Names in an order in which every name comes behind those it refers to. Names on a cycle come
+/// Names in an order in which every name comes after those it refers to. Names on a cycle come
 /// in some order.
 pub(super) fn inner_first<'a>(edges: &BTreeMap<&'a str, Vec<&'a str>>) -> Vec<&'a str> {
     let mut seen: BTreeMap<&str, ()> = BTreeMap::new();

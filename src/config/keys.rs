@@ -1,5 +1,5 @@
 //! Which keys cb.yaml may hold. Tables only: a feature that is built moves its keys from `Later`
-//! to `Now` here and gets a reader; until then the key is refused, so that nobody relies on a
+//! to `Now` here and gets a reader; until then the key is refused, so that no site relies on a
 //! setting that does nothing.
 
 /// What happens to a key of this name.

@@ -114,7 +114,7 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
     })
 }
 
-/// A cluster without hosts is no error: they may come later.
+/// A cluster without hosts is not an error: they may come later.
 fn no_hosts(ctx: &mut Ctx<'_>, f: &Fields<'_>, hosts: &HostTable) {
     if hosts.entries.is_empty() && !hosts.open && !ctx.partial {
         let pos = if f.has("hosts") {
@@ -123,7 +123,7 @@ fn no_hosts(ctx: &mut Ctx<'_>, f: &Fields<'_>, hosts: &HostTable) {
             Pos::new(1, 1)
         };
         let hint = "list hosts, or write \"- {name: default, open: yes}\" to let any host join";
-        let message = "no host belongs to the cluster: no job can start";
+        let message = "the cluster has no hosts: no job can start";
         ctx.warn(pos, "no-hosts", message, Some(hint.into()));
     }
 }

@@ -17,9 +17,9 @@ pub enum Policy {
     Fifo,
     /// One job of each user in turn.
     RoundRobin,
-    /// The one with the least use for his shares first, by the formula of `FairFactors`.
+    /// Least use relative to shares first, by the formula of `FairFactors`.
     Fairshare(Shares),
-    /// The one with the smallest dominant share first, divided by his shares.
+    /// Smallest dominant share divided by shares first.
     Drf(Shares),
 }
 

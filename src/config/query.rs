@@ -14,7 +14,8 @@ use std::ops::RangeInclusive;
 /// Limits of section `users` that concern one user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserLimits {
-    /// His own: the smallest of his entry and of every `group@` he is in, else `default`.
+    /// Of the user: the smallest of the own entry and of each `group@` that has the user, else
+    /// `default`.
     pub max_slots: Option<u32>,
     pub max_pend_jobs: Option<u32>,
     /// On each host, for each of its cores, in thousandths.
@@ -23,7 +24,7 @@ pub struct UserLimits {
     pub priority_cap: Option<u32>,
 }
 
-/// One step on a user's way from the root of a share tree to his leaf.
+/// One step on the path from the root of a share tree to the leaf of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareStep<'a> {
     pub node: ShareNode<'a>,
@@ -31,7 +32,7 @@ pub struct ShareStep<'a> {
     pub shares: u32,
 }
 
-/// What a node of a share tree stands for; siblings never stand for the same.
+/// What a node of a share tree represents; siblings never represent the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ShareNode<'a> {
     /// An inner node for the users of a group.
@@ -54,7 +55,7 @@ struct Descent<'a> {
 pub struct Consumer<'a> {
     pub queue: &'a str,
     pub user: &'a str,
-    /// Names of his operating system groups.
+    /// Names of the user's groups in the operating system.
     pub os_groups: &'a [String],
     pub project: &'a str,
     /// Empty = none.
@@ -62,7 +63,7 @@ pub struct Consumer<'a> {
 }
 
 impl Shares {
-    /// Entries that hold the user, best first: his own, groups of his in the order of the list,
+    /// Entries that contain the user, best first: the own one, the user's groups in list order,
     /// `default`, `others`.
     fn candidates<'s>(
         &'s self,
@@ -87,7 +88,7 @@ impl Shares {
         found.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    /// The entry of this level that holds the user, if he has a share: his own, else that of the
+    /// The entry of this level that contains a user with a share: the own one, else that of the
     /// first group named that holds him and has a place for him in its own tree, else `default`,
     /// else `others`.
     pub fn find<'a>(
@@ -159,8 +160,8 @@ impl Cluster {
 }
 
 impl Config {
-    /// The user's way from below the root of the tree to his leaf, at least one step. `None`: he
-    /// has no share, so that the queue takes no jobs of his.
+    /// The path from below the root of the tree to the user's leaf, at least one step. `None`: the
+    /// user has no share, so the queue accepts no jobs of this user.
     pub fn share_path<'a>(
         &'a self,
         shares: &'a Shares,
@@ -287,7 +288,7 @@ impl Config {
         self.hosts.entries.is_empty() || self.host_names().take(2).any(|h| h == host)
     }
 
-    /// Whether the user is in the set. `os_groups`: names of his operating system groups.
+    /// Whether the user is in the set. `os_groups`: names of the user's groups in the system.
     pub fn user_in(&self, user: &str, os_groups: &[String], set: &UserSet) -> bool {
         set.contains(user, os_groups, &self.user_groups)
     }
@@ -322,7 +323,7 @@ impl Config {
         })
     }
 
-    /// Whether the queue takes jobs of the user: he is among its users, and has shares if it
+    /// Whether the queue accepts jobs of the user: one of its users, and with shares if it
     /// gives any.
     pub fn queue_accepts(&self, queue: &Queue, user: &str, os_groups: &[String]) -> bool {
         let shares = |s: &Shares| self.share_path(s, user, os_groups).is_some();

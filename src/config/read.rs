@@ -13,7 +13,7 @@ use std::collections::HashMap;
 /// Problems and warnings kept of one file, each; more are counted only.
 const MOST: usize = 100;
 
-/// Names looked at for a "did you mean".
+/// Most names compared for a "did you mean".
 const MOST_GUESSED: usize = 2000;
 
 /// Which names the operating system knows.
@@ -57,9 +57,9 @@ impl Ctx<'_> {
         }
     }
 
-    /// The line behind the last problem when there were more.
+    /// The line after the last problem when there were more.
     pub fn more(&self) -> Problem {
-        let message = format!("there are more than {MOST} problems: the others are not shown");
+        let message = format!("more than {MOST} problems: the rest are not shown");
         self.make(Pos::default(), "too-many-problems", message)
     }
 
@@ -110,9 +110,10 @@ impl Ctx<'_> {
         name: &str,
         known: impl IntoIterator<Item = &'k str>,
     ) {
-        let told = |p: &Problem| p.code == "undefined" && (p.line, p.col) == (pos.line, pos.col);
+        let at = (pos.line, pos.col);
+        let reported = |p: &Problem| p.code == "undefined" && (p.line, p.col) == at;
         self.left_out |= !self.partial && self.problems.len() >= MOST;
-        if self.partial || self.left_out || self.problems.last().is_some_and(told) {
+        if self.partial || self.left_out || self.problems.last().is_some_and(reported) {
             return;
         }
         let mut p = self.make(pos, "undefined", format!("{what} {name:?} is not defined"));
@@ -157,7 +158,7 @@ impl Ctx<'_> {
     }
 }
 
-/// A scalar, or a list of scalars joined by blanks, that knows where each part stands.
+/// A scalar, or a list of scalars joined by blanks, with the position of each part.
 #[derive(Clone, Debug)]
 pub(super) struct Words {
     pub text: String,
@@ -177,7 +178,7 @@ impl Words {
         }
     }
 
-    /// The place of the word `name`, with or without `~` before and `+n` behind it.
+    /// The position of the word `name`, with or without a leading `~` and a trailing `+n`.
     pub fn pos_of(&self, name: &str, ctx: &Ctx<'_>) -> Pos {
         let is_name = |(_, word): &(usize, &str)| {
             let word = word.trim_start_matches('~').trim_end_matches(',');
@@ -252,7 +253,7 @@ impl<'n> Fields<'n> {
         self.entries.contains_key(key)
     }
 
-    /// Where the key stands, or the map if it is not there.
+    /// The position of the key, or of the map if the key is missing.
     pub fn key_pos(&self, key: &str) -> Pos {
         self.entries.get(key).map_or(self.pos, |e| e.key_pos)
     }
@@ -302,10 +303,10 @@ impl<'n> Fields<'n> {
                 }
                 Value::Refused => {}
                 Value::Null => {
-                    let hint = "a lone ~ is nothing in YAML: write '~NAME' or remove it";
+                    let hint = "a lone ~ is null in YAML: write '~NAME' or remove it";
                     ctx.problem_hint(item.pos, "no-value", "this entry is empty", hint);
                 }
-                _ => ctx.problem(item.pos, "type", format!("{key} takes names only")),
+                _ => ctx.problem(item.pos, "type", format!("{key} accepts only names")),
             }
         }
         if out.parts.is_empty() {
@@ -398,7 +399,7 @@ fn no_value(ctx: &mut Ctx<'_>, e: &Entry) {
         .get(e.value.pos.line as usize - 1)
         .is_some_and(|l| l.contains('~'));
     let hint = if written {
-        "a lone ~ is nothing in YAML: quote it"
+        "a lone ~ is null in YAML: quote it"
     } else {
         "write a value or remove the key"
     };
@@ -484,7 +485,7 @@ pub(super) fn whole_word(
             pos,
             "number",
             message,
-            format!("write {plain} (octal is not known)"),
+            format!("write {plain} (octal numbers are not supported)"),
         );
         return None;
     }

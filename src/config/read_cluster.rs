@@ -120,7 +120,7 @@ pub(super) fn cluster(
     out
 }
 
-/// An empty list is no error: `root` stays administrator, and a cluster must not stop because a
+/// An empty list is not an error: `root` stays administrator, and a cluster must not stop because a
 /// directory service does not know a name today.
 fn administrators(
     ctx: &mut Ctx<'_>,
@@ -133,7 +133,7 @@ fn administrators(
     let set = set.unwrap_or_default();
     if set.is_empty() && !ctx.partial {
         let hint = "write administrators: [NAME] under cluster".to_string();
-        let message = "no administrators are named: only root administers the cluster";
+        let message = "no administrators are configured: only root can administer the cluster";
         ctx.warn(
             f.key_pos("administrators"),
             "no-administrator",
@@ -153,7 +153,7 @@ pub(super) fn admin_set(
     let set = user_set(ctx, w, groups)?;
     if !set.exclude.is_empty() || set.include.contains(&super::UserTerm::All) {
         let hint = "name users or user groups";
-        let message = "all and ~ have no place among administrators";
+        let message = "administrators accepts neither all nor ~";
         ctx.problem_hint(w.pos, "administrator", message, hint);
         return None;
     }
@@ -280,7 +280,7 @@ fn hint_port(ctx: &mut Ctx<'_>, words: &Words) -> (u16, u16) {
     match (port(first), port(last)) {
         (Some(first), Some(last)) if first <= last => (first, last),
         _ => {
-            let message = format!("hint_port: {:?} is no range of UDP ports", words.text);
+            let message = format!("hint_port: {:?} is not a range of UDP ports", words.text);
             ctx.problem_hint(words.pos, "range", message, "write 47100 or 47100-47199");
             (0, 0)
         }

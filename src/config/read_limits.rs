@@ -79,16 +79,16 @@ fn quota(
         resources: resources(ctx, f, defined.hosts),
     };
     if !["slots", "jobs", "resources"].iter().any(|key| f.has(key)) {
-        let message = "a limit without slots, jobs or resources limits nothing";
+        let message = "the limit has no effect without slots, jobs or resources";
         let hint = "write slots: N, jobs: N or resources: '[NAME,AMOUNT]'";
         ctx.problem_hint(f.pos, "missing-key", message, hint);
     }
-    nobody(ctx, f, &out);
+    empty_sets(ctx, f, &out);
     out
 }
 
-/// Sets that hold nobody: the limit never counts.
-fn nobody(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Quota) {
+/// Reports sets that are empty: the limit never applies.
+fn empty_sets(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Quota) {
     let empty = |n: &Names| !n.all_but && n.names.is_empty();
     for (keys, is_empty) in [
         (["queues", "per_queue"], q.queues.set().is_some_and(empty)),
@@ -110,7 +110,7 @@ fn nobody(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Quota) {
             continue;
         };
         if is_empty && !ctx.partial {
-            let message = format!("{key} names nobody: the limit has no effect");
+            let message = format!("{key} is empty: the limit has no effect");
             ctx.warn(f.key_pos(key), "no-effect", message, None);
         }
     }
@@ -125,7 +125,7 @@ fn dim<S>(
     read: impl FnOnce(&mut Ctx<'_>, &Words) -> Option<S>,
 ) -> Dim<S> {
     if f.has(shared) && f.has(per) {
-        let message = format!("a limit has either {shared} or {per}");
+        let message = format!("a limit cannot have both {shared} and {per}");
         let hint = format!("{shared}: one counter for all; {per}: one for each");
         ctx.problem_hint(f.key_pos(per), "conflict", message, hint);
         return Dim::Any;
@@ -215,7 +215,7 @@ fn counts(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Vec<Capped<u64>> {
     out.into_iter().map(|(capped, _)| capped).collect()
 }
 
-/// `[mem,5000] [gpu, 2]`, with windows behind the amounts.
+/// `[mem,5000] [gpu, 2]`, with windows after the amounts.
 fn resources(
     ctx: &mut Ctx<'_>,
     f: &Fields<'_>,
@@ -227,7 +227,7 @@ fn resources(
     let Some(groups) = groups(ctx, &w, RESOURCE_HINT) else {
         return Vec::new();
     };
-    #[allow(clippy::type_complexity)] // amounts with the text they stand in, by name
+    #[allow(clippy::type_complexity)] // amounts with their source text, by name
     let mut out: Vec<(String, Vec<(Capped<i64>, Bracket<'_>)>)> = Vec::new();
     for group in groups {
         let Some((name, rest)) = group.split() else {
@@ -264,7 +264,7 @@ fn resource(
         return None;
     };
     if def.kind != Kind::Number || !def.reserve {
-        let message = format!("{} is nothing that jobs use up", name.text);
+        let message = format!("{} is not a resource that jobs consume", name.text);
         let hint = "limits are for slots, jobs and numbers that rusage[] can reserve";
         ctx.problem_hint(pos, "resource", message, hint);
         return None;
@@ -293,7 +293,7 @@ fn groups<'w>(ctx: &mut Ctx<'_>, w: &'w Words, hint: &str) -> Option<Vec<Bracket
     }
 }
 
-/// The windows behind a number; none there means always. `None`: they are wrong.
+/// The windows after a number; no window means always. `None`: they are wrong.
 fn window(ctx: &mut Ctx<'_>, w: &Words, b: Bracket<'_>) -> Option<Option<Windows>> {
     if split(b.text).next().is_none() {
         return Some(None);
@@ -322,8 +322,8 @@ fn first_wins<T>(ctx: &mut Ctx<'_>, w: &Words, all: &[(Capped<T>, Bracket<'_>)])
         };
         if all[..i].iter().any(meets) {
             let pos = group.pos(w, ctx);
-            let message = format!("[{}] holds at times when an earlier one does", group.text);
-            let hint = "the first that is open counts";
+            let message = format!("[{}] overlaps the window of an earlier group", group.text);
+            let hint = "the first group with an open window applies";
             ctx.warn(pos, "overlap", message, Some(hint.into()));
         }
     }

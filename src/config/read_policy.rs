@@ -82,14 +82,14 @@ fn ageing(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<Ageing> {
     let key = "job_priority_over_time";
     let w = f.scalar(ctx, key)?;
     let Some((points, minutes)) = w.text.split_once('/') else {
-        let message = format!("{key}: {:?} has no / in it", w.text);
+        let message = format!("{key}: {:?} has no '/'", w.text);
         let hint = "write POINTS/MINUTES, for example 3/20";
         ctx.problem_hint(w.pos, "number", message, hint);
         return None;
     };
-    let behind = w.pos_at(points.len() + 1, ctx);
+    let after = w.pos_at(points.len() + 1, ctx);
     let points = whole_word(ctx, key, points, w.pos, 1, 1_000_000)?;
-    let minutes = whole_word(ctx, key, minutes, behind, 1, YEAR / MINUTE)?;
+    let minutes = whole_word(ctx, key, minutes, after, 1, YEAR / MINUTE)?;
     Some(Ageing {
         points: u32::try_from(points).expect("the range is within u32"),
         every_ms: minutes * MINUTE,
@@ -200,7 +200,7 @@ fn no_effect(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Queue) {
     if let (Some(run), Some(start)) = (&q.run_window, &q.dispatch_window)
         && !run.overlaps(start)
     {
-        let message = "no minute is both in run_window and in dispatch_window: no job can start";
+        let message = "run_window and dispatch_window never overlap: no job can start";
         ctx.warn(f.key_pos("dispatch_window"), "no-start", message, None);
     }
 }
@@ -225,7 +225,7 @@ fn policy(ctx: &mut Ctx<'_>, f: &Fields<'_>, defined: &Defined<'_>) -> Policy {
             Some(_) => Some("policy"),
         };
         if let Some(other) = other {
-            let message = format!("round_robin and {other} ask for different orders");
+            let message = format!("round_robin conflicts with {other}");
             let hint = "keep one of the two";
             ctx.problem_hint(f.key_pos("round_robin"), "conflict", message, hint);
         }
@@ -243,7 +243,7 @@ fn policy(ctx: &mut Ctx<'_>, f: &Fields<'_>, defined: &Defined<'_>) -> Policy {
         Some(Order::Fairshare) => Policy::Fairshare(shares.unwrap_or_else(equal)),
         Some(order @ (Order::Fifo | Order::RoundRobin)) => {
             if f.has("fairshare") {
-                let message = "fairshare has no place under this policy";
+                let message = "fairshare is not used by this policy";
                 let hint = "write policy: fairshare or policy: drf, or remove fairshare";
                 ctx.problem_hint(f.key_pos("fairshare"), "conflict", message, hint);
             }
@@ -319,8 +319,8 @@ fn preemption(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<(Preemption, Words)> 
     let f = Fields::new(ctx, f.node("preemption")?, keys::PREEMPTION, "preemption")?;
     let words = f.words(ctx, "preempt");
     if words.is_none() && !f.has("preempt") {
-        let hint = "write preempt: QUEUES, those whose jobs may be stopped";
-        let message = "preemption names no queue";
+        let hint = "write preempt: QUEUES (the queues whose jobs may be preempted)";
+        let message = "preemption lists no queue";
         ctx.problem_hint(f.pos, "missing-key", message, hint);
     }
     let order = [
@@ -381,8 +381,9 @@ pub(super) fn victims(ctx: &mut Ctx<'_>, w: &Words, at: usize, queues: &[Queue])
         };
         if victim.priority >= own.priority {
             let (low, high) = (victim.priority, own.priority);
-            let message =
-                format!("queue {name:?} has priority {low}, which is not below the {high} here");
+            let message = format!(
+                "queue {name:?} has priority {low}, which is not lower than {high} of this queue"
+            );
             let hint = "only queues of lower priority can be preempted";
             ctx.problem_hint(pos, "conflict", message, hint);
         } else if out.iter().any(|v| v.queue == name) {
@@ -396,7 +397,7 @@ pub(super) fn victims(ctx: &mut Ctx<'_>, w: &Words, at: usize, queues: &[Queue])
     }
     if split(&w.text).next().is_none() {
         let hint = "name at least one queue, or remove preemption";
-        ctx.problem_hint(w.pos, "missing-key", "preempt names no queue", hint);
+        ctx.problem_hint(w.pos, "missing-key", "preempt lists no queue", hint);
     }
     out
 }

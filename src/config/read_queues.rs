@@ -201,7 +201,7 @@ fn job_slots(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> JobSlots {
         }
     };
     if out.min > out.default || out.max.is_some_and(|m| out.default > m) {
-        let message = format!("job_slots {}: the numbers must not fall", w.text);
+        let message = format!("job_slots {}: the numbers must not decrease", w.text);
         ctx.problem_hint(w.pos, "conflict", message, "write 'min [default] max'");
         return JobSlots::ANY;
     }
@@ -265,7 +265,7 @@ fn time_word(ctx: &mut Ctx<'_>, key: &str, w: &Words, at: usize, word: &str) -> 
         Ok(_) => {
             let pos = w.pos_at(at, ctx);
             let message = format!("{key} with /HOST is not implemented in this version");
-            let hint = "write the limit without / and the name behind it";
+            let hint = "write the limit without /HOST";
             ctx.problem_hint(pos, "not-implemented", message, hint);
             None
         }
@@ -319,7 +319,7 @@ fn requeue_exits(ctx: &mut Ctx<'_>, w: &Words) -> RequeueExits {
         }
         for part in word.split(',').filter(|p| !p.is_empty()) {
             if !mark_exits(part, &mut put_back) {
-                let message = format!("requeue_exit_values: {part:?} is not known");
+                let message = format!("requeue_exit_values: {part:?} is not valid");
                 let hint = "write exit values 1 to 255, ranges 40-45, all, ~9";
                 ctx.problem_hint(w.pos_at(at, ctx), "number", message, hint);
                 return RequeueExits::default();
@@ -406,7 +406,7 @@ fn nonsense(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Queue) {
         ctx.warn(f.key_pos("user_slots"), "no-effect", message, None);
     }
     if q.users.is_empty() && f.has("users") {
-        let message = format!("queue {name:?} takes jobs of nobody");
+        let message = format!("queue {name:?} accepts no user: no job can be submitted");
         ctx.warn(f.key_pos("users"), "no-start", message, None);
     }
     let nowhere = q.hosts.others.is_none() && q.hosts.terms.iter().all(|(s, _)| s.is_empty());

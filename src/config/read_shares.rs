@@ -54,7 +54,7 @@ pub(super) fn shares(
             return None;
         }
         if both_defaults(&out, &subject) {
-            let message = "others has no effect beside default: it finds nobody left";
+            let message = "others has no effect together with default, which covers every user";
             ctx.warn(name.pos(&w, ctx), "no-effect", message, None);
         }
         let shares = u32::try_from(shares).expect("the range is within u32");
@@ -113,7 +113,7 @@ fn subject(
 }
 
 /// Shares of user groups: those that lead back to their own group are taken out, and names that
-/// are no members get a warning.
+/// are not members get a warning.
 pub(super) fn check_groups(
     ctx: &mut Ctx<'_>,
     groups: &mut BTreeMap<String, UserGroup>,
@@ -141,7 +141,8 @@ pub(super) fn check_groups(
                 ShareSubject::Default | ShareSubject::Others => continue,
             };
             if !may_hold(&g.set, who, groups, ctx) {
-                let message = format!("{who:?} has shares in user group {name:?} but is no member");
+                let message =
+                    format!("{who:?} has shares in user group {name:?} but is not a member");
                 let hint = "add it to members, or remove its shares";
                 ctx.warn(*pos, "no-effect", message, Some(hint.into()));
             }

@@ -17,7 +17,7 @@ pub(super) const RESERVED: &[&str] = &["all", "none", "default", "others"];
 /// Levels of groups within groups.
 const MOST_LEVELS: usize = 32;
 
-/// Read a set of users. Names that nobody knows get a warning only: a directory service that is
+/// Reads a set of users. Unknown names get only a warning: a directory service that is
 /// down must not make the configuration unusable.
 pub(super) fn user_set(
     ctx: &mut Ctx<'_>,
@@ -87,7 +87,7 @@ pub(super) fn unknown_at(
         return;
     }
     let hint = guess(name);
-    let message = format!("{name:?} is no user group, and no user or group of the system");
+    let message = format!("{name:?} is neither a user group nor a user or group of the system");
     ctx.warn(pos, "unknown-user", message, hint);
 }
 
@@ -174,7 +174,7 @@ pub(super) fn group_name(
     }
     if reserved.contains(&w.text.as_str()) {
         let message = format!(
-            "{:?} has a meaning of its own and cannot be a {what}",
+            "{:?} is a reserved word and cannot be the name of a {what}",
             w.text
         );
         ctx.problem(w.pos, "reserved-name", message);
@@ -240,7 +240,7 @@ pub(super) fn unsound_groups(
         .collect();
     if let Some(first) = deep.first() {
         let pos = places.get(*first).copied().unwrap_or_default();
-        let message = format!("{what} {first:?} holds groups more than {MOST_LEVELS} levels deep");
+        let message = format!("{what} {first:?} nests groups more than {MOST_LEVELS} levels deep");
         ctx.problem(pos, "too-deep", message);
     }
     deep.iter().map(ToString::to_string).collect()
@@ -262,7 +262,7 @@ fn report_cycle(ctx: &mut Ctx<'_>, what: &str, cycle: &[&str], places: &HashMap<
         pos,
         "cycle",
         message,
-        "take one of the groups out of the other",
+        "remove one of the groups from the other",
     );
 }
 
@@ -330,7 +330,7 @@ fn subject(
         Some(UserSubject::GroupEach(name.to_string()))
     } else if groups.contains_key(name) || os_group() {
         let message = format!("a limit of group {name:?} as a whole is not implemented");
-        let hint = format!("write {name}@ to limit each member by himself");
+        let hint = format!("write {name}@ to limit each member separately");
         ctx.problem_hint(w.pos, "not-implemented", message, hint);
         None
     } else {

@@ -30,7 +30,12 @@ pub(super) fn thresholds(ctx: &mut Ctx<'_>, node: &Node, hosts: &HostTable) -> V
         Value::Refused => return out,
         _ => {
             let hint = "write thresholds: {r1m: '0.7/2.0', mem: '100/10'}";
-            ctx.problem_hint(node.pos, "type", "thresholds takes names with marks", hint);
+            ctx.problem_hint(
+                node.pos,
+                "type",
+                "thresholds must map load indices to values",
+                hint,
+            );
             return out;
         }
     };
@@ -53,7 +58,7 @@ fn threshold(ctx: &mut Ctx<'_>, e: &Entry, hosts: &HostTable) -> Option<Threshol
         Value::Text { text, quoted } => Words::one(text, e.value.pos, *quoted),
         Value::Refused => return None,
         _ => {
-            let message = format!("threshold {} takes one text", e.key);
+            let message = format!("threshold {} must be one text", e.key);
             ctx.problem_hint(e.value.pos, "type", message, "write 'SCHED/STOP'");
             return None;
         }
@@ -63,7 +68,10 @@ fn threshold(ctx: &mut Ctx<'_>, e: &Entry, hosts: &HostTable) -> Option<Threshol
         return None;
     };
     if def.kind != Kind::Number || def.direction == Direction::None {
-        let message = format!("{} is no number with a better side", e.key);
+        let message = format!(
+            "{} is not a load index or number that has a direction",
+            e.key
+        );
         let hint = "thresholds watch load indices and number resources";
         ctx.problem_hint(e.key_pos, "threshold", message, hint);
         return None;
@@ -84,12 +92,12 @@ fn threshold(ctx: &mut Ctx<'_>, e: &Entry, hosts: &HostTable) -> Option<Threshol
 
 /// `SCHED/STOP`, one of them `-` for none; `SCHED` alone.
 fn marks(text: &str, def: &Def<'_>) -> Result<(Option<i64>, Option<i64>), ParseError> {
-    const HINT: &str = "write 'SCHED/STOP', - for a mark that is not wanted";
+    const HINT: &str = "write 'SCHED/STOP', with - for a threshold that is not wanted";
     let mark = |part: &str, at: usize| {
         let blanks = part.len() - part.trim_start().len();
         match part.trim() {
             "-" => Ok(None),
-            "" => Err(ParseError::new(at, part.len(), "a mark is missing").hint(HINT)),
+            "" => Err(ParseError::new(at, part.len(), "a threshold is missing").hint(HINT)),
             word => amount(def, word)
                 .map(Some)
                 .map_err(|e| e.shifted(at + blanks)),
@@ -100,17 +108,18 @@ fn marks(text: &str, def: &Def<'_>) -> Result<(Option<i64>, Option<i64>), ParseE
         Some((sched, stop)) => (mark(sched, 0)?, mark(stop, sched.len() + 1)?),
     };
     if sched.is_none() && stop.is_none() {
-        return Err(ParseError::new(0, text.len(), "neither mark is given").hint(HINT));
+        return Err(ParseError::new(0, text.len(), "neither threshold is given").hint(HINT));
     }
     if let (Some(a), Some(b)) = (sched, stop) {
         let increase = def.direction == Direction::Increase;
         if increase && a > b || !increase && a < b {
             let (name, order) = (def.name, if increase { "above" } else { "below" });
             let message = format!(
-                "the first mark of {name} is {order} the second: jobs would start and be stopped"
+                "the first threshold of {name} is {order} the second: jobs would start and \
+                 be suspended"
             );
             let hint = format!(
-                "{} {name} is better: write the {} mark first",
+                "{} {name} is better: write the {} value first",
                 if increase { "less" } else { "more" },
                 if increase { "lower" } else { "higher" },
             );
@@ -145,7 +154,7 @@ pub(super) fn condition(
         s.select.is_some() && *s == only
     });
     if !selects {
-        let message = format!("{key} takes one select[...] and nothing else");
+        let message = format!("{key} must be one select[...]");
         ctx.problem_hint(w.pos, "res-req", message, "write 'select[mem<100]'");
         return None;
     }

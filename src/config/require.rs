@@ -75,7 +75,8 @@ pub fn total_slots(req: &ResReq) -> Result<Option<u32>, String> {
     match sums.find(|sum| *sum != first) {
         None => Ok(Some(first)),
         Some(other) => Err(format!(
-            "its alternatives ask for {first} and for {other} slots; they must ask for as many"
+            "its alternatives ask for {first} and for {other} slots; all must ask for the \
+             same number"
         )),
     }
 }
@@ -119,7 +120,7 @@ fn only_span(common: &Simple) -> Simple {
 /// `even`: the slots of all sections are split evenly over units.
 fn honoured_section(section: &Simple, even: bool) -> Result<(), String> {
     if section.cu.as_ref().is_some_and(|cu| cu.excl) {
-        let what = "cu[excl] holds for the whole job: write it behind the sections";
+        let what = "cu[excl] applies to the whole job: write it after the sections";
         return Err(what.to_owned());
     }
     let set = !section.same.is_empty() || section.cu.is_some();
@@ -257,7 +258,7 @@ pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, Str
     let resolve = |name: &str| {
         config
             .hosts_named(name)
-            .ok_or_else(|| format!("no host or host group {name:?}"))
+            .ok_or_else(|| format!("there is no host or host group {name:?}"))
     };
     let mut terms: BTreeMap<u32, Gather> = BTreeMap::new();
     for (name, preference) in wanted {

@@ -37,7 +37,7 @@ pub fn starter(s: &Starter<'_>) -> String {
         "# Configuration of the cluster; the manual page is cb.yaml(5)."
     ));
     line(format_args!(
-        "# After a change: \"cadmin ckconfig\" checks it, \"cadmin reconfig\" uses it."
+        "# After a change: \"cadmin ckconfig\" checks it, \"cadmin reconfig\" applies it."
     ));
     line(format_args!("cluster:"));
     line(format_args!("  name: {}", quoted(s.cluster)));
@@ -55,7 +55,7 @@ pub fn starter(s: &Starter<'_>) -> String {
     line(format_args!("\nhosts:"));
     if s.hosts.is_empty() {
         line(format_args!(
-            "# Any host that mounts the share and runs the daemons joins with one slot a core."
+            "# Any host that mounts the share and runs the daemons joins with one slot per core."
         ));
         line(format_args!(
             "- {{name: default, slots: {slots}, open: yes}}"
@@ -69,13 +69,13 @@ pub fn starter(s: &Starter<'_>) -> String {
     }
     line(format_args!("\nqueues:"));
     line(format_args!("- name: normal"));
-    line(format_args!("  description: jobs that name no queue"));
+    line(format_args!("  description: for jobs submitted without -q"));
     line(format_args!("  priority: 40"));
     line(format_args!("- name: high"));
-    line(format_args!("  description: before everything else"));
+    line(format_args!("  description: urgent jobs, scheduled first"));
     line(format_args!("  priority: 60"));
     line(format_args!("- name: low"));
-    line(format_args!("  description: when nothing else waits"));
+    line(format_args!("  description: low priority, scheduled last"));
     line(format_args!("  priority: 20"));
     out
 }

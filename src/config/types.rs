@@ -93,7 +93,7 @@ pub struct General {
     pub key_keep_ms: u64,
     /// Most elements of one array.
     pub max_array_size: u32,
-    /// Ids start again at 1 behind this one.
+    /// Highest job id; after it ids start again at 1.
     pub max_jobid: u32,
     /// Most pending jobs (elements counted) of the cluster; `None` = unlimited.
     pub max_pend_jobs: Option<u32>,
@@ -103,7 +103,7 @@ pub struct General {
     pub pack_max: u32,
     /// `yes`: everyone sees all jobs; `no`: own jobs, admins those they administer.
     pub user_view_alljobs: bool,
-    /// Of queues that say nothing else; already in each queue.
+    /// Default of queues; already copied into each queue.
     #[serde(flatten)]
     pub fair: FairFactors,
     /// Likewise.
@@ -117,7 +117,7 @@ pub struct General {
     /// A job suspended for paging resumes when the host has been idle this long.
     pub pg_susp_it_ms: u64,
     pub job_priority_over_time: Option<Ageing>,
-    /// An rusage amount that says nothing else counts for each slot instead of each host.
+    /// An rusage amount without a unit (/job, /host, /task) counts per slot instead of per host.
     pub resource_reserve_per_task: bool,
     /// What `-c` counts for if the job names neither host nor model.
     pub default_host_spec: Option<HostSpec>,
@@ -289,7 +289,7 @@ pub struct UserEntry {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum UserSubject {
-    /// Every user without an entry of his own.
+    /// Every user without an own entry.
     Default,
     User(String),
     /// Each member of the group (`group@`).
@@ -335,7 +335,7 @@ pub struct Queue {
     pub max_requeue: Option<u32>,
     pub policy: Policy,
     pub fair: FairFactors,
-    /// A job that cannot start holds up all jobs behind it, in this queue and in those of lower
+    /// A job that cannot start holds up all later jobs, in this queue and in those of lower
     /// priority.
     pub strict: bool,
     pub backfill: Backfill,

@@ -18,7 +18,7 @@ pub use susp::SuspReason;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A point in time: milliseconds since the Unix epoch by the wall clock of whoever wrote it.
+/// A point in time: milliseconds since the Unix epoch by the wall clock of its writer.
 /// Data only: decisions about leases and limits use monotonic clocks, never two hosts' stamps.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,

@@ -2,7 +2,7 @@
 
 use super::Stamp;
 
-/// A point in time by a monotonic clock, in milliseconds since an origin of its own. It is not
+/// A point in time by a monotonic clock, in milliseconds since an arbitrary origin. It is not
 /// comparable between hosts or processes and is never written to a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Mono(pub u64);

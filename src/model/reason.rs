@@ -50,9 +50,9 @@ pub enum PendReason {
         user: String,
         host: String,
     },
-    /// No host could serve the job now. Counts of hosts by what stood in the way.
+    /// No host could serve the job now. Counts of hosts by obstacle.
     Hosts(HostCounts),
-    /// No host of the cluster could ever serve the job as it stands.
+    /// No host of the cluster can ever run the job with its present options.
     NeverFits {
         why: String,
     },
@@ -73,18 +73,18 @@ pub enum PendReason {
         at: i64,
         opens: String,
     },
-    /// It needs longer than the run window of its queue stays open.
+    /// Its run limit is longer than the run window of its queue stays open.
     RunWindowShort {
         queue: String,
         need_s: u64,
         left_s: u64,
     },
-    /// It needs longer than there is until its termination time (`-t`).
+    /// Its run limit is longer than the time until its termination time (`-t`).
     DeadlineShort {
         need_s: u64,
         left_s: u64,
     },
-    /// New jobs of its queue are first looked at after a while.
+    /// Its queue has a `new_job_sched_delay` that is not over.
     TooNew {
         queue: String,
         delay_s: u64,
@@ -192,20 +192,23 @@ impl HostCounts {
     fn parts(&self) -> [(u32, &'static str); 16] {
         [
             (self.full, "no free job slots"),
-            (self.rusage, "too little of a reserved resource left"),
+            (self.rusage, "not enough of a resource in rusage[]"),
             (self.select, "select[] not satisfied"),
             (self.other_type, "not of the submission host's type"),
             (self.closed, "closed by the administrator"),
             (self.unavailable, "unavailable"),
-            (self.exclusive, "exclusive use in the way"),
+            (self.exclusive, "exclusive use conflicts"),
             (self.user_limit, "user's slot limit on the host reached"),
             (self.queue_limit, "queue's slot limit on the host reached"),
             (self.span, "span[], same[] or cu[] not satisfied"),
             (self.window, "dispatch window closed"),
-            (self.load, "load past a threshold"),
-            (self.recent, "another job started there a moment ago"),
-            (self.slow, "too slow to end in time"),
-            (self.not_asked, "not in the asked host list"),
+            (self.load, "load threshold exceeded"),
+            (
+                self.recent,
+                "another job started there within job_accept_interval",
+            ),
+            (self.slow, "too slow to finish in time"),
+            (self.not_asked, "not in the requested host list"),
             (self.not_in_queue, "not used by the queue"),
         ]
     }
@@ -272,8 +275,8 @@ impl PendReason {
 impl fmt::Display for PendReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PendReason::New => f.write_str("new job, not yet considered"),
-            PendReason::BeginTime { .. } => f.write_str("its begin time has not come"),
+            PendReason::New => f.write_str("new job, not yet considered by the scheduler"),
+            PendReason::BeginTime { .. } => f.write_str("waits for its begin time (-b)"),
             PendReason::Dependency { on } => write!(f, "waits for its dependency {on}"),
             PendReason::DependencyNever { on } => {
                 write!(f, "its dependency {on} can never be satisfied")
@@ -286,7 +289,7 @@ impl fmt::Display for PendReason {
             }
             PendReason::HeldByOwner => f.write_str("held by its owner"),
             PendReason::HeldByAdmin => f.write_str("held by an administrator"),
-            PendReason::Requeued => f.write_str("requeued, not yet considered"),
+            PendReason::Requeued => f.write_str("requeued, not yet considered by the scheduler"),
             PendReason::QueueInactive { queue } => write!(f, "queue {queue} is inactive"),
             PendReason::QueueGone { queue } => write!(f, "queue {queue} is no longer configured"),
             PendReason::QueueSlots { queue, limit } => {
@@ -309,7 +312,7 @@ impl fmt::Display for PendReason {
             }
             PendReason::NoSuchUser { user, host } => write!(
                 f,
-                "held: host {host} has no account for user {user}; cresume when it has"
+                "held: host {host} has no account for user {user}; use cresume when it has one"
             ),
             PendReason::Hosts(counts) => write!(f, "{counts}"),
             PendReason::NeverFits { why } => write!(f, "can never run here: {why}"),
@@ -334,7 +337,7 @@ impl fmt::Display for PendReason {
             PendReason::HostRefused { host, why } => {
                 write!(f, "host {host} did not start it: {why}")
             }
-            PendReason::NoLeader => f.write_str("no leader answers"),
+            PendReason::NoLeader => f.write_str("no leader responds"),
             timed => timed.fmt_timed(f),
         }
     }
@@ -355,17 +358,18 @@ impl PendReason {
                 left_s,
             } => write!(
                 f,
-                "it may run {need_s} s, the run window of queue {queue} closes in {left_s} s"
+                "its run limit is {need_s} s, but the run window of queue {queue} closes in \
+                 {left_s} s"
             ),
             PendReason::DeadlineShort { need_s, left_s } => {
                 write!(
                     f,
-                    "it may run {need_s} s, its termination time is in {left_s} s"
+                    "its run limit is {need_s} s, but its termination time (-t) is in {left_s} s"
                 )
             }
             PendReason::TooNew { queue, delay_s } => write!(
                 f,
-                "queue {queue} looks at a job {delay_s} s after its submission"
+                "queue {queue} considers a job {delay_s} s after its submission"
             ),
             PendReason::Preempting { victims: 1 } => {
                 f.write_str("waits for 1 job that it preempts")
@@ -447,7 +451,7 @@ impl fmt::Display for Milli {
     }
 }
 
-/// Why an attempt ended, beside its exit code or signal. Display gives the LSF-like word.
+/// Why an attempt ended, in addition to its exit code or signal. Display gives the LSF-like word.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TermReason {
@@ -528,7 +532,9 @@ impl TermReason {
             TermReason::Deadline => "killed: its termination time came",
             TermReason::Requeue => "killed to be requeued",
             TermReason::Preempt => "killed to make room for a job that may preempt it",
-            TermReason::Load => "killed: a load threshold was passed on its host",
+            TermReason::Load => {
+                "killed: a load index on one of its hosts exceeded the stop threshold"
+            }
             TermReason::Window => "killed: the run window of its queue closed",
             TermReason::HostLost => "its host was lost; how it ended is unknown",
             TermReason::ShepherdLost => "its shepherd died; how it ended is unknown",

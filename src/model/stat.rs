@@ -20,7 +20,7 @@ pub enum JobStat {
     Ususp,
     /// Started and stopped by the system.
     Ssusp,
-    /// Its host does not answer; nobody knows whether it still runs.
+    /// Its host does not respond; whether it still runs is unknown.
     Unkwn,
     /// Ended with exit status 0.
     Done,

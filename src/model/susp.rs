@@ -15,14 +15,14 @@ pub enum SuspReason {
     Preempted { by: JobKey },
     /// The run window of its queue is closed.
     RunWindow { queue: String },
-    /// A load index of a host of its passed the second mark.
+    /// A load index on one of its hosts exceeded the stop threshold.
     Threshold {
         index: String,
         value: i64,
         mark: i64,
         host: String,
     },
-    /// The stop condition of its queue holds on a host of its.
+    /// The stop condition of its queue is true on one of its hosts.
     StopCond { queue: String },
 }
 
@@ -52,7 +52,10 @@ impl fmt::Display for SuspReason {
                 host,
             } => {
                 let (value, mark) = (Milli(*value), Milli(*mark));
-                write!(f, "{index} is {value} on host {host}, its mark is {mark}")
+                write!(
+                    f,
+                    "{index} is {value} on host {host}, past the stop threshold {mark}"
+                )
             }
             SuspReason::StopCond { queue } => {
                 write!(f, "the stop condition of queue {queue} holds")
@@ -87,7 +90,10 @@ mod tests {
             mark: 2_000,
             host: "h1".into(),
         };
-        assert_eq!(why.to_string(), "r1m is 2.35 on host h1, its mark is 2");
+        assert_eq!(
+            why.to_string(),
+            "r1m is 2.35 on host h1, past the stop threshold 2"
+        );
         assert_eq!(Milli(-50).to_string(), "-0.05");
         let json = serde_json::to_string(&why).unwrap();
         assert_eq!(serde_json::from_str::<SuspReason>(&json).unwrap(), why);

@@ -1,5 +1,5 @@
 //! What the sensors of one host say now: values with their age, the definition that each sensor
-//! began with, and what people are told once. Owns ageing; never runs anything.
+//! began with, and what is reported once. Owns ageing; never runs anything.
 
 use super::RESOURCES_MAX;
 use super::parse::{Parsed, Reading};
@@ -7,7 +7,7 @@ use super::which::Sensor;
 use crate::record::load::Sensed;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A value counts for so many of its periods.
+/// Number of periods for which a value is used.
 pub const PERIODS: u64 = 3;
 /// Shortest and longest period that is believed, in milliseconds.
 pub const PERIOD_MS: (u64, u64) = (5_000, 600_000);
@@ -17,10 +17,10 @@ pub const FIRST_PERIOD_MS: u64 = 60_000;
 pub const DEFINED_MS: u64 = 3_600_000;
 /// Room for all sensors of a host in its load report, in bytes.
 pub const REPORT_MAX: usize = 64 << 10;
-/// Bytes that a resource takes there beside its texts.
+/// Bytes that a resource takes there in addition to its texts.
 const REPORT_EACH: usize = 96;
-/// Most sentences that are remembered as told.
-const TOLD_MAX: usize = 1000;
+/// Most messages that are remembered as reported.
+const REPORTED_MAX: usize = 1000;
 
 /// One resource as its sensor last gave it.
 #[derive(Clone, Debug)]
@@ -29,8 +29,8 @@ struct Held {
     at: u64,
     /// The last two gaps between its values.
     gaps: [Option<u64>; 2],
-    /// Its sensor was started again since: the next value may define it anew.
-    anew: bool,
+    /// Its sensor was started again since: the next value may define it again.
+    redefine: bool,
     /// Gone at this time.
     until: u64,
 }
@@ -51,7 +51,7 @@ impl Held {
 #[derive(Clone, Debug, Default)]
 pub struct Board {
     sensors: BTreeMap<Sensor, BTreeMap<String, Held>>,
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
 }
 
 impl Board {
@@ -63,7 +63,7 @@ impl Board {
     pub fn take(&mut self, sensor: &Sensor, parsed: Parsed, now: u64) -> Vec<String> {
         let mut news = Vec::new();
         for p in &parsed.problems {
-            // Without the line: the same mistake in every document is told once.
+            // Without the line: the same mistake in every document is reported once.
             let key = format!("{}: {}: {}", sensor.name, p.resource, p.message);
             self.tell(key, format!("{}:{p}", sensor.name), &mut news);
         }
@@ -79,7 +79,8 @@ impl Board {
         let Some(held) = all.get_mut(&r.name) else {
             if count >= RESOURCES_MAX {
                 let text = format!(
-                    "{}: resource {} is left out: the sensors here have more than {RESOURCES_MAX}",
+                    "{}: resource {} is left out: the sensors of this host have more than \
+                     {RESOURCES_MAX}",
                     sensor.name, r.name
                 );
                 return self.tell(format!("{}: too many", sensor.name), text, news);
@@ -88,7 +89,7 @@ impl Board {
                 sensed: r.sensed,
                 at: now,
                 gaps: [None; 2],
-                anew: false,
+                redefine: false,
                 until: u64::MAX,
             };
             all.insert(r.name, held);
@@ -98,7 +99,7 @@ impl Board {
         let same = |a: &Sensed, b: &Sensed| {
             (a.kind, a.increase, a.release, a.slot) == (b.kind, b.increase, b.release, b.slot)
         };
-        if !held.anew && !same(old, new) {
+        if !held.redefine && !same(old, new) {
             let text = format!(
                 "{}: resource {} is another one than before: type, direction, release and \
                  slotresource stay as they are until the sensor is started again",
@@ -113,7 +114,7 @@ impl Board {
         held.update(r.sensed, now, false);
     }
 
-    /// The sensor was started again: it may define its resources anew.
+    /// The sensor was started again: it may define its resources again.
     pub fn restarted(&mut self, sensor: &Sensor) {
         for held in self
             .sensors
@@ -121,14 +122,14 @@ impl Board {
             .into_iter()
             .flat_map(BTreeMap::values_mut)
         {
-            held.anew = true;
+            held.redefine = true;
         }
     }
 
     /// The sensor is gone: so are its values at once, and its definitions after `linger` ms.
     pub fn forget(&mut self, sensor: &Sensor, linger: u64, now: u64) {
         let begins = format!("{}:", sensor.name);
-        self.told.retain(|key| !key.starts_with(&begins));
+        self.reported.retain(|key| !key.starts_with(&begins));
         if linger == 0 {
             self.sensors.remove(sensor);
         }
@@ -161,7 +162,7 @@ impl Board {
                     held.sensed.value = None;
                     let age = now.saturating_sub(held.at) / 1000;
                     news.push(format!(
-                        "{}: the value of {name} is {age} s old and counts no longer",
+                        "{}: the value of {name} is {age} s old and no longer used",
                         sensor.name
                     ));
                 }
@@ -169,7 +170,7 @@ impl Board {
                 let value = s.value.as_ref().map_or(0, String::len);
                 let bytes = REPORT_EACH + name.len() + s.about.len() + s.locale.len() + value;
                 let text = match () {
-                    () if out.contains_key(name) => "another sensor of this host has it, too",
+                    () if out.contains_key(name) => "another sensor of this host reports it too",
                     () if bytes > room => "the load report has no room for it",
                     () => {
                         room -= bytes;
@@ -191,7 +192,7 @@ impl Board {
     }
 
     fn tell(&mut self, key: String, text: String, news: &mut Vec<String>) {
-        if self.told.len() < TOLD_MAX && self.told.insert(key) {
+        if self.reported.len() < REPORTED_MAX && self.reported.insert(key) {
             news.push(text);
         }
     }
@@ -208,7 +209,7 @@ impl Held {
             (self.sensed.value, self.sensed.locale) = (new.value, new.locale);
         } else {
             self.sensed = new;
-            self.anew = false;
+            self.redefine = false;
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::record::load::{Sensed, SensedKind};
 use crate::text::resreq::{check_resource_name, left_to_sensors};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Definitions change at most once in so many milliseconds: the scheduler works everything out
-/// anew then.
+/// Definitions change at most once in so many milliseconds: the scheduler rebuilds its picture
+/// after each change.
 pub const SETTLE_MS: u64 = 10_000;
 /// A definition outlives its last report by so long: a leader's sensors move with it.
 pub const LINGER_MS: u64 = 60_000;
@@ -22,7 +22,7 @@ pub struct Gather {
     hosts: BTreeMap<String, BTreeMap<String, Sensed>>,
     /// Names with a locale, by who reports them.
     lent: BTreeMap<String, BTreeSet<String>>,
-    /// Definitions in force, and since when nobody reports them.
+    /// Definitions in force, and since when no host reports them.
     known: BTreeMap<String, (ResourceDecl, Option<u64>)>,
     /// Reports name other resources than when definitions were last worked out.
     dirty: bool,
@@ -112,7 +112,7 @@ impl Gather {
         (before != after).then_some(after)
     }
 
-    /// cb.yaml may have changed: definitions are worked out anew.
+    /// cb.yaml may have changed: definitions are derived again.
     pub fn look_again(&mut self) {
         (self.dirty, self.settled) = (!self.hosts.is_empty(), None);
     }

@@ -5,7 +5,7 @@
 pub const BACKOFF_MS: (u64, u64) = (1_000, 300_000);
 /// A run that lasted so long and printed a good document forgets the failures before it.
 pub const STEADY_MS: u64 = 60_000;
-/// A sensor is given so many of its periods to print the next good document...
+/// Number of periods that a sensor has to print the next good document...
 pub const HANG_PERIODS: u64 = 10;
 /// ...but at least and at most so long.
 pub const HANG_MS: (u64, u64) = (60_000, 600_000);

@@ -1,5 +1,5 @@
 //! A sensor's document into resources. Every item of its list is read alone, so that a bad one
-//! costs one resource; whatever is wrong is told with its line. Owns the attributes and their
+//! costs one resource; every problem is reported with its line. Owns the attributes and their
 //! limits; never knows which resources there are already.
 
 use super::RESOURCES_MAX;
@@ -154,8 +154,8 @@ impl Place {
     }
 }
 
-/// A list in block style, each item read alone. Its keys need not stand below the first one, as
-/// long as they stand below each other and behind the dash.
+/// A list in block style, each item read alone. Its keys need not be aligned with the first one, as
+/// long as they are aligned with each other and to the right of the dash.
 fn items(lines: &[&str], line: u64, out: &mut Parsed) {
     let is_first = |l: &&str| speaks(l);
     let depth = lines.iter().copied().find(is_first).map_or(0, indent);
@@ -181,8 +181,8 @@ fn item(lines: &[&str], depth: usize, line: u64, out: &mut Parsed) {
         .position(|l| speaks(l) && indent(l) <= depth);
     if let Some(n) = stray {
         let at = Place::of_line(line + 1 + n as u64);
-        let text = "this line is not indented further than the - it belongs to";
-        let hint = "put blanks before it, as many as before the other attributes";
+        let text = "this line is not indented more than its item's -";
+        let hint = "indent it like the other attributes";
         let resource = name_in(lines);
         let problem = at.says(text, Some(hint));
         return out.problems.push(Problem {
@@ -280,7 +280,7 @@ fn double(out: &mut Parsed) {
                 line: r.line,
                 col: 1,
                 resource: r.name.clone(),
-                message: "it is in the document twice: the first counts".into(),
+                message: "it is in the document twice: the first one is used".into(),
                 hint: None,
             });
         }
@@ -346,7 +346,7 @@ impl<'a> Item<'a> {
     fn find_name(&self) -> Result<String, Problem> {
         let both = (self.entry("resource"), self.entry("name"));
         if let (Some(_), Some(second)) = both {
-            let text = "resource and name are one attribute, given twice";
+            let text = "resource and name are the same attribute, given twice";
             return Err(self.says(second, text, Some("leave one out")));
         }
         let key = if both.1.is_some() { "name" } else { "resource" };
@@ -409,7 +409,7 @@ impl<'a> Item<'a> {
             ];
             if let Some((key, _)) = set.iter().find(|(_, set)| *set) {
                 let entry = self.entry(key).expect("it is set");
-                let text = format!("{key} has a meaning for numbers only");
+                let text = format!("{key} is only valid for numbers");
                 return Err(self.says(entry, text, Some("write type: number")));
             }
         }
@@ -436,7 +436,7 @@ impl<'a> Item<'a> {
             }
         };
         let at = self.entry(wrong).map_or(self.node.pos, |e| e.value.pos);
-        let text = format!("{wrong} is another one for the built-in {}", self.name);
+        let text = format!("{wrong} differs from that of the built-in {}", self.name);
         let hint = format!("leave {wrong} out, or choose another name");
         Err(self.place.at(at, text, Some(hint)))
     }
@@ -477,7 +477,7 @@ impl<'a> Item<'a> {
         Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    /// Words parted by single blanks; empty: the host of the sensor.
+    /// Words separated by single blanks; empty: the host of the sensor.
     fn locale(&self) -> Result<String, Problem> {
         let Some(entry) = self.entry("locale") else {
             return Ok(String::new());
@@ -487,18 +487,18 @@ impl<'a> Item<'a> {
             Value::List(list) => {
                 let word = |n: &'a Node| match &n.value {
                     Value::Text { text, .. } => Ok(text.as_str()),
-                    _ => Err(self.says(entry, "locale takes names of hosts", None)),
+                    _ => Err(self.says(entry, "locale must be a list of host names", None)),
                 };
                 list.iter().map(word).collect::<Result<_, _>>()?
             }
-            _ => return Err(self.says(entry, "locale takes names of hosts, or all", None)),
+            _ => return Err(self.says(entry, "locale must be a list of host names, or all", None)),
         };
         let words: Vec<&str> = words.into_iter().filter(|w| !w.is_empty()).collect();
         if words.is_empty() {
             return Err(self.says(entry, "locale names no host", Some("leave it out")));
         }
         if let Some(bad) = words.iter().find(|w| names::check_name(w).is_err()) {
-            let text = format!("{bad:?} is no name of a host");
+            let text = format!("{bad:?} is not a host name");
             return Err(self.says(entry, text, Some("write locale: host1 host2, or all")));
         }
         let text = words.join(" ");
@@ -521,7 +521,7 @@ impl<'a> Item<'a> {
             SensedKind::Number => match number(text) {
                 Some(n) => Ok(((n * 1e6).round() / 1e6).to_string()),
                 None => {
-                    let text = format!("{:.40} is no number that can be counted with", text);
+                    let text = format!("{:.40} is not a usable number", text);
                     let hint = format!("write a decimal number from 0 to {NUMBER_MAX:e}");
                     Err(self.says(entry, text, Some(&hint)))
                 }

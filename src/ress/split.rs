@@ -6,7 +6,7 @@
 pub const LINE_MAX: usize = 8 << 10;
 /// Longest document, in bytes.
 pub const DOCUMENT_MAX: usize = 64 << 10;
-/// What stands there is taken for a whole document when nothing came for so long, in milliseconds.
+/// After this time without output (ms) the text so far is taken as a whole document.
 pub const PAUSE_MS: u64 = 2_000;
 
 /// What a stream was cut into. Lines count from 1 at the start of the stream.
@@ -14,7 +14,7 @@ pub const PAUSE_MS: u64 = 2_000;
 pub enum Piece {
     /// A document and the number of its first line.
     Document { bytes: Vec<u8>, line: u64 },
-    /// A document that broke a limit in this line; the rest of it is passed over.
+    /// A document that broke a limit in this line; the rest of it is ignored.
     Dropped { line: u64, why: Excess },
 }
 
@@ -77,14 +77,14 @@ impl Splitter {
         self.more_of_line(rest, out);
     }
 
-    /// Takes what stands there for a document when nothing came since [`PAUSE_MS`].
+    /// Takes the text so far as a document when nothing came for [`PAUSE_MS`].
     pub fn pause(&mut self, now_ms: u64, out: &mut Vec<Piece>) {
         if now_ms.saturating_sub(self.at_ms) > PAUSE_MS {
             self.end(out);
         }
     }
 
-    /// Takes what stands there for a document: nothing more will come, or not soon.
+    /// Takes the text so far as a document: nothing more will come, or not soon.
     pub fn end(&mut self, out: &mut Vec<Piece>) {
         if self.begun {
             self.line_ends(out);

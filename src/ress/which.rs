@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-/// Directory of further sensors beside the daemons.
+/// Directory of further sensors next to the daemons.
 pub const DIR: &str = "ress.d";
 /// Most sensors that one host runs.
 pub const SENSORS_MAX: usize = 64;
@@ -19,7 +19,7 @@ pub enum Role {
     Named,
 }
 
-/// A sensor's file, by its name below the server directory. Those beside the daemons come first:
+/// A sensor's file, by its name below the server directory. Those next to the daemons come first:
 /// of two that name the same resource the first counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sensor {

@@ -1,6 +1,6 @@
 //! Run windows of queues, dispatch windows of queues and hosts: which are open now, and until when.
 //! The time zone is data. Never reads a clock; what follows for jobs is decided in
-//! `pass/windows.rs`.
+//! `pass/run_windows.rs`.
 
 use super::hosts::HostTable;
 use crate::config::Config;

@@ -46,7 +46,7 @@ pub fn split_words(line: &str) -> Result<Vec<String>, ParseError> {
                 Some((_, next)) => word.get_or_insert_default().push(next),
                 None => {
                     return Err(ParseError::new(at, 1, "nothing follows the backslash")
-                        .hint("a directive or pack line cannot go on in the next line"));
+                        .hint("a directive or pack line cannot continue on the next line"));
                 }
             },
             c => word.get_or_insert_default().push(c),
@@ -265,7 +265,7 @@ const SHELL_WORDS: &[&str] = &[
 /// The argument vector of a command that needs no shell, `None` when `/bin/sh -c` must run it.
 ///
 /// Such a command is plain words and simple quotes: no expansion, redirection, list, assignment,
-/// comment or shell builtin. Whoever execs it searches the job's PATH and answers a failure as a
+/// comment or shell builtin. The caller searches the job's PATH and answers a failure as a
 /// shell would (127 not found, 126 not executable).
 ///
 /// ```

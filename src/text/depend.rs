@@ -57,7 +57,7 @@ pub enum Test {
     PostErr,
     /// A message of this text was posted.
     External(String),
-    /// The number of elements in a state; `None` stands for `*`, all of them.
+    /// The number of elements in a state; `None` is `*`, all of them.
     Num(Count, Option<(Op, u32)>),
 }
 
@@ -94,7 +94,7 @@ pub struct Target {
 pub enum JobRef {
     /// A job id.
     Id(u32),
-    /// The submitter's jobs of this name; a `*` at the end stands for any text.
+    /// The submitter's jobs of this name; a trailing `*` matches any text.
     Name(String),
 }
 
@@ -120,7 +120,7 @@ pub enum Answer {
     Never,
 }
 
-/// How many of the elements a target names are in which state; a job that is no array counts 1.
+/// How many of the elements a target names are in which state; a job that is not an array counts 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Seen {
     /// Pending.
@@ -368,7 +368,7 @@ impl Cond {
     }
 }
 
-/// True when a number from `least` to `most` stands to `n` as `op` says.
+/// True when a number from `least` to `most` compares to `n` as `op` says.
 fn reachable(op: Op, n: u64, least: u64, most: u64) -> bool {
     match op {
         Op::Lt | Op::Le => op.holds(least, n),
@@ -475,7 +475,11 @@ impl<'a> Parser<'a> {
         }
         self.cursor = after;
         if !FUNCTIONS.contains(&word) {
-            let e = ParseError::new(from, word.len().max(1), format!("'{word}' is no condition"));
+            let e = ParseError::new(
+                from,
+                word.len().max(1),
+                format!("'{word}' is not a condition"),
+            );
             return Err(match error::nearest(word, FUNCTIONS) {
                 Some(near) => e.hint(format!("did you mean {near}?")),
                 None => e.hint(format!("known are {}", FUNCTIONS.join(" "))),
@@ -630,7 +634,11 @@ fn named(text: &str) -> Result<Target, ParseError> {
     names::check_job_name(name)?;
     let stars = name.find('*').filter(|star| star + 1 != name.len());
     if let Some(star) = stars {
-        return Err(ParseError::new(star, 1, "'*' may only end a name"));
+        return Err(ParseError::new(
+            star,
+            1,
+            "'*' is only allowed at the end of a name",
+        ));
     }
     if name.contains('"') {
         return Err(ParseError::new(

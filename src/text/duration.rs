@@ -207,7 +207,7 @@ fn with_units(text: &str, bare: Bare) -> Result<u64, ParseError> {
                 return Err(ParseError::new(
                     unit_at,
                     unit_len,
-                    format!("'{shown}' is no time unit"),
+                    format!("'{shown}' is not a time unit"),
                 )
                 .hint("the units are d, h, m (minutes), s, ms"));
             };
@@ -215,7 +215,7 @@ fn with_units(text: &str, bare: Bare) -> Result<u64, ParseError> {
                 return Err(ParseError::new(
                     unit_at,
                     unit_len,
-                    "units go from big to small, each once",
+                    "units must go from large to small, each at most once",
                 )
                 .hint("for example 1h30m"));
             }
@@ -256,15 +256,15 @@ pub fn point_in_time(text: &str, now_ms: i64, tz: &TimeZone) -> Result<i64, Pars
         return Err(ParseError::new(
             0,
             text.len(),
-            format!("{} fields are not a time", fields.len()),
+            format!("{} fields are not a valid time", fields.len()),
         )
         .hint(HINT));
     }
     let fixed = Fixed::read(&fields, text.len())?;
     fixed.next_after(now_ms, tz).ok_or_else(|| {
         let message = match fixed.year {
-            Some(_) => format!("{text} is in the past or no such day exists"),
-            None => format!("{text} never comes: no such day exists"),
+            Some(_) => format!("{text} is in the past, or there is no such day"),
+            None => format!("{text} never occurs: there is no such day"),
         };
         ParseError::new(0, text.len(), message).hint(HINT)
     })

@@ -346,13 +346,15 @@ fn parse_range(text: &str, low: u32, high: u32) -> Result<Range, ParseError> {
         Some(step) => index(step, span.len() + 1, 1, MAX_INDEX).map_err(|e| e.hint(HINT))?,
     };
     if last_index < first_index {
-        return Err(ParseError::new(0, span.len(), format!("{span} goes down"))
-            .hint(format!("write {last_index}-{first_index}")));
+        return Err(
+            ParseError::new(0, span.len(), format!("{span} is a descending range"))
+                .hint(format!("write {last_index}-{first_index}")),
+        );
     }
     Ok(Range::new(first_index, last_index, step))
 }
 
-/// A decimal number between `low` and `high`; `at` is where it stands, for the error.
+/// A decimal number between `low` and `high`; `at` is its position, for the error.
 pub(super) fn index(text: &str, at: usize, low: u32, high: u32) -> Result<u32, ParseError> {
     if text.is_empty() {
         return Err(ParseError::new(at, 0, "a number is missing"));

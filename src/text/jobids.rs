@@ -43,7 +43,7 @@ impl JobSel {
     }
 
     /// As [`JobSel::parse`] for text that we printed: an index list may be longer than one that
-    /// is typed, and its length is bounded by the document it stands in.
+    /// is typed, and its length is bounded by the document that contains it.
     pub fn parse_stored(text: &str) -> Result<JobSel, ParseError> {
         let open = text.find('[').unwrap_or(text.len());
         let low = u32::from(open < text.len());

@@ -30,7 +30,7 @@ impl Op {
         (Op::Gt, ">"),
     ];
 
-    /// True when `left` stands to `right` like this.
+    /// True when `left` compares to `right` like this.
     pub fn holds<T: PartialOrd>(self, left: T, right: T) -> bool {
         match self {
             Op::Lt => left < right,
@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
         self.take_while(|c| c.is_ascii_whitespace());
     }
 
-    /// The next character after blanks; the cursor stands before it.
+    /// Skips blanks and returns the next character without consuming it.
     pub fn peek(&mut self) -> Option<char> {
         self.blanks();
         self.rest().chars().next()

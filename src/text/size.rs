@@ -94,7 +94,7 @@ pub fn parse(text: &str, default: Unit) -> Result<u64, ParseError> {
             ParseError::new(
                 suffix_at,
                 suffix.len(),
-                format!("'{shown}' is no unit of size"),
+                format!("'{shown}' is not a unit of size"),
             )
             .hint(HINT)
         })?
@@ -116,21 +116,21 @@ fn scaled(number: &str, unit: Unit) -> Result<u128, ParseError> {
         return Err(ParseError::new(
             whole.len() + 1 + dot,
             1,
-            "a number has one point",
+            "a number has at most one decimal point",
         ));
     }
     if whole.is_empty() || (part.is_empty() && number.contains('.')) {
         return Err(ParseError::new(
             0,
             number.len(),
-            "digits are needed on both sides of a point",
+            "digits are needed on both sides of the decimal point",
         ));
     }
     let whole = whole.trim_start_matches('0');
     if whole.len() > 20 {
         return Err(too_big(number));
     }
-    // Digits behind the twelfth weigh less than a byte of the biggest unit that is in use.
+    // Digits after the twelfth are worth less than a byte in the largest unit in use.
     let part = &part[..part.len().min(12)];
     let scale = 10u128.pow(u32::try_from(part.len()).expect("at most 12"));
     let digits = |t: &str| t.bytes().fold(0u128, |n, b| n * 10 + u128::from(b - b'0'));

@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-/// `text` with `%J` replaced by the job id, `%I` by the array index (0 for a job that is no array
-/// element) and `%%` by `%`. Any other `%` stays as it is.
+/// `text` with `%J` replaced by the job id, `%I` by the array index (0 for a job that is not an
+/// array element) and `%%` by `%`. Any other `%` stays as it is.
 ///
 /// ```
 /// use corral::text::subst::subst;

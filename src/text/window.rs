@@ -28,7 +28,7 @@ pub struct Windows {
     open: Vec<(u32, u32)>,
 }
 
-/// One window. The minute of its end is inside.
+/// One window, including the minute of its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Window {
     begin: Moment,
@@ -45,7 +45,7 @@ struct Moment {
 }
 
 impl Windows {
-    /// Parses windows parted by blanks or commas.
+    /// Parses windows separated by blanks or commas.
     ///
     /// The minute of the end is inside: `9:00-18:00` closes at 18:01:00. Without days a window
     /// holds every day and goes over midnight when it begins later than it ends; with days it goes
@@ -130,7 +130,7 @@ impl Windows {
             }
             _ => wall.compatible().ok()?,
         };
-        // An hour that the clock repeats may put the answer behind the question.
+        // In an hour that the clock repeats the answer may be later than asked for.
         Some(then.as_millisecond().max(ms.saturating_add(1)))
     }
 

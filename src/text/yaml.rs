@@ -47,7 +47,7 @@ pub enum Value {
     List(Vec<Node>),
     /// In the order of the file; of a duplicate key only the first is kept.
     Map(Vec<Entry>),
-    /// Something that was refused and is reported as a defect; readers pass over it in silence.
+    /// Something that was refused and is reported as a defect; readers ignore it.
     Refused,
 }
 
@@ -139,7 +139,7 @@ pub fn parse(bytes: &[u8], limits: &Limits, loose_keys: &[&str]) -> Document {
     }
 }
 
-/// Syntax errors told in one run; each costs a pass over the text.
+/// Most syntax errors reported in one run; each costs a walk over the text.
 const MOST_ERRORS: usize = 8;
 
 struct Reader<'a> {
@@ -150,11 +150,11 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Parse; after a syntax error leave out the smallest part of the file around it that can
-    /// stand alone and parse again, so that one run shows more than the first error.
+    /// be removed and parses again, so that one run shows more than the first error.
     fn read(mut self, scan: prescan::Scan) -> Document {
         let prescan::Scan { mut lines, tabs } = scan;
         let mut partial = false;
-        let mut behind = 0;
+        let mut next = 0;
         let mut errors = 0;
         for tab in tabs {
             let at = tab.pos.line as usize - 1;
@@ -168,7 +168,7 @@ impl Reader<'_> {
                 Ok(root) => break root,
                 Err(defect) => {
                     let at = (defect.pos.line as usize).saturating_sub(1);
-                    let again = defect.code == "syntax" && at >= behind && at < lines.len();
+                    let again = defect.code == "syntax" && at >= next && at < lines.len();
                     partial = true;
                     errors += 1;
                     if !again || errors > MOST_ERRORS {
@@ -178,7 +178,7 @@ impl Reader<'_> {
                     // What this pass noted is found again by the next one.
                     self.defects.truncate(kept);
                     self.defects.push(defect);
-                    behind = prescan::drop_part(&mut lines, at);
+                    next = prescan::drop_part(&mut lines, at);
                 }
             }
         };
@@ -348,7 +348,7 @@ impl Tree<'_> {
     fn defect(&mut self, defect: Defect) -> Result<(), Defect> {
         if self.defects.len() + 1 >= self.limits.defects {
             return Err(Defect::new(defect.pos, "too-many-problems", defect.message)
-                .hint("there may be more behind this one"));
+                .hint("there may be more after this one"));
         }
         self.defects.push(defect);
         Ok(())
@@ -484,26 +484,27 @@ fn plain_words(e: &ScanError) -> (String, Option<&'static str>) {
             "quote a value that contains brackets or braces: 'node[01-04]'",
         ),
         K::ExpectedBlockMappingKey | K::InvalidIndentation | K::ExpectedBlockSequenceEntry => (
-            "the indentation fits nothing above",
+            "the indentation matches nothing above",
             "align it with the keys or items it belongs to",
         ),
         K::SimpleKeyExpected | K::InvalidSimpleKey => (
             "expected \"key: value\"",
-            "a key needs a colon and a blank behind it",
+            "a key needs a colon followed by a blank",
         ),
         K::DirectiveDisallowed => (
             "directives (%...) are not allowed",
             "quote a text that begins with %",
         ),
-        K::TabNotAllowed | K::TabInBlockIndentation | K::TabInIndentation => {
-            ("a tab where YAML wants blanks", "replace the tab by blanks")
-        }
+        K::TabNotAllowed | K::TabInBlockIndentation | K::TabInIndentation => (
+            "a tab where YAML requires blanks",
+            "replace the tab with blanks",
+        ),
         K::MismatchedFlowCollectionEnd { .. } | K::MisplacedFlowCollectionEnd => (
-            "this bracket closes nothing",
+            "this bracket has no opening bracket",
             "remove it, or open it before",
         ),
         K::BlockSequenceEntryNotAllowed | K::BlockEntryInFlowCollection => (
-            "a list item (-) cannot stand here",
+            "a list item (-) is not allowed here",
             "put it on its own line under its key",
         ),
         K::UnexpectedCharacter { .. } => (

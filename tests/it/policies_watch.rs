@@ -173,12 +173,12 @@ fn windows_and_thresholds(cluster: &Cluster) {
     let stopped = until(cluster, run, "SSUSP", is("SSUSP"));
     assert_eq!(reason(&stopped), "the run window of queue runs is closed");
     let stopped = until(cluster, warm, "SSUSP", is("SSUSP"));
-    let hot = "degrees is 80 on host h2, its mark is 60";
+    let hot = "degrees is 80 on host h2, past the stop threshold 60";
     assert_eq!(reason(&stopped), hot);
     let waiting = ["runs", "warm", "starts"].map(submit);
     for (id, code, text) in [
         (waiting[0], 26, "the run window of queue runs opens"),
-        (waiting[1], 40, "load past a threshold: 1 host"),
+        (waiting[1], 40, "load threshold exceeded: 1 host"),
         (waiting[2], 25, "the dispatch window of queue starts opens"),
     ] {
         let waits = until(cluster, id, "pending for its reason", pends(code));

@@ -196,7 +196,7 @@ fn a_killed_sensor_comes_back_a_removed_one_is_gone_and_none_outlives_its_daemon
     until(&c, id, "RUN", is("RUN"));
     let second = c.csub(&["-R", "rusage[lic=2]", "true"]);
     until(&c, second, "waiting for lic", |job| {
-        reason(job).contains("too little of a reserved")
+        reason(job).contains("not enough of a resource")
     });
 
     kill_9(runs()[0]);

@@ -463,16 +463,16 @@ fn on_disk(path: &str) -> bool {
 /// Places that judge a message or a state by its text: file and the text. Make a type of it, and
 /// shrink the list; never add to it.
 const JUDGED_BY_TEXT: &[(&str, &str)] = &[
-    ("src/client/check/truth.rs", "never completed"),
+    ("src/admin/check/journal.rs", "never completed"),
     ("src/client/chosts.rs", "closed"),
     ("src/client/cmod.rs", "parameters"),
-    ("src/client/dev/ready.rs", "closed"),
+    ("src/admin/dev/ready.rs", "closed"),
     ("src/show/host.rs", "closed"),
 ];
 
 /// Names and lines that are parsed, in variables that are called like messages.
 const PARSED: &[(&str, &str)] = &[
-    ("src/client/dev/demo.rs", "Job <"),
+    ("src/admin/dev/demo.rs", "Job <"),
     ("src/host/exe/mod.rs", "orders."),
     ("src/host/shepherd.rs", "PATH="),
 ];

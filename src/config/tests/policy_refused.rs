@@ -563,7 +563,7 @@ fn slips_are_answered_with_what_was_meant() {
         ),
         (
             "queues: [{name: q, thresholds: {mem: '1/2'}}]",
-            "more mem is better: write the higher mark first",
+            "more mem is better: write the higher value first",
         ),
         (
             "queues: [{name: q, backfill: some}]",

@@ -504,7 +504,7 @@ fn a_flood_of_problems_is_cut_and_says_so() {
     let last = problems.last().unwrap().to_string();
     assert_eq!(
         last,
-        "cb.yaml: there are more than 100 problems: the others are not shown"
+        "cb.yaml: more than 100 problems: the rest are not shown"
     );
 }
 

@@ -110,7 +110,7 @@ fn a_mistake_in_every_document_is_told_once() {
     let news = take(&mut b, "ress.host", bad, 0);
     assert_eq!(news.len(), 1);
     assert!(
-        news[0].starts_with("ress.host:2:10: resource lic: abc is no number"),
+        news[0].starts_with("ress.host:2:10: resource lic: abc is not a usable number"),
         "{news:?}"
     );
     for n in 0..5 {

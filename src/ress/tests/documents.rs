@@ -63,11 +63,15 @@ fn a_bad_item_costs_one_resource_and_is_named_with_its_line() {
 #[test]
 fn what_cannot_be_taken_says_why_and_where() {
     for (text, line, words) in [
-        ("- resource: a\n  value: abc\n", 2, "abc is no number"),
-        ("- resource: a\n  value: inf\n", 2, "no number"),
-        ("- resource: a\n  value: .nan\n", 2, "no number"),
-        ("- resource: a\n  value: -1\n", 2, "no number"),
-        ("- resource: a\n  value: 1e99\n", 2, "no number"),
+        (
+            "- resource: a\n  value: abc\n",
+            2,
+            "abc is not a usable number",
+        ),
+        ("- resource: a\n  value: inf\n", 2, "not a usable number"),
+        ("- resource: a\n  value: .nan\n", 2, "not a usable number"),
+        ("- resource: a\n  value: -1\n", 2, "not a usable number"),
+        ("- resource: a\n  value: 1e99\n", 2, "not a usable number"),
         ("- resource: a\n  value:\n", 2, "value has no value"),
         ("- resource: a\n", 1, "it has no value"),
         ("- value: 1\n", 1, "no name"),
@@ -96,7 +100,7 @@ fn what_cannot_be_taken_says_why_and_where() {
         (
             "- resource: a\n  type: text\n  release: yes\n  value: x\n",
             3,
-            "numbers only",
+            "valid for numbers",
         ),
         (
             "- resource: a\n  release: maybe\n  value: 1\n",
@@ -106,14 +110,14 @@ fn what_cannot_be_taken_says_why_and_where() {
         (
             "- resource: a\n  value: 1\n  locale: ../x\n",
             3,
-            "no name of a host",
+            "not a host name",
         ),
         (
             "- resource: a\n  value: 1\n  locale: ''\n",
             3,
             "names no host",
         ),
-        ("- resource: a\nvalue: 1\n", 2, "not indented further"),
+        ("- resource: a\nvalue: 1\n", 2, "not indented more"),
         ("- resource: a\n  value: &x 1\n", 2, "anchor"),
         ("- resource: a\n  value: !!int 1\n", 2, "tags"),
         (
@@ -125,12 +129,12 @@ fn what_cannot_be_taken_says_why_and_where() {
         (
             "- resource: gpu\n  type: text\n  value: x\n",
             2,
-            "another one for the built-in",
+            "differs from that of the built-in",
         ),
         (
             "- resource: gpu\n  slotresource: yes\n  value: 2\n",
             2,
-            "another one for the built-in",
+            "differs from that of the built-in",
         ),
         ("- a\n", 1, "attributes with values"),
         ("some words\n", 1, "attributes with values"),

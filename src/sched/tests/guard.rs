@@ -28,10 +28,10 @@ fn one_act_for_each_sample() {
     assert!(c.engine.watches(), "although nothing pends");
     let late = c.submit(job(1));
     assert_eq!(mem(&mut c, 1500.0), NOBODY);
-    assert_eq!(c.why(late), "load past a threshold: 1 host");
+    assert_eq!(c.why(late), "load threshold exceeded: 1 host");
     assert_eq!(c.engine.bar(c.table.at(0)), Some(crate::sched::Bar::Load));
     mem(&mut c, 400.0);
-    let why = "mem is 400 on host h1, its mark is 500";
+    let why = "mem is 400 on host h1, past the stop threshold 500";
     assert_eq!(c.log, [format!("halt {}: {why}", ids[1])]);
     c.pass();
     assert_eq!(c.log, [] as [&str; 0], "nothing on the same sample");
@@ -104,7 +104,7 @@ fn marks_of_host_and_queue_hold_together() {
     assert_eq!(
         c.log,
         [format!(
-            "halt {}: r1m is 1.6 on host h1, its mark is 1.5",
+            "halt {}: r1m is 1.6 on host h1, past the stop threshold 1.5",
             ids[2]
         )]
     );
@@ -234,7 +234,7 @@ fn a_burst_does_not_land_on_one_host() {
         ids.iter().filter(at).count()
     };
     assert_eq!((on(&c, "h1"), on(&c, "h2")), (3, 3));
-    assert_eq!(c.why(ids[6]), "load past a threshold: 2 hosts");
+    assert_eq!(c.why(ids[6]), "load threshold exceeded: 2 hosts");
     // Half of it still counts after half a minute, beside what is measured now.
     c.after(30);
     c.sample("h1", |load| load.r1m = 1.2);

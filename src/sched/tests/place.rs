@@ -47,7 +47,7 @@ fn case_12_exclusive_jobs_want_whole_hosts_and_keep_others_off() {
     assert_eq!(run(&mut c, 1, ""), "h1:1");
     let y = c.submit(exclusive());
     c.pass();
-    assert_eq!(c.why(y), "exclusive use in the way: 2 hosts");
+    assert_eq!(c.why(y), "exclusive use conflicts: 2 hosts");
     c.end(x);
     assert_eq!(c.pass(), [y]);
     assert_eq!(c.on(y), "h2:1");
@@ -296,7 +296,7 @@ fn units_wanted_alone_are_empty_and_stay_so() {
     assert_eq!(c.on(alone), "h3:1", "somebody is in r1");
     assert_eq!(
         c.why(next),
-        "exclusive use in the way: 3 hosts; span[], same[] or cu[] not satisfied: 2 hosts"
+        "exclusive use conflicts: 3 hosts; span[], same[] or cu[] not satisfied: 2 hosts"
     );
     let others: Vec<u32> = (0..5).map(|_| c.ask(1, "")).collect();
     assert_eq!(
@@ -329,7 +329,7 @@ fn units_wanted_alone_are_empty_and_stay_so() {
 fn whole_units_and_even_shares_are_for_the_whole_job() {
     let c = cluster("- {name: h1, slots: 2, unit: r1}\n", "");
     for (req, part) in [
-        ("1{cu[excl]} 1{}", "write it behind the sections"),
+        ("1{cu[excl]} 1{}", "write it after the sections"),
         ("1{same[model]} 1{} cu[balance]", "may not have same[]"),
         ("1{} 1{} span[stride=1] cu[balance]", "span[stride=N]"),
     ] {

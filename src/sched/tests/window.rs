@@ -34,7 +34,7 @@ fn what_cannot_finish_before_the_window_closes_waits_for_the_next() {
     assert_eq!(c.pass(), [open]);
     assert_eq!(
         c.why(long),
-        "it may run 7200 s, the run window of queue normal closes in 3660 s"
+        "its run limit is 7200 s, but the run window of queue normal closes in 3660 s"
     );
     assert_eq!(c.last.wake, Some(at(0, 8, 1)));
     c.now = at(0, 8, 1);
@@ -102,7 +102,7 @@ fn a_job_starts_only_if_it_can_end_before_its_termination_time() {
     assert_eq!(c.pass(), [short]);
     assert_eq!(
         c.why(long),
-        "it may run 601 s, its termination time is in 600 s"
+        "its run limit is 601 s, but its termination time (-t) is in 600 s"
     );
 }
 
@@ -163,7 +163,7 @@ fn new_jobs_wait_for_their_first_look() {
     assert_eq!(c.pass(), NOBODY);
     assert_eq!(
         c.why(a),
-        "queue normal looks at a job 10 s after its submission"
+        "queue normal considers a job 10 s after its submission"
     );
     assert_eq!(c.last.wake, Some(c.now.plus_ms(10_000)));
     c.after(10);
@@ -180,7 +180,7 @@ fn starts_on_one_host_keep_their_distance() {
     assert_eq!(c.pass(), ids[..2]);
     assert_eq!(
         c.why(ids[2]),
-        "another job started there a moment ago: 2 hosts"
+        "another job started there within job_accept_interval: 2 hosts"
     );
     assert_eq!(c.last.wake, Some(c.now.plus_ms(5_000)));
     c.after(4);
@@ -265,20 +265,20 @@ fn a_fast_host_takes_what_a_slow_one_cannot_end_in_time() {
     assert_eq!(c.pass(), [scaled]);
     assert_eq!(c.on(scaled), "h2:1");
     assert!(
-        c.why(plain).starts_with("it may run 7200 s"),
+        c.why(plain).starts_with("its run limit is 7200 s"),
         "{}",
         c.why(plain)
     );
     assert_eq!(
         c.why(next),
-        "no free job slots: 1 host; too slow to end in time: 1 host"
+        "no free job slots: 1 host; too slow to finish in time: 1 host"
     );
     c.end(scaled);
     assert_eq!(c.pass(), [next]);
     let longer = c.submit(of_h1(7400));
     assert_eq!(c.pass(), NOBODY);
     assert!(
-        c.why(longer).starts_with("it may run 3700 s"),
+        c.why(longer).starts_with("its run limit is 3700 s"),
         "on the fastest"
     );
 

@@ -101,7 +101,7 @@ impl Simple {
     #[must_use]
     pub fn over(&self, general: &Simple) -> Simple {
         let select = match (&self.select, &general.select) {
-            // With alternatives of its own a job is not bound by the queue; alternatives of the
+            // A job that has alternatives is not bound by those of the queue; alternatives of the
             // queue give way to a plain select of the job.
             (Some(a), Some(b)) if a.alternatives.len() == 1 && b.alternatives.len() == 1 => {
                 Some(a.both(b).expect("one alternative each"))

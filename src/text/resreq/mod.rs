@@ -55,7 +55,7 @@ pub enum Body {
     Groups {
         /// At least one.
         groups: Vec<Group>,
-        /// The sections behind the groups, which hold for all.
+        /// The sections after the groups, which apply to all of them.
         common: Simple,
     },
 }

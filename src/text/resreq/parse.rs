@@ -186,7 +186,7 @@ impl Reader<'_> {
             "cu" => simple.cu.is_some(),
             "filter" => !simple.filter.is_empty(),
             _ => {
-                let e = ParseError::new(at, word.len(), format!("'{word}' is no section"));
+                let e = ParseError::new(at, word.len(), format!("'{word}' is not a section"));
                 return Err(match nearest(word, SECTIONS) {
                     Some(near) => e.hint(format!("did you mean {near}?")),
                     None => e.hint(format!("the sections are {}", SECTIONS.join(" "))),
@@ -232,7 +232,7 @@ impl Reader<'_> {
             let def = self.find(word, at)?;
             if !matches!(def.kind, Kind::Number | Kind::Unknown) {
                 return Err(
-                    ParseError::new(at, word.len(), format!("{word} is no number"))
+                    ParseError::new(at, word.len(), format!("{word} is not a number"))
                         .hint("hosts are ordered by number resources"),
                 );
             }
@@ -260,11 +260,11 @@ impl Reader<'_> {
         }
     }
 
-    /// Groups parted by commas; `duration` and `decay` count for the amounts of their group, or
+    /// Groups separated by commas; `duration` and `decay` apply to the amounts of their group, or
     /// for all when their group has no amount.
     fn usage_list(&mut self) -> Result<Vec<Usage>, ParseError> {
         let mut all: Vec<Usage> = Vec::new();
-        // What groups without an amount said, for the amounts behind them as well.
+        // What groups without an amount set also applies to the amounts after them.
         let (mut common_life, mut common_decay) = (None, None);
         loop {
             let from = all.len();
@@ -402,7 +402,7 @@ impl Reader<'_> {
             return Err(ParseError::new(
                 at,
                 word.len().max(1),
-                format!("{shown} is no kind of span"),
+                format!("{shown} is not a kind of span"),
             )
             .hint(HINT));
         }
@@ -431,8 +431,12 @@ impl Reader<'_> {
                         .hint(format!("write hosts={min},{min}")));
                     }
                     Some(max) if max < min => {
-                        return Err(ParseError::new(at, 0, format!("{min},{max} goes down"))
-                            .hint(format!("write hosts={max},{min}")));
+                        return Err(ParseError::new(
+                            at,
+                            0,
+                            format!("{min},{max} is a descending range"),
+                        )
+                        .hint(format!("write hosts={max},{min}")));
                     }
                     _ => Span::Hosts {
                         min,
@@ -448,7 +452,7 @@ impl Reader<'_> {
         Ok(span)
     }
 
-    /// Names parted by `:` or `,`, resources or any.
+    /// Names separated by `:` or `,`, resources or any.
     fn names_list(&mut self, resources: bool) -> Result<Vec<String>, ParseError> {
         let mut list: Vec<String> = Vec::new();
         loop {

@@ -12,7 +12,7 @@ use super::table::{Def, Direction, Kind, Resources};
 /// A parsed `select`: alternatives in the order they were written, at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Select {
-    /// Expressions parted by commas; the first that any host meets counts.
+    /// Expressions separated by commas; the first one that some host satisfies applies.
     pub alternatives: Vec<Node>,
 }
 
@@ -223,13 +223,13 @@ impl<'a> Reader<'a> {
         }
         if self.cursor.rest().starts_with('=') {
             return Err(
-                ParseError::new(self.cursor.at(), 1, "'=' is no comparison here")
+                ParseError::new(self.cursor.at(), 1, "'=' is not a comparison")
                     .hint("write ==, >= or <="),
             );
         }
         if self.cursor.rest().starts_with(':') {
             return Err(
-                ParseError::new(self.cursor.at(), 1, "':' joins nothing here").hint(
+                ParseError::new(self.cursor.at(), 1, "':' is not an operator here").hint(
                     "write && (the short form name=value:name has neither blanks nor operators)",
                 ),
             );
@@ -299,7 +299,7 @@ impl<'a> Reader<'a> {
                     return Err(ParseError::new(
                         at,
                         name.len(),
-                        format!("{name} is no text"),
+                        format!("{name} is not a text"),
                     ));
                 }
                 let name = def.name.to_owned();
@@ -331,7 +331,7 @@ impl<'a> Reader<'a> {
         let Some(op) = self.cursor.comparison() else {
             if self.cursor.rest().starts_with('=') {
                 return Err(
-                    ParseError::new(self.cursor.at(), 1, "'=' is no comparison here")
+                    ParseError::new(self.cursor.at(), 1, "'=' is not a comparison")
                         .hint(format!("write {name}==word")),
                 );
             }
@@ -359,7 +359,7 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// For a resource of unknown kind: a comparison with quotes or with a word that is no number
+    /// For a resource of unknown kind: a comparison with quotes or with a word that is not a number
     /// and no built-in resource is one of texts.
     fn looks_like_text(&self, mut ahead: Cursor<'a>) -> bool {
         if ahead.comparison().is_none() {
@@ -487,7 +487,7 @@ impl<'a> Reader<'a> {
         (self.cursor.at(), self.cursor.take_while(is_word))
     }
 
-    /// Looks a resource up; `at` is where its name stands.
+    /// Looks a resource up; `at` is the position of its name.
     pub(super) fn find(&mut self, name: &'a str, at: usize) -> Result<Def<'a>, ParseError> {
         if name.is_empty() {
             return Err(self.cursor.expected("a resource name"));
@@ -625,8 +625,8 @@ pub(super) fn split_suffix(word: &str) -> Result<(&str, f64), ParseError> {
     if whole.is_empty() || points > 1 || digits.ends_with('.') {
         let shown = width::escape(width::truncate(word, 40).as_ref()).into_owned();
         return Err(
-            ParseError::new(0, word.len(), format!("'{shown}' is no number"))
-                .hint("write digits, at most one point, and perhaps K, M, G or T"),
+            ParseError::new(0, word.len(), format!("'{shown}' is not a number"))
+                .hint("write digits with at most one decimal point, then optionally K, M, G or T"),
         );
     }
     if whole.len() > 15 || digits.len() > 32 {
@@ -642,7 +642,7 @@ pub(super) fn split_suffix(word: &str) -> Result<(&str, f64), ParseError> {
         _ => {
             let shown = width::escape(width::truncate(suffix, 40).as_ref()).into_owned();
             return Err(
-                ParseError::new(len, suffix.len(), format!("'{shown}' is no unit"))
+                ParseError::new(len, suffix.len(), format!("'{shown}' is not a unit"))
                     .hint("the units are K, M, G and T"),
             );
         }

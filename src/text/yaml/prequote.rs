@@ -1,6 +1,6 @@
 //! Puts quotes around the one value form that administrators write and YAML does not know:
 //! `resources: [mem,5000] [gpu, 2]`, bracket groups side by side. Remembers where, so that columns
-//! are still told as written.
+//! are still reported as written.
 
 use super::Pos;
 use super::prescan::BlockText;
@@ -21,7 +21,7 @@ impl Quoted {
     }
 }
 
-/// Join the lines, quoting what stands unquoted behind one of the keys.
+/// Joins the lines and quotes the unquoted values of these keys.
 pub(super) fn quote(lines: &[String], keys: &[&str]) -> Quoted {
     let size = lines.iter().map(|l| l.len() + 1).sum();
     let mut out = Quoted {

@@ -45,9 +45,7 @@ pub(super) fn check(bytes: &[u8], limits: &Limits) -> Result<Scan, Vec<Defect>> 
         .all(|l| l.trim().is_empty() || l.trim_start().starts_with('#'))
     {
         let defect = whole("empty", "the file is empty".into());
-        return Err(vec![
-            defect.hint("nothing is written in it but blanks and comments"),
-        ]);
+        return Err(vec![defect.hint("it contains only blanks and comments")]);
     }
     let tabs = tabs(&lines, limits.defects);
     Ok(Scan { lines, tabs })
@@ -114,13 +112,13 @@ fn tabs(lines: &[String], most: usize) -> Vec<Defect> {
         {
             let pos = Pos::new(i as u32 + 1, at as u32 + 1);
             let defect = Defect::new(pos, "tab", "tab in the indentation");
-            found.push(defect.hint("replace the tab by blanks"));
+            found.push(defect.hint("replace the tab with blanks"));
         }
     }
     found
 }
 
-/// Follows a text line by line and tells which lines belong to a block text (`key: |`), where
+/// Follows a text line by line and says which lines belong to a block text (`key: |`), where
 /// everything is content.
 #[derive(Default)]
 pub(super) struct BlockText {
@@ -150,9 +148,9 @@ impl BlockText {
     }
 }
 
-/// Blank the smallest part of the text around line `at` (from 0) that can stand alone: the item of
+/// Blanks the smallest self-contained part of the text around line `at` (from 0): the item of
 /// a list right below a top-level key, else the lines of the top-level key. Answers the number of
-/// the first line behind it.
+/// the first line after it.
 pub(super) fn drop_part(lines: &mut [String], at: usize) -> usize {
     let top = |l: &str| !l.is_empty() && !l.starts_with([' ', '\t', '#', '-']);
     let at = at.min(lines.len().saturating_sub(1));

@@ -104,7 +104,7 @@ fn a_halt_stops_once_and_is_shown_with_its_reason() {
     let row = b.core.state.row(a.j).unwrap();
     assert_eq!(
         row.halt.unwrap().to_string(),
-        "r1m is 2.35 on host h1, its mark is 2"
+        "r1m is 2.35 on host h1, past the stop threshold 2"
     );
     assert_eq!(
         acts(b.act(|t| plan_applier::resume(t, a.j, NOW))),
