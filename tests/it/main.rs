@@ -16,6 +16,7 @@ mod faults_disk;
 mod faults_flips;
 mod faults_leader;
 mod faults_share;
+mod golden;
 mod health;
 mod health_restore;
 mod health_start;
