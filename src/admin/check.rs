@@ -7,6 +7,7 @@
 
 mod answers;
 mod config_and_hosts;
+mod context;
 mod finding;
 mod hosts;
 mod journal;
@@ -15,14 +16,12 @@ mod share;
 mod state;
 mod view;
 
-pub use finding::{Finding, Level};
+pub use context::{Ctx, open};
+pub use finding::{Finding, Report, Seen};
 
-use crate::client::env::Site;
-use crate::client::exit::{Exit, Fail};
-use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
-use crate::spool::Layout;
 use crate::sys;
 use clap::Parser;
+use finding::UNKNOWN;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
@@ -30,8 +29,6 @@ use std::path::PathBuf;
 const ROUNDS: usize = 3;
 /// Pause between two of them, ms: longer than a leader's turn and its view take.
 const PAUSE_MS: u64 = 2_000;
-/// Code for "unknown".
-const UNKNOWN: i32 = 3;
 /// Findings printed; more are counted.
 const SHOWN_MAX: usize = 200;
 
@@ -49,45 +46,6 @@ struct Args {
     quiet: bool,
 }
 
-/// What all checks share.
-pub struct Ctx {
-    pub layout: Layout,
-    pub cluster: ClusterDoc,
-    pub site: Option<Site>,
-}
-
-/// What was checked, for the last line.
-#[derive(Clone, Debug, Default)]
-pub struct Seen {
-    pub epochs: u64,
-    pub events: u64,
-    pub jobs: usize,
-    pub hosts: usize,
-    pub rows: usize,
-}
-
-/// The outcome of all checks.
-#[derive(Debug, Default)]
-pub struct Report {
-    pub findings: Vec<Finding>,
-    pub seen: Seen,
-}
-
-impl Report {
-    fn count(&self, level: Level) -> usize {
-        self.findings.iter().filter(|f| f.level == level).count()
-    }
-
-    /// The exit code.
-    pub fn code(&self) -> i32 {
-        match (self.count(Level::Broken), self.count(Level::Unknown)) {
-            (0, 0) => Exit::Ok.code(),
-            (0, _) => UNKNOWN,
-            _ => Exit::NotFound.code(),
-        }
-    }
-}
-
 /// Runs `cadmin check` with its arguments; returns the exit code.
 pub fn run(words: &[String]) -> i32 {
     let args = match Args::try_parse_from(crate::client::with_name("cadmin check", words)) {
@@ -102,9 +60,10 @@ pub fn run(words: &[String]) -> i32 {
         }
     };
     let report = look(&ctx);
-    let text = match args.json {
-        true => finding::json(&report),
-        false => finding::text(&report, args.quiet, SHOWN_MAX),
+    let text = if args.json {
+        finding::json(&report)
+    } else {
+        finding::text(&report, args.quiet, SHOWN_MAX)
     };
     if let Err(e) = crate::client::read::put(&text) {
         eprintln!("cadmin check: {}", e.text);
@@ -116,32 +75,6 @@ pub fn run(words: &[String]) -> i32 {
 /// A report as lines.
 pub fn told(report: &Report) -> String {
     finding::text(report, false, SHOWN_MAX)
-}
-
-/// Finds the cluster.
-///
-/// # Errors
-/// There is none, it cannot be read, or it is of a newer format.
-pub fn open(dir: Option<PathBuf>) -> Result<Ctx, Fail> {
-    let (layout, site) = match dir {
-        Some(dir) => (Layout::new(dir), None),
-        None => {
-            let site = Site::find()?;
-            (site.layout(), Some(site))
-        }
-    };
-    let path = layout.cluster();
-    let bytes = sys::fs::read_small(&path, CLUSTER_MAX).map_err(|e| {
-        let why = site.as_ref().map_or_else(|| e.to_string(), Site::diagnose);
-        Fail::system(format!("{why}: nothing was checked"))
-    })?;
-    let cluster =
-        ClusterDoc::decode(&bytes).map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
-    Ok(Ctx {
-        layout,
-        cluster,
-        site,
-    })
 }
 
 /// Runs all checks.

@@ -103,9 +103,10 @@ struct Down {
 
 fn parse_lease(text: &str) -> Result<u64, String> {
     let ms = duration::parse_ms(text, Bare::Seconds).map_err(|e| e.message)?;
-    match LEASE_MS.contains(&ms) {
-        true => Ok(ms),
-        false => Err("from 3s to 10m".to_string()),
+    if LEASE_MS.contains(&ms) {
+        Ok(ms)
+    } else {
+        Err("from 3s to 10m".to_string())
     }
 }
 

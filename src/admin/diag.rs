@@ -132,9 +132,10 @@ impl Bundle {
 
 fn gather(site: &Site, names: bool) -> Bundle {
     let layout = site.layout();
-    let redactor = match names {
-        true => Redactor::open(),
-        false => Redactor::of(site, &layout),
+    let redactor = if names {
+        Redactor::open()
+    } else {
+        Redactor::of(site, &layout)
     };
     let mut bundle = Bundle::default();
     let mut put = |name: &str, text: String| bundle.add(name, redactor.text(&text));

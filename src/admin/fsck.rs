@@ -4,9 +4,10 @@
 //! that is being written right now, or a view file that was just replaced, is not damage. Exit code
 //! 1 when there is damage, 5 when the share itself cannot be read.
 
+use super::journal_damage::{self, Met, whole_line};
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail};
-use crate::journal::{Chain, Flow, Item, LineError, Lines, decode_event, snapshot};
+use crate::journal::{Chain, LineError, Lines, snapshot};
 use crate::record::ack::Ack;
 use crate::record::frame::{Damage, Damaged};
 use crate::record::header::{Header, What};
@@ -252,61 +253,34 @@ impl Job<'_> {
             Ok(chain) => chain,
             Err(e) => return self.note(format!("the journal was not checked: {e}")),
         };
-        for epoch in &chain.unsealed_middle {
-            let dir = self.layout.epoch_dir(*epoch);
-            self.damage(&dir, 0, "no later epoch records where it ends");
+        for (dir, offset, what) in journal_damage::unsealed(&chain, self.layout) {
+            self.damage(&dir, offset, &what);
         }
         for epoch in chain.first..chain.upto {
-            let walked = chain.lowest(epoch).and_then(|from| {
-                chain.walk(epoch, from, false, &mut |item| {
-                    self.journal_item(epoch, &item);
-                    Ok(Flow::On)
-                })
-            });
-            match walked {
+            let read = journal_damage::read_epoch(&chain, epoch, &mut |met| self.journal_item(met));
+            match read {
                 Ok(reached) => self.report.files += reached.at.segment,
                 Err(e) => self.note(format!("epoch {epoch} was not read to its end: {e}")),
             }
         }
     }
 
-    fn journal_item(&mut self, epoch: u64, item: &Item<'_>) {
-        match item {
-            Item::Record { at, offset, line } => {
-                self.report.records += 1;
-                if let Err(damage) = decode_event(line) {
-                    let path = self.layout.journal(epoch, at.segment);
-                    let offset = *offset;
-                    self.damaged(&path, &Damaged { offset, damage });
-                }
+    fn journal_item(&mut self, met: Met) {
+        match met {
+            Met::Event(_) => self.report.records += 1,
+            Met::Damage { record, place } => {
+                self.report.records += u64::from(record);
+                self.damage(&place.0, place.1, &place.2);
             }
-            Item::Damage {
-                path,
-                damaged,
-                skipped: Some(_),
-            } => self.damaged(path, damaged),
-            Item::Damage { .. } => {}
-            Item::Missing { path, why } => self.damage(path, 0, &format!("missing: {why}")),
-            Item::Torn { path, from, bytes } => self.torn(path, *from, *bytes),
+            Met::Half(path, from, bytes) => self.half(&path, from, bytes),
         }
     }
 
-    /// The end of a file that may still grow: half a record is being written, or was by a process
-    /// that died; a whole but wrong line is damage.
-    fn torn(&mut self, path: &Path, from: u64, bytes: u64) {
-        let last = sys::fs::read_from(path, (from + bytes).saturating_sub(1), 1);
-        if last.is_ok_and(|c| c.bytes == b"\n") {
-            self.damage(
-                path,
-                from,
-                &format!("the last {bytes} bytes are not an intact record"),
-            );
-        } else {
-            self.note(format!(
-                "{}:{from}: half a record of {bytes} bytes at the end",
-                path.display()
-            ));
-        }
+    /// Half a record at the end of a file that may still grow.
+    fn half(&mut self, path: &Path, from: u64, bytes: u64) {
+        let path = path.display();
+        let text = format!("{path}:{from}: half a record of {bytes} bytes at the end");
+        self.note(text);
     }
 
     fn snapshots(&mut self) {
@@ -520,7 +494,11 @@ impl Job<'_> {
                                 continue;
                             }
                             Ok(s) if d.damage == Damage::Torn && !s.intact_behind => {
-                                self.torn(path, s.from, s.to - s.from);
+                                let bytes = s.to - s.from;
+                                match whole_line(path, s.from, bytes) {
+                                    Some(what) => self.damage(path, s.from, &what),
+                                    None => self.half(path, s.from, bytes),
+                                }
                                 return;
                             }
                             Ok(_) => header = false,

@@ -4,12 +4,15 @@
 //! that make or run clusters live in `init`, `dev` and `daemons`.
 
 pub mod check;
+mod command_names;
+mod config_file;
 mod daemons;
 pub mod dev;
 pub mod diag;
 pub mod fsck;
 pub mod init;
 pub mod journal;
+mod journal_damage;
 mod ress_check;
 
 use crate::client::cli::{Values, command, flag, operands, opt, parse, texts};
@@ -17,7 +20,6 @@ use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::{act, capital, finish, with_wait};
 use crate::client::{self, Entry, ask, entry};
-use crate::config;
 use crate::record::ack::{Code, Outcome};
 use crate::record::request::{HostAct, QueueAct, Verb};
 use crate::spool::view::ViewReader;
@@ -25,10 +27,13 @@ use crate::sys;
 use crate::text::command::split_words;
 use crate::text::error::did_you_mean;
 use clap::{ArgMatches, Command};
+use command_names::NAMES;
+pub(crate) use command_names::command_names;
+use config_file::load;
 use daemons::Act;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Longest comment, bytes.
 const COMMENT_MAX: usize = 511;
@@ -59,7 +64,7 @@ const fn sub(
 
 /// The row of cadmin in the table of commands.
 const COMMAND: Entry = entry(
-    &["cadmin", "csadmin"],
+    NAMES,
     "administer the cluster, its queues, hosts and daemons",
     run,
 );
@@ -67,11 +72,6 @@ const COMMAND: Entry = entry(
 /// All commands: those of users, then cadmin.
 pub(crate) fn all_commands() -> impl Iterator<Item = &'static Entry> {
     client::COMMANDS.iter().chain(std::iter::once(&COMMAND))
-}
-
-/// Every name a command goes by: the links to install.
-pub(crate) fn command_names() -> impl Iterator<Item = &'static str> {
-    all_commands().flat_map(|e| e.names).copied()
 }
 
 /// All subcommands, in the order of the help.
@@ -397,27 +397,6 @@ fn ress_check(s: &Sub, words: &[String]) -> i32 {
         Ok(m) => finish("cadmin ress-check", ress_check::check(&m)),
         Err(code) => code,
     }
-}
-
-/// Reads a configuration; all its problems are the failure.
-///
-/// # Errors
-/// It cannot be read, or has problems.
-pub(super) fn load(path: &Path) -> Result<config::Loaded> {
-    let bytes = sys::fs::read_small(path, config::MAX_BYTES as u64)?;
-    let os = config::OsNames {
-        user: &|name| sys::users::by_name(name).is_some(),
-        group: &|name| sys::users::group_by_name(name).is_some(),
-    };
-    config::load(&bytes, &path.display().to_string(), &os).map_err(|problems| {
-        let mut text = String::new();
-        for problem in &problems {
-            let _ = writeln!(text, "{problem}\n");
-        }
-        let s = if problems.len() == 1 { "" } else { "s" };
-        let _ = write!(text, "{} problem{s}", problems.len());
-        Fail::usage(format!("{} is refused:\n\n{text}", path.display()))
-    })
 }
 
 fn reconfig(s: &Sub, words: &[String]) -> i32 {

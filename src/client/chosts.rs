@@ -93,9 +93,12 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
         }
         return Ok((out, exit));
     }
-    let table = || match m.has("c") {
-        true => host::closed_table(),
-        false => host::table(m.has("w"), m.has("j")),
+    let table = || {
+        if m.has("c") {
+            host::closed_table()
+        } else {
+            host::table(m.has("w"), m.has("j"))
+        }
     };
     Ok((LIST.render(m, &rows, table)?, exit))
 }

@@ -188,9 +188,10 @@ fn selection(m: &ArgMatches, source: &Source, params: &Params) -> Result<Selecti
     let ids = read::job_ids(m)?;
     let users = read::users_asked(m, source, params, &ids)?;
     let words = read::words_of(m, "m");
-    let hosts = match words.is_empty() {
-        true => None,
-        false => Some(source.host_names(&words, params)?),
+    let hosts = if words.is_empty() {
+        None
+    } else {
+        Some(source.host_names(&words, params)?)
     };
     Ok(Selection {
         stats: stats(m, !ids.is_empty()),

@@ -52,9 +52,10 @@ fn verbs(operands: &[String], hosts: &str, closed: bool) -> Result<Vec<Verb>> {
             closed,
         }));
     }
-    match verbs.is_empty() {
-        true => Err(Fail::usage("a job ID is missing")),
-        false => Ok(verbs),
+    if verbs.is_empty() {
+        Err(Fail::usage("a job ID is missing"))
+    } else {
+        Ok(verbs)
     }
 }
 

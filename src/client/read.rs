@@ -485,11 +485,11 @@ pub fn split_json(args: &[OsString]) -> Vec<OsString> {
 pub fn json_options(cmd: Command) -> Command {
     cmd.arg(super::cli::flag(
         "json",
-        "One JSON object in the format of LSF",
+        "With one dash, -json: one JSON object in the format of LSF",
     ))
     .arg(super::cli::flag(
         "jsonl",
-        "JSON Lines (also --json): one object with typed values per line",
+        "Also --json: JSON Lines, one object with typed values per line",
     ))
     .after_help(
         "Options of more than one letter take one dash or two, with one exception: -json is \

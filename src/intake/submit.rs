@@ -447,14 +447,15 @@ fn choose_queue<'a>(
     state: &State,
 ) -> Result<(&'a Queue, bool), Refusal> {
     let default = spec.queue.trim().is_empty();
-    let candidates: Vec<&str> = match default {
-        true => config
+    let candidates: Vec<&str> = if default {
+        config
             .general
             .default_queue
             .iter()
             .map(String::as_str)
-            .collect(),
-        false => spec.queue.split_whitespace().collect(),
+            .collect()
+    } else {
+        spec.queue.split_whitespace().collect()
     };
     let mut first_refusal = None;
     for name in candidates {

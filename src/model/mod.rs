@@ -27,11 +27,6 @@ use std::fmt;
 pub struct Stamp(pub i64);
 
 impl Stamp {
-    /// Whole seconds since the Unix epoch (rounded down).
-    pub fn secs(self) -> i64 {
-        self.0.div_euclid(1000)
-    }
-
     /// Milliseconds from `earlier` to `self`, 0 when the clock went backwards in between.
     pub fn since_ms(self, earlier: Stamp) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)

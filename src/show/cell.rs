@@ -61,13 +61,6 @@ pub fn tame(out: &mut String, from: usize, columns: Option<usize>, cut: Cut) -> 
     width::width(&out[from..])
 }
 
-/// Appends `text`, fit for a terminal.
-pub fn safe(out: &mut String, text: &str) {
-    let from = out.len();
-    out.push_str(text);
-    tame(out, from, None, Cut::Never);
-}
-
 /// Appends a decimal number.
 pub fn int<N: itoa::Integer>(out: &mut String, n: N) {
     out.push_str(itoa::Buffer::new().format(n));

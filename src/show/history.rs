@@ -195,9 +195,10 @@ impl Histories {
             spec_number: s.s,
             name: name.clone(),
             command: s.command.clone(),
-            all: match s.array.is_empty() {
-                true => None,
-                false => IndexSet::parse(&s.array, 1, MAX_INDEX).ok(),
+            all: if s.array.is_empty() {
+                None
+            } else {
+                IndexSet::parse(&s.array, 1, MAX_INDEX).ok()
             },
             ..Story::default()
         };
@@ -360,9 +361,12 @@ impl Histories {
     }
 
     fn held(&mut self, j: JobKey, held: bool, by: &str, t: i64) {
-        let line = || match held {
-            true => format!("Held before its start by <{by}>"),
-            false => format!("Released by <{by}>"),
+        let line = || {
+            if held {
+                format!("Held before its start by <{by}>")
+            } else {
+                format!("Released by <{by}>")
+            }
         };
         self.change(j, t, line, |past, t| {
             if past.track.stat.is_waiting() {
@@ -455,9 +459,12 @@ impl Histories {
             }
             let stat = if up { past.before_lost } else { JobStat::Unkwn };
             past.before_lost = was;
-            let line = || match up {
-                true => format!("Host <{name}> answers again"),
-                false => format!("Host <{name}> does not answer"),
+            let line = || {
+                if up {
+                    format!("Host <{name}> answers again")
+                } else {
+                    format!("Host <{name}> does not answer")
+                }
             };
             self.change(j, t, line, |past, t| past.track.set(stat, t));
         }
@@ -561,9 +568,10 @@ impl<'h> Episode<'h> {
     /// Everything that happened to it, oldest first, its array's part included.
     pub fn lines(&self) -> impl Iterator<Item = &'h (i64, String)> {
         let head = &self.story.head;
-        let inherited = match std::ptr::eq(self.past, head) {
-            true => 0,
-            false => self.past.of_array.min(head.lines.len()),
+        let inherited = if std::ptr::eq(self.past, head) {
+            0
+        } else {
+            self.past.of_array.min(head.lines.len())
         };
         head.lines[..inherited].iter().chain(&self.past.lines)
     }

@@ -7,6 +7,7 @@
 
 pub mod cell;
 pub mod dates;
+pub mod event;
 pub mod field;
 pub mod health;
 pub mod history;
@@ -27,4 +28,4 @@ pub mod user;
 pub mod wrap;
 
 pub use dates::Dates;
-pub use field::{Cut, Field, FormatError, Table};
+pub use field::Table;

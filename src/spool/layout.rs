@@ -79,11 +79,6 @@ impl Layout {
         name.strip_prefix("r.")?.parse().ok()
     }
 
-    /// Name under which a client writes a request before publishing it.
-    pub fn request_tmp_name(token: Token) -> String {
-        format!(".tmp.{token}")
-    }
-
     pub fn epochs(&self) -> PathBuf {
         self.root.join("epoch")
     }

@@ -43,11 +43,6 @@ pub fn stdin_is_terminal() -> bool {
     std::io::stdin().is_terminal()
 }
 
-/// True when standard error is a terminal.
-pub fn stderr_is_terminal() -> bool {
-    std::io::stderr().is_terminal()
-}
-
 /// Reads standard input to its end, at most `limit` bytes; more is an error (`InvalidData`).
 pub fn read_stdin(limit: u64) -> Result<Vec<u8>> {
     let name = Path::new("standard input");

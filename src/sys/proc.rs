@@ -277,17 +277,6 @@ pub fn swap_bytes(pid: i32) -> u64 {
     kb.unwrap_or(0) * 1024
 }
 
-/// CPU time of all ended and waited-for children of this process: user, system (microseconds),
-/// and the largest resident set among them (bytes).
-pub fn children_usage() -> (u64, u64, u64) {
-    // SAFETY: rusage is plain data for which all zeros is a value.
-    let mut u: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `u` is valid for the call to fill.
-    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut u) };
-    let us = |t: libc::timeval| t.tv_sec as u64 * 1_000_000 + t.tv_usec as u64;
-    (us(u.ru_utime), us(u.ru_stime), u.ru_maxrss as u64 * 1024)
-}
-
 /// Kills this process's child when it dies: asks the kernel to send `signal` to the *calling*
 /// process when its parent thread ends.
 pub fn die_with_parent(signal: i32) {

@@ -11,7 +11,6 @@ const CIRCLE_MAX: usize = 4;
 
 /// Rooms with a larger circle, and its size. Shrink it, never grow it.
 const KNOWN: &[(&str, usize)] = &[
-    ("client", 23),
     ("config", 7),
     ("master", 8),
     ("sim", 11),

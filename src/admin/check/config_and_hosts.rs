@@ -20,7 +20,7 @@ const HOSTS_MAX: usize = 100_000;
 /// The present cb.yaml, if it is valid.
 pub fn config(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Config> {
     let path = ctx.layout.config();
-    match crate::admin::load(&path) {
+    match crate::admin::config_file::load(&path) {
         Ok(loaded) => Some(loaded.config),
         Err(e) => {
             let first = e
@@ -68,9 +68,10 @@ fn alarms(ctx: &Ctx, out: &mut Vec<Finding>) {
     };
     for alarm in &params.alarms {
         let todo = "see the leader's log";
-        out.push(match is_grave(alarm) {
-            true => Finding::broken("leader", "alarm", alarm.clone(), todo),
-            false => Finding::warning("leader", "alarm", alarm.clone(), todo),
+        out.push(if is_grave(alarm) {
+            Finding::broken("leader", "alarm", alarm.clone(), todo)
+        } else {
+            Finding::warning("leader", "alarm", alarm.clone(), todo)
         });
     }
     let path = ctx.layout.config();

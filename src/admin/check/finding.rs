@@ -1,10 +1,13 @@
 //! What a check found, and how it is printed.
 
-use super::{Report, Seen};
+use crate::client::exit::Exit;
 use crate::text::count::count;
 use crate::text::width::escape;
 use serde::Serialize;
 use std::fmt::Write as _;
+
+/// Exit code for "unknown".
+pub const UNKNOWN: i32 = 3;
 
 /// How bad it is; the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -94,13 +97,45 @@ impl Finding {
     }
 }
 
+/// What was checked, for the last line.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    pub epochs: u64,
+    pub events: u64,
+    pub jobs: usize,
+    pub hosts: usize,
+    pub rows: usize,
+}
+
+/// The outcome of all checks.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub findings: Vec<Finding>,
+    pub seen: Seen,
+}
+
+impl Report {
+    fn count(&self, level: Level) -> usize {
+        self.findings.iter().filter(|f| f.level == level).count()
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> i32 {
+        match (self.count(Level::Broken), self.count(Level::Unknown)) {
+            (0, 0) => Exit::Ok.code(),
+            (0, _) => UNKNOWN,
+            _ => Exit::NotFound.code(),
+        }
+    }
+}
+
 /// Two lines for each finding, one about all.
 pub fn text(report: &Report, quiet: bool, most: usize) -> String {
     let mut out = String::new();
     let put = |out: &mut String, args: std::fmt::Arguments<'_>| {
         out.write_fmt(args).expect("a string takes every write");
     };
-    let told = |f: &&super::Finding| !quiet || f.level != Level::Warning;
+    let told = |f: &&Finding| !quiet || f.level != Level::Warning;
     let all: Vec<&Finding> = report.findings.iter().filter(told).collect();
     for f in all.iter().take(most) {
         let word = match f.level {

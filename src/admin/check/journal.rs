@@ -2,7 +2,8 @@
 
 use super::finding::Finding;
 use super::{Ctx, Seen};
-use crate::journal::{self, Chain, Error, Flow, Item, decode_event};
+use crate::admin::journal_damage::{self, Met};
+use crate::journal::{self, Chain, Error};
 use crate::model::{AttemptId, JobKey};
 use crate::record::event::Event;
 use crate::record::leader::{BeatDoc, FIXED_LEN, decode_fixed};
@@ -10,7 +11,6 @@ use crate::replay::Loader;
 use crate::state::State;
 use crate::sys;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::path::Path;
 
 /// Attempts whose fate is followed through the kept events; beyond, older ones are not held
 /// against each other.
@@ -121,56 +121,29 @@ impl Walk {
     fn all(&mut self, ctx: &Ctx) -> Result<(), Error> {
         let chain = Chain::kept(&ctx.layout, &ctx.cluster.cluster)?;
         self.epochs = chain.upto - chain.first;
-        for epoch in &chain.unsealed_middle {
-            let place = ctx.layout.epoch_dir(*epoch).display().to_string();
-            let what = "no later epoch records where it ends";
-            self.damage.push((place, what.to_owned()));
+        for place in journal_damage::unsealed(&chain, &ctx.layout) {
+            self.damage.push((place.0.display().to_string(), place.2));
         }
         for epoch in chain.first..chain.upto {
-            let from = chain.lowest(epoch)?;
-            chain.walk(epoch, from, false, &mut |item| {
-                self.item(&chain, epoch, &item);
-                Ok(Flow::On)
-            })?;
+            journal_damage::read_epoch(&chain, epoch, &mut |met| self.met(met))?;
         }
         Ok(())
     }
 
-    fn item(&mut self, chain: &Chain, epoch: u64, item: &Item<'_>) {
-        match item {
-            Item::Record { at, offset, line } => match decode_event(line) {
-                Ok(event) => {
-                    self.events += 1;
-                    self.attempts.event(&event);
-                }
-                Err(damage) => self.wrong(
-                    &chain.segment_path(epoch, at.segment),
-                    *offset,
-                    damage.to_string(),
-                ),
-            },
-            Item::Damage {
-                path,
-                damaged,
-                skipped: Some(_),
-            } => self.wrong(path, damaged.offset, damaged.damage.to_string()),
-            Item::Damage { .. } => {}
-            Item::Missing { path, why } => self.wrong(path, 0, format!("missing: {why}")),
-            Item::Torn { path, from, bytes } => {
-                // Half a line is being written, or was never acknowledged; a whole wrong one is
-                // damage.
-                let last = sys::fs::read_from(path, (from + bytes).saturating_sub(1), 1);
-                if last.is_ok_and(|c| c.bytes == b"\n") {
-                    let what = format!("the last {bytes} bytes are not an intact record");
-                    self.wrong(path, *from, what);
-                }
+    fn met(&mut self, met: Met) {
+        match met {
+            Met::Event(event) => {
+                self.events += 1;
+                self.attempts.event(&event);
             }
+            Met::Damage { place, .. } => {
+                let (path, offset, what) = place;
+                self.damage
+                    .push((format!("{}:{offset}", path.display()), what));
+            }
+            // Half a line is being written, or was never acknowledged.
+            Met::Half(..) => {}
         }
-    }
-
-    fn wrong(&mut self, path: &Path, offset: u64, what: String) {
-        self.damage
-            .push((format!("{}:{offset}", path.display()), what));
     }
 }
 

@@ -219,9 +219,10 @@ fn mount(ctx: &Ctx, out: &mut Vec<Finding>) {
     for hazard in hazards(&ctx.layout) {
         let place = "mount on this host";
         let todo = "change the mount on every host; see corral-share(5)";
-        out.push(match hazard.grave && !insists {
-            true => Finding::broken("share", place, hazard.text, todo),
-            false => Finding::warning("share", place, hazard.text, todo),
+        out.push(if hazard.grave && !insists {
+            Finding::broken("share", place, hazard.text, todo)
+        } else {
+            Finding::warning("share", place, hazard.text, todo)
         });
     }
 }

@@ -13,6 +13,7 @@ use crate::record::header::{Header, What};
 use crate::record::order::Order;
 use crate::record::report::{Ended, Report as Said};
 use crate::record::view::{self, DeltaPart, JobRow, Manifest, Row};
+use crate::spool::Layout;
 use serde::Serialize;
 use std::fs;
 use std::path::Path;

@@ -30,9 +30,10 @@ struct Shown {
 pub fn demo(site: &Site) -> Result<(), Fail> {
     let work = site.dir.join("demo");
     fs::mkdir_p(&work, 0o755)?;
-    let bars = match std::io::stderr().is_terminal() {
-        true => MultiProgress::new(),
-        false => MultiProgress::with_draw_target(indicatif::ProgressDrawTarget::hidden()),
+    let bars = if std::io::stderr().is_terminal() {
+        MultiProgress::new()
+    } else {
+        MultiProgress::with_draw_target(indicatif::ProgressDrawTarget::hidden())
     };
     let mut shown = Vec::new();
     for (label, elements, words) in jobs(site) {
@@ -140,9 +141,10 @@ fn submit(site: &Site, work: &Path, words: &[String]) -> Result<u32, Fail> {
 
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./%".contains(c);
-    match word.chars().all(plain) {
-        true => word.to_string(),
-        false => format!("'{word}'"),
+    if word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{word}'")
     }
 }
 

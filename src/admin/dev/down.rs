@@ -87,14 +87,15 @@ fn round(processes: &Processes) -> Vec<(i32, u64)> {
         .map(|m| (m.pid, m.start))
         .filter(|p| end(*p))
         .collect();
-    match hit.is_empty() {
-        true => processes
+    if hit.is_empty() {
+        processes
             .jobs
             .iter()
             .map(|p| (p.pid, p.start))
             .filter(|p| end(*p))
-            .collect(),
-        false => hit,
+            .collect()
+    } else {
+        hit
     }
 }
 

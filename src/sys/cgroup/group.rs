@@ -194,18 +194,6 @@ impl Group {
         Ok(())
     }
 
-    /// Sets the peak counter back; only worth its cost where the peak will be read.
-    pub fn reset_peak(&self) {
-        if let Some(dir) = self.main_dir() {
-            let file = if self.v2 {
-                "memory.peak"
-            } else {
-                "memory.max_usage_in_bytes"
-            };
-            let _ = write(&dir.join(file), "0");
-        }
-    }
-
     fn main_dir(&self) -> Option<&PathBuf> {
         self.dirs.iter().flatten().next()
     }

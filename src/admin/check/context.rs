@@ -1,0 +1,41 @@
+//! The cluster that is checked, and where it is.
+
+use crate::client::env::Site;
+use crate::client::exit::Fail;
+use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
+use crate::spool::Layout;
+use crate::sys;
+use std::path::PathBuf;
+
+/// What all checks share.
+pub struct Ctx {
+    pub layout: Layout,
+    pub cluster: ClusterDoc,
+    pub site: Option<Site>,
+}
+
+/// Finds the cluster.
+///
+/// # Errors
+/// There is none, it cannot be read, or it is of a newer format.
+pub fn open(dir: Option<PathBuf>) -> Result<Ctx, Fail> {
+    let (layout, site) = match dir {
+        Some(dir) => (Layout::new(dir), None),
+        None => {
+            let site = Site::find()?;
+            (site.layout(), Some(site))
+        }
+    };
+    let path = layout.cluster();
+    let bytes = sys::fs::read_small(&path, CLUSTER_MAX).map_err(|e| {
+        let why = site.as_ref().map_or_else(|| e.to_string(), Site::diagnose);
+        Fail::system(format!("{why}: nothing was checked"))
+    })?;
+    let cluster =
+        ClusterDoc::decode(&bytes).map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
+    Ok(Ctx {
+        layout,
+        cluster,
+        site,
+    })
+}

@@ -1,0 +1,83 @@
+//! Damage in the journal, found by reading every kept record: for `cadmin fsck` and `cadmin check`.
+
+use crate::journal::{Chain, Error, Flow, Item, Reached, decode_event};
+use crate::record::event::Event;
+use crate::spool::Layout;
+use crate::sys;
+use std::path::{Path, PathBuf};
+
+/// What the reader meets.
+pub(super) enum Met {
+    Event(Box<Event>),
+    /// A damaged record; false: a file or a range of bytes that holds no whole record.
+    Damage {
+        record: bool,
+        place: Place,
+    },
+    /// Half a record at the end, of so many bytes: it is being written, or its writer died.
+    Half(PathBuf, u64, u64),
+}
+
+/// File, offset, and what is wrong there.
+pub(super) type Place = (PathBuf, u64, String);
+
+/// Epochs, but the newest, that no later epoch sealed.
+pub(super) fn unsealed(chain: &Chain, layout: &Layout) -> Vec<Place> {
+    let what = "no later epoch records where it ends";
+    let epochs = chain.unsealed_middle.iter();
+    let place = |epoch: &u64| (layout.epoch_dir(*epoch), 0, what.to_owned());
+    epochs.map(place).collect()
+}
+
+/// Reads every kept record of an epoch.
+///
+/// # Errors
+/// The epoch cannot be read to its end.
+pub(super) fn read_epoch(
+    chain: &Chain,
+    epoch: u64,
+    met: &mut dyn FnMut(Met),
+) -> Result<Reached, Error> {
+    let from = chain.lowest(epoch)?;
+    chain.walk(epoch, from, false, &mut |item| {
+        if let Some(found) = judge(chain, epoch, &item) {
+            met(found);
+        }
+        Ok(Flow::On)
+    })
+}
+
+fn judge(chain: &Chain, epoch: u64, item: &Item<'_>) -> Option<Met> {
+    let damage = |record: bool, path: &Path, offset: u64, what: String| {
+        let place = (path.to_path_buf(), offset, what);
+        Some(Met::Damage { record, place })
+    };
+    match item {
+        Item::Record { at, offset, line } => match decode_event(line) {
+            Ok(event) => Some(Met::Event(Box::new(event))),
+            Err(e) => {
+                let path = chain.segment_path(epoch, at.segment);
+                damage(true, &path, *offset, e.to_string())
+            }
+        },
+        Item::Damage {
+            path,
+            damaged,
+            skipped: Some(_),
+        } => damage(false, path, damaged.offset, damaged.damage.to_string()),
+        Item::Damage { .. } => None,
+        Item::Missing { path, why } => damage(false, path, 0, format!("missing: {why}")),
+        Item::Torn { path, from, bytes } => match whole_line(path, *from, *bytes) {
+            Some(what) => damage(false, path, *from, what),
+            None => Some(Met::Half(path.to_path_buf(), *from, *bytes)),
+        },
+    }
+}
+
+/// What is wrong with the end of a file that may still grow, if it is damage: a whole but wrong
+/// line is, half a line is being written, or was by a process that died.
+pub(super) fn whole_line(path: &Path, from: u64, bytes: u64) -> Option<String> {
+    let last = sys::fs::read_from(path, (from + bytes).saturating_sub(1), 1);
+    let whole = last.is_ok_and(|c| c.bytes == b"\n");
+    whole.then(|| format!("the last {bytes} bytes are not an intact record"))
+}
