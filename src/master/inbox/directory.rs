@@ -127,10 +127,9 @@ impl Directory {
         let owner = found.map_or_else(String::new, |f| format!(" of uid {}", f.uid));
         let first = met.first.to_string_lossy();
         Some(format!(
-            "{} holds {} hidden names that no command of Corral made, the first is {}{owner}: \
-             they are removed; talk to their owner",
+            "{} holds {HIDDEN_MIN} hidden names or more that no command of Corral made, the first \
+             is {}{owner}: they are removed; talk to their owner",
             self.path().display(),
-            met.names,
             width::escape(&first)
         ))
     }
