@@ -13,6 +13,7 @@ use crate::journal::{Chain, Flow, Item};
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::load::{self, LOAD_MAX};
 use crate::spool::Layout;
+use crate::spool::beats::Beats;
 use crate::spool::view::ViewReader;
 use crate::sys;
 use crate::text::count::count;
@@ -236,11 +237,13 @@ fn hosts(layout: &Layout) -> String {
     let names = sys::fs::list_dir(&layout.hosts(), NAMES_MAX).unwrap_or_default();
     let mut names: Vec<&str> = names.iter().filter_map(|e| e.text()).collect();
     names.sort_unstable();
+    let beats = Beats::list(layout);
     for host in names.into_iter().take(HOSTS_MAX) {
         let bytes = sys::fs::read_optional(&layout.load(host), LOAD_MAX as u64);
         let doc = bytes.ok().flatten().map(|bytes| load::decode(&bytes));
         let text = match doc {
             Some(Ok(mut doc)) => {
+                beats.put_into(host, &mut doc);
                 // Values of sensors are private to the site.
                 doc.values.clear();
                 doc.sensors.clear();

@@ -77,6 +77,11 @@ impl Local {
         self.dir.join("cbexe.id")
     }
 
+    /// Number and length of the reports file that `cbexe` writes, as text.
+    pub fn news(&self) -> PathBuf {
+        self.dir.join("cbexe.news")
+    }
+
     /// Boot-time ms before `cbls`'s last successful write to the share, as text.
     pub fn ls_beat(&self) -> PathBuf {
         self.dir.join("cbls.beat")

@@ -1,12 +1,15 @@
 //! `cbls`: samples the load of its host and beats.
 //!
-//! Writes `hosts/<host>/load.yaml`, overwritten in place with a checksum, and a local file by which
-//! `cbexe` knows when the share was last written. Reads nothing of the share but the
-//! configuration at its start.
+//! Renames its name in `beats/` at each beat, which tells the load as well, and overwrites
+//! `hosts/<host>/load.yaml` in place when anything else changed. A local file tells `cbexe` when
+//! the share was last written. Reads nothing of the share but the configuration at its start.
 
+use super::beats::{Beats, beats_of};
 use super::iso_limit::IsoLimit;
+use super::local::Local;
 use super::sensors::Sensors;
 use super::setup::Place;
+use crate::record::beat::{Beat, material, short};
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::load::{LOAD_LEN, LOAD_MAX, LoadDoc, decode, encode_over};
 use crate::record::point::Points;
@@ -25,7 +28,18 @@ const PRESENT_MS: u64 = 1_000;
 /// How often a document of another machine under this name is looked at, and how late its beats may
 /// be seen, ms.
 const RIVAL_LOOK_MS: u64 = 500;
+/// The same where all beats must be listed for it.
+const RIVAL_LIST_MS: u64 = 2_500;
 const RIVAL_SLACK_MS: u64 = 1_500;
+/// Pause between two beats that tell of new reports, ms: hints are faster, this is for where none
+/// arrive.
+const NEWS_MS: u64 = 2_000;
+/// How often the load document is written although its beats say everything, ms: for readers that
+/// do not know the beats.
+const REWRITE_MS: u64 = 600_000;
+/// It is written, too, when the wall clock was set by more than this, ms: by its file the leader
+/// knows how far the clock is off.
+const STEPPED_MS: u64 = 2_000;
 /// How often the mount is looked at, ms.
 const NOTES_MS: u64 = 60_000;
 /// Most notes, and bytes of each: they share one block with the sample.
@@ -47,8 +61,19 @@ struct Sampling {
     rival: bool,
     iso: IsoLimit,
     sensors: Sensors,
-    /// Bytes of the document last written.
-    written: usize,
+    beats: Beats,
+    /// The document last written, its bytes, when it was written, and how often one was to be.
+    doc: LoadDoc,
+    bytes: usize,
+    doc_at: u64,
+    writes: u64,
+    /// What stands there is not known to be that document.
+    must_write: bool,
+    /// The wall clock against the one since boot when it was written, ms.
+    offset: i64,
+    /// The place in the reports that the last beat told of, and when that was.
+    news: (u64, u64),
+    beat_at: u64,
     /// The epoch whose leader was looked up last.
     epoch: u64,
 }
@@ -97,11 +122,19 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
     }
     super::setup::warn_of_mount(&place);
     let path = place.layout.load(&place.site.host);
-    let written = fs::stat(&path).ok().flatten().map_or(0, |s| s.len as usize);
+    let bytes = fs::stat(&path).ok().flatten().map_or(0, |s| s.len as usize);
     let mut s = Sampling {
         sensors: Sensors::start(&place),
         iso: IsoLimit::new(&place.local, clock::boot_ms()),
-        written: written.max(LOAD_LEN),
+        beats: Beats::new(&place.layout, &place.site.host),
+        doc: LoadDoc::default(),
+        bytes: bytes.max(LOAD_LEN),
+        doc_at: 0,
+        writes: 0,
+        must_write: true,
+        offset: 0,
+        news: (0, 0),
+        beat_at: 0,
         epoch: 0,
         place,
         facts: facts(),
@@ -153,22 +186,21 @@ pub(super) fn act_as_owner(place: &Place) -> Result<(), String> {
 /// # Errors
 /// Another machine beats under this host's name.
 pub(super) fn is_alone(place: &Place, term: &Receiver<i32>) -> Result<bool, String> {
-    let path = place.layout.load(&place.site.host);
-    let look = || {
-        let bytes = fs::read_optional(&path, LOAD_MAX as u64).ok().flatten()?;
-        decode(&bytes).ok().filter(|d| d.boot != proc::boot_id())
-    };
-    let Some(mut last) = look() else {
+    let Some(mut last) = other_machine(place) else {
         return Ok(true);
     };
     let (began, mut beats) = (clock::boot_ms(), 0);
     let every = last.every_ms.clamp(1000, EVERY_MS);
+    let pause = match last.by_name {
+        true => RIVAL_LIST_MS,
+        false => RIVAL_LOOK_MS,
+    };
     // One beat more may be the last that a machine left behind in a cache.
     while clock::boot_ms() - began < (2 + beats) * every + RIVAL_SLACK_MS {
-        if thread::recv_timeout(term, RIVAL_LOOK_MS).is_ok() {
+        if thread::recv_timeout(term, pause).is_ok() {
             return Ok(false);
         }
-        let Some(now) = look() else {
+        let Some(now) = other_machine(place) else {
             return Ok(true);
         };
         if (&now.boot, now.beat) != (&last.boot, last.beat) {
@@ -185,6 +217,45 @@ pub(super) fn is_alone(place: &Place, term: &Receiver<i32>) -> Result<bool, Stri
         }
     }
     Ok(true)
+}
+
+/// The wall clock's time at boot, ms.
+fn clock_offset() -> i64 {
+    clock::wall_ms().saturating_sub_unsigned(clock::boot_ms())
+}
+
+/// The sign of life of another boot under this host's name.
+struct Other {
+    boot: String,
+    beat: u64,
+    every_ms: u64,
+    by_name: bool,
+}
+
+fn other_machine(place: &Place) -> Option<Other> {
+    let host = &place.site.host;
+    let own = short(proc::boot_id());
+    let names = beats_of(&place.layout.beats(), host).ok().flatten();
+    let names = names.unwrap_or_default();
+    if let Some(beat) = names.iter().find(|beat| beat.boot != own) {
+        return Some(Other {
+            boot: beat.boot.clone(),
+            beat: beat.beat,
+            every_ms: EVERY_MS,
+            by_name: true,
+        });
+    }
+    if !names.is_empty() {
+        return None;
+    }
+    let bytes = fs::read_optional(&place.layout.load(host), LOAD_MAX as u64);
+    let doc = decode(&bytes.ok().flatten()?).ok()?;
+    (doc.boot != proc::boot_id()).then_some(Other {
+        boot: doc.boot,
+        beat: doc.beat,
+        every_ms: doc.every_ms,
+        by_name: false,
+    })
 }
 
 impl Sampling {
@@ -205,7 +276,7 @@ impl Sampling {
             if thread::recv_timeout(term, left.min(pause)).is_ok() {
                 return true;
             }
-            if left == 0 || now.alive != self.executor().alive {
+            if left == 0 || now.alive != self.executor().alive || self.has_news() {
                 return false;
             }
         }
@@ -219,7 +290,50 @@ impl Sampling {
         self.beat += 1;
         let mut doc = self.doc(&load);
         doc.iso_ms = self.iso.to_report(before);
-        let bytes = encode_over(&doc, self.written)?;
+        let stepped = self.offset.abs_diff(clock_offset()) > STEPPED_MS;
+        let old = self.must_write || stepped || before >= self.doc_at + REWRITE_MS;
+        // First what the beat says is there.
+        let mut wrote = match old || material(&self.doc, &doc) {
+            true => self.write(&mut doc, before),
+            false => Ok(()),
+        };
+        let news = self.news(doc.executor);
+        doc.written = self.doc.written;
+        if !self.rename(&doc, news)? {
+            if wrote.is_ok() && doc != self.doc {
+                wrote = self.write(&mut doc, before);
+            }
+            wrote.clone()?;
+        } else if self.beats.take_lost() && wrote.is_ok() {
+            // So may the document be.
+            wrote = self.write(&mut doc, before);
+            doc.written = self.doc.written;
+            self.rename(&doc, news)?;
+        }
+        (self.news, self.beat_at) = (news, before);
+        let beat = format!("{before} {}", proc::boot_id());
+        write_beat(&self.place.local.ls_beat(), &beat);
+        // Behind the beat: a shorter limit must find a new one. What is in the document that the
+        // beat goes with may be in force.
+        if let Err(e) = self.iso.written(self.doc.iso_ms, clock::boot_ms()) {
+            tracing::error!("{e}: iso_timeout stays as it is on this host");
+        }
+        wrote
+    }
+
+    /// Beats by name; false: nobody reads names here.
+    fn rename(&mut self, doc: &LoadDoc, news: (u64, u64)) -> Result<bool, String> {
+        let beat = self.beats.beat(&Beat::of(doc, news));
+        beat.map_err(|e| e.to_string())
+    }
+
+    /// Writes the load document. An attempt that failed may have arrived, whole or in part: the
+    /// next one has another number.
+    fn write(&mut self, doc: &mut LoadDoc, now: u64) -> Result<(), String> {
+        self.must_write = true;
+        self.writes += 1;
+        doc.written = self.writes;
+        let bytes = encode_over(doc, self.bytes)?;
         let path = self.place.layout.load(&self.place.site.host);
         let synced = !self.place.share_is_local;
         let wrote = match synced {
@@ -231,14 +345,26 @@ impl Sampling {
             other => other,
         }
         .map_err(|e| e.to_string())?;
-        self.written = bytes.len();
-        let beat = format!("{before} {}", proc::boot_id());
-        write_beat(&self.place.local.ls_beat(), &beat);
-        // Behind the beat: a shorter limit must find a new one.
-        if let Err(e) = self.iso.written(doc.iso_ms, clock::boot_ms()) {
-            tracing::error!("{e}: iso_timeout stays as it is on this host");
-        }
+        self.bytes = bytes.len();
+        (self.must_write, self.doc_at) = (false, now);
+        self.offset = clock_offset();
+        self.doc = doc.clone();
         Ok(())
+    }
+
+    /// The executor has written reports of which no beat has told yet, and the last one is long
+    /// enough ago.
+    fn has_news(&self) -> bool {
+        clock::boot_ms() >= self.beat_at + NEWS_MS && self.news(self.doc.executor) != self.news
+    }
+
+    /// How far the reports go. Without an executor nobody knows: the file may be of a share that
+    /// was here before.
+    fn news(&self, executor: bool) -> (u64, u64) {
+        match executor {
+            true => read_news(&self.place.local),
+            false => (0, 0),
+        }
     }
 
     /// Tells the sensors whether the leader is on this host, where one of them wants to know. A
@@ -264,7 +390,7 @@ impl Sampling {
 
     /// Notes dangers of the mount, and another machine that writes as this host.
     fn look_around(&mut self, now: u64) {
-        let rival = self.beat > 0 && self.has_rival();
+        let rival = self.beats.take_rival() || (self.beat > 0 && self.has_rival(now));
         let recent = self.noted_at.is_some_and(|at| now < at + NOTES_MS);
         if recent && rival == self.rival {
             return;
@@ -279,8 +405,12 @@ impl Sampling {
         }
     }
 
-    /// What this process wrote last was overwritten by another one.
-    fn has_rival(&self) -> bool {
+    /// What this process wrote last was overwritten by another one. Two that beat in `beats/` find
+    /// each other there; this is for one that does not.
+    fn has_rival(&self, now: u64) -> bool {
+        if self.noted_at.is_some_and(|at| now < at + NOTES_MS) {
+            return false;
+        }
         let path = self.place.layout.load(&self.place.site.host);
         let bytes = fs::read_optional(&path, LOAD_MAX as u64).ok().flatten();
         let doc = bytes.and_then(|bytes| decode(&bytes).ok());
@@ -439,6 +569,17 @@ fn unchecked(text: &str) -> Option<&str> {
     let (words, sum) = line.rsplit_once(" =")?;
     let sum = u32::from_str_radix(sum, 16).ok()?;
     (sum == crc32c::crc32c(words.as_bytes())).then_some(words)
+}
+
+/// Tells `cbls` how far the reports go that the leader should read: file and length.
+pub(super) fn write_news(local: &Local, (part, end): (u64, u64)) {
+    write_beat(&local.news(), &format!("{part} {end}"));
+}
+
+fn read_news(local: &Local) -> (u64, u64) {
+    let news = read_beat(&local.news());
+    let end = |text: &str| text.trim().parse().unwrap_or(0);
+    news.map_or((0, 0), |(part, text)| (part, end(&text)))
 }
 
 /// Replaces a local beat file's content; it is small enough for one write.

@@ -2,6 +2,7 @@
 //! spawner and its shepherds). They meet the leader only in files of the share, and each other
 //! only in the host's local directory.
 
+mod beats;
 pub mod exe;
 mod iso_limit;
 pub mod local;

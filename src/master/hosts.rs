@@ -1,5 +1,9 @@
-//! Listening to hosts: load samples and reports, read by offset, judged by this machine's clock.
+//! Listening to hosts: beats, load samples and reports, read by offset.
+//!
+//! No look costs an operation for each listed host: beats are one listing (`life`), which says
+//! whose load and reports have news. Hosts of an older version are looked at one after the other.
 
+use super::life::{BeatNames, Life};
 use crate::record::frame::{Damage, Damaged, Reader};
 use crate::record::header::{Header, What};
 use crate::record::hint::{Endpoint, tag_of};
@@ -9,19 +13,40 @@ use crate::record::report::{MarkOnly, Report, Told};
 use crate::record::suspect::Suspect;
 use crate::spool::Layout;
 use crate::spool::polling::Polling;
+use crate::sys::clock;
 use crate::sys::fs;
 use crate::sys::trust::Owners;
 use crate::text::duration::short;
-use crate::turn::{Input, SILENT_MS};
+use crate::turn::Input;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 /// Most bytes of reports read from one host in one turn.
 const CHUNK: usize = 4 << 20;
 /// Most host directories.
 const HOSTS_MAX: usize = 100_000;
-/// How often load samples are read, in milliseconds.
+/// How often beats are listed, in milliseconds.
 const LOAD_EVERY_MS: u64 = 5000;
+/// How often it is asked whether a host with work has news, in milliseconds.
+const NEWS_EVERY_MS: u64 = 1000;
+/// Time for load documents and report files that are new to this leader in one look, in
+/// milliseconds, and the pause before the next look while there are more.
+const READ_MS: u64 = 100;
+/// The same in the first look: what hosts remember of the journal should be known before work
+/// starts.
+const FIRST_READ_MS: u64 = 1000;
+const READ_PAUSE_MS: u64 = 20;
+/// Hosts without a beat that are looked at with each listing of beats, and while hosts come to
+/// life.
+const OLD_LOOKS: usize = 4;
+const OLD_LOOKS_EAGER: usize = 16;
+/// Most names in `hosts/` that are no host's.
+const IGNORED_MAX: usize = 1000;
+/// So many hosts may all be looked at when something changed, and it is not known where.
+const FEW_HOSTS: usize = 64;
+/// Looks for reports in a second without a hint, at all hosts together, when none find any.
+const POLLS_PER_S: u64 = 20;
 /// The same while a host that is expected has not come to life yet...
 const LOAD_EAGER_MS: u64 = 250;
 /// ...for at most so long after the leader or the host appeared, in milliseconds.
@@ -32,9 +57,9 @@ const SKEW_MS: u64 = 5_000;
 const LIST_IDLE_MS: u64 = 10_000;
 /// Most hosts named whose reports are damaged, and how long they are (ms).
 const DAMAGES_MAX: usize = 10;
+const SHOWN_MS: u64 = 3_600_000;
 /// Most alarms of files that are not the hosts' own.
 const FOREIGN_MAX: usize = 20;
-const SHOWN_MS: u64 = 3_600_000;
 /// How soon after a hint directories are listed again, in milliseconds.
 const LIST_EVERY_MS: u64 = 250;
 
@@ -53,17 +78,17 @@ pub enum Which<'a> {
 struct Ear {
     /// When its reports are looked at without a hint.
     polling: Polling,
+    /// They are looked at without a hint.
+    polled: bool,
     /// Report file being read: number, offset, next sequence number.
     part: u64,
     offset: u64,
     seq: u64,
-    /// Beat last seen and when it changed, by the monotonic clock.
-    beat: (String, u64),
-    beat_at: Option<u64>,
-    /// When this leader first read its load.
-    watched_at: Option<u64>,
-    silent_ms: u64,
-    doc: LoadDoc,
+    /// When its directory was last listed for newer ones.
+    listed_at: u64,
+    life: Life,
+    /// By how much its clock was ahead of the file server's when it last wrote its load.
+    clock_ahead_ms: Option<i64>,
     /// Where reading does not go on in the present file.
     suspect: Suspect,
     /// Damage that was found for certain: in which file, when, and what people are told.
@@ -78,14 +103,13 @@ impl Default for Ear {
     fn default() -> Ear {
         Ear {
             polling: Polling::new(LOAD_EVERY_MS),
+            polled: false,
             part: 0,
             offset: 0,
             seq: 0,
-            beat: Default::default(),
-            beat_at: None,
-            watched_at: None,
-            silent_ms: 0,
-            doc: LoadDoc::default(),
+            listed_at: 0,
+            life: Life::default(),
+            clock_ahead_ms: None,
             suspect: Suspect::default(),
             damage: None,
             foreign: false,
@@ -116,15 +140,29 @@ pub struct Hosts {
     ears: BTreeMap<String, Ear>,
     /// Hosts by the tags of their names.
     tags: BTreeMap<u64, String>,
+    beats: BeatNames,
+    /// Names in `hosts/` that are no directories.
+    ignored: BTreeSet<String>,
     listed_at: u64,
-    loads_at: u64,
+    /// When beats were listed, and when it was asked whether there are new ones.
+    beats_at: u64,
+    asked_at: u64,
     eager_until: u64,
+    /// The hosts that were looked at last for a load document, and for reports, without a beat.
+    load_turn: String,
+    reports_turn: String,
+    /// Until when files are read in this look (boot clock, ms), and whether some are still to be
+    /// read.
+    read_until: u64,
+    behind: bool,
     /// Whose files are believed.
     pub owners: Owners,
     /// Damage found, for the admin.
     pub alarms: Vec<String>,
     /// Why the directory of hosts cannot be listed.
     unlisted: Option<String>,
+    /// Why beats are not heard.
+    unheard: Option<String>,
     /// The host that has followed the highest epoch, that epoch, and the highest job id that any
     /// host was given.
     pub ahead: (String, u64, u32),
@@ -139,12 +177,20 @@ impl Hosts {
             cluster: cluster.to_owned(),
             ears: BTreeMap::new(),
             tags: BTreeMap::new(),
+            beats: BeatNames::new(layout, owners),
+            ignored: BTreeSet::new(),
             listed_at: 0,
-            loads_at: 0,
+            beats_at: 0,
+            asked_at: 0,
             eager_until: 0,
+            load_turn: String::new(),
+            reports_turn: String::new(),
+            read_until: 0,
+            behind: false,
             owners,
             alarms: Vec::new(),
             unlisted: None,
+            unheard: None,
             ahead: Default::default(),
             points: BTreeMap::new(),
         }
@@ -170,7 +216,9 @@ impl Hosts {
         let texts = texts.filter_map(|ear| ear.damage.as_ref().map(|(_, _, text)| text.clone()));
         let unlisted = self.unlisted.iter();
         let unlisted = unlisted.map(|e| format!("new hosts and their reports are not seen: {e}"));
-        let mut texts: Vec<String> = unlisted.chain(texts).collect();
+        let unheard = self.unheard.iter();
+        let unheard = unheard.map(|e| format!("beats of hosts are not seen: {e}"));
+        let mut texts: Vec<String> = unheard.chain(unlisted).chain(texts).collect();
         if all.len() > DAMAGES_MAX {
             texts.push(format!("damaged reports of {} hosts in all", all.len()));
         }
@@ -181,9 +229,17 @@ impl Hosts {
         self.ears.keys()
     }
 
-    /// How long load samples may stay unread, in milliseconds: not long while hosts come to life.
+    /// How soon hosts should be listened to again, in milliseconds.
     pub fn pace(&self, now_ms: u64) -> u64 {
-        let asleep = |ear: &Ear| ear.silent_ms >= SILENT_MS || !ear.doc.executor;
+        match self.behind {
+            true => READ_PAUSE_MS,
+            false => self.beat_pace(now_ms),
+        }
+    }
+
+    /// How long beats may stay unread, in milliseconds: not long while hosts come to life.
+    fn beat_pace(&self, now_ms: u64) -> u64 {
+        let asleep = |ear: &Ear| ear.life.is_asleep();
         let waiting = self.ears.is_empty() || self.ears.values().any(asleep);
         match waiting && now_ms < self.eager_until {
             true => LOAD_EAGER_MS,
@@ -210,7 +266,8 @@ impl Hosts {
 
     /// When the reports of any host are due to be looked at.
     pub fn due_ms(&self) -> Option<u64> {
-        self.ears.values().map(|ear| ear.polling.due_ms()).min()
+        let polled = self.ears.values().filter(|ear| ear.polled);
+        polled.map(|ear| ear.polling.due_ms()).min()
     }
 
     /// Reads what is new at `which` hosts. `poll_ms`: longest pause between two looks at the
@@ -225,32 +282,35 @@ impl Hosts {
         inputs: &mut Vec<Input>,
     ) -> bool {
         let hinted = matches!(which, Which::All);
-        let age = now_ms.saturating_sub(self.listed_at);
         let first = self.listed_at == 0;
-        let pace = self.pace(now_ms);
-        let eager = pace < LOAD_EVERY_MS && age > pace;
-        let list = first || eager || age > LIST_IDLE_MS || (hinted && age > LIST_EVERY_MS);
-        let appeared = list && self.list(now_ms);
+        let appeared = self.find_hosts(now_ms, hinted);
         if first || appeared {
             self.eager_until = now_ms + EAGER_FOR_MS;
         }
-        let loads = first || now_ms.saturating_sub(self.loads_at) >= pace;
-        if loads {
-            self.loads_at = now_ms;
-            self.read_loads(now_ms, wall_ms, inputs);
+        let beats = first || self.is_beat_time(now_ms, hinted, no_work);
+        if beats {
+            self.hear_beats(now_ms, wall_ms);
         }
-        let due = |(host, ear): (&String, &mut Ear)| {
-            let idle = no_work(host);
-            ear.polling
-                .set_slow(if idle { LOAD_EVERY_MS } else { poll_ms });
-            let named = match which {
-                Which::All => true,
-                Which::Hosts(names) => names.contains(host),
-                Which::Due => false,
-            };
-            (named || ear.polling.is_due(now_ms)).then(|| (host.clone(), named))
-        };
-        for (host, named) in self.ears.iter_mut().filter_map(due).collect::<Vec<_>>() {
+        self.behind = false;
+        self.read_until = clock::boot_ms() + if first { FIRST_READ_MS } else { READ_MS };
+        self.read_loads((now_ms, wall_ms), beats, no_work);
+        for (host, ear) in &mut self.ears {
+            if let Some((mut doc, silent_ms)) = ear.life.judge(now_ms, self.beats.is_blind()) {
+                doc.clock_ahead_ms = ear.clock_ahead_ms;
+                doc.notes.extend(ear.clock_ahead_ms.and_then(skew));
+                inputs.push(Input::Load {
+                    host: host.clone(),
+                    doc: Box::new(doc),
+                    silent_ms,
+                });
+            }
+        }
+        self.find_parts(now_ms, beats, hinted, no_work);
+        self.read_until += READ_MS;
+        for (host, named) in self.due_reports(now_ms, which, poll_ms, no_work) {
+            if self.is_too_late() {
+                break;
+            }
             let found = self.read_reports(&host, named, now_ms, inputs);
             if let Some(ear) = self.ears.get_mut(&host) {
                 ear.polling.looked(now_ms, found, named);
@@ -259,73 +319,235 @@ impl Hosts {
         appeared
     }
 
-    fn list(&mut self, now_ms: u64) -> bool {
-        self.listed_at = now_ms;
+    /// What is not read yet waits for the next look.
+    fn is_too_late(&mut self) -> bool {
+        let late = clock::boot_ms() > self.read_until;
+        self.behind |= late;
+        late
+    }
+
+    /// Finds hosts that are new in `hosts/` or in `beats/`; true when there are any.
+    fn find_hosts(&mut self, now_ms: u64, hinted: bool) -> bool {
+        let age = now_ms.saturating_sub(self.listed_at);
+        let pace = self.beat_pace(now_ms);
+        let eager = pace < LOAD_EVERY_MS && age > pace;
+        let list = eager || age > LIST_IDLE_MS || (hinted && age > LIST_EVERY_MS);
+        if self.listed_at != 0 && !list {
+            return false;
+        }
+        self.listed_at = now_ms.max(1);
         let before = self.ears.len();
-        let listed = fs::list_dir(&self.layout.hosts(), HOSTS_MAX);
+        let known = |name: &str| self.ears.contains_key(name) || self.ignored.contains(name);
+        let listed = fs::list_others(&self.layout.hosts(), HOSTS_MAX, known);
         self.unlisted = listed.as_ref().err().map(ToString::to_string);
         for entry in listed.unwrap_or_default() {
-            if let (true, Some(name)) = (entry.is_dir, entry.text()) {
-                self.tags.insert(tag_of(name), name.to_owned());
-                self.ears.entry(name.to_owned()).or_default();
-            }
-        }
-        for (host, ear) in &mut self.ears {
-            let dir = self.layout.host(host);
-            let entries = fs::list_dir(&dir, 10_000).unwrap_or_default();
-            let parts = entries
-                .iter()
-                .filter_map(|e| Layout::parse_reports_name(e.text()?));
-            let mut newer: Vec<u64> = parts.filter(|part| *part > ear.part).collect();
-            newer.sort_unstable();
-            // A stranger's file must not hide the host's own.
-            while let Some(part) = newer.pop() {
-                let path = self.layout.reports(host, part);
-                let Some(e) = self.owners.refusal_of(&path) else {
-                    (ear.part, ear.offset, ear.seq) = (part, 0, 0);
-                    ear.suspect.clear();
-                    ear.endpoint = None;
-                    break;
-                };
-                disbelieve(&mut ear.foreign, &e, &mut self.alarms);
+            match (entry.is_dir, entry.text()) {
+                (true, Some(name)) => {
+                    self.tags.insert(tag_of(name), name.to_owned());
+                    self.ears.entry(name.to_owned()).or_default();
+                }
+                (false, Some(name)) if self.ignored.len() < IGNORED_MAX => {
+                    self.ignored.insert(name.to_owned());
+                }
+                _ => {}
             }
         }
         self.ears.len() != before
     }
 
-    fn read_loads(&mut self, now_ms: u64, wall_ms: i64, inputs: &mut Vec<Input>) {
-        for (host, ear) in &mut self.ears {
-            let path = self.layout.load(host);
-            let first = ear.beat.0.is_empty();
-            let doc = match read_load(&path, self.owners, &mut ear.foreign, &mut self.alarms) {
-                Some(doc) => doc,
-                None if first => continue,
-                // What cannot be read is no sign of life, nor of death: the host may write it, and
-                // nobody knows by which limit it goes.
-                None => LoadDoc {
-                    iso_ms: None,
-                    ..ear.doc.clone()
-                },
-            };
-            if doc.epoch > self.ahead.1 {
-                (self.ahead.0, self.ahead.1) = (host.clone(), doc.epoch);
+    /// Beats are listed when it is time, and, where somebody works, when they changed.
+    fn is_beat_time(&mut self, now_ms: u64, hinted: bool, no_work: &dyn Fn(&str) -> bool) -> bool {
+        let age = now_ms.saturating_sub(self.beats_at);
+        if age >= self.beat_pace(now_ms) {
+            return true;
+        }
+        let ask = age >= NEWS_EVERY_MS && now_ms.saturating_sub(self.asked_at) >= NEWS_EVERY_MS;
+        if !(ask && (hinted || self.ears.keys().any(|host| !no_work(host)))) {
+            return false;
+        }
+        self.asked_at = now_ms;
+        self.beats.changed()
+    }
+
+    fn hear_beats(&mut self, now_ms: u64, wall_ms: i64) {
+        self.beats_at = now_ms;
+        let listed = match self.beats.list() {
+            // No leader was of a version that makes it: hosts beat by their documents so far.
+            Err(e) if e.is_not_found() => {
+                fs::mkdir(&self.layout.beats(), 0o755).map(|_| Default::default())
             }
-            self.ahead.2 = self.ahead.2.max(doc.top);
-            if doc.journal != ear.doc.journal {
-                self.points.insert(host.clone(), doc.journal.clone());
-            }
-            let beat = (doc.incarnation.clone(), doc.beat);
-            if first && wall_ms.abs_diff(doc.t) > doc.every_ms.max(1000).saturating_mul(3) {
-                // An old file, or a clock far off: life shows by the next change.
-                ear.beat = beat;
-            } else if ear.beat != beat {
-                ear.beat = beat;
-                ear.beat_at = Some(now_ms);
-            }
-            if let Some(input) = ear.judge((host, &path), doc, first, now_ms) {
-                inputs.push(input);
+            other => other,
+        };
+        let unheard = listed.as_ref().err().map(ToString::to_string);
+        if let Some(e) = unheard.as_ref().filter(|_| unheard != self.unheard) {
+            tracing::error!("{e}");
+        }
+        self.unheard = unheard;
+        let Ok(listed) = listed else {
+            return;
+        };
+        for (host, beats) in listed {
+            if self.ears.len() < HOSTS_MAX || self.ears.contains_key(&host) {
+                self.tags.insert(tag_of(&host), host.clone());
+                let ear = self.ears.entry(host).or_default();
+                ear.life.hear(beats, now_ms, wall_ms);
             }
         }
+    }
+
+    /// Reads load documents of which beats tell, of hosts that may beat by them, those first that
+    /// were not looked at for longest; and, when beats were listed, of some hosts in turn that show
+    /// no life.
+    fn read_loads(
+        &mut self,
+        (now_ms, wall_ms): (u64, i64),
+        beats: bool,
+        no_work: &dyn Fn(&str) -> bool,
+    ) {
+        let mut due = Vec::new();
+        for (host, ear) in &self.ears {
+            let (life, works) = (&ear.life, !no_work(host));
+            let old = now_ms.saturating_sub(life.looked_at()) >= LOAD_EVERY_MS;
+            let lives = life.lives_by_document(now_ms, works) && (beats || old);
+            if lives || life.has_document(now_ms) {
+                due.push((!works, life.looked_at(), host.clone()));
+            }
+        }
+        due.sort_unstable();
+        let mut due: Vec<String> = due.into_iter().map(|(.., host)| host).collect();
+        if beats {
+            let looks = match now_ms < self.eager_until {
+                true => OLD_LOOKS_EAGER,
+                false => OLD_LOOKS,
+            };
+            let lifeless = |ear: &Ear| !ear.life.is_named(now_ms) && ear.life.looked_at() != now_ms;
+            due.extend(in_turn(&self.ears, &mut self.load_turn, looks, lifeless));
+        }
+        for host in due {
+            if self.is_too_late() {
+                break;
+            }
+            self.read_load(&host, now_ms, wall_ms);
+        }
+    }
+
+    fn read_load(&mut self, host: &str, now_ms: u64, wall_ms: i64) {
+        let Some(ear) = self.ears.get_mut(host) else {
+            return;
+        };
+        let path = self.layout.load(host);
+        let doc = read_load(&path, self.owners, &mut ear.foreign, &mut self.alarms);
+        if let Some(doc) = &doc {
+            if doc.epoch > self.ahead.1 {
+                (self.ahead.0, self.ahead.1) = (host.to_owned(), doc.epoch);
+            }
+            self.ahead.2 = self.ahead.2.max(doc.top);
+            if ear.life.remembers_other(doc) {
+                self.points.insert(host.to_owned(), doc.journal.clone());
+            }
+            ear.clock_ahead_ms = clock_ahead_ms(&path, doc);
+        }
+        ear.life.read(doc, now_ms, wall_ms);
+    }
+
+    /// Finds newer report files, where beats do not tell of them, by listing directories of hosts:
+    /// those that work or just came, and some in turn.
+    fn find_parts(
+        &mut self,
+        now_ms: u64,
+        beats: bool,
+        hinted: bool,
+        no_work: &dyn Fn(&str) -> bool,
+    ) {
+        if !(beats || hinted) {
+            return;
+        }
+        // The last beat of a host that works may be older than its last reports file.
+        let is_silent = |host: &String, ear: &Ear| match no_work(host) {
+            true => ear.life.reports().is_none() && !ear.life.is_asleep(),
+            false => ear.life.reports().is_none() || !ear.life.is_named(now_ms),
+        };
+        let soon = |host: &String, ear: &Ear| {
+            let pause = match (hinted, no_work(host)) {
+                (true, _) if ear.part == 0 => LIST_EVERY_MS,
+                (_, false) => NEWS_EVERY_MS,
+                (_, true) => LIST_IDLE_MS,
+            };
+            now_ms.saturating_sub(ear.listed_at) >= pause
+        };
+        let all = self.ears.iter();
+        let due = all.filter(|(host, ear)| !ear.life.is_unknown() && is_silent(host, ear));
+        let due = due.filter(|(host, ear)| soon(host, ear));
+        let mut due: Vec<String> = due.map(|(host, _)| host.clone()).collect();
+        if beats {
+            let rest = |ear: &Ear| ear.life.reports().is_none();
+            due.extend(in_turn(&self.ears, &mut self.reports_turn, OLD_LOOKS, rest));
+        }
+        for host in due {
+            self.find_part(&host, now_ms);
+        }
+        for ear in self.ears.values_mut() {
+            if let Some((part, _)) = ear.life.reports().filter(|(part, _)| *part > ear.part) {
+                ear.go_to(part);
+            }
+        }
+    }
+
+    fn find_part(&mut self, host: &str, now_ms: u64) {
+        let Some(ear) = self.ears.get_mut(host) else {
+            return;
+        };
+        ear.listed_at = now_ms;
+        let entries = fs::names(&self.layout.host(host), 10_000).unwrap_or_default();
+        let parts = entries
+            .iter()
+            .filter_map(|name| Layout::parse_reports_name(name.to_str()?));
+        let mut newer: Vec<u64> = parts.filter(|part| *part > ear.part).collect();
+        newer.sort_unstable();
+        // A stranger's file must not hide the host's own.
+        while let Some(part) = newer.pop() {
+            let path = self.layout.reports(host, part);
+            let Some(e) = self.owners.refusal_of(&path) else {
+                ear.go_to(part);
+                break;
+            };
+            disbelieve(&mut ear.foreign, &e, &mut self.alarms);
+        }
+    }
+
+    /// Hosts whose reports are read, those that are due for longest first, and whether anything
+    /// says that they have news. Where a beat tells how far they go, a host without work is not
+    /// polled.
+    fn due_reports(
+        &mut self,
+        now_ms: u64,
+        which: Which<'_>,
+        poll_ms: u64,
+        no_work: &dyn Fn(&str) -> bool,
+    ) -> Vec<(String, bool)> {
+        let few = self.ears.len() <= FEW_HOSTS;
+        let polled = self.ears.values().filter(|ear| ear.polled).count() as u64;
+        let shared_ms = polled * 1000 / POLLS_PER_S;
+        let mut due = Vec::new();
+        for (host, ear) in self.ears.iter_mut().filter(|(_, ear)| ear.part > 0) {
+            let (idle, told) = (no_work(host), ear.life.reports());
+            ear.polled = !idle || told.is_none();
+            let slow_ms = if idle { LOAD_EVERY_MS } else { poll_ms };
+            ear.polling.set_slow(slow_ms.max(shared_ms));
+            let named = match which {
+                Which::All => few || ear.polled,
+                Which::Hosts(names) => names.contains(host),
+                Which::Due => false,
+            };
+            let news = named || (told.is_some_and(|told| ear.lacks(told)) && !ear.is_stuck(now_ms));
+            if news || (ear.polled && ear.polling.is_due(now_ms)) {
+                due.push((ear.polling.due_ms(), host.clone(), news));
+            }
+        }
+        due.sort_unstable();
+        due.into_iter()
+            .map(|(_, host, news)| (host, news))
+            .collect()
     }
 
     /// Reads what a host has added to its reports; `named`: it is said to have added something.
@@ -447,6 +669,26 @@ fn parse_reports(chunk: &fs::Chunk, path: &Path, cluster: &str, from: (u64, u64)
     }
 }
 
+/// The next hosts in turn behind `last` that are `wanted`.
+fn in_turn(
+    ears: &BTreeMap<String, Ear>,
+    last: &mut String,
+    most: usize,
+    wanted: impl Fn(&Ear) -> bool,
+) -> Vec<String> {
+    let behind = (Bound::Excluded(last.as_str()), Bound::Unbounded);
+    let until = (Bound::Unbounded, Bound::Included(last.as_str()));
+    let all = ears
+        .range::<str, _>(behind)
+        .chain(ears.range::<str, _>(until));
+    let next = all.filter(|(_, ear)| wanted(ear)).take(most);
+    let next: Vec<String> = next.map(|(host, _)| host.clone()).collect();
+    if let Some(host) = next.last() {
+        last.clone_from(host);
+    }
+    next
+}
+
 /// The load of a host; `None`: it cannot be read, or is not to be believed. A torn read is normal
 /// while cbls overwrites the file: the next look gets it.
 fn read_load(
@@ -464,6 +706,26 @@ fn read_load(
 }
 
 impl Ear {
+    /// From now on that file is read, from its start.
+    fn go_to(&mut self, part: u64) {
+        (self.part, self.offset, self.seq) = (part, 0, 0);
+        self.suspect.clear();
+        self.endpoint = None;
+    }
+
+    /// Reports go on behind what was read.
+    fn lacks(&self, told: (u64, u64)) -> bool {
+        told > (self.part, self.offset)
+    }
+
+    /// Reading does not go on in the present file: whatever the host says, it is looked at again
+    /// only when its poll is due, and after it was given up only another file is.
+    fn is_stuck(&self, now_ms: u64) -> bool {
+        let given_up = |(part, ..): &(u64, u64, String)| *part == self.part;
+        let waits = self.suspect.is_set() && !self.polling.is_due(now_ms);
+        waits || self.damage.as_ref().is_some_and(given_up)
+    }
+
     fn note_endpoint(&mut self, reports: &[Told]) {
         for told in reports {
             if let Report::Hints { at } = &told.report {
@@ -493,36 +755,9 @@ impl Ear {
             at,
         })
     }
-
-    /// For how long the host was silent, and what the turn should hear of it.
-    fn judge(
-        &mut self,
-        (host, path): (&str, &Path),
-        mut doc: LoadDoc,
-        first: bool,
-        now_ms: u64,
-    ) -> Option<Input> {
-        let watched_at = *self.watched_at.get_or_insert(now_ms);
-        let silent_ms = match self.beat_at {
-            Some(at) => now_ms.saturating_sub(at),
-            None => now_ms.saturating_sub(watched_at).max(SILENT_MS),
-        };
-        let turned = (self.silent_ms < SILENT_MS) != (silent_ms < SILENT_MS);
-        self.silent_ms = silent_ms;
-        if !(first || turned || silent_ms >= SILENT_MS || doc != self.doc) {
-            return None;
-        }
-        self.doc = doc.clone();
-        doc.clock_ahead_ms = clock_ahead_ms(path, &doc);
-        doc.notes.extend(doc.clock_ahead_ms.and_then(skew));
-        Some(Input::Load {
-            host: host.to_owned(),
-            doc: Box::new(doc),
-            silent_ms,
-        })
-    }
 }
 
+/// Tells once that a file of a stranger is not read.
 fn disbelieve(said: &mut bool, e: &crate::sys::Error, alarms: &mut Vec<String>) {
     if !std::mem::replace(said, true) {
         tracing::error!("{e}");
@@ -533,241 +768,4 @@ fn disbelieve(said: &mut bool, e: &crate::sys::Error, alarms: &mut Vec<String>) 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Hosts of a share where h1 wrote its load once, at the epoch of the wall clock.
-    fn one_host(every_ms: u64) -> (tempfile::TempDir, Hosts) {
-        let dir = tempfile::tempdir().unwrap();
-        let layout = Layout::new(dir.path());
-        fs::mkdir_p(&layout.host("h1"), 0o755).unwrap();
-        let doc = LoadDoc {
-            incarnation: "i".into(),
-            every_ms,
-            beat: 1,
-            ..LoadDoc::default()
-        };
-        fs::publish(&layout.load("h1"), &load::encode(&doc).unwrap()).unwrap();
-        let owners = Owners {
-            uid: crate::sys::users::effective_uid(),
-            gid: 0,
-        };
-        let hosts = Hosts::new(&layout, "c", owners);
-        (dir, hosts)
-    }
-
-    #[test]
-    fn a_host_may_say_any_pace() {
-        let (_dir, mut hosts) = one_host(u64::MAX);
-        let mut inputs = Vec::new();
-        hosts.listen((1, i64::MIN), Which::All, 1000, &|_| false, &mut inputs);
-        assert!(matches!(&inputs[..], [Input::Load { .. }]));
-    }
-
-    #[test]
-    fn a_host_that_this_leader_has_not_heard_is_silent_since_it_listens() {
-        let (_dir, mut hosts) = one_host(1_000);
-        let mut inputs = Vec::new();
-        hosts.listen((1, 1 << 40), Which::All, 1000, &|_| false, &mut inputs);
-        hosts.listen((50_001, 1 << 40), Which::All, 1000, &|_| false, &mut inputs);
-        let silent = inputs.iter().map(|input| match input {
-            Input::Load { silent_ms, .. } => *silent_ms,
-            _ => 0,
-        });
-        assert_eq!(silent.collect::<Vec<_>>(), [SILENT_MS, 50_000]);
-    }
-
-    #[test]
-    fn a_load_that_cannot_be_read_any_more_is_silence() {
-        let (dir, mut hosts) = one_host(1_000);
-        let path = Layout::new(dir.path()).load("h1");
-        let mut silence = |now: u64| {
-            let mut inputs = Vec::new();
-            hosts.listen((now, 0), Which::All, 1000, &|_| false, &mut inputs);
-            inputs.iter().find_map(|input| match input {
-                Input::Load { silent_ms, .. } => Some(*silent_ms),
-                _ => None,
-            })
-        };
-        assert_eq!(silence(1), Some(0));
-        std::fs::write(&path, b"torn").unwrap();
-        assert_eq!(silence(10_001), None, "it may be written right now");
-        assert_eq!(silence(50_001), Some(50_000));
-        std::fs::remove_file(&path).unwrap();
-        assert_eq!(silence(60_001), Some(60_000));
-    }
-
-    /// Whoever goes by the limit of a load that it cannot read would give away what runs.
-    #[test]
-    fn a_load_that_cannot_be_read_any_more_names_no_limit() {
-        let (dir, mut hosts) = one_host(1_000);
-        let path = Layout::new(dir.path()).load("h1");
-        let mut doc = LoadDoc {
-            incarnation: "i".into(),
-            every_ms: 1_000,
-            beat: 1,
-            iso_ms: Some(6_000),
-            ..LoadDoc::default()
-        };
-        let mut limit = |now: u64| {
-            let mut inputs = Vec::new();
-            hosts.listen((now, 0), Which::All, 1000, &|_| false, &mut inputs);
-            inputs.iter().find_map(|input| match input {
-                Input::Load { doc, .. } => Some(doc.iso_ms),
-                _ => None,
-            })
-        };
-        fs::publish(&path, &load::encode(&doc).unwrap()).unwrap();
-        assert_eq!(limit(1), Some(Some(6_000)));
-        std::fs::write(&path, b"damaged").unwrap();
-        assert_eq!(limit(50_001), Some(None));
-        doc.beat = 2;
-        fs::publish(&path, &load::encode(&doc).unwrap()).unwrap();
-        assert_eq!(limit(60_001), Some(Some(6_000)));
-    }
-
-    #[test]
-    fn only_hosts_whose_reports_are_due_or_named_are_read() {
-        let (dir, mut hosts) = one_host(1_000);
-        let layout = Layout::new(dir.path());
-        let mut out = Vec::new();
-        let header = Header::new(What::Reports, "c", 0, 1);
-        crate::record::frame::write(&mut out, 0, &header).unwrap();
-        fs::publish(&layout.reports("h1", 1), &out).unwrap();
-        let mut seq = 0;
-        let mut add = || {
-            seq += 1;
-            let report = Report::Complete { boot: "b".into() };
-            crate::record::frame::write(&mut out, seq, &report).unwrap();
-            fs::publish(&layout.reports("h1", 1), &out).unwrap();
-        };
-        let listen = |hosts: &mut Hosts, now: u64, which: Which<'_>| {
-            let mut inputs = Vec::new();
-            hosts.listen((now, 0), which, 1000, &|_| false, &mut inputs);
-            let reports = |i: &Input| matches!(i, Input::Reports { .. });
-            inputs.iter().any(reports)
-        };
-        listen(&mut hosts, 1, Which::All);
-        add();
-        let due = hosts.due_ms().unwrap();
-        assert!(!listen(&mut hosts, due - 1, Which::Due));
-        assert!(listen(&mut hosts, due, Which::Due));
-        assert!(hosts.due_ms().unwrap() - due <= 10, "news comes in company");
-        let mut now = due;
-        while now < due + 10_000 {
-            now = hosts.due_ms().unwrap();
-            assert!(!listen(&mut hosts, now, Which::Due));
-        }
-        assert_eq!(hosts.due_ms().unwrap() - now, 1000);
-        add();
-        assert!(!listen(&mut hosts, now + 1, Which::Due));
-        let named = BTreeSet::from(["h1".to_owned()]);
-        assert!(listen(&mut hosts, now + 1, Which::Hosts(&named)));
-        // Orders make reports likely.
-        let now = now + 5_000;
-        listen(&mut hosts, now, Which::Due);
-        hosts.expect("h1", now);
-        assert!(hosts.due_ms().unwrap() - now <= 10);
-    }
-
-    #[test]
-    fn clocks_that_differ_are_told_of_with_the_sign() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("load.yaml");
-        let told = |t: i64| {
-            let doc = LoadDoc {
-                t,
-                ..LoadDoc::default()
-            };
-            clock_ahead_ms(&path, &doc).and_then(skew)
-        };
-        assert_eq!(told(0), None, "no file, no word");
-        fs::publish(&path, b"x").unwrap();
-        let written = fs::stat(&path).unwrap().unwrap().mtime_ms;
-        for (ms, due) in [
-            (0, None),
-            (5_000, None),
-            (-5_000, None),
-            (6_000, Some("its clock is 6s ahead of the file server's")),
-            (-6_400, Some("its clock is 6s behind the file server's")),
-            (600_000, Some("its clock is 10m ahead of the file server's")),
-            (-7_200_000, Some("its clock is 2h behind the file server's")),
-        ] {
-            assert_eq!(told(written + ms).as_deref(), due, "{ms} ms");
-        }
-        for wild in [i64::MAX, i64::MIN] {
-            assert!(told(wild).is_some());
-        }
-    }
-
-    #[test]
-    fn a_lasting_flip_in_reports_is_told_once_and_nothing_behind_it_is_believed() {
-        let (dir, mut hosts) = one_host(1_000);
-        let layout = Layout::new(dir.path());
-        let file = |part: u64| {
-            let mut out = Vec::new();
-            let header = Header::new(What::Reports, "c", 0, part);
-            crate::record::frame::write(&mut out, 0, &header).unwrap();
-            for seq in 1..=3 {
-                let boot = format!("b{seq}");
-                let report = Report::Complete { boot };
-                crate::record::frame::write(&mut out, seq, &report).unwrap();
-            }
-            out
-        };
-        let mut bytes = file(1);
-        let at = bytes.len() - 60;
-        bytes[at] ^= 1;
-        fs::publish(&layout.reports("h1", 1), &bytes).unwrap();
-        let listen = |hosts: &mut Hosts, now: u64| {
-            let mut inputs = Vec::new();
-            hosts.listen((now, 0), Which::All, 1000, &|_| false, &mut inputs);
-            inputs.retain(|input| !matches!(input, Input::Load { .. }));
-            inputs
-        };
-        let first = listen(&mut hosts, 1);
-        assert!(
-            matches!(&first[..], [Input::Reports { reports, .. }] if reports.len() < 3),
-            "what stands in front counts"
-        );
-        let second = listen(&mut hosts, 20001);
-        assert!(matches!(
-            &second[..],
-            [Input::ReportsDamaged { part: 1, .. }]
-        ));
-        let alarm = hosts.damages(20_001).pop().unwrap();
-        assert!(alarm.contains("reports.000001.yaml:"), "{alarm}");
-        assert!(listen(&mut hosts, 40_001).is_empty(), "told once");
-        fs::publish(&layout.reports("h1", 2), &file(2)).unwrap();
-        let third = listen(&mut hosts, 60_001);
-        assert!(
-            matches!(&third[..], [Input::Reports { part: 2, reports, .. }] if reports.len() == 3)
-        );
-        assert!(hosts.damages(60_001 + SHOWN_MS).is_empty());
-    }
-
-    #[test]
-    fn a_pipe_or_directory_in_the_place_of_reports_hides_no_others_and_holds_nobody() {
-        let (dir, mut hosts) = one_host(1_000);
-        let layout = Layout::new(dir.path());
-        fs::mkdir_p(&layout.reports("h1", 9), 0o755).unwrap();
-        let pipe = layout.reports("h1", 8);
-        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let mut bytes = Vec::new();
-        let header = Header::new(What::Reports, "c", 0, 1);
-        crate::record::frame::write(&mut bytes, 0, &header).unwrap();
-        let report = Report::Complete { boot: "b".into() };
-        crate::record::frame::write(&mut bytes, 1, &report).unwrap();
-        fs::publish(&layout.reports("h1", 1), &bytes).unwrap();
-        let mut inputs = Vec::new();
-        hosts.listen((1, 0), Which::All, 1000, &|_| false, &mut inputs);
-        let read = |input: &Input| matches!(input, Input::Reports { part: 1, .. });
-        assert!(inputs.iter().any(read));
-        assert!(
-            hosts
-                .alarms
-                .iter()
-                .any(|a| a.contains("not a regular file"))
-        );
-    }
-}
+mod tests;

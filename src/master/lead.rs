@@ -25,6 +25,7 @@ use crate::lease::Check;
 use crate::model::{AttemptId, Stamp};
 use crate::record::ack::Ack;
 use crate::record::event::Event;
+use crate::record::order::Order;
 use crate::record::report::{Report, Told};
 use crate::record::request::Verb;
 use crate::record::view;
@@ -165,13 +166,11 @@ impl Leader {
             .into_iter()
             .collect();
         let problems = std::mem::take(&mut self.core.config_problems);
-        self.hosts.listen(
-            (now, clock::wall_ms()),
-            Which::All,
-            self.poll_ms(),
-            &|_| false,
-            &mut inputs,
-        );
+        let state = &self.core.state;
+        let no_work = |host: &str| state.on_host(host).next().is_none();
+        let (times, poll_ms) = ((now, clock::wall_ms()), self.poll_ms());
+        self.hosts
+            .listen(times, Which::All, poll_ms, &no_work, &mut inputs);
         self.look_ahead(&mut inputs);
         // Before the first turn can take a time of day for reached.
         self.compare_clock(&self.layout.epoch());
@@ -180,11 +179,14 @@ impl Leader {
         }
         self.core.config_problems = problems;
         self.turn(inputs, now)?;
-        for host in self.hosts.names() {
-            self.orders.prepare(host, now);
-            self.orders.sweep(host);
-        }
-        self.write_orders(turn::outstanding(&self.core, None))?;
+        let mut orders = turn::outstanding(&self.core, None);
+        // The name of a host's ledger alone is no reason to make its file: it leads to each first
+        // order.
+        let is_work = |order: &Order| !matches!(order, Order::Ledger { .. });
+        let busy = orders.iter().filter(|(_, order)| is_work(order));
+        let busy: BTreeSet<String> = busy.map(|(host, _)| host.clone()).collect();
+        orders.retain(|(host, _)| busy.contains(host));
+        self.write_orders(orders)?;
         let epoch = self.core.state.epoch();
         if let Err(e) = super::election::remove_old_claims(&self.layout, epoch) {
             tracing::warn!("{e}: old claims stay");
@@ -495,6 +497,7 @@ impl Leader {
             Err(e) => self.view_lags(&e),
         }
         self.tend_room(now);
+        self.orders.sweep();
         if self.orders.retry_at().is_some_and(|at| at <= now) {
             self.write_orders(Vec::new())?;
         }

@@ -14,6 +14,7 @@ pub mod hosts;
 pub mod inbox;
 mod janitor;
 mod lead;
+mod life;
 mod newcomers;
 mod outbox;
 mod publish;

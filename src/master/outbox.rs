@@ -106,6 +106,8 @@ pub struct Orders {
     told: Option<Point>,
     /// Damage that hosts met in their orders, with its time: for the administrator.
     damaged: VecDeque<(u64, String)>,
+    /// Hosts whose orders of older epochs are still there.
+    unswept: Vec<String>,
 }
 
 #[derive(Default)]
@@ -174,6 +176,7 @@ impl Orders {
             point: None,
             told: None,
             damaged: VecDeque::new(),
+            unswept: Vec::new(),
         })
     }
 
@@ -195,19 +198,26 @@ impl Orders {
         state: &State,
         again: &dyn Fn(&str) -> Vec<Order>,
     ) {
-        self.prepare(host, now);
+        self.prepare(host, now, state, again);
         self.flush(BTreeSet::from([host.to_owned()]), now, state, again);
     }
 
-    /// Makes the host's file, so that the host never looks for a name that is not there yet. If it
-    /// cannot be made, the orders of this host wait.
-    pub fn prepare(&mut self, host: &str, now: u64) {
+    /// Makes the host's file of this epoch with the first order for it; until then the host finds
+    /// none in its directory, and has nothing to do. It says first for which ledger the orders are.
+    /// If it cannot be made, the orders of this host wait.
+    fn prepare(&mut self, host: &str, now: u64, state: &State, again: &dyn Fn(&str) -> Vec<Order>) {
         if self.hosts.contains_key(host) {
             return;
         }
         self.hosts.insert(host.to_owned(), HostOrders::default());
         let made = self.begin_part(host);
         self.note(host, made, now);
+        self.unswept.push(host.to_owned());
+        let ledger = |order: &Order| matches!(order, Order::Ledger { .. });
+        let ledger = again(host).into_iter().find(ledger);
+        if let (Some(order), Some(file)) = (ledger, self.hosts.get_mut(host)) {
+            file.push(&order, state);
+        }
     }
 
     /// Begins the next part of a host's orders; gives the file of the part before.
@@ -246,7 +256,7 @@ impl Orders {
         let mut touched = BTreeSet::new();
         let mut unsent = Vec::new();
         for (host, order) in orders {
-            self.prepare(&host, now);
+            self.prepare(&host, now, state, again);
             let file = self.hosts.get_mut(&host).expect("just prepared");
             match &order {
                 Order::Start(start) if file.is_held_up() => unsent.push((host, start.a)),
@@ -481,15 +491,17 @@ impl Orders {
         Ok(())
     }
 
-    /// Removes orders of older epochs.
-    pub fn sweep(&self, host: &str) {
-        let Ok(entries) = fs::list_dir(&self.layout.host(host), 10_000) else {
+    /// Removes orders of older epochs of one host that has some of this one.
+    pub fn sweep(&mut self) {
+        let Some(host) = self.unswept.pop() else {
             return;
         };
-        for entry in entries {
-            let old = entry.text().and_then(Layout::parse_orders_name);
+        let host = host.as_str();
+        let dir = self.layout.host(host);
+        for name in fs::names(&dir, 10_000).unwrap_or_default() {
+            let old = name.to_str().and_then(Layout::parse_orders_name);
             if old.is_some_and(|(epoch, _)| epoch < self.epoch) {
-                let _ = fs::remove(&self.layout.host(host).join(&entry.name));
+                let _ = fs::remove(&dir.join(&name));
             }
         }
     }

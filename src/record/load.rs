@@ -1,4 +1,5 @@
-//! `hosts/<host>/load.yaml`: a host's heartbeat, facts and load, overwritten in place by cbls.
+//! `hosts/<host>/load.yaml`: a host's facts and load, overwritten in place by cbls when anything
+//! changes that its beat (`record::beat`) does not tell.
 
 use super::point::Points;
 use serde::{Deserialize, Serialize};
@@ -18,8 +19,11 @@ pub struct LoadDoc {
     pub boot: String,
     /// Random id of this cbls process.
     pub incarnation: String,
-    /// Increments with every write; observers judge life by its change, never by the time.
+    /// Increments with every beat; observers judge life by its change, never by the time.
     pub beat: u64,
+    /// How often this incarnation has written the document, this time included.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub written: u64,
     /// The host's wall clock, for display and skew warnings only.
     pub t: i64,
     /// Milliseconds between beats.

@@ -4,6 +4,7 @@
 //! YAML reader can load the file while replay takes the JSON fast path. See [`frame`].
 
 pub mod ack;
+pub mod beat;
 pub mod event;
 pub mod frame;
 pub mod header;

@@ -25,6 +25,11 @@ impl Suspect {
         self.place = None;
     }
 
+    /// There is such a place.
+    pub fn is_set(&self) -> bool {
+        self.place.is_some()
+    }
+
     /// Whether what was found at `offset` has stood there so long that it is damage.
     pub fn lasts(&mut self, damage: &Damage, offset: u64, file_len: u64, now_ms: u64) -> bool {
         match damage {

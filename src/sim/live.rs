@@ -9,6 +9,7 @@ use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::load::{self, LOAD_MAX, LoadDoc};
 use crate::replay::Loader;
 use crate::spool::Layout;
+use crate::spool::beats::Beats;
 use crate::state::{Body, State, Work};
 use crate::sys;
 use std::collections::BTreeMap;
@@ -78,10 +79,13 @@ pub fn read(share: &Path) -> Result<Live, String> {
     let read = journal::recover(&layout, &cluster, newest + 1, options, &mut loader);
     let recovered = read.map_err(|e| e.to_string())?;
     let mut samples = BTreeMap::new();
+    let beats = Beats::list(&layout);
     for (host, _) in loader.state.known_hosts() {
         let bytes = sys::fs::read_optional(&layout.load(host), LOAD_MAX as u64);
         let doc = bytes.ok().flatten().and_then(|b| load::decode(&b).ok());
-        samples.insert(host.clone(), (doc.unwrap_or_default(), 0));
+        let mut doc = doc.unwrap_or_default();
+        beats.put_into(host, &mut doc);
+        samples.insert(host.clone(), (doc, 0));
     }
     let path = layout.config();
     let config = super::files::read(&path)?;

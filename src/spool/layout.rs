@@ -158,6 +158,11 @@ impl Layout {
         self.host(host).join("load.yaml")
     }
 
+    /// One name for each host, renamed by its cbls at each beat; see `record::beat`.
+    pub fn beats(&self) -> PathBuf {
+        self.root.join("beats")
+    }
+
     /// Published query state; see `record::view`.
     pub fn view(&self) -> PathBuf {
         self.root.join("view")
@@ -217,6 +222,7 @@ impl Layout {
             (self.epochs(), 0o755),
             (self.snapshots(), 0o750),
             (self.hosts(), 0o755),
+            (self.beats(), 0o755),
             (self.view(), 0o755),
             (self.blobs(), 0o750),
             (self.jobs(), 0o755),

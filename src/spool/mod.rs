@@ -1,5 +1,6 @@
 //! Floor 2: the shared directory. Names of files and the legal combinations of them.
 
+pub mod beats;
 mod epoch;
 mod hazards;
 mod layout;

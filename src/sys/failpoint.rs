@@ -91,9 +91,23 @@ pub fn pass_at(_: &str, _: Option<&Path>) -> io::Result<()> {
     Ok(())
 }
 
+#[cfg(test)]
+thread_local! {
+    static CALLS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Calls on files by their names that this thread has made so far: each is at least one request on
+/// a network file system.
+#[cfg(test)]
+pub fn calls() -> u64 {
+    CALLS.with(std::cell::Cell::get)
+}
+
 /// A call on a file by its name: passes `name` and `sys.any`.
 #[inline]
 pub(super) fn on_path(name: &str, path: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    CALLS.with(|calls| calls.set(calls.get() + 1));
     pass_at("sys.any", Some(path))?;
     pass_at(name, Some(path))
 }

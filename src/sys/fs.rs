@@ -429,13 +429,22 @@ impl Entry {
 /// files being written aside). NFS may return a name twice or miss one during renames: callers
 /// scan again at the next poll.
 pub fn list_dir(path: &Path, max: usize) -> Result<Vec<Entry>> {
+    list_others(path, max, |_| false)
+}
+
+/// [`list_dir`] without names that are `known`: what a name is may cost a request for each.
+pub fn list_others(path: &Path, max: usize, known: impl Fn(&str) -> bool) -> Result<Vec<Entry>> {
     let mut out = Vec::new();
+    let mut seen = 0;
     file::list(path, |name, is_dir| {
         if std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str()).first() != Some(&b'.') {
-            let is_dir = is_dir();
-            out.push(Entry { name, is_dir });
+            seen += 1;
+            if !name.to_str().is_some_and(&known) {
+                let is_dir = is_dir();
+                out.push(Entry { name, is_dir });
+            }
         }
-        out.len() < max
+        seen < max
     })
     .at("list", path)?;
     out.sort();

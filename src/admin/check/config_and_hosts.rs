@@ -5,6 +5,7 @@ use super::finding::Finding;
 use super::state::sample;
 use crate::config::Config;
 use crate::record::load::LoadDoc;
+use crate::spool::beats::Beats;
 use crate::spool::view::ViewReader;
 use crate::sys;
 use crate::text::count::count;
@@ -106,21 +107,30 @@ fn beats(ctx: &Ctx, out: &mut Vec<Finding>) {
         let stat = sys::fs::stat(path).ok().flatten();
         stat.map(|s| s.mtime_ms)
     };
+    let beats = Beats::list(&ctx.layout);
     let mut hosts: Vec<(String, i64, LoadDoc)> = Vec::new();
     for host in names.iter().filter_map(|e| e.text()) {
         let path = ctx.layout.load(host);
-        if let Some(doc) = sample(ctx, host)
+        if let Some(mut doc) = sample(ctx, host)
             && let Some(at) = written(&path)
         {
-            hosts.push((host.to_owned(), at, doc));
+            // Written with the host's clock inside and the server's outside; by the difference the
+            // time of a later beat is one of the server's, too.
+            let ahead = doc.t.saturating_sub(at);
+            beats.put_into(host, &mut doc);
+            hosts.push((host.to_owned(), ahead, doc));
         }
     }
     ahead(ctx, &hosts, out);
-    let newest = hosts.iter().map(|(_, at, _)| *at).max();
+    let beat_at = |ahead: i64, doc: &LoadDoc| doc.t.saturating_sub(ahead);
+    let newest = hosts
+        .iter()
+        .map(|(_, ahead, doc)| beat_at(*ahead, doc))
+        .max();
     let now = newest.max(written(&ctx.layout.beat())).unwrap_or(0);
-    for (host, at, doc) in &hosts {
+    for (host, skew, doc) in &hosts {
         let place = format!("host {host}");
-        let age = u64::try_from(now - at).unwrap_or(0);
+        let age = u64::try_from(now.saturating_sub(beat_at(*skew, doc))).unwrap_or(0);
         if age > BEATS * doc.every_ms.max(1000) {
             let what = format!("it has been silent for {}", short(age));
             let todo = "check that the machine is up, the share is mounted there and cbls runs; \
@@ -128,10 +138,8 @@ fn beats(ctx: &Ctx, out: &mut Vec<Finding>) {
             out.push(Finding::warning("hosts", &place, what, todo));
             continue;
         }
-        // Written with the host's clock inside and the server's outside.
-        let skew = doc.t - at;
         if skew.unsigned_abs() > SKEW_MS {
-            let word = if skew > 0 { "ahead of" } else { "behind" };
+            let word = if *skew > 0 { "ahead of" } else { "behind" };
             let what = format!(
                 "its clock is {} {word} the file server's",
                 short(skew.unsigned_abs())

@@ -52,6 +52,8 @@ pub struct Exec {
     pub orders: OrderReader,
     pub reports: Option<Reporter>,
     pub hints: Hints,
+    /// How far they go, as `cbls` was told.
+    pub news: (u64, u64),
     pub starter: Starter,
     pub spawner: Option<Spawner>,
     pub retired: Vec<Spawner>,

@@ -144,6 +144,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         orders: orders_of(&place, identity, share.epoch, options),
         reports: None,
         hints: hints::Hints::none(),
+        news: (0, 0),
         starter: starts::Starter::new(&place.layout, &place.local, about),
         spawner: None,
         retired: Vec::new(),

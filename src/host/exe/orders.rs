@@ -62,6 +62,9 @@ pub struct OrderReader {
     /// The next look is one that a hint asked for: it does not ask first whether it is worth it.
     pub hinted: bool,
     epoch_gate: Gate,
+    /// The host's directory, while it holds no orders of the epoch: a leader that has nothing to
+    /// say makes none.
+    dir_gate: Gate,
     /// When everything was last looked at, if nothing more was there (boot clock, ms).
     quiet_at: Option<u64>,
 }
@@ -114,6 +117,7 @@ impl OrderReader {
             gated: false,
             hinted: false,
             epoch_gate: Gate::default(),
+            dir_gate: Gate::default(),
             quiet_at: None,
         }
     }
@@ -151,7 +155,7 @@ impl OrderReader {
         self.quiet_at = None;
         let look = self.look_at_all()?;
         let nothing = look.orders.is_empty() && look.went_back.is_none();
-        if nothing && !look.more && !look.new_epoch && self.part > 0 {
+        if nothing && !look.more && !look.new_epoch {
             self.quiet_at = Some(now);
         }
         Ok(look)
@@ -163,10 +167,16 @@ impl OrderReader {
         let fresh = |at: u64| now.saturating_sub(at) < QUIET_MS;
         if !self.quiet_at.is_some_and(fresh) {
             self.epoch_gate.forget();
+            self.dir_gate.forget();
             return false;
         }
-        let orders = self.layout.orders(&self.host, self.epoch, self.part);
-        if !fs::mark(&orders).is_ok_and(|mark| mark.len == self.offset) {
+        let has_more = match self.part {
+            0 => fs::mark(&self.layout.host(&self.host))
+                .map_or(true, |mark| self.dir_gate.must_look(mark, now)),
+            part => fs::mark(&self.layout.orders(&self.host, self.epoch, part))
+                .map_or(true, |mark| mark.len != self.offset),
+        };
+        if has_more {
             return false;
         }
         let epoch = fs::mark(&self.layout.epoch());
@@ -657,6 +667,24 @@ mod tests {
         assert_eq!((look.orders, look.new_epoch), (vec![cancel(3)], true));
         quiet(&mut r);
         assert!(!r.is_quiet(clock::boot_ms() + QUIET_MS));
+    }
+
+    #[test]
+    fn a_quiet_look_sees_the_first_orders_of_an_epoch() {
+        let s = Share::new();
+        s.epoch(1);
+        let mut r = s.reader();
+        r.gated = true;
+        for _ in 0..50 {
+            assert!(r.look().unwrap().orders.is_empty());
+            clock::sleep_ms(5);
+        }
+        assert!(
+            r.is_quiet(clock::boot_ms()),
+            "looks go on to list the directory"
+        );
+        s.file(1, 1, &[cancel(1)]);
+        assert_eq!(r.look().unwrap().orders, [cancel(1)]);
     }
 
     #[test]

@@ -67,6 +67,11 @@ impl Reporter {
         self.number
     }
 
+    /// The file's number and length.
+    pub fn place(&self) -> (u64, u64) {
+        (self.number, self.file.valid_len())
+    }
+
     /// Adds a report of a run with this mark to those that `flush` writes; returns its sequence
     /// number.
     pub fn push(&mut self, report: &Report, mark: u32) -> u64 {

@@ -4,6 +4,7 @@
 
 use super::exec::Exec;
 use super::reports::Reporter;
+use crate::host::ls::write_news;
 use crate::model::AttemptId;
 use crate::record::report::Report;
 use crate::sys::{clock, proc};
@@ -103,6 +104,11 @@ impl Exec {
                 tracing::error!("{e}; reports go on in a new file");
                 self.reports = None;
             }
+        }
+        let place = self.reports.as_ref().map(Reporter::place);
+        if let Some(place) = place.filter(|place| *place != self.news) {
+            self.news = place;
+            write_news(&self.place.local, place);
         }
     }
 

@@ -101,8 +101,8 @@ impl Bed {
 fn a_host_whose_orders_cannot_be_made_waits_alone_and_is_tried_ever_more_rarely() {
     let mut bed = Bed::new();
     bed.obstruct("h1");
-    bed.orders.prepare("h1", 1_000);
-    bed.orders.prepare("h2", 1_000);
+    bed.orders.prepare("h1", 1_000, &bed.state, &none);
+    bed.orders.prepare("h2", 1_000, &bed.state, &none);
     let both = [to("h1", cancel(1)), to("h2", cancel(2))].concat();
     assert_eq!(bed.write(both, 1_000), []);
     assert_eq!(bed.read("h2", 1), [cancel(2)]);
@@ -156,7 +156,7 @@ fn part_files_that_somebody_else_made_are_passed_over() {
     for part in 1..=3 {
         fs::mkdir_p(&bed.layout.orders("h1", 3, part), 0o755).unwrap();
     }
-    bed.orders.prepare("h1", 1);
+    bed.orders.prepare("h1", 1, &bed.state, &none);
     assert_eq!(bed.write(to("h1", cancel(1)), 1), []);
     assert_eq!(bed.read("h1", 4), [cancel(1)]);
     assert_eq!(bed.orders.alarm(), None);
@@ -168,7 +168,7 @@ fn with_thousands_of_hosts_that_cannot_be_written_work_and_alarm_stay_small() {
     fs::mkdir_p(bed.layout.root(), 0o755).unwrap();
     fs::publish(&bed.layout.hosts(), b"in the way").unwrap();
     for n in 0..3_000 {
-        bed.orders.prepare(&format!("h{n}"), 1);
+        bed.orders.prepare(&format!("h{n}"), 1, &bed.state, &none);
     }
     let alarm = bed.orders.alarm().unwrap();
     assert!(
@@ -250,4 +250,25 @@ fn room_that_one_host_lacks_is_its_own_trouble_where_the_share_has_some() {
         matches!(&news[..], [(host, None)] if host == "h1"),
         "{news:?}"
     );
+}
+
+#[test]
+fn a_file_is_made_with_the_first_order_and_says_first_for_whom_it_is() {
+    let mut bed = Bed::new();
+    let ledger = Order::Ledger { id: "l".into() };
+    let in_force = |_: &str| vec![Order::Ledger { id: "l".into() }, start(7, "h1")];
+    for epoch in [1, 2] {
+        fs::mkdir_p(&bed.layout.host("h1"), 0o755).unwrap();
+        fs::publish(&bed.layout.orders("h1", epoch, 1), b"of before").unwrap();
+    }
+    let there = |bed: &Bed| fs::list_dir(&bed.layout.host("h1"), 9).unwrap().len();
+    bed.orders.sweep();
+    assert_eq!(there(&bed), 2, "nothing to say, nothing to do");
+    for id in [1, 2] {
+        let orders = to("h1", cancel(id));
+        bed.orders.write(orders, 1, &bed.state, &in_force);
+    }
+    assert_eq!(bed.read("h1", 1), [ledger, cancel(1), cancel(2)]);
+    bed.orders.sweep();
+    assert_eq!(there(&bed), 1);
 }

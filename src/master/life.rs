@@ -1,0 +1,418 @@
+//! Whether hosts live, and the load that they tell: one listing of `beats/` for all of them, and
+//! load documents only where a name says that there is news, or where no name moves.
+//!
+//! Judged by this machine's monotonic clock; what a host says of time is for people, and for the
+//! first look of a new leader. Reads nothing itself but the listing.
+
+use crate::record::beat::{Beat, differs, short};
+use crate::record::load::LoadDoc;
+use crate::spool::Layout;
+use crate::sys::fs;
+use crate::sys::fs::Mark;
+use crate::sys::trust::Owners;
+use crate::turn::SILENT_MS;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Most names of beats in one listing.
+const NAMES_MAX: usize = 200_000;
+/// Most names kept of one host.
+const OWN_MAX: usize = 4;
+/// At the first look a beat that is so old by the host's own clock, in milliseconds, is one of long
+/// ago. Life shows by the next change.
+const FRESH_MS: u64 = 15_000;
+/// A name that stands still for so long, in milliseconds, may be what a host left behind that beats
+/// by its load document by now.
+const STILL_MS: u64 = 10_000;
+/// A sample without news is told again after so long, in milliseconds, and that of a silent host.
+const REPEAT_MS: u64 = 60_000;
+const SILENT_AGAIN_MS: u64 = 5_000;
+/// The limit of a silent host counts for so long after its document was read, in milliseconds: less
+/// than the leader waits above the limit.
+const LIMIT_MS: u64 = 8_000;
+/// Pause before a load document is read again that could not be read, or is not there yet, in
+/// milliseconds.
+const AGAIN_MS: u64 = 1_000;
+
+/// The names in `beats/`.
+#[derive(Debug)]
+pub struct BeatNames {
+    dir: PathBuf,
+    owners: Owners,
+    mark: Option<Mark>,
+    /// The last listing failed: whose name moves is not known.
+    blind: bool,
+}
+
+impl BeatNames {
+    pub fn new(layout: &Layout, owners: Owners) -> BeatNames {
+        BeatNames {
+            dir: layout.beats(),
+            owners,
+            mark: None,
+            blind: false,
+        }
+    }
+
+    /// Whether the server tells of a change since the last listing: one request.
+    pub fn changed(&self) -> bool {
+        let now = fs::mark(&self.dir).ok();
+        now.is_some() && now != self.mark
+    }
+
+    /// Whether the last listing failed, so that silence says nothing.
+    pub fn is_blind(&self) -> bool {
+        self.blind
+    }
+
+    /// All beats by host.
+    ///
+    /// # Errors
+    /// The directory is missing, cannot be read, or belongs to a stranger.
+    pub fn list(&mut self) -> crate::sys::Result<BTreeMap<String, Vec<Beat>>> {
+        let mut all: BTreeMap<String, Vec<Beat>> = BTreeMap::new();
+        self.mark = fs::mark(&self.dir).ok();
+        self.blind = true;
+        if let Some(uid) = self.owners.stranger_of(&self.dir) {
+            self.owners.check("believe", &self.dir, uid)?;
+        }
+        let names = fs::names(&self.dir, NAMES_MAX)?;
+        self.blind = false;
+        for name in names {
+            if let Some(beat) = name.to_str().and_then(Beat::parse) {
+                let own = all.entry(beat.host.clone()).or_default();
+                if own.len() < OWN_MAX {
+                    own.push(beat);
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// What is known of one host's life.
+#[derive(Debug, Default)]
+pub struct Life {
+    /// The names of the last listing that had any, and the one that moved last.
+    names: Vec<Beat>,
+    name: Option<Beat>,
+    /// Beat of the load document that was read last.
+    written: Option<(String, u64)>,
+    /// When a name moved last, and when anything did, by the monotonic clock.
+    named_at: Option<u64>,
+    beat_at: Option<u64>,
+    /// When this leader first saw anything of it.
+    watched_at: Option<u64>,
+    silent_ms: u64,
+    /// The load document as it was read, with what names said since; and what was told of it.
+    doc: Option<LoadDoc>,
+    told: Option<(LoadDoc, u64)>,
+    /// When the document may be read again after it did not say what it should.
+    again_at: u64,
+    /// When it was last to be read, and whether it could not be.
+    looked_at: u64,
+    unread: bool,
+    /// A name moved or a document was read since it was judged.
+    changed: bool,
+}
+
+impl Life {
+    /// Takes its names in `beats/`, none if a listing missed them.
+    pub fn hear(&mut self, listed: Vec<Beat>, now: u64, wall_ms: i64) {
+        if listed.is_empty() {
+            return;
+        }
+        let first = self.names.is_empty();
+        let moved = listed.iter().filter(|beat| !self.names.contains(beat));
+        let moved = moved.max_by_key(|beat| (beat.t, beat.beat)).cloned();
+        self.names = listed;
+        let Some(beat) = moved else {
+            return;
+        };
+        let t = i64::try_from(beat.t)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(1000);
+        if !first || wall_ms.abs_diff(t) <= FRESH_MS {
+            (self.named_at, self.beat_at) = (Some(now), Some(now));
+        } else {
+            self.named_at = Some(now);
+        }
+        self.watched_at.get_or_insert(now);
+        if let Some(doc) = self.doc.as_mut().filter(|doc| beat.goes_with(doc)) {
+            beat.put_into(doc);
+        }
+        self.name = Some(beat);
+        self.changed = true;
+    }
+
+    /// Whether names tell of this host.
+    pub fn is_named(&self, now: u64) -> bool {
+        let moves = |at| now.saturating_sub(at) < STILL_MS;
+        self.name.is_some() && self.named_at.is_some_and(moves)
+    }
+
+    /// Its name tells of a load document that was not read yet.
+    pub fn has_document(&self, now: u64) -> bool {
+        let read = |beat: &Beat| self.doc.as_ref().is_some_and(|doc| beat.goes_with(doc));
+        now >= self.again_at && self.name.as_ref().is_some_and(|beat| !read(beat))
+    }
+
+    /// Only its load document can tell that it lives, which it did not long ago, or it `works`: the
+    /// host may run an older version, or find no `beats/`.
+    pub fn lives_by_document(&self, now: u64, works: bool) -> bool {
+        let lives = self.beat_at.is_some() && self.silent_ms < SILENT_MS;
+        !self.is_named(now) && (lives || works)
+    }
+
+    /// When its document was last to be read.
+    pub fn looked_at(&self) -> u64 {
+        self.looked_at
+    }
+
+    /// Nothing of it was read yet.
+    pub fn is_unknown(&self) -> bool {
+        self.doc.is_none()
+    }
+
+    /// It is not known to be there, or has no executor.
+    pub fn is_asleep(&self) -> bool {
+        self.silent_ms >= SILENT_MS || self.doc.as_ref().is_none_or(|doc| !doc.executor)
+    }
+
+    /// Its reports as its name tells of them: number and length of the file.
+    pub fn reports(&self) -> Option<(u64, u64)> {
+        let name = self.name.as_ref().filter(|name| name.part > 0)?;
+        Some((name.part, name.end))
+    }
+
+    /// Takes its load document; `None`: it cannot be read, which is no sign of life.
+    pub fn read(&mut self, doc: Option<LoadDoc>, now: u64, wall_ms: i64) {
+        (self.looked_at, self.unread, self.changed) = (now, doc.is_none(), true);
+        let Some(mut doc) = doc else {
+            self.again_at = now + AGAIN_MS;
+            return;
+        };
+        let beat = Some((doc.incarnation.clone(), doc.beat));
+        if self.written.is_none() {
+            let limit = doc.every_ms.max(1000).saturating_mul(3);
+            let fresh = wall_ms.abs_diff(doc.t) <= limit;
+            if self.name.is_none() && fresh {
+                // Else an old file, or a clock far off: life shows by the next change.
+                self.beat_at = Some(now);
+            }
+        } else if self.written != beat && !self.is_named(now) && !self.has_announced(&doc) {
+            // By now it is the document that beats; a name may follow.
+            (self.beat_at, self.name) = (Some(now), None);
+        }
+        self.written = beat;
+        self.watched_at.get_or_insert(now);
+        match &self.name {
+            Some(beat) if !beat.goes_with(&doc) => self.again_at = now + AGAIN_MS,
+            Some(beat) if beat.beat >= doc.beat => beat.put_into(&mut doc),
+            _ => {}
+        }
+        self.doc = Some(doc);
+    }
+
+    /// Whether a name has told of the beat with which the document was written.
+    fn has_announced(&self, doc: &LoadDoc) -> bool {
+        let told =
+            |beat: &Beat| beat.incarnation == short(&doc.incarnation) && beat.beat >= doc.beat;
+        self.name.as_ref().is_some_and(told)
+    }
+
+    /// Whether the document says of the journal what the one before did not.
+    pub fn remembers_other(&self, doc: &LoadDoc) -> bool {
+        match &self.doc {
+            Some(known) => known.journal != doc.journal,
+            None => doc.journal != LoadDoc::default().journal,
+        }
+    }
+
+    /// What the turn should hear of it: the sample, and for how long it was silent. By which
+    /// `iso_timeout` a host goes is not known when its last document was not read, or when it is
+    /// silent and was not looked at a short time ago; `blind`: nor when names cannot be read.
+    pub fn judge(&mut self, now: u64, blind: bool) -> Option<(LoadDoc, u64)> {
+        let doc = self.doc.as_ref()?;
+        let watched_at = *self.watched_at.get_or_insert(now);
+        let silent_ms = match self.beat_at {
+            Some(at) => now.saturating_sub(at),
+            None => now.saturating_sub(watched_at).max(SILENT_MS),
+        };
+        let turned = (self.silent_ms < SILENT_MS) != (silent_ms < SILENT_MS);
+        self.silent_ms = silent_ms;
+        let is_silent = silent_ms >= SILENT_MS;
+        let again_ms = if is_silent {
+            SILENT_AGAIN_MS
+        } else {
+            REPEAT_MS
+        };
+        let is_due = match &self.told {
+            None => true,
+            Some((told, at)) => {
+                let again = is_silent || told.beat != doc.beat;
+                turned || (again && now.saturating_sub(*at) >= again_ms)
+            }
+        };
+        let changed = std::mem::take(&mut self.changed);
+        if !(is_due || changed) {
+            return None;
+        }
+        let behind = self.name.as_ref().is_some_and(|beat| !beat.goes_with(doc));
+        let unseen = is_silent && now.saturating_sub(self.looked_at) > LIMIT_MS;
+        let mut doc = doc.clone();
+        if behind || unseen || self.unread || (blind && self.name.is_some()) {
+            doc.iso_ms = None;
+        }
+        let same = |(told, _): &(LoadDoc, u64)| {
+            told.incarnation == doc.incarnation && !differs(told, &doc)
+        };
+        if !is_due && self.told.as_ref().is_some_and(same) {
+            return None;
+        }
+        self.told = Some((doc.clone(), now));
+        Some((doc, silent_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn doc(beat: u64, written: u64) -> LoadDoc {
+        LoadDoc {
+            host: "h1".into(),
+            boot: "b".into(),
+            incarnation: "i".into(),
+            beat,
+            written,
+            every_ms: 5000,
+            executor: true,
+            ..LoadDoc::default()
+        }
+    }
+
+    fn name(beat: u64, written: u64) -> Beat {
+        Beat::of(&doc(beat, written), (1, 80))
+    }
+
+    /// A leader's clock says 40 s, the host's the epoch: nothing seems fresh at the first look.
+    const WALL: i64 = 40_000;
+
+    #[test]
+    fn a_name_that_moves_is_life_and_one_that_stands_is_none() {
+        let mut life = Life::default();
+        life.hear(vec![name(7, 1)], 1_000, WALL);
+        assert!(life.has_document(1_000) && life.judge(1_000, false).is_none());
+        life.read(Some(doc(7, 1)), 1_000, WALL);
+        assert_eq!(
+            life.judge(1_000, false).unwrap().1,
+            SILENT_MS,
+            "left behind, perhaps"
+        );
+        life.hear(vec![name(8, 1)], 6_000, WALL);
+        assert!(!life.has_document(6_000) && life.is_named(6_000));
+        let (told, silent) = life.judge(6_000, false).unwrap();
+        assert_eq!((told.beat, silent), (8, 0));
+        life.hear(vec![name(9, 1)], 11_000, WALL);
+        assert!(life.judge(11_000, false).is_none(), "no news");
+        for now in [16_000, 30_000] {
+            life.hear(vec![name(9, 1)], now, WALL);
+            life.hear(Vec::new(), now, WALL);
+            assert!(life.judge(now, false).is_none());
+        }
+        life.hear(vec![name(9, 1)], 31_000, WALL);
+        assert_eq!(life.judge(31_000, false).unwrap().1, 20_000);
+    }
+
+    #[test]
+    fn of_two_names_the_one_that_moves_counts_and_a_dead_one_does_not_revive() {
+        let mut life = Life::default();
+        life.read(Some(doc(7, 1)), 0, WALL);
+        // What was left behind says a later time.
+        let mut left = name(900, 1);
+        left.t = 99;
+        life.hear(vec![left.clone(), name(7, 1)], 1_000, WALL);
+        for n in 8..10 {
+            life.hear(vec![left.clone(), name(n, 1)], n * 1000, WALL);
+            assert_eq!(life.name, Some(name(n, 1)));
+        }
+        for now in [10_000, 20_000, 30_000] {
+            life.hear(vec![left.clone(), name(9, 1)], now, WALL);
+        }
+        assert_eq!(life.judge(30_000, false).unwrap().1, 21_000);
+    }
+
+    #[test]
+    fn a_document_is_read_when_its_number_grows_and_again_until_it_has_it() {
+        let mut life = Life::default();
+        life.hear(vec![name(1, 1)], 1_000, 0);
+        life.read(Some(doc(1, 1)), 1_000, 0);
+        life.judge(1_000, false);
+        life.hear(vec![name(2, 2)], 6_000, 0);
+        assert!(life.has_document(6_000));
+        life.read(Some(doc(1, 1)), 6_000, 0);
+        assert!(!life.has_document(6_500) && life.has_document(7_000));
+        life.read(None, 7_000, 0);
+        assert!(life.has_document(8_000));
+        let changed = LoadDoc {
+            executor: false,
+            ..doc(2, 2)
+        };
+        life.read(Some(changed), 8_000, 0);
+        assert!(!life.has_document(60_000));
+        let (told, silent) = life.judge(8_000, false).unwrap();
+        assert_eq!((told.executor, silent), (false, 2_000));
+        assert!(life.is_asleep());
+    }
+
+    #[test]
+    fn a_host_that_goes_back_to_an_older_version_lives_by_its_document() {
+        let mut life = Life::default();
+        life.hear(vec![name(1, 1)], 1_000, 0);
+        life.read(Some(doc(1, 1)), 1_000, 0);
+        life.judge(1_000, false);
+        assert!(!life.lives_by_document(10_000, true));
+        assert!(
+            life.lives_by_document(11_000, false),
+            "its name stands still"
+        );
+        for n in 1..9 {
+            life.read(
+                Some(LoadDoc {
+                    incarnation: "old".into(),
+                    ..doc(n, 0)
+                }),
+                11_000 + n,
+                0,
+            );
+        }
+        let (_, silent) = life.judge(20_000, false).unwrap();
+        assert_eq!(silent, 20_000 - 11_008);
+    }
+
+    #[test]
+    fn the_limit_of_a_document_that_is_not_the_last_one_is_not_known() {
+        let limited = |beat, written, ms| LoadDoc {
+            iso_ms: Some(ms),
+            ..doc(beat, written)
+        };
+        let mut life = Life::default();
+        life.hear(vec![name(1, 1)], 0, WALL);
+        life.read(Some(limited(1, 1, 20_000)), 0, WALL);
+        let limit = |life: &mut Life, now, blind| life.judge(now, blind).unwrap().0.iso_ms;
+        assert_eq!(limit(&mut life, 30_000, false), None, "not looked at");
+        life.read(Some(limited(1, 1, 20_000)), 36_000, WALL);
+        assert_eq!(limit(&mut life, 36_000, false), Some(20_000));
+        assert_eq!(limit(&mut life, 42_000, true), None, "its name may move");
+        life.read(Some(limited(1, 2, 10_000)), 48_000, WALL);
+        let text = "one that it could not finish, perhaps";
+        assert_eq!(limit(&mut life, 48_000, false), None, "{text}");
+        life.hear(vec![name(2, 3)], 50_000, WALL);
+        assert_eq!(limit(&mut life, 60_000, false), None, "it wrote another");
+        life.read(Some(limited(2, 3, 60_000)), 60_000, WALL);
+        assert_eq!(limit(&mut life, 61_000, false), Some(60_000));
+        life.read(None, 62_000, WALL);
+        assert_eq!(limit(&mut life, 63_000, false), None);
+    }
+}

@@ -1,0 +1,265 @@
+//! A host's beat: a name in `beats/` that its cbls renames, so that one listing shows all hosts.
+//!
+//! The name is the whole record. It carries what changes at every beat, and the number of the load
+//! document and the place in the reports, so that a reader opens only files that have news. Bytes
+//! to values and back, strictly: what does not read as it is written is nobody's beat.
+
+use super::load::LoadDoc;
+
+/// Longest name of a beat.
+const NAME_MAX: usize = 255;
+/// Characters of a boot id and of an incarnation that stand in the name.
+const SHORT: usize = 8;
+/// Numbers of a sample in the name.
+const SAMPLE: usize = 11;
+
+/// What the name of a host's beat says.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Beat {
+    pub host: String,
+    /// The first characters of the boot id and of the incarnation of cbls.
+    pub boot: String,
+    pub incarnation: String,
+    /// Grows with each rename by one incarnation.
+    pub beat: u64,
+    /// The host's wall clock, seconds.
+    pub t: u64,
+    /// Number of the load document that this incarnation wrote last; each attempt has its own.
+    pub doc: u64,
+    /// Reports file that cbexe writes, and its length.
+    pub part: u64,
+    pub end: u64,
+    sample: [u64; SAMPLE],
+}
+
+/// The first characters of an id, without those that separate fields.
+pub fn short(id: &str) -> String {
+    let plain = id.chars().filter(char::is_ascii_alphanumeric);
+    plain.take(SHORT).collect()
+}
+
+/// A measured value as a whole number of `1 / per`.
+fn whole(value: f64, per: f64) -> u64 {
+    // Casts of floats saturate, and take what is no number for 0.
+    (value * per).round() as u64
+}
+
+impl Beat {
+    /// The beat that goes with a sample.
+    pub fn of(doc: &LoadDoc, (part, end): (u64, u64)) -> Beat {
+        Beat {
+            host: doc.host.clone(),
+            boot: short(&doc.boot),
+            incarnation: short(&doc.incarnation),
+            beat: doc.beat,
+            t: u64::try_from(doc.t / 1000).unwrap_or(0),
+            doc: doc.written,
+            part,
+            end,
+            sample: [
+                whole(doc.r15s, 1000.0),
+                whole(doc.r1m, 1000.0),
+                whole(doc.r15m, 1000.0),
+                whole(doc.ut, 1000.0),
+                whole(doc.pg, 10.0),
+                whole(doc.io, 1.0),
+                whole(doc.ls, 1.0),
+                whole(doc.it, 1.0),
+                whole(doc.tmp, 1.0),
+                whole(doc.swp, 1.0),
+                whole(doc.mem, 1.0),
+            ],
+        }
+    }
+
+    /// Puts what the name says into the document that it goes with.
+    pub fn put_into(&self, doc: &mut LoadDoc) {
+        let [r15s, r1m, r15m, ut, pg, io, ls, it, tmp, swp, mem] = self.sample.map(|n| n as f64);
+        (doc.r15s, doc.r1m, doc.r15m) = (r15s / 1000.0, r1m / 1000.0, r15m / 1000.0);
+        (doc.ut, doc.pg, doc.io) = (ut / 1000.0, pg / 10.0, io);
+        (doc.ls, doc.it, doc.tmp, doc.swp, doc.mem) = (ls, it, tmp, swp, mem);
+        doc.beat = self.beat;
+        doc.t = i64::try_from(self.t)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(1000);
+    }
+
+    /// Whether the cbls that beats wrote the document, this time or another.
+    pub fn is_of(&self, doc: &LoadDoc) -> bool {
+        short(&doc.incarnation) == self.incarnation
+    }
+
+    /// Whether this is the document that the cbls that beats wrote last. A later one is not: it
+    /// may be one that this cbls could not finish, and writes once more.
+    pub fn goes_with(&self, doc: &LoadDoc) -> bool {
+        self.is_of(doc) && doc.written == self.doc
+    }
+
+    /// The name; `None` when it is too long for a file.
+    pub fn name(&self) -> Option<String> {
+        let sample = self.sample.map(|n| n.to_string()).join("_");
+        let name = format!(
+            "{},{},{},{},{},{},{},{},{sample}",
+            self.host,
+            self.boot,
+            self.incarnation,
+            self.beat,
+            self.t,
+            self.doc,
+            self.part,
+            self.end
+        );
+        (name.len() <= NAME_MAX).then_some(name)
+    }
+
+    /// Reads a name; `None` when it is no beat's.
+    pub fn parse(name: &str) -> Option<Beat> {
+        let mut words = name.rsplitn(9, ',');
+        let mut sample = [0; SAMPLE];
+        let mut numbers = words.next()?.split('_');
+        for n in &mut sample {
+            *n = numbers.next()?.parse().ok()?;
+        }
+        let mut number = || words.next()?.parse().ok();
+        let (end, part, doc, t, beat) = (number()?, number()?, number()?, number()?, number()?);
+        let mut word = || words.next().map(str::to_owned);
+        let (incarnation, boot, host) = (word()?, word()?, word()?);
+        let found = Beat {
+            host,
+            boot,
+            incarnation,
+            beat,
+            t,
+            doc,
+            part,
+            end,
+            sample,
+        };
+        let plain = !found.host.is_empty() && !found.host.contains('/');
+        // Signs, leading zeros, more numbers than there are: nobody writes such a name.
+        (plain && found.name().as_deref() == Some(name)).then_some(found)
+    }
+}
+
+/// Changes of a measured value below this are noise: a fraction of the larger one, and at least a
+/// floor of its own.
+fn moved(old: f64, new: f64, floor: f64) -> bool {
+    (old - new).abs() > floor.max(old.abs().max(new.abs()) / 20.0)
+}
+
+/// Whether a sample says anything that the one before did not, for those who place work by it: any
+/// change of what is not measured, and changes of what is above the noise.
+pub fn differs(old: &LoadDoc, new: &LoadDoc) -> bool {
+    let noisy = [
+        moved(old.r15s, new.r15s, 0.1),
+        moved(old.r1m, new.r1m, 0.05),
+        moved(old.r15m, new.r15m, 0.05),
+        moved(old.ut, new.ut, 0.02),
+        moved(old.pg, new.pg, 1.0),
+        moved(old.io, new.io, 20.0),
+        moved(old.ls, new.ls, 0.0),
+        moved(old.it, new.it, 0.0),
+        moved(old.tmp, new.tmp, 16.0),
+        moved(old.swp, new.swp, 16.0),
+        moved(old.mem, new.mem, 16.0),
+    ];
+    noisy.contains(&true) || material(old, new)
+}
+
+/// Whether anything changed but what stands in the name of the beat.
+pub fn material(old: &LoadDoc, new: &LoadDoc) -> bool {
+    let mut same = new.clone();
+    Beat::of(old, (0, 0)).put_into(&mut same);
+    let mut old_same = old.clone();
+    Beat::of(old, (0, 0)).put_into(&mut old_same);
+    (same.written, old_same.written) = (0, 0);
+    same != old_same
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn doc() -> LoadDoc {
+        LoadDoc {
+            host: "node7,b.example".into(),
+            boot: "0a1b2c3d-4e5f".into(),
+            incarnation: "feedbeefcafe".into(),
+            beat: 12,
+            t: 1_700_000_000_500,
+            written: 3,
+            r1m: 1.25,
+            mem: 4096.0,
+            pg: -1.0,
+            ut: f64::NAN,
+            ..LoadDoc::default()
+        }
+    }
+
+    #[test]
+    fn a_name_reads_back_and_gives_its_sample() {
+        let beat = Beat::of(&doc(), (2, 812));
+        let name = beat.name().unwrap();
+        assert_eq!(Beat::parse(&name), Some(beat.clone()));
+        assert!(beat.goes_with(&doc()));
+        let mut other = LoadDoc {
+            boot: doc().boot,
+            ..LoadDoc::default()
+        };
+        assert!(!beat.goes_with(&other));
+        beat.put_into(&mut other);
+        assert_eq!((other.r1m, other.mem, other.beat), (1.25, 4096.0, 12));
+        assert_eq!((other.t, other.pg, other.ut), (1_700_000_000_000, 0.0, 0.0));
+    }
+
+    #[test]
+    fn what_nobody_writes_is_no_beat() {
+        let name = Beat::of(&doc(), (2, 812)).name().unwrap();
+        for bad in [
+            String::new(),
+            "node7".into(),
+            name.replace(",12,", ",012,"),
+            name.replace(",12,", ",+12,"),
+            name.replace(",12,", ",-1,"),
+            name.replace(",12,", ",99999999999999999999,"),
+            name.replace("node7,b.example", ""),
+            name.replace("node7", "../node7"),
+            format!("{name}_1"),
+            format!("{name},1"),
+            name.rsplit_once('_').unwrap().0.to_owned(),
+        ] {
+            assert_eq!(Beat::parse(&bad), None, "{bad}");
+        }
+        let long = LoadDoc {
+            host: "x".repeat(250),
+            ..doc()
+        };
+        assert_eq!(Beat::of(&long, (0, 0)).name(), None);
+    }
+
+    #[test]
+    fn noise_is_told_from_news() {
+        let old = doc();
+        let change = |f: &dyn Fn(&mut LoadDoc)| {
+            let mut new = doc();
+            new.ut = 0.0;
+            f(&mut new);
+            let old = LoadDoc {
+                ut: 0.0,
+                ..old.clone()
+            };
+            (differs(&old, &new), material(&old, &new))
+        };
+        assert_eq!(change(&|_| ()), (false, false));
+        assert_eq!(
+            change(&|d| (d.beat, d.t, d.written) = (13, 5, 4)),
+            (false, false)
+        );
+        assert_eq!(change(&|d| d.r1m += 0.03), (false, false));
+        assert_eq!(change(&|d| d.r1m += 0.3), (true, false));
+        assert_eq!(change(&|d| d.mem -= 100.0), (false, false));
+        assert_eq!(change(&|d| d.mem -= 500.0), (true, false));
+        assert_eq!(change(&|d| d.executor = true), (true, true));
+        assert_eq!(change(&|d| d.top = 5), (true, true));
+    }
+}
