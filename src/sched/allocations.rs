@@ -2,7 +2,7 @@
 //! reservations change with time. Owns these records; hosts, limits and share trees are charged by
 //! `picture/`.
 
-use super::held::{Held, Sign};
+use super::allocation::{Allocation, RunFingerprint};
 use crate::model::{JobKey, Stamp};
 use crate::state::{State, TOGETHER};
 use rustc_hash::FxHashMap;
@@ -22,19 +22,24 @@ pub(super) struct InUse {
 
 impl InUse {
     /// Preempted work does not count: others have its slots.
-    pub fn add(&mut self, held: &Held, plus: bool) {
-        if held.lent {
+    pub fn add(&mut self, allocation: &Allocation, plus: bool) {
+        if allocation.lent {
             return;
         }
-        if let Some(queue) = held.queue {
+        if let Some(queue) = allocation.queue {
             let n = &mut self.queue[usize::from(queue)];
             *n = match plus {
-                true => *n + held.slots,
-                false => *n - held.slots,
+                true => *n + allocation.slots,
+                false => *n - allocation.slots,
             };
-            count(&mut self.queue_user, (queue, held.uid), held.slots, plus);
+            count(
+                &mut self.queue_user,
+                (queue, allocation.uid),
+                allocation.slots,
+                plus,
+            );
         }
-        count(&mut self.user, held.uid, held.slots, plus);
+        count(&mut self.user, allocation.uid, allocation.slots, plus);
     }
 }
 
@@ -56,7 +61,7 @@ fn count<K: Eq + Hash>(all: &mut FxHashMap<K, u32>, key: K, slots: u32, plus: bo
 /// What all started work holds.
 #[derive(Debug, Default)]
 pub(super) struct Allocations {
-    records: Holds,
+    records: AllocationStore,
     /// What the last pass decided to start: specification of the class, slots.
     planned: Vec<(JobKey, u32, u32)>,
     /// New records need not be found before the present walk is over.
@@ -73,11 +78,11 @@ impl Allocations {
         new
     }
 
-    pub fn get(&self, j: &JobKey) -> Option<&Held> {
+    pub fn get(&self, j: &JobKey) -> Option<&Allocation> {
         self.records.get(j)
     }
 
-    pub fn get_mut(&mut self, j: &JobKey) -> Option<&mut Held> {
+    pub fn get_mut(&mut self, j: &JobKey) -> Option<&mut Allocation> {
         self.records.get_mut(j)
     }
 
@@ -85,24 +90,24 @@ impl Allocations {
         self.records.contains_key(j)
     }
 
-    pub fn values(&self) -> impl Iterator<Item = &Held> {
+    pub fn values(&self) -> impl Iterator<Item = &Allocation> {
         self.records.values()
     }
 
     /// Puts in the record of work that has none.
-    pub fn insert(&mut self, j: JobKey, held: Held) {
+    pub fn insert(&mut self, j: JobKey, allocation: Allocation) {
         match self.deferred {
-            true => self.records.insert_later(j, held),
-            false => drop(self.records.insert(j, held)),
+            true => self.records.insert_later(j, allocation),
+            false => drop(self.records.insert(j, allocation)),
         }
     }
 
     /// Replaces the record of work that has one.
-    pub fn replace(&mut self, j: JobKey, held: Held) -> Option<Held> {
-        self.records.insert(j, held)
+    pub fn replace(&mut self, j: JobKey, allocation: Allocation) -> Option<Allocation> {
+        self.records.insert(j, allocation)
     }
 
-    pub fn remove(&mut self, j: &JobKey) -> Option<Held> {
+    pub fn remove(&mut self, j: &JobKey) -> Option<Allocation> {
         self.records.remove(j)
     }
 
@@ -122,7 +127,7 @@ impl Allocations {
         &self,
         works: &[JobKey],
         go: &dyn Fn(&JobKey) -> bool,
-        more: &mut dyn FnMut(&Held) -> usize,
+        more: &mut dyn FnMut(&Allocation) -> usize,
     ) {
         self.records.bring_near(works, go, more);
     }
@@ -133,8 +138,8 @@ impl Allocations {
     }
 
     /// Counts slots of work that starts (`plus`) or ends to hold them.
-    pub fn count(&mut self, held: &Held, plus: bool) {
-        self.in_use.add(held, plus);
+    pub fn count(&mut self, allocation: &Allocation, plus: bool) {
+        self.in_use.add(allocation, plus);
     }
 
     /// What a piece of work holds changes at that time.
@@ -165,23 +170,23 @@ impl Allocations {
     }
 
     /// The work is one of the last pass's starts, carried out, and nothing more happened to it: its
-    /// record is right. Asked in the order of jobs; `next` tells how far that got.
+    /// record is right. Asked in the order of jobs; `next` is how far that got.
     pub fn as_planned(&self, state: &State, now: Stamp, j: JobKey, next: &mut usize) -> bool {
         while self.planned.get(*next).is_some_and(|(of, ..)| *of < j) {
             *next += 1;
         }
         let planned = self.planned.get(*next).filter(|(of, ..)| *of == j);
         planned.is_some_and(|(_, spec, slots)| {
-            let foreseen = Sign::to_be(*spec, now, *slots);
-            Sign::of(state, j).is_some_and(|sign| foreseen.foresaw(&sign))
+            let foreseen = RunFingerprint::to_be(*spec, now, *slots);
+            RunFingerprint::of(state, j).is_some_and(|sign| foreseen.foresaw(&sign))
         })
     }
 }
 
 impl Index<&JobKey> for Allocations {
-    type Output = Held;
+    type Output = Allocation;
 
-    fn index(&self, j: &JobKey) -> &Held {
+    fn index(&self, j: &JobKey) -> &Allocation {
         self.get(j).expect("started work has a record")
     }
 }
@@ -191,26 +196,26 @@ const PAGE: usize = 1024;
 
 /// All records. Looking one up touches two places far away in memory, the index and the record.
 #[derive(Debug, Default)]
-struct Holds {
+struct AllocationStore {
     index: FxHashMap<JobKey, u32>,
     /// Pages do not move when there are more of them.
-    pages: Vec<Vec<Option<Held>>>,
+    pages: Vec<Vec<Option<Allocation>>>,
     free: Vec<u32>,
-    /// Not in their places yet: see [`Holds::insert_later`].
-    unlisted: Vec<(JobKey, Held)>,
+    /// Not in their places yet: see [`AllocationStore::insert_later`].
+    unlisted: Vec<(JobKey, Allocation)>,
 }
 
-impl Holds {
-    fn slot(&mut self, n: u32) -> &mut Option<Held> {
+impl AllocationStore {
+    fn slot(&mut self, n: u32) -> &mut Option<Allocation> {
         &mut self.pages[n as usize / PAGE][n as usize % PAGE]
     }
 
-    pub fn get(&self, j: &JobKey) -> Option<&Held> {
+    pub fn get(&self, j: &JobKey) -> Option<&Allocation> {
         let n = *self.index.get(j)? as usize;
         self.pages[n / PAGE][n % PAGE].as_ref()
     }
 
-    pub fn get_mut(&mut self, j: &JobKey) -> Option<&mut Held> {
+    pub fn get_mut(&mut self, j: &JobKey) -> Option<&mut Allocation> {
         let n = *self.index.get(j)?;
         self.slot(n).as_mut()
     }
@@ -220,22 +225,22 @@ impl Holds {
         &self,
         works: &[JobKey],
         go: &dyn Fn(&JobKey) -> bool,
-        more: &mut dyn FnMut(&Held) -> usize,
+        more: &mut dyn FnMut(&Allocation) -> usize,
     ) {
         let place = |j: &JobKey| Some((*self.index.get(j)?, go(j)));
         let places: SmallVec<[_; TOGETHER]> = works.iter().filter_map(place).collect();
         let record = |n: &u32| self.pages[*n as usize / PAGE][*n as usize % PAGE].as_ref();
         let mut sum = 0;
-        for held in places.iter().filter_map(|(n, _)| record(n)) {
-            sum ^= held.sign.spec as usize ^ held.until as usize;
+        for allocation in places.iter().filter_map(|(n, _)| record(n)) {
+            sum ^= allocation.sign.spec as usize ^ allocation.until as usize;
         }
         let gone = places.iter().filter(|(_, gone)| *gone);
         let gone: SmallVec<[_; TOGETHER]> = gone.filter_map(|(n, _)| record(n)).collect();
-        for held in &gone {
-            sum ^= held.uid as usize ^ held.parts.len() ^ held.ident.skim();
+        for allocation in &gone {
+            sum ^= allocation.uid as usize ^ allocation.parts.len() ^ allocation.ident.skim();
         }
-        for held in &gone {
-            sum ^= more(held);
+        for allocation in &gone {
+            sum ^= more(allocation);
         }
         std::hint::black_box(sum);
     }
@@ -244,19 +249,19 @@ impl Holds {
         self.index.contains_key(j)
     }
 
-    pub fn insert(&mut self, j: JobKey, held: Held) -> Option<Held> {
+    pub fn insert(&mut self, j: JobKey, allocation: Allocation) -> Option<Allocation> {
         if let Some(n) = self.index.get(&j).copied() {
-            return self.slot(n).replace(held);
+            return self.slot(n).replace(allocation);
         }
         let n = self.room();
-        *self.slot(n) = Some(held);
+        *self.slot(n) = Some(allocation);
         self.index.insert(j, n);
         None
     }
 
-    /// Puts in the record of work that has none, to be found after [`Holds::settle`].
-    pub fn insert_later(&mut self, j: JobKey, held: Held) {
-        self.unlisted.push((j, held));
+    /// Puts in the record of work that has none, to be found after [`AllocationStore::settle`].
+    pub fn insert_later(&mut self, j: JobKey, allocation: Allocation) {
+        self.unlisted.push((j, allocation));
         if self.unlisted.len() >= TOGETHER {
             self.settle();
         }
@@ -276,8 +281,8 @@ impl Holds {
             known += usize::from(self.slot(*n).is_some());
         }
         std::hint::black_box(known);
-        for ((j, held), n) in unlisted.drain(..).zip(rooms) {
-            *self.slot(n) = Some(held);
+        for ((j, allocation), n) in unlisted.drain(..).zip(rooms) {
+            *self.slot(n) = Some(allocation);
             self.index.insert(j, n);
         }
         self.unlisted = unlisted;
@@ -296,13 +301,13 @@ impl Holds {
         })
     }
 
-    pub fn remove(&mut self, j: &JobKey) -> Option<Held> {
+    pub fn remove(&mut self, j: &JobKey) -> Option<Allocation> {
         let n = self.index.remove(j)?;
         self.free.push(n);
         self.slot(n).take()
     }
 
-    pub fn values(&self) -> impl Iterator<Item = &Held> {
+    pub fn values(&self) -> impl Iterator<Item = &Allocation> {
         self.pages.iter().flatten().flatten()
     }
 }

@@ -81,7 +81,7 @@ impl Bundle {
         }
     }
 
-    /// Whether this need is met by `free`. What is not needed is not looked at, so a need without
+    /// Whether this need is met by `free`. What is not needed is not compared, so a need without
     /// memory fits a host whose memory is overdrawn.
     #[inline]
     pub fn fits(&self, free: &Bundle) -> bool {

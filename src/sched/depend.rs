@@ -35,7 +35,7 @@ pub fn judge_counting(state: &State, id: u32, looks: &mut u64) -> Option<DepVerd
 }
 
 /// The elements of `array` among `set`. A condition may name two thousand million indices: what is
-/// looked at is never more than the array has.
+/// checked is never more than the array has.
 fn meant<'a>(array: &'a Array, set: &'a IndexSet) -> Box<dyn Iterator<Item = u32> + 'a> {
     if set.len() < array.all.len() {
         Box::new(set.iter())

@@ -1,6 +1,6 @@
-//! How fast jobs are taken: the age that user priority gains, the delay of new jobs, the time
-//! between two starts on a host, the load that new work will bring. Owns when work last started on
-//! each host; never decides who starts.
+//! How fast hosts get new work: the time
+//! between two starts on a host, the expected load of new work. Owns when work last started on
+//! each host; never decides which job starts.
 //!
 //! Measured load follows late: without the load to come a burst would land on the one host that
 //! looks idle. Each slot that starts counts as one running process (in `r15s`, `r1m`, `r15m`, and
@@ -14,16 +14,16 @@ const YOUNG_MS: u64 = 60_000;
 
 /// What is remembered of starts.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct DispatchThrottle {
     /// When work last started, by host position; empty when no queue asks for time between starts.
     started: Vec<Stamp>,
     /// Starts of the last minute, oldest first: when, where, with how many slots.
     starts: VecDeque<(i64, u32, u32)>,
     /// Their sums by host position.
-    young: Vec<Young>,
+    expected: Vec<Young>,
     /// Hosts with a new sample, where what is young is to be counted at the time of the pass.
     stale: Vec<u32>,
-    /// When the next host may take work again that was passed over in this pass.
+    /// When the next host that was skipped in this pass may take work again.
     wake: Option<Stamp>,
 }
 
@@ -43,13 +43,13 @@ impl Young {
     }
 }
 
-impl Pace {
-    pub fn renewed(config: &crate::config::Config, hosts: usize) -> Pace {
+impl DispatchThrottle {
+    pub fn renewed(config: &crate::config::Config, hosts: usize) -> DispatchThrottle {
         let waits = config.queues.iter().any(|q| q.job_accept_interval_ms > 0);
-        Pace {
+        DispatchThrottle {
             started: vec![Stamp(i64::MIN / 2); if waits { hosts } else { 0 }],
             starts: VecDeque::new(),
-            young: vec![Young::default(); hosts],
+            expected: vec![Young::default(); hosts],
             stale: Vec::new(),
             wake: None,
         }
@@ -67,12 +67,12 @@ impl Pace {
         let last = self.starts.back().map_or(now.0, |(last, ..)| *last);
         if last - now.0 > YOUNG_MS as i64 {
             self.starts.clear();
-            self.young.fill(Young::default());
+            self.expected.fill(Young::default());
         }
-        if let Some(young) = self.young.get_mut(at) {
+        if let Some(expected) = self.expected.get_mut(at) {
             // A clock that was set back a little does not move starts before earlier ones.
             let t = self.starts.back().map_or(now.0, |_| now.0.max(last));
-            young.add(t, i64::from(slots));
+            expected.add(t, i64::from(slots));
             match self.starts.back_mut() {
                 Some((last, host, sum)) if (*last, *host) == (t, at as u32) => {
                     *sum = sum.saturating_add(slots);
@@ -83,21 +83,21 @@ impl Pace {
     }
 
     /// Load that is to come on a host, in thousandths of a running process.
-    pub fn young(&mut self, at: usize, now: Stamp) -> i64 {
+    pub fn expected(&mut self, at: usize, now: Stamp) -> i64 {
         let last = self.starts.back().map_or(now.0, |(last, ..)| *last);
         let now = now.0.max(last);
         while let Some((t, host, slots)) = self.starts.front().copied()
             && now - t >= YOUNG_MS as i64
         {
-            self.young[host as usize].add(t, -i64::from(slots));
+            self.expected[host as usize].add(t, -i64::from(slots));
             self.starts.pop_front();
         }
-        let Some(young) = self.young.get(at) else {
+        let Some(expected) = self.expected.get(at) else {
             return 0;
         };
         // Each slot counts for what is left of its minute.
-        let whole = (YOUNG_MS as i64 - now).wrapping_mul(young.slots);
-        young.moments.wrapping_add(whole) / (YOUNG_MS as i64 / 1000)
+        let whole = (YOUNG_MS as i64 - now).wrapping_mul(expected.slots);
+        expected.moments.wrapping_add(whole) / (YOUNG_MS as i64 / 1000)
     }
 
     /// A host has a new sample and young work: its load is to be counted at the time of the pass.
@@ -140,10 +140,10 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn pace(hosts: usize) -> Pace {
-        Pace {
-            young: vec![Young::default(); hosts],
-            ..Pace::default()
+    fn pace(hosts: usize) -> DispatchThrottle {
+        DispatchThrottle {
+            expected: vec![Young::default(); hosts],
+            ..DispatchThrottle::default()
         }
     }
 
@@ -162,10 +162,10 @@ mod tests {
             let left = |t: &i64| (YOUNG_MS as i64 - (now - t)).max(0);
             let of_host = all.iter().filter(|(host, ..)| *host == at);
             let sum: i64 = of_host.map(|(_, t, slots)| left(t) * slots).sum();
-            assert_eq!(pace.young(at, Stamp(now)), sum / 60);
+            assert_eq!(pace.expected(at, Stamp(now)), sum / 60);
         }
         assert!(pace.starts.len() < 300, "{}", pace.starts.len());
-        assert_eq!(pace.young(1, Stamp(now + YOUNG_MS as i64)), 0);
+        assert_eq!(pace.expected(1, Stamp(now + YOUNG_MS as i64)), 0);
         assert!(pace.starts.is_empty());
     }
 
@@ -175,10 +175,10 @@ mod tests {
         pace.begin(0, Stamp(10_000_000), 4);
         // By a little: as if it stood still.
         pace.begin(0, Stamp(9_999_000), 2);
-        assert_eq!(pace.young(0, Stamp(9_999_000)), 6000);
+        assert_eq!(pace.expected(0, Stamp(9_999_000)), 6000);
         // By far: what was begun in that future is forgotten.
         pace.begin(0, Stamp(1_000_000), 1);
-        assert_eq!(pace.young(0, Stamp(1_000_000)), 1000);
-        assert_eq!(pace.young(0, Stamp(1_060_000)), 0);
+        assert_eq!(pace.expected(0, Stamp(1_000_000)), 1000);
+        assert_eq!(pace.expected(0, Stamp(1_060_000)), 0);
     }
 }

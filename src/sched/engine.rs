@@ -2,7 +2,7 @@
 //! [`Engine::plan`] decides. Owns the picture and what one pass leaves to the next.
 
 use super::hosts::HostTable;
-use super::pass::{Memory, Pass};
+use super::pass::{Pass, PassMemory};
 use super::picture::Picture;
 use super::plan::Plan;
 use super::share::Past;
@@ -17,7 +17,7 @@ pub struct Engine {
     /// In force from the next [`Engine::sync`] on.
     config: Arc<Config>,
     pub(super) picture: Picture,
-    pub(super) memory: Memory,
+    pub(super) memory: PassMemory,
     /// The picture is to be worked out again.
     stale: bool,
 }
@@ -27,13 +27,13 @@ impl Engine {
     pub fn new(config: Arc<Config>) -> Engine {
         Engine {
             picture: Picture::new(config.clone()),
-            memory: Memory::default(),
+            memory: PassMemory::default(),
             stale: true,
             config,
         }
     }
 
-    /// Reasons of pending jobs are not worked out: nobody reads them.
+    /// Pending reasons are not computed: no command reads them.
     pub fn quiet(mut self) -> Engine {
         self.memory.quiet = true;
         self

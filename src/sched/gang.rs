@@ -1,17 +1,17 @@
 //! Choosing hosts for a request of several sections, or with conditions on its hosts as a set:
-//! whole or not at all. Trial bookings live beside the books in [`Trial`], with an undo log; the
-//! books are only read.
+//! whole or not at all. Trial bookings are kept in [`Trial`], with an undo log; the usage of hosts
+//! is only read.
 //!
 //! The most constrained section is placed first (fewest hosts that could serve it); a section that
 //! finds no place is tried again before the others. The hosts of the start are in the order of the
 //! sections, whatever the order of placing.
 
-use super::ask::{Ask, Hold};
-use super::group::{self, Subset};
-use super::job_terms::Terms;
-use super::placement::{Short, Spot};
-use super::rank::{Alike, Candidate, Ranking};
-use super::shape::{AskAt, Shape, SoFar, View};
+use super::compiled_request::{TrialUse, Way};
+use super::host_ranking::{Candidate, LimitGroup, Ranking};
+use super::host_sets::{self, Subset};
+use super::job_terms::JobTerms;
+use super::placement::{HostSlots, Shortfall};
+use super::shape::{HostQuery, Shape, TrialHosts, View};
 use std::collections::{HashMap, VecDeque};
 
 /// Sections tried first in their turn before the request counts as not fitting.
@@ -22,9 +22,9 @@ pub trait Field {
     /// The `n`-th host by rank for a part.
     fn host(&mut self, part: usize, n: usize) -> Option<u32>;
     /// Slots that a part could take on a host beside what the job holds there in trial.
-    fn fit(&self, part: usize, at: u32, hold: &Hold, first: bool) -> u32;
+    fn fit(&self, part: usize, at: u32, hold: &TrialUse, first: bool) -> u32;
     /// Of these slots those that this very job may have.
-    fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, Hold>, first: bool) -> u32;
+    fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, TrialUse>, first: bool) -> u32;
     /// All slots of a host, used ones included.
     fn whole(&self, at: u32) -> u32;
     /// A host may be wanted alone.
@@ -34,17 +34,17 @@ pub trait Field {
 /// Trial bookings of one job.
 #[derive(Default)]
 struct Trial {
-    holds: HashMap<u32, Hold>,
+    holds: HashMap<u32, TrialUse>,
     /// What holds were before, oldest first.
-    undo: Vec<(u32, Option<Hold>)>,
+    undo: Vec<(u32, Option<TrialUse>)>,
 }
 
 impl Trial {
-    fn at(&self, at: u32) -> Hold {
+    fn at(&self, at: u32) -> TrialUse {
         self.holds.get(&at).cloned().unwrap_or_default()
     }
 
-    fn take(&mut self, ask: &Ask, part: usize, at: u32, slots: u32, first: bool) {
+    fn take(&mut self, ask: &Way, part: usize, at: u32, slots: u32, first: bool) {
         self.undo.push((at, self.holds.get(&at).cloned()));
         let hold = self.holds.entry(at).or_default();
         hold.take(ask, part, slots, first, 0);
@@ -62,7 +62,7 @@ impl Trial {
 
 /// One search.
 struct Search<'a, F> {
-    ask: &'a Ask,
+    ask: &'a Way,
     field: &'a mut F,
     view: &'a View<'a>,
     /// Most slots of the one part of a request without sections.
@@ -75,11 +75,11 @@ struct Search<'a, F> {
 /// # Errors
 /// The part that fell short and how far it got.
 pub fn search(
-    ask: &Ask,
+    ask: &Way,
     field: &mut impl Field,
     view: &View<'_>,
     most: u32,
-) -> Result<Spot, Short> {
+) -> Result<HostSlots, Shortfall> {
     let mut search = Search {
         ask,
         field,
@@ -91,7 +91,7 @@ pub fn search(
 }
 
 impl<F: Field> Search<'_, F> {
-    fn run(&mut self) -> Result<Spot, Short> {
+    fn run(&mut self) -> Result<HostSlots, Shortfall> {
         let ask = self.ask;
         if ask.same.is_empty() && ask.cu.is_none() {
             return self.all_parts(None);
@@ -141,7 +141,7 @@ impl<F: Field> Search<'_, F> {
                 usize::MAX => {
                     let parts = 0..self.ask.parts.len();
                     parts
-                        .map(|p| self.field.fit(p, *at, &Hold::default(), false))
+                        .map(|p| self.field.fit(p, *at, &TrialUse::default(), false))
                         .max()
                 }
                 part => Some(self.field.fit(part, *at, &self.trial.at(*at), false)),
@@ -149,17 +149,18 @@ impl<F: Field> Search<'_, F> {
             (*at, slots.unwrap_or(0))
         };
         let offers: Vec<(u32, u32)> = all.iter().map(offer).collect();
-        let mut sets = group::alike(self.view.table, same, &offers, need);
+        let mut sets = host_sets::alike(self.view.table, same, &offers, need);
         if let Some(cu) = cu {
             let (table, empty) = (self.view.table, |at: u32| self.field.empty(at));
-            let units = |set: Subset| group::units(table, cu, &set.offers(&offers), need, empty);
+            let units =
+                |set: Subset| host_sets::units(table, cu, &set.offers(&offers), need, empty);
             sets = sets.into_iter().flat_map(units).collect();
         }
         sets
     }
 
     /// Places all parts within a set of hosts.
-    fn all_parts(&mut self, within: Option<&Subset>) -> Result<Spot, Short> {
+    fn all_parts(&mut self, within: Option<&Subset>) -> Result<HostSlots, Shortfall> {
         let mut order: Vec<usize> = (0..self.ask.parts.len()).collect();
         if order.len() > 1 {
             let scarce = |part: usize, search: &mut Self| search.listed(part, within).len();
@@ -184,8 +185,12 @@ impl<F: Field> Search<'_, F> {
         }
     }
 
-    fn in_order(&mut self, order: &[usize], within: Option<&Subset>) -> Result<Spot, Short> {
-        let mut picks: Vec<Spot> = vec![Spot::new(); self.ask.parts.len()];
+    fn in_order(
+        &mut self,
+        order: &[usize],
+        within: Option<&Subset>,
+    ) -> Result<HostSlots, Shortfall> {
+        let mut picks: Vec<HostSlots> = vec![HostSlots::new(); self.ask.parts.len()];
         let units = within.filter(|set| !set.units.is_empty());
         let mut left = units.map(|set| shares(self.ask.slots_min(), set.units.len()));
         for part in order {
@@ -193,17 +198,17 @@ impl<F: Field> Search<'_, F> {
                 (Some(left), Some(set)) => self.by_shares(*part, set, left),
                 _ => self.part(*part, within),
             };
-            picks[*part] = found.map_err(|got| Short {
+            picks[*part] = found.map_err(|got| Shortfall {
                 got,
                 part: u16::try_from(*part).expect("a request has at most 100 sections"),
-                ..Short::default()
+                ..Shortfall::default()
             })?;
         }
         Ok(picks.into_iter().flatten().collect())
     }
 
     /// Places one part beside those placed before; on failure the slots it found.
-    fn part(&mut self, part: usize, within: Option<&Subset>) -> Result<Spot, u32> {
+    fn part(&mut self, part: usize, within: Option<&Subset>) -> Result<HostSlots, u32> {
         let wanted = &self.ask.parts[part];
         if wanted.same.is_empty() && wanted.cu.is_none() {
             return self.spread(part, within);
@@ -226,10 +231,10 @@ impl<F: Field> Search<'_, F> {
     }
 
     /// Slots of one of several parts, out of what is left of each unit's share of them all.
-    fn by_shares(&mut self, part: usize, set: &Subset, left: &mut [u32]) -> Result<Spot, u32> {
+    fn by_shares(&mut self, part: usize, set: &Subset, left: &mut [u32]) -> Result<HostSlots, u32> {
         let min = self.ask.parts[part].min;
         let all = self.listed(part, Some(set));
-        let mut spot = Spot::new();
+        let mut spot = HostSlots::new();
         let mut got = 0;
         for (unit, left) in set.units.iter().zip(left) {
             let want = (min - got).min(*left);
@@ -261,9 +266,9 @@ impl<F: Field> Search<'_, F> {
     }
 
     /// The same number of slots in each unit of the set.
-    fn balanced(&mut self, part: usize, set: &Subset) -> Result<Spot, u32> {
+    fn balanced(&mut self, part: usize, set: &Subset) -> Result<HostSlots, u32> {
         let shares = shares(self.ask.parts[part].min, set.units.len());
-        let mut spot = Spot::new();
+        let mut spot = HostSlots::new();
         for (share, unit) in shares.into_iter().zip(&set.units) {
             let mut list = set.order(unit).into_iter();
             let walk = |_: &mut F| list.next();
@@ -273,7 +278,7 @@ impl<F: Field> Search<'_, F> {
     }
 
     /// By the part's span.
-    fn spread(&mut self, part: usize, within: Option<&Subset>) -> Result<Spot, u32> {
+    fn spread(&mut self, part: usize, within: Option<&Subset>) -> Result<HostSlots, u32> {
         let wanted = &self.ask.parts[part];
         let (spread, min) = (wanted.spread, wanted.min);
         let most = match self.ask.parts.len() {
@@ -313,9 +318,9 @@ impl<F: Field> Search<'_, F> {
         (min, most): (u32, u32),
         mut first: bool,
         mut next: impl FnMut(&mut F) -> Option<u32>,
-    ) -> Result<Spot, u32> {
+    ) -> Result<HostSlots, u32> {
         let spread = self.ask.parts[part].spread;
-        let mut spot = Spot::new();
+        let mut spot = HostSlots::new();
         let mut got = 0;
         // Better hosts that only cannot be the first one.
         let mut later: VecDeque<u32> = VecDeque::new();
@@ -364,7 +369,7 @@ impl<F: Field> Search<'_, F> {
         part: usize,
         (min, most): (u32, u32),
         within: Option<&Subset>,
-    ) -> Result<Spot, u32> {
+    ) -> Result<HostSlots, u32> {
         let spread = self.ask.parts[part].spread;
         let mut offers = Vec::new();
         for at in self.listed(part, within) {
@@ -372,7 +377,7 @@ impl<F: Field> Search<'_, F> {
             offers.push((at, slots.min(most)));
         }
         offers.retain(|(_, slots)| *slots > 0);
-        let mut chosen = group::few(&offers, spread.hosts_max as usize, min)?;
+        let mut chosen = host_sets::few(&offers, spread.hosts_max as usize, min)?;
         if let Some(at) = chosen
             .iter()
             .position(|(at, _)| self.offer(part, *at, true) > 0)
@@ -381,7 +386,7 @@ impl<F: Field> Search<'_, F> {
             let host = chosen.remove(at);
             chosen.insert(0, host);
         }
-        let mut spot = Spot::new();
+        let mut spot = HostSlots::new();
         let mut got = 0;
         for (n, (at, slots)) in (1u32..).zip(chosen) {
             let kept = spread.hosts_min.saturating_sub(n);
@@ -405,10 +410,10 @@ impl<F: Field> Search<'_, F> {
         part: usize,
         (min, most): (u32, u32),
         within: Option<&Subset>,
-    ) -> Result<Spot, u32> {
+    ) -> Result<HostSlots, u32> {
         let stride = self.ask.parts[part].spread.stride;
         let list = self.listed(part, within);
-        let mut spot = Spot::new();
+        let mut spot = HostSlots::new();
         let mut got = 0;
         let mut closed = vec![false; list.len()];
         loop {
@@ -446,12 +451,12 @@ fn shares(need: u32, units: usize) -> Vec<u32> {
     (0..units).map(share).collect()
 }
 
-/// The hosts of a shape as its books are now.
+/// The hosts of a shape as they are used now.
 struct Now<'a, 'b> {
     shape: &'a Shape,
     way: usize,
     view: &'a View<'a>,
-    terms: &'a mut Terms<'b>,
+    terms: &'a mut JobTerms<'b>,
     ranks: Vec<Ranking>,
     /// Taken out of the ranking so far.
     seen: Vec<Vec<Candidate>>,
@@ -460,26 +465,26 @@ struct Now<'a, 'b> {
 impl Field for Now<'_, '_> {
     fn host(&mut self, part: usize, n: usize) -> Option<u32> {
         while self.seen[part].len() <= n {
-            let next = self.ranks[part].pop(self.view.books)?;
+            let next = self.ranks[part].pop(self.view.usage)?;
             self.seen[part].push(next);
         }
         Some(self.seen[part][n].at)
     }
 
-    fn fit(&self, part: usize, at: u32, hold: &Hold, first: bool) -> u32 {
-        let ask = AskAt {
+    fn fit(&self, part: usize, at: u32, hold: &TrialUse, first: bool) -> u32 {
+        let ask = HostQuery {
             first,
-            ..AskAt::new(self.way, part, hold)
+            ..HostQuery::new(self.way, part, hold)
         };
         self.shape.fit(&ask, self.view, at as usize)
     }
 
-    fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, Hold>, first: bool) -> u32 {
-        let none = Hold::default();
-        let ask = AskAt {
+    fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, TrialUse>, first: bool) -> u32 {
+        let none = TrialUse::default();
+        let ask = HostQuery {
             first,
-            so_far: SoFar::Holds(trial),
-            ..AskAt::new(self.way, part, trial.get(&at).unwrap_or(&none))
+            so_far: TrialHosts::Holds(trial),
+            ..HostQuery::new(self.way, part, trial.get(&at).unwrap_or(&none))
         };
         let can = self.shape.fit(&ask, self.view, at as usize);
         (self.terms.room)(self.shape, &ask, at as usize, can)
@@ -490,7 +495,7 @@ impl Field for Now<'_, '_> {
     }
 
     fn empty(&self, at: u32) -> bool {
-        self.shape.alone(self.way, self.view.books.get(at as usize))
+        self.shape.alone(self.way, self.view.usage.get(at as usize))
     }
 }
 
@@ -502,11 +507,11 @@ pub fn find(
     shape: &mut Shape,
     way: usize,
     view: &View<'_>,
-    terms: &mut Terms<'_>,
-) -> Result<Spot, Short> {
+    terms: &mut JobTerms<'_>,
+) -> Result<HostSlots, Shortfall> {
     let parts = shape.ways[way].parts.len();
     let ranks = (0..parts)
-        .map(|part| shape.take_rank((way, part), view, Alike::default()))
+        .map(|part| shape.take_rank((way, part), view, LimitGroup::default()))
         .collect();
     let most = terms.most;
     let mut now = Now {
@@ -521,7 +526,7 @@ pub fn find(
     let (ranks, seen) = (now.ranks, now.seen);
     for (part, (mut rank, seen)) in ranks.into_iter().zip(seen).enumerate() {
         rank.put_back(seen);
-        shape.put_rank((way, part), rank, Alike::default());
+        shape.put_rank((way, part), rank, LimitGroup::default());
     }
     found
 }
@@ -543,18 +548,18 @@ impl Field for Then<'_> {
         self.lists[part].get(n).copied()
     }
 
-    fn fit(&self, part: usize, at: u32, hold: &Hold, first: bool) -> u32 {
-        let ask = AskAt {
+    fn fit(&self, part: usize, at: u32, hold: &TrialUse, first: bool) -> u32 {
+        let ask = HostQuery {
             first,
-            ..AskAt::new(self.way, part, hold)
+            ..HostQuery::new(self.way, part, hold)
         };
         self.free
             .get(&at)
             .map_or(0, |free| self.shape.fit_in(&ask, free))
     }
 
-    fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, Hold>, first: bool) -> u32 {
-        let none = Hold::default();
+    fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, TrialUse>, first: bool) -> u32 {
+        let none = TrialUse::default();
         self.fit(part, at, trial.get(&at).unwrap_or(&none), first)
     }
 
@@ -562,7 +567,7 @@ impl Field for Then<'_> {
         self.view.table.at(at as usize).slots
     }
 
-    /// As with `-x`: a timeline does not tell who else is there.
+    /// As with `-x`: a timeline does not show which other work is there.
     fn empty(&self, _at: u32) -> bool {
         true
     }
@@ -570,7 +575,7 @@ impl Field for Then<'_> {
 
 /// Chooses hosts for a way of a request out of what is offered, for reservations: hosts in the
 /// order of parts.
-pub fn choose(shape: &Shape, way: usize, view: &View<'_>, offers: Offers<'_>) -> Option<Spot> {
+pub fn choose(shape: &Shape, way: usize, view: &View<'_>, offers: Offers<'_>) -> Option<HostSlots> {
     let ask = &shape.ways[way];
     let fits = |part: usize, at: u32| shape.unfit((way, part), view, at as usize).is_none();
     let list = |part: usize| {

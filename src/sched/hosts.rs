@@ -35,7 +35,7 @@ impl HostInfo {
         u32::try_from(slots).unwrap_or(u32::MAX)
     }
 
-    /// Most slots that one user may have on the host: the host's own limit, and his by cores.
+    /// Most slots that one user may have on the host: the host's own limit, and the user's by cores.
     pub fn user_limit(&self, per_core_milli: Option<u64>) -> Option<u32> {
         let by_cores = per_core_milli.map(|milli| self.slots_of_cores(milli));
         self.entry.user_slots.into_iter().chain(by_cores).min()
@@ -131,7 +131,7 @@ pub struct HostTable {
     /// Positions by host number.
     by_id: Vec<Option<u32>>,
     by_name: HashMap<String, usize>,
-    /// Positions of hosts that changed since the scheduler last asked; `None`: look at all.
+    /// Positions of hosts that changed since the scheduler last asked; `None`: check all.
     changed: Option<Vec<usize>>,
 }
 
@@ -166,7 +166,7 @@ impl HostTable {
         self.ids[position]
     }
 
-    /// Positions of hosts that changed since the last call; `None`: other hosts, look at all.
+    /// Positions of hosts that changed since the last call; `None`: other hosts, check all.
     pub fn take_changed(&mut self) -> Option<Vec<usize>> {
         let mut changed = self.changed.replace(Vec::new())?;
         changed.sort_unstable();
@@ -174,7 +174,7 @@ impl HostTable {
         Some(changed)
     }
 
-    /// Takes over a new load sample of a listed host; false: the table must be made anew.
+    /// Takes over a new load sample of a listed host; false: the table must be rebuilt.
     pub fn sample(&mut self, state: &State, name: &str, load: &LoadDoc, silent_ms: u64) -> bool {
         let Some(at) = self.by_name.get(name).copied() else {
             return false;
@@ -206,7 +206,7 @@ impl HostTable {
         Some(at as usize)
     }
 
-    /// Makes the table anew from the configuration and what is known of each host.
+    /// Rebuilds the table from the configuration and what is known of each host.
     /// `seen` gives the last load sample and the milliseconds since it changed.
     pub fn rebuild(
         &mut self,

@@ -39,7 +39,7 @@ impl Engine {
         self.picture
             .allocations
             .get(&j)
-            .map_or(&[], |held| &held.parts)
+            .map_or(&[], |allocation| &allocation.parts)
     }
 
     /// Amounts of `rusage[]` reserved on a host by started work, by resource.
@@ -66,14 +66,14 @@ impl Engine {
     pub fn bar(&self, host: &HostInfo) -> Option<Bar> {
         let at = host.position as usize;
         let known = at < self.picture.usage.len();
-        let young = if known {
-            self.picture.usage.get(at).young
+        let expected = if known {
+            self.picture.usage.get(at).expected
         } else {
             0
         };
         if self.picture.windows.shuts(at) {
             Some(Bar::Window)
-        } else if self.picture.monitor.bars(host, young) {
+        } else if self.picture.monitor.bars(host, expected) {
             Some(Bar::Load)
         } else {
             None

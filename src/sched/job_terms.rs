@@ -1,30 +1,30 @@
 //! What one job adds to its request in a search for hosts: how many slots it may have, in all, by
 //! each way and on each host.
 
-use super::rank::Alike;
-use super::shape::{AskAt, Shape};
+use super::host_ranking::LimitGroup;
+use super::shape::{HostQuery, Shape};
 use std::cell::Cell;
 
-/// See [`Terms::room`]: shape, what is asked of the host, host, slots.
-pub type Room<'a> = &'a mut dyn FnMut(&Shape, &AskAt<'_>, usize, u32) -> u32;
+/// See [`JobTerms::room`]: shape, what is asked of the host, host, slots.
+pub type HostRoom<'a> = &'a mut dyn FnMut(&Shape, &HostQuery<'_>, usize, u32) -> u32;
 
 /// What one job asks beyond its shape.
-pub struct Terms<'a> {
+pub struct JobTerms<'a> {
     /// Most slots it may have.
     pub most: u32,
     /// Of these by each way, 0: it may not be taken; empty: all of them by each.
     pub by_way: &'a [u32],
     /// Milliseconds it has waited: some ways open late.
     pub waited_ms: u64,
-    /// Whom limits on hosts concern like this job.
-    pub alike: Alike,
+    /// The jobs to which the same limits on hosts apply.
+    pub alike: LimitGroup,
     /// Set by `room` when such a limit leaves nothing of a host.
     pub limited: &'a Cell<bool>,
     /// How many slots a host has for this very job, given what the request alone could take there.
-    pub room: Room<'a>,
+    pub room: HostRoom<'a>,
 }
 
-impl Terms<'_> {
+impl JobTerms<'_> {
     /// Most slots by a way that opens so late; `None`: it cannot be taken now.
     pub fn most_by(&self, way: usize, after_ms: u64) -> Option<u32> {
         let most = self

@@ -41,10 +41,10 @@ pub(super) enum ThresholdKind {
 use ThresholdKind::{Dispatch, Running};
 
 /// What the expected load of work that has just started adds to an index, in thousandths.
-pub(super) fn expected_load(host: &HostInfo, index: &str, young: i64) -> i64 {
+pub(super) fn expected_load(host: &HostInfo, index: &str, expected: i64) -> i64 {
     match index {
-        "r15s" | "r1m" | "r15m" | "cpu" => young,
-        "ut" => young / i64::from(host.load.ncpus.max(1)),
+        "r15s" | "r1m" | "r15m" | "cpu" => expected,
+        "ut" => expected / i64::from(host.load.ncpus.max(1)),
         _ => 0,
     }
 }
@@ -58,8 +58,8 @@ pub(super) fn exceeded(
     thresholds.iter().find_map(|mark| {
         let mut value = (host.number(&mark.index)? * 1000.0).round() as i64;
         let stops = mark.stops(value);
-        if let Dispatch(young) = kind {
-            value += expected_load(host, &mark.index, young);
+        if let Dispatch(expected) = kind {
+            value += expected_load(host, &mark.index, expected);
         }
         let past = stops || (kind != Running && mark.keeps_away(value));
         let mark_at = if stops { mark.stop } else { mark.sched };
@@ -70,11 +70,11 @@ pub(super) fn exceeded(
 /// Thresholds or the stop condition of a queue keep its new work away from a host.
 pub(super) fn queue_excludes(
     host: &HostInfo,
-    young: i64,
+    expected: i64,
     queue: &Queue,
     stop: Option<&Select>,
 ) -> bool {
-    exceeded(host, &queue.thresholds, Dispatch(young)).is_some()
+    exceeded(host, &queue.thresholds, Dispatch(expected)).is_some()
         || stop.is_some_and(|stop| stop.accepts(&MeasuredLoad(host)))
 }
 

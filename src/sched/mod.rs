@@ -1,44 +1,44 @@
-//! Floor 3: scheduling. [`Engine`] keeps its own picture of the cluster, brought up to date by what
+//! Floor 3: scheduling. [`Engine`] keeps its own picture of the cluster, updated by what
 //! changed ([`Engine::sync`]), and decides ([`Engine::plan`]): deterministic, integer arithmetic
 //! where it decides, stable ties, no dependence on map order, no clock. Walks classes of equal
 //! jobs, never single jobs.
 //!
 //! Order: queue priority, then the queue's policy, then user priority (`-sp`), then submission
-//! order (as `ctop`/`cbot` left it). A class that cannot be placed is left aside for the pass; jobs
-//! of other classes behind it may start.
+//! order (as `ctop`/`cbot` left it). A class that finds no hosts is skipped for the pass; later jobs
+//! of other classes may start.
 
+mod allocation;
 mod allocations;
-mod allow;
 pub mod amount;
-mod ask;
-mod balance;
+mod compiled_request;
 pub mod depend;
 mod dispatch_throttle;
 mod engine;
-pub mod frag;
+pub mod fragmentation;
 mod gang;
-mod group;
-mod held;
+mod host_ranking;
+mod host_search;
+mod host_sets;
+mod host_usage;
 mod hosts;
 mod inspect;
 mod job_terms;
-mod line;
+mod limit_checks;
 mod load_thresholds;
 mod pass;
-mod pending;
+mod pending_classes;
 mod picture;
-mod place;
 mod placement;
 mod plan;
 pub mod plan_applier;
-mod preempt_claims;
+mod preemption_search;
 pub mod profile;
+mod queue_order;
 mod queues;
 pub mod quota;
-mod rank;
 mod request_table;
+mod reservations;
 pub mod reserve;
-mod reserver;
 mod resource_names;
 mod run_length;
 mod shape;

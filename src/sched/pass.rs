@@ -16,12 +16,12 @@ mod start_conditions;
 mod suspend;
 mod walk;
 
-use super::frag::Demand;
+use super::fragmentation::Demand;
 use super::hosts::HostTable;
-use super::pending::Bucket;
+use super::pending_classes::PendingClass;
 use super::picture::Picture;
 use super::plan::Plan;
-use super::preempt_claims::Raids;
+use super::preemption_search::PreemptionSearch;
 use super::quota::Blocked;
 use super::shape::{Shape, View};
 use crate::config::Config;
@@ -33,27 +33,27 @@ use std::collections::HashMap;
 
 /// What one pass leaves to the next.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct PassMemory {
     /// Slots and lengths that found no place, by family; nothing that asks for more can.
     frontier: FxHashMap<u32, SmallVec<[(u32, i64); 4]>>,
     /// Position in the log of changed hosts for which that holds.
     frontier_at: u64,
     /// When every class was last considered, so that reasons are up to date.
     looked: Stamp,
-    /// What is usual here, for queues that look at it.
+    /// Which kinds of jobs are usual, for queues whose packing depends on it.
     demand: Demand,
-    pub preemption: Raids,
-    /// Nobody reads reasons.
+    pub preemption: PreemptionSearch,
+    /// Pending reasons are not needed.
     pub quiet: bool,
 }
 
-impl Memory {
+impl PassMemory {
     /// For a picture that was worked out again.
-    pub fn renewed(self) -> Memory {
-        Memory {
+    pub fn renewed(self) -> PassMemory {
+        PassMemory {
             preemption: self.preemption.renewed(),
             quiet: self.quiet,
-            ..Memory::default()
+            ..PassMemory::default()
         }
     }
 
@@ -67,7 +67,7 @@ impl Memory {
 /// See the file's head.
 pub(super) struct Pass<'a> {
     picture: &'a mut Picture,
-    memory: &'a mut Memory,
+    memory: &'a mut PassMemory,
     state: &'a State,
     table: &'a HostTable,
     now: Stamp,
@@ -88,7 +88,7 @@ pub(super) struct Pass<'a> {
 impl<'a> Pass<'a> {
     pub fn new(
         picture: &'a mut Picture,
-        memory: &'a mut Memory,
+        memory: &'a mut PassMemory,
         state: &'a State,
         table: &'a HostTable,
         now: Stamp,
@@ -119,7 +119,7 @@ impl<'a> Pass<'a> {
         self.picture.requests.shape(id)
     }
 
-    fn class(&self, id: u32) -> &Bucket {
+    fn class(&self, id: u32) -> &PendingClass {
         let class = self.picture.classes.get(id);
         class.expect("pending classes have a record")
     }
@@ -128,7 +128,7 @@ impl<'a> Pass<'a> {
         View {
             config: &self.picture.config,
             table: self.table,
-            books: &self.picture.usage,
+            usage: &self.picture.usage,
             names: &self.picture.resources,
             demand: &self.memory.demand,
         }

@@ -1,7 +1,7 @@
 //! The scheduler's own picture of the cluster: what hosts have left, pending classes in order, what
 //! started work holds. Everything here follows from the state, the configuration and the host
 //! table, and could be worked out again at any time; [`Picture::update`] keeps it up to date by what
-//! changed. Decides nothing: that is `pass.rs`'s business.
+//! changed. Decides nothing: `pass.rs` decides.
 
 mod classes;
 mod requests;
@@ -9,17 +9,17 @@ mod share_history;
 mod started;
 
 use super::allocations::Allocations;
-use super::balance::Balances;
-use super::dispatch_throttle::Pace;
+use super::dispatch_throttle::DispatchThrottle;
+use super::host_usage::ClusterUsage;
 use super::hosts::HostTable;
-use super::pending::PendingClasses;
+use super::pending_classes::PendingClasses;
 use super::queues::Queues;
 use super::quota::Quotas;
 use super::request_table::RequestTable;
-use super::reserver::Reserver;
+use super::reservations::Reservations;
 use super::resource_names::ResourceNames;
-use super::threshold_monitor::Watch;
-use super::time_windows::Hours;
+use super::threshold_monitor::ThresholdMonitor;
+use super::time_windows::TimeWindows;
 use super::user_groups::UserGroups;
 use crate::config::Config;
 use crate::model::{JobKey, Stamp};
@@ -36,7 +36,7 @@ pub(super) struct Picture {
     pub users: UserGroups,
     pub resources: ResourceNames,
     /// Slots and amounts in use and left, by host.
-    pub usage: Balances,
+    pub usage: ClusterUsage,
     pub hosts: HostTraits,
     pub requests: RequestTable,
     pub classes: PendingClasses,
@@ -44,10 +44,10 @@ pub(super) struct Picture {
     pub allocations: Allocations,
     pub quotas: Quotas,
     /// Only where some queue reserves.
-    pub reserver: Option<Reserver>,
-    pub windows: Hours,
-    pub monitor: Watch,
-    pub throttle: Pace,
+    pub reserver: Option<Reservations>,
+    pub windows: TimeWindows,
+    pub monitor: ThresholdMonitor,
+    pub throttle: DispatchThrottle,
 }
 
 /// What hosts are, beside what the host table says of each.
@@ -93,7 +93,7 @@ impl Picture {
             now: Stamp::default(),
             users: UserGroups::default(),
             resources: ResourceNames::default(),
-            usage: Balances::default(),
+            usage: ClusterUsage::default(),
             hosts: HostTraits::default(),
             requests: RequestTable::default(),
             classes: PendingClasses::default(),
@@ -101,9 +101,9 @@ impl Picture {
             allocations: Allocations::default(),
             quotas: Quotas::default(),
             reserver: None,
-            windows: Hours::default(),
-            monitor: Watch::default(),
-            throttle: Pace::default(),
+            windows: TimeWindows::default(),
+            monitor: ThresholdMonitor::default(),
+            throttle: DispatchThrottle::default(),
         }
     }
 
@@ -129,7 +129,7 @@ impl Picture {
             let news: SmallVec<[JobKey; TOGETHER]> = news.collect();
             self.bring_near(state, &news);
             for j in news {
-                self.set_held(state, table, j);
+                self.sync_allocation(state, table, j);
             }
         }
         self.allocations.clear_planned();
@@ -153,10 +153,10 @@ impl Picture {
             },
             queues: Queues::of(&config),
             allocations: Allocations::new(config.queues.len()),
-            reserver: Reserver::of(&config),
-            windows: Hours::renewed(self.windows.zone().clone(), &config, table),
+            reserver: Reservations::of(&config),
+            windows: TimeWindows::renewed(self.windows.zone().clone(), &config, table),
             monitor: std::mem::take(&mut self.monitor).renewed(&config),
-            throttle: Pace::renewed(&config, table.len()),
+            throttle: DispatchThrottle::renewed(&config, table.len()),
             now: self.now,
             ..Picture::new(config.clone())
         };
@@ -170,7 +170,7 @@ impl Picture {
             self.set_host(table, at);
         }
         for j in state.all_started() {
-            self.set_held(state, table, j);
+            self.sync_allocation(state, table, j);
         }
         let classes: Vec<u32> = state.pending().classes().map(|(id, _)| id).collect();
         for class in classes {
@@ -185,18 +185,18 @@ impl Picture {
         let have = self.resources.have(host);
         let kind = self.hosts.type_number(host.host_type());
         self.usage.renew(at, kind);
-        let young = self.throttle.young(at, self.now);
-        self.usage.set_young(at, young);
-        if young > 0 {
+        let expected = self.throttle.expected(at, self.now);
+        self.usage.set_expected(at, expected);
+        if expected > 0 {
             self.throttle.note_stale(at);
         }
-        let barred = self.monitor.look(host, at, young) || self.windows.shuts(at);
+        let barred = self.monitor.look(host, at, expected) || self.windows.shuts(at);
         let open = host.obstacle().is_none() && !barred;
         if self.usage.get(at).open != open {
             self.hosts.epoch += 1;
         }
         if !self.usage.set(at, host.slots, open, &have) {
-            self.usage.stir(at);
+            self.usage.note_load_change(at);
         }
         if let Some(reserver) = &mut self.reserver {
             reserver.set_host(at, &self.usage);
@@ -204,7 +204,7 @@ impl Picture {
     }
 }
 
-/// Some limit looks at what a queue or a user holds on a host.
+/// Some limit depends on what a queue or a user holds on a host.
 fn looks_at_holders(config: &Config) -> bool {
     let hosts = config.hosts.entries.iter().chain([&config.hosts.default]);
     let mut queues = config.queues.iter();

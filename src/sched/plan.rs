@@ -21,7 +21,7 @@ pub struct Start {
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub starts: Vec<Start>,
-    /// Why the jobs of a class wait, for classes that were looked at and still have jobs.
+    /// Why the jobs of a class wait, for classes that were considered and still have jobs.
     pub reasons: Vec<(u32, PendReason)>,
     /// Arrays that wait for their own limit of started elements.
     pub at_limit: Vec<(u32, u32)>,

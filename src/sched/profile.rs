@@ -1,6 +1,6 @@
 //! Floor 3: what is free on one host over time, as a step function.
 //!
-//! Owns [`Timeline`] and the arithmetic of ends that nobody knows. It never knows jobs: claims are
+//! Owns [`Timeline`] and the arithmetic of unknown ends. It never knows jobs: claims are
 //! taken and given back by amount and time. Columns of one flat array per amount: a claim costs two
 //! short moves of memory and one vectorised addition over the steps it covers.
 

@@ -1,9 +1,9 @@
 //! The queues: their priorities, the order of pending classes in each, how they reserve. Which
 //! class can start is decided elsewhere.
 
-use super::line::{Line, Turn};
-use super::pending::Bucket;
-use super::reserver::Habit;
+use super::pending_classes::PendingClass;
+use super::queue_order::{QueueEntry, QueueOrder};
+use super::reservations::ReservePolicy;
 use super::share::ShareTree;
 use crate::config::{Config, Policy};
 use crate::model::Stamp;
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 /// All queues, by position in the configuration.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
-    lines: Vec<Line>,
+    orders: Vec<QueueOrder>,
     /// How many classes of a queue have a shape, by the limits on hosts that concern them.
     alike: Vec<FxHashMap<(u32, u32), u32>>,
     /// Queues by priority, highest first; those of equal priority together.
     tiers: Vec<Vec<u16>>,
     /// How the queues reserve.
-    habits: Vec<Habit>,
+    reserve_policies: Vec<ReservePolicy>,
 }
 
 impl Queues {
@@ -28,46 +28,46 @@ impl Queues {
         for (at, queue) in (0u16..).zip(&config.queues) {
             by_priority.entry(queue.priority).or_default().push(at);
         }
-        let lines = lines_of(config);
+        let orders = orders_of(config);
         Queues {
-            alike: vec![FxHashMap::default(); lines.len()],
-            lines,
+            alike: vec![FxHashMap::default(); orders.len()],
+            orders,
             tiers: by_priority.into_values().rev().collect(),
-            habits: config.queues.iter().map(Habit::of).collect(),
+            reserve_policies: config.queues.iter().map(ReservePolicy::of).collect(),
         }
     }
 
     pub fn len(&self) -> usize {
-        self.lines.len()
+        self.orders.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
+        self.orders.is_empty()
     }
 
-    pub fn line(&self, queue: u16) -> &Line {
-        &self.lines[usize::from(queue)]
+    pub fn order(&self, queue: u16) -> &QueueOrder {
+        &self.orders[usize::from(queue)]
     }
 
-    pub fn line_mut(&mut self, queue: u16) -> &mut Line {
-        &mut self.lines[usize::from(queue)]
+    pub fn order_mut(&mut self, queue: u16) -> &mut QueueOrder {
+        &mut self.orders[usize::from(queue)]
     }
 
-    pub fn lines(&self) -> impl Iterator<Item = &Line> {
-        self.lines.iter()
+    pub fn orders(&self) -> impl Iterator<Item = &QueueOrder> {
+        self.orders.iter()
     }
 
-    pub fn lines_mut(&mut self) -> impl Iterator<Item = &mut Line> {
-        self.lines.iter_mut()
+    pub fn orders_mut(&mut self) -> impl Iterator<Item = &mut QueueOrder> {
+        self.orders.iter_mut()
     }
 
     /// The share tree of a queue that has one.
     pub fn tree(&self, queue: Option<u16>) -> Option<&ShareTree> {
-        self.line(queue?).tree()
+        self.order(queue?).tree()
     }
 
     pub fn tree_mut(&mut self, queue: Option<u16>) -> Option<&mut ShareTree> {
-        self.line_mut(queue?).tree_mut()
+        self.order_mut(queue?).tree_mut()
     }
 
     /// Numbers of priorities.
@@ -80,35 +80,35 @@ impl Queues {
         &self.tiers[tier]
     }
 
-    pub fn habit(&self, queue: u16) -> Habit {
-        self.habits[usize::from(queue)]
+    pub fn reserve_policy(&self, queue: u16) -> ReservePolicy {
+        self.reserve_policies[usize::from(queue)]
     }
 
     /// The next class of a tier and its queue: of queues of equal priority the one whose class has
     /// waited longest. Queues that are `done` do not count.
-    pub fn peek(&mut self, tier: usize, done: &[bool]) -> Option<(u16, Turn)> {
-        let lines = &mut self.lines;
+    pub fn peek(&mut self, tier: usize, done: &[bool]) -> Option<(u16, QueueEntry)> {
+        let orders = &mut self.orders;
         let left = self.tiers[tier].iter();
         let left = left.filter(|at| !done[usize::from(**at)]);
-        let turns = left.filter_map(|at| Some((*at, lines[usize::from(*at)].peek()?)));
-        turns.min_by_key(|(at, turn)| (turn.rank, turn.order, *at))
+        let entries = left.filter_map(|at| Some((*at, orders[usize::from(*at)].peek()?)));
+        entries.min_by_key(|(at, entry)| (entry.rank, entry.order, *at))
     }
 
     /// The entry of a class in the order of its queue changes.
-    pub fn set_turn(&mut self, bucket: &Bucket, turn: Option<Turn>) {
-        if let Some(queue) = bucket.queue {
-            self.line_mut(queue)
-                .replace(bucket.place, bucket.turn, turn);
+    pub fn set_entry(&mut self, pending: &PendingClass, entry: Option<QueueEntry>) {
+        if let Some(queue) = pending.queue {
+            self.order_mut(queue)
+                .replace(pending.group, pending.progress.entry, entry);
         }
     }
 
     /// Counts a class that comes (`plus`) or goes.
-    pub fn count_alike(&mut self, bucket: &Bucket, plus: bool) {
-        let Some(queue) = bucket.queue else {
+    pub fn count_alike(&mut self, pending: &PendingClass, plus: bool) {
+        let Some(queue) = pending.queue else {
             return;
         };
         let alike = &mut self.alike[usize::from(queue)];
-        let key = (bucket.shape, bucket.ident.on_hosts);
+        let key = (pending.shape, pending.ident.on_hosts);
         let n = alike.entry(key).or_default();
         *n = if plus { *n + 1 } else { *n - 1 };
         if *n == 0 {
@@ -123,15 +123,15 @@ impl Queues {
 }
 
 /// The orders that the queues' policies ask for.
-fn lines_of(config: &Config) -> Vec<Line> {
-    let line = |queue: &crate::config::Queue| match &queue.policy {
-        Policy::Fifo => Line::fifo(),
-        Policy::RoundRobin => Line::in_turn(),
+fn orders_of(config: &Config) -> Vec<QueueOrder> {
+    let order = |queue: &crate::config::Queue| match &queue.policy {
+        Policy::Fifo => QueueOrder::fifo(),
+        Policy::RoundRobin => QueueOrder::round_robin(),
         policy @ (Policy::Fairshare(_) | Policy::Drf(_)) => {
             let groups = &config.user_groups;
             let tree = ShareTree::of_queue(policy, &queue.fair, groups, Stamp(0));
-            Line::shared(tree.expect("these policies have shares"))
+            QueueOrder::fair_share(tree.expect("these policies have shares"))
         }
     };
-    config.queues.iter().map(line).collect()
+    config.queues.iter().map(order).collect()
 }

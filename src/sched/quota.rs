@@ -5,18 +5,18 @@
 //! has room. Never sees jobs or the state and never reads a clock: the engine takes and gives back,
 //! and passes the time and its own count of events.
 //!
-//! A limit that falls, as when a window opens, stops nobody: nothing more starts until enough has
+//! A limit that falls, as when a window opens, stops no work: nothing more starts until enough has
 //! ended.
 
-mod room;
+mod headroom;
+mod messages;
 #[cfg(test)]
 mod tests;
-mod words;
 
-pub use words::QuotaRow;
+pub use messages::QuotaRow;
 
 use super::amount::Bundle;
-use super::balance::Res;
+use super::host_usage::ResourceId;
 use crate::config::{Capped, Dim, Names, Quota, UserGroup, UserSet};
 use crate::model::Stamp;
 use jiff::tz::TimeZone;
@@ -27,10 +27,10 @@ use std::sync::Arc;
 
 /// No limit at present.
 const UNLIMITED: i64 = i64::MAX;
-/// Identities kept before those nobody uses are dropped.
+/// Identities kept before unused ones are dropped.
 const KEEP: usize = 1024;
 
-/// Whom a job counts for. `groups`: of the configuration and of the system.
+/// The consumers that a job counts for. `groups`: of the configuration and of the system.
 #[derive(Clone, Copy, Debug)]
 pub struct Who<'a> {
     pub queue: &'a str,
@@ -123,7 +123,7 @@ pub struct Blocked {
 pub enum What {
     Slots,
     Jobs,
-    Resource(Res),
+    Resource(ResourceId),
 }
 
 /// All counters of the cluster.
@@ -152,7 +152,7 @@ pub struct Quotas {
 #[derive(Debug)]
 struct Rule {
     quota: Quota,
-    res: Vec<Res>,
+    res: Vec<ResourceId>,
     /// Limits at present.
     slots: i64,
     jobs: i64,
@@ -167,7 +167,7 @@ struct Rule {
 
 /// Members of the dimensions queue, user, project and application that have own counters.
 type Members = [Option<Box<str>>; 4];
-/// Queue, user, groups, project and application, as far as limits look at them.
+/// Queue, user, groups, project and application, as far as limits depend on them.
 type Key = (String, String, Vec<String>, String, String);
 
 /// The counters of one limit for one choice of members.
@@ -205,7 +205,7 @@ impl Quotas {
     pub fn new(
         limits: &[Quota],
         groups: &BTreeMap<String, UserGroup>,
-        number: &mut dyn FnMut(&str) -> Res,
+        number: &mut dyn FnMut(&str) -> ResourceId,
     ) -> Quotas {
         let rule = |quota: &Quota| Rule {
             quota: quota.clone(),
@@ -520,7 +520,7 @@ impl Quotas {
         }
     }
 
-    /// Drops identities nobody holds, and counters that nobody can ask for and that count nothing.
+    /// Drops identities without references, and counters that are zero and no longer reachable.
     fn purge(&mut self) {
         self.idents.retain(|_, ident| Arc::strong_count(ident) > 1);
         self.keep = KEEP.max(2 * self.idents.len());
@@ -564,7 +564,7 @@ impl Quotas {
         self.unused_families.sort_unstable_by(|a, b| b.cmp(a));
     }
 
-    /// What of an identity limits look at, so that the others share one.
+    /// The parts of an identity on which limits depend; identities equal in these share one record.
     fn key(&self, who: &Who<'_>) -> Key {
         let quotas = || self.rules.iter().map(|rule| &rule.quota);
         let of = |asked: bool, name: &str| {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// A shape and who refers to it.
 #[derive(Debug)]
-pub(super) struct ShapeSlot {
+pub(super) struct ShapeEntry {
     pub key: ShapeKey,
     pub shape: Shape,
     pub refs: u32,
@@ -28,34 +28,34 @@ pub(super) struct ShapeSlot {
 
 /// What follows from a specification. Holds a reference to the shape.
 #[derive(Clone, Debug)]
-pub(super) struct Kind {
+pub(super) struct SpecInfo {
     pub shape: u32,
     pub ident: Arc<Ident>,
     pub leaf: Option<Leaf>,
 }
 
 /// Specifications remembered before those that are gone are looked for.
-const MANY_KINDS: usize = 4096;
+const MANY_SPECS: usize = 4096;
 
 /// All shapes, and what follows from each specification.
 #[derive(Debug, Default)]
 pub(super) struct RequestTable {
-    shapes: Vec<Option<ShapeSlot>>,
+    shapes: Vec<Option<ShapeEntry>>,
     ids: HashMap<ShapeKey, u32>,
     free: Vec<u32>,
     families: HashMap<ShapeKey, u32>,
     /// What follows from a specification, by its number.
-    kinds: FxHashMap<u32, Kind>,
+    specs: FxHashMap<u32, SpecInfo>,
 }
 
 impl RequestTable {
-    pub fn slot(&self, id: u32) -> &ShapeSlot {
+    pub fn slot(&self, id: u32) -> &ShapeEntry {
         self.shapes[id as usize]
             .as_ref()
             .expect("a reference is held")
     }
 
-    pub fn slot_mut(&mut self, id: u32) -> &mut ShapeSlot {
+    pub fn slot_mut(&mut self, id: u32) -> &mut ShapeEntry {
         self.shapes[id as usize]
             .as_mut()
             .expect("a reference is held")
@@ -66,12 +66,12 @@ impl RequestTable {
     }
 
     /// What is known of a specification.
-    pub fn kind(&self, spec: u32) -> Option<&Kind> {
-        self.kinds.get(&spec)
+    pub fn kind(&self, spec: u32) -> Option<&SpecInfo> {
+        self.specs.get(&spec)
     }
 
-    pub fn set_kind(&mut self, spec: u32, kind: Kind) {
-        self.kinds.insert(spec, kind);
+    pub fn set_spec_info(&mut self, spec: u32, kind: SpecInfo) {
+        self.specs.insert(spec, kind);
     }
 
     /// The shape of a specification, with a reference taken to it.
@@ -84,7 +84,7 @@ impl RequestTable {
         let next = u32::try_from(self.families.len()).expect("fewer than 2^32 families");
         let family = *self.families.entry(key.family()).or_insert(next);
         let shape = Shape::new(spec, config, names);
-        let slot = ShapeSlot {
+        let slot = ShapeEntry {
             key: key.clone(),
             refs: 1,
             eligible: vec![None; shape.ways.len()],
@@ -116,17 +116,17 @@ impl RequestTable {
 
     /// Forgets specifications that are gone and shapes without references, once there are many.
     pub fn sweep(&mut self, state: &State) {
-        self.sweep_kinds(state);
+        self.sweep_specs(state);
         self.sweep_shapes();
     }
 
-    fn sweep_kinds(&mut self, state: &State) {
-        if self.kinds.len() < MANY_KINDS || self.kinds.len() < 2 * state.spec_count() {
+    fn sweep_specs(&mut self, state: &State) {
+        if self.specs.len() < MANY_SPECS || self.specs.len() < 2 * state.spec_count() {
             return;
         }
-        let gone = self.kinds.keys().filter(|s| !state.knows_spec(**s));
+        let gone = self.specs.keys().filter(|s| !state.knows_spec(**s));
         for s in gone.copied().collect::<Vec<_>>() {
-            let kind = self.kinds.remove(&s).expect("just listed");
+            let kind = self.specs.remove(&s).expect("just listed");
             self.drop_ref(kind.shape);
         }
     }
@@ -135,7 +135,7 @@ impl RequestTable {
         if self.ids.len() < 64 {
             return;
         }
-        let unused = |slot: &Option<ShapeSlot>| slot.as_ref().is_some_and(|s| s.refs == 0);
+        let unused = |slot: &Option<ShapeEntry>| slot.as_ref().is_some_and(|s| s.refs == 0);
         if self.shapes.iter().filter(|s| unused(s)).count() * 2 < self.ids.len() {
             return;
         }

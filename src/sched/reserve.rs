@@ -50,7 +50,7 @@ impl Default for Rules {
 }
 
 /// What a blocked job asks for.
-pub trait Ask {
+pub trait BookRequest {
     /// Hosts that could ever serve it, in order of preference.
     fn hosts(&self) -> &[u32];
     /// Slots it needs at least: a reservation is for these.
@@ -69,42 +69,42 @@ pub trait Ask {
     fn tile(&self) -> Option<u32> {
         None
     }
-    /// Whether slots, `hosts_max` and `tile` say it all. Otherwise [`Ask::choose`] is given what is
+    /// Whether slots, `hosts_max` and `tile` say it all. Otherwise [`BookRequest::choose`] is given what is
     /// free on each host and must choose itself.
     fn plain(&self) -> bool {
         true
     }
     /// The host set, out of what is offered at some time; `None`: not possible, look later.
-    fn choose(&self, spots: &[Spot]) -> Option<Parts> {
+    fn choose(&self, spots: &[FreeHost]) -> Option<ReservedParts> {
         search::greedy(self, spots)
     }
 }
 
 /// What a host offers at some time for the length of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct FreeHost {
     pub host: u32,
     pub slots: u32,
-    /// Of these, what is free right now, where nobody knows when the rest will be; else all.
+    /// Of these, what is free now, where it is unknown when the rest will be; otherwise all.
     pub ready: u32,
-    /// Amounts free; only for asks that are not [`Ask::plain`].
+    /// Amounts free; only for asks that are not [`BookRequest::plain`].
     pub free: Bundle,
 }
 
 /// What a job gets on one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ReservedPart {
     pub host: u32,
     pub slots: u32,
     pub take: Bundle,
 }
 
 /// A host set.
-pub type Parts = SmallVec<[Part; 1]>;
+pub type ReservedParts = SmallVec<[ReservedPart; 1]>;
 
 /// Under which terms a job reserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct ReservationTerms {
     /// Run limit or estimate in ms; [`NEVER_MS`] without.
     pub duration: i64,
     /// Reservations there may be before it in this pass: 1 = only the first blocked job's.
@@ -117,10 +117,10 @@ pub struct Terms {
 /// A place in the future.
 #[derive(Clone, Debug, Default)]
 pub struct Reservation {
-    /// [`FOREVER`] or later: nobody knows when.
+    /// [`FOREVER`] or later: unknown.
     pub start: i64,
     pub end: i64,
-    pub parts: Parts,
+    pub parts: ReservedParts,
     /// When the job first reserved.
     pub since: i64,
     duration: i64,
@@ -130,7 +130,7 @@ pub struct Reservation {
     holds: bool,
     /// Pass in which it was last confirmed.
     pass: u32,
-    /// When it was last looked at: how many slots were wanting for an earlier start, and where the
+    /// When it was last checked: how many slots were missing for an earlier start, and where the
     /// log of gains stood.
     margin: u64,
     seen: u64,
@@ -145,15 +145,15 @@ pub struct ClaimId(u32);
 struct Claim {
     parts: SmallVec<[(u32, Bundle); 1]>,
     until: i64,
-    /// The end as told, for work that runs over it; `None`: ends then, whatever happens.
+    /// The expected end, for work that runs past it; `None`: ends then, whatever happens.
     planned: Option<i64>,
-    /// Tells entries of `due` about an earlier claim of the same handle apart.
+    /// Distinguishes entries of `due` that belong to an earlier claim with the same handle.
     stamp: u32,
 }
 
 /// What the turn of a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum BookTurn {
     /// Nothing has changed: its reservation stands and lies in the future. Pass on.
     Keep,
     /// Try to place it, then reserve.
@@ -174,14 +174,14 @@ pub enum Estimate {
 struct Host {
     line: Timeline,
     capacity: Bundle,
-    /// Parts of reservations that lie on it.
+    /// ReservedParts of reservations that lie on it.
     parts: u32,
     /// Kept back by slot reservation, and by which reservation (index + 1).
     held: Bundle,
     held_by: u32,
     /// The reservation (index + 1) that alone may keep slots back here.
     claimed_by: u32,
-    /// Equal to the book's: a host of the request looked at.
+    /// Equal to the book's: a host of the present request.
     stamp: u32,
     /// What can be had, as computed last; valid before `fresh_until`.
     stairs: Vec<Step>,
@@ -288,7 +288,7 @@ pub struct Book<K> {
     confirmed: usize,
     /// Whose turn it is, and whether it has a reservation, lifted, at `confirmed`.
     turn: Option<(K, bool)>,
-    /// The reservations behind are lifted.
+    /// The later reservations are lifted.
     tail_out: bool,
     /// Work without run limit that starts now counts as ending this much after [`FOREVER`], and
     /// the last start made among such ends.
@@ -296,9 +296,9 @@ pub struct Book<K> {
     last_unknown: i64,
     /// Reservations that keep slots back.
     holders: usize,
-    /// Something happened that moves reservations: they are looked at in the next pass.
+    /// Something happened that moves reservations: they are checked in the next pass.
     changed: bool,
-    /// They are looked at in this pass.
+    /// They are checked in this pass.
     sweep: bool,
     /// More may be claimed somewhere than there is.
     broken: bool,

@@ -1,7 +1,7 @@
 //! Numbers for the resources that requests reserve. Owns the names; knows no host and no amount in
 //! use.
 
-use super::balance::Res;
+use super::host_usage::ResourceId;
 use super::hosts::HostInfo;
 use crate::config::Config;
 use crate::text::resreq::{Def, Direction, Resources as _};
@@ -18,15 +18,15 @@ pub struct ResourceNames {
     names: Vec<String>,
     /// They rise with the load: what is reserved is no part of a stock.
     rising: Vec<bool>,
-    index: HashMap<String, Res>,
+    index: HashMap<String, ResourceId>,
 }
 
 impl ResourceNames {
-    pub fn find(&self, name: &str) -> Option<Res> {
+    pub fn find(&self, name: &str) -> Option<ResourceId> {
         self.index.get(name).copied()
     }
 
-    pub fn name(&self, res: Res) -> &str {
+    pub fn name(&self, res: ResourceId) -> &str {
         &self.names[usize::from(res)]
     }
 
@@ -39,11 +39,12 @@ impl ResourceNames {
     }
 
     /// The number of a name, a new one if need be.
-    pub fn intern(&mut self, name: &str, config: &Config) -> Res {
+    pub fn intern(&mut self, name: &str, config: &Config) -> ResourceId {
         if let Some(res) = self.find(name) {
             return res;
         }
-        let res = Res::try_from(self.names.len()).expect("fewer than 65536 resources are declared");
+        let res = ResourceId::try_from(self.names.len())
+            .expect("fewer than 65536 resources are declared");
         let rises = |def: Def<'_>| def.direction == Direction::Increase;
         self.rising.push(config.find(name).is_some_and(rises));
         self.names.push(name.to_owned());

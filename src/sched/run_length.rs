@@ -5,7 +5,7 @@
 use super::amount::NEVER_MS;
 use super::hosts::HostTable;
 use super::profile::end_of;
-use super::shape::{AskAt, SoFar};
+use super::shape::{HostQuery, TrialHosts};
 use crate::config::{self, Config};
 use crate::model::{Spec, Stamp};
 
@@ -77,15 +77,15 @@ pub(super) struct Ends<'a> {
 
 impl Ends<'_> {
     /// If it takes the slots that are asked about.
-    pub fn at(&self, ask: &AskAt<'_>, at: usize) -> i64 {
+    pub fn at(&self, query: &HostQuery<'_>, at: usize) -> i64 {
         if !self.length.varies() {
             return self.everywhere;
         }
-        let first = match ask.so_far {
-            SoFar::Slots([]) => at as u32,
-            SoFar::Slots([(first, _), ..]) => *first,
+        let first = match query.so_far {
+            TrialHosts::Slots([]) => at as u32,
+            TrialHosts::Slots([(first, _), ..]) => *first,
             // Sections are not placed in their order: any host may come to be the first.
-            SoFar::Holds(_) => return self.last,
+            TrialHosts::Holds(_) => return self.last,
         };
         end_at(self.now, self.length.at(self.table, Some(first)))
     }

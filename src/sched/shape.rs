@@ -1,16 +1,16 @@
 //! What all jobs with the same placement request share: the request compiled against the
 //! configuration, and how it judges one host. Owns nothing that changes but the rankings inside its
-//! ways; never books anything.
+//! ways; never changes the usage of hosts.
 
 use super::amount::{Bundle, HostBundles};
-use super::ask::{Ask, Hold, compile};
-use super::balance::{Balance, Balances, Res};
-use super::frag::Demand;
+use super::compiled_request::{TrialUse, Way, compile};
+use super::fragmentation::Demand;
+use super::host_ranking::{Candidate, HostJudge, LimitGroup, Ranking, StaticFit};
+use super::host_usage::{ClusterUsage, HostUsage, ResourceId};
 use super::hosts::{HostInfo, HostTable};
 use super::load_thresholds as thresholds;
-use super::placement::Short;
+use super::placement::Shortfall;
 use super::quota::Blocked;
-use super::rank::{Alike, Candidate, HostJudge, Lasting, Ranking};
 use super::resource_names::ResourceNames;
 use crate::config::require::{Request, asked_hosts};
 use crate::config::{Config, HostPrefs, Packing, Queue};
@@ -58,32 +58,32 @@ impl ShapeKey {
 
 /// Which slots are asked of a host: a part of a way, beside what the job holds there in trial.
 #[derive(Clone, Copy)]
-pub struct AskAt<'a> {
+pub struct HostQuery<'a> {
     pub way: usize,
     pub part: usize,
-    pub hold: &'a Hold,
+    pub hold: &'a TrialUse,
     /// They are the part's first ones.
     pub first: bool,
     /// What the job takes in trial on all hosts.
-    pub so_far: SoFar<'a>,
+    pub so_far: TrialHosts<'a>,
 }
 
 /// What a job takes in trial.
 #[derive(Clone, Copy)]
-pub enum SoFar<'a> {
+pub enum TrialHosts<'a> {
     /// Slots of the first part.
     Slots(&'a [(u32, u32)]),
-    Holds(&'a HashMap<u32, Hold>),
+    Holds(&'a HashMap<u32, TrialUse>),
 }
 
-impl<'a> AskAt<'a> {
-    pub fn new(way: usize, part: usize, hold: &'a Hold) -> AskAt<'a> {
-        AskAt {
+impl<'a> HostQuery<'a> {
+    pub fn new(way: usize, part: usize, hold: &'a TrialUse) -> HostQuery<'a> {
+        HostQuery {
             way,
             part,
             hold,
             first: false,
-            so_far: SoFar::Slots(&[]),
+            so_far: TrialHosts::Slots(&[]),
         }
     }
 
@@ -103,7 +103,7 @@ pub struct Shape {
     pub asked: Option<HostPrefs>,
     pub sub_host: String,
     /// Ways to meet the request, in the order they are tried; at least one.
-    pub ways: Vec<Ask>,
+    pub ways: Vec<Way>,
     /// Some ways open late.
     pub timed: bool,
     /// Most slots the queue may hold on a host, and per core in thousandths.
@@ -134,7 +134,7 @@ impl Shape {
             _ => None,
         };
         let request = request.unwrap_or_default();
-        let ways = ways.unwrap_or_else(|_| vec![Ask::nothing(&request)]);
+        let ways = ways.unwrap_or_else(|_| vec![Way::nothing(&request)]);
         Shape {
             timed: ways.iter().any(|way| way.after_ms > 0),
             queue: at.map(|at| u16::try_from(at).expect("cb.yaml has fewer than 65536 queues")),
@@ -153,13 +153,13 @@ impl Shape {
     }
 
     /// The way that the journal's number means.
-    pub fn way(&self, alt: u8) -> &Ask {
+    pub fn way(&self, alt: u8) -> &Way {
         self.ways.get(usize::from(alt)).unwrap_or(&self.ways[0])
     }
 
     /// Ways that are open to a job that has waited so long, and when the next one opens.
     pub fn open_ways(&self, waited_ms: u64) -> (usize, Option<u64>) {
-        let later = |way: &&Ask| way.after_ms > waited_ms;
+        let later = |way: &&Way| way.after_ms > waited_ms;
         let next = self.ways.iter().filter(later).map(|w| w.after_ms).min();
         (self.ways.iter().filter(|w| !later(w)).count(), next)
     }
@@ -170,10 +170,10 @@ impl Shape {
     }
 
     /// Slots that its jobs may use on a host: free ones, and those that stopped work lends them.
-    pub fn free(&self, books: &Balance) -> i64 {
+    pub fn free(&self, usage: &HostUsage) -> i64 {
         match self.lenders[..] {
-            [] => books.free(),
-            _ => books.free() + books.lent_by(&self.lenders),
+            [] => usage.free(),
+            _ => usage.free() + usage.lent_by(&self.lenders),
         }
     }
 
@@ -201,54 +201,56 @@ impl Shape {
     }
 
     /// No exclusive use is in the way.
-    pub fn alone(&self, way: usize, books: &Balance) -> bool {
+    pub fn alone(&self, way: usize, usage: &HostUsage) -> bool {
         let lent = |(queue, _): &(u16, i64)| self.lenders.contains(queue);
-        let empty = || books.jobs == 0 && books.lent.iter().all(lent);
+        let empty = || usage.jobs == 0 && usage.lent.iter().all(lent);
         let wanted = self.is_exclusive_by(way);
-        books.exclusive == 0 && (!wanted || empty())
+        usage.exclusive == 0 && (!wanted || empty())
     }
 
     /// Slots that the first part of the first way could take on a host that has `room` slots to
     /// give.
-    pub fn capacity(&self, host: &HostInfo, books: &Balance, room: i64) -> u32 {
-        let room = self.room(0, host, books, room);
-        Hold::default().fit(&self.ways[0], 0, false, room, |res| books.left(res))
+    pub fn capacity(&self, host: &HostInfo, usage: &HostUsage, room: i64) -> u32 {
+        let room = self.room(0, host, usage, room);
+        TrialUse::default().fit(&self.ways[0], 0, false, room, |res| usage.left(res))
     }
 
     /// Slots that a host may give to the request, out of `room`, amounts apart.
-    pub fn room(&self, way: usize, host: &HostInfo, books: &Balance, room: i64) -> u32 {
-        if !self.alone(way, books) {
+    pub fn room(&self, way: usize, host: &HostInfo, usage: &HostUsage, room: i64) -> u32 {
+        if !self.alone(way, usage) {
             return 0;
         }
         let room = room.clamp(0, i64::from(u32::MAX)) as u32;
         if self.host_slots.is_some() || self.proc_slots_milli.is_some() {
-            room.min(self.queue_left(host, books))
+            room.min(self.queue_left(host, usage))
         } else {
             room
         }
     }
 
-    /// Slots that fit on a host now, by its books.
-    pub fn fit(&self, ask: &AskAt<'_>, view: &View<'_>, at: usize) -> u32 {
-        let books = view.books.get(at);
-        let room = self.room(ask.way, view.table.at(at), books, self.free(books));
-        let room = room.saturating_sub(ask.held());
-        let way = &self.ways[ask.way];
-        let left = |res: Res| books.left(res);
-        ask.hold.fit(way, ask.part, ask.first, room, left)
+    /// Slots that fit on a host now.
+    pub fn fit(&self, query: &HostQuery<'_>, view: &View<'_>, at: usize) -> u32 {
+        let usage = view.usage.get(at);
+        let room = self.room(query.way, view.table.at(at), usage, self.free(usage));
+        let room = room.saturating_sub(query.held());
+        let way = &self.ways[query.way];
+        let left = |res: ResourceId| usage.left(res);
+        query.hold.fit(way, query.part, query.first, room, left)
     }
 
     /// Likewise on one more host, or on more of a host.
-    pub fn needs_at(&self, ask: &AskAt<'_>) -> (Bundle, Bundle) {
-        ask.hold.needs(&self.ways[ask.way], ask.part, ask.first)
+    pub fn needs_at(&self, query: &HostQuery<'_>) -> (Bundle, Bundle) {
+        query
+            .hold
+            .needs(&self.ways[query.way], query.part, query.first)
     }
 
     /// What the job takes in trial, by host.
-    pub fn so_far(&self, ask: &AskAt<'_>) -> SmallVec<[(u32, Bundle); 4]> {
-        let way = &self.ways[ask.way];
-        match ask.so_far {
-            SoFar::Slots(spot) => spot.iter().map(|(at, n)| (*at, way.bundle(*n))).collect(),
-            SoFar::Holds(holds) => {
+    pub fn so_far(&self, query: &HostQuery<'_>) -> SmallVec<[(u32, Bundle); 4]> {
+        let way = &self.ways[query.way];
+        match query.so_far {
+            TrialHosts::Slots(spot) => spot.iter().map(|(at, n)| (*at, way.bundle(*n))).collect(),
+            TrialHosts::Holds(holds) => {
                 let all = holds.iter().map(|(at, hold)| (*at, hold.bundle.clone()));
                 let mut all: SmallVec<[(u32, Bundle); 4]> = all.collect();
                 all.sort_unstable_by_key(|(at, _)| *at);
@@ -259,20 +261,20 @@ impl Shape {
 
     /// Slots that the first part of a way could take where so much is free, all else put aside.
     pub fn capacity_in(&self, way: usize, free: &Bundle) -> u32 {
-        let hold = Hold::default();
-        let ask = AskAt::new(way, 0, &hold);
-        self.fit_in(&ask, free)
+        let hold = TrialUse::default();
+        let query = HostQuery::new(way, 0, &hold);
+        self.fit_in(&query, free)
     }
 
     /// Slots that fit where so much is free beside what the same job holds there, all else put
     /// aside.
-    pub fn fit_in(&self, ask: &AskAt<'_>, free: &Bundle) -> u32 {
-        let room = free.slots.saturating_sub(ask.hold.bundle.slots);
+    pub fn fit_in(&self, query: &HostQuery<'_>, free: &Bundle) -> u32 {
+        let room = free.slots.saturating_sub(query.hold.bundle.slots);
         let room = room.clamp(0, i64::from(u32::MAX)) as u32;
-        let way = &self.ways[ask.way];
-        let left = |res: Res| free.get(usize::from(res));
-        let fit = ask.hold.fit(way, ask.part, ask.first, room, left);
-        match way.parts[ask.part].spread.tile {
+        let way = &self.ways[query.way];
+        let left = |res: ResourceId| free.get(usize::from(res));
+        let fit = query.hold.fit(way, query.part, query.first, room, left);
+        match way.parts[query.part].spread.tile {
             0 => fit,
             tile => fit.min(tile),
         }
@@ -280,10 +282,10 @@ impl Shape {
 
     /// As [`Shape::fit_in`], on a host where reservations leave so much: a request that keeps
     /// others off needs all of it.
-    pub fn fit_beside(&self, ask: &AskAt<'_>, books: &Balance, free: &Bundle) -> u32 {
-        match self.is_exclusive_by(ask.way) && free.slots < books.slots {
+    pub fn fit_beside(&self, query: &HostQuery<'_>, usage: &HostUsage, free: &Bundle) -> u32 {
+        match self.is_exclusive_by(query.way) && free.slots < usage.slots {
             true => 0,
-            false => self.fit_in(ask, free),
+            false => self.fit_in(query, free),
         }
     }
 
@@ -293,14 +295,14 @@ impl Shape {
         self.ways.iter().all(|way| way.plain && way.after_ms == 0)
     }
 
-    /// Whether it is known to have no place as long as nothing is freed behind `freed`.
+    /// Whether it is known to have no place as long as nothing is freed after `freed`.
     pub fn is_hopeless(&self, on_hosts: u32, freed: u64) -> bool {
         !self.timed && self.failed_for(on_hosts, freed).is_some()
     }
 
     /// Slots that the queue may still hold on a host.
-    pub fn queue_left(&self, host: &HostInfo, books: &Balance) -> u32 {
-        let used = self.queue.map_or(0, |q| books.queue_used(q));
+    pub fn queue_left(&self, host: &HostInfo, usage: &HostUsage) -> u32 {
+        let used = self.queue.map_or(0, |q| usage.queue_used(q));
         let per_core = self
             .proc_slots_milli
             .map(|milli| host.slots_of_cores(milli));
@@ -335,7 +337,7 @@ impl Shape {
             (!queue.thresholds.is_empty() || self.stop.is_some())
                 && thresholds::queue_excludes(
                     view.table.at(at),
-                    view.books.get(at).young,
+                    view.usage.get(at).expected,
                     queue,
                     self.stop.as_ref(),
                 )
@@ -358,14 +360,14 @@ impl Shape {
     }
 
     /// What only news of the host change of its fitness.
-    pub fn lasting(&self, of: (usize, usize), view: &View<'_>, at: usize) -> Lasting {
+    pub fn lasting(&self, of: (usize, usize), view: &View<'_>, at: usize) -> StaticFit {
         let name = &view.table.at(at).name;
         let listed = view.queue(self).is_none_or(|q| q.hosts.contains(name));
         let asked = || self.asked.as_ref().is_none_or(|m| m.contains(name));
-        Lasting {
+        StaticFit {
             serves: listed && asked() && self.is_of_type(of, view, at),
             preference: self.preference(view, name),
-            ..Lasting::default()
+            ..StaticFit::default()
         }
     }
 
@@ -379,8 +381,8 @@ impl Shape {
     /// Whether the host could serve a part of some way, whatever is free.
     pub fn fits_some(&self, view: &View<'_>, at: usize) -> bool {
         let mut ways = self.ways.iter().enumerate();
-        ways.any(|(way, ask)| {
-            let mut parts = 0..ask.parts.len();
+        ways.any(|(way, query)| {
+            let mut parts = 0..query.parts.len();
             parts.any(|part| self.unfit((way, part), view, at).is_none())
         })
     }
@@ -415,14 +417,14 @@ impl Shape {
         (way, part): (usize, usize),
         view: &View<'_>,
         at: usize,
-        lasting: &Lasting,
+        lasting: &StaticFit,
     ) -> Option<Candidate> {
-        let books = view.books.get(at);
-        let free = self.free(books);
+        let usage = view.usage.get(at);
+        let free = self.free(usage);
         if !lasting.serves
-            || !books.open
+            || !usage.open
             || free <= 0
-            || self.fit(&AskAt::new(way, part, &Hold::default()), view, at) == 0
+            || self.fit(&HostQuery::new(way, part, &TrialUse::default()), view, at) == 0
             || self.is_loaded(view, at)
             || !self.selects((way, part), view, at)
         {
@@ -445,20 +447,20 @@ impl Shape {
                 Packing::Fit | Packing::Frag => -self.cost((way, part), view, at),
             },
             at: at as u32,
-            version: books.version,
+            version: usage.version,
         })
     }
 
     /// What the smallest start of a part costs on a host, by the demand; less is better.
     fn cost(&self, (way, part): (usize, usize), view: &View<'_>, at: usize) -> i64 {
-        let mut hold = Hold::default();
+        let mut hold = TrialUse::default();
         let slots = match self.ways[way].plain {
             true => self.request.min.max(1),
             false => 1,
         };
         hold.take(&self.ways[way], part, slots, true, 0);
-        let books = view.books.get(at);
-        let left = |res: Res| books.left(res);
+        let usage = view.usage.get(at);
+        let left = |res: ResourceId| usage.left(res);
         match self.packing {
             Packing::Frag => view.demand.score(at, &left, &hold.bundle),
             _ => view.demand.leaves(&left, &hold.bundle),
@@ -468,7 +470,7 @@ impl Shape {
     /// Its ways compete for the best host, instead of being tried in their order.
     pub fn ways_compete(&self) -> bool {
         let by_cost = matches!(self.packing, Packing::Fit | Packing::Frag);
-        let free = |way: &Ask| way.plain && way.parts[0].spread.tile == 0;
+        let free = |way: &Way| way.plain && way.parts[0].spread.tile == 0;
         by_cost && self.ways.len() > 1 && self.ways.iter().all(free)
     }
 
@@ -491,7 +493,7 @@ impl Shape {
         &mut self,
         (way, part): (usize, usize),
         view: &View<'_>,
-        alike: Alike,
+        alike: LimitGroup,
     ) -> Ranking {
         let ranks = &mut self.ways[way].parts[part].ranks;
         let known = ranks.iter().position(|(of, _)| *of == alike.on_hosts);
@@ -501,11 +503,11 @@ impl Shape {
             of: (way, part),
             view,
         };
-        rank.refresh(&judge, view.books, view.demand.version, alike.eased);
+        rank.refresh(&judge, view.usage, view.demand.version, alike.eased);
         rank
     }
 
-    pub fn put_rank(&mut self, (way, part): (usize, usize), rank: Ranking, alike: Alike) {
+    pub fn put_rank(&mut self, (way, part): (usize, usize), rank: Ranking, alike: LimitGroup) {
         let ranks = &mut self.ways[way].parts[part].ranks;
         ranks.insert(0, (alike.on_hosts, rank));
         ranks.truncate(MANY_RANKS);
@@ -539,11 +541,11 @@ struct PartJudge<'a> {
 }
 
 impl HostJudge for PartJudge<'_> {
-    fn lasting(&self, at: usize) -> Lasting {
+    fn lasting(&self, at: usize) -> StaticFit {
         self.shape.lasting(self.of, self.view, at)
     }
 
-    fn candidate(&self, at: usize, lasting: &Lasting) -> Option<Candidate> {
+    fn candidate(&self, at: usize, lasting: &StaticFit) -> Option<Candidate> {
         self.shape.candidate(self.of, self.view, at, lasting)
     }
 }
@@ -554,7 +556,7 @@ pub struct Failed {
     pub on_hosts: u32,
     /// Position in the log of changed hosts.
     pub at: u64,
-    pub short: Short,
+    pub short: Shortfall,
     /// Ways that were open by then.
     pub open: usize,
     /// The limit that stood in the way.
@@ -594,11 +596,11 @@ pub enum Unfit {
     Select,
 }
 
-/// What shapes look at.
+/// What shapes read.
 pub struct View<'a> {
     pub config: &'a Config,
     pub table: &'a HostTable,
-    pub books: &'a Balances,
+    pub usage: &'a ClusterUsage,
     pub names: &'a ResourceNames,
     pub demand: &'a Demand,
 }
@@ -611,7 +613,7 @@ impl<'a> View<'a> {
     pub fn facts(&self, shape: &Shape, at: usize) -> Facts<'a> {
         Facts {
             host: self.table.at(at),
-            books: self.books.get(at),
+            usage: self.usage.get(at),
             names: self.names,
             config: self.config,
             local: self.table.named(&shape.sub_host),
@@ -622,7 +624,7 @@ impl<'a> View<'a> {
 /// A host as an expression sees it: measured values less what is reserved.
 pub struct Facts<'a> {
     pub host: &'a HostInfo,
-    books: &'a Balance,
+    usage: &'a HostUsage,
     names: &'a ResourceNames,
     config: &'a Config,
     /// The submission host, when it belongs to the cluster.
@@ -632,12 +634,12 @@ pub struct Facts<'a> {
 impl HostFacts for Facts<'_> {
     fn number(&self, name: &str) -> Option<f64> {
         if name == "slots" {
-            return Some(self.books.free().max(0) as f64);
+            return Some(self.usage.free().max(0) as f64);
         }
-        let young = thresholds::expected_load(self.host, name, self.books.young);
-        let value = self.host.number(name)? + young as f64 / 1000.0;
+        let expected = thresholds::expected_load(self.host, name, self.usage.expected);
+        let value = self.host.number(name)? + expected as f64 / 1000.0;
         let taken = self.names.find(name).map_or(0, |res| {
-            self.books.taken.get(usize::from(res)).copied().unwrap_or(0)
+            self.usage.taken.get(usize::from(res)).copied().unwrap_or(0)
         });
         let taken = taken as f64 / 1000.0;
         let def = self.config.find(name);

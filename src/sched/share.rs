@@ -27,7 +27,7 @@ use usage::{Fair, Rule, Usage};
 
 /// Groups nested deeper than this hold their users directly.
 const MAX_DEPTH: usize = 16;
-/// Nodes made beforehand for groups and named users; behind that groups hold their users directly.
+/// Nodes made beforehand for groups and named users; beyond that groups hold their users directly.
 const MAX_NAMED: usize = 100_000;
 const ROOT: u32 = 0;
 /// Name of the node of users who have no share.
@@ -88,7 +88,7 @@ struct Inner {
     made: HashMap<(u32, Box<str>), u32>,
 }
 
-/// Whom a leaf is sought for.
+/// The user whose leaf is sought.
 struct Seeker<'a> {
     user: &'a str,
     groups: &'a [String],
@@ -138,10 +138,10 @@ impl ShareTree {
     }
 
     /// The place of a user who is in `groups` (of the configuration and of the system), `asked`
-    /// being the group he wants to be counted in (`csub -G`); `None` when he has no share.
+    /// being the group to be counted in (`csub -G`); `None` when the user has no share.
     ///
     /// Of several places one below `asked` counts before all others; then, level by level, an entry
-    /// that names him, the first of his groups that has a place for him, `default`, `others`.
+    /// that names the user, the first of the user's groups that has a place, `default`, `others`.
     pub fn leaf(&mut self, user: &str, groups: &[String], asked: Option<&str>) -> Option<Leaf> {
         let seeker = Seeker { user, groups };
         let found = asked
@@ -150,7 +150,7 @@ impl ShareTree {
         found.map(|(parent, entry)| Leaf(self.leaf_at(parent, entry, user)))
     }
 
-    /// A place behind everybody who has shares, for a user who has none.
+    /// A place after all users with shares, for a user who has none.
     pub fn leaf_behind(&mut self, user: &str) -> Leaf {
         let parent = match self.nobodys {
             Some(node) => node,

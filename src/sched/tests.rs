@@ -4,17 +4,17 @@
 //! A case reads: make a [`Cluster`], [`Cluster::submit`] jobs, [`Cluster::pass`], look at who runs
 //! where with [`Cluster::on`], [`Cluster::end`] some, pass again.
 
-mod fade;
 mod frag;
 mod gang;
 mod golden;
 mod groups;
-mod guard;
 mod halts;
 mod limits;
 mod place;
 mod preempt;
 mod random;
+mod rusage_decay;
+mod thresholds;
 mod window;
 
 use super::plan_applier::{Sink, apply_plan};

@@ -5,7 +5,7 @@
 //! One act for each sample of a host: load follows late, and acting on the same figures twice would
 //! stop or resume too much.
 
-use super::held::Held;
+use super::allocation::Allocation;
 use super::hosts::HostInfo;
 use super::load_thresholds::ThresholdKind::Dispatch;
 use super::load_thresholds::{condition, exceeded};
@@ -24,7 +24,7 @@ pub(super) struct Conditions {
 
 /// What is remembered of started work and of hosts.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct ThresholdMonitor {
     /// Started work by queue; only kept where windows, preemption or growth ask for it.
     on: Vec<Option<BTreeSet<JobKey>>>,
     /// Started slots by queue, where `on` is kept.
@@ -32,7 +32,7 @@ pub(super) struct Watch {
     /// Work that the system stopped.
     halted: BTreeSet<JobKey>,
     conditions: Vec<Conditions>,
-    /// Something looks at samples.
+    /// Some threshold or condition depends on samples.
     samples: bool,
     /// The last sample of a host that was acted upon.
     seen: HashMap<HostId, u64>,
@@ -42,9 +42,9 @@ pub(super) struct Watch {
     fresh: Vec<u32>,
 }
 
-impl Watch {
+impl ThresholdMonitor {
     /// For another configuration; what was seen of samples stays.
-    pub fn renewed(self, config: &Config) -> Watch {
+    pub fn renewed(self, config: &Config) -> ThresholdMonitor {
         let victim = |name: &str| {
             let preempting = config.queues.iter().filter_map(|q| q.preemption.as_ref());
             preempting
@@ -57,7 +57,7 @@ impl Watch {
         };
         let hosts = config.hosts.entries.iter().chain([&config.hosts.default]);
         let mut hosts = hosts.filter(|host| !host.thresholds.is_empty());
-        Watch {
+        ThresholdMonitor {
             on: config
                 .queues
                 .iter()
@@ -115,18 +115,18 @@ impl Watch {
     }
 
     /// Work starts or ends to hold something.
-    pub fn note(&mut self, j: JobKey, held: &Held, plus: bool) {
-        if held.halted {
+    pub fn note(&mut self, j: JobKey, allocation: &Allocation, plus: bool) {
+        if allocation.halted {
             match plus {
                 true => self.halted.insert(j),
                 false => self.halted.remove(&j),
             };
         }
-        let Some(queue) = held.queue.map(usize::from) else {
+        let Some(queue) = allocation.queue.map(usize::from) else {
             return;
         };
         if let Some(on) = self.on[queue].as_mut() {
-            let slots = i64::from(held.slots);
+            let slots = i64::from(allocation.slots);
             self.slots[queue] += if plus { slots } else { -slots };
             match plus {
                 true => on.insert(j),
@@ -135,8 +135,8 @@ impl Watch {
         }
     }
 
-    /// The host was looked at: true when thresholds keep new work away for now.
-    pub fn look(&mut self, host: &HostInfo, at: usize, young: i64) -> bool {
+    /// Notes the sample of a host: true when thresholds keep new work away for now.
+    pub fn look(&mut self, host: &HostInfo, at: usize, expected: i64) -> bool {
         // ThresholdKind may be gone from the configuration while work is stopped for them.
         if !self.samples && self.halted.is_empty() {
             return false;
@@ -148,17 +148,17 @@ impl Watch {
         if self.quiet.get(&host.id).is_some_and(|quiet| *quiet != beat) {
             self.quiet.remove(&host.id);
         }
-        self.bars(host, young)
+        self.bars(host, expected)
     }
 
-    /// Thresholds of the host, or work that has just resumed there, keep new work away. `young`:
+    /// Thresholds of the host, or work that has just resumed there, keep new work away. `expected`:
     /// load that is to come, in thousandths.
-    pub fn bars(&self, host: &HostInfo, young: i64) -> bool {
+    pub fn bars(&self, host: &HostInfo, expected: i64) -> bool {
         self.quiet.contains_key(&host.id)
-            || exceeded(host, &host.entry.thresholds, Dispatch(young)).is_some()
+            || exceeded(host, &host.entry.thresholds, Dispatch(expected)).is_some()
     }
 
-    /// Somebody looks at samples.
+    /// Some threshold or condition depends on samples.
     pub fn samples(&self) -> bool {
         self.samples
     }
@@ -181,6 +181,6 @@ fn conditions(queue: &Queue, config: &Config) -> Conditions {
 pub enum Bar {
     /// Its dispatch window is closed.
     Window,
-    /// Load past a mark, or work that has just resumed.
+    /// Load past a threshold, or work that has just resumed.
     Load,
 }

@@ -10,20 +10,20 @@ use jiff::tz::TimeZone;
 
 /// Whether something is open at a moment, and for how long that holds.
 #[derive(Clone, Debug)]
-pub(super) struct Gate {
+pub(super) struct WindowState {
     pub open: bool,
     /// The next change.
     pub change: Option<Stamp>,
 }
 
-impl Gate {
-    const ALWAYS: Gate = Gate {
+impl WindowState {
+    const ALWAYS: WindowState = WindowState {
         open: true,
         change: None,
     };
 
-    fn at(windows: Option<&Windows>, now: Stamp, zone: &TimeZone) -> Gate {
-        windows.map_or(Gate::ALWAYS, |windows| Gate {
+    fn at(windows: Option<&Windows>, now: Stamp, zone: &TimeZone) -> WindowState {
+        windows.map_or(WindowState::ALWAYS, |windows| WindowState {
             open: windows.contains_ms(now.0, zone),
             change: windows.next_change_ms(now.0, zone).map(Stamp),
         })
@@ -32,22 +32,22 @@ impl Gate {
 
 /// What is open now.
 #[derive(Debug)]
-pub(super) struct Hours {
+pub(super) struct TimeWindows {
     zone: TimeZone,
     /// By queue.
-    run: Vec<Gate>,
-    dispatch: Vec<Gate>,
+    run: Vec<WindowState>,
+    dispatch: Vec<WindowState>,
     /// Hosts that have a window, by position.
-    hosts: Vec<(u32, Gate)>,
+    hosts: Vec<(u32, WindowState)>,
     /// Some queue has a window.
     any: bool,
     /// All this holds from and until.
     holds: Option<(Stamp, Stamp)>,
 }
 
-impl Default for Hours {
-    fn default() -> Hours {
-        Hours {
+impl Default for TimeWindows {
+    fn default() -> TimeWindows {
+        TimeWindows {
             zone: TimeZone::UTC,
             run: Vec::new(),
             dispatch: Vec::new(),
@@ -58,19 +58,19 @@ impl Default for Hours {
     }
 }
 
-impl Hours {
+impl TimeWindows {
     /// For another configuration or other hosts: everything is worked out at the next look.
-    pub fn renewed(zone: TimeZone, config: &Config, table: &HostTable) -> Hours {
+    pub fn renewed(zone: TimeZone, config: &Config, table: &HostTable) -> TimeWindows {
         let queues = config.queues.len();
         let windowed = |at: &usize| table.at(*at).entry.dispatch_window.is_some();
         let hosts = (0..table.len()).filter(windowed);
         let windowed =
             |q: &crate::config::Queue| q.run_window.is_some() || q.dispatch_window.is_some();
-        Hours {
+        TimeWindows {
             zone,
-            run: vec![Gate::ALWAYS; queues],
-            dispatch: vec![Gate::ALWAYS; queues],
-            hosts: hosts.map(|at| (at as u32, Gate::ALWAYS)).collect(),
+            run: vec![WindowState::ALWAYS; queues],
+            dispatch: vec![WindowState::ALWAYS; queues],
+            hosts: hosts.map(|at| (at as u32, WindowState::ALWAYS)).collect(),
             any: config.queues.iter().any(windowed),
             holds: None,
         }
@@ -78,8 +78,8 @@ impl Hours {
 
     /// The run window of a queue is open.
     pub fn runs(&self, queue: Option<u16>) -> bool {
-        let gate = queue.and_then(|at| self.run.get(usize::from(at)));
-        gate.is_none_or(|gate| gate.open)
+        let start_condition = queue.and_then(|at| self.run.get(usize::from(at)));
+        start_condition.is_none_or(|start_condition| start_condition.open)
     }
 
     /// The dispatch window of a host is closed.
@@ -108,12 +108,12 @@ impl Hours {
     }
 
     /// The run window of a queue.
-    pub fn run(&self, queue: usize) -> Option<&Gate> {
+    pub fn run(&self, queue: usize) -> Option<&WindowState> {
         self.run.get(queue)
     }
 
     /// The dispatch window of a queue.
-    pub fn dispatch(&self, queue: usize) -> Option<&Gate> {
+    pub fn dispatch(&self, queue: usize) -> Option<&WindowState> {
         self.dispatch.get(queue)
     }
 
@@ -128,16 +128,16 @@ impl Hours {
             return turned;
         }
         for (at, queue) in config.queues.iter().enumerate() {
-            self.run[at] = Gate::at(queue.run_window.as_ref(), now, &self.zone);
-            self.dispatch[at] = Gate::at(queue.dispatch_window.as_ref(), now, &self.zone);
+            self.run[at] = WindowState::at(queue.run_window.as_ref(), now, &self.zone);
+            self.dispatch[at] = WindowState::at(queue.dispatch_window.as_ref(), now, &self.zone);
         }
-        for (at, gate) in &mut self.hosts {
+        for (at, start_condition) in &mut self.hosts {
             let windows = table.at(*at as usize).entry.dispatch_window.as_ref();
-            let new = Gate::at(windows, now, &self.zone);
-            if new.open != gate.open {
+            let new = WindowState::at(windows, now, &self.zone);
+            if new.open != start_condition.open {
                 turned.push(*at as usize);
             }
-            *gate = new;
+            *start_condition = new;
         }
         // Clocks may be set.
         let until = now.plus_ms(config.general.job_check_interval_ms.max(1));
@@ -147,10 +147,13 @@ impl Hours {
 
     /// The next time a window opens or closes.
     pub fn next(&self, now: Stamp) -> Option<Stamp> {
-        let hosts = self.hosts.iter().map(|(_, gate)| gate);
+        let hosts = self
+            .hosts
+            .iter()
+            .map(|(_, start_condition)| start_condition);
         let gates = self.run.iter().chain(&self.dispatch).chain(hosts);
         gates
-            .filter_map(|gate| gate.change)
+            .filter_map(|start_condition| start_condition.change)
             .filter(|at| *at > now)
             .min()
     }

@@ -26,7 +26,7 @@ impl Engine {
     /// The share trees of the queues that have one.
     pub fn shares(&self, now: Stamp) -> Vec<(String, Vec<ShareRow>)> {
         let queues = self.picture.config.queues.iter();
-        let queues = queues.zip(self.picture.queues.lines());
+        let queues = queues.zip(self.picture.queues.orders());
         let trees = queues.filter_map(|(queue, line)| Some((queue, line.tree()?)));
         trees
             .map(|(queue, tree)| (queue.name.clone(), tree.rows(now)))

@@ -1,6 +1,6 @@
 //! Circles of imports between the files of a room (a directory of `src/`): what `use` declarations
-//! and paths in the code name, re-exports followed to the file that defines the item. Test code does
-//! not count.
+//! and paths in the code name, re-exports followed to the file that defines the item; and the number
+//! of fields of one object. Test code does not count.
 
 use crate::layering::split_top;
 use crate::{source, tidy};
@@ -17,6 +17,10 @@ const KNOWN: &[(&str, usize)] = &[
     ("sys", 8),
     ("turn", 12),
 ];
+
+/// Most fields of one object, in rooms that keep to it.
+const FIELDS_MAX: usize = 15;
+const ROOMS_OF_SMALL_OBJECTS: &[&str] = &["sched"];
 
 /// A module's path below the crate: `sched::quota::room` as its parts.
 type Module = Vec<String>;
@@ -260,4 +264,49 @@ fn a_circle_is_seen() {
         "fn c() { fmt::x() }\n".to_owned(),
     );
     assert_eq!(largest_circles(&files).len(), 0);
+}
+
+/// Names of the structs in blanked text, with the number of their fields.
+fn objects(blanked: &str) -> Vec<(String, usize)> {
+    let mut out = Vec::new();
+    for (at, _) in blanked.match_indices("struct ") {
+        let rest = &blanked[at + "struct ".len()..];
+        let end = rest.find(['{', ';', '(']).unwrap_or(rest.len());
+        if !rest[end..].starts_with('{') {
+            continue;
+        }
+        let name = rest[..end].split(['<', ' ']).next().unwrap_or_default();
+        let body = &rest[end + 1..source::body_end(rest, end).saturating_sub(1)];
+        let field = |line: &&str| line.contains(": ") && line.starts_with("    ");
+        let fields = body
+            .lines()
+            .filter(field)
+            .filter(|l| !l.starts_with("     "));
+        out.push((name.to_owned(), fields.count()));
+    }
+    out
+}
+
+#[test]
+fn objects_have_few_fields() {
+    let mut wrong = Vec::new();
+    for (module, text) in &files() {
+        if !ROOMS_OF_SMALL_OBJECTS.contains(&module[0].as_str()) {
+            continue;
+        }
+        for (name, n) in objects(text).into_iter().filter(|(_, n)| *n > FIELDS_MAX) {
+            let file = module.join("/");
+            wrong.push(format!(
+                "src/{file}: {name} has {n} fields, at most {FIELDS_MAX}: group them"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn fields_are_counted() {
+    let text = "struct A<'a> {\n    pub b: u8,\n    c: (u8, u8),\n}\nstruct D(u8);\nstruct E {}\n";
+    let found = objects(text);
+    assert_eq!(found, [("A".to_owned(), 2), ("E".to_owned(), 0)]);
 }

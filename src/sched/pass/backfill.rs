@@ -4,11 +4,13 @@
 use super::Pass;
 use crate::model::JobKey;
 use crate::sched::amount::Bundle;
-use crate::sched::ask::Spread;
+use crate::sched::compiled_request::Spread;
 use crate::sched::gang;
-use crate::sched::pending::Bucket;
-use crate::sched::reserve::{Ask, Part, Parts, Spot, Terms, Turn as BookTurn, greedy};
-use crate::sched::reserver::Habit;
+use crate::sched::pending_classes::PendingClass;
+use crate::sched::reservations::ReservePolicy;
+use crate::sched::reserve::{
+    BookRequest, BookTurn, FreeHost, ReservationTerms, ReservedPart, ReservedParts, greedy,
+};
 use crate::sched::shape::{Shape, View};
 use std::sync::Arc;
 
@@ -25,10 +27,10 @@ impl Asking<'_> {
         &self.shape.ways[self.way].parts[0].spread
     }
 
-    /// What a start takes that takes so much of a host: all slots, if nobody else may be there.
+    /// What a start takes that takes so much of a host: all slots, if no other work may be there.
     fn with_rest(&self, host: u32, take: Bundle) -> Bundle {
         let all = match self.shape.is_exclusive_by(self.way) {
-            true => self.view.books.get(host as usize).slots,
+            true => self.view.usage.get(host as usize).slots,
             false => 0,
         };
         Bundle {
@@ -38,7 +40,7 @@ impl Asking<'_> {
     }
 }
 
-impl Ask for Asking<'_> {
+impl BookRequest for Asking<'_> {
     fn hosts(&self) -> &[u32] {
         self.hosts
     }
@@ -73,7 +75,7 @@ impl Ask for Asking<'_> {
         self.shape.ways[self.way].plain
     }
 
-    fn choose(&self, spots: &[Spot]) -> Option<Parts> {
+    fn choose(&self, spots: &[FreeHost]) -> Option<ReservedParts> {
         if self.plain() {
             return greedy(self, spots);
         }
@@ -81,7 +83,7 @@ impl Ask for Asking<'_> {
         let spot = gang::choose(self.shape, self.way, &self.view, &offers)?;
         let shares: Vec<_> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
         let parts = self.shape.ways[self.way].bundles(&shares, 0);
-        let part = |(host, take): (u32, Bundle)| Part {
+        let part = |(host, take): (u32, Bundle)| ReservedPart {
             host,
             slots: u32::try_from(take.slots).unwrap_or(u32::MAX),
             take: self.with_rest(host, take),
@@ -91,10 +93,10 @@ impl Ask for Asking<'_> {
 }
 
 impl Pass<'_> {
-    pub(super) fn habit(&self, bucket: &Bucket) -> Habit {
-        bucket
-            .queue
-            .map_or(Habit::default(), |at| self.picture.queues.habit(at))
+    pub(super) fn reserve_policy(&self, pending: &PendingClass) -> ReservePolicy {
+        pending.queue.map_or(ReservePolicy::default(), |at| {
+            self.picture.queues.reserve_policy(at)
+        })
     }
 
     /// Whether a queue that reserves for so many jobs may still reserve in this pass.
@@ -106,7 +108,7 @@ impl Pass<'_> {
     }
 
     /// The turn of a job in the book; false: its reservation stands, there is nothing to try.
-    pub(super) fn book_turn(&mut self, j: JobKey) -> bool {
+    pub(super) fn may_reserve_now(&mut self, j: JobKey) -> bool {
         let Some(reserver) = &mut self.picture.reserver else {
             return true;
         };
@@ -115,19 +117,19 @@ impl Pass<'_> {
 
     /// Reserves for the class's next job, which cannot start now, by the first of its ways that the
     /// hosts could ever meet. True when it has a reservation.
-    pub(super) fn reserve(&mut self, bucket: &Bucket, j: JobKey) -> bool {
-        if self.habit(bucket).depth == 0 || self.picture.reserver.is_none() {
+    pub(super) fn reserve(&mut self, pending: &PendingClass, j: JobKey) -> bool {
+        if self.reserve_policy(pending).depth == 0 || self.picture.reserver.is_none() {
             return false;
         }
-        (0..self.shape(bucket.shape).ways.len()).any(|way| {
-            let opens_ms = self.shape(bucket.shape).ways[way].after_ms;
-            opens_ms <= self.waited_ms && self.reserve_by(way, bucket, j)
+        (0..self.shape(pending.shape).ways.len()).any(|way| {
+            let opens_ms = self.shape(pending.shape).ways[way].after_ms;
+            opens_ms <= self.waited_ms && self.reserve_by(way, pending, j)
         })
     }
 
-    fn reserve_by(&mut self, way: usize, bucket: &Bucket, j: JobKey) -> bool {
-        let habit = self.habit(bucket);
-        let hosts = self.eligible(bucket.shape, way);
+    fn reserve_by(&mut self, way: usize, pending: &PendingClass, j: JobKey) -> bool {
+        let reserve_policy = self.reserve_policy(pending);
+        let hosts = self.eligible(pending.shape, way);
         if way > 0 && hosts.is_empty() {
             return false;
         }
@@ -135,21 +137,21 @@ impl Pass<'_> {
         let view = View {
             config: &self.picture.config,
             table: self.table,
-            books: &self.picture.usage,
+            usage: &self.picture.usage,
             names: &self.picture.resources,
             demand: &self.memory.demand,
         };
         let ask = Asking {
-            shape: self.picture.requests.shape(bucket.shape),
+            shape: self.picture.requests.shape(pending.shape),
             way,
             view,
             hosts: &hosts,
         };
-        let terms = Terms {
+        let terms = ReservationTerms {
             // Which host comes first is not known yet.
-            duration: bucket.length.longest(self.table, &hosts),
-            depth: habit.depth,
-            hold: habit.hold.filter(|_| ask.min() > 1),
+            duration: pending.length.longest(self.table, &hosts),
+            depth: reserve_policy.depth,
+            hold: reserve_policy.hold.filter(|_| ask.min() > 1),
         };
         reserver.book.reserve(j, &ask, &terms).is_some()
     }

@@ -1,25 +1,25 @@
-//! Counts the demand: which kinds of jobs are usual here, for queues whose packing looks at it. The
-//! counts themselves are `frag.rs`'s.
+//! Counts the demand: which kinds of jobs are usual, for queues whose packing depends on it. The
+//! counts themselves are `fragmentation.rs`'s.
 
 use super::Pass;
 use crate::config::Packing;
-use crate::sched::ask::{Ask, Per};
-use crate::sched::balance::Res;
-use crate::sched::frag::{Demand, Need};
+use crate::sched::compiled_request::{RusagePer, Way};
+use crate::sched::fragmentation::{Demand, UsualJob};
+use crate::sched::host_usage::ResourceId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Resources that some ways of a request want and others do not.
-fn varying(ways: &[Ask]) -> BTreeSet<Res> {
-    let of = |ask: &Ask| -> BTreeSet<Res> { ask.wants().map(|w| w.res).collect() };
-    let all: Vec<BTreeSet<Res>> = ways.iter().map(of).collect();
-    let union: BTreeSet<Res> = all.iter().flatten().copied().collect();
-    let everywhere = |res: &Res| all.iter().all(|set| set.contains(res));
+fn varying(ways: &[Way]) -> BTreeSet<ResourceId> {
+    let of = |ask: &Way| -> BTreeSet<ResourceId> { ask.wants().map(|w| w.res).collect() };
+    let all: Vec<BTreeSet<ResourceId>> = ways.iter().map(of).collect();
+    let union: BTreeSet<ResourceId> = all.iter().flatten().copied().collect();
+    let everywhere = |res: &ResourceId| all.iter().all(|set| set.contains(res));
     union.into_iter().filter(|res| !everywhere(res)).collect()
 }
 
 impl Pass<'_> {
-    /// Counts the demand when some queue looks at it and enough has happened since.
-    pub(super) fn note_demand(&mut self) {
+    /// Counts the demand when the packing of some queue depends on it and enough has happened since.
+    pub(super) fn update_demand(&mut self) {
         let looks = |p: Packing| matches!(p, Packing::Frag | Packing::Fit);
         if !self.config().queues.iter().any(|q| looks(q.packing)) {
             return;
@@ -36,28 +36,28 @@ impl Pass<'_> {
             .picture
             .allocations
             .values()
-            .map(|held| held.shape)
+            .map(|allocation| allocation.shape)
             .chain(pending)
         {
             *counts.entry(shape).or_default() += 1;
         }
         let shapes = counts.keys().map(|id| &self.shape(*id).ways);
-        let units: BTreeSet<Res> = shapes.flat_map(|ways| varying(ways)).collect();
+        let units: BTreeSet<ResourceId> = shapes.flat_map(|ways| varying(ways)).collect();
         let mut needs = Vec::new();
         for (id, count) in &counts {
             let hosts = self.eligible(*id, 0);
             let mut suits = vec![false; self.table.len()];
             hosts.iter().for_each(|at| suits[*at as usize] = true);
             let ask = &self.shape(*id).ways[0];
-            let mut need = Need {
+            let mut need = UsualJob {
                 count: *count,
                 suits,
-                ..Need::default()
+                ..UsualJob::default()
             };
             for want in ask.wants() {
                 let n = match want.per {
-                    Per::Slot => i64::from(ask.slots_min()),
-                    Per::Host | Per::Job => 1,
+                    RusagePer::Slot => i64::from(ask.slots_min()),
+                    RusagePer::Host | RusagePer::Job => 1,
                 };
                 if units.contains(&want.res) {
                     need.units += 1;

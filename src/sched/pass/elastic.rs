@@ -3,14 +3,14 @@
 
 use super::Pass;
 use crate::model::{JobKey, JobStat, Stamp};
+use crate::sched::allocation::Allocation;
 use crate::sched::amount::{Bundle, HostBundles};
-use crate::sched::held::Held;
+use crate::sched::host_ranking::LimitGroup;
 use crate::sched::plan::{Grow, Placement};
-use crate::sched::rank::Alike;
 use crate::sched::shape::View;
 use std::cmp::Reverse;
 
-/// Most jobs that are looked at in one pass, in the order in which they grow.
+/// Most jobs that are considered in one pass, in the order in which they grow.
 const GROWERS_MAX: usize = 4096;
 
 impl Pass<'_> {
@@ -47,12 +47,12 @@ impl Pass<'_> {
 
     /// When the work started and how many slots it may still get.
     fn wants_more(&self, j: JobKey) -> Option<(Stamp, u32)> {
-        let held = self.picture.allocations.get(&j)?;
-        let shape = &self.shape(held.shape);
+        let allocation = self.picture.allocations.get(&j)?;
+        let shape = &self.shape(allocation.shape);
         let more = shape
             .request
             .max
-            .checked_sub(held.slots)
+            .checked_sub(allocation.slots)
             .filter(|n| *n > 0)?;
         let work = self
             .state
@@ -60,21 +60,21 @@ impl Pass<'_> {
             .filter(|work| work.stat == JobStat::Run)?;
         let run = work.run.as_deref()?;
         let steady = run.start != Stamp(0) && run.killing.is_none() && run.halt.is_none();
-        (steady && !held.exclusive && shape.bad.is_none() && shape.is_simple())
+        (steady && !allocation.exclusive && shape.bad.is_none() && shape.is_simple())
             .then_some((run.start, more))
     }
 
     /// `left`: most slots; `per_core`: its user's limit on each host.
     fn grow_one(&mut self, j: JobKey, (mut left, per_core): (u32, Option<u64>)) {
-        let held = self.picture.allocations[&j].clone();
+        let allocation = self.picture.allocations[&j].clone();
         let mut hosts = Placement::new();
-        let mut grown = held.clone();
-        for at in self.growth_hosts(&held) {
+        let mut grown = allocation.clone();
+        for at in self.growth_hosts(&allocation) {
             if left == 0 {
                 break;
             }
             let n = self.growth_on(&grown, at, per_core).min(left);
-            let Some((n, more)) = self.within_quotas(&held, &grown, at, n) else {
+            let Some((n, more)) = self.within_quotas(&allocation, &grown, at, n) else {
                 continue;
             };
             grown = more;
@@ -82,20 +82,26 @@ impl Pass<'_> {
             hosts.push((self.table.at(at as usize).id, n));
         }
         if !hosts.is_empty() {
-            self.picture.take_held(j);
-            self.picture.put_held(j, grown);
+            self.picture.remove_allocation(j);
+            self.picture.add_allocation(j, grown);
             self.plan.grows.push(Grow { j, hosts });
         }
     }
 
     /// The most of `n` slots more on a host that section `limits` allows, and what is held then.
-    fn within_quotas(&mut self, held: &Held, grown: &Held, at: u32, n: u32) -> Option<(u32, Held)> {
-        let free = held.ident.is_free();
+    fn within_quotas(
+        &mut self,
+        allocation: &Allocation,
+        grown: &Allocation,
+        at: u32,
+        n: u32,
+    ) -> Option<(u32, Allocation)> {
+        let free = allocation.ident.is_free();
         let now = self.picture.usage.now();
         if !free {
             self.picture
                 .quotas
-                .give(&held.ident, held.counted(), true, now);
+                .give(&allocation.ident, allocation.counted(), true, now);
         }
         let fits = |pass: &Pass<'_>, n: u32| {
             let more = pass.grown(grown, at, n);
@@ -116,15 +122,17 @@ impl Pass<'_> {
             }
         }
         if !free {
-            self.picture.quotas.take(&held.ident, held.counted(), true);
+            self.picture
+                .quotas
+                .take(&allocation.ident, allocation.counted(), true);
         }
         best
     }
 
     /// What work holds with `n` slots more on a host.
-    fn grown(&self, held: &Held, at: u32, n: u32) -> Held {
-        let mut grown = held.clone();
-        let shape = &self.shape(held.shape);
+    fn grown(&self, allocation: &Allocation, at: u32, n: u32) -> Allocation {
+        let mut grown = allocation.clone();
+        let shape = &self.shape(allocation.shape);
         let more = |parts: &mut HostBundles| match parts.iter_mut().find(|(here, _)| *here == at) {
             Some((_, bundle)) => {
                 let had = u32::try_from(bundle.slots).unwrap_or(0);
@@ -142,15 +150,15 @@ impl Pass<'_> {
     }
 
     /// Hosts to try: those where it runs, then the best ranked others.
-    fn growth_hosts(&mut self, held: &Held) -> Vec<u32> {
-        let own: Vec<u32> = held.parts.iter().map(|(at, _)| *at).collect();
-        let shape = &self.shape(held.shape);
+    fn growth_hosts(&mut self, allocation: &Allocation) -> Vec<u32> {
+        let own: Vec<u32> = allocation.parts.iter().map(|(at, _)| *at).collect();
+        let shape = &self.shape(allocation.shape);
         if shape.one_host() {
             return own;
         }
-        let best = self.ranked(held.shape);
+        let best = self.ranked(allocation.shape);
         let others: Vec<u32> = best.into_iter().filter(|at| !own.contains(at)).collect();
-        let tiled = self.shape(held.shape).tile().is_some();
+        let tiled = self.shape(allocation.shape).tile().is_some();
         if tiled {
             others
         } else {
@@ -160,18 +168,18 @@ impl Pass<'_> {
 
     /// Hosts that could serve a shape now, the best first.
     fn ranked(&mut self, shape: u32) -> Vec<u32> {
-        let books = &self.picture.usage;
+        let usage = &self.picture.usage;
         let view = View {
             config: &self.picture.config,
             table: self.table,
-            books,
+            usage,
             names: &self.picture.resources,
             demand: &self.memory.demand,
         };
         let shape = &mut self.picture.requests.slot_mut(shape).shape;
-        let mut rank = shape.take_rank((0, 0), &view, Alike::default());
+        let mut rank = shape.take_rank((0, 0), &view, LimitGroup::default());
         let mut seen = Vec::new();
-        while let Some(candidate) = rank.pop(books) {
+        while let Some(candidate) = rank.pop(usage) {
             seen.push(candidate);
         }
         let hosts = seen
@@ -179,45 +187,45 @@ impl Pass<'_> {
             .map(|candidate| candidate.host() as u32)
             .collect();
         rank.put_back(seen);
-        shape.put_rank((0, 0), rank, Alike::default());
+        shape.put_rank((0, 0), rank, LimitGroup::default());
         hosts
     }
 
     /// Slots that it could get on a host beside what it has there.
-    fn growth_on(&self, held: &Held, at: u32, per_core: Option<u64>) -> u32 {
-        let shape = &self.shape(held.shape);
-        let (host, books) = (
+    fn growth_on(&self, allocation: &Allocation, at: u32, per_core: Option<u64>) -> u32 {
+        let shape = &self.shape(allocation.shape);
+        let (host, usage) = (
             self.table.at(at as usize),
             self.picture.usage.get(at as usize),
         );
-        if !books.open || !shape.fits_some(&self.view(), at as usize) {
+        if !usage.open || !shape.fits_some(&self.view(), at as usize) {
             return 0;
         }
         let user = host.user_limit(per_core).map_or(u32::MAX, |limit| {
-            limit.saturating_sub(books.user_used(held.uid))
+            limit.saturating_sub(usage.user_used(allocation.uid))
         });
-        let here = held.parts.iter().find(|(here, _)| *here == at);
+        let here = allocation.parts.iter().find(|(here, _)| *here == at);
         let reserved = self
             .picture
             .reserver
             .as_ref()
             .is_some_and(|r| r.book.reserved_on(at));
         if reserved {
-            // What somebody waits for is not taken by work that has enough to run.
+            // What a pending job waits for is not taken by work that has enough to run.
             return 0;
         }
         let Some((_, bundle)) = here else {
-            return shape.capacity(host, books, books.free()).min(user);
+            return shape.capacity(host, usage, usage.free()).min(user);
         };
         // What counts once for a host is there already.
         let had = u32::try_from(bundle.slots).unwrap_or(0);
         let mut each = shape.bundle(had + 1);
         each.sub(&shape.bundle(had));
-        let mut free = Bundle::of_slots(books.free());
+        let mut free = Bundle::of_slots(usage.free());
         for res in 0..each.res.len() {
-            free.set(res, books.left(res as u16));
+            free.set(res, usage.left(res as u16));
         }
-        let queue = shape.queue_left(host, books);
+        let queue = shape.queue_left(host, usage);
         each.times_in(&free).min(user).min(queue)
     }
 }

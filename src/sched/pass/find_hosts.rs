@@ -5,21 +5,25 @@
 use super::Pass;
 use crate::config::Config;
 use crate::model::Stamp;
-use crate::sched::allow::{self, alike, user_room};
-use crate::sched::job_terms::Terms;
-use crate::sched::pending::Bucket;
-use crate::sched::place;
-use crate::sched::placement::{Found, Short};
-use crate::sched::shape::{AskAt, Failed, Shape, View};
+use crate::sched::host_search;
+use crate::sched::job_terms::JobTerms;
+use crate::sched::limit_checks::{self, alike, user_room};
+use crate::sched::pending_classes::PendingClass;
+use crate::sched::placement::{FoundHosts, Shortfall};
+use crate::sched::shape::{Failed, HostQuery, Shape, View};
 use std::cell::Cell;
 
 impl Pass<'_> {
     /// Finds hosts for the class's next job.
-    pub(super) fn find(&mut self, bucket: &Bucket, most: u32) -> Result<Found, Short> {
-        let on_hosts = bucket.ident.on_hosts;
-        let shape = self.shape(bucket.shape);
+    pub(super) fn find(
+        &mut self,
+        pending: &PendingClass,
+        most: u32,
+    ) -> Result<FoundHosts, Shortfall> {
+        let on_hosts = pending.ident.on_hosts;
+        let shape = self.shape(pending.shape);
         let (open, _) = shape.open_ways(self.waited_ms);
-        if let Some(known) = self.known_failure(bucket)
+        if let Some(known) = self.known_failure(pending)
             && known.open == open
         {
             let (short, over_limit) = (known.short, known.over_limit);
@@ -27,15 +31,15 @@ impl Pass<'_> {
             return Err(short);
         }
         let (mut personal, mut kept) = (false, false);
-        let found = self.find_anew(bucket, most, &mut personal, &mut kept);
+        let found = self.search_hosts(pending, most, &mut personal, &mut kept);
         found.map_err(|short| {
             let over_limit = self.over_limit;
-            let short = Short {
+            let short = Shortfall {
                 personal: personal || over_limit.is_some(),
                 ..short
             };
             let at = self.picture.usage.now();
-            let shape = &mut self.picture.requests.slot_mut(bucket.shape).shape;
+            let shape = &mut self.picture.requests.slot_mut(pending.shape).shape;
             if !personal && !kept {
                 shape.fail(Failed {
                     on_hosts,
@@ -45,8 +49,8 @@ impl Pass<'_> {
                     over_limit,
                 });
             }
-            if !short.personal && shape.grows_evenly() && !bucket.length.varies() {
-                self.push_frontier(bucket);
+            if !short.personal && shape.grows_evenly() && !pending.length.varies() {
+                self.push_frontier(pending);
             }
             short
         })
@@ -57,50 +61,50 @@ impl Pass<'_> {
     ///
     /// # Errors
     /// How far it got.
-    pub(super) fn find_anew(
+    pub(super) fn search_hosts(
         &mut self,
-        bucket: &Bucket,
+        pending: &PendingClass,
         most: u32,
         personal: &mut bool,
         kept: &mut bool,
-    ) -> Result<Found, Short> {
-        let ends = self.ends(bucket);
-        let slot = self.picture.requests.slot_mut(bucket.shape);
+    ) -> Result<FoundHosts, Shortfall> {
+        let ends = self.ends(pending);
+        let slot = self.picture.requests.slot_mut(pending.shape);
         let config = &self.picture.config;
-        let books = &self.picture.usage;
+        let usage = &self.picture.usage;
         let names = &self.picture.resources;
         let view = View {
             config,
             table: self.table,
-            books,
+            usage,
             names,
             demand: &self.memory.demand,
         };
-        let user = (bucket.uid, bucket.user_per_core);
+        let user = (pending.user.uid, pending.user.slots_per_core);
         let now = self.now.0;
-        let may_backfill = bucket
+        let may_backfill = pending
             .queue
-            .is_some_and(|q| self.picture.queues.habit(q).may_backfill);
+            .is_some_and(|q| self.picture.queues.reserve_policy(q).may_backfill);
         let mut reserver = self.picture.reserver.as_mut();
         let (mut blocked, mut wake) = (None, None);
         let limited = Cell::new(false);
-        let (quotas, ident) = (&self.picture.quotas, &bucket.ident);
-        let by_way = allow::by_way(quotas, ident, &slot.shape, self.waited_ms);
-        *personal |= by_way.shut;
-        let (pace, interval) = (&self.picture.throttle, accept_interval(config, bucket));
-        let mut room = |shape: &Shape, ask: &AskAt<'_>, at: usize, can: u32| {
-            let mut may = can.min(user_room(&view, user, at, ask));
+        let (quotas, ident) = (&self.picture.quotas, &pending.ident);
+        let by_way = limit_checks::by_way(quotas, ident, &slot.shape, self.waited_ms);
+        *personal |= by_way.close;
+        let (pace, interval) = (&self.picture.throttle, accept_interval(config, pending));
+        let mut room = |shape: &Shape, query: &HostQuery<'_>, at: usize, can: u32| {
+            let mut may = can.min(user_room(&view, user, at, query));
             if let Some(again) = pace.after(at, interval, Stamp(now)) {
                 wake = wake.into_iter().chain([again]).min();
                 may = 0;
             }
-            let end = ends.at(ask, at);
+            let end = ends.at(query, at);
             if end > ends.latest {
                 may = 0;
             }
             *personal |= may < can;
             if !ident.is_free() {
-                let left = allow::left_on(quotas, ident, shape, (at, may), most, ask);
+                let left = limit_checks::left_on(quotas, ident, shape, (at, may), most, query);
                 limited.set(left.limited);
                 *personal |= left.personal;
                 blocked = left.blocked.or(blocked);
@@ -110,13 +114,13 @@ impl Pass<'_> {
                 && reserver.book.reserved_on(at as u32)
             {
                 let free = reserver.book.room(at as u32, now, end, may_backfill);
-                let beside = shape.fit_beside(ask, view.books.get(at), free);
+                let beside = shape.fit_beside(query, view.usage.get(at), free);
                 *kept |= beside < may;
                 may = may.min(beside);
             }
             may
         };
-        let mut terms = Terms {
+        let mut terms = JobTerms {
             most,
             by_way: &by_way.most,
             alike: alike(quotas, ident),
@@ -124,41 +128,41 @@ impl Pass<'_> {
             waited_ms: self.waited_ms,
             room: &mut room,
         };
-        let found = place::find(&mut slot.shape, &view, &mut terms);
+        let found = host_search::find(&mut slot.shape, &view, &mut terms);
         self.picture.throttle.wake_at(wake);
         self.over_limit = blocked.or(by_way.blocked).filter(|_| found.is_err());
         found
     }
 
     /// What an earlier search for jobs like those of the class found, if nothing was freed since.
-    pub(super) fn known_failure(&self, bucket: &Bucket) -> Option<&Failed> {
-        let shape = self.shape(bucket.shape);
-        let on_hosts = bucket.ident.on_hosts;
+    pub(super) fn known_failure(&self, pending: &PendingClass) -> Option<&Failed> {
+        let shape = self.shape(pending.shape);
+        let on_hosts = pending.ident.on_hosts;
         // Mostly hosts have changed, and limits, which cost more to ask, need not be.
         shape.failed_for(on_hosts, self.picture.usage.freed())?;
-        shape.failed_for(on_hosts, self.freed_for(bucket))
+        shape.failed_for(on_hosts, self.freed_for(pending))
     }
 
     /// When something was last freed that could help the class, as far as hosts go.
-    fn freed_for(&self, bucket: &Bucket) -> u64 {
+    fn freed_for(&self, pending: &PendingClass) -> u64 {
         let freed = self.picture.usage.freed();
-        match bucket.ident.by_host() {
-            true => freed.max(self.picture.quotas.eased_on_hosts(bucket.ident.on_hosts)),
+        match pending.ident.by_host() {
+            true => freed.max(self.picture.quotas.eased_on_hosts(pending.ident.on_hosts)),
             false => freed,
         }
     }
 
     /// Remembers that a request of the family found no place.
-    fn push_frontier(&mut self, bucket: &Bucket) {
-        let family = self.picture.requests.slot(bucket.shape).family;
+    fn push_frontier(&mut self, pending: &PendingClass) {
+        let family = self.picture.requests.slot(pending.shape).family;
         let known = self.memory.frontier.entry(family).or_default();
-        known.retain(|(min, estimate)| *min < bucket.min || *estimate < bucket.estimate);
-        known.push((bucket.min, bucket.estimate));
+        known.retain(|(min, estimate)| *min < pending.min || *estimate < pending.estimate);
+        known.push((pending.min, pending.estimate));
     }
 }
 
 /// Time between two starts on a host.
-fn accept_interval(config: &Config, bucket: &Bucket) -> u64 {
-    let queue = bucket.queue.map(|at| &config.queues[usize::from(at)]);
+fn accept_interval(config: &Config, pending: &PendingClass) -> u64 {
+    let queue = pending.queue.map(|at| &config.queues[usize::from(at)]);
     queue.map_or(0, |queue| queue.job_accept_interval_ms)
 }

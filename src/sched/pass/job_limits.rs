@@ -3,14 +3,14 @@
 
 use super::Pass;
 use crate::model::{JobKey, PendReason};
-use crate::sched::allow::way_room;
-use crate::sched::pending::Bucket;
+use crate::sched::limit_checks::way_room;
+use crate::sched::pending_classes::PendingClass;
 use crate::sched::quota::Blocked;
 
 impl Pass<'_> {
     /// Most slots the job may get by limits that do not depend on the host.
-    pub(super) fn room(&self, bucket: &Bucket) -> Result<u32, PendReason> {
-        let request = &self.shape(bucket.shape).request;
+    pub(super) fn room(&self, pending: &PendingClass) -> Result<u32, PendReason> {
+        let request = &self.shape(pending.shape).request;
         let need = request.min.max(1);
         let mut most = request.max.max(need);
         let mut cut = |limit: Option<u32>, used: u32| match limit {
@@ -21,7 +21,7 @@ impl Pass<'_> {
             }
             None => Ok(()),
         };
-        if let Some(at) = bucket.queue {
+        if let Some(at) = pending.queue {
             let queue = &self.config().queues[usize::from(at)];
             let name = || queue.name.clone();
             cut(
@@ -38,7 +38,7 @@ impl Pass<'_> {
                     .allocations
                     .in_use()
                     .queue_user
-                    .get(&(at, bucket.uid))
+                    .get(&(at, pending.user.uid))
                     .copied()
                     .unwrap_or(0);
                 cut(queue.user_slots, used).map_err(|limit| {
@@ -47,32 +47,32 @@ impl Pass<'_> {
                 })?;
             }
         }
-        if bucket.user_max.is_some() {
+        if pending.user.max_slots.is_some() {
             let used = self
                 .picture
                 .allocations
                 .in_use()
                 .user
-                .get(&bucket.uid)
+                .get(&pending.user.uid)
                 .copied()
                 .unwrap_or(0);
-            let user = &bucket.user;
-            cut(bucket.user_max, used).map_err(|limit| {
+            let user = &pending.user.name;
+            cut(pending.user.max_slots, used).map_err(|limit| {
                 let user = user.clone();
                 PendReason::UserSlots { user, limit }
             })?;
         }
-        if !bucket.ident.is_free() {
-            let room = self.most_of_ways(bucket, need);
+        if !pending.ident.is_free() {
+            let room = self.most_of_ways(pending, need);
             most = most.min(room.map_err(|blocked| self.picture.quotas.reason(&blocked))?);
         }
         Ok(most)
     }
 
     /// Most slots by section `limits`, by the way to which it leaves most.
-    fn most_of_ways(&self, bucket: &Bucket, need: u32) -> Result<u32, Blocked> {
-        let ways = self.shape(bucket.shape).ways.iter();
-        let rooms = ways.map(|way| way_room(&self.picture.quotas, &bucket.ident, way, need));
+    fn most_of_ways(&self, pending: &PendingClass, need: u32) -> Result<u32, Blocked> {
+        let ways = self.shape(pending.shape).ways.iter();
+        let rooms = ways.map(|way| way_room(&self.picture.quotas, &pending.ident, way, need));
         let best = rooms.reduce(|best, room| match (best, room) {
             (Ok(best), Ok(room)) => Ok(best.max(room)),
             (Err(_), Ok(_)) => room,
@@ -83,10 +83,10 @@ impl Pass<'_> {
 
     /// Slots by limits of queue and user.
     pub(super) fn growth_limit(&self, j: JobKey) -> u32 {
-        let held = &self.picture.allocations[&j];
+        let allocation = &self.picture.allocations[&j];
         let left =
             |limit: Option<u32>, used: u32| limit.map_or(u32::MAX, |n| n.saturating_sub(used));
-        let Some(at) = held.queue else { return 0 };
+        let Some(at) = allocation.queue else { return 0 };
         let queue = &self.config().queues[usize::from(at)];
         let of_user = |n: Option<&u32>| n.copied().unwrap_or(0);
         let user = self.picture.user_limits(self.state, j).max_slots;
@@ -101,12 +101,12 @@ impl Pass<'_> {
                     .allocations
                     .in_use()
                     .queue_user
-                    .get(&(at, held.uid)),
+                    .get(&(at, allocation.uid)),
             ),
         ))
         .min(left(
             user,
-            of_user(self.picture.allocations.in_use().user.get(&held.uid)),
+            of_user(self.picture.allocations.in_use().user.get(&allocation.uid)),
         ))
     }
 }

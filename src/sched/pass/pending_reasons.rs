@@ -2,12 +2,12 @@
 
 use super::Pass;
 use crate::model::{HostCounts, PendReason};
-use crate::sched::ask::Hold;
-use crate::sched::balance::Res;
+use crate::sched::compiled_request::TrialUse;
+use crate::sched::host_usage::ResourceId;
 use crate::sched::hosts::Obstacle;
-use crate::sched::pending::Bucket;
-use crate::sched::placement::Short;
-use crate::sched::shape::{AskAt, Shape, Unfit, View};
+use crate::sched::pending_classes::PendingClass;
+use crate::sched::placement::Shortfall;
+use crate::sched::shape::{HostQuery, Shape, Unfit, View};
 use crate::state::Class;
 use std::collections::HashSet;
 
@@ -20,8 +20,8 @@ impl Pass<'_> {
     pub(super) fn explain(
         &mut self,
         class: &Class,
-        bucket: &Bucket,
-        short: Short,
+        pending: &PendingClass,
+        short: Shortfall,
     ) -> Option<PendReason> {
         if self.memory.quiet {
             return None;
@@ -32,16 +32,16 @@ impl Pass<'_> {
             return (class.why != why).then_some(why);
         }
         let now = self.now;
-        let slot = self.picture.requests.slot(bucket.shape);
+        let slot = self.picture.requests.slot(pending.shape);
         let known = slot.why.as_ref().filter(|(_, at)| {
             self.table.len() > FEW_HOSTS && now.since_ms(*at) < EXPLAIN_EVERY_MS || *at == now
         });
         let why = match known {
             Some((why, _)) if !short.personal => why.clone(),
             _ => {
-                let why = self.why(bucket, short);
+                let why = self.why(pending, short);
                 if !short.personal {
-                    self.picture.requests.slot_mut(bucket.shape).why = Some((why.clone(), now));
+                    self.picture.requests.slot_mut(pending.shape).why = Some((why.clone(), now));
                 }
                 why
             }
@@ -49,7 +49,7 @@ impl Pass<'_> {
         (class.why != why).then_some(why)
     }
 
-    /// Classes that came since the last pass and had no turn in this one get a reason, too.
+    /// Classes that came since the last pass and were not considered in this one get a reason, too.
     pub(super) fn explain_fresh(&mut self) {
         if self.plan.more {
             return;
@@ -61,25 +61,28 @@ impl Pass<'_> {
             if class.is_none_or(|class| told(&class) && self.has_queue(id)) {
                 continue;
             }
-            let (Some(class), Some(bucket)) = (class, self.picture.classes.take(id)) else {
+            let (Some(class), Some(pending)) = (class, self.picture.classes.take(id)) else {
                 continue;
             };
-            if bucket.queue.is_none() {
+            if pending.queue.is_none() {
                 let queue = class.key.queue.clone();
                 self.plan
                     .reasons
                     .push((id, PendReason::QueueGone { queue }));
-            } else if class.why == PendReason::New && bucket.turn.is_some() && !done.contains(&id) {
-                let why = match self.gate(&bucket) {
+            } else if class.why == PendReason::New
+                && pending.progress.entry.is_some()
+                && !done.contains(&id)
+            {
+                let why = match self.start_condition(&pending) {
                     Err((why, at)) => {
                         self.plan.wake_at(at);
                         Some(why)
                     }
-                    Ok(()) => self.explain(class, &bucket, Short::default()),
+                    Ok(()) => self.explain(class, &pending, Shortfall::default()),
                 };
                 self.plan.reasons.extend(why.map(|why| (id, why)));
             }
-            self.picture.classes.put(id, bucket);
+            self.picture.classes.put(id, pending);
         }
     }
 
@@ -87,13 +90,13 @@ impl Pass<'_> {
         self.picture
             .classes
             .get(class)
-            .is_some_and(|bucket| bucket.queue.is_some())
+            .is_some_and(|pending| pending.queue.is_some())
     }
 
     /// Counts of hosts by obstacle, or that the request can never fit; of a request with sections,
     /// the section that falls short.
-    fn why(&self, bucket: &Bucket, short: Short) -> PendReason {
-        let shape = &self.shape(bucket.shape);
+    fn why(&self, pending: &PendingClass, short: Shortfall) -> PendReason {
+        let shape = &self.shape(pending.shape);
         let view = self.view();
         let which = (usize::from(short.way), usize::from(short.part));
         let parts = &shape.ways[which.0].parts;
@@ -113,13 +116,13 @@ impl Pass<'_> {
                 _ if self
                     .picture
                     .monitor
-                    .bars(host, self.picture.usage.get(at).young) =>
+                    .bars(host, self.picture.usage.get(at).expected) =>
                 {
                     counts.load += 1
                 }
                 (Some(Unfit::Type), None) => counts.other_type += 1,
                 (Some(Unfit::Select), None) => counts.select += 1,
-                (None, None) => self.count_busy(which, bucket, &view, at, &mut counts),
+                (None, None) => self.count_busy(which, pending, &view, at, &mut counts),
             }
             if !matches!(unfit, Some(Unfit::NotInQueue | Unfit::NotAsked)) {
                 let tile = Some(part.spread.tile).filter(|n| *n > 0);
@@ -159,31 +162,34 @@ impl Pass<'_> {
     fn count_busy(
         &self,
         which: (usize, usize),
-        bucket: &Bucket,
+        pending: &PendingClass,
         view: &View<'_>,
         at: usize,
         counts: &mut HostCounts,
     ) {
-        let shape = &self.shape(bucket.shape);
-        let (host, books) = (view.table.at(at), view.books.get(at));
-        let free = shape.free(books);
-        let hold = Hold::default();
-        let ask = AskAt::new(which.0, which.1, &hold);
+        let shape = &self.shape(pending.shape);
+        let (host, usage) = (view.table.at(at), view.usage.get(at));
+        let free = shape.free(usage);
+        let hold = TrialUse::default();
+        let query = HostQuery::new(which.0, which.1, &hold);
         let part = &shape.ways[which.0].parts[which.1];
-        let all = |res: Res| books.left(res);
+        let all = |res: ResourceId| usage.left(res);
         let fits = hold.fit(&shape.ways[which.0], which.1, false, part.min, all);
-        let over = |limit: u32| books.user_used(bucket.uid) >= limit;
-        if !shape.alone(which.0, books) {
+        let over = |limit: u32| usage.user_used(pending.user.uid) >= limit;
+        if !shape.alone(which.0, usage) {
             counts.exclusive += 1;
         } else if free <= 0 {
             counts.full += 1;
         } else if fits == 0 {
             counts.rusage += 1;
-        } else if host.user_limit(bucket.user_per_core).is_some_and(over) {
+        } else if host
+            .user_limit(pending.user.slots_per_core)
+            .is_some_and(over)
+        {
             counts.user_limit += 1;
-        } else if shape.fit(&ask, view, at) == 0 {
+        } else if shape.fit(&query, view, at) == 0 {
             counts.queue_limit += 1;
-        } else if self.is_too_slow(bucket, at) {
+        } else if self.is_too_slow(pending, at) {
             counts.slow += 1;
         } else if self.recent(shape, at) {
             counts.recent += 1;

@@ -2,33 +2,33 @@
 //! only when it is enough, none more than needed. Who is resumed is decided in `suspend.rs`.
 //!
 //! Victims are tried out: what they hold is taken off their hosts in order until the job fits, then
-//! put back one by one where it still fits. What is found is exactly what the search of `place.rs`
+//! put back one by one where it still fits. What is found is exactly what the search of `host_search.rs`
 //! finds there.
 
 use super::Pass;
 use crate::config::{PreemptMethod, PreemptOrder, Preemption};
 use crate::model::{JobKey, JobStat, PendReason, Stamp, SuspReason, TermReason};
+use crate::sched::allocation::Allocation;
 use crate::sched::amount::Bundle;
-use crate::sched::balance::{Balances, Holder};
-use crate::sched::held::Held;
-use crate::sched::pending::Bucket;
-use crate::sched::placement::{Found, Short};
-use crate::sched::preempt_claims::Claim;
-use crate::sched::reserver::Reserver;
+use crate::sched::host_usage::{ClusterUsage, Holder};
+use crate::sched::pending_classes::PendingClass;
+use crate::sched::placement::{FoundHosts, Shortfall};
+use crate::sched::preemption_search::PreemptionClaim;
+use crate::sched::reservations::Reservations;
 use crate::state::Run;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
-/// Most running jobs of a queue that are looked at as victims, the latest ones.
+/// Most running jobs of a queue that are considered as victims, the latest ones.
 const VICTIMS_MAX: usize = 4096;
 
 /// What came of trying to make room.
-enum Raid {
+enum Preempted {
     /// There is room now.
-    Room(Found),
+    Room(FoundHosts),
     /// The job waits for its victims.
     Waits(PendReason),
-    /// Nobody can be stopped for it.
+    /// No job can be stopped for it.
     Futile,
 }
 
@@ -61,8 +61,8 @@ impl<'a> Pass<'a> {
         queues.any(|at| self.preemption(Some(*at)).is_some())
     }
 
-    /// Forgets claims of jobs that wait no more; keeps what the others claim.
-    pub(super) fn look_at_claims(&mut self) {
+    /// Drops claims of jobs that no longer wait; keeps what the others claim.
+    pub(super) fn refresh_claims(&mut self) {
         self.memory.preemption.begin_pass();
         if self.memory.preemption.is_empty() {
             return;
@@ -71,20 +71,20 @@ impl<'a> Pass<'a> {
         for j in keys {
             self.unbook_claim(j);
             let waits = self.state.stat(j) == Some(JobStat::Pend);
-            if !waits || !self.may_preempt(j) {
+            if !waits || !self.queue_preempts(j) {
                 self.memory.preemption.drop_claim(j);
                 continue;
             }
-            let held = &self.picture.allocations;
+            let allocation = &self.picture.allocations;
             let claim = self.memory.preemption.get_mut(j).expect("listed");
-            claim.victims.retain(|victim| held.contains(victim));
+            claim.victims.retain(|victim| allocation.contains(victim));
             self.plan.wake_at(claim.due.filter(|at| *at > self.now));
             self.book_claim(j);
         }
     }
 
     /// The job's queue is still there, and one that preempts.
-    fn may_preempt(&self, j: JobKey) -> bool {
+    fn queue_preempts(&self, j: JobKey) -> bool {
         let queue = self.state.spec_of(j.id).map(|spec| spec.queue.as_str());
         let mut queues = self.config().queues.iter();
         queues.any(|q| Some(q.name.as_str()) == queue && q.preemption.is_some())
@@ -96,7 +96,7 @@ impl<'a> Pass<'a> {
         if self.memory.preemption.is_empty() || matches!(why, Some(PendReason::Preempting { .. })) {
             return;
         }
-        let of_class = |j: JobKey, _: &Claim| {
+        let of_class = |j: JobKey, _: &PreemptionClaim| {
             let spec = self.state.job(j.id).map(|job| job.spec);
             spec.is_some_and(|spec| self.state.class_of(spec) == class)
         };
@@ -112,7 +112,7 @@ impl<'a> Pass<'a> {
     /// The pass ends early for a job that found no place. What others keep whose victims are gone,
     /// and whose turn does not come, may be what it needs.
     pub(super) fn give_up_idle_claims(&mut self) {
-        let idle = |_: JobKey, claim: &Claim| claim.booked && claim.victims.is_empty();
+        let idle = |_: JobKey, claim: &PreemptionClaim| claim.booked && claim.victims.is_empty();
         let keys = self.memory.preemption.select(idle);
         for j in keys {
             let claim = self.memory.preemption.drop_claim(j).expect("listed");
@@ -140,43 +140,43 @@ impl<'a> Pass<'a> {
             let mark = usage.freed();
             shift(usage, &claim.parts, claim.who, false);
             // Only the job itself may look again.
-            usage.unfree(mark);
+            usage.restore_freed(mark);
             claim.booked = false;
         }
     }
 
-    /// A closer look at jobs of the class may help although nothing is free.
-    pub(super) fn may_raid(&self, bucket: &Bucket) -> bool {
-        self.preemption(bucket.queue).is_some()
+    /// Preemption may find hosts for jobs of the class although nothing is free.
+    pub(super) fn may_preempt(&self, pending: &PendingClass) -> bool {
+        self.preemption(pending.queue).is_some()
             && !self
                 .memory
                 .preemption
-                .is_futile(bucket.shape, self.picture.usage.now())
+                .is_futile(pending.shape, self.picture.usage.now())
     }
 
     /// Finds a place for a job, or makes room for it.
     ///
     /// # Errors
     /// That it waits for those it preempts.
-    pub(super) fn find_or_raid(
+    pub(super) fn find_or_preempt(
         &mut self,
-        bucket: &Bucket,
+        pending: &PendingClass,
         j: JobKey,
         most: u32,
-    ) -> Result<Result<Found, Short>, PendReason> {
+    ) -> Result<Result<FoundHosts, Shortfall>, PendReason> {
         let claims = self.memory.preemption.contains(j);
         let found = match claims {
-            false => self.find(bucket, most),
+            false => self.find(pending, most),
             true => {
                 self.unbook_claim(j);
                 let mut personal = false;
-                let found = self.find_anew(bucket, most, &mut personal, &mut false);
-                found.map_err(|short| Short { personal, ..short })
+                let found = self.search_hosts(pending, most, &mut personal, &mut false);
+                found.map_err(|short| Shortfall { personal, ..short })
             }
         };
         let short = match found {
             Ok(spot) => {
-                // Whom it had chosen is left alone.
+                // Its chosen victims go on.
                 if claims {
                     self.memory.preemption.drop_claim(j);
                 }
@@ -188,24 +188,24 @@ impl<'a> Pass<'a> {
             self.book_claim(j);
             return Ok(Err(short));
         }
-        match self.raid(bucket, j) {
-            Raid::Room(spot) => Ok(Ok(spot)),
-            Raid::Waits(why) => Err(why),
-            Raid::Futile => Ok(Err(short)),
+        match self.preempt(pending, j) {
+            Preempted::Room(spot) => Ok(Ok(spot)),
+            Preempted::Waits(why) => Err(why),
+            Preempted::Futile => Ok(Err(short)),
         }
     }
 
     /// Makes room for a job that found none.
-    fn raid(&mut self, bucket: &Bucket, j: JobKey) -> Raid {
-        let Some(rules) = self.preemption(bucket.queue).cloned() else {
+    fn preempt(&mut self, pending: &PendingClass, j: JobKey) -> Preempted {
+        let Some(rules) = self.preemption(pending.queue).cloned() else {
             self.memory.preemption.drop_claim(j);
-            return Raid::Futile;
+            return Preempted::Futile;
         };
         if let Some(claim) = self.memory.preemption.get(j) {
             let victims = u32::try_from(claim.victims.len()).unwrap_or(u32::MAX);
             if victims > 0 && claim.due.is_none_or(|due| self.now < due) {
                 self.book_claim(j);
-                return Raid::Waits(PendReason::Preempting { victims });
+                return Preempted::Waits(PendReason::Preempting { victims });
             }
             let due = claim.due.is_some();
             let claim = self
@@ -216,44 +216,44 @@ impl<'a> Pass<'a> {
             let live = |victim: &JobKey| self.may_stop(&rules, *victim).is_some();
             if due && claim.victims.iter().all(live) {
                 let victims = claim.victims;
-                if let Some((victims, spot)) = self.least(bucket, &rules, victims) {
-                    return self.strike(bucket, j, &rules, victims, spot);
+                if let Some((victims, spot)) = self.least(pending, &rules, victims) {
+                    return self.stop_victims(pending, j, &rules, victims, spot);
                 }
             }
         }
-        self.search(bucket, j, &rules)
+        self.search(pending, j, &rules)
     }
 
-    fn search(&mut self, bucket: &Bucket, j: JobKey, rules: &Preemption) -> Raid {
+    fn search(&mut self, pending: &PendingClass, j: JobKey, rules: &Preemption) -> Preempted {
         let end = self.picture.usage.now();
-        if self.memory.preemption.is_futile(bucket.shape, end) || !self.worth_it(bucket, rules) {
-            return Raid::Futile;
+        if self.memory.preemption.is_futile(pending.shape, end) || !self.worth_it(pending, rules) {
+            return Preempted::Futile;
         }
         if !self.memory.preemption.may_search() {
-            return Raid::Futile;
+            return Preempted::Futile;
         }
-        let victims = self.victims(bucket, rules);
-        let found = self.least(bucket, rules, victims);
+        let victims = self.victims(pending, rules);
+        let found = self.least(pending, rules, victims);
         let Some((victims, spot)) = found else {
             self.memory
                 .preemption
-                .note_futile(bucket.shape, self.picture.usage.now());
-            return Raid::Futile;
+                .note_futile(pending.shape, self.picture.usage.now());
+            return Preempted::Futile;
         };
         if rules.grace_ms == 0 {
-            return self.strike(bucket, j, rules, victims, spot);
+            return self.stop_victims(pending, j, rules, victims, spot);
         }
         let due = self.now.plus_ms(rules.grace_ms);
         self.plan
             .warns
             .extend(victims.iter().map(|victim| (*victim, due)));
         self.plan.wake_at(Some(due));
-        self.claim(bucket, j, victims, &spot, Some(due))
+        self.claim(pending, j, victims, &spot, Some(due))
     }
 
     /// Enough slots in all: the cheap part of not being futile.
-    fn worth_it(&self, bucket: &Bucket, rules: &Preemption) -> bool {
-        let need = i64::from(self.shape(bucket.shape).request.min.max(1));
+    fn worth_it(&self, pending: &PendingClass, rules: &Preemption) -> bool {
+        let need = i64::from(self.shape(pending.shape).request.min.max(1));
         let queues = &self.config().queues;
         let of = |name: &str| queues.iter().position(|q| q.name == name);
         let victims = rules.victims.iter().filter_map(|v| of(&v.queue));
@@ -270,17 +270,17 @@ impl<'a> Pass<'a> {
             .work(j)
             .filter(|work| work.stat == JobStat::Run)?;
         let run = work.run.as_deref()?;
-        let held = self.picture.allocations.get(&j)?;
+        let allocation = self.picture.allocations.get(&j)?;
         // Stopped exclusive work would still be in the way of all others.
-        let stuck = held.exclusive && rules.method == PreemptMethod::Suspend;
+        let stuck = allocation.exclusive && rules.method == PreemptMethod::Suspend;
         let free = run.killing.is_none() && run.halt.is_none() && !run.forced;
-        let marked = held.halted || self.memory.preemption.is_victim(j);
+        let marked = allocation.halted || self.memory.preemption.is_victim(j);
         (free && !marked && !stuck).then_some(run)
     }
 
-    /// Everybody who may be stopped and is where that helps, first who is stopped first.
-    fn victims(&self, bucket: &Bucket, rules: &Preemption) -> Vec<JobKey> {
-        let shape = &self.shape(bucket.shape);
+    /// All jobs that may be stopped on hosts where that helps, in the order in which they are stopped.
+    fn victims(&self, pending: &PendingClass, rules: &Preemption) -> Vec<JobKey> {
+        let shape = &self.shape(pending.shape);
         let need = i64::from(shape.request.min.max(1));
         let view = self.view();
         let mut fits: HashMap<u32, bool> = HashMap::new();
@@ -339,37 +339,37 @@ impl<'a> Pass<'a> {
     /// more are needed than the queue allows. Nothing is changed.
     fn least(
         &mut self,
-        bucket: &Bucket,
+        pending: &PendingClass,
         rules: &Preemption,
         order: Vec<JobKey>,
-    ) -> Option<(Vec<JobKey>, Found)> {
+    ) -> Option<(Vec<JobKey>, FoundHosts)> {
         let mark = self.picture.usage.freed();
         let mut trial = Trial {
             suspend: rules.method == PreemptMethod::Suspend,
             off: BTreeSet::new(),
         };
-        let found = self.try_out(bucket, &mut trial, order);
+        let found = self.try_out(pending, &mut trial, order);
         for j in std::mem::take(&mut trial.off) {
             self.set_trial(&mut trial, j, false);
         }
-        self.picture.usage.unfree(mark);
+        self.picture.usage.restore_freed(mark);
         let most = rules.max_victims.map_or(usize::MAX, |n| n as usize);
         found.filter(|(victims, _)| victims.len() <= most)
     }
 
     fn try_out(
         &mut self,
-        bucket: &Bucket,
+        pending: &PendingClass,
         trial: &mut Trial,
         order: Vec<JobKey>,
-    ) -> Option<(Vec<JobKey>, Found)> {
+    ) -> Option<(Vec<JobKey>, FoundHosts)> {
         // How many of the first are enough: by doubling, then by halving.
         let (mut few, mut enough) = (0, 1.min(order.len()));
         let mut spot = loop {
             for j in &order[few..enough] {
                 self.set_trial(trial, *j, true);
             }
-            match self.fits_now(bucket) {
+            match self.fits_now(pending) {
                 Some(spot) => break spot,
                 None if enough == order.len() => return None,
                 None => (few, enough) = (enough, (2 * enough).min(order.len())),
@@ -380,7 +380,7 @@ impl<'a> Pass<'a> {
             for j in &order[half..enough] {
                 self.set_trial(trial, *j, false);
             }
-            match self.fits_now(bucket) {
+            match self.fits_now(pending) {
                 Some(found) => (spot, enough) = (found, half),
                 None => {
                     few = half;
@@ -392,21 +392,21 @@ impl<'a> Pass<'a> {
         }
         let mut needed: Vec<JobKey> = order[..enough].to_vec();
         // Those elsewhere go back at once, the others one by one, the most important first.
-        let there = |held: &Held, (_, spot): &Found| {
-            let mut parts = held.parts.iter();
+        let there = |allocation: &Allocation, (_, spot): &FoundHosts| {
+            let mut parts = allocation.parts.iter();
             parts.any(|(at, _)| spot.iter().any(|(here, _)| here == at))
         };
         let (here, away): (Vec<JobKey>, Vec<JobKey>) = needed
             .iter()
             .partition(|j| there(&self.picture.allocations[*j], &spot));
         away.iter().for_each(|j| self.set_trial(trial, *j, false));
-        match self.fits_now(bucket) {
+        match self.fits_now(pending) {
             Some(found) => (spot, needed) = (found, here),
             None => away.iter().for_each(|j| self.set_trial(trial, *j, true)),
         }
         for at in (0..needed.len()).rev() {
             self.set_trial(trial, needed[at], false);
-            match self.fits_now(bucket) {
+            match self.fits_now(pending) {
                 Some(found) => {
                     spot = found;
                     needed.remove(at);
@@ -418,27 +418,27 @@ impl<'a> Pass<'a> {
     }
 
     /// Reservations of jobs that have their turn later do not count.
-    fn fits_now(&mut self, bucket: &Bucket) -> Option<Found> {
-        let need = self.shape(bucket.shape).request.min.max(1);
-        let first = |r: &Reserver| r.book.confirmed() == 0;
+    fn fits_now(&mut self, pending: &PendingClass) -> Option<FoundHosts> {
+        let need = self.shape(pending.shape).request.min.max(1);
+        let first = |r: &Reservations| r.book.confirmed() == 0;
         let aside = self.picture.reserver.take_if(|r| first(r));
-        let found = self.find_anew(bucket, need, &mut false, &mut false);
+        let found = self.search_hosts(pending, need, &mut false, &mut false);
         if aside.is_some() {
             self.picture.reserver = aside;
         }
         found.ok()
     }
 
-    /// Takes work off the books, as it would be if it were stopped, or puts it back.
+    /// Takes work off its hosts as if it were stopped, or puts it back.
     fn set_trial(&mut self, trial: &mut Trial, j: JobKey, off: bool) {
-        let held = self.picture.allocations[&j].clone();
-        let mut stopped = held.clone();
+        let allocation = self.picture.allocations[&j].clone();
+        let mut stopped = allocation.clone();
         stopped.lent = true;
         self.picture.release(&mut stopped);
         let (out, back) = if off {
-            (&held, &stopped)
+            (&allocation, &stopped)
         } else {
-            (&stopped, &held)
+            (&stopped, &allocation)
         };
         if trial.suspend || off {
             shift(&mut self.picture.usage, &out.parts, out.holder(), false);
@@ -453,25 +453,25 @@ impl<'a> Pass<'a> {
     }
 
     /// Stops the victims.
-    fn strike(
+    fn stop_victims(
         &mut self,
-        bucket: &Bucket,
+        pending: &PendingClass,
         j: JobKey,
         rules: &Preemption,
         victims: Vec<JobKey>,
-        spot: Found,
-    ) -> Raid {
+        spot: FoundHosts,
+    ) -> Preempted {
         match rules.method {
             PreemptMethod::Suspend => {
                 for victim in victims {
                     self.halt(victim, SuspReason::Preempted { by: j });
                 }
-                Raid::Room(spot)
+                Preempted::Room(spot)
             }
             PreemptMethod::Requeue => {
                 let ended = victims.iter().map(|victim| (*victim, TermReason::Preempt));
                 self.plan.requeues.extend(ended);
-                self.claim(bucket, j, victims, &spot, None)
+                self.claim(pending, j, victims, &spot, None)
             }
         }
     }
@@ -479,25 +479,25 @@ impl<'a> Pass<'a> {
     /// Keeps a place for the job until its victims are gone.
     fn claim(
         &mut self,
-        bucket: &Bucket,
+        pending: &PendingClass,
         j: JobKey,
         victims: Vec<JobKey>,
-        (alt, spot): &Found,
+        (alt, spot): &FoundHosts,
         due: Option<Stamp>,
-    ) -> Raid {
-        let shape = &self.shape(bucket.shape);
+    ) -> Preempted {
+        let shape = &self.shape(pending.shape);
         let shares: Vec<_> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
         let mut parts = shape.way(*alt).bundles(&shares, 0);
         shape.rest_of_units(*alt, self.table, &mut parts);
         let who = Holder {
-            queue: bucket.queue.unwrap_or(u16::MAX),
-            uid: bucket.uid,
+            queue: pending.queue.unwrap_or(u16::MAX),
+            uid: pending.user.uid,
             exclusive: shape.is_exclusive(*alt),
             lent: false,
         };
         let n = u32::try_from(victims.len()).unwrap_or(u32::MAX);
         let booked = false;
-        let claim = Claim {
+        let claim = PreemptionClaim {
             victims,
             parts,
             who,
@@ -506,18 +506,18 @@ impl<'a> Pass<'a> {
         };
         self.memory.preemption.add(j, claim);
         self.book_claim(j);
-        Raid::Waits(PendReason::Preempting { victims: n })
+        Preempted::Waits(PendReason::Preempting { victims: n })
     }
 }
 
 /// Books or unbooks parts on their hosts.
-fn shift(usage: &mut Balances, parts: &[(u32, Bundle)], who: Holder, plus: bool) {
+fn shift(usage: &mut ClusterUsage, parts: &[(u32, Bundle)], who: Holder, plus: bool) {
     for (at, bundle) in parts {
         usage.book(*at as usize, bundle, who, plus);
     }
 }
 
-/// Work taken off the books for a while.
+/// Work that is taken off its hosts while victims are tried out.
 struct Trial {
     suspend: bool,
     off: BTreeSet<JobKey>,

@@ -6,8 +6,8 @@ use crate::config::GuardAction;
 use crate::model::{SuspReason, TermReason};
 
 impl Pass<'_> {
-    /// Looks which windows are open, opens and closes hosts, stops what may no longer run.
-    pub(super) fn look_at_windows(&mut self) {
+    /// Determines which windows are open, opens and closes hosts, stops what may no longer run.
+    pub(super) fn apply_windows(&mut self) {
         if !self.picture.windows.any() {
             return;
         }
@@ -21,7 +21,7 @@ impl Pass<'_> {
                 .picture
                 .windows
                 .run(queue)
-                .is_some_and(|gate| !gate.open)
+                .is_some_and(|start_condition| !start_condition.open)
             {
                 self.close_queue(queue);
             }

@@ -4,8 +4,8 @@
 use super::Pass;
 
 impl Pass<'_> {
-    /// Brings up to date what work holds whose reservations ended or shrank by now.
-    pub(super) fn fade(&mut self) {
+    /// Updates allocations whose reservations ended or shrank by now.
+    pub(super) fn decay_rusage(&mut self) {
         while let Some((at, j)) = self.picture.allocations.next_change() {
             if at > self.now {
                 self.plan.wake_at(Some(at));
@@ -15,7 +15,7 @@ impl Pass<'_> {
             if self.picture.allocations.contains(&j)
                 && self.state.work(j).is_some_and(|work| work.run.is_some())
             {
-                self.picture.renew_held(self.state, self.table, j);
+                self.picture.renew_allocation(self.state, self.table, j);
             }
         }
     }

@@ -1,19 +1,19 @@
 //! A start that was decided: what it takes is booked everywhere it counts.
 
 use super::Pass;
-use crate::sched::held::{Charge, Held, Sign};
-use crate::sched::line::Place;
-use crate::sched::pending::Bucket;
-use crate::sched::placement::Spot;
+use crate::sched::allocation::{Allocation, RunFingerprint, ShareCharge};
+use crate::sched::pending_classes::PendingClass;
+use crate::sched::placement::HostSlots;
 use crate::sched::plan::Start;
+use crate::sched::queue_order::OrderGroup;
 use crate::sched::run_length::end_at;
 use smallvec::SmallVec;
 
 impl Pass<'_> {
-    pub(super) fn book_start(&mut self, bucket: &Bucket, start: &Start, spot: &Spot) {
+    pub(super) fn commit_start(&mut self, pending: &PendingClass, start: &Start, spot: &HostSlots) {
         let now = self.now;
-        self.picture.requests.add_ref(bucket.shape);
-        let shape = self.picture.requests.shape(bucket.shape);
+        self.picture.requests.add_ref(pending.shape);
+        let shape = self.picture.requests.shape(pending.shape);
         let exclusive = shape.is_exclusive(start.alt);
         let shares: SmallVec<[_; 1]> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
         let way = shape.way(start.alt);
@@ -24,44 +24,44 @@ impl Pass<'_> {
                 .note_change(now.plus_ms(next), start.j);
         }
         let slots = spot.iter().map(|(_, n)| n).sum();
-        let charge = match bucket.place {
-            Place::Leaf(leaf) => {
-                let counts = self.picture.counts(bucket.queue);
-                Some(Charge::start(leaf, slots, now, &parts, counts))
+        let charge = match pending.group {
+            OrderGroup::Leaf(leaf) => {
+                let counts = self.picture.counts(pending.queue);
+                Some(ShareCharge::start(leaf, slots, now, &parts, counts))
             }
-            Place::Open | Place::User(_) => None,
+            OrderGroup::Queue | OrderGroup::User(_) => None,
         };
-        let mut held = Held {
-            sign: Sign::to_be(bucket.spec, now, slots),
-            shape: bucket.shape,
-            queue: bucket.queue,
-            uid: bucket.uid,
+        let mut allocation = Allocation {
+            sign: RunFingerprint::to_be(pending.spec, now, slots),
+            shape: pending.shape,
+            queue: pending.queue,
+            uid: pending.user.uid,
             slots,
             exclusive,
             halted: false,
             lent: false,
             until: end_at(
                 now,
-                bucket
+                pending
                     .length
                     .at(self.table, spot.first().map(|(at, _)| *at)),
             ),
             count: None,
-            ident: bucket.ident.clone(),
+            ident: pending.ident.clone(),
             parts,
             charge,
         };
         if let Some(reserver) = &mut self.picture.reserver {
             reserver.book.started(start.j);
         }
-        for (at, bundle) in &held.parts {
+        for (at, bundle) in &allocation.parts {
             let slots = u32::try_from(bundle.slots).unwrap_or(0);
             self.begin_on(*at as usize, slots);
         }
-        held.fence(self.shape(bucket.shape), start.alt, self.table);
+        allocation.block_units(self.shape(pending.shape), start.alt, self.table);
         let planned = &mut self.picture.allocations;
-        planned.plan_start(start.j, bucket.spec, slots);
-        self.picture.put_held(start.j, held);
+        planned.plan_start(start.j, pending.spec, slots);
+        self.picture.add_allocation(start.j, allocation);
         if start.j.idx > 0 {
             *self.array_started.entry(start.j.id).or_default() += 1;
         }
@@ -70,10 +70,11 @@ impl Pass<'_> {
     /// Work starts on a host in this pass.
     fn begin_on(&mut self, at: usize, slots: u32) {
         self.picture.throttle.begin(at, self.now, slots);
-        let young = self.picture.throttle.young(at, self.now);
-        self.picture.usage.set_young(at, young);
-        if self.picture.monitor.samples() && self.picture.monitor.bars(self.table.at(at), young) {
-            self.picture.usage.shut(at);
+        let expected = self.picture.throttle.expected(at, self.now);
+        self.picture.usage.set_expected(at, expected);
+        if self.picture.monitor.samples() && self.picture.monitor.bars(self.table.at(at), expected)
+        {
+            self.picture.usage.close(at);
         }
     }
 }

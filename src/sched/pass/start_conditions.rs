@@ -4,9 +4,9 @@
 use super::Pass;
 use crate::model::{JobKey, PendReason, Stamp};
 use crate::sched::amount::NEVER_MS;
-use crate::sched::pending::Bucket;
+use crate::sched::pending_classes::PendingClass;
 use crate::sched::run_length::{Ends, end_at};
-use crate::sched::time_windows::Gate;
+use crate::sched::time_windows::WindowState;
 use crate::text::duration;
 
 /// A run limit in milliseconds, if there is one.
@@ -16,38 +16,42 @@ fn run_limit(estimate: i64) -> Option<u64> {
 }
 
 impl<'a> Pass<'a> {
-    /// What keeps the class from being looked at, whatever is free, and until when if that is
+    /// What keeps the class from starting, whatever is free, and until when if that is
     /// known.
-    pub(super) fn gate(&self, bucket: &Bucket) -> Result<(), (PendReason, Option<Stamp>)> {
-        if let Some(why) = &self.shape(bucket.shape).bad {
+    pub(super) fn start_condition(
+        &self,
+        pending: &PendingClass,
+    ) -> Result<(), (PendReason, Option<Stamp>)> {
+        if let Some(why) = &self.shape(pending.shape).bad {
             return Err((PendReason::NeverFits { why: why.clone() }, None));
         }
-        if let Some(at) = bucket.queue.map(usize::from)
+        if let Some(at) = pending.queue.map(usize::from)
             && !self.active[at]
         {
             let queue = self.config().queues[at].name.clone();
             return Err((PendReason::QueueInactive { queue }, None));
         }
-        match bucket.begin {
+        match pending.begin {
             Some(at) if at > self.now => Err((PendReason::BeginTime { at: at.0 }, Some(at))),
-            _ => self.window_gate(bucket),
+            _ => self.window_condition(pending),
         }
     }
 
     /// What windows and the termination time keep a class from starting now, and until when.
-    fn window_gate(&self, bucket: &Bucket) -> Result<(), (PendReason, Option<Stamp>)> {
-        let Some(at) = bucket.queue.map(usize::from) else {
+    fn window_condition(&self, pending: &PendingClass) -> Result<(), (PendReason, Option<Stamp>)> {
+        let Some(at) = pending.queue.map(usize::from) else {
             return Ok(());
         };
-        if !self.picture.windows.any_of_queues() && bucket.deadline.is_none() {
+        if !self.picture.windows.any_of_queues() && pending.deadline.is_none() {
             return Ok(());
         }
         let queue = &self.config().queues[at];
-        let closed = |gate: Option<&Gate>| {
-            let gate = gate?;
-            let change = gate.change.unwrap_or(Stamp(i64::MAX));
+        let closed = |start_condition: Option<&WindowState>| {
+            let start_condition = start_condition?;
+            let change = start_condition.change.unwrap_or(Stamp(i64::MAX));
             let opens = duration::date(change.0, self.picture.windows.zone());
-            (!gate.open).then(|| (queue.name.clone(), change.0, opens, gate.change))
+            (!start_condition.open)
+                .then(|| (queue.name.clone(), change.0, opens, start_condition.change))
         };
         if let Some((queue, at, opens, wake)) = closed(self.picture.windows.run(at)) {
             return Err((PendReason::RunWindow { queue, at, opens }, wake));
@@ -55,13 +59,17 @@ impl<'a> Pass<'a> {
         if let Some((queue, at, opens, wake)) = closed(self.picture.windows.dispatch(at)) {
             return Err((PendReason::DispatchWindow { queue, at, opens }, wake));
         }
-        let run_limit = run_limit(self.shortest(bucket));
+        let run_limit = run_limit(self.shortest(pending));
         let Some(run_ms) = run_limit.filter(|_| !queue.ignore_deadline) else {
             return Ok(());
         };
         let end = self.now.plus_ms(run_ms);
         let left = |at: Stamp| at.since_ms(self.now) / 1000;
-        let closes = self.picture.windows.run(at).and_then(|gate| gate.change);
+        let closes = self
+            .picture
+            .windows
+            .run(at)
+            .and_then(|start_condition| start_condition.change);
         if let Some(closes) = closes.filter(|at| end > *at) {
             let why = PendReason::RunWindowShort {
                 queue: queue.name.clone(),
@@ -70,16 +78,20 @@ impl<'a> Pass<'a> {
             };
             return Err((why, Some(closes)));
         }
-        if let Some(deadline) = bucket.deadline.filter(|at| end > *at) {
+        if let Some(deadline) = pending.deadline.filter(|at| end > *at) {
             let (need_s, left_s) = (run_ms / 1000, left(deadline));
             return Err((PendReason::DeadlineShort { need_s, left_s }, None));
         }
         Ok(())
     }
 
-    /// The delay of new jobs keeps the job from being looked at.
-    pub(super) fn too_new(&self, bucket: &Bucket, j: JobKey) -> Option<(PendReason, Stamp)> {
-        let queue = &self.config().queues[usize::from(bucket.queue?)];
+    /// The delay of new jobs keeps the job pending.
+    pub(super) fn submit_delay(
+        &self,
+        pending: &PendingClass,
+        j: JobKey,
+    ) -> Option<(PendReason, Stamp)> {
+        let queue = &self.config().queues[usize::from(pending.queue?)];
         let delay = queue.new_job_sched_delay_ms;
         if delay == 0 {
             return None;
@@ -92,7 +104,7 @@ impl<'a> Pass<'a> {
         (at > self.now).then_some((why, at))
     }
 
-    /// Notes how long the job whose turn it is has waited; gives when another way to meet its
+    /// Notes how long the job under consideration has waited; gives when another way to meet its
     /// request opens.
     pub(super) fn note_waiting(&mut self, shape: u32, j: JobKey) -> Option<Stamp> {
         self.waited_ms = 0;
@@ -106,40 +118,44 @@ impl<'a> Pass<'a> {
     }
 
     /// When jobs of a class would end.
-    pub(super) fn ends(&self, bucket: &Bucket) -> Ends<'a> {
-        let length = bucket.length;
+    pub(super) fn ends(&self, pending: &PendingClass) -> Ends<'a> {
+        let length = pending.length;
         Ends {
             table: self.table,
             length,
             now: self.now,
-            everywhere: end_at(self.now, bucket.estimate),
+            everywhere: end_at(self.now, pending.estimate),
             last: end_at(self.now, length.on(self.picture.hosts.speeds.0)),
             latest: match length.varies() {
-                true => self.latest_end(bucket).map_or(i64::MAX, |at| at.0),
+                true => self.latest_end(pending).map_or(i64::MAX, |at| at.0),
                 false => i64::MAX,
             },
         }
     }
 
     /// The length of a class's jobs on the fastest host, in milliseconds.
-    pub(super) fn shortest(&self, bucket: &Bucket) -> i64 {
-        bucket.length.on(self.picture.hosts.speeds.1)
+    pub(super) fn shortest(&self, pending: &PendingClass) -> i64 {
+        pending.length.on(self.picture.hosts.speeds.1)
     }
 
     /// The end of such a job on a host of the table would be too late.
-    pub(super) fn is_too_slow(&self, bucket: &Bucket, at: usize) -> bool {
-        let ends = self.ends(bucket);
-        let end = end_at(self.now, bucket.length.at(self.table, Some(at as u32)));
+    pub(super) fn is_too_slow(&self, pending: &PendingClass, at: usize) -> bool {
+        let ends = self.ends(pending);
+        let end = end_at(self.now, pending.length.at(self.table, Some(at as u32)));
         ends.length.varies() && end > ends.latest
     }
 
     /// When a job of a class may end at the latest, by the run window and `-t`.
-    fn latest_end(&self, bucket: &Bucket) -> Option<Stamp> {
-        let at = usize::from(bucket.queue?);
+    fn latest_end(&self, pending: &PendingClass) -> Option<Stamp> {
+        let at = usize::from(pending.queue?);
         if self.config().queues[at].ignore_deadline {
             return None;
         }
-        let closes = self.picture.windows.run(at).and_then(|gate| gate.change);
-        closes.into_iter().chain(bucket.deadline).min()
+        let closes = self
+            .picture
+            .windows
+            .run(at)
+            .and_then(|start_condition| start_condition.change);
+        closes.into_iter().chain(pending.deadline).min()
     }
 }

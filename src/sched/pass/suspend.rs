@@ -4,8 +4,8 @@
 use super::Pass;
 use crate::config::GuardAction;
 use crate::model::{JobKey, JobStat, SuspReason, TermReason};
+use crate::sched::allocation::Allocation;
 use crate::sched::amount::{Bundle, HostBundles};
-use crate::sched::held::Held;
 use crate::sched::hosts::HostInfo;
 use crate::sched::load_thresholds::ThresholdKind::{Dispatch, Running};
 use crate::sched::load_thresholds::{MeasuredLoad, exceeded, released_when_stopped};
@@ -17,18 +17,18 @@ impl Pass<'_> {
     /// Stops started work: it lends its slots if it is preempted, and gives back what stopped work
     /// does not keep.
     pub(super) fn halt(&mut self, j: JobKey, why: SuspReason) {
-        if let Some(mut held) = self.picture.take_held(j) {
-            held.halted = true;
-            held.lent = matches!(why, SuspReason::Preempted { .. });
-            self.picture.release(&mut held);
-            self.picture.put_held(j, held);
+        if let Some(mut allocation) = self.picture.remove_allocation(j) {
+            allocation.halted = true;
+            allocation.lent = matches!(why, SuspReason::Preempted { .. });
+            self.picture.release(&mut allocation);
+            self.picture.add_allocation(j, allocation);
         }
         self.plan.halts.push((j, why));
     }
 
-    /// Looks at the samples that came since the last pass: at most one piece of work for each is
+    /// Handles the samples that came since the last pass: at most one piece of work for each is
     /// stopped or resumed.
-    pub(super) fn look_at_samples(&mut self) {
+    pub(super) fn apply_thresholds(&mut self) {
         for at in self.picture.monitor.take_fresh() {
             let host = self.table.at(at as usize);
             self.picture.monitor.acted_on(host);
@@ -43,7 +43,7 @@ impl Pass<'_> {
     }
 
     /// Lets stopped work go on, if everything it needs can be had: all of what it gave back, its
-    /// slots, an open run window, load within the marks.
+    /// slots, an open run window, load within the thresholds.
     fn resume(&mut self, j: JobKey) -> bool {
         let Some(full) = self.may_resume(j) else {
             return false;
@@ -51,7 +51,7 @@ impl Pass<'_> {
         if self.picture.allocations[&j].lent && self.growth_limit(j) < full.slots {
             return false;
         }
-        let stopped = self.picture.take_held(j).expect("it may resume");
+        let stopped = self.picture.remove_allocation(j).expect("it may resume");
         // Limits may have fallen meanwhile: what counts all the time stays as it is.
         let same = full.counted() == stopped.counted() && !stopped.lent;
         if !same
@@ -61,35 +61,35 @@ impl Pass<'_> {
                 .check(&full.ident, full.counted())
                 .is_err()
         {
-            self.picture.put_held(j, stopped);
+            self.picture.add_allocation(j, stopped);
             return false;
         }
-        self.picture.put_held(j, full);
+        self.picture.add_allocation(j, full);
         self.plan.resumes.push(j);
         true
     }
 
     /// What the work would hold again; `None`: it must stay stopped.
-    fn may_resume(&self, j: JobKey) -> Option<Held> {
-        let held = self.picture.allocations.get(&j)?;
+    fn may_resume(&self, j: JobKey) -> Option<Allocation> {
+        let allocation = self.picture.allocations.get(&j)?;
         let run = self.state.work(j)?.run.as_deref()?;
-        if !self.picture.windows.runs(held.queue) && !run.forced {
+        if !self.picture.windows.runs(allocation.queue) && !run.forced {
             return None;
         }
-        let mut full = held.clone();
+        let mut full = allocation.clone();
         (full.lent, full.halted) = (false, false);
         let mut count = HostBundles::new();
-        let all = self.picture.whole_of(self.table, held, run);
+        let all = self.picture.whole_of(self.table, allocation, run);
         for (at, bundle) in &mut full.parts {
             let found = all.iter().find(|(here, _)| here == at);
             let whole = found.map_or_else(Bundle::default, |(_, whole)| whole.clone());
             count.push((*at, whole.clone()));
-            let books = self.picture.usage.get(*at as usize);
-            let lent: i64 = books.lent.iter().map(|(_, n)| n).sum();
-            if held.lent && books.slots - (books.used - lent) < bundle.slots {
+            let usage = self.picture.usage.get(*at as usize);
+            let lent: i64 = usage.lent.iter().map(|(_, n)| n).sum();
+            if allocation.lent && usage.slots - (usage.used - lent) < bundle.slots {
                 return None;
             }
-            if held.lent && (books.exclusive > 0 || full.exclusive && books.jobs > 0) {
+            if allocation.lent && (usage.exclusive > 0 || full.exclusive && usage.jobs > 0) {
                 return None;
             }
             for res in 0..self.picture.resources.len() {
@@ -97,7 +97,7 @@ impl Pass<'_> {
                 if back > 0
                     && released_when_stopped(self.config(), self.picture.resources.name(res as u16))
                 {
-                    if books.left(res as u16) < back {
+                    if usage.left(res as u16) < back {
                         return None;
                     }
                     bundle.set(res, whole.get(res));
@@ -105,16 +105,16 @@ impl Pass<'_> {
             }
             let host = self.table.at(*at as usize);
             let used = bundle.slots > 0 && !run.forced;
-            if used && !self.calm(host, held.queue, run) {
+            if used && !self.load_permits(host, allocation.queue, run) {
                 return None;
             }
         }
-        full.count = (!held.ident.is_free()).then(|| Box::new(count));
+        full.count = (!allocation.ident.is_free()).then(|| Box::new(count));
         Some(full)
     }
 
     /// The host's load lets stopped work of a queue go on.
-    fn calm(&self, host: &HostInfo, queue: Option<u16>, run: &Run) -> bool {
+    fn load_permits(&self, host: &HostInfo, queue: Option<u16>, run: &Run) -> bool {
         if exceeded(host, &host.entry.thresholds, Dispatch(0)).is_some() {
             return false;
         }
@@ -136,7 +136,7 @@ impl Pass<'_> {
             return false;
         }
         match &conditions.resume {
-            // The queue's own marks for resuming; those that stop still hold.
+            // The queue's own condition for resuming; stop thresholds still hold.
             Some(resume) => holds(resume) && exceeded(host, &queue.thresholds, Running).is_none(),
             None => exceeded(host, &queue.thresholds, Dispatch(0)).is_none(),
         }
@@ -166,7 +166,7 @@ impl Pass<'_> {
 
     fn stop_one(&mut self, host: &HostInfo) -> bool {
         let running = self.work_on(host, false);
-        // The load is the job's own, or nobody is hurt by it.
+        // The load is the job's own, or harms no other work.
         let idle = host.load.it > 0.0 || host.load.ls == 0.0;
         if running.len() <= 1 && idle {
             return false;
@@ -178,8 +178,8 @@ impl Pass<'_> {
                 .picture
                 .allocations
                 .get(&j)
-                .is_none_or(|held| held.halted);
-            let Some(why) = self.must_stop(host, j).filter(|_| !halted) else {
+                .is_none_or(|allocation| allocation.halted);
+            let Some(why) = self.stop_reason(host, j).filter(|_| !halted) else {
                 continue;
             };
             if run.is_none_or(forced) {
@@ -196,7 +196,11 @@ impl Pass<'_> {
     }
 
     fn threshold_action(&self, j: JobKey) -> GuardAction {
-        let queue = self.picture.allocations.get(&j).and_then(|held| held.queue);
+        let queue = self
+            .picture
+            .allocations
+            .get(&j)
+            .and_then(|allocation| allocation.queue);
         let queues = &self.config().queues;
         queue.map_or(GuardAction::Suspend, |at| {
             queues[usize::from(at)].threshold_action
@@ -204,7 +208,7 @@ impl Pass<'_> {
     }
 
     /// Why a job may not run on at the host's present load.
-    fn must_stop(&self, host: &HostInfo, j: JobKey) -> Option<SuspReason> {
+    fn stop_reason(&self, host: &HostInfo, j: JobKey) -> Option<SuspReason> {
         let threshold = |(index, value, mark)| SuspReason::Threshold {
             index,
             value,

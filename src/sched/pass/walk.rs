@@ -3,55 +3,55 @@
 
 use super::Pass;
 use crate::model::{JobKey, PendReason, Stamp};
-use crate::sched::line::Turn;
-use crate::sched::pending::{AHEAD, Bucket};
-use crate::sched::placement::Spot;
+use crate::sched::pending_classes::{FIRST_JOBS, PendingClass};
+use crate::sched::placement::HostSlots;
 use crate::sched::plan::{Plan, Start};
+use crate::sched::queue_order::QueueEntry;
 use crate::state::{Class, State};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Costs that change with time are brought up to date this often.
 const SWEEP_MS: u64 = 10_000;
-/// Reasons of classes whose fate is plain are worked out this often.
+/// Reasons of classes that need no search are computed this often.
 const EXPLAIN_EVERY_MS: u64 = 1000;
 
-/// Kinds of requests in a queue that are looked at together.
+/// Kinds of requests in a queue that are checked together.
 const FEW_KINDS: usize = 64;
 
-/// What became of a class's turn.
+/// What became of a class.
 enum Step {
-    /// Its job starts; the class's next turn, if it has more jobs.
-    Start(Start, Spot, Option<Next>),
+    /// Its job starts; the class's next job, if it has more.
+    Start(Start, HostSlots, Option<Next>),
     /// This array has as many elements started as it may; the class goes on with the next job.
     AtLimit(u32, u32, Option<Next>),
-    /// Its job has a reservation; the class's next turn, if it has more jobs.
+    /// Its job has a reservation; the class's next job, if it has more.
     Reserved(Option<PendReason>, Option<Next>),
-    /// There is no place for a job of the class in this pass.
+    /// No hosts were found for a job of the class in this pass.
     NoPlace(Option<PendReason>),
     /// No job of the class may start in this pass, whatever is free.
     Blocked(Option<PendReason>),
 }
 
-/// How the pass goes on behind a class's turn.
+/// How the pass goes on after a class.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     On,
-    /// Nobody behind may start.
+    /// No later job may start.
     Stop,
     /// The queue reserved for as many as it may, and goes on with the shortest.
     ShortestFirst,
 }
 
-/// The job behind the present one: its order, itself, the element to go on with.
+/// The job after the present one: its order, itself, the element to go on with.
 type Next = (i64, JobKey, u32);
 
 impl Pass<'_> {
     /// Decides at most `max` starts.
     pub(in crate::sched) fn run(mut self, max: usize) -> Plan {
-        self.fade();
-        self.note_demand();
-        self.look_around();
+        self.decay_rusage();
+        self.update_demand();
+        self.before_classes();
         self.rewind();
         if let Some(reserver) = &mut self.picture.reserver {
             reserver.book.open(self.now.0);
@@ -70,24 +70,24 @@ impl Pass<'_> {
             reserver.book.close(complete);
         }
         self.explain_fresh();
-        self.look_back();
+        self.after_classes();
         self.plan
     }
 
-    /// What comes before the first turn of a pass.
-    fn look_around(&mut self) {
+    /// What comes before the first class of a pass.
+    fn before_classes(&mut self) {
         self.picture.throttle.clear_wake();
         for at in self.picture.throttle.take_stale() {
             self.picture.set_host(self.table, at as usize);
         }
         self.picture.throttle.clear_stale();
-        self.look_at_windows();
-        self.look_at_samples();
-        self.look_at_claims();
+        self.apply_windows();
+        self.apply_thresholds();
+        self.refresh_claims();
     }
 
-    /// What comes behind the last turn of a pass: better work has what it can use.
-    fn look_back(&mut self) {
+    /// What comes after the last class of a pass: pending work has what it can use.
+    fn after_classes(&mut self) {
         self.plan.wake_at(self.picture.throttle.wake());
         if !self.plan.more {
             self.resume_stopped();
@@ -98,7 +98,7 @@ impl Pass<'_> {
     /// Considers every class in order. False: the pass was cut off.
     fn walk(&mut self, max: usize) -> bool {
         for tier in 0..self.picture.queues.tiers() {
-            while let Some((line, turn)) = self.picture.queues.peek(tier, &self.done) {
+            while let Some((queue, entry)) = self.picture.queues.peek(tier, &self.done) {
                 if self.plan.starts.len() >= max {
                     self.plan.more = true;
                     return false;
@@ -109,14 +109,14 @@ impl Pass<'_> {
                 {
                     break;
                 }
-                match self.step(line, turn) {
+                match self.step(queue, entry) {
                     Outcome::On => {}
                     Outcome::Stop => {
                         self.give_up_idle_claims();
                         return true;
                     }
                     Outcome::ShortestFirst => {
-                        if !self.shortest_first(line, turn, max) {
+                        if !self.shortest_first(queue, entry, max) {
                             return false;
                         }
                     }
@@ -126,18 +126,18 @@ impl Pass<'_> {
         true
     }
 
-    /// Behind the last job that reserves, the queue goes on with the shortest jobs first.
-    fn shortest_first(&mut self, line: u16, behind: Turn, max: usize) -> bool {
+    /// After the last job that reserves, the queue goes on with the shortest jobs first.
+    fn shortest_first(&mut self, queue: u16, behind: QueueEntry, max: usize) -> bool {
         let free = self.picture.usage.free();
-        let mut turns: BinaryHeap<Reverse<(i64, Turn)>> = BinaryHeap::new();
-        for turn in self.picture.queues.line(line).turns() {
-            let bucket = self.class(turn.class);
-            if turn > behind && i64::from(bucket.min) <= free {
-                turns.push(Reverse((bucket.estimate, turn)));
+        let mut entries: BinaryHeap<Reverse<(i64, QueueEntry)>> = BinaryHeap::new();
+        for entry in self.picture.queues.order(queue).entries() {
+            let pending = self.class(entry.class);
+            if entry > behind && i64::from(pending.min) <= free {
+                entries.push(Reverse((pending.estimate, entry)));
             }
         }
-        self.done[usize::from(line)] = true;
-        while let Some(Reverse((estimate, turn))) = turns.pop() {
+        self.done[usize::from(queue)] = true;
+        while let Some(Reverse((estimate, entry))) = entries.pop() {
             if self.plan.starts.len() >= max {
                 self.plan.more = true;
                 return false;
@@ -146,23 +146,23 @@ impl Pass<'_> {
                 break;
             }
             let before = self.plan.starts.len();
-            self.step(line, turn);
+            self.step(queue, entry);
             if self.plan.starts.len() > before
-                && let Some(next) = self.class(turn.class).turn
+                && let Some(next) = self.class(entry.class).progress.entry
             {
-                turns.push(Reverse((estimate, next)));
+                entries.push(Reverse((estimate, next)));
             }
         }
         true
     }
 
-    /// Puts the lines back to their starts.
+    /// Puts the orders of all queues back to their starts.
     fn rewind(&mut self) {
         for class in self.picture.classes.take_moved() {
-            self.restore_turn(class);
+            self.restore_entry(class);
         }
-        for line in self.picture.queues.lines_mut() {
-            line.rewind();
+        for order in self.picture.queues.orders_mut() {
+            order.rewind();
         }
         self.done.clear();
         self.done.resize(self.picture.queues.len(), false);
@@ -189,8 +189,8 @@ impl Pass<'_> {
     /// Costs in share trees change with time alone, and with what the cluster has.
     fn sweep_shares(&mut self) {
         let mut totals: Option<Vec<i64>> = None;
-        for line in self.picture.queues.lines_mut() {
-            let Some(tree) = line.tree_mut() else {
+        for order in self.picture.queues.orders_mut() {
+            let Some(tree) = order.tree_mut() else {
                 continue;
             };
             let first = tree.now() == Stamp(0);
@@ -206,91 +206,93 @@ impl Pass<'_> {
         }
     }
 
-    fn step(&mut self, line: u16, turn: Turn) -> Outcome {
-        let mut bucket = self
+    fn step(&mut self, queue: u16, entry: QueueEntry) -> Outcome {
+        let mut pending = self
             .picture
             .classes
-            .take(turn.class)
-            .expect("classes in line have one");
-        let outcome = self.step_with(line, &mut bucket, turn);
-        self.picture.classes.put(turn.class, bucket);
+            .take(entry.class)
+            .expect("pending classes have a record");
+        let outcome = self.step_with(queue, &mut pending, entry);
+        self.picture.classes.put(entry.class, pending);
         outcome
     }
 
-    fn step_with(&mut self, line: u16, bucket: &mut Bucket, turn: Turn) -> Outcome {
-        let at = usize::from(line);
-        let place = bucket.place;
-        if self.is_hopeless(bucket) {
-            self.picture.queues.line_mut(line).pass_over(place, turn);
-            return self.behind_blocked(line);
+    fn step_with(&mut self, queue: u16, pending: &mut PendingClass, entry: QueueEntry) -> Outcome {
+        let at = usize::from(queue);
+        let group = pending.group;
+        if self.is_hopeless(pending) {
+            self.picture.queues.order_mut(queue).skip(group, entry);
+            return self.behind_blocked(queue);
         }
-        match self.try_class(bucket, turn) {
+        match self.try_class(pending, entry) {
             Step::Start(start, spot, next) => {
-                self.book_start(bucket, &start, &spot);
+                self.commit_start(pending, &start, &spot);
                 self.plan.starts.push(start);
-                self.go_on(line, bucket, turn, next);
-                self.picture.queues.line_mut(line).served(place);
+                self.go_on(queue, pending, entry, next);
+                self.picture.queues.order_mut(queue).served(group);
                 Outcome::On
             }
             Step::AtLimit(id, limit, next) => {
                 self.plan.at_limit.push((id, limit));
-                self.go_on(line, bucket, turn, next);
+                self.go_on(queue, pending, entry, next);
                 Outcome::On
             }
             Step::Reserved(reason, next) => {
                 self.plan
                     .reasons
-                    .extend(reason.map(|why| (turn.class, why)));
-                if self.config().queues[at].strict && !self.picture.queues.habit(line).may_backfill
+                    .extend(reason.map(|why| (entry.class, why)));
+                if self.config().queues[at].strict
+                    && !self.picture.queues.reserve_policy(queue).may_backfill
                 {
                     return Outcome::Stop;
                 }
-                if self.may_reserve(self.picture.queues.habit(line).depth) {
-                    self.go_on(line, bucket, turn, next);
+                if self.may_reserve(self.picture.queues.reserve_policy(queue).depth) {
+                    self.go_on(queue, pending, entry, next);
                     return Outcome::On;
                 }
-                self.picture.queues.line_mut(line).pass_over(place, turn);
-                match self.picture.queues.habit(line).shortest_first {
+                self.picture.queues.order_mut(queue).skip(group, entry);
+                match self.picture.queues.reserve_policy(queue).shortest_first {
                     true => Outcome::ShortestFirst,
                     false => Outcome::On,
                 }
             }
             Step::Blocked(reason) => {
-                self.give_up_claims(turn.class, reason.as_ref());
+                self.give_up_claims(entry.class, reason.as_ref());
                 self.plan
                     .reasons
-                    .extend(reason.map(|why| (turn.class, why)));
-                self.picture.queues.line_mut(line).pass_over(place, turn);
+                    .extend(reason.map(|why| (entry.class, why)));
+                self.picture.queues.order_mut(queue).skip(group, entry);
                 Outcome::On
             }
             Step::NoPlace(reason) => {
                 self.plan
                     .reasons
-                    .extend(reason.map(|why| (turn.class, why)));
-                self.picture.queues.line_mut(line).pass_over(place, turn);
-                self.behind_blocked(line)
+                    .extend(reason.map(|why| (entry.class, why)));
+                self.picture.queues.order_mut(queue).skip(group, entry);
+                self.behind_blocked(queue)
             }
         }
     }
 
-    /// How the pass goes on behind a class without a place.
-    fn behind_blocked(&mut self, line: u16) -> Outcome {
-        let at = usize::from(line);
+    /// How the pass goes on after a class that found no hosts.
+    fn behind_blocked(&mut self, queue: u16) -> Outcome {
+        let at = usize::from(queue);
         if self.config().queues[at].strict {
             return Outcome::Stop;
         }
-        let may_act = self.may_reserve(self.picture.queues.habit(line).depth)
+        let may_act = self.may_reserve(self.picture.queues.reserve_policy(queue).depth)
             || self.config().queues[at].preemption.is_some();
-        if !may_act && (self.picture.usage.free() <= 0 || !self.thorough && self.all_failed(line)) {
+        if !may_act && (self.picture.usage.free() <= 0 || !self.thorough && self.all_failed(queue))
+        {
             self.done[at] = true;
         }
         Outcome::On
     }
 
-    /// Whether every kind of request in a line is known to have no place.
-    fn all_failed(&self, line: u16) -> bool {
-        let mut alike = self.picture.queues.alike(line);
-        // Asking costs less than giving each class its turn, as long as there are few kinds.
+    /// Whether every kind of request in a queue is known to find no hosts.
+    fn all_failed(&self, queue: u16) -> bool {
+        let mut alike = self.picture.queues.alike(queue);
+        // Checking costs less than considering each class, as long as there are few kinds.
         alike.len() <= FEW_KINDS
             && alike.all(|(shape, on_hosts)| {
                 let shape = self.shape(*shape);
@@ -303,24 +305,24 @@ impl Pass<'_> {
             })
     }
 
-    /// Whether it is plain without a closer look that no job of the class has a place.
-    fn is_hopeless(&self, bucket: &Bucket) -> bool {
-        let depth = self.habit(bucket).depth;
-        if self.thorough || self.may_reserve(depth) || self.may_raid(bucket) {
+    /// Whether it is known without a search that no job of the class finds hosts.
+    fn is_hopeless(&self, pending: &PendingClass) -> bool {
+        let depth = self.reserve_policy(pending).depth;
+        if self.thorough || self.may_reserve(depth) || self.may_preempt(pending) {
             return false;
         }
-        if i64::from(bucket.min) > self.picture.usage.free() {
+        if i64::from(pending.min) > self.picture.usage.free() {
             return true;
         }
-        let slot = self.picture.requests.slot(bucket.shape);
-        if !slot.shape.timed && self.known_failure(bucket).is_some() {
+        let slot = self.picture.requests.slot(pending.shape);
+        if !slot.shape.timed && self.known_failure(pending).is_some() {
             return true;
         }
-        if bucket.length.varies() {
+        if pending.length.varies() {
             return false;
         }
         let worse =
-            |(min, estimate): &(u32, i64)| bucket.min >= *min && bucket.estimate >= *estimate;
+            |(min, estimate): &(u32, i64)| pending.min >= *min && pending.estimate >= *estimate;
         self.memory
             .frontier
             .get(&slot.family)
@@ -328,50 +330,56 @@ impl Pass<'_> {
     }
 
     /// The class goes on with its next job in this pass.
-    fn go_on(&mut self, line: u16, bucket: &mut Bucket, turn: Turn, next: Option<Next>) {
-        let turn_of = |(order, j, _): Next| {
+    fn go_on(
+        &mut self,
+        queue: u16,
+        pending: &mut PendingClass,
+        entry: QueueEntry,
+        next: Option<Next>,
+    ) {
+        let entry_of = |(order, j, _): Next| {
             self.picture
-                .turn_of(self.state, bucket.priority, order, j, turn.class)
+                .entry_of(self.state, pending.priority, order, j, entry.class)
         };
-        let new = next.map(turn_of);
-        bucket.from = next.map_or(0, |(_, _, from)| from);
+        let new = next.map(entry_of);
+        pending.progress.from = next.map_or(0, |(_, _, from)| from);
         self.picture
             .queues
-            .line_mut(line)
-            .replace(bucket.place, Some(turn), new);
-        bucket.turn = new;
-        if !std::mem::replace(&mut bucket.moved, true) {
-            self.picture.classes.note_moved(turn.class);
+            .order_mut(queue)
+            .replace(pending.group, Some(entry), new);
+        pending.progress.entry = new;
+        if !std::mem::replace(&mut pending.progress.moved, true) {
+            self.picture.classes.note_moved(entry.class);
         }
     }
 
-    fn try_class(&mut self, bucket: &Bucket, turn: Turn) -> Step {
-        if let Err((reason, at)) = self.gate(bucket) {
+    fn try_class(&mut self, pending: &PendingClass, entry: QueueEntry) -> Step {
+        if let Err((reason, at)) = self.start_condition(pending) {
             self.plan.wake_at(at);
             return Step::Blocked(Some(reason));
         }
-        let Some((j, more)) = self.element(bucket, turn.j) else {
-            let array = self.state.job(turn.j.id).and_then(|job| job.array());
+        let Some((j, more)) = self.element(pending, entry.j) else {
+            let array = self.state.job(entry.j.id).and_then(|job| job.array());
             let limit = array.map_or(0, |array| array.limit);
-            return Step::AtLimit(turn.j.id, limit, following(self.state, bucket, turn));
+            return Step::AtLimit(entry.j.id, limit, following(self.state, pending, entry));
         };
         let next = |more: bool| match more {
-            true => Some((turn.order, turn.j, j.idx + 1)),
-            false => following(self.state, bucket, turn),
+            true => Some((entry.order, entry.j, j.idx + 1)),
+            false => following(self.state, pending, entry),
         };
-        if let Some((why, at)) = self.too_new(bucket, j) {
+        if let Some((why, at)) = self.submit_delay(pending, j) {
             self.plan.wake_at(Some(at));
             return Step::Blocked(Some(why));
         }
-        let most = match self.room(bucket) {
+        let most = match self.room(pending) {
             Ok(most) => most,
             Err(reason) => return Step::Blocked(Some(reason)),
         };
-        if !self.book_turn(j) && !self.may_raid(bucket) {
+        if !self.may_reserve_now(j) && !self.may_preempt(pending) {
             return Step::Reserved(None, next(more));
         }
-        let opens = self.note_waiting(bucket.shape, j);
-        let found = match self.find_or_raid(bucket, j, most) {
+        let opens = self.note_waiting(pending.shape, j);
+        let found = match self.find_or_preempt(pending, j, most) {
             Ok(found) => found,
             Err(why) => return Step::Blocked(Some(why)),
         };
@@ -385,8 +393,8 @@ impl Pass<'_> {
             }
             Err(short) => {
                 self.plan.wake_at(opens);
-                let reserved = !short.personal && self.reserve(bucket, j);
-                let reason = self.explain(class_of(self.state, turn), bucket, short);
+                let reserved = !short.personal && self.reserve(pending, j);
+                let reason = self.explain(class_of(self.state, entry), pending, short);
                 match reserved {
                     true => Step::Reserved(reason, next(more)),
                     false => Step::NoPlace(reason),
@@ -397,8 +405,8 @@ impl Pass<'_> {
 
     /// The element (or job) to start and whether the same entry has more. `None`: its array is at
     /// its limit.
-    fn element(&self, bucket: &Bucket, j: JobKey) -> Option<(JobKey, bool)> {
-        if j.idx == 0 && !bucket.arrays {
+    fn element(&self, pending: &PendingClass, j: JobKey) -> Option<(JobKey, bool)> {
+        if j.idx == 0 && !pending.arrays {
             return Some((j, false));
         }
         let job = self.state.job(j.id)?;
@@ -412,48 +420,48 @@ impl Pass<'_> {
         if j.idx > 0 {
             return Some((j, false));
         }
-        let idx = array.waiting.first_from(bucket.from)?;
+        let idx = array.waiting.first_from(pending.progress.from)?;
         let more = array.waiting.first_from(idx + 1).is_some();
         Some((JobKey::element(job.id, idx), more))
     }
 
-    /// A class's first turn, as the state has it.
-    fn restore_turn(&mut self, id: u32) {
+    /// Sets a class's entry back to its first job, as the state has it.
+    fn restore_entry(&mut self, id: u32) {
         if !self
             .picture
             .classes
             .get(id)
-            .is_some_and(|bucket| bucket.moved)
+            .is_some_and(|pending| pending.progress.moved)
         {
             return;
         }
-        let Some(mut bucket) = self.picture.classes.take(id) else {
+        let Some(mut pending) = self.picture.classes.take(id) else {
             return;
         };
-        let head = bucket.ahead.first().copied();
+        let head = pending.ahead.first().copied();
         let head = head.map(|(order, j)| {
             self.picture
-                .turn_of(self.state, bucket.priority, order, j, id)
+                .entry_of(self.state, pending.priority, order, j, id)
         });
-        self.picture.queues.set_turn(&bucket, head);
-        bucket.turn = head;
-        (bucket.from, bucket.moved) = (0, false);
-        self.picture.classes.put(id, bucket);
+        self.picture.queues.set_entry(&pending, head);
+        pending.progress.entry = head;
+        (pending.progress.from, pending.progress.moved) = (0, false);
+        self.picture.classes.put(id, pending);
     }
 }
 
-fn class_of(state: &State, turn: Turn) -> &Class {
-    let class = state.pending().class(turn.class);
-    class.expect("classes in line exist")
+fn class_of(state: &State, entry: QueueEntry) -> &Class {
+    let class = state.pending().class(entry.class);
+    class.expect("pending classes exist")
 }
 
-/// The class's next turn behind a job.
-fn following(state: &State, bucket: &Bucket, turn: Turn) -> Option<Next> {
-    let this = (turn.order, turn.j);
-    let next = bucket.ahead.iter().copied().find(|entry| *entry > this);
-    let next = match bucket.ahead.len() < AHEAD {
+/// The class's next job after the one of an entry.
+fn following(state: &State, pending: &PendingClass, entry: QueueEntry) -> Option<Next> {
+    let this = (entry.order, entry.j);
+    let next = pending.ahead.iter().copied().find(|entry| *entry > this);
+    let next = match pending.ahead.len() < FIRST_JOBS {
         true => next,
-        false => next.or_else(|| class_of(state, turn).jobs.behind(this)),
+        false => next.or_else(|| class_of(state, entry).jobs.behind(this)),
     };
     next.map(|(order, j)| (order, j, 0))
 }

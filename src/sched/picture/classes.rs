@@ -4,8 +4,8 @@ use super::Picture;
 use crate::config::UserLimits;
 use crate::model::JobKey;
 use crate::sched::hosts::HostTable;
-use crate::sched::line::{Line, Place, Turn};
-use crate::sched::pending::{AHEAD, Bucket};
+use crate::sched::pending_classes::{ClassUser, FIRST_JOBS, PendingClass, Progress};
+use crate::sched::queue_order::{OrderGroup, QueueEntry, QueueOrder};
 use crate::sched::run_length::{Length, estimate_of};
 use crate::state::{Class, State};
 use smallvec::SmallVec;
@@ -16,39 +16,39 @@ impl Picture {
         let class = state.pending().class(id);
         let head = class.and_then(|class| class.jobs.first());
         let Some((class, (order, j))) = class.zip(head) else {
-            if let Some(bucket) = self.classes.take(id) {
-                self.queues.set_turn(&bucket, None);
-                self.queues.count_alike(&bucket, false);
-                self.requests.drop_ref(bucket.shape);
+            if let Some(pending) = self.classes.take(id) {
+                self.queues.set_entry(&pending, None);
+                self.queues.count_alike(&pending, false);
+                self.requests.drop_ref(pending.shape);
             }
             return;
         };
         if !self.classes.contains(id) {
-            let bucket = self.bucket_of(class, table);
-            self.queues.count_alike(&bucket, true);
-            self.classes.put(id, Box::new(bucket));
+            let pending = self.pending_class_of(class, table);
+            self.queues.count_alike(&pending, true);
+            self.classes.put(id, Box::new(pending));
         }
         self.classes.note_fresh(id);
-        let mut bucket = self.classes.take(id).expect("just made");
-        let turn = self.turn_of(state, bucket.priority, order, j, id);
-        self.queues.set_turn(&bucket, Some(turn));
-        bucket.ahead.clear();
-        bucket.ahead.extend(class.jobs.iter().take(AHEAD));
-        bucket.arrays = class.arrays > 0;
-        bucket.turn = Some(turn);
-        (bucket.from, bucket.moved) = (0, false);
-        self.classes.put(id, bucket);
+        let mut pending = self.classes.take(id).expect("just made");
+        let entry = self.entry_of(state, pending.priority, order, j, id);
+        self.queues.set_entry(&pending, Some(entry));
+        pending.ahead.clear();
+        pending.ahead.extend(class.jobs.iter().take(FIRST_JOBS));
+        pending.arrays = class.arrays > 0;
+        pending.progress.entry = Some(entry);
+        (pending.progress.from, pending.progress.moved) = (0, false);
+        self.classes.put(id, pending);
     }
 
-    pub(in crate::sched) fn turn_of(
+    pub(in crate::sched) fn entry_of(
         &self,
         state: &State,
         priority: u32,
         order: i64,
         j: JobKey,
         id: u32,
-    ) -> Turn {
-        Turn {
+    ) -> QueueEntry {
+        QueueEntry {
             rank: self.rank_of(state, priority, j),
             order,
             j,
@@ -70,7 +70,7 @@ impl Picture {
         i64::try_from(born - i128::from(priority)).unwrap_or(i64::MAX)
     }
 
-    fn bucket_of(&mut self, class: &Class, table: &HostTable) -> Bucket {
+    fn pending_class_of(&mut self, class: &Class, table: &HostTable) -> PendingClass {
         let spec = class.spec.clone();
         let config = self.config.clone();
         let shape = self.shape_of(&spec, table);
@@ -78,35 +78,35 @@ impl Picture {
         let ident = self.ident_of(&spec);
         let groups = self.users.of_system(&spec.user);
         let limits = config.user_limits(&spec.user, groups);
-        let place = match queue.map(|q| self.queues.line(q)) {
-            Some(Line::InTurn(_)) => Place::User(spec.uid),
-            Some(Line::Shared(_)) => {
+        let group = match queue.map(|q| self.queues.order(q)) {
+            Some(QueueOrder::RoundRobin(_)) => OrderGroup::User(spec.uid),
+            Some(QueueOrder::FairShare(_)) => {
                 let leaf = self.leaf_of(queue, &spec.user, &spec.user_group);
-                Place::Leaf(leaf.expect("the line has a tree"))
+                OrderGroup::Leaf(leaf.expect("the queue has a tree"))
             }
-            Some(Line::Fifo(_)) | None => Place::Open,
+            Some(QueueOrder::Fifo(_)) | None => OrderGroup::Queue,
         };
-        Bucket {
+        PendingClass {
             shape,
             queue,
-            place,
-            uid: spec.uid,
-            user: spec.user.clone(),
+            group,
+            user: ClassUser {
+                uid: spec.uid,
+                name: spec.user.clone(),
+                max_slots: limits.max_slots,
+                slots_per_core: limits.slots_per_cpu_milli,
+            },
             priority: class.key.priority,
             min: spec.min.max(1),
             begin: spec.begin,
             deadline: spec.deadline,
             estimate: estimate_of(spec.limits.run_s),
             length: Length::of(&spec, &config),
-            user_max: limits.max_slots,
-            user_per_core: limits.slots_per_cpu_milli,
             ident,
             spec: class.spec_id,
             ahead: SmallVec::new(),
             arrays: false,
-            turn: None,
-            moved: false,
-            from: 0,
+            progress: Progress::default(),
         }
     }
 

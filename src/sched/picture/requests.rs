@@ -5,7 +5,7 @@ use super::Picture;
 use crate::model::Spec;
 use crate::sched::hosts::HostTable;
 use crate::sched::quota::{Ident, Who};
-use crate::sched::request_table::Kind;
+use crate::sched::request_table::SpecInfo;
 use crate::sched::share::Leaf;
 use crate::state::State;
 use std::sync::Arc;
@@ -34,19 +34,19 @@ impl Picture {
         })
     }
 
-    pub(super) fn kind_of(&mut self, state: &State, table: &HostTable, s: u32) -> Kind {
+    pub(super) fn spec_info(&mut self, state: &State, table: &HostTable, s: u32) -> SpecInfo {
         if let Some(kind) = self.requests.kind(s) {
             return kind.clone();
         }
         let spec = state.spec(s);
         let shape = self.shape_of(spec, table);
         let queue = self.requests.shape(shape).queue;
-        let kind = Kind {
+        let kind = SpecInfo {
             shape,
             ident: self.ident_of(spec),
             leaf: self.leaf_of(queue, &spec.user, &spec.user_group),
         };
-        self.requests.set_kind(s, kind.clone());
+        self.requests.set_spec_info(s, kind.clone());
         kind
     }
 

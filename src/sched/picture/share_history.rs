@@ -5,7 +5,7 @@
 
 use super::Picture;
 use crate::model::Stamp;
-use crate::sched::held::{gpu_ms, gpus_of};
+use crate::sched::allocation::{gpu_ms, gpus_of};
 use crate::sched::hosts::HostTable;
 use crate::sched::share::{Delta, Meter, Past};
 use crate::state::{Body, HostId, Job, Run, State, Work};
@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 impl Picture {
     /// The history of each queue's share tree, as of the last pass.
     pub(in crate::sched) fn histories(&self) -> Vec<(String, Vec<Past>)> {
-        let queues = self.config.queues.iter().zip(self.queues.lines());
-        let trees = queues.filter_map(|(queue, line)| Some((queue.name.clone(), line.tree()?)));
+        let queues = self.config.queues.iter().zip(self.queues.orders());
+        let trees = queues.filter_map(|(queue, order)| Some((queue.name.clone(), order.tree()?)));
         trees.map(|(queue, tree)| (queue, tree.settle())).collect()
     }
 
@@ -87,11 +87,11 @@ impl Picture {
         if self.config.queues[usize::from(queue)].fair.gpu_time == 0 {
             return 0;
         }
-        let shape = self.kind_of(state, table, spec).shape;
+        let shape = self.spec_info(state, table, spec).shape;
         let Some(gpu) = self.counts(Some(queue)).gpu else {
             return 0;
         };
-        // Its hosts may be gone: any numbers tell them apart.
+        // Its hosts may be gone: any distinct numbers do.
         let number = |id: &HostId| run.hosts.iter().position(|(other, _)| other == id);
         let share = |(id, n): &(HostId, u32)| (number(id).and_then(|n| u32::try_from(n).ok()), *n);
         let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();

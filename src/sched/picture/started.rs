@@ -3,11 +3,11 @@
 
 use super::Picture;
 use crate::model::{JobKey, Stamp};
+use crate::sched::allocation::{Allocation, ChargedResources, RunFingerprint, ShareCharge, gpu_ms};
 use crate::sched::amount::Bundle;
-use crate::sched::held::{Charge, Counts, Held, Sign, gpu_ms};
 use crate::sched::hosts::HostTable;
 use crate::sched::load_thresholds::released_when_stopped;
-use crate::sched::request_table::Kind;
+use crate::sched::request_table::SpecInfo;
 use crate::sched::run_length::{Length, end_at};
 use crate::sched::share::{Meter, ShareTree};
 use crate::state::{HostId, Run, State};
@@ -17,34 +17,42 @@ impl Picture {
     /// What the next pieces of work need is far away in memory: better waited for together.
     pub(super) fn bring_near(&self, state: &State, works: &[JobKey]) {
         let ended = |j: &JobKey| state.work(*j).is_none_or(|work| !work.stat.is_started());
-        self.allocations.bring_near(works, &ended, &mut |held| {
-            let mut sum = 0;
-            if let Some((at, _)) = held.parts.first() {
-                let host = self.usage.get(*at as usize);
-                sum ^= host.version as usize ^ host.have.len() ^ host.taken.len();
-                sum ^= self.quotas.skim(&held.ident, *at);
-            }
-            let tree = self.queues.tree(held.queue);
-            if let (Some(tree), Some(charge)) = (tree, &held.charge) {
-                sum ^= tree.skim(charge.leaf);
-            }
-            sum
-        });
+        self.allocations
+            .bring_near(works, &ended, &mut |allocation| {
+                let mut sum = 0;
+                if let Some((at, _)) = allocation.parts.first() {
+                    let host = self.usage.get(*at as usize);
+                    sum ^= host.version as usize ^ host.have.len() ^ host.taken.len();
+                    sum ^= self.quotas.skim(&allocation.ident, *at);
+                }
+                let tree = self.queues.tree(allocation.queue);
+                if let (Some(tree), Some(charge)) = (tree, &allocation.charge) {
+                    sum ^= tree.skim(charge.leaf);
+                }
+                sum
+            });
     }
 
     /// Takes over what a piece of started work holds; nothing if it does not run (any more).
-    pub(super) fn set_held(&mut self, state: &State, table: &HostTable, j: JobKey) {
-        match (self.allocations.get_mut(&j), Sign::of(state, j)) {
+    pub(super) fn sync_allocation(&mut self, state: &State, table: &HostTable, j: JobKey) {
+        match (self.allocations.get_mut(&j), RunFingerprint::of(state, j)) {
             (None, None) => {}
-            (Some(held), Some(sign)) if held.sign == sign => {}
-            (Some(held), Some(sign)) if held.sign.foresaw(&sign) => held.sign = sign,
-            _ => self.renew_held(state, table, j),
+            (Some(allocation), Some(sign)) if allocation.sign == sign => {}
+            (Some(allocation), Some(sign)) if allocation.sign.foresaw(&sign) => {
+                allocation.sign = sign
+            }
+            _ => self.renew_allocation(state, table, j),
         }
     }
 
     /// The same, however little seems to have changed.
-    pub(in crate::sched) fn renew_held(&mut self, state: &State, table: &HostTable, j: JobKey) {
-        let new = self.held_of(state, table, j);
+    pub(in crate::sched) fn renew_allocation(
+        &mut self,
+        state: &State,
+        table: &HostTable,
+        j: JobKey,
+    ) {
+        let new = self.allocation_of(state, table, j);
         match (self.allocations.get(&j), &new) {
             (Some(old), Some(new)) if old == new => {
                 // The reference that working it out took.
@@ -68,12 +76,12 @@ impl Picture {
             self.unbook(j, &old, past);
         }
         if let Some(new) = new {
-            self.put_held(j, new);
+            self.add_allocation(j, new);
         }
     }
 
-    /// Only what work adds to its user's use has changed: reservations need not be looked at.
-    fn recharge(&mut self, j: JobKey, new: Held) {
+    /// Only what work adds to its user's use has changed: reservations stay as they are.
+    fn recharge(&mut self, j: JobKey, new: Allocation) {
         let old = self.allocations.replace(j, new).expect("it ran before");
         let new = &self.allocations[&j];
         let Some(tree) = self.queues.tree_mut(old.queue) else {
@@ -88,49 +96,54 @@ impl Picture {
     }
 
     /// Work holds nothing any more; its reference to its shape goes to the caller.
-    pub(in crate::sched) fn take_held(&mut self, j: JobKey) -> Option<Held> {
-        let held = self.allocations.remove(&j)?;
-        self.unbook(j, &held, [0; 3]);
-        Some(held)
+    pub(in crate::sched) fn remove_allocation(&mut self, j: JobKey) -> Option<Allocation> {
+        let allocation = self.allocations.remove(&j)?;
+        self.unbook(j, &allocation, [0; 3]);
+        Some(allocation)
     }
 
     /// `past`: what stays in its user's history for a while, by [`Meter`].
-    fn unbook(&mut self, j: JobKey, held: &Held, past: [u64; 3]) {
-        self.book(j, held, false, past);
-        self.monitor.note(j, held, false);
+    fn unbook(&mut self, j: JobKey, allocation: &Allocation, past: [u64; 3]) {
+        self.book(j, allocation, false, past);
+        self.monitor.note(j, allocation, false);
     }
 
     /// Work holds this from now on.
-    pub(in crate::sched) fn put_held(&mut self, j: JobKey, held: Held) {
-        self.book(j, &held, true, [0; 3]);
-        self.monitor.note(j, &held, true);
-        self.allocations.insert(j, held);
+    pub(in crate::sched) fn add_allocation(&mut self, j: JobKey, allocation: Allocation) {
+        self.book(j, &allocation, true, [0; 3]);
+        self.monitor.note(j, &allocation, true);
+        self.allocations.insert(j, allocation);
     }
 
     /// Books what work takes or gives back, everywhere it counts.
-    fn book(&mut self, j: JobKey, held: &Held, plus: bool, past: [u64; 3]) {
-        let who = held.holder();
+    fn book(&mut self, j: JobKey, allocation: &Allocation, plus: bool, past: [u64; 3]) {
+        let who = allocation.holder();
         if let Some(reserver) = &mut self.reserver {
             match plus {
-                true => reserver.claim(j, held, self.now, &self.usage),
+                true => reserver.claim(j, allocation, self.now, &self.usage),
                 false => reserver.release(j, self.now),
             }
         }
-        for (at, bundle) in &held.parts {
+        for (at, bundle) in &allocation.parts {
             self.usage.book(*at as usize, bundle, who, plus);
         }
-        self.allocations.count(held, plus);
-        if !held.ident.is_free() {
+        self.allocations.count(allocation, plus);
+        if !allocation.ident.is_free() {
             let at = self.usage.now();
             match plus {
-                true => self.quotas.take(&held.ident, held.counted(), !held.lent),
-                false => self
+                true => self
                     .quotas
-                    .give(&held.ident, held.counted(), !held.lent, at),
+                    .take(&allocation.ident, allocation.counted(), !allocation.lent),
+                false => self.quotas.give(
+                    &allocation.ident,
+                    allocation.counted(),
+                    !allocation.lent,
+                    at,
+                ),
             }
         }
-        if let Some(charge) = &held.charge
-            && let Some(tree) = self.queues.tree_mut(held.queue)
+        if let Some(charge) = &allocation.charge
+            && let Some(tree) = self.queues.tree_mut(allocation.queue)
         {
             let mut delta = match plus {
                 true => charge.delta(),
@@ -141,12 +154,12 @@ impl Picture {
         }
     }
 
-    fn held_of(&mut self, state: &State, table: &HostTable, j: JobKey) -> Option<Held> {
+    fn allocation_of(&mut self, state: &State, table: &HostTable, j: JobKey) -> Option<Allocation> {
         let job = state.job(j.id)?;
         let work = job.work(j.idx).filter(|work| work.stat.is_started())?;
         let run = work.run.as_deref()?;
         let spec = state.spec(job.spec);
-        let Kind { shape, ident, leaf } = self.kind_of(state, table, job.spec);
+        let SpecInfo { shape, ident, leaf } = self.spec_info(state, table, job.spec);
         self.requests.add_ref(shape);
         let slot = self.requests.slot(shape);
         let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
@@ -169,8 +182,8 @@ impl Picture {
             parts[n].1 = less;
         }
         let (queue, exclusive) = (slot.shape.queue, slot.shape.is_exclusive(run.alt));
-        let mut held = Held {
-            sign: Sign::of(state, j)?,
+        let mut allocation = Allocation {
+            sign: RunFingerprint::of(state, j)?,
             shape,
             queue,
             uid: spec.uid,
@@ -179,10 +192,10 @@ impl Picture {
                 let counts = self.counts(queue);
                 // GPUs count for the whole run, however long they are reserved.
                 let all = counts.gpu.map(|_| way.bundles(&shares, 0));
-                Charge::of(leaf, run, all.as_ref().unwrap_or(&parts), counts)
+                ShareCharge::of(leaf, run, all.as_ref().unwrap_or(&parts), counts)
             }),
             until: end_at(
-                // Not the start, which is told later: reservations would be looked at twice.
+                // Not the start, which is reported later: reservations would be computed twice.
                 run.dispatch.plus_ms(run.suspended_ms),
                 Length::of(spec, &self.config).at(table, first),
             ),
@@ -193,11 +206,11 @@ impl Picture {
             halted: run.halt.is_some(),
             lent: run.lends(),
         };
-        held.fence(self.requests.shape(shape), run.alt, table);
+        allocation.block_units(self.requests.shape(shape), run.alt, table);
         if run.to_stop() {
-            self.release(&mut held);
+            self.release(&mut allocation);
         }
-        Some(held)
+        Some(allocation)
     }
 
     /// What running work uses by now shows in the host's measured load, so only the rest of a
@@ -218,27 +231,27 @@ impl Picture {
         rest
     }
 
-    /// What the share tree of a queue looks at beside slots and time.
-    pub(in crate::sched) fn counts(&self, queue: Option<u16>) -> Counts {
+    /// What the share tree of a queue counts beside slots and time.
+    pub(in crate::sched) fn counts(&self, queue: Option<u16>) -> ChargedResources {
         let tree = self.queues.tree(queue);
         let gpus = queue.is_some_and(|at| self.config.queues[usize::from(at)].fair.gpu_time > 0);
-        Counts {
+        ChargedResources {
             amounts: tree.is_some_and(ShareTree::counts_amounts),
             gpu: gpus.then(|| self.resources.find("gpu")).flatten(),
         }
     }
 
     /// Takes what stopped work does not keep out of what it holds.
-    pub(in crate::sched) fn release(&self, held: &mut Held) {
-        held.keep_count();
-        if held.lent {
-            let count = held.count.as_deref_mut().into_iter().flatten();
+    pub(in crate::sched) fn release(&self, allocation: &mut Allocation) {
+        allocation.keep_count();
+        if allocation.lent {
+            let count = allocation.count.as_deref_mut().into_iter().flatten();
             count.for_each(|(_, bundle)| bundle.slots = 0);
         }
         for (res, name) in self.resources.iter().enumerate() {
             if released_when_stopped(&self.config, name) {
-                let count = held.count.as_deref_mut().into_iter().flatten();
-                for (_, bundle) in held.parts.iter_mut().chain(count) {
+                let count = allocation.count.as_deref_mut().into_iter().flatten();
+                for (_, bundle) in allocation.parts.iter_mut().chain(count) {
                     if bundle.get(res) != 0 {
                         bundle.set(res, 0);
                     }
@@ -251,20 +264,20 @@ impl Picture {
     pub(in crate::sched) fn whole_of(
         &self,
         table: &HostTable,
-        held: &Held,
+        allocation: &Allocation,
         run: &Run,
     ) -> SmallVec<[(u32, Bundle); 1]> {
         let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
         let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
         self.requests
-            .shape(held.shape)
+            .shape(allocation.shape)
             .way(run.alt)
             .bundles(&shares, 0)
     }
 }
 
 /// What ended work used, for its user's history, by [`Meter`].
-fn past_of(state: &State, j: JobKey, held: &Held) -> [u64; 3] {
+fn past_of(state: &State, j: JobKey, allocation: &Allocation) -> [u64; 3] {
     let mut past = [0; 3];
     let Some(run) = state.work(j).and_then(|work| work.run.as_deref()) else {
         return past;
@@ -276,8 +289,8 @@ fn past_of(state: &State, j: JobKey, held: &Held) -> [u64; 3] {
     };
     let end = run.fate.as_ref().map_or(begun, |fate| fate.end);
     let ms = end.since_ms(begun).saturating_sub(run.suspended_ms);
-    past[Meter::Run as usize] = ms.saturating_mul(u64::from(held.slots));
-    let gpus = held.charge.as_ref().map_or(0, |charge| charge.gpus);
+    past[Meter::Run as usize] = ms.saturating_mul(u64::from(allocation.slots));
+    let gpus = allocation.charge.as_ref().map_or(0, |charge| charge.gpus);
     past[Meter::Gpu as usize] = gpu_ms(gpus, ms);
     past[Meter::Cpu as usize] = run.usage().cpu_ms;
     past

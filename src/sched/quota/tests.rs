@@ -7,8 +7,8 @@ use crate::text::window::Windows;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-const MEM: Res = 0;
-const GPU: Res = 1;
+const MEM: ResourceId = 0;
+const GPU: ResourceId = 1;
 
 fn set(words: &str) -> (bool, BTreeSet<String>) {
     let all = words.split(' ').any(|word| word == "all");
@@ -104,7 +104,7 @@ fn limit4() -> Quota {
     }
 }
 
-fn number(name: &str) -> Res {
+fn number(name: &str) -> ResourceId {
     match name {
         "mem" => MEM,
         _ => GPU,

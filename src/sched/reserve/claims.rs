@@ -4,8 +4,8 @@
 //! at.
 
 use super::{
-    Book, Bundle, Claim, ClaimId, FOREVER, Host, Hull, MANY_STEPS, NEVER_MS, Part, Reverse, Rules,
-    Step, end_of,
+    Book, Bundle, Claim, ClaimId, FOREVER, Host, Hull, MANY_STEPS, NEVER_MS, ReservedPart, Reverse,
+    Rules, Step, end_of,
 };
 use smallvec::SmallVec;
 use std::collections::BinaryHeap;
@@ -83,7 +83,7 @@ impl<K: Copy + Eq> Book<K> {
         self.hosts.len()
     }
 
-    /// Started work takes `parts` until `until` (as [`end_of`] tells it). When it still runs then,
+    /// Started work takes `parts` until `until` (as given by [`end_of`]). When it still runs then,
     /// it counts as ending a little later, again and again.
     pub fn claim(&mut self, parts: &[(u32, Bundle)], now: i64, until: i64) -> ClaimId {
         self.add_claim(parts, now, until, Some(until))
@@ -167,7 +167,7 @@ impl<K: Copy + Eq> Book<K> {
         self.claims[id.0 as usize].until
     }
 
-    /// What a job may take on a host from `now` until `end` (as [`end_of`] tells it) beside all
+    /// What a job may take on a host from `now` until `end` (as given by [`end_of`]) beside all
     /// reservations but those that its turn lifted. A job that may not backfill gets only what no
     /// reservation ever needs.
     pub fn room(&mut self, host: u32, now: i64, end: i64, may_backfill: bool) -> &Bundle {
@@ -196,7 +196,13 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     /// Whether starting on these hosts now until `end` would take anything from a reservation.
-    pub fn allows(&mut self, parts: &[Part], now: i64, end: i64, may_backfill: bool) -> bool {
+    pub fn allows(
+        &mut self,
+        parts: &[ReservedPart],
+        now: i64,
+        end: i64,
+        may_backfill: bool,
+    ) -> bool {
         parts.iter().all(|part| {
             !self.reserved_on(part.host)
                 || part.take.fits(self.room(part.host, now, end, may_backfill))
@@ -212,7 +218,7 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     /// Pieces of running work without run limit on these hosts.
-    pub fn unlimited_on(&self, parts: &[Part]) -> usize {
+    pub fn unlimited_on(&self, parts: &[ReservedPart]) -> usize {
         let mut hosts: Vec<u32> = parts.iter().map(|part| part.host).collect();
         hosts.sort_unstable();
         let here = |(host, _): &(u32, Bundle)| hosts.binary_search(host).is_ok();

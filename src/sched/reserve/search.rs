@@ -3,7 +3,7 @@
 //! Owns the walk over the ends of running work and the default choice of a host set. It never
 //! changes a timeline.
 
-use super::{Ask, Host, Part, Parts, Spot};
+use super::{BookRequest, FreeHost, Host, ReservedPart, ReservedParts};
 use crate::sched::amount::{Bundle, NEVER_MS};
 use crate::sched::profile::{FOREVER, end_of};
 use std::cmp::Reverse;
@@ -17,35 +17,35 @@ pub(super) struct Search<'a, A: ?Sized> {
     pub from: i64,
     pub before: i64,
     /// The set reserved so far, preferred where it makes no difference.
-    pub kept: &'a [Part],
-    /// Single hosts to look at; else all of the request.
+    pub kept: &'a [ReservedPart],
+    /// Single hosts to check; otherwise all of the request.
     pub only: Option<&'a [u32]>,
-    /// Gains of less than this do not count for [`Found::margin`].
+    /// Gains of less than this do not count for [`Earliest::margin`].
     pub min_gain: i64,
 }
 
 /// An answer.
 #[derive(Default)]
-pub(super) struct Found {
-    pub place: Option<(i64, Parts)>,
+pub(super) struct Earliest {
+    pub place: Option<(i64, ReservedParts)>,
     /// Slots that must become free beside what was expected before an earlier start is possible;
     /// only host sets tell.
     pub margin: u64,
 }
 
 /// Whether any one host serves the request.
-pub(super) fn single<A: Ask + ?Sized>(ask: &A) -> bool {
+pub(super) fn single<A: BookRequest + ?Sized>(ask: &A) -> bool {
     ask.plain() && (ask.min() <= 1 || ask.hosts_max() == 1 || ask.hosts().len() == 1)
 }
 
-impl<A: Ask + ?Sized> Search<'_, A> {
-    pub fn run(&self) -> Found {
+impl<A: BookRequest + ?Sized> Search<'_, A> {
+    pub fn run(&self) -> Earliest {
         if self.from >= self.before {
-            return Found::default();
+            return Earliest::default();
         }
         if single(self.ask) {
             let place = self.one_host();
-            return Found { place, margin: 0 };
+            return Earliest { place, margin: 0 };
         }
         self.host_set()
     }
@@ -59,7 +59,7 @@ impl<A: Ask + ?Sized> Search<'_, A> {
     }
 
     /// Every host by itself, the one kept so far first; later ones only when they are better.
-    fn one_host(&self) -> Option<(i64, Parts)> {
+    fn one_host(&self) -> Option<(i64, ReservedParts)> {
         let all = self.only.unwrap_or(self.ask.hosts());
         let kept = self.kept.first().map(|part| part.host);
         let kept = kept.filter(|host| all.len() > 1 && all.contains(host));
@@ -79,7 +79,10 @@ impl<A: Ask + ?Sized> Search<'_, A> {
         };
         let slots = self.ask.min().max(1);
         let take = self.ask.bundle(host, slots);
-        Some((start, Parts::from_iter([Part { host, slots, take }])))
+        Some((
+            start,
+            ReservedParts::from_iter([ReservedPart { host, slots, take }]),
+        ))
     }
 
     /// The earliest start on one host, as the request itself judges it.
@@ -98,7 +101,7 @@ impl<A: Ask + ?Sized> Search<'_, A> {
         }
     }
 
-    /// Nobody knows when: of the hosts that would serve, the one with most free by now.
+    /// No start is known: of the hosts that would serve, the one with most free by now.
     fn fullest(&self) -> Option<(i64, u32)> {
         let now = |host: u32| {
             self.ask
@@ -115,7 +118,7 @@ impl<A: Ask + ?Sized> Search<'_, A> {
 
     /// Several hosts together: walks their changes in time order with a running sum of what they
     /// offer, and chooses a set as soon as the sum suffices.
-    fn host_set(&self) -> Found {
+    fn host_set(&self) -> Earliest {
         let all = self.ask.hosts();
         let need = u64::from(self.ask.min().max(1));
         let mut offers: Vec<u32> = Vec::with_capacity(all.len());
@@ -139,7 +142,7 @@ impl<A: Ask + ?Sized> Search<'_, A> {
                 && let Some(parts) = self.choose(now, &offers)
             {
                 let margin = need.saturating_sub(self.peak_before(now, &peaks));
-                return Found {
+                return Earliest {
                     place: Some((now, parts)),
                     margin,
                 };
@@ -151,7 +154,7 @@ impl<A: Ask + ?Sized> Search<'_, A> {
             let next = changes.peek().map(|Reverse((next, _))| *next);
             let Some(next) = next.filter(|next| *next < self.before) else {
                 let margin = need.saturating_sub(sum.max(peak));
-                return Found {
+                return Earliest {
                     place: None,
                     margin,
                 };
@@ -213,7 +216,7 @@ impl<A: Ask + ?Sized> Search<'_, A> {
         }
     }
 
-    fn choose(&self, start: i64, offers: &[u32]) -> Option<Parts> {
+    fn choose(&self, start: i64, offers: &[u32]) -> Option<ReservedParts> {
         let all = self.ask.hosts();
         let unknown = start >= FOREVER;
         let spot = |(at, offer): (usize, &u32)| {
@@ -228,7 +231,7 @@ impl<A: Ask + ?Sized> Search<'_, A> {
                 true => Bundle::default(),
                 false => self.free_over(host, start),
             };
-            Spot {
+            FreeHost {
                 host,
                 slots: *offer,
                 ready,
@@ -236,10 +239,10 @@ impl<A: Ask + ?Sized> Search<'_, A> {
             }
         };
         let offering = offers.iter().enumerate().filter(|(_, offer)| **offer > 0);
-        let mut spots: Vec<Spot> = offering.map(spot).collect();
+        let mut spots: Vec<FreeHost> = offering.map(spot).collect();
         let mut kept: Vec<u32> = self.kept.iter().map(|part| part.host).collect();
         kept.sort_unstable();
-        let is_kept = |spot: &Spot| kept.binary_search(&spot.host).is_ok();
+        let is_kept = |spot: &FreeHost| kept.binary_search(&spot.host).is_ok();
         // A stable sort: within equals the caller's preference stands.
         if unknown || !kept.is_empty() {
             spots.sort_by_key(|spot| (unknown && spot.ready == 0, !is_kept(spot)));
@@ -250,7 +253,10 @@ impl<A: Ask + ?Sized> Search<'_, A> {
 
 /// The default choice: hosts in the order given, what is free by now before what is not; fewest
 /// hosts first when their number is bounded; whole tiles when the request has them.
-pub(in crate::sched) fn greedy<A: Ask + ?Sized>(ask: &A, spots: &[Spot]) -> Option<Parts> {
+pub(in crate::sched) fn greedy<A: BookRequest + ?Sized>(
+    ask: &A,
+    spots: &[FreeHost],
+) -> Option<ReservedParts> {
     let most = ask.hosts_max() as usize;
     let mut order: Vec<usize> = (0..spots.len()).collect();
     let taken = match ask.tile() {
@@ -271,14 +277,14 @@ pub(in crate::sched) fn greedy<A: Ask + ?Sized>(ask: &A, spots: &[Spot]) -> Opti
     let part = |at: usize| {
         let (host, slots) = (spots[at].host, taken[at]);
         let take = ask.bundle(host, slots);
-        Part { host, slots, take }
+        ReservedPart { host, slots, take }
     };
     let chosen = order.into_iter().filter(|at| taken[*at] > 0);
     Some(chosen.map(part).collect())
 }
 
 /// Slots by spot: first what is ready, then what comes later.
-fn fill(need: u32, spots: &[Spot], order: &[usize]) -> Option<Vec<u32>> {
+fn fill(need: u32, spots: &[FreeHost], order: &[usize]) -> Option<Vec<u32>> {
     let mut taken = vec![0; spots.len()];
     let mut left = need;
     for ready in [true, false] {
@@ -298,7 +304,7 @@ fn fill(need: u32, spots: &[Spot], order: &[usize]) -> Option<Vec<u32>> {
 }
 
 /// Slots by spot: whole tiles, and one host for the rest, rather one too small for a tile.
-fn tiles(need: u32, tile: u32, spots: &[Spot], order: &[usize]) -> Option<Vec<u32>> {
+fn tiles(need: u32, tile: u32, spots: &[FreeHost], order: &[usize]) -> Option<Vec<u32>> {
     let mut taken = vec![0; spots.len()];
     let mut left = need.max(1);
     for at in order {

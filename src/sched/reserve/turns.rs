@@ -6,16 +6,16 @@
 
 use super::search::single;
 use super::{
-    Ask, Book, Bundle, Estimate, FOREVER, Hull, NEVER_MS, Part, Parts, Reservation, Search, Terms,
-    Turn,
+    Book, BookRequest, BookTurn, Bundle, Estimate, FOREVER, Hull, NEVER_MS, Reservation,
+    ReservationTerms, ReservedPart, ReservedParts, Search,
 };
 use smallvec::SmallVec;
 
-/// More hosts on which something became free than this are not looked at one by one.
+/// More hosts on which something became free than this are not checked one by one.
 const FEW_NEWS: usize = 64;
 
 impl<K: Copy + Eq> Book<K> {
-    /// A pass begins. All ends known by now must have been told.
+    /// A pass begins. All ends known by now must have been noted.
     pub fn open(&mut self, now: i64) {
         self.settle_turn();
         self.put_tail_back();
@@ -34,7 +34,7 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     /// Whether all reservations stand as they are and lie in the future. Then a pass that only
-    /// looks at jobs behind them may [`Book::keep_all`] instead of giving each its turn.
+    /// considers later jobs may [`Book::keep_all`] instead of giving each its turn.
     pub fn idle(&self) -> bool {
         !self.sweep
             && self.starts[self.confirmed..]
@@ -61,11 +61,11 @@ impl<K: Copy + Eq> Book<K> {
     /// It is this job's turn. Until the next turn, [`Book::room`] leaves out its own reservation,
     /// and those of jobs that used to come before it but come after it in this pass. A reservation
     /// that is not renewed in this turn is given up.
-    pub fn turn(&mut self, key: K) -> Turn {
+    pub fn turn(&mut self, key: K) -> BookTurn {
         self.settle_turn();
         if self.confirmed == self.keys.len() {
             self.turn = Some((key, false));
-            return Turn::Try;
+            return BookTurn::Try;
         }
         let found = self.keys[self.confirmed..].iter().position(|k| *k == key);
         match found {
@@ -76,11 +76,11 @@ impl<K: Copy + Eq> Book<K> {
                     self.starts[self.confirmed] > self.now && self.now < self.all[at].expires;
                 if waits && (!self.sweep || self.hopeless(at)) {
                     self.confirm();
-                    return Turn::Keep;
+                    return BookTurn::Keep;
                 }
                 self.lift(at);
                 self.turn = Some((key, true));
-                // A start that slipped by, or whose ground is gone, pushes those behind it on,
+                // A start that slipped by, or whose basis is gone, moves later ones back,
                 // rather than jump over them; what gathers slots may gather theirs.
                 let own = &self.all[at];
                 let gathers = own.holds && own.start >= FOREVER;
@@ -106,20 +106,20 @@ impl<K: Copy + Eq> Book<K> {
                 self.lift_tail();
             }
         }
-        Turn::Try
+        BookTurn::Try
     }
 
     /// The job whose turn it is cannot start now: makes or renews its reservation. `None`: there
     /// are enough before it, it rests after it gave up, or it could never start.
-    pub fn reserve<A: Ask + ?Sized>(
+    pub fn reserve<A: BookRequest + ?Sized>(
         &mut self,
         key: K,
         ask: &A,
-        terms: &Terms,
+        terms: &ReservationTerms,
     ) -> Option<&Reservation> {
         if self.turn.is_none_or(|(whose, _)| whose != key) {
             let last = self.confirmed.checked_sub(1).map(|last| self.keys[last]);
-            if last == Some(key) || self.turn(key) == Turn::Keep {
+            if last == Some(key) || self.turn(key) == BookTurn::Keep {
                 let at = self.index[self.confirmed - 1];
                 return Some(&self.all[at as usize]);
             }
@@ -174,8 +174,8 @@ impl<K: Copy + Eq> Book<K> {
     /// with. Call it before [`Book::claim`], so that nothing counts twice.
     pub fn started(&mut self, key: K) {
         if self.turn.is_some_and(|(whose, _)| whose == key) {
-            // A start before the reserved time leaves room to those behind it in this pass, as a
-            // move does; only ends before their time make all be looked at again.
+            // A start before the reserved time leaves room to later ones in this pass, as a
+            // move does; only ends before their time make all be checked again.
             let changed = self.changed;
             self.settle_turn();
             self.changed = changed;
@@ -216,7 +216,7 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     /// What jobs ask for may have changed: hosts were opened or closed, the configuration is
-    /// another one. All reservations are looked at in the next pass.
+    /// another one. All reservations are checked in the next pass.
     pub fn recheck(&mut self) {
         self.changed = true;
         self.broken = true;
@@ -233,7 +233,7 @@ impl<K: Copy + Eq> Book<K> {
         Some(&self.all[self.index[at] as usize])
     }
 
-    /// When a job with a reservation is expected to start, or why nobody knows.
+    /// When a job with a reservation is expected to start, or why that is unknown.
     pub fn estimate(&self, key: K) -> Option<Estimate> {
         let reservation = self.get(key)?;
         Some(if reservation.start < FOREVER {
@@ -252,12 +252,12 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     /// A better start than the present one, the present one if it still stands, or the earliest.
-    fn find<A: Ask + ?Sized>(
+    fn find<A: BookRequest + ?Sized>(
         &mut self,
         known: Option<usize>,
         ask: &A,
         duration: i64,
-    ) -> Option<(i64, Parts, u64)> {
+    ) -> Option<(i64, ReservedParts, u64)> {
         let stands = known.is_some_and(|at| self.stands(at, ask, duration));
         let own = known.map(|at| &self.all[at]);
         let gain = self.rules.min_gain.max(1);
@@ -273,7 +273,7 @@ impl<K: Copy + Eq> Book<K> {
             min_gain: gain,
         };
         let mut news: SmallVec<[u32; 8]> = SmallVec::new();
-        // Where nobody knows the start, what is free by now may be nearer than what was reserved.
+        // Where the start is unknown, what is free by now may be nearer than what was reserved.
         if let Some(own) = own
             && stands
             && own.start < FOREVER
@@ -308,7 +308,7 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     /// Whether a lifted reservation could be put back as it is.
-    fn stands<A: Ask + ?Sized>(&mut self, at: usize, ask: &A, duration: i64) -> bool {
+    fn stands<A: BookRequest + ?Sized>(&mut self, at: usize, ask: &A, duration: i64) -> bool {
         let own = &self.all[at];
         let slots: u32 = own.parts.iter().map(|part| part.slots).sum();
         let same = own.duration == duration && slots == ask.min().max(1);
@@ -322,7 +322,7 @@ impl<K: Copy + Eq> Book<K> {
         for host in ask.hosts() {
             self.hosts[*host as usize].stamp = self.stamp;
         }
-        let stamped = |part: &Part| self.hosts[part.host as usize].stamp == self.stamp;
+        let stamped = |part: &ReservedPart| self.hosts[part.host as usize].stamp == self.stamp;
         own.parts.iter().all(stamped)
     }
 
@@ -347,7 +347,7 @@ impl<K: Copy + Eq> Book<K> {
         key: K,
         known: Option<usize>,
         start: i64,
-        parts: Parts,
+        parts: ReservedParts,
         duration: i64,
     ) -> usize {
         let end = self.end(start, duration);
@@ -390,7 +390,7 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     /// Only the first job in order that waits for a host keeps slots of it back.
-    fn hold<A: Ask + ?Sized>(&mut self, at: usize, ask: &A, wanted: bool) {
+    fn hold<A: BookRequest + ?Sized>(&mut self, at: usize, ask: &A, wanted: bool) {
         let own = at as u32 + 1;
         let foreign = |book: &Self, by: u32| {
             by != 0 && by != own && book.all[by as usize - 1].pass == book.pass
@@ -444,7 +444,7 @@ impl<K: Copy + Eq> Book<K> {
                 false => self.hosts[host as usize].capacity.slots,
             };
             self.gain_slots += more.max(0) as u64;
-            // A repeated host is one entry, unless somebody has read it.
+            // A repeated host is one entry, unless it has been read.
             let unread = self.gain_base + self.gain_log.len() as u64 > self.gain_read;
             if self.gain_log.last() != Some(&host) || !unread {
                 self.gain_log.push(host);

@@ -119,7 +119,7 @@ impl Contest {
         self.seats[seat as usize].cost = cost;
     }
 
-    /// Plays every match anew.
+    /// Recomputes every match.
     pub fn replay(&mut self) {
         for at in (1..self.room).rev() {
             self.winners[at] = self.winner(at);
@@ -150,7 +150,7 @@ impl Contest {
         self.better(self.rival(2 * at), self.rival(2 * at + 1))
     }
 
-    /// Who comes first of two; nobody comes behind all.
+    /// Which of two comes first; `None` comes last.
     #[inline]
     fn better(&self, one: u32, other: u32) -> u32 {
         if one == NOBODY {

@@ -71,8 +71,8 @@ impl ShareTree {
         out
     }
 
-    /// Adds settled history. A place that the tree no longer has is passed over: its group or its
-    /// entry is gone. Costs are right behind the next sweep.
+    /// Adds settled history. A place that the tree no longer has is ignored: its group or its
+    /// entry is gone. Costs are right after the next sweep.
     pub fn restore(&mut self, past: &[Past]) {
         let latest = past.iter().map(|old| self.decay.step(old.at)).max();
         let Some(step) = self.step.or(latest) else {

@@ -78,7 +78,7 @@ impl Delta {
         delta
     }
 
-    /// Also holds these amounts (index 0, slots, is not looked at: [`Delta::start`] sets it).
+    /// Also holds these amounts (index 0, slots, is ignored: [`Delta::start`] sets it).
     pub fn holding(mut self, amounts: &[i64]) -> Delta {
         self.held
             .resize(self.held.len().max(amounts.len()).max(1), 0);

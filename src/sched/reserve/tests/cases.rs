@@ -125,7 +125,7 @@ fn case_8_a_large_job_does_not_starve() {
 
 struct Wide(u32);
 
-impl Ask for Wide {
+impl BookRequest for Wide {
     fn hosts(&self) -> &[u32] {
         &[0]
     }
@@ -146,7 +146,7 @@ fn case_25_only_the_first_job_gathers_slots() {
         book.set_host(0, &Bundle::of_slots(10));
         let one = [(0, Bundle::of_slots(1))];
         let work: Vec<ClaimId> = (0..10).map(|_| book.claim(&one, 0, FOREVER)).collect();
-        let terms = Terms {
+        let terms = ReservationTerms {
             duration: NEVER_MS,
             depth,
             hold: Some(1000),
@@ -155,14 +155,14 @@ fn case_25_only_the_first_job_gathers_slots() {
             let now = freed;
             book.release(*claim, now);
             book.open(now);
-            let first = book.turn('a') == Turn::Try
+            let first = book.turn('a') == BookTurn::Try
                 && book.room(0, now, end_of(now, NEVER_MS), false).slots >= 8;
             assert_eq!(first, freed == 8, "the job starts at the eighth free slot");
             if first {
                 break;
             }
             book.reserve('a', &Wide(8), &terms).expect("it reserves");
-            assert_eq!(book.turn('b'), Turn::Try);
+            assert_eq!(book.turn('b'), BookTurn::Try);
             assert_eq!(book.room(0, now, end_of(now, NEVER_MS), false).slots, 0);
             let second = book.reserve('b', &Wide(8), &terms).cloned();
             assert_eq!(second.is_some(), depth == 2);

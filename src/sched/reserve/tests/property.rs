@@ -9,14 +9,14 @@ const MEM: i64 = 6;
 const HORIZON: i64 = 400;
 
 #[derive(Clone)]
-struct Want {
+struct RusageItem {
     hosts: Vec<u32>,
     min: u32,
     mem: i64,
     duration: i64,
 }
 
-impl Ask for Want {
+impl BookRequest for RusageItem {
     fn hosts(&self) -> &[u32] {
         &self.hosts
     }
@@ -37,7 +37,7 @@ struct World {
     book: Book<u32>,
     now: i64,
     next: u32,
-    queue: Vec<(u32, Want)>,
+    queue: Vec<(u32, RusageItem)>,
     #[allow(clippy::type_complexity)] // claim, end, parts
     work: Vec<(ClaimId, i64, Vec<(u32, Bundle)>)>,
     depth: usize,
@@ -80,7 +80,7 @@ impl World {
         hosts.rotate_left(first);
         hosts.truncate(self.roll(1, i64::from(HOSTS)) as usize);
         let most = 3 * hosts.len() as i64;
-        let want = Want {
+        let want = RusageItem {
             min: self.roll(1, most) as u32,
             mem: self.roll(0, 2),
             duration: self.roll(1, 30),
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    fn claim(&mut self, parts: &[Part], duration: i64) {
+    fn claim(&mut self, parts: &[ReservedPart], duration: i64) {
         let parts: Vec<_> = parts
             .iter()
             .map(|part| (part.host, part.take.clone()))
@@ -161,12 +161,12 @@ impl World {
         }
         self.book.open(self.now);
         for (key, want) in std::mem::take(&mut self.queue) {
-            let terms = Terms {
+            let terms = ReservationTerms {
                 duration: want.duration,
                 depth: self.depth,
                 hold: None,
             };
-            if self.book.turn(key) == Turn::Try {
+            if self.book.turn(key) == BookTurn::Try {
                 match self.book.reserve(key, &want, &terms).cloned() {
                     Some(made) if made.start <= self.now => {
                         self.book.started(key);
@@ -201,7 +201,7 @@ impl World {
     }
 
     /// Starts a job that has no reservation where it fits, if that takes nothing from others.
-    fn backfill(&mut self, want: &Want) -> bool {
+    fn backfill(&mut self, want: &RusageItem) -> bool {
         let end = self.now + want.duration;
         let Some(host) = want.hosts.iter().copied().find(|host| {
             let room = self.book.room(*host, self.now, end, true).clone();
@@ -216,7 +216,7 @@ impl World {
             return false;
         };
         let take = want.bundle(host, want.min);
-        let part = Part {
+        let part = ReservedPart {
             host,
             slots: want.min,
             take,
@@ -253,7 +253,7 @@ impl World {
     }
 
     /// The earliest start of a request, by trying every moment.
-    fn brute(&self, key: u32, want: &Want) -> Option<i64> {
+    fn brute(&self, key: u32, want: &RusageItem) -> Option<i64> {
         let lines: Vec<_> = want
             .hosts
             .iter()
@@ -300,7 +300,7 @@ fn play(seed: u64, depth: usize, naive: bool) -> Vec<(i64, u32, i64)> {
     world.book.open(world.now);
     world.book.keep_all();
     world.book.turn(key);
-    let terms = Terms {
+    let terms = ReservationTerms {
         duration: want.duration,
         depth: usize::MAX,
         hold: None,
@@ -337,7 +337,7 @@ fn wild_pass(world: &mut World) {
             NEVER_MS
         };
         let may_backfill = key % 5 != 0;
-        if i < most && world.book.turn(key) == Turn::Try {
+        if i < most && world.book.turn(key) == BookTurn::Try {
             let end = end_of(world.now, duration);
             let fits = want.hosts.iter().copied().find(|host| {
                 let room = world.book.room(*host, world.now, end, may_backfill);
@@ -351,7 +351,7 @@ fn wild_pass(world: &mut World) {
                 continue;
             }
             if world.dice.below(5) > 0 {
-                let terms = Terms {
+                let terms = ReservationTerms {
                     duration,
                     depth,
                     hold,

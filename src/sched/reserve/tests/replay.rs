@@ -31,7 +31,7 @@ struct Slots {
     width: u32,
 }
 
-impl Ask for Slots {
+impl BookRequest for Slots {
     fn hosts(&self) -> &[u32] {
         &[0]
     }
@@ -123,9 +123,9 @@ impl<'a> Replay<'a> {
             .push(Reverse((self.now + job.run.max(1), at, (claim.0,))));
     }
 
-    fn terms(&self, at: u32, depth: usize) -> Terms {
+    fn terms(&self, at: u32, depth: usize) -> ReservationTerms {
         let duration = self.jobs[at as usize].estimate;
-        Terms {
+        ReservationTerms {
             duration,
             depth,
             hold: None,
@@ -159,7 +159,7 @@ impl<'a> Replay<'a> {
         for at in std::mem::take(&mut self.queue) {
             let width = self.jobs[at as usize].width;
             let end = self.end_of(at);
-            let tried = self.book.turn(at) == Turn::Try;
+            let tried = self.book.turn(at) == BookTurn::Try;
             if tried && i64::from(width) <= self.book.room(0, self.now, end, false).slots {
                 self.book.started(at);
                 self.start(at);
@@ -167,7 +167,7 @@ impl<'a> Replay<'a> {
             }
             if tried {
                 let hold = Some(1_000_000);
-                let terms = Terms {
+                let terms = ReservationTerms {
                     hold,
                     ..self.terms(at, depth)
                 };
@@ -184,7 +184,7 @@ impl<'a> Replay<'a> {
         self.book.open(self.now);
         let mut heads = 0;
         while let Some(at) = self.queue.get(heads).copied() {
-            if self.book.turn(at) == Turn::Keep {
+            if self.book.turn(at) == BookTurn::Keep {
                 break;
             }
             if !self.fits(at) {
@@ -273,7 +273,7 @@ impl<'a> Replay<'a> {
             self.queue[kept] = at;
             kept += 1;
             self.scanned += 1;
-            if self.book.turn(at) == Turn::Keep {
+            if self.book.turn(at) == BookTurn::Keep {
                 continue;
             }
             let ask = Slots {

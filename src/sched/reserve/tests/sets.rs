@@ -11,7 +11,7 @@ struct Wide {
     tile: Option<u32>,
 }
 
-impl Ask for Wide {
+impl BookRequest for Wide {
     fn hosts(&self) -> &[u32] {
         &self.hosts
     }
@@ -43,7 +43,7 @@ fn wide(min: u32) -> Wide {
     }
 }
 
-const EASY: Terms = Terms {
+const EASY: ReservationTerms = ReservationTerms {
     duration: 100,
     depth: 1,
     hold: None,
@@ -66,7 +66,7 @@ fn reserve(
     now: i64,
     key: u32,
     ask: &Wide,
-    terms: &Terms,
+    terms: &ReservationTerms,
 ) -> Option<(i64, Vec<(u32, u32)>)> {
     book.open(now);
     book.turn(key);
@@ -186,7 +186,7 @@ fn nothing_changed_is_told_without_a_look() {
     reserve(&mut book, 0, 1, &wide(8), &EASY);
     book.open(5);
     assert!(book.idle());
-    assert_eq!(book.turn(1), Turn::Keep);
+    assert_eq!(book.turn(1), BookTurn::Keep);
     book.close(true);
     book.release(work[0], 100);
     book.open(100);
@@ -196,7 +196,7 @@ fn nothing_changed_is_told_without_a_look() {
     assert_eq!(book.get(1).map(|own| own.start), Some(200));
     book.open(200);
     assert!(!book.idle(), "it is due");
-    assert_eq!(book.turn(1), Turn::Try);
+    assert_eq!(book.turn(1), BookTurn::Try);
 }
 
 #[test]
@@ -206,11 +206,11 @@ fn who_comes_before_a_reserved_job_takes_precedence() {
     book.release(work[0], 50);
     book.open(50);
     // A job in front of it may take host 0, though the reservation needs it at 200.
-    assert_eq!(book.turn(7), Turn::Try);
+    assert_eq!(book.turn(7), BookTurn::Try);
     assert_eq!(book.room(0, 50, 1050, false).slots, 4);
     book.started(7);
     book.claim(&[(0, Bundle::of_slots(4))], 50, 1050);
-    assert_eq!(book.turn(1), Turn::Try);
+    assert_eq!(book.turn(1), BookTurn::Try);
     let made = book.reserve(1, &wide(8), &EASY).map(told);
     assert_eq!(made, Some((300, vec![(1, 4), (2, 4)])));
     book.close(true);
@@ -222,13 +222,13 @@ fn who_comes_behind_leaves_reservations_alone() {
     reserve(&mut book, 0, 1, &wide(8), &EASY);
     book.release(work[0], 50);
     book.open(50);
-    assert_eq!(book.turn(1), Turn::Try);
+    assert_eq!(book.turn(1), BookTurn::Try);
     book.reserve(1, &wide(8), &EASY);
-    assert_eq!(book.turn(7), Turn::Try);
+    assert_eq!(book.turn(7), BookTurn::Try);
     assert_eq!(book.room(0, 50, 200, true).slots, 4);
     assert_eq!(book.room(0, 50, 201, true).slots, 0);
     assert_eq!(book.room(0, 50, 60, false).slots, 0, "only with backfill");
-    let part = Part {
+    let part = ReservedPart {
         host: 0,
         slots: 1,
         take: Bundle::of_slots(1),
@@ -243,11 +243,11 @@ fn who_comes_behind_leaves_reservations_alone() {
 #[test]
 fn a_change_of_order_changes_who_is_served_first() {
     let (mut book, _) = busy();
-    let terms = Terms { depth: 2, ..EASY };
+    let terms = ReservationTerms { depth: 2, ..EASY };
     let pass = |book: &mut Book<u32>, now: i64, order: [u32; 2]| {
         book.open(now);
         for key in order {
-            if book.turn(key) == Turn::Try {
+            if book.turn(key) == BookTurn::Try {
                 book.reserve(key, &wide(4), &terms);
             }
         }
@@ -270,7 +270,7 @@ fn a_pass_that_was_cut_off_drops_nothing() {
     book.close(false);
     assert!(book.get(1).is_some());
     book.open(11);
-    assert_eq!(book.turn(1), Turn::Try, "the change is not forgotten");
+    assert_eq!(book.turn(1), BookTurn::Try, "the change is not forgotten");
     book.close(true);
     assert!(book.get(1).is_none(), "its turn passed without renewal");
 }
@@ -297,7 +297,7 @@ fn work_over_its_estimate_moves_the_start() {
 #[test]
 fn a_held_reservation_is_given_up_in_time_and_the_job_rests() {
     let (mut book, _) = busy();
-    let terms = Terms {
+    let terms = ReservationTerms {
         hold: Some(50),
         ..EASY
     };
@@ -327,7 +327,7 @@ fn without_known_ends_the_set_gathers_what_is_free() {
             work.push(book.claim(&[(host, Bundle::of_slots(1))], 0, FOREVER));
         }
     }
-    let terms = Terms {
+    let terms = ReservationTerms {
         duration: NEVER_MS,
         depth: 2,
         hold: Some(1000),
@@ -352,7 +352,7 @@ fn two_jobs_never_gather_halves_of_each_other() {
     (0..4).for_each(|host| book.set_host(host, &Bundle::of_slots(1)));
     let claim = |host: u32| book.claim(&[(host, Bundle::of_slots(1))], 0, FOREVER);
     let work: Vec<ClaimId> = (0..4).map(claim).collect();
-    let terms = Terms {
+    let terms = ReservationTerms {
         duration: NEVER_MS,
         depth: 2,
         hold: Some(1000),
@@ -363,7 +363,7 @@ fn two_jobs_never_gather_halves_of_each_other() {
         }
         book.open(now);
         for key in [1, 2] {
-            if book.turn(key) == Turn::Try {
+            if book.turn(key) == BookTurn::Try {
                 book.reserve(key, &wide(2), &terms);
             }
         }
@@ -389,7 +389,7 @@ fn two_jobs_never_gather_halves_of_each_other() {
 #[test]
 fn a_request_may_choose_its_set_itself() {
     struct Pair(Wide);
-    impl Ask for Pair {
+    impl BookRequest for Pair {
         fn hosts(&self) -> &[u32] {
             &self.0.hosts
         }
@@ -403,17 +403,17 @@ fn a_request_may_choose_its_set_itself() {
             false
         }
         /// One slot on a host with an odd number, one on a host with an even one.
-        fn choose(&self, spots: &[Spot]) -> Option<Parts> {
+        fn choose(&self, spots: &[FreeHost]) -> Option<ReservedParts> {
             let part = |rest: u32| {
                 let spot = spots.iter().find(|spot| spot.host % 2 == rest)?;
                 assert!(spot.free.slots >= 1);
-                Some(Part {
+                Some(ReservedPart {
                     host: spot.host,
                     slots: 1,
                     take: Bundle::of_slots(1),
                 })
             };
-            Some(Parts::from_iter([part(1)?, part(0)?]))
+            Some(ReservedParts::from_iter([part(1)?, part(0)?]))
         }
     }
     let (mut book, work) = busy();

@@ -1,9 +1,9 @@
 //! Reservations of blocked jobs beside what started work holds: which queues make them, and what
 //! started work claims in the [`Book`]. When and where a reservation lies is the book's business.
 
+use super::allocation::Allocation;
 use super::amount::{Bundle, NEVER_MS};
-use super::balance::Balances;
-use super::held::Held;
+use super::host_usage::ClusterUsage;
 use super::reserve::{Book, ClaimId, Rules};
 use crate::config::{Config, Queue};
 use crate::model::{JobKey, Stamp};
@@ -14,43 +14,43 @@ const ALL: usize = 10_000;
 
 /// The book and which started work claims what in it.
 #[derive(Debug)]
-pub(super) struct Reserver {
+pub(super) struct Reservations {
     pub book: Book<JobKey>,
     claims: FxHashMap<JobKey, ClaimId>,
 }
 
-impl Reserver {
+impl Reservations {
     /// A book, if some queue of the configuration reserves.
-    pub fn of(config: &Config) -> Option<Reserver> {
+    pub fn of(config: &Config) -> Option<Reservations> {
         let reserves = |q: &Queue| q.backfill.depth > 0 || q.slot_reserve_ms.is_some();
-        config.queues.iter().any(reserves).then(|| Reserver {
+        config.queues.iter().any(reserves).then(|| Reservations {
             book: Book::new(Rules::default()),
             claims: FxHashMap::default(),
         })
     }
 
     /// What a host has for the future; nothing while it takes no work.
-    pub fn set_host(&mut self, at: usize, books: &Balances) {
-        let host = books.get(at);
+    pub fn set_host(&mut self, at: usize, usage: &ClusterUsage) {
+        let host = usage.get(at);
         let slots = if host.open { host.slots } else { 0 };
         let capacity = Bundle::new(slots, &host.have);
         self.book.set_host(at as u32, &capacity);
     }
 
-    pub fn claim(&mut self, j: JobKey, held: &Held, now: Stamp, books: &Balances) {
-        let id = match (held.lent, held.exclusive) {
-            (false, false) => self.book.claim(&held.parts, now.0, held.until),
+    pub fn claim(&mut self, j: JobKey, allocation: &Allocation, now: Stamp, usage: &ClusterUsage) {
+        let id = match (allocation.lent, allocation.exclusive) {
+            (false, false) => self.book.claim(&allocation.parts, now.0, allocation.until),
             (lent, _) => {
-                let mut parts = held.parts.clone();
+                let mut parts = allocation.parts.clone();
                 for (at, bundle) in &mut parts {
                     bundle.slots = match lent {
                         // Others have its slots.
                         true => 0,
-                        // Nobody else can use the rest.
-                        false => bundle.slots.max(books.get(*at as usize).slots),
+                        // No other work can use the rest.
+                        false => bundle.slots.max(usage.get(*at as usize).slots),
                     };
                 }
-                self.book.claim(&parts, now.0, held.until)
+                self.book.claim(&parts, now.0, allocation.until)
             }
         };
         self.claims.insert(j, id);
@@ -65,21 +65,21 @@ impl Reserver {
 
 /// How a queue reserves, and whether its jobs may use what is reserved until then.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Habit {
+pub(super) struct ReservePolicy {
     pub depth: usize,
     pub hold: Option<i64>,
     pub may_backfill: bool,
     pub shortest_first: bool,
 }
 
-impl Habit {
-    pub fn of(queue: &Queue) -> Habit {
+impl ReservePolicy {
+    pub fn of(queue: &Queue) -> ReservePolicy {
         let depth = match queue.backfill.depth {
             0 if queue.slot_reserve_ms.is_some() => 1,
             u32::MAX => ALL,
             k => (k as usize).min(ALL),
         };
-        Habit {
+        ReservePolicy {
             depth,
             hold: queue
                 .slot_reserve_ms

@@ -5,18 +5,18 @@ use super::amount::Bundle;
 use smallvec::SmallVec;
 
 /// A resource that some request reserves, by number.
-pub type Res = u16;
+pub type ResourceId = u16;
 
-/// One host's books. Kept small: a start finds those of its host far away in memory.
+/// What is in use on one host. Kept small: a start finds that of its host far away in memory.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
-pub struct Balance {
+pub struct HostUsage {
     /// Slots of the host.
     pub slots: i64,
     /// Slots held by started work, suspended work included.
     pub used: i64,
     /// Load that work started a moment ago will bring, in thousandths of a running process.
-    pub young: i64,
+    pub expected: i64,
     /// Pieces of work on the host.
     pub jobs: u32,
     /// Exclusive work on the host.
@@ -35,7 +35,7 @@ pub struct Balance {
     pub taken: SmallVec<[i64; 3]>,
     /// Of `used`: slots of work suspended in favour of a better job, by the victim's queue.
     pub lent: Vec<(u16, i64)>,
-    /// Only kept where limits look at it.
+    /// Only kept where limits depend on it.
     holders: Option<Box<Holders>>,
 }
 
@@ -46,13 +46,13 @@ struct Holders {
     users: SmallVec<[(u32, u32); 2]>,
 }
 
-impl Balance {
+impl HostUsage {
     pub fn free(&self) -> i64 {
         self.slots - self.used
     }
 
     /// What is left of a resource, in thousandths.
-    pub fn left(&self, res: Res) -> i64 {
+    pub fn left(&self, res: ResourceId) -> i64 {
         let at = usize::from(res);
         let have = self.have.get(at).copied().unwrap_or(0);
         have - self.taken.get(at).copied().unwrap_or(0)
@@ -114,14 +114,14 @@ pub struct Holder {
 
 /// All hosts, by position in the host table.
 #[derive(Clone, Debug, Default)]
-pub struct Balances {
-    hosts: Vec<Balance>,
+pub struct ClusterUsage {
+    hosts: Vec<HostUsage>,
     /// Hosts that changed, oldest first; `base` entries were dropped before it.
     log: Vec<u32>,
     base: u64,
     /// Free slots of open hosts.
     free: i64,
-    /// Log position behind the last change that may let more work start.
+    /// Log position after the last change that may let more work start.
     freed: u64,
     /// Slots are counted by queue and user too.
     by_holder: bool,
@@ -129,16 +129,16 @@ pub struct Balances {
     types: u32,
 }
 
-impl Balances {
+impl ClusterUsage {
     pub fn len(&self) -> usize {
         self.hosts.len()
     }
 
-    pub fn get(&self, at: usize) -> &Balance {
+    pub fn get(&self, at: usize) -> &HostUsage {
         &self.hosts[at]
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Balance> {
+    pub fn iter(&self) -> impl Iterator<Item = &HostUsage> {
         self.hosts.iter()
     }
 
@@ -169,7 +169,7 @@ impl Balances {
         self.freed
     }
 
-    /// Hosts that changed since log position `since`; `None`: too long ago, look at all.
+    /// Hosts that changed since log position `since`; `None`: too long ago, check all.
     pub fn changed(&self, since: u64) -> Option<&[u32]> {
         let from = usize::try_from(since.checked_sub(self.base)?).ok()?;
         self.log.get(from..)
@@ -185,17 +185,17 @@ impl Balances {
         }
     }
 
-    /// Whether [`Balance::queue_used`] and [`Balance::user_used`] are kept.
+    /// Whether [`HostUsage::queue_used`] and [`HostUsage::user_used`] are kept.
     pub fn by_holder(&self) -> bool {
         self.by_holder
     }
 
-    /// Starts over with `n` hosts without slots. `by_holder`: some limit looks at what a queue or a
+    /// Starts over with `n` hosts without slots. `by_holder`: some limit depends on what a queue or a
     /// user holds on a host.
     pub fn reset(&mut self, n: usize, by_holder: bool) {
         let (base, freed) = (self.now() + 1, self.now() + 1);
-        *self = Balances {
-            hosts: vec![Balance::default(); n],
+        *self = ClusterUsage {
+            hosts: vec![HostUsage::default(); n],
             log: Vec::new(),
             base,
             free: 0,
@@ -240,14 +240,14 @@ impl Balances {
         self.types
     }
 
-    /// Sets the load that is to come. Whoever starts work or looks at a sample does; both change
+    /// Sets the expected load. Called where work starts and for a new sample; both change
     /// the host anyway.
-    pub fn set_young(&mut self, at: usize, young: i64) {
-        self.hosts[at].young = young;
+    pub fn set_expected(&mut self, at: usize, expected: i64) {
+        self.hosts[at].expected = expected;
     }
 
     /// A host takes no more work for now.
-    pub fn shut(&mut self, at: usize) {
+    pub fn close(&mut self, at: usize) {
         let before = share(&self.hosts[at]);
         self.hosts[at].open = false;
         self.free -= before;
@@ -255,12 +255,12 @@ impl Balances {
     }
 
     /// What was freed since log position `mark` is not there any more.
-    pub fn unfree(&mut self, mark: u64) {
+    pub fn restore_freed(&mut self, mark: u64) {
         self.freed = mark;
     }
 
-    /// Notes that a host's load changed in a way that requests may look at.
-    pub fn stir(&mut self, at: usize) {
+    /// Notes that a host's load changed in a way that requests may depend on.
+    pub fn note_load_change(&mut self, at: usize) {
         self.touch(at, true);
     }
 
@@ -291,7 +291,7 @@ impl Balances {
             bump(&mut holders.users, who.uid, slots, plus);
         }
         match (who.lent, plus) {
-            // Stopped work shares the host with whoever may use its slots.
+            // Stopped work shares the host with the work that may use its slots.
             (true, _) => {}
             (false, true) => {
                 host.jobs += 1;
@@ -320,6 +320,6 @@ impl Balances {
 }
 
 /// What a host adds to the free slots of the cluster.
-fn share(host: &Balance) -> i64 {
+fn share(host: &HostUsage) -> i64 {
     if host.open { host.free().max(0) } else { 0 }
 }

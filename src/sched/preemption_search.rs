@@ -2,7 +2,7 @@
 //! searches failed lately. Owns these records; whom to preempt is decided in `pass/preempt.rs`.
 
 use super::amount::HostBundles;
-use super::balance::Holder;
+use super::host_usage::Holder;
 use crate::model::{JobKey, Stamp};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,7 +11,7 @@ const SEARCHES_MAX: u32 = 64;
 
 /// A job that waits for its victims.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct PreemptionClaim {
     pub victims: Vec<JobKey>,
     /// What is kept for it, and in whose name.
     pub parts: HostBundles,
@@ -24,8 +24,8 @@ pub(super) struct Claim {
 
 /// Claims, and what failed lately.
 #[derive(Debug, Default)]
-pub(super) struct Raids {
-    claims: BTreeMap<JobKey, Claim>,
+pub(super) struct PreemptionSearch {
+    claims: BTreeMap<JobKey, PreemptionClaim>,
     /// Victims of claims.
     marked: BTreeSet<JobKey>,
     /// Shapes for which no victims were found, with the log of changed hosts as it was then.
@@ -33,10 +33,10 @@ pub(super) struct Raids {
     searches: u32,
 }
 
-impl Raids {
-    /// For other books, in which hosts, queues and resources may have other numbers: the jobs go on
+impl PreemptionSearch {
+    /// For another picture, in which hosts, queues and resources may have other numbers: the jobs go on
     /// waiting for their victims, without a place of their own.
-    pub fn renewed(mut self) -> Raids {
+    pub fn renewed(mut self) -> PreemptionSearch {
         self.futile.clear();
         for claim in self.claims.values_mut() {
             claim.parts.clear();
@@ -105,26 +105,26 @@ impl Raids {
         self.claims.contains_key(&j)
     }
 
-    pub fn get(&self, j: JobKey) -> Option<&Claim> {
+    pub fn get(&self, j: JobKey) -> Option<&PreemptionClaim> {
         self.claims.get(&j)
     }
 
-    pub fn get_mut(&mut self, j: JobKey) -> Option<&mut Claim> {
+    pub fn get_mut(&mut self, j: JobKey) -> Option<&mut PreemptionClaim> {
         self.claims.get_mut(&j)
     }
 
     /// Jobs whose claims meet a condition.
-    pub fn select(&self, fits: impl Fn(JobKey, &Claim) -> bool) -> Vec<JobKey> {
+    pub fn select(&self, fits: impl Fn(JobKey, &PreemptionClaim) -> bool) -> Vec<JobKey> {
         let fits = self.claims.iter().filter(|(j, claim)| fits(**j, claim));
         fits.map(|(j, _)| *j).collect()
     }
 
-    pub fn add(&mut self, j: JobKey, claim: Claim) {
+    pub fn add(&mut self, j: JobKey, claim: PreemptionClaim) {
         self.marked.extend(claim.victims.iter().copied());
         self.claims.insert(j, claim);
     }
 
-    pub fn drop_claim(&mut self, j: JobKey) -> Option<Claim> {
+    pub fn drop_claim(&mut self, j: JobKey) -> Option<PreemptionClaim> {
         let claim = self.claims.remove(&j)?;
         for victim in &claim.victims {
             self.marked.remove(victim);

@@ -163,7 +163,7 @@ fn evenly(all: &[(u64, Vec<u32>)], most: usize, need: u32) -> Vec<Subset> {
 }
 
 /// Takes offers in order, as few as `most` of them, so that `need` slots come together: one is
-/// passed over when with it the rest could no longer do.
+/// skipped when with it the others would no longer be enough.
 ///
 /// # Errors
 /// The most slots that so many offers have.

@@ -1,7 +1,7 @@
 //! Pending jobs as the scheduler sees them: classes of jobs that are equal for scheduling. Owns the
 //! records of the classes; their order is `queues.rs`'s.
 
-use super::line::{Place, Turn};
+use super::queue_order::{OrderGroup, QueueEntry};
 use super::quota::Ident;
 use super::run_length::Length;
 use crate::model::{JobKey, Stamp};
@@ -10,17 +10,17 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// First jobs of a class that are kept in its record.
-pub(super) const AHEAD: usize = 6;
+pub(super) const FIRST_JOBS: usize = 6;
 
 /// A class of pending jobs that are equal for scheduling.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(super) struct PendingClass {
     pub shape: u32,
     /// Position of the queue in the configuration.
     pub queue: Option<u16>,
-    pub place: Place,
-    pub uid: u32,
-    pub user: String,
+    /// Where it is in the order of its queue.
+    pub group: OrderGroup,
+    pub user: ClassUser,
     /// `-sp`.
     pub priority: u32,
     /// Slots it needs at least.
@@ -31,30 +31,43 @@ pub(super) struct Bucket {
     /// Run limit or estimate in milliseconds, as it is stated; a hundred years without.
     pub estimate: i64,
     pub length: Length,
-    /// Slot limit of the user over all queues.
-    pub user_max: Option<u32>,
-    /// Slot limit of the user on each host for each of its cores, in thousandths.
-    pub user_per_core: Option<u64>,
     /// The counters of section `limits` that its jobs count in.
     pub ident: Arc<Ident>,
     /// One of the specifications of the class.
     pub spec: u32,
     /// Its first jobs; all of them when there is room for more.
-    pub ahead: SmallVec<[(i64, JobKey); AHEAD]>,
+    pub ahead: SmallVec<[(i64, JobKey); FIRST_JOBS]>,
     /// Some of its jobs are arrays.
     pub arrays: bool,
+    pub progress: Progress,
+}
+
+/// The user of a class, and the limits of section `users`.
+#[derive(Debug)]
+pub(super) struct ClassUser {
+    pub uid: u32,
+    pub name: String,
+    /// Most slots over all queues.
+    pub max_slots: Option<u32>,
+    /// Most slots on each host for each of its cores, in thousandths.
+    pub slots_per_core: Option<u64>,
+}
+
+/// How far a pass has come with a class.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
     /// Its entry in the order of its queue.
-    pub turn: Option<Turn>,
+    pub entry: Option<QueueEntry>,
     /// That entry is not its first job: the class advanced within a pass.
     pub moved: bool,
-    /// Elements of the array at `turn` below this index were already considered in this pass.
+    /// Elements of the array at `entry` below this index were already considered in this pass.
     pub from: u32,
 }
 
 /// All classes of pending jobs, by number.
 #[derive(Debug, Default)]
 pub(super) struct PendingClasses {
-    all: FxHashMap<u32, Box<Bucket>>,
+    all: FxHashMap<u32, Box<PendingClass>>,
     /// Classes whose entry is not their first job: set right before the next pass.
     moved: Vec<u32>,
     /// Classes that came or changed since the last pass.
@@ -62,7 +75,7 @@ pub(super) struct PendingClasses {
 }
 
 impl PendingClasses {
-    pub fn get(&self, id: u32) -> Option<&Bucket> {
+    pub fn get(&self, id: u32) -> Option<&PendingClass> {
         self.all.get(&id).map(Box::as_ref)
     }
 
@@ -70,17 +83,17 @@ impl PendingClasses {
         self.all.contains_key(&id)
     }
 
-    pub fn values(&self) -> impl Iterator<Item = &Bucket> {
+    pub fn values(&self) -> impl Iterator<Item = &PendingClass> {
         self.all.values().map(Box::as_ref)
     }
 
     /// Takes a class out, so that it can be read while the rest of the picture changes.
-    pub fn take(&mut self, id: u32) -> Option<Box<Bucket>> {
+    pub fn take(&mut self, id: u32) -> Option<Box<PendingClass>> {
         self.all.remove(&id)
     }
 
-    pub fn put(&mut self, id: u32, bucket: Box<Bucket>) {
-        self.all.insert(id, bucket);
+    pub fn put(&mut self, id: u32, pending: Box<PendingClass>) {
+        self.all.insert(id, pending);
     }
 
     /// The class came or changed.

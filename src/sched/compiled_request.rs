@@ -1,13 +1,13 @@
 //! A requirement compiled for placing: the ways to meet it in the order they are tried, each with
 //! its parts (sections) and what they reserve. Owns what a start takes on each host, at its
-//! beginning and as reservations end or shrink with time; never looks at a host.
+//! beginning and as reservations end or shrink with time; never reads a host.
 //!
 //! A way fixes everything: one alternative of the requirement, of each `select[a, b]` and of each
 //! `rusage[a || b]`. Its number is what the journal keeps, so the order of ways never changes.
 
 use super::amount::Bundle;
-use super::balance::Res;
-use super::rank::Ranking;
+use super::host_ranking::Ranking;
+use super::host_usage::ResourceId;
 use super::resource_names::ResourceNames;
 use crate::config::Config;
 use crate::config::require::Request;
@@ -23,7 +23,7 @@ const FADE_STEPS: u64 = 100;
 
 /// What a reserved amount is counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Per {
+pub enum RusagePer {
     /// Each slot.
     Slot,
     /// Each host, however many slots it gives.
@@ -34,18 +34,18 @@ pub enum Per {
 
 /// One reserved amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Want {
-    pub res: Res,
+pub struct RusageItem {
+    pub res: ResourceId,
     /// Thousandths at the start of the job.
     pub amount: i64,
-    pub per: Per,
+    pub per: RusagePer,
     /// Milliseconds after the start at which it ends; `None`: with the job.
     pub life_ms: Option<u64>,
     /// It falls in a straight line to nothing over its life.
     pub decay: bool,
 }
 
-impl Want {
+impl RusageItem {
     /// Length of the steps in which it falls.
     fn step_ms(life: u64) -> u64 {
         (life / FADE_STEPS).max(1000)
@@ -62,7 +62,7 @@ impl Want {
         if !self.decay {
             return self.amount;
         }
-        let step = Want::step_ms(life);
+        let step = RusageItem::step_ms(life);
         let left = life - elapsed_ms / step * step;
         let left = i128::from(self.amount) * i128::from(left);
         let milli = (left + i128::from(life) - 1) / i128::from(life);
@@ -72,7 +72,7 @@ impl Want {
     /// When the amount changes next, in milliseconds after the start.
     fn next_change(&self, elapsed_ms: u64) -> Option<u64> {
         let life = self.life_ms.filter(|life| elapsed_ms < *life)?;
-        let step = Want::step_ms(life);
+        let step = RusageItem::step_ms(life);
         Some(match self.decay {
             true => life.min((elapsed_ms / step + 1) * step),
             false => life,
@@ -118,20 +118,20 @@ impl Spread {
 
 /// Slots that are asked for alike.
 #[derive(Debug, Default)]
-pub struct Part {
+pub struct RequestPart {
     pub min: u32,
     pub max: u32,
     pub select: Option<Select>,
     /// The requirement says something about types or tags, so that the host type may be any.
     pub any_type: bool,
     pub order: Option<Order>,
-    pub wants: SmallVec<[Want; 2]>,
+    pub wants: SmallVec<[RusageItem; 2]>,
     /// Which of the job's common wants hold for it, as bits.
     pub common: u64,
     pub spread: Spread,
     pub same: Vec<String>,
     pub cu: Option<Cu>,
-    /// Hosts that could serve it, by whom limits concern alike; the last used first.
+    /// Rankings of hosts that could serve it, by the limits on hosts that apply; the last used first.
     pub ranks: Vec<(u32, Ranking)>,
     /// As written, for messages: `4{...}`'s inside.
     pub text: String,
@@ -139,19 +139,19 @@ pub struct Part {
 
 /// One way to meet a requirement.
 #[derive(Debug, Default)]
-pub struct Ask {
+pub struct Way {
     /// Milliseconds that the job must have waited.
     pub after_ms: u64,
     /// One part without anything about the set of hosts as a whole.
     pub plain: bool,
     /// At least one, in the order of their hosts.
-    pub parts: SmallVec<[Part; 1]>,
+    pub parts: SmallVec<[RequestPart; 1]>,
     /// Once for each host of the job, if a part there wants it.
-    pub common: SmallVec<[Want; 1]>,
+    pub common: SmallVec<[RusageItem; 1]>,
     /// All hosts of several parts agree in these.
     pub same: Vec<String>,
     pub cu: Option<Cu>,
-    /// Nobody else may use its units (`cu[excl]`).
+    /// No other work may use its units (`cu[excl]`).
     pub units_alone: bool,
     /// What the whole takes for each slot, and beside that at least.
     pub needs: (Bundle, Bundle),
@@ -162,18 +162,18 @@ pub struct Ask {
 /// Host (`None`: it is gone from the cluster) and slots.
 pub type Share = (Option<u32>, u32);
 
-impl Ask {
+impl Way {
     /// Slots alone, for a request that cannot be read.
-    pub fn nothing(request: &Request) -> Ask {
-        let part = Part {
+    pub fn nothing(request: &Request) -> Way {
+        let part = RequestPart {
             min: request.min.max(1),
             max: request.max.max(1),
-            ..Part::default()
+            ..RequestPart::default()
         };
-        Ask {
+        Way {
             plain: true,
             parts: SmallVec::from_iter([part]),
-            ..Ask::default()
+            ..Way::default()
         }
     }
 
@@ -184,7 +184,7 @@ impl Ask {
         };
         let spread = &part.spread;
         let odd = spread.hosts_max > 1 || spread.whole || spread.block > 0 || spread.stride > 0;
-        let job = part.wants.iter().any(|w| w.per == Per::Job);
+        let job = part.wants.iter().any(|w| w.per == RusagePer::Job);
         !odd && !job && part.same.is_empty() && part.cu.is_none()
     }
 
@@ -193,9 +193,10 @@ impl Ask {
     }
 
     fn adds_up(&self) -> bool {
-        let one = |part: &Part| part.max == 1 || part.spread.one_host();
+        let one = |part: &RequestPart| part.max == 1 || part.spread.one_host();
         let one_host = self.parts.len() == 1 && one(&self.parts[0]);
-        let by_host = |part: &Part| part.wants.iter().any(|want| want.per == Per::Host);
+        let by_host =
+            |part: &RequestPart| part.wants.iter().any(|want| want.per == RusagePer::Host);
         !one_host && (!self.common.is_empty() || self.parts.iter().any(by_host))
     }
 
@@ -205,9 +206,9 @@ impl Ask {
         for part in &self.parts {
             for want in &part.wants {
                 match want.per {
-                    Per::Slot if one => add(&mut each, want, 1, 0),
-                    Per::Slot => add(&mut fixed, want, i64::from(part.min), 0),
-                    Per::Host | Per::Job => add(&mut fixed, want, 1, 0),
+                    RusagePer::Slot if one => add(&mut each, want, 1, 0),
+                    RusagePer::Slot => add(&mut fixed, want, i64::from(part.min), 0),
+                    RusagePer::Host | RusagePer::Job => add(&mut fixed, want, 1, 0),
                 }
             }
         }
@@ -218,16 +219,16 @@ impl Ask {
     }
 
     /// Everything that is reserved somewhere.
-    pub fn wants(&self) -> impl Iterator<Item = &Want> {
+    pub fn wants(&self) -> impl Iterator<Item = &RusageItem> {
         let own = self.parts.iter().flat_map(|p| &p.wants);
         own.chain(&self.common)
     }
 
     /// The wants that hold once for each host of a part, of the job's common ones those not yet in
     /// `done`.
-    pub fn common_of(&self, part: usize, done: u64) -> impl Iterator<Item = &Want> {
+    pub fn common_of(&self, part: usize, done: u64) -> impl Iterator<Item = &RusageItem> {
         let mask = self.parts[part].common & !done;
-        let set = move |(n, _): &(usize, &Want)| mask >> n & 1 == 1;
+        let set = move |(n, _): &(usize, &RusageItem)| mask >> n & 1 == 1;
         self.common.iter().enumerate().filter(set).map(|(_, w)| w)
     }
 
@@ -236,7 +237,7 @@ impl Ask {
         let mut bundle = Bundle::of_slots(i64::from(slots));
         let part = &self.parts[0];
         for want in &part.wants {
-            let n = if want.per == Per::Slot {
+            let n = if want.per == RusagePer::Slot {
                 i64::from(slots)
             } else {
                 1
@@ -249,13 +250,13 @@ impl Ask {
     /// What a start holds on each host so long after it began; `shares` in the order of parts.
     pub fn bundles(&self, shares: &[Share], elapsed_ms: u64) -> SmallVec<[(u32, Bundle); 1]> {
         if let ([(Some(at), slots)], 1) = (shares, self.parts.len()) {
-            let mut hold = Hold::default();
+            let mut hold = TrialUse::default();
             if *slots > 0 {
                 hold.take(self, 0, *slots, true, elapsed_ms);
                 return SmallVec::from_buf([(*at, hold.bundle)]);
             }
         }
-        let mut out = Holds::default();
+        let mut out = TrialUses::default();
         let (mut part, mut left, mut first) = (0, self.slots_of(0), true);
         for (at, slots) in shares {
             let mut slots = *slots;
@@ -272,7 +273,7 @@ impl Ask {
                 (slots, left, first) = (slots - take, left - take, false);
             }
         }
-        let whole = |(at, hold): (u32, Hold)| (at, hold.bundle);
+        let whole = |(at, hold): (u32, TrialUse)| (at, hold.bundle);
         out.list.into_iter().map(whole).collect()
     }
 
@@ -290,7 +291,7 @@ impl Ask {
     }
 }
 
-fn add(bundle: &mut Bundle, want: &Want, n: i64, elapsed_ms: u64) {
+fn add(bundle: &mut Bundle, want: &RusageItem, n: i64, elapsed_ms: u64) {
     let at = usize::from(want.res);
     let amount = want.amount_at(elapsed_ms).saturating_mul(n);
     bundle.set(at, bundle.get(at).saturating_add(amount));
@@ -298,7 +299,7 @@ fn add(bundle: &mut Bundle, want: &Want, n: i64, elapsed_ms: u64) {
 
 /// What one job holds on one host.
 #[derive(Clone, Debug)]
-pub struct Hold {
+pub struct TrialUse {
     pub bundle: Bundle,
     /// The last part that got slots here.
     part: usize,
@@ -306,9 +307,9 @@ pub struct Hold {
     done: u64,
 }
 
-impl Default for Hold {
-    fn default() -> Hold {
-        Hold {
+impl Default for TrialUse {
+    fn default() -> TrialUse {
+        TrialUse {
             bundle: Bundle::default(),
             part: usize::MAX,
             done: 0,
@@ -316,17 +317,17 @@ impl Default for Hold {
     }
 }
 
-impl Hold {
+impl TrialUse {
     /// Counts more slots of a part; `first`: they are the part's first ones.
-    pub fn take(&mut self, ask: &Ask, part: usize, slots: u32, first: bool, elapsed_ms: u64) {
+    pub fn take(&mut self, ask: &Way, part: usize, slots: u32, first: bool, elapsed_ms: u64) {
         let fresh = self.part != part;
         self.bundle.slots += i64::from(slots);
         for want in &ask.parts[part].wants {
             match want.per {
-                Per::Slot => add(&mut self.bundle, want, i64::from(slots), elapsed_ms),
-                Per::Host if fresh => add(&mut self.bundle, want, 1, elapsed_ms),
-                Per::Job if first => add(&mut self.bundle, want, 1, elapsed_ms),
-                Per::Host | Per::Job => {}
+                RusagePer::Slot => add(&mut self.bundle, want, i64::from(slots), elapsed_ms),
+                RusagePer::Host if fresh => add(&mut self.bundle, want, 1, elapsed_ms),
+                RusagePer::Job if first => add(&mut self.bundle, want, 1, elapsed_ms),
+                RusagePer::Host | RusagePer::Job => {}
             }
         }
         for want in ask.common_of(part, self.done) {
@@ -337,14 +338,14 @@ impl Hold {
     }
 
     /// What more slots of a part take here for each, and beside that.
-    pub fn needs(&self, ask: &Ask, part: usize, first: bool) -> (Bundle, Bundle) {
+    pub fn needs(&self, ask: &Way, part: usize, first: bool) -> (Bundle, Bundle) {
         let (mut each, mut fixed) = (Bundle::default(), Bundle::default());
         for want in &ask.parts[part].wants {
             match want.per {
-                Per::Slot => add(&mut each, want, 1, 0),
-                Per::Host if self.part != part => add(&mut fixed, want, 1, 0),
-                Per::Job if first => add(&mut fixed, want, 1, 0),
-                Per::Host | Per::Job => {}
+                RusagePer::Slot => add(&mut each, want, 1, 0),
+                RusagePer::Host if self.part != part => add(&mut fixed, want, 1, 0),
+                RusagePer::Job if first => add(&mut fixed, want, 1, 0),
+                RusagePer::Host | RusagePer::Job => {}
             }
         }
         ask.common_of(part, self.done)
@@ -352,33 +353,33 @@ impl Hold {
         (each, fixed)
     }
 
-    /// Slots of a part that fit beside what is held here, out of `room`; `left` tells what the host
+    /// Slots of a part that fit beside what is held here, out of `room`; `left` gives what the host
     /// has left without it.
     pub fn fit(
         &self,
-        ask: &Ask,
+        ask: &Way,
         part: usize,
         first: bool,
         room: u32,
-        left: impl Fn(Res) -> i64,
+        left: impl Fn(ResourceId) -> i64,
     ) -> u32 {
         let mut room = room;
-        let left = |want: &Want| left(want.res) - self.bundle.get(usize::from(want.res));
+        let left = |want: &RusageItem| left(want.res) - self.bundle.get(usize::from(want.res));
         for want in &ask.parts[part].wants {
             let due = match want.per {
-                Per::Slot => {
+                RusagePer::Slot => {
                     let fit = (left(want) / want.amount).clamp(0, i64::from(u32::MAX)) as u32;
                     room = room.min(fit);
                     false
                 }
-                Per::Host => self.part != part,
-                Per::Job => first,
+                RusagePer::Host => self.part != part,
+                RusagePer::Job => first,
             };
             if due && left(want) < want.amount {
                 return 0;
             }
         }
-        let short = |want: &Want| left(want) < want.amount;
+        let short = |want: &RusageItem| left(want) < want.amount;
         match ask.common_of(part, self.done).any(short) {
             true => 0,
             false => room,
@@ -388,19 +389,19 @@ impl Hold {
 
 /// What a start holds, by host.
 #[derive(Default)]
-struct Holds {
-    list: SmallVec<[(u32, Hold); 1]>,
+struct TrialUses {
+    list: SmallVec<[(u32, TrialUse); 1]>,
     index: HashMap<u32, usize>,
 }
 
-impl Holds {
-    fn at(&mut self, at: u32) -> &mut Hold {
+impl TrialUses {
+    fn at(&mut self, at: u32) -> &mut TrialUse {
         let known = match self.list.len() {
             0..=8 => self.list.iter().position(|(host, _)| *host == at),
             _ => self.index.get(&at).copied(),
         };
         let place = known.unwrap_or_else(|| {
-            self.list.push((at, Hold::default()));
+            self.list.push((at, TrialUse::default()));
             if self.list.len() > 8 {
                 let fresh = self.list.iter().enumerate().skip(self.index.len());
                 self.index.extend(fresh.map(|(n, (host, _))| (*host, n)));
@@ -419,7 +420,7 @@ pub fn compile(
     request: &Request,
     config: &Config,
     names: &mut ResourceNames,
-) -> Result<Vec<Ask>, String> {
+) -> Result<Vec<Way>, String> {
     let mut ways = Vec::new();
     for alternative in &request.req.alternatives {
         let after_ms = u64::from(alternative.delay_s.unwrap_or(0)) * 1000;
@@ -494,22 +495,22 @@ impl Pick<'_> {
         at
     }
 
-    fn ask(&mut self, body: &Body, request: &Request) -> Ask {
+    fn ask(&mut self, body: &Body, request: &Request) -> Way {
         match body {
             Body::Simple(simple) => {
                 let mut part = self.part(simple, resreq::Per::Default);
                 part.min = request.min.max(1);
                 part.max = request.max.max(part.min);
-                Ask {
+                Way {
                     parts: SmallVec::from_iter([part]),
-                    ..Ask::default()
+                    ..Way::default()
                 }
             }
             Body::Groups { groups, common } => {
                 let which = self.one_of(common.rusage.len());
                 let usages = common.rusage.get(which).map_or(&[][..], Vec::as_slice);
                 let hosts = hosts_part(common);
-                let mut parts: SmallVec<[Part; 1]> = SmallVec::new();
+                let mut parts: SmallVec<[RequestPart; 1]> = SmallVec::new();
                 // Backwards, so that the first section's choices change slowest.
                 for group in groups.iter().rev() {
                     let merged = group.req.over(&hosts);
@@ -519,11 +520,11 @@ impl Pick<'_> {
                     parts.push(part);
                 }
                 parts.reverse();
-                let mut ask = Ask {
+                let mut ask = Way {
                     parts,
                     same: common.same.clone(),
                     cu: common.cu.clone(),
-                    ..Ask::default()
+                    ..Way::default()
                 };
                 self.common(&mut ask, usages);
                 ask
@@ -531,7 +532,7 @@ impl Pick<'_> {
         }
     }
 
-    fn part(&mut self, simple: &Simple, default: resreq::Per) -> Part {
+    fn part(&mut self, simple: &Simple, default: resreq::Per) -> RequestPart {
         let which = self.one_of(simple.rusage.len());
         let usages = simple.rusage.get(which).map_or(&[][..], Vec::as_slice);
         let node: Option<Node> = simple.select.as_ref().map(|select| {
@@ -542,7 +543,7 @@ impl Pick<'_> {
             .select
             .as_ref()
             .is_some_and(Select::mentions_text_or_tag);
-        Part {
+        RequestPart {
             any_type,
             select: node.map(|node| Select {
                 alternatives: vec![node],
@@ -557,20 +558,20 @@ impl Pick<'_> {
             same: simple.same.clone(),
             cu: simple.cu.clone(),
             text: simple.to_string(),
-            ..Part::default()
+            ..RequestPart::default()
         }
     }
 
     /// Amounts of the sections that hold for all parts; a part's own amount of a resource wins.
-    fn common(&mut self, ask: &mut Ask, usages: &[Usage]) {
+    fn common(&mut self, ask: &mut Way, usages: &[Usage]) {
         for usage in usages.iter().filter(|u| u.amount > 0) {
             let want = self.want(usage, resreq::Per::Default);
-            let free = |part: &&mut Part| part.wants.iter().all(|own| own.res != want.res);
+            let free = |part: &&mut RequestPart| part.wants.iter().all(|own| own.res != want.res);
             let parts = ask.parts.iter_mut().filter(free);
             match want.per {
-                Per::Slot => parts.for_each(|part| part.wants.push(want)),
-                Per::Job => parts.take(1).for_each(|part| part.wants.push(want)),
-                Per::Host => {
+                RusagePer::Slot => parts.for_each(|part| part.wants.push(want)),
+                RusagePer::Job => parts.take(1).for_each(|part| part.wants.push(want)),
+                RusagePer::Host => {
                     let bit = 1u64 << ask.common.len().min(63);
                     parts.for_each(|part| part.common |= bit);
                     ask.common.push(want);
@@ -579,7 +580,7 @@ impl Pick<'_> {
         }
     }
 
-    fn want(&mut self, usage: &Usage, default: resreq::Per) -> Want {
+    fn want(&mut self, usage: &Usage, default: resreq::Per) -> RusageItem {
         let per_slot = self.config.general.resource_reserve_per_task
             || self
                 .config
@@ -590,13 +591,13 @@ impl Pick<'_> {
             (resreq::Per::Default, resreq::Per::Task) => resreq::Per::Task,
             _ => usage.scope(per_slot, false),
         };
-        Want {
+        RusageItem {
             res: self.names.intern(&usage.name, self.config),
             amount: i64::try_from(usage.amount).unwrap_or(i64::MAX),
             per: match per {
-                resreq::Per::Task => Per::Slot,
-                resreq::Per::Job => Per::Job,
-                resreq::Per::Host | resreq::Per::Default => Per::Host,
+                resreq::Per::Task => RusagePer::Slot,
+                resreq::Per::Job => RusagePer::Job,
+                resreq::Per::Host | resreq::Per::Default => RusagePer::Host,
             },
             life_ms: usage.duration_s.map(|s| u64::from(s) * 1000),
             decay: usage.decay,

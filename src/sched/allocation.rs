@@ -2,7 +2,7 @@
 //! record is known to be up to date. Books nothing.
 
 use super::amount::{Bundle, HostBundles};
-use super::balance::{Holder, Res};
+use super::host_usage::{Holder, ResourceId};
 use super::hosts::HostTable;
 use super::quota::Ident;
 use super::shape::Shape;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// What one piece of started work holds. Small: there may be a million, each read when its work
 /// ends, long after it was written.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
-    pub sign: Sign,
+pub(super) struct Allocation {
+    pub sign: RunFingerprint,
     pub shape: u32,
     pub uid: u32,
     pub slots: u32,
@@ -33,10 +33,10 @@ pub(super) struct Held {
     /// With what it counts there, where that is something else than `parts`.
     pub count: Option<Box<HostBundles>>,
     /// What it adds to its user's place in the share tree of its queue.
-    pub charge: Option<Charge>,
+    pub charge: Option<ShareCharge>,
 }
 
-impl Held {
+impl Allocation {
     /// What it counts with in the counters of section `limits`, once for each host.
     pub fn counted(&self) -> &[(u32, Bundle)] {
         match (&self.count, self.ident.is_free()) {
@@ -47,7 +47,7 @@ impl Held {
     }
 
     /// Keeps others off the rest of its units, where it has them to itself.
-    pub fn fence(&mut self, shape: &Shape, alt: u8, table: &HostTable) {
+    pub fn block_units(&mut self, shape: &Shape, alt: u8, table: &HostTable) {
         if shape.way(alt).units_alone {
             self.keep_count();
             shape.rest_of_units(alt, table, &mut self.parts);
@@ -62,9 +62,18 @@ impl Held {
     }
 
     /// Whether the same is held until the same time, whatever it adds to its user's use.
-    pub fn same_room(&self, other: &Held) -> bool {
-        let flags = |held: &Held| (held.exclusive, held.halted, held.lent);
-        let whose = |held: &Held| (held.shape, held.uid, held.slots, held.queue, held.until);
+    pub fn same_room(&self, other: &Allocation) -> bool {
+        let flags =
+            |allocation: &Allocation| (allocation.exclusive, allocation.halted, allocation.lent);
+        let whose = |allocation: &Allocation| {
+            (
+                allocation.shape,
+                allocation.uid,
+                allocation.slots,
+                allocation.queue,
+                allocation.until,
+            )
+        };
         flags(self) == flags(other)
             && whose(self) == whose(other)
             && self.parts == other.parts
@@ -83,15 +92,15 @@ impl Held {
     }
 }
 
-impl PartialEq for Held {
-    fn eq(&self, other: &Held) -> bool {
+impl PartialEq for Allocation {
+    fn eq(&self, other: &Allocation) -> bool {
         self.sign == other.sign && self.charge == other.charge && self.same_room(other)
     }
 }
 
 /// What started work adds to its user's use, from which the [`Delta`] follows.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Charge {
+pub(super) struct ShareCharge {
     pub leaf: Leaf,
     slots: u32,
     begun: Stamp,
@@ -100,29 +109,29 @@ pub(super) struct Charge {
     cpu_ms: u64,
     /// GPUs that it asked for, in thousandths, where they count.
     pub gpus: u32,
-    /// Amounts held beside slots, if there are any; the first is not looked at.
+    /// Amounts held beside slots, if there are any; the first is ignored.
     amounts: Option<Box<Amounts>>,
 }
 
-/// What a share tree looks at beside slots and time.
+/// What a share tree counts beside slots and time.
 #[derive(Clone, Copy)]
-pub(super) struct Counts {
+pub(super) struct ChargedResources {
     /// Amounts that are held.
     pub amounts: bool,
     /// The resource that is GPUs, where their time counts.
-    pub gpu: Option<Res>,
+    pub gpu: Option<ResourceId>,
 }
 
-impl Charge {
+impl ShareCharge {
     /// Of work that starts with these parts.
     pub fn start(
         leaf: Leaf,
         slots: u32,
         now: Stamp,
         parts: &[(u32, Bundle)],
-        counts: Counts,
+        counts: ChargedResources,
     ) -> Self {
-        Charge {
+        ShareCharge {
             leaf,
             slots,
             begun: now,
@@ -134,17 +143,22 @@ impl Charge {
     }
 
     /// Of running work.
-    pub fn of(leaf: Leaf, run: &Run, parts: &[(u32, Bundle)], counts: Counts) -> Charge {
+    pub fn of(
+        leaf: Leaf,
+        run: &Run,
+        parts: &[(u32, Bundle)],
+        counts: ChargedResources,
+    ) -> ShareCharge {
         let begun = if run.start == Stamp(0) {
             run.dispatch
         } else {
             run.start
         };
         let begun = begun.plus_ms(run.suspended_ms);
-        Charge {
+        ShareCharge {
             stopped: run.stopped_at,
             cpu_ms: run.usage().cpu_ms,
-            ..Charge::start(leaf, run.slots(), begun, parts, counts)
+            ..ShareCharge::start(leaf, run.slots(), begun, parts, counts)
         }
     }
 
@@ -166,7 +180,7 @@ impl Charge {
 }
 
 /// GPUs of all parts together, in thousandths.
-pub(super) fn gpus_of(gpu: Res, parts: &[(u32, Bundle)]) -> u32 {
+pub(super) fn gpus_of(gpu: ResourceId, parts: &[(u32, Bundle)]) -> u32 {
     let all: i64 = parts
         .iter()
         .map(|(_, part)| part.get(usize::from(gpu)))
@@ -187,9 +201,9 @@ fn held_amounts(parts: &[(u32, Bundle)]) -> Option<Box<Amounts>> {
     some.then(|| Box::new([all.slots].into_iter().chain(all.res).collect()))
 }
 
-/// What of a run its [`Held`] follows from: as long as it is the same, so is that.
+/// What of a run its [`Allocation`] follows from: as long as it is the same, so is that.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Sign {
+pub(super) struct RunFingerprint {
     pub spec: u32,
     /// 0 = of work whose start was decided but has not been seen yet.
     attempt: u32,
@@ -202,13 +216,13 @@ pub(super) struct Sign {
     stops: (bool, bool, bool),
 }
 
-impl Sign {
+impl RunFingerprint {
     /// `None`: the work does not run.
-    pub fn of(state: &State, j: JobKey) -> Option<Sign> {
+    pub fn of(state: &State, j: JobKey) -> Option<RunFingerprint> {
         let job = state.job(j.id)?;
         let work = job.work(j.idx).filter(|work| work.stat.is_started())?;
         let run = work.run.as_deref()?;
-        Some(Sign {
+        Some(RunFingerprint {
             spec: job.spec,
             attempt: work.attempt,
             dispatch: run.dispatch,
@@ -222,8 +236,8 @@ impl Sign {
     }
 
     /// As it will be once a start is carried out, if the job has this specification of its class.
-    pub fn to_be(spec: u32, now: Stamp, slots: u32) -> Sign {
-        Sign {
+    pub fn to_be(spec: u32, now: Stamp, slots: u32) -> RunFingerprint {
+        RunFingerprint {
             spec,
             attempt: 0,
             dispatch: now,
@@ -237,10 +251,10 @@ impl Sign {
     }
 
     /// Whether the start that was decided is the one that was carried out.
-    pub fn foresaw(&self, real: &Sign) -> bool {
+    pub fn foresaw(&self, real: &RunFingerprint) -> bool {
         self.attempt == 0
             && *self
-                == Sign {
+                == RunFingerprint {
                     attempt: 0,
                     ..*real
                 }

@@ -1,20 +1,24 @@
 //! Choosing hosts for one job: all or nothing, best ranked hosts first, way by way. Reads the
-//! books, never changes them: who asked books what it takes.
+//! usage of hosts, never changes it: the caller books what a start takes.
 
-use super::ask::Hold;
+use super::compiled_request::TrialUse;
 use super::gang;
-use super::job_terms::Terms;
-use super::placement::{Found, Short, Spot};
-use super::rank::Candidate;
-use super::shape::{AskAt, Shape, SoFar, View};
+use super::host_ranking::Candidate;
+use super::job_terms::JobTerms;
+use super::placement::{FoundHosts, HostSlots, Shortfall};
+use super::shape::{HostQuery, Shape, TrialHosts, View};
 use smallvec::SmallVec;
 
 /// Finds between the request's minimum and `terms.most` slots; gives the way taken.
 ///
 /// # Errors
 /// How far it got.
-pub fn find(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Result<Found, Short> {
-    let mut short: Option<Short> = None;
+pub fn find(
+    shape: &mut Shape,
+    view: &View<'_>,
+    terms: &mut JobTerms<'_>,
+) -> Result<FoundHosts, Shortfall> {
+    let mut short: Option<Shortfall> = None;
     if shape.ways_compete()
         && let Some(found) = cheapest(shape, view, terms)
     {
@@ -35,7 +39,7 @@ pub fn find(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Result
         match found {
             Ok(spot) => return Ok((alt, spot)),
             Err(new) => {
-                short.get_or_insert(Short { way: alt, ..new });
+                short.get_or_insert(Shortfall { way: alt, ..new });
             }
         }
     }
@@ -43,7 +47,7 @@ pub fn find(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Result
 }
 
 /// The way whose best host is best of all, if one host holds the job.
-fn cheapest(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Option<Found> {
+fn cheapest(shape: &mut Shape, view: &View<'_>, terms: &mut JobTerms<'_>) -> Option<FoundHosts> {
     let mut best: Option<(Candidate, u8, u32)> = None;
     for way in 0..shape.ways.len() {
         let Some(most) = terms.most_by(way, shape.ways[way].after_ms) else {
@@ -52,7 +56,7 @@ fn cheapest(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Option
         let min = shape.ways[way].parts[0].min;
         let mut rank = shape.take_rank((way, 0), view, terms.alike);
         let mut seen: SmallVec<[Candidate; 8]> = SmallVec::new();
-        while let Some(candidate) = rank.pop(view.books) {
+        while let Some(candidate) = rank.pop(view.usage) {
             let better = best
                 .as_ref()
                 .is_none_or(|(known, ..)| candidate.rank(known).is_gt());
@@ -61,10 +65,10 @@ fn cheapest(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Option
                 break;
             }
             let at = candidate.host();
-            let hold = Hold::default();
-            let ask = AskAt::new(way, 0, &hold);
-            let can = shape.fit(&ask, view, at);
-            let take = (terms.room)(shape, &ask, at, can).min(most);
+            let hold = TrialUse::default();
+            let query = HostQuery::new(way, 0, &hold);
+            let can = shape.fit(&query, view, at);
+            let take = (terms.room)(shape, &query, at, can).min(most);
             terms.limited.take();
             if take >= min {
                 let alt = u8::try_from(way).expect("a request has at most 250 ways");
@@ -76,7 +80,7 @@ fn cheapest(shape: &mut Shape, view: &View<'_>, terms: &mut Terms<'_>) -> Option
         shape.put_rank((way, 0), rank, terms.alike);
     }
     let (candidate, alt, take) = best?;
-    let spot = Spot::from_slice(&[(candidate.at, take)]);
+    let spot = HostSlots::from_slice(&[(candidate.at, take)]);
     Some((alt, spot))
 }
 
@@ -85,35 +89,35 @@ fn plain(
     shape: &mut Shape,
     way: usize,
     view: &View<'_>,
-    terms: &mut Terms<'_>,
-) -> Result<Spot, Short> {
+    terms: &mut JobTerms<'_>,
+) -> Result<HostSlots, Shortfall> {
     let mut rank = shape.take_rank((way, 0), view, terms.alike);
     let part = &shape.ways[way].parts[0];
     let (spread, min) = (part.spread, part.min);
     let most = terms.most.min(part.max).max(min);
     let mut seen: SmallVec<[Candidate; 8]> = SmallVec::new();
-    let mut spot = Spot::new();
+    let mut spot = HostSlots::new();
     let mut got = 0;
-    let hold = Hold::default();
-    while let Some(candidate) = rank.pop(view.books) {
+    let hold = TrialUse::default();
+    while let Some(candidate) = rank.pop(view.usage) {
         let at = candidate.host();
-        let ask = AskAt {
-            so_far: SoFar::Slots(&spot),
-            ..AskAt::new(way, 0, &hold)
+        let query = HostQuery {
+            so_far: TrialHosts::Slots(&spot),
+            ..HostQuery::new(way, 0, &hold)
         };
-        let can = shape.fit(&ask, view, at);
+        let can = shape.fit(&query, view, at);
         let can = match spread.tile {
             0 => can,
             tile => can.min(tile),
         };
-        let take = (terms.room)(shape, &ask, at, can).min(most - got);
+        let take = (terms.room)(shape, &query, at, can).min(most - got);
         let enough = match (spread.one_host(), spread.tile) {
             (true, _) => min,
             // A tile must be whole unless it is the rest.
             (_, tile) => tile.min(min.saturating_sub(got)).max(1),
         };
         if take == 0 && spot.is_empty() && terms.limited.take() {
-            rank.put_aside(at, view.books);
+            rank.put_aside(at, view.usage);
             continue;
         }
         seen.push(candidate);
@@ -131,8 +135,8 @@ fn plain(
     if got >= min {
         return Ok(spot);
     }
-    Err(Short {
+    Err(Shortfall {
         got,
-        ..Short::default()
+        ..Shortfall::default()
     })
 }

@@ -1,20 +1,20 @@
 //! How much section `limits` and limits on hosts leave to one job: by each way to meet its request,
 //! and on one host. Reads counters, never changes them.
 
-use super::ask::Ask;
+use super::compiled_request::Way;
+use super::host_ranking::LimitGroup;
 use super::quota::{Blocked, Ident, Need, Quotas};
-use super::rank::Alike;
-use super::shape::{AskAt, Shape, View};
+use super::shape::{HostQuery, Shape, View};
 use smallvec::SmallVec;
 
 /// What limits that do not depend on the host leave to a job by each way.
 #[derive(Default)]
 pub(super) struct ByWay {
-    /// Most slots, 0: it may not be taken. Empty: there is one way, or nothing that tells them
-    /// apart.
+    /// Most slots, 0: it may not be taken. Empty: there is one way, or no limit distinguishes
+    /// them.
     pub most: SmallVec<[u32; 4]>,
     /// Some way may not be taken.
-    pub shut: bool,
+    pub close: bool,
     /// No way that is open may be taken.
     pub blocked: Option<Blocked>,
 }
@@ -37,7 +37,7 @@ pub(super) fn by_way(quotas: &Quotas, ident: &Ident, shape: &Shape, waited_ms: u
         .filter(|(way, _)| way.after_ms <= waited_ms);
     let open: SmallVec<[_; 4]> = open.map(|(_, room)| room).collect();
     ByWay {
-        shut: rooms.iter().any(Result::is_err),
+        close: rooms.iter().any(Result::is_err),
         blocked: match open.iter().all(|room| room.is_err()) {
             true => open.first().and_then(|room| room.err()),
             false => None,
@@ -49,7 +49,7 @@ pub(super) fn by_way(quotas: &Quotas, ident: &Ident, shape: &Shape, waited_ms: u
 pub(super) fn way_room(
     quotas: &Quotas,
     ident: &Ident,
-    way: &Ask,
+    way: &Way,
     slots: u32,
 ) -> Result<u32, Blocked> {
     let (per_slot, fixed) = &way.needs;
@@ -81,10 +81,10 @@ pub(super) fn left_on(
     shape: &Shape,
     (at, may): (usize, u32),
     most: u32,
-    ask: &AskAt<'_>,
+    query: &HostQuery<'_>,
 ) -> Left {
-    // Where it cannot take more than its least need, that was looked at before the search.
-    let adds_up = ident.counts_amounts() && shape.ways[ask.way].adds_up;
+    // Where it cannot take more than its least need, that was checked before the search.
+    let adds_up = ident.counts_amounts() && shape.ways[query.way].adds_up;
     let mut left = Left {
         slots: u32::MAX,
         blocked: None,
@@ -94,13 +94,13 @@ pub(super) fn left_on(
     if !adds_up && !ident.by_host() {
         return left;
     }
-    let (per_slot, fixed) = shape.needs_at(ask);
+    let (per_slot, fixed) = shape.needs_at(query);
     let need = Need {
         slots: 1,
         per_slot: &per_slot,
         fixed: &fixed,
     };
-    let so_far = shape.so_far(ask);
+    let so_far = shape.so_far(query);
     if ident.by_host() {
         let room = quotas.room_on_host(ident, at as u32, &need, &so_far);
         left.limited = room.is_err();
@@ -122,21 +122,21 @@ pub(super) fn user_room(
     view: &View<'_>,
     (uid, per_core): (u32, Option<u64>),
     at: usize,
-    ask: &AskAt<'_>,
+    query: &HostQuery<'_>,
 ) -> u32 {
-    if !view.books.by_holder() {
+    if !view.usage.by_holder() {
         return u32::MAX;
     }
     let limit = view.table.at(at).user_limit(per_core);
     limit.map_or(u32::MAX, |limit| {
-        let used = view.books.get(at).user_used(uid);
-        limit.saturating_sub(used.saturating_add(ask.held()))
+        let used = view.usage.get(at).user_used(uid);
+        limit.saturating_sub(used.saturating_add(query.held()))
     })
 }
 
-/// Whom limits on hosts treat alike, and since when.
-pub(super) fn alike(quotas: &Quotas, ident: &Ident) -> Alike {
-    Alike {
+/// The jobs to which the same limits on hosts apply, and since when.
+pub(super) fn alike(quotas: &Quotas, ident: &Ident) -> LimitGroup {
+    LimitGroup {
         on_hosts: ident.on_hosts,
         eased: quotas.eased_on_hosts(ident.on_hosts),
     }

@@ -2,7 +2,7 @@
 //! packing or spreading, the order of cb.yaml. Kept fresh from the log of changed hosts; never
 //! books anything.
 
-use super::balance::Balances;
+use super::host_usage::ClusterUsage;
 use crate::state::TOGETHER;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -55,15 +55,15 @@ impl PartialOrd for Candidate {
 
 /// What of a request's judgement of a host only news of the host change.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Lasting {
-    /// News of the host, and of the types of all hosts (0: not looked at yet), that it is of.
+pub struct StaticFit {
+    /// The versions of the host and of the types of all hosts for which it holds (0: not computed).
     pub news: (u32, u32),
     pub serves: bool,
     pub preference: u32,
 }
 
 /// Hosts that could serve a part, best first. Entries of hosts that changed since are stale and
-/// passed over; the log of changes brings fresh ones.
+/// ignored; the log of changes brings fresh ones.
 #[derive(Clone, Debug, Default)]
 pub struct Ranking {
     /// Many that came at once, the best at the end.
@@ -73,7 +73,7 @@ pub struct Ranking {
     /// One more entry, mostly the host that served last: it changed, and it often is the best
     /// again.
     last: Option<Candidate>,
-    /// Entries that were looked at; those of hosts that did not change go back.
+    /// Entries that were taken out; those of hosts that did not change go back.
     out: Vec<Candidate>,
     /// Position in the log of changed hosts up to which the ranking is fresh.
     seen: Option<u64>,
@@ -82,11 +82,11 @@ pub struct Ranking {
     aside_since: u64,
     /// The demand it was made for.
     demand: u64,
-    /// By host: the refresh that last looked at it. A host that changed often is looked at once.
+    /// By host: the refresh that last judged it. A host that changed often is judged once.
     looked: Vec<u32>,
     round: u32,
     /// By host.
-    lasting: Vec<Lasting>,
+    lasting: Vec<StaticFit>,
     /// Only room.
     news: Vec<Candidate>,
 }
@@ -102,9 +102,9 @@ enum From {
     Last,
 }
 
-/// Whom a ranking is for: jobs that limits on hosts concern alike (0 = no limit does).
+/// The jobs that a ranking is for: those to which the same limits on hosts apply (0 = none does).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Alike {
+pub struct LimitGroup {
     pub on_hosts: u32,
     /// When one of these limits was last eased, in positions of the log of changed hosts.
     pub eased: u64,
@@ -113,26 +113,32 @@ pub struct Alike {
 /// How one part of a request judges hosts.
 pub trait HostJudge {
     /// What only news of the host change of its fitness.
-    fn lasting(&self, at: usize) -> Lasting;
+    fn lasting(&self, at: usize) -> StaticFit;
     /// The host as an entry of the ranking; `None`: it cannot serve now.
-    fn candidate(&self, at: usize, lasting: &Lasting) -> Option<Candidate>;
+    fn candidate(&self, at: usize, lasting: &StaticFit) -> Option<Candidate>;
 }
 
 impl Ranking {
     /// Brings the ranking of a part up to date. `demand`: version of the demand that the judge
     /// looks at.
-    pub fn refresh(&mut self, judge: &impl HostJudge, books: &Balances, demand: u64, eased: u64) {
-        let end = books.now();
+    pub fn refresh(
+        &mut self,
+        judge: &impl HostJudge,
+        usage: &ClusterUsage,
+        demand: u64,
+        eased: u64,
+    ) {
+        let end = usage.now();
         if std::mem::replace(&mut self.demand, demand) != demand {
             self.seen = None;
         }
-        let changed = self.seen.and_then(|seen| books.changed(seen));
-        let hosts = books.len();
+        let changed = self.seen.and_then(|seen| usage.changed(seen));
+        let hosts = usage.len();
         let small = self.heap.len() + self.run.len() <= 4 * hosts + 64;
-        self.lasting.resize(hosts, Lasting::default());
+        self.lasting.resize(hosts, StaticFit::default());
         let mut look = |ranking: &mut Ranking, at: u32| {
             let at = at as usize;
-            let news = (books.get(at).news, books.types());
+            let news = (usage.get(at).news, usage.types());
             let mut lasting = ranking.lasting[at];
             if lasting.news != news {
                 lasting = judge.lasting(at);
@@ -145,12 +151,12 @@ impl Ranking {
             Some(changed) if small && changed.len() <= hosts => {
                 let mut out = std::mem::take(&mut self.out);
                 out.drain(..).for_each(|old| {
-                    if books.get(old.host()).version == old.version {
+                    if usage.get(old.host()).version == old.version {
                         self.offer(old);
                     }
                 });
                 self.out = out;
-                self.look_at_changed(changed, books, &mut look);
+                self.look_at_changed(changed, usage, &mut look);
                 if eased > self.aside_since {
                     for at in std::mem::take(&mut self.aside) {
                         if let Some(new) = look(self, at) {
@@ -175,7 +181,7 @@ impl Ranking {
     fn look_at_changed(
         &mut self,
         changed: &[u32],
-        books: &Balances,
+        usage: &ClusterUsage,
         look: &mut impl FnMut(&mut Ranking, u32) -> Option<Candidate>,
     ) {
         if let [at] = changed {
@@ -184,12 +190,12 @@ impl Ranking {
             }
             return;
         }
-        self.looked.resize(books.len(), 0);
+        self.looked.resize(usage.len(), 0);
         self.round += 1;
         let mut all = std::mem::take(&mut self.news);
         for some in changed.chunks(TOGETHER) {
-            // Their books are far apart: better waited for together.
-            let version = |at: &u32| books.get(*at as usize).version;
+            // Their records are far apart in memory: all are read first, so that the reads overlap.
+            let version = |at: &u32| usage.get(*at as usize).version;
             std::hint::black_box(some.iter().map(version).fold(0, |sum, n| sum ^ n));
             for at in some {
                 let looked = &mut self.looked[*at as usize];
@@ -198,18 +204,18 @@ impl Ranking {
                 }
             }
         }
-        self.offer_all(&mut all, books);
+        self.offer_all(&mut all, usage);
         self.news = all;
     }
 
     /// Many at once are put in order once, unless far more are in order already.
-    fn offer_all(&mut self, all: &mut Vec<Candidate>, books: &Balances) {
+    fn offer_all(&mut self, all: &mut Vec<Candidate>, usage: &ClusterUsage) {
         if all.len() < MANY || all.len() * 2 < self.run.len() {
             all.drain(..).for_each(|new| self.offer(new));
             return;
         }
         self.run
-            .retain(|old| books.get(old.host()).version == old.version);
+            .retain(|old| usage.get(old.host()).version == old.version);
         self.run.append(all);
         self.run.sort_unstable();
     }
@@ -248,10 +254,10 @@ impl Ranking {
     }
 
     /// The best host, taken out. Stale and repeated entries are dropped.
-    pub fn pop(&mut self, books: &Balances) -> Option<Candidate> {
+    pub fn pop(&mut self, usage: &ClusterUsage) -> Option<Candidate> {
         while let Some((_, from)) = self.top() {
             let best = self.drop_top(from)?;
-            if books.get(best.host()).version == best.version {
+            if usage.get(best.host()).version == best.version {
                 // A host that changed twice between two looks has two fresh entries.
                 while let Some((again, from)) = self.top()
                     && *again == best
@@ -265,9 +271,9 @@ impl Ranking {
     }
 
     /// Limits keep this host from these jobs for now.
-    pub fn put_aside(&mut self, at: usize, books: &Balances) {
+    pub fn put_aside(&mut self, at: usize, usage: &ClusterUsage) {
         if self.aside.is_empty() {
-            self.aside_since = books.now();
+            self.aside_since = usage.now();
         }
         self.aside.push(at as u32);
     }
