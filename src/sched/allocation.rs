@@ -1,5 +1,5 @@
-//! What one piece of started work holds, what it adds to its user's use, and the sign by which the
-//! record is known to be up to date. Books nothing.
+//! What one piece of started work holds, what it adds to its user's use, and the fingerprint by
+//! which the record is known to be up to date. Changes no usage.
 
 use super::amount::{Bundle, HostBundles};
 use super::host_usage::{Holder, ResourceId};
@@ -30,7 +30,7 @@ pub(super) struct Allocation {
     pub until: i64,
     /// The counters of section `limits` that it counts in.
     pub ident: Arc<Ident>,
-    /// With what it counts there, where that is something else than `parts`.
+    /// What it counts there, where that differs from `parts`.
     pub count: Option<Box<HostBundles>>,
     /// What it adds to its user's place in the share tree of its queue.
     pub charge: Option<ShareCharge>,
@@ -46,7 +46,7 @@ impl Allocation {
         }
     }
 
-    /// Keeps others off the rest of its units, where it has them to itself.
+    /// Blocks the rest of its units for other work, where it has them to itself.
     pub fn block_units(&mut self, shape: &Shape, alt: u8, table: &HostTable) {
         if shape.way(alt).units_alone {
             self.keep_count();
@@ -54,7 +54,7 @@ impl Allocation {
         }
     }
 
-    /// Counts with what it counts now, whatever becomes of `parts`.
+    /// Keeps what it counts in limits, whatever becomes of `parts`.
     pub fn keep_count(&mut self) {
         if self.count.is_none() && !self.ident.is_free() {
             self.count = Some(Box::new(self.parts.clone()));
@@ -83,7 +83,7 @@ impl Allocation {
 
     pub fn holder(&self) -> Holder {
         Holder {
-            // Work of a queue that is gone is booked under no queue's number.
+            // Work of a queue that is gone counts under no queue's number.
             queue: self.queue.unwrap_or(u16::MAX),
             uid: self.uid,
             exclusive: self.exclusive,
@@ -201,7 +201,7 @@ fn held_amounts(parts: &[(u32, Bundle)]) -> Option<Box<Amounts>> {
     some.then(|| Box::new([all.slots].into_iter().chain(all.res).collect()))
 }
 
-/// What of a run its [`Allocation`] follows from: as long as it is the same, so is that.
+/// The values of a run from which its [`Allocation`] follows: while they are equal, so is that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RunFingerprint {
     pub spec: u32,
@@ -235,7 +235,7 @@ impl RunFingerprint {
         })
     }
 
-    /// As it will be once a start is carried out, if the job has this specification of its class.
+    /// As it will be after a start is carried out, if the job has this specification of its class.
     pub fn to_be(spec: u32, now: Stamp, slots: u32) -> RunFingerprint {
         RunFingerprint {
             spec,

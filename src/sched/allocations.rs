@@ -43,7 +43,7 @@ impl InUse {
     }
 }
 
-/// Adds slots to a counter or takes them off it; one that falls to nought is dropped.
+/// Adds slots to a counter or subtracts them; a counter of zero is dropped.
 fn count<K: Eq + Hash>(all: &mut FxHashMap<K, u32>, key: K, slots: u32, plus: bool) {
     match all.entry(key) {
         Entry::Occupied(mut n) if plus => *n.get_mut() += slots,
@@ -64,7 +64,7 @@ pub(super) struct Allocations {
     records: AllocationStore,
     /// What the last pass decided to start: specification of the class, slots.
     planned: Vec<(JobKey, u32, u32)>,
-    /// New records need not be found before the present walk is over.
+    /// New records need not be found before the present pass has considered all classes.
     deferred: bool,
     /// When what work holds changes next; entries of work that is gone are ignored.
     changes: BTreeSet<(Stamp, JobKey)>,
@@ -94,7 +94,7 @@ impl Allocations {
         self.records.values()
     }
 
-    /// Puts in the record of work that has none.
+    /// Adds the record of work that has none.
     pub fn insert(&mut self, j: JobKey, allocation: Allocation) {
         match self.deferred {
             true => self.records.insert_later(j, allocation),
@@ -111,7 +111,7 @@ impl Allocations {
         self.records.remove(j)
     }
 
-    /// From here on new records need not be found, until [`Allocations::settle`].
+    /// From now on new records need not be found, until [`Allocations::settle`].
     pub fn defer(&mut self) {
         self.deferred = true;
     }
@@ -170,7 +170,7 @@ impl Allocations {
     }
 
     /// The work is one of the last pass's starts, carried out, and nothing more happened to it: its
-    /// record is right. Asked in the order of jobs; `next` is how far that got.
+    /// record is right. Called in the order of jobs; `next` is how far that got.
     pub fn as_planned(&self, state: &State, now: Stamp, j: JobKey, next: &mut usize) -> bool {
         while self.planned.get(*next).is_some_and(|(of, ..)| *of < j) {
             *next += 1;
@@ -220,7 +220,7 @@ impl AllocationStore {
         self.slot(n).as_mut()
     }
 
-    /// Brings near the records of these; of those that `go` what `more` reads for each, too.
+    /// Prefetches the records of these; for those that `go`, also what `more` reads of each.
     pub fn bring_near(
         &self,
         works: &[JobKey],
@@ -259,7 +259,7 @@ impl AllocationStore {
         None
     }
 
-    /// Puts in the record of work that has none, to be found after [`AllocationStore::settle`].
+    /// Adds the record of work that has none, to be found after [`AllocationStore::settle`].
     pub fn insert_later(&mut self, j: JobKey, allocation: Allocation) {
         self.unlisted.push((j, allocation));
         if self.unlisted.len() >= TOGETHER {
@@ -270,7 +270,7 @@ impl AllocationStore {
     /// Makes all records be found.
     pub fn settle(&mut self) {
         let mut unlisted = std::mem::take(&mut self.unlisted);
-        // Their places are far apart: better waited for together.
+        // Their places are far apart in memory: all are read first, so that the reads overlap.
         let mut rooms: SmallVec<[u32; TOGETHER]> = SmallVec::new();
         let mut known = 0;
         for (j, _) in &unlisted {

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 /// How long a job without run limit counts as lasting: 100 years of 365 days, in milliseconds.
 pub const NEVER_MS: i64 = 100 * 365 * 86_400_000;
 
-/// Amounts on one host. Absent trailing resources count as nought, so `{4, []}` equals `{4, [0]}`.
+/// Amounts on one host. Absent trailing resources count as zero, so `{4, []}` equals `{4, [0]}`.
 #[derive(Clone, Debug, Default)]
 pub struct Bundle {
     /// Whole slots.
@@ -58,7 +58,7 @@ impl Bundle {
         }
     }
 
-    /// May go below nought: a host can lose what work on it still holds.
+    /// May go below zero: a host can lose what work on it still holds.
     #[inline]
     pub fn sub(&mut self, other: &Bundle) {
         self.slots = self.slots.saturating_sub(other.slots);

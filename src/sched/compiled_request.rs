@@ -41,7 +41,7 @@ pub struct RusageItem {
     pub per: RusagePer,
     /// Milliseconds after the start at which it ends; `None`: with the job.
     pub life_ms: Option<u64>,
-    /// It falls in a straight line to nothing over its life.
+    /// It decreases linearly to zero over its life.
     pub decay: bool,
 }
 
@@ -80,7 +80,7 @@ impl RusageItem {
     }
 }
 
-/// How the slots of a part lie on hosts.
+/// How the slots of a part are spread over hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
     /// Fewest and most hosts; 0 = any number.
@@ -116,7 +116,7 @@ impl Spread {
     }
 }
 
-/// Slots that are asked for alike.
+/// Slots with the same requirement.
 #[derive(Debug, Default)]
 pub struct RequestPart {
     pub min: u32,
@@ -125,13 +125,14 @@ pub struct RequestPart {
     /// The requirement says something about types or tags, so that the host type may be any.
     pub any_type: bool,
     pub order: Option<Order>,
-    pub wants: SmallVec<[RusageItem; 2]>,
-    /// Which of the job's common wants hold for it, as bits.
+    pub rusage: SmallVec<[RusageItem; 2]>,
+    /// Which of the job's common reservations apply to it, as bits.
     pub common: u64,
     pub spread: Spread,
     pub same: Vec<String>,
     pub cu: Option<Cu>,
-    /// Rankings of hosts that could serve it, by the limits on hosts that apply; the last used first.
+    /// Rankings of hosts that could serve it, by the limits on hosts that apply; the last used
+    /// first.
     pub ranks: Vec<(u32, Ranking)>,
     /// As written, for messages: `4{...}`'s inside.
     pub text: String,
@@ -142,11 +143,11 @@ pub struct RequestPart {
 pub struct Way {
     /// Milliseconds that the job must have waited.
     pub after_ms: u64,
-    /// One part without anything about the set of hosts as a whole.
+    /// One part without a condition on the set of hosts as a whole.
     pub plain: bool,
     /// At least one, in the order of their hosts.
     pub parts: SmallVec<[RequestPart; 1]>,
-    /// Once for each host of the job, if a part there wants it.
+    /// Once for each host of the job, if a part there reserves it.
     pub common: SmallVec<[RusageItem; 1]>,
     /// All hosts of several parts agree in these.
     pub same: Vec<String>,
@@ -163,7 +164,7 @@ pub struct Way {
 pub type Share = (Option<u32>, u32);
 
 impl Way {
-    /// Slots alone, for a request that cannot be read.
+    /// Slots only, for a request that cannot be parsed.
     pub fn nothing(request: &Request) -> Way {
         let part = RequestPart {
             min: request.min.max(1),
@@ -177,14 +178,14 @@ impl Way {
         }
     }
 
-    /// Best hosts first is all there is to say: no spread, no agreement, one part.
+    /// Hosts in the order of their ranks are enough: no spread, no agreement, one part.
     fn is_plain(&self) -> bool {
         let [part] = &self.parts[..] else {
             return false;
         };
         let spread = &part.spread;
         let odd = spread.hosts_max > 1 || spread.whole || spread.block > 0 || spread.stride > 0;
-        let job = part.wants.iter().any(|w| w.per == RusagePer::Job);
+        let job = part.rusage.iter().any(|w| w.per == RusagePer::Job);
         !odd && !job && part.same.is_empty() && part.cu.is_none()
     }
 
@@ -196,7 +197,7 @@ impl Way {
         let one = |part: &RequestPart| part.max == 1 || part.spread.one_host();
         let one_host = self.parts.len() == 1 && one(&self.parts[0]);
         let by_host =
-            |part: &RequestPart| part.wants.iter().any(|want| want.per == RusagePer::Host);
+            |part: &RequestPart| part.rusage.iter().any(|item| item.per == RusagePer::Host);
         !one_host && (!self.common.is_empty() || self.parts.iter().any(by_host))
     }
 
@@ -204,28 +205,28 @@ impl Way {
         let (mut each, mut fixed) = (Bundle::default(), Bundle::default());
         let one = self.parts.len() == 1;
         for part in &self.parts {
-            for want in &part.wants {
-                match want.per {
-                    RusagePer::Slot if one => add(&mut each, want, 1, 0),
-                    RusagePer::Slot => add(&mut fixed, want, i64::from(part.min), 0),
-                    RusagePer::Host | RusagePer::Job => add(&mut fixed, want, 1, 0),
+            for item in &part.rusage {
+                match item.per {
+                    RusagePer::Slot if one => add(&mut each, item, 1, 0),
+                    RusagePer::Slot => add(&mut fixed, item, i64::from(part.min), 0),
+                    RusagePer::Host | RusagePer::Job => add(&mut fixed, item, 1, 0),
                 }
             }
         }
         self.common
             .iter()
-            .for_each(|want| add(&mut fixed, want, 1, 0));
+            .for_each(|item| add(&mut fixed, item, 1, 0));
         (each, fixed)
     }
 
     /// Everything that is reserved somewhere.
-    pub fn wants(&self) -> impl Iterator<Item = &RusageItem> {
-        let own = self.parts.iter().flat_map(|p| &p.wants);
+    pub fn rusage(&self) -> impl Iterator<Item = &RusageItem> {
+        let own = self.parts.iter().flat_map(|p| &p.rusage);
         own.chain(&self.common)
     }
 
-    /// The wants that hold once for each host of a part, of the job's common ones those not yet in
-    /// `done`.
+    /// Reservations that apply once for each host of a part; of the job's common ones, those that
+    /// are not yet in `done`.
     pub fn common_of(&self, part: usize, done: u64) -> impl Iterator<Item = &RusageItem> {
         let mask = self.parts[part].common & !done;
         let set = move |(n, _): &(usize, &RusageItem)| mask >> n & 1 == 1;
@@ -236,13 +237,13 @@ impl Way {
     pub fn bundle(&self, slots: u32) -> Bundle {
         let mut bundle = Bundle::of_slots(i64::from(slots));
         let part = &self.parts[0];
-        for want in &part.wants {
-            let n = if want.per == RusagePer::Slot {
+        for item in &part.rusage {
+            let n = if item.per == RusagePer::Slot {
                 i64::from(slots)
             } else {
                 1
             };
-            add(&mut bundle, want, n, 0);
+            add(&mut bundle, item, n, 0);
         }
         bundle
     }
@@ -287,13 +288,15 @@ impl Way {
 
     /// When what a start holds changes next, in milliseconds after it began.
     pub fn next_change(&self, elapsed_ms: u64) -> Option<u64> {
-        self.wants().filter_map(|w| w.next_change(elapsed_ms)).min()
+        self.rusage()
+            .filter_map(|w| w.next_change(elapsed_ms))
+            .min()
     }
 }
 
-fn add(bundle: &mut Bundle, want: &RusageItem, n: i64, elapsed_ms: u64) {
-    let at = usize::from(want.res);
-    let amount = want.amount_at(elapsed_ms).saturating_mul(n);
+fn add(bundle: &mut Bundle, item: &RusageItem, n: i64, elapsed_ms: u64) {
+    let at = usize::from(item.res);
+    let amount = item.amount_at(elapsed_ms).saturating_mul(n);
     bundle.set(at, bundle.get(at).saturating_add(amount));
 }
 
@@ -303,7 +306,7 @@ pub struct TrialUse {
     pub bundle: Bundle,
     /// The last part that got slots here.
     part: usize,
-    /// Common wants that are counted already.
+    /// Common reservations that are counted already.
     done: u64,
 }
 
@@ -319,37 +322,37 @@ impl Default for TrialUse {
 
 impl TrialUse {
     /// Counts more slots of a part; `first`: they are the part's first ones.
-    pub fn take(&mut self, ask: &Way, part: usize, slots: u32, first: bool, elapsed_ms: u64) {
+    pub fn take(&mut self, way: &Way, part: usize, slots: u32, first: bool, elapsed_ms: u64) {
         let fresh = self.part != part;
         self.bundle.slots += i64::from(slots);
-        for want in &ask.parts[part].wants {
-            match want.per {
-                RusagePer::Slot => add(&mut self.bundle, want, i64::from(slots), elapsed_ms),
-                RusagePer::Host if fresh => add(&mut self.bundle, want, 1, elapsed_ms),
-                RusagePer::Job if first => add(&mut self.bundle, want, 1, elapsed_ms),
+        for item in &way.parts[part].rusage {
+            match item.per {
+                RusagePer::Slot => add(&mut self.bundle, item, i64::from(slots), elapsed_ms),
+                RusagePer::Host if fresh => add(&mut self.bundle, item, 1, elapsed_ms),
+                RusagePer::Job if first => add(&mut self.bundle, item, 1, elapsed_ms),
                 RusagePer::Host | RusagePer::Job => {}
             }
         }
-        for want in ask.common_of(part, self.done) {
-            add(&mut self.bundle, want, 1, elapsed_ms);
+        for item in way.common_of(part, self.done) {
+            add(&mut self.bundle, item, 1, elapsed_ms);
         }
         self.part = part;
-        self.done |= ask.parts[part].common;
+        self.done |= way.parts[part].common;
     }
 
     /// What more slots of a part take here for each, and beside that.
-    pub fn needs(&self, ask: &Way, part: usize, first: bool) -> (Bundle, Bundle) {
+    pub fn needs(&self, way: &Way, part: usize, first: bool) -> (Bundle, Bundle) {
         let (mut each, mut fixed) = (Bundle::default(), Bundle::default());
-        for want in &ask.parts[part].wants {
-            match want.per {
-                RusagePer::Slot => add(&mut each, want, 1, 0),
-                RusagePer::Host if self.part != part => add(&mut fixed, want, 1, 0),
-                RusagePer::Job if first => add(&mut fixed, want, 1, 0),
+        for item in &way.parts[part].rusage {
+            match item.per {
+                RusagePer::Slot => add(&mut each, item, 1, 0),
+                RusagePer::Host if self.part != part => add(&mut fixed, item, 1, 0),
+                RusagePer::Job if first => add(&mut fixed, item, 1, 0),
                 RusagePer::Host | RusagePer::Job => {}
             }
         }
-        ask.common_of(part, self.done)
-            .for_each(|want| add(&mut fixed, want, 1, 0));
+        way.common_of(part, self.done)
+            .for_each(|item| add(&mut fixed, item, 1, 0));
         (each, fixed)
     }
 
@@ -357,30 +360,30 @@ impl TrialUse {
     /// has left without it.
     pub fn fit(
         &self,
-        ask: &Way,
+        way: &Way,
         part: usize,
         first: bool,
         room: u32,
         left: impl Fn(ResourceId) -> i64,
     ) -> u32 {
         let mut room = room;
-        let left = |want: &RusageItem| left(want.res) - self.bundle.get(usize::from(want.res));
-        for want in &ask.parts[part].wants {
-            let due = match want.per {
+        let left = |item: &RusageItem| left(item.res) - self.bundle.get(usize::from(item.res));
+        for item in &way.parts[part].rusage {
+            let due = match item.per {
                 RusagePer::Slot => {
-                    let fit = (left(want) / want.amount).clamp(0, i64::from(u32::MAX)) as u32;
+                    let fit = (left(item) / item.amount).clamp(0, i64::from(u32::MAX)) as u32;
                     room = room.min(fit);
                     false
                 }
                 RusagePer::Host => self.part != part,
                 RusagePer::Job => first,
             };
-            if due && left(want) < want.amount {
+            if due && left(item) < item.amount {
                 return 0;
             }
         }
-        let short = |want: &RusageItem| left(want) < want.amount;
-        match ask.common_of(part, self.done).any(short) {
+        let short = |item: &RusageItem| left(item) < item.amount;
+        match way.common_of(part, self.done).any(short) {
             true => 0,
             false => room,
         }
@@ -437,13 +440,13 @@ pub fn compile(
                 config,
                 names,
             };
-            let mut ask = pick.ask(&alternative.body, request);
-            ask.after_ms = after_ms;
-            ask.plain = ask.is_plain();
-            let mut units = ask.cu.iter().chain(ask.parts.iter().flat_map(|p| &p.cu));
-            ask.units_alone = units.any(|cu| cu.excl);
-            (ask.needs, ask.adds_up) = (ask.least(), ask.adds_up());
-            ways.push(ask);
+            let mut way = pick.way(&alternative.body, request);
+            way.after_ms = after_ms;
+            way.plain = way.is_plain();
+            let mut units = way.cu.iter().chain(way.parts.iter().flat_map(|p| &p.cu));
+            way.units_alone = units.any(|cu| cu.excl);
+            (way.needs, way.adds_up) = (way.least(), way.adds_up());
+            ways.push(way);
         }
     }
     Ok(ways)
@@ -495,7 +498,7 @@ impl Pick<'_> {
         at
     }
 
-    fn ask(&mut self, body: &Body, request: &Request) -> Way {
+    fn way(&mut self, body: &Body, request: &Request) -> Way {
         match body {
             Body::Simple(simple) => {
                 let mut part = self.part(simple, resreq::Per::Default);
@@ -520,14 +523,14 @@ impl Pick<'_> {
                     parts.push(part);
                 }
                 parts.reverse();
-                let mut ask = Way {
+                let mut way = Way {
                     parts,
                     same: common.same.clone(),
                     cu: common.cu.clone(),
                     ..Way::default()
                 };
-                self.common(&mut ask, usages);
-                ask
+                self.common(&mut way, usages);
+                way
             }
         }
     }
@@ -549,10 +552,10 @@ impl Pick<'_> {
                 alternatives: vec![node],
             }),
             order: simple.order.clone(),
-            wants: usages
+            rusage: usages
                 .iter()
                 .filter(|u| u.amount > 0)
-                .map(|u| self.want(u, default))
+                .map(|u| self.rusage_item(u, default))
                 .collect(),
             spread: Spread::of(simple.span),
             same: simple.same.clone(),
@@ -563,24 +566,24 @@ impl Pick<'_> {
     }
 
     /// Amounts of the sections that hold for all parts; a part's own amount of a resource wins.
-    fn common(&mut self, ask: &mut Way, usages: &[Usage]) {
+    fn common(&mut self, way: &mut Way, usages: &[Usage]) {
         for usage in usages.iter().filter(|u| u.amount > 0) {
-            let want = self.want(usage, resreq::Per::Default);
-            let free = |part: &&mut RequestPart| part.wants.iter().all(|own| own.res != want.res);
-            let parts = ask.parts.iter_mut().filter(free);
-            match want.per {
-                RusagePer::Slot => parts.for_each(|part| part.wants.push(want)),
-                RusagePer::Job => parts.take(1).for_each(|part| part.wants.push(want)),
+            let item = self.rusage_item(usage, resreq::Per::Default);
+            let free = |part: &&mut RequestPart| part.rusage.iter().all(|own| own.res != item.res);
+            let parts = way.parts.iter_mut().filter(free);
+            match item.per {
+                RusagePer::Slot => parts.for_each(|part| part.rusage.push(item)),
+                RusagePer::Job => parts.take(1).for_each(|part| part.rusage.push(item)),
                 RusagePer::Host => {
-                    let bit = 1u64 << ask.common.len().min(63);
+                    let bit = 1u64 << way.common.len().min(63);
                     parts.for_each(|part| part.common |= bit);
-                    ask.common.push(want);
+                    way.common.push(item);
                 }
             }
         }
     }
 
-    fn want(&mut self, usage: &Usage, default: resreq::Per) -> RusageItem {
+    fn rusage_item(&mut self, usage: &Usage, default: resreq::Per) -> RusageItem {
         let per_slot = self.config.general.resource_reserve_per_task
             || self
                 .config

@@ -44,10 +44,10 @@ impl Trial {
         self.holds.get(&at).cloned().unwrap_or_default()
     }
 
-    fn take(&mut self, ask: &Way, part: usize, at: u32, slots: u32, first: bool) {
+    fn take(&mut self, request: &Way, part: usize, at: u32, slots: u32, first: bool) {
         self.undo.push((at, self.holds.get(&at).cloned()));
         let hold = self.holds.entry(at).or_default();
-        hold.take(ask, part, slots, first, 0);
+        hold.take(request, part, slots, first, 0);
     }
 
     fn roll_back(&mut self, to: usize) {
@@ -62,7 +62,7 @@ impl Trial {
 
 /// One search.
 struct Search<'a, F> {
-    ask: &'a Way,
+    request: &'a Way,
     field: &'a mut F,
     view: &'a View<'a>,
     /// Most slots of the one part of a request without sections.
@@ -75,13 +75,13 @@ struct Search<'a, F> {
 /// # Errors
 /// The part that fell short and how far it got.
 pub fn search(
-    ask: &Way,
+    request: &Way,
     field: &mut impl Field,
     view: &View<'_>,
     most: u32,
 ) -> Result<HostSlots, Shortfall> {
     let mut search = Search {
-        ask,
+        request,
         field,
         view,
         most,
@@ -92,18 +92,18 @@ pub fn search(
 
 impl<F: Field> Search<'_, F> {
     fn run(&mut self) -> Result<HostSlots, Shortfall> {
-        let ask = self.ask;
-        if ask.same.is_empty() && ask.cu.is_none() {
+        let request = self.request;
+        if request.same.is_empty() && request.cu.is_none() {
             return self.all_parts(None);
         }
         let mut all: Vec<u32> = Vec::new();
-        for part in 0..ask.parts.len() {
+        for part in 0..request.parts.len() {
             all.extend(self.listed(part, None));
         }
         let mut known = std::collections::HashSet::new();
         all.retain(|at| known.insert(*at));
-        let need = ask.slots_min();
-        let sets = self.subsets(&ask.same, ask.cu.as_ref(), &all, need, usize::MAX);
+        let need = request.slots_min();
+        let sets = self.subsets(&request.same, request.cu.as_ref(), &all, need, usize::MAX);
         let mut worst = None;
         for set in sets {
             match self.all_parts(Some(&set)) {
@@ -139,7 +139,7 @@ impl<F: Field> Search<'_, F> {
         let offer = |at: &u32| {
             let slots = match part {
                 usize::MAX => {
-                    let parts = 0..self.ask.parts.len();
+                    let parts = 0..self.request.parts.len();
                     parts
                         .map(|p| self.field.fit(p, *at, &TrialUse::default(), false))
                         .max()
@@ -161,7 +161,7 @@ impl<F: Field> Search<'_, F> {
 
     /// Places all parts within a set of hosts.
     fn all_parts(&mut self, within: Option<&Subset>) -> Result<HostSlots, Shortfall> {
-        let mut order: Vec<usize> = (0..self.ask.parts.len()).collect();
+        let mut order: Vec<usize> = (0..self.request.parts.len()).collect();
         if order.len() > 1 {
             let scarce = |part: usize, search: &mut Self| search.listed(part, within).len();
             let counts: Vec<usize> = order.iter().map(|p| scarce(*p, self)).collect();
@@ -190,9 +190,9 @@ impl<F: Field> Search<'_, F> {
         order: &[usize],
         within: Option<&Subset>,
     ) -> Result<HostSlots, Shortfall> {
-        let mut picks: Vec<HostSlots> = vec![HostSlots::new(); self.ask.parts.len()];
+        let mut picks: Vec<HostSlots> = vec![HostSlots::new(); self.request.parts.len()];
         let units = within.filter(|set| !set.units.is_empty());
-        let mut left = units.map(|set| shares(self.ask.slots_min(), set.units.len()));
+        let mut left = units.map(|set| shares(self.request.slots_min(), set.units.len()));
         for part in order {
             let found = match (&mut left, units) {
                 (Some(left), Some(set)) => self.by_shares(*part, set, left),
@@ -209,7 +209,7 @@ impl<F: Field> Search<'_, F> {
 
     /// Places one part beside those placed before; on failure the slots it found.
     fn part(&mut self, part: usize, within: Option<&Subset>) -> Result<HostSlots, u32> {
-        let wanted = &self.ask.parts[part];
+        let wanted = &self.request.parts[part];
         if wanted.same.is_empty() && wanted.cu.is_none() {
             return self.spread(part, within);
         }
@@ -232,13 +232,13 @@ impl<F: Field> Search<'_, F> {
 
     /// Slots of one of several parts, out of what is left of each unit's share of them all.
     fn by_shares(&mut self, part: usize, set: &Subset, left: &mut [u32]) -> Result<HostSlots, u32> {
-        let min = self.ask.parts[part].min;
+        let min = self.request.parts[part].min;
         let all = self.listed(part, Some(set));
         let mut spot = HostSlots::new();
         let mut got = 0;
         for (unit, left) in set.units.iter().zip(left) {
             let want = (min - got).min(*left);
-            if want == 0 || self.ask.parts[part].spread.one_host() && want < min {
+            if want == 0 || self.request.parts[part].spread.one_host() && want < min {
                 continue;
             }
             let list: Vec<u32> = all.iter().copied().filter(|at| unit.contains(at)).collect();
@@ -267,7 +267,7 @@ impl<F: Field> Search<'_, F> {
 
     /// The same number of slots in each unit of the set.
     fn balanced(&mut self, part: usize, set: &Subset) -> Result<HostSlots, u32> {
-        let shares = shares(self.ask.parts[part].min, set.units.len());
+        let shares = shares(self.request.parts[part].min, set.units.len());
         let mut spot = HostSlots::new();
         for (share, unit) in shares.into_iter().zip(&set.units) {
             let mut list = set.order(unit).into_iter();
@@ -279,9 +279,9 @@ impl<F: Field> Search<'_, F> {
 
     /// By the part's span.
     fn spread(&mut self, part: usize, within: Option<&Subset>) -> Result<HostSlots, u32> {
-        let wanted = &self.ask.parts[part];
+        let wanted = &self.request.parts[part];
         let (spread, min) = (wanted.spread, wanted.min);
-        let most = match self.ask.parts.len() {
+        let most = match self.request.parts.len() {
             1 => self.most.min(wanted.max).max(min),
             _ => min,
         };
@@ -319,7 +319,7 @@ impl<F: Field> Search<'_, F> {
         mut first: bool,
         mut next: impl FnMut(&mut F) -> Option<u32>,
     ) -> Result<HostSlots, u32> {
-        let spread = self.ask.parts[part].spread;
+        let spread = self.request.parts[part].spread;
         let mut spot = HostSlots::new();
         let mut got = 0;
         // Better hosts that only cannot be the first one.
@@ -353,7 +353,7 @@ impl<F: Field> Search<'_, F> {
             if take < enough {
                 continue;
             }
-            self.trial.take(self.ask, part, at, take, first);
+            self.trial.take(self.request, part, at, take, first);
             spot.push((at, take));
             (got, first) = (got + take, false);
             if spread.one_host() {
@@ -370,7 +370,7 @@ impl<F: Field> Search<'_, F> {
         (min, most): (u32, u32),
         within: Option<&Subset>,
     ) -> Result<HostSlots, u32> {
-        let spread = self.ask.parts[part].spread;
+        let spread = self.request.parts[part].spread;
         let mut offers = Vec::new();
         for at in self.listed(part, within) {
             let slots = self.offer(part, at, false);
@@ -392,7 +392,7 @@ impl<F: Field> Search<'_, F> {
             let kept = spread.hosts_min.saturating_sub(n);
             let take = slots.min((most - got).saturating_sub(kept));
             if take > 0 && self.offer(part, at, n == 1) >= take {
-                self.trial.take(self.ask, part, at, take, n == 1);
+                self.trial.take(self.request, part, at, take, n == 1);
                 spot.push((at, take));
                 got += take;
             }
@@ -411,7 +411,7 @@ impl<F: Field> Search<'_, F> {
         (min, most): (u32, u32),
         within: Option<&Subset>,
     ) -> Result<HostSlots, u32> {
-        let stride = self.ask.parts[part].spread.stride;
+        let stride = self.request.parts[part].spread.stride;
         let list = self.listed(part, within);
         let mut spot = HostSlots::new();
         let mut got = 0;
@@ -429,7 +429,7 @@ impl<F: Field> Search<'_, F> {
                     continue;
                 }
                 let take = may.min(want);
-                self.trial.take(self.ask, part, *at, take, got == 0);
+                self.trial.take(self.request, part, *at, take, got == 0);
                 match spot.last_mut() {
                     Some((last, slots)) if last == at => *slots += take,
                     _ => spot.push((*at, take)),
@@ -472,22 +472,22 @@ impl Field for Now<'_, '_> {
     }
 
     fn fit(&self, part: usize, at: u32, hold: &TrialUse, first: bool) -> u32 {
-        let ask = HostQuery {
+        let query = HostQuery {
             first,
             ..HostQuery::new(self.way, part, hold)
         };
-        self.shape.fit(&ask, self.view, at as usize)
+        self.shape.fit(&query, self.view, at as usize)
     }
 
     fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, TrialUse>, first: bool) -> u32 {
         let none = TrialUse::default();
-        let ask = HostQuery {
+        let query = HostQuery {
             first,
             so_far: TrialHosts::Holds(trial),
             ..HostQuery::new(self.way, part, trial.get(&at).unwrap_or(&none))
         };
-        let can = self.shape.fit(&ask, self.view, at as usize);
-        (self.terms.room)(self.shape, &ask, at as usize, can)
+        let can = self.shape.fit(&query, self.view, at as usize);
+        (self.terms.room)(self.shape, &query, at as usize, can)
     }
 
     fn whole(&self, at: u32) -> u32 {
@@ -549,13 +549,13 @@ impl Field for Then<'_> {
     }
 
     fn fit(&self, part: usize, at: u32, hold: &TrialUse, first: bool) -> u32 {
-        let ask = HostQuery {
+        let query = HostQuery {
             first,
             ..HostQuery::new(self.way, part, hold)
         };
         self.free
             .get(&at)
-            .map_or(0, |free| self.shape.fit_in(&ask, free))
+            .map_or(0, |free| self.shape.fit_in(&query, free))
     }
 
     fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, TrialUse>, first: bool) -> u32 {
@@ -576,7 +576,7 @@ impl Field for Then<'_> {
 /// Chooses hosts for a way of a request out of what is offered, for reservations: hosts in the
 /// order of parts.
 pub fn choose(shape: &Shape, way: usize, view: &View<'_>, offers: Offers<'_>) -> Option<HostSlots> {
-    let ask = &shape.ways[way];
+    let request = &shape.ways[way];
     let fits = |part: usize, at: u32| shape.unfit((way, part), view, at as usize).is_none();
     let list = |part: usize| {
         let all = offers.iter().map(|(at, _)| *at);
@@ -587,7 +587,7 @@ pub fn choose(shape: &Shape, way: usize, view: &View<'_>, offers: Offers<'_>) ->
         way,
         view,
         free: offers.iter().map(|(at, free)| (*at, free)).collect(),
-        lists: (0..ask.parts.len()).map(list).collect(),
+        lists: (0..request.parts.len()).map(list).collect(),
     };
-    search(ask, &mut then, view, ask.slots_min()).ok()
+    search(request, &mut then, view, request.slots_min()).ok()
 }

@@ -1,6 +1,6 @@
 //! Hosts that could serve one part of a request, best first: preference, the keys of `order[]`,
 //! packing or spreading, the order of cb.yaml. Kept fresh from the log of changed hosts; never
-//! books anything.
+//! changes usage.
 
 use super::host_usage::ClusterUsage;
 use crate::state::TOGETHER;
@@ -53,7 +53,7 @@ impl PartialOrd for Candidate {
     }
 }
 
-/// What of a request's judgement of a host only news of the host change.
+/// The part of a request's judgement of a host that changes only with the host itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StaticFit {
     /// The versions of the host and of the types of all hosts for which it holds (0: not computed).
@@ -112,7 +112,7 @@ pub struct LimitGroup {
 
 /// How one part of a request judges hosts.
 pub trait HostJudge {
-    /// What only news of the host change of its fitness.
+    /// The part of the host's fitness that changes only with the host itself.
     fn lasting(&self, at: usize) -> StaticFit;
     /// The host as an entry of the ranking; `None`: it cannot serve now.
     fn candidate(&self, at: usize, lasting: &StaticFit) -> Option<Candidate>;

@@ -1,5 +1,5 @@
-//! What is free on each host: slots and reservable amounts, kept as work starts and ends. Owns the
-//! numbers and the log of hosts that changed; never decides anything.
+//! What is in use on each host: slots and reservable amounts, updated as work starts and ends. Owns
+//! the numbers and the log of hosts that changed; never decides anything.
 
 use super::amount::Bundle;
 use smallvec::SmallVec;
@@ -23,7 +23,7 @@ pub struct HostUsage {
     pub exclusive: u32,
     /// Counts changes; a score made at another version is stale.
     pub version: u32,
-    /// Counts news of the host itself; what was worked out from older ones is stale.
+    /// Counts changes of the host itself; what was computed for older ones is stale.
     pub news: u32,
     /// A number for its type.
     kind: u32,
@@ -190,8 +190,8 @@ impl ClusterUsage {
         self.by_holder
     }
 
-    /// Starts over with `n` hosts without slots. `by_holder`: some limit depends on what a queue or a
-    /// user holds on a host.
+    /// Starts over with `n` hosts without slots. `by_holder`: some limit depends on what a queue or
+    /// a user holds on a host.
     pub fn reset(&mut self, n: usize, by_holder: bool) {
         let (base, freed) = (self.now() + 1, self.now() + 1);
         *self = ClusterUsage {

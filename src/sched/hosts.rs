@@ -1,5 +1,5 @@
 //! The hosts as a pass sees them: the cb.yaml entry, the last load sample, the administrator's
-//! word. The table is kept by the leader; a pass only reads it.
+//! orders. The table is kept by the leader; a pass only reads it.
 
 use crate::config::{Config, HostEntry, ResourceValue};
 use crate::record::load::LoadDoc;
@@ -35,7 +35,8 @@ impl HostInfo {
         u32::try_from(slots).unwrap_or(u32::MAX)
     }
 
-    /// Most slots that one user may have on the host: the host's own limit, and the user's by cores.
+    /// Most slots that one user may have on the host: the host's own limit, and the user's by
+    /// cores.
     pub fn user_limit(&self, per_core_milli: Option<u64>) -> Option<u32> {
         let by_cores = per_core_milli.map(|milli| self.slots_of_cores(milli));
         self.entry.user_slots.into_iter().chain(by_cores).min()
@@ -190,7 +191,7 @@ impl HostTable {
         true
     }
 
-    /// Takes over the administrator's word or the leader's judgement on a host.
+    /// Stores the administrator's orders or the leader's judgement on a host.
     pub fn control(&mut self, state: &State, name: &str) {
         if let Some(at) = self.by_name.get(name).copied() {
             self.hosts[at].ctl = state.host_ctl(name);

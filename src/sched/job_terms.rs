@@ -5,10 +5,10 @@ use super::host_ranking::LimitGroup;
 use super::shape::{HostQuery, Shape};
 use std::cell::Cell;
 
-/// See [`JobTerms::room`]: shape, what is asked of the host, host, slots.
+/// See [`JobTerms::room`]: shape, what is requested of the host, host, slots.
 pub type HostRoom<'a> = &'a mut dyn FnMut(&Shape, &HostQuery<'_>, usize, u32) -> u32;
 
-/// What one job asks beyond its shape.
+/// What one job requests beyond its shape.
 pub struct JobTerms<'a> {
     /// Most slots it may have.
     pub most: u32,

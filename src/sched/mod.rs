@@ -4,8 +4,8 @@
 //! jobs, never single jobs.
 //!
 //! Order: queue priority, then the queue's policy, then user priority (`-sp`), then submission
-//! order (as `ctop`/`cbot` left it). A class that finds no hosts is skipped for the pass; later jobs
-//! of other classes may start.
+//! order (as `ctop`/`cbot` left it). A class that finds no hosts is skipped for the pass; later
+//! jobs of other classes may start.
 
 mod allocation;
 mod allocations;

@@ -1,6 +1,6 @@
 //! One pass of the scheduler: the picture, the state and the host table that it reads, the plan
-//! that it makes, and what it notes on the way. Each policy has a file of its own below; the order
-//! in which they have their turn is `pass/walk.rs`.
+//! that it makes, and its scratch data. Each policy has a file of its own below; the order in which
+//! they are called is in `pass/walk.rs`.
 
 mod backfill;
 mod demand;
@@ -34,7 +34,7 @@ use std::collections::HashMap;
 /// What one pass leaves to the next.
 #[derive(Default)]
 pub(super) struct PassMemory {
-    /// Slots and lengths that found no place, by family; nothing that asks for more can.
+    /// Slots and lengths that found no hosts, by family; no request for more can find any.
     frontier: FxHashMap<u32, SmallVec<[(u32, i64); 4]>>,
     /// Position in the log of changed hosts for which that holds.
     frontier_at: u64,
@@ -81,7 +81,7 @@ pub(super) struct Pass<'a> {
     array_started: HashMap<u32, u32>,
     /// How long the job that is being considered has waited.
     waited_ms: u64,
-    /// The limit on a host that last stood in a job's way.
+    /// The limit on a host that last prevented a start.
     over_limit: Option<Blocked>,
 }
 

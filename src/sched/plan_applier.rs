@@ -1,5 +1,5 @@
-//! The plan applier: which events follow from a [`Plan`] and in which order, and what is ordered
-//! of hosts because of them. The leader, the simulators, the tests and the benchmarks all apply plans
+//! The plan applier: which events follow from a [`Plan`] and in which order, and what is ordered of
+//! hosts because of them. The leader, the simulators, the tests and the benchmarks all apply plans
 //! by it, each with a [`Sink`] of its own. Decides nothing and writes nothing itself.
 
 use super::{Placement, Plan, Start};

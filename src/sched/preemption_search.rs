@@ -34,8 +34,8 @@ pub(super) struct PreemptionSearch {
 }
 
 impl PreemptionSearch {
-    /// For another picture, in which hosts, queues and resources may have other numbers: the jobs go on
-    /// waiting for their victims, without a place of their own.
+    /// For another picture, in which hosts, queues and resources may have other numbers: the jobs
+    /// go on waiting for their victims, without a place of their own.
     pub fn renewed(mut self) -> PreemptionSearch {
         self.futile.clear();
         for claim in self.claims.values_mut() {

@@ -21,7 +21,7 @@ pub fn end_of(start: i64, duration: i64) -> i64 {
     }
 }
 
-/// Step function of the free amounts of one host. Amounts may go below nought where more is claimed
+/// Step function of the free amounts of one host. Amounts may go below zero where more is claimed
 /// than there is.
 #[derive(Clone, Debug)]
 pub struct Timeline {

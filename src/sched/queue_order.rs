@@ -1,5 +1,5 @@
-//! The order in which a queue's classes are considered: first come first served, round robin by user,
-//! or by a share tree. Owns the order only; whether a class can start is decided by the pass.
+//! The order in which a queue's classes are considered: first come first served, round robin by
+//! user, or by a share tree. Owns the order only; whether a class can start is decided by the pass.
 
 use super::share::{Leaf, ShareTree};
 use crate::model::JobKey;
@@ -67,7 +67,7 @@ impl Entries {
         }
     }
 
-    fn behind(&self, last: QueueEntry) -> Option<QueueEntry> {
+    fn after(&self, last: QueueEntry) -> Option<QueueEntry> {
         match self {
             Entries::Few(few) => few.iter().find(|entry| **entry > last).copied(),
             Entries::Many(many) => many.range((Excluded(last), Unbounded)).next().copied(),
@@ -125,7 +125,7 @@ impl Sorted {
     fn peek(&self) -> Option<QueueEntry> {
         match self.cursor {
             None => self.entries.first(),
-            Some(last) => self.entries.behind(last),
+            Some(last) => self.entries.after(last),
         }
     }
 

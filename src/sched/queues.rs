@@ -85,7 +85,7 @@ impl Queues {
     }
 
     /// The next class of a tier and its queue: of queues of equal priority the one whose class has
-    /// waited longest. Queues that are `done` do not count.
+    /// waited longest. Queues that are `done` are skipped.
     pub fn peek(&mut self, tier: usize, done: &[bool]) -> Option<(u16, QueueEntry)> {
         let orders = &mut self.orders;
         let left = self.tiers[tier].iter();

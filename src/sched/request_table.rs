@@ -1,5 +1,5 @@
 //! What follows from specifications, worked out once: shapes of requests, counters of limits,
-//! places in share trees. Owns the tables of these; never books anything.
+//! places in share trees. Owns the tables of these; knows no usage.
 
 use super::quota::Ident;
 use super::resource_names::ResourceNames;

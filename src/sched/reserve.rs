@@ -69,8 +69,8 @@ pub trait BookRequest {
     fn tile(&self) -> Option<u32> {
         None
     }
-    /// Whether slots, `hosts_max` and `tile` say it all. Otherwise [`BookRequest::choose`] is given what is
-    /// free on each host and must choose itself.
+    /// Whether slots, `hosts_max` and `tile` say it all. Otherwise [`BookRequest::choose`] is given
+    /// what is free on each host and must choose itself.
     fn plain(&self) -> bool {
         true
     }
@@ -265,37 +265,51 @@ impl Hull {
     }
 }
 
-/// See the file's head. `K` names a job or a class.
-#[derive(Clone, Debug)]
-pub struct Book<K> {
-    rules: Rules,
-    resolution: i64,
-    hosts: Vec<Host>,
-    claims: Vec<Claim>,
-    spare_claims: Vec<u32>,
+/// Claims of started work.
+#[derive(Clone, Debug, Default)]
+struct Claims {
+    all: Vec<Claim>,
+    spare: Vec<u32>,
     /// Ends of claims that may turn out wrong: (until, claim, stamp).
     due: BinaryHeap<Reverse<(i64, u32, u32)>>,
     live_due: usize,
-    /// Reservations in the order of the last pass: keys, places in `all`, starts.
+}
+
+/// Reservations in the order of the last pass: keys, places in `all`, starts.
+#[derive(Clone, Debug)]
+struct ReservationList<K> {
     keys: Vec<K>,
     index: Vec<u32>,
     starts: Vec<i64>,
     all: Vec<Reservation>,
     spare: Vec<u32>,
+}
+
+/// The time of the present pass.
+#[derive(Clone, Debug)]
+struct PassTime {
     now: i64,
     pass: u32,
+    /// Work without run limit that starts now counts as ending this much after [`FOREVER`], and
+    /// the last start made among such ends.
+    era: i64,
+    last_unknown: i64,
+}
+
+/// How far the present pass has come.
+#[derive(Clone, Debug)]
+struct PassProgress<K> {
     /// Reservations confirmed in this pass: the first so many.
     confirmed: usize,
     /// Whose turn it is, and whether it has a reservation, lifted, at `confirmed`.
     turn: Option<(K, bool)>,
     /// The later reservations are lifted.
     tail_out: bool,
-    /// Work without run limit that starts now counts as ending this much after [`FOREVER`], and
-    /// the last start made among such ends.
-    era: i64,
-    last_unknown: i64,
-    /// Reservations that keep slots back.
-    holders: usize,
+}
+
+/// Whether reservations must be checked.
+#[derive(Clone, Debug)]
+struct Checks {
     /// Something happened that moves reservations: they are checked in the next pass.
     changed: bool,
     /// They are checked in this pass.
@@ -305,16 +319,42 @@ pub struct Book<K> {
     /// Where more became free since the last sweep, and of this by moves in this pass.
     gained: Hull,
     moved: Hull,
-    /// Hosts on which more became free, from `gain_base` on, and how many slots in all.
-    gain_log: Vec<u32>,
-    gain_base: u64,
-    gain_read: u64,
-    gain_slots: u64,
-    stamp: u32,
+}
+
+/// Hosts on which more became free, from `base` on, and how many slots in all.
+#[derive(Clone, Debug, Default)]
+struct Gains {
+    log: Vec<u32>,
+    base: u64,
+    read: u64,
+    slots: u64,
+}
+
+/// Jobs that give up their reservation.
+#[derive(Clone, Debug)]
+struct GiveUps<K> {
     /// No job gives up before.
     expiry: i64,
     /// Jobs that gave up, and until when they rest.
     resting: Vec<(K, i64)>,
+}
+
+/// See the file's head. `K` names a job or a class.
+#[derive(Clone, Debug)]
+pub struct Book<K> {
+    rules: Rules,
+    resolution: i64,
+    hosts: Vec<Host>,
+    claims: Claims,
+    list: ReservationList<K>,
+    time: PassTime,
+    progress: PassProgress<K>,
+    /// Reservations that keep slots back.
+    holders: usize,
+    checks: Checks,
+    gains: Gains,
+    stamp: u32,
+    give_ups: GiveUps<K>,
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! How long jobs run by their run limits, and when they end. A run limit may be stated for a host or
-//! model of some speed (`-W 10/NAME`): it is converted for the host that runs the command, which is
-//! the first host of a start. A limit without a name is the same everywhere and costs nothing here.
+//! How long jobs run by their run limits, and when they end. A run limit may be stated for a host
+//! or model of some speed (`-W 10/NAME`): it is converted for the host that runs the command, which
+//! is the first host of a start. A limit without a name is the same everywhere and costs nothing
+//! here.
 
 use super::amount::NEVER_MS;
 use super::hosts::HostTable;

@@ -56,7 +56,7 @@ impl ShapeKey {
     }
 }
 
-/// Which slots are asked of a host: a part of a way, beside what the job holds there in trial.
+/// Which slots are requested of a host: a part of a way, beside what the job holds there in trial.
 #[derive(Clone, Copy)]
 pub struct HostQuery<'a> {
     pub way: usize,
@@ -344,8 +344,8 @@ impl Shape {
         })
     }
 
-    /// Without a word about types in it the host must be of the submission host's type, when that
-    /// is known.
+    /// If the requirement does not mention types, the host must be of the submission host's type,
+    /// when that is known.
     fn is_of_type(&self, (way, part): (usize, usize), view: &View<'_>, at: usize) -> bool {
         self.ways[way].parts[part].any_type
             || view
@@ -359,7 +359,7 @@ impl Shape {
         select.is_none_or(|select| select.accepts(&view.facts(self, at)))
     }
 
-    /// What only news of the host change of its fitness.
+    /// The part of the host's fitness that changes only with the host itself.
     pub fn lasting(&self, of: (usize, usize), view: &View<'_>, at: usize) -> StaticFit {
         let name = &view.table.at(at).name;
         let listed = view.queue(self).is_none_or(|q| q.hosts.contains(name));

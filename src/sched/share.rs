@@ -31,7 +31,7 @@ const MAX_DEPTH: usize = 16;
 const MAX_NAMED: usize = 100_000;
 const ROOT: u32 = 0;
 /// Name of the node of users who have no share.
-const NOBODYS: &str = "(none)";
+const WITHOUT_SHARE: &str = "(none)";
 
 /// A user's place in a tree: valid in the tree that gave it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -57,7 +57,7 @@ pub struct ShareTree {
     fresh: Vec<(u32, [u64; 3])>,
     nodes: Vec<Node>,
     /// The node of users without shares, made when first needed.
-    nobodys: Option<u32>,
+    without_share: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -131,7 +131,7 @@ impl ShareTree {
                 active: 0,
                 inner: Some(Box::new(Inner::of(policy.shares()))),
             }],
-            nobodys: None,
+            without_share: None,
         };
         tree.make_named(ROOT, &below, &mut Vec::new());
         Some(tree)
@@ -151,13 +151,13 @@ impl ShareTree {
     }
 
     /// A place after all users with shares, for a user who has none.
-    pub fn leaf_behind(&mut self, user: &str) -> Leaf {
-        let parent = match self.nobodys {
+    pub fn leaf_without_share(&mut self, user: &str) -> Leaf {
+        let parent = match self.without_share {
             Some(node) => node,
             None => {
                 let inner = Some(Box::new(Inner::of(None)));
-                let node = self.push(ROOT, u32::MAX, NOBODYS, 0, inner);
-                self.nobodys = Some(node);
+                let node = self.push(ROOT, u32::MAX, WITHOUT_SHARE, 0, inner);
+                self.without_share = Some(node);
                 node
             }
         };

@@ -1,6 +1,6 @@
 //! Circles of imports between the files of a room (a directory of `src/`): what `use` declarations
 //! and paths in the code name, re-exports followed to the file that defines the item; and the number
-//! of fields of one object. Test code does not count.
+//! of fields of one object and the names of public types. Test code does not count.
 
 use crate::layering::split_top;
 use crate::{source, tidy};
@@ -18,9 +18,10 @@ const KNOWN: &[(&str, usize)] = &[
     ("turn", 12),
 ];
 
-/// Most fields of one object, in rooms that keep to it.
+/// Most fields of one object.
 const FIELDS_MAX: usize = 15;
-const ROOMS_OF_SMALL_OBJECTS: &[&str] = &["sched"];
+/// Rooms whose objects have no more fields, and whose public types differ in name.
+const MENDED: &[&str] = &["sched"];
 
 /// A module's path below the crate: `sched::quota::room` as its parts.
 type Module = Vec<String>;
@@ -291,7 +292,7 @@ fn objects(blanked: &str) -> Vec<(String, usize)> {
 fn objects_have_few_fields() {
     let mut wrong = Vec::new();
     for (module, text) in &files() {
-        if !ROOMS_OF_SMALL_OBJECTS.contains(&module[0].as_str()) {
+        if !MENDED.contains(&module[0].as_str()) {
             continue;
         }
         for (name, n) in objects(text).into_iter().filter(|(_, n)| *n > FIELDS_MAX) {
@@ -302,6 +303,49 @@ fn objects_have_few_fields() {
         }
     }
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+/// Names of the public types in blanked text.
+fn public_types(blanked: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    for line in blanked.lines().map(str::trim_start) {
+        let mut words = line.split_whitespace();
+        let public = words.next().is_some_and(|word| word.starts_with("pub"));
+        // `pub(in crate::sched)` is two words.
+        let kind = words.find(|word| !word.ends_with(')'));
+        let kinds = ["struct", "enum", "trait", "type"];
+        if public && kind.is_some_and(|kind| kinds.contains(&kind)) {
+            let name = words.next().unwrap_or_default();
+            let end = name.find(|c: char| !c.is_alphanumeric());
+            out.push(name[..end.unwrap_or(name.len())].to_owned());
+        }
+    }
+    out
+}
+
+#[test]
+fn public_types_have_names_of_their_own() {
+    let mut seen: BTreeMap<(String, String), String> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for (module, text) in &files() {
+        if !MENDED.contains(&module[0].as_str()) {
+            continue;
+        }
+        for name in public_types(text) {
+            let file = module.join("/");
+            let other = seen.insert((module[0].clone(), name.clone()), file.clone());
+            if let Some(other) = other {
+                wrong.push(format!("src/{file}: {name} is also a type of src/{other}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn public_types_are_seen() {
+    let text = "pub struct A<T> {}\n    pub(in crate::x) type B = u8;\nstruct C;\npub fn d() {}\n";
+    assert_eq!(public_types(text), ["A", "B"]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Reservations of blocked jobs: what a class asks of the book, and when it may. Where a reservation
-//! lies is decided in `reserve.rs`.
+//! Reservations of blocked jobs: what a class requests of the book, and when it may. Where and when
+//! a reservation begins is decided in `reserve.rs`.
 
 use super::Pass;
 use crate::model::JobKey;
@@ -27,7 +27,8 @@ impl Asking<'_> {
         &self.shape.ways[self.way].parts[0].spread
     }
 
-    /// What a start takes that takes so much of a host: all slots, if no other work may be there.
+    /// What a start that takes this much keeps from others: all slots, if no other work may be
+    /// there.
     fn with_rest(&self, host: u32, take: Bundle) -> Bundle {
         let all = match self.shape.is_exclusive_by(self.way) {
             true => self.view.usage.get(host as usize).slots,
@@ -107,7 +108,7 @@ impl Pass<'_> {
             .is_some_and(|r| r.book.confirmed() < depth)
     }
 
-    /// The turn of a job in the book; false: its reservation stands, there is nothing to try.
+    /// Whether a job is to be tried now; false: its reservation stands.
     pub(super) fn may_reserve_now(&mut self, j: JobKey) -> bool {
         let Some(reserver) = &mut self.picture.reserver else {
             return true;

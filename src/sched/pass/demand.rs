@@ -1,5 +1,5 @@
 //! Counts the demand: which kinds of jobs are usual, for queues whose packing depends on it. The
-//! counts themselves are `fragmentation.rs`'s.
+//! counts themselves are in `fragmentation.rs`.
 
 use super::Pass;
 use crate::config::Packing;
@@ -8,9 +8,9 @@ use crate::sched::fragmentation::{Demand, UsualJob};
 use crate::sched::host_usage::ResourceId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Resources that some ways of a request want and others do not.
+/// Resources that some ways of a request reserve and others do not.
 fn varying(ways: &[Way]) -> BTreeSet<ResourceId> {
-    let of = |ask: &Way| -> BTreeSet<ResourceId> { ask.wants().map(|w| w.res).collect() };
+    let of = |way: &Way| -> BTreeSet<ResourceId> { way.rusage().map(|item| item.res).collect() };
     let all: Vec<BTreeSet<ResourceId>> = ways.iter().map(of).collect();
     let union: BTreeSet<ResourceId> = all.iter().flatten().copied().collect();
     let everywhere = |res: &ResourceId| all.iter().all(|set| set.contains(res));
@@ -18,7 +18,8 @@ fn varying(ways: &[Way]) -> BTreeSet<ResourceId> {
 }
 
 impl Pass<'_> {
-    /// Counts the demand when the packing of some queue depends on it and enough has happened since.
+    /// Counts the demand when the packing of some queue depends on it and enough has happened
+    /// since.
     pub(super) fn update_demand(&mut self) {
         let looks = |p: Packing| matches!(p, Packing::Frag | Packing::Fit);
         if !self.config().queues.iter().any(|q| looks(q.packing)) {
@@ -48,22 +49,22 @@ impl Pass<'_> {
             let hosts = self.eligible(*id, 0);
             let mut suits = vec![false; self.table.len()];
             hosts.iter().for_each(|at| suits[*at as usize] = true);
-            let ask = &self.shape(*id).ways[0];
+            let way = &self.shape(*id).ways[0];
             let mut need = UsualJob {
                 count: *count,
                 suits,
                 ..UsualJob::default()
             };
-            for want in ask.wants() {
-                let n = match want.per {
-                    RusagePer::Slot => i64::from(ask.slots_min()),
+            for item in way.rusage() {
+                let n = match item.per {
+                    RusagePer::Slot => i64::from(way.slots_min()),
                     RusagePer::Host | RusagePer::Job => 1,
                 };
-                if units.contains(&want.res) {
+                if units.contains(&item.res) {
                     need.units += 1;
-                    need.each = need.each.max(want.amount * n);
+                    need.each = need.each.max(item.amount * n);
                 } else {
-                    need.fixed.set(usize::from(want.res), want.amount * n);
+                    need.fixed.set(usize::from(item.res), item.amount * n);
                 }
             }
             needs.push(need);

@@ -191,7 +191,7 @@ impl Pass<'_> {
         hosts
     }
 
-    /// Slots that it could get on a host beside what it has there.
+    /// Slots that it could get on a host in addition to what it has there.
     fn growth_on(&self, allocation: &Allocation, at: u32, per_core: Option<u64>) -> u32 {
         let shape = &self.shape(allocation.shape);
         let (host, usage) = (

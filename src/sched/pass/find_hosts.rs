@@ -56,8 +56,9 @@ impl Pass<'_> {
         })
     }
 
-    /// As [`Pass::find`], whatever is known of earlier searches, and remembering nothing.
-    /// `personal`: what only concerns this job stood in the way; `kept`: reservations did.
+    /// As [`Pass::find`], without regard to earlier searches, and without remembering the result.
+    /// `personal`: something that only concerns this job prevented a start; `kept`: reservations
+    /// did.
     ///
     /// # Errors
     /// How far it got.
@@ -138,7 +139,7 @@ impl Pass<'_> {
     pub(super) fn known_failure(&self, pending: &PendingClass) -> Option<&Failed> {
         let shape = self.shape(pending.shape);
         let on_hosts = pending.ident.on_hosts;
-        // Mostly hosts have changed, and limits, which cost more to ask, need not be.
+        // Mostly hosts have changed; limits, which cost more, are checked after them.
         shape.failed_for(on_hosts, self.picture.usage.freed())?;
         shape.failed_for(on_hosts, self.freed_for(pending))
     }
@@ -152,7 +153,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Remembers that a request of the family found no place.
+    /// Remembers that a request of the family found no hosts.
     fn push_frontier(&mut self, pending: &PendingClass) {
         let family = self.picture.requests.slot(pending.shape).family;
         let known = self.memory.frontier.entry(family).or_default();

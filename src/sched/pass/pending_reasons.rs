@@ -11,12 +11,12 @@ use crate::sched::shape::{HostQuery, Shape, Unfit, View};
 use crate::state::Class;
 use std::collections::HashSet;
 
-/// On a cluster of more hosts than this a shape's reason is worked out at most once a second.
+/// On a cluster of more hosts than this a shape's reason is computed at most once a second.
 const FEW_HOSTS: usize = 64;
 const EXPLAIN_EVERY_MS: u64 = 1000;
 
 impl Pass<'_> {
-    /// Why a class found no place; `None`: as before.
+    /// Why a class found no hosts; `None`: as before.
     pub(super) fn explain(
         &mut self,
         class: &Class,
@@ -57,8 +57,8 @@ impl Pass<'_> {
         let done: HashSet<u32> = self.plan.reasons.iter().map(|(id, _)| *id).collect();
         for id in self.picture.classes.take_fresh() {
             let class = self.state.pending().class(id);
-            let told = |class: &&Class| class.why != PendReason::New;
-            if class.is_none_or(|class| told(&class) && self.has_queue(id)) {
+            let known = |class: &&Class| class.why != PendReason::New;
+            if class.is_none_or(|class| known(&class) && self.has_queue(id)) {
                 continue;
             }
             let (Some(class), Some(pending)) = (class, self.picture.classes.take(id)) else {
@@ -198,7 +198,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Work has started on the host too short a time ago for the queue of the shape.
+    /// Work has started on the host too recently for the queue of the shape.
     fn recent(&self, shape: &Shape, at: usize) -> bool {
         let queue = shape.queue.map(|at| &self.config().queues[usize::from(at)]);
         let interval = queue.map_or(0, |queue| queue.job_accept_interval_ms);

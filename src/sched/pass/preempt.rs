@@ -1,9 +1,9 @@
 //! Making room for a job by stopping others of queues that its queue may preempt: by whole job,
-//! only when it is enough, none more than needed. Who is resumed is decided in `suspend.rs`.
+//! only when it is enough, none more than needed. Resuming is decided in `suspend.rs`.
 //!
 //! Victims are tried out: what they hold is taken off their hosts in order until the job fits, then
-//! put back one by one where it still fits. What is found is exactly what the search of `host_search.rs`
-//! finds there.
+//! put back one by one where it still fits. What is found is exactly what the search of
+//! `host_search.rs` finds there.
 
 use super::Pass;
 use crate::config::{PreemptMethod, PreemptOrder, Preemption};
@@ -22,7 +22,7 @@ use std::collections::{BTreeSet, HashMap};
 /// Most running jobs of a queue that are considered as victims, the latest ones.
 const VICTIMS_MAX: usize = 4096;
 
-/// What came of trying to make room.
+/// The result of an attempt to preempt.
 enum Preempted {
     /// There is room now.
     Room(FoundHosts),
@@ -55,7 +55,7 @@ impl<'a> Pass<'a> {
             .as_ref()
     }
 
-    /// Some queue of the tier may preempt: its jobs have their turn even if nothing is free.
+    /// Some queue of the tier may preempt: its jobs are considered even if nothing is free.
     pub(super) fn tier_preempts(&self, tier: usize) -> bool {
         let mut queues = self.picture.queues.tier(tier).iter();
         queues.any(|at| self.preemption(Some(*at)).is_some())
@@ -90,8 +90,8 @@ impl<'a> Pass<'a> {
         queues.any(|q| Some(q.name.as_str()) == queue && q.preemption.is_some())
     }
 
-    /// Jobs of a class that may not start, whatever is free, keep nothing from others; unless it is
-    /// their victims that they wait for.
+    /// Jobs of a class that may not start, whatever is free, drop their claims, unless they wait
+    /// for their victims.
     pub(super) fn give_up_claims(&mut self, class: u32, why: Option<&PendReason>) {
         if self.memory.preemption.is_empty() || matches!(why, Some(PendReason::Preempting { .. })) {
             return;
@@ -109,8 +109,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The pass ends early for a job that found no place. What others keep whose victims are gone,
-    /// and whose turn does not come, may be what it needs.
+    /// The pass ends early for a job that found no hosts. It may need what is kept for later jobs
+    /// whose victims are gone.
     pub(super) fn give_up_idle_claims(&mut self) {
         let idle = |_: JobKey, claim: &PreemptionClaim| claim.booked && claim.victims.is_empty();
         let keys = self.memory.preemption.select(idle);
@@ -139,7 +139,7 @@ impl<'a> Pass<'a> {
             let usage = &mut self.picture.usage;
             let mark = usage.freed();
             shift(usage, &claim.parts, claim.who, false);
-            // Only the job itself may look again.
+            // Only the job itself may search again.
             usage.restore_freed(mark);
             claim.booked = false;
         }
@@ -154,7 +154,7 @@ impl<'a> Pass<'a> {
                 .is_futile(pending.shape, self.picture.usage.now())
     }
 
-    /// Finds a place for a job, or makes room for it.
+    /// Finds hosts for a job, or preempts for it.
     ///
     /// # Errors
     /// That it waits for those it preempts.
@@ -195,7 +195,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Makes room for a job that found none.
+    /// Preempts for a job that found no hosts.
     fn preempt(&mut self, pending: &PendingClass, j: JobKey) -> Preempted {
         let Some(rules) = self.preemption(pending.queue).cloned() else {
             self.memory.preemption.drop_claim(j);
@@ -251,7 +251,7 @@ impl<'a> Pass<'a> {
         self.claim(pending, j, victims, &spot, Some(due))
     }
 
-    /// Enough slots in all: the cheap part of not being futile.
+    /// Whether the victims have enough slots in all: a cheap check before the search.
     fn worth_it(&self, pending: &PendingClass, rules: &Preemption) -> bool {
         let need = i64::from(self.shape(pending.shape).request.min.max(1));
         let queues = &self.config().queues;
@@ -278,7 +278,8 @@ impl<'a> Pass<'a> {
         (free && !marked && !stuck).then_some(run)
     }
 
-    /// All jobs that may be stopped on hosts where that helps, in the order in which they are stopped.
+    /// All jobs that may be stopped on hosts where that helps, in the order in which they are
+    /// stopped.
     fn victims(&self, pending: &PendingClass, rules: &Preemption) -> Vec<JobKey> {
         let shape = &self.shape(pending.shape);
         let need = i64::from(shape.request.min.max(1));
@@ -335,7 +336,7 @@ impl<'a> Pass<'a> {
         victims.iter().map(Victim::j).collect()
     }
 
-    /// The victims that are needed, and the place they make; `None`: all of them are not enough, or
+    /// The victims that are needed, and the hosts they free; `None`: all of them are not enough, or
     /// more are needed than the queue allows. Nothing is changed.
     fn least(
         &mut self,
@@ -417,7 +418,7 @@ impl<'a> Pass<'a> {
         Some((needed, spot))
     }
 
-    /// Reservations of jobs that have their turn later do not count.
+    /// Reservations of later jobs do not count.
     fn fits_now(&mut self, pending: &PendingClass) -> Option<FoundHosts> {
         let need = self.shape(pending.shape).request.min.max(1);
         let first = |r: &Reservations| r.book.confirmed() == 0;
@@ -476,7 +477,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Keeps a place for the job until its victims are gone.
+    /// Keeps hosts for the job until its victims are gone.
     fn claim(
         &mut self,
         pending: &PendingClass,

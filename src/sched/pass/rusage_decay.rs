@@ -1,5 +1,5 @@
-//! Reservations of started work with a `duration`, which end or shrink while it runs. Owns when to
-//! look again; the amounts are those of the requirement.
+//! Reservations (`rusage`) of started work with a `duration`, which end or shrink while it runs.
+//! The amounts are those of the requirement.
 
 use super::Pass;
 

@@ -138,7 +138,7 @@ impl<'a> Pass<'a> {
         pending.length.on(self.picture.hosts.speeds.1)
     }
 
-    /// The end of such a job on a host of the table would be too late.
+    /// Whether such a job would end too late on a host.
     pub(super) fn is_too_slow(&self, pending: &PendingClass, at: usize) -> bool {
         let ends = self.ends(pending);
         let end = end_at(self.now, pending.length.at(self.table, Some(at as u32)));

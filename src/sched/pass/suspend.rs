@@ -42,7 +42,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Lets stopped work go on, if everything it needs can be had: all of what it gave back, its
+    /// Resumes stopped work, if everything it needs is available: all of what it gave back, its
     /// slots, an open run window, load within the thresholds.
     fn resume(&mut self, j: JobKey) -> bool {
         let Some(full) = self.may_resume(j) else {
@@ -52,7 +52,7 @@ impl Pass<'_> {
             return false;
         }
         let stopped = self.picture.remove_allocation(j).expect("it may resume");
-        // Limits may have fallen meanwhile: what counts all the time stays as it is.
+        // Limits may have been lowered meanwhile: what counted all the time stays as it is.
         let same = full.counted() == stopped.counted() && !stopped.lent;
         if !same
             && self
@@ -113,7 +113,7 @@ impl Pass<'_> {
         Some(full)
     }
 
-    /// The host's load lets stopped work of a queue go on.
+    /// Whether the host's load permits stopped work of a queue to resume.
     fn load_permits(&self, host: &HostInfo, queue: Option<u16>, run: &Run) -> bool {
         if exceeded(host, &host.entry.thresholds, Dispatch(0)).is_some() {
             return false;
@@ -207,7 +207,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Why a job may not run on at the host's present load.
+    /// Why a job must stop at the host's present load.
     fn stop_reason(&self, host: &HostInfo, j: JobKey) -> Option<SuspReason> {
         let threshold = |(index, value, mark)| SuspReason::Threshold {
             index,
@@ -239,8 +239,8 @@ impl Pass<'_> {
         stopped.any(|j| self.resume(j))
     }
 
-    /// Lets work go on that was preempted or stopped by a closed window: the most important first,
-    /// the oldest of equals. For the end of a pass: what better work can use is used by now.
+    /// Resumes work that was preempted or stopped by a closed window: the most important first, the
+    /// oldest of equals. For the end of a pass, when pending work of higher priority has started.
     pub(super) fn resume_stopped(&mut self) {
         let rank = |j: &JobKey| {
             let job = self.state.job(j.id)?;

@@ -1,5 +1,5 @@
 //! The order of a pass: what comes first, classes in the order of their queues, what comes last. A
-//! class that cannot start is skipped with the reason; nothing is held by a job that does not start.
+//! class that cannot start is skipped with the reason; a job that does not start holds nothing.
 
 use super::Pass;
 use crate::model::{JobKey, PendReason, Stamp};
@@ -23,7 +23,7 @@ const FEW_KINDS: usize = 64;
 enum Step {
     /// Its job starts; the class's next job, if it has more.
     Start(Start, HostSlots, Option<Next>),
-    /// This array has as many elements started as it may; the class goes on with the next job.
+    /// This array is at its limit of started elements; the class goes on with the next job.
     AtLimit(u32, u32, Option<Next>),
     /// Its job has a reservation; the class's next job, if it has more.
     Reserved(Option<PendReason>, Option<Next>),
@@ -39,7 +39,7 @@ enum Outcome {
     On,
     /// No later job may start.
     Stop,
-    /// The queue reserved for as many as it may, and goes on with the shortest.
+    /// The queue has its last reservation, and goes on with the shortest jobs.
     ShortestFirst,
 }
 
@@ -127,12 +127,12 @@ impl Pass<'_> {
     }
 
     /// After the last job that reserves, the queue goes on with the shortest jobs first.
-    fn shortest_first(&mut self, queue: u16, behind: QueueEntry, max: usize) -> bool {
+    fn shortest_first(&mut self, queue: u16, last: QueueEntry, max: usize) -> bool {
         let free = self.picture.usage.free();
         let mut entries: BinaryHeap<Reverse<(i64, QueueEntry)>> = BinaryHeap::new();
         for entry in self.picture.queues.order(queue).entries() {
             let pending = self.class(entry.class);
-            if entry > behind && i64::from(pending.min) <= free {
+            if entry > last && i64::from(pending.min) <= free {
                 entries.push(Reverse((pending.estimate, entry)));
             }
         }

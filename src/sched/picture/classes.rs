@@ -11,7 +11,7 @@ use crate::state::{Class, State};
 use smallvec::SmallVec;
 
 impl Picture {
-    /// Takes over a class: its first job, or that it is gone.
+    /// Updates a class: its first job, or that it is gone.
     pub(super) fn set_class(&mut self, state: &State, table: &HostTable, id: u32) {
         let class = state.pending().class(id);
         let head = class.and_then(|class| class.jobs.first());
@@ -56,10 +56,10 @@ impl Picture {
         }
     }
 
-    /// The place of a job among those of other priorities; the least goes first. With ageing all
-    /// priorities grow alike, so who is ahead stays ahead: age at submission decides for good. The
-    /// points of the setting come one by one, by the clock and not by the job, so that jobs of
-    /// about the same age are equal and stay so: `ctop` decides among them.
+    /// The rank of a job by priority; the least goes first. With ageing all priorities grow at the
+    /// same rate, so the order of two jobs never changes: the age at submission decides. The points
+    /// of the setting are added at fixed times, not by the age of each job, so that jobs of about
+    /// the same age stay equal: `ctop` decides among them.
     fn rank_of(&self, state: &State, priority: u32, j: JobKey) -> i64 {
         let Some(age) = self.config.general.job_priority_over_time else {
             return -i64::from(priority);

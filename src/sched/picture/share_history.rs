@@ -1,6 +1,6 @@
 //! The history of share trees over changes of configuration and of leader.
 //!
-//! Hands it out, and takes it over into new trees: from the trees before, or from the state
+//! Exports it, and restores it into new trees: from the trees before, or from the state
 //! and the jobs that ended since. Owns no history itself.
 
 use super::Picture;
@@ -20,7 +20,7 @@ impl Picture {
         trees.map(|(queue, tree)| (queue, tree.settle())).collect()
     }
 
-    /// New trees take history up: `before` from those they replace, else from the state.
+    /// Restores history into new trees: `before` from those they replace, else from the state.
     pub(super) fn take_up_history(
         &mut self,
         before: Option<BTreeMap<String, Vec<Past>>>,
@@ -100,7 +100,7 @@ impl Picture {
     }
 }
 
-/// Works of a job that ran and ended.
+/// Attempts of a job that ran and ended.
 fn each_ended(job: &Job, f: &mut dyn FnMut(&Run, Stamp)) {
     let mut one = |work: &Work| {
         let run = work.run.as_deref().filter(|run| !run.hosts.is_empty());

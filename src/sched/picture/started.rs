@@ -14,7 +14,8 @@ use crate::state::{HostId, Run, State};
 use smallvec::SmallVec;
 
 impl Picture {
-    /// What the next pieces of work need is far away in memory: better waited for together.
+    /// Prefetches what the next pieces of work need: it is far apart in memory, so the reads
+    /// overlap.
     pub(super) fn bring_near(&self, state: &State, works: &[JobKey]) {
         let ended = |j: &JobKey| state.work(*j).is_none_or(|work| !work.stat.is_started());
         self.allocations
@@ -33,7 +34,7 @@ impl Picture {
             });
     }
 
-    /// Takes over what a piece of started work holds; nothing if it does not run (any more).
+    /// Updates what a piece of started work holds; nothing if it does not run.
     pub(super) fn sync_allocation(&mut self, state: &State, table: &HostTable, j: JobKey) {
         match (self.allocations.get_mut(&j), RunFingerprint::of(state, j)) {
             (None, None) => {}
@@ -45,7 +46,7 @@ impl Picture {
         }
     }
 
-    /// The same, however little seems to have changed.
+    /// The same, even where no change is seen.
     pub(in crate::sched) fn renew_allocation(
         &mut self,
         state: &State,
@@ -55,7 +56,7 @@ impl Picture {
         let new = self.allocation_of(state, table, j);
         match (self.allocations.get(&j), &new) {
             (Some(old), Some(new)) if old == new => {
-                // The reference that working it out took.
+                // The reference that computing it took.
                 self.requests.drop_ref(new.shape);
                 return;
             }
@@ -95,14 +96,14 @@ impl Picture {
         }
     }
 
-    /// Work holds nothing any more; its reference to its shape goes to the caller.
+    /// Work no longer holds anything; its reference to its shape goes to the caller.
     pub(in crate::sched) fn remove_allocation(&mut self, j: JobKey) -> Option<Allocation> {
         let allocation = self.allocations.remove(&j)?;
         self.unbook(j, &allocation, [0; 3]);
         Some(allocation)
     }
 
-    /// `past`: what stays in its user's history for a while, by [`Meter`].
+    /// `past`: what is added to its user's history, by [`Meter`].
     fn unbook(&mut self, j: JobKey, allocation: &Allocation, past: [u64; 3]) {
         self.book(j, allocation, false, past);
         self.monitor.note(j, allocation, false);
@@ -115,7 +116,7 @@ impl Picture {
         self.allocations.insert(j, allocation);
     }
 
-    /// Books what work takes or gives back, everywhere it counts.
+    /// Adds what work takes, or subtracts what it gives back, everywhere it counts.
     fn book(&mut self, j: JobKey, allocation: &Allocation, plus: bool, past: [u64; 3]) {
         let who = allocation.holder();
         if let Some(reserver) = &mut self.reserver {

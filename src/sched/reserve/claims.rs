@@ -4,11 +4,10 @@
 //! at.
 
 use super::{
-    Book, Bundle, Claim, ClaimId, FOREVER, Host, Hull, MANY_STEPS, NEVER_MS, ReservedPart, Reverse,
-    Rules, Step, end_of,
+    Book, Bundle, Checks, Claim, ClaimId, Claims, FOREVER, Gains, GiveUps, Host, Hull, MANY_STEPS,
+    NEVER_MS, PassProgress, PassTime, ReservationList, ReservedPart, Reverse, Rules, Step, end_of,
 };
 use smallvec::SmallVec;
-use std::collections::BinaryHeap;
 
 impl<K: Copy + Eq> Book<K> {
     pub fn new(rules: Rules) -> Book<K> {
@@ -16,35 +15,39 @@ impl<K: Copy + Eq> Book<K> {
             resolution: rules.resolution.max(1),
             rules,
             hosts: Vec::new(),
-            claims: Vec::new(),
-            spare_claims: Vec::new(),
-            due: BinaryHeap::new(),
-            live_due: 0,
-            keys: Vec::new(),
-            index: Vec::new(),
-            starts: Vec::new(),
-            all: Vec::new(),
-            spare: Vec::new(),
-            now: i64::MIN,
-            pass: 0,
-            confirmed: 0,
-            turn: None,
-            tail_out: false,
+            claims: Claims::default(),
+            list: ReservationList {
+                keys: Vec::new(),
+                index: Vec::new(),
+                starts: Vec::new(),
+                all: Vec::new(),
+                spare: Vec::new(),
+            },
+            time: PassTime {
+                now: i64::MIN,
+                pass: 0,
+                era: 0,
+                last_unknown: 0,
+            },
+            progress: PassProgress {
+                confirmed: 0,
+                turn: None,
+                tail_out: false,
+            },
             holders: 0,
-            era: 0,
-            last_unknown: 0,
-            changed: false,
-            sweep: false,
-            broken: false,
-            gained: Hull::NONE,
-            moved: Hull::NONE,
-            gain_log: Vec::new(),
-            gain_base: 0,
-            gain_read: 0,
-            gain_slots: 0,
+            checks: Checks {
+                changed: false,
+                sweep: false,
+                broken: false,
+                gained: Hull::NONE,
+                moved: Hull::NONE,
+            },
+            gains: Gains::default(),
             stamp: 0,
-            expiry: i64::MAX,
-            resting: Vec::new(),
+            give_ups: GiveUps {
+                expiry: i64::MAX,
+                resting: Vec::new(),
+            },
         }
     }
 
@@ -64,17 +67,17 @@ impl<K: Copy + Eq> Book<K> {
         host.capacity = capacity.clone();
         host.fresh_until = i64::MIN;
         let amounts = || std::iter::once(by.slots).chain(by.res.iter().copied());
-        // What is less than before but still enough for all that stands there moves nobody: memory
+        // What is less than before but still enough for all reservations there moves none: memory
         // shrinks with every other sample.
         if host.parts > 0 && amounts().any(|amount| amount < 0) {
             let mut less = Bundle::default();
             less.sub(&by);
-            if host.line.overdrawn(&less, self.now, i64::MAX) {
-                (self.changed, self.broken) = (true, true);
+            if host.line.overdrawn(&less, self.time.now, i64::MAX) {
+                (self.checks.changed, self.checks.broken) = (true, true);
             }
         }
         if amounts().any(|amount| amount > 0) {
-            self.changed = true;
+            self.checks.changed = true;
             self.gain(i64::MIN, i64::MAX, std::iter::once((host_id, capacity)));
         }
     }
@@ -109,16 +112,16 @@ impl<K: Copy + Eq> Book<K> {
         };
         let parts: SmallVec<[(u32, Bundle); 1]> = parts.iter().cloned().collect();
         self.occupy(&parts, now, until);
-        let id = self.spare_claims.pop().unwrap_or_else(|| {
-            self.claims.push(Claim {
+        let id = self.claims.spare.pop().unwrap_or_else(|| {
+            self.claims.all.push(Claim {
                 parts: SmallVec::new(),
                 until: 0,
                 planned: None,
                 stamp: 0,
             });
-            u32::try_from(self.claims.len() - 1).expect("fewer than 2^32 pieces of work run")
+            u32::try_from(self.claims.all.len() - 1).expect("fewer than 2^32 pieces of work run")
         });
-        let claim = &mut self.claims[id as usize];
+        let claim = &mut self.claims.all[id as usize];
         claim.parts = parts;
         claim.until = until;
         claim.planned = planned;
@@ -130,23 +133,23 @@ impl<K: Copy + Eq> Book<K> {
     /// When work without run limit counts as ending: after every reservation made before it that
     /// waits for such work, so that it counts as beside these, not as before them.
     fn unknown_end(&mut self) -> i64 {
-        if self.last_unknown == FOREVER + self.era {
-            self.era += 1;
+        if self.time.last_unknown == FOREVER + self.time.era {
+            self.time.era += 1;
         }
-        FOREVER + self.era
+        FOREVER + self.time.era
     }
 
     /// Gives a claim back. The handle is spent.
     pub fn release(&mut self, id: ClaimId, now: i64) {
-        let claim = &mut self.claims[id.0 as usize];
+        let claim = &mut self.claims.all[id.0 as usize];
         let parts = std::mem::take(&mut claim.parts);
         let until = claim.until;
         claim.stamp = claim.stamp.wrapping_add(1);
         if claim.planned.is_some() && until < FOREVER {
-            self.live_due -= 1;
+            self.claims.live_due -= 1;
         }
         claim.planned = None;
-        self.spare_claims.push(id.0);
+        self.claims.spare.push(id.0);
         for (host, amount) in &parts {
             let host = &mut self.hosts[*host as usize];
             host.give(now, until, amount);
@@ -158,13 +161,13 @@ impl<K: Copy + Eq> Book<K> {
                 until,
                 parts.iter().map(|(host, amount)| (*host, amount)),
             );
-            self.changed = true;
+            self.checks.changed = true;
         }
     }
 
     /// Whether and until when a claim counts: its end as planned by now.
     pub fn until(&self, id: ClaimId) -> i64 {
-        self.claims[id.0 as usize].until
+        self.claims.all[id.0 as usize].until
     }
 
     /// What a job may take on a host from `now` until `end` (as given by [`end_of`]) beside all
@@ -223,16 +226,16 @@ impl<K: Copy + Eq> Book<K> {
         hosts.sort_unstable();
         let here = |(host, _): &(u32, Bundle)| hosts.binary_search(host).is_ok();
         let unlimited = |claim: &&Claim| claim.until >= FOREVER && claim.parts.iter().any(here);
-        self.claims.iter().filter(unlimited).count()
+        self.claims.all.iter().filter(unlimited).count()
     }
 
     /// Work that runs over its end counts as ending a little later.
     pub(super) fn extend_overdue(&mut self, now: i64) {
-        while let Some(Reverse((until, id, stamp))) = self.due.peek().copied()
+        while let Some(Reverse((until, id, stamp))) = self.claims.due.peek().copied()
             && until <= now
         {
-            self.due.pop();
-            let claim = &mut self.claims[id as usize];
+            self.claims.due.pop();
+            let claim = &mut self.claims.all[id as usize];
             let Some(planned) = claim.planned.filter(|_| claim.stamp == stamp) else {
                 continue;
             };
@@ -242,8 +245,8 @@ impl<K: Copy + Eq> Book<K> {
             let (stamp, parts) = (claim.stamp, claim.parts.clone());
             let later = self.round(later);
             self.occupy(&parts, now, later);
-            self.claims[id as usize].until = later;
-            self.live_due -= 1;
+            self.claims.all[id as usize].until = later;
+            self.claims.live_due -= 1;
             self.expect_end(id, later, Some(planned), stamp);
         }
     }
@@ -254,9 +257,9 @@ impl<K: Copy + Eq> Book<K> {
             host.line.forget_before(now);
             host.take(now, until, amount);
             if host.parts > 0 && host.line.overdrawn(amount, now, until) {
-                self.broken = true;
-                self.changed = true;
-                self.sweep = true;
+                self.checks.broken = true;
+                self.checks.changed = true;
+                self.checks.sweep = true;
             }
             if host.line.steps() > MANY_STEPS && self.resolution < NEVER_MS {
                 self.resolution = (self.resolution * 2).max(1000);
@@ -268,15 +271,15 @@ impl<K: Copy + Eq> Book<K> {
         if planned.is_none() || until >= FOREVER {
             return;
         }
-        self.live_due += 1;
-        self.due.push(Reverse((until, id, stamp)));
-        if self.due.len() > 2 * self.live_due + 1024 {
-            let due = std::mem::take(&mut self.due).into_vec();
+        self.claims.live_due += 1;
+        self.claims.due.push(Reverse((until, id, stamp)));
+        if self.claims.due.len() > 2 * self.claims.live_due + 1024 {
+            let due = std::mem::take(&mut self.claims.due).into_vec();
             let live = |Reverse((_, id, stamp)): &Reverse<(i64, u32, u32)>| {
-                let claim = &self.claims[*id as usize];
+                let claim = &self.claims.all[*id as usize];
                 claim.stamp == *stamp && claim.planned.is_some()
             };
-            self.due = due.into_iter().filter(live).collect();
+            self.claims.due = due.into_iter().filter(live).collect();
         }
     }
 

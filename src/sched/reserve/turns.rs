@@ -19,43 +19,47 @@ impl<K: Copy + Eq> Book<K> {
     pub fn open(&mut self, now: i64) {
         self.settle_turn();
         self.put_tail_back();
-        self.now = now;
-        self.moved = Hull::NONE;
-        self.pass = self.pass.wrapping_add(1);
-        self.confirmed = 0;
+        self.time.now = now;
+        self.checks.moved = Hull::NONE;
+        self.time.pass = self.time.pass.wrapping_add(1);
+        self.progress.confirmed = 0;
         self.extend_overdue(now);
-        self.sweep = std::mem::take(&mut self.changed);
-        if self.expiry <= now {
-            self.sweep = true;
-            let all = self.index.iter().map(|at| self.all[*at as usize].expires);
-            self.expiry = all.filter(|at| *at > now).min().unwrap_or(i64::MAX);
+        self.checks.sweep = std::mem::take(&mut self.checks.changed);
+        if self.give_ups.expiry <= now {
+            self.checks.sweep = true;
+            let all = self
+                .list
+                .index
+                .iter()
+                .map(|at| self.list.all[*at as usize].expires);
+            self.give_ups.expiry = all.filter(|at| *at > now).min().unwrap_or(i64::MAX);
         }
-        self.resting.retain(|(_, until)| *until > now);
+        self.give_ups.resting.retain(|(_, until)| *until > now);
     }
 
     /// Whether all reservations stand as they are and lie in the future. Then a pass that only
     /// considers later jobs may [`Book::keep_all`] instead of giving each its turn.
     pub fn idle(&self) -> bool {
-        !self.sweep
-            && self.starts[self.confirmed..]
+        !self.checks.sweep
+            && self.list.starts[self.progress.confirmed..]
                 .iter()
-                .all(|start| *start > self.now)
+                .all(|start| *start > self.time.now)
     }
 
     pub fn keep_all(&mut self) {
         self.settle_turn();
         self.put_tail_back();
         if self.holders > 0 {
-            for at in &self.index[self.confirmed..] {
-                self.all[*at as usize].pass = self.pass;
+            for at in &self.list.index[self.progress.confirmed..] {
+                self.list.all[*at as usize].pass = self.time.pass;
             }
         }
-        self.confirmed = self.keys.len();
+        self.progress.confirmed = self.list.keys.len();
     }
 
     /// Reservations that had their turn in this pass.
     pub fn confirmed(&self) -> usize {
-        self.confirmed
+        self.progress.confirmed
     }
 
     /// It is this job's turn. Until the next turn, [`Book::room`] leaves out its own reservation,
@@ -63,46 +67,48 @@ impl<K: Copy + Eq> Book<K> {
     /// that is not renewed in this turn is given up.
     pub fn turn(&mut self, key: K) -> BookTurn {
         self.settle_turn();
-        if self.confirmed == self.keys.len() {
-            self.turn = Some((key, false));
+        if self.progress.confirmed == self.list.keys.len() {
+            self.progress.turn = Some((key, false));
             return BookTurn::Try;
         }
-        let found = self.keys[self.confirmed..].iter().position(|k| *k == key);
+        let found = self.list.keys[self.progress.confirmed..]
+            .iter()
+            .position(|k| *k == key);
         match found {
             Some(0) => {
                 self.put_tail_back();
-                let at = self.index[self.confirmed] as usize;
-                let waits =
-                    self.starts[self.confirmed] > self.now && self.now < self.all[at].expires;
-                if waits && (!self.sweep || self.hopeless(at)) {
+                let at = self.list.index[self.progress.confirmed] as usize;
+                let waits = self.list.starts[self.progress.confirmed] > self.time.now
+                    && self.time.now < self.list.all[at].expires;
+                if waits && (!self.checks.sweep || self.hopeless(at)) {
                     self.confirm();
                     return BookTurn::Keep;
                 }
                 self.lift(at);
-                self.turn = Some((key, true));
+                self.progress.turn = Some((key, true));
                 // A start that slipped by, or whose basis is gone, moves later ones back,
                 // rather than jump over them; what gathers slots may gather theirs.
-                let own = &self.all[at];
+                let own = &self.list.all[at];
                 let gathers = own.holds && own.start >= FOREVER;
-                let slipped = own.start < self.now || (self.broken && !self.fits(own));
+                let slipped = own.start < self.time.now || (self.checks.broken && !self.fits(own));
                 if gathers || slipped {
                     self.lift_tail();
                 }
             }
-            Some(behind) => {
-                let span = self.confirmed..=self.confirmed + behind;
-                self.keys[span.clone()].rotate_right(1);
-                self.index[span.clone()].rotate_right(1);
-                self.starts[span].rotate_right(1);
-                if !self.tail_out {
-                    self.lift(self.index[self.confirmed] as usize);
+            Some(more) => {
+                let span = self.progress.confirmed..=self.progress.confirmed + more;
+                self.list.keys[span.clone()].rotate_right(1);
+                self.list.index[span.clone()].rotate_right(1);
+                self.list.starts[span].rotate_right(1);
+                if !self.progress.tail_out {
+                    self.lift(self.list.index[self.progress.confirmed] as usize);
                 }
-                self.turn = Some((key, true));
+                self.progress.turn = Some((key, true));
                 self.lift_tail();
-                self.sweep = true;
+                self.checks.sweep = true;
             }
             None => {
-                self.turn = Some((key, false));
+                self.progress.turn = Some((key, false));
                 self.lift_tail();
             }
         }
@@ -117,26 +123,31 @@ impl<K: Copy + Eq> Book<K> {
         ask: &A,
         terms: &ReservationTerms,
     ) -> Option<&Reservation> {
-        if self.turn.is_none_or(|(whose, _)| whose != key) {
-            let last = self.confirmed.checked_sub(1).map(|last| self.keys[last]);
+        if self.progress.turn.is_none_or(|(whose, _)| whose != key) {
+            let last = self
+                .progress
+                .confirmed
+                .checked_sub(1)
+                .map(|last| self.list.keys[last]);
             if last == Some(key) || self.turn(key) == BookTurn::Keep {
-                let at = self.index[self.confirmed - 1];
-                return Some(&self.all[at as usize]);
+                let at = self.list.index[self.progress.confirmed - 1];
+                return Some(&self.list.all[at as usize]);
             }
         }
-        let own = self.turn.is_some_and(|(_, own)| own);
-        let known = own.then(|| self.index[self.confirmed] as usize);
-        let since = known.map_or(self.now, |at| self.all[at].since);
+        let own = self.progress.turn.is_some_and(|(_, own)| own);
+        let known = own.then(|| self.list.index[self.progress.confirmed] as usize);
+        let since = known.map_or(self.time.now, |at| self.list.all[at].since);
         let lasts = |most: i64| since.saturating_add(most.max(0));
         let expires = terms.hold.map_or(i64::MAX, lasts);
-        if self.now >= expires && own {
-            self.resting
-                .push((key, self.now.saturating_add(self.rules.rest)));
+        if self.time.now >= expires && own {
+            self.give_ups
+                .resting
+                .push((key, self.time.now.saturating_add(self.rules.rest)));
         }
-        let rests = self.resting.iter().any(|(k, _)| *k == key);
-        if self.confirmed >= terms.depth || rests {
+        let rests = self.give_ups.resting.iter().any(|(k, _)| *k == key);
+        if self.progress.confirmed >= terms.depth || rests {
             self.settle_turn();
-            if self.confirmed >= terms.depth {
+            if self.progress.confirmed >= terms.depth {
                 self.drop_tail();
             }
             return None;
@@ -146,11 +157,11 @@ impl<K: Copy + Eq> Book<K> {
             return None;
         };
         let at = self.set(key, known, start, parts, terms.duration);
-        let seen = self.gain_base + self.gain_log.len() as u64;
-        let (seen_slots, duration) = (self.gain_slots, terms.duration);
-        self.expiry = self.expiry.min(expires);
-        self.gain_read = seen;
-        let own = &mut self.all[at];
+        let seen = self.gains.base + self.gains.log.len() as u64;
+        let (seen_slots, duration) = (self.gains.slots, terms.duration);
+        self.give_ups.expiry = self.give_ups.expiry.min(expires);
+        self.gains.read = seen;
+        let own = &mut self.list.all[at];
         *own = Reservation {
             since,
             expires,
@@ -162,23 +173,23 @@ impl<K: Copy + Eq> Book<K> {
         };
         self.hold(at, ask, terms.hold.is_some());
         self.put(at);
-        self.turn = None;
+        self.progress.turn = None;
         self.confirm();
-        if self.confirmed >= terms.depth {
+        if self.progress.confirmed >= terms.depth {
             self.drop_tail();
         }
-        Some(&self.all[at])
+        Some(&self.list.all[at])
     }
 
     /// The job whose turn it is, or that just reserved from now on, starts: its reservation is done
     /// with. Call it before [`Book::claim`], so that nothing counts twice.
     pub fn started(&mut self, key: K) {
-        if self.turn.is_some_and(|(whose, _)| whose == key) {
+        if self.progress.turn.is_some_and(|(whose, _)| whose == key) {
             // A start before the reserved time leaves room to later ones in this pass, as a
             // move does; only ends before their time make all be checked again.
-            let changed = self.changed;
+            let changed = self.checks.changed;
             self.settle_turn();
-            self.changed = changed;
+            self.checks.changed = changed;
         } else {
             self.cancel(key);
         }
@@ -188,12 +199,13 @@ impl<K: Copy + Eq> Book<K> {
     pub fn cancel(&mut self, key: K) {
         self.settle_turn();
         let last = self
+            .progress
             .confirmed
             .checked_sub(1)
-            .filter(|at| self.keys[*at] == key);
-        let found = last.or_else(|| self.keys.iter().position(|k| *k == key));
+            .filter(|at| self.list.keys[*at] == key);
+        let found = last.or_else(|| self.list.keys.iter().position(|k| *k == key));
         if let Some(at) = found {
-            let lifted = self.tail_out && at >= self.confirmed;
+            let lifted = self.progress.tail_out && at >= self.progress.confirmed;
             self.remove(at, lifted);
         }
     }
@@ -206,31 +218,31 @@ impl<K: Copy + Eq> Book<K> {
             self.drop_tail();
         } else {
             self.put_tail_back();
-            self.changed |= self.sweep;
+            self.checks.changed |= self.checks.sweep;
         }
-        if self.sweep && complete {
-            self.gained = self.moved;
-            self.broken &= self.changed;
+        if self.checks.sweep && complete {
+            self.checks.gained = self.checks.moved;
+            self.checks.broken &= self.checks.changed;
         }
-        self.sweep = false;
+        self.checks.sweep = false;
     }
 
     /// What jobs ask for may have changed: hosts were opened or closed, the configuration is
     /// another one. All reservations are checked in the next pass.
     pub fn recheck(&mut self) {
-        self.changed = true;
-        self.broken = true;
+        self.checks.changed = true;
+        self.checks.broken = true;
     }
 
     /// Reservations in order.
     pub fn iter(&self) -> impl Iterator<Item = (K, &Reservation)> {
-        let of = |(key, at): (&K, &u32)| (*key, &self.all[*at as usize]);
-        self.keys.iter().zip(&self.index).map(of)
+        let of = |(key, at): (&K, &u32)| (*key, &self.list.all[*at as usize]);
+        self.list.keys.iter().zip(&self.list.index).map(of)
     }
 
     pub fn get(&self, key: K) -> Option<&Reservation> {
-        let at = self.keys.iter().position(|k| *k == key)?;
-        Some(&self.all[self.index[at] as usize])
+        let at = self.list.keys.iter().position(|k| *k == key)?;
+        Some(&self.list.all[self.list.index[at] as usize])
     }
 
     /// When a job with a reservation is expected to start, or why that is unknown.
@@ -247,8 +259,8 @@ impl<K: Copy + Eq> Book<K> {
 
     /// Whether too little became free for an earlier start of a host set that still stands.
     fn hopeless(&self, at: usize) -> bool {
-        let own = &self.all[at];
-        !self.broken && own.start < FOREVER && self.gain_slots - own.seen_slots < own.margin
+        let own = &self.list.all[at];
+        !self.checks.broken && own.start < FOREVER && self.gains.slots - own.seen_slots < own.margin
     }
 
     /// A better start than the present one, the present one if it still stands, or the earliest.
@@ -259,14 +271,14 @@ impl<K: Copy + Eq> Book<K> {
         duration: i64,
     ) -> Option<(i64, ReservedParts, u64)> {
         let stands = known.is_some_and(|at| self.stands(at, ask, duration));
-        let own = known.map(|at| &self.all[at]);
+        let own = known.map(|at| &self.list.all[at]);
         let gain = self.rules.min_gain.max(1);
         let length = self.length(duration);
         let mut search = Search {
             hosts: &self.hosts,
             ask,
             duration: length,
-            from: self.now,
+            from: self.time.now,
             before: i64::MAX,
             kept: own.map_or(&[], |own| &own.parts[..]),
             only: None,
@@ -278,12 +290,17 @@ impl<K: Copy + Eq> Book<K> {
             && stands
             && own.start < FOREVER
         {
-            search.before = own.start.saturating_sub(gain - 1).max(self.now + 1);
-            if !self.tail_out && single(ask) {
+            search.before = own.start.saturating_sub(gain - 1).max(self.time.now + 1);
+            if !self.progress.tail_out && single(ask) {
                 // What could not serve before can only do so where more became free since.
-                search.before = search.before.min(self.gained.to);
+                search.before = search.before.min(self.checks.gained.to);
                 if length < NEVER_MS {
-                    let first = self.gained.from.saturating_sub(length).saturating_add(1);
+                    let first = self
+                        .checks
+                        .gained
+                        .from
+                        .saturating_sub(length)
+                        .saturating_add(1);
                     search.from = search.from.max(first);
                 }
                 if let Some(log) = self.gained_since(own.seen)
@@ -309,10 +326,10 @@ impl<K: Copy + Eq> Book<K> {
 
     /// Whether a lifted reservation could be put back as it is.
     fn stands<A: BookRequest + ?Sized>(&mut self, at: usize, ask: &A, duration: i64) -> bool {
-        let own = &self.all[at];
+        let own = &self.list.all[at];
         let slots: u32 = own.parts.iter().map(|part| part.slots).sum();
         let same = own.duration == duration && slots == ask.min().max(1);
-        if own.start <= self.now || !same || (self.broken && !self.fits(own)) {
+        if own.start <= self.time.now || !same || (self.checks.broken && !self.fits(own)) {
             return false;
         }
         if let [part] = &own.parts[..] {
@@ -329,8 +346,9 @@ impl<K: Copy + Eq> Book<K> {
     /// Hosts on which more became free since a place in the log, unless that is too long ago.
     fn gained_since(&self, seen: u64) -> Option<&[u32]> {
         let log = self
-            .gain_log
-            .get(usize::try_from(seen.checked_sub(self.gain_base)?).ok()?..)?;
+            .gains
+            .log
+            .get(usize::try_from(seen.checked_sub(self.gains.base)?).ok()?..)?;
         (log.len() <= FEW_NEWS).then_some(log)
     }
 
@@ -351,18 +369,18 @@ impl<K: Copy + Eq> Book<K> {
         duration: i64,
     ) -> usize {
         let end = self.end(start, duration);
-        if start == FOREVER + self.era {
-            self.last_unknown = start;
+        if start == FOREVER + self.time.era {
+            self.time.last_unknown = start;
         }
         if let Some(at) = known {
-            let own = &mut self.all[at];
+            let own = &mut self.list.all[at];
             if start != own.start || parts != own.parts {
                 let (from, to) = (own.start, own.end);
                 own.start = start;
                 own.end = end;
                 let left = std::mem::replace(&mut own.parts, parts);
                 self.gain(from, to, left.iter().map(|part| (part.host, &part.take)));
-                self.starts[self.confirmed] = start;
+                self.list.starts[self.progress.confirmed] = start;
             }
             return at;
         }
@@ -370,22 +388,22 @@ impl<K: Copy + Eq> Book<K> {
             start,
             end,
             parts,
-            pass: self.pass,
+            pass: self.time.pass,
             ..Reservation::default()
         };
-        let at = match self.spare.pop() {
+        let at = match self.list.spare.pop() {
             Some(at) => {
-                self.all[at as usize] = new;
+                self.list.all[at as usize] = new;
                 at
             }
             None => {
-                self.all.push(new);
-                u32::try_from(self.all.len() - 1).expect("fewer than 2^32 reservations")
+                self.list.all.push(new);
+                u32::try_from(self.list.all.len() - 1).expect("fewer than 2^32 reservations")
             }
         };
-        self.keys.insert(self.confirmed, key);
-        self.index.insert(self.confirmed, at);
-        self.starts.insert(self.confirmed, start);
+        self.list.keys.insert(self.progress.confirmed, key);
+        self.list.index.insert(self.progress.confirmed, at);
+        self.list.starts.insert(self.progress.confirmed, start);
         at as usize
     }
 
@@ -393,20 +411,27 @@ impl<K: Copy + Eq> Book<K> {
     fn hold<A: BookRequest + ?Sized>(&mut self, at: usize, ask: &A, wanted: bool) {
         let own = at as u32 + 1;
         let foreign = |book: &Self, by: u32| {
-            by != 0 && by != own && book.all[by as usize - 1].pass == book.pass
+            by != 0 && by != own && book.list.all[by as usize - 1].pass == book.time.pass
         };
         let blocked = |host: &u32| foreign(self, self.hosts[*host as usize].claimed_by);
-        let holds = wanted && !self.all[at].parts.iter().any(|part| blocked(&part.host));
+        let holds = wanted
+            && !self.list.all[at]
+                .parts
+                .iter()
+                .any(|part| blocked(&part.host));
         if holds {
             for host in ask.hosts() {
                 let by = self.hosts[*host as usize].claimed_by;
                 if by != own && !foreign(self, by) {
-                    self.sweep |= by != 0;
+                    self.checks.sweep |= by != 0;
                     self.hosts[*host as usize].claimed_by = own;
                 }
             }
         }
-        match (std::mem::replace(&mut self.all[at].holds, holds), holds) {
+        match (
+            std::mem::replace(&mut self.list.all[at].holds, holds),
+            holds,
+        ) {
             (false, true) => self.holders += 1,
             (true, false) => self.unclaim(at),
             _ => {}
@@ -423,9 +448,9 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     fn confirm(&mut self) {
-        let at = self.index[self.confirmed] as usize;
-        self.all[at].pass = self.pass;
-        self.confirmed += 1;
+        let at = self.list.index[self.progress.confirmed] as usize;
+        self.list.all[at].pass = self.time.pass;
+        self.progress.confirmed += 1;
     }
 
     /// More became free in [from, to) on some hosts.
@@ -435,31 +460,31 @@ impl<K: Copy + Eq> Book<K> {
         to: i64,
         parts: impl Iterator<Item = (u32, &'a Bundle)>,
     ) {
-        self.gained.cover(from, to);
-        self.moved.cover(from, to);
+        self.checks.gained.cover(from, to);
+        self.checks.moved.cover(from, to);
         for (host, amount) in parts {
             let more = match amount.res.iter().all(|amount| *amount <= 0) {
                 true => amount.slots,
                 // Other amounts may be what kept any number of slots from being used.
                 false => self.hosts[host as usize].capacity.slots,
             };
-            self.gain_slots += more.max(0) as u64;
+            self.gains.slots += more.max(0) as u64;
             // A repeated host is one entry, unless it has been read.
-            let unread = self.gain_base + self.gain_log.len() as u64 > self.gain_read;
-            if self.gain_log.last() != Some(&host) || !unread {
-                self.gain_log.push(host);
+            let unread = self.gains.base + self.gains.log.len() as u64 > self.gains.read;
+            if self.gains.log.last() != Some(&host) || !unread {
+                self.gains.log.push(host);
             }
         }
-        if self.gain_log.len() > 8 * FEW_NEWS {
-            let old = self.gain_log.len() - 2 * FEW_NEWS;
-            self.gain_log.drain(..old);
-            self.gain_base += old as u64;
+        if self.gains.log.len() > 8 * FEW_NEWS {
+            let old = self.gains.log.len() - 2 * FEW_NEWS;
+            self.gains.log.drain(..old);
+            self.gains.base += old as u64;
         }
     }
 
     /// Takes a reservation's place on its hosts.
     fn put(&mut self, at: usize) {
-        let own = &self.all[at];
+        let own = &self.list.all[at];
         for part in &own.parts {
             let host = &mut self.hosts[part.host as usize];
             host.take(own.start, own.end, &part.take);
@@ -472,7 +497,7 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     fn lift(&mut self, at: usize) {
-        let own = &self.all[at];
+        let own = &self.list.all[at];
         for part in &own.parts {
             let host = &mut self.hosts[part.host as usize];
             host.give(own.start, own.end, &part.take);
@@ -486,69 +511,69 @@ impl<K: Copy + Eq> Book<K> {
 
     /// First of the reservations that had no turn yet.
     fn tail(&self) -> usize {
-        self.confirmed + usize::from(self.turn.is_some_and(|(_, own)| own))
+        self.progress.confirmed + usize::from(self.progress.turn.is_some_and(|(_, own)| own))
     }
 
     fn lift_tail(&mut self) {
-        if std::mem::replace(&mut self.tail_out, true) {
+        if std::mem::replace(&mut self.progress.tail_out, true) {
             return;
         }
-        for i in self.tail()..self.index.len() {
-            self.lift(self.index[i] as usize);
+        for i in self.tail()..self.list.index.len() {
+            self.lift(self.list.index[i] as usize);
         }
     }
 
     fn put_tail_back(&mut self) {
-        if !std::mem::replace(&mut self.tail_out, false) {
+        if !std::mem::replace(&mut self.progress.tail_out, false) {
             return;
         }
-        for i in self.tail()..self.index.len() {
-            let at = self.index[i] as usize;
+        for i in self.tail()..self.list.index.len() {
+            let at = self.list.index[i] as usize;
             self.put(at);
-            let own = &self.all[at];
+            let own = &self.list.all[at];
             let overdrawn = own.parts.iter().any(|part| {
                 let host = &self.hosts[part.host as usize];
                 host.line.overdrawn(&part.take, own.start, own.end)
             });
             if overdrawn {
-                self.broken = true;
-                self.sweep = true;
+                self.checks.broken = true;
+                self.checks.sweep = true;
             }
         }
     }
 
     fn drop_tail(&mut self) {
-        while self.keys.len() > self.confirmed {
-            self.remove(self.keys.len() - 1, self.tail_out);
+        while self.list.keys.len() > self.progress.confirmed {
+            self.remove(self.list.keys.len() - 1, self.progress.tail_out);
         }
-        self.tail_out = false;
+        self.progress.tail_out = false;
     }
 
     /// Ends a turn: a reservation that was not renewed is given up.
     fn settle_turn(&mut self) {
-        if let Some((_, own)) = self.turn.take()
+        if let Some((_, own)) = self.progress.turn.take()
             && own
         {
-            self.remove(self.confirmed, true);
+            self.remove(self.progress.confirmed, true);
         }
     }
 
     fn remove(&mut self, i: usize, lifted: bool) {
-        let at = self.index[i] as usize;
+        let at = self.list.index[i] as usize;
         if !lifted {
             self.lift(at);
         }
-        self.keys.remove(i);
-        self.index.remove(i);
-        self.starts.remove(i);
-        self.confirmed -= usize::from(i < self.confirmed);
-        if self.all[at].holds {
+        self.list.keys.remove(i);
+        self.list.index.remove(i);
+        self.list.starts.remove(i);
+        self.progress.confirmed -= usize::from(i < self.progress.confirmed);
+        if self.list.all[at].holds {
             self.unclaim(at);
         }
-        let own = std::mem::take(&mut self.all[at]);
-        self.spare.push(at as u32);
-        if own.start > self.now {
-            self.changed = true;
+        let own = std::mem::take(&mut self.list.all[at]);
+        self.list.spare.push(at as u32);
+        if own.start > self.time.now {
+            self.checks.changed = true;
         }
         let left = own.parts.iter().map(|part| (part.host, &part.take));
         self.gain(own.start, own.end, left);

@@ -4,7 +4,7 @@
 //! record, and gives it back to a tree that may have other shares by then.
 
 use super::usage::Meter;
-use super::{NOBODYS, Node, ROOT, ShareTree};
+use super::{Node, ROOT, ShareTree, WITHOUT_SHARE};
 use crate::config::ShareSubject;
 use crate::model::Stamp;
 pub use crate::record::event::Past;
@@ -104,8 +104,8 @@ impl ShareTree {
         let mut names: Vec<&str> = past.path.split('/').collect();
         let user = names.pop()?;
         for name in names {
-            if name == NOBODYS {
-                return Some(self.leaf_behind(user).0);
+            if name == WITHOUT_SHARE {
+                return Some(self.leaf_without_share(user).0);
             }
             let inner = self.nodes[at as usize].inner.as_deref()?;
             at = *inner.kids.iter().find(|kid| {

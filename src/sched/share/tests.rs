@@ -357,8 +357,8 @@ fn others_share_one_node_and_strangers_come_last() {
 
     let mut tree = fair(&[("A", 1)], &[], slots_only());
     assert_eq!(tree.leaf("Z", &[], None), None);
-    let (z, y) = (tree.leaf_behind("Z"), tree.leaf_behind("Y"));
-    assert_eq!(tree.leaf_behind("Z"), z);
+    let (z, y) = (tree.leaf_without_share("Z"), tree.leaf_without_share("Y"));
+    assert_eq!(tree.leaf_without_share("Z"), z);
     tree.set_active(z, true);
     tree.set_active(y, true);
     assert_eq!(run(&mut tree, 3), "ZYZ", "equals among themselves");
@@ -411,7 +411,7 @@ fn history_outlives_the_tree() {
         old.charge(leaf, &Delta::start(1, Stamp(5)));
         old.charge(leaf, &Delta::end(1, Stamp(5), Stamp(5 + HOUR), ms));
     }
-    let stranger = old.leaf_behind("z");
+    let stranger = old.leaf_without_share("z");
     let gone = Delta {
         hist_ms: [7, 8, 9],
         ..Delta::default()

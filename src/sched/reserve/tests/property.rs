@@ -153,11 +153,11 @@ impl World {
     }
 
     fn pass(&mut self) {
-        if self.naive && self.book.changed {
-            self.book.broken = true;
-            self.book.gained.cover(i64::MIN, i64::MAX);
-            self.book.gain_base += 1 + self.book.gain_log.len() as u64;
-            self.book.gain_log.clear();
+        if self.naive && self.book.checks.changed {
+            self.book.checks.broken = true;
+            self.book.checks.gained.cover(i64::MIN, i64::MAX);
+            self.book.gains.base += 1 + self.book.gains.log.len() as u64;
+            self.book.gains.log.clear();
         }
         self.book.open(self.now);
         for (key, want) in std::mem::take(&mut self.queue) {
@@ -417,7 +417,7 @@ impl World {
             assert_eq!(host.line.steps(), 1, "everything was given back");
             assert_eq!((host.parts, host.held_by, host.claimed_by), (0, 0, 0));
         }
-        assert_eq!((self.book.holders, self.book.live_due), (0, 0));
+        assert_eq!((self.book.holders, self.book.claims.live_due), (0, 0));
     }
 }
 

@@ -304,10 +304,10 @@ fn a_held_reservation_is_given_up_in_time_and_the_job_rests() {
     assert!(reserve(&mut book, 0, 1, &wide(8), &terms).is_some());
     book.open(49);
     book.cancel(9);
-    book.changed = true;
+    book.checks.changed = true;
     book.close(false);
     assert!(reserve(&mut book, 49, 1, &wide(8), &terms).is_some());
-    book.changed = true;
+    book.checks.changed = true;
     assert!(reserve(&mut book, 50, 1, &wide(8), &terms).is_none());
     assert!(reserve(&mut book, 60, 1, &wide(8), &terms).is_none());
     assert!(
