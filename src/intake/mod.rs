@@ -5,7 +5,7 @@ pub mod roles;
 mod select;
 mod submit;
 
-pub use roles::{Deed, Over, Owner, Role};
+pub use roles::{Action, Over, Owner, Role};
 pub use select::{Picked, Selection, check_bounds};
 pub use submit::{Admitted, NameRoom, admit, check_rename, modify, runs_as_owner};
 

@@ -60,7 +60,7 @@ const BY_COST: [Role; 6] = [
 
 /// One thing that a request can ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Deed {
+pub enum Action {
     Submit,
     Kill,
     KillForce,
@@ -93,7 +93,7 @@ pub enum Kind {
 
 /// One line of the table.
 pub struct Row {
-    pub deed: Deed,
+    pub action: Action,
     pub kind: Kind,
     /// How it is asked for.
     pub command: &'static str,
@@ -112,9 +112,14 @@ const OVER_JOB: &[Role] = &[
 const OTHERS_OVER_JOB: &[Role] = &[Role::GroupAdmin, Role::QueueAdmin, Role::ClusterAdmin];
 const CLUSTER: &[Role] = &[Role::ClusterAdmin];
 
-const fn job(deed: Deed, command: &'static str, what: &'static str, may: &'static [Role]) -> Row {
+const fn job(
+    action: Action,
+    command: &'static str,
+    what: &'static str,
+    may: &'static [Role],
+) -> Row {
     Row {
-        deed,
+        action,
         kind: Kind::Job,
         command,
         what,
@@ -123,14 +128,14 @@ const fn job(deed: Deed, command: &'static str, what: &'static str, may: &'stati
 }
 
 const fn other(
-    deed: Deed,
+    action: Action,
     kind: Kind,
     command: &'static str,
     what: &'static str,
     may: &'static [Role],
 ) -> Row {
     Row {
-        deed,
+        action,
         kind,
         command,
         what,
@@ -141,85 +146,85 @@ const fn other(
 /// The table.
 pub const TABLE: &[Row] = &[
     other(
-        Deed::Submit,
+        Action::Submit,
         Kind::Anything,
         "csub",
         "submit a job (root: only with `allow_root_jobs: yes`)",
         ANYONE,
     ),
-    job(Deed::Kill, "ckill", "end a job", OVER_JOB),
+    job(Action::Kill, "ckill", "end a job", OVER_JOB),
     job(
-        Deed::KillForce,
+        Action::KillForce,
         "ckill -r",
         "end it without its host",
         OVER_JOB,
     ),
-    job(Deed::Stop, "cstop", "stop or hold it", OVER_JOB),
-    job(Deed::Resume, "cresume", "resume or release it", OVER_JOB),
+    job(Action::Stop, "cstop", "stop or hold it", OVER_JOB),
+    job(Action::Resume, "cresume", "resume or release it", OVER_JOB),
     job(
-        Deed::ResumeAdmins,
+        Action::ResumeAdmins,
         "cresume",
         "resume a job that an administrator stopped",
         OTHERS_OVER_JOB,
     ),
-    job(Deed::Signal, "ckill -s", "send it a signal", OVER_JOB),
-    job(Deed::Requeue, "crequeue", "run it again", OVER_JOB),
+    job(Action::Signal, "ckill -s", "send it a signal", OVER_JOB),
+    job(Action::Requeue, "crequeue", "run it again", OVER_JOB),
     job(
-        Deed::Switch,
+        Action::Switch,
         "cswitch",
         "put it into another queue that takes its owner",
         OVER_JOB,
     ),
-    job(Deed::Modify, "cmod", "change its options", OVER_JOB),
+    job(Action::Modify, "cmod", "change its options", OVER_JOB),
     job(
-        Deed::ModifyProgram,
+        Action::ModifyProgram,
         "cmod -Z -L -rnc -cwd -i -o -e",
         "change what runs, reads and writes as its owner",
         &[Role::Owner],
     ),
     job(
-        Deed::Move,
+        Action::Move,
         "ctop, cbot",
         "move it among its owner's jobs",
         OVER_JOB,
     ),
     job(
-        Deed::MoveAmongAll,
+        Action::MoveAmongAll,
         "ctop, cbot",
         "move it among all users' jobs",
         CLUSTER,
     ),
-    job(Deed::Run, "crun", "start it now", CLUSTER),
+    job(Action::Run, "crun", "start it now", CLUSTER),
     other(
-        Deed::Queue,
+        Action::Queue,
         Kind::Queue,
         "cadmin qopen, qclose, qact, qinact",
         "open, close, activate, inactivate a queue",
         &[Role::QueueAdmin, Role::ClusterAdmin],
     ),
     other(
-        Deed::Host,
+        Action::Host,
         Kind::Cluster,
         "cadmin hopen, hclose",
         "open and close hosts",
         CLUSTER,
     ),
     other(
-        Deed::HostLost,
+        Action::HostLost,
         Kind::Cluster,
         "cadmin hlost",
         "give up the jobs of a lost host",
         CLUSTER,
     ),
     other(
-        Deed::Restored,
+        Action::Restored,
         Kind::Cluster,
         "cadmin restored",
         "confirm that the share was restored from a backup",
         CLUSTER,
     ),
     other(
-        Deed::Reconfig,
+        Action::Reconfig,
         Kind::Cluster,
         "cadmin reconfig",
         "put the present cb.yaml in force",
@@ -228,10 +233,10 @@ pub const TABLE: &[Row] = &[
 ];
 
 /// The line of an action.
-pub fn row(deed: Deed) -> &'static Row {
+pub fn row(action: Action) -> &'static Row {
     TABLE
         .iter()
-        .find(|row| row.deed == deed)
+        .find(|row| row.action == action)
         .expect("a test ensures that every action has a line")
 }
 
@@ -314,8 +319,8 @@ impl Requester {
     }
 
     /// Whether one of this requester's roles may do `action`.
-    pub fn may(&self, deed: Deed, over: Over<'_>, config: &Config, service_uid: u32) -> bool {
-        let row = row(deed);
+    pub fn may(&self, action: Action, over: Over<'_>, config: &Config, service_uid: u32) -> bool {
+        let row = row(action);
         BY_COST
             .into_iter()
             .any(|role| allows(row, role) && self.is(role, over, config, service_uid))
@@ -327,12 +332,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_deed_has_one_line_and_no_line_lets_strangers_at_others_things() {
+    fn every_action_has_one_line_and_no_line_lets_strangers_at_others_things() {
         for row in TABLE {
-            assert_eq!(TABLE.iter().filter(|r| r.deed == row.deed).count(), 1);
+            assert_eq!(TABLE.iter().filter(|r| r.action == row.action).count(), 1);
             assert!(allows(row, Role::System));
             let strangers = allows(row, Role::Stranger);
-            assert_eq!(strangers, row.deed == Deed::Submit, "{:?}", row.deed);
+            assert_eq!(strangers, row.action == Action::Submit, "{:?}", row.action);
         }
     }
 
@@ -348,7 +353,7 @@ mod tests {
     fn only_those_who_administer_the_cluster_do_something_to_it() {
         for row in TABLE.iter().filter(|r| r.kind == Kind::Cluster) {
             for role in [Role::Owner, Role::GroupAdmin, Role::QueueAdmin] {
-                assert!(!allows(row, role), "{:?}", row.deed);
+                assert!(!allows(row, role), "{:?}", row.action);
             }
         }
     }

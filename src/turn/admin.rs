@@ -2,7 +2,7 @@
 
 use super::{Answer, Turn};
 use crate::config::Config;
-use crate::intake::{Deed, Over, Requester};
+use crate::intake::{Action, Over, Requester};
 use crate::record::ack::Code;
 use crate::record::event::Event;
 use crate::record::request::{HostAct, QueueAct};
@@ -13,8 +13,8 @@ const COMMENT_MAX: usize = 511;
 
 impl Turn<'_> {
     /// Whether `who` may do something to a queue or to the cluster.
-    pub(super) fn may(&self, who: &Requester, deed: Deed, over: Over<'_>) -> bool {
-        who.may(deed, over, &self.core.config, self.core.service_uid)
+    pub(super) fn may(&self, who: &Requester, action: Action, over: Over<'_>) -> bool {
+        who.may(action, over, &self.core.config, self.core.service_uid)
     }
 
     pub(super) fn queue_act(
@@ -46,7 +46,7 @@ impl Turn<'_> {
                 answer.say(&name, Code::NotFound, "no such queue");
                 continue;
             }
-            if !self.may(who, Deed::Queue, Over::Queue(&name)) {
+            if !self.may(who, Action::Queue, Over::Queue(&name)) {
                 answer.say(&name, Code::Permission, "permission denied");
                 continue;
             }
@@ -84,7 +84,7 @@ impl Turn<'_> {
         if comment.len() > COMMENT_MAX {
             return answer.say("-C", Code::Usage, format!("at most {COMMENT_MAX} bytes"));
         }
-        if !self.may(who, Deed::Host, Over::Cluster) {
+        if !self.may(who, Action::Host, Over::Cluster) {
             return answer.say("hosts", Code::Permission, "permission denied");
         }
         let config = self.core.config.clone();
@@ -127,7 +127,7 @@ impl Turn<'_> {
         config: Option<Result<Arc<Config>, Vec<String>>>,
         answer: &mut Answer,
     ) {
-        if !self.may(who, Deed::Reconfig, Over::Cluster) {
+        if !self.may(who, Action::Reconfig, Over::Cluster) {
             return answer.say("reconfig", Code::Permission, "permission denied");
         }
         match config {
@@ -149,7 +149,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn host_lost(&mut self, who: &Requester, host: &str, answer: &mut Answer) {
-        if !self.may(who, Deed::HostLost, Over::Cluster) {
+        if !self.may(who, Action::HostLost, Over::Cluster) {
             return answer.say(host, Code::Permission, "permission denied");
         }
         if self.core.state.host_id(host).is_none() {

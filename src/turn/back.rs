@@ -6,7 +6,7 @@
 //! and moves ids and epochs behind all that hosts have seen.
 
 use super::{Answer, Turn, empty_ack};
-use crate::intake::{Deed, Over, Requester};
+use crate::intake::{Action, Over, Requester};
 use crate::model::{AttemptId, Stamp, Token};
 use crate::record::ack::{Ack, Code};
 use crate::record::event::Event;
@@ -65,7 +65,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn restored(&mut self, who: &Requester, answer: &mut Answer) {
-        if !self.may(who, Deed::Restored, Over::Cluster) {
+        if !self.may(who, Action::Restored, Over::Cluster) {
             return answer.say("restored", Code::Permission, "permission denied");
         }
         let Some(back) = self.core.state.back().cloned() else {

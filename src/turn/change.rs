@@ -3,7 +3,7 @@
 use super::requests::LOOK;
 use super::signal::denied;
 use super::{Answer, Turn};
-use crate::intake::{self, Deed, Refusal, Requester};
+use crate::intake::{self, Action, Refusal, Requester};
 use crate::model::{JobKey, JobStat, Spec};
 use crate::record::ack::Code;
 use crate::record::event::Event;
@@ -44,7 +44,7 @@ impl Turn<'_> {
     ) -> Result<(), Refusal> {
         let mut all = changes.set.iter().chain(&changes.reset);
         if let Some(option) = all.find(|o| intake::runs_as_owner(o))
-            && !self.may_act(who, Deed::ModifyProgram, j.id)
+            && !self.may_act(who, Action::ModifyProgram, j.id)
         {
             return Err(others_program(option));
         }
@@ -196,7 +196,7 @@ impl Turn<'_> {
         let Some(job) = state.job(j.id) else {
             return answer.say(id, Code::NotFound, "no matching job found");
         };
-        if !self.may_act(who, Deed::Move, j.id) {
+        if !self.may_act(who, Action::Move, j.id) {
             return answer.refuse(id, denied());
         }
         if state.stat(j) != Some(JobStat::Pend) {
@@ -204,7 +204,7 @@ impl Turn<'_> {
         }
         let own = (job.order, j.id);
         let spec = state.spec(job.spec).clone();
-        let admin = self.may_act(who, Deed::MoveAmongAll, j.id);
+        let admin = self.may_act(who, Action::MoveAmongAll, j.id);
         let mut line = self.move_order((
             spec.queue.clone(),
             spec.priority,

@@ -2,7 +2,7 @@
 //! reservations or dependencies hold it back. Never starts on a host that does not answer.
 
 use super::{Answer, Turn};
-use crate::intake::{Deed, Over, Refusal, Requester};
+use crate::intake::{Action, Over, Refusal, Requester};
 use crate::model::{JobKey, JobStat, Share};
 use crate::record::ack::Code;
 use crate::sched::plan_applier;
@@ -36,8 +36,8 @@ impl Turn<'_> {
         let j = one_job(id)?;
         let core = &*self.core;
         // Without a job the cluster's administrators are told that there is none, and no others.
-        if !self.may_act(who, Deed::Run, j.id)
-            && !who.may(Deed::Run, Over::Cluster, &core.config, core.service_uid)
+        if !self.may_act(who, Action::Run, j.id)
+            && !who.may(Action::Run, Over::Cluster, &core.config, core.service_uid)
         {
             return Err(Refusal::permission(
                 "permission denied: only an administrator may force a start",

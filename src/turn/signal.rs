@@ -1,7 +1,7 @@
 //! Signals to jobs: kill, stop, resume, any number; requeue.
 
 use super::Turn;
-use crate::intake::{Deed, Over, Owner, Refusal, Requester};
+use crate::intake::{Action, Over, Owner, Refusal, Requester};
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, TermReason};
 use crate::record::ack::Code;
 use crate::record::event::{Event, SignalAct};
@@ -22,8 +22,8 @@ pub(super) struct Tally {
 }
 
 impl Turn<'_> {
-    /// Whether `who` may do `deed` to the job.
-    pub(super) fn may_act(&self, who: &Requester, deed: Deed, id: u32) -> bool {
+    /// Whether `who` may do `action` to the job.
+    pub(super) fn may_act(&self, who: &Requester, action: Action, id: u32) -> bool {
         let core = &*self.core;
         let Some(spec) = core.state.spec_of(id) else {
             return false;
@@ -35,7 +35,7 @@ impl Turn<'_> {
             groups,
             queue: &spec.queue,
         };
-        who.may(deed, Over::Job(owner), &core.config, core.service_uid)
+        who.may(action, Over::Job(owner), &core.config, core.service_uid)
     }
 
     /// Signals one work: a single job, an element, or the waiting part of an array.
@@ -52,7 +52,7 @@ impl Turn<'_> {
         tally.live += 1;
         if how == SignalHow::Resume
             && self.stopped_by_others(key)
-            && !self.may_act(who, Deed::ResumeAdmins, key.id)
+            && !self.may_act(who, Action::ResumeAdmins, key.id)
         {
             tally.kept += 1;
             return;
@@ -377,13 +377,13 @@ pub(super) fn requeued(left: Option<&str>) -> String {
 }
 
 impl SignalHow {
-    pub(super) fn deed(self) -> Deed {
+    pub(super) fn action(self) -> Action {
         match self {
-            SignalHow::Kill => Deed::Kill,
-            SignalHow::Force => Deed::KillForce,
-            SignalHow::Stop => Deed::Stop,
-            SignalHow::Resume => Deed::Resume,
-            SignalHow::Number(_) => Deed::Signal,
+            SignalHow::Kill => Action::Kill,
+            SignalHow::Force => Action::KillForce,
+            SignalHow::Stop => Action::Stop,
+            SignalHow::Resume => Action::Resume,
+            SignalHow::Number(_) => Action::Signal,
         }
     }
 }

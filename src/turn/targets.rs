@@ -6,7 +6,7 @@
 use super::requests::{ACT, CHANGE, Carried, LOOK};
 use super::signal::{Tally, Wants, any_stat, denied, requeued};
 use super::{Answer, Turn};
-use crate::intake::{Deed, Picked, Refusal, Requester, Selection};
+use crate::intake::{Action, Picked, Refusal, Requester, Selection};
 use crate::model::{JobKey, JobStat};
 use crate::record::ack::Code;
 use crate::record::request::{Changes, Selector, SignalHow, Verb};
@@ -31,12 +31,12 @@ pub(super) enum Doing {
 }
 
 impl Doing {
-    fn deed(&self) -> Deed {
+    fn action(&self) -> Action {
         match self {
-            Doing::Signal(how) => how.deed(),
-            Doing::Requeue { .. } => Deed::Requeue,
-            Doing::Switch { .. } => Deed::Switch,
-            Doing::Modify(_) => Deed::Modify,
+            Doing::Signal(how) => how.action(),
+            Doing::Requeue { .. } => Action::Requeue,
+            Doing::Switch { .. } => Action::Switch,
+            Doing::Modify(_) => Action::Modify,
         }
     }
 
@@ -221,7 +221,7 @@ impl Turn<'_> {
             Picked::Elements(id, set) => (*id, Some(set)),
             _ => return true,
         };
-        let may = self.may_act(who, present.doing.deed(), id);
+        let may = self.may_act(who, present.doing.action(), id);
         let once = !matches!(present.doing, Doing::Signal(_) | Doing::Requeue { .. });
         let Some(set) = set else {
             let j = JobKey::job(id);

@@ -1,8 +1,8 @@
-//! Every deed asked for by every role through real requests: the answer is that of the table.
+//! Every action asked for by every role through real requests: the answer is that of the table.
 
 use super::*;
 use crate::intake::Role;
-use crate::intake::roles::{Deed, Row, TABLE, allows};
+use crate::intake::roles::{Action, Row, TABLE, allows};
 use crate::record::request::{Changes, HostAct, QueueAct};
 
 const ROLES: &str = "
@@ -57,69 +57,69 @@ fn modify(option: &str) -> Verb {
 }
 
 /// A cluster with a pending job 1 of a stranger and a pending job 2 of the owner, both in `normal`,
-/// and the request for the deed.
-fn stage(deed: Deed) -> (Bench, Verb) {
+/// and the request for the action.
+fn stage(action: Action) -> (Bench, Verb) {
     let mut b = Bench::with(ROLES);
     let later = Stamp(b.now + 1_000_000_000);
     for uid in [1005, OWNER] {
-        let started = deed == Deed::Requeue && uid == OWNER;
+        let started = action == Action::Requeue && uid == OWNER;
         b.submit(uid, |job| {
             job.spec.begin = (!started).then_some(later);
         });
     }
-    let verb = match deed {
-        Deed::Submit => submission(|_| {}),
-        Deed::Kill => signal(SignalHow::Kill),
-        Deed::KillForce => signal(SignalHow::Force),
-        Deed::Stop => signal(SignalHow::Stop),
-        Deed::Resume => {
+    let verb = match action {
+        Action::Submit => submission(|_| {}),
+        Action::Kill => signal(SignalHow::Kill),
+        Action::KillForce => signal(SignalHow::Force),
+        Action::Stop => signal(SignalHow::Stop),
+        Action::Resume => {
             b.ask(OWNER, vec![signal(SignalHow::Stop)]);
             signal(SignalHow::Resume)
         }
-        Deed::ResumeAdmins => {
+        Action::ResumeAdmins => {
             b.ask(1004, vec![signal(SignalHow::Stop)]);
             signal(SignalHow::Resume)
         }
-        Deed::Signal => signal(SignalHow::Number(10)),
-        Deed::Requeue => Verb::Requeue {
+        Action::Signal => signal(SignalHow::Number(10)),
+        Action::Requeue => Verb::Requeue {
             sel: sel(),
             hold: false,
             states: Vec::new(),
         },
-        Deed::Switch => Verb::Switch {
+        Action::Switch => Verb::Switch {
             sel: sel(),
             queue: "high".into(),
         },
-        Deed::Modify => modify("sp"),
-        Deed::ModifyProgram => modify("Z"),
-        Deed::Move | Deed::MoveAmongAll => Verb::Move {
+        Action::Modify => modify("sp"),
+        Action::ModifyProgram => modify("Z"),
+        Action::Move | Action::MoveAmongAll => Verb::Move {
             id: "2".into(),
             pos: 1,
             bottom: false,
         },
-        Deed::Run => Verb::Run {
+        Action::Run => Verb::Run {
             id: "2".into(),
             hosts: "h1".into(),
             closed: false,
         },
-        Deed::Queue => Verb::Queue {
+        Action::Queue => Verb::Queue {
             names: vec!["normal".into()],
             act: QueueAct::Close,
             comment: String::new(),
         },
-        Deed::Host => Verb::Host {
+        Action::Host => Verb::Host {
             names: vec!["h1".into()],
             act: HostAct::Close,
             comment: String::new(),
         },
-        Deed::HostLost => Verb::HostLost { host: "h1".into() },
-        Deed::Restored => {
+        Action::HostLost => Verb::HostLost { host: "h1".into() },
+        Action::Restored => {
             let host = "h2".to_owned();
             let (epoch, id) = (7, 1);
             b.turn(vec![Input::WentBack { host, epoch, id }]);
             Verb::Restored
         }
-        Deed::Reconfig => Verb::Reconfig,
+        Action::Reconfig => Verb::Reconfig,
     };
     (b, verb)
 }
@@ -134,13 +134,13 @@ fn answered(b: &mut Bench, uid: u32, verb: Verb) -> (Vec<Code>, bool) {
 }
 
 fn check(row: &Row, uid: u32, role: Role) -> Result<(), String> {
-    let (mut b, verb) = stage(row.deed);
+    let (mut b, verb) = stage(row.action);
     let before = b.core.state.job(2).unwrap().order;
     let (codes, left) = answered(&mut b, uid, verb);
-    let said = format!("{:?} by u{uid} ({role:?}): {codes:?}", row.deed);
-    let expected = match row.deed {
+    let said = format!("{:?} by u{uid} ({role:?}): {codes:?}", row.action);
+    let expected = match row.action {
         // Not refused, but done in a smaller range: before all others, or not.
-        Deed::MoveAmongAll => {
+        Action::MoveAmongAll => {
             let stranger = b.core.state.job(1).unwrap().order;
             let order = b.core.state.job(2).unwrap().order;
             return match (order < stranger) == allows(row, role) {
@@ -148,7 +148,7 @@ fn check(row: &Row, uid: u32, role: Role) -> Result<(), String> {
                 false => Err(format!("{said}: {before} is now {order}")),
             };
         }
-        Deed::Submit if uid == 0 => false,
+        Action::Submit if uid == 0 => false,
         _ => allows(row, role),
     };
     let denied = codes.contains(&Code::Permission);
@@ -174,12 +174,12 @@ fn every_role_may_what_the_table_says_and_nothing_else() {
 /// administrator asks for, the configuration is the same afterwards.
 #[test]
 fn nobodys_request_changes_a_role() {
-    for row in TABLE.iter().filter(|r| r.deed != Deed::Reconfig) {
+    for row in TABLE.iter().filter(|r| r.action != Action::Reconfig) {
         for (uid, _) in PEOPLE {
-            let (mut b, verb) = stage(row.deed);
+            let (mut b, verb) = stage(row.action);
             let before = b.core.config.digest();
             b.ask(*uid, vec![verb]);
-            assert_eq!(b.core.config.digest(), before, "{:?}", row.deed);
+            assert_eq!(b.core.config.digest(), before, "{:?}", row.action);
         }
     }
 }
@@ -216,7 +216,7 @@ fn running_work_that_an_administrator_stopped_is_not_resumed_by_its_owner() {
 
 #[test]
 fn every_option_that_says_what_runs_as_the_owner_is_his_alone() {
-    let (mut b, _) = stage(Deed::Modify);
+    let (mut b, _) = stage(Action::Modify);
     for option in ["Z", "L", "rnc", "cwd", "i", "o", "oo", "e", "eo"] {
         for admin in [1002, 1003, 1004] {
             let (codes, left) = answered(&mut b, admin, modify(option));
@@ -257,7 +257,7 @@ fn a_change_is_checked_as_a_submission_is() {
         ("uid", Box::new(|job| job.spec.uid = 0)),
     ];
     for (option, spoil) in &bad {
-        let (mut b, _) = stage(Deed::Modify);
+        let (mut b, _) = stage(Action::Modify);
         let mut changes = Changes::default();
         spoil(&mut changes.job);
         changes.set = vec![(*option).into()];
