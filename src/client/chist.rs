@@ -71,8 +71,8 @@ fn options() -> Command {
         "Jobs (123), array elements (123[4], \"123[1-5,8]\")",
     ));
     let cmd = NOT_BUILT.iter().fold(cmd, |cmd, id| match *id {
-        id @ ("N" | "cname" | "sla") => cmd.arg(flag(id, "not built").hide(true)),
-        id => cmd.arg(opt(id, "VALUE", "not built").hide(true)),
+        id @ ("N" | "cname" | "sla") => cmd.arg(flag(id, "not implemented").hide(true)),
+        id => cmd.arg(opt(id, "VALUE", "not implemented").hide(true)),
     });
     read::json_options(cmd)
 }

@@ -99,7 +99,7 @@ fn options() -> Command {
         "JOBID",
         "Jobs (123), array elements (123[4], \"123[1-5,8]\")",
     ));
-    let hidden = |id: &'static str| flag(id, "not built").hide(true);
+    let hidden = |id: &'static str| flag(id, "not implemented").hide(true);
     read::json_options(NOT_BUILT.iter().fold(cmd, |cmd, id| cmd.arg(hidden(id))))
 }
 

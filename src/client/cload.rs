@@ -41,7 +41,7 @@ fn options() -> Command {
             "HOST",
             "Hosts or host groups; default: all",
         ));
-    let hidden = |id: &'static str| flag(id, "not built").hide(true);
+    let hidden = |id: &'static str| flag(id, "not implemented").hide(true);
     let cmd = NOT_BUILT.iter().fold(cmd, |cmd, id| cmd.arg(hidden(id)));
     table::options(cmd)
 }

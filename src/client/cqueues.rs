@@ -42,7 +42,7 @@ fn options() -> Command {
         "r",
         "Share trees: shares, priority and use of each group and user",
     ))
-    .arg(flag("e", "not built").hide(true))
+    .arg(flag("e", "not implemented").hide(true))
     .arg(operands("names", "QUEUE", "Queues; default: all"));
     table::options(cmd)
 }

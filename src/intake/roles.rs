@@ -257,7 +257,7 @@ pub fn allows(row: &Row, role: Role) -> bool {
     role == Role::System || row.may.contains(&role)
 }
 
-/// The table as it stands in docs/security.md.
+/// The table as printed in docs/security.md.
 pub fn printed() -> String {
     let mut out = String::from("| action | command |");
     for role in Role::ALL {

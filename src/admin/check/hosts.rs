@@ -151,7 +151,7 @@ impl Logs {
                 match area {
                     "orders" => {
                         "its host asks for another part by itself; if none comes, 'cadmin \
-                         schedrestart': a new leader writes all orders anew"
+                         schedrestart': a new leader writes all orders again"
                     }
                     _ => {
                         "the leader asks its host for another file by itself; if none comes, \

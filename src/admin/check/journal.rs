@@ -22,7 +22,7 @@ const TRIES: usize = 5;
 
 const DAMAGE: &str = "'cadmin fsck' lists all damage. Records before it are safe. Restore the \
      file from a backup, or let one 'cbsched --accept-loss' lead: it sets the damaged bytes aside \
-     in lost+found and goes on behind them";
+     in lost+found and continues after them";
 
 pub const DEFECT: &str = "a defect of Corral: please report it, with the bundle of 'cadmin diag'";
 

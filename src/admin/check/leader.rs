@@ -8,10 +8,10 @@ use crate::sys;
 use crate::text::duration::short;
 use std::path::Path;
 
-const ANEW: &str = "leave the file as it is: the next cbsched that stands for election writes it \
-                    anew; start one on a host that may lead";
+const REWRITTEN: &str = "leave the file as it is: the next cbsched in an election writes it again; \
+                    start one on a host that may lead";
 
-/// Pause between two looks, ms.
+/// Pause between two passes, ms.
 const LOOK_MS: u64 = 100;
 
 fn fixed<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
@@ -25,7 +25,7 @@ fn fixed<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
     None
 }
 
-/// The beat as it stands.
+/// The present beat.
 pub fn beat(ctx: &Ctx) -> Option<BeatDoc> {
     fixed(&ctx.layout.beat())
 }
@@ -62,8 +62,8 @@ pub fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Finding> 
     let epoch: Option<EpochDoc> = fixed(&path);
     let Some(epoch) = epoch else {
         let what = "it is damaged: leaders step down";
-        let finding = Finding::broken("leader", path.display(), what, ANEW);
-        // A cbsched that stands for election mends it within the time of a takeover.
+        let finding = Finding::broken("leader", path.display(), what, REWRITTEN);
+        // A cbsched in an election rewrites it within the time of a takeover.
         return if moves(ctx, before, lease_ms) && fixed::<EpochDoc>(&path).is_some() {
             Vec::new()
         } else {
@@ -77,7 +77,7 @@ pub fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Finding> 
                  down",
                 epoch.epoch
             );
-            out.push(Finding::broken("leader", path.display(), what, ANEW));
+            out.push(Finding::broken("leader", path.display(), what, REWRITTEN));
         }
         Ok(None) => {}
         Err(e) => out.push(Finding::unreadable("leader", &e)),

@@ -347,7 +347,7 @@ fn damage_names_file_and_offset_wherever_it_lies() {
         assert!(named, "{place} is not in\n{text}");
         flip(&path, at);
     }
-    // The last record of the newest epoch is whole and wrong: nobody was writing it.
+    // The last record of the newest epoch is whole and wrong: no write was in progress.
     let journal = layout.journal(1, 1);
     let len = fs::read(&journal).unwrap().len();
     flip(&journal, len - 60);

@@ -221,7 +221,7 @@ fn others_jobs_are_hidden_where_the_cluster_says_so() {
     assert_eq!(got.err, ["Job <2> is not found"]);
     let got = ask_on(&bed, 10, &["-u", "all", "-r", "-noheader", "-o", "jobid"]).expect("answers");
     assert_eq!(got.out, "3[2]\n");
-    let refused = ask_on(&bed, 10, &["-u", "20"]).expect_err("not his");
+    let refused = ask_on(&bed, 10, &["-u", "20"]).expect_err("another user's");
     assert_eq!(refused.exit, Exit::Permission);
     assert_eq!(
         ask_on(&bed, 0, &["-u", "20"])
