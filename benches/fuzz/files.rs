@@ -536,6 +536,7 @@ impl Memory {
                 r: true,
                 b: "b".into(),
                 m: 9,
+                f: 0,
             }));
             attempts.push(json(&AttemptRec::Refused { a, e, p }));
             attempts.push(json(&AttemptRec::Signalled { a, n: 1 }));

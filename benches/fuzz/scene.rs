@@ -214,7 +214,7 @@ impl Scene {
                 .extend(list.clone());
             let told = |(seq, report)| Told {
                 seq,
-                mark: 0,
+                run: Default::default(),
                 report,
             };
             let reports = (1..).zip(list).map(told).collect();

@@ -153,7 +153,12 @@ fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
 /// DONE, else the highest code of an element. `accepted`: when the leader took the job, 0 = it did
 /// not say.
 pub fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
-    eprintln!("<<Waiting for dispatch ...>>");
+    watch(site, id, accepted, &mut |line| eprintln!("{line}"))
+}
+
+/// The same, with every line handed to `say`.
+pub fn watch(site: &Site, id: u32, accepted: i64, say: &mut dyn FnMut(&str)) -> i32 {
+    say("<<Waiting for dispatch ...>>");
     let reader = ViewReader::new(&site.layout());
     let from = sys::clock::boot_ms();
     let mut seen = from;
@@ -163,10 +168,10 @@ pub fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
         let now = sys::clock::boot_ms();
         match look(&reader, id) {
             Ok(jobs) if is_another(&jobs, accepted) => {
-                eprintln!(
+                say(&format!(
                     "csub: job ID <{id}> now belongs to another job: the share was restored; \
                      the end of the job submitted here is unknown"
-                );
+                ));
                 return Exit::System.code();
             }
             Ok(jobs) if !jobs.is_empty() => {
@@ -174,21 +179,25 @@ pub fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
                 let host = jobs.iter().find_map(|j| j.row.hosts.first());
                 if let (false, Some(host)) = (started, host) {
                     started = true;
-                    eprintln!("<<Starting on {}>>", host.0);
+                    say(&format!("<<Starting on {}>>", host.0));
                 }
-                if let Some(code) = end_of(id, &jobs) {
+                if let Some(code) = end_of(id, &jobs, say) {
                     return code;
                 }
             }
             Ok(_) => {}
             Err(text) if now - seen >= MISSING_MS => {
-                eprintln!("csub: {text}; the job continues, its end is unknown");
+                say(&format!(
+                    "csub: {text}; the job continues, its end is unknown"
+                ));
                 return Exit::System.code();
             }
             Err(_) => {}
         }
         if now - seen >= MISSING_MS {
-            eprintln!("csub: job <{id}> is no longer known; its end is unknown");
+            say(&format!(
+                "csub: job <{id}> is no longer known; its end is unknown"
+            ));
             return Exit::System.code();
         }
         sys::clock::sleep_ms(pause);
@@ -215,8 +224,8 @@ fn look(reader: &ViewReader, id: u32) -> std::result::Result<Vec<Job>, String> {
     }
 }
 
-/// The exit code when all is over, and the closing line on standard error.
-fn end_of(id: u32, jobs: &[Job]) -> Option<i32> {
+/// The exit code when all is over; says the closing line.
+fn end_of(id: u32, jobs: &[Job], say: &mut dyn FnMut(&str)) -> Option<i32> {
     let whole = jobs.iter().find(|j| j.row.j == JobKey::job(id))?;
     let waiting = whole
         .row
@@ -241,14 +250,14 @@ fn end_of(id: u32, jobs: &[Job]) -> Option<i32> {
     }
     let never = |r: &&JobRow<'_>| r.attempt == 0 && r.stat == JobStat::Exit;
     if rows.iter().all(never) {
-        eprintln!("<<Terminated while pending>>");
+        say("<<Terminated while pending>>");
         return Some(KILLED_PENDING);
     }
     for row in rows.iter().filter(|r| !r.text.is_empty()) {
         let text = crate::text::width::escape(&row.text);
-        eprintln!("csub: job <{}>: {text}", row.j);
+        say(&format!("csub: job <{}>: {text}", row.j));
     }
-    eprintln!("<<Job is finished>>");
+    say("<<Job is finished>>");
     rows.iter().map(|r| code_of(r)).max()
 }
 
@@ -309,9 +318,9 @@ mod tests {
             (job(0, Exit, None, 0, 1), Some(5)),
             (job(0, Exit, None, 0, 0), Some(126)),
         ] {
-            assert_eq!(end_of(7, &[j]), want);
+            assert_eq!(end_of(7, &[j], &mut |_| {}), want);
         }
-        assert_eq!(end_of(7, &[]), None);
+        assert_eq!(end_of(7, &[], &mut |_| {}), None);
     }
 
     #[test]
@@ -345,9 +354,9 @@ mod tests {
         };
         whole.row.arr = Some(Box::new(arr));
         let one = job(1, JobStat::Exit, Some(2), 0, 1);
-        assert_eq!(end_of(7, &[whole.clone(), one.clone()]), None);
+        assert_eq!(end_of(7, &[whole.clone(), one.clone()], &mut |_| {}), None);
         whole.row.arr.as_mut().unwrap().waiting.clear();
         let two = job(2, JobStat::Done, Some(0), 0, 1);
-        assert_eq!(end_of(7, &[whole, one, two]), Some(2));
+        assert_eq!(end_of(7, &[whole, one, two], &mut |_| {}), Some(2));
     }
 }

@@ -33,7 +33,7 @@ impl Leader {
                 part: 0,
                 reports: vec![Told {
                     seq: 0,
-                    mark: 0,
+                    run: Default::default(),
                     report: Report::Never { a, why },
                 }],
                 more: true,

@@ -9,7 +9,7 @@ use crate::record::header::{Header, What};
 use crate::record::hint::{Endpoint, tag_of};
 use crate::record::load::{self, LoadDoc};
 use crate::record::point::Points;
-use crate::record::report::{MarkOnly, Report, Told};
+use crate::record::report::{Report, RunId, Told};
 use crate::record::suspect::Suspect;
 use crate::spool::Layout;
 use crate::spool::polling::Polling;
@@ -652,9 +652,9 @@ fn parse_reports(chunk: &fs::Chunk, path: &Path, cluster: &str, from: (u64, u64)
             Ok(None) => break None,
             Ok(Some(line)) => match line.decode::<Report>() {
                 Ok(report) => {
-                    let only: MarkOnly = line.decode().unwrap_or_default();
-                    let (seq, mark) = (line.seq, only.mark);
-                    reports.push(Told { seq, mark, report });
+                    let run: RunId = line.decode().unwrap_or_default();
+                    let seq = line.seq;
+                    reports.push(Told { seq, run, report });
                 }
                 Err(d) => tracing::warn!("{}: record {}: {d:?}", path.display(), line.seq),
             },

@@ -29,6 +29,9 @@ pub enum Order {
         first: String,
         /// Slots here.
         slots: u32,
+        /// See [`StartOrder::mark`]: the answer brings it back.
+        #[serde(rename = "m", default, skip_serializing_if = "is_zero")]
+        mark: u32,
     },
     /// The part is over, whether prepared or not.
     PartEnd {

@@ -9,26 +9,37 @@ use serde::{Deserialize, Serialize};
 pub struct Told {
     /// Number of its record.
     pub seq: u64,
-    /// What its start order said (`StartOrder::mark`); 0 = nothing.
-    pub mark: u32,
+    pub run: RunId,
     pub report: Report,
 }
 
-/// A report with the mark of the run that it is about, for writing.
+/// Which run of an attempt a report is about: before and after a share was restored from a copy
+/// two runs may have the same name.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunId {
+    /// What the order said (`StartOrder::mark`); 0 = nothing.
+    #[serde(rename = "m", skip_serializing_if = "is_zero_u32")]
+    pub mark: u32,
+    /// The epoch of the leader that ordered it first; 0 = not known.
+    #[serde(rename = "e", skip_serializing_if = "is_zero")]
+    pub epoch: u64,
+}
+
+impl RunId {
+    /// A run with this mark, ordered nobody knows when.
+    pub fn marked(mark: u32) -> RunId {
+        RunId { mark, epoch: 0 }
+    }
+}
+
+/// A report with the run that it is about, for writing.
 #[derive(Serialize)]
 pub struct Marked<'a> {
     #[serde(flatten)]
     pub report: &'a Report,
-    #[serde(rename = "m", skip_serializing_if = "is_zero_u32")]
-    pub mark: u32,
-}
-
-/// The mark in the record of a report; 0 = none.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub struct MarkOnly {
-    #[serde(rename = "m")]
-    pub mark: u32,
+    #[serde(flatten)]
+    pub run: RunId,
 }
 
 /// One report. Applying it twice changes nothing.
@@ -214,7 +225,7 @@ mod tests {
     use crate::model::JobKey;
 
     #[test]
-    fn a_mark_stands_beside_the_report_and_is_no_part_of_it() {
+    fn which_run_it_is_stands_beside_the_report_and_is_no_part_of_it() {
         let a = AttemptId {
             j: JobKey::element(7, 2),
             at: 3,
@@ -226,24 +237,26 @@ mod tests {
         };
         for report in [
             Report::Started { a, pid: 9, t: 1 },
+            Report::PartReady { a },
             Report::Ended(Box::new(ended)),
             Report::Usage {
                 a,
                 u: Usage::default(),
             },
         ] {
+            let run = RunId { mark: 77, epoch: 5 };
             let marked = Marked {
                 report: &report,
-                mark: 77,
+                run,
             };
             let text = serde_json::to_string(&marked).unwrap();
             assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
-            let mark: MarkOnly = serde_json::from_str(&text).unwrap();
-            assert_eq!(mark.mark, 77, "{text}");
+            let read: RunId = serde_json::from_str(&text).unwrap();
+            assert_eq!(read, run, "{text}");
             // As an earlier version writes it.
             let text = serde_json::to_string(&report).unwrap();
-            let mark: MarkOnly = serde_json::from_str(&text).unwrap();
-            assert_eq!(mark.mark, 0);
+            let read: RunId = serde_json::from_str(&text).unwrap();
+            assert_eq!(read, RunId::default());
         }
     }
 }

@@ -538,6 +538,17 @@ impl State {
         }
     }
 
+    /// Notes what runs as having run when the copy was made.
+    pub(super) fn note_copied(&mut self) {
+        let keys: Vec<JobKey> = self.all_started().collect();
+        for j in keys {
+            let work = self.jobs.get_mut(j.id).and_then(|job| job.work_mut(j.idx));
+            if let Some(run) = work.and_then(|work| work.run.as_deref_mut()) {
+                run.copied = true;
+            }
+        }
+    }
+
     fn requeued(&mut self, j: JobKey, hold: bool) {
         self.touch(j, |job| {
             if job.stat(j.idx).is_some_and(JobStat::is_finished) {

@@ -65,6 +65,7 @@ impl State {
                 self.restored = Some((*above, *t));
                 self.last_id = self.last_id.max(*id);
                 self.hold_all();
+                self.note_copied();
             }
             Event::Shares { queue, past, t } => {
                 self.pasts.insert(queue.clone(), (*t, past.clone()));

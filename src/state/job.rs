@@ -114,6 +114,9 @@ pub struct Run {
     pub alt: u8,
     /// Started by an administrator's word: nothing preempts it.
     pub forced: bool,
+    /// It ran when the copy was made from which the share was restored: it may have run again
+    /// since, and is not run again unasked.
+    pub copied: bool,
     /// How often slots were added to it.
     pub resizes: u32,
     /// Since when its host says that it is suspended, 0 = it is not.

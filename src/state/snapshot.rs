@@ -161,6 +161,8 @@ struct SnapRun {
     #[serde(skip_serializing_if = "is_default")]
     forced: bool,
     #[serde(skip_serializing_if = "is_default")]
+    copied: bool,
+    #[serde(skip_serializing_if = "is_default")]
     resizes: u32,
     #[serde(skip_serializing_if = "is_default")]
     stopped: Stamp,
@@ -318,6 +320,7 @@ impl State {
             again: (run.rerunnable != again).then_some(run.rerunnable),
             alt: run.alt,
             forced: run.forced,
+            copied: run.copied,
             resizes: run.resizes,
             stopped: run.stopped_at,
             sus: run.suspended_ms,
@@ -451,6 +454,7 @@ impl State {
             rerunnable: run.again.unwrap_or(again),
             alt: run.alt,
             forced: run.forced,
+            copied: run.copied,
             resizes: run.resizes,
             stopped_at: run.stopped,
             suspended_ms: run.sus,

@@ -33,6 +33,9 @@ pub enum AttemptRec {
         /// Mark of the start order.
         #[serde(default, skip_serializing_if = "is_zero_u32")]
         m: u32,
+        /// Epoch of the first order for it, where a later one names it; 0 = `e`.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        f: u64,
     },
     /// An order to start another run under the name of one that is known here was refused: the
     /// known one is kept as long as those orders are read.
@@ -246,6 +249,7 @@ mod tests {
             r: true,
             b: "boot".into(),
             m: 5,
+            f: 3,
         };
         let text = serde_json::to_string(&rec).unwrap();
         assert_eq!(serde_json::from_str::<AttemptRec>(&text).unwrap(), rec);

@@ -30,7 +30,7 @@ pub(crate) struct Parked {
     until: Mono,
     pause_ms: u64,
     /// It is kept out of scheduling at present.
-    out: bool,
+    pub(super) out: bool,
 }
 
 /// The order to `host` to prepare its part of `j`.
@@ -48,6 +48,7 @@ pub(super) fn part_order(core: &Core, j: JobKey, host: HostId) -> Option<(String
         s: job.spec,
         first: state.host_name(run.hosts.first()?.0).to_string(),
         slots: slots.map(|(_, n)| n).sum(),
+        mark: state.mark(j),
     };
     Some((state.host_name(host).to_string(), order))
 }
@@ -220,7 +221,8 @@ impl Turn<'_> {
             .map(|(id, _)| *id)
             .collect();
         for id in again {
-            self.core.state.park(id, false);
+            let waits = self.core.awaits_leftover(id);
+            self.core.state.park(id, waits);
             self.core.needs_pass = true;
             if let Some(parked) = self.core.parked.get_mut(&id) {
                 parked.out = false;

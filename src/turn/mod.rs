@@ -102,9 +102,12 @@ pub struct Core {
     pub(crate) silent: BTreeSet<String>,
     /// `iso_timeout` as it was ordered from hosts that do not report it yet.
     pub(crate) limits: BTreeMap<String, u64>,
-    /// Attempts that are over and that a host may still run, and whether it was ordered to kill
-    /// them.
-    pub(crate) leftovers: BTreeMap<String, BTreeMap<crate::model::AttemptId, bool>>,
+    /// Runs that are over and that a host may still have, and whether it was ordered to kill them.
+    pub(crate) leftovers: BTreeMap<String, leftover::Runs>,
+    /// Hosts whose reports this leader has read to their end.
+    pub(crate) heard: BTreeSet<String>,
+    /// Jobs kept out of scheduling until a run of theirs that nobody here knew has ended.
+    pub(crate) outlived: BTreeSet<u32>,
     /// Hosts whose executor lives and that get no work all the same.
     pub(crate) withheld: BTreeSet<String>,
     /// Hosts that could not start their last task, and how often jobs were put back for that.
@@ -160,6 +163,8 @@ impl Core {
             silent: BTreeSet::new(),
             limits: BTreeMap::new(),
             leftovers: BTreeMap::new(),
+            heard: BTreeSet::new(),
+            outlived: BTreeSet::new(),
             withheld: BTreeSet::new(),
             faults: BTreeMap::new(),
             tries: BTreeMap::new(),

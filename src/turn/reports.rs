@@ -5,7 +5,7 @@ use crate::model::{AttemptId, JobKey, Stamp, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::load::LoadDoc;
 use crate::record::order::Order;
-use crate::record::report::{Ended, Report, Told};
+use crate::record::report::{Ended, Report, RunId, Told};
 use crate::state::{HostCtl, TOGETHER, Work};
 use std::collections::BTreeSet;
 
@@ -29,8 +29,10 @@ impl Turn<'_> {
                 last = Some(told.seq);
                 // Of another run than the one that is known by this name nothing is believed.
                 match told.report.attempt() {
-                    Some(a) if self.core.state.is_other(a, told.mark) => {}
-                    _ => self.report(host, told.report),
+                    Some(a) if self.core.state.is_other(a, told.run.mark) => {
+                        self.other_run(host, a, told.run, &told.report);
+                    }
+                    _ => self.report(host, told.run, told.report),
                 }
             }
         }
@@ -49,7 +51,16 @@ impl Turn<'_> {
         }
     }
 
-    fn report(&mut self, host: &str, report: Report) {
+    /// A host speaks of a run whose name another one has here.
+    fn other_run(&mut self, host: &str, a: AttemptId, run: RunId, report: &Report) {
+        match report {
+            Report::Ended(_) | Report::Never { .. } => self.forget_leftover(host, a, run),
+            Report::PartReady { .. } => {}
+            _ => self.note_leftover(host, a, run),
+        }
+    }
+
+    fn report(&mut self, host: &str, run: RunId, report: Report) {
         match report {
             Report::Hello { .. } => {
                 self.core
@@ -68,10 +79,10 @@ impl Turn<'_> {
             Report::Complete { boot } => {
                 self.core.completed.insert(host.to_owned(), boot);
             }
-            Report::Started { a, pid, t } => self.started(host, a, pid, Stamp(t)),
+            Report::Started { a, pid, t } => self.started(host, (a, run), pid, Stamp(t)),
             Report::Ended(e) => {
                 self.mention(host, e.a);
-                self.forget_leftover(host, e.a);
+                self.forget_leftover(host, e.a, run);
                 if self.bound(host, e.a).is_some() {
                     if e.elsewhere {
                         self.host_fault(host, &e);
@@ -84,7 +95,7 @@ impl Turn<'_> {
             }
             Report::Never { a, why } => {
                 self.mention(host, a);
-                self.forget_leftover(host, a);
+                self.forget_leftover(host, a, run);
                 if self.bound(host, a).is_some() {
                     let (host, t) = (String::new(), self.now);
                     self.emit(Event::Unbound { a, why, t, host });
@@ -101,25 +112,25 @@ impl Turn<'_> {
                 at,
                 why,
             } => self.orders_damaged(host, epoch, (part, seq, at), why),
-            Report::Suspended { a, t } => self.suspension(host, a, true, t),
-            Report::Resumed { a, t } => self.suspension(host, a, false, t),
+            Report::Suspended { a, t } => self.suspension(host, (a, run), true, t),
+            Report::Resumed { a, t } => self.suspension(host, (a, run), false, t),
             Report::Usage { a, u } => {
                 self.mention(host, a);
                 // Shown at once, journalled only with the end: a lost sample costs nothing.
                 match self.bound(host, a).is_some() {
                     true => self.core.state.apply(&Event::Used { a, u }),
-                    false => self.note_leftover(host, a),
+                    false => self.note_leftover(host, a, run),
                 }
             }
         }
     }
 
-    fn started(&mut self, host: &str, a: AttemptId, pid: u32, t: Stamp) {
+    fn started(&mut self, host: &str, (a, run): (AttemptId, RunId), pid: u32, t: Stamp) {
         self.mention(host, a);
-        let Some(run) = self.bound(host, a).and_then(|w| w.run.as_deref()) else {
-            return self.note_leftover(host, a);
+        let Some(bound) = self.bound(host, a).and_then(|w| w.run.as_deref()) else {
+            return self.note_leftover(host, a, run);
         };
-        let known = run.start != Stamp(0);
+        let known = bound.start != Stamp(0);
         self.host_works(host);
         if known {
             return;
@@ -132,10 +143,10 @@ impl Turn<'_> {
         self.emit(Event::Started { a, pid, t });
     }
 
-    fn suspension(&mut self, host: &str, a: AttemptId, on: bool, t: i64) {
+    fn suspension(&mut self, host: &str, (a, of): (AttemptId, RunId), on: bool, t: i64) {
         self.mention(host, a);
         let Some(run) = self.bound(host, a).and_then(|w| w.run.as_deref()) else {
-            return self.note_leftover(host, a);
+            return self.note_leftover(host, a, of);
         };
         if (run.stopped_at != Stamp(0)) != on {
             self.emit(Event::Suspended { a, on, t: Stamp(t) });
@@ -178,19 +189,20 @@ impl Turn<'_> {
         let Some(work) = state.work(e.a.j) else {
             return (false, false);
         };
+        let old = work.run.as_ref().is_some_and(|run| run.copied);
         match work.run.as_ref().and_then(|run| run.killing) {
             Some(SignalAct::Kill(_)) => return (false, false),
             Some(SignalAct::Requeue { hold, why }) => {
                 // It had succeeded before the order reached it: only a person may have it again.
                 let well = e.reason == TermReason::None && e.code == Some(0);
                 if !well || why == TermReason::None {
-                    return (true, hold);
+                    return (true, hold || old);
                 }
             }
             _ => {}
         }
         if e.elsewhere {
-            return (self.try_elsewhere(e.a.j), false);
+            return (self.try_elsewhere(e.a.j), old);
         }
         if e.no_account {
             // Its user was removed, or is not everywhere yet: whoever knows lets it go again.
@@ -205,10 +217,6 @@ impl Turn<'_> {
             TermReason::HostLost | TermReason::ShepherdLost | TermReason::Fenced
         );
         if lost {
-            // What ran when a backup was made may have ended well since: nothing is run again
-            // unasked.
-            let began = work.run.as_ref().map_or(Stamp(0), |run| run.dispatch);
-            let old = state.restored().is_some_and(|(_, t)| began <= t);
             let again = spec.rerunnable && (sure || self.may_run_elsewhere(e.a.j));
             return (again, old);
         }
@@ -220,7 +228,7 @@ impl Turn<'_> {
         };
         let again = queue.requeue.puts_back(code);
         let tries_left = queue.max_requeue.is_none_or(|max| work.attempt <= max);
-        (again && e.reason == TermReason::None && tries_left, false)
+        (again && e.reason == TermReason::None && tries_left, old)
     }
 
     /// The host has said all it knows: attempts that ran there and that it no longer knows are
@@ -449,6 +457,7 @@ impl Turn<'_> {
     /// Ends everything that ran on a host an administrator declared dead.
     pub(super) fn lose_all_on(&mut self, host: &str) -> usize {
         self.disband(host, "is lost");
+        self.lose_leftovers(host);
         let attempts = self.attempts_on(host);
         for a in &attempts {
             self.lose(

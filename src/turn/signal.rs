@@ -371,8 +371,8 @@ pub(super) fn requeued(left: Option<&str>) -> String {
         return "is being requeued".to_owned();
     };
     format!(
-        "is being requeued; it was removed without waiting for host {host}, where its last \
-         attempt may still run until that host has killed it"
+        "is requeued and held: it was removed without waiting for host {host}, where its last \
+         attempt may still run; 'cresume' it when that host has killed it or is lost"
     )
 }
 

@@ -282,7 +282,7 @@ impl Turn<'_> {
                 let (hold, wants) = (*hold, *wants);
                 if !self.each_part(j, at, false, |turn, key, tally| {
                     let left = turn.leftover_host(key);
-                    if turn.requeue_one(who, key, hold, wants) {
+                    if turn.requeue_one(who, key, hold || left.is_some(), wants) {
                         tally.done += 1;
                         tally.left = tally.left.take().or(left);
                     }

@@ -1,7 +1,7 @@
 //! A share restored from an old backup: hosts know more than the journal, so nothing is started
 //! until an administrator says that this is known.
 
-use crate::cluster::{Cluster, kill_9, lines, text};
+use crate::cluster::{Cluster, exists, kill_9, lines, text};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -122,7 +122,7 @@ fn a_copy_of_the_same_epoch_is_noticed_and_its_ids_are_not_given_twice() {
     // What the copy does not know: one job ends, one runs, another is accepted and goes on.
     std::fs::write(cluster.work().join("go"), "").unwrap();
     cluster.ok("cadmin", &["qact"]);
-    let lost = cluster.csub(&["echo c >> ran; sleep 600"]);
+    let lost = cluster.csub(&["echo c >> ran; echo $$ > lost.pid; exec sleep 600"]);
     cluster.wait(Duration::from_secs(30), |s| {
         let is = |id, stat: &str| s.get(&(id, 0)).is_some_and(|s| s == stat);
         is(runs, "DONE") && is(waits, "DONE") && is(lost, "RUN")
@@ -151,6 +151,11 @@ fn a_copy_of_the_same_epoch_is_noticed_and_its_ids_are_not_given_twice() {
     let said = cluster.run("cadmin", &["check"]);
     assert_eq!(said.status.code(), Some(1), "{}", text(&said));
     assert!(text(&said).contains("records which the journal here does not have"));
+    let alive = lines(&cluster.work().join("lost.pid"));
+    assert!(
+        exists(alive[0].parse().unwrap()),
+        "killed before anybody confirmed it"
+    );
     let said = cluster.ok("cadmin", &["restored", "--confirm"]);
     assert!(said.contains("1 waiting jobs are held"), "{said}");
     cluster.ok("cadmin", &["qact"]);
@@ -169,11 +174,17 @@ fn a_copy_of_the_same_epoch_is_noticed_and_its_ids_are_not_given_twice() {
         s.get(&(waits, 0)).is_some_and(|s| s == "DONE")
     });
     assert_eq!(lines(&ran).len(), 4);
-    // Of the task that the share does not know the administrator hears, and of nothing else.
-    let said = text(&cluster.run("cadmin", &["check"]));
+    // The task that the share does not know is killed; then there is nothing to tell of it.
+    let pid = lines(&cluster.work().join("lost.pid"));
+    let pid: i32 = pid[0].parse().unwrap();
+    until("its end", Duration::from_secs(60), || !exists(pid));
     let unknown = format!("attempt {lost}.1");
+    until("a clean check", Duration::from_secs(60), || {
+        let said = text(&cluster.run("cadmin", &["check"]));
+        !said.contains(&unknown) && !said.contains("a defect")
+    });
     assert!(
-        said.contains(&unknown) && !said.contains("a defect"),
-        "{said}"
+        !cluster.states().contains_key(&(lost, 0)),
+        "its end is no job's"
     );
 }

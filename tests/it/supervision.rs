@@ -201,6 +201,7 @@ fn given(id: u32, log: u64, boot: &str) -> AttemptRec {
         r: false,
         b: boot.to_owned(),
         m: 0,
+        f: 0,
     }
 }
 

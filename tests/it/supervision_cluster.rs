@@ -1,7 +1,7 @@
 //! Hosts that lose their memory, their boot, their share or their room, seen by a whole cluster of
 //! the real programs: every job ends once, what may run again does, nothing runs in two places.
 
-use crate::cluster::{Cluster, exists, kill_9, lines};
+use crate::cluster::{Cluster, exists, kill_9, lines, signal};
 use crate::policies::configure;
 use corral::sys::{detach, fs, proc, users};
 use std::collections::BTreeMap;
@@ -397,4 +397,48 @@ fn what_a_task_writes_passes_through_no_daemon() {
     }
     cluster.ok("ckill", &[&id.to_string()]);
     cluster.wait(PATIENCE, |states| is(states, id, "EXIT"));
+}
+
+/// `ckill -r` while the job's host does not listen, and the leader dies with its orders.
+#[test]
+fn a_removed_job_is_killed_by_the_next_leader_and_no_second_one_starts_beside_it() {
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 2 --lease 3");
+    let file = cluster.work().join("removed");
+    let job = cluster.csub(&["echo $$ >> removed; exec sleep 600"]);
+    let first: i32 = wait_lines(&file, 1)[0].parse().unwrap();
+    cluster.wait(PATIENCE, |s| is(s, job, "RUN"));
+    let deaf = pid_of(&cluster, "cbexe", "h1");
+    signal(deaf, "-STOP");
+    let said = cluster.ok("ckill", &["-r", &job.to_string()]);
+    assert!(said.contains("may still run on host h1"), "{said}");
+    let leader = cluster.leader().pid;
+    kill_9(leader);
+    let end = Instant::now() + Duration::from_secs(30);
+    let next = || {
+        cluster
+            .ps()
+            .into_iter()
+            .find(|p| p.leader && p.pid != leader)
+    };
+    while next().is_none() {
+        assert!(Instant::now() < end, "no other leader\n{}", cluster.logs());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let said = cluster.ok("crequeue", &["-e", &job.to_string()]);
+    assert!(said.contains("requeued and held"), "{said}");
+    cluster.wait(PATIENCE, |s| is(s, job, "PSUSP"));
+    assert!(exists(first), "its host does not listen");
+    assert_eq!(lines(&file).len(), 1, "a second one beside it");
+    signal(deaf, "-CONT");
+    let end = Instant::now() + Duration::from_secs(30);
+    while exists(first) {
+        assert!(Instant::now() < end, "it runs on\n{}", cluster.logs());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    cluster.ok("cresume", &[&job.to_string()]);
+    let second: i32 = wait_lines(&file, 2)[1].parse().unwrap();
+    cluster.wait(PATIENCE, |s| is(s, job, "RUN"));
+    assert!(exists(second) && !exists(first));
+    cluster.ok("ckill", &[&job.to_string()]);
+    cluster.wait(PATIENCE, |s| is(s, job, "EXIT"));
 }

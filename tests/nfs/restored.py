@@ -1,11 +1,20 @@
 """Scenarios in which the share is put back from a copy of the epoch that still goes on, while hosts
 and their tasks live: the copy of the directory on the server, and the server's disk."""
+import time
+
 from cluster import SERVICE, SHARE
 from lab import need, until
 from scenario import TICKING, history, scenario, submit, ticks, wait_event
 
 # Ids after the administrator's word begin behind this.
 STEP = 10_000
+
+
+def stands_still(host, job):
+    """Whether a job that writes a line a second has written none for three."""
+    before = len(ticks(host, job))
+    time.sleep(3)
+    return len(ticks(host, job)) == before
 
 
 def restored(c, copy, put_back):
@@ -35,16 +44,18 @@ def restored(c, copy, put_back):
     until(300, lambda: "the share went back" in health(), health, 2)
     rc, said = first.sh("timeout 60 csub -o /dev/null true", 1001, limit=90)
     need(rc != 0 and "went back" in said, f"a submission was not refused: {said!r}")
+    need(not stands_still(other, lost), f"job {lost} was killed before anybody confirmed it")
     said = first.ok("cadmin restored --confirm -wait 120", SERVICE, limit=150)
     need("1 waiting jobs are held" in said, said)
     c.wait_ready()
     new = submit(first, "-o /dev/null", "true")
     need(int(new) > STEP, f"job {new} may be a forgotten one")
     wait_event(c, new, 180, "ended")
-    # The run that nobody remembers is over and was not started again; the unknown one is named.
+    # The run that nobody remembers is over and was not started again; the unknown one is killed.
     until(180, lambda: any(e["k"] == "ended" for e in history(c, runs)), f"{runs} ends", 2)
+    until(180, lambda: stands_still(other, lost), f"job {lost} is killed", 2)
     named = lambda: f"attempt {lost}.1" in first.sh("cadmin check 2>&1", SERVICE, 90)[1]
-    until(180, named, f"job {lost}, which the share does not know, is named", 2)
+    until(180, lambda: not named(), f"job {lost} is not named any more", 2)
     after = {job: len(ticks(host, job)) for job in (runs, waits)}
     need(after == before, f"started twice: {before} lines, then {after}")
     # The held job runs again by somebody's word, as another attempt where its host knows the first.

@@ -19,7 +19,7 @@ use crate::host::setup::Place;
 use crate::host::{iso_limit, silence};
 use crate::model::{AttemptId, TermReason};
 use crate::record::order::{Act, Order, StartOrder};
-use crate::record::report::{Ended, Report};
+use crate::record::report::{Ended, Report, RunId};
 use crate::sys::{clock, failpoint, job, proc};
 use crate::task::ending;
 use crate::task::log::{AttemptRec, TaskRec};
@@ -80,6 +80,8 @@ pub struct Exec {
     pub ends: bool,
     /// A reports file that could not be made is tried again then.
     pub reports_at: u64,
+    /// When the present one was last looked for by its name (boot clock, ms).
+    pub reports_minded: u64,
     /// How long the next one waits after the leader has called one damaged (ms), and when it last
     /// did.
     pub reports_pause: (u64, u64),
@@ -520,7 +522,7 @@ impl Exec {
                     acts.push((a, pending, mark));
                 }
                 Order::Resize { a, hosts, n } => self.take_resize(a, hosts, n),
-                Order::Part { a, s, .. } => self.parts.ask(a, s),
+                Order::Part { a, s, mark, .. } => self.parts.ask(a, s, self.ordered_now(mark)),
                 Order::PartEnd { a } => self.parts.end(a),
                 Order::Limit { iso_ms } => self.limit_order = Some(iso_ms),
                 Order::Ack { part, seq } => self.acknowledge(part, seq),
@@ -554,6 +556,12 @@ impl Exec {
         self.prepare_parts();
         self.resize_all();
         Ok(())
+    }
+
+    /// The run of this mark, which the orders at hand name first.
+    fn ordered_now(&self, mark: u32) -> RunId {
+        let (epoch, _) = self.orders.place();
+        RunId { mark, epoch }
     }
 
     /// Takes note of a task. Returns the attempt if it is to be started.
@@ -609,6 +617,7 @@ impl Exec {
             r: rerunnable,
             b: entry.boot.clone(),
             m: o.mark,
+            f: 0,
         });
         match built {
             Ok(task) => {
@@ -711,6 +720,7 @@ impl Exec {
 
     fn keep_house(&mut self) {
         self.keep_limit();
+        self.mind_reports();
         self.retired.retain_mut(|s| !s.has_ended());
         let full = |s: &Spawner| self.held.is_empty() && self.logs.len_of(s.log) > LOG_BYTES;
         if self.spawner.as_ref().is_some_and(full)

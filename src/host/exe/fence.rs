@@ -143,6 +143,7 @@ mod tests {
                 r,
                 b,
                 m: 0,
+                f: 0,
             });
         }
         l.commit(true).unwrap();

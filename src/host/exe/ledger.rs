@@ -5,6 +5,7 @@
 
 use super::table::{Entry, Status, Table};
 use crate::host::local::Local;
+use crate::model::AttemptId;
 use crate::record::frame;
 use crate::record::header::{Header, What};
 use crate::record::point::Points;
@@ -124,10 +125,12 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
             r,
             b,
             m,
+            f,
         } => {
             if out.table.get(a).is_none() {
                 let mut entry = Entry::new(Status::Given(l), (e, p), r);
                 (entry.boot, entry.mark) = (b, m);
+                entry.ordered = if f > 0 { f } else { e };
                 out.table.insert(a, entry);
             }
         }
@@ -161,6 +164,21 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
     }
 }
 
+/// That an attempt was given to the spawner that writes tasks log `l`.
+fn given(a: AttemptId, entry: &Entry, l: u64) -> AttemptRec {
+    let (e, p) = entry.named;
+    AttemptRec::Given {
+        a,
+        e,
+        p,
+        l,
+        r: entry.rerunnable,
+        b: entry.boot.clone(),
+        m: entry.mark,
+        f: if entry.ordered == e { 0 } else { entry.ordered },
+    }
+}
+
 /// The records that give the table back.
 fn records(identity: &Identity, table: &Table, share: &ShareSeen) -> Vec<AttemptRec> {
     let (id, kept) = (identity.id.clone(), identity.kept);
@@ -188,26 +206,10 @@ fn records(identity: &Identity, table: &Table, share: &ShareSeen) -> Vec<Attempt
                 why: why.clone(),
             }),
             Status::Over(end) => {
-                out.push(AttemptRec::Given {
-                    a,
-                    e,
-                    p,
-                    l,
-                    r: entry.rerunnable,
-                    b: entry.boot.clone(),
-                    m: entry.mark,
-                });
+                out.push(given(a, entry, l));
                 out.push(AttemptRec::Concluded(end.clone()));
             }
-            _ => out.push(AttemptRec::Given {
-                a,
-                e,
-                p,
-                l,
-                r: entry.rerunnable,
-                b: entry.boot.clone(),
-                m: entry.mark,
-            }),
+            _ => out.push(given(a, entry, l)),
         }
         // What waits for the start was not carried out: after a crash it is to be read again.
         let waits = entry.waiting.first().map(|p| p.n.saturating_sub(1));
@@ -382,6 +384,7 @@ mod tests {
             r: true,
             b: "boot".into(),
             m: 5,
+            f: 0,
         });
         l.push(&AttemptRec::Given {
             a: a(2),
@@ -391,6 +394,7 @@ mod tests {
             r: false,
             b: "boot".into(),
             m: 5,
+            f: 0,
         });
         l.push(&AttemptRec::Signalled { a: a(1), n: 4 });
         l.push(&AttemptRec::Never {
@@ -431,6 +435,20 @@ mod tests {
             assert_eq!(one.status, Status::Given(7));
             assert_eq!(r.identity, Some(named("one")));
             Ledger::create(&local, "c", named("one"), &r.table, &r.share).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_epoch_of_the_first_order_is_kept_when_a_later_one_names_the_run() {
+        let d = tempfile::tempdir().unwrap();
+        let local = filled(d.path());
+        for _ in 0..2 {
+            let mut r = read(&local).unwrap();
+            let one = r.table.get_mut(a(1)).unwrap();
+            assert_eq!((one.ordered, one.mark), (3, 5));
+            one.named = (9, 4);
+            Ledger::create(&local, "c", named("one"), &r.table, &r.share).unwrap();
+            assert_eq!(read(&local).unwrap().table.get(a(1)).unwrap().named, (9, 4));
         }
     }
 

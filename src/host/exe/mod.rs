@@ -161,6 +161,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         beat_at: 0,
         ends: false,
         reports_at: 0,
+        reports_minded: 0,
         reports_pause: (0, 0),
         said: String::new(),
         foreign_at: 0,
@@ -444,6 +445,7 @@ mod tests {
             r,
             b,
             m,
+            f: 0,
         };
         frame::write(&mut out, 1, &given).unwrap();
         fs::publish(&local.attempts(), &out).unwrap();

@@ -5,22 +5,24 @@
 
 use super::exec::Exec;
 use crate::model::AttemptId;
-use crate::record::report::Report;
+use crate::record::report::{Report, RunId};
 use std::collections::BTreeMap;
 
 /// The parts this host was asked for.
 #[derive(Debug, Default)]
 pub struct Parts {
-    /// Prepared, or why not.
-    known: BTreeMap<AttemptId, Result<(), String>>,
+    /// Prepared, or why not; for which run.
+    known: BTreeMap<AttemptId, (Result<(), String>, RunId)>,
     /// Asked for since the last look, with their specifications.
-    asked: BTreeMap<AttemptId, u32>,
+    asked: BTreeMap<AttemptId, (u32, RunId)>,
 }
 
 impl Parts {
-    /// Notes that a part is to be prepared.
-    pub fn ask(&mut self, a: AttemptId, spec: u32) {
-        self.asked.insert(a, spec);
+    /// Notes that a part is to be prepared: of this run, not of an earlier one by the same name.
+    pub fn ask(&mut self, a: AttemptId, spec: u32, run: RunId) {
+        self.known
+            .retain(|known, (_, of)| *known != a || *of == run);
+        self.asked.insert(a, (spec, run));
     }
 
     /// Forgets a part.
@@ -30,8 +32,9 @@ impl Parts {
     }
 
     /// What is to be told of all parts.
-    pub fn tell(&self) -> impl Iterator<Item = Report> {
-        self.known.iter().map(|(a, how)| report(*a, how))
+    pub fn tell(&self) -> impl Iterator<Item = (Report, RunId)> {
+        let all = self.known.iter();
+        all.map(|(a, (how, run))| (report(*a, how), *run))
     }
 }
 
@@ -48,10 +51,12 @@ fn report(a: AttemptId, how: &Result<(), String>) -> Report {
 impl Exec {
     /// Prepares the parts that were asked for and answers for each.
     pub(super) fn prepare_parts(&mut self) {
-        for (a, spec) in std::mem::take(&mut self.parts.asked) {
+        for (a, (spec, run)) in std::mem::take(&mut self.parts.asked) {
             let how = self.starter.check(spec);
-            self.push(a, &report(a, &how));
-            self.parts.known.insert(a, how);
+            if let Some(r) = self.reports.as_mut() {
+                r.push(&report(a, &how), run);
+            }
+            self.parts.known.insert(a, (how, run));
         }
     }
 }
@@ -68,7 +73,7 @@ mod tests {
             at: 1,
         };
         let mut parts = Parts::default();
-        parts.ask(a, 3);
+        parts.ask(a, 3, RunId::marked(7));
         parts.end(a);
         assert!(parts.asked.is_empty() && parts.tell().next().is_none());
     }

@@ -5,7 +5,7 @@
 
 use crate::record::frame;
 use crate::record::header::{Header, What};
-use crate::record::report::{Marked, Report};
+use crate::record::report::{Marked, Report, RunId};
 use crate::spool::Layout;
 use crate::sys::append::Appender;
 use crate::sys::{self, fs};
@@ -18,6 +18,8 @@ const FILE_BYTES: u64 = 64 << 20;
 /// The open reports file.
 pub struct Reporter {
     file: Appender,
+    /// Its inode number.
+    ino: u64,
     number: u64,
     seq: u64,
     buf: Vec<u8>,
@@ -50,6 +52,7 @@ impl Reporter {
             let _ = fs::remove(&layout.reports(host, *old));
         }
         let mut r = Reporter {
+            ino: fs::mark(file.path())?.ino,
             file,
             number,
             seq: 0,
@@ -72,10 +75,9 @@ impl Reporter {
         (self.number, self.file.valid_len())
     }
 
-    /// Adds a report of a run with this mark to those that `flush` writes; returns its sequence
-    /// number.
-    pub fn push(&mut self, report: &Report, mark: u32) -> u64 {
-        let marked = Marked { report, mark };
+    /// Adds a report of this run to those that `flush` writes; returns its sequence number.
+    pub fn push(&mut self, report: &Report, run: RunId) -> u64 {
+        let marked = Marked { report, run };
         frame::write(&mut self.buf, self.seq, &marked).expect("plain data becomes JSON");
         self.seq += 1;
         self.seq - 1
@@ -99,6 +101,15 @@ impl Reporter {
         if self.sync { self.file.sync() } else { Ok(()) }
     }
 
+    /// False when the name has another file by now, or the file lost something: the share was put
+    /// back from a copy, and the leader does not read what is written here.
+    pub fn is_in_place(&self) -> bool {
+        match fs::mark(self.file.path()) {
+            Ok(mark) => mark.ino == self.ino && mark.len >= self.file.valid_len(),
+            Err(e) => !e.is_not_found(),
+        }
+    }
+
     /// True when a new file should be begun.
     pub fn is_full(&self) -> bool {
         self.file.valid_len() > FILE_BYTES
@@ -117,7 +128,10 @@ mod tests {
         for number in 1..=6 {
             let mut r = Reporter::create(&layout, "h1", "c", true).unwrap();
             assert_eq!(r.number(), number);
-            assert_eq!(r.push(&Report::Complete { boot: "b".into() }, 0), 1);
+            assert_eq!(
+                r.push(&Report::Complete { boot: "b".into() }, RunId::default()),
+                1
+            );
             r.flush().unwrap();
             let bytes = fs::read_small(&layout.reports("h1", number), 9999).unwrap();
             let mut reader = Reader::new(&bytes);

@@ -4,7 +4,7 @@
 //! orders that named it are no longer read, because a start seen twice must be known.
 
 use crate::model::{AttemptId, Share, TermReason};
-use crate::record::report::{Ended, Report, Usage};
+use crate::record::report::{Ended, Report, RunId, Usage};
 use crate::task::spec::{TaskAct, TaskLimits};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,6 +52,8 @@ pub struct Entry {
     pub rerunnable: bool,
     /// What its start order said (`StartOrder::mark`); 0 = not known.
     pub mark: u32,
+    /// The epoch whose orders named it first; 0 = not known.
+    pub ordered: u64,
     /// Known only after its start order was read by this process.
     pub limits: Option<Box<TaskLimits>>,
     pub grace_ms: u64,
@@ -80,6 +82,7 @@ impl Entry {
             named,
             rerunnable,
             mark: 0,
+            ordered: named.0,
             limits: None,
             grace_ms: 10_000,
             signals: 0,
@@ -97,6 +100,12 @@ impl Entry {
     /// An order with this mark means another run than this one.
     pub fn is_other(&self, mark: u32) -> bool {
         self.mark != 0 && mark != 0 && self.mark != mark
+    }
+
+    /// Which run it is, for reports.
+    pub fn run(&self) -> RunId {
+        let (mark, epoch) = (self.mark, self.ordered);
+        RunId { mark, epoch }
     }
 
     /// Nothing will happen to it any more.

@@ -4,14 +4,17 @@
 
 use super::exec::Exec;
 use super::reports::Reporter;
+use super::table::Entry;
 use crate::host::ls::write_news;
 use crate::model::AttemptId;
-use crate::record::report::Report;
+use crate::record::report::{Report, RunId};
 use crate::sys::{clock, proc};
 use crate::task::log::AttemptRec;
 
 /// Pause before a reports file is tried to be made again, ms.
 const RETRY_MS: u64 = 2_000;
+/// How often this host looks whether its reports file is in its place, ms.
+const MIND_MS: u64 = 30_000;
 /// A disk that spoils each file must not fill the share with them: the second one within
 /// [`CALM_MS`] waits this long, the next twice as long, up to the second number, ms.
 const PAUSE_MS: (u64, u64) = (2_000, 300_000);
@@ -25,9 +28,9 @@ fn refusal(a: AttemptId) -> Report {
 impl Exec {
     /// Adds a report to the next group, if there is a file; a new file tells everything anyway.
     pub(super) fn push(&mut self, a: AttemptId, report: &Report) {
-        let mark = self.table.get(a).map_or(0, |e| e.mark);
+        let run = self.table.get(a).map_or(RunId::default(), Entry::run);
         if let Some(r) = self.reports.as_mut() {
-            let seq = r.push(report, mark);
+            let seq = r.push(report, run);
             if matches!(report, Report::Ended(_) | Report::Never { .. }) {
                 self.table.reported(a, seq);
             }
@@ -47,14 +50,14 @@ impl Exec {
             tracing::warn!("attempt {a} is known here as another run: it is not started");
         }
         if let Some(r) = self.reports.as_mut() {
-            r.push(&refusal(a), mark);
+            r.push(&refusal(a), RunId::marked(mark));
         }
     }
 
     /// Adds a report about this host to the next group, if there is a file.
     pub(super) fn push_own(&mut self, report: &Report) {
         if let Some(r) = self.reports.as_mut() {
-            r.push(report, 0);
+            r.push(report, RunId::default());
         }
     }
 
@@ -79,6 +82,19 @@ impl Exec {
         self.reports_pause = (pause, now);
         self.reports_at = now + pause;
         self.reports = None;
+    }
+
+    /// Looks now and then whether the reports file is still the one that the leader reads.
+    pub(super) fn mind_reports(&mut self) {
+        let now = clock::boot_ms();
+        if now.saturating_sub(self.reports_minded) < MIND_MS {
+            return;
+        }
+        self.reports_minded = now;
+        if self.reports.as_ref().is_some_and(|r| !r.is_in_place()) {
+            tracing::warn!("the reports file was replaced: reports go on in a new file");
+            self.reports = None;
+        }
     }
 
     /// Writes the group; ends are made durable here first.
@@ -125,6 +141,7 @@ impl Exec {
             }
         };
         self.table.new_file();
+        let own = RunId::default();
         let boot = proc::boot_id().to_owned();
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let hello = Report::Hello {
@@ -132,15 +149,15 @@ impl Exec {
             version,
             t: clock::wall_ms(),
         };
-        r.push(&hello, 0);
+        r.push(&hello, own);
         let identity = self.ledger.identity.clone();
         let ledger = Report::Ledger {
             id: identity.id,
             kept: identity.kept,
         };
-        r.push(&ledger, 0);
+        r.push(&ledger, own);
         if let Some(at) = self.hints.at() {
-            r.push(&Report::Hints { at: at.to_owned() }, 0);
+            r.push(&Report::Hints { at: at.to_owned() }, own);
         }
         let mut finals = Vec::new();
         for (a, e) in self
@@ -149,22 +166,22 @@ impl Exec {
             .filter(|(_, e)| !(e.is_final() && e.acked))
         {
             for report in e.tell(a) {
-                let seq = r.push(&report, e.mark);
+                let seq = r.push(&report, e.run());
                 if e.is_final() {
                     finals.push((a, seq));
                 }
             }
         }
-        for report in self.parts.tell() {
-            r.push(&report, 0);
+        for (report, run) in self.parts.tell() {
+            r.push(&report, run);
         }
         for (a, mark) in &self.refused {
-            r.push(&refusal(*a), *mark);
+            r.push(&refusal(*a), RunId::marked(*mark));
         }
         if let Some(damage) = self.orders.damage() {
-            r.push(damage, 0);
+            r.push(damage, own);
         }
-        r.push(&Report::Complete { boot }, 0);
+        r.push(&Report::Complete { boot }, own);
         finals
             .into_iter()
             .for_each(|(a, seq)| self.table.reported(a, seq));

@@ -89,7 +89,7 @@ impl Leader {
             part: 1,
             reports: vec![Told {
                 seq: self.seq,
-                mark: 0,
+                run: Default::default(),
                 report,
             }],
             more: false,

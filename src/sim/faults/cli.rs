@@ -32,7 +32,8 @@ pub struct Args {
     /// d0 d1 d2 d3 d4 d7 d8 d12: protocols that must fail; d11 is the one in use.
     #[arg(long, default_value = "d11")]
     variant: String,
-    /// What all seeds are about: usual usurper cutoff gangs power verbs flips; else each chooses.
+    /// What all seeds are about: usual usurper cutoff gangs power verbs flips restore; else each
+    /// chooses.
     #[arg(long)]
     focus: Option<String>,
     /// Seeds run at the same time.

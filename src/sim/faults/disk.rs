@@ -259,6 +259,30 @@ impl Disk {
         Ok(())
     }
 
+    /// An earlier copy of the whole takes its place. `keep`: who has files of before open goes on
+    /// with them, in nobody's sight; else they are gone.
+    pub fn put_back(&mut self, copy: Disk, keep: bool) {
+        let shift = self.next;
+        let version = self.nodes.get(&ROOT).map_or(0, |root| root.version);
+        if !keep {
+            self.nodes.clear();
+        }
+        for (ino, mut node) in copy.nodes {
+            node.lock = None;
+            node.unsynced.clear();
+            node.stable = node.data.clone();
+            let entries = node.entries.iter_mut().flat_map(BTreeMap::values_mut);
+            entries.for_each(|ino| *ino += shift);
+            let ino = match ino {
+                ROOT => ROOT,
+                other => other + shift,
+            };
+            node.version += version;
+            self.nodes.insert(ino, node);
+        }
+        self.next = shift + copy.next;
+    }
+
     /// The disk's machine stops: what was not synced is gone, except the writes for which `kept`
     /// says so (in order, by machine, perhaps cut by it).
     pub fn lose_unsynced(&mut self, mut kept: impl FnMut(usize, usize) -> usize) {
@@ -309,6 +333,24 @@ mod tests {
         assert_eq!(d.node(f).unwrap().data.as_slice(), b"abc");
         other.lose_unsynced(|_, _| 2);
         assert_eq!(other.node(f).unwrap().data.as_slice(), b"abcde");
+    }
+
+    #[test]
+    fn a_copy_that_takes_its_place_has_other_files_of_the_same_names() {
+        for keep in [true, false] {
+            let mut d = Disk::default();
+            d.mkdir(ROOT, "a", 0o755, 0, 0).unwrap();
+            let (dir, name) = d.parent("a/f").unwrap();
+            let f = d.create(dir, name, 0o644, 7, 0).unwrap();
+            d.write(f, 0, 0, b"old", 1).unwrap();
+            let copy = d.clone();
+            d.write(f, 0, 0, b"new", 2).unwrap();
+            d.put_back(copy, keep);
+            let now = d.find("a/f").unwrap();
+            assert_ne!(now, f);
+            assert_eq!(d.node(now).unwrap().data.as_slice(), b"old");
+            assert_eq!(d.node(f).is_ok(), keep);
+        }
     }
 
     #[test]

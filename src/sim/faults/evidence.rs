@@ -7,19 +7,30 @@
 //! bytes on their way; changes nothing.
 
 use super::disk::HandleId;
+use super::history::RunKey;
 use super::world::{Core, ProcId};
 use crate::model::{AttemptId, TermReason, Token};
 use crate::record::ack::Ack;
 use crate::record::frame;
-use crate::record::report::Report;
+use crate::record::report::{Report, RunId};
 use crate::spool::Layout;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A report with the run that it is about.
+#[derive(Clone, Deserialize)]
+struct Said {
+    #[serde(flatten)]
+    report: Report,
+    #[serde(flatten)]
+    run: RunId,
+}
 
 /// How an attempt ended, as a host told it.
 type Told = (Option<i32>, i32, TermReason);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Evidence {
     /// When (µs) a leader's process first opened a request.
     opened: BTreeMap<(ProcId, Token), u64>,
@@ -27,9 +38,9 @@ pub struct Evidence {
     /// When (µs) each epoch's leader had recovered.
     led: BTreeMap<u64, u64>,
     /// Written by hosts and not synced yet.
-    unsynced: BTreeMap<HandleId, (String, Vec<Report>)>,
-    ends: BTreeMap<(String, AttemptId), Told>,
-    parts: BTreeSet<(String, AttemptId)>,
+    unsynced: BTreeMap<HandleId, (String, Vec<Said>)>,
+    ends: BTreeMap<(String, AttemptId, u32), Told>,
+    parts: BTreeSet<(String, AttemptId, u32)>,
     /// When (µs) each host last wrote its load, and pauses between two writes.
     load: BTreeMap<String, (u64, Vec<(u64, u64)>)>,
 }
@@ -60,6 +71,13 @@ impl Evidence {
         self.led.entry(epoch).or_insert(core.now);
     }
 
+    /// The share is an earlier one: epochs are claimed again, and hosts may have forgotten ends
+    /// that were acknowledged since.
+    pub fn go_back(&mut self) {
+        self.led.clear();
+        self.ends.clear();
+    }
+
     /// A leader's process opened a file.
     pub fn opened(&mut self, core: &Core, proc: ProcId, path: &str) {
         if let Some(tok) = request(path) {
@@ -84,12 +102,12 @@ impl Evidence {
     ) -> Vec<String> {
         if let Some(host) = host_of(path, "reports.") {
             let (_, told) = self.unsynced.entry(id).or_insert((host.to_owned(), vec![]));
-            for report in records::<Report>(bytes) {
+            for said in records::<Said>(bytes) {
                 // The leader may read it from now on, whether the host's sync returns or not.
-                if let Report::PartReady { a } = report {
-                    self.parts.insert((host.to_owned(), a));
+                if let Report::PartReady { a } = said.report {
+                    self.parts.insert((host.to_owned(), a, said.run.mark));
                 }
-                told.push(report);
+                told.push(said);
             }
         }
         let epoch = path.strip_prefix("/epoch/").and_then(|rest| {
@@ -125,10 +143,13 @@ impl Evidence {
             return vec![];
         };
         let mut wrong = Vec::new();
-        for report in told {
-            let Report::Ended(e) = report else { continue };
+        for said in told {
+            let Report::Ended(e) = said.report else {
+                continue;
+            };
             let now = (e.code, e.sig, e.reason);
-            let known = self.ends.entry((host.clone(), e.a)).or_insert(now);
+            let run = (host.clone(), e.a, said.run.mark);
+            let known = self.ends.entry(run).or_insert(now);
             if *known != now {
                 let a = e.a;
                 wrong.push(format!(
@@ -140,8 +161,8 @@ impl Evidence {
     }
 
     /// Whether a host has told the leader that its part is prepared.
-    pub fn is_prepared(&self, host: &str, a: AttemptId) -> bool {
-        self.parts.contains(&(host.to_owned(), a))
+    pub fn is_prepared(&self, host: &str, (a, mark): RunKey) -> bool {
+        self.parts.contains(&(host.to_owned(), a, mark))
     }
 
     /// Whether a host did not write its load for so long that ended after `since`.

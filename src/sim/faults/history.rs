@@ -8,6 +8,7 @@
 //! nothing.
 
 use super::evidence::Evidence;
+use super::restore::Restore;
 use super::tasks::{Task, Tasks};
 use super::words::Words;
 use super::world::Core;
@@ -19,30 +20,38 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Broken promises that are kept of one run.
 const BROKEN_MAX: usize = 50;
 
+/// An attempt, and its mark: before and after a share was restored two runs may have one name.
+pub type RunKey = (AttemptId, u32);
+
 /// A start that happened.
 #[derive(Clone, Debug)]
-struct Started {
-    machine: usize,
+pub struct Started {
+    pub machine: usize,
     host: String,
     /// How it ended, once it has: `None` = by a signal or unseen; and when (µs).
     ended: Option<Option<i32>>,
     ended_at: u64,
     /// Its machine lost power afterwards, and perhaps what it remembered.
-    forgotten: bool,
+    pub forgotten: bool,
 }
 
 /// How a job ended, as somebody may have seen it.
 type Final = (JobStat, Option<i32>, u32);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct History {
     /// What broke a promise, the first first.
     pub broken: Vec<String>,
     /// Name to id, as people were told.
-    acked: BTreeMap<String, u32>,
+    pub(super) acked: BTreeMap<String, u32>,
     /// Names of submissions that were sent.
     pub sent: u64,
-    starts: BTreeMap<AttemptId, Started>,
+    pub(super) starts: BTreeMap<RunKey, Started>,
+    /// Runs that leaders have made, with the names of their jobs; the last of each attempt.
+    pub(super) runs: BTreeMap<RunKey, String>,
+    marks: BTreeMap<AttemptId, u32>,
+    /// What is known of a share that was put back from a copy.
+    pub restore: Restore,
     finals: BTreeMap<JobKey, Final>,
     /// Jobs of which everything has ended.
     ended: BTreeSet<u32>,
@@ -144,12 +153,37 @@ impl History {
             let text = format!("{name} was told job {id}, as {other} had been");
             self.broken(core, text);
         }
+        let wrong = self.restore.tells(name, id);
+        self.all_broken(core, wrong);
+        if self.restore.is_doubtful(name) {
+            return;
+        }
         match self.acked.insert(name.to_owned(), id) {
             Some(old) if old != id => {
                 let text = format!("{name} was told job {old}, later job {id}");
                 self.broken(core, text);
             }
             _ => {}
+        }
+    }
+
+    /// Somebody has waited for the end of a job, and was given this exit code.
+    pub fn waited(&mut self, core: &mut Core, name: &str, id: u32, code: i32) {
+        core.say("people", || {
+            format!("{name} has waited for job {id}: code {code}")
+        });
+        let own = |(run, of): &(&RunKey, &String)| run.0.j.id == id && *of == name;
+        let mut own = self.runs.iter().filter(own).map(|(run, _)| run);
+        let well = own.any(|run| {
+            self.starts
+                .get(run)
+                .is_some_and(|s| s.ended == Some(Some(0)))
+        });
+        if code == 0 && !well {
+            self.broken(
+                core,
+                format!("{name} was told that job {id} has ended well: it has not"),
+            );
         }
     }
 
@@ -187,8 +221,10 @@ impl History {
     }
 
     /// Of these attempts, so many that leaders count the slots of.
-    pub fn counted(&self, of: impl Iterator<Item = AttemptId>) -> usize {
-        of.filter(|a| !self.uncounted.contains(a)).count()
+    pub fn counted(&self, of: impl Iterator<Item = RunKey>) -> usize {
+        // What the journal does not know holds no slots until it is killed.
+        let counts = |run: &RunKey| !self.uncounted.contains(&run.0) && !self.restore.is_lost(run);
+        of.filter(counts).count()
     }
 
     /// What somebody read of the view.
@@ -247,7 +283,10 @@ impl History {
     ) {
         let a = task.a;
         core.say("task", || format!("attempt {a} starts on {host}"));
-        if let Some(first) = self.starts.get(&a) {
+        let run = (a, task.mark);
+        let wrong = self.restore.starts(&run, host);
+        self.all_broken(core, wrong);
+        if let Some(first) = self.starts.get(&run) {
             let text = format!("attempt {a} started on {} and again on {host}", first.host);
             self.broken(core, text);
             return;
@@ -259,32 +298,7 @@ impl History {
             );
             self.broken(core, text);
         }
-        let others: Vec<(AttemptId, Started)> = self
-            .starts
-            .range(AttemptId { j: a.j, at: 0 }..)
-            .take_while(|(b, _)| b.j == a.j)
-            .map(|(b, s)| (*b, s.clone()))
-            .collect();
-        for (b, other) in others {
-            let wanted = self.requeued.contains(&a.j.id);
-            let again = wanted || self.rerunnable.contains(&a.j.id);
-            let wrong = match other.ended {
-                None => Some("while it still runs"),
-                Some(_) if b.at > a.at => Some("although it is the later one"),
-                Some(_) if !again => Some("though it must not run twice"),
-                Some(Some(0)) if !other.forgotten && !wanted && !self.cut_off(core, &other) => {
-                    Some("after it had succeeded")
-                }
-                Some(_) => None,
-            };
-            if let Some(wrong) = wrong {
-                let text = format!(
-                    "attempt {a} starts on {host}, attempt {b} started on {}: {wrong}",
-                    other.host
-                );
-                self.broken(core, text);
-            }
-        }
+        self.judge_others(core, a, host);
         let whole = JobKey::job(a.j.id);
         let killed = self.killed.get(&a.j).or_else(|| self.killed.get(&whole));
         let settled = !self.unsettled.contains(&a.j.id);
@@ -295,7 +309,7 @@ impl History {
             self.broken(core, text);
         }
         let parts = self.gangs.get(&a).into_iter().flatten();
-        let missing = parts.filter(|(host, _)| !self.evidence.is_prepared(host, a));
+        let missing = parts.filter(|(host, _)| !self.evidence.is_prepared(host, run));
         let missing: Vec<&str> = missing.map(|(host, _)| host.as_str()).collect();
         if !missing.is_empty() {
             let missing = missing.join(" ");
@@ -315,7 +329,39 @@ impl History {
             ended_at: 0,
             forgotten: false,
         };
-        self.starts.insert(a, started);
+        self.starts.insert(run, started);
+    }
+
+    /// Holds a start against all earlier ones of its job.
+    fn judge_others(&mut self, core: &mut Core, a: AttemptId, host: &str) {
+        let others: Vec<(RunKey, Started)> = self
+            .starts
+            .range((AttemptId { j: a.j, at: 0 }, 0)..)
+            .take_while(|((b, _), _)| b.j == a.j)
+            .map(|(run, s)| (*run, s.clone()))
+            .collect();
+        for (of, other) in others {
+            let (b, lost) = (of.0, self.restore.is_lost(&of));
+            let wanted = self.requeued.contains(&a.j.id);
+            let again = wanted || self.rerunnable.contains(&a.j.id);
+            let wrong = match other.ended {
+                None => Some("while it still runs"),
+                Some(_) if lost => None,
+                Some(_) if b.at > a.at => Some("although it is the later one"),
+                Some(_) if !again => Some("though it must not run twice"),
+                Some(Some(0)) if !other.forgotten && !wanted && !self.cut_off(core, &other) => {
+                    Some("after it had succeeded")
+                }
+                Some(_) => None,
+            };
+            if let Some(wrong) = wrong {
+                let text = format!(
+                    "attempt {a} starts on {host}, attempt {b} started on {}: {wrong}",
+                    other.host
+                );
+                self.broken(core, text);
+            }
+        }
     }
 
     /// Its host was silent for longer than the fence after it had ended, so that nobody could know
@@ -326,9 +372,10 @@ impl History {
     }
 
     /// A task has ended; `None`: killed.
-    pub fn task_ended(&mut self, core: &mut Core, a: AttemptId, code: Option<i32>) {
+    pub fn task_ended(&mut self, core: &mut Core, run: RunKey, code: Option<i32>) {
+        let (a, _) = run;
         core.say("task", || format!("attempt {a} ends with {code:?}"));
-        if let Some(s) = self.starts.get_mut(&a) {
+        if let Some(s) = self.starts.get_mut(&run) {
             s.ended = Some(code);
             s.ended_at = core.now;
         }
@@ -357,6 +404,8 @@ impl History {
             return;
         }
         self.highest = epoch;
+        self.recovered_copy(state);
+        self.hear_of_restore(core, state);
         self.check(core, epoch, state);
     }
 
@@ -369,6 +418,7 @@ impl History {
         if !changed {
             return;
         }
+        self.hear_of_restore(core, state);
         self.check_jobs(core, epoch, state);
         let broken = state.check();
         if !broken.is_empty() {
@@ -403,7 +453,8 @@ impl History {
                 ));
             }
         }
-        for (a, s) in self.starts.iter().filter(|(a, _)| !cleaned(a.j.id)) {
+        let here = |run: &RunKey| !cleaned(run.0.j.id) && !self.restore.is_lost(run);
+        for ((a, _), s) in self.starts.iter().filter(|(run, _)| here(run)) {
             match state.work(a.j) {
                 None => wrong.push(format!(
                     "epoch {epoch} does not know {a}, which ran on {}",
@@ -446,19 +497,29 @@ impl History {
                 self.broken(core, text);
             }
         }
-        self.note_passed(state);
+        self.note_passed(epoch, state);
         self.check_jobs(core, epoch, state);
     }
 
     /// Remembers what a leader has and is about to make known.
-    pub fn note_passed(&mut self, state: &State) {
+    pub fn note_passed(&mut self, epoch: u64, state: &State) {
         for job in state.jobs() {
+            let name = job.name.as_deref().unwrap_or("?");
+            self.late.extend(self.restore.names(job.id, name));
             for (j, work) in works(job) {
                 self.passed.insert((j, work.stat, work.attempt));
                 let a = AttemptId {
                     j,
                     at: work.attempt,
                 };
+                // Not what a leader that was overtaken meanwhile has made.
+                let mark = state.mark(j);
+                if mark != 0 && epoch >= self.highest {
+                    self.runs
+                        .entry((a, mark))
+                        .or_insert_with(|| name.to_owned());
+                    self.marks.insert(a, mark);
+                }
                 if let Some(run) = work.run.as_deref() {
                     let name = |(id, _): &(_, u32)| state.host_name(*id).to_string();
                     let hosts: Vec<String> = run.hosts.iter().map(name).collect();
@@ -532,7 +593,8 @@ impl History {
                     ));
                 }
                 let a = AttemptId { j, at: now.2 };
-                let truth = self.starts.get(&a).and_then(|s| s.ended);
+                let run = (a, state.mark(j));
+                let truth = self.starts.get(&run).and_then(|s| s.ended);
                 if now.0 == JobStat::Done && truth != Some(Some(0)) {
                     wrong.push(format!(
                         "epoch {epoch} shows {a} as done, it ended as {truth:?}"
@@ -583,6 +645,48 @@ impl History {
     pub fn all_ended(&self, tasks: &Tasks) -> bool {
         let told = self.acked.values().all(|id| self.ended.contains(id));
         told && self.open.is_empty() && self.takeovers > 0 && tasks.running() == 0
+    }
+
+    /// Jobs that have not ended, as the leader has them.
+    pub fn open_jobs(&self) -> Vec<u32> {
+        self.open.keys().copied().collect()
+    }
+
+    /// Which run of an attempt leaders mean.
+    pub fn mark_of(&self, a: AttemptId) -> u32 {
+        self.marks.get(&a).copied().unwrap_or(0)
+    }
+
+    /// Somebody lets go what was held, whatever became of it after a copy of the share was made.
+    pub fn may_run_again(&mut self, id: u32) {
+        self.requeued.insert(id);
+    }
+
+    /// Jobs that people were told since `then`.
+    pub(super) fn acked_since(&self, then: &History) -> BTreeMap<String, u32> {
+        let new = self
+            .acked
+            .iter()
+            .filter(|(name, _)| !then.acked.contains_key(*name));
+        new.map(|(name, id)| (name.clone(), *id)).collect()
+    }
+
+    /// The share is as it was `then`: what leaders and people knew since counts no more. What ran
+    /// has run.
+    pub(super) fn forget_since(&mut self, then: History) {
+        self.acked = then.acked;
+        self.finals = then.finals;
+        self.ended = then.ended;
+        self.shown = then.shown;
+        self.killed = then.killed;
+        self.attempts = then.attempts;
+        self.gathering = then.gathering;
+        self.gangs = then.gangs;
+        self.uncounted.extend(then.uncounted);
+        self.words.go_back(then.words);
+        self.highest = then.highest;
+        self.open = then.open;
+        self.evidence.go_back();
     }
 
     /// What is still open, for people.

@@ -3,7 +3,7 @@
 //!
 //! `world` has the clock and the actors, `scene` the machines and the faults, `disk` and `port` the
 //! file system as servers and clients see it, `stage` and `tasks` the processes, `history` the
-//! promises. Never touches a real file.
+//! promises, `restore` a share put back from a copy. Never touches a real file.
 
 pub mod cli;
 mod deeds;
@@ -16,6 +16,7 @@ mod open_file;
 mod people;
 mod plan;
 mod port;
+mod restore;
 mod rng;
 mod scene;
 mod stage;

@@ -5,6 +5,7 @@
 use super::port::Port;
 use super::world::Inner;
 use crate::client::ask::{Outgoing, send};
+use crate::client::cwait::watch;
 use crate::model::{Spec, Submission};
 use crate::record::request::{RequestHead, Verb};
 use crate::spool::Site;
@@ -20,11 +21,13 @@ const ELEMENTS: u32 = 3;
 /// A job as it was submitted.
 pub(super) struct Made {
     pub id: u32,
+    /// When the leader took it, as it said.
+    taken: i64,
     pub array: bool,
 }
 
 /// Who asks, from where.
-pub(super) struct Person<'a> {
+pub struct Person<'a> {
     pub port: &'a Port,
     pub site: &'a Site,
     pub slot: usize,
@@ -33,9 +36,9 @@ pub(super) struct Person<'a> {
 /// The life of a person: some submissions, one after the other, and what comes with them.
 pub fn person(port: &Port, site: &Site, slot: usize) -> String {
     let who = Person { port, site, slot };
-    let (requests, acts) = {
+    let (requests, acts, waits) = {
         let plan = &port.world.lock().scene.plan;
-        (plan.requests, plan.acts)
+        (plan.requests, plan.acts, if plan.restore { 250 } else { 0 })
     };
     loop {
         let n = port.world.lock().scene.history.next_request(slot);
@@ -43,10 +46,14 @@ pub fn person(port: &Port, site: &Site, slot: usize) -> String {
             break;
         }
         who.think(3000);
-        if let Some(made) = who.submit(&format!("{}-{n}", site.host))
-            && who.draw(acts)
-        {
-            who.act(&made);
+        let name = format!("{}-{n}", site.host);
+        if let Some(made) = who.submit(&name) {
+            if who.draw(acts) {
+                who.act(&made);
+            }
+            if who.draw(waits) {
+                who.wait_for(&name, &made);
+            }
         }
         if who.draw(250) {
             who.read();
@@ -95,9 +102,9 @@ impl Person<'_> {
         }
         match answer {
             Ok(ack) if ack.ok && !ack.ids.is_empty() => {
-                let id = ack.ids[0].id;
+                let (id, taken) = (ack.ids[0].id, ack.ids[0].t);
                 scene.history.told(core, name, id);
-                Some(Made { id, array })
+                Some(Made { id, taken, array })
             }
             Ok(ack) => {
                 core.say("people", || format!("{name} was refused: {ack:?}"));
@@ -108,6 +115,14 @@ impl Person<'_> {
                 None
             }
         }
+    }
+
+    /// Waits for the end of the job, as `csub -K` does.
+    fn wait_for(&self, name: &str, made: &Made) {
+        let code = watch(self.site, made.id, made.taken, &mut |_| {});
+        let mut inner = self.port.world.lock();
+        let Inner { core, scene } = &mut *inner;
+        scene.history.waited(core, name, made.id, code);
     }
 
     fn submission(&self, name: &str) -> (RequestHead, Submission) {

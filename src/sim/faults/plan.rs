@@ -50,6 +50,8 @@ pub enum Focus {
     Verbs,
     /// Bytes of orders and reports flip while jobs run and processes die.
     Flips,
+    /// The share is put back from a copy while hosts and their tasks live.
+    Restore,
 }
 
 impl Focus {
@@ -61,6 +63,7 @@ impl Focus {
         ("power", Focus::Power),
         ("verbs", Focus::Verbs),
         ("flips", Focus::Flips),
+        ("restore", Focus::Restore),
     ];
 
     pub fn parse(name: &str) -> Option<Focus> {
@@ -68,10 +71,10 @@ impl Focus {
         known.map(|(_, focus)| *focus)
     }
 
-    /// Of sixteen seeds, so many are about each. The weaker protocols differ from the one in use in
-    /// what leaders do: of their seeds none is about anything else.
+    /// Of seventeen seeds, so many are about each. The weaker protocols differ from the one in use
+    /// in what leaders do: of their seeds none is about anything else.
     fn draw(rng: &mut Rng, variant: Variant) -> Focus {
-        let n = rng.below(16);
+        let n = rng.below(17);
         match n {
             0..7 if variant != Variant::D11 => Focus::Usurper,
             _ if variant != Variant::D11 => Focus::Usual,
@@ -80,7 +83,8 @@ impl Focus {
             8..10 => Focus::Cutoff,
             10..12 => Focus::Gangs,
             12..14 => Focus::Power,
-            _ => Focus::Verbs,
+            14..16 => Focus::Verbs,
+            _ => Focus::Restore,
         }
     }
 }
@@ -196,6 +200,15 @@ const FAULTS: &[Fault] = &[
     Fault::Locks,
 ];
 
+/// Of runs about hosts that are cut off.
+const CUTS: &[Fault] = &[
+    Fault::Cut,
+    Fault::Cut,
+    Fault::Cut,
+    Fault::Kill,
+    Fault::Power,
+];
+
 impl Fault {
     pub fn name(self) -> &'static str {
         match self {
@@ -265,6 +278,8 @@ pub struct Plan {
     pub acts: u64,
     /// Each shepherd watches the silence of its host, too; without, only `cbexe` does, and lives.
     pub shepherds_watch: bool,
+    /// The share is put back from a copy.
+    pub restore: bool,
     /// Faults in a fixed order, beside those drawn.
     pub script: Script,
     offsets: Vec<i64>,
@@ -323,6 +338,7 @@ impl Plan {
             gang: 2,
             acts: 310,
             shepherds_watch: rng.permille(500),
+            restore: false,
             script: Script::new(),
             offsets: (0..machines)
                 .map(|_| rng.between(0, 1_200_000) as i64 - 600_000)
@@ -338,13 +354,7 @@ impl Plan {
             Focus::Cutoff => Plan {
                 hosts: self.hosts.min(4),
                 people: self.people.min(3),
-                faults: vec![
-                    Fault::Cut,
-                    Fault::Cut,
-                    Fault::Cut,
-                    Fault::Kill,
-                    Fault::Power,
-                ],
+                faults: CUTS.to_vec(),
                 fault_every_ms: rng.pick(&[3000, 8000]),
                 at_leaders: 100,
                 at_hosts: 1000,
@@ -402,10 +412,34 @@ impl Plan {
                 acts: 900,
                 ..self
             },
+            Focus::Restore => self.restored(rng),
+        }
+    }
+
+    /// The share is put back from a copy, under few other faults or none.
+    fn restored(self, rng: &mut Rng) -> Plan {
+        Plan {
+            hosts: self.hosts.min(5),
+            faults: match rng.below(3) {
+                0 => vec![Fault::Kill, Fault::Stop, Fault::Slow],
+                1 => vec![Fault::Kill, Fault::Cut, Fault::Ambush],
+                _ => Vec::new(),
+            },
+            fault_every_ms: rng.pick(&[2000, 6000]),
+            requests: rng.between(6, 12),
+            task_ms: rng.pick(&[1000, 8000, 30_000]),
+            wide: rng.pick(&[80, 400]),
+            gang: 3,
+            acts: 400,
+            restore: true,
+            ..self
         }
     }
 
     fn flipping(self, rng: &mut Rng) -> Plan {
+        if self.focus == Focus::Restore {
+            return self;
+        }
         if self.focus != Focus::Flips {
             return self;
         }
@@ -436,6 +470,7 @@ impl Plan {
             slots: 1,
             requests: 4,
             task_ms: 2000,
+            restore: false,
             script,
             ..Plan::of(options)
         }

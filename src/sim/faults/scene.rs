@@ -30,6 +30,8 @@ pub enum Role {
     Load,
     Shepherds,
     Person,
+    /// Who confirms that a share was restored.
+    Restorer,
 }
 
 /// A process that should run.
@@ -117,6 +119,9 @@ pub enum Happening {
     /// The next part of a script, if it waits for time.
     Cue,
     PowerOff(usize),
+    /// The share is copied; the copy takes its place.
+    Copy,
+    PutBack,
 }
 
 /// Everything there is.
@@ -136,6 +141,10 @@ pub struct Scene {
     pub calm_at: Option<u64>,
     pub faults: BTreeMap<&'static str, u64>,
     pub ambush: Option<Ambush>,
+    /// A copy of the share that will take its place.
+    pub kept: Option<Box<super::restore::Kept>>,
+    /// No leader is started before this time (µs).
+    pub leaders_from: u64,
     /// The share after every writing operation of the faulty phase, where that is wanted.
     #[cfg(test)]
     pub moments: Option<Vec<super::images::Moment>>,
@@ -170,6 +179,8 @@ impl Scene {
             calm_at: None,
             faults: BTreeMap::new(),
             ambush: None,
+            kept: None,
+            leaders_from: 0,
             #[cfg(test)]
             moments: None,
             plan,
@@ -197,6 +208,10 @@ impl Scene {
         for n in 0..people {
             let m = self.add_machine(&format!("c{}", n + 1));
             self.add_slot(Role::Person, m);
+        }
+        if self.plan.restore {
+            let m = self.add_machine("admin");
+            self.add_slot(Role::Restorer, m);
         }
     }
 
@@ -285,6 +300,8 @@ impl Scene {
             Happening::WriteBack(machine) => scene.write_back(core, machine),
             Happening::Look => scene.look(core),
             Happening::PowerOff(machine) => scene.power_off(core, machine),
+            Happening::Copy => scene.copy_share(core),
+            Happening::PutBack => scene.put_back(core),
             Happening::Cue => {
                 scene.cue(core, |when| matches!(when, When::After(_)), None);
             }
@@ -340,7 +357,9 @@ impl Scene {
 
     /// Ends the run when all is done or time is up.
     fn look(&mut self, core: &mut Core) {
-        let people = self.slots.iter().all(|s| s.role != Role::Person || s.done);
+        let person = |s: &Slot| matches!(s.role, Role::Person | Role::Restorer);
+        let people = self.slots.iter().all(|s| !person(s) || s.done);
+        self.judge_restore(core);
         if self.history.failed() || (people && self.history.all_ended(&self.tasks)) {
             self.history.conclude(core);
             core.over = true;

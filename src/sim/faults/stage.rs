@@ -5,6 +5,7 @@ use super::history::History;
 use super::people;
 use super::plan::Plan;
 use super::port::{Port, SHARE};
+use super::restore;
 use super::scene::{Happening, Role, Scene, Slot};
 use super::strike::When;
 use super::tasks;
@@ -69,6 +70,7 @@ fn make(port: &Port) {
     let at = core.now + core.rng.between(500, 6000) * MS;
     scene.plan_at(core, at, Happening::NextFault);
     scene.arm(core);
+    scene.plan_restore(core);
 }
 
 /// What an administrator changes in cb.yaml.
@@ -150,6 +152,13 @@ pub fn start(world: &Arc<World>, inner: &mut Inner, slot: usize) {
     {
         return;
     }
+    let from = inner.scene.leaders_from;
+    if role == Role::Leader && inner.core.now < from {
+        let Inner { core, scene } = inner;
+        let at = from + core.rng.below(2000) * MS;
+        scene.plan_at(core, at, Happening::Start(slot));
+        return;
+    }
     let host = inner.scene.machines[machine].name;
     let what = match role {
         Role::Setup => "setup",
@@ -158,6 +167,7 @@ pub fn start(world: &Arc<World>, inner: &mut Inner, slot: usize) {
         Role::Load => "cbls",
         Role::Shepherds => "tasks",
         Role::Person => "csub",
+        Role::Restorer => "cadmin",
     };
     inner.scene.slots[slot].starts += 1;
     let n = inner.scene.slots[slot].starts;
@@ -258,6 +268,11 @@ fn live(port: &Port, role: Role, slot: usize) -> String {
             String::new()
         }
         Role::Person => people::person(port, &site, slot),
+        Role::Restorer => restore::administer(&people::Person {
+            port,
+            site: &site,
+            slot,
+        }),
     }
 }
 
@@ -306,8 +321,11 @@ impl Witness for Eyes {
         }
     }
 
-    fn committed(&self, _: u64, state: &State) {
-        self.look(|history, _| history.note_passed(state));
+    fn committed(&self, epoch: u64, state: &State) {
+        self.look(|history, core| {
+            history.note_passed(epoch, state);
+            history.hear_of_restore(core, state);
+        });
     }
 
     fn turned(&self, epoch: u64, state: &State, changed: bool) {

@@ -344,8 +344,9 @@ impl Scene {
                 Some("the server forgets all locks".into())
             }
             Fault::Shepherd => {
-                let a = self.tasks.kill_one(core)?;
-                self.history.task_ended(core, a, None);
+                let run = self.tasks.kill_one(core)?;
+                self.history.task_ended(core, run, None);
+                let (a, _) = run;
                 Some(format!("kill -9 the shepherd of attempt {a}"))
             }
             _ => None,

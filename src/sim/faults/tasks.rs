@@ -4,6 +4,7 @@
 //! is believed, a spawner ends what it was sent although `cbexe` is gone, and the next one waits
 //! for that. Writes the tasks logs through the same door as the daemons.
 
+use super::history::RunKey;
 use super::port::Port;
 use super::scene::Scene;
 use super::world::{ActorId, Core, Inner, World, me};
@@ -30,6 +31,8 @@ const RETRY_US: u64 = 500_000;
 #[derive(Clone, Debug)]
 pub struct Task {
     pub a: AttemptId,
+    /// Which run of that name it is.
+    pub mark: u32,
     pub machine: usize,
     born: u64,
     log: u64,
@@ -105,9 +108,9 @@ impl Tasks {
     }
 
     /// Attempts whose tasks run on a machine.
-    pub fn running_on(&self, machine: usize) -> impl Iterator<Item = AttemptId> {
+    pub fn running_on(&self, machine: usize) -> impl Iterator<Item = RunKey> {
         let on = move |t: &&Task| t.machine == machine && t.alive;
-        self.table.values().filter(on).map(|t| t.a)
+        self.table.values().filter(on).map(|t| (t.a, t.mark))
     }
 
     /// Tasks that run anywhere.
@@ -145,8 +148,23 @@ impl Tasks {
         true
     }
 
+    /// Lets some tasks run on for so long (µs) from now.
+    pub fn prolong(&mut self, core: &mut Core, us: u64, which: impl Fn(&RunKey) -> bool) {
+        let mut ends = Vec::new();
+        for (pid, task) in &mut self.table {
+            if task.alive && task.sig == 0 && task.left.is_none() && which(&(task.a, task.mark)) {
+                task.plan += 1;
+                task.until = core.now + us;
+                ends.push((task.machine, task.until, Todo::End(*pid, task.plan)));
+            }
+        }
+        for (machine, at, todo) in ends {
+            self.plan(core, machine, at, todo);
+        }
+    }
+
     /// Kills some shepherd; the task dies with it, unseen.
-    pub fn kill_one(&mut self, core: &mut Core) -> Option<AttemptId> {
+    pub fn kill_one(&mut self, core: &mut Core) -> Option<RunKey> {
         let alive: Vec<i32> = self
             .table
             .iter()
@@ -157,6 +175,7 @@ impl Tasks {
         let task = self.table.get_mut(&pid)?;
         task.alive = false;
         let (a, log, machine) = (task.a, task.log, task.machine);
+        let run = (a, task.mark);
         let spawner = self
             .spawners
             .iter()
@@ -164,7 +183,7 @@ impl Tasks {
         if let Some(tx) = spawner.and_then(|s| s.tx.as_ref()) {
             let _ = tx.send(Heard::Said(FromSpawner::Died { a, pid }));
         }
-        Some(a)
+        Some(run)
     }
 
     /// All that ran there is gone.
@@ -268,8 +287,10 @@ fn start(port: &Port, local: &Local, spec: TaskSpec, log: u64) {
     let code = if core.rng.permille(100) { 3 } else { 0 };
     let ms = core.rng.between(1, scene.plan.task_ms);
     let at = core.now + ms * MS;
+    let mark = scene.history.mark_of(a);
     let task = Task {
         a,
+        mark,
         machine: port.machine,
         born,
         log,
@@ -311,9 +332,11 @@ fn end(port: &Port, local: &Local, pid: i32, plan: u64) {
             return;
         }
         let task = task.clone();
-        scene
-            .history
-            .task_ended(core, task.a, (task.sig == 0).then_some(task.code));
+        scene.history.task_ended(
+            core,
+            (task.a, task.mark),
+            (task.sig == 0).then_some(task.code),
+        );
         task
     };
     let end = Ended {

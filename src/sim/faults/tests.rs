@@ -230,7 +230,9 @@ fn every_crash_image_is_recovered_from() {
             hosts: 3,
             ..options(seed, Variant::D11)
         };
-        let mut scene = Scene::new(plan::Plan::of(&options));
+        let mut plan = plan::Plan::of(&options);
+        plan.restore = false;
+        let mut scene = Scene::new(plan);
         scene.moments = Some(Vec::new());
         let world = World::new(seed, scene, false);
         world.run(stage::begin);

@@ -22,11 +22,13 @@ pub enum Fact {
     Config,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Words {
     told: BTreeMap<Fact, String>,
     /// Somebody asked for another value and was not answered.
     open: BTreeSet<Fact>,
+    /// Asked for and not answered yet.
+    asking: BTreeSet<Fact>,
     /// Something of the cluster was to be changed at some time.
     pub of_cluster: bool,
 }
@@ -37,15 +39,24 @@ impl Words {
         use Fact::{Config, HostClosed, QueueActive, QueueOpen};
         self.of_cluster |= matches!(fact, QueueOpen(_) | QueueActive(_) | HostClosed(_) | Config);
         self.told.remove(fact);
+        self.asking.insert(fact.clone());
     }
 
     /// What came of it: the value that was confirmed, `Ok(None)` = it was refused.
     pub fn answered(&mut self, fact: Fact, answer: Result<Option<String>, ()>) {
+        self.asking.remove(&fact);
         match answer {
             Ok(Some(value)) if !self.open.contains(&fact) => drop(self.told.insert(fact, value)),
             Ok(_) => {}
             Err(()) => drop(self.open.insert(fact)),
         }
+    }
+
+    /// Everything is as it was earlier, but for what is being asked for.
+    pub fn go_back(&mut self, then: Words) {
+        self.told = then.told;
+        self.told.retain(|fact, _| !self.asking.contains(fact));
+        self.open.extend(then.asking);
     }
 
     /// An administrator was told that the host is closed.

@@ -1,13 +1,19 @@
 //! A share that is older than what happened.
 
 use super::*;
+use crate::record::report::RunId;
 
 impl Bench {
     /// Reports of runs with this mark.
     pub(super) fn report_marked(&mut self, host: &str, mark: u32, reports: Vec<Report>) {
+        self.report_of(host, RunId::marked(mark), reports);
+    }
+
+    /// Reports of this run.
+    pub(super) fn report_of(&mut self, host: &str, run: RunId, reports: Vec<Report>) {
         let told = |(n, report)| Told {
             seq: n as u64 + 1,
-            mark,
+            run,
             report,
         };
         let reports = reports.into_iter().enumerate().map(told).collect();
@@ -246,4 +252,195 @@ fn an_answer_says_when_its_job_was_accepted() {
     b.now += 5_000;
     let again = b.ask_token(5, vec![submission(|_| {})], Token(77));
     assert_eq!((again.ids[0].known, again.ids[0].t), (true, submit));
+}
+
+/// A bench whose share was restored: epochs up to 6 are over, 7 leads; job 1 ran on h1 when the
+/// copy was made, job 2 waited.
+fn restored_bench() -> (Bench, AttemptId) {
+    let mut b = Bench::new();
+    b.new_epoch(5);
+    b.submit(5, |_| {});
+    b.submit(5, |j| j.hold = true);
+    b.host_started("h1", 1);
+    b.went_back(6, 40);
+    (b, attempt(1, 1))
+}
+
+fn attempt(id: u32, at: u32) -> AttemptId {
+    let j = JobKey::job(id);
+    AttemptId { j, at }
+}
+
+fn started(a: AttemptId) -> Vec<Report> {
+    vec![Report::Started { a, pid: 7, t: 1 }]
+}
+
+impl Bench {
+    fn confirm(&mut self) {
+        let done = self.ask(0, vec![Verb::Restored]);
+        assert_eq!(done.results[0].code, Code::Ok, "{}", done.results[0].text);
+        self.new_epoch(7);
+        self.turn(vec![]);
+    }
+
+    /// Orders of the last turn to kill: host, attempt, mark.
+    fn marked_kills(&self) -> Vec<(String, AttemptId, u32)> {
+        let kill = |(host, order): &(String, Order)| match order {
+            Order::Signal {
+                a,
+                act: Act::Kill,
+                mark,
+                ..
+            } => Some((host.clone(), *a, *mark)),
+            _ => None,
+        };
+        self.last.orders.iter().filter_map(kill).collect()
+    }
+}
+
+#[test]
+fn runs_that_the_restored_journal_does_not_know_are_killed_after_the_word_and_not_before() {
+    let (mut b, known) = restored_bench();
+    let here = |mark| RunId { mark, epoch: 6 };
+    let mark = b.core.state.mark(known.j);
+    // A job, an attempt, an element and another run of a known attempt.
+    let element = AttemptId {
+        j: JobKey::element(2, 3),
+        at: 1,
+    };
+    let lost = [attempt(40, 1), attempt(1, 2), attempt(2, 1), element];
+    let tell = |b: &mut Bench| {
+        for a in lost {
+            b.report_of("h2", here(9), started(a));
+        }
+        b.report_of("h2", here(mark ^ 8), started(known));
+    };
+    tell(&mut b);
+    assert!(b.last.orders.is_empty() && b.core.leftovers.is_empty());
+    b.confirm();
+    let mut killed = Vec::new();
+    for a in lost {
+        b.report_of("h2", here(9), started(a));
+        killed.extend(b.marked_kills());
+    }
+    b.report_of("h2", here(mark ^ 8), started(known));
+    killed.extend(b.marked_kills());
+    let mut wanted = lost.map(|a| ("h2".to_owned(), a, 9)).to_vec();
+    wanted.push(("h2".to_owned(), known, mark ^ 8));
+    assert_eq!(killed, wanted);
+    // What the journal knows goes on.
+    b.report_of("h1", here(mark), started(known));
+    assert!(b.marked_kills().is_empty());
+    assert_eq!(b.stat(1), JobStat::Run);
+    // Their ends end nothing, and are the end of the matter.
+    for (_, a, mark) in killed {
+        let e = Ended {
+            a,
+            sig: 9,
+            ..Ended::default()
+        };
+        b.report_of("h2", here(mark), vec![Report::Ended(Box::new(e))]);
+    }
+    assert!(b.core.leftovers.is_empty());
+    assert_eq!(b.stat(1), JobStat::Run);
+}
+
+#[test]
+fn nothing_is_killed_for_a_word_about_an_earlier_copy() {
+    let (mut b, _) = restored_bench();
+    b.confirm();
+    // Of a leader after that word: the share may have been restored again.
+    let later = RunId { mark: 9, epoch: 7 };
+    b.report_of("h2", later, started(attempt(20_000, 1)));
+    b.report_of("h2", later, started(attempt(1, 2)));
+    // Nobody knows when these were ordered, or whose end it would be.
+    b.report_of("h2", RunId::marked(9), started(attempt(20_000, 1)));
+    b.report_of("h2", RunId { mark: 0, epoch: 6 }, started(attempt(1, 2)));
+    assert!(b.marked_kills().is_empty() && b.core.leftovers.is_empty());
+}
+
+#[test]
+fn a_job_waits_until_a_run_that_the_journal_does_not_know_has_ended() {
+    let (mut b, known) = restored_bench();
+    let mark = b.core.state.mark(known.j);
+    b.confirm();
+    let lost = RunId { mark: 9, epoch: 6 };
+    b.report_of("h2", lost, started(attempt(1, 2)));
+    assert_eq!(b.marked_kills().len(), 1);
+    // The run that it does know ends; a person has the job run again.
+    let e = Ended {
+        a: known,
+        code: Some(3),
+        ..Ended::default()
+    };
+    b.report_of(
+        "h1",
+        RunId { mark, epoch: 5 },
+        vec![Report::Ended(Box::new(e))],
+    );
+    let sel = Selector {
+        ids: vec!["1".into()],
+        ..Selector::default()
+    };
+    let states = vec!["exit".to_owned()];
+    let hold = false;
+    let again = b.ask(5, vec![Verb::Requeue { sel, hold, states }]);
+    assert_eq!(again.results[0].code, Code::Ok, "{}", again.results[0].text);
+    assert!(b.starts().is_empty(), "{:?}", b.starts());
+    let e = Ended {
+        a: attempt(1, 2),
+        sig: 9,
+        ..Ended::default()
+    };
+    b.report_of("h2", lost, vec![Report::Ended(Box::new(e))]);
+    b.now += 1000;
+    b.turn(vec![]);
+    assert_eq!(b.stat(1), JobStat::Run);
+}
+
+#[test]
+fn what_ran_when_the_copy_was_made_is_not_run_again_unasked() {
+    let mut b = Bench::new();
+    b.new_epoch(5);
+    b.submit(5, |j| j.spec.queue = "again".into());
+    b.host_started("h1", 1);
+    b.went_back(6, 40);
+    let mark = b.core.state.mark(JobKey::job(1));
+    b.confirm();
+    let e = Ended {
+        a: attempt(1, 1),
+        code: Some(7),
+        ..Ended::default()
+    };
+    b.report_of(
+        "h1",
+        RunId { mark, epoch: 5 },
+        vec![Report::Ended(Box::new(e))],
+    );
+    assert_eq!(b.stat(1), JobStat::Psusp);
+}
+
+#[test]
+fn what_ran_when_the_copy_was_made_is_known_whatever_the_clocks_say() {
+    let mut b = Bench::new();
+    b.new_epoch(5);
+    b.submit(5, |j| j.spec.queue = "again".into());
+    b.host_started("h1", 1);
+    b.went_back(6, 40);
+    let mark = b.core.state.mark(JobKey::job(1));
+    // The leader that takes the word has a clock an hour behind the one that dispatched.
+    b.now -= 3_600_000;
+    b.confirm();
+    let mut read = State::new();
+    b.core.state.snapshot().for_each(|r| read.restore(r));
+    assert_eq!(contents(&read), contents(&b.core.state));
+    let (id, code) = (attempt(1, 1), Some(7));
+    let e = Ended {
+        a: id,
+        code,
+        ..Ended::default()
+    };
+    let ended = vec![Report::Ended(Box::new(e))];
+    b.report_of("h1", RunId { mark, epoch: 5 }, ended);
+    assert_eq!(b.stat(1), JobStat::Psusp);
 }

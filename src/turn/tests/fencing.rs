@@ -235,7 +235,7 @@ fn old_reports_of_what_has_ended_kill_nothing() {
     let (pid, t) = (7, b.now);
     let reports = vec![Told {
         seq: 1,
-        mark: 0,
+        run: Default::default(),
         report: Report::Started { a, pid, t },
     }];
     let (host, part) = ("h1".to_owned(), 1);
@@ -330,4 +330,22 @@ fn hosts_are_ordered_the_limit_until_they_report_it() {
     assert_eq!(b.limits(), h1(0));
     b.reports_limit("h2", None, 0);
     assert!(b.limits().is_empty(), "where there never was a limit");
+}
+
+#[test]
+fn a_removed_job_that_may_still_run_is_held_when_it_is_requeued() {
+    let mut b = Bench::new();
+    b.submit(5, |_| {});
+    let a = attempt(1, 1);
+    b.host_runs("h1", a);
+    b.force();
+    // The next leader has not read yet what the host says.
+    b.next_leader();
+    let states = vec!["exit".to_owned()];
+    let (sel, hold) = (job_one(), false);
+    let again = b.ask(5, vec![Verb::Requeue { sel, hold, states }]);
+    let said = &again.results[0].text;
+    assert!(said.contains("requeued and held"), "{said}");
+    assert!(b.starts().is_empty());
+    assert_eq!(b.stat(1), JobStat::Psusp);
 }

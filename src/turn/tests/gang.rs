@@ -56,6 +56,7 @@ fn the_command_starts_when_every_host_is_ready() {
         s: 1,
         first: "h1".into(),
         slots: 2,
+        mark: b.core.state.mark(A.j),
     };
     assert_eq!(b.ordered("h2"), [&part]);
     b.ready(7);
@@ -206,6 +207,7 @@ fn preempted_work_on_two_hosts_lends_the_slots_of_both() {
         s: 2,
         first: "h1".into(),
         slots: 2,
+        mark: b.core.state.mark(urgent.j),
     };
     assert_eq!(
         b.ordered("h2"),
@@ -277,7 +279,7 @@ fn a_start_whose_specification_a_later_request_replaces_names_the_new_one() {
         part: 1,
         reports: vec![crate::record::report::Told {
             seq: 1,
-            mark: 0,
+            run: Default::default(),
             report: Report::PartReady { a: A },
         }],
         more: false,
@@ -314,4 +316,16 @@ fn a_start_whose_specification_a_later_request_replaces_names_the_new_one() {
         panic!("{:?}", b.last.orders);
     };
     assert!(b.core.state.specs.contains_key(&start.s), "{old} {now}");
+}
+
+#[test]
+fn a_part_of_an_earlier_run_by_the_same_name_is_not_taken_for_this_one() {
+    let mut b = wide();
+    let mark = b.core.state.mark(A.j);
+    // Of a run from before the share was restored from a copy.
+    b.report_marked("h2", mark ^ 1, vec![Report::PartReady { a: A }]);
+    assert!(b.ordered("h1").is_empty(), "{:?}", b.ordered("h1"));
+    assert!(b.ordered("h2").is_empty(), "its host prepares the new one");
+    b.report_marked("h2", mark, vec![Report::PartReady { a: A }]);
+    assert!(matches!(b.ordered("h1")[..], [Order::Start(_)]));
 }

@@ -222,7 +222,7 @@ fn damaged_orders_are_renewed_and_a_host_is_told_of_damaged_reports_until_it_has
     assert!(repeated(&b), "file 1 again");
     let reports = vec![Told {
         seq: 1,
-        mark: 0,
+        run: Default::default(),
         report: Report::Complete { boot: "b".into() },
     }];
     b.turn(vec![Input::Reports {

@@ -43,7 +43,7 @@ impl Bench {
         // Without a pass: the scheduler would have its own view of these stops.
         let told = Told {
             seq: 9,
-            mark: 0,
+            run: Default::default(),
             report,
         };
         acts(self.act(|turn| turn.reports("h1", 1, vec![told], false)))

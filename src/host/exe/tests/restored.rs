@@ -135,3 +135,68 @@ fn what_the_leader_believes_to_run_and_the_host_forgot_is_not_started_again() {
         exec = deaf_executor(dir.path());
     }
 }
+
+#[test]
+fn a_part_is_told_with_the_run_that_it_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    let part = |mark| Order::Part {
+        a: first(3),
+        s: 3,
+        first: "h2".into(),
+        slots: 1,
+        mark,
+    };
+    publish(&exec, 1, &[spec(3), part(6)]);
+    exec.turn(true);
+    let told = |e: &Exec| {
+        let number = e.reports.as_ref().unwrap().number();
+        let text = std::fs::read_to_string(e.place.layout.reports("h1", number)).unwrap();
+        let ready = text.lines().filter(|l| l.contains("\"part_ready\""));
+        ready.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lines = told(&exec);
+    assert!(
+        lines.len() == 1 && lines[0].contains("\"m\":6,\"e\":1"),
+        "{lines:?}"
+    );
+    // Another run by the same name: what was prepared for the first is not told any more.
+    publish(&exec, 2, &[spec(3), part(7)]);
+    publish(&exec, 1, &[spec(3), part(6), Order::Next { part: 2 }]);
+    exec.turn(true);
+    exec.turn(true);
+    exec.reports = None;
+    exec.turn(true);
+    let lines = told(&exec);
+    assert!(
+        lines.len() == 1 && lines[0].contains("\"m\":7"),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_reports_file_that_a_copy_of_the_share_replaced_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    publish(&exec, 1, &[]);
+    exec.turn(true);
+    let number = exec.reports.as_ref().unwrap().number();
+    let path = exec.place.layout.reports("h1", number);
+    let written = std::fs::read(&path).unwrap();
+    let minded = |exec: &mut Exec| {
+        exec.reports_minded = 0;
+        exec.mind_reports();
+        let kept = exec.reports.is_some();
+        exec.turn(true);
+        kept
+    };
+    assert!(minded(&mut exec), "nothing happened to it");
+    // As it was earlier, under its name.
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, &written[..written.len() - 9]).unwrap();
+    assert!(!minded(&mut exec));
+    let next = exec.reports.as_ref().unwrap().number();
+    assert_eq!(next, number + 1);
+    std::fs::remove_file(exec.place.layout.reports("h1", next)).unwrap();
+    assert!(!minded(&mut exec));
+}
