@@ -21,7 +21,7 @@ pub(super) struct Bracket<'t> {
 
 impl<'t> Bracket<'t> {
     /// The parts before and after the first comma, without surrounding blanks.
-    pub fn split(self) -> Option<(Bracket<'t>, Bracket<'t>)> {
+    pub(super) fn split(self) -> Option<(Bracket<'t>, Bracket<'t>)> {
         let (name, rest) = self.text.split_once(',')?;
         let after = self.at + name.len() + 1;
         let name = Bracket {
@@ -36,7 +36,7 @@ impl<'t> Bracket<'t> {
     }
 
     /// The first word and what follows it.
-    pub fn first_word(self) -> (Bracket<'t>, Bracket<'t>) {
+    pub(super) fn first_word(self) -> (Bracket<'t>, Bracket<'t>) {
         let b = self.trim();
         let end = b.text.find(char::is_whitespace).unwrap_or(b.text.len());
         let (word, rest) = b.text.split_at(end);
@@ -61,7 +61,7 @@ impl<'t> Bracket<'t> {
         }
     }
 
-    pub fn pos(self, w: &Words, ctx: &Ctx<'_>) -> Pos {
+    pub(super) fn pos(self, w: &Words, ctx: &Ctx<'_>) -> Pos {
         w.pos_at(self.at, ctx)
     }
 }

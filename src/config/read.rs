@@ -58,17 +58,17 @@ impl Ctx<'_> {
     }
 
     /// The line after the last problem when there were more.
-    pub fn more(&self) -> Problem {
+    pub(super) fn more(&self) -> Problem {
         let message = format!("more than {MOST} problems: the rest are not shown");
         self.make(Pos::default(), "too-many-problems", message)
     }
 
-    pub fn problem(&mut self, pos: Pos, code: &'static str, message: impl Into<String>) {
+    pub(super) fn problem(&mut self, pos: Pos, code: &'static str, message: impl Into<String>) {
         let p = self.make(pos, code, message.into());
         self.push_problem(p);
     }
 
-    pub fn problem_hint(
+    pub(super) fn problem_hint(
         &mut self,
         pos: Pos,
         code: &'static str,
@@ -88,7 +88,7 @@ impl Ctx<'_> {
         }
     }
 
-    pub fn warn(
+    pub(super) fn warn(
         &mut self,
         pos: Pos,
         code: &'static str,
@@ -103,7 +103,7 @@ impl Ctx<'_> {
     }
 
     /// A name that is defined nowhere. `known`: what may have been meant.
-    pub fn undefined<'k>(
+    pub(super) fn undefined<'k>(
         &mut self,
         pos: Pos,
         what: &str,
@@ -122,7 +122,7 @@ impl Ctx<'_> {
     }
 
     /// The problem a parser of `text` found in the value `words`.
-    pub fn parse_error(&mut self, words: &Words, code: &'static str, e: &ParseError) {
+    pub(super) fn parse_error(&mut self, words: &Words, code: &'static str, e: &ParseError) {
         let pos = words.pos_at(e.at, self);
         let mut p = self.make(pos, code, e.message.clone());
         p.hint = e.hint.clone();
@@ -130,7 +130,7 @@ impl Ctx<'_> {
     }
 
     /// Check a name of ours (host, queue, group, model); answers whether it is good.
-    pub fn check_name(&mut self, words: &Words) -> bool {
+    pub(super) fn check_name(&mut self, words: &Words) -> bool {
         match names::check_name(&words.text) {
             Ok(()) => true,
             Err(e) => {
@@ -141,11 +141,11 @@ impl Ctx<'_> {
     }
 
     /// Whether another warning would be kept.
-    pub fn warns(&self) -> bool {
+    pub(super) fn warns(&self) -> bool {
         self.warnings.len() < MOST
     }
 
-    pub fn list<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Node] {
+    pub(super) fn list<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Node] {
         match &node.value {
             Value::List(items) => items,
             Value::Null | Value::Refused => &[],
@@ -169,7 +169,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    pub fn one(text: &str, pos: Pos, quoted: bool) -> Words {
+    pub(super) fn one(text: &str, pos: Pos, quoted: bool) -> Words {
         Words {
             text: text.to_string(),
             pos,
@@ -179,7 +179,7 @@ impl Words {
     }
 
     /// The position of the word `name`, with or without a leading `~` and a trailing `+n`.
-    pub fn pos_of(&self, name: &str, ctx: &Ctx<'_>) -> Pos {
+    pub(super) fn pos_of(&self, name: &str, ctx: &Ctx<'_>) -> Pos {
         let is_name = |(_, word): &(usize, &str)| {
             let word = word.trim_start_matches('~').trim_end_matches(',');
             word.split('+').next() == Some(name)
@@ -190,7 +190,7 @@ impl Words {
 
     /// The place of byte `at` of the text, or of the part it is in where the file writes the part
     /// in another way (escapes, several lines).
-    pub fn pos_at(&self, at: usize, ctx: &Ctx<'_>) -> Pos {
+    pub(super) fn pos_at(&self, at: usize, ctx: &Ctx<'_>) -> Pos {
         let index = self.parts.partition_point(|&(start, _)| start <= at).max(1) - 1;
         let (start, pos) = self.parts[index];
         let Some(before) = self.text.get(start..at.min(self.text.len())) else {
@@ -223,7 +223,12 @@ pub(super) struct Fields<'n> {
 
 impl<'n> Fields<'n> {
     /// `what` names the map in messages: `queue "low"`, `cluster`.
-    pub fn new(ctx: &mut Ctx<'_>, node: &'n Node, table: &[Key], what: &str) -> Option<Fields<'n>> {
+    pub(super) fn new(
+        ctx: &mut Ctx<'_>,
+        node: &'n Node,
+        table: &[Key],
+        what: &str,
+    ) -> Option<Fields<'n>> {
         let entries: &'n [Entry] = match &node.value {
             Value::Map(entries) => entries,
             Value::Null => &[],
@@ -249,21 +254,21 @@ impl<'n> Fields<'n> {
         })
     }
 
-    pub fn has(&self, key: &str) -> bool {
+    pub(super) fn has(&self, key: &str) -> bool {
         self.entries.contains_key(key)
     }
 
     /// The position of the key, or of the map if the key is missing.
-    pub fn key_pos(&self, key: &str) -> Pos {
+    pub(super) fn key_pos(&self, key: &str) -> Pos {
         self.entries.get(key).map_or(self.pos, |e| e.key_pos)
     }
 
-    pub fn node(&self, key: &str) -> Option<&'n Node> {
+    pub(super) fn node(&self, key: &str) -> Option<&'n Node> {
         self.entries.get(key).map(|e| &e.value)
     }
 
     /// A scalar. Absent: `None`. Anything else: a problem and `None`.
-    pub fn scalar(&self, ctx: &mut Ctx<'_>, key: &str) -> Option<Words> {
+    pub(super) fn scalar(&self, ctx: &mut Ctx<'_>, key: &str) -> Option<Words> {
         let e = self.entries.get(key)?;
         match &e.value.value {
             Value::Text { text, quoted } => Some(Words::one(text, e.value.pos, *quoted)),
@@ -281,7 +286,7 @@ impl<'n> Fields<'n> {
     }
 
     /// Names: a scalar or a list of scalars.
-    pub fn words(&self, ctx: &mut Ctx<'_>, key: &str) -> Option<Words> {
+    pub(super) fn words(&self, ctx: &mut Ctx<'_>, key: &str) -> Option<Words> {
         let e = self.entries.get(key)?;
         let Value::List(items) = &e.value.value else {
             return self.scalar(ctx, key);
@@ -315,7 +320,7 @@ impl<'n> Fields<'n> {
         Some(out)
     }
 
-    pub fn flag(&self, ctx: &mut Ctx<'_>, key: &str, default: bool) -> bool {
+    pub(super) fn flag(&self, ctx: &mut Ctx<'_>, key: &str, default: bool) -> bool {
         let Some(w) = self.scalar(ctx, key) else {
             return default;
         };
@@ -327,13 +332,13 @@ impl<'n> Fields<'n> {
     }
 
     /// A whole number in `low..=high`.
-    pub fn number(&self, ctx: &mut Ctx<'_>, key: &str, low: u64, high: u64) -> Option<u64> {
+    pub(super) fn number(&self, ctx: &mut Ctx<'_>, key: &str, low: u64, high: u64) -> Option<u64> {
         let w = self.scalar(ctx, key)?;
         whole(ctx, key, &w, low, high)
     }
 
     /// A count in `low..=u32::MAX` or `unlimited`; absent is unlimited.
-    pub fn limit(&self, ctx: &mut Ctx<'_>, key: &str, low: u32) -> Option<u32> {
+    pub(super) fn limit(&self, ctx: &mut Ctx<'_>, key: &str, low: u32) -> Option<u32> {
         let w = self.scalar(ctx, key)?;
         if w.text.eq_ignore_ascii_case("unlimited") {
             return None;
@@ -343,7 +348,7 @@ impl<'n> Fields<'n> {
     }
 
     /// A time in milliseconds within `low..=high`; a bare number counts seconds.
-    pub fn time(&self, ctx: &mut Ctx<'_>, key: &str, low: u64, high: u64) -> Option<u64> {
+    pub(super) fn time(&self, ctx: &mut Ctx<'_>, key: &str, low: u64, high: u64) -> Option<u64> {
         let w = self.scalar(ctx, key)?;
         match duration::parse_ms_from(&w.text, Bare::Seconds, 0) {
             Ok(ms) if (low..=high).contains(&ms) => Some(ms),
@@ -361,7 +366,7 @@ impl<'n> Fields<'n> {
     }
 
     /// One of a few words.
-    pub fn choice<T: Copy>(
+    pub(super) fn choice<T: Copy>(
         &self,
         ctx: &mut Ctx<'_>,
         key: &str,

@@ -83,7 +83,7 @@ pub(super) struct Kinds(BTreeMap<String, (ResourceDecl, u32)>);
 
 impl Kinds {
     /// What every resource turned out to be.
-    pub fn declared(self) -> BTreeMap<String, ResourceDecl> {
+    pub(super) fn declared(self) -> BTreeMap<String, ResourceDecl> {
         let all = self.0.into_iter();
         all.map(|(name, (decl, _))| (name, decl)).collect()
     }

@@ -646,6 +646,7 @@ fn history_follows_a_growing_journal_and_passes_damage() {
 /// Speed, by hand in a release build.
 #[test]
 #[ignore = "prints speeds; run in a release build"]
+#[allow(clippy::too_many_lines)] // one measurement after the other
 fn speed() {
     use crate::model::{AttemptId, JobKey, Share, Token};
     use crate::record::event::Submitted;

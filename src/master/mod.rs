@@ -385,7 +385,8 @@ fn begin_journal(
 /// It would be read.
 fn hide_foreign(layout: &Layout, owners: Owners) -> Result<Vec<String>, String> {
     let mut notes = Vec::new();
-    let read: [(_, fn(&str) -> Option<u64>); 2] = [
+    type Number = fn(&str) -> Option<u64>;
+    let read: [(_, Number); 2] = [
         (layout.epochs(), Layout::parse_epoch_name),
         (layout.snapshots(), Layout::parse_snapshot_name),
     ];

@@ -68,11 +68,6 @@ impl Bundle {
         }
     }
 
-    /// Adds `other` `n` times.
-    pub fn add_times(&mut self, other: &Bundle, n: i64) {
-        self.add(&other.times(n));
-    }
-
     pub fn times(&self, n: i64) -> Bundle {
         let times = |amount: &i64| amount.saturating_mul(n);
         Bundle {

@@ -186,10 +186,6 @@ impl ShareTree {
         }
     }
 
-    pub fn is_active(&self, leaf: Leaf) -> bool {
-        self.nodes[leaf.0 as usize].active > 0
-    }
-
     /// The active leaf that comes next.
     pub fn best(&self) -> Option<Leaf> {
         let mut at = ROOT;

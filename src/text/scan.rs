@@ -5,7 +5,7 @@
 use super::{ParseError, width};
 
 /// Deepest nesting of parentheses and prefix operators in any expression.
-pub const MAX_DEPTH: usize = 32;
+pub(super) const MAX_DEPTH: usize = 32;
 
 /// A comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,50 +53,50 @@ impl Op {
 
 /// A position in a text.
 #[derive(Debug, Clone)]
-pub struct Cursor<'a> {
+pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
     /// A cursor at the start of `text`.
-    pub fn new(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         Cursor { text, at: 0 }
     }
 
     /// The byte offset.
-    pub fn at(&self) -> usize {
+    pub(super) fn at(&self) -> usize {
         self.at
     }
 
     /// What is left.
-    pub fn rest(&self) -> &'a str {
+    pub(super) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
     /// The text from byte `from` to here.
-    pub fn since(&self, from: usize) -> &'a str {
+    pub(super) fn since(&self, from: usize) -> &'a str {
         &self.text[from..self.at]
     }
 
     /// Goes over blanks.
-    pub fn blanks(&mut self) {
+    pub(super) fn blanks(&mut self) {
         self.take_while(|c| c.is_ascii_whitespace());
     }
 
     /// Skips blanks and returns the next character without consuming it.
-    pub fn peek(&mut self) -> Option<char> {
+    pub(super) fn peek(&mut self) -> Option<char> {
         self.blanks();
         self.rest().chars().next()
     }
 
     /// True at the end, blanks apart.
-    pub fn done(&mut self) -> bool {
+    pub(super) fn done(&mut self) -> bool {
         self.peek().is_none()
     }
 
     /// Goes over blanks and `token` when it comes next.
-    pub fn eat(&mut self, token: &str) -> bool {
+    pub(super) fn eat(&mut self, token: &str) -> bool {
         self.blanks();
         let found = self.rest().starts_with(token);
         if found {
@@ -106,7 +106,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes over a comparison sign when one comes next.
-    pub fn comparison(&mut self) -> Option<Op> {
+    pub(super) fn comparison(&mut self) -> Option<Op> {
         Op::ALL
             .into_iter()
             .find(|(_, sign)| self.eat(sign))
@@ -114,7 +114,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// As [`Cursor::eat`], or the error "expected `token`".
-    pub fn expect(&mut self, token: &str) -> Result<(), ParseError> {
+    pub(super) fn expect(&mut self, token: &str) -> Result<(), ParseError> {
         if self.eat(token) {
             Ok(())
         } else {
@@ -123,7 +123,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes on while `keep` holds and returns what was passed.
-    pub fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
+    pub(super) fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let len = rest.find(|c| !keep(c)).unwrap_or(rest.len());
         self.at += len;
@@ -131,12 +131,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes on by `bytes`, which must end at a character.
-    pub fn skip(&mut self, bytes: usize) {
+    pub(super) fn skip(&mut self, bytes: usize) {
         self.at += bytes;
     }
 
     /// The error "expected ..., found ..." at the next character.
-    pub fn expected(&mut self, what: &str) -> ParseError {
+    pub(super) fn expected(&mut self, what: &str) -> ParseError {
         match self.peek() {
             None => ParseError::new(self.at, 0, format!("expected {what}, found the end")),
             Some(c) => {

@@ -387,7 +387,7 @@ fn file_names<'a>(text: &'a str, ext: &'a [&str]) -> impl Iterator<Item = &'a st
         .map(|word| word.trim_end_matches('.'))
         .filter(move |word| {
             let stem = |e: &&str| word.strip_suffix(e).is_some_and(|s| s.ends_with('.'));
-            ext.iter().any(|e| stem(e)) && !word.starts_with('.')
+            ext.iter().any(stem) && !word.starts_with('.')
         })
 }
 
@@ -639,7 +639,7 @@ fn odd_phrases_do_not_come_back() {
             Some(ending) => f.ends_with(ending),
             None => f.starts_with(*room),
         };
-        PLAIN_ROOMS.iter().any(|room| listed(room)) && !is_test_file(f)
+        PLAIN_ROOMS.iter().any(listed) && !is_test_file(f)
     };
     for file in files.iter().filter(|f| is_plain(f)) {
         for (n, line) in source::read(file).lines().enumerate() {

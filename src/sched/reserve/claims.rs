@@ -89,22 +89,7 @@ impl<K: Copy + Eq> Book<K> {
     /// Started work takes `parts` until `until` (as given by [`end_of`]). When it still runs then,
     /// it counts as ending a little later, again and again.
     pub fn claim(&mut self, parts: &[(u32, Bundle)], now: i64, until: i64) -> ClaimId {
-        self.add_claim(parts, now, until, Some(until))
-    }
-
-    /// As [`Book::claim`], for what ends at its time whatever happens, as resources reserved for a
-    /// part of a job's life do.
-    pub fn claim_sharp(&mut self, parts: &[(u32, Bundle)], now: i64, until: i64) -> ClaimId {
-        self.add_claim(parts, now, until, None)
-    }
-
-    fn add_claim(
-        &mut self,
-        parts: &[(u32, Bundle)],
-        now: i64,
-        until: i64,
-        planned: Option<i64>,
-    ) -> ClaimId {
+        let planned = Some(until);
         let until = if until >= FOREVER {
             self.unknown_end()
         } else {
