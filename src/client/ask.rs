@@ -212,6 +212,8 @@ struct Wait<'a> {
     /// For hints: the answer's, once there is a leader that sends them.
     socket: Option<Socket>,
     leader: Option<Endpoint>,
+    /// The leader has said that the answer is there.
+    told: bool,
 }
 
 /// The present file of the acks is not the one that was read so far.
@@ -247,6 +249,7 @@ impl<'a> Wait<'a> {
             full_at: FULL_MS.0,
             socket: None,
             leader: None,
+            told: false,
             epoch,
             layout,
         };
@@ -289,13 +292,13 @@ impl<'a> Wait<'a> {
     }
 
     /// Sleeps until the next look, or until the leader says that it has answered.
-    fn pause(&self, us: u64) {
+    fn pause(&mut self, us: u64) {
         let (Some(socket), Some(_)) = (&self.socket, &self.leader) else {
             return sys::clock::sleep_us(us);
         };
         let token = self.token;
         let tag = hint::tag_of_token(token);
-        socket.wait(us, |bytes| {
+        self.told = socket.wait(us, |bytes| {
             hint::decode(bytes, tag) == Some(What::Acks { token })
         });
     }
@@ -352,9 +355,13 @@ impl<'a> Wait<'a> {
         let local = matches!(fs_kind(self.layout.root()), Ok(FsKind::Local));
         let mut signals = None;
         let mut noted = false;
+        // No answer comes as fast as a file server would be asked for it.
+        let mut soon = !local && limit_ms > 0;
         loop {
             let now = sys::clock::boot_ms() - start;
-            if let Some(ack) = self.look(now).map_err(NoAnswer::Silence)? {
+            if !std::mem::take(&mut soon)
+                && let Some(ack) = self.look(now).map_err(NoAnswer::Silence)?
+            {
                 return Ok(ack);
             }
             if now >= QUIET_MS && signals.is_none() {
@@ -383,7 +390,7 @@ impl<'a> Wait<'a> {
             };
             let pause_us = (now * 1000 / part).clamp(first_us, PAUSE_MAX_US);
             self.pause(pause_us.min(left_us));
-            if now < HINT_FOR_MS {
+            if now < HINT_FOR_MS && !self.told {
                 // The first one may have been lost.
                 self.hint();
             }
@@ -444,7 +451,8 @@ impl<'a> Wait<'a> {
         let acks = self.layout.acks(self.epoch.epoch);
         // Most looks find nothing: then one question is all that they cost.
         let read = (self.acks_ino, self.offset);
-        if sys::fs::mark(&acks).is_ok_and(|mark| (mark.ino, mark.len) == read) {
+        let same = || sys::fs::mark(&acks).is_ok_and(|mark| (mark.ino, mark.len) == read);
+        if !std::mem::take(&mut self.told) && same() {
             return None;
         }
         let found = self.scan_file(&acks);

@@ -5,20 +5,11 @@
 
 use super::lead::{End, Leader};
 use crate::model::AttemptId;
-use crate::record::event::Event;
 use crate::record::order::Order;
 use crate::record::report::{Report, Told};
 use crate::sys::clock;
 use crate::turn::{self, Input};
 use std::collections::BTreeSet;
-
-/// Whether an order to start the attempt follows from this event.
-pub(super) fn lets_start(event: &Event, wanted: AttemptId) -> bool {
-    match event {
-        Event::Dispatched { a, .. } | Event::Gathered { a, .. } => *a == wanted,
-        _ => false,
-    }
-}
 
 impl Leader {
     /// Tells the turn whose orders cannot be written, and which starts were therefore never sent.
@@ -42,6 +33,28 @@ impl Leader {
         let any = inputs.len() > before;
         self.summary_due |= any;
         any
+    }
+
+    /// Orders of a turn that are to be written now. On a local file system all are.
+    pub(super) fn to_write(
+        &mut self,
+        orders: Vec<(String, Order)>,
+        now: u64,
+    ) -> Vec<(String, Order)> {
+        match self.hinted_share {
+            true => orders,
+            false => self.receipts.hold(orders, now),
+        }
+    }
+
+    /// Writes acknowledgements that have waited for long.
+    pub(super) fn write_receipts(&mut self, now: u64) -> Result<(), End> {
+        let due = self.receipts.take_due(now);
+        if due.is_empty() {
+            return Ok(());
+        }
+        self.recheck()?;
+        self.write_orders(due).map(drop)
     }
 
     /// Writes orders, and those that wait if it is time; gives the starts that were not written.

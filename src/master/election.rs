@@ -252,6 +252,7 @@ pub fn campaign(
         notes: Vec::new(),
         told_slow_at: None,
         beat_mark: None,
+        moved_at: 0,
         full_at: None,
     };
     let (mut lease, mut intent) = Lease::new(rules.clone());
@@ -275,7 +276,9 @@ pub fn campaign(
         if wait(ms) {
             return Ok(None);
         }
-        if matches!(intent, Intent::Poll { unlock: false, .. }) && candidate.sees_life() {
+        if matches!(intent, Intent::Poll { unlock: false, .. })
+            && candidate.sees_life(rules.renew_ms())
+        {
             continue;
         }
         let seen = candidate.carry_out(&intent);
@@ -335,17 +338,19 @@ struct Candidate<'a> {
     notes: Vec<String>,
     /// When it was last said that the share is too slow to lead on.
     told_slow_at: Option<u64>,
-    /// The beat's mark as it was seen last.
+    /// The beat's mark as it was seen last, and when it was seen to change (boot clock, ms).
     beat_mark: Option<Mark>,
+    moved_at: u64,
     /// When everything was last looked at.
     full_at: Option<u64>,
 }
 
 impl Candidate<'_> {
     /// On a remote share a look at lock, beat and epoch takes eight requests, and one tells that
-    /// the beat was written again: then somebody leads, and there is nothing to decide. The lock
-    /// of a leader that died is tried by the first look that finds its beat unchanged.
-    fn sees_life(&mut self) -> bool {
+    /// the beat was written again, `renew_ms` behind the one before: then somebody leads, and there
+    /// is nothing to decide. The lock of a leader that died is tried by the first look that finds
+    /// its beat overdue.
+    fn sees_life(&mut self, renew_ms: u64) -> bool {
         if self.local || !matches!(self.lock, LockState::Free) {
             return false;
         }
@@ -359,7 +364,12 @@ impl Candidate<'_> {
             }
             _ => false,
         };
-        let life = moved && self.full_at.is_some_and(recent);
+        if moved {
+            self.moved_at = now;
+        }
+        let same = before.is_some() && before == mark;
+        let alive = moved || (same && now < self.moved_at.saturating_add(renew_ms));
+        let life = alive && self.full_at.is_some_and(recent);
         if !life {
             self.full_at = Some(now);
         }

@@ -26,6 +26,9 @@ const VAIN_PER_S: u64 = 50;
 const VAIN_MAX: u64 = 100;
 /// Most boxes and hosts that wait to be looked at.
 const BOXES_MAX: usize = 256;
+/// So many requests of a box are looked at by their names; where hints speak of more the box is
+/// listed.
+const NAMED_MAX: usize = 4;
 const HOSTS_MAX: usize = 4096;
 /// Most commands that are told of their answer, and most answers that are remembered for hints
 /// that come late.
@@ -61,12 +64,15 @@ impl Ear {
     }
 }
 
+/// Boxes that hints spoke of, by user, and the requests in them; none: of too many.
+pub type Named = BTreeMap<u32, BTreeSet<Token>>;
+
 /// What hints said since the last turn.
 #[derive(Debug)]
 pub struct Hints {
     socket: Option<Socket>,
     heard: Receiver<Heard>,
-    boxes: BTreeSet<u32>,
+    boxes: Named,
     hosts: BTreeSet<u64>,
     vain: Budget,
     /// Who waits for the answer to a token, oldest first.
@@ -90,7 +96,7 @@ impl Hints {
         Hints {
             socket: ear.map(|ear| ear.socket),
             heard: heard.unwrap_or_else(never),
-            boxes: BTreeSet::new(),
+            boxes: Named::new(),
             hosts: BTreeSet::new(),
             vain: Budget::new(VAIN_PER_S, VAIN_MAX),
             waiting: BTreeMap::new(),
@@ -124,8 +130,19 @@ impl Hints {
                 self.send_answered(token, from);
             }
             What::DropBox { uid, token } => {
-                if self.boxes.len() < BOXES_MAX {
-                    self.boxes.insert(uid);
+                let room = self.boxes.len() < BOXES_MAX;
+                match self.boxes.get_mut(&uid) {
+                    Some(tokens) if tokens.is_empty() => {}
+                    Some(tokens) => {
+                        tokens.insert(token);
+                        if tokens.len() > NAMED_MAX {
+                            tokens.clear();
+                        }
+                    }
+                    None if room => {
+                        self.boxes.insert(uid, BTreeSet::from([token]));
+                    }
+                    None => {}
                 }
                 if self.waiting.insert(token, from).is_none() {
                     self.order.push_back(token);
@@ -163,13 +180,13 @@ impl Hints {
 
     /// The users whose boxes, and the hosts whose reports are to be looked at now: no more than
     /// looks in vain are left. The rest waits.
-    pub fn due(&mut self, now: u64, hosts: &Hosts) -> (BTreeSet<u32>, BTreeSet<String>) {
+    pub fn due(&mut self, now: u64, hosts: &Hosts) -> (Named, BTreeSet<String>) {
         let mut left = self.vain.left(now);
-        let mut boxes = BTreeSet::new();
+        let mut boxes = Named::new();
         while left > 0
-            && let Some(uid) = self.boxes.pop_first()
+            && let Some((uid, tokens)) = self.boxes.pop_first()
         {
-            boxes.insert(uid);
+            boxes.insert(uid, tokens);
             left -= 1;
         }
         let mut names = BTreeSet::new();

@@ -730,6 +730,9 @@ impl Ear {
         for told in reports {
             if let Report::Hints { at } = &told.report {
                 self.endpoint = Endpoint::parse(at);
+                if self.endpoint.is_some() {
+                    self.polling.presume_hints();
+                }
             }
         }
     }

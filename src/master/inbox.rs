@@ -8,6 +8,7 @@
 mod directory;
 mod large;
 
+use super::hints::Named;
 use crate::intake::Requester;
 use crate::model::Token;
 use crate::record::frame::Reader;
@@ -106,8 +107,9 @@ struct Rubbish {
 pub enum Boxes<'a> {
     /// All: something changed, and it is not known where.
     All,
-    /// Those of the named users, and those whose poll is due.
-    Of(&'a BTreeSet<u32>),
+    /// Those of the named users, at the named requests alone where some are, and those whose poll
+    /// is due.
+    Of(&'a Named),
 }
 
 /// When a user's box is looked into.
@@ -325,7 +327,22 @@ impl Inbox {
 
     /// The names in a user's box that are to be read; `None` when there is nothing to look for.
     /// `hinted`: that something lies there, so that nobody need be asked whether.
-    fn fresh(&mut self, uid: u32, hinted: bool, now_ms: u64) -> Option<(UserBox, Vec<OsString>)> {
+    fn fresh(
+        &mut self,
+        uid: u32,
+        hinted: bool,
+        tokens: &BTreeSet<Token>,
+        now_ms: u64,
+    ) -> Option<(UserBox, Vec<OsString>)> {
+        if !tokens.is_empty() {
+            // What else lies there changes the directory's mark, and is found by the next poll.
+            let names = tokens.iter().map(|token| Layout::request_name(*token));
+            let names = names.map(OsString::from);
+            let stuck = self.rubbish.get(&uid).map(|r| r.stuck.clone());
+            let stuck = stuck.unwrap_or_default();
+            let names = names.filter(|name| !stuck.contains(name)).collect();
+            return Some((self.enter(uid)?, names));
+        }
         let mark = match hinted {
             true => None,
             false => fs::mark(&self.layout.inbox_of(uid)).ok(),
@@ -363,11 +380,13 @@ impl Inbox {
             self.passed_over.insert(uid);
             return None;
         }
-        let (all, named) = match boxes {
-            Boxes::All => (true, false),
+        let none = BTreeSet::new();
+        let (all, named, tokens) = match boxes {
+            Boxes::All => (true, false, &none),
             Boxes::Of(uids) => {
                 let ready = self.reading.is_ready(uid);
-                (false, ready || uids.contains(&uid))
+                let tokens = uids.get(&uid).filter(|_| !ready);
+                (false, ready || tokens.is_some(), tokens.unwrap_or(&none))
             }
         };
         let due = |pace: &Pace| pace.polling.is_due(now_ms);
@@ -375,7 +394,7 @@ impl Inbox {
             return None;
         }
         let before = haul.len();
-        let fresh = self.fresh(uid, all || named, now_ms);
+        let fresh = self.fresh(uid, all || named, tokens, now_ms);
         let names = fresh.as_ref().is_some_and(|(_, names)| !names.is_empty());
         let left = fresh.filter(|_| names).map(|(own, names)| {
             let left = self.take_of(&own, names, SHARE, SHARE_BYTES, now_ms, haul);
@@ -385,7 +404,7 @@ impl Inbox {
         if let Some(pace) = self.uids.get_mut(&uid) {
             pace.polling
                 .looked(now_ms, haul.len() > before, all || named);
-            if names {
+            if names && tokens.is_empty() {
                 // What is not taken in this turn is found by the next look.
                 pace.gate.forget();
             }

@@ -9,14 +9,14 @@ use super::acks::Acks;
 use super::alarms::Alarms;
 use super::blobs::Blobs;
 use super::conf::Loaded;
-use super::deliver::lets_start;
 use super::election::Leadership;
-use super::hints::Hints;
+use super::hints::{Hints, Named};
 use super::hosts::{Hosts, Which};
 use super::inbox::{Boxes, Inbox, Rejected, Taken};
 use super::janitor::Janitor;
 use super::outbox::Orders;
 use super::publish::Publisher;
+use super::receipts::Receipts;
 use super::room::Room;
 use super::snapshots::Snapshots;
 use crate::config::Config;
@@ -49,8 +49,10 @@ const BUSY_GAP_MS: u64 = 3;
 /// answered at once, and under load turns still serve many.
 pub const ALONE_PER_S: u64 = 100;
 pub const ALONE_MAX: u64 = 20;
-/// How often the summary views are refreshed at most, in milliseconds.
+/// How often the summary views are refreshed at most, in milliseconds: on a local file system, and
+/// where each of them costs five requests.
 const SUMMARY_EVERY_MS: u64 = 1000;
+const SUMMARY_REMOTE_MS: u64 = 3000;
 /// Time for the published view in each turn, in milliseconds.
 const PUBLISH_MS: u64 = 5;
 /// Events of one turn after which freed memory is given back.
@@ -91,9 +93,12 @@ pub struct Leader {
     pub alarms: Alarms,
     /// Attempts bound in the last turn whose start no host was sent.
     pub unsent: Vec<(String, AttemptId)>,
+    /// Acknowledgements that wait for orders to go with.
+    pub receipts: Receipts,
     pub blobs: Blobs,
     pub since: Stamp,
-    pub reminded_at: u64,
+    /// Since when no host was told how far the journal has come (boot clock, ms).
+    pub untold_since: Option<u64>,
     pub summary_at: u64,
     pub summary_due: bool,
     /// When the leader's clock was last compared with the file server's (boot clock, ms).
@@ -130,6 +135,14 @@ impl From<crate::sys::Error> for End {
 impl From<crate::journal::Error> for End {
     fn from(e: crate::journal::Error) -> End {
         End::Lost(e.to_string())
+    }
+}
+
+/// Whether an order to start the attempt follows from this event.
+fn lets_start(event: &Event, wanted: AttemptId) -> bool {
+    match event {
+        Event::Dispatched { a, .. } | Event::Gathered { a, .. } => *a == wanted,
+        _ => false,
     }
 }
 
@@ -263,7 +276,8 @@ impl Leader {
             })));
         }
         let reports = self.listen(now, all, &hosts, &mut inputs);
-        let vain = boxes.difference(&found).count() + hosts.len().saturating_sub(reports);
+        let in_vain = boxes.keys().filter(|uid| !found.contains(uid));
+        let vain = in_vain.count() + hosts.len().saturating_sub(reports);
         self.hints.in_vain(vain);
         self.look_ahead(&mut inputs);
         let news = self.hear_of_orders(&mut inputs);
@@ -315,7 +329,7 @@ impl Leader {
         &mut self,
         now: u64,
         all: bool,
-        hinted: &BTreeSet<u32>,
+        hinted: &Named,
     ) -> (Vec<Taken>, Vec<Rejected>) {
         self.inbox.set_poll(self.poll_ms());
         let boxes = match all {
@@ -361,6 +375,7 @@ impl Leader {
             self.must(blob.bytes.len(), |leader| Ok(leader.blobs.store(blob)?))?;
         }
         let committed = self.commit(&ready.events)?;
+        ready.orders = self.to_write(std::mem::take(&mut ready.orders), now);
         // Answers without events (refusals, repeated tokens) are a leader's word all the same.
         if ready.events.is_empty() && !(ready.acks.is_empty() && ready.orders.is_empty()) {
             self.recheck()?;
@@ -368,7 +383,7 @@ impl Leader {
         if let (Some(witness), false) = (&self.witness, ready.events.is_empty()) {
             witness.committed(self.core.state.epoch(), &self.core.state);
         }
-        self.publish_rows()?;
+        self.publish_rows(!ready.acks.is_empty(), now)?;
         if ready.publish {
             self.publish_summary(now)?;
         }
@@ -501,10 +516,11 @@ impl Leader {
         if self.orders.retry_at().is_some_and(|at| at <= now) {
             self.write_orders(Vec::new())?;
         }
-        if self.summary_due && now.saturating_sub(self.summary_at) > SUMMARY_EVERY_MS {
+        self.write_receipts(now)?;
+        if self.summary_due && now.saturating_sub(self.summary_at) > self.summary_every_ms() {
             self.publish_summary(now)?;
         }
-        self.have_remembered(now);
+        self.have_remembered(now)?;
         let keep_ms = self.core.config.general.journal_keep_ms;
         // A snapshot takes room before its compaction gives some back.
         if !self.room.is_full() && self.snapshots.step(&self.core.state, at, now, keep_ms) {
@@ -525,17 +541,21 @@ impl Leader {
         self.leave_old_epochs()
     }
 
-    /// What changed in this turn, for readers, in one write.
-    fn publish_rows(&mut self) -> Result<(), End> {
+    /// What changed in this turn, for readers, in one write. `answers`: somebody who asked will be
+    /// told of it at once. What nobody asked for is written a few times a second at most.
+    fn publish_rows(&mut self, answers: bool, now: u64) -> Result<(), End> {
         let changed = self.core.state.take_delta();
         let state = &self.core.state;
         let (rows, shards) = state.delta_rows(changed);
-        if rows.is_empty() {
+        if !rows.is_empty() {
+            self.publisher.rows(&rows, &|id| state.spec(id).as_ref());
+            self.publisher.touch(shards);
+        }
+        drop(rows);
+        let soon = !self.hinted_share && self.publisher.flush_at().is_some_and(|at| now < at);
+        if soon && !answers {
             return Ok(());
         }
-        self.publisher.rows(&rows, &|id| state.spec(id).as_ref());
-        drop(rows);
-        self.publisher.touch(shards);
         // A full disk costs freshness, not correctness: the rows come with the next round.
         if let Err(e) = self.publisher.flush() {
             self.view_lags(&e);
@@ -557,6 +577,13 @@ impl Leader {
         }
         let text = format!("commands show an old state, the view lags: {e}");
         self.alarms.raise("view", text, clock::boot_ms());
+    }
+
+    fn summary_every_ms(&self) -> u64 {
+        match self.hinted_share {
+            true => SUMMARY_EVERY_MS,
+            false => SUMMARY_REMOTE_MS,
+        }
     }
 
     fn publish_summary(&mut self, now: u64) -> Result<(), End> {
@@ -665,18 +692,24 @@ impl Leader {
         if let Some(due) = self.core.idle_ms(clock::now()) {
             ms = ms.min(due.max(1));
         }
-        if self.summary_due || self.publishing {
+        let now = clock::boot_ms();
+        if self.summary_due {
+            let due = self.summary_at + self.summary_every_ms();
+            ms = ms.min(due.saturating_sub(now).max(250));
+        }
+        if self.publishing {
             ms = ms.min(250);
         }
         if !self.orders.is_remembered() {
             ms = ms.min(super::restored::REMIND_MS);
         }
-        let now = clock::boot_ms();
         ms = ms.min(self.hosts.pace(now));
         let looks = [
             self.inbox.due_ms(),
             self.hosts.due_ms(),
             self.orders.retry_at(),
+            self.receipts.due_ms(),
+            self.publisher.flush_at(),
         ];
         if let Some(due) = looks.into_iter().flatten().min() {
             ms = ms.min(due.saturating_sub(now).max(1));

@@ -18,6 +18,7 @@ mod life;
 mod newcomers;
 mod outbox;
 mod publish;
+mod receipts;
 mod restored;
 mod room;
 mod snapshots;
@@ -283,9 +284,10 @@ fn assume(
         hinted_share,
         alarms: alarms::Alarms::new(recovered.notes),
         unsent: Vec::new(),
+        receipts: Default::default(),
         blobs: blobs::Blobs::new(&layout),
         since: now,
-        reminded_at: 0,
+        untold_since: None,
         summary_at: 0,
         clock_compared_at: None,
         summary_due: true,

@@ -2,10 +2,10 @@
 //!
 //! [`super::inbox`] does the looking. Owns no file but the directory `inbox/`, where it is gone.
 
+use super::hints::Named;
 use super::inbox::is_missing;
 use super::lead::{End, Leader, USERS_HINTED_MS};
 use crate::sys::{self, fs};
-use std::collections::BTreeSet;
 
 /// How often users' drop boxes are looked for without a hint, in milliseconds.
 const USERS_EVERY_MS: u64 = 5000;
@@ -15,13 +15,8 @@ const USERS_CHANGED_MS: u64 = 500;
 impl Leader {
     /// Looks for drop boxes of users who had none. A hint may be about one: if this is too soon,
     /// the next look is soon.
-    pub(super) fn find_users(
-        &mut self,
-        now: u64,
-        all: bool,
-        hinted: &BTreeSet<u32>,
-    ) -> Result<(), End> {
-        let unknown = hinted.iter().filter(|uid| !self.inbox.find(**uid)).count();
+    pub(super) fn find_users(&mut self, now: u64, all: bool, hinted: &Named) -> Result<(), End> {
+        let unknown = hinted.keys().filter(|uid| !self.inbox.find(**uid)).count();
         self.users_due |= all || unknown > 0;
         // One request tells whether a box was made: nobody's first job waits for the slow look.
         if !self.hinted_share && now.saturating_sub(self.users_seen.0) >= USERS_CHANGED_MS {

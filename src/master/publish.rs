@@ -40,6 +40,8 @@ const TEND_MS: u64 = 10_000;
 const DUTY: u64 = 5;
 /// Files removed at a time.
 const REMOVE_MOST: usize = 200;
+/// Least time between two writes of rows for which nobody waits (ms).
+const ROWS_MS: u64 = 50;
 /// Most owners named in a shard's entry.
 const UIDS_MAX: usize = 8;
 /// Most names looked at in the view's directory.
@@ -102,6 +104,8 @@ pub struct Publisher {
     tended: u64,
     sync: bool,
     out: Vec<u8>,
+    /// When rows were last written (boot clock, ms).
+    flushed_at: u64,
 }
 
 impl Publisher {
@@ -141,6 +145,7 @@ impl Publisher {
             tended: now,
             sync: kind != FsKind::Local,
             out: Vec::new(),
+            flushed_at: 0,
         };
         publisher.adopt();
         match publisher.write_manifest() {
@@ -215,6 +220,7 @@ impl Publisher {
         if delta.buf.is_empty() {
             return Ok(());
         }
+        self.flushed_at = clock::boot_ms();
         let Some(app) = delta.app.as_mut().filter(|app| !app.is_poisoned()) else {
             delta.buf.clear();
             return Ok(());
@@ -229,6 +235,11 @@ impl Publisher {
             written = app.sync();
         }
         written
+    }
+
+    /// When rows that wait are to be written although nobody waits for them; `None`: none wait.
+    pub fn flush_at(&self) -> Option<u64> {
+        (!self.delta.buf.is_empty()).then(|| self.flushed_at + ROWS_MS)
     }
 
     /// Goes on with a round, begins one when it is time, and removes old files. Works for about

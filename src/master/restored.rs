@@ -6,7 +6,7 @@ use super::lead::{End, Leader};
 use crate::record::point::Point;
 use crate::turn::{self, Input};
 
-/// How often a host is told how far the journal has come although it has nothing to do, in
+/// How long no host is told how far the journal has come while it has nothing to do, in
 /// milliseconds.
 pub(super) const REMIND_MS: u64 = 1000;
 
@@ -71,24 +71,47 @@ impl Leader {
 
     /// Jobs that were accepted and wait for long are to be missed, too, when an older copy takes
     /// the place of the share: one host remembers how far the journal has come.
-    pub(super) fn have_remembered(&mut self, now: u64) {
+    pub(super) fn have_remembered(&mut self, now: u64) -> Result<(), End> {
         let at = self.journal.position();
         let (core, here) = (&self.core, (at.segment, at.seq));
         self.orders.follow_from(core.state.point(here));
-        let early = now.saturating_sub(self.reminded_at) < REMIND_MS;
-        if self.orders.is_remembered() || early || core.state.is_old() || self.room.is_full() {
-            return;
+        if self.orders.is_remembered() {
+            self.untold_since = None;
+            return Ok(());
         }
-        self.reminded_at = now;
-        let mut up = core.state.known_hosts().filter(|(_, ctl)| ctl.up);
-        let own = core.state.host_ctl(&self.host).up.then_some(&self.host);
-        let Some(host) = own.or_else(|| up.next().map(|(name, _)| name)) else {
-            return;
+        let early = now.saturating_sub(*self.untold_since.get_or_insert(now)) < REMIND_MS;
+        if early || core.state.is_old() || self.room.is_full() {
+            return Ok(());
+        }
+        self.untold_since = Some(now);
+        let Some(host) = self.host_to_tell() else {
+            return Ok(());
         };
+        let receipt = self.receipts.take(&host);
+        if !receipt.is_empty() {
+            self.recheck()?;
+            return self.write_orders(receipt).map(drop);
+        }
+        let core = &self.core;
         let again = |host: &str| {
             let orders = turn::outstanding(core, Some(host)).into_iter();
             orders.map(|(_, order)| order).collect()
         };
-        self.orders.remind(host, now, &core.state, &again);
+        self.orders.remind(&host, now, &core.state, &again);
+        // Found without a hint it would seem as if hints did not arrive.
+        if let Some(endpoint) = self.hosts.endpoint(&host) {
+            self.hints.ordered(endpoint);
+        }
+        Ok(())
+    }
+
+    /// The host that is told: one that an acknowledgement waits for, this one, or any that is up.
+    fn host_to_tell(&self) -> Option<String> {
+        let state = &self.core.state;
+        let is_up = |host: &&String| state.host_ctl(host).up;
+        let mut up = state.known_hosts().filter(|(_, ctl)| ctl.up);
+        let waits = self.receipts.any_host().filter(is_up);
+        let host = waits.or(Some(&self.host).filter(is_up));
+        host.or_else(|| up.next().map(|(name, _)| name)).cloned()
     }
 }

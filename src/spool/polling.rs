@@ -10,8 +10,8 @@ use crate::sys::fs::Mark;
 
 /// Pause after something was found or while something is awaited, ms.
 const QUICK_MS: u64 = 5;
-/// The same where hints have proved to come.
-const QUICK_HINTED_MS: u64 = 150;
+/// The same where hints have proved to come: what comes next gives one, as the last did.
+const QUICK_HINTED_MS: u64 = 1_000;
 /// With hints a poll only has to find what a lost hint was about: it may be so much rarer...
 const HINTED_FACTOR: u64 = 5;
 /// ...but not rarer than this, ms.
@@ -20,6 +20,8 @@ const HINTED_MAX_MS: u64 = 5_000;
 /// look without counting double.
 const PROVED: u32 = 3;
 const PROVED_MAX: u32 = 8;
+/// A look so soon after the last one may find what a hint is on its way for, ms.
+const EARLY_MS: u64 = 250;
 /// Two changes within this time may bear the same time of change, ms.
 const GRANULE_MS: u64 = 100;
 /// A look is due after this time at the latest, whatever the mark says, ms.
@@ -43,6 +45,12 @@ impl Polling {
             due_ms: 0,
             proved: 0,
         }
+    }
+
+    /// Hints are taken to come, since both sides say that they can, until something is found
+    /// without one.
+    pub fn presume_hints(&mut self) {
+        self.proved = self.proved.max(PROVED);
     }
 
     /// Changes the longest pause.
@@ -100,7 +108,9 @@ impl Polling {
     pub fn looked(&mut self, now: u64, found: bool, hinted: bool) {
         match (found, hinted) {
             (true, true) => self.proved = (self.proved + 1).min(PROVED_MAX),
-            (true, false) => self.proved = self.proved.saturating_sub(2),
+            (true, false) if self.pause_ms >= EARLY_MS => {
+                self.proved = self.proved.saturating_sub(2);
+            }
             _ => {}
         }
         self.pause_ms = match found {
@@ -230,6 +240,25 @@ mod tests {
         (0..100).for_each(|now| p.looked(80_000 + now, true, true));
         (0..3).for_each(|now| p.looked(90_000 + now, true, false));
         assert!(!p.is_hinted());
+    }
+
+    #[test]
+    fn hints_that_both_sides_can_give_count_until_something_is_found_without_one() {
+        let mut p = Polling::new(1000);
+        p.presume_hints();
+        assert!(p.is_hinted());
+        p.looked(10, true, false);
+        assert!(!p.is_hinted());
+        assert_eq!(p.due_ms(), 10 + QUICK_MS);
+        // A look that soon says nothing of hints: the next one may have been on its way.
+        for now in 0..3 {
+            p.looked(20 + now, true, true);
+            p.expect(20 + now);
+        }
+        p.pause_ms = QUICK_MS;
+        assert!(p.is_hinted());
+        p.looked(30, true, false);
+        assert!(p.is_hinted());
     }
 
     #[test]

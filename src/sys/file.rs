@@ -27,6 +27,8 @@ pub struct How {
     pub exclusive: bool,
     /// Nobody is waited for: a pipe that stands in the place of a file must not hold a daemon.
     pub at_once: bool,
+    /// A symbolic link at the name is refused.
+    pub no_link: bool,
     /// Permission bits of a new file, before the umask.
     pub mode: u32,
 }
@@ -39,6 +41,7 @@ impl How {
         create: false,
         exclusive: false,
         at_once: false,
+        no_link: false,
         mode: 0,
     };
     /// A file that another process writes.
@@ -127,9 +130,9 @@ impl File {
         if how.create {
             options.mode(how.mode);
         }
-        if how.at_once {
-            options.custom_flags(libc::O_NONBLOCK);
-        }
+        let at_once = if how.at_once { libc::O_NONBLOCK } else { 0 };
+        let no_link = if how.no_link { libc::O_NOFOLLOW } else { 0 };
+        options.custom_flags(at_once | no_link);
         options.open(path).map(File::Real)
     }
 

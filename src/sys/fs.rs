@@ -11,6 +11,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The permission bits of files made by `durable_write` and `publish` (before the umask).
@@ -19,14 +20,17 @@ pub const FILE_MODE: u32 = 0o644;
 static ASIDE_COUNTER: AtomicU64 = AtomicU64::new(0);
 
 /// A name beside `path`, in the same directory, that no other writer uses: hidden, with the
-/// process id and a counter, so that leftovers of a crash are recognised by `is_aside`.
+/// process id, a number that the process drew at random and a counter, so that leftovers of a crash
+/// are recognised by `is_aside`.
 fn aside_name(path: &Path) -> PathBuf {
+    static OF_PROCESS: OnceLock<String> = OnceLock::new();
     let (n, pid) = match door::here() {
-        Some(machine) => (machine.counter(), machine.pid()),
-        None => (
-            ASIDE_COUNTER.fetch_add(1, Ordering::Relaxed),
-            std::process::id(),
-        ),
+        Some(machine) => (machine.counter().to_string(), machine.pid()),
+        None => {
+            let n = ASIDE_COUNTER.fetch_add(1, Ordering::Relaxed);
+            let drawn = OF_PROCESS.get_or_init(|| super::clock::nonce(8));
+            (format!("{drawn}.{n}"), std::process::id())
+        }
     };
     let base = path
         .file_name()
@@ -133,7 +137,13 @@ pub fn read_from(path: &Path, offset: u64, max: usize) -> Result<Chunk> {
 /// Writes `bytes` aside in the directory of `path`; the caller renames or links it.
 fn write_aside(path: &Path, bytes: &[u8], mode: u32, sync: bool) -> Result<PathBuf> {
     let aside = aside_name(path);
-    let file = File::open(&aside, How::NEW.mode(mode)).at("create", &aside)?;
+    // An exclusive creation costs a request more on NFS, for the times that it stands in for.
+    let how = How {
+        exclusive: door::simulated(),
+        no_link: true,
+        ..How::NEW.mode(mode)
+    };
+    let file = File::open(&aside, how).at("create", &aside)?;
     let written = file
         .write_all_at(bytes, 0)
         .and_then(|()| file.send(0, bytes.len() as u64))

@@ -26,7 +26,10 @@ impl Turn<'_> {
                 self.core.state.bring_near(&works);
             }
             for told in reports.by_ref().take(TOGETHER) {
-                last = Some(told.seq);
+                // A host keeps nothing but what is over until it is acknowledged.
+                if matches!(told.report, Report::Ended(_) | Report::Never { .. }) {
+                    last = Some(told.seq);
+                }
                 // Of another run than the one that is known by this name nothing is believed.
                 match told.report.attempt() {
                     Some(a) if self.core.state.is_other(a, told.run.mark) => {

@@ -14,6 +14,7 @@ use super::spawn::{Heard, How, Spawner};
 use super::starts::{Refused, Starter};
 use super::table::{Entry, Pending, Shepherd, Status, Table};
 use super::tasklogs::TaskLogs;
+use super::tell::Untold;
 use crate::host::ls::write_beat;
 use crate::host::setup::Place;
 use crate::host::{iso_limit, silence};
@@ -51,6 +52,7 @@ pub struct Exec {
     pub logs: TaskLogs,
     pub orders: OrderReader,
     pub reports: Option<Reporter>,
+    pub untold: Untold,
     pub hints: Hints,
     /// How far they go, as `cbls` was told.
     pub news: (u64, u64),
@@ -271,13 +273,11 @@ impl Exec {
         let Some(e) = self.table.get_mut(a) else {
             return;
         };
-        let Status::Running(s) = &e.status else {
+        if !matches!(e.status, Status::Running(_)) {
             return;
-        };
-        let (pid, t) = (s.pid, s.t);
+        }
         let waiting = std::mem::take(&mut e.waiting);
-        let number = u32::try_from(pid).unwrap_or(0);
-        self.push(a, &Report::Started { a, pid: number, t });
+        self.tell_start(a);
         for p in waiting {
             self.act(a, p);
         }

@@ -143,6 +143,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         logs: tasklogs::TaskLogs::new(&place.local).map_err(text)?,
         orders: orders_of(&place, identity, share.epoch, options),
         reports: None,
+        untold: Default::default(),
         hints: hints::Hints::none(),
         news: (0, 0),
         starter: starts::Starter::new(&place.layout, &place.local, about),
@@ -270,6 +271,7 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
     let (mut config_at, mut last) = (clock::boot_ms(), 0);
     // A hint by an event of this machine, or by a datagram.
     let (mut hinted, mut heard_hint) = (true, false);
+    let mut presumed = false;
     loop {
         let now = clock::boot_ms();
         if now < last + GROUP_MS {
@@ -285,13 +287,19 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
         if look {
             after_look(&mut polling, did, last, (hinted || heard_hint, events));
         }
+        if !presumed && exec.hints.at().is_some() && exec.orders.leader().is_some() {
+            presumed = true;
+            polling.presume_hints();
+        }
         if last.saturating_sub(config_at) > CONFIG_MS {
             config_at = last;
             if let Some(poll_ms) = reconfigure(exec) {
                 polling.set_slow(idle_ms(events, poll_ms));
             }
         }
-        let wait = polling.due_ms().saturating_sub(clock::boot_ms());
+        let due = exec.untold.due_ms().unwrap_or(u64::MAX);
+        let wait = polling.due_ms().min(due);
+        let wait = wait.saturating_sub(clock::boot_ms());
         if exec.how.stand.is_some() {
             if thread::recv_timeout(term, wait).is_ok() {
                 return Ok(());

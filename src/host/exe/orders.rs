@@ -65,6 +65,8 @@ pub struct OrderReader {
     /// The host's directory, while it holds no orders of the epoch: a leader that has nothing to
     /// say makes none.
     dir_gate: Gate,
+    /// The epoch was read since its file changed last.
+    epoch_read: bool,
     /// When everything was last looked at, if nothing more was there (boot clock, ms).
     quiet_at: Option<u64>,
 }
@@ -118,6 +120,7 @@ impl OrderReader {
             hinted: false,
             epoch_gate: Gate::default(),
             dir_gate: Gate::default(),
+            epoch_read: false,
             quiet_at: None,
         }
     }
@@ -153,7 +156,7 @@ impl OrderReader {
             return Ok(Look::default());
         }
         self.quiet_at = None;
-        let look = self.look_at_all()?;
+        let look = self.look_at_all(now)?;
         let nothing = look.orders.is_empty() && look.went_back.is_none();
         if nothing && !look.more && !look.new_epoch {
             self.quiet_at = Some(now);
@@ -179,13 +182,28 @@ impl OrderReader {
         if has_more {
             return false;
         }
-        let epoch = fs::mark(&self.layout.epoch());
-        epoch.is_ok_and(|mark| !self.epoch_gate.must_look(mark, now))
+        self.epoch_stands(now)
     }
 
-    fn look_at_all(&mut self) -> Result<Look, String> {
+    /// Whether the epoch's file is as it was when it was read last: one request, where opening it
+    /// takes two or three.
+    fn epoch_stands(&mut self, now: u64) -> bool {
+        let mark = fs::mark(&self.layout.epoch());
+        self.epoch_read &= mark.is_ok_and(|mark| !self.epoch_gate.must_look(mark, now));
+        self.epoch_read
+    }
+
+    fn look_at_all(&mut self, now: u64) -> Result<Look, String> {
         let mut look = Look::default();
-        let epoch = self.read_epoch()?;
+        let epoch = match self.gated && self.epoch_stands(now) {
+            true => self.epoch,
+            false => {
+                self.epoch_read = false;
+                let epoch = self.read_epoch()?;
+                self.epoch_read = epoch == self.epoch;
+                epoch
+            }
+        };
         if epoch > self.epoch {
             if self.follow_lower && self.part > 0 {
                 self.read_part(&mut look)?;
@@ -296,7 +314,10 @@ impl OrderReader {
                 Err(e) => Err(e.to_string()),
             },
             // Seen in the moment of being overwritten: the next look gets it.
-            Err(_) => Ok(self.epoch),
+            Err(_) => {
+                self.epoch_gate.forget();
+                Ok(self.epoch)
+            }
         }
     }
 

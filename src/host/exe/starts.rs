@@ -11,11 +11,15 @@ use crate::sys::{self, clock, fs, users};
 use crate::task::build::{self, Account, Files, Place};
 use crate::task::spec::{Base, Become, TaskSpec, ToSpawner};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Largest environment or script.
 const BLOB_MAX: u64 = 16 << 20;
+/// So many scripts and environments are kept in memory, and of at most this size (bytes).
+const KEPT_BLOBS: usize = 16;
+const KEPT_BYTES: usize = 256 << 10;
 /// Shared parts kept before starting over, and their bytes.
 const BASES_MAX: usize = 1_000;
 const BASES_BYTES: u64 = 16 << 20;
@@ -57,6 +61,9 @@ pub struct Starter {
     next: u32,
     /// Shared parts below this number are not needed once the tasks at hand were sent.
     forget: Option<u32>,
+    /// Scripts and environments that were read last, by their hashes: what stands under one never
+    /// changes, and reading it costs requests to a file server.
+    read: VecDeque<(String, Arc<Vec<u8>>)>,
 }
 
 impl Starter {
@@ -71,6 +78,7 @@ impl Starter {
             bases_bytes: 0,
             next: 1,
             forget: None,
+            read: VecDeque::new(),
         }
     }
 
@@ -208,7 +216,7 @@ impl Starter {
         Ok(n)
     }
 
-    fn build_base(&self, spec: &Spec, nice: i32) -> Result<Base, Refused> {
+    fn build_base(&mut self, spec: &Spec, nice: i32) -> Result<Base, Refused> {
         let account = account(spec, &self.place)?;
         let env: Vec<(String, String)> = match spec.env.is_empty() {
             true => Vec::new(),
@@ -228,7 +236,19 @@ impl Starter {
     }
 
     /// Reads a blob and holds it against its name.
-    fn blob(&self, sha: &str) -> Result<Vec<u8>, Refused> {
+    fn blob(&mut self, sha: &str) -> Result<Arc<Vec<u8>>, Refused> {
+        if let Some((_, bytes)) = self.read.iter().find(|(known, _)| known == sha) {
+            return Ok(bytes.clone());
+        }
+        let bytes = Arc::new(self.read_blob(sha)?);
+        if bytes.len() <= KEPT_BYTES {
+            self.read.truncate(KEPT_BLOBS - 1);
+            self.read.push_front((sha.to_owned(), bytes.clone()));
+        }
+        Ok(bytes)
+    }
+
+    fn read_blob(&self, sha: &str) -> Result<Vec<u8>, Refused> {
         let path = self.layout.blob(sha);
         let bytes = fs::read_small(&path, BLOB_MAX)?;
         let found: String = Sha256::digest(&bytes)
@@ -258,7 +278,7 @@ impl Starter {
 
     /// Copies the script to this host. Nobody else can read it: the shepherd, which is root until
     /// the program starts, gives it to the job's user.
-    fn script(&self, order: &StartOrder, spec: &Spec) -> Result<String, Refused> {
+    fn script(&mut self, order: &StartOrder, spec: &Spec) -> Result<String, Refused> {
         if spec.script.is_empty() {
             return Ok(String::new());
         }
@@ -384,19 +404,45 @@ mod tests {
         );
         assert_eq!(fs::stat(one.scratch.as_ref()).unwrap().unwrap().mode, 0o600);
         assert_ne!(one.scratch, two.scratch);
+        let env = put(&layout, br#"{"A":"2"}"#);
         fs::publish(&layout.blob(&env), b"{}").unwrap();
-        s.learn(
-            1,
-            Box::new(Spec {
-                cwd: "/x".into(),
-                ..spec
-            }),
-        );
+        s.learn(1, Box::new(Spec { env, ..spec }));
         let damaged = s.task(&order(), &mut send).unwrap_err();
         assert!(damaged.text.contains("content of its name") && !damaged.elsewhere);
         assert_eq!(sent.len(), 1);
         assert!(matches!(&sent[0], ToSpawner::Base { base, .. } if base.env[0] == "A=1"));
     }
+
+    #[test]
+    fn what_many_jobs_bring_along_is_read_from_the_share_once() {
+        let d = tempfile::tempdir().unwrap();
+        let mut s = starter(d.path());
+        let layout = s.layout.clone();
+        let (env, script) = (put(&layout, b"{}"), put(&layout, b"echo hi"));
+        let mut start = |id: u32| {
+            let spec = Spec {
+                uid: users::effective_uid(),
+                cwd: format!("/{id}").into(),
+                env: env.clone(),
+                script: script.clone(),
+                ..Spec::default()
+            };
+            s.learn(id, Box::new(spec));
+            let order = StartOrder { s: id, ..order() };
+            s.task(&order, &mut |_| Ok(())).map(drop)
+        };
+        start(1).unwrap();
+        fs::remove(&layout.blob(&env)).unwrap();
+        fs::remove(&layout.blob(&script)).unwrap();
+        start(2).unwrap();
+        let spec = |n: u32| put(&s.layout, n.to_string().as_bytes());
+        let many: Vec<String> = (0..40).map(spec).collect();
+        for sha in &many {
+            s.blob(sha).unwrap();
+        }
+        assert_eq!(s.read.len(), KEPT_BLOBS);
+    }
+
     fn starter(dir: &std::path::Path) -> Starter {
         let place = Place {
             uid: users::effective_uid(),

@@ -1,15 +1,17 @@
 //! The executor's reports: gathered during a turn, written in one group at its end.
 //!
-//! An end is durable in the local directory before it is written here.
+//! An end is durable in the local directory before it is written here. A start waits a moment for
+//! its end: to the leader a dispatched job runs, and a short one is told of once.
 
 use super::exec::Exec;
 use super::reports::Reporter;
-use super::table::Entry;
+use super::table::{Entry, Status};
 use crate::host::ls::write_news;
 use crate::model::AttemptId;
 use crate::record::report::{Report, RunId};
 use crate::sys::{clock, proc};
 use crate::task::log::AttemptRec;
+use std::collections::BTreeMap;
 
 /// Pause before a reports file is tried to be made again, ms.
 const RETRY_MS: u64 = 2_000;
@@ -19,6 +21,24 @@ const MIND_MS: u64 = 30_000;
 /// [`CALM_MS`] waits this long, the next twice as long, up to the second number, ms.
 const PAUSE_MS: (u64, u64) = (2_000, 300_000);
 const CALM_MS: u64 = 600_000;
+/// How long a start waits for its end where a report costs requests to a file server, ms.
+const START_WAITS_MS: u64 = 300;
+
+/// Starts that are not reported yet, and until when each waits (boot clock, ms).
+#[derive(Debug, Default)]
+pub struct Untold(BTreeMap<AttemptId, u64>);
+
+impl Untold {
+    /// When the first of them is due.
+    pub fn due_ms(&self) -> Option<u64> {
+        self.0.values().min().copied()
+    }
+
+    fn due(&self, now: u64) -> Vec<AttemptId> {
+        let due = self.0.iter().filter(|(_, until)| **until <= now);
+        due.map(|(a, _)| *a).collect()
+    }
+}
 
 fn refusal(a: AttemptId) -> Report {
     let why = "its host knows another run by this id, of before the share was restored".to_owned();
@@ -26,8 +46,37 @@ fn refusal(a: AttemptId) -> Report {
 }
 
 impl Exec {
-    /// Adds a report to the next group, if there is a file; a new file tells everything anyway.
+    /// Reports a start: at once on a local file system, where a report costs next to nothing.
+    pub(super) fn tell_start(&mut self, a: AttemptId) {
+        let wait = match self.place.share_is_local {
+            true => 0,
+            false => START_WAITS_MS,
+        };
+        self.untold.0.insert(a, clock::boot_ms() + wait);
+    }
+
+    fn start_of(&self, a: AttemptId) -> Option<Report> {
+        let Status::Running(s) = &self.table.get(a)?.status else {
+            return None;
+        };
+        let pid = u32::try_from(s.pid).unwrap_or(0);
+        Some(Report::Started { a, pid, t: s.t })
+    }
+
+    /// Adds a report to the next group, if there is a file; a new file tells everything anyway. A
+    /// start that waits goes in front of all but the end, which tells of it.
     pub(super) fn push(&mut self, a: AttemptId, report: &Report) {
+        let waited = self.untold.0.remove(&a).is_some();
+        if waited
+            && !matches!(report, Report::Ended(_) | Report::Never { .. })
+            && let Some(start) = self.start_of(a).filter(|start| start != report)
+        {
+            self.push_now(a, &start);
+        }
+        self.push_now(a, report);
+    }
+
+    fn push_now(&mut self, a: AttemptId, report: &Report) {
         let run = self.table.get(a).map_or(RunId::default(), Entry::run);
         if let Some(r) = self.reports.as_mut() {
             let seq = r.push(report, run);
@@ -99,6 +148,12 @@ impl Exec {
 
     /// Writes the group; ends are made durable here first.
     pub(super) fn report(&mut self) {
+        for a in self.untold.due(clock::boot_ms()) {
+            match self.start_of(a) {
+                Some(start) => self.push(a, &start),
+                None => drop(self.untold.0.remove(&a)),
+            }
+        }
         if std::mem::take(&mut self.ends) {
             let durable = self.logs.sync().and_then(|()| self.ledger.commit(true));
             if let Err(e) = durable {
@@ -159,6 +214,7 @@ impl Exec {
         if let Some(at) = self.hints.at() {
             r.push(&Report::Hints { at: at.to_owned() }, own);
         }
+        self.untold = Untold::default();
         let mut finals = Vec::new();
         for (a, e) in self
             .table

@@ -284,7 +284,8 @@ fn old_claims_go_and_recent_ones_stay() {
 }
 
 #[test]
-fn a_waiting_candidate_looks_at_everything_only_where_the_beat_stands_still() {
+fn a_waiting_candidate_looks_at_everything_only_where_the_beat_is_overdue() {
+    const RENEW_MS: u64 = 500;
     let bed = Bed::new();
     let layout = bed.layout();
     let lead = bed.campaign(|_| {});
@@ -301,19 +302,24 @@ fn a_waiting_candidate_looks_at_everything_only_where_the_beat_stands_still() {
         notes: Vec::new(),
         told_slow_at: None,
         beat_mark: None,
+        moved_at: 0,
         full_at: None,
     };
-    assert!(!candidate.sees_life(), "nothing was seen before");
+    assert!(!candidate.sees_life(RENEW_MS), "nothing was seen before");
     clock::sleep_ms(1200);
-    assert!(candidate.sees_life());
+    assert!(candidate.sees_life(RENEW_MS));
     candidate.full_at = Some(clock::boot_ms().saturating_sub(FULL_MS));
     clock::sleep_ms(1200);
-    assert!(!candidate.sees_life(), "now and then it looks all the same");
+    assert!(
+        !candidate.sees_life(RENEW_MS),
+        "now and then it looks all the same"
+    );
     drop(lead);
-    candidate.sees_life();
-    assert!(!candidate.sees_life(), "the beat stands still");
+    candidate.sees_life(RENEW_MS);
+    assert!(candidate.sees_life(60_000), "the next beat is not due");
+    assert!(!candidate.sees_life(0), "the beat is overdue");
     candidate.local = true;
-    assert!(!candidate.sees_life());
+    assert!(!candidate.sees_life(60_000));
 }
 
 #[test]

@@ -306,7 +306,7 @@ fn a_box_is_polled_quickly_after_a_request_and_rarely_when_nothing_comes() {
     let own = s.own();
     s.inbox.find_users(clock::boot_ms()).unwrap();
     s.inbox.set_poll(1000);
-    let none = BTreeSet::new();
+    let none = Named::new();
     let take = |inbox: &mut Inbox, now: u64| inbox.take(now, Boxes::Of(&none)).0.len();
     assert_eq!(take(&mut s.inbox, 1), 0);
     s.request(&own, 1);
@@ -328,8 +328,30 @@ fn a_box_is_polled_quickly_after_a_request_and_rarely_when_nothing_comes() {
     assert!((60..80).contains(&looks), "{looks} looks in a minute");
     // A hint needs no poll.
     s.request(&own, 2);
-    let named = BTreeSet::from([s.uid]);
+    let named = Named::from([(s.uid, BTreeSet::new())]);
     assert_eq!(s.inbox.take(now + 1, Boxes::Of(&named)).0.len(), 1);
+}
+
+#[test]
+fn a_named_request_is_read_without_a_listing_and_the_others_wait_for_the_poll() {
+    let mut s = Share::new();
+    let own = s.own();
+    s.inbox.find_users(1).unwrap();
+    s.inbox.set_poll(1000);
+    assert!(s.inbox.take(1, Boxes::Of(&Named::new())).0.is_empty());
+    (1..=3).for_each(|n| drop(s.request(&own, n)));
+    let tokens = BTreeSet::from([Token(2), Token(99)]);
+    let named = Named::from([(s.uid, tokens)]);
+    let (taken, rejected) = s.inbox.take(2, Boxes::Of(&named));
+    assert_eq!(
+        (taken.len(), rejected.len()),
+        (1, 0),
+        "nobody made request 99"
+    );
+    assert_eq!(taken[0].head.token, Token(2));
+    s.inbox.take_away(&[&taken[0].place]);
+    let due = s.inbox.due_ms().unwrap();
+    assert_eq!(s.inbox.take(due, Boxes::Of(&Named::new())).0.len(), 2);
 }
 
 #[test]
@@ -359,7 +381,7 @@ fn while_a_request_is_on_its_way_nothing_more_of_its_user_is_taken() {
     let places = s.inbox.release(&[number], 3);
     s.inbox.take_away(&places.iter().collect::<Vec<_>>());
     assert_eq!(s.inbox.due_ms(), Some(3));
-    let (taken, _) = s.inbox.take(3, Boxes::Of(&BTreeSet::new()));
+    let (taken, _) = s.inbox.take(3, Boxes::Of(&Named::new()));
     assert_eq!(taken[0].head.token, Token(2));
 }
 
@@ -491,7 +513,7 @@ fn a_large_request_is_read_beside_the_turns() {
         fs::publish(&path, &bytes).unwrap();
     }
     s.inbox.find_users(clock::boot_ms()).unwrap();
-    let none = BTreeSet::new();
+    let none = Named::new();
     let (mut now, mut tokens) = (1, Vec::new());
     assert!(s.inbox.take(now, Boxes::All).0.is_empty(), "read in a turn");
     while tokens.len() < 2 && now < 20_000 {

@@ -252,3 +252,50 @@ fn every_crash_image_is_recovered_from() {
     println!("{images} crash images");
     assert!(images > 1000);
 }
+
+/// What separate jobs of a short task cost the file server, by kind of file, in calls for a job:
+/// whoever adds one to a job's way sees it here. Polls and what an idle cluster does are left out,
+/// the rest does not depend on the machine.
+#[test]
+fn a_separate_job_takes_few_calls_on_the_share() {
+    let options = Options {
+        steps: 1_500,
+        leaders: 1,
+        hosts: 2,
+        clients: 1,
+        ..options(3, Variant::D11)
+    };
+    let mut plan = plan::Plan::scripted(&options, Vec::new().into());
+    (plan.requests, plan.task_ms, plan.wide, plan.acts) = (24, 20, 0, 0);
+    (plan.slots, plan.snapshot_bytes, plan.segment_bytes) = (4, 1 << 30, 1 << 20);
+    let outcome = run_plan(&options, plan, true);
+    assert_eq!(outcome.broken, Vec::<String>::new());
+    let jobs = outcome.acked as f64;
+    let calls = |what: &str, path: &str| {
+        let of = |line: &&String| {
+            let mut words = line.split_whitespace().skip_while(|word| *word != what);
+            words.next().is_some() && words.next().is_some_and(|at| at.contains(path))
+        };
+        outcome.log.iter().filter(of).count() as f64 / jobs
+    };
+    // With what the cluster does once, when it begins and ends.
+    for (what, path, most) in [
+        ("fsync", "/journal.", 3.4),
+        ("fsync", "/acks", 1.3),
+        ("fsync", "/orders.", 3.0),
+        ("fsync", "/reports.", 1.5),
+        ("fsync", "view/", 4.0),
+        ("open", "/reports.", 1.5),
+        ("open", "blob", 0.5),
+        ("open", "inbox/", 1.3),
+        ("rename", "inbox/", 1.3),
+        ("unlink", "inbox/", 1.3),
+    ] {
+        let found = calls(what, path);
+        println!("{what} {path}: {found:.2} for a job, at most {most}");
+        assert!(
+            found > 0.0 && found <= most,
+            "{what} {path}: {found:.2} for a job"
+        );
+    }
+}
