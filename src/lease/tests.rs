@@ -109,17 +109,26 @@ fn golden(name: &str, script: &str) {
 
 #[test]
 fn scripts_of_the_lock() {
-    golden("lock.txt", include_str!("golden/lock.txt"));
+    golden(
+        "lock.txt",
+        include_str!("../../tests/golden/lease/lock.txt"),
+    );
 }
 
 #[test]
 fn scripts_of_the_beat() {
-    golden("beat.txt", include_str!("golden/beat.txt"));
+    golden(
+        "beat.txt",
+        include_str!("../../tests/golden/lease/beat.txt"),
+    );
 }
 
 #[test]
 fn scripts_of_the_claim() {
-    golden("claim.txt", include_str!("golden/claim.txt"));
+    golden(
+        "claim.txt",
+        include_str!("../../tests/golden/lease/claim.txt"),
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Golden scripts: `tests/golden/*.case`, each a small cluster, jobs, and the start times that must
+//! Golden scripts: `tests/golden/sched/*.case`, each a small cluster, jobs, and the start times that must
 //! come out of the engine. The scripts say it all; this file only plays them.
 //!
 //! A script: comment lines (`#`), then `config:` with cb.yaml lines, `jobs:` with lines
@@ -342,9 +342,9 @@ fn differences(script: &Script, got: &Played) -> Vec<String> {
 
 #[test]
 fn golden_scripts_give_what_they_say() {
-    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/sched");
     #[allow(clippy::disallowed_methods)] // a test reads its scripts
-    let files = std::fs::read_dir(dir).expect("tests/golden is there");
+    let files = std::fs::read_dir(dir).expect("tests/golden/sched is there");
     let mut paths: Vec<_> = files.map(|f| f.expect("a file").path()).collect();
     paths.sort();
     let mut wrong = String::new();
