@@ -35,8 +35,8 @@ impl Leader {
         any
     }
 
-    /// Orders of a turn that are to be written now. On a local file system all are.
-    pub(super) fn to_write(
+    /// Takes the orders of a turn that are due now; the others wait. On a local file system all are.
+    pub(super) fn due_orders(
         &mut self,
         orders: Vec<(String, Order)>,
         now: u64,

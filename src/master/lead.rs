@@ -375,7 +375,7 @@ impl Leader {
             self.must(blob.bytes.len(), |leader| Ok(leader.blobs.store(blob)?))?;
         }
         let committed = self.commit(&ready.events)?;
-        ready.orders = self.to_write(std::mem::take(&mut ready.orders), now);
+        ready.orders = self.due_orders(std::mem::take(&mut ready.orders), now);
         // Answers without events (refusals, repeated tokens) are a leader's word all the same.
         if ready.events.is_empty() && !(ready.acks.is_empty() && ready.orders.is_empty()) {
             self.recheck()?;

@@ -422,7 +422,7 @@ mod tests {
         let mut start = |id: u32| {
             let spec = Spec {
                 uid: users::effective_uid(),
-                cwd: format!("/{id}").into(),
+                cwd: format!("/{id}"),
                 env: env.clone(),
                 script: script.clone(),
                 ..Spec::default()
