@@ -35,7 +35,7 @@ impl Leader {
         any
     }
 
-    /// Takes the orders of a turn that are due now; the others wait. On a local file system all are.
+    /// Takes the orders of a turn that are due now: on a local file system all are.
     pub(super) fn due_orders(
         &mut self,
         orders: Vec<(String, Order)>,
@@ -78,8 +78,10 @@ impl Leader {
             false => Vec::new(),
         };
         let given: BTreeSet<String> = orders.iter().map(|(host, _)| host.clone()).collect();
-        let mut unsent = self.orders.write(orders, now, &core.state, &again);
-        unsent.retain(|(host, _)| !tried.contains(host));
+        let unsent = self.orders.write(orders, now, &core.state, &again);
+        let (mut unsent, for_room) = (unsent.held_up, unsent.for_room);
+        let untried = |(host, _): &(String, AttemptId)| !tried.contains(host);
+        unsent.retain(untried);
         for host in given {
             self.hosts.expect(&host, now);
             if let Some(endpoint) = self.hosts.endpoint(&host) {
@@ -90,6 +92,7 @@ impl Leader {
             // Of one host's directory or of the whole share?
             if self.room.has_some() {
                 self.orders.have_room(now);
+                unsent.extend(for_room.into_iter().filter(untried));
             } else {
                 self.room.fill(why, &self.leadership);
                 self.room.spare();

@@ -110,6 +110,16 @@ pub struct Orders {
     unswept: Vec<String>,
 }
 
+/// Starts of which no byte was written, with their hosts.
+#[derive(Default, Debug, PartialEq)]
+pub struct Unsent {
+    /// The orders of the host wait for something else than room.
+    pub held_up: Vec<(String, AttemptId)>,
+    /// They wait for room on the share, unless this turns out to be the host's own trouble
+    /// ([`Orders::have_room`]).
+    pub for_room: Vec<(String, AttemptId)>,
+}
+
 #[derive(Default)]
 struct HostOrders {
     part: u64,
@@ -252,14 +262,17 @@ impl Orders {
         now: u64,
         state: &State,
         again: &dyn Fn(&str) -> Vec<Order>,
-    ) -> Vec<(String, AttemptId)> {
+    ) -> Unsent {
         let mut touched = BTreeSet::new();
-        let mut unsent = Vec::new();
+        let mut unsent = Unsent::default();
         for (host, order) in orders {
             self.prepare(&host, now, state, again);
             let file = self.hosts.get_mut(&host).expect("just prepared");
             match &order {
-                Order::Start(start) if file.is_held_up() => unsent.push((host, start.a)),
+                Order::Start(start) if file.is_held_up() => unsent.held_up.push((host, start.a)),
+                Order::Start(start) if file.framed.is_none() => {
+                    unsent.for_room.push((host, start.a));
+                }
                 _ => {
                     file.push(&order, state);
                     touched.insert(host);

@@ -66,7 +66,7 @@ fn a_working_cluster_is_sound_under_load_and_while_a_leader_is_replaced() {
         kill_9(p.pid);
     }
     let said = check(&cluster, 1);
-    assert!(said.contains("nobody leads"), "{said}");
+    assert!(said.contains("there is no leader"), "{said}");
 }
 
 /// The bundle names nobody, and holds what a report needs.

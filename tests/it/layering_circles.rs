@@ -13,9 +13,9 @@ const CIRCLE_MAX: usize = 4;
 const KNOWN: &[(&str, usize)] = &[
     ("config", 7),
     ("master", 7),
-    ("sim", 11),
+    ("sim", 12),
     ("sys", 8),
-    ("turn", 12),
+    ("turn", 13),
 ];
 
 /// Most fields of one object.

@@ -98,7 +98,7 @@ fn a_host_that_lost_its_local_directory_runs_nothing_twice() {
     let next = cluster.csub(&["-m", "h1", "true"]);
     cluster.wait(PATIENCE, |s| is(s, next, "DONE"));
     let journal = cluster.ok("cadmin", &["journal"]);
-    assert_eq!(journal.matches("host h1 remembers by ledger").count(), 2);
+    assert_eq!(journal.matches("host h1 uses ledger").count(), 2);
 }
 
 /// Starts a daemon of the cluster again, in a mount namespace of its own where `before` was run.

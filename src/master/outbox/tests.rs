@@ -79,7 +79,7 @@ impl Bed {
     }
 
     fn write(&mut self, orders: Vec<(String, Order)>, now: u64) -> Vec<(String, AttemptId)> {
-        self.orders.write(orders, now, &self.state, &none)
+        self.orders.write(orders, now, &self.state, &none).held_up
     }
 
     /// The orders in a part, without what leads to them.
@@ -227,6 +227,11 @@ fn room_that_one_host_lacks_is_its_own_trouble_where_the_share_has_some() {
     };
     fail(&mut bed, libc::EDQUOT, 2_000);
     assert!(bed.orders.lacks_room().is_some() && bed.orders.alarm().is_none());
+    // Nothing of it is written: it is taken back if the share has room.
+    let unsent = bed
+        .orders
+        .write(to("h1", start(7, "h1")), 2_000, &bed.state, &none);
+    assert_eq!((unsent.held_up.len(), unsent.for_room.len()), (0, 1));
     bed.orders.have_room(2_000);
     assert_eq!(bed.orders.lacks_room(), None);
     let news = bed.orders.take_news();
