@@ -135,7 +135,8 @@ impl Site {
         match sys::fs::stat(&self.share) {
             Err(e) => format!("{e} (CB_SHARE in {conf})"),
             Ok(None) => format!(
-                "the shared directory {share} does not exist on this host (CB_SHARE in {conf})"
+                "the shared directory {share} does not exist on this host: it is probably not \
+                 mounted (CB_SHARE in {conf})"
             ),
             Ok(Some(_)) if !sys::fs::exists(&self.layout().cluster()) => format!(
                 "no cluster in {share}: the share is probably not mounted on this host \

@@ -83,7 +83,7 @@ fn init(share: &Path) {
 fn daemons_refuse_what_is_not_their_cluster_and_make_nothing() {
     let tmp = tempfile::tempdir().unwrap();
     let root = tmp.path();
-    refused(root, &root.join("nowhere"), "does not exist on this host");
+    refused(root, &root.join("nowhere"), "mounted");
     let empty = root.join("empty");
     std::fs::create_dir(&empty).unwrap();
     refused(root, &empty, "mounted");
