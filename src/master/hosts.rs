@@ -39,7 +39,7 @@ const FIRST_READ_MS: u64 = 1000;
 const READ_PAUSE_MS: u64 = 20;
 /// Hosts without a beat that are looked at with each listing of beats, and while hosts come to
 /// life.
-const OLD_LOOKS: usize = 4;
+const OLD_LOOKS: usize = 2;
 const OLD_LOOKS_EAGER: usize = 16;
 /// Most names in `hosts/` that are no host's.
 const IGNORED_MAX: usize = 1000;

@@ -20,6 +20,9 @@ const HINTED_MAX_MS: u64 = 5_000;
 /// look without counting double.
 const PROVED: u32 = 3;
 const PROVED_MAX: u32 = 8;
+/// Where both sides say that they can give hints these are taken to have proved so well: what was
+/// on its way before they knew each other may be found without one.
+const PRESUMED: u32 = PROVED + 2;
 /// A look so soon after the last one may find what a hint is on its way for, ms.
 const EARLY_MS: u64 = 250;
 /// Two changes within this time may bear the same time of change, ms.
@@ -47,10 +50,10 @@ impl Polling {
         }
     }
 
-    /// Hints are taken to come, since both sides say that they can, until something is found
-    /// without one.
+    /// Hints are taken to come, since both sides say that they can, until things are found without
+    /// one.
     pub fn presume_hints(&mut self) {
-        self.proved = self.proved.max(PROVED);
+        self.proved = self.proved.max(PRESUMED);
     }
 
     /// Changes the longest pause.
@@ -243,10 +246,13 @@ mod tests {
     }
 
     #[test]
-    fn hints_that_both_sides_can_give_count_until_something_is_found_without_one() {
+    fn hints_that_both_sides_can_give_count_until_things_are_found_without_one() {
         let mut p = Polling::new(1000);
         p.presume_hints();
+        // On its way before the two knew each other.
+        p.looked(5, true, false);
         assert!(p.is_hinted());
+        p.pause_ms = EARLY_MS;
         p.looked(10, true, false);
         assert!(!p.is_hinted());
         assert_eq!(p.due_ms(), 10 + QUICK_MS);
