@@ -140,6 +140,7 @@ def watch_idle(r, prefix):
     r.line(f"{prefix}_cbls", span.of(bare, APART) / s, "ops/s")
     r.line(f"{prefix}_cbexe", span.of(bare) / s, "ops/s")
     r.line(f"{prefix}_server", span.total / s, "ops/s")
+    show_by_machine(r, span, s)
     c.stop(bare)
     c.start(bare)
     c.wait_ready()

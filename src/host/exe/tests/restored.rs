@@ -140,13 +140,14 @@ fn what_the_leader_believes_to_run_and_the_host_forgot_is_not_started_again() {
 fn a_part_is_told_with_the_run_that_it_was_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let mut exec = deaf_executor(dir.path());
-    let part = |mark| Order::Part {
-        a: first(3),
+    let part_of = |id, mark| Order::Part {
+        a: first(id),
         s: 3,
         first: "h2".into(),
         slots: 1,
         mark,
     };
+    let part = |mark| part_of(3, mark);
     publish(&exec, 1, &[spec(3), part(6)]);
     exec.turn(true);
     let told = |e: &Exec| {
@@ -170,6 +171,14 @@ fn a_part_is_told_with_the_run_that_it_was_asked_for() {
     let lines = told(&exec);
     assert!(
         lines.len() == 1 && lines[0].contains("\"m\":7"),
+        "{lines:?}"
+    );
+    // One that is told as soon as it is prepared.
+    publish(&exec, 2, &[spec(3), part(7), part_of(4, 9)]);
+    exec.turn(true);
+    let lines = told(&exec);
+    assert!(
+        lines.len() == 2 && lines[1].contains("\"m\":9"),
         "{lines:?}"
     );
 }
