@@ -12,7 +12,7 @@ use crate::record::point::Points;
 use crate::record::report::{Report, RunId, Told};
 use crate::record::suspect::Suspect;
 use crate::spool::Layout;
-use crate::spool::polling::Polling;
+use crate::spool::polling::{Gate, Polling};
 use crate::sys::clock;
 use crate::sys::fs;
 use crate::sys::trust::Owners;
@@ -55,6 +55,9 @@ const EAGER_FOR_MS: u64 = 15_000;
 const SKEW_MS: u64 = 5_000;
 /// How often directories are listed without a hint, in milliseconds.
 const LIST_IDLE_MS: u64 = 10_000;
+/// `hosts/` is listed after this time although it did not change (ms): with thousands of hosts its
+/// listing takes as many requests as everything else that an idle leader does.
+const HOSTS_SWEEP_MS: u64 = 600_000;
 /// Most hosts named whose reports are damaged, and how long they are (ms).
 const DAMAGES_MAX: usize = 10;
 const SHOWN_MS: u64 = 3_600_000;
@@ -144,6 +147,8 @@ pub struct Hosts {
     /// Names in `hosts/` that are no directories.
     ignored: BTreeSet<String>,
     listed_at: u64,
+    /// Whether `hosts/` has changed since it was listed.
+    hosts_gate: Gate,
     /// When beats were listed, and when it was asked whether there are new ones.
     beats_at: u64,
     asked_at: u64,
@@ -180,6 +185,7 @@ impl Hosts {
             beats: BeatNames::new(layout, owners),
             ignored: BTreeSet::new(),
             listed_at: 0,
+            hosts_gate: Gate::default(),
             beats_at: 0,
             asked_at: 0,
             eager_until: 0,
@@ -336,10 +342,19 @@ impl Hosts {
             return false;
         }
         self.listed_at = now_ms.max(1);
+        let dir = self.layout.hosts();
+        let mark = fs::mark(&dir);
+        let changed = |mark| (self.hosts_gate).must_look_within(mark, now_ms, HOSTS_SWEEP_MS);
+        if !mark.map_or(true, changed) {
+            return false;
+        }
         let before = self.ears.len();
         let known = |name: &str| self.ears.contains_key(name) || self.ignored.contains(name);
-        let listed = fs::list_others(&self.layout.hosts(), HOSTS_MAX, known);
+        let listed = fs::list_others(&dir, HOSTS_MAX, known);
         self.unlisted = listed.as_ref().err().map(ToString::to_string);
+        if listed.is_err() {
+            self.hosts_gate.forget();
+        }
         for entry in listed.unwrap_or_default() {
             match (entry.is_dir, entry.text()) {
                 (true, Some(name)) => {

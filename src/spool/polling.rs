@@ -137,6 +137,11 @@ impl Gate {
     /// Takes the mark as it is `now`. True when it is to be looked at: it changed since the last
     /// look, or may have done so without a new time of change.
     pub fn must_look(&mut self, mark: Mark, now: u64) -> bool {
+        self.must_look_within(mark, now, LOOK_MS)
+    }
+
+    /// The same, with the time in ms after which a look is due whatever the mark says.
+    pub fn must_look_within(&mut self, mark: Mark, now: u64, look_ms: u64) -> bool {
         match self.mark {
             Some((known, _)) if known == mark => {}
             _ => self.mark = Some((mark, now)),
@@ -144,12 +149,18 @@ impl Gate {
         let since = self.mark.map_or(now, |(_, since)| since);
         let must = match self.looked_ms {
             None => true,
-            Some(at) => at < since.saturating_add(GRANULE_MS) || now.saturating_sub(at) > LOOK_MS,
+            Some(at) => at < since.saturating_add(GRANULE_MS) || now.saturating_sub(at) > look_ms,
         };
         if must {
             self.looked_ms = Some(now);
         }
         must
+    }
+
+    /// When the last look was made, in tests.
+    #[cfg(test)]
+    pub fn looked_at(&self) -> Option<u64> {
+        self.looked_ms
     }
 
     /// The last look does not count: not everything that it showed was taken.

@@ -149,6 +149,28 @@ fn an_idle_second_costs_no_more_with_many_listed_hosts() {
     }
 }
 
+/// A listing of thousands of names is many requests to a file server.
+#[test]
+fn hosts_are_listed_only_when_their_directory_changed() {
+    let (_dir, mut hosts, layout) = many(3, &["n0000"]);
+    let mut inputs = Vec::new();
+    let mut listen = |from: u64, to: u64| {
+        let before = hosts.ears.len();
+        for now in (from..to).step_by(1_000) {
+            hosts.listen((now, 0), Which::Due, 1000, &|_| true, &mut inputs);
+        }
+        (hosts.ears.len() - before, hosts.hosts_gate.looked_at())
+    };
+    let (_, first) = listen(1_000, 60_000);
+    let (_, later) = listen(60_000, 300_000);
+    assert_eq!(first, later, "nothing changed");
+    fs::mkdir_p(&layout.host("n9999"), 0o755).unwrap();
+    assert_eq!(listen(300_000, 330_000).0, 1);
+    let (_, before) = listen(330_000, 400_000);
+    let (_, swept) = listen(400_000, 1_100_000);
+    assert!(swept > before, "now and then they are listed all the same");
+}
+
 #[test]
 fn news_in_a_beat_is_read_from_whoever_has_it() {
     let (_dir, mut hosts, layout) = many(500, &["n0000"]);
