@@ -19,7 +19,7 @@ use corral::record::order::Act;
 use corral::record::report::Ended;
 use corral::sched::plan_applier::{Sink, apply_plan};
 use corral::sched::{Engine, HostTable};
-use corral::state::{State, TOGETHER};
+use corral::state::{PREFETCH_BATCH, State};
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -258,8 +258,8 @@ impl Cluster {
             let at = (*seed % self.running.len() as u64) as usize;
             ended.push((self.running.swap_remove(at), None));
         }
-        for some in ended.chunks(TOGETHER) {
-            self.state.bring_near(some);
+        for some in ended.chunks(PREFETCH_BATCH) {
+            self.state.prefetch(some);
             for (j, _) in some {
                 let e = Ended {
                     a: AttemptId { j: *j, at: 1 },

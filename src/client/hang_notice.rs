@@ -5,7 +5,7 @@
 //! of the share.
 
 use super::env::Site;
-use crate::sys::{caller, clock, job, proc, signals, thread};
+use crate::sys::{caller, clock, proc, signals, thread};
 
 /// How often the state of the command's thread is read, ms.
 const LOOK_MS: u64 = 500;
@@ -52,7 +52,7 @@ fn body(command: &str) {
                 "{command}: interrupted while the share does not answer; the request may still \
                  be carried out when it does"
             ));
-            job::exit_now(INTERRUPTED);
+            proc::exit_now(INTERRUPTED);
         }
         if ms >= HANGS_MS && !said {
             said = true;

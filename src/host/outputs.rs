@@ -4,7 +4,7 @@
 
 use crate::model::AttemptId;
 use crate::record::report::Ended;
-use crate::sys::job::{self, Who};
+use crate::sys::launch::{self, Who};
 use crate::sys::{self, clock, fs, lock, userfile};
 use crate::task::output::{self, Mode, Report, Target};
 use crate::task::spec::{Base, TaskSpec};
@@ -39,9 +39,9 @@ fn acting<T>(who: Option<&Who>, f: impl FnOnce() -> sys::Result<T>) -> sys::Resu
         // Root opens root's files as it is; its groups give it nothing more.
         Some(who) if who.uid == 0 => f(),
         Some(who) => {
-            job::assume(who)?;
+            launch::assume(who)?;
             let result = f();
-            job::resume_root();
+            launch::resume_root();
             result
         }
     }

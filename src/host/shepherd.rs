@@ -12,7 +12,8 @@ use crate::record::report::{Ended, Usage};
 use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::Group;
 use crate::sys::ipc::Bell;
-use crate::sys::job::{self, Launch, Limit, Reaped, Who, Woken};
+use crate::sys::launch::{self, Launch, Limit, Who};
+use crate::sys::supervise::{self, Reaped, Woken};
 use crate::sys::{clock, failpoint, fs, proc, userfile};
 use crate::task::ending::{self, Facts, Top};
 use crate::task::log::{TaskRec, encode_task};
@@ -99,7 +100,7 @@ struct Shepherd<'a> {
 /// False when a task may have come and was not run.
 pub fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherited) -> bool {
     let born = proc::own_birth_ms();
-    job::become_supervisor();
+    supervise::become_supervisor();
     if group.enter().is_err() {
         return false;
     }
@@ -129,7 +130,7 @@ pub fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherited) -> b
 /// Runs the task from start to end. Called in the forked process, which ends afterwards.
 pub fn run(task: &TaskSpec, prepared: &Prepared, group: Option<Group>, inherited: &mut Inherited) {
     let born = proc::own_birth_ms();
-    job::become_supervisor();
+    supervise::become_supervisor();
     go(task, prepared, group, inherited, born, false);
 }
 
@@ -143,7 +144,7 @@ fn go(
     inside: bool,
 ) {
     let begin = clock::boot_ms();
-    job::name_supervisor();
+    supervise::name_supervisor();
     let silence = task.rerunnable.then(|| Silence::new(&inherited.local));
     let machine = Machine::new(begin, task.limits.run_ms, task.grace_ms);
     let start = clock::wall_ms();
@@ -224,7 +225,7 @@ impl Shepherd<'_> {
         end
     }
 
-    fn not_launched(&self, e: &job::LaunchError, text: String) -> Ended {
+    fn not_launched(&self, e: &launch::LaunchError, text: String) -> Ended {
         let mut end = self.failed(e.shell_code(), text);
         end.elsewhere = e.is_hosts();
         end
@@ -264,14 +265,14 @@ impl Shepherd<'_> {
                 .map(|at| at.saturating_sub(now).min(60_000));
             let look = self.silence.as_ref().map(Silence::pause);
             let wait = look.map_or(wait, |look| Some(wait.map_or(look, |wait| wait.min(look))));
-            match job::wait_signal(wait) {
+            match supervise::wait_signal(wait) {
                 Woken::Order(value, uid) => self.order(value, uid, files),
                 Woken::Child | Woken::Timeout => {}
             }
         }
         let top = match status.expect("the loop ends only after the top process") {
-            job::Ended::Exited(code) => Top::Exited(code),
-            job::Ended::Killed(signal, core) => Top::Killed(signal, core),
+            supervise::Ended::Exited(code) => Top::Exited(code),
+            supervise::Ended::Killed(signal, core) => Top::Killed(signal, core),
         };
         self.ended(top)
     }
@@ -293,13 +294,13 @@ impl Shepherd<'_> {
     }
 
     /// Collects ended children; true when nothing of the task is left.
-    fn collect(&mut self, top: i32, status: &mut Option<job::Ended>) -> bool {
+    fn collect(&mut self, top: i32, status: &mut Option<supervise::Ended>) -> bool {
         loop {
-            match job::reap() {
+            match supervise::reap() {
                 Reaped::Child(pid, how) if pid == top => {
                     *status = Some(how);
                     // The usual task leaves nothing behind: look before killing.
-                    if job::reap() == Reaped::None && self.is_empty() {
+                    if supervise::reap() == Reaped::None && self.is_empty() {
                         return true;
                     }
                     let effects = self.machine.top_ended(clock::boot_ms());
@@ -320,7 +321,7 @@ impl Shepherd<'_> {
 
     fn ended(&self, top: Top) -> Ended {
         let oom_kills = self.group.as_ref().map_or(0, Group::oom_kills);
-        let used = job::child_usage();
+        let used = supervise::child_usage();
         let ordered = self.machine.reason();
         let facts = Facts {
             top,
@@ -343,7 +344,7 @@ impl Shepherd<'_> {
         end
     }
 
-    fn start(&mut self, files: &Files) -> Result<i32, job::LaunchError> {
+    fn start(&mut self, files: &Files) -> Result<i32, launch::LaunchError> {
         let own = c_strings(&self.task.env);
         let env = self.prepared.env.iter().chain(&own);
         let env: Vec<&CStr> = env.map(CString::as_c_str).collect();
@@ -378,13 +379,13 @@ impl Shepherd<'_> {
         argv: &[String],
         env: &[&CStr],
         files: &Files,
-    ) -> Result<i32, job::LaunchError> {
+    ) -> Result<i32, launch::LaunchError> {
         let name = argv.first().map_or("", String::as_str);
         let argv = c_strings(argv);
         let programs = candidates(name, &self.prepared.path);
         let joins = self.group.as_ref().filter(|_| !self.inside);
         let join = joins.map_or(Vec::new(), Group::join_fds);
-        job::launch(&Launch {
+        launch::launch(&Launch {
             programs: &programs,
             argv: &argv,
             env,

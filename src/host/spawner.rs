@@ -11,8 +11,8 @@ use crate::model::{AttemptId, JobKey};
 use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::{self, Group, Hierarchy, Limits, Pool};
 use crate::sys::ipc::{self, Bell};
-use crate::sys::job::{self, Ended, Reaped};
-use crate::sys::{clock, failpoint, fs, lock, proc, userfile};
+use crate::sys::supervise::{self, Ended, Reaped};
+use crate::sys::{clock, failpoint, fork, fs, lock, proc, userfile};
 use crate::task::ending;
 use crate::task::log::{TaskRec, encode_task};
 use crate::task::spec::{
@@ -83,7 +83,7 @@ struct Spawner {
 /// Runs until the stream ends. Returns an error that a caller prints.
 pub fn run(options: &Options) -> Result<(), String> {
     let stream = ipc::take_stdin().map_err(|e| e.to_string())?;
-    job::hold_signals();
+    supervise::hold_signals();
     let mut s = open(options, stream).map_err(|e| e.to_string())?;
     s.pool.warm_up(WARM_GROUPS);
     let cgroups = s.pool.hierarchy().describe();
@@ -236,7 +236,7 @@ impl Spawner {
             Err(e) => return self.refuse(task, e.to_string()),
         };
         failpoint::hit("spawner.before_fork");
-        match job::fork_plain() {
+        match fork::fork_plain() {
             Ok(0) => {
                 self.stream = None;
                 // Their ends must show when this process's parent ends, not when it does.
@@ -244,7 +244,7 @@ impl Spawner {
                 let inherited = &mut self.inherited;
                 let run = || shepherd::run(task, prepared, group, inherited);
                 let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
-                job::exit_now(if ran.is_ok() { 0 } else { 101 })
+                proc::exit_now(if ran.is_ok() { 0 } else { 101 })
             }
             Ok(pid) => {
                 self.shepherds.insert(pid, (task.a, group));
@@ -275,7 +275,7 @@ impl Spawner {
 
     /// Collects ended shepherds and takes their groups back.
     fn collect(&mut self) -> Result<(), String> {
-        while let Reaped::Child(pid, how) = job::reap() {
+        while let Reaped::Child(pid, how) = supervise::reap() {
             let Some((a, group)) = self.shepherds.remove(&pid) else {
                 continue;
             };
@@ -304,7 +304,7 @@ impl Spawner {
             self.pool.give_back(group);
             return;
         };
-        match job::fork_plain() {
+        match fork::fork_plain() {
             Ok(0) => {
                 self.stream = None;
                 self.warm.clear();
@@ -313,7 +313,7 @@ impl Spawner {
                 let run = || shepherd::wait_and_run(&theirs, group, inherited);
                 let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
                 // Anything but 0 says that a task may have been handed over in vain.
-                job::exit_now(if ran.unwrap_or(false) { 0 } else { 101 })
+                proc::exit_now(if ran.unwrap_or(false) { 0 } else { 101 })
             }
             Ok(pid) => self.warm.push(Warm {
                 pid,
@@ -328,7 +328,7 @@ impl Spawner {
     fn dismiss_warm(&mut self) {
         let mut groups: Vec<Group> = self.warm.drain(..).map(|w| w.group).collect();
         for _ in 0..DISMISS_ROUNDS {
-            while let Reaped::Child(..) = job::reap() {}
+            while let Reaped::Child(..) = supervise::reap() {}
             if groups.iter().all(Group::is_empty) {
                 break;
             }

@@ -50,7 +50,7 @@ impl Ear {
     /// Opens a socket on one of `ports`; `None` where that is not to be had.
     pub fn open(share: &Path, ports: RangeInclusive<u16>) -> Option<Ear> {
         let socket = Socket::open(ports.clone());
-        if socket.is_none() && !crate::sys::door::simulated() {
+        if socket.is_none() && !crate::sys::platform::simulated() {
             tracing::warn!("no UDP port of {ports:?} is free: requests are found by polls alone");
         }
         let socket = socket?;

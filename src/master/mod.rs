@@ -164,7 +164,7 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
     let wait = |ms: u64| thread::recv_timeout(&stop, ms).is_ok();
     let won = election::campaign(&layout, cluster, &settings, &wait, |_lost| {
         // It is in the log already. Another thread may hang in the share: nothing may run on.
-        crate::sys::job::exit_now(EXIT_LOST)
+        crate::sys::proc::exit_now(EXIT_LOST)
     });
     let Some(leadership) = won.map_err(|e| e.to_string())? else {
         return Ok(EXIT_OK);

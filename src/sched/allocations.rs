@@ -4,7 +4,7 @@
 
 use super::allocation::{Allocation, RunFingerprint};
 use crate::model::{JobKey, Stamp};
-use crate::state::{State, TOGETHER};
+use crate::state::{PREFETCH_BATCH, State};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -122,14 +122,14 @@ impl Allocations {
         self.records.settle();
     }
 
-    /// See `State::bring_near`.
-    pub fn bring_near(
+    /// See `State::prefetch`.
+    pub fn prefetch(
         &self,
         works: &[JobKey],
         go: &dyn Fn(&JobKey) -> bool,
         more: &mut dyn FnMut(&Allocation) -> usize,
     ) {
-        self.records.bring_near(works, go, more);
+        self.records.prefetch(works, go, more);
     }
 
     /// Slots in use that limits count.
@@ -221,23 +221,23 @@ impl AllocationStore {
     }
 
     /// Prefetches the records of these; for those that `go`, also what `more` reads of each.
-    pub fn bring_near(
+    pub fn prefetch(
         &self,
         works: &[JobKey],
         go: &dyn Fn(&JobKey) -> bool,
         more: &mut dyn FnMut(&Allocation) -> usize,
     ) {
         let place = |j: &JobKey| Some((*self.index.get(j)?, go(j)));
-        let places: SmallVec<[_; TOGETHER]> = works.iter().filter_map(place).collect();
+        let places: SmallVec<[_; PREFETCH_BATCH]> = works.iter().filter_map(place).collect();
         let record = |n: &u32| self.pages[*n as usize / PAGE][*n as usize % PAGE].as_ref();
         let mut sum = 0;
         for allocation in places.iter().filter_map(|(n, _)| record(n)) {
             sum ^= allocation.sign.spec as usize ^ allocation.until as usize;
         }
         let gone = places.iter().filter(|(_, gone)| *gone);
-        let gone: SmallVec<[_; TOGETHER]> = gone.filter_map(|(n, _)| record(n)).collect();
+        let gone: SmallVec<[_; PREFETCH_BATCH]> = gone.filter_map(|(n, _)| record(n)).collect();
         for allocation in &gone {
-            sum ^= allocation.uid as usize ^ allocation.parts.len() ^ allocation.ident.skim();
+            sum ^= allocation.uid as usize ^ allocation.parts.len() ^ allocation.ident.prefetch();
         }
         for allocation in &gone {
             sum ^= more(allocation);
@@ -262,7 +262,7 @@ impl AllocationStore {
     /// Adds the record of work that has none, to be found after [`AllocationStore::settle`].
     pub fn insert_later(&mut self, j: JobKey, allocation: Allocation) {
         self.unlisted.push((j, allocation));
-        if self.unlisted.len() >= TOGETHER {
+        if self.unlisted.len() >= PREFETCH_BATCH {
             self.settle();
         }
     }
@@ -271,7 +271,7 @@ impl AllocationStore {
     pub fn settle(&mut self) {
         let mut unlisted = std::mem::take(&mut self.unlisted);
         // Their places are far apart in memory: all are read first, so that the reads overlap.
-        let mut rooms: SmallVec<[u32; TOGETHER]> = SmallVec::new();
+        let mut rooms: SmallVec<[u32; PREFETCH_BATCH]> = SmallVec::new();
         let mut known = 0;
         for (j, _) in &unlisted {
             known += usize::from(self.index.contains_key(j));

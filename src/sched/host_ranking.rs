@@ -3,7 +3,7 @@
 //! changes usage.
 
 use super::host_usage::ClusterUsage;
-use crate::state::TOGETHER;
+use crate::state::PREFETCH_BATCH;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -193,7 +193,7 @@ impl Ranking {
         self.looked.resize(usage.len(), 0);
         self.round += 1;
         let mut all = std::mem::take(&mut self.news);
-        for some in changed.chunks(TOGETHER) {
+        for some in changed.chunks(PREFETCH_BATCH) {
             // Their records are far apart in memory: all are read first, so that the reads overlap.
             let version = |at: &u32| usage.get(*at as usize).version;
             std::hint::black_box(some.iter().map(version).fold(0, |sum, n| sum ^ n));

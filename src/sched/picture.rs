@@ -23,7 +23,7 @@ use super::time_windows::TimeWindows;
 use super::user_groups::UserGroups;
 use crate::config::Config;
 use crate::model::{JobKey, Stamp};
-use crate::state::{State, TOGETHER};
+use crate::state::{PREFETCH_BATCH, State};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -121,13 +121,13 @@ impl Picture {
         }
         self.allocations.sort_planned();
         let mut next = 0;
-        for some in works.chunks(TOGETHER) {
-            state.bring_works_near(some);
+        for some in works.chunks(PREFETCH_BATCH) {
+            state.prefetch_works(some);
             let news = some.iter().copied();
             let news =
                 news.filter(|j| !self.allocations.as_planned(state, self.now, *j, &mut next));
-            let news: SmallVec<[JobKey; TOGETHER]> = news.collect();
-            self.bring_near(state, &news);
+            let news: SmallVec<[JobKey; PREFETCH_BATCH]> = news.collect();
+            self.prefetch(state, &news);
             for j in news {
                 self.sync_allocation(state, table, j);
             }

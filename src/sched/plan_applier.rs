@@ -6,7 +6,7 @@ use super::{Placement, Plan, Start};
 use crate::model::{AttemptId, JobKey, Share, Stamp, SuspReason, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::Act;
-use crate::state::{Run, State, TOGETHER};
+use crate::state::{PREFETCH_BATCH, Run, State};
 
 /// Where the consequences of a plan go.
 pub trait Sink {
@@ -56,11 +56,11 @@ pub fn apply_plan(plan: Plan, now: Stamp, sink: &mut impl Sink) {
 fn apply_starts(starts: Vec<Start>, now: Stamp, sink: &mut impl Sink) {
     let mut starts = starts.into_iter();
     while starts.len() > 0 {
-        let ahead = starts.as_slice().iter().take(TOGETHER);
+        let ahead = starts.as_slice().iter().take(PREFETCH_BATCH);
         let first = |start: &Start| (start.j, start.hosts.first().map(|(host, _)| *host));
         let ahead: Vec<_> = ahead.map(first).collect();
-        sink.state().bring_near(&ahead);
-        for start in starts.by_ref().take(TOGETHER) {
+        sink.state().prefetch(&ahead);
+        for start in starts.by_ref().take(PREFETCH_BATCH) {
             sink.state().note_array_limit(start.j.id, None);
             let hosts = shares(sink.state(), &start.hosts);
             bind(sink, start.j, hosts, (start.alt, false), now);

@@ -60,8 +60,8 @@ impl Ident {
         self.everywhere.is_empty() && self.here.is_empty()
     }
 
-    /// Something of each of its parts in memory.
-    pub fn skim(&self) -> usize {
+    /// Reads one value of each of its parts in memory.
+    pub fn prefetch(&self) -> usize {
         let first = self.everywhere.first().map_or(0, |n| *n as usize);
         first ^ self.here.first().map_or(0, |here| here.family as usize)
     }
@@ -300,8 +300,8 @@ impl Quotas {
         ident
     }
 
-    /// Reads something of each counter that work on a host counts in, so that they are near.
-    pub fn skim(&self, ident: &Ident, host: u32) -> usize {
+    /// Prefetches each counter in which work on a host counts.
+    pub fn prefetch(&self, ident: &Ident, host: u32) -> usize {
         let here = ident.here.iter();
         let own =
             here.filter(|h| h.shared.is_none() && self.rules[usize::from(h.rule)].holds(host));

@@ -265,8 +265,8 @@ impl ShareTree {
         matches!(self.rule, Rule::Drf { .. })
     }
 
-    /// Reads something of each part of a leaf in memory, so that it is near.
-    pub fn skim(&self, leaf: Leaf) -> usize {
+    /// Prefetches each part of a leaf.
+    pub fn prefetch(&self, leaf: Leaf) -> usize {
         let node = &self.nodes[leaf.0 as usize];
         (node.usage.slots ^ i64::from(node.seat) ^ i64::from(node.active)) as usize
     }

@@ -142,7 +142,7 @@ pub struct Reading {
     pub warnings: Vec<String>,
 }
 
-/// The door to the published view.
+/// Access to the published view.
 #[derive(Clone, Debug)]
 pub struct ViewReader {
     layout: Layout,

@@ -1,7 +1,7 @@
 //! Indices that follow from the jobs: who waits in which class, who uses how much of what.
 
+use super::chunked_set::ChunkedSet;
 use super::job::{HostId, Run};
-use super::lineup::Lineup;
 use super::table::Table;
 use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp};
 use rustc_hash::FxHashMap;
@@ -68,7 +68,7 @@ pub struct Class {
     /// Specifications in use that belong to it.
     pub refs: u32,
     /// (order, work): an array's unstarted elements appear once, with index 0.
-    pub jobs: Lineup<(i64, JobKey)>,
+    pub jobs: ChunkedSet<(i64, JobKey)>,
     /// Entries with index 0 that stand for an array.
     pub arrays: u32,
     /// Why they wait, from the last pass.
@@ -136,7 +136,7 @@ impl Pending {
                     spec: spec.clone(),
                     spec_id,
                     refs: 0,
-                    jobs: Lineup::default(),
+                    jobs: ChunkedSet::default(),
                     arrays: 0,
                     why: PendReason::New,
                 };
@@ -270,15 +270,15 @@ impl Used {
         Who { queue, uid }
     }
 
-    /// Something of what is noted of a host.
-    pub(super) fn skim(&self, host: HostId) -> usize {
+    /// Reads the counters of a host.
+    pub(super) fn prefetch(&self, host: HostId) -> usize {
         let at = host.0 as usize;
         let run = self.host.get(at).map_or(0, |n| n.run as usize);
         self.work.get(at).map_or(0, Vec::len) ^ run
     }
 
-    /// Something of each `line` bytes of the list of its work.
-    pub(super) fn skim_work(&self, host: HostId, line: usize) -> usize {
+    /// Reads one entry of each `line` bytes of the list of work on a host.
+    pub(super) fn prefetch_work(&self, host: HostId, line: usize) -> usize {
         let step = (line / std::mem::size_of::<(JobKey, u32)>()).max(1);
         let work = self.work.get(host.0 as usize).map_or(&[][..], |work| work);
         let (mut sum, mut at) = (0, 0);

@@ -128,8 +128,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Something of each of its parts in memory.
-    pub(super) fn skim(&self) -> usize {
+    /// Reads one value of each of its parts in memory.
+    pub(super) fn prefetch(&self) -> usize {
         let host = self.hosts.first().map_or(0, |(host, _)| host.0 as usize);
         host ^ self.resizes as usize ^ usize::from(self.fate.is_some())
     }
@@ -191,8 +191,8 @@ fn is_zero(t: &Stamp) -> bool {
 }
 
 impl Job {
-    /// Something of each of its parts in memory.
-    pub(super) fn skim(&self) -> usize {
+    /// Reads one value of each of its parts in memory.
+    pub(super) fn prefetch(&self) -> usize {
         let stat = match &self.body {
             Body::Single(work) => work.stat as usize,
             Body::Array(array) => array.limit as usize,

@@ -3,13 +3,13 @@
 
 mod apply;
 mod check;
+mod chunked_set;
 mod cluster;
 mod dirty;
 mod index;
 mod job;
-mod lineup;
 mod names;
-mod near;
+mod prefetch;
 mod rows;
 mod running;
 mod snapshot;
@@ -21,11 +21,11 @@ mod waits;
 mod tests;
 
 use crate::text::glob::Glob;
+pub use chunked_set::ChunkedSet;
 use index::Who;
 pub use index::{Class, ClassKey, InUse, Pending, Used};
 pub use job::{Array, Body, Fate, HostId, Job, Run, Work};
-pub use lineup::Lineup;
-pub use near::TOGETHER;
+pub use prefetch::PREFETCH_BATCH;
 pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
 

@@ -5,7 +5,7 @@
 //! poisoned for good: the caller opens a new segment that states the valid length of this one.
 
 use super::file::{File, How};
-use super::{At, Error, Result, pace};
+use super::{At, Error, Result, writeback};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -81,7 +81,7 @@ impl Appender {
 
     /// Sends what would keep others on the share waiting, were it sent in one go.
     fn send(&mut self) -> Result<()> {
-        if self.len - self.sent <= pace::SMALL {
+        if self.len - self.sent <= writeback::SMALL {
             return Ok(());
         }
         match self.file.send(self.sent, self.len) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Sets the umask of this process and gives the old one.
 pub fn umask(mask: u32) -> u32 {
-    if super::door::simulated() {
+    if super::platform::simulated() {
         return mask;
     }
     nix::sys::stat::umask(Mode::from_bits_truncate(mask)).bits()
@@ -16,7 +16,7 @@ pub fn umask(mask: u32) -> u32 {
 
 /// Tells the user something on standard error.
 pub fn say(text: &str) {
-    match super::door::simulated() {
+    match super::platform::simulated() {
         true => tracing::info!("{text}"),
         false => eprintln!("{text}"),
     }

@@ -4,13 +4,13 @@
 //! deadlines use the boot-time clock, which no administrator can set and which runs on while the
 //! machine is suspended.
 
-use super::door;
+use super::platform;
 use crate::model::{Mono, Now, Stamp};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Wall clock: milliseconds since the Unix epoch.
 pub fn wall_ms() -> i64 {
-    if let Some(machine) = door::here() {
+    if let Some(machine) = platform::here() {
         return machine.wall_ms();
     }
     match SystemTime::now().duration_since(UNIX_EPOCH) {
@@ -34,7 +34,7 @@ pub fn boot_ms() -> u64 {
 
 /// Boot-time clock in nanoseconds.
 pub fn boot_ns() -> u128 {
-    if let Some(machine) = door::here() {
+    if let Some(machine) = platform::here() {
         return machine.boot_ns();
     }
     let mut t = libc::timespec {
@@ -70,7 +70,7 @@ pub fn local_text(wall_ms: i64) -> String {
 
 /// Sleeps for `us` microseconds: for waits that are about to end.
 pub fn sleep_us(us: u64) {
-    match door::here() {
+    match platform::here() {
         Some(machine) => machine.sleep_us(us),
         None => std::thread::sleep(Duration::from_micros(us)),
     }
@@ -78,7 +78,7 @@ pub fn sleep_us(us: u64) {
 
 /// Fills `buf` with random bytes of the kernel.
 pub fn random(buf: &mut [u8]) {
-    if let Some(machine) = door::here() {
+    if let Some(machine) = platform::here() {
         return machine.random(buf);
     }
     let mut done = 0;

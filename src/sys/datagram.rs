@@ -4,7 +4,7 @@
 //! arrive is one that was not sent. What arrives is judged by the caller's filter on the listening
 //! thread, and handed on at a bounded rate. A simulated machine has no network.
 
-use super::{door, mount, thread};
+use super::{mount, platform, thread};
 use crossbeam::channel::{Receiver, TrySendError, bounded};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -28,7 +28,7 @@ impl Socket {
     /// Opens a socket on the first free port of `ports`; 0..=0 is any. `None` where there is no
     /// network, or no free port.
     pub fn open(ports: RangeInclusive<u16>) -> Option<Socket> {
-        if door::simulated() {
+        if platform::simulated() {
             return None;
         }
         let bind = |port: u16| {

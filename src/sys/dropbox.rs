@@ -8,7 +8,7 @@
 
 use super::file::{self, How};
 use super::fs::{self, Entry, Kind};
-use super::{At, Error, Result, door};
+use super::{At, Error, Result, platform};
 use nix::dir::{Dir, OwningIter};
 use nix::fcntl::{AtFlags, OFlag, OpenHow, RenameFlags, ResolveFlag, openat2, renameat2};
 use nix::sys::stat::{Mode, fstatat};
@@ -74,7 +74,7 @@ impl DropBox {
     /// Opens the trusted directory `root`; its own path is followed as it is.
     pub fn open(root: &Path) -> Result<DropBox> {
         let root = root.to_path_buf();
-        if door::simulated() {
+        if platform::simulated() {
             return Ok(DropBox { dir: None, root });
         }
         let dir = OpenOptions::new()
@@ -181,7 +181,7 @@ impl std::fmt::Debug for Listing {
 impl Listing {
     /// Begins to list `root`.
     pub fn open(root: &Path) -> Result<Listing> {
-        let from = match door::simulated() {
+        let from = match platform::simulated() {
             true => From::Names(fs::names(root, usize::MAX)?.into_iter()),
             false => {
                 let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;

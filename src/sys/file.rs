@@ -3,9 +3,9 @@
 //! Owns the split between the two; one call here is one call of the operating system. The rules
 //! for writing safely are built above it (`fs`, `append`, `lock`), for both alike.
 
-use super::door;
 use super::failpoint::{on_file, on_path};
 use super::fs::{Kind, Mark, Stat};
+use super::platform;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -119,7 +119,7 @@ pub enum File {
 impl File {
     /// Opens a file.
     pub fn open(path: &Path, how: How) -> io::Result<File> {
-        if let Some(machine) = door::here() {
+        if let Some(machine) = platform::here() {
             return machine.open(path, &how).map(File::Simulated);
         }
         on_path("sys.open", path)?;
@@ -256,7 +256,7 @@ impl File {
     /// that other files of this machine there need not wait behind all of them.
     pub fn send(&self, from: u64, to: u64) -> io::Result<()> {
         match self {
-            File::Real(file) => super::pace::send(file, from, to),
+            File::Real(file) => super::writeback::send(file, from, to),
             File::Simulated(_) => Ok(()),
         }
     }
@@ -336,7 +336,7 @@ pub(super) fn stat_of(m: &fs::Metadata) -> Stat {
 
 /// `lstat`.
 pub(super) fn stat(path: &Path) -> io::Result<Stat> {
-    match door::here() {
+    match platform::here() {
         Some(machine) => machine.stat(path),
         None => {
             on_path("sys.stat", path)?;
@@ -347,7 +347,7 @@ pub(super) fn stat(path: &Path) -> io::Result<Stat> {
 
 /// What the server says of a name now, whatever this machine has cached.
 pub(super) fn mark(path: &Path) -> io::Result<Mark> {
-    if let Some(machine) = door::here() {
+    if let Some(machine) = platform::here() {
         let stat = machine.stat_now(path)?;
         return Ok(Mark {
             len: stat.len,
@@ -380,7 +380,7 @@ pub(super) fn mark(path: &Path) -> io::Result<Mark> {
 }
 
 pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    match door::here() {
+    match platform::here() {
         Some(machine) => machine.rename(from, to),
         None => {
             on_path("sys.rename", to)?;
@@ -390,7 +390,7 @@ pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 pub(super) fn link(from: &Path, to: &Path) -> io::Result<()> {
-    match door::here() {
+    match platform::here() {
         Some(machine) => machine.link(from, to),
         None => {
             on_path("sys.link", to)?;
@@ -400,7 +400,7 @@ pub(super) fn link(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 pub(super) fn unlink(path: &Path) -> io::Result<()> {
-    match door::here() {
+    match platform::here() {
         Some(machine) => machine.unlink(path),
         None => {
             on_path("sys.unlink", path)?;
@@ -410,7 +410,7 @@ pub(super) fn unlink(path: &Path) -> io::Result<()> {
 }
 
 pub(super) fn mkdir(path: &Path, mode: u32) -> io::Result<()> {
-    match door::here() {
+    match platform::here() {
         Some(machine) => machine.mkdir(path, mode),
         None => {
             on_path("sys.write", path)?;
@@ -420,7 +420,7 @@ pub(super) fn mkdir(path: &Path, mode: u32) -> io::Result<()> {
 }
 
 pub(super) fn mkdir_p(path: &Path, mode: u32) -> io::Result<()> {
-    let Some(machine) = door::here() else {
+    let Some(machine) = platform::here() else {
         on_path("sys.write", path)?;
         return DirBuilder::new().recursive(true).mode(mode).create(path);
     };
@@ -438,7 +438,7 @@ pub(super) fn mkdir_p(path: &Path, mode: u32) -> io::Result<()> {
 }
 
 pub(super) fn rmdir(path: &Path) -> io::Result<()> {
-    match door::here() {
+    match platform::here() {
         Some(machine) => machine.rmdir(path),
         None => {
             on_path("sys.unlink", path)?;
@@ -448,7 +448,7 @@ pub(super) fn rmdir(path: &Path) -> io::Result<()> {
 }
 
 pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
-    let Some(machine) = door::here() else {
+    let Some(machine) = platform::here() else {
         return fs::remove_dir_all(path);
     };
     for (name, is_dir) in machine.list(path)? {
@@ -462,7 +462,7 @@ pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
 }
 
 pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
-    match door::here() {
+    match platform::here() {
         Some(machine) => machine.sync_dir(path),
         None => {
             on_path("sys.sync", path)?;
@@ -477,7 +477,7 @@ pub(super) fn list(
     path: &Path,
     mut each: impl FnMut(OsString, &dyn Fn() -> bool) -> bool,
 ) -> io::Result<()> {
-    if let Some(machine) = door::here() {
+    if let Some(machine) = platform::here() {
         for (name, is_dir) in machine.list(path)? {
             if !each(name, &|| is_dir) {
                 break;

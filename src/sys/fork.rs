@@ -3,7 +3,7 @@
 //! Owns `fork` for snapshots only (tasks are forked by the shepherd's own code). The child has one
 //! thread, the caller's: it must not wait for any other thread or take a lock that one may hold.
 
-use super::{At, Result};
+use super::{At, Error, Result};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use std::path::Path;
@@ -20,7 +20,7 @@ pub struct Forked {
 /// allocator is made consistent by its own fork handlers, so `f` may allocate and write files;
 /// descriptors inherited from the parent must not be written.
 pub fn fork_snapshot(f: impl FnOnce() -> i32) -> Result<Forked> {
-    if super::door::simulated() {
+    if super::platform::simulated() {
         let (pid, ended) = (Pid::from_raw(0), Some(f()));
         return Ok(Forked { pid, ended });
     }
@@ -43,6 +43,15 @@ pub fn fork_snapshot(f: impl FnOnce() -> i32) -> Result<Forked> {
             // SAFETY: _exit ends the process at once.
             unsafe { libc::_exit(caught.unwrap_or(101)) }
         }
+    }
+}
+
+/// A plain fork for a process with one thread: `Ok(0)` in the child.
+pub fn fork_plain() -> Result<i32> {
+    // SAFETY: the caller has one thread, so the child may do anything.
+    match unsafe { libc::fork() } {
+        pid if pid >= 0 => Ok(pid),
+        _ => Err(Error::last("fork", Path::new("a supervisor"))),
     }
 }
 

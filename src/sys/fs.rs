@@ -5,7 +5,7 @@
 //! and never retries an fsync: a failed one means the data's fate is unknown.
 
 use super::file::{self, File, How};
-use super::{At, Error, Result, door};
+use super::{At, Error, Result, platform};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -24,7 +24,7 @@ static ASIDE_COUNTER: AtomicU64 = AtomicU64::new(0);
 /// are recognised by `is_aside`.
 fn aside_name(path: &Path) -> PathBuf {
     static OF_PROCESS: OnceLock<String> = OnceLock::new();
-    let (n, pid) = match door::here() {
+    let (n, pid) = match platform::here() {
         Some(machine) => (machine.counter().to_string(), machine.pid()),
         None => {
             let n = ASIDE_COUNTER.fetch_add(1, Ordering::Relaxed);
@@ -55,7 +55,7 @@ pub fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
 pub fn read_small_owned(path: &Path, limit: u64) -> Result<(Vec<u8>, u32)> {
     let file = File::open(path, How::LOOK).at("open", path)?;
     // A simulated machine has one user, and its calls are counted.
-    let uid = match door::simulated() {
+    let uid = match platform::simulated() {
         true => 0,
         false => {
             let stat = file.stat().at("stat", path)?;
@@ -139,7 +139,7 @@ fn write_aside(path: &Path, bytes: &[u8], mode: u32, sync: bool) -> Result<PathB
     let aside = aside_name(path);
     // An exclusive creation costs a request more on NFS, for the times that it stands in for.
     let how = How {
-        exclusive: door::simulated(),
+        exclusive: platform::simulated(),
         no_link: true,
         ..How::NEW.mode(mode)
     };
@@ -370,7 +370,7 @@ pub fn mkdir(path: &Path, mode: u32) -> Result<bool> {
 
 /// Sets the permission bits, whatever the umask.
 pub fn chmod(path: &Path, mode: u32) -> Result<()> {
-    if door::simulated() {
+    if platform::simulated() {
         return Ok(());
     }
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("change the mode of", path)

@@ -24,7 +24,7 @@ pub fn hostname() -> String {
 /// hosts may be equal.
 pub(crate) fn short_tag() -> &'static str {
     static TAG: OnceLock<String> = OnceLock::new();
-    if let Some(machine) = super::door::here() {
+    if let Some(machine) = super::platform::here() {
         return machine.name();
     }
     TAG.get_or_init(|| {

@@ -72,7 +72,7 @@ fn meminfo(table: &str, key: &str) -> u64 {
 
 /// Reads the static facts.
 pub fn facts() -> Facts {
-    if super::door::simulated() {
+    if super::platform::simulated() {
         return Facts {
             ncpus: 4,
             maxmem: 16 << 10,
@@ -132,7 +132,7 @@ impl Sampler {
 
     /// Takes a reading. Rates and `ut` are 0 in the first one.
     pub fn sample(&mut self) -> Load {
-        if super::door::simulated() {
+        if super::platform::simulated() {
             return Load {
                 mem: 8 << 10,
                 ..Load::default()

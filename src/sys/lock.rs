@@ -5,19 +5,19 @@
 //! lock on a file that was replaced protects nothing.
 
 use super::file::File;
-use super::kept::Kept;
+use super::overwrite_file::OverwriteFile;
 use super::{At, Result};
 use fs2::FileExt;
 use std::path::Path;
 
 /// A held exclusive lock; dropped, it is released.
 #[derive(Debug)]
-pub struct Lock(Kept);
+pub struct Lock(OverwriteFile);
 
 impl Lock {
     /// Takes the lock if nobody holds it; `Ok(None)` when somebody does.
     pub fn try_take(path: &Path) -> Result<Option<Lock>> {
-        let kept = Kept::open(path, None)?;
+        let kept = OverwriteFile::open(path, None)?;
         if !kept.try_lock()? {
             return Ok(None);
         }

@@ -32,7 +32,7 @@ const NFS_MAGIC: i64 = 0x6969;
 
 /// The kind of file system that holds `path`.
 pub fn fs_kind(path: &Path) -> Result<FsKind> {
-    if let Some(machine) = super::door::here() {
+    if let Some(machine) = super::platform::here() {
         return Ok(machine.fs_kind(path));
     }
     let s = nix::sys::statfs::statfs(path).at("look up the file system of", path)?;
@@ -71,7 +71,7 @@ pub struct DiskFree {
 
 /// Room on the file system that holds `path`.
 pub fn disk_free(path: &Path) -> Result<DiskFree> {
-    if super::door::simulated() {
+    if super::platform::simulated() {
         let e = std::io::ErrorKind::Unsupported.into();
         return Err(super::Error::new("look up the free space of", path, e));
     }

@@ -12,7 +12,7 @@ const STAT_LIMIT: u64 = 4096;
 /// The kernel's id of this boot; empty when it gives none.
 pub fn boot_id() -> &'static str {
     static ID: OnceLock<String> = OnceLock::new();
-    if let Some(machine) = super::door::here() {
+    if let Some(machine) = super::platform::here() {
         return machine.boot_id();
     }
     ID.get_or_init(|| {
@@ -25,7 +25,7 @@ pub fn boot_id() -> &'static str {
 
 /// The id of this process.
 pub fn own_pid() -> u32 {
-    super::door::here().map_or_else(std::process::id, |machine| machine.pid())
+    super::platform::here().map_or_else(std::process::id, |machine| machine.pid())
 }
 
 /// What `/proc/<pid>/stat` says of a process.
@@ -100,7 +100,7 @@ fn parse_stat(text: &str) -> Option<ProcInfo> {
 
 /// The start of a process in clock ticks after boot; `None` when it is gone.
 pub fn start_ticks(pid: i32) -> Option<u64> {
-    if super::door::simulated() {
+    if super::platform::simulated() {
         return None;
     }
     info(pid).map(|i| i.start)
@@ -127,7 +127,7 @@ fn birth_ms(i: &ProcInfo) -> u64 {
 /// clock (give or take what a record made by the clock may be late) runs no more. Not to be
 /// allowed to look (`hidepid`), or to have no descriptor for it, is no sign of death.
 pub fn has_ended(pid: i32, born_ms: u64) -> bool {
-    if let Some(machine) = super::door::here() {
+    if let Some(machine) = super::platform::here() {
         return !machine.began_at(pid, born_ms);
     }
     // No task's process is one of those.
@@ -144,7 +144,7 @@ fn is_over(seen: Option<ProcInfo>, exists: impl Fn() -> bool, born_ms: u64) -> b
 
 /// Processes whose environment has every one of these `NAME=value` entries.
 pub fn with_environment(wanted: &[String]) -> Vec<i32> {
-    if super::door::simulated() {
+    if super::platform::simulated() {
         return Vec::new();
     }
     let has = |pid: i32| {
@@ -161,7 +161,7 @@ pub fn with_environment(wanted: &[String]) -> Vec<i32> {
 
 /// All processes of the machine that can be seen.
 pub fn all() -> Vec<ProcInfo> {
-    if super::door::simulated() {
+    if super::platform::simulated() {
         return Vec::new();
     }
     let Ok(dir) = std::fs::read_dir("/proc") else {
@@ -282,6 +282,15 @@ pub fn swap_bytes(pid: i32) -> u64 {
 pub fn die_with_parent(signal: i32) {
     // SAFETY: prctl with integer arguments.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) };
+}
+
+/// Ends this process at once, without destructors.
+pub fn exit_now(code: i32) -> ! {
+    if let Some(machine) = super::platform::here() {
+        machine.exit(code);
+    }
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) }
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ extern "C" fn note(signal: libc::c_int) {
 /// Catches the given signals for the rest of this process's life and delivers their numbers on a
 /// channel. Call once, early.
 pub fn catch(signals: &[i32]) -> Result<Receiver<i32>> {
-    if super::door::simulated() {
+    if super::platform::simulated() {
         return Ok(crossbeam::channel::never());
     }
     let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)

@@ -3,7 +3,7 @@
 //! Owns nothing but the split: in a simulation a thread is one more actor of its process, and a
 //! wait for a message is a series of short sleeps of its clock.
 
-use super::{clock, door};
+use super::{clock, platform};
 use crossbeam::channel::{Receiver, RecvError, RecvTimeoutError, TryRecvError, select};
 use std::io;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub enum Thread {
 
 /// Starts a thread with a small stack.
 pub fn spawn(name: &str, stack: usize, f: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
-    if let Some(machine) = door::here() {
+    if let Some(machine) = platform::here() {
         let ended = Arc::new(AtomicBool::new(false));
         let mark = ended.clone();
         let body = move || {
@@ -85,7 +85,7 @@ pub fn stay_on_one(number: usize) {
 /// # Errors
 /// None came, or none can come any more.
 pub fn recv_timeout<T>(rx: &Receiver<T>, ms: u64) -> Result<T, RecvTimeoutError> {
-    if !door::simulated() {
+    if !platform::simulated() {
         return rx.recv_timeout(Duration::from_millis(ms));
     }
     let began = clock::boot_ms();
@@ -109,7 +109,7 @@ pub fn recv_timeout<T>(rx: &Receiver<T>, ms: u64) -> Result<T, RecvTimeoutError>
 /// # Errors
 /// None can come any more.
 pub fn recv<T>(rx: &Receiver<T>) -> Result<T, RecvError> {
-    if !door::simulated() {
+    if !platform::simulated() {
         return rx.recv();
     }
     loop {
@@ -139,7 +139,7 @@ pub fn any<A, B, C>(
     third: &Receiver<C>,
     ms: u64,
 ) -> (Which, Option<C>) {
-    if door::simulated() {
+    if platform::simulated() {
         let which = match recv_timeout(first, ms) {
             Err(RecvTimeoutError::Timeout) => match second.try_recv() {
                 Ok(_) => Which::Second,

@@ -5,7 +5,7 @@
 //! second lock, for the day on which somebody opened one of them.
 
 use super::fs::{self, Chunk, Kind};
-use super::{At, Error, Result, door, users};
+use super::{At, Error, Result, platform, users};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub struct Owners {
 impl Owners {
     /// Whether a file of `uid` is believed.
     pub fn believe(self, uid: u32) -> bool {
-        uid == 0 || uid == self.uid || door::simulated()
+        uid == 0 || uid == self.uid || platform::simulated()
     }
 
     /// Refuses what `uid` owns unless it is believed.
@@ -60,7 +60,7 @@ impl Owners {
 
     /// The owner of `path` if he is not believed. No link is followed.
     pub fn stranger_of(self, path: &Path) -> Option<u32> {
-        if door::simulated() {
+        if platform::simulated() {
             return None;
         }
         let found = fs::stat(path).ok().flatten()?;
@@ -70,7 +70,7 @@ impl Owners {
     /// Why a file is not believed by what stands at its name: it is a stranger's, or no file at
     /// all. No link is followed.
     pub fn refusal_of(self, path: &Path) -> Option<Error> {
-        if door::simulated() {
+        if platform::simulated() {
             return None;
         }
         let found = fs::stat(path).ok().flatten()?;
@@ -85,7 +85,7 @@ impl Owners {
     /// # Errors
     /// When the directory cannot be listed.
     pub fn strangers_in(self, dir: &Path, max: usize) -> Result<Vec<(PathBuf, u32)>> {
-        if door::simulated() {
+        if platform::simulated() {
             return Ok(Vec::new());
         }
         let all = fs::list_dir(dir, max)?.into_iter();
@@ -113,7 +113,7 @@ impl Owners {
     /// # Errors
     /// Names the file or directory and what is wrong with it.
     pub fn safe_to_load(self, path: &Path, base: &Path) -> Result<()> {
-        if door::simulated() {
+        if platform::simulated() {
             return Ok(());
         }
         let strict = users::serves_others();

@@ -3,7 +3,7 @@
 //! Owns lookups in the user database, cached for a bounded time because a directory service may
 //! be slow. Becoming a user is the shepherd's business, not done here.
 
-use super::door;
+use super::platform;
 use nix::unistd::{Gid, Uid, User, getegid, geteuid, getgrouplist};
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -57,7 +57,7 @@ pub fn by_uid(uid: u32) -> Option<UserFacts> {
 /// # Errors
 /// The database does not answer (a directory service that is down), and nobody was found earlier.
 pub fn look_up(uid: u32) -> super::Result<Option<UserFacts>> {
-    if door::simulated() {
+    if platform::simulated() {
         return Ok(Some(simulated(uid)));
     }
     let now = super::clock::boot_ms();
@@ -96,7 +96,7 @@ fn ask(uid: u32) -> nix::Result<Option<User>> {
 
 /// The user of a login name; `None` when the database has none. Not cached.
 pub fn by_name(name: &str) -> Option<UserFacts> {
-    if door::simulated() {
+    if platform::simulated() {
         return Some(simulated(name.strip_prefix('u')?.parse().ok()?));
     }
     User::from_name(name).ok().flatten().map(facts_of)
@@ -119,7 +119,7 @@ fn facts_of(u: User) -> UserFacts {
 
 /// All groups of a user, the primary one included.
 pub fn groups_of(user: &UserFacts) -> Vec<u32> {
-    if door::simulated() {
+    if platform::simulated() {
         return vec![user.gid];
     }
     let Ok(name) = CString::new(user.name.as_str()) else {
@@ -136,7 +136,7 @@ pub fn groups_of(user: &UserFacts) -> Vec<u32> {
 /// # Errors
 /// The database does not answer: nobody may be refused for the groups that are missing.
 pub fn group_names(user: &UserFacts) -> super::Result<Vec<String>> {
-    if door::simulated() {
+    if platform::simulated() {
         return Ok(vec![format!("g{}", user.gid)]);
     }
     let what = format!("the groups of {}", user.name);
@@ -161,7 +161,7 @@ pub fn group_by_name(name: &str) -> Option<u32> {
 
 /// The group name of a group id.
 pub fn group_by_gid(gid: u32) -> Option<String> {
-    if door::simulated() {
+    if platform::simulated() {
         return Some(format!("g{gid}"));
     }
     nix::unistd::Group::from_gid(Gid::from_raw(gid))
@@ -172,7 +172,7 @@ pub fn group_by_gid(gid: u32) -> Option<String> {
 
 /// The effective user id of this process.
 pub fn effective_uid() -> u32 {
-    door::here().map_or_else(|| geteuid().as_raw(), |machine| machine.uid())
+    platform::here().map_or_else(|| geteuid().as_raw(), |machine| machine.uid())
 }
 
 /// The effective group id of this process.
@@ -195,7 +195,7 @@ pub fn me() -> UserFacts {
 /// True when this process may become another user: its real id is root's, whatever account it
 /// acts as.
 pub fn may_switch() -> bool {
-    !door::simulated() && nix::unistd::getuid().is_root()
+    !platform::simulated() && nix::unistd::getuid().is_root()
 }
 
 /// Makes this root process, with all its threads, act as another account from now on; the real

@@ -85,7 +85,7 @@ impl Watcher {
             watched,
             warned: false,
         };
-        if super::door::simulated() {
+        if super::platform::simulated() {
             return w;
         }
         match notify::recommended_watcher(handler) {

@@ -8,7 +8,7 @@ use crate::model::{JobKey, JobStat, Spec};
 use crate::record::ack::Code;
 use crate::record::event::Event;
 use crate::record::request::Changes;
-use crate::state::{Body, Lineup};
+use crate::state::{Body, ChunkedSet};
 use crate::text::jobids::JobSel;
 
 /// Options that may change after the start: nothing on the host depends on them.
@@ -168,7 +168,7 @@ impl Turn<'_> {
         jobs.sort();
         jobs.dedup();
         let looked = (jobs.len() as u64 / 8 + pending.classes().count() as u64) * LOOK;
-        let jobs = Lineup::of(jobs.into_iter());
+        let jobs = ChunkedSet::of(jobs.into_iter());
         self.spend(looked);
         MoveOrder {
             group,
@@ -248,7 +248,7 @@ type Group = (String, u32, Option<u32>);
 /// Pending jobs in the order in which moves count them, kept from one move to the next.
 pub(crate) struct MoveOrder {
     group: Group,
-    jobs: Lineup<(i64, u32)>,
+    jobs: ChunkedSet<(i64, u32)>,
     /// Of the pending jobs that it shows.
     version: u64,
 }

@@ -47,7 +47,7 @@ use crate::record::report::Told;
 use crate::record::request::{RequestHead, Verb};
 use crate::ress::gather::Gather;
 use crate::sched::{Engine, HostTable};
-use crate::state::{HostId, State, TOGETHER};
+use crate::state::{HostId, PREFETCH_BATCH, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -343,12 +343,12 @@ pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Now) -> Ready {
     turn.observe_clock(now);
     let mut inputs = inputs.into_iter();
     while inputs.len() > 0 {
-        let ahead = inputs.as_slice().iter().take(TOGETHER);
+        let ahead = inputs.as_slice().iter().take(PREFETCH_BATCH);
         let works: Vec<_> = ahead.flat_map(Input::first_works).collect();
-        turn.core.state.bring_near(&works);
+        turn.core.state.prefetch(&works);
         inputs
             .by_ref()
-            .take(TOGETHER)
+            .take(PREFETCH_BATCH)
             .for_each(|input| turn.input(input));
     }
     turn.carry_on();

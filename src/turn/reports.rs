@@ -6,7 +6,7 @@ use crate::record::event::{Event, SignalAct};
 use crate::record::load::LoadDoc;
 use crate::record::order::Order;
 use crate::record::report::{Ended, Report, RunId, Told};
-use crate::state::{HostCtl, TOGETHER, Work};
+use crate::state::{HostCtl, PREFETCH_BATCH, Work};
 use std::collections::BTreeSet;
 
 /// Margin behind a host's self-fence before its work may run elsewhere.
@@ -19,13 +19,13 @@ impl Turn<'_> {
         let mut last = None;
         let mut reports = reports.into_iter();
         while reports.len() > 0 {
-            let ahead = reports.as_slice().iter().take(TOGETHER);
+            let ahead = reports.as_slice().iter().take(PREFETCH_BATCH);
             let attempts = ahead.filter_map(|told| told.report.attempt());
             let works: Vec<_> = attempts.map(|a| (a.j, None)).collect();
             if works.len() > REPORTS_NEAR {
-                self.core.state.bring_near(&works);
+                self.core.state.prefetch(&works);
             }
-            for told in reports.by_ref().take(TOGETHER) {
+            for told in reports.by_ref().take(PREFETCH_BATCH) {
                 // A host keeps nothing but what is over until it is acknowledged.
                 if matches!(told.report, Report::Ended(_) | Report::Never { .. }) {
                     last = Some(told.seq);

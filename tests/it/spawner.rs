@@ -6,7 +6,7 @@ use corral::host::local::Local;
 use corral::model::{AttemptId, JobKey, TermReason};
 use corral::record::report::Ended;
 use corral::sys::ipc::Bell;
-use corral::sys::{clock, fs, job, proc};
+use corral::sys::{clock, fs, launch, proc, supervise};
 use corral::task::log::{TaskRec, decode_tasks};
 use corral::task::spec::{
     Base, FromSpawner, Output, ReportFacts, TaskAct, TaskLimits, TaskSpec, ToSpawner, Told,
@@ -227,7 +227,7 @@ fn an_order_to_end_is_obeyed_with_its_reason() {
         let a = h.run("sleep 600", |_| ());
         let shepherd = h.shepherd(a);
         clock::sleep_ms(50);
-        job::send_order(
+        supervise::send_order(
             shepherd,
             pack_act(TaskAct::Terminate, TermReason::Owner, 500),
         )
@@ -249,7 +249,7 @@ fn a_suspended_job_stands_still_and_goes_on() {
         h.wait_file("mark");
         let shepherd = h.shepherd(a);
         let order = |act| {
-            job::send_order(shepherd, pack_act(act, TermReason::Owner, 100)).unwrap();
+            supervise::send_order(shepherd, pack_act(act, TermReason::Owner, 100)).unwrap();
         };
         order(TaskAct::Stop);
         h.wait_for("suspension", |r| {
@@ -421,7 +421,7 @@ fn bare(program: &str, n: u32) -> f64 {
     let null = corral::sys::userfile::open_null().unwrap();
     let fd = std::os::fd::AsRawFd::as_raw_fd(&null);
     let list = [program];
-    let l = job::Launch {
+    let l = launch::Launch {
         programs: &list,
         argv: &list,
         env: &[],
@@ -433,7 +433,7 @@ fn bare(program: &str, n: u32) -> f64 {
     };
     let begin = clock::boot_ns();
     for i in 0..n {
-        job::launch(&l).unwrap();
+        launch::launch(&l).unwrap();
         if i > 0 {
             nix::sys::wait::wait().unwrap();
         }

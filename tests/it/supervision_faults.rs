@@ -482,7 +482,7 @@ fn an_unknown_signal_number_or_a_foreign_sender_changes_nothing() {
     let shepherd = c.started(1);
     // Values that nobody packed.
     for value in [0, 7, 0xff00_0005, u64::MAX] {
-        corral::sys::job::send_order(shepherd, value).unwrap();
+        corral::sys::supervise::send_order(shepherd, value).unwrap();
     }
     for signal in [1, 2, 15] {
         proc::kill(shepherd, signal).unwrap();

@@ -21,7 +21,7 @@ use crate::host::{iso_limit, silence};
 use crate::model::{AttemptId, TermReason};
 use crate::record::order::{Act, Order, StartOrder};
 use crate::record::report::{Ended, Report, RunId};
-use crate::sys::{clock, failpoint, job, proc};
+use crate::sys::{clock, failpoint, proc, supervise};
 use crate::task::ending;
 use crate::task::log::{AttemptRec, TaskRec};
 use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, Unheld, pack_act};
@@ -777,7 +777,7 @@ impl Exec {
 /// the share for long, and another process may have its id by now.
 pub(super) fn deliver(s: &Shepherd, act: TaskAct, reason: TermReason, grace: u64) {
     if !settle::is_gone(s)
-        && let Err(e) = job::send_order(s.pid, pack_act(act, reason, grace))
+        && let Err(e) = supervise::send_order(s.pid, pack_act(act, reason, grace))
     {
         tracing::error!("{e}");
     }

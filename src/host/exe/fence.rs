@@ -11,7 +11,7 @@ use super::tasklogs::TaskLogs;
 use crate::host::local::Local;
 use crate::host::silence::Silence;
 use crate::model::{AttemptId, TermReason};
-use crate::sys::{clock, job, proc, thread};
+use crate::sys::{clock, proc, supervise, thread};
 use crate::task::log::TaskRec;
 use crate::task::spec::{TaskAct, pack_act};
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ impl Fence {
     fn end_all(&self) -> usize {
         let order = pack_act(TaskAct::Kill, TermReason::Fenced, 0);
         let tell = |(pid, born): &(i32, u64)| {
-            !proc::has_ended(*pid, *born) && job::send_order(*pid, order).unwrap_or(false)
+            !proc::has_ended(*pid, *born) && supervise::send_order(*pid, order).unwrap_or(false)
         };
         self.rerunnable().iter().filter(|t| tell(t)).count()
     }

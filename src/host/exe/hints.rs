@@ -49,7 +49,7 @@ impl Hints {
             return hints;
         };
         let Some(socket) = Socket::open(ports.clone()) else {
-            if !crate::sys::door::simulated() {
+            if !crate::sys::platform::simulated() {
                 tracing::warn!("no UDP port of {ports:?} is free: orders are found by polls alone");
             }
             return hints;

@@ -14,7 +14,7 @@ use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN};
 use crate::spool::Layout;
 use crate::sys;
 use crate::sys::clock;
-use crate::sys::kept::{self, Kept};
+use crate::sys::overwrite_file::{self, OverwriteFile};
 use crate::sys::thread::{self, Thread};
 use crate::sys::trust::Owners;
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -222,7 +222,7 @@ fn watchdog(shared: &Shared, gone: &Receiver<()>, on_lost: impl Fn(&Lost)) {
 /// The thread that renews.
 struct Beat {
     shared: Arc<Shared>,
-    file: Option<Kept>,
+    file: Option<OverwriteFile>,
     count: u64,
     complained_at: Option<u64>,
 }
@@ -245,7 +245,7 @@ impl Beat {
         let file = match self.file.take() {
             Some(file) if known == Some(file.id()) => file,
             _ => {
-                let file = Kept::open(&path, Some(FIXED_LEN as u64))?;
+                let file = OverwriteFile::open(&path, Some(FIXED_LEN as u64))?;
                 *shared.open_beat() = Some(file.id());
                 file
             }
@@ -296,7 +296,7 @@ impl Looker {
         shared.looked.store(began, Ordering::Release);
         let open = *shared.open_beat();
         if let Some(id) = open
-            && !kept::names(&shared.layout.beat(), id)?
+            && !overwrite_file::names(&shared.layout.beat(), id)?
         {
             *shared.open_beat() = None;
         }

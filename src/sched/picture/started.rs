@@ -16,22 +16,21 @@ use smallvec::SmallVec;
 impl Picture {
     /// Prefetches what the next pieces of work need: it is far apart in memory, so the reads
     /// overlap.
-    pub(super) fn bring_near(&self, state: &State, works: &[JobKey]) {
+    pub(super) fn prefetch(&self, state: &State, works: &[JobKey]) {
         let ended = |j: &JobKey| state.work(*j).is_none_or(|work| !work.stat.is_started());
-        self.allocations
-            .bring_near(works, &ended, &mut |allocation| {
-                let mut sum = 0;
-                if let Some((at, _)) = allocation.parts.first() {
-                    let host = self.usage.get(*at as usize);
-                    sum ^= host.version as usize ^ host.have.len() ^ host.taken.len();
-                    sum ^= self.quotas.skim(&allocation.ident, *at);
-                }
-                let tree = self.queues.tree(allocation.queue);
-                if let (Some(tree), Some(charge)) = (tree, &allocation.charge) {
-                    sum ^= tree.skim(charge.leaf);
-                }
-                sum
-            });
+        self.allocations.prefetch(works, &ended, &mut |allocation| {
+            let mut sum = 0;
+            if let Some((at, _)) = allocation.parts.first() {
+                let host = self.usage.get(*at as usize);
+                sum ^= host.version as usize ^ host.have.len() ^ host.taken.len();
+                sum ^= self.quotas.prefetch(&allocation.ident, *at);
+            }
+            let tree = self.queues.tree(allocation.queue);
+            if let (Some(tree), Some(charge)) = (tree, &allocation.charge) {
+                sum ^= tree.prefetch(charge.leaf);
+            }
+            sum
+        });
     }
 
     /// Updates what a piece of started work holds; nothing if it does not run.

@@ -10,10 +10,10 @@ use super::rng::Rng;
 use crate::journal;
 use crate::replay::Loader;
 use crate::spool::Layout;
-use crate::sys::door;
 use crate::sys::file::{Handle, How};
 use crate::sys::fs::{Kind, Stat};
 use crate::sys::mount::FsKind;
+use crate::sys::platform;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
@@ -57,7 +57,7 @@ fn read_only<T>() -> io::Result<T> {
     Err(errno(libc::EROFS))
 }
 
-impl door::Machine for Still {
+impl platform::Machine for Still {
     fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Handle>> {
         if how.write || how.append || how.create {
             return read_only();
@@ -212,7 +212,7 @@ impl Handle for StillFile {
 
 /// Recovers from an image; what is wrong with it.
 fn judge(moment: &Moment, disk: Disk, cluster: &str) -> Option<String> {
-    door::enter(Arc::new(Still(disk)));
+    platform::enter(Arc::new(Still(disk)));
     let layout = Layout::new(super::port::SHARE);
     let claims = crate::spool::claims(&layout).unwrap_or_default();
     let claimed = claims.into_iter().max();
@@ -220,7 +220,7 @@ fn judge(moment: &Moment, disk: Disk, cluster: &str) -> Option<String> {
     let epoch = claimed.unwrap_or(0).max(moment.highest) + 1;
     let options = journal::Options::default();
     let found = journal::recover(&layout, cluster, epoch, options, &mut loader);
-    door::leave();
+    platform::leave();
     if let Err(e) = found {
         return Some(format!("no leader can recover: {e}"));
     }

@@ -8,10 +8,10 @@ use super::disk::{self, Ino};
 use super::open_file::{HandleState, LocalFile, ShareFile};
 use super::scene::{BEGIN_MS, Cached, Machine, Role, Scene};
 use super::world::{Core, Gone, Inner, ProcId, World, me};
-use crate::sys::door;
 use crate::sys::file::{Handle, How};
 use crate::sys::fs::{Kind, Stat};
 use crate::sys::mount::FsKind;
+use crate::sys::platform;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -311,7 +311,7 @@ fn with_dirty(machine: &Machine, ino: Ino, data: Arc<Vec<u8>>) -> Arc<Vec<u8>> {
     Arc::new(own)
 }
 
-impl door::Machine for Port {
+impl platform::Machine for Port {
     fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Handle>> {
         let at = place(path)?;
         self.call(if how.create { "create" } else { "open" }, at)?;
@@ -620,7 +620,7 @@ impl door::Machine for Port {
         let full = format!("{}:{name}", inner.core.procs[self.proc].name);
         let port = self.clone();
         let body = move || {
-            door::enter(Arc::new(port));
+            platform::enter(Arc::new(port));
             f();
         };
         let at = inner.core.now + 10;

@@ -17,7 +17,7 @@ use crate::host::setup::Place;
 use crate::master::{self, Witness};
 use crate::spool::{Layout, Site};
 use crate::state::State;
-use crate::sys::{door, fs};
+use crate::sys::{fs, platform};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub fn begin(world: &Arc<World>, inner: &mut Inner) {
             boot,
             uid: SERVICE,
         };
-        door::enter(Arc::new(port.clone()));
+        platform::enter(Arc::new(port.clone()));
         make(&port);
     };
     world.start(inner, proc, "setup".into(), 0, Box::new(body));
@@ -188,7 +188,7 @@ pub fn start(world: &Arc<World>, inner: &mut Inner, slot: usize) {
             boot,
             uid,
         };
-        door::enter(Arc::new(port.clone()));
+        platform::enter(Arc::new(port.clone()));
         let said = live(&port, role, slot);
         let mut inner = port.world.lock();
         let name = inner.core.procs[proc].name.clone();

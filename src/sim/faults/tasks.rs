@@ -2,7 +2,7 @@
 //!
 //! They keep the real ones' rules: the start is on record before the task runs, the end before it
 //! is believed, a spawner ends what it was sent although `cbexe` is gone, and the next one waits
-//! for that. Writes the tasks logs through the same door as the daemons.
+//! for that. Writes the tasks logs through the same calls of `sys` as the daemons.
 
 use super::history::RunKey;
 use super::port::Port;

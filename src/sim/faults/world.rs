@@ -246,7 +246,7 @@ impl World {
             true => Ok(()),
             false => std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)),
         };
-        crate::sys::door::leave();
+        crate::sys::platform::leave();
         let mut inner = self.lock();
         let proc = inner.core.actors[id].proc;
         if let Err(payload) = ended

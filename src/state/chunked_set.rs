@@ -12,19 +12,19 @@ const SPARSE: usize = 4;
 
 /// See the file's head.
 #[derive(Clone, Debug)]
-pub struct Lineup<T> {
+pub struct ChunkedSet<T> {
     /// In order, none empty.
     chunks: SmallVec<[VecDeque<T>; 1]>,
 }
 
-impl<T> Default for Lineup<T> {
-    fn default() -> Lineup<T> {
+impl<T> Default for ChunkedSet<T> {
+    fn default() -> ChunkedSet<T> {
         let chunks = SmallVec::new();
-        Lineup { chunks }
+        ChunkedSet { chunks }
     }
 }
 
-impl<T: Ord + Copy> Lineup<T> {
+impl<T: Ord + Copy> ChunkedSet<T> {
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
@@ -38,7 +38,7 @@ impl<T: Ord + Copy> Lineup<T> {
     }
 
     /// Of sorted entries, each once.
-    pub fn of(sorted: impl Iterator<Item = T>) -> Lineup<T> {
+    pub fn of(sorted: impl Iterator<Item = T>) -> ChunkedSet<T> {
         let mut chunks: SmallVec<[VecDeque<T>; 1]> = SmallVec::new();
         for entry in sorted {
             match chunks.last_mut() {
@@ -46,7 +46,7 @@ impl<T: Ord + Copy> Lineup<T> {
                 _ => chunks.push(VecDeque::from([entry])),
             }
         }
-        Lineup { chunks }
+        ChunkedSet { chunks }
     }
 
     pub fn len(&self) -> usize {
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn it_is_a_sorted_set() {
-        let (mut line, mut set, mut seed) = (Lineup::default(), BTreeSet::new(), 5u64);
+        let (mut line, mut set, mut seed) = (ChunkedSet::default(), BTreeSet::new(), 5u64);
         for round in 0..60_000u32 {
             seed ^= seed << 13;
             seed ^= seed >> 7;
@@ -182,7 +182,7 @@ mod tests {
                 assert_eq!((line.rank(other), line.len()), (rank, set.len()));
                 assert_eq!(line.nth(rank), set.range(other..).next().copied());
                 assert_eq!(line.nth(set.len()), None);
-                let again = Lineup::of(set.iter().copied());
+                let again = ChunkedSet::of(set.iter().copied());
                 assert!(again.iter().eq(line.iter()));
             }
             assert!(
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_comes_in_order_fills_its_chunks() {
-        let mut line = Lineup::default();
+        let mut line = ChunkedSet::default();
         (0..10 * CHUNK).for_each(|n| assert!(line.insert(n)));
         assert_eq!(line.chunks.len(), 10);
         assert!(!line.insert(3));
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_chunk_with_few_entries_left_has_room_for_few() {
-        let mut line = Lineup::default();
+        let mut line = ChunkedSet::default();
         (0..CHUNK).for_each(|n| assert!(line.insert(n)));
         (5..CHUNK).for_each(|n| assert!(line.remove(n)));
         assert!(line.chunks[0].capacity() <= 32);

@@ -10,24 +10,24 @@ use std::path::{Path, PathBuf};
 
 /// The open file.
 #[derive(Debug)]
-pub struct Kept {
+pub struct OverwriteFile {
     file: File,
     path: PathBuf,
     id: (u64, u64),
 }
 
-impl Kept {
+impl OverwriteFile {
     /// Opens a file that is there, for reading and writing. `len`: a longer content is cut off.
     ///
     /// # Errors
     /// It is not there or cannot be opened.
-    pub fn open(path: &Path, len: Option<u64>) -> Result<Kept> {
+    pub fn open(path: &Path, len: Option<u64>) -> Result<OverwriteFile> {
         let file = super::fs::open_both(path)?;
         let stat = file.stat().at("stat", path)?;
         if let Some(len) = len.filter(|len| stat.len > *len) {
             file.set_len(len).at("truncate", path)?;
         }
-        Ok(Kept {
+        Ok(OverwriteFile {
             file,
             path: path.to_path_buf(),
             id: (stat.dev, stat.ino),
@@ -84,9 +84,9 @@ mod tests {
     fn it_is_overwritten_in_place_and_a_replaced_one_is_noticed() {
         let d = tempfile::tempdir().unwrap();
         let p = d.path().join("beat");
-        assert!(Kept::open(&p, None).unwrap_err().is_not_found());
+        assert!(OverwriteFile::open(&p, None).unwrap_err().is_not_found());
         super::super::fs::publish(&p, b"a longer content").unwrap();
-        let kept = Kept::open(&p, Some(4)).unwrap();
+        let kept = OverwriteFile::open(&p, Some(4)).unwrap();
         for text in [b"1234", b"5678"] {
             kept.overwrite(text, true).unwrap();
             assert_eq!(super::super::fs::read_small(&p, 99).unwrap(), text);

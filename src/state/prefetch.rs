@@ -1,0 +1,72 @@
+//! Memory prefetch: reads what the next events need, for many of them at a time. Each event finds
+//! its job, run and host by a chain of cache misses; the misses of many events overlap. Changes
+//! nothing and decides nothing.
+
+use super::State;
+use super::job::{HostId, Job, Run};
+use crate::model::JobKey;
+use std::hint::black_box;
+
+/// Best number of jobs or elements to prefetch at a time: enough to keep memory busy, few enough to
+/// stay in the cache until they are used.
+pub const PREFETCH_BATCH: usize = 64;
+
+/// Size of a cache line (bytes).
+const LINE: usize = 64;
+
+impl State {
+    /// Prefetches what events about these jobs or elements read; best called for [`PREFETCH_BATCH`]
+    /// of them right before the events. `Some`: the host where it is about to start; `None`: where
+    /// it runs.
+    pub fn prefetch(&self, works: &[(JobKey, Option<HostId>)]) {
+        let host = |(j, host): &(JobKey, Option<HostId>)| {
+            host.or_else(|| self.run(j)?.hosts.first().map(|(host, _)| *host))
+        };
+        for some in works.chunks(PREFETCH_BATCH) {
+            let mut sum = self.prefetch_records(some.iter().map(|(j, _)| j));
+            for work in some {
+                sum ^= host(work).map_or(0, |host| self.used.prefetch(host));
+                sum ^= self.prefetch_for_start(work).unwrap_or(0);
+            }
+            for work in some {
+                sum ^= host(work).map_or(0, |host| self.used.prefetch_work(host, LINE));
+            }
+            black_box(sum);
+        }
+    }
+
+    /// Prefetches the records of these jobs or elements alone.
+    pub fn prefetch_works(&self, works: &[JobKey]) {
+        for some in works.chunks(PREFETCH_BATCH) {
+            black_box(self.prefetch_records(some.iter()));
+        }
+    }
+
+    /// One level of the chain at a time, so that the misses of a level overlap. The sum only keeps
+    /// the reads from being optimised away.
+    fn prefetch_records<'a>(&self, works: impl Iterator<Item = &'a JobKey> + Clone) -> usize {
+        let mut sum = 0usize;
+        for j in works.clone() {
+            sum ^= self.jobs.place(j.id);
+        }
+        for j in works.clone() {
+            sum ^= self.jobs.get(j.id).map_or(0, Job::prefetch);
+        }
+        for j in works {
+            sum ^= self.run(j).map_or(0, Run::prefetch);
+        }
+        sum
+    }
+
+    /// What a start reads as well: the host by its name, and the class that the job leaves.
+    fn prefetch_for_start(&self, (j, host): &(JobKey, Option<HostId>)) -> Option<usize> {
+        let id = self.host_ids.get(self.host_name((*host)?))?;
+        let entry = self.specs.get(&self.jobs.get(j.id)?.spec)?;
+        let (order, _) = self.pending.class(entry.class)?.jobs.first()?;
+        Some(id.0 as usize ^ order as usize)
+    }
+
+    fn run(&self, j: &JobKey) -> Option<&Run> {
+        self.work(*j)?.run.as_deref()
+    }
+}
