@@ -20,10 +20,10 @@ pub mod state;
 // floor 3
 pub mod intake;
 pub mod lease;
-pub mod replay;
 pub mod ress;
 pub mod sched;
 pub(crate) mod show;
+pub mod state_loader;
 pub mod task;
 // floor 4
 pub mod turn;
@@ -35,4 +35,7 @@ pub mod master;
 pub(crate) mod admin;
 // floor 7
 pub mod commands;
-pub mod sim;
+pub mod faults;
+pub mod replay;
+// floor 8
+pub mod cbsim;

@@ -44,7 +44,7 @@ fn named_test_exists(kind: &str, name: &str) -> bool {
     };
     let file = match kind {
         "[e2e]" => format!("tests/it/{file}.rs"),
-        "[sim]" => format!("src/sim/faults/{file}.rs"),
+        "[sim]" => format!("src/faults/{file}.rs"),
         _ => format!("src/{file}.rs"),
     };
     exists(&file) && source::read(&file).contains(&format!("fn {function}("))

@@ -16,17 +16,19 @@ const FLOORS: &[(&str, u8)] = &[
     ("sched", 3),
     ("intake", 3),
     ("lease", 3),
-    ("replay", 3),
     ("ress", 3),
     ("task", 3),
     ("show", 3),
+    ("state_loader", 3),
     ("turn", 4),
     ("master", 5),
     ("host", 5),
     ("client", 5),
     ("admin", 6),
     ("commands", 7),
-    ("sim", 7),
+    ("faults", 7),
+    ("replay", 7),
+    ("cbsim", 8),
 ];
 
 /// Imports within a floor, one way only: the journal lies where `spool` says.

@@ -13,7 +13,7 @@ const CIRCLE_MAX: usize = 4;
 const KNOWN: &[(&str, usize)] = &[
     ("config", 7),
     ("master", 7),
-    ("sim", 12),
+    ("faults", 12),
     ("sys", 8),
     ("turn", 13),
 ];

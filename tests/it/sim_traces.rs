@@ -2,9 +2,10 @@
 //! by hand, and public logs with the start times of an independent simulator where a folder with
 //! them is given (`CORRAL_TRACES`).
 
+use corral::cbsim;
 use corral::config::{self, OsNames};
-use corral::sim::workload::{Workload, print_seconds};
-use corral::sim::{cli, convert, csv, files, generate, metrics, policy, swf, trace};
+use corral::replay::workload::{Workload, print_seconds};
+use corral::replay::{convert, csv, files, generate, metrics, policy, swf, trace};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -248,7 +249,7 @@ fn fairshare_with_backfill_serves_as_well_as_a_published_simulator() {
         println!("skipped: no {}", file.display());
         return;
     }
-    let made = cli::convert_aleang(&file, "1").unwrap();
+    let made = cbsim::convert_aleang(&file, "1").unwrap();
     let loaded = config::load(made.config.as_bytes(), "cb.yaml", &OsNames::ANY).unwrap();
     let mut outcome = trace::run(&made.workload, Arc::new(loaded.config));
     outcome.done.sort_by_key(|d| d.job);
@@ -279,7 +280,7 @@ fn allocated(dir: &Path, packing: &str, seed: u64) -> f64 {
     assert_eq!(outcome.refused_jobs, 0, "{:?}", outcome.refused);
     // Nothing ends before all have come: what started later did not fit.
     let last = made.workload.jobs.last().unwrap().submit_ms;
-    let gpus = |job: &corral::sim::workload::Job| {
+    let gpus = |job: &corral::replay::workload::Job| {
         let ask = &made.workload.ask(job).res_req;
         let way = ask.split(" || vcpu").next().unwrap();
         let units = way.split(":gpu").skip(1);

@@ -7,8 +7,8 @@ use crate::journal::{self, Chain, Error};
 use crate::model::{AttemptId, JobKey};
 use crate::record::event::Event;
 use crate::record::leader::{BeatDoc, FIXED_LEN, decode_fixed};
-use crate::replay::Loader;
 use crate::state::State;
+use crate::state_loader::Loader;
 use crate::sys;
 use rustc_hash::{FxHashMap, FxHashSet};
 

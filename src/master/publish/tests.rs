@@ -339,7 +339,7 @@ fn resident_mb() -> usize {
 fn speed_of_two_million_jobs() {
     use crate::journal::{self, Options, snapshot};
     use crate::record::report::Ended;
-    use crate::replay::Loader;
+    use crate::state_loader::Loader;
     use std::time::Instant;
     let mut bed = Bed::new();
     let layout = bed.layout();

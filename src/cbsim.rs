@@ -1,0 +1,200 @@
+//! Floor 8: the command line of `cbsim`: subcommands and exit codes. Owns no work of its own.
+
+use crate::faults;
+use crate::replay::convert::{self, Aleang, Converted, Openb};
+use crate::replay::generate::{self, Wish};
+use crate::replay::{csv, files, swf, trace, when};
+use clap::{Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Replays workloads through Corral's scheduler on a virtual cluster.
+#[derive(Parser)]
+#[command(name = "cbsim", version)]
+struct Cli {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Replay a workload and measure what came of it
+    Trace(trace::Args),
+    /// Say when jobs of a live cluster will start
+    When(when::Args),
+    /// Make a synthetic workload
+    Generate(Generate),
+    /// Make CSV and cb.yaml of another simulator's files
+    Convert(Convert),
+    /// Run the daemons on a shared file system that fails, and check their promises
+    Faults(faults::cli::Args),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Swf,
+    Csv,
+}
+
+/// Makes a synthetic workload.
+#[derive(clap::Args)]
+struct Generate {
+    /// Number of jobs
+    #[arg(long, value_name = "N")]
+    jobs: u32,
+    /// Processors of the machine the workload is made for
+    #[arg(long, value_name = "P")]
+    procs: u32,
+    /// Number of users
+    #[arg(long, value_name = "U", default_value_t = 20)]
+    users: u32,
+    /// Number of queues, by length of the jobs
+    #[arg(long, value_name = "Q", default_value_t = 1)]
+    queues: u32,
+    /// Work over capacity while jobs arrive: 0.7 leaves room, 1.2 is more than fits
+    #[arg(long, value_name = "L", default_value_t = 0.8)]
+    load: f64,
+    /// The same seed makes the same workload
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    #[arg(long, value_enum, default_value_t = Format::Swf)]
+    format: Format,
+    /// Where to write it; - is standard output
+    #[arg(long, short, value_name = "OUT", default_value = "-")]
+    output: PathBuf,
+}
+
+/// Makes OUT/jobs.csv and OUT/cb.yaml of another simulator's files.
+#[derive(clap::Args)]
+struct Convert {
+    #[command(subcommand)]
+    from: From,
+}
+
+#[derive(Subcommand)]
+enum From {
+    /// A log with .users, .groups, .queues and .machines beside it
+    Aleang {
+        file: PathBuf,
+        /// Setting of that name in the queues
+        #[arg(long, value_name = "DEPTH", default_value = "1")]
+        backfill: String,
+        /// The directory to make the files in
+        #[arg(long, short, value_name = "OUT")]
+        output: PathBuf,
+    },
+    /// Lists of nodes and pods of a GPU cluster
+    Openb {
+        nodes: PathBuf,
+        pods: PathBuf,
+        /// Setting of that name in the queue
+        #[arg(long, default_value = "pack")]
+        packing: String,
+        /// GPUs asked for over GPUs there are
+        #[arg(long, value_name = "L", default_value_t = 1.3)]
+        load: f64,
+        /// Draws the order of the pods
+        #[arg(long, value_name = "S", default_value_t = 42)]
+        seed: u64,
+        /// The directory to make the files in
+        #[arg(long, short, value_name = "OUT")]
+        output: PathBuf,
+    },
+}
+
+/// Runs `cbsim` with these arguments; gives its exit code.
+pub fn main(argv: &[OsString]) -> i32 {
+    let cli = match Cli::try_parse_from(argv) {
+        Ok(cli) => cli,
+        Err(e) => {
+            let code = if e.use_stderr() { 2 } else { 0 };
+            // Nothing is left to do if even this cannot be written.
+            drop(e.print());
+            return code;
+        }
+    };
+    let done = match cli.what {
+        What::Trace(args) => trace::main(&args),
+        What::When(args) => when::main(&args),
+        What::Generate(args) => generate(&args),
+        What::Convert(args) => convert(&args),
+        What::Faults(args) => faults::cli::main(&args),
+    };
+    match done {
+        Ok(code) => code,
+        Err(why) => {
+            eprintln!("cbsim: {why}");
+            2
+        }
+    }
+}
+
+fn generate(args: &Generate) -> Result<i32, String> {
+    let workload = generate::generate(&Wish {
+        jobs: args.jobs,
+        procs: args.procs,
+        users: args.users,
+        queues: args.queues,
+        load: args.load,
+        seed: args.seed,
+    })?;
+    let bytes = match args.format {
+        Format::Swf => swf::write(&workload).into_bytes(),
+        Format::Csv => csv::write(&workload)?,
+    };
+    files::write(&args.output, &bytes)?;
+    Ok(0)
+}
+
+fn convert(args: &Convert) -> Result<i32, String> {
+    let (made, output) = match &args.from {
+        From::Aleang {
+            file,
+            backfill,
+            output,
+        } => (convert_aleang(file, backfill)?, output),
+        From::Openb {
+            nodes,
+            pods,
+            packing,
+            load,
+            seed,
+            output,
+        } => {
+            let from = Openb {
+                nodes: &files::read(nodes)?,
+                pods: &files::read(pods)?,
+                packing,
+                load_milli: (load.clamp(0.0, 100.0) * 1000.0) as u64,
+                seed: *seed,
+            };
+            (convert::openb(&from)?, output)
+        }
+    };
+    let Converted { workload, config } = made;
+    crate::sys::fs::mkdir_p(output, 0o755).map_err(|e| e.to_string())?;
+    files::write(&output.join("jobs.csv"), &csv::write(&workload)?)?;
+    files::write(&output.join("cb.yaml"), config.as_bytes())?;
+    Ok(0)
+}
+
+/// Reads an aleang log and its tables.
+///
+/// # Errors
+/// A file cannot be read or understood.
+pub fn convert_aleang(file: &Path, backfill: &str) -> Result<Converted, String> {
+    let text = |suffix: &str| -> Result<String, String> {
+        let mut path = file.as_os_str().to_owned();
+        path.push(suffix);
+        let bytes = files::read(Path::new(&path))?;
+        String::from_utf8(bytes).map_err(|_| format!("{} is not text", path.display()))
+    };
+    let from = Aleang {
+        jobs: &text("")?,
+        users: &text(".users")?,
+        groups: &text(".groups")?,
+        queues: &text(".queues")?,
+        machines: &text(".machines")?,
+    };
+    convert::aleang(&from, backfill)
+}

@@ -1,0 +1,791 @@
+//! The virtual cluster: time, running jobs and their ends. At one instant all ends come first, then
+//! all submissions, then the decider makes one pass, and what it decided happens at once.
+//!
+//! Owns the clock and the progress of work (a suspended job does not progress, a requeued one
+//! begins anew, more slots and faster hosts progress faster, a run limit ends a job). Never
+//! decides: a [`Decider`] does, the real core or a plain rule in tests.
+
+use super::meter::Meter;
+use super::metrics::Done;
+use super::workload::{Job, Workload};
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Slots by host number.
+pub type Parts = SmallVec<[(u32, u32); 1]>;
+
+/// A job starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    pub job: u32,
+    pub parts: Parts,
+    /// CPU factor of its slowest host in thousandths.
+    pub cpuf: u32,
+    /// Its run limit on a host of factor 1, in milliseconds.
+    pub limit_ms: Option<u64>,
+    /// What it takes of other resources than slots: number in the meter, thousandths.
+    pub uses: Uses,
+}
+
+/// Amounts in thousandths by the number of the resource in the meter.
+pub type Uses = SmallVec<[(u16, i64); 2]>;
+
+/// Something decided about the job of this place in the workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    Start(Box<Start>),
+    /// It runs with more slots from now on.
+    Grow {
+        job: u32,
+        parts: Parts,
+    },
+    Suspend {
+        job: u32,
+    },
+    Resume {
+        job: u32,
+    },
+    /// It waits again from its beginning.
+    Requeue {
+        job: u32,
+    },
+    /// It ends here.
+    Kill {
+        job: u32,
+    },
+}
+
+/// What a pass left open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Next {
+    /// The pass was cut off: ask again at this instant.
+    pub more: bool,
+    /// When time alone may change something.
+    pub wake_ms: Option<i64>,
+}
+
+/// Decides what happens in the virtual cluster. Jobs are named by their place in the workload,
+/// times are milliseconds since the start of the workload.
+pub trait Decider {
+    /// # Errors
+    /// The job is refused, and why.
+    fn submit(&mut self, job: u32, now_ms: i64) -> Result<(), String>;
+
+    /// The job ended by itself or at its limit (`killed`).
+    fn end(&mut self, job: u32, now_ms: i64, killed: bool);
+
+    /// One pass; decisions go to `acts`.
+    fn plan(&mut self, now_ms: i64, acts: &mut Vec<Act>) -> Next;
+
+    /// Why a job that never started waits.
+    fn why(&self, job: u32) -> String;
+
+    /// Free thousandths of the fragmenting resource that are of no use now.
+    fn fragments(&mut self) -> f64 {
+        0.0
+    }
+}
+
+/// The result of a replay.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// First start of each job in the order of the workload; `None` = never.
+    pub starts: Vec<Option<i64>>,
+    pub done: Vec<Done>,
+    /// Starts, suspensions, resumptions, requeues, kills and growths.
+    pub decisions: u64,
+    /// Jobs ended by their run limit.
+    pub at_limit: u64,
+    /// Jobs that were refused at submission: the first of them with the reason, and how many.
+    pub refused: Vec<(u64, String)>,
+    pub refused_jobs: u64,
+    /// Jobs that never ended: the first of them with the reason, and how many.
+    pub stuck: Vec<(u64, String)>,
+    pub stuck_jobs: u64,
+}
+
+/// Passes at one instant: what a decider can never finish must not stop the clock.
+const PASSES_MAX: usize = 10_000;
+/// Jobs without a result that are named.
+const NAMED: usize = 5;
+/// Work of one millisecond on one time the smallest number of slots on a host of factor 1.
+const UNIT: u64 = 1000;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stat {
+    #[default]
+    Ahead,
+    Waiting,
+    Running,
+    Suspended,
+    Ended,
+    Refused,
+}
+
+/// A job as it stands.
+#[derive(Clone, Debug, Default)]
+struct Live {
+    stat: Stat,
+    /// Counts changes of its speed: events of older counts are void.
+    turn: u32,
+    first_start: Option<i64>,
+    /// Since when it progresses at the present speed.
+    since_ms: i64,
+    /// How long this run has worked until then.
+    worked_ms: u64,
+    /// Work still to do then, in [`UNIT`]s.
+    left: u64,
+    /// What is left of its run limit then, in milliseconds.
+    limit_ms: Option<u64>,
+    /// Units of work per millisecond.
+    speed: u64,
+    cpuf: u32,
+    slots: u32,
+    uses: Uses,
+}
+
+impl Live {
+    /// Milliseconds until its work or its limit is done, and whether the limit comes first.
+    fn remaining(&self) -> (u64, bool) {
+        let work = self.left.div_ceil(self.speed.max(1));
+        match self.limit_ms {
+            Some(limit) if limit < work => (limit, true),
+            _ => (work, false),
+        }
+    }
+
+    fn progress(&mut self, now_ms: i64) {
+        let ms = u64::try_from(now_ms - self.since_ms).unwrap_or(0);
+        self.left = self.left.saturating_sub(ms.saturating_mul(self.speed));
+        self.limit_ms = self.limit_ms.map(|l| l.saturating_sub(ms));
+        self.worked_ms += ms;
+        self.since_ms = now_ms;
+    }
+}
+
+/// How far work has come that started before the replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun {
+    pub start_ms: i64,
+    /// How long it has run, without suspension.
+    pub worked_ms: u64,
+    /// Its run limit on its host, from its start on.
+    pub limit_ms: Option<u64>,
+    pub suspended: bool,
+}
+
+/// What a job has to do in all, in [`UNIT`]s.
+fn work(job: &Job, limit_ms: Option<u64>) -> u64 {
+    let limit_ms = limit_ms.filter(|_| job.by_clock);
+    limit_ms.unwrap_or(job.run_ms).saturating_mul(UNIT)
+}
+
+/// A replay under way.
+pub struct Replay<'a> {
+    workload: &'a Workload,
+    /// User and group number of each ask.
+    parties: &'a [(u32, u32)],
+    live: Vec<Live>,
+    ends: BinaryHeap<Reverse<(i64, u32, u32)>>,
+    next_job: usize,
+    wake_ms: Option<i64>,
+    now_ms: i64,
+    /// Nothing happens before.
+    begin_ms: i64,
+    /// Ends the replay once all of these have started.
+    wanted: Vec<u32>,
+    partial: bool,
+    acts: Vec<Act>,
+    /// The integrals, if they are wanted.
+    pub meter: Option<Meter>,
+    out: Outcome,
+}
+
+impl<'a> Replay<'a> {
+    /// `parties`: number of the user and the group of each ask of the workload.
+    pub fn new(
+        workload: &'a Workload,
+        parties: &'a [(u32, u32)],
+        meter: Option<Meter>,
+    ) -> Replay<'a> {
+        Replay {
+            workload,
+            parties,
+            live: vec![Live::default(); workload.jobs.len()],
+            ends: BinaryHeap::new(),
+            next_job: 0,
+            wake_ms: None,
+            now_ms: i64::MIN,
+            begin_ms: i64::MIN,
+            wanted: Vec::new(),
+            partial: false,
+            acts: Vec::new(),
+            meter,
+            out: Outcome {
+                done: Vec::with_capacity(workload.jobs.len()),
+                ..Outcome::default()
+            },
+        }
+    }
+
+    /// Begins at this time: what was submitted before waits already.
+    pub fn begin_at(&mut self, ms: i64) {
+        self.begin_ms = ms;
+        self.now_ms = ms;
+    }
+
+    /// Ends once all of these have started.
+    pub fn only_until(&mut self, started: Vec<u32>) {
+        self.wanted = started;
+        self.partial = true;
+    }
+
+    /// Takes over work that has started before the replay begins. Call it for all of them, then
+    /// [`Replay::run`].
+    pub fn adopt(&mut self, at: u32, slots: u32, cpuf: u32, begun: Begun) {
+        let job = self.job(at);
+        let speed = self.speed(at, slots, cpuf);
+        let live = &mut self.live[at as usize];
+        live.first_start = Some(begun.start_ms);
+        live.since_ms = self.begin_ms;
+        live.worked_ms = begun.worked_ms;
+        let worked = begun.worked_ms.saturating_mul(speed);
+        live.left = work(job, begun.limit_ms).saturating_sub(worked);
+        let left = |ms: u64| ms.saturating_sub(begun.worked_ms);
+        live.limit_ms = begun.limit_ms.map(left);
+        live.cpuf = cpuf;
+        live.slots = slots;
+        live.stat = Stat::Suspended;
+        if !begun.suspended {
+            live.stat = Stat::Running;
+            self.meter_hold(at, slots, true);
+            self.set_end(at);
+        }
+    }
+
+    /// Runs until nothing is left to happen.
+    pub fn run(&mut self, decider: &mut dyn Decider) -> Outcome {
+        while let Some(now) = self.next_instant() {
+            self.now_ms = now.max(self.begin_ms);
+            let now = self.now_ms;
+            if let Some(meter) = &mut self.meter {
+                meter.advance(now);
+            }
+            self.end_due(decider);
+            self.submit_due(decider);
+            self.pass(decider);
+            let live = &self.live;
+            self.wanted
+                .retain(|at| live[*at as usize].first_start.is_none());
+            if self.wanted.is_empty() && self.partial {
+                break;
+            }
+        }
+        let mut out = std::mem::take(&mut self.out);
+        out.starts = self.live.iter().map(|l| l.first_start).collect();
+        for (at, job) in self.workload.jobs.iter().enumerate() {
+            if !matches!(self.live[at].stat, Stat::Ended | Stat::Refused) {
+                out.stuck_jobs += 1;
+                if out.stuck.len() < NAMED {
+                    out.stuck.push((job.id, decider.why(at as u32)));
+                }
+            }
+        }
+        out
+    }
+
+    fn next_instant(&mut self) -> Option<i64> {
+        while let Some(Reverse((_, job, turn))) = self.ends.peek()
+            && self.live[*job as usize].turn != *turn
+        {
+            self.ends.pop();
+        }
+        let end = self.ends.peek().map(|Reverse((at, ..))| *at);
+        let submit = self.workload.jobs.get(self.next_job).map(|j| j.submit_ms);
+        // A wake-up alone keeps no replay alive: nothing could come of it but another one.
+        let wake = self.wake_ms.filter(|_| self.busy());
+        [end, submit, wake].into_iter().flatten().min()
+    }
+
+    /// Something waits or is suspended, so that time may matter.
+    fn busy(&self) -> bool {
+        self.out.done.len() + (self.out.refused_jobs as usize) < self.next_job
+    }
+
+    fn end_due(&mut self, decider: &mut dyn Decider) {
+        while let Some(Reverse((at, job, turn))) = self.ends.peek().copied()
+            && at <= self.now_ms
+        {
+            self.ends.pop();
+            if self.live[job as usize].turn == turn {
+                let (_, killed) = self.live[job as usize].remaining();
+                self.finish(job, killed);
+                decider.end(job, self.now_ms, killed);
+            }
+        }
+    }
+
+    fn submit_due(&mut self, decider: &mut dyn Decider) {
+        while let Some(job) = self.workload.jobs.get(self.next_job)
+            && job.submit_ms <= self.now_ms
+        {
+            let at = self.next_job as u32;
+            self.next_job += 1;
+            if self.live[at as usize].stat != Stat::Ahead {
+                // Taken over when the replay began.
+                continue;
+            }
+            match decider.submit(at, self.now_ms) {
+                Ok(()) => self.begin_to_wait(at),
+                Err(why) => {
+                    self.live[at as usize].stat = Stat::Refused;
+                    self.out.refused_jobs += 1;
+                    if self.out.refused.len() < NAMED {
+                        self.out.refused.push((job.id, why));
+                    }
+                }
+            }
+        }
+    }
+
+    fn pass(&mut self, decider: &mut dyn Decider) {
+        for _ in 0..PASSES_MAX {
+            let mut acts = std::mem::take(&mut self.acts);
+            let next = decider.plan(self.now_ms, &mut acts);
+            let idle = acts.is_empty();
+            self.out.decisions += acts.len() as u64;
+            for act in acts.drain(..) {
+                self.carry_out(act);
+            }
+            self.acts = acts;
+            self.wake_ms = next.wake_ms.filter(|at| *at > self.now_ms);
+            if let Some(meter) = &mut self.meter {
+                meter.fragments(decider.fragments());
+            }
+            if !next.more || idle {
+                break;
+            }
+        }
+    }
+
+    fn job(&self, at: u32) -> &'a Job {
+        &self.workload.jobs[at as usize]
+    }
+
+    fn begin_to_wait(&mut self, at: u32) {
+        self.live[at as usize].stat = Stat::Waiting;
+        self.meter_wait(at, true);
+    }
+
+    fn meter_wait(&mut self, at: u32, plus: bool) {
+        let job = self.job(at);
+        let (user, group) = self.parties[job.ask as usize];
+        let min = self.workload.ask(job).min;
+        if let Some(meter) = &mut self.meter {
+            meter.wait(user, group, min, plus);
+        }
+    }
+
+    fn meter_hold(&mut self, at: u32, slots: u32, plus: bool) {
+        let (user, group) = self.parties[self.job(at).ask as usize];
+        if let Some(meter) = &mut self.meter {
+            meter.hold(user, group, slots, plus);
+        }
+    }
+
+    /// Other resources are held from start to end, suspended or not.
+    fn meter_take(&mut self, at: u32, plus: bool) {
+        if let Some(meter) = &mut self.meter {
+            for (n, amount) in &self.live[at as usize].uses {
+                meter.take(usize::from(*n), *amount, plus);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, act: Act) {
+        match act {
+            Act::Start(start) => self.start(*start),
+            Act::Grow { job, parts } => self.grow(job, &parts),
+            Act::Suspend { job } => self.stop(job),
+            Act::Resume { job } => {
+                let live = &mut self.live[job as usize];
+                if live.stat == Stat::Suspended {
+                    live.stat = Stat::Running;
+                    live.since_ms = self.now_ms;
+                    let slots = live.slots;
+                    self.meter_hold(job, slots, true);
+                    self.set_end(job);
+                }
+            }
+            Act::Requeue { job } => {
+                self.stop(job);
+                self.meter_take(job, false);
+                self.begin_to_wait(job);
+            }
+            Act::Kill { job } => {
+                self.stop(job);
+                self.finish(job, true);
+            }
+        }
+    }
+
+    fn start(&mut self, start: Start) {
+        let Start {
+            job: at,
+            parts,
+            cpuf,
+            limit_ms,
+            uses,
+        } = start;
+        debug_assert_eq!(self.live[at as usize].stat, Stat::Waiting);
+        self.meter_wait(at, false);
+        let job = self.job(at);
+        let now = self.now_ms;
+        let slots = parts.iter().map(|(_, n)| n).sum();
+        let live = &mut self.live[at as usize];
+        live.stat = Stat::Running;
+        live.first_start.get_or_insert(now);
+        live.since_ms = now;
+        live.worked_ms = 0;
+        live.left = work(job, limit_ms);
+        live.limit_ms = limit_ms;
+        live.uses = uses;
+        live.cpuf = cpuf;
+        live.slots = slots;
+        self.meter_hold(at, slots, true);
+        self.meter_take(at, true);
+        self.set_end(at);
+    }
+
+    fn grow(&mut self, at: u32, parts: &Parts) {
+        let live = &mut self.live[at as usize];
+        if live.stat != Stat::Running {
+            return;
+        }
+        live.progress(self.now_ms);
+        let more = parts.iter().map(|(_, n)| n).sum();
+        live.slots += more;
+        self.meter_hold(at, more, true);
+        self.set_end(at);
+    }
+
+    /// Takes a running job off its slots.
+    fn stop(&mut self, at: u32) {
+        let live = &mut self.live[at as usize];
+        if live.stat != Stat::Running {
+            return;
+        }
+        live.progress(self.now_ms);
+        live.stat = Stat::Suspended;
+        live.turn += 1;
+        let slots = live.slots;
+        self.meter_hold(at, slots, false);
+    }
+
+    /// Units of work that a job does in a millisecond.
+    fn speed(&self, at: u32, slots: u32, cpuf: u32) -> u64 {
+        let job = self.job(at);
+        if job.by_clock {
+            return UNIT;
+        }
+        let min = self.workload.ask(job).min.max(1);
+        u64::from(cpuf) * u64::from(slots) / u64::from(min)
+    }
+
+    /// Works out when a running job ends.
+    fn set_end(&mut self, at: u32) {
+        let live = &self.live[at as usize];
+        let speed = self.speed(at, live.slots, live.cpuf);
+        let live = &mut self.live[at as usize];
+        live.speed = speed;
+        live.turn += 1;
+        let (ms, _) = live.remaining();
+        let end = self.now_ms.saturating_add_unsigned(ms);
+        self.ends.push(Reverse((end, at, live.turn)));
+    }
+
+    fn finish(&mut self, at: u32, killed: bool) {
+        self.stop(at);
+        self.meter_take(at, false);
+        let job = self.job(at);
+        let (user, group) = self.parties[job.ask as usize];
+        let live = &mut self.live[at as usize];
+        live.stat = Stat::Ended;
+        self.out.at_limit += u64::from(killed);
+        self.out.done.push(Done {
+            job: at,
+            submit_ms: job.submit_ms,
+            start_ms: live.first_start.unwrap_or(self.now_ms),
+            end_ms: self.now_ms,
+            run_ms: live.worked_ms,
+            slots: live.slots,
+            user,
+            group,
+            deadline_ms: job.deadline_ms,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::workload::{Ask, Builder};
+    use std::collections::VecDeque;
+
+    fn begin(job: u32, slots: u32, limit_ms: Option<u64>) -> Act {
+        Act::Start(Box::new(Start {
+            job,
+            parts: [(0, slots)].into_iter().collect(),
+            cpuf: 1000,
+            limit_ms,
+            uses: Uses::new(),
+        }))
+    }
+
+    /// First come, first served on one host, with a script of other acts by time.
+    #[derive(Default)]
+    struct Fifo {
+        free: u32,
+        width: Vec<u32>,
+        limit: Vec<Option<u64>>,
+        /// Its host is of factor 2.
+        fast: bool,
+        queue: VecDeque<u32>,
+        script: Vec<(i64, Act)>,
+        seen: Vec<String>,
+    }
+
+    impl Decider for Fifo {
+        fn submit(&mut self, job: u32, now_ms: i64) -> Result<(), String> {
+            self.seen.push(format!("{now_ms} submit {job}"));
+            if self.width[job as usize] > 99 {
+                return Err("too wide".to_owned());
+            }
+            self.queue.push_back(job);
+            Ok(())
+        }
+
+        fn end(&mut self, job: u32, now_ms: i64, killed: bool) {
+            let how = if killed { "limit" } else { "end" };
+            self.seen.push(format!("{now_ms} {how} {job}"));
+            self.free += self.width[job as usize];
+        }
+
+        fn plan(&mut self, now_ms: i64, acts: &mut Vec<Act>) -> Next {
+            self.seen.push(format!("{now_ms} plan"));
+            while let Some((_, act)) = self.script.first().filter(|(at, _)| *at <= now_ms) {
+                acts.push(act.clone());
+                self.script.remove(0);
+            }
+            while let Some(job) = self.queue.front().copied()
+                && self.width[job as usize] <= self.free
+            {
+                self.queue.pop_front();
+                let slots = self.width[job as usize];
+                self.free -= slots;
+                let mut act = begin(job, slots, self.limit[job as usize]);
+                if let (Act::Start(start), true) = (&mut act, self.fast) {
+                    (start.cpuf, start.parts) = (2000, [(0, 1)].into_iter().collect());
+                }
+                acts.push(act);
+            }
+            let wake_ms = self.script.first().map(|(at, _)| *at);
+            Next {
+                more: false,
+                wake_ms,
+            }
+        }
+
+        fn why(&self, job: u32) -> String {
+            format!("{} slots are free", self.free.min(job + 99))
+        }
+    }
+
+    /// Jobs as (submit, run, estimate, slots) in seconds.
+    fn replay(jobs: &[(i64, u64, u64, u32)], script: Vec<(i64, Act)>) -> (Outcome, Vec<String>) {
+        let mut b = Builder::default();
+        for (id, (submit, run, est, slots)) in (1..).zip(jobs) {
+            let job = Job {
+                id,
+                submit_ms: submit * 1000,
+                run_ms: run * 1000,
+                est_ms: Some(est * 1000),
+                ..Job::default()
+            };
+            b.push(
+                job,
+                Ask {
+                    min: *slots,
+                    max: *slots,
+                    ..Ask::default()
+                },
+            )
+            .unwrap();
+        }
+        let w = b.finish();
+        let parties = vec![(0, 0); w.asks.len()];
+        let width = w.jobs.iter().map(|j| w.ask(j).min).collect();
+        let limit = w.jobs.iter().map(|j| j.est_ms).collect();
+        let mut fifo = Fifo {
+            free: 10,
+            width,
+            limit,
+            script,
+            ..Fifo::default()
+        };
+        let out = Replay::new(&w, &parties, None).run(&mut fifo);
+        (out, fifo.seen)
+    }
+
+    fn starts(out: &Outcome) -> Vec<i64> {
+        out.starts
+            .iter()
+            .map(|s| s.map_or(-1, |ms| ms / 1000))
+            .collect()
+    }
+
+    #[test]
+    fn ends_come_before_submissions_and_both_before_the_pass() {
+        let (out, seen) = replay(&[(0, 10, 10, 10), (10, 5, 5, 10), (10, 5, 5, 10)], vec![]);
+        assert_eq!(starts(&out), [0, 10, 15]);
+        let at_ten: Vec<&str> = seen
+            .iter()
+            .filter(|s| s.starts_with("10000 "))
+            .map(|s| &s[6..])
+            .collect();
+        assert_eq!(at_ten, ["end 0", "submit 1", "submit 2", "plan"]);
+    }
+
+    #[test]
+    fn the_head_of_the_line_blocks_the_others() {
+        let jobs = [
+            (0, 100, 100, 6),
+            (1, 50, 50, 8),
+            (2, 60, 60, 2),
+            (3, 200, 200, 2),
+            (4, 90, 90, 4),
+        ];
+        let (out, _) = replay(&jobs, vec![]);
+        assert_eq!(starts(&out), [0, 100, 100, 150, 150]);
+        assert_eq!((out.decisions, out.stuck_jobs), (5, 0));
+    }
+
+    #[test]
+    fn a_suspended_job_does_not_progress() {
+        let script = vec![
+            (20_000, Act::Suspend { job: 0 }),
+            (30_000, Act::Resume { job: 0 }),
+        ];
+        let (out, _) = replay(&[(0, 100, 100, 4)], script);
+        let d = &out.done[0];
+        assert_eq!((d.start_ms, d.end_ms, d.run_ms), (0, 110_000, 100_000));
+    }
+
+    #[test]
+    fn a_requeued_job_begins_anew_and_a_killed_one_ends() {
+        let again = begin(0, 4, None);
+        let script = vec![(20_000, Act::Requeue { job: 0 }), (30_000, again)];
+        let (out, _) = replay(&[(0, 100, 100, 4)], script);
+        let d = &out.done[0];
+        assert_eq!((d.start_ms, d.end_ms, d.run_ms), (0, 130_000, 100_000));
+        let (out, _) = replay(&[(0, 100, 100, 4)], vec![(5000, Act::Kill { job: 0 })]);
+        assert_eq!((out.done[0].end_ms, out.done[0].run_ms), (5000, 5000));
+    }
+
+    #[test]
+    fn limits_end_jobs_and_more_slots_speed_them_up() {
+        let (out, seen) = replay(&[(0, 100, 60, 4)], vec![]);
+        assert_eq!((out.done[0].end_ms, out.at_limit), (60_000, 1));
+        assert!(seen.contains(&"60000 limit 0".to_owned()));
+        // Half is done after 50 s with 4 slots; with 8 slots the rest takes 25 s.
+        let more = Act::Grow {
+            job: 0,
+            parts: [(0, 4)].into_iter().collect(),
+        };
+        let (out, _) = replay(&[(0, 100, 100, 4)], vec![(50_000, more)]);
+        assert_eq!((out.done[0].end_ms, out.done[0].slots), (75_000, 8));
+    }
+
+    #[test]
+    fn work_that_had_started_goes_on_from_where_it_was() {
+        let mut b = Builder::default();
+        let ask = Ask {
+            min: 10,
+            max: 10,
+            ..Ask::default()
+        };
+        for (id, submit_ms) in [(1, -50_000), (2, -10_000)] {
+            let job = Job {
+                id,
+                submit_ms,
+                run_ms: 100_000,
+                ..Job::default()
+            };
+            b.push(job, ask.clone()).unwrap();
+        }
+        let w = b.finish();
+        let mut fifo = Fifo {
+            width: vec![10, 10],
+            limit: vec![None, None],
+            ..Fifo::default()
+        };
+        let parties = [(0, 0)];
+        let mut replay = Replay::new(&w, &parties, None);
+        replay.begin_at(0);
+        let begun = Begun {
+            start_ms: -40_000,
+            worked_ms: 40_000,
+            limit_ms: None,
+            suspended: false,
+        };
+        replay.adopt(0, 10, 1000, begun);
+        replay.only_until(vec![1]);
+        let out = replay.run(&mut fifo);
+        assert_eq!(starts(&out), [-40, 60]);
+        assert_eq!((out.done[0].end_ms, out.done[0].run_ms), (60_000, 100_000));
+        assert_eq!(out.done.len(), 1);
+    }
+
+    #[test]
+    fn limits_are_by_the_clock_whatever_the_speed() {
+        let mut b = Builder::default();
+        for (id, by_clock) in [(1, false), (2, false), (3, true)] {
+            let job = Job {
+                id,
+                run_ms: 100_000,
+                by_clock,
+                ..Job::default()
+            };
+            b.push(job, Ask::default()).unwrap();
+        }
+        let w = b.finish();
+        // Work of 100 s takes 50 s at twice the speed; a limit of 40 s remains one of 40 s.
+        let mut fifo = Fifo {
+            width: vec![0; 3],
+            limit: vec![Some(40_000), Some(60_000), Some(70_000)],
+            fast: true,
+            ..Fifo::default()
+        };
+        let out = Replay::new(&w, &[(0, 0)], None).run(&mut fifo);
+        let ends: Vec<i64> = out.done.iter().map(|d| d.end_ms / 1000).collect();
+        assert_eq!((ends, out.at_limit), (vec![40, 50, 70], 1));
+    }
+
+    #[test]
+    fn refused_jobs_are_counted_and_do_not_wait() {
+        let (out, _) = replay(&[(0, 5, 5, 100), (1, 5, 5, 1)], vec![]);
+        assert_eq!(
+            (out.refused_jobs, out.stuck_jobs, out.done.len()),
+            (1, 0, 1)
+        );
+        assert_eq!(out.refused[0], (1, "too wide".to_owned()));
+    }
+
+    #[test]
+    fn jobs_that_never_start_are_named_with_the_reason() {
+        let (out, _) = replay(&[(0, 5, 5, 11), (1, 5, 5, 1)], vec![]);
+        assert_eq!((out.stuck_jobs, out.done.len()), (2, 0));
+        assert_eq!(out.stuck[0], (1, "10 slots are free".to_owned()));
+    }
+}

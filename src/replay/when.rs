@@ -1,0 +1,191 @@
+//! `cbsim when`: runs a live cluster's state forward on the virtual clock until the asked jobs have
+//! started. Owns the words; takes no lock and changes nothing.
+
+use super::files;
+use super::live_cluster::{self, Live, Present};
+use super::trace::load;
+use super::virtual_cluster::{Begun, Decider, Replay};
+use super::virtual_leader::{Core, LiveSetting, Setting};
+use super::workload::Parties;
+use crate::model::JobKey;
+use crate::spool::Site;
+use crate::sys;
+use crate::text::duration::{self, Bare};
+use std::path::{Path, PathBuf};
+
+/// Elements of one array that are printed.
+const ELEMENTS_MAX: usize = 20;
+
+/// Says when jobs of a live cluster will start if every job runs until its run limit.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Jobs as 12, arrays as 12 (all elements) or 12[3]
+    #[arg(value_name = "JOB", required = true)]
+    jobs: Vec<String>,
+    /// The cluster's shared directory [default: that of CB_ENVDIR's cb.conf]
+    #[arg(long, value_name = "DIR")]
+    from_state: Option<PathBuf>,
+    /// Another cb.yaml than the cluster's
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// How long jobs without a run limit run
+    #[arg(long, value_name = "TIME", default_value = "1h")]
+    assume: String,
+    /// A JSON object for each job
+    #[arg(long)]
+    json: bool,
+}
+
+/// A live cluster and what waits and runs in it.
+pub struct Found {
+    pub live: Live,
+    pub present: Present,
+}
+
+impl Found {
+    /// What a virtual cluster begins with.
+    pub fn setting(&self) -> LiveSetting {
+        LiveSetting {
+            state: self.live.state.clone(),
+            samples: self.live.samples.clone(),
+            keys: self.present.keys.clone(),
+        }
+    }
+
+    /// Hands over what has started.
+    pub fn adopt(&self, replay: &mut Replay<'_>, core: &Core<'_>) {
+        replay.begin_at(0);
+        for s in &self.present.started {
+            let begun = Begun {
+                start_ms: s.start_ms,
+                worked_ms: s.worked_ms,
+                limit_ms: core.limit_of(s.place),
+                suspended: s.suspended,
+            };
+            replay.adopt(s.place, s.slots, core.cpuf_of(s.place), begun);
+        }
+    }
+}
+
+/// Reads a share; jobs without a run limit run for `assume`.
+///
+/// # Errors
+/// It cannot be read, or `assume` is no time.
+pub fn look(share: &Path, assume: &str) -> Result<Found, String> {
+    let assume_ms = duration::parse_ms(assume, Bare::Minutes)
+        .map_err(|e| format!("--assume:\n{}", e.caret(assume)))?;
+    let live = live_cluster::read(share)?;
+    for note in &live.notes {
+        eprintln!("cbsim: {note}");
+    }
+    let present = live_cluster::present(&live.state, live.now, assume_ms)?;
+    if present.unlimited > 0 {
+        eprintln!(
+            "cbsim: {} jobs have no run limit and are taken to run for {assume} (--assume)",
+            present.unlimited
+        );
+    }
+    Ok(Found { live, present })
+}
+
+/// Carries the command out: 0, or 1 if a job is not there or would never start.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn main(args: &Args) -> Result<i32, String> {
+    let share = match &args.from_state {
+        Some(dir) => dir.clone(),
+        None => Site::find().map_err(|e| e.to_string())?.share,
+    };
+    let found = look(&share, &args.assume)?;
+    let config = match &args.config {
+        Some(path) => load(&files::read(path)?, &path.display().to_string())?,
+        None => load(&found.live.config.0, &found.live.config.1)?,
+    };
+    let mut code = 0;
+    let mut wanted = Vec::new();
+    for text in &args.jobs {
+        let places = places(text, &found.present)?;
+        if places.is_empty() {
+            eprintln!("cbsim: job {text} does not wait or run");
+            code = 1;
+        }
+        wanted.extend(places);
+    }
+    let workload = &found.present.workload;
+    let parties = Parties::of(workload);
+    let mut core = Core::new(Setting {
+        workload,
+        parties: &parties,
+        config,
+        base_ms: found.live.now.0,
+        cores: 1,
+        waste: false,
+        live: Some(found.setting()),
+    });
+    let mut replay = Replay::new(workload, &parties.of_ask, None);
+    found.adopt(&mut replay, &core);
+    replay.only_until(wanted.clone());
+    let outcome = replay.run(&mut core);
+    for place in wanted {
+        let answer = Answer {
+            job: found.present.keys[place as usize],
+            at: outcome.starts[place as usize].map(|ms| found.live.now.0 + ms),
+            now: found.live.now.0,
+            why: core.why(place),
+        };
+        code = code.max(i32::from(answer.at.is_none()));
+        println!(
+            "{}",
+            if args.json {
+                answer.json()
+            } else {
+                answer.text()
+            }
+        );
+    }
+    Ok(code)
+}
+
+/// The places of a job or of the first elements of an array.
+fn places(text: &str, present: &Present) -> Result<Vec<u32>, String> {
+    let asked: JobKey = text.parse().map_err(|e| format!("{text:?}: {e}"))?;
+    let is = |j: &JobKey| j.id == asked.id && (asked.idx == 0 || asked.idx == j.idx);
+    let all = (0u32..).zip(&present.keys).filter(|(_, j)| is(j));
+    Ok(all.map(|(place, _)| place).take(ELEMENTS_MAX).collect())
+}
+
+struct Answer {
+    job: JobKey,
+    at: Option<i64>,
+    now: i64,
+    why: String,
+}
+
+impl Answer {
+    fn text(&self) -> String {
+        let job = self.job;
+        match self.at {
+            None => format!("{job} would never start: {}", self.why),
+            Some(at) if at <= self.now => {
+                format!("{job} runs since {}", sys::clock::local_text(at))
+            }
+            Some(at) => {
+                let wait = duration::short((at - self.now).unsigned_abs());
+                format!("{job} starts in {wait}, {}", sys::clock::local_text(at))
+            }
+        }
+    }
+
+    fn json(&self) -> String {
+        let in_s = self.at.map(|at| (at - self.now) as f64 / 1000.0);
+        let why = self.at.is_none().then_some(&self.why);
+        serde_json::json!({
+            "job": self.job.to_string(),
+            "start": self.at,
+            "in_s": in_s,
+            "never": why,
+        })
+        .to_string()
+    }
+}
