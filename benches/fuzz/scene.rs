@@ -12,7 +12,7 @@ use corral::record::frame::Line;
 use corral::record::header::{Header, What};
 use corral::record::load::LoadDoc;
 use corral::record::order::Order;
-use corral::record::report::{Ended, Report, Told};
+use corral::record::report::{Ended, Report, ReportRecord};
 use corral::record::request::{RequestHead, Verb};
 use corral::sched::depend;
 use corral::state::State;
@@ -212,7 +212,7 @@ impl Scene {
                 .entry(host.clone())
                 .or_default()
                 .extend(list.clone());
-            let told = |(seq, report)| Told {
+            let told = |(seq, report)| ReportRecord {
                 seq,
                 run: Default::default(),
                 report,

@@ -6,7 +6,7 @@
 use super::lead::{End, Leader};
 use crate::model::AttemptId;
 use crate::record::order::Order;
-use crate::record::report::{Report, Told};
+use crate::record::report::{Report, ReportRecord};
 use crate::sys::clock;
 use crate::turn::{self, Input};
 use std::collections::BTreeSet;
@@ -15,14 +15,14 @@ impl Leader {
     /// Tells the turn whose orders cannot be written, and which starts were therefore never sent.
     pub(super) fn hear_of_orders(&mut self, inputs: &mut Vec<Input>) -> bool {
         let before = inputs.len();
-        let waits = |(host, why)| Input::OrdersWait { host, why };
+        let waits = |(host, why)| Input::OrdersBlocked { host, why };
         inputs.extend(self.orders.take_news().into_iter().map(waits));
         for (host, a) in std::mem::take(&mut self.unsent) {
             let why = format!("orders to {host} cannot be written");
             inputs.push(Input::Reports {
                 host,
                 part: 0,
-                reports: vec![Told {
+                reports: vec![ReportRecord {
                     seq: 0,
                     run: Default::default(),
                     report: Report::Never { a, why },

@@ -9,7 +9,7 @@ use crate::record::header::{Header, What};
 use crate::record::hint::{Endpoint, tag_of};
 use crate::record::load::{self, LoadDoc};
 use crate::record::point::Points;
-use crate::record::report::{Report, RunId, Told};
+use crate::record::report::{Report, ReportRecord, RunId};
 use crate::record::suspect::Suspect;
 use crate::spool::Layout;
 use crate::spool::polling::{Gate, Polling};
@@ -643,7 +643,7 @@ impl Hosts {
 
 /// What one look at a reports file gave.
 struct ReadReports {
-    reports: Vec<Told>,
+    reports: Vec<ReportRecord>,
     /// Where reading stopped for another reason than the end of the file.
     damage: Option<Damaged>,
     /// Offset in bytes and sequence number where the next look goes on.
@@ -674,7 +674,7 @@ fn parse_reports(chunk: &fs::Chunk, path: &Path, cluster: &str, from: (u64, u64)
                 Ok(report) => {
                     let run: RunId = line.decode().unwrap_or_default();
                     let seq = line.seq;
-                    reports.push(Told { seq, run, report });
+                    reports.push(ReportRecord { seq, run, report });
                 }
                 Err(d) => tracing::warn!("{}: record {}: {d:?}", path.display(), line.seq),
             },
@@ -746,7 +746,7 @@ impl Ear {
         waits || self.damage.as_ref().is_some_and(given_up)
     }
 
-    fn note_endpoint(&mut self, reports: &[Told]) {
+    fn note_endpoint(&mut self, reports: &[ReportRecord]) {
         for told in reports {
             if let Report::Hints { at } = &told.report {
                 self.endpoint = Endpoint::parse(at);

@@ -26,7 +26,7 @@ use crate::model::{AttemptId, Stamp};
 use crate::record::ack::Ack;
 use crate::record::event::Event;
 use crate::record::order::Order;
-use crate::record::report::{Report, Told};
+use crate::record::report::{Report, ReportRecord};
 use crate::record::request::Verb;
 use crate::record::view;
 use crate::spool::Layout;
@@ -231,7 +231,7 @@ impl Leader {
                 inputs.push(Input::Reports {
                     host: host.clone(),
                     part: 0,
-                    reports: vec![Told {
+                    reports: vec![ReportRecord {
                         seq: 0,
                         run: Default::default(),
                         report: Report::Never { a, why },
@@ -599,7 +599,7 @@ impl Leader {
         let mut params = turn::params(core, &self.cluster, &self.host, self.since);
         let full = self.room.alarm();
         let back = core.state.back();
-        let back = back.map(|back| turn::went_back_sentence(back, core.state.epoch()));
+        let back = back.map(|back| turn::restored_share_alarm(back, core.state.epoch()));
         let clock_alarm = core.clock_alarm();
         let (orders, snapshots) = (self.orders.alarm(), self.snapshots.alarm());
         let unreadable = self.hosts.damages(now);

@@ -29,7 +29,7 @@ impl Leader {
         match election::highest(&self.layout, self.hosts.owners, later, cache_ms) {
             // A later leader is on its way, and this one ends soon.
             Ok(highest) if highest >= later || self.leadership.is_lost() => {}
-            Ok(_) => inputs.insert(0, Input::WentBack { host, epoch, id }),
+            Ok(_) => inputs.insert(0, Input::RestoredShare { host, epoch, id }),
             Err(e) => tracing::warn!("{e}"),
         }
     }

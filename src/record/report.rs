@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A report as it stands in its file.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Told {
+pub struct ReportRecord {
     /// Number of its record.
     pub seq: u64,
     pub run: RunId,

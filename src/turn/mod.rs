@@ -6,35 +6,35 @@
 //! twice.
 
 mod admin;
-mod back;
-mod change;
-mod clock;
-mod damage;
-mod faults;
-mod force;
-mod gang;
-mod history;
-mod leftover;
+mod damaged_files;
+mod forced_start;
+mod gang_start;
+mod host_backoff;
+mod job_verbs;
+mod leader_clock;
+mod modify;
+mod plan_sink;
 mod reports;
 mod requests;
-mod running;
+mod restored_share;
 mod schedule;
-mod sensed;
-mod shown;
+mod scheduler_views;
+mod sensor_resources;
+mod share_history;
 mod signal;
+mod stray_runs;
 mod submit;
-mod summary;
-mod targets;
+mod summary_views;
 
 #[cfg(test)]
 mod tests;
 
-pub use back::sentence as went_back_sentence;
 pub use requests::TURN_UNITS;
+pub use restored_share::alarm_text as restored_share_alarm;
 pub use schedule::outstanding;
-pub use shown::{estimate_rows, limit_rows, refresh, share_rows};
+pub use scheduler_views::{estimate_rows, limit_rows, refresh, share_rows};
 pub use submit::blobs;
-pub use summary::{host_rows, params, queue_rows, user_rows};
+pub use summary_views::{host_rows, params, queue_rows, user_rows};
 
 use crate::config::Config;
 use crate::intake::Requester;
@@ -43,7 +43,7 @@ use crate::record::ack::{Ack, Code, Outcome, RESULTS_MAX};
 use crate::record::event::Event;
 use crate::record::load::LoadDoc;
 use crate::record::order::Order;
-use crate::record::report::Told;
+use crate::record::report::ReportRecord;
 use crate::record::request::{RequestHead, Verb};
 use crate::ress::gather::Gather;
 use crate::sched::{Engine, HostTable};
@@ -58,10 +58,10 @@ const CLEAN_MAX: usize = 10_000;
 /// Reports of a host that are read ahead together with other hosts'.
 const REPORTS_NEAR: usize = 4;
 /// Longest operand and text of one part of an answer, in bytes.
-const WHAT_MAX: usize = 300;
+const OPERAND_MAX: usize = 300;
 const TEXT_MAX: usize = 16 << 10;
 /// Bytes of texts in one answer behind which the rest are cut short, and to what.
-const TOLD_MAX: usize = 1 << 20;
+const TEXTS_MAX: usize = 1 << 20;
 const SHORT_MAX: usize = 200;
 /// How long a token answers again with the same result.
 const TOKEN_KEEP_MS: u64 = 24 * 3600 * 1000;
@@ -103,20 +103,20 @@ pub struct Core {
     /// `iso_timeout` as it was ordered from hosts that do not report it yet.
     pub(crate) limits: BTreeMap<String, u64>,
     /// Runs that are over and that a host may still have, and whether it was ordered to kill them.
-    pub(crate) leftovers: BTreeMap<String, leftover::Runs>,
+    pub(crate) leftovers: BTreeMap<String, stray_runs::Runs>,
     /// Hosts whose reports this leader has read to their end.
     pub(crate) heard: BTreeSet<String>,
     /// Jobs kept out of scheduling until a run of theirs that nobody here knew has ended.
     pub(crate) outlived: BTreeSet<u32>,
     /// Hosts whose executor lives and that get no work all the same.
-    pub(crate) withheld: BTreeSet<String>,
+    pub(crate) excluded: BTreeSet<String>,
     /// Hosts that could not start their last task, and how often jobs were put back for that.
-    pub(crate) faults: BTreeMap<String, faults::Fault>,
+    pub(crate) faults: BTreeMap<String, host_backoff::Backoff>,
     pub(crate) tries: BTreeMap<crate::model::JobKey, u8>,
     /// Hosts whose orders cannot be written, and why.
     pub(crate) unwritten: BTreeMap<String, String>,
     /// Requests that were taken in and not answered.
-    pub(crate) underway: requests::Underway,
+    pub(crate) underway: requests::RequestQueue,
     /// Report files that are damaged: file, record, byte. Their hosts are to begin others.
     pub(crate) unreadable: BTreeMap<String, (u64, u64, u64)>,
     /// Groups by user, as the driver looked them up.
@@ -124,13 +124,13 @@ pub struct Core {
     /// Problems of the last refused reconfiguration, for the view.
     pub config_problems: Vec<String>,
     /// Slots kept for reservations, as of the last [`refresh`].
-    pub(crate) kept: shown::Kept,
+    pub(crate) kept: scheduler_views::ReservedSlots,
     /// Attempts whose hosts prepare their parts, and which have.
-    pub(crate) gathering: BTreeMap<crate::model::AttemptId, gang::Gathering>,
+    pub(crate) gathering: BTreeMap<crate::model::AttemptId, gang_start::PartPreparation>,
     /// The job whose condition was judged last.
-    judged: u32,
+    last_judged: u32,
     /// Jobs kept out of scheduling after a host did not prepare its part.
-    pub(crate) parked: BTreeMap<u32, gang::Parked>,
+    pub(crate) parked: BTreeMap<u32, gang_start::RetryDelay>,
     /// The attempts that an earlier leader began to gather are known.
     counted: bool,
     /// Queues whose share trees have history that is not journalled, and when it last was.
@@ -140,7 +140,7 @@ pub struct Core {
     /// When the planner last ran.
     last_pass: Mono,
     /// The leader's wall clock: its steps, and whether the hosts' clocks agree with it.
-    clock: clock::Clock,
+    clock: leader_clock::LeaderClock,
 }
 
 impl Core {
@@ -165,24 +165,24 @@ impl Core {
             leftovers: BTreeMap::new(),
             heard: BTreeSet::new(),
             outlived: BTreeSet::new(),
-            withheld: BTreeSet::new(),
+            excluded: BTreeSet::new(),
             faults: BTreeMap::new(),
             tries: BTreeMap::new(),
             unwritten: BTreeMap::new(),
-            underway: requests::Underway::default(),
+            underway: requests::RequestQueue::default(),
             unreadable: BTreeMap::new(),
             groups: BTreeMap::new(),
             config_problems: Vec::new(),
-            kept: shown::Kept::default(),
+            kept: scheduler_views::ReservedSlots::default(),
             gathering: BTreeMap::new(),
-            judged: 0,
+            last_judged: 0,
             parked: BTreeMap::new(),
             counted: false,
             owed: BTreeSet::new(),
             owed_since: Mono(0),
             last_expire: Mono(0),
             last_pass: Mono(0),
-            clock: clock::Clock::default(),
+            clock: leader_clock::LeaderClock::default(),
         }
     }
 
@@ -204,7 +204,11 @@ impl Core {
             .into_iter()
             .flatten();
         let days = days.map(|at| at.since_ms(wall));
-        let intervals = [self.next_pass(), self.next_gathering(), self.next_history()];
+        let intervals = [
+            self.next_pass(),
+            self.next_gang_deadline(),
+            self.next_history(),
+        ];
         let intervals = intervals.into_iter().flatten();
         days.chain(intervals.map(|at| at.since_ms(now.mono))).min()
     }
@@ -225,7 +229,7 @@ pub enum Input {
     Reports {
         host: String,
         part: u64,
-        reports: Vec<Told>,
+        reports: Vec<ReportRecord>,
         /// The file goes on behind these.
         more: bool,
     },
@@ -238,13 +242,13 @@ pub enum Input {
     /// A host remembers what the journal does not have: it has followed `epoch`, which nobody
     /// claimed here, or was given orders in it that nothing here accounts for. It and others were
     /// given jobs up to `id`. Comes before what the same look brought.
-    WentBack {
+    RestoredShare {
         host: String,
         epoch: u64,
         id: u32,
     },
     /// Orders to this host cannot be written, and why; `None`: they can be again.
-    OrdersWait {
+    OrdersBlocked {
         host: String,
         why: Option<String>,
     },
@@ -266,7 +270,7 @@ impl Input {
             Input::Reports { reports, .. } => &reports[..],
             _ => &[],
         };
-        let attempts = reports.iter().filter_map(|told| told.report.attempt());
+        let attempts = reports.iter().filter_map(|record| record.report.attempt());
         attempts.map(|a| (a.j, None)).take(REPORTS_NEAR)
     }
 }
@@ -328,7 +332,7 @@ pub(crate) struct Turn<'a> {
     pub mono: Mono,
     pub out: Ready,
     /// Units at which the part of the present request ends.
-    part_end: u64,
+    slice_end: u64,
 }
 
 /// Takes one turn.
@@ -338,7 +342,7 @@ pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Now) -> Ready {
         now: now.wall,
         mono: now.mono,
         out: Ready::default(),
-        part_end: 0,
+        slice_end: 0,
     };
     turn.observe_clock(now);
     let mut inputs = inputs.into_iter();
@@ -351,7 +355,7 @@ pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Now) -> Ready {
             .take(PREFETCH_BATCH)
             .for_each(|input| turn.input(input));
     }
-    turn.carry_on();
+    turn.process_requests();
     if turn.core.state.is_old() {
         // What follows from a state that is older than what happened would do harm.
         turn.out.orders.clear();
@@ -370,12 +374,12 @@ impl Turn<'_> {
     pub fn emit(&mut self, event: Event) {
         // What is over on several hosts is over for all of them.
         let over = match &event {
-            Event::Ended { e, .. } => self.part_ends(e.a),
-            Event::Unbound { a, .. } => self.part_ends(*a),
+            Event::Ended { e, .. } => self.part_end_orders(e.a),
+            Event::Unbound { a, .. } => self.part_end_orders(*a),
             _ => Vec::new(),
         };
         if let Event::Ended { e, .. } = &event {
-            self.owe_history(e.a.j.id);
+            self.note_share_use(e.a.j.id);
         }
         self.core.state.apply(&event);
         self.out.events.push(event);
@@ -385,7 +389,7 @@ impl Turn<'_> {
     fn input(&mut self, input: Input) {
         match input {
             Input::Request(request) => self.request(*request),
-            Input::WentBack { host, epoch, id } => self.went_back(host, epoch, id),
+            Input::RestoredShare { host, epoch, id } => self.note_restored_share(host, epoch, id),
             Input::Reports { .. } if self.core.state.is_old() => {}
             Input::Reports {
                 host,
@@ -398,7 +402,7 @@ impl Turn<'_> {
                 doc,
                 silent_ms,
             } => self.load(&host, *doc, silent_ms),
-            Input::OrdersWait { host, why } => self.orders_wait(host, why),
+            Input::OrdersBlocked { host, why } => self.orders_blocked(host, why),
             Input::ReportsDamaged {
                 host,
                 part,
@@ -412,7 +416,7 @@ impl Turn<'_> {
     pub(crate) fn configure(&mut self, config: Arc<Config>) {
         let digest = config.digest();
         let before: BTreeSet<String> = self.core.config.host_names().map(str::to_owned).collect();
-        self.core.config = self.with_sensed(config);
+        self.core.config = self.with_sensor_resources(config);
         if self.core.state.config_digest() != digest {
             let t = self.now;
             self.emit(Event::Config { digest, t });
@@ -480,7 +484,7 @@ impl Turn<'_> {
         self.judge_dependencies();
         self.fence_silent_hosts();
         self.gather();
-        self.pay_history();
+        self.journal_share_history();
         self.end_overdue();
         let keep = self.core.config.general.clean_period_ms;
         let old = self.core.clock.older_than(keep);
@@ -516,10 +520,10 @@ impl Turn<'_> {
     fn judge_dependencies(&mut self) {
         let mut looks = 0;
         while looks < JUDGE_LOOKS {
-            let Some(id) = self.core.state.pop_dep_dirty(self.core.judged) else {
+            let Some(id) = self.core.state.pop_dep_dirty(self.core.last_judged) else {
                 break;
             };
-            self.core.judged = id;
+            self.core.last_judged = id;
             looks += JUDGE_EACH;
             let verdict = crate::sched::depend::judge_counting(&self.core.state, id, &mut looks);
             if let Some(verdict) = verdict {
@@ -555,7 +559,7 @@ fn cut(text: &mut String, most: usize) {
 pub(crate) struct Answer {
     pub ack: Ack,
     /// Bytes of the texts in its results.
-    pub told: usize,
+    pub record: usize,
 }
 
 impl Answer {
@@ -567,13 +571,13 @@ impl Answer {
         // Parts of a forged request may come back in an answer: not at their full length.
         let mut what = what.to_string();
         let mut text = text.into();
-        cut(&mut what, WHAT_MAX);
-        let most = match self.told > TOLD_MAX {
+        cut(&mut what, OPERAND_MAX);
+        let most = match self.record > TEXTS_MAX {
             true => SHORT_MAX,
             false => TEXT_MAX,
         };
         cut(&mut text, most);
-        self.told += text.len();
+        self.record += text.len();
         self.ack.results.push(Outcome { what, code, text });
     }
 

@@ -5,7 +5,7 @@ use crate::model::{AttemptId, JobKey, Stamp, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::load::LoadDoc;
 use crate::record::order::Order;
-use crate::record::report::{Ended, Report, RunId, Told};
+use crate::record::report::{Ended, Report, ReportRecord, RunId};
 use crate::state::{HostCtl, PREFETCH_BATCH, Work};
 use std::collections::BTreeSet;
 
@@ -14,28 +14,34 @@ const FENCE_MARGIN_MS: u64 = 10_000;
 
 impl Turn<'_> {
     /// `more`: the file goes on behind these.
-    pub(super) fn reports(&mut self, host: &str, part: u64, reports: Vec<Told>, more: bool) {
+    pub(super) fn reports(
+        &mut self,
+        host: &str,
+        part: u64,
+        reports: Vec<ReportRecord>,
+        more: bool,
+    ) {
         self.reports_read(host, part);
         let mut last = None;
         let mut reports = reports.into_iter();
         while reports.len() > 0 {
             let ahead = reports.as_slice().iter().take(PREFETCH_BATCH);
-            let attempts = ahead.filter_map(|told| told.report.attempt());
+            let attempts = ahead.filter_map(|record| record.report.attempt());
             let works: Vec<_> = attempts.map(|a| (a.j, None)).collect();
             if works.len() > REPORTS_NEAR {
                 self.core.state.prefetch(&works);
             }
-            for told in reports.by_ref().take(PREFETCH_BATCH) {
+            for record in reports.by_ref().take(PREFETCH_BATCH) {
                 // A host keeps nothing but what is over until it is acknowledged.
-                if matches!(told.report, Report::Ended(_) | Report::Never { .. }) {
-                    last = Some(told.seq);
+                if matches!(record.report, Report::Ended(_) | Report::Never { .. }) {
+                    last = Some(record.seq);
                 }
                 // Of another run than the one that is known by this name nothing is believed.
-                match told.report.attempt() {
-                    Some(a) if self.core.state.is_other(a, told.run.mark) => {
-                        self.other_run(host, a, told.run, &told.report);
+                match record.report.attempt() {
+                    Some(a) if self.core.state.is_other(a, record.run.mark) => {
+                        self.report_of_other_run(host, a, record.run, &record.report);
                     }
-                    _ => self.report(host, told.run, told.report),
+                    _ => self.report(host, record.run, record.report),
                 }
             }
         }
@@ -45,7 +51,7 @@ impl Turn<'_> {
             self.complete(host, &boot);
         }
         if !more {
-            self.kill_leftovers(host);
+            self.kill_strays(host);
         }
         if let Some(seq) = last {
             self.out
@@ -55,11 +61,11 @@ impl Turn<'_> {
     }
 
     /// A host speaks of a run whose name another one has here.
-    fn other_run(&mut self, host: &str, a: AttemptId, run: RunId, report: &Report) {
+    fn report_of_other_run(&mut self, host: &str, a: AttemptId, run: RunId, report: &Report) {
         match report {
-            Report::Ended(_) | Report::Never { .. } => self.forget_leftover(host, a, run),
+            Report::Ended(_) | Report::Never { .. } => self.forget_stray(host, a, run),
             Report::PartReady { .. } => {}
-            _ => self.note_leftover(host, a, run),
+            _ => self.note_stray(host, a, run),
         }
     }
 
@@ -84,21 +90,21 @@ impl Turn<'_> {
             }
             Report::Started { a, pid, t } => self.started(host, (a, run), pid, Stamp(t)),
             Report::Ended(e) => {
-                self.mention(host, e.a);
-                self.forget_leftover(host, e.a, run);
+                self.note_mentioned(host, e.a);
+                self.forget_stray(host, e.a, run);
                 if self.bound(host, e.a).is_some() {
                     if e.elsewhere {
-                        self.host_fault(host, &e);
+                        self.start_failed(host, &e);
                     } else if e.reason != TermReason::StartFailed {
                         // What starts and ends at once is told as ended only.
-                        self.host_works(host);
+                        self.clear_backoff(host);
                     }
                     self.ended(*e, true);
                 }
             }
             Report::Never { a, why } => {
-                self.mention(host, a);
-                self.forget_leftover(host, a, run);
+                self.note_mentioned(host, a);
+                self.forget_stray(host, a, run);
                 if self.bound(host, a).is_some() {
                     let (host, t) = (String::new(), self.now);
                     self.emit(Event::Unbound { a, why, t, host });
@@ -118,23 +124,23 @@ impl Turn<'_> {
             Report::Suspended { a, t } => self.suspension(host, (a, run), true, t),
             Report::Resumed { a, t } => self.suspension(host, (a, run), false, t),
             Report::Usage { a, u } => {
-                self.mention(host, a);
+                self.note_mentioned(host, a);
                 // Shown at once, journalled only with the end: a lost sample costs nothing.
                 match self.bound(host, a).is_some() {
                     true => self.core.state.apply(&Event::Used { a, u }),
-                    false => self.note_leftover(host, a, run),
+                    false => self.note_stray(host, a, run),
                 }
             }
         }
     }
 
     fn started(&mut self, host: &str, (a, run): (AttemptId, RunId), pid: u32, t: Stamp) {
-        self.mention(host, a);
+        self.note_mentioned(host, a);
         let Some(bound) = self.bound(host, a).and_then(|w| w.run.as_deref()) else {
-            return self.note_leftover(host, a, run);
+            return self.note_stray(host, a, run);
         };
         let known = bound.start != Stamp(0);
-        self.host_works(host);
+        self.clear_backoff(host);
         if known {
             return;
         }
@@ -147,18 +153,18 @@ impl Turn<'_> {
     }
 
     fn suspension(&mut self, host: &str, (a, of): (AttemptId, RunId), on: bool, t: i64) {
-        self.mention(host, a);
+        self.note_mentioned(host, a);
         let Some(run) = self.bound(host, a).and_then(|w| w.run.as_deref()) else {
-            return self.note_leftover(host, a, of);
+            return self.note_stray(host, a, of);
         };
         if (run.stopped_at != Stamp(0)) != on {
             self.emit(Event::Suspended { a, on, t: Stamp(t) });
             self.core.needs_pass = true;
         }
-        self.set_right(a.j, on);
+        self.correct_suspension(a.j, on);
     }
 
-    fn mention(&mut self, host: &str, a: AttemptId) {
+    fn note_mentioned(&mut self, host: &str, a: AttemptId) {
         if let Some(set) = self.core.mentioned.get_mut(host) {
             set.insert(a);
         }
@@ -205,7 +211,7 @@ impl Turn<'_> {
             _ => {}
         }
         if e.elsewhere {
-            return (self.try_elsewhere(e.a.j), old);
+            return (self.may_retry_start(e.a.j), old);
         }
         if e.no_account {
             // Its user was removed, or is not everywhere yet: whoever knows lets it go again.
@@ -258,7 +264,7 @@ impl Turn<'_> {
                 .and_then(|w| w.run.as_ref())
                 .map(|run| run.start);
             if started.is_some_and(|t| t != Stamp(0)) && !known.contains(&a) {
-                self.lose(
+                self.end_as_lost(
                     a,
                     TermReason::HostLost,
                     false,
@@ -300,7 +306,7 @@ impl Turn<'_> {
                 self.core.needs_pass = true;
             } else {
                 let text = "its host lost its memory before it said whether the job was started";
-                self.lose(a, TermReason::HostLost, false, text);
+                self.end_as_lost(a, TermReason::HostLost, false, text);
             }
         }
         let (name, t) = (host.to_owned(), self.now);
@@ -308,7 +314,7 @@ impl Turn<'_> {
         self.emit(Event::HostLedger { name, id, t });
         let order = Order::Ledger { id: ledger };
         self.out.orders.push((host.to_owned(), order));
-        self.load_again(host);
+        self.reevaluate_load(host);
     }
 
     /// Attempts whose first host is `host`.
@@ -337,7 +343,7 @@ impl Turn<'_> {
     }
 
     /// Ends an attempt without a word of its host. `sure`: as in [`Turn::ended`].
-    fn lose(&mut self, a: AttemptId, reason: TermReason, sure: bool, text: &str) {
+    fn end_as_lost(&mut self, a: AttemptId, reason: TermReason, sure: bool, text: &str) {
         let Some(run) = self.core.state.work(a.j).and_then(|w| w.run.as_deref()) else {
             return;
         };
@@ -365,18 +371,18 @@ impl Turn<'_> {
         if !member && self.core.state.on_host(host).next().is_none() {
             return;
         }
-        self.withhold(host, &mut doc);
-        self.order_limit(host, &doc, silent_ms);
+        self.exclude_from_dispatch(host, &mut doc);
+        self.order_iso_timeout(host, &doc, silent_ms);
         match silent_ms > SILENT_MS {
             true => self.core.silent.insert(host.to_owned()),
             false => self.core.silent.remove(host),
         };
         let up = silent_ms < SILENT_MS && !doc.boot.is_empty();
-        self.hear_sensors(host, &mut doc, up);
+        self.take_sensors(host, &mut doc, up);
         let before = self.core.seen.get(host).is_some_and(|(d, _)| d.executor);
         if before && !doc.executor {
             // Nobody there will prepare a part. What was started needs no executor.
-            self.disband(host, "runs no executor");
+            self.cancel_preparing_on(host, "runs no executor");
         }
         let ctl = self.core.state.host_ctl(host);
         if ctl.up != up {
@@ -384,8 +390,8 @@ impl Turn<'_> {
             self.emit(Event::HostSeen { name, up, boot, t });
             self.core.needs_pass = true;
             if !up && !self.core.state.is_old() {
-                self.recall(host);
-                self.disband(host, "does not answer");
+                self.cancel_unstarted(host);
+                self.cancel_preparing_on(host, "does not answer");
             }
         }
         let core = &mut *self.core;
@@ -403,7 +409,7 @@ impl Turn<'_> {
     }
 
     /// Asks a silent host never to start what it has not reported as started.
-    fn recall(&mut self, host: &str) {
+    fn cancel_unstarted(&mut self, host: &str) {
         for a in self.attempts_on(host) {
             let not_started = self
                 .bound(host, a)
@@ -416,7 +422,7 @@ impl Turn<'_> {
     }
 
     /// Orders `iso_timeout` from a host that goes by another one.
-    fn order_limit(&mut self, host: &str, doc: &LoadDoc, silent_ms: u64) {
+    fn order_iso_timeout(&mut self, host: &str, doc: &LoadDoc, silent_ms: u64) {
         let limit = self.core.config.general.iso_timeout_ms;
         // Where there never was a limit none is needed.
         if doc.iso_ms.map_or(limit == 0, |reported| reported == limit) {
@@ -450,7 +456,7 @@ impl Turn<'_> {
             for a in self.attempts_on(&host) {
                 if self.may_run_elsewhere(a.j) {
                     let text = "its host was cut off from the share";
-                    self.lose(a, TermReason::Fenced, false, text);
+                    self.end_as_lost(a, TermReason::Fenced, false, text);
                 }
             }
             self.lose_parts(&host, true);
@@ -459,11 +465,11 @@ impl Turn<'_> {
 
     /// Ends everything that ran on a host an administrator declared dead.
     pub(super) fn lose_all_on(&mut self, host: &str) -> usize {
-        self.disband(host, "is lost");
-        self.lose_leftovers(host);
+        self.cancel_preparing_on(host, "is lost");
+        self.drop_strays(host);
         let attempts = self.attempts_on(host);
         for a in &attempts {
-            self.lose(
+            self.end_as_lost(
                 *a,
                 TermReason::HostLost,
                 true,

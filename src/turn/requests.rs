@@ -6,9 +6,9 @@
 //! takes over reads the request again and goes on there. The request stays in its drop box, and its
 //! token is unanswered, until the last part is done.
 
-use super::change::MoveOrder;
+use super::job_verbs::JobVerb;
+use super::modify::PendingOrder;
 use super::submit::Pack;
-use super::targets::Present;
 use super::{Answer, RequestIn, Turn, empty_ack};
 use crate::config::Config;
 use crate::intake::{self, Requester};
@@ -34,22 +34,22 @@ const SLICE: u64 = 25_000;
 
 /// All requests that were taken in and not answered.
 #[derive(Default)]
-pub(crate) struct Underway {
-    users: BTreeMap<u32, VecDeque<Carried>>,
+pub(crate) struct RequestQueue {
+    users: BTreeMap<u32, VecDeque<ActiveRequest>>,
     /// Whose request had the last part.
     served: u32,
     /// The order that moves are counted in, as of the last one.
-    pub(super) moves: Option<MoveOrder>,
+    pub(super) moves: Option<PendingOrder>,
 }
 
-impl Underway {
+impl RequestQueue {
     fn push(&mut self, request: RequestIn) {
         let of_user = self.users.entry(request.who.uid).or_default();
-        of_user.push_back(Carried::new(request));
+        of_user.push_back(ActiveRequest::new(request));
     }
 
     /// The next one's: of the user behind the one that was served last who is not in `waiting`.
-    fn pop(&mut self, waiting: &[u32]) -> Option<Carried> {
+    fn pop(&mut self, waiting: &[u32]) -> Option<ActiveRequest> {
         let waits = |uid: &&u32| !waiting.contains(*uid);
         let behind = self.users.range(self.served.saturating_add(1)..);
         let uid = behind.map(|(uid, _)| uid).find(waits);
@@ -63,14 +63,14 @@ impl Underway {
         first
     }
 
-    fn put_back(&mut self, request: Carried) {
+    fn put_back(&mut self, request: ActiveRequest) {
         let of_user = self.users.entry(request.who.uid).or_default();
         of_user.push_front(request);
     }
 }
 
 /// A request that is carried out.
-pub(super) struct Carried {
+pub(super) struct ActiveRequest {
     pub who: Requester,
     pub head: RequestHead,
     /// What is left of its verbs.
@@ -82,20 +82,20 @@ pub(super) struct Carried {
     pub answer: Answer,
     begun: bool,
     /// The verb under way that selects jobs.
-    pub present: Option<Present>,
+    pub present: Option<JobVerb>,
     /// Where an earlier leader came to in the first verb that is left.
     pub resume: Option<(u32, u32)>,
     /// It submits jobs.
     pub pack: Option<Pack>,
     /// It led to events, and to such as the last `PartHandled` does not count in.
     changed: bool,
-    untold: bool,
+    unjournalled: bool,
     /// An earlier part is in the journal.
     parted: bool,
 }
 
-impl Carried {
-    fn new(request: RequestIn) -> Carried {
+impl ActiveRequest {
+    fn new(request: RequestIn) -> ActiveRequest {
         let RequestIn {
             who,
             head,
@@ -103,9 +103,9 @@ impl Carried {
             config,
             place,
         } = request;
-        Carried {
+        ActiveRequest {
             answer: Answer {
-                told: 0,
+                record: 0,
                 ack: empty_ack(head.token),
             },
             who,
@@ -119,7 +119,7 @@ impl Carried {
             resume: None,
             pack: None,
             changed: false,
-            untold: false,
+            unjournalled: false,
             parted: false,
         }
     }
@@ -141,12 +141,12 @@ impl Carried {
 
     /// Where it stands.
     fn at(&self) -> (u32, u32) {
-        self.present.as_ref().map_or((0, 0), Present::at)
+        self.present.as_ref().map_or((0, 0), JobVerb::at)
     }
 
     fn only_signals(&self) -> bool {
         let signal = |verb: &Verb| matches!(verb, Verb::Signal { .. });
-        self.verbs.iter().all(signal) && self.present.as_ref().is_none_or(Present::is_signal)
+        self.verbs.iter().all(signal) && self.present.as_ref().is_none_or(JobVerb::is_signal)
     }
 }
 
@@ -169,23 +169,23 @@ impl Turn<'_> {
     }
 
     /// The part of the present request is not used up.
-    pub(super) fn may_go_on(&self) -> bool {
-        self.out.units < self.part_end
+    pub(super) fn in_slice(&self) -> bool {
+        self.out.units < self.slice_end
     }
 
     /// Parts of requests, as many as this turn has room for.
-    pub(super) fn carry_on(&mut self) {
+    pub(super) fn process_requests(&mut self) {
         let mut waiting = Vec::new();
         while self.out.units < TURN_UNITS {
             let Some(mut request) = self.core.underway.pop(&waiting) else {
                 break;
             };
-            self.part_end = (self.out.units + SLICE).min(TURN_UNITS);
+            self.slice_end = (self.out.units + SLICE).min(TURN_UNITS);
             let before = self.out.events.len();
             let part = self.part(&mut request);
             let events = self.out.events.len() > before;
             request.changed |= events;
-            request.untold |= events;
+            request.unjournalled |= events;
             match part {
                 Part::Done(ack) => {
                     self.handled(&request);
@@ -201,12 +201,12 @@ impl Turn<'_> {
         }
         let users = self.core.underway.users.keys();
         self.out.more |= users.into_iter().any(|uid| !waiting.contains(uid));
-        self.tell_parts();
+        self.journal_progress();
     }
 
     /// The last event of a request that led to any; jobs of a submission in one part say it
     /// themselves.
-    fn handled(&mut self, request: &Carried) {
+    fn handled(&mut self, request: &ActiveRequest) {
         if request.parted || (request.changed && request.pack.is_none()) {
             let (tok, t) = (request.head.token, self.now);
             self.emit(Event::Handled { tok, t });
@@ -214,11 +214,11 @@ impl Turn<'_> {
     }
 
     /// Journals how far requests have come that go on in the next turn.
-    fn tell_parts(&mut self) {
+    fn journal_progress(&mut self) {
         let mut events = Vec::new();
         let t = self.now;
         for request in self.core.underway.users.values_mut().flatten() {
-            if std::mem::take(&mut request.untold) {
+            if std::mem::take(&mut request.unjournalled) {
                 request.parted = true;
                 let (at, within) = request.at();
                 let (tok, verb) = (request.head.token, request.verb);
@@ -234,7 +234,7 @@ impl Turn<'_> {
         events.into_iter().for_each(|event| self.emit(event));
     }
 
-    fn part(&mut self, request: &mut Carried) -> Part {
+    fn part(&mut self, request: &mut ActiveRequest) -> Part {
         if !request.begun {
             if let Some(ack) = self.begin(request) {
                 return Part::Done(ack);
@@ -244,8 +244,8 @@ impl Turn<'_> {
             return Part::Waits;
         }
         let done = match request.pack.is_some() {
-            true => self.submit_part(request),
-            false => self.verbs_part(request),
+            true => self.submit_slice(request),
+            false => self.verbs_slice(request),
         };
         match done {
             true => Part::Done(std::mem::replace(
@@ -257,7 +257,7 @@ impl Turn<'_> {
     }
 
     /// Looks at a request for the first time; an answer when there is nothing to carry out.
-    fn begin(&mut self, request: &mut Carried) -> Option<Ack> {
+    fn begin(&mut self, request: &mut ActiveRequest) -> Option<Ack> {
         let token = request.head.token;
         let who = &request.who;
         self.core.note_groups(&who.user, &who.groups);
@@ -267,7 +267,7 @@ impl Turn<'_> {
         if let (Some(ack), None) = (&known, partly) {
             return Some(ack.clone());
         }
-        if let Some(ack) = self.kept_off(token, &request.verbs) {
+        if let Some(ack) = self.refuse_while_restored(token, &request.verbs) {
             return Some(ack);
         }
         let refused = |text: String| {
@@ -292,8 +292,8 @@ impl Turn<'_> {
     }
 
     /// Carries out verbs until the part is used up. True when none is left.
-    fn verbs_part(&mut self, request: &mut Carried) -> bool {
-        while self.may_go_on() {
+    fn verbs_slice(&mut self, request: &mut ActiveRequest) -> bool {
+        while self.in_slice() {
             if request.present.is_none() {
                 let Some(verb) = request.next_verb() else {
                     return true;
@@ -301,7 +301,7 @@ impl Turn<'_> {
                 self.spend(LOOK);
                 request.present = self.verb(request, verb);
             }
-            let done = request.present.is_none() || self.go_on_with(request);
+            let done = request.present.is_none() || self.continue_verb(request);
             if done {
                 request.present = None;
                 request.verb += 1;
@@ -311,8 +311,8 @@ impl Turn<'_> {
     }
 
     /// Carries out a verb, or begins with one that selects jobs.
-    fn verb(&mut self, request: &mut Carried, verb: Verb) -> Option<Present> {
-        if let Some(present) = Present::of(&verb) {
+    fn verb(&mut self, request: &mut ActiveRequest, verb: Verb) -> Option<JobVerb> {
+        if let Some(present) = JobVerb::of(&verb) {
             let resume = request.resume.take();
             return self.select(&request.who, present, resume, &mut request.answer);
         }

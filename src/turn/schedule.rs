@@ -61,7 +61,7 @@ impl Turn<'_> {
             let current = core.state.work(a.j).is_some_and(|w| w.attempt == a.at);
             let again = match (&*order, core.state.host_id(host)) {
                 (Order::Start(_), _) => start_order(core, a.j),
-                (_, Some(id)) => super::gang::part_order(core, a.j, id),
+                (_, Some(id)) => super::gang_start::part_order(core, a.j, id),
                 _ => None,
             };
             let again = again.filter(|_| current).map(|(_, order)| order);
@@ -175,9 +175,9 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
             let order = Order::Limit { iso_ms: *limit };
             orders.push((host.to_owned(), order));
         }
-        let left = core.leftover_orders(host);
+        let left = core.stray_orders(host);
         orders.extend(left.map(|order| (host.to_owned(), order)));
-        orders.extend(super::damage::renewal(core, host));
+        orders.extend(super::damaged_files::renewal(core, host));
         for (j, _) in core.state.on_host(host) {
             let Some(work) = core.state.work(j) else {
                 continue;
@@ -186,7 +186,7 @@ pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
                 continue;
             };
             if run.hosts.first().is_none_or(|(id, _)| Some(*id) != at) {
-                orders.extend(at.and_then(|at| super::gang::part_order(core, j, at)));
+                orders.extend(at.and_then(|at| super::gang_start::part_order(core, j, at)));
                 continue;
             }
             if run.gathering {

@@ -12,7 +12,7 @@ use crate::state::{Body, Job, Run};
 
 /// What became of the works behind one operand so far.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct WorkCounts {
     /// Works that had not ended, and of these the ones that somebody else stopped.
     live: u32,
     kept: u32,
@@ -39,22 +39,22 @@ impl Turn<'_> {
     }
 
     /// Signals one work: a single job, an element, or the waiting part of an array.
-    pub(super) fn signal_part(
+    pub(super) fn signal_work(
         &mut self,
         who: &Requester,
         key: JobKey,
         how: SignalHow,
-        tally: &mut Tally,
+        counts: &mut WorkCounts,
     ) {
         let Some(stat) = self.stat(key).filter(|stat| !stat.is_finished()) else {
             return;
         };
-        tally.live += 1;
+        counts.live += 1;
         if how == SignalHow::Resume
             && self.stopped_by_others(key)
             && !self.may_act(who, Action::ResumeAdmins, key.id)
         {
-            tally.kept += 1;
+            counts.kept += 1;
             return;
         }
         let spec = self.core.state.spec_of(key.id);
@@ -70,12 +70,12 @@ impl Turn<'_> {
         &self,
         j: JobKey,
         how: SignalHow,
-        tally: &Tally,
+        counts: &WorkCounts,
     ) -> Result<String, Refusal> {
-        if tally.live == 0 {
+        if counts.live == 0 {
             return Err(Refusal::new(Code::NotFound, "job has already finished"));
         }
-        if tally.kept == tally.live {
+        if counts.kept == counts.live {
             return Err(Refusal::permission(
                 "permission denied: an administrator stopped it, only one may resume it",
             ));
@@ -229,7 +229,7 @@ impl Turn<'_> {
 
     /// What `ckill -r` answers: the job is over, what it started perhaps not yet.
     fn removed(&self, j: JobKey) -> String {
-        match self.leftover_host(j) {
+        match self.stray_host(j) {
             Some(host) => format!(
                 "is removed; what it started may still run on host {host} until that host has \
                  killed it"
@@ -288,7 +288,7 @@ impl Turn<'_> {
             ..Ended::default()
         };
         if let Some(host) = host {
-            self.kill_without_waiting(host, a);
+            self.kill_unconfirmed(host, a);
         }
         self.emit(Event::Ended {
             e: Box::new(e),
@@ -307,7 +307,7 @@ impl Turn<'_> {
         if run.gathering {
             // No host has it yet: an end is carried out here, a stop comes with the start.
             if run.killing.is_some() {
-                self.disperse(j, "killed before it started");
+                self.cancel_preparing(j, "killed before it started");
             }
             return;
         }
@@ -334,7 +334,7 @@ impl Turn<'_> {
         who: &Requester,
         j: JobKey,
         hold: bool,
-        wants: Wants,
+        wants: RequeueStates,
     ) -> bool {
         let Some(stat) = self.core.state.stat(j).filter(|stat| wants.stat(*stat)) else {
             return false;
@@ -390,16 +390,16 @@ impl SignalHow {
 
 /// States that a requeue means.
 #[derive(Clone, Copy)]
-pub(super) struct Wants {
+pub(super) struct RequeueStates {
     run: bool,
     done: bool,
     exit: bool,
 }
 
-impl Wants {
-    pub(super) fn new(states: &[String]) -> Wants {
+impl RequeueStates {
+    pub(super) fn new(states: &[String]) -> RequeueStates {
         let has = |s: &str| states.iter().any(|x| x == s);
-        Wants {
+        RequeueStates {
             run: states.is_empty() || has("run"),
             done: has("done"),
             exit: has("exit"),

@@ -1,6 +1,6 @@
 //! Submissions: checked, given ids, journalled. A pack is one request with partial failures listed.
 
-use super::requests::{Carried, DEPEND, LOOK, SUBMIT};
+use super::requests::{ActiveRequest, DEPEND, LOOK, SUBMIT};
 use super::{Answer, Blob, Turn};
 use crate::intake::{self, Admitted, Requester};
 use crate::model::{Spec, Submission, Token};
@@ -46,7 +46,7 @@ impl Turn<'_> {
     /// Prepares a submission. `known`: jobs of it that an earlier leader made.
     pub(super) fn begin_pack(
         &mut self,
-        request: &mut Carried,
+        request: &mut ActiveRequest,
         known: Option<Ack>,
     ) -> Result<(), String> {
         let most = self.core.config.general.pack_max as usize;
@@ -76,8 +76,8 @@ impl Turn<'_> {
     }
 
     /// Submits jobs until the part is used up. True when none is left.
-    pub(super) fn submit_part(&mut self, request: &mut Carried) -> bool {
-        let Carried {
+    pub(super) fn submit_slice(&mut self, request: &mut ActiveRequest) -> bool {
+        let ActiveRequest {
             who,
             head,
             verbs,
@@ -89,7 +89,7 @@ impl Turn<'_> {
             return true;
         };
         self.core.needs_pass = true;
-        while self.may_go_on() {
+        while self.in_slice() {
             let Some(verb) = verbs.pop_front() else {
                 return true;
             };

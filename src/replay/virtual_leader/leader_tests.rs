@@ -4,7 +4,7 @@
 use super::*;
 use crate::model::{Mono, Now};
 use crate::record::order::Order;
-use crate::record::report::{Report, Told};
+use crate::record::report::{Report, ReportRecord};
 use crate::record::request::{RequestHead, Verb};
 use crate::replay::rng::Rng;
 use crate::replay::workload::Ask;
@@ -87,7 +87,7 @@ impl Leader {
         Input::Reports {
             host: host.to_owned(),
             part: 1,
-            reports: vec![Told {
+            reports: vec![ReportRecord {
                 seq: self.seq,
                 run: Default::default(),
                 report,

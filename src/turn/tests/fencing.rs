@@ -233,7 +233,7 @@ fn old_reports_of_what_has_ended_kill_nothing() {
     b.end("h1", 1, 1, 0);
     b.next_leader();
     let (pid, t) = (7, b.now);
-    let reports = vec![Told {
+    let reports = vec![ReportRecord {
         seq: 1,
         run: Default::default(),
         report: Report::Started { a, pid, t },

@@ -149,7 +149,7 @@ fn a_dead_executor_undoes_a_gang_that_gathers() {
 #[test]
 fn a_host_whose_orders_cannot_be_written_gets_no_work_until_they_can() {
     let mut b = Bench::new();
-    let waits = |host: &str, why: Option<&str>| Input::OrdersWait {
+    let waits = |host: &str, why: Option<&str>| Input::OrdersBlocked {
         host: host.into(),
         why: why.map(str::to_owned),
     };
@@ -220,7 +220,7 @@ fn damaged_orders_are_renewed_and_a_host_is_told_of_damaged_reports_until_it_has
     assert!(repeated(&b));
     b.report("h1", speaks("one", true, &[]));
     assert!(repeated(&b), "file 1 again");
-    let reports = vec![Told {
+    let reports = vec![ReportRecord {
         seq: 1,
         run: Default::default(),
         report: Report::Complete { boot: "b".into() },

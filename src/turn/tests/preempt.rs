@@ -3,15 +3,15 @@
 use super::*;
 
 /// Kind of each order of the last turn with its host and job.
-fn told(b: &Bench) -> Vec<String> {
+fn record(b: &Bench) -> Vec<String> {
     let show = |(host, order): &(String, Order)| match order {
         Order::Start(start) => format!("{host} start {}", start.a.j),
         Order::Signal { a, act, .. } => format!("{host} {act:?} {}", a.j).to_lowercase(),
         other => format!("{host} {other:?}"),
     };
     let orders = b.last.orders.iter();
-    let told = orders.filter(|(_, order)| !matches!(order, Order::Ack { .. }));
-    told.map(show).collect()
+    let record = orders.filter(|(_, order)| !matches!(order, Order::Ack { .. }));
+    record.map(show).collect()
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_victim_is_stopped_before_its_slots_are_used_and_resumed_behind() {
         b.report(host, vec![Report::Started { a, pid: 7, t }]);
     }
     b.submit(6, |j| j.spec.queue = "urgent".into());
-    let orders = told(&b);
+    let orders = record(&b);
     let host = &orders[0][..2];
     let victim = &orders[0][orders[0].len() - 1..];
     assert_eq!(
@@ -45,7 +45,7 @@ fn a_victim_is_stopped_before_its_slots_are_used_and_resumed_behind() {
     let (host, victim) = (host.to_owned(), victim.to_owned());
     b.end(&host, 5, 1, 0);
     assert_eq!(
-        told(&b),
+        record(&b),
         [format!("{host} resume {victim}")],
         "nothing pends"
     );

@@ -116,7 +116,7 @@ fn stage(action: Action) -> (Bench, Verb) {
         Action::Restored => {
             let host = "h2".to_owned();
             let (epoch, id) = (7, 1);
-            b.turn(vec![Input::WentBack { host, epoch, id }]);
+            b.turn(vec![Input::RestoredShare { host, epoch, id }]);
             Verb::Restored
         }
         Action::Reconfig => Verb::Reconfig,

@@ -15,7 +15,7 @@ impl Bench {
             now,
             mono,
             out: Ready::default(),
-            part_end: u64::MAX,
+            slice_end: u64::MAX,
         };
         what(&mut turn);
         let ready = turn.out;
@@ -41,12 +41,12 @@ impl Bench {
             false => Report::Resumed { a, t },
         };
         // Without a pass: the scheduler would have its own view of these stops.
-        let told = Told {
+        let record = ReportRecord {
             seq: 9,
             run: Default::default(),
             report,
         };
-        acts(self.act(|turn| turn.reports("h1", 1, vec![told], false)))
+        acts(self.act(|turn| turn.reports("h1", 1, vec![record], false)))
     }
 
     fn user(&mut self, how: SignalHow) -> Vec<Act> {
@@ -55,9 +55,9 @@ impl Bench {
             user: "u5".into(),
             groups: Vec::new(),
         };
-        let mut tally = crate::turn::signal::Tally::default();
+        let mut counts = crate::turn::signal::WorkCounts::default();
         let j = JobKey::job(1);
-        acts(self.act(|turn| turn.signal_part(&who, j, how, &mut tally)))
+        acts(self.act(|turn| turn.signal_work(&who, j, how, &mut counts)))
     }
 
     fn told_anew(&self) -> Vec<Act> {
@@ -243,7 +243,7 @@ fn a_job_whose_host_knows_no_account_is_held_with_the_reason() {
     let j = JobKey::job(1);
     let run = b.core.state.work(j).unwrap().run.as_ref().unwrap();
     let host = b.core.state.host_name(run.hosts[0].0).to_string();
-    let told = |at, t| {
+    let record = |at, t| {
         Report::Ended(Box::new(Ended {
             a: AttemptId { j, at },
             t,
@@ -253,7 +253,7 @@ fn a_job_whose_host_knows_no_account_is_held_with_the_reason() {
             ..Ended::default()
         }))
     };
-    b.report(&host, vec![told(1, b.now)]);
+    b.report(&host, vec![record(1, b.now)]);
     assert_eq!(b.core.state.stat(j), Some(JobStat::Psusp));
     let state = b.replayed();
     let why = state.job(1).unwrap().own_why(0).unwrap().to_string();
@@ -275,7 +275,7 @@ fn a_job_whose_host_knows_no_account_is_held_with_the_reason() {
     let how = SignalHow::Resume;
     b.ask(5, vec![Verb::Signal { sel, how }]);
     assert_eq!(b.core.state.work(j).unwrap().attempt, 2);
-    b.report(&host, vec![told(2, b.now)]);
+    b.report(&host, vec![record(2, b.now)]);
     assert_eq!(b.core.state.stat(j), Some(JobStat::Psusp));
 }
 

@@ -32,7 +32,7 @@ impl Turn<'_> {
         j: JobKey,
         changes: &Changes,
     ) -> Result<(), Refusal> {
-        self.all_waiting(j)?;
+        self.check_waiting(j)?;
         self.change(who, j, changes)
     }
 
@@ -46,17 +46,17 @@ impl Turn<'_> {
         if let Some(option) = all.find(|o| intake::runs_as_owner(o))
             && !self.may_act(who, Action::ModifyProgram, j.id)
         {
-            return Err(others_program(option));
+            return Err(denied_program(option));
         }
         let mut all = changes.set.iter().chain(&changes.reset);
         if !all.all(|o| RUNNING_OK.contains(&o.as_str())) {
-            self.all_waiting(j)?;
+            self.check_waiting(j)?;
         }
         self.change(who, j, changes)
     }
 
     /// Changes that reach the host are possible only before the start.
-    fn all_waiting(&self, j: JobKey) -> Result<(), Refusal> {
+    fn check_waiting(&self, j: JobKey) -> Result<(), Refusal> {
         let state = &self.core.state;
         let waiting = match state.job(j.id).map(|job| &job.body) {
             Some(Body::Single(work)) => work.stat.is_waiting(),
@@ -150,7 +150,7 @@ impl Turn<'_> {
     }
 
     /// The jobs that a move counts: as the last move left them, unless anything else changed.
-    fn move_order(&mut self, group: Group) -> MoveOrder {
+    fn move_order(&mut self, group: Group) -> PendingOrder {
         let pending = self.core.state.pending();
         let version = pending.version();
         let kept = self.core.underway.moves.take();
@@ -170,7 +170,7 @@ impl Turn<'_> {
         let looked = (jobs.len() as u64 / 8 + pending.classes().count() as u64) * LOOK;
         let jobs = ChunkedSet::of(jobs.into_iter());
         self.spend(looked);
-        MoveOrder {
+        PendingOrder {
             group,
             jobs,
             version,
@@ -246,7 +246,7 @@ impl Turn<'_> {
 type Group = (String, u32, Option<u32>);
 
 /// Pending jobs in the order in which moves count them, kept from one move to the next.
-pub(crate) struct MoveOrder {
+pub(crate) struct PendingOrder {
     group: Group,
     jobs: ChunkedSet<(i64, u32)>,
     /// Of the pending jobs that it shows.
@@ -263,7 +263,7 @@ fn order_between(before: Option<i64>, after: Option<i64>, own: i64) -> i64 {
     }
 }
 
-fn others_program(option: &str) -> Refusal {
+fn denied_program(option: &str) -> Refusal {
     Refusal::permission(format!(
         "permission denied: -{option} says what runs as the job's owner, only he may change it"
     ))
@@ -300,8 +300,8 @@ mod tests {
     fn order_numbers_fall_between_their_neighbours() {
         assert!(order_between(None, Some(10), 5) < 10);
         assert!(order_between(Some(20), None, 5) > 20);
-        let middle = order_between(Some(10), Some(20), 5);
-        assert!(10 < middle && middle < 20);
+        let median = order_between(Some(10), Some(20), 5);
+        assert!(10 < median && median < 20);
         assert_eq!(order_between(None, None, 5), 5);
     }
 }

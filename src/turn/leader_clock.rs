@@ -28,7 +28,7 @@ struct Segment {
 /// The leader's wall clock, as the monotonic one and the hosts' clocks show it. The *agreed* time
 /// is that of the leader's clock, or of most hosts' clocks where those differ from it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Clock {
+pub(crate) struct LeaderClock {
     /// Oldest first; the first one reaches back without end.
     segments: Vec<Segment>,
     now: i64,
@@ -44,7 +44,7 @@ pub(crate) struct Clock {
     agreed: i64,
 }
 
-impl Clock {
+impl LeaderClock {
     /// Takes the present moment in. Returns by how many milliseconds the wall clock was stepped
     /// since the last call, 0 for none.
     fn observe(&mut self, now: Now) -> i64 {
@@ -110,7 +110,7 @@ impl Clock {
 
 /// The middle of the differences; of two in the middle the one nearer to 0, so that one of two
 /// clocks convinces nobody.
-fn middle(mut differences: Vec<i64>) -> i64 {
+fn median(mut differences: Vec<i64>) -> i64 {
     differences.sort_unstable();
     let half = differences.len() / 2;
     match differences[..] {
@@ -166,7 +166,7 @@ impl Turn<'_> {
         let seen = core.seen.values();
         let alive = seen.filter(|(_, silent_ms)| *silent_ms < SILENT_MS);
         let hosts = alive.filter_map(|(doc, _)| Some(own.saturating_sub(doc.clock_ahead_ms?)));
-        let ahead = middle(hosts.chain([own]).collect());
+        let ahead = median(hosts.chain([own]).collect());
         let doubted = if ahead.abs() > DOUBT_MS { ahead } else { 0 };
         if (doubted == 0) != (core.clock.ahead == 0) {
             self.out.publish = true;
@@ -215,14 +215,14 @@ mod tests {
     }
 
     /// By how much the agreed time was stepped.
-    fn seen(clock: &mut Clock, now: Now) -> i64 {
+    fn seen(clock: &mut LeaderClock, now: Now) -> i64 {
         clock.observe(now);
         clock.agree().1
     }
 
     #[test]
     fn a_steady_clock_makes_stamps_old_as_they_say() {
-        let mut clock = Clock::default();
+        let mut clock = LeaderClock::default();
         assert_eq!(seen(&mut clock, at(1_000_000, 5_000)), 0);
         assert_eq!(
             seen(&mut clock, at(1_060_100, 65_000)),
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_step_forward_makes_nothing_old() {
-        let mut clock = Clock::default();
+        let mut clock = LeaderClock::default();
         seen(&mut clock, at(0, 1_000));
         assert_eq!(seen(&mut clock, at(25 * HOUR, 2_000)), 25 * HOUR - 1_000);
         assert!(
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_step_back_makes_nothing_old_early() {
-        let mut clock = Clock::default();
+        let mut clock = LeaderClock::default();
         seen(&mut clock, at(10 * HOUR, 1_000));
         assert_eq!(seen(&mut clock, at(9 * HOUR, 2_000)), -HOUR - 1_000);
         let mono = 2_000 + 30 * 60_000;
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn many_steps_are_bounded_and_keep_stamps_young() {
-        let mut clock = Clock::default();
+        let mut clock = LeaderClock::default();
         for n in 0..1_000u64 {
             let wall = if n % 2 == 0 { 0 } else { 10 * HOUR };
             seen(&mut clock, at(wall + n as i64, n));
@@ -282,7 +282,7 @@ mod tests {
             (vec![0, 0, 90_000], 0),
             (vec![0, 600_000, 600_000, 1_200_000], 600_000),
         ] {
-            assert_eq!(middle(differences.clone()), due, "{differences:?}");
+            assert_eq!(median(differences.clone()), due, "{differences:?}");
         }
     }
 }

@@ -12,7 +12,7 @@ const WARNINGS_MAX: usize = 10;
 
 impl Turn<'_> {
     /// The configuration as it is in force: cb.yaml, and what sensors define beside it.
-    pub(super) fn with_sensed(&mut self, config: Arc<Config>) -> Arc<Config> {
+    pub(super) fn with_sensor_resources(&mut self, config: Arc<Config>) -> Arc<Config> {
         self.core.gather.look_again();
         let sensed = &self.core.config.hosts.sensed;
         if sensed.is_empty() || *sensed == config.hosts.sensed {
@@ -24,7 +24,7 @@ impl Turn<'_> {
     }
 
     /// Takes the sensors' part of a load sample, and gives the sample the values that the host has.
-    pub(super) fn hear_sensors(&mut self, host: &str, doc: &mut LoadDoc, up: bool) {
+    pub(super) fn take_sensors(&mut self, host: &str, doc: &mut LoadDoc, up: bool) {
         let report = std::mem::take(&mut doc.sensors);
         let lent = self.core.gather.take(host, up.then_some(report));
         let defined = self.core.gather.define(&self.core.config, self.mono.0);
@@ -42,12 +42,12 @@ impl Turn<'_> {
         doc.notes
             .extend(values.warnings.into_iter().take(WARNINGS_MAX));
         if lent || redefined {
-            self.pass_values_on(host);
+            self.update_other_hosts(host);
         }
     }
 
     /// Gives all other hosts the values they have now.
-    fn pass_values_on(&mut self, but: &str) {
+    fn update_other_hosts(&mut self, but: &str) {
         let core = &mut *self.core;
         for (host, (doc, silent_ms)) in core.seen.iter_mut().filter(|(host, _)| *host != but) {
             let values = core.gather.values(host, &core.config);

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 
 /// Slots kept for reservations, by who sees them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct ReservedSlots {
     hosts: BTreeMap<HostId, u32>,
     queues: BTreeMap<String, u64>,
     users: BTreeMap<u32, u64>,
 }
 
-impl Kept {
+impl ReservedSlots {
     pub fn host(&self, host: HostId) -> u32 {
         self.hosts.get(&host).copied().unwrap_or(0)
     }
@@ -34,7 +34,7 @@ impl Kept {
 pub fn refresh(core: &mut Core) {
     core.engine.sync(&mut core.state, &mut core.hosts);
     let slots = core.engine.kept();
-    let mut kept = Kept::default();
+    let mut kept = ReservedSlots::default();
     for (at, n) in slots.hosts {
         kept.hosts.insert(core.hosts.at(at).id, n);
     }

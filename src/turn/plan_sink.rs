@@ -19,7 +19,7 @@ impl Sink for Turn<'_> {
     }
 
     fn bound(&mut self, a: AttemptId) {
-        if !self.begin_gathering(a)
+        if !self.begin_preparing(a)
             && let Some(order) = start_order(self.core, a.j)
         {
             self.out.orders.push(order);
@@ -43,7 +43,7 @@ impl Turn<'_> {
 
     /// A host told that it stopped or resumed work: says again what is wanted when it is the other
     /// way round (the order may have been in a file that the host no longer reads).
-    pub(super) fn set_right(&mut self, j: JobKey, stopped: bool) {
+    pub(super) fn correct_suspension(&mut self, j: JobKey, stopped: bool) {
         let run = plan_applier::live_run(&self.core.state, j);
         let Some(run) = run.filter(|run| run.to_stop() != stopped) else {
             return;

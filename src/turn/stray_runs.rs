@@ -13,7 +13,7 @@ use crate::record::report::RunId;
 use std::collections::BTreeMap;
 
 /// Most of them on one host; a host that reports more is damaged.
-const LEFTOVERS_MAX: usize = 10_000;
+const STRAYS_MAX: usize = 10_000;
 /// Number of the order to kill, above those of all signals of the attempt. A host carries out each
 /// number once, so that repeating it does no harm.
 const LAST_SIGNAL: u32 = u32::MAX;
@@ -40,14 +40,14 @@ fn of(a: AttemptId) -> std::ops::RangeInclusive<(AttemptId, u32)> {
 
 impl Turn<'_> {
     /// A host reports of a run that is not the current one there. It may be an old report, with
-    /// the end of the run further on in the file: see [`Turn::kill_leftovers`].
-    pub(super) fn note_leftover(&mut self, host: &str, a: AttemptId, run: RunId) {
+    /// the end of the run further on in the file: see [`Turn::kill_strays`].
+    pub(super) fn note_stray(&mut self, host: &str, a: AttemptId, run: RunId) {
         let orphan = self.is_orphan(run);
         if !orphan && !self.is_over(host, a, run) {
             return;
         }
         let all = self.core.leftovers.entry(host.to_owned()).or_default();
-        if all.len() >= LEFTOVERS_MAX {
+        if all.len() >= STRAYS_MAX {
             return;
         }
         all.entry((a, run.mark)).or_insert(false);
@@ -58,7 +58,7 @@ impl Turn<'_> {
     }
 
     /// A host says that nothing of a run is there any more.
-    pub(super) fn forget_leftover(&mut self, host: &str, a: AttemptId, run: RunId) {
+    pub(super) fn forget_stray(&mut self, host: &str, a: AttemptId, run: RunId) {
         let Some(all) = self.core.leftovers.get_mut(host) else {
             return;
         };
@@ -72,7 +72,7 @@ impl Turn<'_> {
 
     /// The host's report file was read to its end: what it reported and did not report as ended
     /// runs there.
-    pub(super) fn kill_leftovers(&mut self, host: &str) {
+    pub(super) fn kill_strays(&mut self, host: &str) {
         if let Some(all) = self.core.leftovers.get_mut(host) {
             let new = all.iter_mut().filter(|(_, ordered)| !**ordered);
             for (run, ordered) in new {
@@ -84,13 +84,13 @@ impl Turn<'_> {
             }
         }
         self.core.heard.insert(host.to_owned());
-        self.schedule_outlived();
+        self.release_waiting_jobs();
     }
 
     /// Lets jobs be scheduled again whose unknown runs have ended.
-    fn schedule_outlived(&mut self) {
+    fn release_waiting_jobs(&mut self) {
         let all = self.core.outlived.iter().copied();
-        let free: Vec<u32> = all.filter(|id| !self.core.has_leftover(*id)).collect();
+        let free: Vec<u32> = all.filter(|id| !self.core.has_stray(*id)).collect();
         for id in free {
             self.core.outlived.remove(&id);
             let parked = self.core.parked.get(&id).is_some_and(|p| p.out);
@@ -100,13 +100,13 @@ impl Turn<'_> {
     }
 
     /// An administrator says that a host and all that runs there is lost.
-    pub(super) fn lose_leftovers(&mut self, host: &str) {
+    pub(super) fn drop_strays(&mut self, host: &str) {
         self.core.leftovers.remove(host);
-        self.schedule_outlived();
+        self.release_waiting_jobs();
     }
 
     /// Kills an attempt that ends now without its host's word; it never starts if it has not yet.
-    pub(super) fn kill_without_waiting(&mut self, host: String, a: AttemptId) {
+    pub(super) fn kill_unconfirmed(&mut self, host: String, a: AttemptId) {
         let run = (a, self.core.state.mark(a.j));
         self.out.orders.push((host.clone(), Order::Cancel { a }));
         self.out.orders.push((host.clone(), kill(run)));
@@ -115,7 +115,7 @@ impl Turn<'_> {
     }
 
     /// The host on which the last attempt of ended work may still run.
-    pub(super) fn leftover_host(&self, j: JobKey) -> Option<String> {
+    pub(super) fn stray_host(&self, j: JobKey) -> Option<String> {
         let state = &self.core.state;
         let work = state.work(j).filter(|work| !work.stat.is_started())?;
         let at = work.attempt;
@@ -168,19 +168,19 @@ impl Turn<'_> {
 
 impl Core {
     /// The orders to kill what is left on a host: a new file of orders repeats them.
-    pub(super) fn leftover_orders(&self, host: &str) -> impl Iterator<Item = Order> {
+    pub(super) fn stray_orders(&self, host: &str) -> impl Iterator<Item = Order> {
         let all = self.leftovers.get(host).into_iter().flatten();
         all.filter(|(_, ordered)| **ordered)
             .map(|(run, _)| kill(*run))
     }
 
-    fn has_leftover(&self, id: u32) -> bool {
+    fn has_stray(&self, id: u32) -> bool {
         let runs = self.leftovers.values().flat_map(BTreeMap::keys);
         runs.map(|(a, _)| a.j.id).any(|j| j == id)
     }
 
     /// A run of the job that nobody here knew has not ended.
-    pub(super) fn awaits_leftover(&self, id: u32) -> bool {
+    pub(super) fn waits_for_stray(&self, id: u32) -> bool {
         self.outlived.contains(&id)
     }
 }

@@ -3,8 +3,8 @@
 //! Owns where such a verb stands. Nothing here is lost when a part ends: the selection goes on
 //! behind the last job, and inside of an array behind the last element.
 
-use super::requests::{ACT, CHANGE, Carried, LOOK};
-use super::signal::{Tally, Wants, any_stat, denied, requeued};
+use super::requests::{ACT, ActiveRequest, CHANGE, LOOK};
+use super::signal::{RequeueStates, WorkCounts, any_stat, denied, requeued};
 use super::{Answer, Turn};
 use crate::intake::{Action, Picked, Refusal, Requester, Selection};
 use crate::model::{JobKey, JobStat};
@@ -17,11 +17,11 @@ const STEP: usize = 1000;
 
 /// What is done to each job.
 #[derive(Clone)]
-pub(super) enum Doing {
+pub(super) enum JobAction {
     Signal(SignalHow),
     Requeue {
         hold: bool,
-        wants: Wants,
+        wants: RequeueStates,
     },
     Switch {
         queue: String,
@@ -30,64 +30,64 @@ pub(super) enum Doing {
     Modify(Box<Changes>),
 }
 
-impl Doing {
+impl JobAction {
     fn action(&self) -> Action {
         match self {
-            Doing::Signal(how) => how.action(),
-            Doing::Requeue { .. } => Action::Requeue,
-            Doing::Switch { .. } => Action::Switch,
-            Doing::Modify(_) => Action::Modify,
+            JobAction::Signal(how) => how.action(),
+            JobAction::Requeue { .. } => Action::Requeue,
+            JobAction::Switch { .. } => Action::Switch,
+            JobAction::Modify(_) => Action::Modify,
         }
     }
 
     fn takes(&self, job: &Job) -> bool {
         let held = |s| matches!(s, JobStat::Psusp | JobStat::Ususp | JobStat::Ssusp);
         match self {
-            Doing::Signal(SignalHow::Resume) => any_stat(job, held),
-            Doing::Requeue { wants, .. } => any_stat(job, |s| wants.stat(s)),
+            JobAction::Signal(SignalHow::Resume) => any_stat(job, held),
+            JobAction::Requeue { wants, .. } => any_stat(job, |s| wants.stat(s)),
             _ => !job.is_finished(),
         }
     }
 }
 
 /// A verb that selects jobs, on its way.
-pub(super) struct Present {
-    doing: Doing,
+pub(super) struct JobVerb {
+    doing: JobAction,
     sel: Selector,
     selection: Option<Selection>,
     /// What is being worked on.
     target: Option<Picked>,
     /// The element of it to go on with.
     within: u32,
-    tally: Tally,
+    counts: WorkCounts,
 }
 
-impl Present {
+impl JobVerb {
     /// The verb, if it selects jobs.
-    pub fn of(verb: &Verb) -> Option<Present> {
+    pub fn of(verb: &Verb) -> Option<JobVerb> {
         let (doing, sel) = match verb {
-            Verb::Signal { sel, how } => (Doing::Signal(*how), sel),
+            Verb::Signal { sel, how } => (JobAction::Signal(*how), sel),
             Verb::Requeue { sel, hold, states } => {
-                let (hold, wants) = (*hold, Wants::new(states));
-                (Doing::Requeue { hold, wants }, sel)
+                let (hold, wants) = (*hold, RequeueStates::new(states));
+                (JobAction::Requeue { hold, wants }, sel)
             }
             Verb::Switch { sel, queue } => {
                 let mut changes = Box::<Changes>::default();
                 changes.job.spec.queue.clone_from(queue);
                 changes.set.push("q".to_owned());
                 let queue = queue.clone();
-                (Doing::Switch { queue, changes }, sel)
+                (JobAction::Switch { queue, changes }, sel)
             }
-            Verb::Modify { sel, changes } => (Doing::Modify(changes.clone()), sel),
+            Verb::Modify { sel, changes } => (JobAction::Modify(changes.clone()), sel),
             _ => return None,
         };
-        Some(Present {
+        Some(JobVerb {
             doing,
             sel: sel.clone(),
             selection: None,
             target: None,
             within: 0,
-            tally: Tally::default(),
+            counts: WorkCounts::default(),
         })
     }
 
@@ -98,7 +98,7 @@ impl Present {
     }
 
     pub fn is_signal(&self) -> bool {
-        matches!(self.doing, Doing::Signal(_))
+        matches!(self.doing, JobAction::Signal(_))
     }
 }
 
@@ -107,12 +107,12 @@ impl Turn<'_> {
     pub(super) fn select(
         &mut self,
         who: &Requester,
-        mut present: Present,
+        mut present: JobVerb,
         resume: Option<(u32, u32)>,
         answer: &mut Answer,
-    ) -> Option<Present> {
-        if let Doing::Modify(changes) = &present.doing
-            && let Err(refusal) = super::change::check_options(changes)
+    ) -> Option<JobVerb> {
+        if let JobAction::Modify(changes) = &present.doing
+            && let Err(refusal) = super::modify::check_options(changes)
         {
             answer.refuse("options", refusal);
             return None;
@@ -165,12 +165,12 @@ impl Turn<'_> {
     }
 
     /// Goes on with the verb under way until the part is used up. True when it is done.
-    pub(super) fn go_on_with(&mut self, request: &mut Carried) -> bool {
+    pub(super) fn continue_verb(&mut self, request: &mut ActiveRequest) -> bool {
         let Some(present) = &mut request.present else {
             return true;
         };
         let (who, answer) = (&request.who, &mut request.answer);
-        while self.may_go_on() {
+        while self.in_slice() {
             let Some(selection) = &mut present.selection else {
                 return true;
             };
@@ -188,13 +188,13 @@ impl Turn<'_> {
                 Picked::Searching => continue,
                 Picked::End => {
                     if !selection.found() {
-                        answer.refuse("selection", nothing());
+                        answer.refuse("selection", not_found());
                     }
                     return true;
                 }
-                Picked::Missing(operand) => answer.refuse(operand, nothing()),
+                Picked::Missing(operand) => answer.refuse(operand, not_found()),
                 Picked::Whole(_) | Picked::Elements(..) => {
-                    if !self.work_on(who, present, &target, answer) {
+                    if !self.apply_to_target(who, present, &target, answer) {
                         present.target = Some(target);
                         continue;
                     }
@@ -203,16 +203,16 @@ impl Turn<'_> {
             if let Some(selection) = &mut present.selection {
                 selection.advance();
             }
-            (present.within, present.tally) = (0, Tally::default());
+            (present.within, present.counts) = (0, WorkCounts::default());
         }
         false
     }
 
     /// Works on a target until it is done (true) or the part is used up.
-    fn work_on(
+    fn apply_to_target(
         &mut self,
         who: &Requester,
-        present: &mut Present,
+        present: &mut JobVerb,
         target: &Picked,
         answer: &mut Answer,
     ) -> bool {
@@ -222,16 +222,19 @@ impl Turn<'_> {
             _ => return true,
         };
         let may = self.may_act(who, present.doing.action(), id);
-        let once = !matches!(present.doing, Doing::Signal(_) | Doing::Requeue { .. });
+        let once = !matches!(
+            present.doing,
+            JobAction::Signal(_) | JobAction::Requeue { .. }
+        );
         let Some(set) = set else {
             let j = JobKey::job(id);
             if !may {
                 answer.refuse(j, denied());
                 return true;
             }
-            return self.work_on_whole(who, present, j, answer);
+            return self.apply_to(who, present, j, answer);
         };
-        while self.may_go_on() {
+        while self.in_slice() {
             let Some(idx) = set.first_from(present.within) else {
                 return true;
             };
@@ -239,11 +242,11 @@ impl Turn<'_> {
             self.spend(LOOK);
             let j = JobKey::element(id, idx);
             match self.core.state.stat(j) {
-                None => answer.refuse(j, nothing()),
+                None => answer.refuse(j, not_found()),
                 Some(_) if !may => answer.refuse(j, denied()),
                 Some(_) => {
-                    self.work_on_whole(who, present, j, answer);
-                    present.tally = Tally::default();
+                    self.apply_to(who, present, j, answer);
+                    present.counts = WorkCounts::default();
                     present.within = idx + 1;
                     // Parameters belong to the array: changed for one, they are for all.
                     if once {
@@ -256,53 +259,53 @@ impl Turn<'_> {
     }
 
     /// Works on a job, an element, or an array with all its elements. True when it is done.
-    fn work_on_whole(
+    fn apply_to(
         &mut self,
         who: &Requester,
-        present: &mut Present,
+        present: &mut JobVerb,
         j: JobKey,
         answer: &mut Answer,
     ) -> bool {
-        let at = (&mut present.within, &mut present.tally);
+        let at = (&mut present.within, &mut present.counts);
         match &present.doing {
-            Doing::Signal(how) => {
+            JobAction::Signal(how) => {
                 let how = *how;
-                if !self.each_part(j, at, true, |turn, key, tally| {
-                    turn.signal_part(who, key, how, tally);
+                if !self.for_each_work(j, at, true, |turn, key, counts| {
+                    turn.signal_work(who, key, how, counts);
                 }) {
                     return false;
                 }
-                match self.signal_answer(j, how, &present.tally) {
+                match self.signal_answer(j, how, &present.counts) {
                     Ok(text) => answer.say(j, Code::Ok, text),
                     Err(refusal) => answer.refuse(j, refusal),
                 }
                 self.core.needs_pass = true;
             }
-            Doing::Requeue { hold, wants } => {
+            JobAction::Requeue { hold, wants } => {
                 let (hold, wants) = (*hold, *wants);
-                if !self.each_part(j, at, false, |turn, key, tally| {
-                    let left = turn.leftover_host(key);
+                if !self.for_each_work(j, at, false, |turn, key, counts| {
+                    let left = turn.stray_host(key);
                     if turn.requeue_one(who, key, hold || left.is_some(), wants) {
-                        tally.done += 1;
-                        tally.left = tally.left.take().or(left);
+                        counts.done += 1;
+                        counts.left = counts.left.take().or(left);
                     }
                 }) {
                     return false;
                 }
-                match present.tally.done {
+                match present.counts.done {
                     0 => answer.say(j, Code::Refused, "is not in a state to be requeued"),
-                    _ => answer.say(j, Code::Ok, requeued(present.tally.left.as_deref())),
+                    _ => answer.say(j, Code::Ok, requeued(present.counts.left.as_deref())),
                 }
                 self.core.needs_pass = true;
             }
-            Doing::Switch { queue, changes } => {
+            JobAction::Switch { queue, changes } => {
                 self.spend(CHANGE);
                 match self.switch_one(who, j, changes) {
                     Ok(()) => answer.say(j, Code::Ok, format!("is switched to queue <{queue}>")),
                     Err(refusal) => answer.refuse(j, refusal),
                 }
             }
-            Doing::Modify(changes) => {
+            JobAction::Modify(changes) => {
                 self.spend(CHANGE);
                 match self.modify_one(who, j, changes) {
                     Ok(()) => answer.say(j, Code::Ok, "parameters are being changed"),
@@ -313,7 +316,7 @@ impl Turn<'_> {
         true
     }
 
-    fn has_parts(&self, j: JobKey) -> bool {
+    fn is_whole_array(&self, j: JobKey) -> bool {
         let job = self.core.state.job(j.id);
         j.idx == 0 && job.is_some_and(|job| job.array().is_some())
     }
@@ -321,25 +324,25 @@ impl Turn<'_> {
     /// Calls `f` for each work behind a key: of an array its waiting part (index 0, if `waiting` is
     /// asked for) and each element made, behind `within`; of others themselves. False when the part
     /// is used up before the last one.
-    fn each_part(
+    fn for_each_work(
         &mut self,
         j: JobKey,
-        (within, tally): (&mut u32, &mut Tally),
+        (within, counts): (&mut u32, &mut WorkCounts),
         waiting: bool,
-        mut f: impl FnMut(&mut Self, JobKey, &mut Tally),
+        mut f: impl FnMut(&mut Self, JobKey, &mut WorkCounts),
     ) -> bool {
         self.spend(LOOK);
-        if !self.has_parts(j) {
-            f(self, j, tally);
+        if !self.is_whole_array(j) {
+            f(self, j, counts);
             return true;
         }
         if *within == 0 {
             *within = 1;
             if waiting {
-                f(self, j, tally);
+                f(self, j, counts);
             }
         }
-        while self.may_go_on() {
+        while self.in_slice() {
             let Some(Body::Array(array)) = self.core.state.job(j.id).map(|job| &job.body) else {
                 return true;
             };
@@ -355,7 +358,7 @@ impl Turn<'_> {
             *within = last + 1;
             self.spend(looked);
             if let Some(idx) = found {
-                f(self, JobKey::element(j.id, idx), tally);
+                f(self, JobKey::element(j.id, idx), counts);
             }
         }
         false
@@ -367,6 +370,6 @@ impl Turn<'_> {
     }
 }
 
-fn nothing() -> Refusal {
+fn not_found() -> Refusal {
     Refusal::new(Code::NotFound, "no matching job found")
 }

@@ -11,12 +11,12 @@ impl Bench {
 
     /// Reports of this run.
     pub(super) fn report_of(&mut self, host: &str, run: RunId, reports: Vec<Report>) {
-        let told = |(n, report)| Told {
+        let record = |(n, report)| ReportRecord {
             seq: n as u64 + 1,
             run,
             report,
         };
-        let reports = reports.into_iter().enumerate().map(told).collect();
+        let reports = reports.into_iter().enumerate().map(record).collect();
         self.turn(vec![Input::Reports {
             host: host.into(),
             part: 1,
@@ -25,9 +25,9 @@ impl Bench {
         }]);
     }
 
-    fn went_back(&mut self, epoch: u64, id: u32) {
+    fn note_restored_share(&mut self, epoch: u64, id: u32) {
         let host = "h2".to_owned();
-        self.turn(vec![Input::WentBack { host, epoch, id }]);
+        self.turn(vec![Input::RestoredShare { host, epoch, id }]);
     }
 
     fn host_started(&mut self, host: &str, id: u32) {
@@ -62,7 +62,7 @@ fn an_old_state_decides_nothing_until_it_is_confirmed() {
         b.submit(5, |_| {});
     }
     assert_eq!(b.stat(5), JobStat::Pend);
-    b.went_back(7, 812);
+    b.note_restored_share(7, 812);
     assert!(matches!(
         b.last.events[..],
         [Event::WentBack { epoch: 7, .. }]
@@ -81,7 +81,7 @@ fn an_old_state_decides_nothing_until_it_is_confirmed() {
     assert!(outstanding(&b.core, None).is_empty());
     // A later leader is as old.
     b.new_epoch(3);
-    b.went_back(7, 812);
+    b.note_restored_share(7, 812);
     assert!(b.last.events.is_empty(), "it is told once");
     let refused = b.ask(5, vec![Verb::Restored]);
     assert_eq!(refused.results[0].code, Code::Permission);
@@ -121,7 +121,7 @@ fn an_old_state_decides_nothing_until_it_is_confirmed() {
 #[test]
 fn a_snapshot_remembers_that_the_share_went_back() {
     let mut b = Bench::new();
-    b.went_back(7, 812);
+    b.note_restored_share(7, 812);
     let mut restored = State::new();
     b.core.state.snapshot().for_each(|r| restored.restore(r));
     assert_eq!(restored.back(), b.core.state.back());
@@ -137,8 +137,8 @@ fn a_snapshot_remembers_that_the_share_went_back() {
 fn a_copy_of_the_same_epoch_is_confirmed_as_any_other() {
     let mut b = Bench::new();
     b.new_epoch(9);
-    b.went_back(2, 812);
-    let alarm = crate::turn::went_back_sentence(b.core.state.back().unwrap(), 9);
+    b.note_restored_share(2, 812);
+    let alarm = crate::turn::restored_share_alarm(b.core.state.back().unwrap(), 9);
     assert!(
         alarm.contains("host h2 was given orders of epoch 2"),
         "{alarm}"
@@ -147,8 +147,8 @@ fn a_copy_of_the_same_epoch_is_confirmed_as_any_other() {
     let ack = b.submit(5, |_| {});
     assert!(!ack.ok && ack.error.contains("the share went back"));
     // Another host was given more.
-    b.went_back(2, 20_812);
-    b.went_back(2, 20_812);
+    b.note_restored_share(2, 20_812);
+    b.note_restored_share(2, 20_812);
     assert!(b.last.events.is_empty(), "it is told once");
     let done = b.ask(0, vec![Verb::Restored]);
     assert!(done.results[0].text.contains("job ids above 30000"));
@@ -157,9 +157,9 @@ fn a_copy_of_the_same_epoch_is_confirmed_as_any_other() {
     assert!(b.core.state.is_old());
     b.new_epoch(10);
     assert!(!b.core.state.is_old());
-    let told = outstanding(&b.core, None);
+    let record = outstanding(&b.core, None);
     for host in ["h1", "h2"] {
-        let first = told.iter().find(|(of, _)| of == host).expect("an order");
+        let first = record.iter().find(|(of, _)| of == host).expect("an order");
         assert_eq!(first.1, Order::Restored { above: 9 });
     }
     assert_eq!(b.submit(5, |_| {}).ids[0].id, 30_001);
@@ -223,7 +223,7 @@ fn hosts_are_shown_although_the_alarm_came_with_the_first_beat() {
     let config = b.core.config.clone();
     b.core = Core::new(State::new(), config.clone(), 1000);
     let (host, epoch, id) = ("h2".to_owned(), 7, 1);
-    let back = Input::WentBack { host, epoch, id };
+    let back = Input::RestoredShare { host, epoch, id };
     b.turn(vec![back, Input::Config(config)]);
     assert!(b.core.state.is_old());
     assert_eq!(crate::turn::host_rows(&b.core).len(), 2);
@@ -262,7 +262,7 @@ fn restored_bench() -> (Bench, AttemptId) {
     b.submit(5, |_| {});
     b.submit(5, |j| j.hold = true);
     b.host_started("h1", 1);
-    b.went_back(6, 40);
+    b.note_restored_share(6, 40);
     (b, attempt(1, 1))
 }
 
@@ -404,7 +404,7 @@ fn what_ran_when_the_copy_was_made_is_not_run_again_unasked() {
     b.new_epoch(5);
     b.submit(5, |j| j.spec.queue = "again".into());
     b.host_started("h1", 1);
-    b.went_back(6, 40);
+    b.note_restored_share(6, 40);
     let mark = b.core.state.mark(JobKey::job(1));
     b.confirm();
     let e = Ended {
@@ -426,7 +426,7 @@ fn what_ran_when_the_copy_was_made_is_known_whatever_the_clocks_say() {
     b.new_epoch(5);
     b.submit(5, |j| j.spec.queue = "again".into());
     b.host_started("h1", 1);
-    b.went_back(6, 40);
+    b.note_restored_share(6, 40);
     let mark = b.core.state.mark(JobKey::job(1));
     // The leader that takes the word has a clock an hour behind the one that dispatched.
     b.now -= 3_600_000;

@@ -12,7 +12,7 @@ const EVERY_MS: u64 = 300_000;
 
 impl Turn<'_> {
     /// Notes that a job ended, whose use counts in its queue's share tree.
-    pub(super) fn owe_history(&mut self, id: u32) {
+    pub(super) fn note_share_use(&mut self, id: u32) {
         let core = &mut *self.core;
         let Some(spec) = core.state.spec_of(id) else {
             return;
@@ -30,7 +30,7 @@ impl Turn<'_> {
     }
 
     /// Journals what is owed, when it is time.
-    pub(super) fn pay_history(&mut self) {
+    pub(super) fn journal_share_history(&mut self) {
         if self.core.owed.is_empty() || self.mono.since_ms(self.core.owed_since) < EVERY_MS {
             return;
         }

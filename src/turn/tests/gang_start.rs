@@ -277,7 +277,7 @@ fn a_start_whose_specification_a_later_request_replaces_names_the_new_one() {
     let ready = Input::Reports {
         host: "h2".into(),
         part: 1,
-        reports: vec![crate::record::report::Told {
+        reports: vec![crate::record::report::ReportRecord {
             seq: 1,
             run: Default::default(),
             report: Report::PartReady { a: A },

@@ -19,14 +19,14 @@ const PAUSE_MS: (u64, u64) = (1_000, 60_000);
 
 /// An attempt whose parts are being prepared.
 #[derive(Clone, Debug)]
-pub(crate) struct Gathering {
+pub(crate) struct PartPreparation {
     since: Mono,
     ready: BTreeSet<HostId>,
 }
 
 /// A job that pauses before it is tried again.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parked {
+pub(crate) struct RetryDelay {
     until: Mono,
     pause_ms: u64,
     /// It is kept out of scheduling at present.
@@ -65,8 +65,8 @@ fn others(core: &Core, j: JobKey) -> BTreeSet<HostId> {
 
 impl Turn<'_> {
     /// Asks the hosts of a new attempt for their parts; false when it has only one.
-    pub(super) fn begin_gathering(&mut self, a: AttemptId) -> bool {
-        if !self.is_gathering(a) {
+    pub(super) fn begin_preparing(&mut self, a: AttemptId) -> bool {
+        if !self.is_preparing(a) {
             return false;
         }
         self.await_parts(a);
@@ -77,7 +77,7 @@ impl Turn<'_> {
     }
 
     fn await_parts(&mut self, a: AttemptId) {
-        let gathering = Gathering {
+        let gathering = PartPreparation {
             since: self.mono,
             ready: BTreeSet::new(),
         };
@@ -85,7 +85,7 @@ impl Turn<'_> {
     }
 
     /// The attempt is the current one and its first host has no order to start it.
-    fn is_gathering(&self, a: AttemptId) -> bool {
+    fn is_preparing(&self, a: AttemptId) -> bool {
         let work = self.core.state.work(a.j);
         work.is_some_and(|work| {
             let gathering = work.run.as_ref().is_some_and(|run| run.gathering);
@@ -110,7 +110,7 @@ impl Turn<'_> {
                 .push((host.to_owned(), Order::PartEnd { a }));
             return;
         };
-        if !self.is_gathering(a) {
+        if !self.is_preparing(a) {
             return;
         }
         self.await_parts(a);
@@ -120,11 +120,11 @@ impl Turn<'_> {
             g.ready.is_superset(&all)
         });
         if ready == Some(true) {
-            self.start_gathered(a);
+            self.start_prepared(a);
         }
     }
 
-    fn start_gathered(&mut self, a: AttemptId) {
+    fn start_prepared(&mut self, a: AttemptId) {
         self.core.gathering.remove(&a);
         let t = self.now;
         self.emit(Event::Gathered { a, t });
@@ -136,25 +136,25 @@ impl Turn<'_> {
 
     /// A host other than the first says that it cannot prepare its part.
     pub(super) fn part_refused(&mut self, host: &str, a: AttemptId, why: String) {
-        if self.has_part(a, host).is_some() && self.is_gathering(a) {
+        if self.has_part(a, host).is_some() && self.is_preparing(a) {
             self.undo(a, host, &why);
         }
     }
 
     /// Undoes what was not started yet and has a part on `host`.
-    pub(super) fn disband(&mut self, host: &str, why: &str) {
+    pub(super) fn cancel_preparing_on(&mut self, host: &str, why: &str) {
         let keys: Vec<JobKey> = self.core.state.on_host(host).map(|(j, _)| j).collect();
         for j in keys {
             let at = self.core.state.work(j).map_or(0, |work| work.attempt);
             let a = AttemptId { j, at };
-            if self.is_gathering(a) {
+            if self.is_preparing(a) {
                 self.undo(a, host, why);
             }
         }
     }
 
     /// Undoes an attempt that no host was told to start, for no fault of a host.
-    pub(super) fn disperse(&mut self, j: JobKey, why: &str) {
+    pub(super) fn cancel_preparing(&mut self, j: JobKey, why: &str) {
         let at = self.core.state.work(j).map_or(0, |work| work.attempt);
         self.unbind(AttemptId { j, at }, String::new(), why);
     }
@@ -163,7 +163,7 @@ impl Turn<'_> {
         self.unbind(a, host.to_owned(), why);
         let known = self.core.parked.get(&a.j.id);
         let pause_ms = known.map_or(PAUSE_MS.0, |p| (p.pause_ms * 2).min(PAUSE_MS.1));
-        let parked = Parked {
+        let parked = RetryDelay {
             until: self.mono.plus_ms(pause_ms),
             pause_ms,
             out: true,
@@ -186,23 +186,23 @@ impl Turn<'_> {
             for j in all {
                 let at = self.core.state.work(j).map_or(0, |work| work.attempt);
                 let a = AttemptId { j, at };
-                if self.is_gathering(a) {
+                if self.is_preparing(a) {
                     self.await_parts(a);
                 }
             }
         }
-        let late = |g: &Gathering, now: Mono| now.since_ms(g.since) > PARTS_MS;
+        let late = |g: &PartPreparation, now: Mono| now.since_ms(g.since) > PARTS_MS;
         let now = self.mono;
         let overdue: Vec<AttemptId> = self
             .core
             .gathering
             .iter()
-            .filter(|(a, g)| late(g, now) || !self.is_gathering(**a))
+            .filter(|(a, g)| late(g, now) || !self.is_preparing(**a))
             .map(|(a, _)| *a)
             .collect();
         for a in overdue {
             let gathering = self.core.gathering.remove(&a);
-            if !self.is_gathering(a) {
+            if !self.is_preparing(a) {
                 continue;
             }
             let ready = gathering.map(|g| g.ready).unwrap_or_default();
@@ -212,7 +212,7 @@ impl Turn<'_> {
             let name = missing.map_or(String::new(), |h| self.core.state.host_name(h).to_string());
             self.undo(a, &name, "its part was not prepared in time");
         }
-        let due = |p: &Parked| p.out && p.until <= now;
+        let due = |p: &RetryDelay| p.out && p.until <= now;
         let again: Vec<u32> = self
             .core
             .parked
@@ -221,7 +221,7 @@ impl Turn<'_> {
             .map(|(id, _)| *id)
             .collect();
         for id in again {
-            let waits = self.core.awaits_leftover(id);
+            let waits = self.core.waits_for_stray(id);
             self.core.state.park(id, waits);
             self.core.needs_pass = true;
             if let Some(parked) = self.core.parked.get_mut(&id) {
@@ -235,7 +235,7 @@ impl Turn<'_> {
     }
 
     /// Tells the hosts behind the first one that their parts of an attempt are over.
-    pub(super) fn part_ends(&self, a: AttemptId) -> Vec<(String, Order)> {
+    pub(super) fn part_end_orders(&self, a: AttemptId) -> Vec<(String, Order)> {
         let current = self.core.state.work(a.j);
         if current.is_none_or(|work| work.attempt != a.at || !work.stat.is_started()) {
             return Vec::new();
@@ -259,7 +259,7 @@ impl Turn<'_> {
             if fenced && !self.may_run_elsewhere(j) {
                 continue;
             }
-            if self.has_part(a, host).is_none() || self.is_gathering(a) {
+            if self.has_part(a, host).is_none() || self.is_preparing(a) {
                 continue;
             }
             let why = TermReason::HostLost;
@@ -276,7 +276,7 @@ impl Turn<'_> {
 
 impl Core {
     /// When an attempt's parts become late or a job may be tried again, if any waits for that.
-    pub fn next_gathering(&self) -> Option<Mono> {
+    pub fn next_gang_deadline(&self) -> Option<Mono> {
         let late = self
             .gathering
             .values()

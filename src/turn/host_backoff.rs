@@ -20,7 +20,7 @@ const UNWRITTEN: &str = "gets no work: its orders cannot be written";
 
 /// A host that could not start its last task.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct Backoff {
     until: Mono,
     pause_ms: u64,
     count: u32,
@@ -29,13 +29,13 @@ pub(crate) struct Fault {
 
 impl Turn<'_> {
     /// Notes that `host` could not start a task.
-    pub(super) fn host_fault(&mut self, host: &str, e: &Ended) {
+    pub(super) fn start_failed(&mut self, host: &str, e: &Ended) {
         let now = self.mono;
         let fault = self
             .core
             .faults
             .entry(host.to_owned())
-            .or_insert_with(|| Fault {
+            .or_insert_with(|| Backoff {
                 until: now,
                 pause_ms: PAUSE_MS.0 / 2,
                 count: 0,
@@ -48,27 +48,27 @@ impl Turn<'_> {
             fault.until = now.plus_ms(fault.pause_ms);
         }
         fault.text = format!("{NOTE} ({} in a row): {}", fault.count, e.text);
-        self.load_again(host);
+        self.reevaluate_load(host);
     }
 
     /// A task was started there.
-    pub(super) fn host_works(&mut self, host: &str) {
+    pub(super) fn clear_backoff(&mut self, host: &str) {
         if self.core.faults.remove(host).is_some() {
-            self.load_again(host);
+            self.reevaluate_load(host);
         }
     }
 
     /// Notes whether orders to `host` can be written.
-    pub(super) fn orders_wait(&mut self, host: String, why: Option<String>) {
+    pub(super) fn orders_blocked(&mut self, host: String, why: Option<String>) {
         match why {
             Some(why) => self.core.unwritten.insert(host.clone(), why),
             None => self.core.unwritten.remove(&host),
         };
-        self.load_again(&host);
+        self.reevaluate_load(&host);
     }
 
     /// Whether a job whose host could not start it is to be tried again.
-    pub(super) fn try_elsewhere(&mut self, j: JobKey) -> bool {
+    pub(super) fn may_retry_start(&mut self, j: JobKey) -> bool {
         let core = &mut *self.core;
         let state = &core.state;
         core.tries.retain(|j, _| state.work(*j).is_some());
@@ -79,7 +79,7 @@ impl Turn<'_> {
 
     /// Marks a sample of a host that gets no work although its executor lives: its ledger is not
     /// journalled yet, its orders cannot be written, or it could not start tasks a moment ago.
-    pub(super) fn withhold(&mut self, host: &str, doc: &mut LoadDoc) {
+    pub(super) fn exclude_from_dispatch(&mut self, host: &str, doc: &mut LoadDoc) {
         // What is ordered before its ledger is journalled, a host would not follow.
         let known = doc.ledger.is_empty() || self.core.state.host_ctl(host).ledger == doc.ledger;
         let fault = self.core.faults.get(host);
@@ -93,18 +93,18 @@ impl Turn<'_> {
         }
         if doc.executor && (!known || paused || unwritten.is_some()) {
             doc.executor = false;
-            self.core.withheld.insert(host.to_owned());
+            self.core.excluded.insert(host.to_owned());
         } else {
-            self.core.withheld.remove(host);
+            self.core.excluded.remove(host);
         }
     }
 
     /// Judges the last sample of a host anew.
-    pub(super) fn load_again(&mut self, host: &str) {
+    pub(super) fn reevaluate_load(&mut self, host: &str) {
         let Some((mut doc, silent_ms)) = self.core.seen.get(host).cloned() else {
             return;
         };
-        doc.executor |= self.core.withheld.remove(host);
+        doc.executor |= self.core.excluded.remove(host);
         doc.notes
             .retain(|n| !n.starts_with(NOTE) && !n.starts_with(UNWRITTEN));
         self.load(host, doc, silent_ms);

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 const ID_STEP: u32 = 10_000;
 
 /// What people are told.
-pub fn sentence(back: &Back, newest: u64) -> String {
+pub fn alarm_text(back: &Back, newest: u64) -> String {
     let Back { host, epoch, .. } = back;
     let what = match *epoch > newest {
         true => format!("host {host} has followed epoch {epoch}, the newest here is {newest}"),
@@ -38,7 +38,7 @@ pub fn sentence(back: &Back, newest: u64) -> String {
 }
 
 impl Turn<'_> {
-    pub(super) fn went_back(&mut self, host: String, epoch: u64, id: u32) {
+    pub(super) fn note_restored_share(&mut self, host: String, epoch: u64, id: u32) {
         let known = self.core.state.back().map(|back| (back.epoch, back.id));
         if known.is_some_and(|k| k >= (epoch, id)) {
             return;
@@ -49,7 +49,11 @@ impl Turn<'_> {
     }
 
     /// The refusal of a request that must not be carried out on an old state.
-    pub(super) fn kept_off(&self, token: Token, verbs: &VecDeque<Verb>) -> Option<Ack> {
+    pub(super) fn refuse_while_restored(
+        &self,
+        token: Token,
+        verbs: &VecDeque<Verb>,
+    ) -> Option<Ack> {
         let state = &self.core.state;
         let confirms = verbs.iter().all(|v| matches!(v, Verb::Restored));
         if !state.is_old() || (confirms && state.back().is_some()) {
@@ -58,7 +62,7 @@ impl Turn<'_> {
         let mut ack = empty_ack(token);
         ack.ok = false;
         ack.error = match state.back() {
-            Some(back) => sentence(back, state.epoch()),
+            Some(back) => alarm_text(back, state.epoch()),
             None => "the leader is being replaced: ask again".to_owned(),
         };
         Some(ack)
