@@ -339,7 +339,7 @@ fn sizes(layout: &Layout) -> String {
             dir.display()
         );
     }
-    match sys::mount::disk_free(layout.root()) {
+    match sys::statfs::disk_free(layout.root()) {
         Ok(free) => {
             let _ = writeln!(out, "{free:?}");
         }

@@ -18,7 +18,7 @@ use crate::spool::Layout;
 use crate::sys;
 use crate::sys::datagram::Socket;
 use crate::sys::fs::Kind;
-use crate::sys::mount::{FsKind, fs_kind};
+use crate::sys::statfs::{FsKind, fs_kind};
 use std::path::{Path, PathBuf};
 
 /// How long an answer is awaited when nothing else is asked for, seconds.

@@ -87,7 +87,7 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
         .node("general")
         .and_then(|n| Fields::new(ctx, n, keys::GENERAL, "general"));
     let mut general = read_cluster::general(ctx, fields.as_ref(), &hosts, &host_models);
-    let defined = read_queues::Defined {
+    let defined = super::read::Defined {
         cluster: &cluster,
         general: &general,
         hosts: &hosts,

@@ -3,12 +3,20 @@
 
 use super::keys::{Key, State};
 use super::problem::Problem;
+use super::types::{Cluster, General, HostGroup, HostTable, UserGroup};
 use crate::text::duration::{self, Bare};
 use crate::text::error::nearest;
 use crate::text::size::{self, Unit};
 use crate::text::yaml::{Entry, Node, Pos, Value};
 use crate::text::{ParseError, names};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
+// Times in milliseconds.
+pub(super) const SECOND: u64 = 1000;
+pub(super) const MINUTE: u64 = 60 * SECOND;
+pub(super) const HOUR: u64 = 60 * MINUTE;
+pub(super) const DAY: u64 = 24 * HOUR;
+pub(super) const YEAR: u64 = 365 * DAY;
 
 /// Problems and warnings kept of one file, each; more are counted only.
 const MOST: usize = 100;
@@ -28,6 +36,15 @@ impl OsNames<'_> {
         user: &|_| true,
         group: &|_| true,
     };
+}
+
+/// What was read before the sections that refer to it.
+pub(super) struct Defined<'a> {
+    pub cluster: &'a Cluster,
+    pub general: &'a General,
+    pub hosts: &'a HostTable,
+    pub host_groups: &'a BTreeMap<String, HostGroup>,
+    pub user_groups: &'a BTreeMap<String, UserGroup>,
 }
 
 /// What all readers share: where problems go.

@@ -2,9 +2,9 @@
 
 use super::keys;
 use super::policy::{FairFactors, Packing};
-use super::read::{Ctx, Fields, Words};
+use super::read::{Ctx, DAY, Fields, HOUR, MINUTE, SECOND, Words, YEAR};
 use super::read_policy;
-use super::read_users::user_set;
+use super::read_users::admin_set;
 use super::sets::UserSet;
 use super::types::{CgroupMode, Cluster, General, HintsMode};
 use super::types::{HostModel, HostTable, Queue, UserGroup};
@@ -12,12 +12,6 @@ use crate::text::hostlist;
 use crate::text::size::Unit;
 use crate::text::yaml::{Node, Pos};
 use std::collections::BTreeMap;
-
-pub(super) const SECOND: u64 = 1000;
-pub(super) const MINUTE: u64 = 60 * SECOND;
-pub(super) const HOUR: u64 = 60 * MINUTE;
-pub(super) const DAY: u64 = 24 * HOUR;
-pub(super) const YEAR: u64 = 365 * DAY;
 
 /// A leader cannot renew its lease on a slow share faster than this allows.
 pub(super) const LEASE_FLOOR_MS: u64 = 3 * SECOND;
@@ -142,22 +136,6 @@ fn administrators(
         );
     }
     set
-}
-
-/// Names of administrators: users and groups, without `all` and `~`.
-pub(super) fn admin_set(
-    ctx: &mut Ctx<'_>,
-    w: &Words,
-    groups: &BTreeMap<String, UserGroup>,
-) -> Option<UserSet> {
-    let set = user_set(ctx, w, groups)?;
-    if !set.exclude.is_empty() || set.include.contains(&super::UserTerm::All) {
-        let hint = "name users or user groups";
-        let message = "administrators accepts neither all nor ~";
-        ctx.problem_hint(w.pos, "administrator", message, hint);
-        return None;
-    }
-    Some(set)
 }
 
 fn masters(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<String> {

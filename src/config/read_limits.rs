@@ -4,9 +4,8 @@
 use super::brackets::{Bracket, amount, brackets};
 use super::keys;
 use super::policy::{Capped, Dim, Quota};
-use super::read::{Ctx, Fields, Words, split, whole_word};
+use super::read::{Ctx, Defined, Fields, Words, split, whole_word};
 use super::read_hosts::host_set;
-use super::read_queues::Defined;
 use super::read_users::{group_name, user_set};
 use super::sets::Names;
 use super::types::{HostTable, Queue};

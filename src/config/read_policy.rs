@@ -7,9 +7,9 @@ use super::policy::{
     Ageing, Backfill, FairFactors, GuardAction, HostSpec, Packing, Policy, PreemptMethod,
     PreemptOrder, Preemption, ShareEntry, ShareSubject, Shares, Victims,
 };
-use super::read::{Ctx, Fields, Words, boolean, split, whole, whole_word};
-use super::read_cluster::{DAY, HOUR, MINUTE, SECOND, YEAR};
-use super::read_queues::Defined;
+use super::read::{
+    Ctx, DAY, Defined, Fields, HOUR, MINUTE, SECOND, Words, YEAR, boolean, split, whole, whole_word,
+};
 use super::read_shares::shares;
 use super::read_watch::{condition, thresholds, windows};
 use super::types::{General, HostModel, HostTable, Queue};

@@ -1,20 +1,16 @@
 //! Section `queues`.
 
 use super::keys;
-use super::read::{Ctx, Fields, Words, decimal, size_word, split, whole_word};
-use super::read_cluster::admin_set;
+use super::read::{Ctx, Defined, Fields, Words, size_word, split, whole_word};
 use super::read_hosts::host_prefs;
 use super::read_policy;
-use super::read_users::{group_name, user_set};
+use super::read_users::{admin_set, group_name, per_core, user_set};
 use super::sets::{HostPrefs, UserSet};
-use super::types::{
-    Cluster, General, HostGroup, HostTable, Interactive, JobSlots, LimitPair, Queue, RequeueExits,
-    UserGroup,
-};
+use super::types::{Cluster, HostTable, Interactive, JobSlots, LimitPair, Queue, RequeueExits};
 use crate::text::duration;
 use crate::text::size::Unit;
 use crate::text::yaml::Node;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// `lost_and_found` is where the jobs of a removed queue go.
 const RESERVED: &[&str] = &["all", "none", "lost_and_found"];
@@ -22,15 +18,6 @@ const RESERVED: &[&str] = &["all", "none", "lost_and_found"];
 const MOST_NAME: usize = 40;
 const MOST_DESCRIPTION: usize = 512;
 const MOST_QUEUES: usize = 10_000;
-
-/// What queues refer to.
-pub(super) struct Defined<'a> {
-    pub cluster: &'a Cluster,
-    pub general: &'a General,
-    pub hosts: &'a HostTable,
-    pub host_groups: &'a BTreeMap<String, HostGroup>,
-    pub user_groups: &'a BTreeMap<String, UserGroup>,
-}
 
 pub(super) fn queues(ctx: &mut Ctx<'_>, node: &Node, defined: &Defined<'_>) -> Vec<Queue> {
     let mut out: Vec<Queue> = Vec::new();
@@ -145,25 +132,6 @@ fn nice(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> i32 {
             0
         }
     }
-}
-
-/// Slots for each core, in thousandths.
-pub(super) fn per_core(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Option<u64> {
-    let w = f.scalar(ctx, key)?;
-    if w.text.eq_ignore_ascii_case("unlimited") {
-        return None;
-    }
-    let n = decimal(&w.text).filter(|n| (0.0..=1_000_000.0).contains(n));
-    if n.is_none() {
-        let message = format!("{key} {:?} is outside 0 to 1000000", w.text);
-        ctx.problem_hint(
-            w.pos,
-            "range",
-            message,
-            "write slots per core, for example 1 or 0.5",
-        );
-    }
-    n.map(|n| (n * 1000.0).round() as u64)
 }
 
 fn job_slots(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> JobSlots {

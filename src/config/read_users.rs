@@ -1,9 +1,7 @@
 //! Sections `users` and `usergroups`, and sets of users wherever they are written.
 
 use super::keys;
-use super::read::{Ctx, Fields, Words, did_you_mean};
-use super::read_cluster::admin_set;
-use super::read_queues::per_core;
+use super::read::{Ctx, Fields, Words, decimal, did_you_mean};
 use super::read_shares;
 use super::sets::{UserSet, UserTerm};
 use super::types::{UserEntry, UserGroup, UserSubject};
@@ -337,4 +335,39 @@ fn subject(
         unknown_user(ctx, w, name, &guess);
         Some(UserSubject::User(name.to_string()))
     }
+}
+
+/// Names of administrators: users and groups, without `all` and `~`.
+pub(super) fn admin_set(
+    ctx: &mut Ctx<'_>,
+    w: &Words,
+    groups: &BTreeMap<String, UserGroup>,
+) -> Option<UserSet> {
+    let set = user_set(ctx, w, groups)?;
+    if !set.exclude.is_empty() || set.include.contains(&UserTerm::All) {
+        let hint = "name users or user groups";
+        let message = "administrators accepts neither all nor ~";
+        ctx.problem_hint(w.pos, "administrator", message, hint);
+        return None;
+    }
+    Some(set)
+}
+
+/// Slots for each core, in thousandths.
+pub(super) fn per_core(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Option<u64> {
+    let w = f.scalar(ctx, key)?;
+    if w.text.eq_ignore_ascii_case("unlimited") {
+        return None;
+    }
+    let n = decimal(&w.text).filter(|n| (0.0..=1_000_000.0).contains(n));
+    if n.is_none() {
+        let message = format!("{key} {:?} is outside 0 to 1000000", w.text);
+        ctx.problem_hint(
+            w.pos,
+            "range",
+            message,
+            "write slots per core, for example 1 or 0.5",
+        );
+    }
+    n.map(|n| (n * 1000.0).round() as u64)
 }

@@ -6,7 +6,7 @@ use crate::config::{self, Config, OsNames};
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::spool::{Layout, Site, hazards};
 use crate::sys::lock::Lock;
-use crate::sys::mount::{FsKind, fs_kind};
+use crate::sys::statfs::{FsKind, fs_kind};
 use crate::sys::{fs, users};
 use std::path::{Path, PathBuf};
 

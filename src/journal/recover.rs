@@ -128,7 +128,7 @@ fn from_snapshot(
 /// # Errors
 /// A segment cannot be synced.
 pub fn secure(layout: &Layout, seals: &[Event]) -> Result<(), Error> {
-    let remote = sys::mount::fs_kind(layout.root())? != sys::mount::FsKind::Local;
+    let remote = sys::statfs::fs_kind(layout.root())? != sys::statfs::FsKind::Local;
     for seal in seals {
         if let Event::Seal {
             epoch,

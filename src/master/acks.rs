@@ -10,7 +10,7 @@ use crate::record::frame;
 use crate::record::header::{Header, What};
 use crate::spool::Layout;
 use crate::sys::append::Appender;
-use crate::sys::mount::FsKind;
+use crate::sys::statfs::FsKind;
 use crate::sys::{self, fs};
 
 /// Size at which the answers go on in a new file, in bytes. The one before stays for whoever waits.
@@ -53,7 +53,7 @@ impl Acks {
         part_bytes: Option<u64>,
     ) -> sys::Result<Acks> {
         let header = Header::new(What::Acks, cluster, epoch, 1);
-        let sync = sys::mount::fs_kind(layout.root())? != FsKind::Local;
+        let sync = sys::statfs::fs_kind(layout.root())? != FsKind::Local;
         Ok(Acks {
             framed: Framed::create(&layout.acks(epoch), &header, sync)?,
             layout: layout.clone(),

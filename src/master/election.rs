@@ -15,7 +15,7 @@ use crate::sys;
 use crate::sys::clock;
 use crate::sys::fs::Mark;
 use crate::sys::lock::Lock;
-use crate::sys::mount::FsKind;
+use crate::sys::statfs::FsKind;
 use crate::sys::thread;
 use crate::sys::trust::Owners;
 use crossbeam::channel::{Receiver, bounded};
@@ -224,7 +224,7 @@ pub fn campaign(
     wait: &dyn Fn(u64) -> bool,
     on_lost: impl Fn(&Lost) + Send + 'static,
 ) -> Result<Option<Leadership>, Refused> {
-    let kind = sys::mount::fs_kind(layout.root()).map_err(|e| Refused(e.to_string()))?;
+    let kind = sys::statfs::fs_kind(layout.root()).map_err(|e| Refused(e.to_string()))?;
     let local = kind == FsKind::Local;
     let cache = if local { 0 } else { REMOTE_CACHE_MS };
     let takeover_ms = settings.takeover_ms.max(3000);

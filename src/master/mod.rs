@@ -32,7 +32,7 @@ use crate::spool::polling::Budget;
 use crate::spool::{Layout, Site, hazards};
 use crate::state::State;
 use crate::state_loader::Loader;
-use crate::sys::mount::{FsKind, fs_kind};
+use crate::sys::statfs::{FsKind, fs_kind};
 use crate::sys::trust::Owners;
 use crate::sys::watch::Watcher;
 use crate::sys::{clock, failpoint, signals, thread};

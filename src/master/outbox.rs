@@ -15,7 +15,7 @@ use crate::record::point::Point;
 use crate::spool::Layout;
 use crate::state::State;
 use crate::sys::append::Appender;
-use crate::sys::mount::FsKind;
+use crate::sys::statfs::FsKind;
 use crate::sys::{self, fs};
 use crate::turn::DamagedOrders;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -172,7 +172,7 @@ impl Orders {
     /// # Errors
     /// When the kind of the share's file system cannot be found out.
     pub fn new(layout: &Layout, cluster: &str, epoch: u64) -> sys::Result<Orders> {
-        let sync = sys::mount::fs_kind(layout.root())? != FsKind::Local;
+        let sync = sys::statfs::fs_kind(layout.root())? != FsKind::Local;
         let (layout, cluster) = (layout.clone(), cluster.to_owned());
         Ok(Orders {
             layout,

@@ -17,7 +17,7 @@ use crate::state::{ShardKey, State};
 use crate::sys;
 use crate::sys::append::Appender;
 use crate::sys::clock;
-use crate::sys::mount::FsKind;
+use crate::sys::statfs::FsKind;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -125,7 +125,7 @@ impl Publisher {
             }
             other => other?,
         };
-        let kind = sys::mount::fs_kind(layout.root())?;
+        let kind = sys::statfs::fs_kind(layout.root())?;
         let mut publisher = Publisher {
             layout: layout.clone(),
             cluster: cluster.to_owned(),

@@ -7,7 +7,7 @@
 use super::election::Leadership;
 use super::lead::End;
 use crate::spool::Layout;
-use crate::sys::mount::{self, DiskFree};
+use crate::sys::statfs::{self, DiskFree};
 use crate::sys::{self, clock, fs, thread};
 use crossbeam::channel::Receiver;
 
@@ -47,7 +47,7 @@ impl Room {
     /// is taken over, the rest is made by [`Room::tend`].
     pub fn new(layout: &Layout, bytes: Option<u64>) -> Room {
         let by_size = |free: DiskFree| (free.total / SHARE).min(RESERVE);
-        let bytes = bytes.or_else(|| mount::disk_free(layout.root()).ok().map(by_size));
+        let bytes = bytes.or_else(|| statfs::disk_free(layout.root()).ok().map(by_size));
         let part = bytes.filter(|b| *b > 0).map_or(0, |bytes| {
             (bytes / u64::from(PARTS)).max(PART_MIN) / 4096 * 4096
         });
@@ -202,7 +202,7 @@ impl Room {
         }
         self.looked_at = now;
         let before = self.is_full();
-        self.free = mount::disk_free(self.layout.root())
+        self.free = statfs::disk_free(self.layout.root())
             .ok()
             .map(|d| d.available);
         if let Some(free) = self.free.filter(|free| *free < self.part) {

@@ -4,108 +4,15 @@
 //! for writing safely are built above it (`fs`, `append`, `lock`), for both alike.
 
 use super::failpoint::{on_file, on_path};
-use super::fs::{Kind, Mark, Stat};
+pub use super::file_types::{Handle, How};
+use super::file_types::{Kind, Mark, Stat, parent};
 use super::platform;
 use std::ffi::OsString;
-use std::fmt;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-
-/// How a file is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct How {
-    pub read: bool,
-    pub write: bool,
-    /// Writes go to the end, wherever it is.
-    pub append: bool,
-    /// Make it if it is not there...
-    pub create: bool,
-    /// ...and refuse one that is.
-    pub exclusive: bool,
-    /// Nobody is waited for: a pipe that stands in the place of a file must not hold a daemon.
-    pub at_once: bool,
-    /// A symbolic link at the name is refused.
-    pub no_link: bool,
-    /// Permission bits of a new file, before the umask.
-    pub mode: u32,
-}
-
-impl How {
-    pub const READ: How = How {
-        read: true,
-        write: false,
-        append: false,
-        create: false,
-        exclusive: false,
-        at_once: false,
-        no_link: false,
-        mode: 0,
-    };
-    /// A file that another process writes.
-    pub const LOOK: How = How {
-        at_once: true,
-        ..How::READ
-    };
-    pub const READ_WRITE: How = How {
-        write: true,
-        ..How::READ
-    };
-    pub const APPEND: How = How {
-        append: true,
-        ..How::READ
-    };
-    /// A new file, for writing at offsets.
-    pub const NEW: How = How {
-        read: false,
-        write: true,
-        create: true,
-        exclusive: true,
-        ..How::READ
-    };
-
-    /// The same with a mode for a file that is made.
-    pub fn mode(self, mode: u32) -> How {
-        How { mode, ..self }
-    }
-
-    /// Made if it is not there.
-    pub fn create(self) -> How {
-        How {
-            create: true,
-            ..self
-        }
-    }
-
-    /// Made; one that is there is an error.
-    pub fn exclusive(self) -> How {
-        How {
-            create: true,
-            exclusive: true,
-            ..self
-        }
-    }
-}
-
-/// An open file of a simulated machine.
-pub trait Handle: Send + Sync + fmt::Debug {
-    /// Reads at an offset; 0 at the end.
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes at an offset, perhaps less than asked.
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
-    /// Writes at the end, perhaps less than asked.
-    fn append(&self, bytes: &[u8]) -> io::Result<usize>;
-    /// Sets the length.
-    fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Makes everything durable.
-    fn sync(&self) -> io::Result<()>;
-    /// `fstat`.
-    fn stat(&self) -> io::Result<Stat>;
-    /// Takes the lock; false when somebody else holds it.
-    fn try_lock(&self) -> io::Result<bool>;
-}
 
 /// An open file; dropped, it is closed.
 #[derive(Debug)]
@@ -427,7 +334,7 @@ pub(super) fn mkdir_p(path: &Path, mode: u32) -> io::Result<()> {
     match machine.mkdir(path, mode) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            mkdir_p(super::fs::parent(path), mode)?;
+            mkdir_p(parent(path), mode)?;
             match machine.mkdir(path, mode) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
                 other => other,

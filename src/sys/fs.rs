@@ -4,7 +4,9 @@
 //! or overwritten in place in one write. Never keeps a descriptor open behind the caller's back,
 //! and never retries an fsync: a failed one means the data's fate is unknown.
 
-use super::file::{self, File, How};
+use super::file::{self, File};
+use super::file_types::How;
+pub use super::file_types::{Kind, Mark, Stat, parent};
 use super::{At, Error, Result, platform};
 use std::ffi::OsString;
 use std::fs;
@@ -393,30 +395,9 @@ pub fn fsync_dir(dir: &Path) -> Result<()> {
     file::sync_dir(dir).at("sync the directory", dir)
 }
 
-/// The directory that holds `path` ("." for a bare name).
-pub fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p,
-        _ => Path::new("."),
-    }
-}
-
 /// The absolute path with links resolved.
 pub fn canonical(path: &Path) -> Result<PathBuf> {
     fs::canonicalize(path).at("resolve", path)
-}
-
-/// What a directory entry or file is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Dir,
-    /// A symbolic link (never followed).
-    Link,
-    /// A pipe, socket or device.
-    Other,
 }
 
 /// One name in a directory.
@@ -501,29 +482,6 @@ pub fn sweep_asides(dir: &Path, now_ms: i64, older_ms: u64) -> Result<usize> {
     Ok(gone)
 }
 
-/// What `lstat` says of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stat {
-    /// What it is.
-    pub kind: Kind,
-    /// Length in bytes.
-    pub len: u64,
-    /// Last change of the content, milliseconds since the epoch, by the file server's clock.
-    pub mtime_ms: i64,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Permission bits.
-    pub mode: u32,
-    /// Inode number.
-    pub ino: u64,
-    /// Device number of the file system.
-    pub dev: u64,
-    /// Number of names.
-    pub nlink: u64,
-}
-
 /// `lstat`; `None` when there is nothing. Links are not followed.
 pub fn stat(path: &Path) -> Result<Option<Stat>> {
     match file::stat(path) {
@@ -531,17 +489,6 @@ pub fn stat(path: &Path) -> Result<Option<Stat>> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::new("stat", path, e)),
     }
-}
-
-/// What tells two states of a file or directory apart without reading it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
-    /// Length in bytes.
-    pub len: u64,
-    /// Inode number.
-    pub ino: u64,
-    /// Last change by the file server's clock, ns since the epoch. Two changes may bear one time.
-    pub changed_ns: i64,
 }
 
 /// The mark of `path` as the file server has it now, links not followed: one request on a network

@@ -84,7 +84,7 @@ pub fn facts() -> Facts {
     let cpu = text("/proc/cpuinfo", 16 << 20);
     let model = cpu.lines().find(|l| l.starts_with("model name"));
     let model = model.and_then(|l| Some(l.split_once(':')?.1.trim().to_string()));
-    let tmp = super::mount::disk_free(Path::new(TMP)).map_or(0, |d| d.total >> 20);
+    let tmp = super::statfs::disk_free(Path::new(TMP)).map_or(0, |d| d.total >> 20);
     Facts {
         ncpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         maxmem: meminfo(&mem, "MemTotal") >> 10,
@@ -144,7 +144,7 @@ impl Sampler {
         let mut load = Load {
             ls: logged_in(),
             it: idle_minutes(),
-            tmp: super::mount::disk_free(Path::new(TMP)).map_or(0, |d| d.available >> 20),
+            tmp: super::statfs::disk_free(Path::new(TMP)).map_or(0, |d| d.available >> 20),
             swp: meminfo(&mem, "SwapFree") >> 10,
             mem: meminfo(&mem, "MemAvailable") >> 10,
             ..Load::default()

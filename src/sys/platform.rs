@@ -6,9 +6,7 @@
 //! nothing else: what is built on the calls (writing aside, renaming, judging a link by its count)
 //! is the same code on both sides.
 
-use super::file::{Handle, How};
-use super::fs::Stat;
-use super::mount::FsKind;
+use super::file_types::{FsKind, Handle, How, Stat};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io;

@@ -4,7 +4,7 @@
 //!
 //! Owns the size of the steps. Makes nothing durable: that is the sync's business.
 
-use super::mount::{self, FsKind};
+use super::statfs::{self, FsKind};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -23,7 +23,7 @@ const GOOD_MS: (u64, u64) = (50, 100);
 /// # Errors
 /// The server did not take them; a later sync need not tell of that again.
 pub(super) fn send(file: &File, from: u64, to: u64) -> io::Result<()> {
-    if to.saturating_sub(from) <= SMALL || mount::kind_of_file(file)? == FsKind::Local {
+    if to.saturating_sub(from) <= SMALL || statfs::kind_of_file(file)? == FsKind::Local {
         return Ok(());
     }
     in_steps(from, to, super::clock::boot_ms, |at, len| {

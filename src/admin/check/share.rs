@@ -183,7 +183,7 @@ fn leftovers(ctx: &Ctx, out: &mut Vec<Finding>) {
 
 fn room(ctx: &Ctx, out: &mut Vec<Finding>) {
     let root = ctx.layout.root();
-    let free = match sys::mount::disk_free(root) {
+    let free = match sys::statfs::disk_free(root) {
         Ok(free) => free,
         Err(e) => return out.push(Finding::unreadable("share", &e)),
     };
