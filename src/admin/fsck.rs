@@ -8,6 +8,7 @@ use super::journal_damage::{self, Met, whole_line};
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail};
 use crate::journal::{Chain, LineError, Lines, snapshot};
+use crate::model::sha256_hex;
 use crate::record::ack::Ack;
 use crate::record::frame::{Damage, Damaged};
 use crate::record::header::{Header, What};
@@ -24,7 +25,6 @@ use crate::text::count::count;
 use crate::text::width;
 use clap::Parser;
 use serde::de::DeserializeOwned;
-use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -426,7 +426,7 @@ impl Job<'_> {
                 let path = dir.join(&name);
                 self.report.files += 1;
                 match sys::fs::read_small(&path, 64 << 20) {
-                    Ok(bytes) if hex(&Sha256::digest(&bytes)) == name => self.report.records += 1,
+                    Ok(bytes) if sha256_hex(&bytes) == name => self.report.records += 1,
                     Ok(_) => self.damage(&path, 0, "the content does not match its name"),
                     Err(e) => self.unreadable(&e),
                 }
@@ -539,10 +539,6 @@ fn check_header(json: &[u8], what: What, cluster: &str, epoch: Option<u64>) -> R
         return Err(format!("belongs to epoch {}", header.epoch));
     }
     Ok(())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use super::types::{Cluster, Config, HintsMode, HostEntry, Queue, UserEntry, User
 use crate::model::Stamp;
 use crate::text::resreq::{Direction, Resources};
 use jiff::tz::TimeZone;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
@@ -371,10 +370,7 @@ impl Config {
     /// SHA-256 of the configuration's meaning in hex: comments and layout do not change it.
     pub fn digest(&self) -> String {
         let json = serde_json::to_vec(self).expect("maps have text keys and numbers are finite");
-        Sha256::digest(&json)
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect()
+        crate::model::sha256_hex(&json)
     }
 }
 

@@ -6,8 +6,8 @@
 //! a part of it by chance. Recovery is the daemons' own, on a still machine that only reads.
 
 use super::disk::{Disk, Errno};
-use super::rng::Rng;
 use crate::journal;
+use crate::model::SplitMix64;
 use crate::spool::Layout;
 use crate::state_loader::Loader;
 use crate::sys::file::{Handle, How};
@@ -246,7 +246,7 @@ fn judge(moment: &Moment, disk: Disk, cluster: &str) -> Option<String> {
 
 /// Judges the images of a moment: nothing unsynced, all of it, parts of it. How many, and what is
 /// wrong.
-pub fn judge_all(moment: &Moment, cluster: &str, rng: &mut Rng) -> (usize, Vec<String>) {
+pub fn judge_all(moment: &Moment, cluster: &str, rng: &mut SplitMix64) -> (usize, Vec<String>) {
     let mut wrong = Vec::new();
     wrong.extend(judge(moment, moment.disk.clone(), cluster));
     for part in 0..=PARTS {

@@ -2,8 +2,8 @@
 //! options and the seed.
 
 use super::injector::Script;
-use super::rng::Rng;
 use crate::lease::{Check, Protocol};
+use crate::model::SplitMix64;
 
 /// What the command line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Focus {
 
     /// Of seventeen seeds, so many are about each. The weaker protocols differ from the one in use
     /// in what leaders do: of their seeds none is about anything else.
-    fn draw(rng: &mut Rng, variant: Variant) -> Focus {
+    fn draw(rng: &mut SplitMix64, variant: Variant) -> Focus {
         let n = rng.below(17);
         match n {
             0..7 if variant != Variant::D11 => Focus::Usurper,
@@ -287,7 +287,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn of(options: &Options) -> Plan {
-        let mut rng = Rng::new(options.seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        let mut rng = super::rng(options.seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
         // A run with few kinds of faults goes deeper than one with all.
         let share = rng.pick(&[250, 500, 1000]);
         let mut faults: Vec<Fault> = FAULTS
@@ -301,7 +301,7 @@ impl Plan {
             // The hardest for a protocol: everything else works, only the moments are chosen.
             faults = vec![Fault::Ambush, Fault::Ambush, Fault::Stop, Fault::Locks];
         }
-        if Rng::new(options.seed ^ 0x666c_6970).permille(FLIPS_PERMILLE) {
+        if super::rng(options.seed ^ 0x666c_6970).permille(FLIPS_PERMILLE) {
             faults.push(Fault::Flip);
         }
         let machines = options.leaders + options.hosts + options.clients;
@@ -348,7 +348,7 @@ impl Plan {
     }
 
     /// What the focus of the run makes different.
-    fn focused(self, rng: &mut Rng) -> Plan {
+    fn focused(self, rng: &mut SplitMix64) -> Plan {
         match self.focus {
             Focus::Usual | Focus::Usurper | Focus::Flips => self,
             Focus::Cutoff => Plan {
@@ -417,7 +417,7 @@ impl Plan {
     }
 
     /// The share is put back from a copy, under few other faults or none.
-    fn restored(self, rng: &mut Rng) -> Plan {
+    fn restored(self, rng: &mut SplitMix64) -> Plan {
         Plan {
             hosts: self.hosts.min(5),
             faults: match rng.below(3) {
@@ -436,7 +436,7 @@ impl Plan {
         }
     }
 
-    fn flipping(self, rng: &mut Rng) -> Plan {
+    fn flipping(self, rng: &mut SplitMix64) -> Plan {
         if self.focus == Focus::Restore {
             return self;
         }

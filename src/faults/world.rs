@@ -6,7 +6,7 @@
 //! although it runs the daemons' ordinary blocking code. Owns threads and time; knows no files.
 
 use super::cluster::Scene;
-use super::rng::Rng;
+use crate::model::SplitMix64;
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -58,7 +58,7 @@ pub struct Proc {
 pub struct Core {
     /// µs since the world began.
     pub now: u64,
-    pub rng: Rng,
+    pub rng: SplitMix64,
     actors: Vec<Actor>,
     pub procs: Vec<Proc>,
     queue: BinaryHeap<Reverse<(u64, u64, Due)>>,
@@ -107,7 +107,7 @@ pub fn note(text: &str) {
 }
 
 impl Core {
-    fn new(rng: Rng, keep_log: bool) -> Core {
+    fn new(rng: SplitMix64, keep_log: bool) -> Core {
         Core {
             now: 0,
             rng,
@@ -189,7 +189,7 @@ impl Core {
 
 impl World {
     pub fn new(seed: u64, scene: Scene, keep_log: bool) -> Arc<World> {
-        let core = Core::new(Rng::new(seed), keep_log);
+        let core = Core::new(super::rng(seed), keep_log);
         Arc::new(World {
             inner: Mutex::new(Inner { core, scene }),
             main_go: AtomicBool::new(false),

@@ -99,7 +99,7 @@ struct Executor {
 /// What kept it from starting.
 pub fn run() -> Result<(), super::setup::Stop> {
     let mut place = Place::find().map_err(super::setup::refused)?;
-    super::setup::log("info");
+    crate::sys::logging::start("info");
     if place.site.servers.is_none() {
         place.site.servers = detach::own_directory().ok();
     }

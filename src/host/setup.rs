@@ -176,16 +176,3 @@ fn local_of(site: &Site, cluster: &ClusterDoc) -> Local {
     }
     Local::new(&base_dir().join(&cluster.cluster), &site.host)
 }
-
-/// Sends the log to standard error. `CB_LOG` overrides the level.
-pub fn log(level: &str) {
-    let wanted = std::env::var("CB_LOG").unwrap_or_else(|_| level.to_owned());
-    let filter = tracing_subscriber::EnvFilter::try_new(&wanted)
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .with_target(false)
-        .try_init();
-}

@@ -3,15 +3,19 @@
 
 #![warn(unreachable_pub)]
 
+mod digest;
 mod id;
 mod now;
+mod random;
 mod reason;
 mod spec;
 mod stat;
 mod susp;
 
+pub use digest::{hex, sha256_hex};
 pub use id::{AttemptId, JobKey, Token};
 pub use now::{Mono, Now};
+pub use random::SplitMix64;
 pub use reason::{HostCounts, PendReason, TermReason};
 pub use spec::{Limits, Spec, Submission};
 pub use stat::JobStat;

@@ -154,17 +154,16 @@ impl<T: Ord + Copy> ChunkedSet<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SplitMix64;
     use std::collections::BTreeSet;
 
     #[test]
     fn it_is_a_sorted_set() {
-        let (mut line, mut set, mut seed) = (ChunkedSet::default(), BTreeSet::new(), 5u64);
+        let (mut line, mut set, mut rng) =
+            (ChunkedSet::default(), BTreeSet::new(), SplitMix64::new(5));
         for round in 0..60_000u32 {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            let n = (seed >> 20) as u32 % 5000;
-            match (round / 10_000 % 2, seed % 4) {
+            let n = rng.below(5000) as u32;
+            match (round / 10_000 % 2, rng.below(4)) {
                 (0, 0..=2) | (1, 0) => assert_eq!(line.insert(n), set.insert(n)),
                 (1, 1) => {
                     if let Some(first) = line.first() {

@@ -104,7 +104,7 @@ pub fn random(buf: &mut [u8]) {
 pub fn nonce(bytes: usize) -> String {
     let mut buf = vec![0u8; bytes];
     random(&mut buf);
-    buf.iter().map(|b| format!("{b:02x}")).collect()
+    crate::model::hex(&buf)
 }
 
 #[cfg(test)]

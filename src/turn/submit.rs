@@ -3,12 +3,11 @@
 use super::requests::{ActiveRequest, DEPEND, LOOK, SUBMIT};
 use super::{Answer, Blob, Turn};
 use crate::intake::{self, Admitted, Requester};
-use crate::model::{Spec, Submission, Token};
+use crate::model::{Spec, Submission, Token, sha256_hex};
 use crate::record::ack::{Ack, Code, IdRun};
 use crate::record::event::{Event, Submitted};
 use crate::record::request::{ENV_MAX, RequestHead, SCRIPT_MAX, Verb};
 use rustc_hash::FxHashSet;
-use sha2::{Digest, Sha256};
 
 /// Why a job with new options is not taken.
 pub(super) const NO_SPEC: &str = "all numbers of specifications are in use: let some jobs end";
@@ -256,11 +255,7 @@ fn shared(head: &RequestHead, blobs: &mut Vec<Blob>) -> Result<Shared, String> {
 }
 
 fn blob(bytes: Vec<u8>, blobs: &mut Vec<Blob>) -> String {
-    let mut sha = String::with_capacity(64);
-    for byte in Sha256::digest(&bytes) {
-        use std::fmt::Write;
-        let _ = write!(sha, "{byte:02x}");
-    }
+    let sha = sha256_hex(&bytes);
     blobs.push(Blob {
         sha: sha.clone(),
         bytes,

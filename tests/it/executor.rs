@@ -2,12 +2,11 @@
 //! The leader here is this test, which writes the files itself.
 
 use crate::executor_bed::{Cluster, attempt, lives};
-use corral::model::{JobKey, Share, Spec, TermReason};
+use corral::model::{JobKey, Share, Spec, TermReason, sha256_hex};
 use corral::record::leader::ClusterDoc;
 use corral::record::order::{Act, Order};
 use corral::record::report::Report;
 use corral::sys::{clock, fs, proc, users};
-use sha2::{Digest, Sha256};
 use std::process::{Child, Command};
 
 mod lonely;
@@ -125,10 +124,7 @@ fn a_script_that_runs_is_its_users_alone() {
     let mut c = Cluster::new();
     as_other(&mut c, Some(1));
     let own = b"umask; stat -c '%u %a' \"$0\" \"${0%/*}\"\n";
-    let sha: String = Sha256::digest(own)
-        .iter()
-        .map(|b| format!("{b:02x}"))
-        .collect();
+    let sha = sha256_hex(own);
     let blob = c.layout.blob(&sha);
     fs::mkdir_p(fs::parent(&blob), 0o755).unwrap();
     fs::publish(&blob, own).unwrap();

@@ -8,6 +8,7 @@ pub mod procs;
 pub mod watch;
 
 use crate::cluster::{Cluster, kill_9, signal};
+use corral::model::SplitMix64;
 use load::Load;
 use procs::Proc;
 use std::collections::BTreeMap;
@@ -47,22 +48,9 @@ impl Plan {
     }
 }
 
-/// Small numbers from a seed that a failing run prints.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        ((self.0 >> 33) as usize) % n.max(1)
-    }
-}
-
 const T_MS: u64 = 3_000;
 /// Kinds of daemons and how often each is hit, of a hundred.
-const AIMS: [(&str, usize); 6] = [
+const AIMS: [(&str, u64); 6] = [
     ("leader", 22),
     ("candidate", 8),
     ("cbls", 15),
@@ -92,10 +80,10 @@ impl Soak<'_> {
         procs::members(&self.dir, &self.share)
     }
 
-    fn aim(&self, dice: &mut Dice) -> Option<Proc> {
+    fn aim(&self, rng: &mut SplitMix64) -> Option<Proc> {
         let members = self.members();
         for _ in 0..20 {
-            let mut left = dice.below(100);
+            let mut left = rng.below(100);
             let aim = AIMS.iter().find(|(_, weight)| {
                 let hit = left < *weight;
                 left = left.saturating_sub(*weight);
@@ -104,18 +92,18 @@ impl Soak<'_> {
             let Some((role, _)) = aim else { continue };
             let of: Vec<&Proc> = members.iter().filter(|p| p.role == *role).collect();
             if !of.is_empty() {
-                return Some(of[dice.below(of.len())].clone());
+                return Some(of[rng.below(of.len() as u64) as usize].clone());
             }
         }
         None
     }
 
     /// Hits a random daemon: one in four is stopped for longer than T and goes on then.
-    fn hit(&self, dice: &mut Dice) -> bool {
-        let Some(p) = self.aim(dice) else {
+    fn hit(&self, rng: &mut SplitMix64) -> bool {
+        let Some(p) = self.aim(rng) else {
             return false;
         };
-        let freeze = dice.below(4) == 0;
+        let freeze = rng.below(4) == 0;
         let how = if freeze { "stop" } else { "kill" };
         eprintln!(
             "{:7.1} {how} {} {} ({})",
@@ -126,7 +114,7 @@ impl Soak<'_> {
         );
         if freeze {
             signal(p.pid, "-STOP");
-            let rest = T_MS + 500 + dice.below(4000) as u64;
+            let rest = T_MS + 500 + rng.below(4000) as u64;
             std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(rest));
                 signal(p.pid, "-CONT");
@@ -140,13 +128,12 @@ impl Soak<'_> {
     }
 
     fn hit_all(&self, plan: &Plan) {
-        let mut dice = Dice(plan.seed);
+        let mut rng = SplitMix64::new(plan.seed);
         let pause = plan.seconds * 1000 / plan.kills.max(1);
         for n in 0..plan.kills {
-            let due =
-                self.begin + Duration::from_millis(n * pause + dice.below(pause as usize) as u64);
+            let due = self.begin + Duration::from_millis(n * pause + rng.below(pause));
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            while !self.hit(&mut dice) {
+            while !self.hit(&mut rng) {
                 std::thread::sleep(Duration::from_millis(100));
             }
         }

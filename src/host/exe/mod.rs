@@ -58,7 +58,7 @@ pub struct Options {
 /// What kept it from starting.
 pub fn run(options: &Options) -> Result<(), setup::Stop> {
     let place = Place::find().map_err(setup::refused)?;
-    setup::log("info");
+    crate::sys::logging::start("info");
     let term = signals::catch_term().map_err(|e| e.to_string())?;
     signals::ignore_hangup();
     signals::ignore_sigpipe();

@@ -4,13 +4,12 @@
 //! them against their names.
 
 use crate::host::local::Local;
-use crate::model::Spec;
+use crate::model::{Spec, sha256_hex};
 use crate::record::order::StartOrder;
 use crate::spool::Layout;
 use crate::sys::{self, clock, fs, users};
 use crate::task::build::{self, Account, Files, Place};
 use crate::task::spec::{Base, Become, TaskSpec, ToSpawner};
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -251,11 +250,7 @@ impl Starter {
     fn read_blob(&self, sha: &str) -> Result<Vec<u8>, Refused> {
         let path = self.layout.blob(sha);
         let bytes = fs::read_small(&path, BLOB_MAX)?;
-        let found: String = Sha256::digest(&bytes)
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect();
-        match found == sha {
+        match sha256_hex(&bytes) == sha {
             true => Ok(bytes),
             false => {
                 let text = format!("{} does not have the content of its name", path.display());
@@ -357,10 +352,7 @@ mod tests {
     }
 
     fn put(layout: &Layout, bytes: &[u8]) -> String {
-        let sha: String = Sha256::digest(bytes)
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect();
+        let sha = sha256_hex(bytes);
         let path = layout.blob(&sha);
         fs::mkdir_p(fs::parent(&path), 0o755).unwrap();
         fs::publish(&path, bytes).unwrap();

@@ -2,6 +2,7 @@
 //! finding a place, and properties on random runs. Never used by the program.
 
 use super::*;
+use crate::model::SplitMix64;
 use proptest::prelude::*;
 use std::cmp::Ordering;
 
@@ -489,14 +490,6 @@ fn rows_are_in_the_order_of_the_lists() {
     );
 }
 
-/// A cheap reproducible source of numbers.
-fn next(seed: &mut u64) -> u64 {
-    *seed = seed
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1_442_695_040_888_963_407);
-    *seed >> 33
-}
-
 /// 300 slots always full, jobs of random lengths; the use behind 1,000 jobs is 2:1 within 1 %.
 #[test]
 fn a_full_cluster_is_shared_as_told() {
@@ -504,7 +497,7 @@ fn a_full_cluster_is_shared_as_told() {
         let mut tree = fair(&[("A", 2), ("B", 1)], &[], factors);
         let leaves = active(&mut tree, &[("A", &[]), ("B", &[])]);
         let mut running = std::collections::BinaryHeap::new();
-        let (mut now, mut seed, mut used) = (0i64, 7u64, [0i64; 2]);
+        let (mut now, mut rng, mut used) = (0i64, SplitMix64::new(7), [0i64; 2]);
         for n in 0..4000 {
             if running.len() == 300 {
                 let std::cmp::Reverse((end, _, who, begun)) = running.pop().expect("full");
@@ -519,7 +512,7 @@ fn a_full_cluster_is_shared_as_told() {
             let leaf = tree.best().expect("both have work");
             tree.charge(leaf, &Delta::start(1, Stamp(now)));
             let who = usize::from(leaf == leaves[1]);
-            let end = now + 1000 + (next(&mut seed) % 600_000) as i64;
+            let end = now + 1000 + (rng.draw() % 600_000) as i64;
             running.push(std::cmp::Reverse((end, n, who, now)));
         }
         let part = used[0] as f64 / (used[0] + used[1]) as f64;
@@ -721,9 +714,9 @@ fn speed_of_charges() {
         order.push((leaf, n));
     }
     println!("start: {} ns", clock.elapsed().as_nanos() / jobs as u128);
-    let mut seed = 5;
+    let mut rng = SplitMix64::new(5);
     for n in 0..jobs {
-        let other = (next(&mut seed) as usize) % jobs;
+        let other = (rng.draw() as usize) % jobs;
         order.swap(n, other);
     }
     let clock = std::time::Instant::now();

@@ -2,21 +2,9 @@
 //! engine decides as one that lived through it all, no slot stays free that a job could use.
 
 use super::{Cluster, Engine, job};
-use crate::model::{JobKey, JobStat, Spec};
+use crate::model::{JobKey, JobStat, Spec, SplitMix64};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-
-/// A small generator, so that a case is one number.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-}
 
 /// What a section takes for each slot and once for each host, as the test counts it.
 #[derive(Clone, Copy)]
@@ -29,15 +17,15 @@ struct Section {
 }
 
 /// A request with the test's own idea of it.
-fn request(dice: &mut Dice) -> (u32, u32, String, Vec<Section>) {
+fn request(rng: &mut SplitMix64) -> (u32, u32, String, Vec<Section>) {
     let plain = Section {
         slots: 0,
         lic_each: 0,
         lic_host: 0,
         fs: false,
     };
-    let n = 1 + dice.roll(6) as u32;
-    match dice.roll(9) {
+    let n = 1 + rng.below(6) as u32;
+    match rng.below(9) {
         0..=2 => (1, 1, String::new(), vec![plain]),
         3 => (n, n, String::new(), vec![plain]),
         4 => (1, n, "order[-slots]".into(), vec![plain]),
@@ -57,12 +45,12 @@ fn request(dice: &mut Dice) -> (u32, u32, String, Vec<Section>) {
             (n, n, "fs rusage[lic=2] span[hosts=1]".into(), vec![part])
         }
         7 => {
-            let span = ["ptile=2", "hosts=2,3", "stride=1", "block=2"][dice.roll(4) as usize];
+            let span = ["ptile=2", "hosts=2,3", "stride=1", "block=2"][rng.below(4) as usize];
             let n = n + 1;
             (n, n, format!("span[{span}]"), vec![plain])
         }
         _ => {
-            let other = 1 + dice.roll(3) as u32;
+            let other = 1 + rng.below(3) as u32;
             let text = format!("{n}{{fs}} {other}{{rusage[lic=1]}}");
             let first = Section {
                 slots: n,
@@ -85,18 +73,18 @@ struct Case {
 }
 
 impl Case {
-    fn new(dice: &mut Dice) -> Case {
-        let hosts = 1 + dice.roll(5);
+    fn new(rng: &mut SplitMix64) -> Case {
+        let hosts = 1 + rng.below(5);
         let mut text = String::from("hosts:\n");
         for n in 1..=hosts {
-            let slots = 1 + dice.roll(6);
-            let lic = dice.roll(5);
-            let tag = if dice.roll(2) == 0 { ", tags: fs" } else { "" };
+            let slots = 1 + rng.below(6);
+            let lic = rng.below(5);
+            let tag = if rng.below(2) == 0 { ", tags: fs" } else { "" };
             text += &format!("- {{name: h{n}, slots: {slots}, resources: {{lic: {lic}}}{tag}}}\n");
         }
         // A tag must be known even if no host drew it.
         text += "- {name: off, slots: 1, server: no, tags: fs}\n";
-        let packing = ["pack", "spread"][dice.roll(2) as usize];
+        let packing = ["pack", "spread"][rng.below(2) as usize];
         text += &format!(
             "queues:\n- {{name: normal, packing: {packing}, exclusive: yes}}\n\
              - {{name: high, priority: 50}}\n"
@@ -107,17 +95,17 @@ impl Case {
         }
     }
 
-    fn submit(&mut self, dice: &mut Dice) {
-        let (min, max, text, parts) = request(dice);
+    fn submit(&mut self, rng: &mut SplitMix64) {
+        let (min, max, text, parts) = request(rng);
         let res_req = crate::config::require::check_request(&text, &self.cluster.config);
-        let queue = ["normal", "high"][dice.roll(2) as usize];
-        let uid = 1000 + dice.roll(3) as u32;
+        let queue = ["normal", "high"][rng.below(2) as usize];
+        let uid = 1000 + rng.below(3) as u32;
         let id = self.cluster.submit(Spec {
             min,
             max,
             res_req: res_req.expect("it is well formed"),
             queue: queue.into(),
-            exclusive: queue == "normal" && dice.roll(8) == 0,
+            exclusive: queue == "normal" && rng.below(8) == 0,
             uid,
             user: format!("u{uid}"),
             ..job(1)
@@ -236,18 +224,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..crate::text::cases() })]
     #[test]
     fn placement_keeps_its_promises(seed in 1u64..u64::MAX) {
-        let mut dice = Dice(seed);
-        let mut case = Case::new(&mut dice);
+        let mut rng = SplitMix64::new(seed);
+        let mut case = Case::new(&mut rng);
         for _ in 0..12 {
-            for _ in 0..dice.roll(6) {
-                case.submit(&mut dice);
+            for _ in 0..rng.below(6) {
+                case.submit(&mut rng);
             }
             for id in case.running() {
-                if dice.roll(3) == 0 {
-                    case.cluster.end_key(JobKey::job(id), dice.roll(4) == 0);
+                if rng.below(3) == 0 {
+                    case.cluster.end_key(JobKey::job(id), rng.below(4) == 0);
                 }
             }
-            case.cluster.after(1 + dice.roll(30) as i64);
+            case.cluster.after(1 + rng.below(30) as i64);
             case.pass();
             case.check();
         }

@@ -1,7 +1,7 @@
 //! Properties of the book on random clusters, against plain arrays of moments.
 
 use super::super::*;
-use super::replay::Dice;
+use crate::model::SplitMix64;
 
 const HOSTS: u32 = 3;
 const SIZE: i64 = 4;
@@ -33,7 +33,7 @@ impl BookRequest for RusageItem {
 
 /// A cluster with a queue, and what is claimed kept in the plainest way.
 struct World {
-    dice: Dice,
+    rng: SplitMix64,
     book: Book<u32>,
     now: i64,
     next: u32,
@@ -56,7 +56,7 @@ impl World {
         (0..HOSTS).for_each(|host| book.set_host(host, &Bundle::new(SIZE, &[MEM])));
         let (queue, work, promised) = (Vec::new(), Vec::new(), Vec::new());
         World {
-            dice: Dice(seed),
+            rng: SplitMix64::new(seed),
             book,
             now: 0,
             next: 1,
@@ -71,12 +71,12 @@ impl World {
     }
 
     fn roll(&mut self, from: i64, to: i64) -> i64 {
-        from + self.dice.below((to - from + 1) as u64) as i64
+        from + self.rng.below((to - from + 1) as u64) as i64
     }
 
     fn submit(&mut self) {
         let mut hosts: Vec<u32> = (0..HOSTS).collect();
-        let first = self.dice.below(u64::from(HOSTS)) as usize;
+        let first = self.rng.below(u64::from(HOSTS)) as usize;
         hosts.rotate_left(first);
         hosts.truncate(self.roll(1, i64::from(HOSTS)) as usize);
         let most = 3 * hosts.len() as i64;
@@ -126,14 +126,14 @@ impl World {
     }
 
     fn end_some(&mut self) {
-        self.end_those(|dice, due| due || dice.below(8) == 0);
+        self.end_those(|rng, due| due || rng.below(8) == 0);
     }
 
-    fn end_those(&mut self, which: impl Fn(&mut Dice, bool) -> bool) {
+    fn end_those(&mut self, which: impl Fn(&mut SplitMix64, bool) -> bool) {
         let mut i = 0;
         while i < self.work.len() {
             let due = self.work[i].1 <= self.now;
-            if which(&mut self.dice, due) {
+            if which(&mut self.rng, due) {
                 let (claim, ..) = self.work.swap_remove(i);
                 self.book.release(claim, self.now);
             } else {
@@ -284,10 +284,10 @@ fn play(seed: u64, depth: usize, naive: bool) -> Vec<(i64, u32, i64)> {
     let mut world = World::new(seed, depth);
     world.naive = naive;
     for _ in 0..60 {
-        let until = world.now + world.dice.below(12) as i64;
+        let until = world.now + world.rng.below(12) as i64;
         world.go_to(until);
         world.end_some();
-        for _ in 0..world.dice.below(3) {
+        for _ in 0..world.rng.below(3) {
             world.submit();
         }
         world.pass();
@@ -318,17 +318,17 @@ fn play(seed: u64, depth: usize, naive: bool) -> Vec<(i64, u32, i64)> {
 fn wild_pass(world: &mut World) {
     let book = &mut world.book;
     book.open(world.now);
-    if world.dice.below(3) == 0 && !world.queue.is_empty() {
-        let by = world.dice.below(world.queue.len() as u64) as usize;
+    if world.rng.below(3) == 0 && !world.queue.is_empty() {
+        let by = world.rng.below(world.queue.len() as u64) as usize;
         world.queue.rotate_left(by);
     }
-    let cut = world.dice.below(4) == 0;
+    let cut = world.rng.below(4) == 0;
     let most = if cut {
-        world.dice.below(6) as usize
+        world.rng.below(6) as usize
     } else {
         usize::MAX
     };
-    let depth = world.dice.below(4) as usize;
+    let depth = world.rng.below(4) as usize;
     for (i, (key, want)) in std::mem::take(&mut world.queue).into_iter().enumerate() {
         let hold = (key % 3 == 0).then_some(80);
         let duration = if key % 2 == 0 {
@@ -350,7 +350,7 @@ fn wild_pass(world: &mut World) {
                 world.work.push((claim, end, parts));
                 continue;
             }
-            if world.dice.below(5) > 0 {
+            if world.rng.below(5) > 0 {
                 let terms = ReservationTerms {
                     duration,
                     depth,
@@ -359,7 +359,7 @@ fn wild_pass(world: &mut World) {
                 world.book.reserve(key, &want, &terms);
             }
         }
-        match world.dice.below(30) {
+        match world.rng.below(30) {
             0 => world.book.cancel(key),
             _ => world.queue.push((key, want)),
         }
@@ -375,25 +375,25 @@ fn run_wild(seed: u64) {
     world.book.rules.overrun = 7;
     world.book.rules.rest = 30;
     for _ in 0..80 {
-        world.now += world.dice.below(9) as i64;
+        world.now += world.rng.below(9) as i64;
         let mut i = 0;
         while i < world.work.len() {
-            if world.dice.below(6) == 0 {
+            if world.rng.below(6) == 0 {
                 let (claim, ..) = world.work.swap_remove(i);
                 world.book.release(claim, world.now);
             } else {
                 i += 1;
             }
         }
-        if world.dice.below(10) == 0 {
-            let host = world.dice.below(u64::from(HOSTS)) as u32;
+        if world.rng.below(10) == 0 {
+            let host = world.rng.below(u64::from(HOSTS)) as u32;
             let take = world.roll(0, 3);
             world
                 .book
                 .set_host(host, &Bundle::new(SIZE - take, &[MEM - take]));
             world.book.set_host(host, &Bundle::new(SIZE, &[MEM]));
         }
-        for _ in 0..world.dice.below(3) {
+        for _ in 0..world.rng.below(3) {
             world.submit();
         }
         wild_pass(&mut world);

@@ -3,6 +3,7 @@
 //! pass.
 
 use super::super::*;
+use crate::model::SplitMix64;
 use std::time::Instant;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -396,43 +397,26 @@ fn lublin_starts_are_those_of_the_reference() {
     hold_against("lublin_256", 256);
 }
 
-/// Small and reproducible.
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.roll() % n
-    }
-
-    /// Evenly spread over the powers of e between two bounds.
-    fn log_between(&mut self, low: f64, high: f64) -> f64 {
-        let unit = (self.roll() >> 11) as f64 / (1u64 << 53) as f64;
-        (low.ln() + unit * (high.ln() - low.ln())).exp()
-    }
+/// Evenly spread over the powers of e between two bounds.
+fn log_between(rng: &mut SplitMix64, low: f64, high: f64) -> f64 {
+    let unit = (rng.draw() >> 11) as f64 / (1u64 << 53) as f64;
+    (low.ln() + unit * (high.ln() - low.ln())).exp()
 }
 
 /// A log of jobs from one core to a third of the machine, of seconds to a day, whose estimates are
 /// up to ten times too long; arrivals make the load given, in percent, with waves of a day.
 pub fn synthetic(jobs: u32, procs: u32, load: u64, seed: u64) -> Vec<Job> {
-    let mut dice = Dice(seed);
+    let mut rng = SplitMix64::new(seed);
     let mut list: Vec<Job> = Vec::new();
     let mut area = 0u64;
     for id in 1..=jobs {
-        let width = match dice.below(10) {
-            0..4 => dice.log_between(1.0, 64.0),
-            4..9 => dice.log_between(16.0, f64::from(procs) / 32.0),
-            _ => dice.log_between(256.0, f64::from(procs) / 3.0),
+        let width = match rng.below(10) {
+            0..4 => log_between(&mut rng, 1.0, 64.0),
+            4..9 => log_between(&mut rng, 16.0, f64::from(procs) / 32.0),
+            _ => log_between(&mut rng, 256.0, f64::from(procs) / 3.0),
         } as u32;
-        let run = dice.log_between(10.0, 86_400.0) as i64;
-        let factor = dice.log_between(1.0, 10.0);
+        let run = log_between(&mut rng, 10.0, 86_400.0) as i64;
+        let factor = log_between(&mut rng, 1.0, 10.0);
         let estimate = ((run as f64 * factor) as i64 / 300 + 1) * 300;
         area += u64::from(width) * run as u64;
         list.push(Job {
@@ -446,9 +430,9 @@ pub fn synthetic(jobs: u32, procs: u32, load: u64, seed: u64) -> Vec<Job> {
     let span = area * 100 / (u64::from(procs) * load);
     let mut times: Vec<i64> = Vec::new();
     while times.len() < list.len() {
-        let t = dice.below(span);
+        let t = rng.below(span);
         let hour = t % 86_400 / 3600;
-        if (8..20).contains(&hour) || dice.below(4) == 0 {
+        if (8..20).contains(&hour) || rng.below(4) == 0 {
             times.push(t as i64);
         }
     }

@@ -1,6 +1,7 @@
 //! Reservations over several hosts: choice of the set, stickiness, precedence, giving up.
 
 use super::super::*;
+use crate::model::SplitMix64;
 
 /// A request for slots on some of four hosts.
 #[derive(Clone)]
@@ -473,7 +474,7 @@ fn speed_on_many_hosts() {
 }
 
 fn measure(rules: Rules) {
-    let mut dice = super::replay::Dice(1);
+    let mut rng = SplitMix64::new(1);
     let mut book: Book<u32> = Book::new(rules);
     let hosts: Vec<u32> = (0..10_000).collect();
     let mut work = Vec::new();
@@ -481,13 +482,13 @@ fn measure(rules: Rules) {
     for host in &hosts {
         book.set_host(*host, &Bundle::of_slots(50));
         for _ in 0..50 {
-            let until = 1 + dice.below(3_600_000) as i64;
+            let until = 1 + rng.below(3_600_000) as i64;
             work.push(book.claim(&[(*host, Bundle::of_slots(1))], 0, until));
         }
     }
     println!("claims: {:?} each", clock.elapsed() / 500_000);
-    let claim = |book: &mut Book<u32>, host: u32, now: i64, dice: &mut super::replay::Dice| {
-        let until = now + 1 + dice.below(3_600_000) as i64;
+    let claim = |book: &mut Book<u32>, host: u32, now: i64, rng: &mut SplitMix64| {
+        let until = now + 1 + rng.below(3_600_000) as i64;
         book.claim(&[(host, Bundle::of_slots(1))], now, until)
     };
     for (min, hosts_max) in [
@@ -507,21 +508,21 @@ fn measure(rules: Rules) {
         println!("{min} slots at {}: first {:?}", made.0, clock.elapsed());
         let clock = std::time::Instant::now();
         for now in 1..=100 {
-            let at = dice.below(500_000) as usize;
+            let at = rng.below(500_000) as usize;
             book.release(work[at], now);
             reserve(&mut book, now, min, &ask, &EASY);
             let host = (at / 50) as u32;
-            work[at] = claim(&mut book, host, now, &mut dice);
+            work[at] = claim(&mut book, host, now, &mut rng);
         }
         println!("each pass after an early end: {:?}", clock.elapsed() / 100);
         let clock = std::time::Instant::now();
         for now in 101..=1100 {
-            let at = dice.below(500_000) as usize;
+            let at = rng.below(500_000) as usize;
             book.release(work[at], now);
             let host = (at / 50) as u32;
             let room = book.room(host, now, now + 10, true).slots;
             assert!(room < 50);
-            work[at] = claim(&mut book, host, now, &mut dice);
+            work[at] = claim(&mut book, host, now, &mut rng);
         }
         println!("end, test, start: {:?}", clock.elapsed() / 1000);
         (0..=200).for_each(|_| book.cancel(min));
