@@ -20,22 +20,16 @@ mod open_file;
 mod plan;
 mod processes;
 mod restored_share;
+mod rng;
 mod simulated_os;
 mod tasks;
 mod world;
 
 pub use plan::{Focus, Options, Variant};
 
-use crate::model::SplitMix64;
 use cluster::Scene;
 use std::collections::BTreeMap;
 use world::World;
-
-/// The only source of chance of a run.
-fn rng(seed: u64) -> SplitMix64 {
-    // Recorded seeds count on this start of the stream.
-    SplitMix64::new(seed ^ 0x9e37_79b9_7f4a_7c15)
-}
 
 /// Lets the daemons' own log lines appear in traces.
 fn log_daemons() {

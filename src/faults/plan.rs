@@ -287,7 +287,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn of(options: &Options) -> Plan {
-        let mut rng = super::rng(options.seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        let mut rng = super::rng::rng(options.seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
         // A run with few kinds of faults goes deeper than one with all.
         let share = rng.pick(&[250, 500, 1000]);
         let mut faults: Vec<Fault> = FAULTS
@@ -301,7 +301,7 @@ impl Plan {
             // The hardest for a protocol: everything else works, only the moments are chosen.
             faults = vec![Fault::Ambush, Fault::Ambush, Fault::Stop, Fault::Locks];
         }
-        if super::rng(options.seed ^ 0x666c_6970).permille(FLIPS_PERMILLE) {
+        if super::rng::rng(options.seed ^ 0x666c_6970).permille(FLIPS_PERMILLE) {
             faults.push(Fault::Flip);
         }
         let machines = options.leaders + options.hosts + options.clients;

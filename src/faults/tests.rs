@@ -239,7 +239,7 @@ fn every_crash_image_is_recovered_from() {
         let mut inner = world.lock();
         let cluster = inner.scene.cluster.take().expect("a cluster").cluster;
         let moments = inner.scene.moments.take().unwrap_or_default();
-        let mut rng = rng(seed);
+        let mut rng = rng::rng(seed);
         for (n, moment) in moments.iter().enumerate() {
             let (judged, wrong) = crash_images::judge_all(moment, &cluster, &mut rng);
             images += judged;

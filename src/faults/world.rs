@@ -189,7 +189,7 @@ impl Core {
 
 impl World {
     pub fn new(seed: u64, scene: Scene, keep_log: bool) -> Arc<World> {
-        let core = Core::new(super::rng(seed), keep_log);
+        let core = Core::new(super::rng::rng(seed), keep_log);
         Arc::new(World {
             inner: Mutex::new(Inner { core, scene }),
             main_go: AtomicBool::new(false),

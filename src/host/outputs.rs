@@ -320,10 +320,10 @@ impl Files {
         ended: Option<&Ended>,
     ) -> Option<String> {
         let end_text = ended.map(|e| clock::local_text(e.t));
-        let submitted = clock::local_text(task.told.as_ref()?.submitted);
+        let submitted = clock::local_text(task.header.as_ref()?.submitted);
         Some(output::render(&Report {
             facts: base.report.as_ref()?,
-            told: task.told.as_ref()?,
+            header: task.header.as_ref()?,
             host,
             cwd: &base.cwd,
             a: task.a,

@@ -31,13 +31,13 @@ pub struct End {
 /// What the walk over an epoch meets.
 #[derive(Debug)]
 pub enum Item<'a> {
-    /// An intact record (headers are not shown); `at` is the position behind it.
+    /// An intact record (headers are not shown); `at` is the position after it.
     Record {
         at: Position,
         offset: u64,
         line: Line<'a>,
     },
-    /// Damage. `skipped`: the bytes passed over, `None` = an announcement, the bytes follow.
+    /// Damage. `skipped`: the bytes skipped, `None` = an announcement, the bytes follow.
     Damage {
         path: &'a Path,
         damaged: &'a Damaged,
@@ -63,7 +63,7 @@ pub enum Flow {
 /// How far a walk came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reached {
-    /// Behind the last record.
+    /// After the last record.
     pub at: Position,
     /// The visitor said stop.
     pub stopped: bool,
@@ -79,7 +79,7 @@ enum Limit {
     Tail,
     /// Another segment follows whose first records are damaged.
     Unknown(PathBuf, Damaged),
-    /// Behind the end.
+    /// After the end.
     Beyond,
 }
 
@@ -270,7 +270,7 @@ impl Chain {
             let limit = self.limit(epoch, at.segment)?;
             match &limit {
                 Limit::Beyond => return Ok(Reached { at, stopped: false }),
-                // A missing one is told of when its turn comes.
+                // A missing one is reported when its turn comes.
                 Limit::Unknown(next, _) if sys::fs::stat(next)?.is_none() => {}
                 Limit::Unknown(next, damaged) => {
                     let announce = Item::Damage {
@@ -322,7 +322,7 @@ impl Chain {
     }
 
     /// The next segment that is there or sealed. A seal may name any number: what is missing in
-    /// between is told of once, not number by number.
+    /// between is reported once, not number by number.
     fn next_after_gap(&self, epoch: u64, segment: u64) -> Result<Option<u64>, Error> {
         let there = self.segments(epoch)?.into_iter();
         let sealed = self.end(epoch).map(|end| end.segment);
@@ -399,7 +399,7 @@ impl Chain {
             Ok(Some(head)) => Ok(head),
             Ok(None) => Ok(Head::None),
             Err(LineError::Io(e)) => Err(e.into()),
-            // A torn front was never committed, unless something intact stands behind it.
+            // A torn front was never committed, unless something intact stands after it.
             Err(LineError::Damaged(d)) => Ok(if lines.skip()?.intact_behind {
                 Head::Damaged(d)
             } else {
@@ -408,7 +408,7 @@ impl Chain {
         }
     }
 
-    /// What the first committed segment behind `segment + 1`, which failed, says about `segment`.
+    /// What the first committed segment after `segment + 1`, which failed, says about `segment`.
     /// `Head::None`: none of them was committed.
     fn later(&self, epoch: u64, segment: u64) -> Result<Head, Error> {
         let end = self.end(epoch).map_or(u64::MAX, |end| end.segment);
@@ -580,7 +580,7 @@ pub(super) fn epochs_on_disk(layout: &Layout) -> Result<Vec<u64>, Error> {
 /// Most names looked at in one directory of the journal.
 pub(super) const LIST_MAX: usize = 1_000_000;
 
-/// Tells of damage and passes over it; `None` = it was the torn end of an open segment.
+/// Reports damage and skips it; `None` = it was the torn end of an open segment.
 fn pass_damage(
     lines: &mut Lines,
     damaged: &Damaged,

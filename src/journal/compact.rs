@@ -40,7 +40,7 @@ pub struct Compacted {
     pub epochs: usize,
 }
 
-/// Age at which a half-written snapshot belongs to nobody (ms).
+/// Age at which a half-written snapshot has no living writer (ms).
 const STALE_MS: u64 = 3_600_000;
 
 /// Removes what `keep` does not ask for. `now`: wall clock (ms), to tell abandoned files by age.

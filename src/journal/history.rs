@@ -10,7 +10,7 @@ use crate::spool::Layout;
 /// What the history holds.
 #[derive(Debug)]
 pub enum Entry {
-    /// An event; `at` is the position behind it.
+    /// An event; `at` is the position after it.
     Event { at: Position, event: Event },
     /// Something that cannot be read, in a sentence that names file and offset.
     Problem(String),

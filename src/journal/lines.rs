@@ -33,7 +33,7 @@ pub struct Step<'a> {
     pub line: Line<'a>,
 }
 
-/// Bytes that [`Lines::skip`] passed over.
+/// Bytes that [`Lines::skip`] skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Skipped {
     pub from: u64,
@@ -43,7 +43,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Whether record `due`, at which the damage began, stands whole behind it, so that no record
+    /// Whether record `due`, at which the damage began, stands whole after it, so that no record
     /// is missing: `next` is the one found there. Only answers are written so ([`What::Acks`]).
     pub fn repeats(&self, what: What, due: u64, next: u64) -> bool {
         what == What::Acks && self.intact_behind && next == due
@@ -59,7 +59,7 @@ pub struct Lines {
     buf: Vec<u8>,
     at: usize,
     next_seq: u64,
-    /// No byte at or behind this offset exists.
+    /// No byte at or after this offset exists.
     limit: u64,
     chunk: usize,
     ended: bool,
@@ -91,7 +91,7 @@ impl Lines {
         self
     }
 
-    /// File offset behind the last line that was returned or skipped.
+    /// File offset after the last line that was returned or skipped.
     pub fn offset(&self) -> u64 {
         self.base + self.at as u64
     }
@@ -110,7 +110,7 @@ impl Lines {
         self.ended = false;
     }
 
-    /// Reads more bytes behind those in the buffer; false at the end.
+    /// Reads more bytes after those in the buffer; false at the end.
     fn fill(&mut self) -> Result<bool, sys::Error> {
         if self.ended {
             return Ok(false);
@@ -138,7 +138,7 @@ impl Lines {
         }
     }
 
-    /// Index behind the next line's newline, reading as much as needed; `None` = no newline left.
+    /// Index after the next line's newline, reading as much as needed; `None` = no newline left.
     fn line_end(&mut self) -> Result<Option<usize>, sys::Error> {
         let mut from = self.at;
         loop {
@@ -183,7 +183,7 @@ impl Lines {
         }))
     }
 
-    /// Passes over the damage at the current offset up to the next intact line, if there is one,
+    /// Skips the damage at the current offset up to the next intact line, if there is one,
     /// and takes that line's sequence number as the one due.
     ///
     /// # Errors

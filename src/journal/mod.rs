@@ -28,7 +28,7 @@ pub use writer::{SEGMENT_BYTES, Writer};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A place in the journal: behind the record before `seq` of a segment.
+/// A place in the journal: after the record before `seq` of a segment.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]

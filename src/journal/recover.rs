@@ -1,4 +1,4 @@
-//! From the files to a state: newest usable snapshot, then every event behind it, in order.
+//! From the files to a state: newest usable snapshot, then every event after it, in order.
 //!
 //! Reads only, except that with `accept_loss` damaged bytes are copied to `lost+found`. Decides
 //! nothing about events; the caller's [`Restore`] applies them.
@@ -23,7 +23,7 @@ pub trait Restore {
     /// The record is not understood.
     fn record(&mut self, json: &[u8]) -> Result<(), String>;
 
-    /// One event; `at` is the position behind it. Epoch and Seal events come too.
+    /// One event; `at` is the position after it. Epoch and Seal events come too.
     ///
     /// # Errors
     /// The event contradicts the state.
@@ -46,7 +46,7 @@ pub struct Options {
 pub struct Recovered {
     /// Number and position of the snapshot that was read.
     pub snapshot: Option<(u64, Position)>,
-    /// Seals that the new leader must write as its first events, behind `Event::Epoch`.
+    /// Seals that the new leader must write as its first events, after `Event::Epoch`.
     pub seals: Vec<Event>,
     /// Events given to [`Restore::event`].
     pub events: u64,
@@ -103,7 +103,7 @@ fn from_snapshot(
         }
         let chain = Chain::read(layout, cluster, covers.epoch, epoch)?;
         if !chain.covers(covers) {
-            let why = "it covers bytes behind a seal: not used";
+            let why = "it covers bytes after a seal: not used";
             out.notes.push(format!("{}: {why}", found.path.display()));
             continue;
         }

@@ -47,7 +47,7 @@ pub struct Found {
     pub bytes: u64,
 }
 
-/// Writes one snapshot. Dropped before [`Writer::finish`], it leaves nothing behind.
+/// Writes one snapshot. Dropped before [`Writer::finish`], it leaves no file.
 #[derive(Debug)]
 pub struct Writer {
     app: Appender,
@@ -62,7 +62,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins the snapshot behind the newest one. `covers`: a committed position whose leadership
+    /// Begins the snapshot after the newest one. `covers`: a committed position whose leadership
     /// was checked afterwards; `t`: the wall clock now (ms).
     ///
     /// # Errors
@@ -175,7 +175,7 @@ pub fn list(layout: &Layout, cluster: &str, notes: &mut Vec<String>) -> Result<V
             Ok(f) => found.push(f),
             // As with damage: the one before and the journal stand. What fails everywhere is seen
             // there.
-            Err(LineError::Io(e)) => notes.push(format!("a snapshot is passed over: {e}")),
+            Err(LineError::Io(e)) => notes.push(format!("a snapshot is ignored: {e}")),
             Err(LineError::Damaged(damaged)) => {
                 if let Damage::Content(why) = &damaged.damage
                     && why.starts_with(NEWER)

@@ -95,7 +95,7 @@ fn an_epoch_whose_first_segment_failed_begins_in_the_next() {
 }
 
 /// The next segment could be opened in part only, but what came of it says where this one ends:
-/// nothing may be added behind that.
+/// nothing may be added after that.
 #[test]
 fn a_segment_that_another_one_has_sealed_is_not_continued() {
     let bed = Bed::new();
@@ -129,7 +129,7 @@ fn a_segment_that_another_one_has_sealed_is_not_continued() {
     assert_eq!(bed.numbers(3).unwrap(), range(0..n + 10));
 }
 
-/// Nobody could read what stands behind it.
+/// No reader could read what stands after it.
 #[test]
 fn an_event_longer_than_a_line_may_be_is_refused_and_costs_nothing_else() {
     let bed = Bed::new();

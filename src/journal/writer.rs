@@ -19,9 +19,9 @@ pub struct Writer {
     cluster: String,
     /// None until the first segment is open.
     app: Option<Appender>,
-    /// Behind the last committed record.
+    /// After the last committed record.
     at: Position,
-    /// The highest segment whose file was made; those behind `at` hold nothing that counts.
+    /// The highest segment whose file was made; those after `at` hold nothing that counts.
     made: u64,
     /// Framed records that are not committed yet, and the number the next one gets.
     buf: Vec<u8>,
@@ -82,8 +82,8 @@ impl Writer {
     /// Adds an event to the group that the next [`Writer::commit`] makes durable.
     ///
     /// # Errors
-    /// The event cannot be represented, or its line would be longer than readers take: then nobody
-    /// could read what stands behind it.
+    /// The event cannot be represented, or its line would be longer than readers take: no reader
+    /// could read what stands after it.
     pub fn append(&mut self, event: &Event) -> Result<(), Error> {
         let from = self.buf.len();
         put(&mut self.buf, self.next_seq, event)?;
@@ -111,7 +111,7 @@ impl Writer {
         self.buf.len()
     }
 
-    /// Behind the last committed record.
+    /// After the last committed record.
     pub fn position(&self) -> Position {
         self.at
     }

@@ -34,7 +34,7 @@ impl Settings {
     }
 
     /// Whether a leader could keep its lease on a share on which reading one of its files takes so
-    /// long (ms). A renewal takes about as long; the oldest a lease gets is two of them, one behind
+    /// long (ms). A renewal takes about as long; the oldest a lease gets is two of them, one after
     /// the other.
     fn bears(&self, read_ms: u64) -> bool {
         read_ms * 2 < self.silent_ms()
@@ -188,7 +188,7 @@ pub struct Lease {
     last: Option<(Look, u64)>,
     silent_ms: u64,
     locked: bool,
-    /// Nobody can read what this claim overwrites from a cache.
+    /// No party can read what this claim overwrites from a cache.
     no_wait: bool,
     /// Why it claims, for the log.
     reason: &'static str,
@@ -256,8 +256,8 @@ impl Lease {
             (Phase::Confirming(n), Seen::Confirmed { epoch, highest }) => {
                 self.confirmed(n, epoch, highest)
             }
-            // A lost claim, a failure, or an answer to a question that is no longer asked: from
-            // anew.
+            // A lost claim, a failure, or an answer to a question that is no longer asked:
+            // from the start.
             _ => self.restart(),
         }
     }
@@ -281,7 +281,7 @@ impl Lease {
         }
     }
 
-    /// Whether this candidate and whoever led or claimed last read what the server has. Earlier
+    /// Whether this candidate and the last leader or claimant read what the server has. Earlier
     /// leaders were waited for by the one that beat last, if they had to be.
     fn all_fresh(&self) -> bool {
         let Some((Look { epoch, beat, .. }, _)) = &self.last else {
@@ -398,7 +398,7 @@ pub fn judge(own: &EpochDoc, read: Option<&EpochDoc>) -> Verdict {
         None => Verdict::Lower,
         Some(read) if read.epoch < own.epoch => Verdict::Lower,
         Some(read) if read.epoch == own.epoch && read.nonce == own.nonce => Verdict::Mine,
-        // Two holders of one exclusive claim cannot be: whoever doubts, yields.
+        // Two holders of one exclusive claim cannot be: a candidate in doubt yields.
         Some(_) => Verdict::Higher,
     }
 }
@@ -409,8 +409,8 @@ pub fn lease_over(settings: &Settings, renewed: u64, now: u64) -> bool {
 }
 
 /// True when a leader whose last good look at the epoch began at `looked` must be silent at `now`.
-/// Later than [`lease_over`]: a look takes more operations and protects nobody from a stale leader,
-/// whom the look after each sync stops. It keeps such a leader from beating on for long.
+/// Later than [`lease_over`]: a look takes more operations and does not protect from a stale
+/// leader, which the look after each sync stops. It keeps such a leader from beating on for long.
 pub fn look_over(settings: &Settings, looked: u64, now: u64) -> bool {
     now.saturating_sub(looked) >= settings.takeover_ms
 }

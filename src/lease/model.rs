@@ -1,5 +1,5 @@
 //! All interleavings of three claimants, one after the other, of which each may stop anywhere: does
-//! a later leader know what an earlier one has acknowledged, although nobody waits out caches?
+//! a later leader know what an earlier one has acknowledged, although no claimant waits out caches?
 //!
 //! Each claims, writes its number, perhaps waits, confirms, reads what was journalled before it and
 //! says where that ends, then appends one record, looks at the number and acknowledges. A claimant
@@ -13,9 +13,9 @@ const LEADERS: usize = 3;
 /// Who leaves the wait out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Skip {
-    Nobody,
+    None,
     /// Whose own opens are fresh, as are those of the leader that beat last and of all claimants
-    /// behind it: `Lease` as it is.
+    /// after it: `Lease` as it is.
     Known,
     /// Whose own opens are fresh.
     Own,
@@ -42,7 +42,7 @@ enum At {
 struct One {
     at: At,
     skips: bool,
-    /// Where it found, or was told, that each earlier journal ends.
+    /// Where it found, or learned, that each earlier journal ends.
     ends: [u8; LEADERS],
     sealed: bool,
     len: u8,
@@ -95,7 +95,7 @@ impl World {
     fn may_skip(&self, n: usize, rules: &Rules) -> bool {
         let beat = (0..n).rev().find(|m| self.all[*m].beats).unwrap_or(0);
         match rules.skip {
-            Skip::Nobody => false,
+            Skip::None => false,
             Skip::Own => rules.fresh[n],
             Skip::Known => rules.fresh[beat..=n].iter().all(|fresh| *fresh),
         }
@@ -211,7 +211,7 @@ fn mixtures() -> impl Iterator<Item = [bool; LEADERS]> {
 fn whoever_waits_needs_no_fresh_opens() {
     for fresh in mixtures() {
         let (lost, states) = explore(&Rules {
-            skip: Skip::Nobody,
+            skip: Skip::None,
             fresh,
         });
         assert!(!lost && states > 500, "{fresh:?}: {states} states");

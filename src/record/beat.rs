@@ -2,7 +2,7 @@
 //!
 //! The name is the whole record. It carries what changes at every beat, and the number of the load
 //! document and the place in the reports, so that a reader opens only files that have news. Bytes
-//! to values and back, strictly: what does not read as it is written is nobody's beat.
+//! to values and back, strictly: a name that does not read as it is written is ignored.
 
 use super::load::LoadDoc;
 
@@ -40,7 +40,7 @@ pub fn short(id: &str) -> String {
 
 /// A measured value as a whole number of `1 / per`.
 fn whole(value: f64, per: f64) -> u64 {
-    // Casts of floats saturate, and take what is no number for 0.
+    // Casts of floats saturate, and turn what is not a number into 0.
     (value * per).round() as u64
 }
 
@@ -112,7 +112,7 @@ impl Beat {
         (name.len() <= NAME_MAX).then_some(name)
     }
 
-    /// Reads a name; `None` when it is no beat's.
+    /// Reads a name; `None` when it is not that of a beat.
     pub fn parse(name: &str) -> Option<Beat> {
         let mut words = name.rsplitn(9, ',');
         let mut sample = [0; SAMPLE];
@@ -136,7 +136,7 @@ impl Beat {
             sample,
         };
         let plain = !found.host.is_empty() && !found.host.contains('/');
-        // Signs, leading zeros, more numbers than there are: nobody writes such a name.
+        // Signs, leading zeros, more numbers than there are: no host writes such a name.
         (plain && found.name().as_deref() == Some(name)).then_some(found)
     }
 }

@@ -44,7 +44,7 @@ pub fn write_json(out: &mut Vec<u8>, seq: u64, json: &[u8]) {
     finish_line(out, from, seq);
 }
 
-/// Closes a line whose JSON text was written to `out` from byte `from` on (behind `- `).
+/// Closes a line whose JSON text was written to `out` from byte `from` on (after `- `).
 fn finish_line(out: &mut Vec<u8>, from: usize, seq: u64) {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(seq).as_bytes();
@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// File offset behind the last intact record.
+    /// File offset after the last intact record.
     pub fn offset(&self) -> u64 {
         self.base + self.at as u64
     }

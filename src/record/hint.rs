@@ -1,5 +1,5 @@
-//! Hints: datagrams that say "look" and at what. No state is on the wire: whoever gets one looks at
-//! the share, and believes only what stands there. One that is lost costs a poll's pause, one that
+//! Hints: datagrams that say "look" and at what. No state is on the wire: a receiver looks at the
+//! share and believes only what stands there. One that is lost costs a poll's pause, one that
 //! is forged costs a look.
 //!
 //! Each carries a tag that its receiver drew at random and published on the share, so that one from
@@ -92,7 +92,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Reads what a file holds; text that is no endpoint, or an empty one, is `None`.
+    /// Reads what a file holds; text that is not an endpoint, or an empty one, is `None`.
     pub fn parse(text: &str) -> Option<Endpoint> {
         if text.len() > TEXT_MAX {
             return None;

@@ -60,8 +60,8 @@ pub struct LoadDoc {
     #[serde(skip_serializing_if = "is_zero_u32")]
     pub top: u32,
     /// `iso_timeout` of this host, ms (0: none): until the next sample nothing on the host waits
-    /// for longer than this before it ends what the leader may start elsewhere. Whoever judges the
-    /// age of a beat goes by the limit of the same sample. `None`: the host has taken no leader's.
+    /// for longer than this before it ends what the leader may start elsewhere. The age of
+    /// a beat is judged by the limit in the same sample. `None`: the host has taken no leader's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iso_ms: Option<u64>,
     /// How far the journal had come when this host was last given orders.
@@ -103,7 +103,7 @@ pub struct Sensed {
     pub slot: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// Hosts and host groups that have it, parted by single blanks, or `all`; empty: the host of
+    /// Hosts and host groups that have it, separated by single blanks, or `all`; empty: the host of
     /// the sensor.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub locale: String,
@@ -145,7 +145,7 @@ pub fn encode_over(doc: &LoadDoc, old: usize) -> Result<Vec<u8>, String> {
     if room > LOAD_MAX {
         return Err(format!("load document of {room} bytes exceeds {LOAD_MAX}"));
     }
-    // Nothing of a longer document may be left behind it.
+    // Nothing of a longer document may be left after it.
     let len = room.next_multiple_of(LOAD_LEN).max(old.min(LOAD_MAX));
     out.resize(len - 1, b' ');
     out.push(b'\n');

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
 pub enum Order {
-    /// What follows in this file is for the host as long as it remembers by this ledger: another
-    /// one passes over starts and cancellations, because it cannot know what became of them.
+    /// What follows in this file is for a host that keeps this ledger: with another one it ignores
+    /// starts and cancellations, because it cannot know what became of them.
     Ledger { id: String },
-    /// Specification `id`, referred to by the starts behind it in this file.
+    /// Specification `id`, referred to by the starts after it in this file.
     Spec { id: u32, spec: Box<Spec> },
     /// Start this attempt, unless it was started or cancelled before.
     Start(Box<StartOrder>),
@@ -72,8 +72,9 @@ pub enum Order {
     Ack { part: u64, seq: u64 },
     /// What stands before follows from the journal up to here: the host remembers it.
     Journal(Point),
-    /// The share was restored from a copy, epochs up to `above` are over: the host tells once more
-    /// all that it knows, since whoever acknowledged it may not remember. Once for each number.
+    /// The share was restored from a copy, epochs up to `above` are over: the host reports
+    /// again all that it knows, since the leader may have lost what was acknowledged. Once for each
+    /// number.
     Restored { above: u64 },
     /// Report file `part` is damaged from record `seq` (byte `at`) on: the leader reads no further.
     /// The host begins another one, which repeats what is not acknowledged.
@@ -138,7 +139,7 @@ pub struct StartOrder {
     #[serde(rename = "m", default, skip_serializing_if = "is_zero")]
     pub mark: u32,
     /// The host has reported its start: a host that knows nothing of it any more must not start it
-    /// again. Whoever acknowledged its end then lost it with a share that was restored.
+    /// again. Its end was acknowledged and then lost with a share that was restored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ran: bool,
 }

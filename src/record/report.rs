@@ -27,7 +27,7 @@ pub struct RunId {
 }
 
 impl RunId {
-    /// A run with this mark, ordered nobody knows when.
+    /// A run with this mark; the time of its order is not known.
     pub fn marked(mark: u32) -> RunId {
         RunId { mark, epoch: 0 }
     }
@@ -52,8 +52,8 @@ pub enum Report {
         version: String,
         t: i64,
     },
-    /// Second report of a file: the ledger that the host remembers by. Another one than before
-    /// means that it does not know what it was told earlier. `kept`: the ledger is older than its
+    /// Second report of a file: the ledger that the host keeps. Another one than before
+    /// means that it does not know its earlier orders. `kept`: the ledger is older than its
     /// name, so nothing was forgotten.
     Ledger {
         id: String,

@@ -1,5 +1,5 @@
-//! Beats of hosts for whoever reads load documents now and then: what their names in `beats/` say
-//! that is newer. Never judges who lives: the leader does.
+//! Beats of hosts, for programs that read load documents now and then: what their names in
+//! `beats/` say that is newer. Never judges which host lives: the leader does.
 
 use super::Layout;
 use crate::record::beat::Beat;
@@ -54,7 +54,7 @@ mod tests {
         };
         let mut read = doc("one", 5, 0.5);
         Beats::list(&layout).put_into("h1", &mut read);
-        assert_eq!(read.beat, 5, "nobody beats by name");
+        assert_eq!(read.beat, 5, "no host beats by name");
         fs::mkdir(&layout.beats(), 0o755).unwrap();
         for beat in [doc("one", 4, 4.0), doc("one", 7, 7.0), doc("two", 9, 9.0)] {
             let name = Beat::of(&beat, (0, 0)).name().unwrap();

@@ -1,21 +1,21 @@
 //! Which epochs were claimed, and the number in `leader/epoch` held against what stands beside it.
 //!
 //! A claim is made before its number is written, and each leader's journal has a directory. So a
-//! number far above both was written by nobody who claimed it. Reads only.
+//! number far above both was not written by a claimant. Reads only.
 
 use super::Layout;
 use crate::sys;
 
 /// A client of the share may see claims and directories late, and claims that were removed by hand
-/// leave the journals; what lies farther above both than this is no epoch.
+/// leave the journals; what lies farther above both than this is not an epoch.
 const EPOCH_LEAP: u64 = 1000;
 /// Most names looked at.
 const NAMES_MAX: usize = 1_000_000;
-/// No claimant gets as far, one by one: a name above it is no claim, and nothing is counted on
+/// No claimant gets as far, one by one: a name above it is not a claim, and nothing is counted on
 /// from it.
 const EPOCH_MAX: u64 = 1 << 53;
 
-/// The epochs that have a claim, in no order; other names beside them are passed over.
+/// The epochs that have a claim, in no order; other names beside them are ignored.
 ///
 /// # Errors
 /// The directory cannot be listed.

@@ -2,7 +2,7 @@
 //!
 //! Takes no lock and writes nothing. The leader may publish in between: files named by a manifest
 //! stay for a while after it was replaced, and a reader that still finds one missing starts again.
-//! Damage costs the rows behind it in one file, is named in the warnings, and never stops the rest.
+//! Damage costs the rows after it in one file, is named in the warnings, and never stops the rest.
 
 use super::Layout;
 use crate::model::{JobKey, JobStat, PendReason, Spec};
@@ -170,7 +170,7 @@ impl ViewReader {
         let mut docs: Vec<Manifest> = self.documents(view::MANIFEST)?;
         let path = self.layout.view_file(view::MANIFEST);
         docs.pop().ok_or_else(|| {
-            let damage = Damage::Content("no manifest record behind the header".into());
+            let damage = Damage::Content("no manifest record after the header".into());
             ViewError::Damaged(path, Damaged { offset: 0, damage })
         })
     }
@@ -233,7 +233,7 @@ impl ViewReader {
         docs.pop().ok_or(ViewError::None(path))
     }
 
-    /// All records behind the header of a small framed file that is renamed into place.
+    /// All records after the header of a small framed file that is renamed into place.
     fn documents<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>, ViewError> {
         let path = self.layout.view_file(name);
         let bytes = match read_whole(&path) {
@@ -286,8 +286,8 @@ impl ViewReader {
     }
 
     /// As [`ViewReader::stream`], by several threads that read different shards at the same time,
-    /// each into a sink of its own. `make` builds the sinks of a try out of those that the last try
-    /// left behind when it had to be given up (none at first); `job` takes a row in.
+    /// each into a sink of its own. `make` builds the sinks of a try out of those of the try that
+    /// was given up before it (none at first); `job` takes a row in.
     ///
     /// # Errors
     /// As [`ViewReader::stream`].
@@ -482,7 +482,7 @@ struct Peek<'a> {
     key: JobKey,
     spec: u32,
     stat: JobStat,
-    /// What stands behind them; empty when the row was written in another way.
+    /// What stands after them; empty when the row was written in another way.
     rest: &'a [u8],
 }
 

@@ -384,7 +384,7 @@ impl State {
         if !self.is_current(e.a) {
             return;
         }
-        let nobody = e.no_account.then(|| self.no_account(e.a.j));
+        let no_account = e.no_account.then(|| self.no_account(e.a.j));
         self.touch(e.a.j, |job| {
             let idx = e.a.j.idx;
             let Some(run) = job.work_mut(idx).and_then(|w| w.run.as_deref_mut()) else {
@@ -407,7 +407,7 @@ impl State {
             };
             job.set_stat(idx, stat);
             if requeue {
-                let held = || nobody.unwrap_or(PendReason::HeldByOwner);
+                let held = || no_account.unwrap_or(PendReason::HeldByOwner);
                 job.set_why(
                     idx,
                     Some(match hold {

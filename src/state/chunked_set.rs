@@ -53,7 +53,7 @@ impl<T: Ord + Copy> ChunkedSet<T> {
         self.chunks.iter().map(VecDeque::len).sum()
     }
 
-    /// The entry with `n` before it. Passes over whole chunks.
+    /// The entry with `n` before it. Skips whole chunks.
     pub fn nth(&self, mut n: usize) -> Option<T> {
         for chunk in &self.chunks {
             match chunk.get(n) {
@@ -72,8 +72,8 @@ impl<T: Ord + Copy> ChunkedSet<T> {
         before + chunk.map_or(0, |chunk| chunk.partition_point(|e| *e < entry))
     }
 
-    /// The first one behind `entry`, which need not be there. Fast near the front.
-    pub fn behind(&self, entry: T) -> Option<T> {
+    /// The first one after `entry`, which need not be there. Fast near the front.
+    pub fn after(&self, entry: T) -> Option<T> {
         let first = self.chunks.first()?;
         if first.back().is_some_and(|last| *last > entry) {
             let mut end = 1;
@@ -106,7 +106,7 @@ impl<T: Ord + Copy> ChunkedSet<T> {
     pub fn insert(&mut self, entry: T) -> bool {
         let n = self.chunk_of(|last| *last < entry);
         let count = self.chunks.len();
-        // What comes behind all others goes on with the last chunk, or begins a new one.
+        // What comes after all others goes on with the last chunk, or begins a new one.
         let n = match n == count && count > 0 && self.chunks[count - 1].len() < CHUNK {
             true => count - 1,
             false => n,
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(line.first(), set.first().copied());
             assert_eq!(line.is_empty(), set.is_empty());
             let other = n.wrapping_mul(7) % 5000;
-            assert_eq!(line.behind(other), set.range(other + 1..).next().copied());
+            assert_eq!(line.after(other), set.range(other + 1..).next().copied());
             if round % 500 == 0 {
                 let rank = set.range(..other).count();
                 assert_eq!((line.rank(other), line.len()), (rank, set.len()));
@@ -201,10 +201,10 @@ mod tests {
         assert!(!line.insert(3));
         for n in 0..10 * CHUNK {
             assert_eq!(line.first(), Some(n));
-            assert_eq!(line.behind(n), (n + 1 < 10 * CHUNK).then_some(n + 1));
+            assert_eq!(line.after(n), (n + 1 < 10 * CHUNK).then_some(n + 1));
             assert!(line.remove(n));
         }
-        assert!(line.is_empty() && line.behind(0).is_none());
+        assert!(line.is_empty() && line.after(0).is_none());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::record::request::{HostAct, QueueAct};
 pub(super) struct EpochEnd {
     /// Tells epochs of the same number apart; 0 = its first event is not known.
     pub(super) id: u32,
-    /// Segment, and sequence number behind its last record; 0 = no end is known.
+    /// Segment, and sequence number after its last record; 0 = no end is known.
     pub(super) at: (u64, u64),
 }
 
@@ -107,9 +107,9 @@ impl State {
     /// Whether this state lacks what a host was given orders by: the share is then an older copy.
     /// `here`: segment and sequence number up to which the journal of this epoch reaches.
     ///
-    /// Orders go out behind a sync and a look at the epoch, and each later epoch is sealed behind
-    /// what was synced by then. So a point that lies behind the end of its epoch, or in an epoch
-    /// that nobody here has led, tells of records that were there and are gone.
+    /// Orders are written after a sync and a check of the epoch, and each later epoch is sealed
+    /// after what was synced by then. So a point after the end of its epoch, or in an epoch that is
+    /// not known here, belongs to records that were there and are gone.
     pub fn lacks(&self, seen: &Point, here: (u64, u64)) -> bool {
         let confirmed = self.restored.is_some_and(|(above, _)| seen.epoch <= above);
         if confirmed || seen.epoch > self.epoch {

@@ -82,7 +82,7 @@ pub struct Pending {
     by_key: HashMap<ClassKey, u32>,
     last: u32,
     dirty: BTreeSet<u32>,
-    /// Classes whose jobs changed since the scheduler last asked; `None`: nobody asks.
+    /// Classes whose jobs changed since the scheduler last asked; `None`: it never asks.
     log: Option<Vec<u32>>,
     /// How often anything changed.
     version: u64,
@@ -126,7 +126,7 @@ impl Pending {
         let id = match self.by_key.get(&key) {
             Some(id) => *id,
             None => {
-                // Behind the highest number they go on from 1.
+                // After the highest number they go on from 1.
                 self.last = self.last.checked_add(1).unwrap_or(1);
                 while self.classes.contains_key(self.last) {
                     self.last = self.last.checked_add(1).unwrap_or(1);

@@ -67,7 +67,7 @@ pub struct Work {
     pub run: Option<Box<Run>>,
 }
 
-/// Use of work whose host has told none.
+/// Usage of work whose host has reported none.
 static NOTHING: Usage = Usage {
     cpu_ms: 0,
     mem_kb: 0,
@@ -82,7 +82,7 @@ static NOTHING: Usage = Usage {
 };
 
 /// As a run keeps it.
-pub(super) fn told(usage: &Usage) -> Option<Box<Usage>> {
+pub(super) fn reported(usage: &Usage) -> Option<Box<Usage>> {
     (*usage != NOTHING).then(|| Box::new(usage.clone()))
 }
 
@@ -101,11 +101,11 @@ pub struct Run {
     pub signals: u32,
     /// A user wants it stopped (USUSP).
     pub user_stop: bool,
-    /// Somebody else than its owner stopped it: only such a one resumes it.
+    /// Another user than its owner stopped it: the owner may not resume it.
     pub admin_stop: bool,
     /// The system wants it stopped (SSUSP unless a user does too).
     pub halt: Option<Box<SuspReason>>,
-    /// Hosts other than the first prepare their parts; the first was not told to start yet.
+    /// Hosts other than the first prepare their parts; the first has no order to start yet.
     pub gathering: bool,
     /// It was dispatched as one that its host ends when it is cut off, and that may then run
     /// elsewhere. A later change of the job counts for the next attempt.
@@ -122,7 +122,7 @@ pub struct Run {
     /// Since when its host says that it is suspended, 0 = it is not.
     pub stopped_at: Stamp,
     pub suspended_ms: u64,
-    /// `None`: nothing was told, as of most work until it ends.
+    /// `None`: nothing was reported, as of most work until it ends.
     pub(super) used: Option<Box<Usage>>,
     pub fate: Option<Box<Fate>>,
 }
@@ -134,20 +134,20 @@ impl Run {
         host ^ self.resizes as usize ^ usize::from(self.fate.is_some())
     }
 
-    /// What it uses, as its host last told.
+    /// What it uses, as its host last reported.
     pub fn usage(&self) -> &Usage {
         self.used.as_deref().unwrap_or(&NOTHING)
     }
 
     pub(super) fn set_usage(&mut self, usage: &Usage) {
-        self.used = told(usage);
+        self.used = reported(usage);
     }
 
     pub fn slots(&self) -> u32 {
         self.hosts.iter().map(|(_, n)| n).sum()
     }
 
-    /// It is to be stopped, whoever wants it.
+    /// It is to be stopped, whether a user or the system wants it.
     pub fn to_stop(&self) -> bool {
         self.user_stop || self.halt.is_some()
     }
@@ -157,9 +157,9 @@ impl Run {
         matches!(self.halt.as_deref(), Some(SuspReason::Preempted { .. }))
     }
 
-    /// Its state as its host last told, leaving aside a silent host. `None`: on its way back to
+    /// Its state as its host last reported, leaving aside a silent host. `None`: on its way back to
     /// running.
-    pub(super) fn told(&self) -> Option<JobStat> {
+    pub(super) fn reported_stat(&self) -> Option<JobStat> {
         match (self.stopped_at, self.user_stop, &self.halt) {
             (Stamp(0), ..) => Some(JobStat::Run),
             (_, true, _) => Some(JobStat::Ususp),
@@ -367,7 +367,7 @@ impl Job {
         }
     }
 
-    /// Waiting works behind index `idx`: of an array both the element and the waiting part count.
+    /// Waiting works after index `idx`: of an array both the element and the waiting part count.
     pub(super) fn weight(&self, idx: u32) -> u64 {
         match &self.body {
             Body::Single(work) => u64::from(work.stat.is_waiting()),

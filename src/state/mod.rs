@@ -73,7 +73,7 @@ pub struct HostCtl {
     pub up: bool,
     /// Boot id of the last report.
     pub boot: String,
-    /// The ledger by which it remembers what it was told; empty = not known.
+    /// The ledger in which it keeps its orders; empty = not known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ledger: String,
 }
@@ -157,7 +157,7 @@ pub struct State {
     dep_dirty: BTreeSet<u32>,
     /// Finished jobs by when their end was known.
     finished: BTreeSet<(Stamp, u32)>,
-    /// Termination times (`-t`) of jobs; those of finished jobs are passed over.
+    /// Termination times (`-t`) of jobs; those of finished jobs are ignored.
     deadlines: BTreeSet<(Stamp, u32)>,
     /// Rows that the view does not show yet.
     dirty: Dirty,
@@ -175,7 +175,7 @@ pub struct State {
     /// Elements read from a snapshot whose job comes later.
     restoring: FxHashMap<u32, Vec<snapshot::SnapWork>>,
     /// Work that started, ended or changed what it holds since the scheduler last asked; `None`:
-    /// nobody asks.
+    /// it never asks.
     work_log: Option<Vec<JobKey>>,
 }
 
@@ -279,8 +279,8 @@ impl State {
         self.spec_ids.get(spec).copied()
     }
 
-    /// The number for the next specification: the first one behind the last given that is not in
-    /// use, from 1 again behind the highest there is. `None`: all are in use.
+    /// The number for the next specification: the first one after the last given that is not in
+    /// use, from 1 again after the highest there is. `None`: all are in use.
     pub fn next_spec(&self) -> Option<u32> {
         let after = |id: u32| id.checked_add(1).unwrap_or(1);
         let mut id = after(self.last_spec);
@@ -293,7 +293,7 @@ impl State {
         None
     }
 
-    /// The id for the next job: one above the highest ever given, rolling over behind `max_id`.
+    /// The id for the next job: one above the highest ever given, rolling over after `max_id`.
     pub fn next_id(&self, max_id: u32) -> Option<u32> {
         let start = if self.last_id >= max_id {
             1
@@ -423,10 +423,10 @@ impl State {
         std::mem::take(&mut self.dep_dirty).into_iter().collect()
     }
 
-    /// The next of them behind `after`, in a circle.
+    /// The next of them after `after`, in a circle.
     pub fn pop_dep_dirty(&mut self, after: u32) -> Option<u32> {
-        let behind = after.checked_add(1);
-        let next = behind.and_then(|from| self.dep_dirty.range(from..).next());
+        let from = after.checked_add(1);
+        let next = from.and_then(|from| self.dep_dirty.range(from..).next());
         let id = next.or_else(|| self.dep_dirty.first()).copied()?;
         self.dep_dirty.remove(&id);
         Some(id)
@@ -445,7 +445,7 @@ impl State {
             .filter(|id| !self.watchers.contains_key(id))
     }
 
-    /// Unfinished jobs whose termination time has come, each told once.
+    /// Unfinished jobs whose termination time has come, each returned once.
     pub fn take_overdue(&mut self, now: Stamp) -> Vec<u32> {
         let mut overdue = Vec::new();
         while let Some((at, id)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
@@ -494,8 +494,8 @@ impl State {
         (std::mem::take(&mut self.dirty_specs), keys)
     }
 
-    /// Forgets tokens and keys older than these times. That needs no event: who replays knows more
-    /// of them for a minute, until he does the same.
+    /// Forgets tokens and keys older than these times. That needs no event: a leader that replays
+    /// has more of them for a minute, until it does the same.
     pub fn expire(&mut self, tokens_before: Stamp, keys_before: Stamp) {
         self.tokens.retain(|_, known| known.t >= tokens_before);
         self.partly.retain(|_, partly| partly.t >= tokens_before);

@@ -1,6 +1,6 @@
 //! What happens to started work: signals, stops by users and by the system, growth, silent hosts.
 //!
-//! Two wishes to stop are kept apart, the users' and the system's; the work's host is told their
+//! Two wishes to stop are kept apart, the users' and the system's; the work's host gets their
 //! sum, and only its reports open and close a suspension. Never decides anything.
 
 use super::State;
@@ -16,10 +16,10 @@ impl State {
             run.signals += 1;
             match act {
                 SignalAct::Kill(_) => run.killing = Some(act),
-                // A kill outranks a requeue that comes behind it.
+                // A kill outranks a requeue that comes after it.
                 SignalAct::Requeue { .. } if run.killing.is_none() => run.killing = Some(act),
                 SignalAct::Stop => {
-                    // An owner's stop behind an administrator's does not make it his.
+                    // An owner's stop after an administrator's does not make it the owner's.
                     run.admin_stop |= !own;
                     run.user_stop = true;
                 }
@@ -47,8 +47,8 @@ impl State {
                 return;
             };
             change(run);
-            let told = run.told();
-            match (told, job.stat(j.idx)) {
+            let reported = run.reported_stat();
+            match (reported, job.stat(j.idx)) {
                 (_, Some(JobStat::Unkwn)) | (None, _) => {}
                 (Some(stat), _) => job.set_stat(j.idx, stat),
             }
@@ -68,7 +68,7 @@ impl State {
                 (true, _) => {}
                 (false, _) => close_suspension(run, t),
             }
-            let stat = run.told().unwrap_or(JobStat::Ssusp);
+            let stat = run.reported_stat().unwrap_or(JobStat::Ssusp);
             job.set_stat(a.j.idx, stat);
         });
     }
@@ -107,7 +107,7 @@ impl State {
         for (j, _) in self.used.work_on(id).collect::<Vec<_>>() {
             self.touch(j, |job| {
                 let run = job.work(j.idx).and_then(|w| w.run.as_deref());
-                let back = run.and_then(Run::told).unwrap_or(JobStat::Ssusp);
+                let back = run.and_then(Run::reported_stat).unwrap_or(JobStat::Ssusp);
                 match (up, job.stat(j.idx)) {
                     (false, Some(stat)) if stat.is_started() => job.set_stat(j.idx, JobStat::Unkwn),
                     (true, Some(JobStat::Unkwn)) => job.set_stat(j.idx, back),

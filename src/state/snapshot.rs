@@ -458,7 +458,7 @@ impl State {
             resizes: run.resizes,
             stopped_at: run.stopped,
             suspended_ms: run.sus,
-            used: super::job::told(&run.u),
+            used: super::job::reported(&run.u),
             fate: run.fate,
         }
     }

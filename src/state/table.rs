@@ -1,5 +1,5 @@
 //! A map from numbers to values in pages: what the jobs and their classes live in. Numbers are
-//! given one behind the other, so neighbours share a page and a look-up is four loads without a
+//! given one after the other, so neighbours share a page and a look-up is four loads without a
 //! comparison. Never knows what it holds.
 
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Append-only files: one write per group of records, and an end to the file after any failure.
 //!
-//! After a short write the next append would land directly behind half a record and glue the two
-//! together; after a failed fsync nobody knows what is on the disk. So a failed `Appender` is
+//! After a short write the next append would land directly after half a record and glue the two
+//! together; after a failed fsync it is unknown what is on the disk. So a failed `Appender` is
 //! poisoned for good: the caller opens a new segment that states the valid length of this one.
 
 use super::file::{File, How};
@@ -108,7 +108,7 @@ impl Appender {
         }
     }
 
-    /// Makes the file durable whoever appended to it.
+    /// Makes the file durable, whichever process appended to it.
     pub fn sync_all(&mut self) -> Result<()> {
         self.refuse_if_poisoned("sync")?;
         self.file.sync_data().map_err(|e| self.poison("sync", e))

@@ -76,7 +76,7 @@ pub fn read_line(limit: u64) -> Result<Option<String>> {
 }
 
 /// What a file is when links are followed: true for a regular file, with its length and whether
-/// somebody may execute it. `None` when there is none or it is something else.
+/// some user may execute it. `None` when there is none or it is something else.
 pub fn regular_file(path: &Path) -> Option<(u64, bool)> {
     let meta = std::fs::metadata(path).ok()?;
     meta.is_file()

@@ -44,7 +44,7 @@ impl Socket {
         self.0.local_addr().map_or(0, |a| a.port())
     }
 
-    /// Sends `bytes` to each address. Nobody is told of a failure.
+    /// Sends `bytes` to each address. Failures are not reported.
     pub fn send(&self, bytes: &[u8], to: &[SocketAddr]) {
         let six = self.0.local_addr().is_ok_and(|a| a.is_ipv6());
         for address in to {

@@ -277,7 +277,7 @@ impl UserBox {
     }
 
     /// Moves the file `name` to `to`, which is on the same file system and not in a user's hand.
-    /// Only a regular file or a link is moved: a directory of a user stays in his box.
+    /// Only a regular file or a link is moved: a directory of a user stays in the box.
     pub fn move_to(&self, name: &OsStr, to: &Path) -> Result<()> {
         let path = self.path.join(name);
         let Some(dir) = &self.dir else {
@@ -291,7 +291,7 @@ impl UserBox {
         nix::fcntl::renameat(&*dir, name, nix::fcntl::AT_FDCWD, to).at("rename", &path)
     }
 
-    /// Removes `name`, also an empty directory; one that is already gone is no error.
+    /// Removes `name`, also an empty directory; one that does not exist is not an error.
     pub fn remove(&self, name: &OsStr) -> Result<()> {
         let path = self.path.join(name);
         let Some(dir) = &self.dir else {

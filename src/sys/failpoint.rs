@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 
-/// Every place, and what it stands before or behind.
+/// Every place, and what it comes before or after.
 pub const POINTS: &[&str] = &[
     // The leader's journal: the group's write, its sync, a further segment.
     "journal.before_write",
@@ -16,7 +16,7 @@ pub const POINTS: &[&str] = &[
     "journal.next_segment",
     // A winner of the election reads the journal.
     "leader.recovering",
-    // Behind the sync and the look at the epoch; around the answers and the orders.
+    // After the sync and the check of the epoch; around the answers and the orders.
     "leader.after_check",
     "leader.before_ack",
     "leader.after_ack",
@@ -27,7 +27,7 @@ pub const POINTS: &[&str] = &[
     // Its child: some records written; whole, but not renamed.
     "snapshot.writing",
     "snapshot.before_rename",
-    // The executor: the attempts are on record, the spawner was not told.
+    // The executor: the attempts are on record, the spawner does not know them yet.
     "exe.after_ledger",
     // The spawner: before the fork of a shepherd that gets its task by it.
     "spawner.before_fork",
@@ -264,7 +264,7 @@ mod armed {
     }
 
     /// Counts a pass of the rule; true when it acts. A fork of a process with threads may find the
-    /// counter locked for good, so nobody waits for it long.
+    /// counter locked for good, so no process waits for it long.
     fn due(rule: &Rule) -> bool {
         if (rule.from, rule.to) == (1, u64::MAX) {
             return true;
@@ -323,7 +323,7 @@ mod armed {
         unsafe { libc::kill(libc::getpid(), signal) };
     }
 
-    /// A child that wakes this process, since nobody in it can.
+    /// A child that wakes this process: all its own threads are stopped.
     fn wake_after(ms: u64) {
         // SAFETY: the child makes only calls that are allowed after a fork of a process with
         // threads.

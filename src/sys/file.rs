@@ -43,7 +43,7 @@ impl File {
         options.open(path).map(File::Real)
     }
 
-    /// Sets room aside behind `from`, so that writing there does not fail on a full disk. The
+    /// Sets room aside after `from`, so that writing there does not fail on a full disk. The
     /// length stays.
     pub fn reserve(&self, from: u64, bytes: u64) -> io::Result<()> {
         match self {
@@ -160,7 +160,7 @@ impl File {
     }
 
     /// Sends the bytes from `from` up to `to` to the server of a network file system, in steps, so
-    /// that other files of this machine there need not wait behind all of them.
+    /// that other files of this machine there need not wait for all of them.
     pub fn send(&self, from: u64, to: u64) -> io::Result<()> {
         match self {
             File::Real(file) => super::writeback::send(file, from, to),
@@ -198,7 +198,7 @@ impl File {
         }
     }
 
-    /// Takes the lock on this open file; false when somebody else holds it. Given back when the
+    /// Takes the lock on this open file; false when another process holds it. Given back when the
     /// file is closed.
     pub fn try_lock(&self) -> io::Result<bool> {
         match self {

@@ -18,7 +18,7 @@ pub struct How {
     pub create: bool,
     /// ...and refuse one that is.
     pub exclusive: bool,
-    /// Nobody is waited for: a pipe that stands in the place of a file must not hold a daemon.
+    /// Open without waiting: a pipe in the place of a file must not block a daemon.
     pub at_once: bool,
     /// A symbolic link at the name is refused.
     pub no_link: bool,
@@ -96,7 +96,7 @@ pub trait Handle: Send + Sync + fmt::Debug {
     fn sync(&self) -> io::Result<()>;
     /// `fstat`.
     fn stat(&self) -> io::Result<Stat>;
-    /// Takes the lock; false when somebody else holds it.
+    /// Takes the lock; false when another process holds it.
     fn try_lock(&self) -> io::Result<bool>;
 }
 

@@ -1,7 +1,7 @@
 //! Whole files and directories: durable writes, publishing, reading at an offset, listing.
 //!
 //! Owns the rules that make a file on a shared directory safe to read: written aside and renamed,
-//! or overwritten in place in one write. Never keeps a descriptor open behind the caller's back,
+//! or overwritten in place in one write. Never keeps a descriptor open after a call returns,
 //! and never retries an fsync: a failed one means the data's fate is unknown.
 
 use super::file::{self, File};
@@ -68,7 +68,7 @@ pub fn read_small_owned(path: &Path, limit: u64) -> Result<(Vec<u8>, u32)> {
     Ok((read_all_of(&file, path, limit)?, uid))
 }
 
-/// Refuses what is no regular file: a pipe or device may give anything, or nothing for ever.
+/// Refuses what is not a regular file: a pipe or device may give anything, or nothing for ever.
 fn regular(stat: &Stat, path: &Path) -> Result<()> {
     match stat.kind {
         Kind::File => Ok(()),
@@ -111,7 +111,7 @@ pub struct Chunk {
 }
 
 /// Reads at most `max` bytes at `offset`, by open, read and close: on NFS this is what makes the
-/// data fresh, while a descriptor kept open lags behind. Only a regular file is read.
+/// data fresh, while a descriptor kept open shows older data. Only a regular file is read.
 pub fn read_from(path: &Path, offset: u64, max: usize) -> Result<Chunk> {
     let file = File::open(path, How::LOOK).at("open", path)?;
     let stat = file.stat().at("stat", path)?;
@@ -307,7 +307,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<()> {
     file::rename(from, to).at("rename", from)
 }
 
-/// Removes a file; one that is already gone is no error.
+/// Removes a file; one that does not exist is not an error.
 pub fn remove(path: &Path) -> Result<()> {
     match file::unlink(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -315,8 +315,8 @@ pub fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Gets what stands at `path` and is no regular file out of the way, to a hidden name beside it, so
-/// that a file can take its place. `Ok(false)`: nothing was in the way.
+/// Moves what stands at `path` and is not a regular file to a hidden name beside it, so that a file
+/// can take its place. `Ok(false)`: nothing was in the way.
 pub fn clear_name(path: &Path) -> Result<bool> {
     match stat(path)? {
         Some(found) if found.kind != Kind::File => {
@@ -339,7 +339,7 @@ pub fn publish_over(path: &Path, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Removes an empty directory; one that is already gone is no error.
+/// Removes an empty directory; one that does not exist is not an error.
 pub fn remove_dir(path: &Path) -> Result<()> {
     match file::rmdir(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -49,7 +49,7 @@ pub fn wait_readable(file: &File, ms: Option<u64>) -> bool {
     unsafe { libc::poll(&mut p, 1, ms) > 0 }
 }
 
-/// A named pipe that anyone with its path can ring; rings that nobody heard yet are kept.
+/// A named pipe that anyone with its path can ring; rings that no process has read yet are kept.
 #[derive(Debug)]
 pub struct Bell {
     file: File,
@@ -110,7 +110,7 @@ pub fn take_stdin() -> Result<File> {
     if unsafe { libc::dup2(null.as_raw_fd(), 0) } < 0 {
         return Err(Error::last("replace", what));
     }
-    // SAFETY: `fd` was just made and belongs to nobody else.
+    // SAFETY: `fd` was just made and has no other owner.
     Ok(File::from(unsafe {
         <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd)
     }))

@@ -445,7 +445,7 @@ mod tests {
         assert_eq!(code(run(p.to_str().unwrap(), &["9"]).unwrap()), 9);
     }
 
-    /// From now on this process and its children are told EAGAIN when they change their user.
+    /// From now on this process and its children get EAGAIN when they change their user.
     fn forbid_setresuid() -> bool {
         let stmt = |code: u32, jt, jf, k| libc::sock_filter {
             code: code as u16,
@@ -484,7 +484,7 @@ mod tests {
     #[test]
     fn a_job_whose_user_cannot_be_taken_on_never_runs() {
         if !crate::sys::users::may_switch() {
-            eprintln!("skipped: only root can become somebody else");
+            eprintln!("skipped: only root can become another user");
             return;
         }
         let d = tempfile::tempdir().unwrap();

@@ -15,13 +15,13 @@ use std::path::Path;
 pub struct Lock(OverwriteFile);
 
 impl Lock {
-    /// Takes the lock if nobody holds it; `Ok(None)` when somebody does.
+    /// Takes the lock if it is free; `Ok(None)` when another process holds it.
     pub fn try_take(path: &Path) -> Result<Option<Lock>> {
         let kept = OverwriteFile::open(path, None)?;
         if !kept.try_lock()? {
             return Ok(None);
         }
-        // Locked a file that is no longer the one of that name: as if somebody else held it.
+        // Locked a file that is no longer the one of that name: as if another process held it.
         Ok(kept.still_in_place()?.then_some(Lock(kept)))
     }
 
@@ -38,7 +38,7 @@ impl Lock {
 }
 
 /// Locks an open file for the life of its descriptor: on NFS the server then refuses what this
-/// process writes through it once the lock was lost. False when somebody else holds the lock.
+/// process writes through it once the lock was lost. False when another process holds the lock.
 pub fn fence(file: &File, path: &Path) -> Result<bool> {
     file.try_lock().at("lock", path)
 }

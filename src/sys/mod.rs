@@ -97,7 +97,7 @@ impl Error {
     }
 
     /// True when the disk, the quota or the file system's write permission is used up: states in
-    /// which a retry can help once somebody makes room. A short write counts: nothing else makes
+    /// which a retry can help once there is room again. A short write counts: nothing else makes
     /// one of a file system that works.
     pub fn is_no_space(&self) -> bool {
         let code = self.source.raw_os_error();

@@ -1,7 +1,7 @@
 //! A file that exists beforehand, is kept open, and is overwritten in place again and again.
 //!
 //! Owns the open file and the question whether its path still names it. On NFS an overwrite is one
-//! or two answers of the server, where opening anew each time takes three or four more. Never
+//! or two answers of the server, where opening each time takes three or four more. Never
 //! creates, renames or removes anything.
 
 use super::file::File;
@@ -61,7 +61,7 @@ impl OverwriteFile {
         }
     }
 
-    /// Takes the lock on the file; false when somebody else holds it.
+    /// Takes the lock on the file; false when another process holds it.
     pub(super) fn try_lock(&self) -> Result<bool> {
         self.file.try_lock().at("lock", &self.path)
     }

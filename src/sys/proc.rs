@@ -125,7 +125,7 @@ fn birth_ms(i: &ProcInfo) -> u64 {
 
 /// True when it is certain that the process of this id that began at `born_ms` of the boot-time
 /// clock (give or take what a record made by the clock may be late) runs no more. Not to be
-/// allowed to look (`hidepid`), or to have no descriptor for it, is no sign of death.
+/// allowed to look (`hidepid`), or to have no descriptor for it, does not mean that it ended.
 pub fn has_ended(pid: i32, born_ms: u64) -> bool {
     if let Some(machine) = super::platform::here() {
         return !machine.began_at(pid, born_ms);

@@ -54,7 +54,7 @@ pub fn start(program: &Path, env: &[(String, OsString)]) -> Result<Running> {
                 return Err(std::io::Error::last_os_error());
             }
             libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 4u32);
-            // Behind the change of ids, which forgets it.
+            // After the change of ids, which resets it.
             proc::die_with_parent(libc::SIGKILL);
             if libc::getppid() != parent {
                 return Err(std::io::Error::from_raw_os_error(libc::ESRCH));

@@ -1,8 +1,8 @@
 //! Whose files a daemon believes: those of root and of the account that owns the share.
 //!
 //! Owns the check of owners and permission bits, from the open descriptor for what is read, along
-//! the whole path for what is loaded. The share's directories let nobody else write; this is the
-//! second lock, for the day on which somebody opened one of them.
+//! the whole path for what is loaded. The share's directories let no other user write;
+//! this is the second check, in case the permissions of one of them were opened.
 
 use super::fs::{self, Chunk, Kind};
 use super::{At, Error, Result, platform, users};
@@ -43,7 +43,7 @@ impl Owners {
     /// [`fs::read_small`] of a file whose owner is believed.
     ///
     /// # Errors
-    /// As there, and when it belongs to somebody else.
+    /// As there, and when it belongs to another user.
     pub fn read_small(self, path: &Path, limit: u64) -> Result<Vec<u8>> {
         let (bytes, uid) = fs::read_small_owned(path, limit)?;
         self.check("believe", path, uid).map(|()| bytes)
@@ -52,13 +52,13 @@ impl Owners {
     /// [`fs::read_from`] of a file whose owner is believed.
     ///
     /// # Errors
-    /// As there, and when it belongs to somebody else.
+    /// As there, and when it belongs to another user.
     pub fn read_from(self, path: &Path, offset: u64, max: usize) -> Result<Chunk> {
         let chunk = fs::read_from(path, offset, max)?;
         self.check("believe", path, chunk.uid).map(|()| chunk)
     }
 
-    /// The owner of `path` if he is not believed. No link is followed.
+    /// The owner of `path` if it is not trusted. No link is followed.
     pub fn stranger_of(self, path: &Path) -> Option<u32> {
         if platform::simulated() {
             return None;
@@ -80,7 +80,7 @@ impl Owners {
         self.check("believe", path, found.uid).err()
     }
 
-    /// What in `dir` belongs to somebody who is not believed, with him.
+    /// What in `dir` belongs to a user who is not trusted, with that user.
     ///
     /// # Errors
     /// When the directory cannot be listed.
@@ -106,7 +106,7 @@ impl Owners {
     }
 
     /// Refuses to load `path` when others could have written it or put it there: it and every
-    /// directory above must belong to root or the cluster's account, and nobody else may write to
+    /// directory above must belong to root or the cluster's account, and no other user may write to
     /// them. For a daemon without privilege that holds below `base` only; further up it is enough
     /// that not everybody may write.
     ///
@@ -139,7 +139,7 @@ impl Owners {
         if strict {
             self.check("load", at, meta.uid())?;
         }
-        // In a sticky directory nobody touches what is not his own.
+        // In a sticky directory users change only files of their own.
         if meta.is_dir() && mode & 0o1000 != 0 {
             return Ok(());
         }

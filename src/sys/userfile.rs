@@ -89,7 +89,7 @@ pub fn write_head(mut file: &File, path: &Path, bytes: &[u8]) -> Result<u64> {
     Ok(end.saturating_sub(bytes.len() as u64))
 }
 
-/// Overwrites bytes in the middle of a file opened for appending; nobody else may be writing
+/// Overwrites bytes in the middle of a file opened for appending; no other process may be writing
 /// through this opening any more.
 pub fn overwrite_at(file: &File, path: &Path, offset: u64, bytes: &[u8]) -> Result<()> {
     // With O_APPEND Linux appends whatever the offset says.
@@ -138,7 +138,7 @@ pub fn give_to(file: &File, path: &Path, (uid, gid): (u32, u32), mode: u32) -> R
 /// Sets the permission bits of an open file.
 ///
 /// # Errors
-/// It belongs to somebody else.
+/// It belongs to another user.
 pub fn set_mode(file: &File, path: &Path, mode: u32) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let bits = std::fs::Permissions::from_mode(mode);

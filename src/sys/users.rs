@@ -13,9 +13,9 @@ use std::sync::{LazyLock, Mutex};
 
 /// How long a looked-up answer is believed, milliseconds.
 const CACHE_MS: u64 = 300_000;
-/// The same for "nobody": a directory service that was away must not be held against a user long.
+/// The same for "no such user": a directory service that was away must not exclude a user long.
 const CACHE_NOBODY_MS: u64 = 5_000;
-/// How many answers are kept before the cache starts anew.
+/// How many answers are kept before the cache is emptied.
 const CACHE_MAX: usize = 10_000;
 
 /// What the user database says of one user.
@@ -55,7 +55,7 @@ pub fn by_uid(uid: u32) -> Option<UserFacts> {
 /// The user of an id; `None` when the database has none.
 ///
 /// # Errors
-/// The database does not answer (a directory service that is down), and nobody was found earlier.
+/// The database does not answer (a directory service that is down), and no earlier answer is known.
 pub fn look_up(uid: u32) -> super::Result<Option<UserFacts>> {
     if platform::simulated() {
         return Ok(Some(simulated(uid)));
@@ -102,7 +102,7 @@ pub fn by_name(name: &str) -> Option<UserFacts> {
     User::from_name(name).ok().flatten().map(facts_of)
 }
 
-/// The login name of an id, or the id as text when nobody has it.
+/// The login name of an id, or the id as text when no account has it.
 pub fn name_of(uid: u32) -> String {
     by_uid(uid).map_or_else(|| uid.to_string(), |f| f.name)
 }
@@ -134,7 +134,7 @@ pub fn groups_of(user: &UserFacts) -> Vec<u32> {
 /// Names of all groups of a user; a group without a name is left out.
 ///
 /// # Errors
-/// The database does not answer: nobody may be refused for the groups that are missing.
+/// The database does not answer: no user may be refused for the groups that are missing.
 pub fn group_names(user: &UserFacts) -> super::Result<Vec<String>> {
     if platform::simulated() {
         return Ok(vec![format!("g{}", user.gid)]);
@@ -261,13 +261,13 @@ pub(crate) mod tests {
 
     #[test]
     fn a_database_that_does_not_answer_is_not_one_without_the_user() {
-        let (nobody, root) = (4_000_000_003, by_uid(0));
+        let (absent, root) = (4_000_000_003, by_uid(0));
         AWAY.set(true);
-        let text = look_up(nobody).unwrap_err().to_string();
+        let text = look_up(absent).unwrap_err().to_string();
         assert!(text.contains("uid 4000000003"), "{text}");
-        assert_eq!((by_uid(nobody), by_uid(0)), (None, root));
+        assert_eq!((by_uid(absent), by_uid(0)), (None, root));
         AWAY.set(false);
-        assert_eq!(look_up(nobody).unwrap(), None);
+        assert_eq!(look_up(absent).unwrap(), None);
     }
 
     #[test]

@@ -22,9 +22,9 @@ pub struct Watcher {
     warned: bool,
 }
 
-/// What is watched now. `notify` stops to watch a path by itself when it is told that the path was
-/// removed or renamed, whatever stands there by then, and says so to nobody: the thread that hears
-/// of it strikes the path out here, and the next [`Watcher::add`] watches it anew.
+/// What is watched now. When a path is removed or renamed, `notify` stops watching it, whatever
+/// stands there by then, and does not say so: the thread that gets the event removes the path here,
+/// and the next [`Watcher::add`] watches it again.
 #[derive(Debug, Clone, Default)]
 struct Watched(Arc<Mutex<BTreeSet<PathBuf>>>);
 
@@ -96,7 +96,7 @@ impl Watcher {
     }
 
     /// Watches a file or the names in a directory; true when hints will come. Costs nothing where
-    /// it is watched already: to be called again for what may have been removed and made anew.
+    /// it is watched already: to be called again for what may have been removed and made again.
     pub fn add(&mut self, path: &Path) -> bool {
         let Some(inner) = self.inner.as_mut() else {
             return false;
@@ -195,7 +195,7 @@ mod tests {
                 false => fs::remove_tree(&dir).unwrap(),
             }
             fs::mkdir(&dir, 0o755).unwrap();
-            // As the leader does with every turn. What it is told of the parent is a hint, too.
+            // As the leader does with every turn. Events about the parent are hints, too.
             while w.wait(20) {
                 assert!(w.add(&dir));
             }

@@ -1,5 +1,5 @@
 //! Sends what was written to a network file system in steps, so that it does not fill the
-//! connection: everything this machine does on the share waits behind it there, a leader's beat
+//! connection: everything else that this machine does on the share waits for it, a leader's beat
 //! included.
 //!
 //! Owns the size of the steps. Makes nothing durable: that is the sync's business.

@@ -1,9 +1,9 @@
-//! From an order to what the shepherd is told: program, environment, files, limits.
+//! From an order to the task's specification: program, environment, files, limits.
 //!
 //! Owns the names that every job finds in its environment. Accounts, contents of blobs and the
 //! places of this host come in as values; nothing is looked up here.
 
-use super::spec::{Base, Become, Output, ReportFacts, TaskLimits, TaskSpec, Told};
+use super::spec::{Base, Become, Output, ReportFacts, ReportHeader, TaskLimits, TaskSpec};
 use crate::model::{JobKey, Limits, Share, Spec};
 use crate::record::order::StartOrder;
 use crate::text::subst::subst;
@@ -200,7 +200,7 @@ pub struct Files {
 pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSpec {
     let array = order.index_end > 0 || order.a.j.idx > 0;
     let wants_report = !spec.stdout.is_empty() && spec.stdout != "/dev/null";
-    let told = wants_report.then(|| Told {
+    let header = wants_report.then(|| ReportHeader {
         name: one_line(shown_name(order)),
         command: order.command.clone(),
         hosts: order.hosts.iter().map(Share::to_string).collect(),
@@ -224,7 +224,7 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
         hosts_file: files.hosts.clone(),
         notify: spec.notify.clone(),
         notice: files.notice.clone(),
-        told,
+        header,
     }
 }
 
@@ -400,7 +400,7 @@ const SHELL_WORDS: &[&str] = &[
 /// or a builtin: such a command needs no shell. `None` for any other.
 pub fn plain_words(command: &str) -> Option<Vec<String>> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,:+@% ".contains(c);
-    // `=` is plain behind the first word only: `A=1 prog` sets a variable.
+    // `=` is plain after the first word only: `A=1 prog` sets a variable.
     if !command.chars().all(|c| plain(c) || c == '=') {
         return None;
     }

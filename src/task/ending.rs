@@ -44,8 +44,8 @@ pub fn ended(a: AttemptId, facts: &Facts, limits: &TaskLimits) -> Ended {
     let killed = killed_by(facts.top);
     let cpu_used_up = limits.cpu_s.is_some_and(|s| facts.cpu_ms / 1000 >= s);
     e.reason = match (facts.ordered, killed) {
-        // A task that was told to end and did so by itself beforehand still ended by the order:
-        // nobody can tell, and the order is what its owner remembers.
+        // A task that ends by itself just before an order to end counts as ended by the order: no
+        // record distinguishes the two, and the order is what its owner remembers.
         (ordered, _) if ordered != TermReason::None => ordered,
         (_, Some(SIGKILL)) if e.oom && limits.mem_b.is_some() => TermReason::MemLimit,
         (_, Some(SIGKILL)) if e.oom => TermReason::Oom,
@@ -57,8 +57,8 @@ pub fn ended(a: AttemptId, facts: &Facts, limits: &TaskLimits) -> Ended {
     e
 }
 
-/// The signal behind an end: a shell passes on its child's signal as 128 + its number. Only used
-/// where a counter or a limit speaks for it too.
+/// The signal that caused an end: a shell passes on its child's signal as 128 + its number. Only
+/// used where a counter or a limit points to it too.
 fn killed_by(top: Top) -> Option<i32> {
     match top {
         Top::Killed(sig, _) => Some(sig),
@@ -77,7 +77,7 @@ pub fn not_started(a: AttemptId, code: Option<i32>, text: String) -> Ended {
     }
 }
 
-/// The record of an end that nobody saw: no code and no signal, so never a success.
+/// The record of an end that was not seen: no code and no signal, so never a success.
 pub fn unknown(a: AttemptId, reason: TermReason, text: &str) -> Ended {
     Ended {
         a,

@@ -27,7 +27,7 @@ pub enum AttemptRec {
         /// May be killed when the host is cut off.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         r: bool,
-        /// Boot of the host at that time: after another one nobody knows whether it was started.
+        /// Boot of the host at that time: after another one it is unknown whether it was started.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         b: String,
         /// Mark of the start order.
@@ -65,7 +65,7 @@ pub enum AttemptRec {
         a: AttemptId,
         n: u32,
     },
-    /// The job was told of resize number `n`.
+    /// The job was notified of resize number `n`.
     Resized {
         #[serde(flatten)]
         a: AttemptId,
@@ -79,7 +79,7 @@ pub enum AttemptRec {
     /// The end that `cbexe` itself concluded, because no shepherd was left to record one.
     Concluded(Box<Ended>),
     /// Orders below this epoch are refused; the highest job id that was given so far; the last
-    /// restored share (`Order::Restored`) to which all was told once more.
+    /// restored share (`Order::Restored`) after which all was reported again.
     Epoch {
         e: u64,
         #[serde(default, skip_serializing_if = "is_zero_u32")]
@@ -145,7 +145,7 @@ pub struct TaskLines {
     pub bad: Vec<(usize, String)>,
 }
 
-/// Reads whole lines. A line that a short write tore may have the next record glued behind it:
+/// Reads whole lines. A line that a short write tore may have the next record glued to it:
 /// that one is still found, because it begins with the frame's mark.
 pub fn decode_tasks(bytes: &[u8]) -> TaskLines {
     let mut out = TaskLines::default();

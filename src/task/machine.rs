@@ -109,7 +109,7 @@ impl Machine {
         }
     }
 
-    /// The top process ended by itself: what it left behind is killed.
+    /// The top process ended by itself: what is left of its descendants is killed.
     pub fn top_ended(&mut self, now: u64) -> Vec<Effect> {
         self.over = true;
         self.kill(self.reason, now)

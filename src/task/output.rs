@@ -7,11 +7,11 @@
 //! - a file that others append to as well (elements of an array without `%I`, or one that has
 //!   content) gets report and output together at the end: until then the output is in a hidden
 //!   file beside it (`spool_name`), so that the outputs of several elements never mix;
-//! - what is no regular file (`/dev/null`, a pipe) gets no report.
+//! - what is not a regular file (`/dev/null`, a pipe) gets no report.
 //!
 //! Pure: the shepherd opens and writes.
 
-use super::spec::{ReportFacts, Told};
+use super::spec::{ReportFacts, ReportHeader};
 use crate::model::{AttemptId, TermReason};
 use crate::record::report::Ended;
 use std::fmt::Write;
@@ -66,7 +66,7 @@ pub fn spool_name(name: &str, a: AttemptId) -> String {
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
     pub facts: &'a ReportFacts,
-    pub told: &'a Told,
+    pub header: &'a ReportHeader,
     pub host: &'a str,
     pub cwd: &'a str,
     pub a: AttemptId,
@@ -110,18 +110,18 @@ pub fn render(r: &Report<'_>) -> String {
     let _ = writeln!(
         out,
         "Subject: Job {}: <{}> in cluster <{}> {word:<7}",
-        r.a.j, r.told.name, f.cluster
+        r.a.j, r.header.name, f.cluster
     );
     out.push('\n');
     let _ = writeln!(
         out,
         "Job <{}> was submitted from host <{}> by user <{}> in cluster <{}> at {}",
-        r.told.name, f.sub_host, f.user, f.cluster, r.submitted
+        r.header.name, f.sub_host, f.user, f.cluster, r.submitted
     );
     let _ = writeln!(
         out,
         "Job was executed on host(s) <{}>, in queue <{}>, as user <{}> in cluster <{}>.",
-        r.told.hosts.join("> <"),
+        r.header.hosts.join("> <"),
         f.queue,
         f.user,
         f.cluster
@@ -132,7 +132,7 @@ pub fn render(r: &Report<'_>) -> String {
     let end_time = r.ended.map_or("", |(_, t)| t);
     let _ = writeln!(out, "Results reported at {end_time:<TIME_WIDTH$}");
     let _ = writeln!(out, "\nYour job looked like:\n\n{rule}");
-    for line in r.told.command.lines().take(COMMAND_LINES) {
+    for line in r.header.command.lines().take(COMMAND_LINES) {
         let _ = writeln!(out, "{line}");
     }
     let sentence = ended.map_or("Still running.".to_owned(), result_sentence);
@@ -207,10 +207,10 @@ mod tests {
             user: "ann".into(),
             ..ReportFacts::default()
         };
-        let told = Told {
+        let header = ReportHeader {
             name: "作业".into(),
             command: "x\ny".into(),
-            ..Told::default()
+            ..ReportHeader::default()
         };
         let a = AttemptId {
             j: JobKey::element(7, 2),
@@ -218,7 +218,7 @@ mod tests {
         };
         let mut r = Report {
             facts: &facts,
-            told: &told,
+            header: &header,
             host: "h1",
             cwd: "/w",
             a,

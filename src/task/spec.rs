@@ -1,4 +1,5 @@
-//! What a shepherd is told, and the messages between `cbexe` and the process that forks shepherds.
+//! What a shepherd is to run, and the messages between `cbexe` and the process that forks
+//! shepherds.
 //!
 //! A message is a length (4 bytes, little endian) and a JSON text. What many tasks share travels
 //! once as a `Base`; a task then names it. Owns the form of the messages; never sends one.
@@ -39,7 +40,7 @@ pub struct Output {
 pub struct Base {
     /// `NAME=value`, without the names that `build::task_env` sets.
     pub env: Vec<String>,
-    /// `None`: run as whoever the shepherd is.
+    /// `None`: run under the shepherd's identity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<Become>,
     /// The account that owns the system's files on the share, where it is not the shepherd's.
@@ -133,13 +134,14 @@ pub struct TaskSpec {
     pub notice: String,
     /// Text for the job report, where the base wants one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub told: Option<Told>,
+    #[serde(rename = "told")]
+    pub header: Option<ReportHeader>,
 }
 
 /// A task's own part of the job report.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Told {
+pub struct ReportHeader {
     pub name: String,
     pub command: String,
     /// `h1`, `2*h2` ...
@@ -159,7 +161,7 @@ pub enum ToSpawner {
     /// Forget bases below this number.
     Forget { below: u32 },
     /// Kill what a dead shepherd left: its group, if it had one, and every process that has all of
-    /// these `NAME=value` in its environment. (Whoever may kill them may read it, too.)
+    /// these `NAME=value` in its environment. (A user who may kill them may read it, too.)
     Reap {
         #[serde(flatten)]
         a: AttemptId,
@@ -262,7 +264,7 @@ pub fn pack_act(act: TaskAct, reason: TermReason, grace_ms: u64) -> u64 {
     kind | number << 8 | reason << 16 | grace_ms.min(u64::from(u32::MAX)) << 32
 }
 
-/// Undoes `pack_act`; `None` for a value nobody packed.
+/// Undoes `pack_act`; `None` for a value that `pack_act` did not make.
 pub fn unpack_act(value: u64) -> Option<(TaskAct, TermReason, u64)> {
     let number = (value >> 8 & 0xff) as i32;
     let act = match value & 0xff {

@@ -9,7 +9,7 @@ use corral::sys::ipc::Bell;
 use corral::sys::{clock, fs, launch, proc, supervise};
 use corral::task::log::{TaskRec, decode_tasks};
 use corral::task::spec::{
-    Base, FromSpawner, Output, ReportFacts, TaskAct, TaskLimits, TaskSpec, ToSpawner, Told,
+    Base, FromSpawner, Output, ReportFacts, ReportHeader, TaskAct, TaskLimits, TaskSpec, ToSpawner,
     pack_act,
 };
 use std::collections::HashMap;
@@ -358,12 +358,12 @@ fn the_report_heads_the_output_of_one_job_and_of_each_element() {
     both(|mut h| {
         h.base(1, |b| wants_report(b, "one.%J"));
         h.base(2, |b| wants_report(b, "all"));
-        let told = Told {
+        let header = ReportHeader {
             name: "n".into(),
             command: "c".into(),
-            ..Told::default()
+            ..ReportHeader::default()
         };
-        let a = h.run("echo hello", |t| t.told = Some(told.clone()));
+        let a = h.run("echo hello", |t| t.header = Some(header.clone()));
         assert_eq!(h.end(a).code, Some(0));
         let text = h.wait_file(&format!("one.{}", a.j.id));
         assert!(
@@ -376,7 +376,7 @@ fn the_report_heads_the_output_of_one_job_and_of_each_element() {
                 h.run(
                     &format!("for i in 1 2 3; do echo {i}; sleep 0.05; done"),
                     |t| {
-                        (t.base, t.array, t.told) = (2, true, Some(told.clone()));
+                        (t.base, t.array, t.header) = (2, true, Some(header.clone()));
                     },
                 )
             })

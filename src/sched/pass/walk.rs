@@ -461,7 +461,7 @@ fn following(state: &State, pending: &PendingClass, entry: QueueEntry) -> Option
     let next = pending.ahead.iter().copied().find(|entry| *entry > this);
     let next = match pending.ahead.len() < FIRST_JOBS {
         true => next,
-        false => next.or_else(|| class_of(state, entry).jobs.behind(this)),
+        false => next.or_else(|| class_of(state, entry).jobs.after(this)),
     };
     next.map(|(order, j)| (order, j, 0))
 }

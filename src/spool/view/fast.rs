@@ -8,7 +8,7 @@ use crate::record::view::JobRow;
 use std::borrow::Cow;
 
 /// Reads the rest of a row whose leading fields (`k`, `j`, `s`, `p`) are known; `rest` begins
-/// behind them. `None` = decode it in general.
+/// after them. `None` = decode it in general.
 pub fn job<'a>(key: JobKey, spec: u32, stat: JobStat, mut rest: &'a [u8]) -> Option<JobRow<'a>> {
     let mut row = JobRow {
         j: key,
@@ -55,7 +55,7 @@ pub fn job<'a>(key: JobKey, spec: u32, stat: JobStat, mut rest: &'a [u8]) -> Opt
     }
 }
 
-/// The member's name and what stands behind its colon.
+/// The member's name and what stands after its colon.
 fn split_name(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = rest.iter().take(8).position(|b| *b == b'"')?;
     let value = rest[end + 1..].strip_prefix(b":")?;

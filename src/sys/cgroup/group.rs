@@ -166,7 +166,7 @@ impl Group {
     }
 
     /// Moves the calling process into the group. On an idle machine the kernel takes 10 to 20 ms
-    /// for a move, which is why it is done beforehand where somebody waits.
+    /// for a move, which is why it is done beforehand where a user waits.
     pub fn enter(&self) -> Result<()> {
         self.dirs
             .iter()
@@ -259,7 +259,7 @@ impl Group {
         Ok(())
     }
 
-    /// The processes in the group. Opened anew each time: a version 1 descriptor that is kept
+    /// The processes in the group. Opened each time: a version 1 descriptor that is kept
     /// open goes on giving the list of its first reading.
     pub fn pids(&self) -> Vec<i32> {
         self.main_dir()
