@@ -332,6 +332,11 @@ impl Hosts {
         late
     }
 
+    /// How many hosts are known.
+    pub fn count(&self) -> usize {
+        self.ears.len()
+    }
+
     /// Finds hosts that are new in `hosts/` or in `beats/`; true when there are any.
     fn find_hosts(&mut self, now_ms: u64, hinted: bool) -> bool {
         let age = now_ms.saturating_sub(self.listed_at);

@@ -53,6 +53,9 @@ pub const ALONE_MAX: u64 = 20;
 /// where each of them costs five requests.
 const SUMMARY_EVERY_MS: u64 = 1000;
 const SUMMARY_REMOTE_MS: u64 = 3000;
+/// By how much longer they wait for each host when only load indices changed, in milliseconds: the
+/// view of 5,000 hosts is 2 MB, and their loads change all the time.
+const LOAD_ROW_MS: u64 = 3;
 /// Time for the published view in each turn, in milliseconds.
 const PUBLISH_MS: u64 = 5;
 /// Events of one turn after which freed memory is given back.
@@ -101,6 +104,8 @@ pub struct Leader {
     pub untold_since: Option<u64>,
     pub summary_at: u64,
     pub summary_due: bool,
+    /// Load indices changed since the last summary.
+    pub loads_due: bool,
     /// When the leader's clock was last compared with the file server's (boot clock, ms).
     pub clock_compared_at: Option<u64>,
     pub publishing: bool,
@@ -354,7 +359,8 @@ impl Leader {
             .any(|input| matches!(input, Input::Load { .. }));
         self.core.full = self.room.is_full();
         let ready = turn::turn(&mut self.core, inputs, clock::now());
-        self.summary_due |= loads || !ready.events.is_empty();
+        self.loads_due |= loads;
+        self.summary_due |= !ready.events.is_empty();
         let burst = ready.events.len() > BURST;
         let changed = !ready.events.is_empty();
         let more = self.carry_out(ready, now)?;
@@ -517,7 +523,7 @@ impl Leader {
             self.write_orders(Vec::new())?;
         }
         self.write_receipts(now)?;
-        if self.summary_due && now.saturating_sub(self.summary_at) > self.summary_every_ms() {
+        if self.next_summary_at().is_some_and(|at| at < now) {
             self.publish_summary(now)?;
         }
         self.have_remembered(now)?;
@@ -579,15 +585,22 @@ impl Leader {
         self.alarms.raise("view", text, clock::boot_ms());
     }
 
-    fn summary_every_ms(&self) -> u64 {
-        match self.hinted_share {
+    /// When the summary views are due, if they are.
+    fn next_summary_at(&self) -> Option<u64> {
+        let every = match self.hinted_share {
             true => SUMMARY_EVERY_MS,
             false => SUMMARY_REMOTE_MS,
+        };
+        let at = self.summary_at.saturating_add(every);
+        match (self.summary_due, self.loads_due) {
+            (true, _) => Some(at),
+            (false, true) => Some(at.saturating_add(self.hosts.count() as u64 * LOAD_ROW_MS)),
+            (false, false) => None,
         }
     }
 
     fn publish_summary(&mut self, now: u64) -> Result<(), End> {
-        (self.summary_at, self.summary_due) = (now, false);
+        (self.summary_at, self.summary_due, self.loads_due) = (now, false, false);
         turn::refresh(&mut self.core);
         let recent = |at: u64| now.saturating_sub(at) < CLOCK_EVERY_MS;
         if !self.clock_compared_at.is_some_and(recent) {
@@ -693,8 +706,7 @@ impl Leader {
             ms = ms.min(due.max(1));
         }
         let now = clock::boot_ms();
-        if self.summary_due {
-            let due = self.summary_at + self.summary_every_ms();
+        if let Some(due) = self.next_summary_at() {
             ms = ms.min(due.saturating_sub(now).max(250));
         }
         if self.publishing {

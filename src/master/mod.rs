@@ -291,6 +291,7 @@ fn assume(
         summary_at: 0,
         clock_compared_at: None,
         summary_due: true,
+        loads_due: false,
         publishing: false,
         users_at: 0,
         users_due: true,
