@@ -11,6 +11,7 @@ use crate::lease::{Check, Intent, Lease, Look, Protocol, Seen, Settings as Rules
 use crate::record::leader::{BeatDoc, CLUSTER_MAX, ClusterDoc, EpochDoc};
 use crate::record::leader::{FIXED_LEN, decode_fixed, encode_fixed};
 use crate::spool::Layout;
+use crate::spool::polling::Gate;
 use crate::sys;
 use crate::sys::clock;
 use crate::sys::fs::Mark;
@@ -23,7 +24,7 @@ use keep::{Shared, Threads, spawn};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Claims before the own one that stay.
 const CLAIMS_KEPT: u64 = 100;
@@ -153,6 +154,8 @@ pub struct Leadership {
     /// What an administrator should know of the files of leadership.
     pub notes: Vec<String>,
     threads: Threads,
+    /// What [`Leadership::recheck`] knows of `leader/epoch`.
+    epoch: Mutex<Gate>,
 }
 
 impl Leadership {
@@ -170,8 +173,8 @@ impl Leadership {
         self.shared.local
     }
 
-    /// To be called after each sync of the journal and before anything is made known: opens, reads
-    /// and closes `leader/epoch`, and judges the own lease by the clock.
+    /// To be called after each sync of the journal and before anything is made known: looks at
+    /// `leader/epoch` past all caches, and judges the own lease by the clock.
     ///
     /// # Errors
     /// [`Lost`]: end at once, write nothing.
@@ -180,7 +183,8 @@ impl Leadership {
             return Ok(());
         }
         self.shared.check_lease()?;
-        self.shared.check_epoch()
+        let mut gate = self.epoch.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.check_epoch(&mut gate)
     }
 
     /// When the rules ask for the look that [`Leadership::recheck`] takes.
@@ -560,6 +564,7 @@ impl Candidate<'_> {
             led: before.leading.then_some(before.epoch),
             notes: self.notes,
             threads,
+            epoch: Mutex::default(),
         }
     }
 }

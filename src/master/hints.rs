@@ -8,7 +8,7 @@
 use super::hosts::Hosts;
 use crate::model::Token;
 use crate::record::ack::Ack;
-use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, What};
+use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, Numbers, What};
 use crate::spool::polling::Budget;
 use crate::sys::clock;
 use crate::sys::datagram::{self, Socket};
@@ -74,6 +74,7 @@ pub struct Hints {
     heard: Receiver<Heard>,
     boxes: Named,
     hosts: BTreeSet<u64>,
+    numbers: Numbers,
     vain: Budget,
     /// Who waits for the answer to a token, oldest first.
     waiting: BTreeMap<Token, SocketAddr>,
@@ -98,6 +99,7 @@ impl Hints {
             heard: heard.unwrap_or_else(never),
             boxes: Named::new(),
             hosts: BTreeSet::new(),
+            numbers: Numbers::default(),
             vain: Budget::new(VAIN_PER_S, VAIN_MAX),
             waiting: BTreeMap::new(),
             order: VecDeque::new(),
@@ -153,7 +155,9 @@ impl Hints {
                     }
                 }
             }
-            What::Reports { host } if self.hosts.len() < HOSTS_MAX => {
+            What::Reports { host, number }
+                if self.hosts.len() < HOSTS_MAX && !self.numbers.is_repeated(host, number) =>
+            {
                 self.hosts.insert(host);
             }
             _ => {}
@@ -233,7 +237,8 @@ impl Hints {
     /// A host has new orders.
     pub fn ordered(&self, to: &Endpoint) {
         if let Some(socket) = &self.socket {
-            let bytes = hint::encode(to.tag, What::Orders);
+            let number = clock::short_number();
+            let bytes = hint::encode(to.tag, What::Orders { number });
             socket.send(&bytes, &to.addresses);
         }
     }
@@ -269,7 +274,7 @@ mod tests {
                 let token = Token(u128::from(now * 100 + n));
                 let uid = (n % 50) as u32;
                 hints.note(What::DropBox { uid, token }, from());
-                hints.note(What::Reports { host: n }, from());
+                hints.note(What::Reports { host: n, number: 0 }, from());
             }
             if hints.call(now) {
                 let (boxes, names) = hints.due(now, &hosts);
@@ -329,7 +334,7 @@ mod tests {
             if late {
                 hints.answered(&[ack(token)]);
             }
-            command.send(&hint::encode(tag ^ 1, What::Orders), &leader);
+            command.send(&hint::encode(tag ^ 1, What::Orders { number: 0 }), &leader);
             let what = What::DropBox { uid, token };
             command.send(&hint::encode(tag, what), &leader);
             let heard = clock_wait(&hints);

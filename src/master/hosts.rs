@@ -156,6 +156,8 @@ pub struct Hosts {
     /// The hosts that were looked at last for a load document, and for reports, without a beat.
     load_turn: String,
     reports_turn: String,
+    /// When the latter was done last (boot clock, ms).
+    turned_at: Option<u64>,
     /// Until when files are read in this look (boot clock, ms), and whether some are still to be
     /// read.
     read_until: u64,
@@ -191,6 +193,7 @@ impl Hosts {
             eager_until: 0,
             load_turn: String::new(),
             reports_turn: String::new(),
+            turned_at: None,
             read_until: 0,
             behind: false,
             owners,
@@ -499,7 +502,9 @@ impl Hosts {
         let due = all.filter(|(host, ear)| !ear.life.is_unknown() && is_silent(host, ear));
         let due = due.filter(|(host, ear)| soon(host, ear));
         let mut due: Vec<String> = due.map(|(host, _)| host.clone()).collect();
-        if beats {
+        let rested = |at: u64| now_ms.saturating_sub(at) >= LOAD_EVERY_MS;
+        if beats && self.turned_at.is_none_or(rested) {
+            self.turned_at = Some(now_ms);
             // Of hosts whose beats name a file, too: another user's file in front of it is named.
             due.extend(in_turn(
                 &self.ears,

@@ -40,6 +40,8 @@ pub struct BeatNames {
     dir: PathBuf,
     owners: Owners,
     mark: Option<Mark>,
+    /// What the server said just now, before this listing.
+    asked: Option<Mark>,
     /// The last listing failed: whose name moves is not known.
     blind: bool,
 }
@@ -50,14 +52,15 @@ impl BeatNames {
             dir: layout.beats(),
             owners,
             mark: None,
+            asked: None,
             blind: false,
         }
     }
 
     /// Whether the server tells of a change since the last listing: one request.
-    pub fn changed(&self) -> bool {
-        let now = fs::mark(&self.dir).ok();
-        now.is_some() && now != self.mark
+    pub fn changed(&mut self) -> bool {
+        self.asked = fs::mark(&self.dir).ok();
+        self.asked.is_some() && self.asked != self.mark
     }
 
     /// Whether the last listing failed, so that silence says nothing.
@@ -71,7 +74,8 @@ impl BeatNames {
     /// The directory is missing, cannot be read, or belongs to a stranger.
     pub fn list(&mut self) -> crate::sys::Result<BTreeMap<String, Vec<Beat>>> {
         let mut all: BTreeMap<String, Vec<Beat>> = BTreeMap::new();
-        self.mark = fs::mark(&self.dir).ok();
+        let asked = self.asked.take();
+        self.mark = asked.or_else(|| fs::mark(&self.dir).ok());
         self.blind = true;
         if let Some(uid) = self.owners.stranger_of(&self.dir) {
             self.owners.check("believe", &self.dir, uid)?;

@@ -40,8 +40,10 @@ const TEND_MS: u64 = 10_000;
 const DUTY: u64 = 5;
 /// Files removed at a time.
 const REMOVE_MOST: usize = 200;
-/// Least time between two writes of rows for which nobody waits (ms).
+/// Least time between two writes of rows for which nobody waits (ms), and on a network file system,
+/// where such a row often goes with the next answer.
 const ROWS_MS: u64 = 50;
+const ROWS_REMOTE_MS: u64 = 200;
 /// Most owners named in a shard's entry.
 const UIDS_MAX: usize = 8;
 /// Most names looked at in the view's directory.
@@ -239,7 +241,8 @@ impl Publisher {
 
     /// When rows that wait are to be written although nobody waits for them; `None`: none wait.
     pub fn flush_at(&self) -> Option<u64> {
-        (!self.delta.buf.is_empty()).then(|| self.flushed_at + ROWS_MS)
+        let pause = if self.sync { ROWS_REMOTE_MS } else { ROWS_MS };
+        (!self.delta.buf.is_empty()).then(|| self.flushed_at + pause)
     }
 
     /// Goes on with a round, begins one when it is time, and removes old files. Works for about

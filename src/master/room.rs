@@ -18,8 +18,11 @@ const RESERVE: u64 = 32 << 20;
 const SHARE: u64 = 16;
 /// No part is smaller: it could not take a segment and a view.
 const PART_MIN: u64 = 16 << 10;
-/// How often the free room is looked at, in milliseconds.
+/// How often the free room is looked at, in milliseconds, and where there is plenty: of what fills
+/// so fast the write that finds no room tells.
 const LOOK_MS: u64 = 1000;
+const PLENTY_LOOK_MS: u64 = 10_000;
+const PLENTY: u64 = 1 << 30;
 /// While nothing can be written, how often it is tried, in milliseconds.
 const RETRY_MS: u64 = 1000;
 /// Hosts, too, must write what their jobs do: a part is given back for them so often, in
@@ -197,7 +200,9 @@ impl Room {
     /// Looks at the free room now and then, makes what the reserve lacks, and ends DISK FULL when
     /// it is whole again. True when the state changed.
     pub fn tend(&mut self, now: u64, leadership: &Leadership) -> bool {
-        if now.saturating_sub(self.looked_at) < LOOK_MS {
+        let plenty = self.free.is_some_and(|free| free > PLENTY) && !self.is_full();
+        let every = if plenty { PLENTY_LOOK_MS } else { LOOK_MS };
+        if now.saturating_sub(self.looked_at) < every {
             return false;
         }
         self.looked_at = now;

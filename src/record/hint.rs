@@ -6,6 +6,7 @@
 //! outside the cluster, or for a process that had the port before, is dropped unread.
 
 use crate::model::Token;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -17,15 +18,16 @@ const MAGIC: &[u8; 8] = b"CBhint1\n";
 pub const ADDRESSES_MAX: usize = 3;
 const TEXT_MAX: usize = 180;
 
-/// What to look at.
+/// What to look at. `number`: the same hint goes to each address of its receiver, who looks once at
+/// those of one number. Versions that give none send 0, which is never the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     /// To the leader: the drop box of this user. Who asks waits for the answer to this token.
     DropBox { uid: u32, token: Token },
     /// To the leader: the reports of the host whose name has this [`tag_of`].
-    Reports { host: u64 },
+    Reports { host: u64, number: u32 },
     /// To a host: its orders.
-    Orders,
+    Orders { number: u32 },
     /// To a command: the answer to its token.
     Acks { token: Token },
 }
@@ -34,8 +36,8 @@ pub enum What {
 pub fn encode(tag: u64, what: What) -> [u8; LEN] {
     let (kind, uid, value) = match what {
         What::DropBox { uid, token } => (1u32, uid, token.0),
-        What::Reports { host } => (2, 0, u128::from(host)),
-        What::Orders => (3, 0, 0),
+        What::Reports { host, number } => (2, number, u128::from(host)),
+        What::Orders { number } => (3, number, 0),
         What::Acks { token } => (4, 0, token.0),
     };
     let mut out = [0u8; LEN];
@@ -62,12 +64,33 @@ pub fn decode(bytes: &[u8], tag: u64) -> Option<What> {
         }),
         2 => Some(What::Reports {
             host: u64::try_from(value).ok()?,
+            number: number(20)?,
         }),
-        3 => Some(What::Orders),
+        3 => Some(What::Orders {
+            number: number(20)?,
+        }),
         4 => Some(What::Acks {
             token: Token(value),
         }),
         _ => None,
+    }
+}
+
+/// The last numbers of hints, by what they speak of.
+#[derive(Debug, Default)]
+pub struct Numbers(BTreeMap<u64, u32>);
+
+/// Most senders whose last number is remembered.
+const SENDERS_MAX: usize = 16_384;
+
+impl Numbers {
+    /// True when a hint of this sender bears the number of the one before: it came by another of
+    /// the receiver's addresses.
+    pub fn is_repeated(&mut self, of: u64, number: u32) -> bool {
+        if self.0.len() >= SENDERS_MAX && !self.0.contains_key(&of) {
+            self.0.clear();
+        }
+        self.0.insert(of, number) == Some(number) && number != 0
     }
 }
 
@@ -124,8 +147,9 @@ mod tests {
             What::DropBox { uid: 1001, token },
             What::Reports {
                 host: tag_of("node17"),
+                number: 5,
             },
-            What::Orders,
+            What::Orders { number: 6 },
             What::Acks { token },
         ] {
             let bytes = encode(7, what);
@@ -134,10 +158,18 @@ mod tests {
             assert_eq!(decode(&bytes[1..], 7), None);
             assert_eq!(decode(&[&bytes[..], b"x"].concat(), 7), None);
         }
-        let mut bytes = encode(7, What::Orders);
+        let mut bytes = encode(7, What::Orders { number: 0 });
         bytes[16] = 9;
         assert_eq!(decode(&bytes, 7), None);
         assert_eq!(decode(b"", 0), None);
+    }
+
+    #[test]
+    fn a_hint_that_comes_by_two_addresses_counts_once() {
+        let mut numbers = Numbers::default();
+        let seen = [(1, 5), (1, 5), (2, 5), (1, 6), (1, 5), (3, 0), (3, 0)];
+        let repeated = seen.map(|(of, number)| numbers.is_repeated(of, number));
+        assert_eq!(repeated, [false, true, false, false, false, false, false]);
     }
 
     #[test]

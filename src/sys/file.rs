@@ -286,6 +286,20 @@ pub(super) fn mark(path: &Path) -> io::Result<Mark> {
     })
 }
 
+/// Major and minor number of the device that holds `path`, as this machine has it cached: no
+/// request to a file server.
+pub(super) fn device_cached(path: &Path) -> Option<(u32, u32)> {
+    let name = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
+    let flags = libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
+    // SAFETY: `out` is plain data that the call fills, and `name` ends with a zero byte.
+    let (rc, out) = unsafe {
+        let mut out: libc::statx = std::mem::zeroed();
+        let rc = libc::statx(libc::AT_FDCWD, name.as_ptr(), flags, 0, &mut out);
+        (rc, out)
+    };
+    (rc == 0).then_some((out.stx_dev_major, out.stx_dev_minor))
+}
+
 pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     match platform::here() {
         Some(machine) => machine.rename(from, to),

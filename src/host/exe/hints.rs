@@ -5,7 +5,7 @@
 
 use crate::config::Cluster;
 use crate::host::setup::Place;
-use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, What};
+use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, Numbers, What};
 use crate::spool::polling::Budget;
 use crate::sys::clock;
 use crate::sys::datagram::{self, Socket};
@@ -58,8 +58,12 @@ impl Hints {
         clock::random(&mut tag);
         let tag = u64::from_le_bytes(tag);
         let mut budget = Budget::new(HEARD_PER_S, HEARD_MAX);
+        let mut numbers = Numbers::default();
         let heard = socket.listen("hints", move |bytes, _| {
-            (hint::decode(bytes, tag)? == What::Orders).then_some(())?;
+            let What::Orders { number } = hint::decode(bytes, tag)? else {
+                return None;
+            };
+            (!numbers.is_repeated(0, number)).then_some(())?;
             let left = budget.left(clock::boot_ms());
             budget.spend(1);
             (left > 0).then_some(())
@@ -97,7 +101,8 @@ impl Hints {
     /// This host's reports have grown.
     pub fn reported(&self, leader: Option<&Endpoint>) {
         if let (Some(socket), Some(leader)) = (&self.socket, leader) {
-            let bytes = hint::encode(leader.tag, What::Reports { host: self.name });
+            let (host, number) = (self.name, clock::short_number());
+            let bytes = hint::encode(leader.tag, What::Reports { host, number });
             socket.send(&bytes, &leader.addresses);
         }
     }

@@ -157,8 +157,8 @@ impl OrderReader {
         }
         self.quiet_at = None;
         let look = self.look_at_all(now)?;
-        let nothing = look.orders.is_empty() && look.went_back.is_none();
-        if nothing && !look.more && !look.new_epoch {
+        let stops = look.more || look.new_epoch || look.held_up;
+        if !stops && look.went_back.is_none() {
             self.quiet_at = Some(now);
         }
         Ok(look)
@@ -189,7 +189,8 @@ impl OrderReader {
     /// takes two or three.
     fn epoch_stands(&mut self, now: u64) -> bool {
         let mark = fs::mark(&self.layout.epoch());
-        self.epoch_read &= mark.is_ok_and(|mark| !self.epoch_gate.must_look(mark, now));
+        let must = |mark| (self.epoch_gate).must_look_within(mark, now, QUIET_MS);
+        self.epoch_read &= !mark.map_or(true, must);
         self.epoch_read
     }
 

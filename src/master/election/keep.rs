@@ -2,7 +2,7 @@
 //!
 //! * `beat` overwrites `leader/beat` through an open descriptor, nothing else: bulk of the leader
 //!   on the same share delays each answer of the server, and this takes one or two.
-//! * `look` reads `leader/epoch`, and proves or tries the election's lock. It may be slower.
+//! * `look` looks at `leader/epoch`, and proves or tries the election's lock. It may be slower.
 //! * `watchdog` reads the clock and atomics only, so that a share that hangs cannot keep it from
 //!   falling silent.
 //!
@@ -12,6 +12,7 @@ use super::{LockState, Lost, encode, read_fixed, try_lock};
 use crate::lease::{Check, Settings as Rules, Verdict, judge, lease_over, look_over};
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN};
 use crate::spool::Layout;
+use crate::spool::polling::Gate;
 use crate::sys;
 use crate::sys::clock;
 use crate::sys::overwrite_file::{self, OverwriteFile};
@@ -75,8 +76,17 @@ impl Shared {
         lost
     }
 
-    /// Opens, reads and closes `leader/epoch`: what no cache may answer.
-    pub(super) fn check_epoch(&self) -> Result<(), Lost> {
+    /// Looks at `leader/epoch` past all caches. Where its mark is the one of the last look that read
+    /// it, and older than the tick of the server's clock then, it holds what it held: one request to
+    /// a file server. Otherwise it is opened, read and closed. `gate` is the caller's own: what
+    /// another thread is about to read has not been read.
+    pub(super) fn check_epoch(&self, gate: &mut Gate) -> Result<(), Lost> {
+        let mark = sys::fs::mark(&self.layout.epoch());
+        // After the answer: it must not seem older than it is.
+        let now = clock::boot_ms();
+        if mark.is_ok_and(|mark| !gate.must_look(mark, now)) {
+            return Ok(());
+        }
         let read = match read_fixed::<EpochDoc>(&self.layout.epoch(), self.owners) {
             Ok(read) => read,
             Err(e) => return Err(self.lose(e.to_string())),
@@ -128,6 +138,7 @@ impl Threads {
         let mut look = Looker {
             shared: shared.clone(),
             lock,
+            epoch: Gate::default(),
         };
         let watched = shared.clone();
         let threads = vec![
@@ -283,6 +294,7 @@ impl Beat {
 struct Looker {
     shared: Arc<Shared>,
     lock: LockState,
+    epoch: Gate,
 }
 
 impl Looker {
@@ -290,7 +302,7 @@ impl Looker {
         let shared = &self.shared;
         let began = clock::boot_ms();
         // A higher epoch is seen here even while the leader has nothing to journal.
-        if shared.check != Check::Never && shared.check_epoch().is_err() {
+        if shared.check != Check::Never && shared.check_epoch(&mut self.epoch).is_err() {
             return Ok(());
         }
         shared.looked.store(began, Ordering::Release);
