@@ -19,6 +19,7 @@ use crate::sys;
 use crate::sys::datagram::Socket;
 use crate::sys::fs::Kind;
 use crate::sys::statfs::{FsKind, fs_kind};
+use crate::sys::tail::Tail;
 use std::path::{Path, PathBuf};
 
 /// How long an answer is awaited when nothing else is asked for, seconds.
@@ -203,6 +204,7 @@ struct Wait<'a> {
     offset: u64,
     /// The file that was read, by its inode; 0: none yet.
     acks_ino: u64,
+    tail: Tail,
     published: u32,
     looks: u64,
     vanished_at: Option<u64>,
@@ -242,6 +244,7 @@ impl<'a> Wait<'a> {
             file: inbox.join(Layout::request_name(token)),
             offset: 0,
             acks_ino: 0,
+            tail: Tail::of(site.layout().root()),
             published: 0,
             looks: 0,
             vanished_at: None,
@@ -256,8 +259,8 @@ impl<'a> Wait<'a> {
         wait.find_leader();
         // Taken before the request is published: an answer can only stand behind it.
         let acks = wait.layout.acks(wait.epoch.epoch);
-        if let Ok(Some(stat)) = sys::fs::stat(&acks) {
-            (wait.offset, wait.acks_ino) = (stat.len, stat.ino);
+        if let Ok(chunk) = wait.tail.read_from(&acks, 0, 0) {
+            (wait.offset, wait.acks_ino) = (chunk.file_len, chunk.ino);
         }
         Ok(wait)
     }
@@ -473,7 +476,7 @@ impl<'a> Wait<'a> {
 
     fn scan_file(&mut self, acks: &Path) -> Result<Option<Ack>, Replaced> {
         loop {
-            let chunk = match sys::fs::read_from(acks, self.offset, CHUNK) {
+            let chunk = match self.tail.read_from(acks, self.offset, CHUNK) {
                 Ok(chunk) if chunk.file_len < self.offset => return Err(Replaced),
                 Ok(chunk) => {
                     self.acks_ino = chunk.ino;

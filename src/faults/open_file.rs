@@ -29,6 +29,8 @@ pub(super) struct ShareFile {
     pub ino: Ino,
     /// By which name it was opened.
     pub path: String,
+    /// Each read asks the server.
+    pub direct: bool,
     pub state: std::sync::Mutex<HandleState>,
 }
 
@@ -78,7 +80,10 @@ impl Handle for ShareFile {
         let mut state = self.state();
         let mut inner = self.port.lock();
         let Inner { core, scene } = &mut *inner;
-        if core.now.saturating_sub(state.at) > KEPT_OPEN_US {
+        if self.direct && scene.opens.get(&self.id).is_none_or(|o| o.lost) {
+            return Err(errno(libc::EIO));
+        }
+        if self.direct || core.now.saturating_sub(state.at) > KEPT_OPEN_US {
             state.view = self.port.fetch(core, scene, self.ino, false);
             state.at = core.now;
         }

@@ -198,6 +198,7 @@ impl Port {
             id,
             ino,
             path: path.to_owned(),
+            direct: how.direct,
             state: std::sync::Mutex::new(state),
         }))
     }

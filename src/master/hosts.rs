@@ -3,21 +3,23 @@
 //! No look costs an operation for each listed host: beats are one listing (`life`), which says
 //! whose load and reports have news. Hosts of an older version are looked at one after the other.
 
+mod reports;
+
 use super::life::{BeatNames, Life};
-use crate::record::frame::{Damage, Damaged, Reader};
-use crate::record::header::{Header, What};
 use crate::record::hint::{Endpoint, tag_of};
 use crate::record::load::{self, LoadDoc};
 use crate::record::point::Points;
-use crate::record::report::{Report, ReportRecord, RunId};
+use crate::record::report::{Report, ReportRecord};
 use crate::record::suspect::Suspect;
 use crate::spool::Layout;
 use crate::spool::polling::{Gate, Polling};
 use crate::sys::clock;
 use crate::sys::fs;
+use crate::sys::tail::Tail;
 use crate::sys::trust::Owners;
 use crate::text::duration::short;
 use crate::turn::Input;
+use reports::{parse_reports, tail_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -141,6 +143,9 @@ pub struct Hosts {
     layout: Layout,
     cluster: String,
     ears: BTreeMap<String, Ear>,
+    /// Reports that were read last, perhaps open, and what others are made from.
+    tails: BTreeMap<String, Tail>,
+    tail: Tail,
     /// Hosts by the tags of their names.
     tags: BTreeMap<u64, String>,
     beats: BeatNames,
@@ -183,6 +188,8 @@ impl Hosts {
             layout: layout.clone(),
             cluster: cluster.to_owned(),
             ears: BTreeMap::new(),
+            tails: BTreeMap::new(),
+            tail: Tail::of(layout.root()),
             tags: BTreeMap::new(),
             beats: BeatNames::new(layout, owners),
             ignored: BTreeSet::new(),
@@ -600,7 +607,8 @@ impl Hosts {
         if !named && fs::mark(&path).is_ok_and(|mark| mark.len == ear.offset) {
             return false;
         }
-        let chunk = match fs::read_from(&path, ear.offset, CHUNK) {
+        let tail = tail_of(&mut self.tails, &self.tail, host);
+        let chunk = match tail.read_from(&path, ear.offset, CHUNK) {
             Ok(chunk) => chunk,
             Err(e) => {
                 if ear.suspect.unreadable(ear.offset, now_ms) {
@@ -648,54 +656,6 @@ impl Hosts {
             });
         }
         found
-    }
-}
-
-/// What one look at a reports file gave.
-struct ReadReports {
-    reports: Vec<ReportRecord>,
-    /// Where reading stopped for another reason than the end of the file.
-    damage: Option<Damaged>,
-    /// Offset in bytes and sequence number where the next look goes on.
-    next: (u64, u64),
-}
-
-/// The reports in `chunk`, which begins at `from`: an offset in bytes and a sequence number.
-fn parse_reports(chunk: &fs::Chunk, path: &Path, cluster: &str, from: (u64, u64)) -> ReadReports {
-    let mut reader = Reader::resume(&chunk.bytes, from.0, from.1);
-    let mut reports = Vec::new();
-    let damage = loop {
-        if chunk.file_len < from.0 {
-            break Some(Damaged {
-                offset: chunk.file_len,
-                damage: Damage::Torn,
-            });
-        }
-        if reader.offset() == 0 {
-            match Header::read(&mut reader, What::Reports, Some(cluster)) {
-                Ok(Some(_)) => continue,
-                Ok(None) => break None,
-                Err(e) => break Some(e),
-            }
-        }
-        match reader.next_line() {
-            Ok(None) => break None,
-            Ok(Some(line)) => match line.decode::<Report>() {
-                Ok(report) => {
-                    let run: RunId = line.decode().unwrap_or_default();
-                    let seq = line.seq;
-                    reports.push(ReportRecord { seq, run, report });
-                }
-                Err(d) => tracing::warn!("{}: record {}: {d:?}", path.display(), line.seq),
-            },
-            Err(e) => break Some(e),
-        }
-    };
-    let next = (reader.offset(), reader.next_seq());
-    ReadReports {
-        reports,
-        damage,
-        next,
     }
 }
 

@@ -39,7 +39,8 @@ impl File {
         }
         let at_once = if how.at_once { libc::O_NONBLOCK } else { 0 };
         let no_link = if how.no_link { libc::O_NOFOLLOW } else { 0 };
-        options.custom_flags(at_once | no_link);
+        let direct = if how.direct { libc::O_DIRECT } else { 0 };
+        options.custom_flags(at_once | no_link | direct);
         options.open(path).map(File::Real)
     }
 
@@ -284,20 +285,6 @@ pub(super) fn mark(path: &Path) -> io::Result<Mark> {
             .saturating_mul(1_000_000_000)
             .saturating_add(i64::from(changed.tv_nsec)),
     })
-}
-
-/// Major and minor number of the device that holds `path`, as this machine has it cached: no
-/// request to a file server.
-pub(super) fn device_cached(path: &Path) -> Option<(u32, u32)> {
-    let name = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
-    let flags = libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
-    // SAFETY: `out` is plain data that the call fills, and `name` ends with a zero byte.
-    let (rc, out) = unsafe {
-        let mut out: libc::statx = std::mem::zeroed();
-        let rc = libc::statx(libc::AT_FDCWD, name.as_ptr(), flags, 0, &mut out);
-        (rc, out)
-    };
-    (rc == 0).then_some((out.stx_dev_major, out.stx_dev_minor))
 }
 
 pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {

@@ -22,6 +22,8 @@ pub struct How {
     pub at_once: bool,
     /// A symbolic link at the name is refused.
     pub no_link: bool,
+    /// Reads go past this machine's cache; for NFS, which asks for no alignment.
+    pub direct: bool,
     /// Permission bits of a new file, before the umask.
     pub mode: u32,
 }
@@ -35,6 +37,7 @@ impl How {
         exclusive: false,
         at_once: false,
         no_link: false,
+        direct: false,
         mode: 0,
     };
     /// A file that another process writes.

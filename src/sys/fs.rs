@@ -114,6 +114,11 @@ pub struct Chunk {
 /// data fresh, while a descriptor kept open shows older data. Only a regular file is read.
 pub fn read_from(path: &Path, offset: u64, max: usize) -> Result<Chunk> {
     let file = File::open(path, How::LOOK).at("open", path)?;
+    read_open(&file, path, offset, max)
+}
+
+/// The same of a file that was just opened.
+pub(super) fn read_open(file: &File, path: &Path, offset: u64, max: usize) -> Result<Chunk> {
     let stat = file.stat().at("stat", path)?;
     regular(&stat, path)?;
     let want = stat.len.saturating_sub(offset).min(max as u64) as usize;

@@ -33,6 +33,7 @@ pub mod sensor;
 pub mod signals;
 pub mod statfs;
 pub mod supervise;
+pub mod tail;
 pub mod thread;
 pub mod trust;
 pub mod userfile;

@@ -4,6 +4,8 @@
 
 pub use super::file_types::FsKind;
 use super::{At, Result};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 const LOCAL_MAGICS: &[i64] = &[
@@ -19,14 +21,57 @@ const LOCAL_MAGICS: &[i64] = &[
     0x3153_464a, // jfs
 ];
 const NFS_MAGIC: i64 = 0x6969;
+/// Most bytes of the mount table that are read.
+const TABLE_MAX: u64 = 16 << 20;
 
 /// The kind of file system that holds `path`.
 pub fn fs_kind(path: &Path) -> Result<FsKind> {
     if let Some(machine) = super::platform::here() {
         return Ok(machine.fs_kind(path));
     }
+    if is_nfs_by_table(path) {
+        return Ok(FsKind::Nfs);
+    }
     let s = nix::sys::statfs::statfs(path).at("look up the file system of", path)?;
     Ok(kind_of(s.filesystem_type()))
+}
+
+/// Whether the mount table has the device of `path` as NFS: it answers without a request to the
+/// file server, which `statfs` takes.
+fn is_nfs_by_table(path: &Path) -> bool {
+    // Disks have a driver's number.
+    let device = device_cached(path).filter(|(major, _)| *major == 0);
+    let Some(device) = device else {
+        return false;
+    };
+    let mut table = Vec::new();
+    let read = std::fs::File::open("/proc/self/mountinfo")
+        .and_then(|file| file.take(TABLE_MAX).read_to_end(&mut table));
+    read.is_ok() && has_nfs(&String::from_utf8_lossy(&table), device)
+}
+
+/// Major and minor number of the device that holds `path`, as this machine has it cached: no
+/// request to a file server.
+fn device_cached(path: &Path) -> Option<(u32, u32)> {
+    let name = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
+    let flags = libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
+    // SAFETY: `out` is plain data that the call fills, and `name` ends with a zero byte.
+    let (rc, out) = unsafe {
+        let mut out: libc::statx = std::mem::zeroed();
+        let rc = libc::statx(libc::AT_FDCWD, name.as_ptr(), flags, 0, &mut out);
+        (rc, out)
+    };
+    (rc == 0).then_some((out.stx_dev_major, out.stx_dev_minor))
+}
+
+fn has_nfs(table: &str, (major, minor): (u32, u32)) -> bool {
+    let device = format!("{major}:{minor}");
+    table.lines().any(|line| {
+        let mut halves = line.splitn(2, " - ");
+        let of = halves.next().and_then(|words| words.split(' ').nth(2));
+        let fstype = halves.next().and_then(|words| words.split(' ').next());
+        of == Some(&device) && matches!(fstype, Some("nfs" | "nfs4"))
+    })
 }
 
 /// The kind of file system that holds an open file of this machine.
@@ -83,6 +128,15 @@ mod tests {
     fn a_disk_has_room() {
         let d = disk_free(Path::new("/tmp")).unwrap();
         assert!(d.total >= d.available && d.total > 0);
+    }
+
+    #[test]
+    fn the_table_tells_of_nfs_by_device() {
+        let table = "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
+            40 22 0:50 / /mnt/my\\040share rw,noatime - nfs4 srv:/x rw,soft\n";
+        let found = [(0, 50), (254, 0), (0, 5), (0, 500)].map(|device| has_nfs(table, device));
+        assert_eq!(found, [true, false, false, false]);
+        assert_eq!(device_cached(Path::new("/proc")).map(|d| d.0), Some(0));
     }
 
     #[test]

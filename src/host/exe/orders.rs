@@ -14,6 +14,7 @@ use crate::record::report::Report;
 use crate::record::suspect::Suspect;
 use crate::spool::polling::Gate;
 use crate::spool::{Layout, epoch_known};
+use crate::sys::tail::Tail;
 use crate::sys::trust::Owners;
 use crate::sys::{clock, fs};
 
@@ -39,6 +40,7 @@ pub struct OrderReader {
     part: u64,
     offset: u64,
     seq: u64,
+    tail: Tail,
     /// What was said last about trouble, so that it is said once.
     said: String,
     /// When a further part was last looked for (boot clock, ms).
@@ -107,6 +109,7 @@ impl OrderReader {
             part: 0,
             offset: 0,
             seq: 0,
+            tail: Tail::of(layout.root()),
             said: String::new(),
             next_at: 0,
             suspect: Suspect::default(),
@@ -261,6 +264,7 @@ impl OrderReader {
         (self.part, self.offset, self.seq) = (part, 0, 0);
         self.ours = None;
         self.damage = None;
+        self.tail = self.tail.another();
         self.suspect.clear();
     }
 
@@ -351,10 +355,11 @@ impl OrderReader {
 
     fn read_part(&mut self, look: &mut Look) -> Result<(), String> {
         let path = self.layout.orders(&self.host, self.epoch, self.part);
-        let chunk = match self.owners {
-            Some(owners) => owners.read_from(&path, self.offset, CHUNK),
-            None => fs::read_from(&path, self.offset, CHUNK),
-        };
+        let chunk = self.tail.read_from(&path, self.offset, CHUNK);
+        let chunk = chunk.and_then(|chunk| match self.owners {
+            Some(owners) => owners.check("believe", &path, chunk.uid).map(|()| chunk),
+            None => Ok(chunk),
+        });
         let chunk = match chunk {
             Ok(chunk) => chunk,
             // Named before this client can see it, or gone; the share itself has just answered.

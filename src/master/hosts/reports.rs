@@ -1,0 +1,78 @@
+//! Reports files as the leader reads them: which are kept open, and what stands in them.
+
+use crate::record::frame::{Damage, Damaged, Reader};
+use crate::record::header::{Header, What};
+use crate::record::report::{Report, ReportRecord, RunId};
+use crate::sys::fs::Chunk;
+use crate::sys::tail::Tail;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Most reports files that are kept open.
+const TAILS_MAX: usize = 256;
+
+/// What one look at a reports file gave.
+pub(super) struct ReadReports {
+    pub reports: Vec<ReportRecord>,
+    /// Where reading stopped for another reason than the end of the file.
+    pub damage: Option<Damaged>,
+    /// Offset in bytes and sequence number where the next look goes on.
+    pub next: (u64, u64),
+}
+
+/// The reports in `chunk`, which begins at `from`: an offset in bytes and a sequence number.
+pub(super) fn parse_reports(
+    chunk: &Chunk,
+    path: &Path,
+    cluster: &str,
+    from: (u64, u64),
+) -> ReadReports {
+    let mut reader = Reader::resume(&chunk.bytes, from.0, from.1);
+    let mut reports = Vec::new();
+    let damage = loop {
+        if chunk.file_len < from.0 {
+            break Some(Damaged {
+                offset: chunk.file_len,
+                damage: Damage::Torn,
+            });
+        }
+        if reader.offset() == 0 {
+            match Header::read(&mut reader, What::Reports, Some(cluster)) {
+                Ok(Some(_)) => continue,
+                Ok(None) => break None,
+                Err(e) => break Some(e),
+            }
+        }
+        match reader.next_line() {
+            Ok(None) => break None,
+            Ok(Some(line)) => match line.decode::<Report>() {
+                Ok(report) => {
+                    let run: RunId = line.decode().unwrap_or_default();
+                    let seq = line.seq;
+                    reports.push(ReportRecord { seq, run, report });
+                }
+                Err(d) => tracing::warn!("{}: record {}: {d:?}", path.display(), line.seq),
+            },
+            Err(e) => break Some(e),
+        }
+    };
+    let next = (reader.offset(), reader.next_seq());
+    ReadReports {
+        reports,
+        damage,
+        next,
+    }
+}
+
+/// The tail of a host's reports; another one is closed where too many are kept open.
+pub(super) fn tail_of<'a>(
+    tails: &'a mut BTreeMap<String, Tail>,
+    first: &Tail,
+    host: &str,
+) -> &'a mut Tail {
+    if tails.len() >= TAILS_MAX && !tails.contains_key(host) {
+        tails.pop_first();
+    }
+    let new = || first.another();
+    tails.entry(host.to_owned()).or_insert_with(new)
+}

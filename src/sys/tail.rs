@@ -1,0 +1,195 @@
+//! A file that another machine appends to, kept open between looks where that saves requests.
+//!
+//! On NFS a look that opens, reads and closes takes three requests. A descriptor kept open shows what
+//! this machine has cached, except with `O_DIRECT`: then each read is one request that the server
+//! answers. So a file that grew a moment ago is kept open and read past the cache. What such a read
+//! does not find is looked for by open, read and close, and the file is opened again now and then:
+//! its name may stand for another one by now. Never writes.
+
+use super::clock;
+use super::file::{File, How};
+use super::fs::{self, Chunk};
+use super::statfs::{FsKind, fs_kind};
+use super::{At, Result};
+use std::path::{Path, PathBuf};
+
+/// How long a file is kept open before it is opened again (ms).
+const KEEP_MS: u64 = 10_000;
+/// Bytes that the first read asks for: rarely is more added between two looks, and what is larger
+/// than the mount's `rsize` takes several requests, whatever there is.
+const STEP: usize = 16 << 10;
+
+/// The file, perhaps kept open.
+#[derive(Debug)]
+pub struct Tail {
+    /// Reads can go past the caches.
+    direct: bool,
+    kept: Option<Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    file: File,
+    path: PathBuf,
+    ino: u64,
+    uid: u32,
+    /// Boot clock, ms.
+    opened_at: u64,
+}
+
+impl Tail {
+    /// For files of `share`; they are kept open only if that is NFS.
+    pub fn of(share: &Path) -> Tail {
+        Tail {
+            direct: fs_kind(share).is_ok_and(|kind| kind == FsKind::Nfs),
+            kept: None,
+        }
+    }
+
+    /// Another tail on the same share.
+    pub fn another(&self) -> Tail {
+        Tail {
+            direct: self.direct,
+            kept: None,
+        }
+    }
+
+    /// As [`fs::read_from`]. Of a file that was kept open `file_len` is what this read has shown.
+    ///
+    /// # Errors
+    /// The file cannot be opened or read, or is not a regular one.
+    pub fn read_from(&mut self, path: &Path, offset: u64, max: usize) -> Result<Chunk> {
+        let now = clock::boot_ms();
+        let young = |kept: &Kept| kept.path == path && now.saturating_sub(kept.opened_at) < KEEP_MS;
+        if let Some(kept) = self.kept.take_if(|kept| young(kept))
+            && let Some(chunk) = kept.read(offset, max)
+        {
+            self.kept = Some(kept);
+            return Ok(chunk);
+        }
+        self.kept = None;
+        let direct = self.direct;
+        let how = How {
+            direct,
+            ..How::LOOK
+        };
+        let file = File::open(path, how).at("open", path)?;
+        let chunk = fs::read_open(&file, path, offset, max)?;
+        if direct {
+            let (path, ino, uid) = (path.to_path_buf(), chunk.ino, chunk.uid);
+            self.kept = Some(Kept {
+                file,
+                path,
+                ino,
+                uid,
+                opened_at: now,
+            });
+        }
+        Ok(chunk)
+    }
+}
+
+impl Kept {
+    /// What stands behind `offset`, if it is something and less than `max`.
+    fn read(&self, offset: u64, max: usize) -> Option<Chunk> {
+        let mut bytes = vec![0u8; STEP.min(max)];
+        let mut got = 0;
+        loop {
+            match self.file.read_at(&mut bytes[got..], offset + got as u64) {
+                Ok(n) => got += n,
+                // Opening says what is wrong.
+                Err(_) => return None,
+            }
+            if got < bytes.len() {
+                break;
+            }
+            if got == max {
+                return None;
+            }
+            bytes.resize((got * 4).min(max), 0);
+        }
+        bytes.truncate(got);
+        (got > 0).then(|| Chunk {
+            bytes,
+            file_len: offset + got as u64,
+            ino: self.ino,
+            uid: self.uid,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(path: &Path, bytes: &[u8]) {
+        use std::io::Write;
+        let options = std::fs::OpenOptions::new().append(true).open(path);
+        options.unwrap().write_all(bytes).unwrap();
+    }
+
+    /// Kept open although this is no NFS, read with the cache.
+    fn kept(path: &Path) -> Tail {
+        let mut tail = Tail::of(path);
+        assert!(!tail.direct);
+        let chunk = tail.read_from(path, 0, 100).unwrap();
+        assert!(tail.kept.is_none(), "a local file is not kept open");
+        tail.kept = Some(Kept {
+            file: File::open(path, How::LOOK).unwrap(),
+            path: path.to_path_buf(),
+            ino: chunk.ino,
+            uid: chunk.uid,
+            opened_at: clock::boot_ms(),
+        });
+        tail
+    }
+
+    #[test]
+    fn a_file_that_is_kept_open_shows_what_was_added_and_its_successor_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        fs::publish(&path, b"0123").unwrap();
+        let mut tail = kept(&path);
+        add(&path, b"4567");
+        let chunk = tail.read_from(&path, 4, 100).unwrap();
+        assert_eq!((chunk.bytes.as_slice(), chunk.file_len), (&b"4567"[..], 8));
+        assert!(tail.kept.is_some());
+        // Another file by that name, longer than what was read: its descriptor has nothing more.
+        fs::publish(&path, b"another one").unwrap();
+        let chunk = tail.read_from(&path, 8, 100).unwrap();
+        assert_eq!((chunk.bytes.as_slice(), chunk.file_len), (&b"one"[..], 11));
+        // Nothing is there: the file is shorter than what was read of it, and says so.
+        let mut tail = kept(&path);
+        assert_eq!(tail.read_from(&path, 50, 100).unwrap().file_len, 11);
+        // As much as was asked for may be less than there is: the length comes from the file.
+        let mut tail = kept(&path);
+        let chunk = tail.read_from(&path, 0, 4).unwrap();
+        assert_eq!((chunk.bytes.as_slice(), chunk.file_len), (&b"anot"[..], 11));
+    }
+
+    #[test]
+    fn a_descriptor_that_is_old_or_of_another_file_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, other) = (dir.path().join("a"), dir.path().join("b"));
+        fs::publish(&path, b"old").unwrap();
+        fs::publish(&other, b"other").unwrap();
+        let mut tail = kept(&path);
+        assert_eq!(tail.read_from(&other, 0, 100).unwrap().bytes, b"other");
+        let mut tail = kept(&path);
+        fs::publish(&path, b"new").unwrap();
+        tail.kept.as_mut().unwrap().opened_at = clock::boot_ms().saturating_sub(KEEP_MS);
+        assert_eq!(tail.read_from(&path, 0, 100).unwrap().bytes, b"new");
+    }
+
+    #[test]
+    fn much_that_was_added_is_read_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        fs::publish(&path, b"").unwrap();
+        let mut tail = kept(&path);
+        let much = vec![7u8; STEP * 5 + 3];
+        add(&path, &much);
+        assert_eq!(tail.read_from(&path, 0, 1 << 20).unwrap().bytes, much);
+        assert!(tail.kept.is_some());
+    }
+}
