@@ -15,7 +15,7 @@ const QUICK_HINTED_MS: u64 = 1_000;
 /// With hints a poll only has to find what a lost hint was about: it may be so much rarer...
 const HINTED_FACTOR: u64 = 5;
 /// ...but not rarer than this, ms.
-const HINTED_MAX_MS: u64 = 5_000;
+const HINTED_MAX_MS: u64 = 6_000;
 /// Hints have proved to come when so many more looks found something with one than without, a
 /// look without counting double.
 const PROVED: u32 = 3;
@@ -244,7 +244,7 @@ mod tests {
         assert!(p.is_hinted());
         let times = looks(&mut p, 10, 60_000);
         let last = &times[times.len() - 2..];
-        assert_eq!(last[1] - last[0], 5000);
+        assert_eq!(last[1] - last[0], HINTED_MAX_MS);
         // Empty looks prove nothing.
         assert!(p.is_hinted());
         p.looked(70_000, true, false);

@@ -21,7 +21,7 @@ use crate::sys::{clock, fs};
 /// Most bytes of orders taken in one turn.
 const CHUNK: usize = 4 << 20;
 /// How long a look may end with what the server says of epoch and orders (ms).
-const QUIET_MS: u64 = 30_000;
+const QUIET_MS: u64 = 60_000;
 /// How often a further part is looked for that the present one does not tell of (ms).
 const NEXT_MS: u64 = 5000;
 /// The same while the present one is damaged (ms).
