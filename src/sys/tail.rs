@@ -1,10 +1,10 @@
 //! A file that another machine appends to, kept open between looks where that saves requests.
 //!
-//! On NFS a look that opens, reads and closes takes three requests. A descriptor kept open shows what
-//! this machine has cached, except with `O_DIRECT`: then each read is one request that the server
-//! answers. So a file that grew a moment ago is kept open and read past the cache. What such a read
-//! does not find is looked for by open, read and close, and the file is opened again now and then:
-//! its name may stand for another one by now. Never writes.
+//! On NFS a look that opens, reads and closes takes three requests. A descriptor that is kept open
+//! shows what this machine has cached, except with `O_DIRECT`: then each read is one request that
+//! the server answers. So a file that grew a moment ago is kept open and read past the cache. What
+//! such a read does not find is looked for by open, read and close, and the file is opened again
+//! now and then: its name may stand for another one by now. Never writes.
 
 use super::clock;
 use super::file::{File, How};
@@ -90,7 +90,7 @@ impl Tail {
 }
 
 impl Kept {
-    /// What stands behind `offset`, if it is something and less than `max`.
+    /// What follows `offset`, if it is something and less than `max`.
     fn read(&self, offset: u64, max: usize) -> Option<Chunk> {
         let mut bytes = vec![0u8; STEP.min(max)];
         let mut got = 0;
@@ -128,7 +128,7 @@ mod tests {
         options.unwrap().write_all(bytes).unwrap();
     }
 
-    /// Kept open although this is no NFS, read with the cache.
+    /// Kept open although this is a local file system, read with the cache.
     fn kept(path: &Path) -> Tail {
         let mut tail = Tail::of(path);
         assert!(!tail.direct);

@@ -76,10 +76,10 @@ impl Shared {
         lost
     }
 
-    /// Looks at `leader/epoch` past all caches. Where its mark is the one of the last look that read
-    /// it, and older than the tick of the server's clock then, it holds what it held: one request to
-    /// a file server. Otherwise it is opened, read and closed. `gate` is the caller's own: what
-    /// another thread is about to read has not been read.
+    /// Looks at `leader/epoch` past all caches. Where its mark is the one of the last look that
+    /// read it, and was older than the tick of the server's clock then, it holds what it held: one
+    /// request to a file server. Otherwise it is opened, read and closed. `gate` is the caller's
+    /// own: what another thread is about to read has not been read.
     pub(super) fn check_epoch(&self, gate: &mut Gate) -> Result<(), Lost> {
         let mark = sys::fs::mark(&self.layout.epoch());
         // After the answer: it must not seem older than it is.

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::record::header::{Header, What};
-use crate::record::report::RunId;
 use crate::turn::SILENT_MS;
 
 /// Hosts of a share where h1 wrote its load once, at the epoch of the wall clock.
