@@ -357,7 +357,7 @@ impl Leader {
         let loads = inputs
             .iter()
             .any(|input| matches!(input, Input::Load { .. }));
-        self.core.full = self.room.is_full();
+        self.core.set_share_full(self.room.is_full());
         let ready = turn::turn(&mut self.core, inputs, clock::now());
         self.loads_due |= loads;
         self.summary_due |= !ready.events.is_empty();
@@ -573,7 +573,9 @@ impl Leader {
     fn tend_room(&mut self, now: u64) {
         if self.room.tend(now, &self.leadership) {
             self.summary_due = true;
-            self.core.needs_pass |= !self.room.is_full();
+            if !self.room.is_full() {
+                self.core.request_pass();
+            }
         }
     }
 

@@ -170,7 +170,7 @@ impl State {
             command: Box::from(s.command.as_str()),
             key: boxed(&s.key),
             gated: depend,
-            parked: false,
+            deferred: false,
             body,
         };
         self.hold_spec(s.s);
@@ -643,13 +643,13 @@ impl State {
 
     /// Keeps a job out of scheduling, or lets it in again. Derived by each leader, so it needs no
     /// event.
-    pub fn park(&mut self, id: u32, parked: bool) {
-        if self.jobs.get(id).is_none_or(|job| job.parked == parked) {
+    pub fn defer(&mut self, id: u32, deferred: bool) {
+        if self.jobs.get(id).is_none_or(|job| job.deferred == deferred) {
             return;
         }
         self.index(id, false);
         if let Some(job) = self.jobs.get_mut(id) {
-            job.parked = parked;
+            job.deferred = deferred;
         }
         self.index(id, true);
     }

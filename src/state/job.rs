@@ -29,7 +29,7 @@ pub struct Job {
     /// A dependency that is not met yet keeps the job out of scheduling.
     pub gated: bool,
     /// Kept out of scheduling for a while by this leader; never on disk.
-    pub parked: bool,
+    pub deferred: bool,
     pub body: Body,
 }
 
@@ -385,7 +385,7 @@ impl Job {
     }
 
     pub(super) fn pend_ready(&self, idx: u32) -> bool {
-        if self.gated || self.parked {
+        if self.gated || self.deferred {
             return false;
         }
         match &self.body {

@@ -429,7 +429,7 @@ impl State {
             command: snap.c,
             key: snap.key,
             gated: snap.gated,
-            parked: false,
+            deferred: false,
             body,
         };
         self.restore_indexed(job);

@@ -1,6 +1,7 @@
 //! Administrators' verbs: queues, hosts, configuration, lost hosts.
 
-use super::{Answer, Turn};
+use super::answer::Answer;
+use super::context::Turn;
 use crate::config::Config;
 use crate::intake::{Action, Over, Requester};
 use crate::record::ack::Code;
@@ -14,7 +15,12 @@ const COMMENT_MAX: usize = 511;
 impl Turn<'_> {
     /// Whether `who` may do something to a queue or to the cluster.
     pub(super) fn may(&self, who: &Requester, action: Action, over: Over<'_>) -> bool {
-        who.may(action, over, &self.core.config, self.core.service_uid)
+        who.may(
+            action,
+            over,
+            &self.core.config,
+            self.core.inputs.service_uid,
+        )
     }
 
     pub(super) fn queue_act(
@@ -69,7 +75,7 @@ impl Turn<'_> {
             }
             answer.say(&name, Code::Ok, text);
         }
-        self.core.needs_pass = true;
+        self.core.pass.needed = true;
         self.out.publish = true;
     }
 
@@ -95,7 +101,8 @@ impl Turn<'_> {
             };
             let joined = self
                 .core
-                .seen
+                .inputs
+                .loads
                 .keys()
                 .filter(|h| !config.hosts.index.contains_key(*h));
             let joined: Vec<String> = joined.filter(|h| set.contains(h)).cloned().collect();
@@ -116,7 +123,7 @@ impl Turn<'_> {
                 answer.say(name, Code::Ok, text);
             }
         }
-        self.hosts_changed();
+        self.core.hosts_changed();
         self.out.publish = true;
     }
 

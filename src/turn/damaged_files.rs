@@ -1,19 +1,21 @@
-//! Damaged files between the leader and a host: who reads one says so, who writes it begins another
-//! one that repeats what counts.
+//! Damaged files between the leader and a host: the reader reports the damage, and the writer
+//! begins another file that repeats what counts.
 //!
-//! The orders files are renewed by the driver, which writes them; a host is told by an order to
-//! renew its reports, repeated until it has.
+//! The driver renews the orders files, which it writes; an order asks a host to renew its reports,
+//! repeated until it has.
 
-use super::{Core, DamagedOrders, Turn};
-use crate::record::order::Order;
+use super::context::Turn;
+use super::orders::renewal_order;
+use super::ready::DamagedOrders;
 
-/// Most hosts whose orders are renewed in one turn; others say it again with their next file.
+/// Most hosts whose orders are renewed in one turn; others report the damage again with their next
+/// file.
 const DAMAGED_MAX: usize = 10_000;
-/// Longest reason that is taken over, in characters.
+/// Longest reason that is kept, in characters.
 const WHY_MAX: usize = 300;
 
 impl Turn<'_> {
-    /// A host cannot read a part of its orders behind byte `at`.
+    /// A host cannot read a part of its orders after byte `at`.
     pub(super) fn orders_damaged(
         &mut self,
         host: &str,
@@ -36,26 +38,16 @@ impl Turn<'_> {
     }
 
     /// The leader cannot read a host's reports any further.
-    pub(super) fn reports_damaged(&mut self, host: String, place: (u64, u64, u64)) {
-        self.core.unreadable.insert(host.clone(), place);
-        self.out.orders.extend(renewal(self.core, &host));
+    pub(super) fn reports_damaged(&mut self, host: &str, place: (u64, u64, u64)) {
+        self.core.memory.host_mut(host).damaged_reports = Some(place);
+        self.out.orders.extend(renewal_order(self.core, host));
     }
 
-    /// Reports of file `part` were read: damage in an earlier one is of the past.
-    pub(super) fn reports_read(&mut self, host: &str, part: u64) {
-        if self
-            .core
-            .unreadable
-            .get(host)
-            .is_some_and(|(n, ..)| *n < part)
-        {
-            self.core.unreadable.remove(host);
+    /// Reports of file `part` were read: damage in an earlier one does not matter any more.
+    pub(super) fn note_reports_read(&mut self, host: &str, part: u64) {
+        let damaged = &mut self.core.memory.host_mut(host).damaged_reports;
+        if damaged.is_some_and(|(n, ..)| n < part) {
+            *damaged = None;
         }
     }
-}
-
-/// The order by which a host is told to begin another report file, if it must.
-pub(super) fn renewal(core: &Core, host: &str) -> Option<(String, Order)> {
-    let (part, seq, at) = *core.unreadable.get(host)?;
-    Some((host.to_owned(), Order::ReportsDamaged { part, seq, at }))
 }

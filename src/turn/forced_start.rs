@@ -1,7 +1,8 @@
-//! `crun`: an administrator starts a waiting job on hosts of his choice, whatever limits, windows,
-//! reservations or dependencies hold it back. Never starts on a host that does not answer.
+//! `crun`: an administrator starts a pending job on chosen hosts, whatever limits, windows,
+//! reservations or dependencies keep it pending. Never starts on a host that does not answer.
 
-use super::{Answer, Turn};
+use super::answer::Answer;
+use super::context::Turn;
 use crate::intake::{Action, Over, Refusal, Requester};
 use crate::model::{JobKey, JobStat, Share};
 use crate::record::ack::Code;
@@ -35,9 +36,14 @@ impl Turn<'_> {
     ) -> Result<String, Refusal> {
         let j = one_job(id)?;
         let core = &*self.core;
-        // Without a job the cluster's administrators are told that there is none, and no others.
+        // That there is no such job is an answer for the cluster's administrators only.
         if !self.may_act(who, Action::Run, j.id)
-            && !who.may(Action::Run, Over::Cluster, &core.config, core.service_uid)
+            && !who.may(
+                Action::Run,
+                Over::Cluster,
+                &core.config,
+                core.inputs.service_uid,
+            )
         {
             return Err(Refusal::permission(
                 "permission denied: only an administrator may force a start",
@@ -61,12 +67,12 @@ impl Turn<'_> {
         let names: Vec<String> = shares.iter().map(Share::to_string).collect();
         let now = self.now;
         plan_applier::bind(self, j, shares, (0, true), now);
-        self.core.needs_pass = true;
+        self.core.pass.needed = true;
         Ok(format!("is being forced to run on <{}>", names.join(" ")))
     }
 
-    /// The slots on each host: as written behind `#`, else as many as the hosts have, in order,
-    /// the last taking what is left.
+    /// The slots on each host: as written after `#`, else as many as the hosts have, in order, the
+    /// last taking what is left.
     fn shares_on(
         &self,
         text: &str,

@@ -1,60 +1,20 @@
 //! Attempts on several hosts: every host prepares its part before the first one starts the command.
 //!
-//! Until all parts are ready no host has an order to start, so an attempt can be undone without
-//! asking anybody. Which parts are ready is known to this leader only: a new one asks again. The
-//! word that lets the first host start is journalled before it is given.
+//! Until all parts are ready no host has an order to start, so an attempt can be cancelled without
+//! asking any host. Which parts are ready is known to this leader only: a new one asks again. That
+//! the first host may start is journalled before it is ordered to.
 
-use super::schedule::{signal_order, start_order};
-use super::{Core, Turn};
-use crate::model::{AttemptId, JobKey, Mono, TermReason};
+use super::context::Turn;
+use super::core::Core;
+use super::orders::{part_order, signal_order, start_order};
+use crate::model::{AttemptId, JobKey, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::Order;
 use crate::state::HostId;
 use std::collections::BTreeSet;
 
-/// How long the parts may take before the attempt is undone.
-const PARTS_MS: u64 = 30_000;
-/// First and longest pause before a job is tried again after a host did not prepare its part.
-const PAUSE_MS: (u64, u64) = (1_000, 60_000);
-
-/// An attempt whose parts are being prepared.
-#[derive(Clone, Debug)]
-pub(crate) struct PartPreparation {
-    since: Mono,
-    ready: BTreeSet<HostId>,
-}
-
-/// A job that pauses before it is tried again.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RetryDelay {
-    until: Mono,
-    pause_ms: u64,
-    /// It is kept out of scheduling at present.
-    pub(super) out: bool,
-}
-
-/// The order to `host` to prepare its part of `j`.
-pub(super) fn part_order(core: &Core, j: JobKey, host: HostId) -> Option<(String, Order)> {
-    let state = &core.state;
-    let job = state.job(j.id)?;
-    let work = job.work(j.idx)?;
-    let run = work.run.as_deref()?;
-    let slots = run.hosts.iter().filter(|(h, _)| *h == host);
-    let order = Order::Part {
-        a: AttemptId {
-            j,
-            at: work.attempt,
-        },
-        s: job.spec,
-        first: state.host_name(run.hosts.first()?.0).to_string(),
-        slots: slots.map(|(_, n)| n).sum(),
-        mark: state.mark(j),
-    };
-    Some((state.host_name(host).to_string(), order))
-}
-
-/// Hosts of an attempt behind its first one, each once.
-fn others(core: &Core, j: JobKey) -> BTreeSet<HostId> {
+/// Hosts of an attempt after its first one, each once.
+fn other_hosts(core: &Core, j: JobKey) -> BTreeSet<HostId> {
     let run = core.state.work(j).and_then(|work| work.run.as_deref());
     let Some((first, rest)) = run.and_then(|run| run.hosts.split_first()) else {
         return BTreeSet::new();
@@ -64,33 +24,37 @@ fn others(core: &Core, j: JobKey) -> BTreeSet<HostId> {
 }
 
 impl Turn<'_> {
-    /// Asks the hosts of a new attempt for their parts; false when it has only one.
+    /// Orders the hosts of a new attempt to prepare their parts; false when it has only one host.
     pub(super) fn begin_preparing(&mut self, a: AttemptId) -> bool {
         if !self.is_preparing(a) {
             return false;
         }
-        self.await_parts(a);
-        for host in others(self.core, a.j) {
+        self.core.memory.gangs.begin(a, self.mono);
+        for host in other_hosts(self.core, a.j) {
             self.out.orders.extend(part_order(self.core, a.j, host));
         }
         true
-    }
-
-    fn await_parts(&mut self, a: AttemptId) {
-        let gathering = PartPreparation {
-            since: self.mono,
-            ready: BTreeSet::new(),
-        };
-        self.core.gathering.entry(a).or_insert(gathering);
     }
 
     /// The attempt is the current one and its first host has no order to start it.
     fn is_preparing(&self, a: AttemptId) -> bool {
         let work = self.core.state.work(a.j);
         work.is_some_and(|work| {
-            let gathering = work.run.as_ref().is_some_and(|run| run.gathering);
-            work.attempt == a.at && work.stat.is_started() && gathering
+            let preparing = work.run.as_ref().is_some_and(|run| run.gathering);
+            work.attempt == a.at && work.stat.is_started() && preparing
         })
+    }
+
+    /// The current attempt of a work.
+    fn current_attempt(&self, j: JobKey) -> AttemptId {
+        let at = self.core.state.work(j).map_or(0, |work| work.attempt);
+        AttemptId { j, at }
+    }
+
+    /// Current attempts of all work that has slots on `host`.
+    fn current_attempts_on(&self, host: &str) -> Vec<AttemptId> {
+        let works = self.core.state.on_host(host);
+        works.map(|(j, _)| self.current_attempt(j)).collect()
     }
 
     /// The attempt is the current one, is not over, and has a part on `host`.
@@ -99,160 +63,123 @@ impl Turn<'_> {
         let id = state.host_id(host)?;
         let work = state.work(a.j)?;
         let current = work.attempt == a.at && work.stat.is_started();
-        (current && others(self.core, a.j).contains(&id)).then_some(id)
+        (current && other_hosts(self.core, a.j).contains(&id)).then_some(id)
     }
 
     pub(super) fn part_ready(&mut self, host: &str, a: AttemptId) {
         let Some(id) = self.has_part(a, host) else {
-            // It was undone or ended while the host did not listen.
-            self.out
-                .orders
-                .push((host.to_owned(), Order::PartEnd { a }));
-            return;
+            // It was cancelled or ended while the host did not read its orders.
+            return self.out.order(host, Order::PartEnd { a });
         };
         if !self.is_preparing(a) {
             return;
         }
-        self.await_parts(a);
-        let all = others(self.core, a.j);
-        let ready = self.core.gathering.get_mut(&a).map(|g| {
-            g.ready.insert(id);
-            g.ready.is_superset(&all)
-        });
-        if ready == Some(true) {
+        let all = other_hosts(self.core, a.j);
+        let gangs = &mut self.core.memory.gangs;
+        gangs.begin(a, self.mono);
+        let all_ready = gangs.part_ready(a, id, &all);
+        if all_ready {
             self.start_prepared(a);
         }
     }
 
     fn start_prepared(&mut self, a: AttemptId) {
-        self.core.gathering.remove(&a);
+        self.core.memory.gangs.started(a);
         let t = self.now;
         self.emit(Event::Gathered { a, t });
         let orders = [start_order(self.core, a.j), signal_order(self.core, a.j)];
         self.out.orders.extend(orders.into_iter().flatten());
-        self.core.parked.remove(&a.j.id);
-        self.core.state.park(a.j.id, false);
+        self.core.state.defer(a.j.id, false);
     }
 
     /// A host other than the first says that it cannot prepare its part.
     pub(super) fn part_refused(&mut self, host: &str, a: AttemptId, why: String) {
         if self.has_part(a, host).is_some() && self.is_preparing(a) {
-            self.undo(a, host, &why);
+            self.cancel_and_delay(a, host, why);
         }
     }
 
-    /// Undoes what was not started yet and has a part on `host`.
+    /// Cancels what was not started yet and has a part on `host`.
     pub(super) fn cancel_preparing_on(&mut self, host: &str, why: &str) {
-        let keys: Vec<JobKey> = self.core.state.on_host(host).map(|(j, _)| j).collect();
-        for j in keys {
-            let at = self.core.state.work(j).map_or(0, |work| work.attempt);
-            let a = AttemptId { j, at };
+        for a in self.current_attempts_on(host) {
             if self.is_preparing(a) {
-                self.undo(a, host, why);
+                self.cancel_and_delay(a, host, why.to_owned());
             }
         }
     }
 
-    /// Undoes an attempt that no host was told to start, for no fault of a host.
+    /// Cancels an attempt that no host was ordered to start, for a reason other than a host.
     pub(super) fn cancel_preparing(&mut self, j: JobKey, why: &str) {
-        let at = self.core.state.work(j).map_or(0, |work| work.attempt);
-        self.unbind(AttemptId { j, at }, String::new(), why);
+        self.unbind(self.current_attempt(j), "", why.to_owned());
     }
 
-    fn undo(&mut self, a: AttemptId, host: &str, why: &str) {
-        self.unbind(a, host.to_owned(), why);
-        let known = self.core.parked.get(&a.j.id);
-        let pause_ms = known.map_or(PAUSE_MS.0, |p| (p.pause_ms * 2).min(PAUSE_MS.1));
-        let parked = RetryDelay {
-            until: self.mono.plus_ms(pause_ms),
-            pause_ms,
-            out: true,
-        };
-        self.core.parked.insert(a.j.id, parked);
-        self.core.state.park(a.j.id, true);
+    /// Cancels an attempt because of `host`; its job is tried again after a pause.
+    fn cancel_and_delay(&mut self, a: AttemptId, host: &str, why: String) {
+        self.unbind(a, host, why);
+        self.core.memory.gangs.delay(a.j.id, self.mono);
+        self.core.state.defer(a.j.id, true);
     }
 
-    fn unbind(&mut self, a: AttemptId, host: String, why: &str) {
-        self.core.gathering.remove(&a);
-        let (why, t) = (why.to_owned(), self.now);
+    /// Puts a job whose attempt no host has started back to pending. `host`: the one that is the
+    /// reason, if any.
+    pub(super) fn unbind(&mut self, a: AttemptId, host: &str, why: String) {
+        self.core.memory.gangs.end(a);
+        let (host, t) = (host.to_owned(), self.now);
         self.emit(Event::Unbound { a, why, t, host });
-        self.core.needs_pass = true;
+        self.core.pass.needed = true;
     }
 
-    /// What time brings: parts that never come, jobs that may be tried again.
-    pub(super) fn gather(&mut self) {
-        if !std::mem::replace(&mut self.core.counted, true) {
+    /// What time brings: parts that never become ready, jobs that may be tried again.
+    pub(super) fn check_preparations(&mut self) {
+        if self.core.memory.gangs.must_resume() {
             let all: Vec<JobKey> = self.core.state.all_started().collect();
             for j in all {
-                let at = self.core.state.work(j).map_or(0, |work| work.attempt);
-                let a = AttemptId { j, at };
+                let a = self.current_attempt(j);
                 if self.is_preparing(a) {
-                    self.await_parts(a);
+                    self.core.memory.gangs.begin(a, self.mono);
                 }
             }
         }
-        let late = |g: &PartPreparation, now: Mono| now.since_ms(g.since) > PARTS_MS;
-        let now = self.mono;
-        let overdue: Vec<AttemptId> = self
-            .core
-            .gathering
-            .iter()
-            .filter(|(a, g)| late(g, now) || !self.is_preparing(**a))
-            .map(|(a, _)| *a)
-            .collect();
-        for a in overdue {
-            let gathering = self.core.gathering.remove(&a);
+        let preparing = self.core.memory.gangs.preparing(self.mono);
+        let over = preparing.filter(|(a, late)| *late || !self.is_preparing(*a));
+        for a in over.map(|(a, _)| a).collect::<Vec<_>>() {
+            let ready = self.core.memory.gangs.end(a);
             if !self.is_preparing(a) {
                 continue;
             }
-            let ready = gathering.map(|g| g.ready).unwrap_or_default();
-            let missing = others(self.core, a.j)
-                .into_iter()
-                .find(|h| !ready.contains(h));
-            let name = missing.map_or(String::new(), |h| self.core.state.host_name(h).to_string());
-            self.undo(a, &name, "its part was not prepared in time");
+            let mut others = other_hosts(self.core, a.j).into_iter();
+            let missing = others.find(|h| !ready.contains(h));
+            let name = missing.map(|h| self.core.state.host_name(h).to_string());
+            let why = "its part was not prepared in time".to_owned();
+            self.cancel_and_delay(a, &name.unwrap_or_default(), why);
         }
-        let due = |p: &RetryDelay| p.out && p.until <= now;
-        let again: Vec<u32> = self
-            .core
-            .parked
-            .iter()
-            .filter(|(_, p)| due(p))
-            .map(|(id, _)| *id)
-            .collect();
-        for id in again {
-            let waits = self.core.waits_for_stray(id);
-            self.core.state.park(id, waits);
-            self.core.needs_pass = true;
-            if let Some(parked) = self.core.parked.get_mut(&id) {
-                parked.out = false;
-            }
+        for id in self.core.memory.gangs.take_due(self.mono) {
+            let waits = self.core.memory.stray_runs.is_waiting(id);
+            self.core.state.defer(id, waits);
+            self.core.pass.needed = true;
         }
-        let state = &self.core.state;
-        self.core
-            .parked
-            .retain(|id, _| state.job(*id).is_some_and(|job| !job.is_finished()));
+        let Core { state, memory, .. } = &mut *self.core;
+        let waits = |id| state.job(id).is_some_and(|job| !job.is_finished());
+        memory.gangs.retain_delays(waits);
     }
 
-    /// Tells the hosts behind the first one that their parts of an attempt are over.
+    /// Orders to the hosts after the first one: their parts of an attempt are over.
     pub(super) fn part_end_orders(&self, a: AttemptId) -> Vec<(String, Order)> {
         let current = self.core.state.work(a.j);
         if current.is_none_or(|work| work.attempt != a.at || !work.stat.is_started()) {
             return Vec::new();
         }
         let name = |h| self.core.state.host_name(h).to_string();
-        let hosts = others(self.core, a.j).into_iter().map(name);
+        let hosts = other_hosts(self.core, a.j).into_iter().map(name);
         hosts.map(|host| (host, Order::PartEnd { a })).collect()
     }
 
     /// Ends started work that has a part on a host which lost it: requeued when it may run again.
     /// `fenced`: only work that may run elsewhere while the host is silent.
     pub(super) fn lose_parts(&mut self, host: &str, fenced: bool) -> usize {
-        let keys: Vec<JobKey> = self.core.state.on_host(host).map(|(j, _)| j).collect();
         let mut lost = 0;
-        for j in keys {
-            let at = self.core.state.work(j).map_or(0, |work| work.attempt);
-            let a = AttemptId { j, at };
+        for a in self.current_attempts_on(host) {
+            let j = a.j;
             let Some(spec) = self.core.state.spec_of(j.id) else {
                 continue;
             };
@@ -271,17 +198,5 @@ impl Turn<'_> {
             lost += 1;
         }
         lost
-    }
-}
-
-impl Core {
-    /// When an attempt's parts become late or a job may be tried again, if any waits for that.
-    pub fn next_gang_deadline(&self) -> Option<Mono> {
-        let late = self
-            .gathering
-            .values()
-            .map(|g| g.since.plus_ms(PARTS_MS + 1));
-        let again = self.parked.values().filter(|p| p.out).map(|p| p.until);
-        late.chain(again).min()
     }
 }

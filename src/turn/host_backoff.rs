@@ -1,78 +1,51 @@
-//! Hosts that cannot start tasks: the jobs go elsewhere a few times, the host gets none for a
-//! while. Hosts whose orders cannot be written get none until they can.
+//! Hosts that get no work although their executor lives: one that cannot start tasks gets none for
+//! a while, and its jobs go elsewhere a few times; one whose orders cannot be written gets none
+//! until they can.
 //!
-//! Known to this leader only: a new one finds out again, at the cost of a few starts.
+//! Known to this leader only: the next one finds out again, at the cost of a few starts.
 
-use super::Turn;
-use crate::model::{JobKey, Mono};
+use super::context::Turn;
+use super::memory::hosts::Backoff;
+use crate::model::JobKey;
 use crate::record::load::LoadDoc;
 use crate::record::report::Ended;
 
-/// How often a job is put back because a host could not start it.
+/// How often a job is requeued because a host could not start it.
 const TRIES_MAX: u8 = 3;
-/// First and longest time without new work for such a host (ms).
-const PAUSE_MS: (u64, u64) = (10_000, 300_000);
-/// How the note on such a host begins.
+/// How the notes on such hosts begin.
 const NOTE: &str = "cannot start tasks";
-
-/// How the note on a host begins whose orders wait.
-const UNWRITTEN: &str = "gets no work: its orders cannot be written";
-
-/// A host that could not start its last task.
-#[derive(Clone, Debug)]
-pub(crate) struct Backoff {
-    until: Mono,
-    pause_ms: u64,
-    count: u32,
-    text: String,
-}
+const BLOCKED: &str = "gets no work: its orders cannot be written";
 
 impl Turn<'_> {
     /// Notes that `host` could not start a task.
     pub(super) fn start_failed(&mut self, host: &str, e: &Ended) {
         let now = self.mono;
-        let fault = self
-            .core
-            .faults
-            .entry(host.to_owned())
-            .or_insert_with(|| Backoff {
-                until: now,
-                pause_ms: PAUSE_MS.0 / 2,
-                count: 0,
-                text: String::new(),
-            });
-        fault.count += 1;
-        // Tasks that were on their way fail too: that is one fault, not many.
-        if now >= fault.until {
-            fault.pause_ms = (fault.pause_ms * 2).min(PAUSE_MS.1);
-            fault.until = now.plus_ms(fault.pause_ms);
-        }
-        fault.text = format!("{NOTE} ({} in a row): {}", fault.count, e.text);
+        let memory = self.core.memory.host_mut(host);
+        let backoff = memory.backoff.get_or_insert_with(|| Backoff::new(now));
+        backoff.failed(now);
+        backoff.text = format!("{NOTE} ({} in a row): {}", backoff.count, e.text);
         self.reevaluate_load(host);
     }
 
     /// A task was started there.
     pub(super) fn clear_backoff(&mut self, host: &str) {
-        if self.core.faults.remove(host).is_some() {
+        if self.core.memory.host_mut(host).backoff.take().is_some() {
             self.reevaluate_load(host);
         }
     }
 
     /// Notes whether orders to `host` can be written.
-    pub(super) fn orders_blocked(&mut self, host: String, why: Option<String>) {
-        match why {
-            Some(why) => self.core.unwritten.insert(host.clone(), why),
-            None => self.core.unwritten.remove(&host),
-        };
-        self.reevaluate_load(&host);
+    pub(super) fn orders_blocked(&mut self, host: &str, why: Option<String>) {
+        self.core.memory.host_mut(host).orders_blocked = why;
+        self.reevaluate_load(host);
     }
 
     /// Whether a job whose host could not start it is to be tried again.
     pub(super) fn may_retry_start(&mut self, j: JobKey) -> bool {
         let core = &mut *self.core;
-        let state = &core.state;
-        core.tries.retain(|j, _| state.work(*j).is_some());
-        let n = core.tries.entry(j).or_default();
+        let tries = &mut core.memory.failed_starts;
+        tries.retain(|j, _| core.state.work(*j).is_some());
+        let n = tries.entry(j).or_default();
         *n += 1;
         *n <= TRIES_MAX
     }
@@ -82,31 +55,28 @@ impl Turn<'_> {
     pub(super) fn exclude_from_dispatch(&mut self, host: &str, doc: &mut LoadDoc) {
         // What is ordered before its ledger is journalled, a host would not follow.
         let known = doc.ledger.is_empty() || self.core.state.host_ctl(host).ledger == doc.ledger;
-        let fault = self.core.faults.get(host);
-        let paused = fault.is_some_and(|f| self.mono < f.until);
-        if let Some(f) = fault {
-            doc.notes.push(f.text.clone());
+        let memory = self.core.memory.host_mut(host);
+        let paused = memory.backoff.as_ref();
+        let paused = paused.is_some_and(|backoff| backoff.is_pausing(self.mono));
+        if let Some(backoff) = &memory.backoff {
+            doc.notes.push(backoff.text.clone());
         }
-        let unwritten = self.core.unwritten.get(host);
-        if let Some(why) = unwritten {
-            doc.notes.push(format!("{UNWRITTEN}: {why}"));
+        let blocked = memory.orders_blocked.is_some();
+        if let Some(why) = &memory.orders_blocked {
+            doc.notes.push(format!("{BLOCKED}: {why}"));
         }
-        if doc.executor && (!known || paused || unwritten.is_some()) {
-            doc.executor = false;
-            self.core.excluded.insert(host.to_owned());
-        } else {
-            self.core.excluded.remove(host);
-        }
+        memory.excluded = doc.executor && (!known || paused || blocked);
+        doc.executor &= !memory.excluded;
     }
 
-    /// Judges the last sample of a host anew.
+    /// Evaluates the last sample of a host again.
     pub(super) fn reevaluate_load(&mut self, host: &str) {
-        let Some((mut doc, silent_ms)) = self.core.seen.get(host).cloned() else {
+        let Some((mut doc, silent_ms)) = self.core.inputs.loads.get(host).cloned() else {
             return;
         };
-        doc.executor |= self.core.excluded.remove(host);
+        doc.executor |= std::mem::take(&mut self.core.memory.host_mut(host).excluded);
         doc.notes
-            .retain(|n| !n.starts_with(NOTE) && !n.starts_with(UNWRITTEN));
+            .retain(|n| !n.starts_with(NOTE) && !n.starts_with(BLOCKED));
         self.load(host, doc, silent_ms);
     }
 }

@@ -5,9 +5,7 @@
 //! service) would make all of them older or younger at once; so the steps that this leader saw are
 //! remembered, and a stamp counts as old only if no interval of the monotonic clock contradicts it.
 
-use super::{Core, SILENT_MS, Turn};
 use crate::model::{Mono, Now, Stamp};
-use crate::text::duration::short;
 
 /// Wall and monotonic clock drift apart by less than this without a step, in milliseconds.
 const STEP_MS: i64 = 2_000;
@@ -28,7 +26,7 @@ struct Segment {
 /// The leader's wall clock, as the monotonic one and the hosts' clocks show it. The *agreed* time
 /// is that of the leader's clock, or of most hosts' clocks where those differ from it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LeaderClock {
+pub(super) struct LeaderClock {
     /// Oldest first; the first one reaches back without end.
     segments: Vec<Segment>,
     now: i64,
@@ -36,8 +34,8 @@ pub(crate) struct LeaderClock {
     offset: i64,
     /// By how much the file server's clock was ahead of the monotonic one when it was last seen.
     server_offset: Option<i64>,
-    /// By how much the leader's clock is ahead of most hosts' clocks (negative: behind), when that
-    /// is more than [`DOUBT_MS`].
+    /// By how much the leader's clock is ahead of most hosts' clocks (negative: late), when that is
+    /// more than [`DOUBT_MS`].
     ahead: i64,
     compared_at: Option<Mono>,
     /// By how much the agreed time was ahead of the monotonic clock when it was last asked for.
@@ -47,7 +45,7 @@ pub(crate) struct LeaderClock {
 impl LeaderClock {
     /// Takes the present moment in. Returns by how many milliseconds the wall clock was stepped
     /// since the last call, 0 for none.
-    fn observe(&mut self, now: Now) -> i64 {
+    pub fn observe(&mut self, now: Now) -> i64 {
         self.now = i64::try_from(now.mono.0).unwrap_or(i64::MAX);
         let offset = now.wall.0.saturating_sub(self.now);
         let before = std::mem::replace(&mut self.offset, offset);
@@ -59,7 +57,7 @@ impl LeaderClock {
     }
 
     /// The agreed time, and by how many milliseconds it was stepped since the last call.
-    fn agree(&mut self) -> (Stamp, i64) {
+    pub fn agree(&mut self) -> (Stamp, i64) {
         let offset = self.offset.saturating_sub(self.ahead);
         let now = Stamp(self.now.saturating_add(offset));
         let before = std::mem::replace(&mut self.agreed, offset);
@@ -90,7 +88,7 @@ impl LeaderClock {
     }
 
     /// Stamps before this one are older than `ms` by every clock that is known.
-    pub(super) fn older_than(&self, ms: u64) -> Stamp {
+    pub fn older_than(&self, ms: u64) -> Stamp {
         let since = self.now.saturating_sub_unsigned(ms);
         let begins = self.segments.iter();
         let ends = self.segments.iter().skip(1).map(|next| next.from);
@@ -103,13 +101,51 @@ impl LeaderClock {
     }
 
     /// What the agreed time is when the leader's clock says `wall`.
-    pub(super) fn agreed(&self, wall: Stamp) -> Stamp {
+    pub fn agreed(&self, wall: Stamp) -> Stamp {
         Stamp(wall.0.saturating_sub(self.ahead))
+    }
+
+    /// Whether it is time to compare the clock with those of the hosts; `stepped`: it is.
+    pub fn compare_due(&mut self, now: Mono, stepped: bool) -> bool {
+        let last = self.compared_at;
+        let due = stepped || last.is_none_or(|at| now.since_ms(at) >= COMPARE_MS);
+        if due {
+            self.compared_at = Some(now);
+        }
+        due
+    }
+
+    /// Compares the leader's clock with the hosts' clocks, all of them by the file server's.
+    /// `hosts`: by how much each is ahead of that. True when the leader's clock is doubted from now
+    /// on, or is not any more.
+    pub fn compare(&mut self, hosts: impl Iterator<Item = i64>) -> bool {
+        let Some(server) = self.server_offset else {
+            return false;
+        };
+        let own = self.offset.saturating_sub(server);
+        let differences = hosts.map(|host| own.saturating_sub(host)).chain([own]);
+        let ahead = median(differences.collect());
+        let doubted = if ahead.abs() > DOUBT_MS { ahead } else { 0 };
+        let changed = (doubted == 0) != (self.ahead == 0);
+        self.ahead = doubted;
+        changed
+    }
+
+    /// Notes by how many milliseconds the leader's clock is ahead of the file server's at `now`.
+    pub fn note_server(&mut self, now: Now, ahead_ms: i64) {
+        let mono = i64::try_from(now.mono.0).unwrap_or(i64::MAX);
+        let server = now.wall.0.saturating_sub(ahead_ms);
+        self.server_offset = Some(server.saturating_sub(mono));
+    }
+
+    /// By how much the leader's clock is ahead of most hosts' clocks where it is doubted, else 0.
+    pub fn ahead_ms(&self) -> i64 {
+        self.ahead
     }
 }
 
-/// The middle of the differences; of two in the middle the one nearer to 0, so that one of two
-/// clocks convinces nobody.
+/// The median of the differences; of two in the middle the one nearer to 0, so that one of two
+/// clocks has no majority.
 fn median(mut differences: Vec<i64>) -> i64 {
     differences.sort_unstable();
     let half = differences.len() / 2;
@@ -123,80 +159,6 @@ fn median(mut differences: Vec<i64>) -> i64 {
             } else {
                 b
             }
-        }
-    }
-}
-
-impl Turn<'_> {
-    /// Takes the present moment in, before anything else of the turn.
-    pub(super) fn observe_clock(&mut self, now: Now) {
-        let core = &mut *self.core;
-        let step = core.clock.observe(now);
-        if step != 0 {
-            tracing::warn!(
-                "the clock of this host was set {} by {}",
-                if step > 0 { "forward" } else { "back" },
-                short(step.unsigned_abs())
-            );
-        }
-        let due = core
-            .clock
-            .compared_at
-            .is_none_or(|at| now.mono.since_ms(at) >= COMPARE_MS);
-        if due || step != 0 {
-            core.clock.compared_at = Some(now.mono);
-            self.compare_clocks();
-        }
-        let core = &mut *self.core;
-        let (agreed, step) = core.clock.agree();
-        self.now = agreed;
-        if step != 0 {
-            core.engine.clock_stepped(step);
-            core.needs_pass = true;
-        }
-    }
-
-    /// Compares the leader's clock with the hosts' clocks, all of them by the file server's.
-    fn compare_clocks(&mut self) {
-        let core = &mut *self.core;
-        let clock = &core.clock;
-        let Some(own) = clock.server_offset.map(|o| clock.offset.saturating_sub(o)) else {
-            return;
-        };
-        let seen = core.seen.values();
-        let alive = seen.filter(|(_, silent_ms)| *silent_ms < SILENT_MS);
-        let hosts = alive.filter_map(|(doc, _)| Some(own.saturating_sub(doc.clock_ahead_ms?)));
-        let ahead = median(hosts.chain([own]).collect());
-        let doubted = if ahead.abs() > DOUBT_MS { ahead } else { 0 };
-        if (doubted == 0) != (core.clock.ahead == 0) {
-            self.out.publish = true;
-        }
-        core.clock.ahead = doubted;
-    }
-}
-
-impl Core {
-    /// Notes by how many milliseconds the leader's clock is ahead of the file server's at `now`.
-    pub fn note_server_clock(&mut self, now: Now, ahead_ms: i64) {
-        let mono = i64::try_from(now.mono.0).unwrap_or(i64::MAX);
-        let server = now.wall.0.saturating_sub(ahead_ms);
-        self.clock.server_offset = Some(server.saturating_sub(mono));
-    }
-
-    /// What people should know of the leader's clock.
-    pub fn clock_alarm(&self) -> Option<String> {
-        let ahead = self.clock.ahead;
-        let by = short(ahead.unsigned_abs() / 1000 * 1000);
-        match ahead {
-            0 => None,
-            1.. => Some(format!(
-                "the clock of this leader is {by} ahead of most hosts' clocks: it goes by those; \
-                 set the clock"
-            )),
-            _ => Some(format!(
-                "the clock of this leader is {by} behind most hosts' clocks: it goes by those; \
-                 set the clock"
-            )),
         }
     }
 }
@@ -227,7 +189,7 @@ mod tests {
         assert_eq!(
             seen(&mut clock, at(1_060_100, 65_000)),
             0,
-            "drift is no step"
+            "drift does not count as a step"
         );
         assert_eq!(clock.older_than(10_000), Stamp(1_050_000));
         assert_eq!(clock.older_than(DAY), Stamp(1_060_000 - DAY as i64));

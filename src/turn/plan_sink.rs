@@ -1,8 +1,8 @@
-//! What the system does to started work: the leader's sink of the plan applier, which keeps events
-//! for the journal and makes orders. Carries out decisions; never takes one.
+//! The leader's sink of the plan applier, which keeps events for the journal and makes orders.
+//! Carries out decisions; never takes one.
 
-use super::Turn;
-use super::schedule::{pending_signal, resize_order, start_order};
+use super::context::Turn;
+use super::orders::{pending_signal, resize_order, start_order};
 use crate::model::{AttemptId, JobKey, Share, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::Act;
@@ -41,8 +41,8 @@ impl Turn<'_> {
         plan_applier::end(self, j, act, why, now);
     }
 
-    /// A host told that it stopped or resumed work: says again what is wanted when it is the other
-    /// way round (the order may have been in a file that the host no longer reads).
+    /// A host reported that it stopped or resumed work: the order is repeated when the opposite is
+    /// wanted (it may have been in a file that the host no longer reads).
     pub(super) fn correct_suspension(&mut self, j: JobKey, stopped: bool) {
         let run = plan_applier::live_run(&self.core.state, j);
         let Some(run) = run.filter(|run| run.to_stop() != stopped) else {

@@ -1,11 +1,12 @@
 //! A share that is older than what happened: restored from a backup, or a server that lost data.
 //!
 //! From the moment a host remembers what the share does not have, a later epoch than any there is
-//! or a later point of the journal, nothing is decided: no start, no end, no answer but to the
-//! administrator's word. That word holds what waits, takes back what was bound and not started,
-//! and moves ids and epochs behind all that hosts have seen.
+//! or a later point of the journal, nothing is decided: no start, no end, no answer except to the
+//! administrator's confirmation. That one holds pending jobs, unbinds what was bound and not
+//! started, and continues ids and epochs above all that hosts have seen.
 
-use super::{Answer, Turn, empty_ack};
+use super::answer::{Answer, refused_ack};
+use super::context::Turn;
 use crate::intake::{Action, Over, Requester};
 use crate::model::{AttemptId, Stamp, Token};
 use crate::record::ack::{Ack, Code};
@@ -14,10 +15,10 @@ use crate::record::request::Verb;
 use crate::state::Back;
 use std::collections::VecDeque;
 
-/// Ids go on at a multiple of this, so that nobody mistakes a new job for a forgotten one.
+/// Ids continue at a multiple of this, so that a new job is not mistaken for a forgotten one.
 const ID_STEP: u32 = 10_000;
 
-/// What people are told.
+/// What alarms and answers say of it.
 pub fn alarm_text(back: &Back, newest: u64) -> String {
     let Back { host, epoch, .. } = back;
     let what = match *epoch > newest {
@@ -59,16 +60,15 @@ impl Turn<'_> {
         if !state.is_old() || (confirms && state.back().is_some()) {
             return None;
         }
-        let mut ack = empty_ack(token);
-        ack.ok = false;
-        ack.error = match state.back() {
+        let why = match state.back() {
             Some(back) => alarm_text(back, state.epoch()),
             None => "the leader is being replaced: ask again".to_owned(),
         };
-        Some(ack)
+        Some(refused_ack(token, why))
     }
 
-    pub(super) fn restored(&mut self, who: &Requester, answer: &mut Answer) {
+    /// `cadmin restored --confirm`.
+    pub(super) fn confirm_restored(&mut self, who: &Requester, answer: &mut Answer) {
         if !self.may(who, Action::Restored, Over::Cluster) {
             return answer.say("restored", Code::Permission, "permission denied");
         }
@@ -77,9 +77,7 @@ impl Turn<'_> {
             return answer.say("restored", Code::Refused, text);
         };
         for a in self.unstarted() {
-            let why = "the share was restored from a backup".to_owned();
-            let (t, host) = (self.now, String::new());
-            self.emit(Event::Unbound { a, why, t, host });
+            self.unbind(a, "", "the share was restored from a backup".to_owned());
         }
         let highest = back.id.max(self.core.state.last_id());
         let id = (highest / ID_STEP + 1).saturating_mul(ID_STEP);

@@ -1,242 +1,42 @@
-//! Starting jobs: runs the planner when something changed and has its plan applied; makes orders.
+//! Starting jobs: runs the scheduler when something changed and has its plan applied.
 
-use super::{Core, STARTS_MAX, Turn};
-use crate::config::seconds_on;
-use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp};
-use crate::record::event::SignalAct;
-use crate::record::order::{Act, Order, StartOrder};
-use crate::sched::plan_applier::{apply_plan, requeue_reason};
-use crate::state::{Run, State};
-use std::collections::BTreeSet;
+use super::context::Turn;
+use crate::sched::plan_applier::apply_plan;
+
+/// Most starts decided in one turn: keeps turns short; the next turn decides the others.
+pub const STARTS_MAX: usize = 4096;
 
 impl Turn<'_> {
-    /// Brings the picture of the hosts up to date.
+    /// Brings the host table up to date.
     pub(super) fn rebuild_hosts(&mut self) {
-        if std::mem::take(&mut self.core.hosts_dirty) {
-            let core = &mut *self.core;
-            core.hosts.rebuild(&core.config, &core.state, &core.seen);
+        let core = &mut *self.core;
+        if std::mem::take(&mut core.pass.hosts_changed) {
+            core.hosts
+                .rebuild(&core.config, &core.state, &core.inputs.loads);
         }
     }
 
     pub(super) fn schedule(&mut self) {
         self.rebuild_hosts();
-        if self.core.full || !std::mem::take(&mut self.core.needs_pass) {
+        let core = &mut *self.core;
+        if core.inputs.share_full || !std::mem::take(&mut core.pass.needed) {
             return;
         }
-        let core = &mut *self.core;
         core.engine.sync(&mut core.state, &mut core.hosts);
-        // Whether running work needs a look shows only in the picture of now.
+        // Whether running work must be considered shows only in the present picture.
         if core.state.pending_jobs() == 0 && !core.engine.watches() {
             return;
         }
-        core.last_pass = self.mono;
+        core.pass.last = self.mono;
         let plan = core
             .engine
             .plan(&core.state, &core.hosts, self.now, STARTS_MAX);
-        self.core.wake = plan.wake;
+        core.pass.wake = plan.wake;
         let more = plan.more;
         apply_plan(plan, self.now, self);
         if more {
-            self.core.needs_pass = true;
+            self.core.pass.needed = true;
             self.out.more = true;
         }
-    }
-}
-
-impl Turn<'_> {
-    /// Orders are written when the turn is over. One that names a specification which a later
-    /// request of the same turn replaced is made again, or left out if the attempt is over.
-    pub(super) fn renew_orders(&mut self) {
-        let mut orders = std::mem::take(&mut self.out.orders);
-        let core = &*self.core;
-        orders.retain_mut(|(host, order)| {
-            let (a, s) = match order {
-                Order::Start(start) => (start.a, start.s),
-                Order::Part { a, s, .. } => (*a, *s),
-                _ => return true,
-            };
-            if core.state.specs.contains_key(&s) {
-                return true;
-            }
-            let current = core.state.work(a.j).is_some_and(|w| w.attempt == a.at);
-            let again = match (&*order, core.state.host_id(host)) {
-                (Order::Start(_), _) => start_order(core, a.j),
-                (_, Some(id)) => super::gang_start::part_order(core, a.j, id),
-                _ => None,
-            };
-            let again = again.filter(|_| current).map(|(_, order)| order);
-            again.map(|new| *order = new).is_some()
-        });
-        self.out.orders = orders;
-    }
-}
-
-/// The order that starts the current attempt of `j`, with the host it goes to.
-pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
-    let state = &core.state;
-    let job = state.job(j.id)?;
-    let work = job.work(j.idx)?;
-    let run = work.run.as_deref()?;
-    let spec = state.spec(job.spec);
-    let (index_end, index_step) = job.array().map_or((0, 0), |array| {
-        (
-            array.all.last().unwrap_or(0),
-            array.all.ranges().next().map_or(1, |r| r.step),
-        )
-    });
-    let order = StartOrder {
-        a: AttemptId {
-            j,
-            at: work.attempt,
-        },
-        s: job.spec,
-        command: job.command.to_string(),
-        name: job.name.as_deref().unwrap_or("").to_owned(),
-        hosts: shares(state, run),
-        resizes: run.resizes,
-        limits: limits_on(core, spec, run),
-        index_end,
-        index_step,
-        t: job.submit.0,
-        nice: core.config.queue(&spec.queue).map_or(0, |q| q.nice),
-        grace_ms: core.config.general.job_terminate_interval_ms,
-        rerunnable: Some(run.rerunnable),
-        mark: state.mark(j),
-        ran: run.start != Stamp(0),
-    };
-    let host = order.hosts.first()?.0.clone();
-    Some((host, Order::Start(Box::new(order))))
-}
-
-/// The limits on the host that runs the command: what is stated for a host or model of some speed
-/// counts there as long as the same work takes.
-fn limits_on(core: &Core, spec: &Spec, run: &Run) -> Limits {
-    let mut limits = spec.limits.clone();
-    let first = run.hosts.first().map(|(id, _)| core.state.host_name(*id));
-    let here = first.and_then(|host| core.config.factor_of_host(host));
-    let factor = |on: &str| core.config.cpu_factor(on).filter(|_| !on.is_empty());
-    let scale = |seconds: Option<u64>, there: Option<f64>| match (here, there) {
-        (Some(here), Some(there)) => seconds.map(|s| seconds_on(s, there, here)),
-        _ => seconds,
-    };
-    let general = core.config.general.default_host_spec.as_ref();
-    limits.run_s = scale(limits.run_s, factor(&spec.run_on));
-    let cpu_on = factor(&spec.cpu_on).or(general.map(|g| g.cpuf));
-    limits.cpu_s = scale(limits.cpu_s, cpu_on);
-    limits
-}
-
-/// The order that tells the first host of `j` of all slots it has now, when some were added.
-pub(super) fn resize_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
-    let state = &core.state;
-    let work = state.work(j)?;
-    let run = work.run.as_deref().filter(|run| run.resizes > 0)?;
-    let a = AttemptId {
-        j,
-        at: work.attempt,
-    };
-    let (hosts, n) = (shares(state, run), run.resizes);
-    let host = hosts.first()?.0.clone();
-    Some((host, Order::Resize { a, hosts, n }))
-}
-
-fn shares(state: &State, run: &Run) -> Vec<Share> {
-    run.hosts
-        .iter()
-        .map(|(id, n)| Share(state.host_name(*id).to_string(), *n))
-        .collect()
-}
-
-/// Every order still in force, by host: what a new epoch or a new orders file must repeat.
-pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
-    let mut orders = Vec::new();
-    if core.state.is_old() {
-        return orders;
-    }
-    let members = core.hosts.iter().map(|host| host.name.as_str());
-    // And those that cb.yaml no longer names, as long as work is there.
-    let works = |name: &&str| {
-        core.state.on_host(name).next().is_some() || core.leftovers.contains_key(*name)
-    };
-    let known = core.state.known_hosts().map(|(name, _)| name.as_str());
-    let hosts: BTreeSet<&str> = members.chain(known.filter(works)).collect();
-    let wanted = |name: &&str| only.is_none_or(|only| only == *name);
-    for host in hosts.into_iter().filter(wanted) {
-        let ctl = core.state.host_ctl(host);
-        let at = core.state.host_id(host);
-        if let Some((above, _)) = core.state.restored() {
-            orders.push((host.to_owned(), Order::Restored { above }));
-        }
-        if !ctl.ledger.is_empty() {
-            let id = ctl.ledger.clone();
-            orders.push((host.to_owned(), Order::Ledger { id }));
-        }
-        if let Some(limit) = core.limits.get(host) {
-            let order = Order::Limit { iso_ms: *limit };
-            orders.push((host.to_owned(), order));
-        }
-        let left = core.stray_orders(host);
-        orders.extend(left.map(|order| (host.to_owned(), order)));
-        orders.extend(super::damaged_files::renewal(core, host));
-        for (j, _) in core.state.on_host(host) {
-            let Some(work) = core.state.work(j) else {
-                continue;
-            };
-            let Some(run) = work.run.as_deref() else {
-                continue;
-            };
-            if run.hosts.first().is_none_or(|(id, _)| Some(*id) != at) {
-                orders.extend(at.and_then(|at| super::gang_start::part_order(core, j, at)));
-                continue;
-            }
-            if run.gathering {
-                continue;
-            }
-            orders.extend(start_order(core, j));
-            let a = AttemptId {
-                j,
-                at: work.attempt,
-            };
-            orders.extend(signal_order(core, j));
-            orders.extend(resize_order(core, j));
-            if run.start == Stamp(0) && !ctl.up {
-                orders.push((host.to_owned(), Order::Cancel { a }));
-            }
-        }
-    }
-    orders
-}
-
-/// The signal order that repeats what the first host of `j` should have been told.
-pub(super) fn signal_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
-    let work = core.state.work(j)?;
-    let run = work.run.as_deref()?;
-    let (act, reason) = pending_signal(run)?;
-    let (host, _) = run.hosts.first()?;
-    let order = Order::Signal {
-        a: AttemptId {
-            j,
-            at: work.attempt,
-        },
-        act,
-        reason,
-        grace_ms: core.config.general.job_terminate_interval_ms,
-        n: run.signals,
-        mark: core.state.mark(j),
-    };
-    Some((core.state.host_name(*host).to_string(), order))
-}
-
-/// The signal that an attempt should have received, if any.
-pub(super) fn pending_signal(run: &Run) -> Option<(Act, crate::model::TermReason)> {
-    use crate::model::TermReason;
-    match run.killing {
-        Some(SignalAct::Kill(TermReason::Force)) => Some((Act::Kill, TermReason::Force)),
-        Some(SignalAct::Kill(reason)) => Some((Act::Terminate, reason)),
-        Some(act @ SignalAct::Requeue { .. }) => Some((Act::Terminate, requeue_reason(act))),
-        // Told again in every epoch: the host may not have read the last word of the one before.
-        _ if run.signals == 0 => None,
-        _ if run.to_stop() => Some((Act::Stop, TermReason::None)),
-        _ => Some((Act::Resume, TermReason::None)),
     }
 }

@@ -1,50 +1,27 @@
-//! The published views that come from the scheduler: limits, share trees, estimated starts, slots
-//! kept for reservations. Pure.
+//! The published views that come from the scheduler: limits, share trees, estimated starts,
+//! reserved slots. Pure.
 
-use super::Core;
+use super::core::Core;
+use super::memory::ReservedSlots;
 use crate::model::Stamp;
 use crate::record::view::{EstimateRow, LimitRow, ROWS_MAX, ShareRow};
 use crate::sched::reserve::Estimate;
-use crate::state::HostId;
-use std::collections::BTreeMap;
-
-/// Slots kept for reservations, by who sees them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ReservedSlots {
-    hosts: BTreeMap<HostId, u32>,
-    queues: BTreeMap<String, u64>,
-    users: BTreeMap<u32, u64>,
-}
-
-impl ReservedSlots {
-    pub fn host(&self, host: HostId) -> u32 {
-        self.hosts.get(&host).copied().unwrap_or(0)
-    }
-
-    pub fn queue(&self, queue: &str) -> u64 {
-        self.queues.get(queue).copied().unwrap_or(0)
-    }
-
-    pub fn user(&self, uid: u32) -> u64 {
-        self.users.get(&uid).copied().unwrap_or(0)
-    }
-}
 
 /// Brings up to date what the views take from the scheduler.
 pub fn refresh(core: &mut Core) {
     core.engine.sync(&mut core.state, &mut core.hosts);
     let slots = core.engine.kept();
-    let mut kept = ReservedSlots::default();
+    let mut reserved = ReservedSlots::default();
     for (at, n) in slots.hosts {
-        kept.hosts.insert(core.hosts.at(at).id, n);
+        reserved.hosts.insert(core.hosts.at(at).id, n);
     }
     for (j, n) in slots.jobs {
         if let Some(spec) = core.state.spec_of(j.id) {
-            *kept.queues.entry(spec.queue.clone()).or_default() += u64::from(n);
-            *kept.users.entry(spec.uid).or_default() += u64::from(n);
+            *reserved.queues.entry(spec.queue.clone()).or_default() += u64::from(n);
+            *reserved.users.entry(spec.uid).or_default() += u64::from(n);
         }
     }
-    core.kept = kept;
+    core.reserved = reserved;
 }
 
 /// One row per counter, in cb.yaml's order.

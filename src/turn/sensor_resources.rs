@@ -1,8 +1,8 @@
-//! Sensors' resources as the leader takes them over from load reports: definitions into the
+//! Sensors' resources as the leader takes them from load reports: definitions into the
 //! configuration in force, values into the hosts' samples. Nothing of it is journalled: load
-//! reports say it again to the next leader.
+//! reports have it for the next leader too.
 
-use super::Turn;
+use super::context::Turn;
 use crate::config::Config;
 use crate::record::load::LoadDoc;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const WARNINGS_MAX: usize = 10;
 impl Turn<'_> {
     /// The configuration as it is in force: cb.yaml, and what sensors define beside it.
     pub(super) fn with_sensor_resources(&mut self, config: Arc<Config>) -> Arc<Config> {
-        self.core.gather.look_again();
+        self.core.inputs.sensors.look_again();
         let sensed = &self.core.config.hosts.sensed;
         if sensed.is_empty() || *sensed == config.hosts.sensed {
             return config;
@@ -26,18 +26,22 @@ impl Turn<'_> {
     /// Takes the sensors' part of a load sample, and gives the sample the values that the host has.
     pub(super) fn take_sensors(&mut self, host: &str, doc: &mut LoadDoc, up: bool) {
         let report = std::mem::take(&mut doc.sensors);
-        let lent = self.core.gather.take(host, up.then_some(report));
-        let defined = self.core.gather.define(&self.core.config, self.mono.0);
+        let lent = self.core.inputs.sensors.take(host, up.then_some(report));
+        let defined = self
+            .core
+            .inputs
+            .sensors
+            .define(&self.core.config, self.mono.0);
         let redefined = defined.is_some();
         if let Some(sensed) = defined {
             let mut config = (*self.core.config).clone();
             config.hosts.sensed = sensed;
             self.core.config = Arc::new(config);
             self.core.engine.configure(self.core.config.clone());
-            self.hosts_changed();
+            self.core.hosts_changed();
             self.out.publish = true;
         }
-        let values = self.core.gather.values(host, &self.core.config);
+        let values = self.core.inputs.sensors.values(host, &self.core.config);
         (doc.values, doc.shared) = (values.values, values.shared);
         doc.notes
             .extend(values.warnings.into_iter().take(WARNINGS_MAX));
@@ -49,13 +53,18 @@ impl Turn<'_> {
     /// Gives all other hosts the values they have now.
     fn update_other_hosts(&mut self, but: &str) {
         let core = &mut *self.core;
-        for (host, (doc, silent_ms)) in core.seen.iter_mut().filter(|(host, _)| *host != but) {
-            let values = core.gather.values(host, &core.config);
+        let others = core
+            .inputs
+            .loads
+            .iter_mut()
+            .filter(|(host, _)| *host != but);
+        for (host, (doc, silent_ms)) in others {
+            let values = core.inputs.sensors.values(host, &core.config);
             if (&doc.values, &doc.shared) != (&values.values, &values.shared) {
                 (doc.values, doc.shared) = (values.values, values.shared);
-                core.needs_pass = true;
+                core.pass.needed = true;
                 if !core.hosts.sample(&core.state, host, doc, *silent_ms) {
-                    core.hosts_dirty = true;
+                    core.pass.hosts_changed = true;
                 }
             }
         }

@@ -1,6 +1,8 @@
 //! Signals to jobs: kill, stop, resume, any number; requeue.
 
-use super::Turn;
+use super::context::Turn;
+use super::job_verb::{RequeueStates, WorkCounts};
+use super::request_queue::EVENT;
 use crate::intake::{Action, Over, Owner, Refusal, Requester};
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, TermReason};
 use crate::record::ack::Code;
@@ -8,34 +10,37 @@ use crate::record::event::{Event, SignalAct};
 use crate::record::order::{Act, Order};
 use crate::record::report::Ended;
 use crate::record::request::SignalHow;
-use crate::state::{Body, Job, Run};
+use crate::state::{Body, Run};
 
-/// What became of the works behind one operand so far.
-#[derive(Default)]
-pub(super) struct WorkCounts {
-    /// Works that had not ended, and of these the ones that somebody else stopped.
-    live: u32,
-    kept: u32,
-    pub done: u32,
-    /// The host on which an attempt may still run that `ckill -r` removed.
-    pub left: Option<String>,
-}
+// The same numbers on every Linux.
+const SIGINT: i32 = 2;
+const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
 
 impl Turn<'_> {
+    /// An event about a job is about to be made.
+    pub(super) fn spend_event(&mut self) {
+        self.spend(EVENT);
+    }
+
     /// Whether `who` may do `action` to the job.
     pub(super) fn may_act(&self, who: &Requester, action: Action, id: u32) -> bool {
         let core = &*self.core;
         let Some(spec) = core.state.spec_of(id) else {
             return false;
         };
-        let groups = core.groups.get(&spec.user).map_or(&[][..], Vec::as_slice);
         let owner = Owner {
             uid: spec.uid,
             user: &spec.user,
-            groups,
+            groups: core.groups_of(&spec.user),
             queue: &spec.queue,
         };
-        who.may(action, Over::Job(owner), &core.config, core.service_uid)
+        who.may(
+            action,
+            Over::Job(owner),
+            &core.config,
+            core.inputs.service_uid,
+        )
     }
 
     /// Signals one work: a single job, an element, or the waiting part of an array.
@@ -54,7 +59,7 @@ impl Turn<'_> {
             && self.stopped_by_others(key)
             && !self.may_act(who, Action::ResumeAdmins, key.id)
         {
-            counts.kept += 1;
+            counts.denied += 1;
             return;
         }
         let spec = self.core.state.spec_of(key.id);
@@ -65,7 +70,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What is said of an operand whose works were signalled.
+    /// The answer for an operand whose works were signalled.
     pub(super) fn signal_answer(
         &self,
         j: JobKey,
@@ -75,7 +80,7 @@ impl Turn<'_> {
         if counts.live == 0 {
             return Err(Refusal::new(Code::NotFound, "job has already finished"));
         }
-        if counts.kept == counts.live {
+        if counts.denied == counts.live {
             return Err(Refusal::permission(
                 "permission denied: an administrator stopped it, only one may resume it",
             ));
@@ -100,7 +105,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Somebody else than the owner holds or stopped it.
+    /// A user other than the owner holds or stopped it.
     fn stopped_by_others(&self, j: JobKey) -> bool {
         let state = &self.core.state;
         if state.stat(j) == Some(JobStat::Psusp) {
@@ -115,8 +120,8 @@ impl Turn<'_> {
         run.is_some_and(|run| run.admin_stop)
     }
 
-    /// The works behind a key: of an array its waiting part (index 0) and each element made.
-    pub(super) fn parts(&self, j: JobKey) -> Vec<JobKey> {
+    /// The works that a key names: of an array its pending part (index 0) and each element made.
+    fn works_of(&self, j: JobKey) -> Vec<JobKey> {
         match self.core.state.job(j.id).map(|job| &job.body) {
             Some(Body::Array(array)) if j.idx == 0 => {
                 let elements = array
@@ -139,17 +144,10 @@ impl Turn<'_> {
     ) {
         let (by, t) = (who.user.clone(), self.now);
         match how {
-            // It is so already.
+            // Nothing to change.
             SignalHow::Stop if stat == JobStat::Psusp => return,
             SignalHow::Resume if stat == JobStat::Pend => return,
-            SignalHow::Kill | SignalHow::Force => {
-                let reason = if own {
-                    TermReason::Owner
-                } else {
-                    TermReason::Admin
-                };
-                self.emit(Event::Cancelled { j, by, reason, t });
-            }
+            SignalHow::Kill | SignalHow::Force => self.cancel_waiting(j, by, own),
             SignalHow::Stop => {
                 self.emit(Event::Held {
                     j,
@@ -169,17 +167,21 @@ impl Turn<'_> {
                 });
             }
             // A job without processes takes no other signal, as in LSF.
-            SignalHow::Number(n) if n == libc_sigkill() || n == 15 || n == 2 => {
-                let reason = if own {
-                    TermReason::Owner
-                } else {
-                    TermReason::Admin
-                };
-                self.emit(Event::Cancelled { j, by, reason, t });
+            SignalHow::Number(n) if [SIGKILL, SIGTERM, SIGINT].contains(&n) => {
+                self.cancel_waiting(j, by, own);
             }
             SignalHow::Number(_) => return,
         }
-        self.act();
+        self.spend_event();
+    }
+
+    fn cancel_waiting(&mut self, j: JobKey, by: String, own: bool) {
+        let reason = match own {
+            true => TermReason::Owner,
+            false => TermReason::Admin,
+        };
+        let t = self.now;
+        self.emit(Event::Cancelled { j, by, reason, t });
     }
 
     /// A signal that changes nothing: what it asks for is so, or under way.
@@ -213,7 +215,7 @@ impl Turn<'_> {
         // The system's stop stands whatever users want, and theirs whatever it wants.
         let halted = run.is_some_and(|run| run.halt.is_some());
         let moot = halted && matches!(how, SignalHow::Stop | SignalHow::Resume);
-        self.act();
+        self.spend_event();
         self.emit(Event::Signalled {
             j,
             act: event,
@@ -241,7 +243,7 @@ impl Turn<'_> {
     /// Ends jobs whose termination time (`-t`) has come, pending or not.
     pub(super) fn end_overdue(&mut self) {
         for id in self.core.state.take_overdue(self.now) {
-            for j in self.parts(JobKey::job(id)) {
+            for j in self.works_of(JobKey::job(id)) {
                 let (by, reason, t) = ("system".to_owned(), TermReason::Deadline, self.now);
                 match self.stat(j) {
                     Some(stat) if stat.is_waiting() => {
@@ -262,8 +264,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Ends it now; its host is ordered to kill it, by this leader and by every later one that
-    /// hears of it.
+    /// Ends it now; its host is ordered to kill it, by this leader and by every later one to which
+    /// the host reports it.
     fn end_by_force(&mut self, j: JobKey) {
         let state = &self.core.state;
         let work = state.work(j).filter(|work| work.stat.is_started());
@@ -282,13 +284,13 @@ impl Turn<'_> {
             start: run.start.0,
             t: self.now.0,
             known: self.now.0,
-            sig: libc_sigkill(),
+            sig: SIGKILL,
             reason: TermReason::Force,
             u: run.usage().clone(),
             ..Ended::default()
         };
         if let Some(host) = host {
-            self.kill_unconfirmed(host, a);
+            self.kill_unconfirmed(&host, a);
         }
         self.emit(Event::Ended {
             e: Box::new(e),
@@ -297,7 +299,7 @@ impl Turn<'_> {
         });
     }
 
-    /// Tells the first host of a started work to signal it.
+    /// Orders the first host of a started work to signal it.
     pub(super) fn order_signal(&mut self, j: JobKey, act: Act, reason: TermReason) {
         let state = &self.core.state;
         let Some(work) = state.work(j) else { return };
@@ -314,7 +316,7 @@ impl Turn<'_> {
         let Some((host, _)) = run.hosts.first() else {
             return;
         };
-        let host = state.host_name(*host).to_string();
+        let host = state.host_name(*host);
         let order = Order::Signal {
             a: AttemptId {
                 j,
@@ -326,7 +328,7 @@ impl Turn<'_> {
             n: run.signals,
             mark: state.mark(j),
         };
-        self.out.orders.push((host, order));
+        self.out.order(&host, order);
     }
 
     pub(super) fn requeue_one(
@@ -345,7 +347,7 @@ impl Turn<'_> {
         if stat.is_started() && killing.is_some_and(same) {
             return true;
         }
-        self.act();
+        self.spend_event();
         let (by, t) = (who.user.clone(), self.now);
         if stat.is_finished() {
             self.emit(Event::Requeued { j, hold, by, t });
@@ -376,62 +378,6 @@ pub(super) fn requeued(left: Option<&str>) -> String {
     )
 }
 
-impl SignalHow {
-    pub(super) fn action(self) -> Action {
-        match self {
-            SignalHow::Kill => Action::Kill,
-            SignalHow::Force => Action::KillForce,
-            SignalHow::Stop => Action::Stop,
-            SignalHow::Resume => Action::Resume,
-            SignalHow::Number(_) => Action::Signal,
-        }
-    }
-}
-
-/// States that a requeue means.
-#[derive(Clone, Copy)]
-pub(super) struct RequeueStates {
-    run: bool,
-    done: bool,
-    exit: bool,
-}
-
-impl RequeueStates {
-    pub(super) fn new(states: &[String]) -> RequeueStates {
-        let has = |s: &str| states.iter().any(|x| x == s);
-        RequeueStates {
-            run: states.is_empty() || has("run"),
-            done: has("done"),
-            exit: has("exit"),
-        }
-    }
-
-    pub(super) fn stat(self, stat: JobStat) -> bool {
-        match stat {
-            JobStat::Done => self.done,
-            JobStat::Exit => self.exit,
-            stat => self.run && stat.is_started(),
-        }
-    }
-}
-
-pub(super) fn any_stat(job: &Job, wanted: impl Fn(JobStat) -> bool) -> bool {
-    match &job.body {
-        Body::Single(work) => wanted(work.stat),
-        Body::Array(array) => {
-            (!array.waiting.is_empty() && wanted(array.head))
-                || JobStat::ALL
-                    .iter()
-                    .any(|s| array.count(*s) > 0 && wanted(*s))
-        }
-    }
-}
-
 pub(super) fn denied() -> Refusal {
     Refusal::permission("permission denied: the job is not yours")
-}
-
-/// SIGKILL's number is the same on every Linux.
-fn libc_sigkill() -> i32 {
-    9
 }

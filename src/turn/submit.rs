@@ -1,45 +1,17 @@
 //! Submissions: checked, given ids, journalled. A pack is one request with partial failures listed.
 
-use super::requests::{ActiveRequest, DEPEND, LOOK, SUBMIT};
-use super::{Answer, Blob, Turn};
+use super::answer::Answer;
+use super::context::Turn;
+use super::pack::{Pack, attachments};
+use super::request_queue::{ActiveRequest, DEPEND, LOOK, SUBMIT};
 use crate::intake::{self, Admitted, Requester};
-use crate::model::{Spec, Submission, Token, sha256_hex};
+use crate::model::{Spec, Submission, Token};
 use crate::record::ack::{Ack, Code, IdRun};
 use crate::record::event::{Event, Submitted};
-use crate::record::request::{ENV_MAX, RequestHead, SCRIPT_MAX, Verb};
-use rustc_hash::FxHashSet;
+use crate::record::request::Verb;
 
 /// Why a job with new options is not taken.
 pub(super) const NO_SPEC: &str = "all numbers of specifications are in use: let some jobs end";
-
-/// Blobs of a request, by their hashes.
-#[derive(Default)]
-struct Shared {
-    env: String,
-    script: String,
-    stdin: String,
-}
-
-/// A request that submits jobs, on its way.
-pub(super) struct Pack {
-    shared: Shared,
-    /// Options of the last job that had its own.
-    last: Option<Spec>,
-    /// Lines whose jobs an earlier leader made.
-    made: FxHashSet<u32>,
-    /// What names in dependencies may still cost.
-    names: intake::NameRoom,
-}
-
-/// What a request brings along that must be stored before it is carried out; nothing where it is
-/// refused for that.
-pub fn blobs(head: &RequestHead) -> Vec<Blob> {
-    let mut blobs = Vec::new();
-    match shared(head, &mut blobs) {
-        Ok(_) => blobs,
-        Err(_) => Vec::new(),
-    }
-}
 
 impl Turn<'_> {
     /// Prepares a submission. `known`: jobs of it that an earlier leader made.
@@ -56,25 +28,16 @@ impl Turn<'_> {
                  submit it in parts"
             ));
         }
-        let mut made = FxHashSet::default();
+        let mut pack = Pack::new(attachments(&request.head, &mut self.out.blobs)?);
         if let Some(ack) = known {
-            let lines = ack
-                .ids
-                .iter()
-                .flat_map(|run| (0..run.n).map(|n| run.line.saturating_add(n)));
-            made.extend(lines);
+            pack.note_made(&ack.ids);
             request.answer.ack.ids = ack.ids;
         }
-        request.pack = Some(Pack {
-            shared: shared(&request.head, &mut self.out.blobs)?,
-            last: None,
-            made,
-            names: intake::NameRoom::default(),
-        });
+        request.pack = Some(pack);
         Ok(())
     }
 
-    /// Submits jobs until the part is used up. True when none is left.
+    /// Submits jobs until the slice is used up. True when none is left.
     pub(super) fn submit_slice(&mut self, request: &mut ActiveRequest) -> bool {
         let ActiveRequest {
             who,
@@ -87,7 +50,7 @@ impl Turn<'_> {
         else {
             return true;
         };
-        self.core.needs_pass = true;
+        self.core.pass.needed = true;
         while self.in_slice() {
             let Some(verb) = verbs.pop_front() else {
                 return true;
@@ -109,23 +72,12 @@ impl Turn<'_> {
         (line, same, mut job): (u32, bool, Box<Submission>),
         answer: &mut Answer,
     ) {
-        if same {
-            match &pack.last {
-                Some(spec) => job.spec = spec.clone(),
-                None => {
-                    answer.say(what(line), Code::Usage, "the first job has no options");
-                    return;
-                }
-            }
-        } else {
-            pack.last = Some(job.spec.clone());
+        if !pack.complete(&mut job, same) {
+            return answer.say(what(line), Code::Usage, "the first job has no options");
         }
-        if pack.made.contains(&line) {
+        if pack.has_made(line) {
             return;
         }
-        job.spec.env = pack.shared.env.clone();
-        job.spec.script = pack.shared.script.clone();
-        job.spec.stdin_blob = pack.shared.stdin.clone();
         if let Some(run) = self.known_key(who, &job.key, line) {
             answer.ack.ids.push(run);
             return;
@@ -223,46 +175,6 @@ impl Turn<'_> {
     }
 }
 
-/// Hashes of what a request brings along, which goes to `blobs`.
-fn shared(head: &RequestHead, blobs: &mut Vec<Blob>) -> Result<Shared, String> {
-    let mut shared = Shared::default();
-    if !head.env.is_empty() {
-        let bytes = serde_json::to_vec(&head.env).map_err(|e| e.to_string())?;
-        if bytes.len() > ENV_MAX {
-            return Err(format!(
-                "the environment has {} bytes, at most {ENV_MAX} are accepted: use -env",
-                bytes.len()
-            ));
-        }
-        check_env(head)?;
-        shared.env = blob(bytes, blobs);
-    }
-    for (text, sha) in [
-        (&head.script, &mut shared.script),
-        (&head.stdin, &mut shared.stdin),
-    ] {
-        if text.len() > SCRIPT_MAX {
-            return Err(format!(
-                "a script or input of {} bytes is above {SCRIPT_MAX}",
-                text.len()
-            ));
-        }
-        if !text.is_empty() {
-            *sha = blob(text.clone().into_bytes(), blobs);
-        }
-    }
-    Ok(shared)
-}
-
-fn blob(bytes: Vec<u8>, blobs: &mut Vec<Blob>) -> String {
-    let sha = sha256_hex(&bytes);
-    blobs.push(Blob {
-        sha: sha.clone(),
-        bytes,
-    });
-    sha
-}
-
 fn what(line: u32) -> String {
     if line == 0 {
         "job".to_owned()
@@ -292,20 +204,4 @@ fn push_id(answer: &mut Answer, job: (u32, u32, i64), queue: String, default: bo
         known: false,
         t,
     });
-}
-
-fn check_env(head: &RequestHead) -> Result<(), String> {
-    for (name, value) in &head.env {
-        let mut bytes = name.bytes();
-        let first = bytes
-            .next()
-            .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-        if !first || !bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            return Err(format!("environment variable {name:?} has no valid name"));
-        }
-        if value.contains('\0') {
-            return Err(format!("environment variable {name} contains a NUL"));
-        }
-    }
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! The small published views: hosts, queues, users, parameters. Rows for `record::view`, pure.
 
-use super::Core;
+use super::core::Core;
 use crate::config::{Config, LimitPair, Queue, RequeueExits, ResourceValue};
 use crate::model::Stamp;
 use crate::record::view::{Counts, HostRow, Params, QueueRow, UserRow};
@@ -25,7 +25,7 @@ fn host_row(core: &Core, host: &HostInfo) -> HostRow {
         run: used.run,
         ssusp: used.ssusp,
         ususp: used.ususp,
-        rsv: core.kept.host(host.id),
+        rsv: core.reserved.host(host.id),
         closed_by: host.ctl.by.clone(),
         comment: host.ctl.comment.clone(),
         closed_at: host.ctl.t.0,
@@ -140,7 +140,7 @@ fn queue_row(core: &Core, config: &Config, queue: &Queue, sums: &Waiting) -> Que
         user: queue.user_slots,
         proc: queue.proc_slots_milli.map(|milli| milli as f64 / 1000.0),
         host: queue.host_slots,
-        counts: counts(used, slots, jobs, core.kept.queue(&queue.name)),
+        counts: counts(used, slots, jobs, core.reserved.queue(&queue.name)),
         settings: queue_settings(queue),
         users: queue.users.to_string(),
         hosts: hosts.map(|h| h.name.clone()).collect(),
@@ -220,9 +220,7 @@ pub fn user_rows(core: &Core) -> Vec<UserRow> {
     }
     let row = |(uid, name): (u32, String)| {
         let (slots, jobs) = sums.user.get(&uid).copied().unwrap_or_default();
-        let limits = core
-            .config
-            .user_limits(&name, core.groups.get(&name).map_or(&[], |g| g));
+        let limits = core.config.user_limits(&name, core.groups_of(&name));
         UserRow {
             group: false,
             per_proc: limits.slots_per_cpu_milli.map(|n| n as f64 / 1000.0),
@@ -232,7 +230,7 @@ pub fn user_rows(core: &Core) -> Vec<UserRow> {
                 core.state.used().user(uid),
                 slots,
                 jobs,
-                core.kept.user(uid),
+                core.reserved.user(uid),
             ),
             name,
         }

@@ -582,6 +582,7 @@ const PLAIN_ROOMS: &[&str] = &[
     "src/record/",
     "src/journal/",
     "src/lease/",
+    "src/turn/",
     "src/lib.rs",
     "docs/",
     "etc/",

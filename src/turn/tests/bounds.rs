@@ -1,6 +1,7 @@
 //! What a request may cost, and that nothing is kept of jobs that are forgotten.
 
 use super::*;
+use crate::turn::upkeep::{JUDGE_EACH, JUDGE_LOOKS};
 
 #[test]
 fn deadlines_of_forgotten_jobs_are_forgotten() {

@@ -11,7 +11,7 @@ const A: AttemptId = AttemptId {
 
 /// A sample of a host whose clock is `ahead_ms` ahead of the file server's.
 fn sample(b: &Bench, host: &str, ahead_ms: i64) -> Input {
-    let mut doc = b.core.seen[host].0.clone();
+    let mut doc = b.core.inputs.loads[host].0.clone();
     doc.clock_ahead_ms = Some(ahead_ms);
     Input::Load {
         host: host.into(),

@@ -18,7 +18,7 @@ impl Bench {
     }
 
     fn silent_for(&mut self, host: &str, silent_ms: u64) {
-        let doc = Box::new(self.core.seen[host].0.clone());
+        let doc = Box::new(self.core.inputs.loads[host].0.clone());
         let host = host.to_owned();
         self.turn(vec![Input::Load {
             host,
@@ -29,7 +29,7 @@ impl Bench {
 
     /// A load of the host that names its limit.
     fn reports_limit(&mut self, host: &str, iso_ms: Option<u64>, silent_ms: u64) {
-        let (mut doc, _) = self.core.seen[host].clone();
+        let (mut doc, _) = self.core.inputs.loads[host].clone();
         doc.iso_ms = iso_ms;
         let doc = Box::new(doc);
         let host = host.to_owned();
@@ -82,9 +82,9 @@ impl Bench {
     /// The next leader, that knows what the journal says and hears the hosts anew.
     fn next_leader(&mut self) {
         let state = self.replayed();
-        let seen = std::mem::take(&mut self.core.seen);
+        let seen = std::mem::take(&mut self.core.inputs.loads);
         self.core = Core::new(state, self.core.config.clone(), 1000);
-        self.core.seen = seen;
+        self.core.inputs.loads = seen;
         self.turn(vec![Input::Config(self.core.config.clone())]);
     }
 }
@@ -220,7 +220,7 @@ fn a_removed_job_is_killed_by_every_leader_until_its_host_says_that_it_ended() {
         ..Ended::default()
     };
     b.report("h1", vec![Report::Ended(Box::new(e))]);
-    assert!(b.core.leftovers.is_empty());
+    assert!(b.core.memory.stray_runs.is_empty());
     assert!(!outstanding(&b.core, Some("h1")).iter().any(kill));
 }
 
@@ -247,7 +247,7 @@ fn old_reports_of_what_has_ended_kill_nothing() {
     }]);
     assert!(b.kills().is_empty(), "the file goes on");
     b.end("h1", 1, 1, 0);
-    assert!(b.kills().is_empty() && b.core.leftovers.is_empty());
+    assert!(b.kills().is_empty() && b.core.memory.stray_runs.is_empty());
     // And of what nobody here has ever known: the share may be an older one.
     b.host_runs("h1", attempt(77, 1));
     b.host_runs("h1", attempt(1, 2));

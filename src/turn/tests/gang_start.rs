@@ -37,7 +37,7 @@ impl Bench {
     }
 
     fn silent(&mut self, host: &str) {
-        let doc = Box::new(self.core.seen[host].0.clone());
+        let doc = Box::new(self.core.inputs.loads[host].0.clone());
         let (host, silent_ms) = (host.to_owned(), SILENT_MS + 1);
         self.turn(vec![Input::Load {
             host,

@@ -48,7 +48,7 @@ impl Bench {
     }
 
     fn load(&mut self, ledger: &str) {
-        let mut doc = self.core.seen["h1"].0.clone();
+        let mut doc = self.core.inputs.loads["h1"].0.clone();
         (doc.executor, doc.ledger) = (true, ledger.to_owned());
         self.turn(vec![Input::Load {
             host: "h1".into(),
@@ -136,7 +136,7 @@ fn a_dead_executor_undoes_a_gang_that_gathers() {
     b.submit(5, |j| j.spec.min = 4);
     let gathering = |b: &Bench| b.core.state.work(JobKey::job(1)).unwrap().stat.is_started();
     assert!(gathering(&b));
-    let mut doc = b.core.seen["h2"].0.clone();
+    let mut doc = b.core.inputs.loads["h2"].0.clone();
     doc.executor = false;
     b.turn(vec![Input::Load {
         host: "h2".into(),

@@ -154,7 +154,7 @@ fn a_threshold_stops_work_with_its_figures() {
     b.put("lo", 1);
     b.started(1, 1);
     b.started(2, 1);
-    let mut doc = b.core.seen["h1"].0.clone();
+    let mut doc = b.core.inputs.loads["h1"].0.clone();
     doc.mem = 100.0;
     doc.beat += 1;
     let (host, silent_ms) = ("h1".to_owned(), 0);

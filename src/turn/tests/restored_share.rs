@@ -316,7 +316,7 @@ fn runs_that_the_restored_journal_does_not_know_are_killed_after_the_word_and_no
         b.report_of("h2", here(mark ^ 8), started(known));
     };
     tell(&mut b);
-    assert!(b.last.orders.is_empty() && b.core.leftovers.is_empty());
+    assert!(b.last.orders.is_empty() && b.core.memory.stray_runs.is_empty());
     b.confirm();
     let mut killed = Vec::new();
     for a in lost {
@@ -341,7 +341,7 @@ fn runs_that_the_restored_journal_does_not_know_are_killed_after_the_word_and_no
         };
         b.report_of("h2", here(mark), vec![Report::Ended(Box::new(e))]);
     }
-    assert!(b.core.leftovers.is_empty());
+    assert!(b.core.memory.stray_runs.is_empty());
     assert_eq!(b.stat(1), JobStat::Run);
 }
 
@@ -356,7 +356,7 @@ fn nothing_is_killed_for_a_word_about_an_earlier_copy() {
     // Nobody knows when these were ordered, or whose end it would be.
     b.report_of("h2", RunId::marked(9), started(attempt(20_000, 1)));
     b.report_of("h2", RunId { mark: 0, epoch: 6 }, started(attempt(1, 2)));
-    assert!(b.marked_kills().is_empty() && b.core.leftovers.is_empty());
+    assert!(b.marked_kills().is_empty() && b.core.memory.stray_runs.is_empty());
 }
 
 #[test]

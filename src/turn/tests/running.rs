@@ -3,6 +3,7 @@
 use super::*;
 use crate::model::{Share, SuspReason, TermReason};
 use crate::sched::plan_applier;
+use crate::turn::context::Turn;
 
 const NOW: Stamp = Stamp(2_000_000);
 
@@ -55,7 +56,7 @@ impl Bench {
             user: "u5".into(),
             groups: Vec::new(),
         };
-        let mut counts = crate::turn::signal::WorkCounts::default();
+        let mut counts = crate::turn::job_verb::WorkCounts::default();
         let j = JobKey::job(1);
         acts(self.act(|turn| turn.signal_work(&who, j, how, &mut counts)))
     }
@@ -292,7 +293,7 @@ fn a_host_that_left_the_configuration_is_judged_until_its_work_has_ended() {
     let repeated = crate::turn::outstanding(&b.core, Some("h2"));
     let start = |(_, order): &(String, Order)| matches!(order, Order::Start(_));
     assert!(repeated.iter().any(start), "{repeated:?}");
-    let doc = b.core.seen["h2"].0.clone();
+    let doc = b.core.inputs.loads["h2"].0.clone();
     let host = String::from("h2");
     let (doc, silent_ms) = (Box::new(doc), SILENT_MS);
     b.turn(vec![Input::Load {

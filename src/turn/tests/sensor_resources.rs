@@ -56,7 +56,7 @@ fn what_a_sensor_reports_can_be_reserved_until_it_is_gone() {
     assert_eq!(b.starts(), []);
     b.senses("h2", &[("lic", "", "4")], 0);
     assert_eq!(b.starts().len(), 1);
-    assert!(b.core.seen["h2"].0.sensors.is_empty());
+    assert!(b.core.inputs.loads["h2"].0.sensors.is_empty());
     b.senses("h2", &[], 0);
     assert_eq!(b.asks("select[lic>=0]").ids.len(), 1);
     assert_eq!(b.starts(), []);

@@ -1,0 +1,77 @@
+//! An acknowledgement while it is made: bounded in results and bytes.
+
+use crate::intake::Refusal;
+use crate::model::Token;
+use crate::record::ack::{Ack, Code, Outcome, RESULTS_MAX};
+
+/// Longest operand and text of one result, in bytes.
+const OPERAND_MAX: usize = 300;
+const TEXT_MAX: usize = 16 << 10;
+/// Bytes of texts in one answer after which further texts are cut short, and to what.
+const TEXTS_MAX: usize = 1 << 20;
+const SHORT_MAX: usize = 200;
+
+/// See the file's head.
+pub(super) struct Answer {
+    pub ack: Ack,
+    /// Bytes of the texts in its results.
+    text_bytes: usize,
+}
+
+impl Answer {
+    pub fn to(token: Token) -> Answer {
+        Answer {
+            ack: empty_ack(token),
+            text_bytes: 0,
+        }
+    }
+
+    /// Adds a result.
+    pub fn say(&mut self, what: impl ToString, code: Code, text: impl Into<String>) {
+        if self.ack.results.len() >= RESULTS_MAX {
+            self.ack.more += 1;
+            return;
+        }
+        // Parts of a forged request may come back in an answer: not at their full length.
+        let mut what = what.to_string();
+        let mut text = text.into();
+        cut(&mut what, OPERAND_MAX);
+        let short = self.text_bytes > TEXTS_MAX;
+        cut(&mut text, if short { SHORT_MAX } else { TEXT_MAX });
+        self.text_bytes += text.len();
+        self.ack.results.push(Outcome { what, code, text });
+    }
+
+    pub fn refuse(&mut self, what: impl ToString, refusal: Refusal) {
+        self.say(what, refusal.code, refusal.text);
+    }
+}
+
+pub(super) fn empty_ack(tok: Token) -> Ack {
+    Ack {
+        tok,
+        ok: true,
+        error: String::new(),
+        ids: Vec::new(),
+        results: Vec::new(),
+        more: 0,
+    }
+}
+
+/// The answer to a request of which nothing was carried out.
+pub(super) fn refused_ack(tok: Token, error: String) -> Ack {
+    Ack {
+        ok: false,
+        error,
+        ..empty_ack(tok)
+    }
+}
+
+/// Cuts a text to at most `most` bytes.
+fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
+        text.push_str("...");
+    }
+}

@@ -1,0 +1,133 @@
+//! Everything that the leader knows and needs to decide. Takes no turn: `mod.rs` does.
+
+use super::memory::{Memory, ReservedSlots};
+use super::request_queue::RequestQueue;
+use crate::config::Config;
+use crate::model::{Mono, Now, Stamp};
+use crate::record::load::LoadDoc;
+use crate::ress::gather::Gather;
+use crate::sched::{Engine, HostTable};
+use crate::state::State;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// See the file's head.
+pub struct Core {
+    pub state: State,
+    pub config: Arc<Config>,
+    pub hosts: HostTable,
+    pub engine: Engine,
+    /// Problems of the last refused reconfiguration, for the view.
+    pub config_problems: Vec<String>,
+    pub(super) inputs: Inputs,
+    pub(super) pass: PassTimer,
+    pub(super) memory: Memory,
+    pub(super) requests: RequestQueue,
+    pub(super) clock: super::leader_clock::LeaderClock,
+    /// As of the last [`super::refresh`].
+    pub(super) reserved: ReservedSlots,
+}
+
+/// What the driver and the hosts said last.
+pub(super) struct Inputs {
+    /// Uid that owns the share: its requests come from the administrator of a single-user cluster.
+    pub service_uid: u32,
+    /// Groups by user, as the driver looked them up.
+    pub groups: BTreeMap<String, Vec<String>>,
+    /// Last load sample by host, and milliseconds since its beat changed.
+    pub loads: BTreeMap<String, (LoadDoc, u64)>,
+    /// What sensors report.
+    pub sensors: Gather,
+    /// The share is full: nothing is started, ended by the scheduler or moved.
+    pub share_full: bool,
+}
+
+/// When the scheduler runs, and whether its host table is up to date.
+pub(super) struct PassTimer {
+    /// Something changed that may let a job start.
+    pub needed: bool,
+    /// When to run although nothing happens (`-b`).
+    pub wake: Option<Stamp>,
+    /// When the scheduler last ran.
+    pub last: Mono,
+    /// The host table must be built again.
+    pub hosts_changed: bool,
+}
+
+impl Core {
+    pub fn new(state: State, config: Arc<Config>, service_uid: u32) -> Core {
+        Core {
+            engine: Engine::new(config.clone()),
+            state,
+            config,
+            hosts: HostTable::default(),
+            config_problems: Vec::new(),
+            inputs: Inputs {
+                service_uid,
+                groups: BTreeMap::new(),
+                loads: BTreeMap::new(),
+                sensors: Gather::default(),
+                share_full: false,
+            },
+            pass: PassTimer {
+                needed: true,
+                wake: None,
+                last: Mono(0),
+                hosts_changed: true,
+            },
+            memory: Memory::default(),
+            requests: RequestQueue::default(),
+            clock: super::leader_clock::LeaderClock::default(),
+            reserved: ReservedSlots::default(),
+        }
+    }
+
+    /// Lets the next turn run the scheduler.
+    pub fn request_pass(&mut self) {
+        self.pass.needed = true;
+    }
+
+    /// Lets the next turn build the host table again and run the scheduler.
+    pub(super) fn hosts_changed(&mut self) {
+        self.pass.hosts_changed = true;
+        self.pass.needed = true;
+    }
+
+    pub fn set_share_full(&mut self, full: bool) {
+        self.inputs.share_full = full;
+    }
+
+    /// Groups of a user in the operating system, as the driver looked them up.
+    pub fn note_groups(&mut self, user: &str, groups: &[String]) {
+        self.engine.note_groups(user, groups);
+        let groups = groups.to_vec();
+        self.inputs.groups.insert(user.to_owned(), groups);
+    }
+
+    /// The groups of a user that are known.
+    pub(super) fn groups_of(&self, user: &str) -> &[String] {
+        self.inputs.groups.get(user).map_or(&[], Vec::as_slice)
+    }
+
+    /// When pending jobs are considered again even if nothing changed (`sched_interval`): what
+    /// `select[]` asks for may become true by itself.
+    pub(super) fn next_pass(&self) -> Option<Mono> {
+        let every = self.config.general.sched_interval_ms;
+        (self.state.pending_jobs() > 0).then(|| self.pass.last.plus_ms(every))
+    }
+
+    /// Milliseconds until something becomes due by time alone; `None`: never.
+    pub fn idle_ms(&self, now: Now) -> Option<u64> {
+        // After a restore nothing is decided, whatever is due.
+        if self.state.back().is_some() {
+            return None;
+        }
+        let wall = self.clock.agreed(now.wall);
+        let days = [self.pass.wake, self.state.next_deadline()];
+        let days = days.into_iter().flatten().map(|at| at.since_ms(wall));
+        let gangs = self.memory.gangs.next_deadline();
+        let history = self.memory.share_history.due();
+        let intervals = [self.next_pass(), gangs, history].into_iter().flatten();
+        days.chain(intervals.map(|at| at.since_ms(now.mono))).min()
+    }
+}

@@ -1,0 +1,102 @@
+//! What follows from a host's silence or loss: rerunnable work of a fenced host runs elsewhere,
+//! work of a host that is declared lost ends, what was not started is cancelled.
+
+use super::context::Turn;
+use crate::model::{AttemptId, JobKey, Stamp, TermReason};
+use crate::record::order::Order;
+use crate::record::report::Ended;
+
+/// A host whose beat has not changed for this long is unavailable.
+pub const SILENT_MS: u64 = 20_000;
+/// Margin after a host's self-fence before its work may run elsewhere.
+const FENCE_MARGIN_MS: u64 = 10_000;
+
+impl Turn<'_> {
+    /// Whether the work may be started elsewhere although it is not known if its attempt still
+    /// runs: its host ends by itself what was dispatched as rerunnable, and nothing else. What the
+    /// job became since then counts for its next attempt, unless it is not to be run again at all.
+    pub(super) fn may_run_elsewhere(&self, j: JobKey) -> bool {
+        let state = &self.core.state;
+        let run = state.work(j).and_then(|work| work.run.as_deref());
+        let spec = state.spec_of(j.id);
+        run.is_some_and(|run| run.rerunnable) && spec.is_some_and(|spec| spec.rerunnable)
+    }
+
+    /// Ends an attempt without a report of its host. `confirmed`: as in [`Turn::ended`].
+    pub(super) fn end_as_lost(
+        &mut self,
+        a: AttemptId,
+        reason: TermReason,
+        confirmed: bool,
+        text: &str,
+    ) {
+        let Some(run) = self.core.state.work(a.j).and_then(|w| w.run.as_deref()) else {
+            return;
+        };
+        // The order to start it stands in the file that its first host reads when it is back.
+        if let Some((id, _)) = run.hosts.first() {
+            let host = self.core.state.host_name(*id);
+            self.out.order(&host, Order::Cancel { a });
+        }
+        let e = Ended {
+            a,
+            start: run.start.0,
+            t: self.now.0,
+            reason,
+            text: text.to_owned(),
+            u: run.usage().clone(),
+            ..Ended::default()
+        };
+        self.ended(e, confirmed);
+    }
+
+    /// Orders a silent host never to start what it has not reported as started.
+    pub(super) fn cancel_unstarted(&mut self, host: &str) {
+        for a in self.attempts_on(host) {
+            let not_started = self
+                .bound_run(host, a)
+                .is_some_and(|run| run.start == Stamp(0) && !run.gathering);
+            if not_started {
+                self.out.order(host, Order::Cancel { a });
+            }
+        }
+    }
+
+    /// Rerunnable work of a host that must have fenced itself by now goes back to pending. A host
+    /// goes by the limit that its last load names, or by a shorter one, whatever cb.yaml says by
+    /// now: one that is cut off cannot learn another.
+    pub(super) fn fence_silent_hosts(&mut self) {
+        let core = &*self.core;
+        let overdue = |host: &&String| {
+            let Some((doc, silent_ms)) = core.inputs.loads.get(*host) else {
+                return false;
+            };
+            // A host that this leader has not heard yet counts as silent for `SILENT_MS` at first.
+            let after = |limit: u64| limit.saturating_add(FENCE_MARGIN_MS).max(SILENT_MS);
+            let limit = doc.iso_ms.filter(|limit| *limit > 0);
+            limit.is_some_and(|limit| *silent_ms > after(limit))
+        };
+        let silent = core.memory.silent.iter().filter(overdue);
+        for host in silent.cloned().collect::<Vec<String>>() {
+            for a in self.attempts_on(&host) {
+                if self.may_run_elsewhere(a.j) {
+                    let text = "its host was cut off from the share";
+                    self.end_as_lost(a, TermReason::Fenced, false, text);
+                }
+            }
+            self.lose_parts(&host, true);
+        }
+    }
+
+    /// Ends everything that ran on a host an administrator declared dead.
+    pub(super) fn lose_all_on(&mut self, host: &str) -> usize {
+        self.cancel_preparing_on(host, "is lost");
+        self.forget_strays_of(host);
+        let attempts = self.attempts_on(host);
+        let text = "an administrator confirmed that its host is lost";
+        for a in &attempts {
+            self.end_as_lost(*a, TermReason::HostLost, true, text);
+        }
+        attempts.len() + self.lose_parts(host, false)
+    }
+}

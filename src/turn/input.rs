@@ -1,0 +1,77 @@
+//! What a turn takes: one value for each thing that happened.
+
+use crate::config::Config;
+use crate::intake::Requester;
+use crate::model::JobKey;
+use crate::record::load::LoadDoc;
+use crate::record::report::ReportRecord;
+use crate::record::request::{RequestHead, Verb};
+use crate::state::HostId;
+use std::sync::Arc;
+
+/// Reports of a host that are read ahead together with other hosts'.
+pub(super) const REPORTS_AHEAD: usize = 4;
+
+/// One thing that happened.
+pub enum Input {
+    Request(Box<RequestIn>),
+    /// Reports of one host in order, from file `part`.
+    Reports {
+        host: String,
+        part: u64,
+        reports: Vec<ReportRecord>,
+        /// The file has more after these.
+        more: bool,
+    },
+    /// A host's load sample; `silent_ms` since its beat last changed.
+    Load {
+        host: String,
+        doc: Box<LoadDoc>,
+        silent_ms: u64,
+    },
+    /// A host remembers what the journal does not have: it has followed `epoch`, which was never
+    /// claimed here, or was given orders in it that nothing here accounts for. Hosts were given
+    /// jobs up to `id`. Comes before the other inputs that were read at the same time.
+    RestoredShare {
+        host: String,
+        epoch: u64,
+        id: u32,
+    },
+    /// Orders to this host cannot be written, and why; `None`: they can be again.
+    OrdersBlocked {
+        host: String,
+        why: Option<String>,
+    },
+    /// Report file `part` of a host is damaged from record `seq` (byte `at`) on.
+    ReportsDamaged {
+        host: String,
+        part: u64,
+        seq: u64,
+        at: u64,
+    },
+    /// cb.yaml was read (at the start of the epoch, or for a request that is in the same turn).
+    Config(Arc<Config>),
+}
+
+impl Input {
+    /// The work that the first reports are about, for reading ahead.
+    pub(super) fn first_works(&self) -> impl Iterator<Item = (JobKey, Option<HostId>)> {
+        let reports = match self {
+            Input::Reports { reports, .. } => &reports[..],
+            _ => &[],
+        };
+        let attempts = reports.iter().filter_map(|record| record.report.attempt());
+        attempts.map(|a| (a.j, None)).take(REPORTS_AHEAD)
+    }
+}
+
+/// A request as the driver read it.
+pub struct RequestIn {
+    pub who: Requester,
+    pub head: RequestHead,
+    pub verbs: Vec<Verb>,
+    /// For `Reconfig`: the new configuration or its problems.
+    pub config: Option<Result<Arc<Config>, Vec<String>>>,
+    /// Where the request lies, given back in [`super::Ready::taken`] by this turn or a later one.
+    pub place: usize,
+}

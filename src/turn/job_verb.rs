@@ -1,0 +1,156 @@
+//! A verb that selects jobs, while it is carried out: what it does to each job, and how far it has
+//! come. Nothing is lost when a slice ends: the selection continues after the last job, and inside
+//! of an array after the last element.
+
+use crate::intake::{Action, Picked, Selection};
+use crate::model::JobStat;
+use crate::record::request::{Changes, Selector, SignalHow, Verb};
+use crate::state::{Body, Job};
+
+/// What is done to each job.
+#[derive(Clone)]
+pub(super) enum JobAction {
+    Signal(SignalHow),
+    Requeue {
+        hold: bool,
+        wants: RequeueStates,
+    },
+    Switch {
+        queue: String,
+        changes: Box<Changes>,
+    },
+    Modify(Box<Changes>),
+}
+
+impl JobAction {
+    pub fn action(&self) -> Action {
+        match self {
+            JobAction::Signal(how) => signal_action(*how),
+            JobAction::Requeue { .. } => Action::Requeue,
+            JobAction::Switch { .. } => Action::Switch,
+            JobAction::Modify(_) => Action::Modify,
+        }
+    }
+
+    pub fn takes(&self, job: &Job) -> bool {
+        let held = |s| matches!(s, JobStat::Psusp | JobStat::Ususp | JobStat::Ssusp);
+        match self {
+            JobAction::Signal(SignalHow::Resume) => any_stat(job, held),
+            JobAction::Requeue { wants, .. } => any_stat(job, |s| wants.stat(s)),
+            _ => !job.is_finished(),
+        }
+    }
+}
+
+/// See the file's head.
+pub(super) struct JobVerb {
+    pub action: JobAction,
+    pub sel: Selector,
+    pub selection: Option<Selection>,
+    /// The job or elements that it is applied to now.
+    pub target: Option<Picked>,
+    /// The element of it to continue with.
+    pub within: u32,
+    pub counts: WorkCounts,
+}
+
+impl JobVerb {
+    /// The verb, if it selects jobs.
+    pub fn of(verb: &Verb) -> Option<JobVerb> {
+        let (doing, sel) = match verb {
+            Verb::Signal { sel, how } => (JobAction::Signal(*how), sel),
+            Verb::Requeue { sel, hold, states } => {
+                let (hold, wants) = (*hold, RequeueStates::new(states));
+                (JobAction::Requeue { hold, wants }, sel)
+            }
+            Verb::Switch { sel, queue } => {
+                let mut changes = Box::<Changes>::default();
+                changes.job.spec.queue.clone_from(queue);
+                changes.set.push("q".to_owned());
+                let queue = queue.clone();
+                (JobAction::Switch { queue, changes }, sel)
+            }
+            Verb::Modify { sel, changes } => (JobAction::Modify(changes.clone()), sel),
+            _ => return None,
+        };
+        Some(JobVerb {
+            action: doing,
+            sel: sel.clone(),
+            selection: None,
+            target: None,
+            within: 0,
+            counts: WorkCounts::default(),
+        })
+    }
+
+    /// How far it has come: in its selection, and in the present array.
+    pub fn at(&self) -> (u32, u32) {
+        let at = self.selection.as_ref().map_or(0, Selection::at);
+        (at, self.within)
+    }
+
+    pub fn is_signal(&self) -> bool {
+        matches!(self.action, JobAction::Signal(_))
+    }
+}
+
+/// States that a requeue means.
+#[derive(Clone, Copy)]
+pub(super) struct RequeueStates {
+    run: bool,
+    done: bool,
+    exit: bool,
+}
+
+impl RequeueStates {
+    fn new(states: &[String]) -> RequeueStates {
+        let has = |s: &str| states.iter().any(|x| x == s);
+        RequeueStates {
+            run: states.is_empty() || has("run"),
+            done: has("done"),
+            exit: has("exit"),
+        }
+    }
+
+    pub fn stat(self, stat: JobStat) -> bool {
+        match stat {
+            JobStat::Done => self.done,
+            JobStat::Exit => self.exit,
+            stat => self.run && stat.is_started(),
+        }
+    }
+}
+
+/// What became of the works of one operand so far.
+#[derive(Default)]
+pub(super) struct WorkCounts {
+    /// Works that had not ended.
+    pub live: u32,
+    /// Of these the ones that an administrator stopped and the requester may not resume.
+    pub denied: u32,
+    pub done: u32,
+    /// The host on which an attempt may still run that `ckill -r` removed.
+    pub stray_host: Option<String>,
+}
+
+fn signal_action(how: SignalHow) -> Action {
+    match how {
+        SignalHow::Kill => Action::Kill,
+        SignalHow::Force => Action::KillForce,
+        SignalHow::Stop => Action::Stop,
+        SignalHow::Resume => Action::Resume,
+        SignalHow::Number(_) => Action::Signal,
+    }
+}
+
+fn any_stat(job: &Job, wanted: impl Fn(JobStat) -> bool) -> bool {
+    match &job.body {
+        Body::Single(work) => wanted(work.stat),
+        Body::Array(array) => {
+            (!array.waiting.is_empty() && wanted(array.head))
+                || JobStat::ALL
+                    .iter()
+                    .any(|s| array.count(*s) > 0 && wanted(*s))
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What a leader remembers from turn to turn and writes to no journal: the next leader learns it
+//! again from files and reports, at the cost of a few repeated orders. Decides nothing.
+
+pub(super) mod gangs;
+pub(super) mod hosts;
+pub(super) mod stray_runs;
+
+use crate::model::{JobKey, Mono};
+use crate::state::HostId;
+use gangs::GangStarts;
+use hosts::HostMemory;
+use std::collections::{BTreeMap, BTreeSet};
+use stray_runs::StrayRuns;
+
+/// Pause between two records of one queue's history, in milliseconds.
+const HISTORY_MS: u64 = 300_000;
+
+/// See the file's head.
+#[derive(Default)]
+pub(super) struct Memory {
+    hosts: BTreeMap<String, HostMemory>,
+    /// Hosts that are silent for longer than the leader takes for granted.
+    pub silent: BTreeSet<String>,
+    pub stray_runs: StrayRuns,
+    pub gangs: GangStarts,
+    /// How often a start of a job failed because its host could not start tasks.
+    pub failed_starts: BTreeMap<JobKey, u8>,
+    pub share_history: HistoryTimer,
+    /// The job whose dependency was judged last.
+    pub last_judged: u32,
+    /// When tokens and keys were last removed.
+    pub last_expire: Mono,
+}
+
+impl Memory {
+    pub fn host(&self, name: &str) -> Option<&HostMemory> {
+        self.hosts.get(name)
+    }
+
+    pub fn host_mut(&mut self, name: &str) -> &mut HostMemory {
+        if !self.hosts.contains_key(name) {
+            self.hosts.insert(name.to_owned(), HostMemory::default());
+        }
+        self.hosts.get_mut(name).expect("just inserted")
+    }
+}
+
+/// Queues whose share trees have history that is not in the journal.
+#[derive(Default)]
+pub(super) struct HistoryTimer {
+    queues: BTreeSet<String>,
+    /// Since when the first of them has.
+    since: Mono,
+}
+
+impl HistoryTimer {
+    pub fn contains(&self, queue: &str) -> bool {
+        self.queues.contains(queue)
+    }
+
+    pub fn add(&mut self, queue: &str, now: Mono) {
+        if self.queues.is_empty() {
+            self.since = now;
+        }
+        self.queues.insert(queue.to_owned());
+    }
+
+    /// When history is due in the journal.
+    pub fn due(&self) -> Option<Mono> {
+        (!self.queues.is_empty()).then(|| self.since.plus_ms(HISTORY_MS))
+    }
+
+    /// The queues, if it is time to write their history.
+    pub fn take_due(&mut self, now: Mono) -> BTreeSet<String> {
+        match self.due().is_some_and(|at| at <= now) {
+            true => std::mem::take(&mut self.queues),
+            false => BTreeSet::new(),
+        }
+    }
+}
+
+/// Slots that are reserved for pending jobs, by the rows of views that show them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ReservedSlots {
+    pub hosts: BTreeMap<HostId, u32>,
+    pub queues: BTreeMap<String, u64>,
+    pub users: BTreeMap<u32, u64>,
+}
+
+impl ReservedSlots {
+    pub fn host(&self, host: HostId) -> u32 {
+        self.hosts.get(&host).copied().unwrap_or(0)
+    }
+
+    pub fn queue(&self, queue: &str) -> u64 {
+        self.queues.get(queue).copied().unwrap_or(0)
+    }
+
+    pub fn user(&self, uid: u32) -> u64 {
+        self.users.get(&uid).copied().unwrap_or(0)
+    }
+}

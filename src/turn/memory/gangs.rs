@@ -1,0 +1,117 @@
+//! Attempts on several hosts that are not started yet: which hosts have prepared their parts, and
+//! which jobs wait before they are tried again.
+
+use crate::model::{AttemptId, Mono};
+use crate::state::HostId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long the parts may take before the attempt is cancelled.
+const PARTS_MS: u64 = 30_000;
+/// First and longest pause before a job is tried again after a host did not prepare its part.
+const PAUSE_MS: (u64, u64) = (1_000, 60_000);
+
+/// See the file's head.
+#[derive(Default)]
+pub(in crate::turn) struct GangStarts {
+    preparing: BTreeMap<AttemptId, PartPreparation>,
+    delayed: BTreeMap<u32, RetryDelay>,
+    /// The attempts whose preparation an earlier leader began are known.
+    resumed: bool,
+}
+
+/// An attempt whose parts are being prepared.
+struct PartPreparation {
+    since: Mono,
+    ready: BTreeSet<HostId>,
+}
+
+/// A job that waits before it is tried again.
+struct RetryDelay {
+    until: Mono,
+    pause_ms: u64,
+    /// It is kept out of scheduling at present.
+    active: bool,
+}
+
+impl GangStarts {
+    /// True the first time: the leader must look up what an earlier one began.
+    pub fn must_resume(&mut self) -> bool {
+        !std::mem::replace(&mut self.resumed, true)
+    }
+
+    pub fn begin(&mut self, a: AttemptId, now: Mono) {
+        self.preparing.entry(a).or_insert_with(|| PartPreparation {
+            since: now,
+            ready: BTreeSet::new(),
+        });
+    }
+
+    /// Notes that a host has prepared its part. True when `all` have.
+    pub fn part_ready(&mut self, a: AttemptId, host: HostId, all: &BTreeSet<HostId>) -> bool {
+        let preparation = self.preparing.get_mut(&a);
+        preparation.is_some_and(|preparation| {
+            preparation.ready.insert(host);
+            preparation.ready.is_superset(all)
+        })
+    }
+
+    /// Ends a preparation; the hosts that were ready.
+    pub fn end(&mut self, a: AttemptId) -> BTreeSet<HostId> {
+        let ended = self.preparing.remove(&a);
+        ended
+            .map(|preparation| preparation.ready)
+            .unwrap_or_default()
+    }
+
+    /// Attempts that are being prepared, and whether they take too long.
+    pub fn preparing(&self, now: Mono) -> impl Iterator<Item = (AttemptId, bool)> {
+        let late = move |p: &PartPreparation| now.since_ms(p.since) > PARTS_MS;
+        self.preparing.iter().map(move |(a, p)| (*a, late(p)))
+    }
+
+    /// Keeps a job out of scheduling, twice as long as the last time.
+    pub fn delay(&mut self, id: u32, now: Mono) {
+        let known = self.delayed.get(&id);
+        let pause_ms = known.map_or(PAUSE_MS.0, |d| (d.pause_ms * 2).min(PAUSE_MS.1));
+        let delay = RetryDelay {
+            until: now.plus_ms(pause_ms),
+            pause_ms,
+            active: true,
+        };
+        self.delayed.insert(id, delay);
+    }
+
+    pub fn is_delayed(&self, id: u32) -> bool {
+        self.delayed.get(&id).is_some_and(|delay| delay.active)
+    }
+
+    /// Forgets all about a job whose attempt is started.
+    pub fn started(&mut self, a: AttemptId) {
+        self.preparing.remove(&a);
+        self.delayed.remove(&a.j.id);
+    }
+
+    /// Forgets the delays of jobs that are gone.
+    pub fn retain_delays(&mut self, keep: impl Fn(u32) -> bool) {
+        self.delayed.retain(|id, _| keep(*id));
+    }
+
+    /// Jobs whose delay is over.
+    pub fn take_due(&mut self, now: Mono) -> Vec<u32> {
+        let due = |delay: &RetryDelay| delay.active && delay.until <= now;
+        let mut ids = Vec::new();
+        for (id, delay) in self.delayed.iter_mut().filter(|(_, delay)| due(delay)) {
+            delay.active = false;
+            ids.push(*id);
+        }
+        ids
+    }
+
+    /// When an attempt becomes late or a job may be tried again.
+    pub fn next_deadline(&self) -> Option<Mono> {
+        let preparing = self.preparing.values();
+        let late = preparing.map(|p| p.since.plus_ms(PARTS_MS + 1));
+        let delayed = self.delayed.values().filter(|delay| delay.active);
+        late.chain(delayed.map(|delay| delay.until)).min()
+    }
+}

@@ -1,0 +1,71 @@
+//! What a leader remembers of one host.
+
+use crate::model::{AttemptId, Mono};
+use std::collections::BTreeSet;
+
+/// First and longest time without new work for a host that cannot start tasks, in milliseconds.
+const PAUSE_MS: (u64, u64) = (10_000, 300_000);
+
+/// See the file's head.
+#[derive(Default)]
+pub(in crate::turn) struct HostMemory {
+    pub report_file: ReportFile,
+    /// This leader has read the host's reports to their end.
+    pub reports_read: bool,
+    /// File, record and byte from which on its report file is damaged: it must begin another one.
+    pub damaged_reports: Option<(u64, u64, u64)>,
+    /// `iso_timeout` as it was ordered, until the host reports it.
+    pub iso_ordered: Option<u64>,
+    /// Why its orders cannot be written.
+    pub orders_blocked: Option<String>,
+    /// It could not start its last task.
+    pub backoff: Option<Backoff>,
+    /// Its executor lives, and it gets no work all the same.
+    pub excluded: bool,
+}
+
+/// What the present report file of a host has said since its `Hello`.
+#[derive(Default)]
+pub(in crate::turn) struct ReportFile {
+    /// Attempts that it has mentioned; `None`: its `Hello` was not read.
+    pub mentioned: Option<BTreeSet<AttemptId>>,
+    /// The boot id in its `Complete`, until the end of the file is reached.
+    pub complete: Option<String>,
+    /// The ledger that it named, and whether that one was kept, until `Complete`.
+    pub ledger: Option<(String, bool)>,
+}
+
+/// For how long a host that cannot start tasks gets none.
+#[derive(Clone, Debug)]
+pub(in crate::turn) struct Backoff {
+    until: Mono,
+    pause_ms: u64,
+    /// Failed starts in a row.
+    pub count: u32,
+    pub text: String,
+}
+
+impl Backoff {
+    pub fn new(now: Mono) -> Backoff {
+        Backoff {
+            until: now,
+            pause_ms: PAUSE_MS.0 / 2,
+            count: 0,
+            text: String::new(),
+        }
+    }
+
+    /// Notes a failed start: the pause doubles from one to the next.
+    pub fn failed(&mut self, now: Mono) {
+        self.count += 1;
+        // Tasks whose orders were under way fail too: they count as one failure.
+        if now >= self.until {
+            self.pause_ms = (self.pause_ms * 2).min(PAUSE_MS.1);
+            self.until = now.plus_ms(self.pause_ms);
+        }
+    }
+
+    pub fn is_pausing(&self, now: Mono) -> bool {
+        now < self.until
+    }
+}

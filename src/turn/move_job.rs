@@ -1,0 +1,71 @@
+//! Moving a pending job to another position in its queue: `ctop` and `cbot`.
+
+use super::answer::Answer;
+use super::context::Turn;
+use super::pending_order::{MoveScope, PendingOrder};
+use super::request_queue::LOOK;
+use super::signal::denied;
+use crate::intake::{Action, Requester};
+use crate::model::{JobKey, JobStat};
+use crate::record::ack::Code;
+use crate::record::event::Event;
+use crate::text::jobids::JobSel;
+
+impl Turn<'_> {
+    /// The jobs that a move counts: as the last move left them, unless anything else changed.
+    fn pending_order(&mut self, scope: MoveScope) -> PendingOrder {
+        let core = &mut *self.core;
+        let known = core.requests.moves.take();
+        if let Some(known) = known.filter(|known| known.is_current(&core.state, &scope)) {
+            return known;
+        }
+        let (order, looks) = PendingOrder::collect(&core.state, scope);
+        self.spend(looks * LOOK);
+        order
+    }
+
+    /// To position `pos` (from 1) among the pending jobs that compete with it: an administrator's
+    /// move counts all of the queue and priority, a user's move only jobs of that user.
+    pub(super) fn move_job(
+        &mut self,
+        who: &Requester,
+        id: &str,
+        (pos, bottom): (u32, bool),
+        answer: &mut Answer,
+    ) {
+        let j = match JobSel::parse(id) {
+            Ok(JobSel::Job(id)) => JobKey::job(id),
+            Ok(_) => return answer.say(id, Code::Usage, "name one job"),
+            Err(e) => return answer.say(id, Code::Usage, e.to_string()),
+        };
+        let state = &self.core.state;
+        let Some(job) = state.job(j.id) else {
+            return answer.say(id, Code::NotFound, "no matching job found");
+        };
+        if !self.may_act(who, Action::Move, j.id) {
+            return answer.refuse(id, denied());
+        }
+        if state.stat(j) != Some(JobStat::Pend) {
+            return answer.say(id, Code::Refused, "only pending jobs can be moved");
+        }
+        let own = (job.order, j.id);
+        let spec = state.spec(job.spec);
+        let admin = self.may_act(who, Action::MoveAmongAll, j.id);
+        let user = (!admin).then_some(spec.uid);
+        let scope = (spec.queue.clone(), spec.priority, user);
+        let mut pending = self.pending_order(scope);
+        let target = pending.target(own, pos, bottom);
+        if let Some(order) = target.order {
+            let (by, t) = (who.user.clone(), self.now);
+            self.spend_event();
+            self.emit(Event::Moved { j, order, by, t });
+            pending.moved(own, order);
+            self.core.pass.needed = true;
+        }
+        pending.synced(&self.core.state);
+        self.core.requests.moves = Some(pending);
+        let from = if bottom { "bottom" } else { "top" };
+        let text = format!("has been moved to position {} from {from}", target.pos);
+        answer.say(id, Code::Ok, text);
+    }
+}

@@ -1,0 +1,248 @@
+//! Orders to hosts, made from the state: of a start, a part, a signal, more slots; and all of them
+//! that are still in force, which a new epoch or orders file repeats. Decides nothing.
+
+use super::context::Turn;
+use super::core::Core;
+use crate::config::seconds_on;
+use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp, TermReason};
+use crate::record::event::SignalAct;
+use crate::record::order::{Act, Order, StartOrder};
+use crate::sched::plan_applier::requeue_reason;
+use crate::state::{HostId, Run, State};
+use std::collections::BTreeSet;
+
+impl Turn<'_> {
+    /// Orders are written when the turn is over. One that names a specification which a later
+    /// request of the same turn replaced is made again, or left out if the attempt is over.
+    pub(super) fn renew_orders(&mut self) {
+        let mut orders = std::mem::take(&mut self.out.orders);
+        let core = &*self.core;
+        orders.retain_mut(|(host, order)| {
+            let (a, s) = match order {
+                Order::Start(start) => (start.a, start.s),
+                Order::Part { a, s, .. } => (*a, *s),
+                _ => return true,
+            };
+            if core.state.specs.contains_key(&s) {
+                return true;
+            }
+            let current = core.state.work(a.j).is_some_and(|w| w.attempt == a.at);
+            let again = match (&*order, core.state.host_id(host)) {
+                (Order::Start(_), _) => start_order(core, a.j),
+                (_, Some(id)) => part_order(core, a.j, id),
+                _ => None,
+            };
+            let again = again.filter(|_| current).map(|(_, order)| order);
+            again.map(|new| *order = new).is_some()
+        });
+        self.out.orders = orders;
+    }
+}
+
+/// The order that starts the current attempt of `j`, with the host it goes to.
+pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
+    let state = &core.state;
+    let job = state.job(j.id)?;
+    let work = job.work(j.idx)?;
+    let run = work.run.as_deref()?;
+    let spec = state.spec(job.spec);
+    let (index_end, index_step) = job.array().map_or((0, 0), |array| {
+        (
+            array.all.last().unwrap_or(0),
+            array.all.ranges().next().map_or(1, |r| r.step),
+        )
+    });
+    let order = StartOrder {
+        a: AttemptId {
+            j,
+            at: work.attempt,
+        },
+        s: job.spec,
+        command: job.command.to_string(),
+        name: job.name.as_deref().unwrap_or("").to_owned(),
+        hosts: shares(state, run),
+        resizes: run.resizes,
+        limits: limits_on(core, spec, run),
+        index_end,
+        index_step,
+        t: job.submit.0,
+        nice: core.config.queue(&spec.queue).map_or(0, |q| q.nice),
+        grace_ms: core.config.general.job_terminate_interval_ms,
+        rerunnable: Some(run.rerunnable),
+        mark: state.mark(j),
+        ran: run.start != Stamp(0),
+    };
+    let host = order.hosts.first()?.0.clone();
+    Some((host, Order::Start(Box::new(order))))
+}
+
+/// The order to `host` to prepare its part of `j`.
+pub(super) fn part_order(core: &Core, j: JobKey, host: HostId) -> Option<(String, Order)> {
+    let state = &core.state;
+    let job = state.job(j.id)?;
+    let work = job.work(j.idx)?;
+    let run = work.run.as_deref()?;
+    let slots = run.hosts.iter().filter(|(h, _)| *h == host);
+    let order = Order::Part {
+        a: AttemptId {
+            j,
+            at: work.attempt,
+        },
+        s: job.spec,
+        first: state.host_name(run.hosts.first()?.0).to_string(),
+        slots: slots.map(|(_, n)| n).sum(),
+        mark: state.mark(j),
+    };
+    Some((state.host_name(host).to_string(), order))
+}
+
+/// The order to a host to begin another report file, if its present one is damaged.
+pub(super) fn renewal_order(core: &Core, host: &str) -> Option<(String, Order)> {
+    let (part, seq, at) = core.memory.host(host)?.damaged_reports?;
+    Some((host.to_owned(), Order::ReportsDamaged { part, seq, at }))
+}
+
+/// The limits on the host that runs the command: what is stated for a host or model of some speed
+/// counts there as long as the same work takes.
+fn limits_on(core: &Core, spec: &Spec, run: &Run) -> Limits {
+    let mut limits = spec.limits.clone();
+    let first = run.hosts.first().map(|(id, _)| core.state.host_name(*id));
+    let here = first.and_then(|host| core.config.factor_of_host(host));
+    let factor = |on: &str| core.config.cpu_factor(on).filter(|_| !on.is_empty());
+    let scale = |seconds: Option<u64>, there: Option<f64>| match (here, there) {
+        (Some(here), Some(there)) => seconds.map(|s| seconds_on(s, there, here)),
+        _ => seconds,
+    };
+    let general = core.config.general.default_host_spec.as_ref();
+    limits.run_s = scale(limits.run_s, factor(&spec.run_on));
+    let cpu_on = factor(&spec.cpu_on).or(general.map(|g| g.cpuf));
+    limits.cpu_s = scale(limits.cpu_s, cpu_on);
+    limits
+}
+
+/// The order that gives the first host of `j` all slots it has now, when some were added.
+pub(super) fn resize_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
+    let state = &core.state;
+    let work = state.work(j)?;
+    let run = work.run.as_deref().filter(|run| run.resizes > 0)?;
+    let a = AttemptId {
+        j,
+        at: work.attempt,
+    };
+    let (hosts, n) = (shares(state, run), run.resizes);
+    let host = hosts.first()?.0.clone();
+    Some((host, Order::Resize { a, hosts, n }))
+}
+
+fn shares(state: &State, run: &Run) -> Vec<Share> {
+    run.hosts
+        .iter()
+        .map(|(id, n)| Share(state.host_name(*id).to_string(), *n))
+        .collect()
+}
+
+/// Every order still in force, by host: what a new epoch or a new orders file must repeat.
+pub fn outstanding(core: &Core, only: Option<&str>) -> Vec<(String, Order)> {
+    let mut orders = Vec::new();
+    if core.state.is_old() {
+        return orders;
+    }
+    let members = core.hosts.iter().map(|host| host.name.as_str());
+    // And those that cb.yaml no longer names, as long as work is there.
+    let stray_runs = &core.memory.stray_runs;
+    let works = |name: &&str| core.state.on_host(name).next().is_some() || stray_runs.any_on(name);
+    let known = core.state.known_hosts().map(|(name, _)| name.as_str());
+    let hosts: BTreeSet<&str> = members.chain(known.filter(works)).collect();
+    let wanted = |name: &&str| only.is_none_or(|only| only == *name);
+    for host in hosts.into_iter().filter(wanted) {
+        let to_host = |order: Order| (host.to_owned(), order);
+        orders.extend(orders_to_host(core, host).into_iter().map(to_host));
+        for (j, _) in core.state.on_host(host) {
+            orders.extend(orders_of_work(core, host, j));
+        }
+    }
+    orders
+}
+
+/// The orders in force that are about the host itself and runs that it must kill.
+fn orders_to_host(core: &Core, host: &str) -> Vec<Order> {
+    let mut orders = Vec::new();
+    if let Some((above, _)) = core.state.restored() {
+        orders.push(Order::Restored { above });
+    }
+    let id = core.state.host_ctl(host).ledger;
+    if !id.is_empty() {
+        orders.push(Order::Ledger { id });
+    }
+    let memory = core.memory.host(host);
+    if let Some(iso_ms) = memory.and_then(|memory| memory.iso_ordered) {
+        orders.push(Order::Limit { iso_ms });
+    }
+    orders.extend(core.memory.stray_runs.orders(host));
+    orders.extend(renewal_order(core, host).map(|(_, order)| order));
+    orders
+}
+
+/// The orders in force about work that has slots on `host`.
+fn orders_of_work(core: &Core, host: &str, j: JobKey) -> Vec<(String, Order)> {
+    let Some((work, run)) = core
+        .state
+        .work(j)
+        .and_then(|work| Some((work, work.run.as_deref()?)))
+    else {
+        return Vec::new();
+    };
+    let at = core.state.host_id(host);
+    if run.hosts.first().is_none_or(|(id, _)| Some(*id) != at) {
+        let part = at.and_then(|at| part_order(core, j, at));
+        return part.into_iter().collect();
+    }
+    if run.gathering {
+        return Vec::new();
+    }
+    let orders = [
+        start_order(core, j),
+        signal_order(core, j),
+        resize_order(core, j),
+    ];
+    let mut orders: Vec<_> = orders.into_iter().flatten().collect();
+    if run.start == Stamp(0) && !core.state.host_ctl(host).up {
+        let at = work.attempt;
+        let a = AttemptId { j, at };
+        orders.push((host.to_owned(), Order::Cancel { a }));
+    }
+    orders
+}
+
+/// The signal order that repeats what the first host of `j` was ordered last.
+pub(super) fn signal_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
+    let work = core.state.work(j)?;
+    let run = work.run.as_deref()?;
+    let (act, reason) = pending_signal(run)?;
+    let (host, _) = run.hosts.first()?;
+    let order = Order::Signal {
+        a: AttemptId {
+            j,
+            at: work.attempt,
+        },
+        act,
+        reason,
+        grace_ms: core.config.general.job_terminate_interval_ms,
+        n: run.signals,
+        mark: core.state.mark(j),
+    };
+    Some((core.state.host_name(*host).to_string(), order))
+}
+
+/// The signal that an attempt should have received, if any.
+pub(super) fn pending_signal(run: &Run) -> Option<(Act, TermReason)> {
+    match run.killing {
+        Some(SignalAct::Kill(TermReason::Force)) => Some((Act::Kill, TermReason::Force)),
+        Some(SignalAct::Kill(reason)) => Some((Act::Terminate, reason)),
+        Some(act @ SignalAct::Requeue { .. }) => Some((Act::Terminate, requeue_reason(act))),
+        // Repeated in every epoch: the host may not have read the last order of the one before.
+        _ if run.signals == 0 => None,
+        _ if run.to_stop() => Some((Act::Stop, TermReason::None)),
+        _ => Some((Act::Resume, TermReason::None)),
+    }
+}

@@ -1,0 +1,136 @@
+//! A request that submits jobs: what its jobs share, and which of them an earlier leader made.
+
+use super::ready::Blob;
+use crate::intake;
+use crate::model::{Spec, Submission, sha256_hex};
+use crate::record::ack::IdRun;
+use crate::record::request::{ENV_MAX, RequestHead, SCRIPT_MAX};
+use rustc_hash::FxHashSet;
+
+/// Blobs that come with a request, by their hashes.
+#[derive(Default)]
+pub(super) struct Attachments {
+    env: String,
+    script: String,
+    stdin: String,
+}
+
+/// See the file's head.
+pub(super) struct Pack {
+    attachments: Attachments,
+    /// Options of the last job that had its own.
+    last: Option<Spec>,
+    /// Lines whose jobs an earlier leader made.
+    made: FxHashSet<u32>,
+    /// What names in dependencies may still cost.
+    pub names: intake::NameRoom,
+}
+
+impl Pack {
+    pub fn new(attachments: Attachments) -> Pack {
+        Pack {
+            attachments,
+            last: None,
+            made: FxHashSet::default(),
+            names: intake::NameRoom::default(),
+        }
+    }
+
+    /// Notes the jobs that an earlier leader made.
+    pub fn note_made(&mut self, ids: &[IdRun]) {
+        let lines = |run: &IdRun| {
+            (0..run.n).map({
+                let line = run.line;
+                move |n| line.saturating_add(n)
+            })
+        };
+        self.made.extend(ids.iter().flat_map(lines));
+    }
+
+    pub fn has_made(&self, line: u32) -> bool {
+        self.made.contains(&line)
+    }
+
+    /// Gives a job what it shares with others. `same`: with the options of the job before, too.
+    /// False when there is none.
+    pub fn complete(&mut self, job: &mut Submission, same: bool) -> bool {
+        match (&self.last, same) {
+            (Some(spec), true) => job.spec = spec.clone(),
+            (None, true) => return false,
+            (_, false) => self.last = Some(job.spec.clone()),
+        }
+        job.spec.env.clone_from(&self.attachments.env);
+        job.spec.script.clone_from(&self.attachments.script);
+        job.spec.stdin_blob.clone_from(&self.attachments.stdin);
+        true
+    }
+}
+
+/// What a request brings along that must be stored before it is carried out; nothing where it is
+/// refused for that.
+pub fn blobs(head: &RequestHead) -> Vec<Blob> {
+    let mut blobs = Vec::new();
+    match attachments(head, &mut blobs) {
+        Ok(_) => blobs,
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Hashes of what a request brings along, which goes to `blobs`.
+pub(super) fn attachments(
+    head: &RequestHead,
+    blobs: &mut Vec<Blob>,
+) -> Result<Attachments, String> {
+    let mut attached = Attachments::default();
+    if !head.env.is_empty() {
+        let bytes = serde_json::to_vec(&head.env).map_err(|e| e.to_string())?;
+        if bytes.len() > ENV_MAX {
+            return Err(format!(
+                "the environment has {} bytes, at most {ENV_MAX} are accepted: use -env",
+                bytes.len()
+            ));
+        }
+        check_env(head)?;
+        attached.env = blob(bytes, blobs);
+    }
+    for (text, sha) in [
+        (&head.script, &mut attached.script),
+        (&head.stdin, &mut attached.stdin),
+    ] {
+        if text.len() > SCRIPT_MAX {
+            return Err(format!(
+                "a script or input of {} bytes is above {SCRIPT_MAX}",
+                text.len()
+            ));
+        }
+        if !text.is_empty() {
+            *sha = blob(text.clone().into_bytes(), blobs);
+        }
+    }
+    Ok(attached)
+}
+
+fn blob(bytes: Vec<u8>, blobs: &mut Vec<Blob>) -> String {
+    let sha = sha256_hex(&bytes);
+    blobs.push(Blob {
+        sha: sha.clone(),
+        bytes,
+    });
+    sha
+}
+
+fn check_env(head: &RequestHead) -> Result<(), String> {
+    for (name, value) in &head.env {
+        let mut bytes = name.bytes();
+        let first = bytes
+            .next()
+            .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+        if !first || !bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            return Err(format!("environment variable {name:?} has no valid name"));
+        }
+        if value.contains('\0') {
+            return Err(format!("environment variable {name} contains a NUL"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! What a turn gives: everything that the driver carries out, in the order that `mod.rs` states.
+
+use crate::record::ack::Ack;
+use crate::record::event::Event;
+use crate::record::order::Order;
+
+/// A content-addressed file that must exist before the events are appended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blob {
+    pub sha: String,
+    pub bytes: Vec<u8>,
+}
+
+/// A part of a host's orders that the host reads up to byte `at`, and why not further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedOrders {
+    pub host: String,
+    pub part: u64,
+    pub at: u64,
+    pub why: String,
+}
+
+/// See the file's head.
+#[derive(Default)]
+pub struct Ready {
+    pub blobs: Vec<Blob>,
+    pub events: Vec<Event>,
+    pub acks: Vec<Ack>,
+    /// Orders by host.
+    pub orders: Vec<(String, Order)>,
+    /// Orders files of this epoch that their hosts cannot read to the end.
+    pub damaged: Vec<DamagedOrders>,
+    /// `place` of requests that were carried out or refused.
+    pub taken: Vec<usize>,
+    /// The summary views (queues, hosts, users, parameters) must be fresh before the acks.
+    pub publish: bool,
+    /// There is more to do at once.
+    pub more: bool,
+    /// Work that requests made, in units of [`super::TURN_UNITS`].
+    pub units: u64,
+}
+
+impl Ready {
+    /// Adds an order to a host.
+    pub(super) fn order(&mut self, host: &str, order: Order) {
+        self.orders.push((host.to_owned(), order));
+    }
+}

@@ -1,0 +1,153 @@
+//! Requests that were taken in and not answered: of each user in their order, users in turn.
+//! Carries nothing out.
+
+use super::answer::Answer;
+use super::input::RequestIn;
+use super::job_verb::JobVerb;
+use super::pack::Pack;
+use super::pending_order::PendingOrder;
+use crate::config::Config;
+use crate::intake::Requester;
+use crate::record::request::{RequestHead, Verb};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+// What work costs, in units of about 0.1 microseconds.
+/// Looking at a job or element.
+pub(super) const LOOK: u64 = 1;
+/// An event of a job: applied, journalled, shown.
+pub(super) const EVENT: u64 = 25;
+/// A job accepted or refused, and each job that its dependency names.
+pub(super) const SUBMIT: u64 = 150;
+pub(super) const DEPEND: u64 = 10;
+/// Changed parameters of a job, and what an administrator does.
+pub(super) const CHANGE: u64 = 250;
+
+/// See the file's head.
+#[derive(Default)]
+pub(super) struct RequestQueue {
+    users: BTreeMap<u32, VecDeque<ActiveRequest>>,
+    /// Whose request had the last slice.
+    served: u32,
+    /// The order in which moves count positions, as of the last move.
+    pub moves: Option<PendingOrder>,
+}
+
+impl RequestQueue {
+    pub fn push(&mut self, request: RequestIn) {
+        let of_user = self.users.entry(request.who.uid).or_default();
+        of_user.push_back(ActiveRequest::new(request));
+    }
+
+    /// The next one: of the next user after the one that was served last who is not in `waiting`.
+    pub fn pop(&mut self, waiting: &[u32]) -> Option<ActiveRequest> {
+        let waits = |uid: &&u32| !waiting.contains(*uid);
+        let next = self.users.range(self.served.saturating_add(1)..);
+        let uid = next.map(|(uid, _)| uid).find(waits);
+        let uid = *uid.or_else(|| self.users.keys().find(waits))?;
+        self.served = uid;
+        let of_user = self.users.get_mut(&uid)?;
+        let first = of_user.pop_front();
+        if of_user.is_empty() {
+            self.users.remove(&uid);
+        }
+        first
+    }
+
+    /// Puts a request back that `pop` gave.
+    pub fn put_back(&mut self, request: ActiveRequest) {
+        let of_user = self.users.entry(request.who.uid).or_default();
+        of_user.push_front(request);
+    }
+
+    pub fn has_users_except(&self, waiting: &[u32]) -> bool {
+        self.users.keys().any(|uid| !waiting.contains(uid))
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut ActiveRequest> {
+        self.users.values_mut().flatten()
+    }
+}
+
+/// A request that is carried out.
+pub(super) struct ActiveRequest {
+    pub who: Requester,
+    pub head: RequestHead,
+    /// The verbs that are not begun yet.
+    pub verbs: VecDeque<Verb>,
+    /// How many verbs are done.
+    pub verb: u32,
+    pub config: Option<Result<Arc<Config>, Vec<String>>>,
+    pub place: usize,
+    pub answer: Answer,
+    pub begun: bool,
+    /// The present verb, when it selects jobs.
+    pub job_verb: Option<JobVerb>,
+    /// How far an earlier leader came in the first verb that is left.
+    pub resume: Option<(u32, u32)>,
+    /// It submits jobs.
+    pub pack: Option<Pack>,
+    pub journal: JournalProgress,
+}
+
+/// What the journal has of a request.
+#[derive(Default)]
+pub(super) struct JournalProgress {
+    /// The request led to events.
+    pub changed: bool,
+    /// It led to events that the last `PartHandled` does not include.
+    pub ahead: bool,
+    /// There is a `PartHandled` of it.
+    pub partly: bool,
+}
+
+impl ActiveRequest {
+    fn new(request: RequestIn) -> ActiveRequest {
+        let RequestIn {
+            who,
+            head,
+            verbs,
+            config,
+            place,
+        } = request;
+        ActiveRequest {
+            answer: Answer::to(head.token),
+            who,
+            head,
+            verbs: verbs.into(),
+            verb: 0,
+            config,
+            place,
+            begun: false,
+            job_verb: None,
+            resume: None,
+            pack: None,
+            journal: JournalProgress::default(),
+        }
+    }
+
+    /// The next verb; of equal ones in a row the last, and of moves of one job, too.
+    pub fn next_verb(&mut self) -> Option<Verb> {
+        loop {
+            let verb = self.verbs.pop_front()?;
+            let same = match (&verb, self.verbs.front()) {
+                (Verb::Move { id, .. }, Some(Verb::Move { id: next, .. })) => id == next,
+                (verb, next) => Some(verb) == next,
+            };
+            if !same {
+                return Some(verb);
+            }
+            self.verb += 1;
+        }
+    }
+
+    /// How far it has come in its present verb.
+    pub fn at(&self) -> (u32, u32) {
+        self.job_verb.as_ref().map_or((0, 0), JobVerb::at)
+    }
+
+    pub fn only_signals(&self) -> bool {
+        let signal = |verb: &Verb| matches!(verb, Verb::Signal { .. });
+        self.verbs.iter().all(signal) && self.job_verb.as_ref().is_none_or(JobVerb::is_signal)
+    }
+}

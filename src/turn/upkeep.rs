@@ -1,0 +1,71 @@
+//! What time alone brings: dependencies are judged, finished jobs and old tokens are removed, the
+//! scheduler runs again.
+
+use super::context::Turn;
+use crate::record::event::Event;
+use crate::sched::depend;
+use crate::state::DepVerdict;
+
+/// Most finished jobs removed in one turn.
+const CLEAN_MAX: usize = 10_000;
+/// For how long a repeated token gets the same answer.
+const TOKEN_KEEP_MS: u64 = 24 * 3600 * 1000;
+/// Pause between two removals of old tokens.
+const EXPIRE_MS: u64 = 60_000;
+/// Looks at jobs and their elements by which a turn judges conditions, and what one condition takes
+/// besides.
+pub(super) const JUDGE_LOOKS: u64 = 1_000_000;
+pub(super) const JUDGE_EACH: u64 = 100;
+
+impl Turn<'_> {
+    /// Judges conditions whose jobs changed: as many as one turn may, the others in the next turns.
+    /// A job whose condition is not judged yet waits.
+    pub(super) fn judge_dependencies(&mut self) {
+        let core = &mut *self.core;
+        let mut looks = 0;
+        while looks < JUDGE_LOOKS {
+            let Some(id) = core.state.pop_dep_dirty(core.memory.last_judged) else {
+                break;
+            };
+            core.memory.last_judged = id;
+            looks += JUDGE_EACH;
+            if let Some(verdict) = depend::judge_counting(&core.state, id, &mut looks) {
+                core.pass.needed |= verdict == DepVerdict::Met;
+                core.state.set_dependency(id, verdict);
+            }
+        }
+        self.out.more |= self.core.state.has_dep_dirty();
+    }
+
+    /// Removes jobs that finished before `clean_period`.
+    pub(super) fn clean_finished(&mut self) {
+        let core = &*self.core;
+        let old = core.clock.older_than(core.config.general.clean_period_ms);
+        let ids: Vec<u32> = core.state.finished_before(old).take(CLEAN_MAX).collect();
+        if !ids.is_empty() {
+            self.out.more |= ids.len() == CLEAN_MAX;
+            let t = self.now;
+            self.emit(Event::Cleaned { ids, t });
+        }
+    }
+
+    pub(super) fn expire_tokens(&mut self) {
+        let core = &mut *self.core;
+        if self.mono.since_ms(core.memory.last_expire) > EXPIRE_MS {
+            core.memory.last_expire = self.mono;
+            let tokens = core.clock.older_than(TOKEN_KEEP_MS);
+            let keys = core.clock.older_than(core.config.general.key_keep_ms);
+            core.state.expire(tokens, keys);
+        }
+    }
+
+    /// Lets the scheduler run when that is due by time.
+    pub(super) fn request_due_pass(&mut self) {
+        let core = &mut *self.core;
+        if core.pass.wake.is_some_and(|at| at <= self.now) {
+            core.pass.wake = None;
+            core.pass.needed = true;
+        }
+        core.pass.needed |= core.next_pass().is_some_and(|at| at <= self.mono);
+    }
+}
