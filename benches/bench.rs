@@ -5,6 +5,7 @@
 //! is the bound the project set itself. `ratio` is value / limit. Durability stays on throughout.
 
 #![allow(clippy::disallowed_methods)] // measures with clocks, makes files
+#![allow(unreachable_pub)] // a program of its own
 
 #[path = "../tests/it/cluster.rs"]
 #[allow(dead_code)] // shared with the tests, which use more of it

@@ -7,6 +7,7 @@
 //! made for it, `leader` a real leader with simulated hosts.
 
 #![allow(clippy::disallowed_methods)] // measures with clocks
+#![allow(unreachable_pub)] // a program of its own
 
 #[path = "sched/leader.rs"]
 mod leader;

@@ -16,8 +16,8 @@ mod share;
 mod state;
 mod view;
 
-pub use context::{Ctx, open};
-pub use finding::{Finding, Report, Seen};
+pub(crate) use context::{Ctx, open};
+pub(crate) use finding::{Finding, Report, Seen};
 
 use crate::sys;
 use clap::Parser;
@@ -47,7 +47,7 @@ struct Args {
 }
 
 /// Runs `cadmin check` with its arguments; returns the exit code.
-pub fn run(words: &[String]) -> i32 {
+pub(crate) fn run(words: &[String]) -> i32 {
     let args = match Args::try_parse_from(crate::client::with_name("cadmin check", words)) {
         Ok(args) => args,
         Err(e) => return crate::client::usage(&e),
@@ -73,12 +73,12 @@ pub fn run(words: &[String]) -> i32 {
 }
 
 /// A report as lines.
-pub fn told(report: &Report) -> String {
+pub(crate) fn told(report: &Report) -> String {
     finding::text(report, false, SHOWN_MAX)
 }
 
 /// Runs all checks.
-pub fn look(ctx: &Ctx) -> Report {
+pub(crate) fn look(ctx: &Ctx) -> Report {
     let mut report = Report::default();
     let before = leader::beat(ctx);
     report.findings.extend(share::look(ctx));

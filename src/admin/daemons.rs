@@ -21,7 +21,7 @@ const SIGTERM: i32 = 15;
 
 /// What to do to a daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Act {
+pub(super) enum Act {
     Start,
     Stop,
     Restart,
@@ -41,7 +41,7 @@ impl Act {
 ///
 /// # Errors
 /// Outside a development cluster, for an unknown host, or when a daemon does not end or start.
-pub fn control(role: &'static str, act: Act, names: &[String]) -> Result<i32> {
+pub(super) fn control(role: &'static str, act: Act, names: &[String]) -> Result<i32> {
     let here = env::Site::find()?;
     let Some(site) = dev_site(&here.conf) else {
         return Err(refusal(role, act, names, &here.host));

@@ -111,7 +111,7 @@ fn parse_lease(text: &str) -> Result<u64, String> {
 }
 
 /// Runs `cadmin dev` with its arguments; returns the exit code.
-pub fn run(words: &[String]) -> i32 {
+pub(crate) fn run(words: &[String]) -> i32 {
     let dev = match Dev::try_parse_from(crate::client::with_name("cadmin dev", words)) {
         Ok(dev) => dev,
         Err(e) => return crate::client::usage(&e),

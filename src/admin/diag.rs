@@ -70,7 +70,7 @@ struct Args {
 }
 
 /// Runs `cadmin diag` with its arguments; returns the exit code.
-pub fn run(words: &[String]) -> i32 {
+pub(crate) fn run(words: &[String]) -> i32 {
     let args = match Args::try_parse_from(crate::client::with_name("cadmin diag", words)) {
         Ok(args) => args,
         Err(e) => return crate::client::usage(&e),

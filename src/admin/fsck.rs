@@ -46,7 +46,7 @@ struct Args {
 }
 
 /// Runs `cadmin fsck` with its arguments; returns the exit code.
-pub fn run(words: &[String]) -> i32 {
+pub(crate) fn run(words: &[String]) -> i32 {
     let args = match Args::try_parse_from(crate::client::with_name("cadmin fsck", words)) {
         Ok(args) => args,
         Err(e) => return crate::client::usage(&e),
@@ -74,7 +74,7 @@ pub fn run(words: &[String]) -> i32 {
 
 /// What [`check`] found.
 #[derive(Debug, Default)]
-pub struct Report {
+pub(crate) struct Report {
     /// One line per damage, `FILE:OFFSET: what`.
     pub damage: Vec<String>,
     /// All damages, also those that were only counted.
@@ -116,7 +116,7 @@ impl Report {
 ///
 /// # Errors
 /// The share is missing, not a cluster, or of a newer format.
-pub fn check(layout: &Layout) -> Result<Report, Fail> {
+pub(crate) fn check(layout: &Layout) -> Result<Report, Fail> {
     let path = layout.cluster();
     let bytes = sys::fs::read_small(&path, CLUSTER_MAX).map_err(|e| {
         Fail::system(format!(

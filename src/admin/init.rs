@@ -33,7 +33,7 @@ struct Args {
 }
 
 /// Runs `cadmin init` with its arguments; returns the exit code.
-pub fn run(words: &[String]) -> i32 {
+pub(crate) fn run(words: &[String]) -> i32 {
     let args = match Args::try_parse_from(crate::client::with_name("cadmin init", words)) {
         Ok(args) => args,
         Err(e) => return crate::client::usage(&e),
@@ -88,7 +88,7 @@ fn checked_config(path: &Path) -> Result<String, Fail> {
 ///
 /// # Errors
 /// Refuses a directory that is a cluster already, that holds anything else, or cannot be written.
-pub fn make(layout: &Layout, name: &str, config: &str) -> Result<ClusterDoc, Fail> {
+pub(crate) fn make(layout: &Layout, name: &str, config: &str) -> Result<ClusterDoc, Fail> {
     refuse_foreign(layout)?;
     crate::sys::caller::umask(0o022);
     fs::mkdir_p(layout.root(), 0o755)?;

@@ -35,7 +35,7 @@ struct Args {
 }
 
 /// Runs `cadmin journal` with its arguments; returns the exit code.
-pub fn run(words: &[String]) -> i32 {
+pub(crate) fn run(words: &[String]) -> i32 {
     let args = match Args::try_parse_from(crate::client::with_name("cadmin journal", words)) {
         Ok(args) => args,
         Err(e) => return crate::client::usage(&e),

@@ -3,15 +3,15 @@
 //! Owns the table of its subcommands and those that ask the leader or check a configuration. Those
 //! that make or run clusters live in `init`, `dev` and `daemons`.
 
-pub mod check;
+pub(crate) mod check;
 mod command_names;
 mod config_file;
 mod daemons;
-pub mod dev;
-pub mod diag;
-pub mod fsck;
-pub mod init;
-pub mod journal;
+pub(crate) mod dev;
+pub(crate) mod diag;
+pub(crate) mod fsck;
+pub(crate) mod init;
+pub(crate) mod journal;
 mod journal_damage;
 mod ress_check;
 
@@ -260,7 +260,7 @@ const UNBUILT: &[&str] = &[
 ];
 
 /// Runs `cadmin`; returns the exit code.
-pub fn run(args: &[OsString]) -> i32 {
+pub(crate) fn run(args: &[OsString]) -> i32 {
     let words = match texts(args) {
         Ok(words) => words,
         Err(e) => return Fail::usage(e.0).report("cadmin"),

@@ -23,7 +23,7 @@ use crate::sys::tail::Tail;
 use std::path::{Path, PathBuf};
 
 /// How long an answer is awaited when nothing else is asked for, seconds.
-pub const WAIT_S: u64 = 60;
+pub(crate) const WAIT_S: u64 = 60;
 /// Longest wait that may be asked for, seconds (a year).
 const WAIT_MAX_S: u64 = 366 * 86_400;
 /// Pauses between two looks at the acks: the first, in microseconds, and what part of the time
@@ -52,7 +52,7 @@ const CHUNK: usize = frame::LINE_MAX + (1 << 20);
 
 /// Why no answer came.
 #[derive(Debug)]
-pub enum NoAnswer {
+pub(crate) enum NoAnswer {
     /// The request could not be made or published: nothing was asked.
     NotSent(Fail),
     /// Published, and no answer within the time. The text says who was waited for and how long.
@@ -63,7 +63,7 @@ pub enum NoAnswer {
 
 impl NoAnswer {
     /// Prints it in the name of `command` and gives the exit code.
-    pub fn report(&self, command: &str) -> i32 {
+    pub(crate) fn report(&self, command: &str) -> i32 {
         match self {
             NoAnswer::NotSent(failure) => failure.report(command),
             NoAnswer::Silence(text) => Fail::new(Exit::System, text.clone()).report(command),
@@ -79,7 +79,7 @@ impl NoAnswer {
 ///
 /// # Errors
 /// When the text is not a number of seconds.
-pub fn wait_s(option: Option<&str>) -> Result<u64, Fail> {
+pub(crate) fn wait_s(option: Option<&str>) -> Result<u64, Fail> {
     let (text, from) = match (option, std::env::var("CB_ASK_TIMEOUT")) {
         (Some(text), _) => (text.to_owned(), "--wait"),
         (None, Ok(text)) if !text.is_empty() => (text, "CB_ASK_TIMEOUT"),
@@ -95,7 +95,7 @@ pub fn wait_s(option: Option<&str>) -> Result<u64, Fail> {
 
 /// A request being written: the file's bytes grow as verbs are added, so that a pack of many jobs
 /// never lies in memory twice.
-pub struct Outgoing {
+pub(crate) struct Outgoing {
     token: Token,
     bytes: Vec<u8>,
     /// Number of the next record.
@@ -108,7 +108,7 @@ impl Outgoing {
     ///
     /// # Errors
     /// When the head cannot be written as JSON.
-    pub fn new(site: &Site, head: RequestHead) -> Result<Outgoing, Fail> {
+    pub(crate) fn new(site: &Site, head: RequestHead) -> Result<Outgoing, Fail> {
         let head = RequestHead {
             token: new_token(),
             host: site.host.clone(),
@@ -131,7 +131,7 @@ impl Outgoing {
     ///
     /// # Errors
     /// When the request would become larger than a leader accepts.
-    pub fn push(&mut self, verb: &Verb) -> Result<(), Fail> {
+    pub(crate) fn push(&mut self, verb: &Verb) -> Result<(), Fail> {
         if self.seq - 2 >= VERBS_MAX as u64 {
             return Err(Fail::usage(format!(
                 "more than {VERBS_MAX} parts in one request: send it in several"
@@ -148,11 +148,11 @@ impl Outgoing {
     }
 
     /// Number of verbs.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.seq - 2
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
@@ -165,7 +165,12 @@ fn failed(e: serde_json::Error) -> Fail {
 ///
 /// # Errors
 /// [`NoAnswer`]: nothing was sent, or nobody answered in time.
-pub fn send(site: &Site, command: &str, request: Outgoing, wait_s: u64) -> Result<Ack, NoAnswer> {
+pub(crate) fn send(
+    site: &Site,
+    command: &str,
+    request: Outgoing,
+    wait_s: u64,
+) -> Result<Ack, NoAnswer> {
     let Outgoing { token, bytes, .. } = request;
     let mut wait = Wait::new(site, token, bytes).map_err(NoAnswer::NotSent)?;
     wait.publish().map_err(NoAnswer::NotSent)?;
@@ -177,7 +182,12 @@ pub fn send(site: &Site, command: &str, request: Outgoing, wait_s: u64) -> Resul
 ///
 /// # Errors
 /// As [`send`].
-pub fn ask(site: &Site, command: &str, verbs: &[Verb], wait_s: u64) -> Result<Ack, NoAnswer> {
+pub(crate) fn ask(
+    site: &Site,
+    command: &str,
+    verbs: &[Verb],
+    wait_s: u64,
+) -> Result<Ack, NoAnswer> {
     let mut request = Outgoing::new(site, RequestHead::default()).map_err(NoAnswer::NotSent)?;
     for verb in verbs {
         request.push(verb).map_err(NoAnswer::NotSent)?;

@@ -78,7 +78,7 @@ fn options() -> Command {
 }
 
 /// Runs `chist`; returns the exit code.
-pub fn run(args: &[OsString]) -> i32 {
+pub(crate) fn run(args: &[OsString]) -> i32 {
     let m = match cli::parse(options(), &read::split_json(args)) {
         Ok(m) => m,
         Err(code) => return code,

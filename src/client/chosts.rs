@@ -54,7 +54,7 @@ fn options() -> Command {
 }
 
 /// Runs `chosts`; returns the exit code.
-pub fn run(args: &[OsString]) -> i32 {
+pub(crate) fn run(args: &[OsString]) -> i32 {
     let m = match cli::parse(options(), &read::split_json(args)) {
         Ok(m) => m,
         Err(code) => return code,
@@ -109,7 +109,7 @@ pub(super) mod tests {
     use crate::client::read::test_view::TestView;
     use crate::record::view::{self, Params};
 
-    pub fn bed() -> TestView {
+    pub(crate) fn bed() -> TestView {
         let bed = TestView::new();
         let host = |name: &str, status: &str| HostRow {
             name: name.into(),

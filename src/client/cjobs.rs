@@ -104,7 +104,7 @@ fn options() -> Command {
 }
 
 /// Runs `cjobs`; returns the exit code.
-pub fn run(args: &[OsString]) -> i32 {
+pub(crate) fn run(args: &[OsString]) -> i32 {
     let matches = match cli::parse(options(), &read::split_json(args)) {
         Ok(matches) => matches,
         Err(code) => return code,

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::fmt;
 
 /// An option without a value: a letter, or a word when `id` is longer. May be repeated.
-pub fn flag(id: &'static str, help: &'static str) -> Arg {
+pub(crate) fn flag(id: &'static str, help: &'static str) -> Arg {
     named(id)
         .action(ArgAction::SetTrue)
         .overrides_with(id)
@@ -21,7 +21,7 @@ pub fn flag(id: &'static str, help: &'static str) -> Arg {
 
 /// An option with a value. May be repeated: [`Values::last`] or [`Values::all`] say what that
 /// means.
-pub fn opt(id: &'static str, value: &'static str, help: &'static str) -> Arg {
+pub(crate) fn opt(id: &'static str, value: &'static str, help: &'static str) -> Arg {
     named(id)
         .action(ArgAction::Append)
         .value_name(value)
@@ -38,7 +38,7 @@ fn named(id: &'static str) -> Arg {
 }
 
 /// Operands that are listed one after the other (`[NAME]...`).
-pub fn operands(id: &'static str, value: &'static str, help: &'static str) -> Arg {
+pub(crate) fn operands(id: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(id)
         .value_name(value)
         .action(ArgAction::Append)
@@ -47,14 +47,14 @@ pub fn operands(id: &'static str, value: &'static str, help: &'static str) -> Ar
 }
 
 /// What all commands have in common: name, purpose and version.
-pub fn command(name: &'static str, about: &'static str) -> Command {
+pub(crate) fn command(name: &'static str, about: &'static str) -> Command {
     Command::new(name)
         .about(about)
         .version(env!("CARGO_PKG_VERSION"))
 }
 
 /// Shorthands for what a command reads out of its matches.
-pub trait Values {
+pub(crate) trait Values {
     /// True when the flag was given.
     fn has(&self, id: &str) -> bool;
     /// The last value of an option.
@@ -86,7 +86,7 @@ impl Values for ArgMatches {
 ///
 /// # Errors
 /// The exit code with which the command ends: 0 after help or version, 2 after a wrong line.
-pub fn parse(cmd: Command, args: &[OsString]) -> Result<ArgMatches, i32> {
+pub(crate) fn parse(cmd: Command, args: &[OsString]) -> Result<ArgMatches, i32> {
     let name = cmd.get_name().to_owned();
     let table = Table::new(cmd);
     let words = match texts(args).and_then(|args| table.split(&args)) {
@@ -109,7 +109,7 @@ fn clap_matches(cmd: Command, name: &str, words: Vec<String>) -> Result<ArgMatch
 ///
 /// # Errors
 /// Names the first one that is not UTF-8.
-pub fn texts(args: &[OsString]) -> Result<Vec<String>, Wrong> {
+pub(crate) fn texts(args: &[OsString]) -> Result<Vec<String>, Wrong> {
     args.iter()
         .enumerate()
         .map(|(n, arg)| match arg.to_str() {
@@ -121,7 +121,7 @@ pub fn texts(args: &[OsString]) -> Result<Vec<String>, Wrong> {
 
 /// Why a command line was not understood.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wrong(pub String);
+pub(crate) struct Wrong(pub String);
 
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -130,7 +130,7 @@ impl fmt::Display for Wrong {
 }
 
 /// The options of a command, ready for many lines (`csub -pack`).
-pub struct Table {
+pub(crate) struct Table {
     cmd: Command,
     options: Vec<Option_>,
     /// The first operand ends the options: what follows is another program's command line.
@@ -146,20 +146,20 @@ struct Option_ {
 
 /// An option as it was given: which one, and its value ("" for a flag).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Given {
+pub(crate) struct Given {
     option: usize,
     pub value: String,
 }
 
 /// A command line taken apart.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Split {
+pub(crate) struct Split {
     pub given: Vec<Given>,
     pub rest: Vec<String>,
 }
 
 impl Table {
-    pub fn new(mut cmd: Command) -> Table {
+    pub(crate) fn new(mut cmd: Command) -> Table {
         cmd.build();
         let options = cmd
             .get_arguments()
@@ -187,7 +187,7 @@ impl Table {
     }
 
     /// The id of a given option.
-    pub fn id(&self, given: &Given) -> &str {
+    pub(crate) fn id(&self, given: &Given) -> &str {
         &self.options[given.option].id
     }
 
@@ -195,7 +195,7 @@ impl Table {
     ///
     /// # Errors
     /// Names the option that is unknown, lacks its value or has one too many.
-    pub fn split(&self, args: &[String]) -> Result<Split, Wrong> {
+    pub(crate) fn split(&self, args: &[String]) -> Result<Split, Wrong> {
         let mut split = Split::default();
         let mut args = args.iter();
         while let Some(arg) = args.next() {
@@ -289,7 +289,7 @@ impl Table {
     ///
     /// # Errors
     /// The exit code, as [`parse`].
-    pub fn check(&self, split: &Split) -> Result<ArgMatches, i32> {
+    pub(crate) fn check(&self, split: &Split) -> Result<ArgMatches, i32> {
         let name = self.cmd.get_name().to_owned();
         clap_matches(self.cmd.clone(), &name, split.to_clap(self))
     }

@@ -13,7 +13,7 @@ use crate::sys;
 use std::ffi::OsString;
 
 /// Runs `cmod`; returns the exit code.
-pub fn run(args: &[OsString]) -> i32 {
+pub(crate) fn run(args: &[OsString]) -> i32 {
     let table = Table::new(options::cmod());
     let split = texts(args).and_then(|words| table.split(&words));
     let split = match split {

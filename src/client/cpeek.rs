@@ -36,7 +36,7 @@ fn cli() -> Command {
 }
 
 /// Runs `cpeek`; returns the exit code.
-pub fn run(args: &[OsString]) -> i32 {
+pub(crate) fn run(args: &[OsString]) -> i32 {
     match parse(cli(), args) {
         Ok(m) => finish("cpeek", peek(&m)),
         Err(code) => code,

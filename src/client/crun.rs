@@ -9,7 +9,7 @@ use clap::ArgMatches;
 use std::ffi::OsString;
 
 /// Runs `crun`; returns the exit code.
-pub fn run(args: &[OsString]) -> i32 {
+pub(crate) fn run(args: &[OsString]) -> i32 {
     let cmd = with_wait(command(
         "crun",
         "Start a pending job now, whatever holds it back (administrators)",

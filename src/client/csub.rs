@@ -4,10 +4,10 @@
 //! Standard output holds the `Job <ID> is submitted ...` line and nothing else.
 
 mod environ;
-pub mod options;
+pub(crate) mod options;
 mod pack;
 mod script;
-pub mod spec;
+pub(crate) mod spec;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 const LINES_SHOWN: usize = 20;
 
 /// Runs `csub`; returns the exit code.
-pub fn run(args: &[OsString]) -> i32 {
+pub(crate) fn run(args: &[OsString]) -> i32 {
     let table = Table::new(options::csub());
     let split = match texts(args).and_then(|words| table.split(&words)) {
         Ok(split) => split,

@@ -50,7 +50,7 @@ fn cli() -> Command {
 }
 
 /// Runs `cwait`; returns the exit code.
-pub fn run(args: &[OsString]) -> i32 {
+pub(crate) fn run(args: &[OsString]) -> i32 {
     match parse(cli(), args) {
         Ok(m) => finish("cwait", wait(&m)),
         Err(code) => code,
@@ -152,12 +152,12 @@ fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
 /// Waits for the end of a job or array and gives its exit code: of an array 0 when every element is
 /// DONE, else the highest code of an element. `accepted`: when the leader took the job, 0 = it did
 /// not say.
-pub fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
+pub(crate) fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
     watch(site, id, accepted, &mut |line| eprintln!("{line}"))
 }
 
 /// The same, with every line handed to `say`.
-pub fn watch(site: &Site, id: u32, accepted: i64, say: &mut dyn FnMut(&str)) -> i32 {
+pub(crate) fn watch(site: &Site, id: u32, accepted: i64, say: &mut dyn FnMut(&str)) -> i32 {
     say("<<Waiting for dispatch ...>>");
     let reader = ViewReader::new(&site.layout());
     let from = sys::clock::boot_ms();

@@ -1,7 +1,7 @@
 //! Where the cluster of this command is; see [`Site`].
 
 use super::exit::Fail;
-pub use crate::spool::Site;
+pub(crate) use crate::spool::Site;
 use crate::spool::SiteError;
 
 impl From<SiteError> for Fail {

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 /// How a command ended. A job's own code (`csub -K`) is the one exception to this list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Exit {
+pub(crate) enum Exit {
     Ok = 0,
     /// Not found, nothing matched, or a condition that can never hold.
     NotFound = 1,
@@ -21,18 +21,18 @@ pub enum Exit {
 }
 
 impl Exit {
-    pub fn code(self) -> i32 {
+    pub(crate) fn code(self) -> i32 {
         self as i32
     }
 
     /// The worse of two ends: the higher code.
     #[must_use]
-    pub fn or(self, other: Exit) -> Exit {
+    pub(crate) fn or(self, other: Exit) -> Exit {
         self.max(other)
     }
 
     /// The exit code of an outcome of the leader.
-    pub fn of(code: Code) -> Exit {
+    pub(crate) fn of(code: Code) -> Exit {
         match code {
             Code::Ok => Exit::Ok,
             Code::NotFound => Exit::NotFound,
@@ -46,41 +46,41 @@ impl Exit {
 /// Why a command could not do what was asked: the code, and the text for standard error, whose
 /// further lines are hints.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fail {
+pub(crate) struct Fail {
     pub exit: Exit,
     pub text: String,
 }
 
 impl Fail {
-    pub fn new(exit: Exit, text: impl Into<String>) -> Fail {
+    pub(crate) fn new(exit: Exit, text: impl Into<String>) -> Fail {
         Fail {
             exit,
             text: text.into(),
         }
     }
 
-    pub fn not_found(text: impl Into<String>) -> Fail {
+    pub(crate) fn not_found(text: impl Into<String>) -> Fail {
         Fail::new(Exit::NotFound, text)
     }
 
-    pub fn usage(text: impl Into<String>) -> Fail {
+    pub(crate) fn usage(text: impl Into<String>) -> Fail {
         Fail::new(Exit::Usage, text)
     }
 
-    pub fn permission(text: impl Into<String>) -> Fail {
+    pub(crate) fn permission(text: impl Into<String>) -> Fail {
         Fail::new(Exit::Permission, text)
     }
 
-    pub fn refused(text: impl Into<String>) -> Fail {
+    pub(crate) fn refused(text: impl Into<String>) -> Fail {
         Fail::new(Exit::Refused, text)
     }
 
-    pub fn system(text: impl Into<String>) -> Fail {
+    pub(crate) fn system(text: impl Into<String>) -> Fail {
         Fail::new(Exit::System, text)
     }
 
     /// Prints `command: text` to standard error and returns the code.
-    pub fn report(&self, command: &str) -> i32 {
+    pub(crate) fn report(&self, command: &str) -> i32 {
         eprintln!("{command}: {}", self.text);
         self.exit.code()
     }
@@ -97,7 +97,7 @@ impl From<sys::Error> for Fail {
 }
 
 /// Prints a failure and returns the exit code.
-pub fn report(result: Result<()>) -> i32 {
+pub(crate) fn report(result: Result<()>) -> i32 {
     match result {
         Ok(()) => Exit::Ok.code(),
         Err(fail) => {
@@ -108,7 +108,7 @@ pub fn report(result: Result<()>) -> i32 {
 }
 
 /// Prints clap's message (help, version or error) and returns the exit code.
-pub fn usage(e: &clap::Error) -> i32 {
+pub(crate) fn usage(e: &clap::Error) -> i32 {
     // A failure to print cannot be reported.
     drop(e.print());
     if e.use_stderr() {
@@ -119,14 +119,14 @@ pub fn usage(e: &clap::Error) -> i32 {
 }
 
 /// The words of a command after its name, as clap expects them.
-pub fn with_name(name: &str, words: &[String]) -> Vec<OsString> {
+pub(crate) fn with_name(name: &str, words: &[String]) -> Vec<OsString> {
     std::iter::once(name.into())
         .chain(words.iter().map(OsString::from))
         .collect()
 }
 
 /// What a command's own function answers.
-pub type Result<T> = std::result::Result<T, Fail>;
+pub(crate) type Result<T> = std::result::Result<T, Fail>;
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,7 @@ const INTERRUPTED_MS: u64 = 1_000;
 const INTERRUPTED: i32 = 130;
 
 /// Starts watching over the calling command, which must run on the process's first thread.
-pub fn watch(command: &str) {
+pub(crate) fn watch(command: &str) {
     let command = command.to_owned();
     // Without the thread the command only waits in silence.
     drop(thread::spawn("patience", 128 << 10, move || body(&command)));

@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 const OPERANDS_MAX: usize = 100_000;
 
 /// Adds -J -m -q -u, `--wait` and the job ids.
-pub fn with_selectors(cmd: Command) -> Command {
+pub(crate) fn with_selectors(cmd: Command) -> Command {
     with_wait(cmd)
         .arg(opt(
             "J",
@@ -34,7 +34,7 @@ pub fn with_selectors(cmd: Command) -> Command {
 }
 
 /// Adds `--wait`.
-pub fn with_wait(cmd: Command) -> Command {
+pub(crate) fn with_wait(cmd: Command) -> Command {
     cmd.arg(opt(
         "wait",
         "SECONDS",
@@ -46,7 +46,7 @@ pub fn with_wait(cmd: Command) -> Command {
 ///
 /// # Errors
 /// An operand that is not a job ID, a name that is not valid.
-pub fn selector(m: &ArgMatches) -> Result<Selector> {
+pub(crate) fn selector(m: &ArgMatches) -> Result<Selector> {
     let Selector { ids, all, .. } = ids(&m.all("jobs"))?;
     Ok(Selector {
         ids,
@@ -59,7 +59,7 @@ pub fn selector(m: &ArgMatches) -> Result<Selector> {
 ///
 /// # Errors
 /// A name that is not valid.
-pub fn filters(m: &ArgMatches) -> Result<Selector> {
+pub(crate) fn filters(m: &ArgMatches) -> Result<Selector> {
     let mut sel = Selector {
         name: m.last("J").unwrap_or_default().to_owned(),
         ..Selector::default()
@@ -84,7 +84,7 @@ pub fn filters(m: &ArgMatches) -> Result<Selector> {
 ///
 /// # Errors
 /// Names the operand that is not a job ID.
-pub fn ids(operands: &[String]) -> Result<Selector> {
+pub(crate) fn ids(operands: &[String]) -> Result<Selector> {
     if operands.len() > OPERANDS_MAX {
         return Err(Fail::usage(format!(
             "{} job IDs, at most {OPERANDS_MAX} are allowed",
@@ -103,7 +103,7 @@ pub fn ids(operands: &[String]) -> Result<Selector> {
 
 /// The failure for an operand that is not a job ID. `e` says what is wrong inside the brackets of
 /// an element; a word may be a job's name.
-pub fn not_a_job_id(operand: &str, e: &ParseError) -> Fail {
+pub(crate) fn not_a_job_id(operand: &str, e: &ParseError) -> Fail {
     if operand.contains('[') {
         let caret = e.caret(operand);
         return Fail::usage(format!("{}\n{}", e.message, caret.trim_end_matches('\n')));
@@ -121,15 +121,15 @@ pub fn not_a_job_id(operand: &str, e: &ParseError) -> Fail {
 }
 
 /// How an accepted outcome reads.
-pub type Phrase = fn(&Outcome) -> String;
+pub(crate) type Phrase = fn(&Outcome) -> String;
 
 /// `Job <12> is being terminated`.
-pub fn job_phrase(outcome: &Outcome) -> String {
+pub(crate) fn job_phrase(outcome: &Outcome) -> String {
     format!("Job <{}> {}", outcome.what, outcome.text)
 }
 
 /// Sends verbs, prints the answer, returns the exit code.
-pub fn act(command: &str, m: &ArgMatches, verbs: &[Verb], phrase: Phrase) -> Result<i32> {
+pub(crate) fn act(command: &str, m: &ArgMatches, verbs: &[Verb], phrase: Phrase) -> Result<i32> {
     let wait_s = ask::wait_s(m.last("wait"))?;
     let site = Site::find()?;
     match ask::ask(&site, command, verbs, wait_s) {
@@ -139,7 +139,7 @@ pub fn act(command: &str, m: &ArgMatches, verbs: &[Verb], phrase: Phrase) -> Res
 }
 
 /// Prints an answer: what was done on standard output, what was not on standard error.
-pub fn show(command: &str, ack: &Ack, phrase: Phrase) -> i32 {
+pub(crate) fn show(command: &str, ack: &Ack, phrase: Phrase) -> i32 {
     let shown = Shown::of(command, ack, phrase);
     print!("{}", shown.out);
     eprint!("{}", shown.err);
@@ -202,7 +202,7 @@ fn failed(command: &str, outcome: &Outcome) -> String {
 }
 
 /// The text with a capital first letter.
-pub fn capital(text: &str) -> String {
+pub(crate) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     match chars.next() {
         Some(first) => first.to_uppercase().chain(chars).collect(),
@@ -211,7 +211,7 @@ pub fn capital(text: &str) -> String {
 }
 
 /// Runs a command's body and reports its failure.
-pub fn finish(command: &str, result: Result<i32>) -> i32 {
+pub(crate) fn finish(command: &str, result: Result<i32>) -> i32 {
     result.unwrap_or_else(|fail| fail.report(command))
 }
 

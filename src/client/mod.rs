@@ -3,35 +3,35 @@
 //! Commands read the published view and leave requests in the drop box; none of them talks to a
 //! daemon or imports one's code. Owns the table of users' commands and the exit codes.
 
-pub mod ask;
-pub mod chist;
-pub mod chosts;
-pub mod cid;
-pub mod cinfo;
-pub mod cjobs;
-pub mod cli;
-pub mod climits;
-pub mod cload;
-pub mod cmod;
-pub mod cparams;
-pub mod cpeek;
-pub mod cqueues;
-pub mod crun;
-pub mod csub;
-pub mod cusers;
-pub mod cwait;
-pub mod env;
-pub mod exit;
-pub mod hang_notice;
-pub mod job_requests;
-pub mod read;
-pub mod reorder;
-pub mod requeue;
-pub mod signal;
-pub mod switch;
+pub(crate) mod ask;
+pub(crate) mod chist;
+pub(crate) mod chosts;
+pub(crate) mod cid;
+pub(crate) mod cinfo;
+pub(crate) mod cjobs;
+pub(crate) mod cli;
+pub(crate) mod climits;
+pub(crate) mod cload;
+pub(crate) mod cmod;
+pub(crate) mod cparams;
+pub(crate) mod cpeek;
+pub(crate) mod cqueues;
+pub(crate) mod crun;
+pub(crate) mod csub;
+pub(crate) mod cusers;
+pub(crate) mod cwait;
+pub(crate) mod env;
+pub(crate) mod exit;
+pub(crate) mod hang_notice;
+pub(crate) mod job_requests;
+pub(crate) mod read;
+pub(crate) mod reorder;
+pub(crate) mod requeue;
+pub(crate) mod signal;
+pub(crate) mod switch;
 mod visibility;
 
-pub use exit::{Fail, report, usage, with_name};
+pub(crate) use exit::{Fail, report, usage, with_name};
 
 use crate::spool::view::ViewReader;
 use crate::text::size::Unit;

@@ -35,7 +35,7 @@ const WARNINGS_MAX: usize = 5;
 pub(super) const GROUP_DEPTH: usize = 16;
 
 /// The view of one cluster, opened by one command.
-pub struct Source {
+pub(crate) struct Source {
     pub name: &'static str,
     pub site: Site,
     pub layout: Layout,
@@ -48,7 +48,7 @@ impl Source {
     ///
     /// # Errors
     /// No cluster is configured.
-    pub fn open(name: &'static str) -> Result<Source, Fail> {
+    pub(crate) fn open(name: &'static str) -> Result<Source, Fail> {
         let site = Site::find()?;
         let layout = site.layout();
         let view = ViewReader::new(&layout);
@@ -65,7 +65,7 @@ impl Source {
     ///
     /// # Errors
     /// There is none, or it cannot be read.
-    pub fn cluster(&self) -> Result<ClusterDoc, Fail> {
+    pub(crate) fn cluster(&self) -> Result<ClusterDoc, Fail> {
         let path = self.layout.cluster();
         let bytes = sys::fs::read_optional(&path, CLUSTER_MAX)?
             .ok_or_else(|| Fail::system(self.site.diagnose()))?;
@@ -73,7 +73,7 @@ impl Source {
     }
 
     /// Turns a failure to read the view into one for the user.
-    pub fn failed(&self, e: ViewError) -> Fail {
+    pub(crate) fn failed(&self, e: ViewError) -> Fail {
         match e {
             ViewError::None(_) if !sys::fs::exists(&self.layout.cluster()) => {
                 Fail::system(self.site.diagnose())
@@ -91,7 +91,7 @@ impl Source {
     ///
     /// # Errors
     /// No view yet, or it cannot be read.
-    pub fn params(&self) -> Result<Params, Fail> {
+    pub(crate) fn params(&self) -> Result<Params, Fail> {
         self.view.params().map_err(|e| self.failed(e))
     }
 
@@ -99,7 +99,7 @@ impl Source {
     ///
     /// # Errors
     /// As [`Source::params`].
-    pub fn hosts(&self) -> Result<Vec<HostRow>, Fail> {
+    pub(crate) fn hosts(&self) -> Result<Vec<HostRow>, Fail> {
         let mut hosts = self.view.hosts().map_err(|e| self.failed(e))?;
         hosts.sort_by_key(|a| natural(&a.name));
         Ok(hosts)
@@ -109,14 +109,14 @@ impl Source {
     ///
     /// # Errors
     /// As [`Source::params`].
-    pub fn queues(&self) -> Result<Vec<QueueRow>, Fail> {
+    pub(crate) fn queues(&self) -> Result<Vec<QueueRow>, Fail> {
         let mut queues = self.view.queues().map_err(|e| self.failed(e))?;
         queues.sort_by(|a, b| (-a.priority, &a.name).cmp(&(-b.priority, &b.name)));
         Ok(queues)
     }
 
     /// True when the asker may see the jobs of others.
-    pub fn sees_all(&self, params: &Params) -> bool {
+    pub(crate) fn sees_all(&self, params: &Params) -> bool {
         params.view_all_jobs
             || self.me.uid == 0
             || Sets::new(params, &os_groups).holds(&params.administrators.join(" "), &self.me.name)
@@ -136,7 +136,7 @@ impl Source {
     }
 
     /// The clock and the zone in which moments are shown.
-    pub fn ctx(&self) -> Ctx {
+    pub(crate) fn ctx(&self) -> Ctx {
         Ctx {
             now: Stamp(sys::clock::wall_ms()),
             dates: Dates::new(TimeZone::system()),
@@ -145,7 +145,7 @@ impl Source {
     }
 
     /// The same, with when jobs are expected to start: a file more to read.
-    pub fn ctx_with_estimates(&self) -> Ctx {
+    pub(crate) fn ctx_with_estimates(&self) -> Ctx {
         let rows = self.view.estimates().unwrap_or_default();
         let estimates = rows.into_iter().map(|row| (row.j, row)).collect();
         Ctx {
@@ -155,7 +155,7 @@ impl Source {
     }
 
     /// Reports damage that cost rows: an incomplete table must not look complete.
-    pub fn warn(&self, reading: &Reading) {
+    pub(crate) fn warn(&self, reading: &Reading) {
         for text in reading.warnings.iter().take(WARNINGS_MAX) {
             eprintln!("{}: warning: {text}", self.name);
         }
@@ -166,7 +166,7 @@ impl Source {
     }
 
     /// On a terminal: alarms of the cluster, and a silent leader.
-    pub fn banner(&self, params: &Params) {
+    pub(crate) fn banner(&self, params: &Params) {
         if !std::io::stderr().is_terminal() {
             return;
         }
@@ -188,7 +188,7 @@ impl Source {
 
     /// Milliseconds since the leader's last beat, by the clocks of the file server and this host;
     /// `None` = there never was one.
-    pub fn quiet_ms(&self) -> Option<u64> {
+    pub(crate) fn quiet_ms(&self) -> Option<u64> {
         let path = self.layout.beat();
         // Opening the file is what makes a network file system ask its server for the date.
         drop(sys::fs::read_optional(&path, 4096));
@@ -198,7 +198,7 @@ impl Source {
     }
 
     /// The users that `-u` names: `all`, a group, a name or an id.
-    pub fn users(&self, word: &str, params: &Params) -> Users {
+    pub(crate) fn users(&self, word: &str, params: &Params) -> Users {
         if word == "all" {
             return Users::All;
         }
@@ -219,7 +219,7 @@ impl Source {
 
     /// The hosts that operands name (hosts, groups; none = all), and how the command ends: words
     /// that name nothing are reported on standard error.
-    pub fn hosts_named<'h>(
+    pub(crate) fn hosts_named<'h>(
         &self,
         hosts: &'h [HostRow],
         words: &[String],
@@ -244,7 +244,11 @@ impl Source {
     ///
     /// # Errors
     /// Names the first word that is neither.
-    pub fn host_names(&self, words: &[String], params: &Params) -> Result<HashSet<String>, Fail> {
+    pub(crate) fn host_names(
+        &self,
+        words: &[String],
+        params: &Params,
+    ) -> Result<HashSet<String>, Fail> {
         let hosts = self.hosts()?;
         let mut names = HashSet::new();
         for word in words {
@@ -274,7 +278,7 @@ fn expand(word: &str, hosts: &[HostRow], params: &Params) -> Result<Vec<String>,
 
 /// The rows with these names (all without names) in their order, and how the command ends: names
 /// that no row has are reported on standard error.
-pub fn named<'r, R>(
+pub(crate) fn named<'r, R>(
     what: &str,
     rows: &'r [R],
     name: impl Fn(&R) -> &str,
@@ -295,7 +299,7 @@ pub fn named<'r, R>(
 ///
 /// # Errors
 /// Names the first word that is not a job ID.
-pub fn job_ids(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
+pub(crate) fn job_ids(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
     let mut ids = Vec::new();
     for word in m.all("ids") {
         ids.push(JobSel::parse(&word).map_err(|e| not_a_job_id(&word, &e))?);
@@ -311,7 +315,7 @@ pub fn job_ids(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
 ///
 /// # Errors
 /// Jobs of another user were asked for by name where that is not allowed.
-pub fn users_asked(
+pub(crate) fn users_asked(
     m: &ArgMatches,
     source: &Source,
     params: &Params,
@@ -347,7 +351,11 @@ pub fn users_asked(
 ///
 /// # Errors
 /// The expression is wrong.
-pub fn require(m: &ArgMatches, hosts: &mut Vec<&HostRow>, params: &Params) -> Result<(), Fail> {
+pub(crate) fn require(
+    m: &ArgMatches,
+    hosts: &mut Vec<&HostRow>,
+    params: &Params,
+) -> Result<(), Fail> {
     let Some(text) = m.last("R") else {
         return Ok(());
     };
@@ -356,7 +364,7 @@ pub fn require(m: &ArgMatches, hosts: &mut Vec<&HostRow>, params: &Params) -> Re
 }
 
 /// The words in the values of an option, separated by blanks or commas.
-pub fn words_of(m: &ArgMatches, id: &str) -> Vec<String> {
+pub(crate) fn words_of(m: &ArgMatches, id: &str) -> Vec<String> {
     let part = |c: char| c == ' ' || c == ',';
     let values = m.all(id);
     let words = values.iter().flat_map(|text| text.split(part));
@@ -367,7 +375,7 @@ pub fn words_of(m: &ArgMatches, id: &str) -> Vec<String> {
 ///
 /// # Errors
 /// Names the first such option that was given.
-pub fn refuse_unbuilt(m: &ArgMatches, ids: &[&str], command: &str) -> Result<(), Fail> {
+pub(crate) fn refuse_unbuilt(m: &ArgMatches, ids: &[&str], command: &str) -> Result<(), Fail> {
     let given = |id: &str| matches!(m.value_source(id), Some(ValueSource::CommandLine));
     match ids.iter().find(|id| given(id)) {
         None => Ok(()),
@@ -378,7 +386,7 @@ pub fn refuse_unbuilt(m: &ArgMatches, ids: &[&str], command: &str) -> Result<(),
 }
 
 /// How long a leader may be silent before a warning: several takeover times.
-pub fn quiet_limit_ms(params: &Params) -> u64 {
+pub(crate) fn quiet_limit_ms(params: &Params) -> u64 {
     let found = params
         .params
         .iter()
@@ -390,21 +398,21 @@ pub fn quiet_limit_ms(params: &Params) -> u64 {
 }
 
 /// The failure for a name that nothing in the cluster has.
-pub fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str>) -> Fail {
+pub(crate) fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str>) -> Fail {
     let hint = did_you_mean(word, known);
     let word = crate::text::width::escape(word);
     Fail::not_found(format!("{word}: no such {what}{hint}"))
 }
 
 /// The groups of the system that a user is in.
-pub fn os_groups(user: &str) -> Vec<String> {
+pub(crate) fn os_groups(user: &str) -> Vec<String> {
     let gids = sys::users::by_name(user).map(|facts| sys::users::groups_of(&facts));
     let gids = gids.into_iter().flatten();
     gids.filter_map(sys::users::group_by_gid).collect()
 }
 
 /// The users of a group, nested groups included; the word itself when it is not a group.
-pub fn members(word: &str, params: &Params) -> Vec<String> {
+pub(crate) fn members(word: &str, params: &Params) -> Vec<String> {
     let group = |name: &str| params.user_groups.iter().find(|(g, ..)| g == name);
     let mut found = Vec::new();
     let mut seen = HashSet::new();
@@ -425,7 +433,7 @@ pub fn members(word: &str, params: &Params) -> Vec<String> {
 }
 
 /// A key that sorts `h2` before `h10`: texts and numbers in turn.
-pub fn natural(name: &str) -> Vec<(String, u64)> {
+pub(crate) fn natural(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = name;
     while !rest.is_empty() {
@@ -443,7 +451,7 @@ pub fn natural(name: &str) -> Vec<(String, u64)> {
 }
 
 /// True when tables may be coloured: standard output is a terminal and NO_COLOR is not set.
-pub fn colors() -> bool {
+pub(crate) fn colors() -> bool {
     let forbidden = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     !forbidden && std::io::stdout().is_terminal()
 }
@@ -452,7 +460,7 @@ pub fn colors() -> bool {
 ///
 /// # Errors
 /// Standard output took less, for example because its disk is full.
-pub fn put(text: &str) -> Result<(), Fail> {
+pub(crate) fn put(text: &str) -> Result<(), Fail> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
@@ -466,7 +474,7 @@ pub fn put(text: &str) -> Result<(), Fail> {
 
 /// Replaces the word `--json` by `-jsonl`, the id of its option: elsewhere one dash and two mean
 /// the same, but `-json` is LSF's form.
-pub fn split_json(args: &[OsString]) -> Vec<OsString> {
+pub(crate) fn split_json(args: &[OsString]) -> Vec<OsString> {
     let mut rest_is_operands = false;
     args.iter()
         .map(|arg| {
@@ -482,7 +490,7 @@ pub fn split_json(args: &[OsString]) -> Vec<OsString> {
 }
 
 /// The options `-json` and `--json` of all reading commands.
-pub fn json_options(cmd: Command) -> Command {
+pub(crate) fn json_options(cmd: Command) -> Command {
     cmd.arg(super::cli::flag(
         "json",
         "With one dash, -json: one JSON object in the format of LSF",
@@ -498,17 +506,17 @@ pub fn json_options(cmd: Command) -> Command {
 }
 
 /// Ends a command: prints what failed.
-pub fn end(name: &str, result: Result<Exit, Fail>) -> i32 {
+pub(crate) fn end(name: &str, result: Result<Exit, Fail>) -> i32 {
     match result {
         Ok(exit) => exit.code(),
         Err(fail) => fail.report(name),
     }
 }
 
-pub mod table;
+pub(crate) mod table;
 
 #[cfg(test)]
-pub mod test_view;
+pub(crate) mod test_view;
 
 #[cfg(test)]
 mod tests {

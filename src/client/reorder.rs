@@ -9,7 +9,7 @@ use clap::ArgMatches;
 use std::ffi::OsString;
 
 /// Runs `ctop`; returns the exit code.
-pub fn ctop(args: &[OsString]) -> i32 {
+pub(crate) fn ctop(args: &[OsString]) -> i32 {
     run(
         "ctop",
         "Move a pending job towards the top of its order",
@@ -19,7 +19,7 @@ pub fn ctop(args: &[OsString]) -> i32 {
 }
 
 /// Runs `cbot`; returns the exit code.
-pub fn cbot(args: &[OsString]) -> i32 {
+pub(crate) fn cbot(args: &[OsString]) -> i32 {
     run(
         "cbot",
         "Move a pending job towards the bottom of its order",

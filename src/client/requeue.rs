@@ -19,7 +19,7 @@ fn cli() -> Command {
 }
 
 /// Runs `crequeue`; returns the exit code.
-pub fn run(args: &[OsString]) -> i32 {
+pub(crate) fn run(args: &[OsString]) -> i32 {
     match parse(cli(), args) {
         Ok(m) => finish("crequeue", requeue(&m)),
         Err(code) => code,

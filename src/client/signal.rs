@@ -19,7 +19,7 @@ fn kill_command() -> Command {
 }
 
 /// Runs `ckill`; returns the exit code.
-pub fn ckill(args: &[OsString]) -> i32 {
+pub(crate) fn ckill(args: &[OsString]) -> i32 {
     let m = match parse(kill_command(), args) {
         Ok(m) => m,
         Err(code) => return code,
@@ -67,7 +67,7 @@ fn signal(command: &str, m: &ArgMatches, how: SignalHow) -> Result<i32> {
 }
 
 /// Runs `cstop`; returns the exit code.
-pub fn cstop(args: &[OsString]) -> i32 {
+pub(crate) fn cstop(args: &[OsString]) -> i32 {
     simple(
         "cstop",
         "Stop jobs: pending ones are held",
@@ -77,7 +77,7 @@ pub fn cstop(args: &[OsString]) -> i32 {
 }
 
 /// Runs `cresume`; returns the exit code.
-pub fn cresume(args: &[OsString]) -> i32 {
+pub(crate) fn cresume(args: &[OsString]) -> i32 {
     simple(
         "cresume",
         "Resume stopped jobs, release held ones",

@@ -10,7 +10,7 @@ use clap::ArgMatches;
 use std::ffi::OsString;
 
 /// Runs `cswitch`; returns the exit code.
-pub fn run(args: &[OsString]) -> i32 {
+pub(crate) fn run(args: &[OsString]) -> i32 {
     let cmd = command("cswitch", "Switch pending jobs to another queue")
         .override_usage("cswitch [OPTIONS] QUEUE JOB...");
     let cmd = with_selectors(cmd).mut_arg("jobs", |arg| {

@@ -7,16 +7,16 @@ use crate::text::names::{NameSet, check_user};
 use std::collections::{HashMap, HashSet};
 
 /// Groups of the system that a user is in, by user name.
-pub type Groups<'a> = &'a dyn Fn(&str) -> Vec<String>;
+pub(super) type Groups<'a> = &'a dyn Fn(&str) -> Vec<String>;
 
 /// The user groups of the cluster, to ask who is in a set.
-pub struct Sets<'a> {
+pub(super) struct Sets<'a> {
     groups: HashMap<&'a str, NameSet>,
     os_groups: Groups<'a>,
 }
 
 impl<'a> Sets<'a> {
-    pub fn new(params: &'a Params, os_groups: Groups<'a>) -> Sets<'a> {
+    pub(super) fn new(params: &'a Params, os_groups: Groups<'a>) -> Sets<'a> {
         let groups = params.user_groups.iter();
         let groups = groups.map(|(name, members, _)| (name.as_str(), set(&members.join(" "))));
         Sets {
@@ -26,7 +26,7 @@ impl<'a> Sets<'a> {
     }
 
     /// Whether the user is in a set as cb.yaml writes it.
-    pub fn holds(&self, text: &str, user: &str) -> bool {
+    pub(super) fn holds(&self, text: &str, user: &str) -> bool {
         self.within(&set(text), user, 0)
     }
 
@@ -46,14 +46,14 @@ fn set(text: &str) -> NameSet {
 
 /// Whose jobs an administrator of groups and queues sees besides their own.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Visible {
+pub(super) struct Visible {
     pub users: HashSet<String>,
     pub queues: HashSet<String>,
 }
 
 impl Visible {
     /// `known`: users that may be members of groups which do not name them.
-    pub fn of(
+    pub(super) fn of(
         me: &str,
         params: &Params,
         queues: &[QueueRow],
@@ -82,7 +82,7 @@ impl Visible {
         visible
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.users.is_empty() && self.queues.is_empty()
     }
 }

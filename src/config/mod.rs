@@ -5,8 +5,6 @@
 //! `load` is the way in; `types` and `policy` hold what comes out, `query` the questions it
 //! answers, `keys` the table of keys and which of them this version honours.
 
-#![warn(unreachable_pub)]
-
 mod brackets;
 mod graph;
 mod keys;

@@ -73,7 +73,7 @@ impl Person<'_> {
         processes::administers(&inner.scene.plan, self.port.machine)
     }
 
-    pub fn act(&self, made: &Made) {
+    pub(super) fn act(&self, made: &Made) {
         let table = match self.administers() {
             true => ADMIN_ACTS,
             false => ACTS,
@@ -193,7 +193,7 @@ impl Person<'_> {
 
     /// Resumes what this person ever stopped, since an unanswered request may be carried out late;
     /// false when all of it has ended.
-    pub fn resume(&self) -> bool {
+    pub(super) fn resume(&self) -> bool {
         let stopped = {
             let inner = self.port.world.lock();
             let of = inner.scene.history.stopped.get(&self.slot);
@@ -387,7 +387,7 @@ impl Person<'_> {
 
     /// An administrator leaves nothing closed, whatever is carried out late: the last word is said
     /// when the faults are over for a while.
-    pub fn put_right(&self) {
+    pub(super) fn put_right(&self) {
         let (first, changed) = {
             let scene = &self.port.world.lock().scene;
             let changed = scene.history.words.of_cluster;

@@ -27,14 +27,14 @@ pub(super) struct Made {
 }
 
 /// Who asks, from where.
-pub struct Person<'a> {
+pub(super) struct Person<'a> {
     pub port: &'a Port,
     pub site: &'a Site,
     pub slot: usize,
 }
 
 /// The life of a person: some submissions, one after the other, and what comes with them.
-pub fn person(port: &Port, site: &Site, slot: usize) -> String {
+pub(super) fn person(port: &Port, site: &Site, slot: usize) -> String {
     let who = Person { port, site, slot };
     let (requests, acts, waits) = {
         let plan = &port.world.lock().scene.plan;
@@ -69,11 +69,11 @@ pub fn person(port: &Port, site: &Site, slot: usize) -> String {
 }
 
 impl Person<'_> {
-    pub fn draw(&self, permille: u64) -> bool {
+    pub(super) fn draw(&self, permille: u64) -> bool {
         self.port.world.lock().core.rng.permille(permille)
     }
 
-    pub fn think(&self, most_ms: u64) {
+    pub(super) fn think(&self, most_ms: u64) {
         let ms = self.port.world.lock().core.rng.between(10, most_ms);
         clock::sleep_ms(ms);
     }

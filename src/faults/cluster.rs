@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Wall clock at the begin of the world, ms: a moment of the year 2026.
-pub const BEGIN_MS: i64 = 1_795_000_000_000;
-pub const MS: u64 = 1000;
+pub(super) const BEGIN_MS: i64 = 1_795_000_000_000;
+pub(super) const MS: u64 = 1000;
 const S: u64 = 1_000_000;
 /// How long (µs) everything may take after the faults have ended.
 const CALM_US: u64 = 900 * S;
@@ -23,7 +23,7 @@ const LOOK_US: u64 = S;
 
 /// What a process is for; a supervisor starts it again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
+pub(super) enum Role {
     Setup,
     Leader,
     Executor,
@@ -36,7 +36,7 @@ pub enum Role {
 
 /// A process that should run.
 #[derive(Clone, Debug)]
-pub struct Slot {
+pub(super) struct Slot {
     pub role: Role,
     pub machine: usize,
     pub proc: Option<ProcId>,
@@ -48,7 +48,7 @@ pub struct Slot {
 
 /// What a machine's client knows of a file.
 #[derive(Clone, Debug)]
-pub struct Cached {
+pub(super) struct Cached {
     pub data: Arc<Vec<u8>>,
     pub at: u64,
     /// Facts of the file are believed until then (µs).
@@ -56,11 +56,11 @@ pub struct Cached {
 }
 
 /// A directory as it was read, and until when that is believed.
-pub type Listing = (Vec<(String, bool)>, u64);
+pub(super) type Listing = (Vec<(String, bool)>, u64);
 
 /// One machine: its clocks, its local disk, its view of the share.
 #[derive(Debug)]
-pub struct Machine {
+pub(super) struct Machine {
     pub name: &'static str,
     pub boot: u32,
     pub boot_id: &'static str,
@@ -85,7 +85,7 @@ pub struct Machine {
 
 /// The file server's state.
 #[derive(Debug, Default)]
-pub struct Server {
+pub(super) struct Server {
     pub down_until: u64,
     pub grace_until: u64,
     pub slow_until: u64,
@@ -96,7 +96,7 @@ pub struct Server {
 
 /// An open file on the share.
 #[derive(Clone, Debug)]
-pub struct Open {
+pub(super) struct Open {
     pub ino: Ino,
     pub machine: usize,
     /// Its lock was taken away by the server: nothing it writes arrives.
@@ -105,7 +105,7 @@ pub struct Open {
 
 /// What is to happen.
 #[derive(Clone, Debug)]
-pub enum Happening {
+pub(super) enum Happening {
     NextFault,
     Start(usize),
     Boot(usize),
@@ -125,7 +125,7 @@ pub enum Happening {
 }
 
 /// Everything there is.
-pub struct Scene {
+pub(super) struct Scene {
     pub plan: Plan,
     pub share: Disk,
     pub server: Server,
@@ -151,7 +151,7 @@ pub struct Scene {
 }
 
 /// One static text for equal texts: names live as long as the program.
-pub fn intern(text: &str) -> &'static str {
+pub(super) fn intern(text: &str) -> &'static str {
     static ALL: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut all = ALL.lock().unwrap_or_else(|p| p.into_inner());
     if let Some(known) = all.get(text) {
@@ -163,7 +163,7 @@ pub fn intern(text: &str) -> &'static str {
 }
 
 impl Scene {
-    pub fn new(plan: Plan) -> Scene {
+    pub(super) fn new(plan: Plan) -> Scene {
         let mut scene = Scene {
             share: Disk::default(),
             server: Server::default(),
@@ -251,12 +251,12 @@ impl Scene {
     }
 
     /// What the process is for, while it is the one of its slot.
-    pub fn role_of(&self, proc: ProcId) -> Option<Role> {
+    pub(super) fn role_of(&self, proc: ProcId) -> Option<Role> {
         let slot = self.slots.iter().find(|s| s.proc == Some(proc));
         slot.map(|s| s.role)
     }
 
-    pub fn new_handle(&mut self, ino: Ino, machine: usize) -> HandleId {
+    pub(super) fn new_handle(&mut self, ino: Ino, machine: usize) -> HandleId {
         let id = self.next_handle;
         self.next_handle += 1;
         self.opens.insert(
@@ -271,13 +271,13 @@ impl Scene {
     }
 
     /// Until when (µs) a machine's calls to the share hang; 0 = they do not.
-    pub fn hangs_until(&self, machine: usize, now: u64) -> u64 {
+    pub(super) fn hangs_until(&self, machine: usize, now: u64) -> u64 {
         let until = self.server.down_until.max(self.machines[machine].cut_until);
         if until > now { until } else { 0 }
     }
 
     /// Lets something happen at `at`.
-    pub fn plan_at(&mut self, core: &mut Core, at: u64, what: Happening) {
+    pub(super) fn plan_at(&mut self, core: &mut Core, at: u64, what: Happening) {
         let n = self.next_happening;
         self.next_happening += 1;
         self.happenings.insert(n, what);
@@ -285,7 +285,7 @@ impl Scene {
     }
 
     /// Makes something happen.
-    pub fn happen(world: &Arc<World>, inner: &mut MutexGuard<'_, Inner>, n: u64) {
+    pub(super) fn happen(world: &Arc<World>, inner: &mut MutexGuard<'_, Inner>, n: u64) {
         let inner: &mut Inner = inner;
         let Some(what) = inner.scene.happenings.remove(&n) else {
             return;
@@ -309,7 +309,7 @@ impl Scene {
     }
 
     /// One more file operation; begins the calm after the last one of the faulty phase.
-    pub fn step(&mut self, core: &mut Core) {
+    pub(super) fn step(&mut self, core: &mut Core) {
         #[cfg(test)]
         self.keep_moment();
         core.steps += 1;
@@ -380,7 +380,7 @@ impl Scene {
         self.plan_at(core, at, Happening::Look);
     }
 
-    pub fn silence(&mut self, core: &mut Core, m: usize, until: u64) {
+    pub(super) fn silence(&mut self, core: &mut Core, m: usize, until: u64) {
         let now = core.now;
         self.machines[m].silent_since.get_or_insert(now);
         self.plan_at(core, until, Happening::Reachable(m));
@@ -399,7 +399,7 @@ impl Scene {
     }
 
     /// The machine stops at once: nothing in its memory remains.
-    pub fn power_off(&mut self, core: &mut Core, m: usize) {
+    pub(super) fn power_off(&mut self, core: &mut Core, m: usize) {
         for proc in 0..core.procs.len() {
             if core.procs[proc].machine == m && core.procs[proc].alive {
                 core.procs[proc].frozen_until = 0;
@@ -461,7 +461,7 @@ impl Scene {
         of.map(|(h, _)| *h).collect()
     }
 
-    pub fn drop_lock(&mut self, handle: HandleId) {
+    pub(super) fn drop_lock(&mut self, handle: HandleId) {
         if let Some(open) = self.opens.get(&handle)
             && let Ok(node) = self.share.node_mut(open.ino)
             && node.lock == Some(handle)
@@ -470,7 +470,7 @@ impl Scene {
         }
     }
 
-    pub fn forget_locks(&mut self) {
+    pub(super) fn forget_locks(&mut self) {
         for (_, node) in self.share.nodes_mut() {
             if let Some(open) = node.lock.take().and_then(|h| self.opens.get_mut(&h)) {
                 open.lost = true;
@@ -531,7 +531,7 @@ impl Scene {
     ///
     /// # Errors
     /// The `errno` that the next sync or close gives: what was kept is gone then.
-    pub fn flush(&mut self, core: &mut Core, m: usize, ino: Ino) -> Result<(), i32> {
+    pub(super) fn flush(&mut self, core: &mut Core, m: usize, ino: Ino) -> Result<(), i32> {
         let Some(writes) = self.machines[m].dirty.remove(&ino) else {
             return Ok(());
         };

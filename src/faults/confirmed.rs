@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Something that can be told to be so.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Fact {
+pub(super) enum Fact {
     Project(u32),
     Priority(u32),
     Slots(u32),
@@ -23,7 +23,7 @@ pub enum Fact {
 }
 
 #[derive(Clone, Default)]
-pub struct Words {
+pub(super) struct Words {
     told: BTreeMap<Fact, String>,
     /// Somebody asked for another value and was not answered.
     open: BTreeSet<Fact>,
@@ -35,7 +35,7 @@ pub struct Words {
 
 impl Words {
     /// Somebody asks for a change.
-    pub fn asked(&mut self, fact: &Fact) {
+    pub(super) fn asked(&mut self, fact: &Fact) {
         use Fact::{Config, HostClosed, QueueActive, QueueOpen};
         self.of_cluster |= matches!(fact, QueueOpen(_) | QueueActive(_) | HostClosed(_) | Config);
         self.told.remove(fact);
@@ -43,7 +43,7 @@ impl Words {
     }
 
     /// What came of it: the value that was confirmed, `Ok(None)` = it was refused.
-    pub fn answered(&mut self, fact: Fact, answer: Result<Option<String>, ()>) {
+    pub(super) fn answered(&mut self, fact: Fact, answer: Result<Option<String>, ()>) {
         self.asking.remove(&fact);
         match answer {
             Ok(Some(value)) if !self.open.contains(&fact) => drop(self.told.insert(fact, value)),
@@ -53,20 +53,20 @@ impl Words {
     }
 
     /// Everything is as it was earlier, but for what is being asked for.
-    pub fn go_back(&mut self, then: Words) {
+    pub(super) fn go_back(&mut self, then: Words) {
         self.told = then.told;
         self.told.retain(|fact, _| !self.asking.contains(fact));
         self.open.extend(then.asking);
     }
 
     /// An administrator was told that the host is closed.
-    pub fn is_closed(&self, host: &str) -> bool {
+    pub(super) fn is_closed(&self, host: &str) -> bool {
         let fact = Fact::HostClosed(host.to_owned());
         self.told.get(&fact).is_some_and(|value| value == "true")
     }
 
     /// What a leader has otherwise than people were told.
-    pub fn check(&self, epoch: u64, state: &State) -> Vec<String> {
+    pub(super) fn check(&self, epoch: u64, state: &State) -> Vec<String> {
         let differs = |(fact, told): (&Fact, &String)| {
             let has = value(fact, state)?;
             (has != *told).then(|| format!("epoch {epoch} has {fact:?} as {has}, told was {told}"))

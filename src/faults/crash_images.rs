@@ -25,7 +25,7 @@ const PARTS: u64 = 2;
 
 /// The share at one moment, with what people had been told until then.
 #[derive(Clone, Debug)]
-pub struct Moment {
+pub(super) struct Moment {
     pub disk: Disk,
     pub acked: BTreeMap<String, u32>,
     /// How jobs had ended, as a leader had made known.
@@ -246,7 +246,11 @@ fn judge(moment: &Moment, disk: Disk, cluster: &str) -> Option<String> {
 
 /// Judges the images of a moment: nothing unsynced, all of it, parts of it. How many, and what is
 /// wrong.
-pub fn judge_all(moment: &Moment, cluster: &str, rng: &mut SplitMix64) -> (usize, Vec<String>) {
+pub(super) fn judge_all(
+    moment: &Moment,
+    cluster: &str,
+    rng: &mut SplitMix64,
+) -> (usize, Vec<String>) {
     let mut wrong = Vec::new();
     wrong.extend(judge(moment, moment.disk.clone(), cluster));
     for part in 0..=PARTS {

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub type Ino = u64;
-pub const ROOT: Ino = 1;
+pub(super) type Ino = u64;
+pub(super) const ROOT: Ino = 1;
 
 /// An open file of some process, for locks.
-pub type HandleId = u64;
+pub(super) type HandleId = u64;
 
 /// A file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Disk {
 }
 
 /// `errno` values.
-pub type Errno = i32;
+pub(super) type Errno = i32;
 
 impl Default for Disk {
     fn default() -> Disk {
@@ -307,7 +307,7 @@ impl Disk {
 }
 
 /// Writes into a byte array, growing it.
-pub fn put(data: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
+pub(super) fn put(data: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
     let end = offset as usize + bytes.len();
     if data.len() < end {
         data.resize(end, 0);

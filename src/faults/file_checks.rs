@@ -31,7 +31,7 @@ struct Said {
 type Told = (Option<i32>, i32, TermReason);
 
 #[derive(Clone, Default)]
-pub struct Evidence {
+pub(super) struct Evidence {
     /// When (µs) a leader's process first opened a request.
     opened: BTreeMap<(ProcId, Token), u64>,
     answered: BTreeSet<Token>,
@@ -67,33 +67,33 @@ fn records<T: DeserializeOwned>(bytes: &[u8]) -> impl Iterator<Item = T> {
 
 impl Evidence {
     /// The leader of an epoch has read all there is and made its first records durable.
-    pub fn leads(&mut self, core: &Core, epoch: u64) {
+    pub(super) fn leads(&mut self, core: &Core, epoch: u64) {
         self.led.entry(epoch).or_insert(core.now);
     }
 
     /// The share is an earlier one: epochs are claimed again, and hosts may have forgotten ends
     /// that were acknowledged since.
-    pub fn go_back(&mut self) {
+    pub(super) fn go_back(&mut self) {
         self.led.clear();
         self.ends.clear();
     }
 
     /// A leader's process opened a file.
-    pub fn opened(&mut self, core: &Core, proc: ProcId, path: &str) {
+    pub(super) fn opened(&mut self, core: &Core, proc: ProcId, path: &str) {
         if let Some(tok) = request(path) {
             self.opened.entry((proc, tok)).or_insert(core.now);
         }
     }
 
     /// A leader's process removed a file; what is wrong with that.
-    pub fn removed(&mut self, path: &str) -> Option<String> {
+    pub(super) fn removed(&mut self, path: &str) -> Option<String> {
         let tok = request(path)?;
         let known = self.answered.contains(&tok);
         (!known).then(|| format!("request {tok} was removed before it was answered"))
     }
 
     /// A process appended to a file of the share; what is wrong with that.
-    pub fn appended(
+    pub(super) fn appended(
         &mut self,
         proc: ProcId,
         id: HandleId,
@@ -133,7 +133,7 @@ impl Evidence {
     }
 
     /// A file of the share was synced; what its host told before and contradicts now.
-    pub fn synced(&mut self, core: &Core, id: HandleId, path: &str) -> Vec<String> {
+    pub(super) fn synced(&mut self, core: &Core, id: HandleId, path: &str) -> Vec<String> {
         if let Some(host) = host_of(path, "load.") {
             let (last, pauses) = self.load.entry(host.to_owned()).or_default();
             pauses.push((*last, core.now));
@@ -161,12 +161,12 @@ impl Evidence {
     }
 
     /// Whether a host has told the leader that its part is prepared.
-    pub fn is_prepared(&self, host: &str, (a, mark): RunKey) -> bool {
+    pub(super) fn is_prepared(&self, host: &str, (a, mark): RunKey) -> bool {
         self.parts.contains(&(host.to_owned(), a, mark))
     }
 
     /// Whether a host did not write its load for so long that ended after `since`.
-    pub fn was_silent(&self, core: &Core, host: &str, since: u64, us: u64) -> bool {
+    pub(super) fn was_silent(&self, core: &Core, host: &str, since: u64, us: u64) -> bool {
         let Some((last, pauses)) = self.load.get(host) else {
             return true;
         };

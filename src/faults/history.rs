@@ -21,11 +21,11 @@ use std::collections::{BTreeMap, BTreeSet};
 const BROKEN_MAX: usize = 50;
 
 /// An attempt, and its mark: before and after a share was restored two runs may have one name.
-pub type RunKey = (AttemptId, u32);
+pub(super) type RunKey = (AttemptId, u32);
 
 /// A start that happened.
 #[derive(Clone, Debug)]
-pub struct Started {
+pub(super) struct Started {
     pub machine: usize,
     host: String,
     /// How it ended, once it has: `None` = by a signal or unseen; and when (µs).
@@ -39,7 +39,7 @@ pub struct Started {
 type Final = (JobStat, Option<i32>, u32);
 
 #[derive(Clone, Default)]
-pub struct History {
+pub(super) struct History {
     /// What broke a promise, the first first.
     pub broken: Vec<String>,
     /// Name to id, as people were told.
@@ -103,7 +103,7 @@ pub struct History {
 
 impl History {
     /// A promise was broken.
-    pub fn broken(&mut self, core: &mut Core, text: String) {
+    pub(super) fn broken(&mut self, core: &mut Core, text: String) {
         core.say("BROKEN", || text.clone());
         // What is wrong stays wrong at every look.
         if self.broken.len() < BROKEN_MAX && !self.broken.contains(&text) {
@@ -111,43 +111,43 @@ impl History {
         }
     }
 
-    pub fn all_broken(&mut self, core: &mut Core, wrong: impl IntoIterator<Item = String>) {
+    pub(super) fn all_broken(&mut self, core: &mut Core, wrong: impl IntoIterator<Item = String>) {
         wrong.into_iter().for_each(|text| self.broken(core, text));
     }
 
-    pub fn failed(&self) -> bool {
+    pub(super) fn failed(&self) -> bool {
         !self.broken.is_empty()
     }
 
     /// The number of the next request of the person in a slot.
-    pub fn next_request(&mut self, slot: usize) -> u64 {
+    pub(super) fn next_request(&mut self, slot: usize) -> u64 {
         let n = self.requests.entry(slot).or_default();
         *n += 1;
         *n
     }
 
-    pub fn acked(&self) -> usize {
+    pub(super) fn acked(&self) -> usize {
         self.acked.len()
     }
 
-    pub fn starts(&self) -> usize {
+    pub(super) fn starts(&self) -> usize {
         self.starts.len()
     }
 
     /// Names and ids that people were told.
     #[cfg(test)]
-    pub fn told_so_far(&self) -> BTreeMap<String, u32> {
+    pub(super) fn told_so_far(&self) -> BTreeMap<String, u32> {
         self.acked.clone()
     }
 
     /// How jobs ended, as leaders have made known.
     #[cfg(test)]
-    pub fn ended_so_far(&self) -> BTreeMap<JobKey, JobStat> {
+    pub(super) fn ended_so_far(&self) -> BTreeMap<JobKey, JobStat> {
         self.finals.iter().map(|(j, end)| (*j, end.0)).collect()
     }
 
     /// A person was told the id of a job.
-    pub fn told(&mut self, core: &mut Core, name: &str, id: u32) {
+    pub(super) fn told(&mut self, core: &mut Core, name: &str, id: u32) {
         core.say("people", || format!("{name} was told job {id}"));
         if let Some((other, _)) = self.acked.iter().find(|(n, i)| **i == id && *n != name) {
             let text = format!("{name} was told job {id}, as {other} had been");
@@ -168,7 +168,7 @@ impl History {
     }
 
     /// Somebody has waited for the end of a job, and was given this exit code.
-    pub fn waited(&mut self, core: &mut Core, name: &str, id: u32, code: i32) {
+    pub(super) fn waited(&mut self, core: &mut Core, name: &str, id: u32, code: i32) {
         core.say("people", || {
             format!("{name} has waited for job {id}: code {code}")
         });
@@ -188,7 +188,7 @@ impl History {
     }
 
     /// A job that somebody at another machine was told, and where.
-    pub fn job_of_another(&self, host: &str) -> Option<(String, u32)> {
+    pub(super) fn job_of_another(&self, host: &str) -> Option<(String, u32)> {
         let parts = |(name, id): (&String, &u32)| {
             let (of, _) = name.rsplit_once('-')?;
             (of != host).then(|| (of.to_owned(), *id))
@@ -197,7 +197,7 @@ impl History {
     }
 
     /// An owner was told that work is being killed: no attempt is made from now on.
-    pub fn kill_accepted(&mut self, core: &mut Core, j: JobKey) {
+    pub(super) fn kill_accepted(&mut self, core: &mut Core, j: JobKey) {
         core.say("people", || format!("the kill of {j} was accepted"));
         // A whole array: also what has no attempt yet.
         let meant = |k: &JobKey| k.id == j.id && (j.idx == 0 || k.idx == j.idx);
@@ -210,25 +210,25 @@ impl History {
     }
 
     /// An owner asks that what runs of a job, or has ended, runs again.
-    pub fn requeue_asked(&mut self, id: u32) {
+    pub(super) fn requeue_asked(&mut self, id: u32) {
         self.requeued.insert(id);
         self.killed.retain(|j, _| j.id != id);
     }
 
     /// Nobody answered: a requeue may be carried out after a kill that was accepted later.
-    pub fn requeue_unanswered(&mut self, id: u32) {
+    pub(super) fn requeue_unanswered(&mut self, id: u32) {
         self.unsettled.insert(id);
     }
 
     /// Of these attempts, so many that leaders count the slots of.
-    pub fn counted(&self, of: impl Iterator<Item = RunKey>) -> usize {
+    pub(super) fn counted(&self, of: impl Iterator<Item = RunKey>) -> usize {
         // What the journal does not know holds no slots until it is killed.
         let counts = |run: &RunKey| !self.uncounted.contains(&run.0) && !self.restore.is_lost(run);
         of.filter(counts).count()
     }
 
     /// What somebody read of the view.
-    pub fn read(&mut self, core: &mut Core, who: &str, jobs: &[Shown], warnings: &[String]) {
+    pub(super) fn read(&mut self, core: &mut Core, who: &str, jobs: &[Shown], warnings: &[String]) {
         self.reads += 1;
         core.say(who, || format!("reads {} rows of the view", jobs.len()));
         let mut seen = BTreeSet::new();
@@ -263,7 +263,7 @@ impl History {
     }
 
     /// The end of a run: what readers saw as ended is how it ended.
-    pub fn conclude(&mut self, core: &mut Core) {
+    pub(super) fn conclude(&mut self, core: &mut Core) {
         for (j, stat) in self.shown.clone() {
             let truth = self.finals.get(&j).map(|end| end.0);
             if truth != Some(stat) && !self.requeued.contains(&j.id) {
@@ -273,7 +273,7 @@ impl History {
     }
 
     /// A task runs.
-    pub fn task_started(
+    pub(super) fn task_started(
         &mut self,
         core: &mut Core,
         task: &Task,
@@ -372,7 +372,7 @@ impl History {
     }
 
     /// A task has ended; `None`: killed.
-    pub fn task_ended(&mut self, core: &mut Core, run: RunKey, code: Option<i32>) {
+    pub(super) fn task_ended(&mut self, core: &mut Core, run: RunKey, code: Option<i32>) {
         let (a, _) = run;
         core.say("task", || format!("attempt {a} ends with {code:?}"));
         if let Some(s) = self.starts.get_mut(&run) {
@@ -382,7 +382,7 @@ impl History {
     }
 
     /// Everything on a machine ended unseen.
-    pub fn machine_died(&mut self, machine: usize) {
+    pub(super) fn machine_died(&mut self, machine: usize) {
         for s in self.starts.values_mut() {
             if s.machine == machine {
                 s.forgotten = true;
@@ -392,7 +392,7 @@ impl History {
     }
 
     /// A leader has recovered this state.
-    pub fn recovered(&mut self, core: &mut Core, epoch: u64, state: &State) {
+    pub(super) fn recovered(&mut self, core: &mut Core, epoch: u64, state: &State) {
         self.takeovers += 1;
         self.evidence.leads(core, epoch);
         self.recovered_jobs = state.job_count();
@@ -410,7 +410,7 @@ impl History {
     }
 
     /// A leader has carried out a turn.
-    pub fn turned(&mut self, core: &mut Core, epoch: u64, state: &State, changed: bool) {
+    pub(super) fn turned(&mut self, core: &mut Core, epoch: u64, state: &State, changed: bool) {
         if epoch == self.highest {
             // What a late leader says is believed by people and hosts: the present one must know.
             self.check_known(core, epoch, state);
@@ -502,7 +502,7 @@ impl History {
     }
 
     /// Remembers what a leader has and is about to make known.
-    pub fn note_passed(&mut self, epoch: u64, state: &State) {
+    pub(super) fn note_passed(&mut self, epoch: u64, state: &State) {
         for job in state.jobs() {
             let name = job.name.as_deref().unwrap_or("?");
             self.late.extend(self.restore.names(job.id, name));
@@ -642,23 +642,23 @@ impl History {
     }
 
     /// Everything that somebody waits for has ended.
-    pub fn all_ended(&self, tasks: &Tasks) -> bool {
+    pub(super) fn all_ended(&self, tasks: &Tasks) -> bool {
         let told = self.acked.values().all(|id| self.ended.contains(id));
         told && self.open.is_empty() && self.takeovers > 0 && tasks.running() == 0
     }
 
     /// Jobs that have not ended, as the leader has them.
-    pub fn open_jobs(&self) -> Vec<u32> {
+    pub(super) fn open_jobs(&self) -> Vec<u32> {
         self.open.keys().copied().collect()
     }
 
     /// Which run of an attempt leaders mean.
-    pub fn mark_of(&self, a: AttemptId) -> u32 {
+    pub(super) fn mark_of(&self, a: AttemptId) -> u32 {
         self.marks.get(&a).copied().unwrap_or(0)
     }
 
     /// Somebody lets go what was held, whatever became of it after a copy of the share was made.
-    pub fn may_run_again(&mut self, id: u32) {
+    pub(super) fn may_run_again(&mut self, id: u32) {
         self.requeued.insert(id);
     }
 
@@ -690,7 +690,7 @@ impl History {
     }
 
     /// What is still open, for people.
-    pub fn waiting(&self, tasks: &Tasks) -> String {
+    pub(super) fn waiting(&self, tasks: &Tasks) -> String {
         let some: Vec<String> = self
             .open
             .iter()

@@ -13,7 +13,7 @@ use std::sync::Arc;
 const FLIPS_MAX: u64 = 4;
 
 /// Where an ambush waits: an operation on a file whose path holds this.
-pub type Spot = (&'static str, &'static str);
+pub(super) type Spot = (&'static str, &'static str);
 
 /// Moments of a leader at which it may no longer be one.
 const LEADER_SPOTS: &[Spot] = &[
@@ -59,7 +59,7 @@ const EXECUTOR_SPOTS: &[Spot] = &[
 
 /// Somebody is to be stopped right before it does something.
 #[derive(Clone, Copy, Debug)]
-pub struct Ambush {
+pub(super) struct Ambush {
     pub spot: Spot,
     pub us: u64,
     /// Everyone who listens to it is stopped for as long.
@@ -75,7 +75,7 @@ pub struct Ambush {
 /// When the next part of a script comes.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(test), allow(dead_code))] // scripts are for tests
-pub enum When {
+pub(super) enum When {
     /// So long after the part before it, ms.
     After(u64),
     /// Right before a process of that kind does this.
@@ -89,7 +89,7 @@ pub enum When {
 /// What a script does to whoever did it: the process of a spot, the host of a start, the leader.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(test), allow(dead_code))]
-pub enum Deed {
+pub(super) enum Deed {
     Kill,
     /// Killed, and so long afterwards (ms), when its kernel has sent what it wrote, its machine
     /// loses power.
@@ -104,11 +104,11 @@ pub enum Deed {
 }
 
 /// Faults in a fixed order instead of drawn ones.
-pub type Script = VecDeque<(When, Vec<Deed>)>;
+pub(super) type Script = VecDeque<(When, Vec<Deed>)>;
 
 impl Scene {
     /// Waits for the next part of the script.
-    pub fn arm(&mut self, core: &mut Core) {
+    pub(super) fn arm(&mut self, core: &mut Core) {
         if let Some((When::After(ms), _)) = self.plan.script.front() {
             let at = core.now + ms * MS;
             self.plan_at(core, at, Happening::Cue);
@@ -117,7 +117,7 @@ impl Scene {
 
     /// Carries out the part of the script that was waited for, if this is it; how long (µs) the
     /// one that did it waits.
-    pub fn cue(
+    pub(super) fn cue(
         &mut self,
         core: &mut Core,
         is: impl Fn(&When) -> bool,
@@ -182,7 +182,7 @@ impl Scene {
         0
     }
 
-    pub fn next_fault(&mut self, core: &mut Core) {
+    pub(super) fn next_fault(&mut self, core: &mut Core) {
         if self.calm_at.is_some() || self.history.failed() || self.plan.faults.is_empty() {
             return;
         }
@@ -383,7 +383,7 @@ impl Scene {
 
     /// Springs the ambush if this is what it waits for: `proc` is about to do `what` to the file at
     /// `path`. How long (µs) the one that does it waits.
-    pub fn spring(&mut self, core: &mut Core, proc: ProcId, what: &str, path: &str) -> u64 {
+    pub(super) fn spring(&mut self, core: &mut Core, proc: ProcId, what: &str, path: &str) -> u64 {
         let role = self.role_of(proc).unwrap_or(Role::Setup);
         let here = |when: &When| match when {
             When::Spot(of, (op, file)) => *of == role && *op == what && path.contains(file),

@@ -149,7 +149,7 @@ impl Variant {
 
 /// Kinds of faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
+pub(super) enum Fault {
     /// `kill -9` of a process.
     Kill,
     /// SIGSTOP and SIGCONT.
@@ -210,7 +210,7 @@ const CUTS: &[Fault] = &[
 ];
 
 impl Fault {
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Fault::Kill => "kill",
             Fault::Stop => "stop",
@@ -232,7 +232,7 @@ impl Fault {
 
 /// One run's parameters; times in ms.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(super) struct Plan {
     pub variant: Variant,
     pub steps: u64,
     pub leaders: usize,
@@ -286,7 +286,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn of(options: &Options) -> Plan {
+    pub(super) fn of(options: &Options) -> Plan {
         let mut rng = super::rng::rng(options.seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
         // A run with few kinds of faults goes deeper than one with all.
         let share = rng.pick(&[250, 500, 1000]);
@@ -457,7 +457,7 @@ impl Plan {
 
     /// A run in which nothing fails but what a script says, and every client asks the server.
     #[cfg(test)]
-    pub fn scripted(options: &Options, script: Script) -> Plan {
+    pub(super) fn scripted(options: &Options, script: Script) -> Plan {
         Plan {
             faults: Vec::new(),
             lax_ms: 0,
@@ -477,7 +477,7 @@ impl Plan {
     }
 
     /// How far a machine's wall clock is off, ms.
-    pub fn clock_offset(&self, machine: usize) -> i64 {
+    pub(super) fn clock_offset(&self, machine: usize) -> i64 {
         self.offsets.get(machine).copied().unwrap_or(0)
     }
 }

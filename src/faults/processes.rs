@@ -29,7 +29,7 @@ const SERVICE: u32 = 900;
 const USERS: (u32, u32) = (1001, 3);
 
 /// Makes the cluster, then lets everything begin.
-pub fn begin(world: &Arc<World>, inner: &mut Inner) {
+pub(super) fn begin(world: &Arc<World>, inner: &mut Inner) {
     let proc = add_proc(inner, Role::Setup, 0, "setup".into());
     let (clone, boot) = (world.clone(), inner.scene.machines[0].boot);
     let body = move || {
@@ -75,7 +75,7 @@ fn make(port: &Port) {
 
 /// What an administrator changes in cb.yaml.
 #[derive(Clone, Copy)]
-pub struct Settings {
+pub(super) struct Settings {
     pub iso_ms: u64,
     /// The first so many hosts are listed.
     pub hosts: usize,
@@ -84,7 +84,7 @@ pub struct Settings {
 }
 
 /// The cb.yaml that a run begins with.
-pub fn first_settings(plan: &Plan) -> Settings {
+pub(super) fn first_settings(plan: &Plan) -> Settings {
     Settings {
         iso_ms: plan.iso_ms,
         hosts: plan.hosts,
@@ -92,7 +92,7 @@ pub fn first_settings(plan: &Plan) -> Settings {
     }
 }
 
-pub fn configuration(plan: &Plan, settings: Settings) -> String {
+pub(super) fn configuration(plan: &Plan, settings: Settings) -> String {
     let masters: Vec<String> = (1..=plan.leaders).map(|n| format!("m{n}")).collect();
     let hosts = (1..=settings.hosts).map(|n| format!("- name: 'h{n}'\n"));
     let iso = match settings.iso_ms {
@@ -125,12 +125,12 @@ fn add_proc(inner: &mut Inner, _role: Role, machine: usize, name: String) -> usi
 }
 
 /// Whether the person at a machine administers the cluster: the last one does.
-pub fn administers(plan: &Plan, machine: usize) -> bool {
+pub(super) fn administers(plan: &Plan, machine: usize) -> bool {
     machine + 1 == plan.leaders + plan.hosts + plan.people
 }
 
 /// The account of whoever sits at a machine.
-pub fn uid_of_person(plan: &Plan, machine: usize) -> u32 {
+pub(super) fn uid_of_person(plan: &Plan, machine: usize) -> u32 {
     match administers(plan, machine) {
         true => SERVICE,
         false => USERS.0 + machine as u32 % USERS.1,
@@ -138,7 +138,7 @@ pub fn uid_of_person(plan: &Plan, machine: usize) -> u32 {
 }
 
 /// Starts the process of a slot.
-pub fn start(world: &Arc<World>, inner: &mut Inner, slot: usize) {
+pub(super) fn start(world: &Arc<World>, inner: &mut Inner, slot: usize) {
     let (role, machine, done) = {
         let s = &inner.scene.slots[slot];
         (s.role, s.machine, s.done)
@@ -200,7 +200,7 @@ pub fn start(world: &Arc<World>, inner: &mut Inner, slot: usize) {
 }
 
 /// A process is gone: its supervisor starts another.
-pub fn ended(inner: &mut Inner, proc: usize) {
+pub(super) fn ended(inner: &mut Inner, proc: usize) {
     let Inner { core, scene } = inner;
     let Some(slot) = scene.slots.iter().position(|s| s.proc == Some(proc)) else {
         return;
@@ -335,7 +335,7 @@ impl Witness for Eyes {
 
 impl Scene {
     /// A task was started on a host.
-    pub fn task_started(&mut self, core: &mut super::world::Core, task: &tasks::Task) {
+    pub(super) fn task_started(&mut self, core: &mut super::world::Core, task: &tasks::Task) {
         let host = self.machines[task.machine].name;
         let on_host = self.history.counted(self.tasks.running_on(task.machine));
         let slots = self.plan.slots;

@@ -34,14 +34,14 @@ const ALARM_US: u64 = 120_000_000;
 const PATIENCE_S: u64 = 60;
 
 /// A copy of the share, and what was true when it was made.
-pub struct Kept {
+pub(super) struct Kept {
     disk: Disk,
     history: History,
 }
 
 /// What is known of a share that went back.
 #[derive(Clone, Default)]
-pub struct Restore {
+pub(super) struct Restore {
     /// When the copy took the place of the share (µs).
     pub back_at: Option<u64>,
     /// Runs that leaders had made by then, and those of them that the copy knows.
@@ -65,7 +65,7 @@ pub struct Restore {
 
 impl Restore {
     /// The run is one that leaders made after the copy.
-    pub fn is_lost(&self, run: &RunKey) -> bool {
+    pub(super) fn is_lost(&self, run: &RunKey) -> bool {
         self.back_at.is_some() && self.before.contains(run) && !self.kept.contains(run)
     }
 
@@ -75,7 +75,7 @@ impl Restore {
     }
 
     /// Something starts; what is wrong with that.
-    pub fn starts(&self, run: &RunKey, host: &str) -> Option<String> {
+    pub(super) fn starts(&self, run: &RunKey, host: &str) -> Option<String> {
         let (a, _) = run;
         let new = self.back_at.is_some() && !self.before.contains(run);
         (new && self.is_alarm()).then(|| {
@@ -85,7 +85,7 @@ impl Restore {
     }
 
     /// Somebody is told a job; what is wrong with that.
-    pub fn tells(&mut self, name: &str, id: u32) -> Option<String> {
+    pub(super) fn tells(&mut self, name: &str, id: u32) -> Option<String> {
         if self.back_at.is_some() && !self.led {
             self.doubt.insert(name.to_owned(), id);
         }
@@ -99,12 +99,12 @@ impl Restore {
     }
 
     /// Nobody can say yet whether the job of that name is known.
-    pub fn is_doubtful(&self, name: &str) -> bool {
+    pub(super) fn is_doubtful(&self, name: &str) -> bool {
         self.doubt.contains_key(name)
     }
 
     /// A leader knows a job; what is wrong with that.
-    pub fn names(&self, id: u32, name: &str) -> Option<String> {
+    pub(super) fn names(&self, id: u32, name: &str) -> Option<String> {
         let lost = self.lost_names.get(&id).filter(|lost| *lost != name)?;
         Some(format!("job {id} is {name}, hosts know it as {lost}"))
     }
@@ -139,7 +139,7 @@ impl History {
     }
 
     /// A leader has recovered what there is.
-    pub fn recovered_copy(&mut self, state: &State) {
+    pub(super) fn recovered_copy(&mut self, state: &State) {
         if self.restore.back_at.is_none() || std::mem::replace(&mut self.restore.led, true) {
             return;
         }
@@ -154,7 +154,7 @@ impl History {
     }
 
     /// What a leader says of the share.
-    pub fn hear_of_restore(&mut self, core: &mut Core, state: &State) {
+    pub(super) fn hear_of_restore(&mut self, core: &mut Core, state: &State) {
         let above = state.restored().map(|(above, _)| above);
         if self.restore.back_at.is_none() {
             self.restore.above = above;
@@ -173,7 +173,7 @@ impl History {
 
 impl Scene {
     /// Lets the share be copied and the copy be put back some time.
-    pub fn plan_restore(&mut self, core: &mut Core) {
+    pub(super) fn plan_restore(&mut self, core: &mut Core) {
         if self.plan.restore {
             let at = core.now + core.rng.between(COPY_MS.0, COPY_MS.1) * MS;
             self.plan_at(core, at, Happening::Copy);
@@ -181,7 +181,7 @@ impl Scene {
     }
 
     /// Copies the share as the server has it.
-    pub fn copy_share(&mut self, core: &mut Core) {
+    pub(super) fn copy_share(&mut self, core: &mut Core) {
         core.say("fault", || "the share is copied".into());
         self.kept = Some(Box::new(Kept {
             disk: self.share.clone(),
@@ -192,7 +192,7 @@ impl Scene {
     }
 
     /// Stops all leaders and puts the copy in the place of the share; hosts and people live on.
-    pub fn put_back(&mut self, core: &mut Core) {
+    pub(super) fn put_back(&mut self, core: &mut Core) {
         let Some(kept) = self.kept.take() else {
             return;
         };
@@ -228,7 +228,7 @@ impl Scene {
     }
 
     /// What must have happened by now after a share was restored; called in the calm.
-    pub fn judge_restore(&mut self, core: &mut Core) {
+    pub(super) fn judge_restore(&mut self, core: &mut Core) {
         let restore = &self.history.restore;
         let Some(back_at) = restore.back_at else {
             return;
@@ -254,7 +254,7 @@ impl Scene {
     }
 
     /// Nothing more is to come of a restored share.
-    pub fn is_restore_over(&self, now: u64) -> bool {
+    pub(super) fn is_restore_over(&self, now: u64) -> bool {
         if !self.plan.restore {
             return true;
         }
@@ -266,7 +266,7 @@ impl Scene {
 
 /// The life of the administrator who confirms that the share was restored, and lets go what is held
 /// when nothing unknown runs any more.
-pub fn administer(who: &Person<'_>) -> String {
+pub(super) fn administer(who: &Person<'_>) -> String {
     loop {
         who.think(3000);
         let (alarm, over, waiting, done) = {

@@ -17,13 +17,13 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, MutexGuard};
 
-pub const SHARE: &str = "/share";
-pub const LOCAL: &str = "/local";
+pub(super) const SHARE: &str = "/share";
+pub(super) const LOCAL: &str = "/local";
 pub(super) const MS: u64 = 1000;
 
 /// A thread's way out of its process.
 #[derive(Clone)]
-pub struct Port {
+pub(super) struct Port {
     pub world: Arc<World>,
     pub proc: ProcId,
     pub machine: usize,

@@ -29,7 +29,7 @@ const RETRY_US: u64 = 500_000;
 
 /// A task that was started.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub(super) struct Task {
     pub a: AttemptId,
     /// Which run of that name it is.
     pub mark: u32,
@@ -68,7 +68,7 @@ struct Spawner {
 
 /// All hosts' tasks.
 #[derive(Default)]
-pub struct Tasks {
+pub(super) struct Tasks {
     pub table: BTreeMap<i32, Task>,
     todo: BTreeMap<(u64, u64), (usize, Todo)>,
     order: u64,
@@ -101,25 +101,25 @@ impl Tasks {
     }
 
     /// Whether process `pid`, born then, lives on the machine.
-    pub fn lives(&self, machine: usize, pid: i32, born: u64) -> bool {
+    pub(super) fn lives(&self, machine: usize, pid: i32, born: u64) -> bool {
         self.table
             .get(&pid)
             .is_some_and(|t| t.machine == machine && t.alive && t.born.abs_diff(born) < 1500)
     }
 
     /// Attempts whose tasks run on a machine.
-    pub fn running_on(&self, machine: usize) -> impl Iterator<Item = RunKey> {
+    pub(super) fn running_on(&self, machine: usize) -> impl Iterator<Item = RunKey> {
         let on = move |t: &&Task| t.machine == machine && t.alive;
         self.table.values().filter(on).map(|t| (t.a, t.mark))
     }
 
     /// Tasks that run anywhere.
-    pub fn running(&self) -> usize {
+    pub(super) fn running(&self) -> usize {
         self.table.values().filter(|t| t.alive).count()
     }
 
     /// An order to a shepherd; false when it is gone.
-    pub fn order(&mut self, core: &mut Core, machine: usize, pid: i32, value: u64) -> bool {
+    pub(super) fn order(&mut self, core: &mut Core, machine: usize, pid: i32, value: u64) -> bool {
         let Some((act, reason, _)) = unpack_act(value) else {
             return false;
         };
@@ -149,7 +149,7 @@ impl Tasks {
     }
 
     /// Lets some tasks run on for so long (µs) from now.
-    pub fn prolong(&mut self, core: &mut Core, us: u64, which: impl Fn(&RunKey) -> bool) {
+    pub(super) fn prolong(&mut self, core: &mut Core, us: u64, which: impl Fn(&RunKey) -> bool) {
         let mut ends = Vec::new();
         for (pid, task) in &mut self.table {
             if task.alive && task.sig == 0 && task.left.is_none() && which(&(task.a, task.mark)) {
@@ -164,7 +164,7 @@ impl Tasks {
     }
 
     /// Kills some shepherd; the task dies with it, unseen.
-    pub fn kill_one(&mut self, core: &mut Core) -> Option<RunKey> {
+    pub(super) fn kill_one(&mut self, core: &mut Core) -> Option<RunKey> {
         let alive: Vec<i32> = self
             .table
             .iter()
@@ -187,7 +187,7 @@ impl Tasks {
     }
 
     /// All that ran there is gone.
-    pub fn machine_died(&mut self, core: &mut Core, machine: usize) {
+    pub(super) fn machine_died(&mut self, core: &mut Core, machine: usize) {
         self.todo.retain(|_, (m, _)| *m != machine);
         self.spawners.retain(|s| s.machine != machine);
         self.actors.remove(&machine);
@@ -202,7 +202,7 @@ impl Tasks {
 }
 
 /// The life of a host's shepherds: one actor plays them all.
-pub fn tend(port: &Port, local: &Local) {
+pub(super) fn tend(port: &Port, local: &Local) {
     let machine = port.machine;
     {
         let mut inner = port.world.lock();
@@ -373,7 +373,7 @@ struct SimWire {
 }
 
 /// Starts a simulated spawner, after what the earlier ones were sent is done.
-pub fn spawner(port: &Port, log: u64, tx: Sender<Heard>) -> Box<dyn Wire> {
+pub(super) fn spawner(port: &Port, log: u64, tx: Sender<Heard>) -> Box<dyn Wire> {
     let machine = port.machine;
     loop {
         {
@@ -453,6 +453,6 @@ impl Wire for SimWire {
 }
 
 /// The local directory of a host.
-pub fn local_dir(host: &str) -> Local {
+pub(super) fn local_dir(host: &str) -> Local {
     Local::at(&Path::new(super::simulated_os::LOCAL).join(host))
 }

@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::Thread;
 
-pub type ActorId = usize;
-pub type ProcId = usize;
+pub(super) type ActorId = usize;
+pub(super) type ProcId = usize;
 
 /// How long a thread may wait for a processor after its process was frozen, µs.
-pub const THAW_US: u64 = 30_000;
+pub(super) const THAW_US: u64 = 30_000;
 
 /// What a killed thread unwinds with.
-pub struct Gone;
+pub(super) struct Gone;
 
 /// One thread of a simulated process.
 struct Actor {
@@ -43,7 +43,7 @@ enum Due {
 
 /// A simulated process.
 #[derive(Clone, Debug)]
-pub struct Proc {
+pub(super) struct Proc {
     pub name: String,
     pub machine: usize,
     pub alive: bool,
@@ -55,7 +55,7 @@ pub struct Proc {
 }
 
 /// Everything but the scene.
-pub struct Core {
+pub(super) struct Core {
     /// µs since the world began.
     pub now: u64,
     pub rng: SplitMix64,
@@ -74,12 +74,12 @@ pub struct Core {
 }
 
 /// The whole simulated world; locked by the one thread that runs.
-pub struct Inner {
+pub(super) struct Inner {
     pub core: Core,
     pub scene: Scene,
 }
 
-pub struct World {
+pub(super) struct World {
     inner: Mutex<Inner>,
     main_go: AtomicBool,
 }
@@ -90,12 +90,12 @@ thread_local! {
 }
 
 /// The actor that this thread plays.
-pub fn me() -> ActorId {
+pub(super) fn me() -> ActorId {
     ROLE.with(|r| r.borrow().as_ref().map_or(0, |(_, me)| *me))
 }
 
 /// Adds a line to the trace of the world that this thread plays in, if any.
-pub fn note(text: &str) {
+pub(super) fn note(text: &str) {
     let role = ROLE.with(|r| r.borrow().clone());
     if let Some((world, me)) = role
         && let Ok(mut inner) = world.inner.try_lock()
@@ -130,7 +130,7 @@ impl Core {
     }
 
     /// Something happens to the world at `at`; the scene knows what `n` means.
-    pub fn event_at(&mut self, at: u64, n: u64) {
+    pub(super) fn event_at(&mut self, at: u64, n: u64) {
         self.push(at.max(self.now), Due::Event(n));
     }
 
@@ -142,14 +142,14 @@ impl Core {
     }
 
     /// Lets an actor that waits go on at `at`.
-    pub fn wake(&mut self, actor: ActorId, at: u64) {
+    pub(super) fn wake(&mut self, actor: ActorId, at: u64) {
         if !self.actors[actor].ended {
             self.wake_at(actor, at.max(self.now));
         }
     }
 
     /// Adds to the trace, if one is kept; that it was called is digested always.
-    pub fn say(&mut self, who: &str, what: impl FnOnce() -> String) {
+    pub(super) fn say(&mut self, who: &str, what: impl FnOnce() -> String) {
         for b in who.bytes() {
             self.digest = (self.digest ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
         }
@@ -166,17 +166,17 @@ impl Core {
     }
 
     /// Digests a number: what a run did, in little.
-    pub fn mark(&mut self, n: u64) {
+    pub(super) fn mark(&mut self, n: u64) {
         self.digest = (self.digest ^ n).wrapping_mul(0x0100_0000_01b3);
     }
 
     /// A number that differs when two runs differ.
-    pub fn digest(&self) -> u64 {
+    pub(super) fn digest(&self) -> u64 {
         self.digest
     }
 
     /// Ends a process: its threads unwind the next time they would run.
-    pub fn kill(&mut self, proc: ProcId) {
+    pub(super) fn kill(&mut self, proc: ProcId) {
         self.procs[proc].alive = false;
         let now = self.now;
         for id in 0..self.actors.len() {
@@ -188,7 +188,7 @@ impl Core {
 }
 
 impl World {
-    pub fn new(seed: u64, scene: Scene, keep_log: bool) -> Arc<World> {
+    pub(super) fn new(seed: u64, scene: Scene, keep_log: bool) -> Arc<World> {
         let core = Core::new(super::rng::rng(seed), keep_log);
         Arc::new(World {
             inner: Mutex::new(Inner { core, scene }),
@@ -197,14 +197,14 @@ impl World {
     }
 
     /// The world, for the thread that runs.
-    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Starts a thread of a process; it runs from `at` on.
-    pub fn start(
+    pub(super) fn start(
         self: &Arc<World>,
         inner: &mut Inner,
         proc: ProcId,
@@ -346,7 +346,7 @@ impl World {
 
     /// Lets this thread's actor wait for `us` while others run. Unwinds when its process was ended
     /// meanwhile.
-    pub fn pause(self: &Arc<World>, us: u64) {
+    pub(super) fn pause(self: &Arc<World>, us: u64) {
         let me = ROLE.with(|r| r.borrow().as_ref().map(|(_, me)| *me));
         let Some(me) = me.filter(|_| !std::thread::panicking()) else {
             return;
@@ -377,7 +377,7 @@ impl World {
     }
 
     /// Runs the world until it is over. `begin` starts the first processes.
-    pub fn run(self: &Arc<World>, begin: impl FnOnce(&Arc<World>, &mut Inner)) {
+    pub(super) fn run(self: &Arc<World>, begin: impl FnOnce(&Arc<World>, &mut Inner)) {
         let mut inner = self.lock();
         inner.core.main = Some(std::thread::current());
         begin(self, &mut inner);

@@ -14,7 +14,7 @@ const NAMES_MAX: usize = 200_000;
 
 /// The name that this host has in `beats/`.
 #[derive(Debug)]
-pub struct Beats {
+pub(super) struct Beats {
     dir: PathBuf,
     host: String,
     /// `None`: to be looked for.
@@ -26,7 +26,7 @@ pub struct Beats {
 }
 
 impl Beats {
-    pub fn new(layout: &Layout, host: &str) -> Beats {
+    pub(super) fn new(layout: &Layout, host: &str) -> Beats {
         Beats {
             dir: layout.beats(),
             host: host.to_owned(),
@@ -37,13 +37,13 @@ impl Beats {
     }
 
     /// Whether another process took this host's name since the last call.
-    pub fn take_rival(&mut self) -> bool {
+    pub(super) fn take_rival(&mut self) -> bool {
         std::mem::take(&mut self.rival)
     }
 
     /// Whether the name was gone since the last call: by another process, or because an older copy
     /// of the share has taken its place.
-    pub fn take_lost(&mut self) -> bool {
+    pub(super) fn take_lost(&mut self) -> bool {
         std::mem::take(&mut self.lost)
     }
 
@@ -51,7 +51,7 @@ impl Beats {
     ///
     /// # Errors
     /// The share cannot be written.
-    pub fn beat(&mut self, beat: &Beat) -> sys::Result<bool> {
+    pub(super) fn beat(&mut self, beat: &Beat) -> sys::Result<bool> {
         let Some(name) = beat.name() else {
             return Ok(false);
         };
@@ -96,7 +96,7 @@ impl Beats {
 ///
 /// # Errors
 /// It cannot be listed.
-pub fn beats_of(dir: &std::path::Path, host: &str) -> sys::Result<Option<Vec<Beat>>> {
+pub(super) fn beats_of(dir: &std::path::Path, host: &str) -> sys::Result<Option<Vec<Beat>>> {
     match fs::names(dir, NAMES_MAX) {
         Ok(names) => {
             let all = names.iter().filter_map(|name| Beat::parse(name.to_str()?));

@@ -32,12 +32,12 @@ fn longer(one: u64, other: u64) -> u64 {
 }
 
 /// A host silent for this long kills its rerunnable tasks, ms; 0 = never.
-pub fn in_force(local: &Local) -> u64 {
+pub(super) fn in_force(local: &Local) -> u64 {
     read_beat(&local.iso()).map_or(0, |(limit, _)| limit)
 }
 
 /// The limit that the leader ordered last; `None`: no leader has yet.
-pub fn ordered(local: &Local) -> Option<u64> {
+pub(super) fn ordered(local: &Local) -> Option<u64> {
     read_beat(&local.iso_ordered()).map(|(limit, _)| limit)
 }
 
@@ -45,7 +45,7 @@ pub fn ordered(local: &Local) -> Option<u64> {
 ///
 /// # Errors
 /// The local directory cannot be written.
-pub fn keep_order(local: &Local, limit: u64) -> sys::Result<()> {
+pub(super) fn keep_order(local: &Local, limit: u64) -> sys::Result<()> {
     if ordered(local) == Some(limit) {
         return Ok(());
     }
@@ -54,13 +54,13 @@ pub fn keep_order(local: &Local, limit: u64) -> sys::Result<()> {
 
 /// Puts a limit in force without further ado.
 #[cfg(test)]
-pub fn force(local: &Local, limit: u64) {
+pub(super) fn force(local: &Local, limit: u64) {
     fs::durable_write_mode(&local.iso(), format!("{limit} ").as_bytes(), 0o600).unwrap();
 }
 
 /// The limit as `cbls` puts it in force and reports it, from one load to the next.
 #[derive(Debug)]
-pub struct IsoLimit {
+pub(super) struct IsoLimit {
     local: Local,
     /// What the loads named so far that may still be the leader's last.
     reported: u64,
@@ -69,7 +69,7 @@ pub struct IsoLimit {
 }
 
 impl IsoLimit {
-    pub fn new(local: &Local, now: u64) -> IsoLimit {
+    pub(super) fn new(local: &Local, now: u64) -> IsoLimit {
         let (limit, reported) = match read_beat(&local.iso()) {
             // An earlier version did not note what it reported.
             Some((limit, text)) => (limit, text.parse().unwrap_or(limit)),
@@ -84,7 +84,7 @@ impl IsoLimit {
 
     /// What the load that is written now names: nothing here goes by a longer limit until the next
     /// one. `None` before any leader has ordered a limit.
-    pub fn to_report(&self, now: u64) -> Option<u64> {
+    pub(super) fn to_report(&self, now: u64) -> Option<u64> {
         let ordered = ordered(&self.local)?;
         let limit = in_force(&self.local);
         let seen = self.shorter_at.is_none_or(|at| now >= at + SETTLE_MS);
@@ -100,7 +100,7 @@ impl IsoLimit {
     ///
     /// # Errors
     /// The local directory cannot be written: the limit of before stays in force.
-    pub fn written(&mut self, reported: Option<u64>, now: u64) -> sys::Result<()> {
+    pub(super) fn written(&mut self, reported: Option<u64>, now: u64) -> sys::Result<()> {
         let (Some(reported), Some(ordered)) = (reported, ordered(&self.local)) else {
             return Ok(());
         };

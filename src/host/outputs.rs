@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const APPEND_LOCK_MS: u64 = 10_000;
 
 /// The open files of one task.
-pub struct Files {
+pub(super) struct Files {
     stdin: Option<File>,
     stdout: Option<File>,
     stderr: Option<File>,
@@ -48,7 +48,7 @@ fn acting<T>(who: Option<&Who>, f: impl FnOnce() -> sys::Result<T>) -> sys::Resu
 }
 
 /// Gives the local copy of the job's script, if it has one, to the job's user alone.
-pub fn hand_script(task: &TaskSpec, user: Option<&Who>) -> sys::Result<()> {
+pub(super) fn hand_script(task: &TaskSpec, user: Option<&Who>) -> sys::Result<()> {
     if task.scratch.is_empty() {
         return Ok(());
     }
@@ -59,7 +59,7 @@ pub fn hand_script(task: &TaskSpec, user: Option<&Who>) -> sys::Result<()> {
 }
 
 /// Opens everything and enters the working directory, as the user.
-pub fn open(
+pub(super) fn open(
     task: &TaskSpec,
     base: &Base,
     user: Option<&Who>,
@@ -238,7 +238,7 @@ impl Files {
     }
 
     /// Descriptors for 0, 1 and 2, `null` where there is no file.
-    pub fn stdio(&self, null: RawFd) -> [RawFd; 3] {
+    pub(super) fn stdio(&self, null: RawFd) -> [RawFd; 3] {
         let fd = |f: &Option<File>| f.as_ref().map(|f| f.as_raw_fd());
         let out = fd(&self.stdout).unwrap_or(null);
         [
@@ -249,7 +249,7 @@ impl Files {
     }
 
     /// Says something where the job's error output goes.
-    pub fn complain(&self, text: &str) {
+    pub(super) fn complain(&self, text: &str) {
         if let Some(file) = self.stderr.as_ref().or(self.stdout.as_ref()) {
             let _ = userfile::write_head(file, &self.out_path, format!("{text}\n").as_bytes());
         }
@@ -257,7 +257,7 @@ impl Files {
 
     /// Completes the output: the report, the hidden file, an empty default output. Returns what
     /// went wrong, as text for the record.
-    pub fn finish(
+    pub(super) fn finish(
         &mut self,
         task: &TaskSpec,
         base: &Base,

@@ -66,7 +66,7 @@ pub(super) struct Sensors {
 
 impl Sensors {
     /// Runs the sensors of `place`; without a server directory there are none.
-    pub fn start(place: &Place) -> Sensors {
+    pub(super) fn start(place: &Place) -> Sensors {
         let (orders, theirs) = unbounded();
         let news = Mailbox::default();
         let worker = place.site.servers.as_deref();
@@ -87,13 +87,13 @@ impl Sensors {
     }
 
     /// What they say now.
-    pub fn report(&mut self) -> &BTreeMap<String, Sensed> {
+    pub(super) fn report(&mut self) -> &BTreeMap<String, Sensed> {
         self.hear();
         &self.last.report
     }
 
     /// Somebody wants to know whether the leader is here.
-    pub fn for_leader(&mut self) -> bool {
+    pub(super) fn for_leader(&mut self) -> bool {
         self.hear();
         self.last.for_leader
     }
@@ -106,12 +106,12 @@ impl Sensors {
     }
 
     /// Tells whether the leader runs on this host.
-    pub fn leads(&self, leads: bool) {
+    pub(super) fn leads(&self, leads: bool) {
         let _ = self.orders.send(Order::Leads(leads));
     }
 
     /// Ends them all and waits for it.
-    pub fn stop(mut self) {
+    pub(super) fn stop(mut self) {
         let _ = self.orders.send(Order::Stop);
         if let Some(thread) = self.thread.take() {
             thread.join();

@@ -37,7 +37,7 @@ const NOTICE_MAX: u64 = 16 << 20;
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// A base with what is made of it once for all its tasks.
-pub struct Prepared {
+pub(super) struct Prepared {
     pub base: Base,
     env: Vec<CString>,
     path: String,
@@ -46,7 +46,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    pub fn new(base: Base) -> Prepared {
+    pub(super) fn new(base: Base) -> Prepared {
         let who = |b: &Become| Who {
             uid: b.uid,
             gid: b.gid,
@@ -68,7 +68,7 @@ impl Prepared {
 }
 
 /// What a shepherd inherits from the spawner.
-pub struct Inherited {
+pub(super) struct Inherited {
     pub log: SharedAppender,
     pub bell: Bell,
     pub null: File,
@@ -98,7 +98,7 @@ struct Shepherd<'a> {
 
 /// Waits, inside its group, for the base and the task that come on `stream`, then runs the task.
 /// False when a task may have come and was not run.
-pub fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherited) -> bool {
+pub(super) fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherited) -> bool {
     let born = proc::own_birth_ms();
     supervise::become_supervisor();
     if group.enter().is_err() {
@@ -128,7 +128,12 @@ pub fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherited) -> b
 }
 
 /// Runs the task from start to end. Called in the forked process, which ends afterwards.
-pub fn run(task: &TaskSpec, prepared: &Prepared, group: Option<Group>, inherited: &mut Inherited) {
+pub(super) fn run(
+    task: &TaskSpec,
+    prepared: &Prepared,
+    group: Option<Group>,
+    inherited: &mut Inherited,
+) {
     let born = proc::own_birth_ms();
     supervise::become_supervisor();
     go(task, prepared, group, inherited, born, false);

@@ -11,14 +11,14 @@ use crate::text::jobids::JobSel;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Most jobs and elements that the ids of one request may name together.
-pub const PICK_MAX: u64 = 1_000_000;
+pub(super) const PICK_MAX: u64 = 1_000_000;
 /// Longest the ids of one request may be together: reading overlapping ranges costs more than
 /// their elements.
-pub const IDS_BYTES_MAX: usize = 2 << 20;
+pub(super) const IDS_BYTES_MAX: usize = 2 << 20;
 /// Most selections of jobs in one request, and of these such as are not by ids; our commands make
 /// one.
-pub const SELECTIONS_MAX: usize = 100;
-pub const SEARCHES_MAX: usize = 4;
+pub(super) const SELECTIONS_MAX: usize = 100;
+pub(super) const SEARCHES_MAX: usize = 4;
 /// A selection looks through all jobs rather than noting more than this many.
 const AMONG_MAX: usize = 10_000;
 /// Jobs visited in one step.
@@ -26,7 +26,7 @@ const STEP: usize = 1000;
 
 /// Something that the ids of a selector name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Named {
+pub(super) enum Named {
     /// A job or a whole array.
     Job(u32),
     Elements(u32, IndexSet),

@@ -31,7 +31,7 @@ fn without_details(ack: &Ack) -> Ack {
 
 /// The acknowledgements of this epoch: the present file and the one before it. A command that waits
 /// reads on from the length at which it began; the present file is shorter once it was replaced.
-pub struct Acks {
+pub(super) struct Acks {
     layout: Layout,
     cluster: String,
     epoch: u64,
@@ -46,7 +46,7 @@ impl Acks {
     ///
     /// # Errors
     /// When the file exists already or cannot be made.
-    pub fn create(
+    pub(super) fn create(
         layout: &Layout,
         cluster: &str,
         epoch: u64,
@@ -69,7 +69,7 @@ impl Acks {
     ///
     /// # Errors
     /// After a failure for another reason the leader must step down.
-    pub fn turn_over(&mut self) -> sys::Result<()> {
+    pub(super) fn turn_over(&mut self) -> sys::Result<()> {
         if self.framed.file.valid_len() < self.part_bytes || !self.framed.buffer.is_empty() {
             return Ok(());
         }
@@ -93,7 +93,7 @@ impl Acks {
     }
 
     /// Adds answers to those that [`Acks::flush`] writes.
-    pub fn push(&mut self, acks: &[Ack]) {
+    pub(super) fn push(&mut self, acks: &[Ack]) {
         for ack in acks {
             let from = self.framed.buffer.len();
             self.framed.push(ack);
@@ -110,7 +110,7 @@ impl Acks {
     /// After a write that failed for want of room it may be tried again: the file goes on behind
     /// what came of the failed one, with a line of its own. Its readers look for whole lines only,
     /// and an answer may stand in it twice. After any other failure the leader must step down.
-    pub fn flush(&mut self) -> sys::Result<()> {
+    pub(super) fn flush(&mut self) -> sys::Result<()> {
         let framed = &mut self.framed;
         if framed.buffer.is_empty() {
             return Ok(());

@@ -8,20 +8,20 @@ const OVER_MS: u64 = 90_000;
 
 /// What this leader has to say.
 #[derive(Debug)]
-pub struct Alarms {
+pub(super) struct Alarms {
     /// Found when it took over, true as long as it leads.
     lasting: Vec<String>,
     now: BTreeMap<&'static str, (u64, String)>,
 }
 
 impl Alarms {
-    pub fn new(lasting: Vec<String>) -> Alarms {
+    pub(super) fn new(lasting: Vec<String>) -> Alarms {
         let now = BTreeMap::new();
         Alarms { lasting, now }
     }
 
     /// Says something about `what`, in the place of what was said of it before.
-    pub fn raise(&mut self, what: &'static str, text: String, now_ms: u64) {
+    pub(super) fn raise(&mut self, what: &'static str, text: String, now_ms: u64) {
         let said = self.now.insert(what, (now_ms, text));
         let (_, text) = &self.now[what];
         if said.is_none_or(|(at, old)| old != *text || now_ms.saturating_sub(at) > OVER_MS) {
@@ -30,7 +30,7 @@ impl Alarms {
     }
 
     /// What is true at `now_ms`.
-    pub fn texts(&self, now_ms: u64) -> impl Iterator<Item = &String> {
+    pub(super) fn texts(&self, now_ms: u64) -> impl Iterator<Item = &String> {
         let recent = move |(at, _): &&(u64, String)| now_ms.saturating_sub(*at) <= OVER_MS;
         let now = self.now.values().filter(recent).map(|(_, text)| text);
         self.lasting.iter().chain(now)

@@ -15,13 +15,13 @@ use std::path::Path;
 const KNOWN_MAX: usize = 100_000;
 
 /// The blobs of the cluster, as far as this leader has stored them.
-pub struct Blobs {
+pub(super) struct Blobs {
     layout: Layout,
     known: BTreeSet<String>,
 }
 
 impl Blobs {
-    pub fn new(layout: &Layout) -> Blobs {
+    pub(super) fn new(layout: &Layout) -> Blobs {
         Blobs {
             layout: layout.clone(),
             known: BTreeSet::new(),
@@ -29,7 +29,7 @@ impl Blobs {
     }
 
     /// What was stored may have been removed since.
-    pub fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.known.clear();
     }
 
@@ -37,7 +37,7 @@ impl Blobs {
     ///
     /// # Errors
     /// The share takes it not.
-    pub fn store(&mut self, blob: &Blob) -> sys::Result<()> {
+    pub(super) fn store(&mut self, blob: &Blob) -> sys::Result<()> {
         if self.known.contains(&blob.sha) {
             return Ok(());
         }

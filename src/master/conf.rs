@@ -14,7 +14,7 @@ fn last_good(layout: &Layout) -> PathBuf {
 
 /// A configuration as it was read.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub(super) struct Loaded {
     pub config: Arc<Config>,
     pub digest: String,
     bytes: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct Loaded {
 impl Loaded {
     /// Keeps it as the last good one: only what is in force, by an administrator's word or by the
     /// start of a leader, may take that place.
-    pub fn keep(&self, layout: &Layout) {
+    pub(super) fn keep(&self, layout: &Layout) {
         if let Err(e) = fs::durable_write(&last_good(layout), &self.bytes) {
             tracing::warn!("{e}: the last good configuration is not kept");
         }
@@ -34,7 +34,7 @@ impl Loaded {
 ///
 /// # Errors
 /// Every problem as one text with place, line and hint.
-pub fn read(layout: &Layout, owners: Owners) -> Result<Loaded, Vec<String>> {
+pub(super) fn read(layout: &Layout, owners: Owners) -> Result<Loaded, Vec<String>> {
     read_file(layout, layout.config(), owners)
 }
 
@@ -67,7 +67,10 @@ fn read_file(layout: &Layout, path: PathBuf, owners: Owners) -> Result<Loaded, V
 ///
 /// # Errors
 /// When neither can be used.
-pub fn read_or_last_good(layout: &Layout, owners: Owners) -> Result<(Loaded, Vec<String>), String> {
+pub(super) fn read_or_last_good(
+    layout: &Layout,
+    owners: Owners,
+) -> Result<(Loaded, Vec<String>), String> {
     let problems = match read(layout, owners) {
         Ok(loaded) => return Ok((loaded, Vec::new())),
         Err(problems) => problems,

@@ -40,7 +40,7 @@ type Heard = (What, SocketAddr);
 
 /// The socket of a leader or candidate, opened before its claim tells of it.
 #[derive(Debug, Clone)]
-pub struct Ear {
+pub(super) struct Ear {
     pub socket: Socket,
     /// What the claim publishes.
     pub endpoint: Endpoint,
@@ -48,7 +48,7 @@ pub struct Ear {
 
 impl Ear {
     /// Opens a socket on one of `ports`; `None` where that is not to be had.
-    pub fn open(share: &Path, ports: RangeInclusive<u16>) -> Option<Ear> {
+    pub(super) fn open(share: &Path, ports: RangeInclusive<u16>) -> Option<Ear> {
         let socket = Socket::open(ports.clone());
         if socket.is_none() && !crate::sys::platform::simulated() {
             tracing::warn!("no UDP port of {ports:?} is free: requests are found by polls alone");
@@ -65,11 +65,11 @@ impl Ear {
 }
 
 /// Boxes that hints spoke of, by user, and the requests in them; none: of too many.
-pub type Named = BTreeMap<u32, BTreeSet<Token>>;
+pub(super) type Named = BTreeMap<u32, BTreeSet<Token>>;
 
 /// What hints said since the last turn.
 #[derive(Debug)]
-pub struct Hints {
+pub(super) struct Hints {
     socket: Option<Socket>,
     heard: Receiver<Heard>,
     boxes: Named,
@@ -84,7 +84,7 @@ pub struct Hints {
 
 impl Hints {
     /// Listens from now on; without an ear there are none.
-    pub fn new(ear: Option<Ear>) -> Hints {
+    pub(super) fn new(ear: Option<Ear>) -> Hints {
         let heard = ear.as_ref().and_then(|ear| {
             let (tag, mut budget) = (ear.endpoint.tag, Budget::new(HEARD_PER_S, HEARD_MAX));
             ear.socket.listen("hints", move |bytes, from| {
@@ -108,12 +108,12 @@ impl Hints {
     }
 
     /// The channel to wait on; what comes goes to [`Hints::take`].
-    pub fn heard(&self) -> &Receiver<Heard> {
+    pub(super) fn heard(&self) -> &Receiver<Heard> {
         &self.heard
     }
 
     /// Takes a hint, and those that wait behind it.
-    pub fn take(&mut self, first: Option<Heard>) {
+    pub(super) fn take(&mut self, first: Option<Heard>) {
         let mut next = first.or_else(|| self.heard.try_recv().ok());
         while let Some((what, from)) = next {
             self.note(what, from);
@@ -122,7 +122,7 @@ impl Hints {
     }
 
     /// No hint will come any more: the listening thread is gone.
-    pub fn deafen(&mut self) {
+    pub(super) fn deafen(&mut self) {
         self.heard = never();
     }
 
@@ -165,13 +165,13 @@ impl Hints {
     }
 
     /// True when there is something to look at, and looks are left.
-    pub fn call(&mut self, now: u64) -> bool {
+    pub(super) fn call(&mut self, now: u64) -> bool {
         let some = !self.boxes.is_empty() || !self.hosts.is_empty();
         some && self.vain.left(now) > 0
     }
 
     /// How long until what hints said can be looked at, ms.
-    pub fn wait_ms(&mut self, now: u64) -> u64 {
+    pub(super) fn wait_ms(&mut self, now: u64) -> u64 {
         match (
             self.call(now),
             self.boxes.is_empty() && self.hosts.is_empty(),
@@ -184,7 +184,7 @@ impl Hints {
 
     /// The users whose boxes, and the hosts whose reports are to be looked at now: no more than
     /// looks in vain are left. The rest waits.
-    pub fn due(&mut self, now: u64, hosts: &Hosts) -> (Named, BTreeSet<String>) {
+    pub(super) fn due(&mut self, now: u64, hosts: &Hosts) -> (Named, BTreeSet<String>) {
         let mut left = self.vain.left(now);
         let mut boxes = Named::new();
         while left > 0
@@ -207,12 +207,12 @@ impl Hints {
     }
 
     /// So many looks that hints had asked for found nothing.
-    pub fn in_vain(&mut self, looks: usize) {
+    pub(super) fn in_vain(&mut self, looks: usize) {
         self.vain.spend(looks as u64);
     }
 
     /// Answers are on the share: those who wait for them look now.
-    pub fn answered(&mut self, acks: &[Ack]) {
+    pub(super) fn answered(&mut self, acks: &[Ack]) {
         for ack in acks {
             if self.socket.is_some() {
                 self.answered.push_back(ack.tok);
@@ -235,7 +235,7 @@ impl Hints {
     }
 
     /// A host has new orders.
-    pub fn ordered(&self, to: &Endpoint) {
+    pub(super) fn ordered(&self, to: &Endpoint) {
         if let Some(socket) = &self.socket {
             let number = clock::short_number();
             let bytes = hint::encode(to.tag, What::Orders { number });

@@ -32,7 +32,7 @@ enum Errand {
 }
 
 /// Hands errands to the cleaning thread.
-pub struct Janitor {
+pub(super) struct Janitor {
     errands: Sender<Errand>,
     /// The directory of all drop boxes is being cleared.
     clearing: Arc<AtomicBool>,
@@ -41,7 +41,7 @@ pub struct Janitor {
 }
 
 impl Janitor {
-    pub fn start(layout: &Layout) -> Janitor {
+    pub(super) fn start(layout: &Layout) -> Janitor {
         let (errands, inbox) = bounded(ERRANDS_MAX);
         let layout = layout.clone();
         let clearing = Arc::new(AtomicBool::new(false));
@@ -74,13 +74,13 @@ impl Janitor {
     }
 
     /// The jobs are forgotten: their directories may go.
-    pub fn forget(&self, ids: Vec<u32>) {
+    pub(super) fn forget(&self, ids: Vec<u32>) {
         let _ = self.errands.try_send(Errand::Jobs(ids));
     }
 
     /// Removes hidden names from the directory of all drop boxes, unless that is under way or was
     /// tried a short time ago: some may have to stay.
-    pub fn clear_inbox(&mut self, now_ms: u64) {
+    pub(super) fn clear_inbox(&mut self, now_ms: u64) {
         let rested = self
             .cleared_at
             .is_none_or(|at| now_ms.saturating_sub(at) > CLEAR_EVERY_MS);
@@ -94,7 +94,7 @@ impl Janitor {
     }
 
     /// Removes old blobs that are not in `live`.
-    pub fn sweep(&self, live: BTreeSet<String>) {
+    pub(super) fn sweep(&self, live: BTreeSet<String>) {
         let _ = self.errands.try_send(Errand::Blobs(live));
     }
 }

@@ -47,8 +47,8 @@ const IDLE_HINTED_MS: u64 = 5000;
 const BUSY_GAP_MS: u64 = 3;
 /// So many busy turns a second, and at once, do not wait for more inputs: what a few people ask is
 /// answered at once, and under load turns still serve many.
-pub const ALONE_PER_S: u64 = 100;
-pub const ALONE_MAX: u64 = 20;
+pub(super) const ALONE_PER_S: u64 = 100;
+pub(super) const ALONE_MAX: u64 = 20;
 /// How often the summary views are refreshed at most, in milliseconds: on a local file system, and
 /// where each of them costs five requests.
 const SUMMARY_EVERY_MS: u64 = 1000;
@@ -71,7 +71,7 @@ const CLOCK_EVERY_MS: u64 = 30_000;
 const ALARMS_MAX: usize = 50;
 
 /// Everything a leader holds.
-pub struct Leader {
+pub(super) struct Leader {
     pub layout: Layout,
     pub cluster: String,
     pub host: String,
@@ -124,7 +124,7 @@ pub struct Leader {
 }
 
 /// Why a leader ends.
-pub enum End {
+pub(super) enum End {
     /// Asked to.
     Stopped,
     /// It may not or cannot lead any longer; the reason is for the log.
@@ -153,7 +153,7 @@ fn lets_start(event: &Event, wanted: AttemptId) -> bool {
 
 impl Leader {
     /// Repeats everything that is in force, then leads until the end.
-    pub fn run(&mut self) -> End {
+    pub(super) fn run(&mut self) -> End {
         if let Err(end) = self.first() {
             return end;
         }

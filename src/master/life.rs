@@ -36,7 +36,7 @@ const AGAIN_MS: u64 = 1_000;
 
 /// The names in `beats/`.
 #[derive(Debug)]
-pub struct BeatNames {
+pub(super) struct BeatNames {
     dir: PathBuf,
     owners: Owners,
     mark: Option<Mark>,
@@ -47,7 +47,7 @@ pub struct BeatNames {
 }
 
 impl BeatNames {
-    pub fn new(layout: &Layout, owners: Owners) -> BeatNames {
+    pub(super) fn new(layout: &Layout, owners: Owners) -> BeatNames {
         BeatNames {
             dir: layout.beats(),
             owners,
@@ -58,13 +58,13 @@ impl BeatNames {
     }
 
     /// Whether the server tells of a change since the last listing: one request.
-    pub fn changed(&mut self) -> bool {
+    pub(crate) fn changed(&mut self) -> bool {
         self.asked = fs::mark(&self.dir).ok();
         self.asked.is_some() && self.asked != self.mark
     }
 
     /// Whether the last listing failed, so that silence says nothing.
-    pub fn is_blind(&self) -> bool {
+    pub(super) fn is_blind(&self) -> bool {
         self.blind
     }
 
@@ -72,7 +72,7 @@ impl BeatNames {
     ///
     /// # Errors
     /// The directory is missing, cannot be read, or belongs to a stranger.
-    pub fn list(&mut self) -> crate::sys::Result<BTreeMap<String, Vec<Beat>>> {
+    pub(super) fn list(&mut self) -> crate::sys::Result<BTreeMap<String, Vec<Beat>>> {
         let mut all: BTreeMap<String, Vec<Beat>> = BTreeMap::new();
         let asked = self.asked.take();
         self.mark = asked.or_else(|| fs::mark(&self.dir).ok());
@@ -96,7 +96,7 @@ impl BeatNames {
 
 /// What is known of one host's life.
 #[derive(Debug, Default)]
-pub struct Life {
+pub(super) struct Life {
     /// The names of the last listing that had any, and the one that moved last.
     names: Vec<Beat>,
     name: Option<Beat>,
@@ -122,7 +122,7 @@ pub struct Life {
 
 impl Life {
     /// Takes its names in `beats/`, none if a listing missed them.
-    pub fn hear(&mut self, listed: Vec<Beat>, now: u64, wall_ms: i64) {
+    pub(super) fn hear(&mut self, listed: Vec<Beat>, now: u64, wall_ms: i64) {
         if listed.is_empty() {
             return;
         }
@@ -150,47 +150,47 @@ impl Life {
     }
 
     /// Whether names tell of this host.
-    pub fn is_named(&self, now: u64) -> bool {
+    pub(super) fn is_named(&self, now: u64) -> bool {
         let moves = |at| now.saturating_sub(at) < STILL_MS;
         self.name.is_some() && self.named_at.is_some_and(moves)
     }
 
     /// Its name tells of a load document that was not read yet.
-    pub fn has_document(&self, now: u64) -> bool {
+    pub(super) fn has_document(&self, now: u64) -> bool {
         let read = |beat: &Beat| self.doc.as_ref().is_some_and(|doc| beat.goes_with(doc));
         now >= self.again_at && self.name.as_ref().is_some_and(|beat| !read(beat))
     }
 
     /// Only its load document can tell that it lives, which it did not long ago, or it `works`: the
     /// host may run an older version, or find no `beats/`.
-    pub fn lives_by_document(&self, now: u64, works: bool) -> bool {
+    pub(super) fn lives_by_document(&self, now: u64, works: bool) -> bool {
         let lives = self.beat_at.is_some() && self.silent_ms < SILENT_MS;
         !self.is_named(now) && (lives || works)
     }
 
     /// When its document was last to be read.
-    pub fn looked_at(&self) -> u64 {
+    pub(super) fn looked_at(&self) -> u64 {
         self.looked_at
     }
 
     /// Nothing of it was read yet.
-    pub fn is_unknown(&self) -> bool {
+    pub(super) fn is_unknown(&self) -> bool {
         self.doc.is_none()
     }
 
     /// It is not known to be there, or has no executor.
-    pub fn is_asleep(&self) -> bool {
+    pub(super) fn is_asleep(&self) -> bool {
         self.silent_ms >= SILENT_MS || self.doc.as_ref().is_none_or(|doc| !doc.executor)
     }
 
     /// Its reports as its name tells of them: number and length of the file.
-    pub fn reports(&self) -> Option<(u64, u64)> {
+    pub(super) fn reports(&self) -> Option<(u64, u64)> {
         let name = self.name.as_ref().filter(|name| name.part > 0)?;
         Some((name.part, name.end))
     }
 
     /// Takes its load document; `None`: it cannot be read, which is no sign of life.
-    pub fn read(&mut self, doc: Option<LoadDoc>, now: u64, wall_ms: i64) {
+    pub(super) fn read(&mut self, doc: Option<LoadDoc>, now: u64, wall_ms: i64) {
         (self.looked_at, self.unread, self.changed) = (now, doc.is_none(), true);
         let Some(mut doc) = doc else {
             self.again_at = now + AGAIN_MS;
@@ -226,7 +226,7 @@ impl Life {
     }
 
     /// Whether the document says of the journal what the one before did not.
-    pub fn remembers_other(&self, doc: &LoadDoc) -> bool {
+    pub(super) fn remembers_other(&self, doc: &LoadDoc) -> bool {
         match &self.doc {
             Some(known) => known.journal != doc.journal,
             None => doc.journal != LoadDoc::default().journal,
@@ -236,7 +236,7 @@ impl Life {
     /// What the turn should hear of it: the sample, and for how long it was silent. By which
     /// `iso_timeout` a host goes is not known when its last document was not read, or when it is
     /// silent and was not looked at a short time ago; `blind`: nor when names cannot be read.
-    pub fn judge(&mut self, now: u64, blind: bool) -> Option<(LoadDoc, u64)> {
+    pub(super) fn judge(&mut self, now: u64, blind: bool) -> Option<(LoadDoc, u64)> {
         let doc = self.doc.as_ref()?;
         let watched_at = *self.watched_at.get_or_insert(now);
         let silent_ms = match self.beat_at {

@@ -88,7 +88,7 @@ impl Framed {
 }
 
 /// Orders of this epoch to all hosts.
-pub struct Orders {
+pub(super) struct Orders {
     layout: Layout,
     cluster: String,
     epoch: u64,
@@ -112,7 +112,7 @@ pub struct Orders {
 
 /// Starts of which no byte was written, with their hosts.
 #[derive(Default, Debug, PartialEq)]
-pub struct Unsent {
+pub(super) struct Unsent {
     /// The orders of the host wait for something else than room.
     pub held_up: Vec<(String, AttemptId)>,
     /// They wait for room on the share, unless this turns out to be the host's own trouble
@@ -171,7 +171,7 @@ impl Trouble {
 impl Orders {
     /// # Errors
     /// When the kind of the share's file system cannot be found out.
-    pub fn new(layout: &Layout, cluster: &str, epoch: u64) -> sys::Result<Orders> {
+    pub(super) fn new(layout: &Layout, cluster: &str, epoch: u64) -> sys::Result<Orders> {
         let sync = sys::statfs::fs_kind(layout.root())? != FsKind::Local;
         let (layout, cluster) = (layout.clone(), cluster.to_owned());
         Ok(Orders {
@@ -191,17 +191,17 @@ impl Orders {
     }
 
     /// Orders written from here on follow from the journal up to `point`, which is durable.
-    pub fn follow_from(&mut self, point: Point) {
+    pub(super) fn follow_from(&mut self, point: Point) {
         self.point = Some(point);
     }
 
     /// Whether a host was told how far the journal has come.
-    pub fn is_remembered(&self) -> bool {
+    pub(super) fn is_remembered(&self) -> bool {
         self.point == self.told
     }
 
     /// Tells a host how far the journal has come, although there is nothing to order.
-    pub fn remind(
+    pub(super) fn remind(
         &mut self,
         host: &str,
         now: u64,
@@ -256,7 +256,7 @@ impl Orders {
     /// Appends orders, one write per host. `again` gives a host's orders in force, for a new part.
     /// Those that cannot be written are not lost: they are in force, and [`Orders::mend`] repeats
     /// them. Returns the attempts whose start was in no way written, with their hosts.
-    pub fn write(
+    pub(super) fn write(
         &mut self,
         orders: Vec<(String, Order)>,
         now: u64,
@@ -313,7 +313,7 @@ impl Orders {
 
     /// Tries again what waits, as far as it is time; gives the hosts for which it did, whose new
     /// files may hold any part of what is in force.
-    pub fn mend(
+    pub(super) fn mend(
         &mut self,
         now: u64,
         state: &State,
@@ -339,7 +339,7 @@ impl Orders {
     }
 
     /// When the first of the orders that wait are to be tried again.
-    pub fn retry_at(&self) -> Option<u64> {
+    pub(super) fn retry_at(&self) -> Option<u64> {
         self.troubles().map(|(_, t)| t.retry_at).min()
     }
 
@@ -349,14 +349,14 @@ impl Orders {
     }
 
     /// Why orders wait for room on the share, if any do.
-    pub fn lacks_room(&self) -> Option<&str> {
+    pub(super) fn lacks_room(&self) -> Option<&str> {
         let mut all = self.troubles();
         all.find(|(_, t)| t.no_room).map(|(_, t)| t.text.as_str())
     }
 
     /// The share has room all the same: what waits for some is these hosts' own trouble, as a quota
     /// of their directories, or one that is mounted read-only.
-    pub fn have_room(&mut self, now: u64) {
+    pub(super) fn have_room(&mut self, now: u64) {
         for host in &self.waiting {
             let trouble = self.hosts.get_mut(host).and_then(|f| f.trouble.as_mut());
             if let Some(t) = trouble.filter(|t| t.no_room) {
@@ -368,7 +368,7 @@ impl Orders {
     }
 
     /// What an administrator should know of orders that wait for something else than room.
-    pub fn alarm(&self) -> Option<String> {
+    pub(super) fn alarm(&self) -> Option<String> {
         let held_up: Vec<_> = self.troubles().filter(|(_, t)| !t.no_room).collect();
         let named = held_up.iter().take(NAMED_MAX);
         let named: Vec<String> = named
@@ -388,23 +388,23 @@ impl Orders {
     }
 
     /// Hosts whose orders began to wait, with the reason, or do not wait any more.
-    pub fn take_news(&mut self) -> Vec<(String, Option<String>)> {
+    pub(super) fn take_news(&mut self) -> Vec<(String, Option<String>)> {
         std::mem::take(&mut self.news)
     }
 
     /// There are [`Orders::take_news`].
-    pub fn has_news(&self) -> bool {
+    pub(super) fn has_news(&self) -> bool {
         !self.news.is_empty()
     }
 
     /// Whether a write failed since the last call: it may be the share, and not the one host.
-    pub fn take_failed(&mut self) -> bool {
+    pub(super) fn take_failed(&mut self) -> bool {
         std::mem::take(&mut self.failed)
     }
 
     /// Parts that their hosts cannot read to the end are given up, as after a failed write: another
     /// one repeats what is in force, at once or after a pause that grows.
-    pub fn renew(&mut self, damaged: Vec<DamagedOrders>, now: u64) {
+    pub(super) fn renew(&mut self, damaged: Vec<DamagedOrders>, now: u64) {
         for DamagedOrders {
             host,
             part,
@@ -433,7 +433,7 @@ impl Orders {
     }
 
     /// Damage that hosts met a short time ago, for the administrator.
-    pub fn damages(&self, now: u64) -> impl Iterator<Item = &String> {
+    pub(super) fn damages(&self, now: u64) -> impl Iterator<Item = &String> {
         let recent = move |(at, _): &&(u64, String)| now.saturating_sub(*at) < SHOWN_MS;
         self.damaged.iter().filter(recent).map(|(_, text)| text)
     }
@@ -505,7 +505,7 @@ impl Orders {
     }
 
     /// Removes orders of older epochs of one host that has some of this one.
-    pub fn sweep(&mut self) {
+    pub(super) fn sweep(&mut self) {
         let Some(host) = self.unswept.pop() else {
             return;
         };

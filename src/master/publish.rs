@@ -83,7 +83,7 @@ struct Trash {
 
 /// The leader's writer of `view/`.
 #[derive(Debug)]
-pub struct Publisher {
+pub(super) struct Publisher {
     layout: Layout,
     cluster: String,
     epoch: u64,
@@ -118,7 +118,7 @@ impl Publisher {
     ///
     /// # Errors
     /// There is no room for the delta or the manifest.
-    pub fn new(layout: &Layout, cluster: &str, epoch: u64) -> sys::Result<Publisher> {
+    pub(super) fn new(layout: &Layout, cluster: &str, epoch: u64) -> sys::Result<Publisher> {
         let now = clock::boot_ms();
         let delta = match open_delta(layout, cluster, epoch, 1, now) {
             Err(e) if !e.is_no_space() => {
@@ -187,7 +187,7 @@ impl Publisher {
     /// Adds rows to the turn's group; `spec` gives the specifications that they refer to and that
     /// the delta does not hold yet. Those come first: a full disk may cut the group anywhere, and a
     /// row without its specification would be damage to a reader.
-    pub fn rows<'s>(&mut self, rows: &[Row<'_>], spec: &dyn Fn(u32) -> &'s Spec) {
+    pub(super) fn rows<'s>(&mut self, rows: &[Row<'_>], spec: &dyn Fn(u32) -> &'s Spec) {
         for row in rows {
             if let Row::Spec { id, .. } = row
                 && self.delta.specs.insert(*id)
@@ -209,7 +209,7 @@ impl Publisher {
     }
 
     /// These shards have changed rows.
-    pub fn touch(&mut self, shards: impl IntoIterator<Item = ShardKey>) {
+    pub(super) fn touch(&mut self, shards: impl IntoIterator<Item = ShardKey>) {
         self.dirty.extend(shards);
     }
 
@@ -217,7 +217,7 @@ impl Publisher {
     ///
     /// # Errors
     /// The disk is full or fails: the rows reach readers with the next round. Not fatal.
-    pub fn flush(&mut self) -> sys::Result<()> {
+    pub(super) fn flush(&mut self) -> sys::Result<()> {
         let delta = &mut self.delta;
         if delta.buf.is_empty() {
             return Ok(());
@@ -240,7 +240,7 @@ impl Publisher {
     }
 
     /// When rows that wait are to be written although nobody waits for them; `None`: none wait.
-    pub fn flush_at(&self) -> Option<u64> {
+    pub(crate) fn flush_at(&self) -> Option<u64> {
         let pause = if self.sync { ROWS_REMOTE_MS } else { ROWS_MS };
         (!self.delta.buf.is_empty()).then(|| self.flushed_at + pause)
     }
@@ -250,7 +250,7 @@ impl Publisher {
     ///
     /// # Errors
     /// The disk is full or fails: the round is tried again. Not fatal.
-    pub fn tick(&mut self, state: &State, budget_ms: u64) -> sys::Result<bool> {
+    pub(super) fn tick(&mut self, state: &State, budget_ms: u64) -> sys::Result<bool> {
         let began = clock::boot_ms();
         if began < self.not_before {
             return Ok(self.round.is_some());
@@ -435,7 +435,11 @@ impl Publisher {
     ///
     /// # Errors
     /// The disk is full or fails; it is written at the next call.
-    pub fn document<T: Serialize>(&mut self, name: &'static str, docs: &[T]) -> sys::Result<()> {
+    pub(super) fn document<T: Serialize>(
+        &mut self,
+        name: &'static str,
+        docs: &[T],
+    ) -> sys::Result<()> {
         let path = self.layout.view_file(name);
         let bytes = framed(&self.cluster, self.epoch, docs)
             .map_err(|e| sys::Error::invalid("encode", &path, e.to_string()))?;

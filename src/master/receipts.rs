@@ -12,12 +12,12 @@ const RECEIPT_MS: u64 = 5_000;
 /// Acknowledgements of reports that wait for orders to the same host. One that is lost with its
 /// leader is given by the next one, which reads the reports again.
 #[derive(Debug, Default)]
-pub struct Receipts(BTreeMap<String, (Order, u64)>);
+pub(super) struct Receipts(BTreeMap<String, (Order, u64)>);
 
 impl Receipts {
     /// Keeps acknowledgements to hosts that get nothing else; gives what is to be written, with
     /// those that waited for it.
-    pub fn hold(&mut self, orders: Vec<(String, Order)>, now: u64) -> Vec<(String, Order)> {
+    pub(super) fn hold(&mut self, orders: Vec<(String, Order)>, now: u64) -> Vec<(String, Order)> {
         let is_receipt = |order: &Order| matches!(order, Order::Ack { .. });
         let busy = orders.iter().filter(|(_, order)| !is_receipt(order));
         let busy: BTreeSet<String> = busy.map(|(host, _)| host.clone()).collect();
@@ -38,17 +38,17 @@ impl Receipts {
     }
 
     /// When the first of them is to be written without company.
-    pub fn due_ms(&self) -> Option<u64> {
+    pub(super) fn due_ms(&self) -> Option<u64> {
         let since = self.0.values().map(|(_, since)| *since).min()?;
         Some(since.saturating_add(RECEIPT_MS))
     }
 
     /// A host for which one waits.
-    pub fn any_host(&self) -> Option<&String> {
+    pub(super) fn any_host(&self) -> Option<&String> {
         self.0.keys().next()
     }
 
-    pub fn take_due(&mut self, now: u64) -> Vec<(String, Order)> {
+    pub(super) fn take_due(&mut self, now: u64) -> Vec<(String, Order)> {
         if self.due_ms().is_none_or(|due| now < due) {
             return Vec::new();
         }
@@ -56,7 +56,7 @@ impl Receipts {
         all.map(|(host, (order, _))| (host, order)).collect()
     }
 
-    pub fn take(&mut self, host: &str) -> Vec<(String, Order)> {
+    pub(super) fn take(&mut self, host: &str) -> Vec<(String, Order)> {
         let taken = self.0.remove_entry(host);
         taken.into_iter().map(|(host, (o, _))| (host, o)).collect()
     }

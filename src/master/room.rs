@@ -30,7 +30,7 @@ const RETRY_MS: u64 = 1000;
 const GIVE_MS: u64 = 10_000;
 
 /// The reserve and what is known of the room on the share.
-pub struct Room {
+pub(super) struct Room {
     layout: Layout,
     /// Size of one part; 0 = no reserve.
     part: u64,
@@ -48,7 +48,7 @@ pub struct Room {
 impl Room {
     /// `bytes`: size of the reserve; `None` = by the size of the file system. What is there of it
     /// is taken over, the rest is made by [`Room::tend`].
-    pub fn new(layout: &Layout, bytes: Option<u64>) -> Room {
+    pub(super) fn new(layout: &Layout, bytes: Option<u64>) -> Room {
         let by_size = |free: DiskFree| (free.total / SHARE).min(RESERVE);
         let bytes = bytes.or_else(|| statfs::disk_free(layout.root()).ok().map(by_size));
         let part = bytes.filter(|b| *b > 0).map_or(0, |bytes| {
@@ -76,17 +76,17 @@ impl Room {
     }
 
     /// DISK FULL is in force.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.full.is_some()
     }
 
     /// Small requests may still be taken: half of the reserve is for what hosts report.
-    pub fn may_spend(&self) -> bool {
+    pub(super) fn may_spend(&self) -> bool {
         self.parts > PARTS / 2
     }
 
     /// What an administrator should see.
-    pub fn alarm(&self) -> Option<String> {
+    pub(super) fn alarm(&self) -> Option<String> {
         let (since, why) = self.full.as_ref()?;
         let minutes = clock::boot_ms().saturating_sub(*since) / 60_000;
         let free = self
@@ -101,7 +101,7 @@ impl Room {
     }
 
     /// A write found no room: from now on DISK FULL is in force.
-    pub fn fill(&mut self, why: &str, leadership: &Leadership) {
+    pub(super) fn fill(&mut self, why: &str, leadership: &Leadership) {
         if self.full.is_none() {
             tracing::error!("DISK FULL: {why}: no submission is taken and no job started");
             self.full = Some((clock::boot_ms(), why.to_owned()));
@@ -114,7 +114,7 @@ impl Room {
     ///
     /// # Errors
     /// Leadership is lost meanwhile, or the process is to stop.
-    pub fn make(
+    pub(super) fn make(
         &mut self,
         need: u64,
         why: &str,
@@ -153,7 +153,7 @@ impl Room {
     }
 
     /// Gives back a part for a write that can wait, if that leaves half of the reserve.
-    pub fn spare(&mut self) {
+    pub(super) fn spare(&mut self) {
         if self.may_spend() {
             self.give();
         }
@@ -184,7 +184,7 @@ impl Room {
     }
 
     /// A write finds room on the share, whatever another one has said.
-    pub fn has_some(&self) -> bool {
+    pub(super) fn has_some(&self) -> bool {
         self.full.is_none() && self.probe()
     }
 
@@ -199,7 +199,7 @@ impl Room {
 
     /// Looks at the free room now and then, makes what the reserve lacks, and ends DISK FULL when
     /// it is whole again. True when the state changed.
-    pub fn tend(&mut self, now: u64, leadership: &Leadership) -> bool {
+    pub(crate) fn tend(&mut self, now: u64, leadership: &Leadership) -> bool {
         let plenty = self.free.is_some_and(|free| free > PLENTY) && !self.is_full();
         let every = if plenty { PLENTY_LOOK_MS } else { LOOK_MS };
         if now.saturating_sub(self.looked_at) < every {
@@ -247,7 +247,7 @@ impl Room {
 }
 
 /// Removes one part of the reserve, whoever needs its room; false when none is left.
-pub fn give_one(layout: &Layout) -> bool {
+pub(super) fn give_one(layout: &Layout) -> bool {
     (0..PARTS).rev().any(|n| {
         let path = layout.reserve_part(n);
         fs::exists(&path) && fs::remove(&path).is_ok()

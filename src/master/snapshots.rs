@@ -24,7 +24,7 @@ const PAUSE_MS: (u64, u64) = (60_000, 1_800_000);
 const HUNG_MAX: usize = 2;
 
 /// When to write snapshots, and the one being written.
-pub struct Snapshots {
+pub(super) struct Snapshots {
     layout: Layout,
     cluster: String,
     child: Option<Forked>,
@@ -44,7 +44,7 @@ pub struct Snapshots {
 impl Snapshots {
     /// `behind`: bytes and epochs of journal that were replayed at the start. `every`: bytes
     /// between two.
-    pub fn new(
+    pub(super) fn new(
         layout: &Layout,
         cluster: &str,
         behind: (u64, u64),
@@ -77,7 +77,7 @@ impl Snapshots {
     }
 
     /// What an administrator should know: no snapshot can be written, so the journal grows.
-    pub fn alarm(&self) -> Option<String> {
+    pub(super) fn alarm(&self) -> Option<String> {
         let (why, since) = self.failed.as_ref()?;
         let minutes = self.not_before.saturating_sub(*since) / 60_000;
         Some(format!(
@@ -89,13 +89,13 @@ impl Snapshots {
     }
 
     /// Notes what was journalled.
-    pub fn grew(&mut self, bytes: u64) {
+    pub(super) fn grew(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
     /// Begins a snapshot when one is due, collects a finished one. True when one was finished.
     /// `keep_ms`: how long covered segments stay for history.
-    pub fn step(&mut self, state: &State, at: Position, now_ms: u64, keep_ms: u64) -> bool {
+    pub(super) fn step(&mut self, state: &State, at: Position, now_ms: u64, keep_ms: u64) -> bool {
         self.hung
             .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         if let Some(mut child) = self.child.take() {
@@ -175,7 +175,7 @@ fn reason(code: i32) -> String {
 ///
 /// # Errors
 /// The file cannot be made or written.
-pub fn write(
+pub(super) fn write(
     layout: &Layout,
     cluster: &str,
     state: &State,

@@ -1,8 +1,6 @@
 //! Floor 0: the words of the trade as types. Ids, states, times and the job specification as data.
 //! Owns no I/O and no clock; everything here is plain values that other floors pass around.
 
-#![warn(unreachable_pub)]
-
 mod digest;
 mod id;
 mod now;

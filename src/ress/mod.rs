@@ -4,8 +4,6 @@
 //! resources ([`gather`]); how much of its complaints is forwarded ([`quiet`]). Time comes in as an
 //! argument; processes and files are the business of `host`.
 
-#![warn(unreachable_pub)]
-
 pub mod board;
 pub mod gather;
 pub mod life;

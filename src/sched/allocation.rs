@@ -38,7 +38,7 @@ pub(super) struct Allocation {
 
 impl Allocation {
     /// What it counts with in the counters of section `limits`, once for each host.
-    pub fn counted(&self) -> &[(u32, Bundle)] {
+    pub(super) fn counted(&self) -> &[(u32, Bundle)] {
         match (&self.count, self.ident.is_free()) {
             (_, true) => &[],
             (Some(count), false) => count,
@@ -47,7 +47,7 @@ impl Allocation {
     }
 
     /// Blocks the rest of its units for other work, where it has them to itself.
-    pub fn block_units(&mut self, shape: &Shape, alt: u8, table: &HostTable) {
+    pub(super) fn block_units(&mut self, shape: &Shape, alt: u8, table: &HostTable) {
         if shape.way(alt).units_alone {
             self.keep_count();
             shape.rest_of_units(alt, table, &mut self.parts);
@@ -55,14 +55,14 @@ impl Allocation {
     }
 
     /// Keeps what it counts in limits, whatever becomes of `parts`.
-    pub fn keep_count(&mut self) {
+    pub(super) fn keep_count(&mut self) {
         if self.count.is_none() && !self.ident.is_free() {
             self.count = Some(Box::new(self.parts.clone()));
         }
     }
 
     /// Whether the same is held until the same time, whatever it adds to its user's use.
-    pub fn same_room(&self, other: &Allocation) -> bool {
+    pub(super) fn same_room(&self, other: &Allocation) -> bool {
         let flags =
             |allocation: &Allocation| (allocation.exclusive, allocation.halted, allocation.lent);
         let whose = |allocation: &Allocation| {
@@ -81,7 +81,7 @@ impl Allocation {
             && self.ident == other.ident
     }
 
-    pub fn holder(&self) -> Holder {
+    pub(super) fn holder(&self) -> Holder {
         Holder {
             // Work of a queue that is gone counts under no queue's number.
             queue: self.queue.unwrap_or(u16::MAX),
@@ -124,7 +124,7 @@ pub(super) struct ChargedResources {
 
 impl ShareCharge {
     /// Of work that starts with these parts.
-    pub fn start(
+    pub(super) fn start(
         leaf: Leaf,
         slots: u32,
         now: Stamp,
@@ -143,7 +143,7 @@ impl ShareCharge {
     }
 
     /// Of running work.
-    pub fn of(
+    pub(super) fn of(
         leaf: Leaf,
         run: &Run,
         parts: &[(u32, Bundle)],
@@ -162,7 +162,7 @@ impl ShareCharge {
         }
     }
 
-    pub fn delta(&self) -> Delta {
+    pub(super) fn delta(&self) -> Delta {
         let mut delta = Delta::start(self.slots, self.begun);
         if self.gpus > 0 {
             delta.run(Meter::Gpu, i64::from(self.gpus), self.begun);
@@ -218,7 +218,7 @@ pub(super) struct RunFingerprint {
 
 impl RunFingerprint {
     /// `None`: the work does not run.
-    pub fn of(state: &State, j: JobKey) -> Option<RunFingerprint> {
+    pub(super) fn of(state: &State, j: JobKey) -> Option<RunFingerprint> {
         let job = state.job(j.id)?;
         let work = job.work(j.idx).filter(|work| work.stat.is_started())?;
         let run = work.run.as_deref()?;
@@ -236,7 +236,7 @@ impl RunFingerprint {
     }
 
     /// As it will be after a start is carried out, if the job has this specification of its class.
-    pub fn to_be(spec: u32, now: Stamp, slots: u32) -> RunFingerprint {
+    pub(super) fn to_be(spec: u32, now: Stamp, slots: u32) -> RunFingerprint {
         RunFingerprint {
             spec,
             attempt: 0,
@@ -251,7 +251,7 @@ impl RunFingerprint {
     }
 
     /// Whether the start that was decided is the one that was carried out.
-    pub fn foresaw(&self, real: &RunFingerprint) -> bool {
+    pub(super) fn foresaw(&self, real: &RunFingerprint) -> bool {
         self.attempt == 0
             && *self
                 == RunFingerprint {

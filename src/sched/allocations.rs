@@ -22,7 +22,7 @@ pub(super) struct InUse {
 
 impl InUse {
     /// Preempted work does not count: others have its slots.
-    pub fn add(&mut self, allocation: &Allocation, plus: bool) {
+    pub(super) fn add(&mut self, allocation: &Allocation, plus: bool) {
         if allocation.lent {
             return;
         }
@@ -72,30 +72,30 @@ pub(super) struct Allocations {
 }
 
 impl Allocations {
-    pub fn new(queues: usize) -> Allocations {
+    pub(super) fn new(queues: usize) -> Allocations {
         let mut new = Allocations::default();
         new.in_use.queue = vec![0; queues];
         new
     }
 
-    pub fn get(&self, j: &JobKey) -> Option<&Allocation> {
+    pub(super) fn get(&self, j: &JobKey) -> Option<&Allocation> {
         self.records.get(j)
     }
 
-    pub fn get_mut(&mut self, j: &JobKey) -> Option<&mut Allocation> {
+    pub(super) fn get_mut(&mut self, j: &JobKey) -> Option<&mut Allocation> {
         self.records.get_mut(j)
     }
 
-    pub fn contains(&self, j: &JobKey) -> bool {
+    pub(super) fn contains(&self, j: &JobKey) -> bool {
         self.records.contains_key(j)
     }
 
-    pub fn values(&self) -> impl Iterator<Item = &Allocation> {
+    pub(super) fn values(&self) -> impl Iterator<Item = &Allocation> {
         self.records.values()
     }
 
     /// Adds the record of work that has none.
-    pub fn insert(&mut self, j: JobKey, allocation: Allocation) {
+    pub(super) fn insert(&mut self, j: JobKey, allocation: Allocation) {
         match self.deferred {
             true => self.records.insert_later(j, allocation),
             false => drop(self.records.insert(j, allocation)),
@@ -103,27 +103,27 @@ impl Allocations {
     }
 
     /// Replaces the record of work that has one.
-    pub fn replace(&mut self, j: JobKey, allocation: Allocation) -> Option<Allocation> {
+    pub(super) fn replace(&mut self, j: JobKey, allocation: Allocation) -> Option<Allocation> {
         self.records.insert(j, allocation)
     }
 
-    pub fn remove(&mut self, j: &JobKey) -> Option<Allocation> {
+    pub(super) fn remove(&mut self, j: &JobKey) -> Option<Allocation> {
         self.records.remove(j)
     }
 
     /// From now on new records need not be found, until [`Allocations::settle`].
-    pub fn defer(&mut self) {
+    pub(super) fn defer(&mut self) {
         self.deferred = true;
     }
 
     /// Makes all records be found.
-    pub fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         self.deferred = false;
         self.records.settle();
     }
 
     /// See `State::prefetch`.
-    pub fn prefetch(
+    pub(super) fn prefetch(
         &self,
         works: &[JobKey],
         go: &dyn Fn(&JobKey) -> bool,
@@ -133,45 +133,51 @@ impl Allocations {
     }
 
     /// Slots in use that limits count.
-    pub fn in_use(&self) -> &InUse {
+    pub(super) fn in_use(&self) -> &InUse {
         &self.in_use
     }
 
     /// Counts slots of work that starts (`plus`) or ends to hold them.
-    pub fn count(&mut self, allocation: &Allocation, plus: bool) {
+    pub(super) fn count(&mut self, allocation: &Allocation, plus: bool) {
         self.in_use.add(allocation, plus);
     }
 
     /// What a piece of work holds changes at that time.
-    pub fn note_change(&mut self, at: Stamp, j: JobKey) {
+    pub(super) fn note_change(&mut self, at: Stamp, j: JobKey) {
         self.changes.insert((at, j));
     }
 
     /// The next change of what some work holds.
-    pub fn next_change(&self) -> Option<(Stamp, JobKey)> {
+    pub(super) fn next_change(&self) -> Option<(Stamp, JobKey)> {
         self.changes.first().copied()
     }
 
-    pub fn drop_change(&mut self, change: (Stamp, JobKey)) {
+    pub(super) fn drop_change(&mut self, change: (Stamp, JobKey)) {
         self.changes.remove(&change);
     }
 
     /// The pass decided to start this.
-    pub fn plan_start(&mut self, j: JobKey, spec: u32, slots: u32) {
+    pub(super) fn plan_start(&mut self, j: JobKey, spec: u32, slots: u32) {
         self.planned.push((j, spec, slots));
     }
 
-    pub fn clear_planned(&mut self) {
+    pub(super) fn clear_planned(&mut self) {
         self.planned.clear();
     }
 
-    pub fn sort_planned(&mut self) {
+    pub(super) fn sort_planned(&mut self) {
         self.planned.sort_unstable_by_key(|(j, ..)| j.number());
     }
 
     /// The work is one of the last pass's starts, carried out, and nothing more happened to it: its
     /// record is right. Called in the order of jobs; `next` is how far that got.
-    pub fn as_planned(&self, state: &State, now: Stamp, j: JobKey, next: &mut usize) -> bool {
+    pub(super) fn as_planned(
+        &self,
+        state: &State,
+        now: Stamp,
+        j: JobKey,
+        next: &mut usize,
+    ) -> bool {
         while self.planned.get(*next).is_some_and(|(of, ..)| *of < j) {
             *next += 1;
         }
@@ -210,18 +216,18 @@ impl AllocationStore {
         &mut self.pages[n as usize / PAGE][n as usize % PAGE]
     }
 
-    pub fn get(&self, j: &JobKey) -> Option<&Allocation> {
+    pub(crate) fn get(&self, j: &JobKey) -> Option<&Allocation> {
         let n = *self.index.get(j)? as usize;
         self.pages[n / PAGE][n % PAGE].as_ref()
     }
 
-    pub fn get_mut(&mut self, j: &JobKey) -> Option<&mut Allocation> {
+    pub(crate) fn get_mut(&mut self, j: &JobKey) -> Option<&mut Allocation> {
         let n = *self.index.get(j)?;
         self.slot(n).as_mut()
     }
 
     /// Prefetches the records of these; for those that `go`, also what `more` reads of each.
-    pub fn prefetch(
+    pub(crate) fn prefetch(
         &self,
         works: &[JobKey],
         go: &dyn Fn(&JobKey) -> bool,
@@ -245,11 +251,11 @@ impl AllocationStore {
         std::hint::black_box(sum);
     }
 
-    pub fn contains_key(&self, j: &JobKey) -> bool {
+    pub(crate) fn contains_key(&self, j: &JobKey) -> bool {
         self.index.contains_key(j)
     }
 
-    pub fn insert(&mut self, j: JobKey, allocation: Allocation) -> Option<Allocation> {
+    pub(crate) fn insert(&mut self, j: JobKey, allocation: Allocation) -> Option<Allocation> {
         if let Some(n) = self.index.get(&j).copied() {
             return self.slot(n).replace(allocation);
         }
@@ -260,7 +266,7 @@ impl AllocationStore {
     }
 
     /// Adds the record of work that has none, to be found after [`AllocationStore::settle`].
-    pub fn insert_later(&mut self, j: JobKey, allocation: Allocation) {
+    pub(crate) fn insert_later(&mut self, j: JobKey, allocation: Allocation) {
         self.unlisted.push((j, allocation));
         if self.unlisted.len() >= PREFETCH_BATCH {
             self.settle();
@@ -268,7 +274,7 @@ impl AllocationStore {
     }
 
     /// Makes all records be found.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let mut unlisted = std::mem::take(&mut self.unlisted);
         // Their places are far apart in memory: all are read first, so that the reads overlap.
         let mut rooms: SmallVec<[u32; PREFETCH_BATCH]> = SmallVec::new();
@@ -301,13 +307,13 @@ impl AllocationStore {
         })
     }
 
-    pub fn remove(&mut self, j: &JobKey) -> Option<Allocation> {
+    pub(crate) fn remove(&mut self, j: &JobKey) -> Option<Allocation> {
         let n = self.index.remove(j)?;
         self.free.push(n);
         self.slot(n).take()
     }
 
-    pub fn values(&self) -> impl Iterator<Item = &Allocation> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Allocation> {
         self.pages.iter().flatten().flatten()
     }
 }

@@ -23,7 +23,7 @@ const FADE_STEPS: u64 = 100;
 
 /// What a reserved amount is counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RusagePer {
+pub(super) enum RusagePer {
     /// Each slot.
     Slot,
     /// Each host, however many slots it gives.
@@ -34,7 +34,7 @@ pub enum RusagePer {
 
 /// One reserved amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RusageItem {
+pub(super) struct RusageItem {
     pub res: ResourceId,
     /// Thousandths at the start of the job.
     pub amount: i64,
@@ -52,7 +52,7 @@ impl RusageItem {
     }
 
     /// Thousandths still reserved so long after the start.
-    pub fn amount_at(&self, elapsed_ms: u64) -> i64 {
+    pub(super) fn amount_at(&self, elapsed_ms: u64) -> i64 {
         let Some(life) = self.life_ms else {
             return self.amount;
         };
@@ -82,7 +82,7 @@ impl RusageItem {
 
 /// How the slots of a part are spread over hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spread {
+pub(super) struct Spread {
     /// Fewest and most hosts; 0 = any number.
     pub hosts_min: u32,
     pub hosts_max: u32,
@@ -111,14 +111,14 @@ impl Spread {
     }
 
     /// All on one host.
-    pub fn one_host(&self) -> bool {
+    pub(super) fn one_host(&self) -> bool {
         self.hosts_max == 1
     }
 }
 
 /// Slots with the same requirement.
 #[derive(Debug, Default)]
-pub struct RequestPart {
+pub(super) struct RequestPart {
     pub min: u32,
     pub max: u32,
     pub select: Option<Select>,
@@ -140,7 +140,7 @@ pub struct RequestPart {
 
 /// One way to meet a requirement.
 #[derive(Debug, Default)]
-pub struct Way {
+pub(super) struct Way {
     /// Milliseconds that the job must have waited.
     pub after_ms: u64,
     /// One part without a condition on the set of hosts as a whole.
@@ -161,11 +161,11 @@ pub struct Way {
 }
 
 /// Host (`None`: it is gone from the cluster) and slots.
-pub type Share = (Option<u32>, u32);
+pub(super) type Share = (Option<u32>, u32);
 
 impl Way {
     /// Slots only, for a request that cannot be parsed.
-    pub fn nothing(request: &Request) -> Way {
+    pub(super) fn nothing(request: &Request) -> Way {
         let part = RequestPart {
             min: request.min.max(1),
             max: request.max.max(1),
@@ -189,7 +189,7 @@ impl Way {
         !odd && !job && part.same.is_empty() && part.cu.is_none()
     }
 
-    pub fn slots_min(&self) -> u32 {
+    pub(super) fn slots_min(&self) -> u32 {
         self.parts.iter().map(|p| p.min).sum()
     }
 
@@ -220,21 +220,21 @@ impl Way {
     }
 
     /// Everything that is reserved somewhere.
-    pub fn rusage(&self) -> impl Iterator<Item = &RusageItem> {
+    pub(super) fn rusage(&self) -> impl Iterator<Item = &RusageItem> {
         let own = self.parts.iter().flat_map(|p| &p.rusage);
         own.chain(&self.common)
     }
 
     /// Reservations that apply once for each host of a part; of the job's common ones, those that
     /// are not yet in `done`.
-    pub fn common_of(&self, part: usize, done: u64) -> impl Iterator<Item = &RusageItem> {
+    pub(super) fn common_of(&self, part: usize, done: u64) -> impl Iterator<Item = &RusageItem> {
         let mask = self.parts[part].common & !done;
         let set = move |(n, _): &(usize, &RusageItem)| mask >> n & 1 == 1;
         self.common.iter().enumerate().filter(set).map(|(_, w)| w)
     }
 
     /// What `slots` slots of the first part take on one host.
-    pub fn bundle(&self, slots: u32) -> Bundle {
+    pub(super) fn bundle(&self, slots: u32) -> Bundle {
         let mut bundle = Bundle::of_slots(i64::from(slots));
         let part = &self.parts[0];
         for item in &part.rusage {
@@ -249,7 +249,11 @@ impl Way {
     }
 
     /// What a start holds on each host so long after it began; `shares` in the order of parts.
-    pub fn bundles(&self, shares: &[Share], elapsed_ms: u64) -> SmallVec<[(u32, Bundle); 1]> {
+    pub(super) fn bundles(
+        &self,
+        shares: &[Share],
+        elapsed_ms: u64,
+    ) -> SmallVec<[(u32, Bundle); 1]> {
         if let ([(Some(at), slots)], 1) = (shares, self.parts.len()) {
             let mut hold = TrialUse::default();
             if *slots > 0 {
@@ -287,7 +291,7 @@ impl Way {
     }
 
     /// When what a start holds changes next, in milliseconds after it began.
-    pub fn next_change(&self, elapsed_ms: u64) -> Option<u64> {
+    pub(super) fn next_change(&self, elapsed_ms: u64) -> Option<u64> {
         self.rusage()
             .filter_map(|w| w.next_change(elapsed_ms))
             .min()
@@ -302,7 +306,7 @@ fn add(bundle: &mut Bundle, item: &RusageItem, n: i64, elapsed_ms: u64) {
 
 /// What one job holds on one host.
 #[derive(Clone, Debug)]
-pub struct TrialUse {
+pub(super) struct TrialUse {
     pub bundle: Bundle,
     /// The last part that got slots here.
     part: usize,
@@ -322,7 +326,14 @@ impl Default for TrialUse {
 
 impl TrialUse {
     /// Counts more slots of a part; `first`: they are the part's first ones.
-    pub fn take(&mut self, way: &Way, part: usize, slots: u32, first: bool, elapsed_ms: u64) {
+    pub(super) fn take(
+        &mut self,
+        way: &Way,
+        part: usize,
+        slots: u32,
+        first: bool,
+        elapsed_ms: u64,
+    ) {
         let fresh = self.part != part;
         self.bundle.slots += i64::from(slots);
         for item in &way.parts[part].rusage {
@@ -341,7 +352,7 @@ impl TrialUse {
     }
 
     /// What more slots of a part take here for each, and beside that.
-    pub fn needs(&self, way: &Way, part: usize, first: bool) -> (Bundle, Bundle) {
+    pub(super) fn needs(&self, way: &Way, part: usize, first: bool) -> (Bundle, Bundle) {
         let (mut each, mut fixed) = (Bundle::default(), Bundle::default());
         for item in &way.parts[part].rusage {
             match item.per {
@@ -358,7 +369,7 @@ impl TrialUse {
 
     /// Slots of a part that fit beside what is held here, out of `room`; `left` gives what the host
     /// has left without it.
-    pub fn fit(
+    pub(super) fn fit(
         &self,
         way: &Way,
         part: usize,
@@ -419,7 +430,7 @@ impl TrialUses {
 ///
 /// # Errors
 /// A sentence when it has too many ways.
-pub fn compile(
+pub(super) fn compile(
     request: &Request,
     config: &Config,
     names: &mut ResourceNames,

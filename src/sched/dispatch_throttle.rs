@@ -44,7 +44,7 @@ impl Young {
 }
 
 impl DispatchThrottle {
-    pub fn renewed(config: &crate::config::Config, hosts: usize) -> DispatchThrottle {
+    pub(super) fn renewed(config: &crate::config::Config, hosts: usize) -> DispatchThrottle {
         let waits = config.queues.iter().any(|q| q.job_accept_interval_ms > 0);
         DispatchThrottle {
             started: vec![Stamp(i64::MIN / 2); if waits { hosts } else { 0 }],
@@ -55,14 +55,14 @@ impl DispatchThrottle {
         }
     }
 
-    pub fn note(&mut self, at: usize, start: Stamp) {
+    pub(super) fn note(&mut self, at: usize, start: Stamp) {
         if let Some(last) = self.started.get_mut(at) {
             *last = start.max(*last);
         }
     }
 
     /// Work started on a host in this pass.
-    pub fn begin(&mut self, at: usize, now: Stamp, slots: u32) {
+    pub(super) fn begin(&mut self, at: usize, now: Stamp, slots: u32) {
         self.note(at, now);
         let last = self.starts.back().map_or(now.0, |(last, ..)| *last);
         if last - now.0 > YOUNG_MS as i64 {
@@ -83,7 +83,7 @@ impl DispatchThrottle {
     }
 
     /// Load that is to come on a host, in thousandths of a running process.
-    pub fn expected(&mut self, at: usize, now: Stamp) -> i64 {
+    pub(super) fn expected(&mut self, at: usize, now: Stamp) -> i64 {
         let last = self.starts.back().map_or(now.0, |(last, ..)| *last);
         let now = now.0.max(last);
         while let Some((t, host, slots)) = self.starts.front().copied()
@@ -101,34 +101,34 @@ impl DispatchThrottle {
     }
 
     /// A host has a new sample and young work: its load is to be counted at the time of the pass.
-    pub fn note_stale(&mut self, at: usize) {
+    pub(super) fn note_stale(&mut self, at: usize) {
         self.stale.push(at as u32);
     }
 
-    pub fn take_stale(&mut self) -> Vec<u32> {
+    pub(super) fn take_stale(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.stale)
     }
 
-    pub fn clear_stale(&mut self) {
+    pub(super) fn clear_stale(&mut self) {
         self.stale.clear();
     }
 
     /// A host may take work again at that time.
-    pub fn wake_at(&mut self, at: Option<Stamp>) {
+    pub(super) fn wake_at(&mut self, at: Option<Stamp>) {
         self.wake = self.wake.into_iter().chain(at).min();
     }
 
-    pub fn clear_wake(&mut self) {
+    pub(super) fn clear_wake(&mut self) {
         self.wake = None;
     }
 
     /// When the next host that was skipped in this pass may take work again.
-    pub fn wake(&self) -> Option<Stamp> {
+    pub(super) fn wake(&self) -> Option<Stamp> {
         self.wake
     }
 
     /// When a queue may start work on a host again, if that is later than now.
-    pub fn after(&self, at: usize, interval_ms: u64, now: Stamp) -> Option<Stamp> {
+    pub(super) fn after(&self, at: usize, interval_ms: u64, now: Stamp) -> Option<Stamp> {
         let last = self.started.get(at).filter(|_| interval_ms > 0)?;
         let again = last.plus_ms(interval_ms);
         // A clock that was set back must not keep a host waiting.

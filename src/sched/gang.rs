@@ -18,7 +18,7 @@ use std::collections::{HashMap, VecDeque};
 const MAX_RETRIES: usize = 8;
 
 /// What a field of hosts offers a request.
-pub trait Field {
+pub(super) trait Field {
     /// The `n`-th host by rank for a part.
     fn host(&mut self, part: usize, n: usize) -> Option<u32>;
     /// Slots that a part could take on a host beside what the job holds there in trial.
@@ -74,7 +74,7 @@ struct Search<'a, F> {
 ///
 /// # Errors
 /// The part that fell short and how far it got.
-pub fn search(
+pub(super) fn search(
     request: &Way,
     field: &mut impl Field,
     view: &View<'_>,
@@ -503,7 +503,7 @@ impl Field for Now<'_, '_> {
 ///
 /// # Errors
 /// The part that fell short and how far it got.
-pub fn find(
+pub(super) fn find(
     shape: &mut Shape,
     way: usize,
     view: &View<'_>,
@@ -532,7 +532,7 @@ pub fn find(
 }
 
 /// What some hosts offer a request at some time, best first: host, slots, amounts.
-pub type Offers<'a> = &'a [(u32, super::amount::Bundle)];
+pub(super) type Offers<'a> = &'a [(u32, super::amount::Bundle)];
 
 /// The hosts of a shape as a timeline says they will be.
 struct Then<'a> {
@@ -575,7 +575,12 @@ impl Field for Then<'_> {
 
 /// Chooses hosts for a way of a request out of what is offered, for reservations: hosts in the
 /// order of parts.
-pub fn choose(shape: &Shape, way: usize, view: &View<'_>, offers: Offers<'_>) -> Option<HostSlots> {
+pub(super) fn choose(
+    shape: &Shape,
+    way: usize,
+    view: &View<'_>,
+    offers: Offers<'_>,
+) -> Option<HostSlots> {
     let request = &shape.ways[way];
     let fits = |part: usize, at: u32| shape.unfit((way, part), view, at as usize).is_none();
     let list = |part: usize| {

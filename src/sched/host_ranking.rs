@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 /// A host that could serve; the greatest is tried first. Small, since rankings move many of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Candidate {
+pub(super) struct Candidate {
     /// Values of the keys of `order[]`, less first; `None` without `order[]`.
     pub keys: Option<Box<[i64]>>,
     pub fullness: i64,
@@ -20,13 +20,13 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    pub fn host(&self) -> usize {
+    pub(super) fn host(&self) -> usize {
         self.at as usize
     }
 
     /// Which host is better, whatever became of them since.
     #[inline]
-    pub fn rank(&self, other: &Candidate) -> Ordering {
+    pub(super) fn rank(&self, other: &Candidate) -> Ordering {
         let keys = || match (&self.keys, &other.keys) {
             (None, None) => Ordering::Equal,
             (own, theirs) => theirs.cmp(own),
@@ -55,7 +55,7 @@ impl PartialOrd for Candidate {
 
 /// The part of a request's judgement of a host that changes only with the host itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StaticFit {
+pub(super) struct StaticFit {
     /// The versions of the host and of the types of all hosts for which it holds (0: not computed).
     pub news: (u32, u32),
     pub serves: bool,
@@ -65,7 +65,7 @@ pub struct StaticFit {
 /// Hosts that could serve a part, best first. Entries of hosts that changed since are stale and
 /// ignored; the log of changes brings fresh ones.
 #[derive(Clone, Debug, Default)]
-pub struct Ranking {
+pub(super) struct Ranking {
     /// Many that came at once, the best at the end.
     run: Vec<Candidate>,
     /// Others that came one by one.
@@ -104,14 +104,14 @@ enum From {
 
 /// The jobs that a ranking is for: those to which the same limits on hosts apply (0 = none does).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LimitGroup {
+pub(super) struct LimitGroup {
     pub on_hosts: u32,
     /// When one of these limits was last eased, in positions of the log of changed hosts.
     pub eased: u64,
 }
 
 /// How one part of a request judges hosts.
-pub trait HostJudge {
+pub(super) trait HostJudge {
     /// The part of the host's fitness that changes only with the host itself.
     fn lasting(&self, at: usize) -> StaticFit;
     /// The host as an entry of the ranking; `None`: it cannot serve now.
@@ -121,7 +121,7 @@ pub trait HostJudge {
 impl Ranking {
     /// Brings the ranking of a part up to date. `demand`: version of the demand that the judge
     /// looks at.
-    pub fn refresh(
+    pub(super) fn refresh(
         &mut self,
         judge: &impl HostJudge,
         usage: &ClusterUsage,
@@ -254,7 +254,7 @@ impl Ranking {
     }
 
     /// The best host, taken out. Stale and repeated entries are dropped.
-    pub fn pop(&mut self, usage: &ClusterUsage) -> Option<Candidate> {
+    pub(super) fn pop(&mut self, usage: &ClusterUsage) -> Option<Candidate> {
         while let Some((_, from)) = self.top() {
             let best = self.drop_top(from)?;
             if usage.get(best.host()).version == best.version {
@@ -271,7 +271,7 @@ impl Ranking {
     }
 
     /// Limits keep this host from these jobs for now.
-    pub fn put_aside(&mut self, at: usize, usage: &ClusterUsage) {
+    pub(super) fn put_aside(&mut self, at: usize, usage: &ClusterUsage) {
         if self.aside.is_empty() {
             self.aside_since = usage.now();
         }
@@ -279,7 +279,7 @@ impl Ranking {
     }
 
     /// Gives back what was taken out, for the next refresh.
-    pub fn put_back(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
+    pub(super) fn put_back(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
         self.out.extend(candidates);
     }
 }

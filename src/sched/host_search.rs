@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 ///
 /// # Errors
 /// How far it got.
-pub fn find(
+pub(super) fn find(
     shape: &mut Shape,
     view: &View<'_>,
     terms: &mut JobTerms<'_>,

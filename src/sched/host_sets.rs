@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Hosts to try together.
 #[derive(Clone, Debug, Default)]
-pub struct Subset {
+pub(super) struct Subset {
     /// Place of each host in the order they are tried.
     place: HashMap<u32, usize>,
     /// The hosts by unit, when units matter.
@@ -23,7 +23,7 @@ impl Subset {
     }
 
     /// Those of a list that belong to the set, in the set's order.
-    pub fn order(&self, list: &[u32]) -> Vec<u32> {
+    pub(super) fn order(&self, list: &[u32]) -> Vec<u32> {
         let known = |at: &u32| self.place.get(at).map(|place| (*place, *at));
         let mut list: Vec<(usize, u32)> = list.iter().filter_map(known).collect();
         list.sort_unstable();
@@ -31,7 +31,7 @@ impl Subset {
     }
 
     /// Those of a list of offers that belong to the set.
-    pub fn offers(&self, offers: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    pub(super) fn offers(&self, offers: &[(u32, u32)]) -> Vec<(u32, u32)> {
         let known = |(at, _): &&(u32, u32)| self.place.contains_key(at);
         offers.iter().filter(known).copied().collect()
     }
@@ -47,7 +47,12 @@ fn value(host: &HostInfo, name: &str) -> Option<String> {
 
 /// Sets of hosts that agree in all of `names` and offer `need` slots together; the set of the best
 /// host first. Hosts that lack one of them are in none. Without names one set of all.
-pub fn alike(table: &HostTable, names: &[String], offers: &[(u32, u32)], need: u32) -> Vec<Subset> {
+pub(super) fn alike(
+    table: &HostTable,
+    names: &[String],
+    offers: &[(u32, u32)],
+    need: u32,
+) -> Vec<Subset> {
     if names.is_empty() {
         return vec![Subset::of(offers.iter().map(|(at, _)| *at))];
     }
@@ -71,7 +76,7 @@ pub fn alike(table: &HostTable, names: &[String], offers: &[(u32, u32)], need: u
 
 /// Sets of hosts of few enough units to try, in order of preference. Hosts without a unit are in
 /// none. `empty`: nothing runs on a host; units that are wanted alone have only such.
-pub fn units(
+pub(super) fn units(
     table: &HostTable,
     cu: &Cu,
     offers: &[(u32, u32)],
@@ -167,7 +172,7 @@ fn evenly(all: &[(u64, Vec<u32>)], most: usize, need: u32) -> Vec<Subset> {
 ///
 /// # Errors
 /// The most slots that so many offers have.
-pub fn few(offers: &[(u32, u32)], most: usize, need: u32) -> Result<Vec<(u32, u32)>, u32> {
+pub(super) fn few(offers: &[(u32, u32)], most: usize, need: u32) -> Result<Vec<(u32, u32)>, u32> {
     let need = u64::from(need);
     // What is still to come, by size.
     let mut rest: BTreeMap<u32, usize> = BTreeMap::new();

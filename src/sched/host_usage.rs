@@ -5,12 +5,12 @@ use super::amount::Bundle;
 use smallvec::SmallVec;
 
 /// A resource that some request reserves, by number.
-pub type ResourceId = u16;
+pub(super) type ResourceId = u16;
 
 /// What is in use on one host. Kept small: a start finds that of its host far away in memory.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
-pub struct HostUsage {
+pub(super) struct HostUsage {
     /// Slots of the host.
     pub slots: i64,
     /// Slots held by started work, suspended work included.
@@ -47,29 +47,29 @@ struct Holders {
 }
 
 impl HostUsage {
-    pub fn free(&self) -> i64 {
+    pub(super) fn free(&self) -> i64 {
         self.slots - self.used
     }
 
     /// What is left of a resource, in thousandths.
-    pub fn left(&self, res: ResourceId) -> i64 {
+    pub(super) fn left(&self, res: ResourceId) -> i64 {
         let at = usize::from(res);
         let have = self.have.get(at).copied().unwrap_or(0);
         have - self.taken.get(at).copied().unwrap_or(0)
     }
 
-    pub fn queue_used(&self, queue: u16) -> u32 {
+    pub(super) fn queue_used(&self, queue: u16) -> u32 {
         let holders = self.holders.as_ref();
         holders.map_or(0, |holders| find(&holders.queues, queue))
     }
 
-    pub fn user_used(&self, uid: u32) -> u32 {
+    pub(super) fn user_used(&self, uid: u32) -> u32 {
         let holders = self.holders.as_ref();
         holders.map_or(0, |holders| find(&holders.users, uid))
     }
 
     /// Slots lent by victims of these queues.
-    pub fn lent_by(&self, queues: &[u16]) -> i64 {
+    pub(super) fn lent_by(&self, queues: &[u16]) -> i64 {
         let of = |(queue, n): &(u16, i64)| queues.contains(queue).then_some(*n);
         self.lent.iter().filter_map(of).sum()
     }
@@ -104,7 +104,7 @@ fn bump<K: PartialEq + Copy, const N: usize>(
 
 /// Who holds what on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub(super) struct Holder {
     pub queue: u16,
     pub uid: u32,
     pub exclusive: bool,
@@ -114,7 +114,7 @@ pub struct Holder {
 
 /// All hosts, by position in the host table.
 #[derive(Clone, Debug, Default)]
-pub struct ClusterUsage {
+pub(super) struct ClusterUsage {
     hosts: Vec<HostUsage>,
     /// Hosts that changed, oldest first; `base` entries were dropped before it.
     log: Vec<u32>,
@@ -130,20 +130,20 @@ pub struct ClusterUsage {
 }
 
 impl ClusterUsage {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.hosts.len()
     }
 
-    pub fn get(&self, at: usize) -> &HostUsage {
+    pub(super) fn get(&self, at: usize) -> &HostUsage {
         &self.hosts[at]
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &HostUsage> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &HostUsage> {
         self.hosts.iter()
     }
 
     /// Slots of the cluster, and what it has of the first `n` resources.
-    pub fn totals(&self, n: usize) -> Vec<i64> {
+    pub(super) fn totals(&self, n: usize) -> Vec<i64> {
         let mut totals = vec![0; n + 1];
         for host in &self.hosts {
             totals[0] += host.slots;
@@ -155,28 +155,28 @@ impl ClusterUsage {
     }
 
     /// Free slots of all open hosts.
-    pub fn free(&self) -> i64 {
+    pub(super) fn free(&self) -> i64 {
         self.free
     }
 
     /// The end of the log.
-    pub fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         self.base + self.log.len() as u64
     }
 
     /// The end of the log when something was last freed.
-    pub fn freed(&self) -> u64 {
+    pub(super) fn freed(&self) -> u64 {
         self.freed
     }
 
     /// Hosts that changed since log position `since`; `None`: too long ago, check all.
-    pub fn changed(&self, since: u64) -> Option<&[u32]> {
+    pub(super) fn changed(&self, since: u64) -> Option<&[u32]> {
         let from = usize::try_from(since.checked_sub(self.base)?).ok()?;
         self.log.get(from..)
     }
 
     /// Drops the older half of a long log.
-    pub fn trim(&mut self) {
+    pub(super) fn trim(&mut self) {
         let keep = (4 * self.hosts.len()).max(4096);
         if self.log.len() > 2 * keep {
             let cut = self.log.len() - keep;
@@ -186,13 +186,13 @@ impl ClusterUsage {
     }
 
     /// Whether [`HostUsage::queue_used`] and [`HostUsage::user_used`] are kept.
-    pub fn by_holder(&self) -> bool {
+    pub(super) fn by_holder(&self) -> bool {
         self.by_holder
     }
 
     /// Starts over with `n` hosts without slots. `by_holder`: some limit depends on what a queue or
     /// a user holds on a host.
-    pub fn reset(&mut self, n: usize, by_holder: bool) {
+    pub(super) fn reset(&mut self, n: usize, by_holder: bool) {
         let (base, freed) = (self.now() + 1, self.now() + 1);
         *self = ClusterUsage {
             hosts: vec![HostUsage::default(); n],
@@ -206,7 +206,7 @@ impl ClusterUsage {
     }
 
     /// Sets what a host has; true when it may take more work than before.
-    pub fn set(&mut self, at: usize, slots: u32, open: bool, have: &[i64]) -> bool {
+    pub(super) fn set(&mut self, at: usize, slots: u32, open: bool, have: &[i64]) -> bool {
         let host = &mut self.hosts[at];
         let slots = i64::from(slots);
         if host.slots == slots && host.open == open && host.have[..] == *have {
@@ -227,7 +227,7 @@ impl ClusterUsage {
     }
 
     /// The host table has something new of a host. `kind`: a number for its type.
-    pub fn renew(&mut self, at: usize, kind: u32) {
+    pub(super) fn renew(&mut self, at: usize, kind: u32) {
         let host = &mut self.hosts[at];
         host.news = host.news.wrapping_add(1);
         if std::mem::replace(&mut host.kind, kind) != kind {
@@ -236,18 +236,18 @@ impl ClusterUsage {
     }
 
     /// Counts changes of hosts' types: who compares types looks again. Never 0.
-    pub fn types(&self) -> u32 {
+    pub(super) fn types(&self) -> u32 {
         self.types
     }
 
     /// Sets the expected load. Called where work starts and for a new sample; both change
     /// the host anyway.
-    pub fn set_expected(&mut self, at: usize, expected: i64) {
+    pub(super) fn set_expected(&mut self, at: usize, expected: i64) {
         self.hosts[at].expected = expected;
     }
 
     /// A host takes no more work for now.
-    pub fn close(&mut self, at: usize) {
+    pub(super) fn close(&mut self, at: usize) {
         let before = share(&self.hosts[at]);
         self.hosts[at].open = false;
         self.free -= before;
@@ -255,12 +255,12 @@ impl ClusterUsage {
     }
 
     /// What was freed since log position `mark` is not there any more.
-    pub fn restore_freed(&mut self, mark: u64) {
+    pub(super) fn restore_freed(&mut self, mark: u64) {
         self.freed = mark;
     }
 
     /// Notes that a host's load changed in a way that requests may depend on.
-    pub fn note_load_change(&mut self, at: usize) {
+    pub(super) fn note_load_change(&mut self, at: usize) {
         self.touch(at, true);
     }
 
@@ -273,7 +273,7 @@ impl ClusterUsage {
     }
 
     /// Takes or gives back what one piece of work holds on a host.
-    pub fn book(&mut self, at: usize, what: &Bundle, who: Holder, plus: bool) {
+    pub(super) fn book(&mut self, at: usize, what: &Bundle, who: Holder, plus: bool) {
         let host = &mut self.hosts[at];
         let before = share(host);
         let sign = if plus { 1 } else { -1 };

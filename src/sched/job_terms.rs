@@ -6,10 +6,10 @@ use super::shape::{HostQuery, Shape};
 use std::cell::Cell;
 
 /// See [`JobTerms::room`]: shape, what is requested of the host, host, slots.
-pub type HostRoom<'a> = &'a mut dyn FnMut(&Shape, &HostQuery<'_>, usize, u32) -> u32;
+pub(super) type HostRoom<'a> = &'a mut dyn FnMut(&Shape, &HostQuery<'_>, usize, u32) -> u32;
 
 /// What one job requests beyond its shape.
-pub struct JobTerms<'a> {
+pub(super) struct JobTerms<'a> {
     /// Most slots it may have.
     pub most: u32,
     /// Of these by each way, 0: it may not be taken; empty: all of them by each.
@@ -26,7 +26,7 @@ pub struct JobTerms<'a> {
 
 impl JobTerms<'_> {
     /// Most slots by a way that opens so late; `None`: it cannot be taken now.
-    pub fn most_by(&self, way: usize, after_ms: u64) -> Option<u32> {
+    pub(super) fn most_by(&self, way: usize, after_ms: u64) -> Option<u32> {
         let most = self
             .by_way
             .get(way)

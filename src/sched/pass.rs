@@ -49,7 +49,7 @@ pub(super) struct PassMemory {
 
 impl PassMemory {
     /// For a picture that was worked out again.
-    pub fn renewed(self) -> PassMemory {
+    pub(super) fn renewed(self) -> PassMemory {
         PassMemory {
             preemption: self.preemption.renewed(),
             quiet: self.quiet,
@@ -58,7 +58,7 @@ impl PassMemory {
     }
 
     /// The wall clock was set forward or back by `by_ms`.
-    pub fn clock_stepped(&mut self, by_ms: i64) {
+    pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         self.preemption.shift(by_ms);
         self.looked = Stamp(0);
     }
@@ -86,7 +86,7 @@ pub(super) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    pub fn new(
+    pub(super) fn new(
         picture: &'a mut Picture,
         memory: &'a mut PassMemory,
         state: &'a State,

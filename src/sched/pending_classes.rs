@@ -75,29 +75,29 @@ pub(super) struct PendingClasses {
 }
 
 impl PendingClasses {
-    pub fn get(&self, id: u32) -> Option<&PendingClass> {
+    pub(super) fn get(&self, id: u32) -> Option<&PendingClass> {
         self.all.get(&id).map(Box::as_ref)
     }
 
-    pub fn contains(&self, id: u32) -> bool {
+    pub(super) fn contains(&self, id: u32) -> bool {
         self.all.contains_key(&id)
     }
 
-    pub fn values(&self) -> impl Iterator<Item = &PendingClass> {
+    pub(super) fn values(&self) -> impl Iterator<Item = &PendingClass> {
         self.all.values().map(Box::as_ref)
     }
 
     /// Takes a class out, so that it can be read while the rest of the picture changes.
-    pub fn take(&mut self, id: u32) -> Option<Box<PendingClass>> {
+    pub(super) fn take(&mut self, id: u32) -> Option<Box<PendingClass>> {
         self.all.remove(&id)
     }
 
-    pub fn put(&mut self, id: u32, pending: Box<PendingClass>) {
+    pub(super) fn put(&mut self, id: u32, pending: Box<PendingClass>) {
         self.all.insert(id, pending);
     }
 
     /// The class came or changed.
-    pub fn note_fresh(&mut self, id: u32) {
+    pub(super) fn note_fresh(&mut self, id: u32) {
         self.fresh.push(id);
         if self.fresh.len() > 2 * self.all.len() + 64 {
             self.fresh.sort_unstable();
@@ -105,16 +105,16 @@ impl PendingClasses {
         }
     }
 
-    pub fn take_fresh(&mut self) -> Vec<u32> {
+    pub(super) fn take_fresh(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.fresh)
     }
 
     /// The class's entry is no longer its first job.
-    pub fn note_moved(&mut self, id: u32) {
+    pub(super) fn note_moved(&mut self, id: u32) {
         self.moved.push(id);
     }
 
-    pub fn take_moved(&mut self) -> Vec<u32> {
+    pub(super) fn take_moved(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.moved)
     }
 }

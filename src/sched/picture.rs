@@ -87,7 +87,7 @@ impl HostTraits {
 
 impl Picture {
     /// A picture of nothing, to be rebuilt.
-    pub fn new(config: Arc<Config>) -> Picture {
+    pub(super) fn new(config: Arc<Config>) -> Picture {
         Picture {
             config,
             now: Stamp::default(),
@@ -108,7 +108,7 @@ impl Picture {
     }
 
     /// Brings the picture up to date by what changed.
-    pub fn update(
+    pub(super) fn update(
         &mut self,
         state: &State,
         table: &HostTable,
@@ -142,7 +142,7 @@ impl Picture {
 
     /// Works everything out again, for this configuration. What was seen of samples stays, and the
     /// history of share trees.
-    pub fn rebuild(&mut self, config: Arc<Config>, state: &State, table: &HostTable) {
+    pub(super) fn rebuild(&mut self, config: Arc<Config>, state: &State, table: &HostTable) {
         let pasts = (!self.queues.is_empty()).then(|| self.histories().into_iter().collect());
         *self = Picture {
             users: std::mem::take(&mut self.users).renewed(),
@@ -180,7 +180,7 @@ impl Picture {
     }
 
     /// Takes over what the table says of a host.
-    pub fn set_host(&mut self, table: &HostTable, at: usize) {
+    pub(super) fn set_host(&mut self, table: &HostTable, at: usize) {
         let host = table.at(at);
         let have = self.resources.have(host);
         let kind = self.hosts.type_number(host.host_type());

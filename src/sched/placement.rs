@@ -4,14 +4,14 @@ use smallvec::SmallVec;
 
 /// Hosts by position with the slots taken on each, in the order of the job's ranks; a host may come
 /// up again when several sections use it.
-pub type HostSlots = SmallVec<[(u32, u32); 1]>;
+pub(super) type HostSlots = SmallVec<[(u32, u32); 1]>;
 
 /// A place, and the way of the request that it serves.
-pub type FoundHosts = (u8, HostSlots);
+pub(super) type FoundHosts = (u8, HostSlots);
 
 /// Why a request found no place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shortfall {
+pub(super) struct Shortfall {
     /// Slots that were found.
     pub got: u32,
     /// What only concerns this job (its user, its limits, its length) stood in the way, too; for

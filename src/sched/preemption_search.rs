@@ -36,7 +36,7 @@ pub(super) struct PreemptionSearch {
 impl PreemptionSearch {
     /// For another picture, in which hosts, queues and resources may have other numbers: the jobs
     /// go on waiting for their victims, without a place of their own.
-    pub fn renewed(mut self) -> PreemptionSearch {
+    pub(super) fn renewed(mut self) -> PreemptionSearch {
         self.futile.clear();
         for claim in self.claims.values_mut() {
             claim.parts.clear();
@@ -46,7 +46,7 @@ impl PreemptionSearch {
     }
 
     /// The wall clock was set forward or back by `by_ms`.
-    pub fn shift(&mut self, by_ms: i64) {
+    pub(super) fn shift(&mut self, by_ms: i64) {
         for due in self
             .claims
             .values_mut()
@@ -58,73 +58,73 @@ impl PreemptionSearch {
 
     /// Jobs that wait for their victims.
     #[cfg(test)]
-    pub fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.claims.len()
     }
 
     /// Slots kept for them, by host.
     #[cfg(test)]
-    pub fn kept(&self) -> Vec<(u32, i64)> {
+    pub(super) fn kept(&self) -> Vec<(u32, i64)> {
         let booked = self.claims.values().filter(|claim| claim.booked);
         let parts = booked.flat_map(|claim| &claim.parts);
         parts.map(|(at, bundle)| (*at, bundle.slots)).collect()
     }
 
     /// A pass begins.
-    pub fn begin_pass(&mut self) {
+    pub(super) fn begin_pass(&mut self) {
         self.searches = 0;
     }
 
     /// Counts a search for victims; false: there were enough in this pass.
-    pub fn may_search(&mut self) -> bool {
+    pub(super) fn may_search(&mut self) -> bool {
         let may = self.searches < SEARCHES_MAX;
         self.searches += u32::from(may);
         may
     }
 
     /// Since then nothing changed that could make a search for this shape succeed.
-    pub fn is_futile(&self, shape: u32, changes: u64) -> bool {
+    pub(super) fn is_futile(&self, shape: u32, changes: u64) -> bool {
         self.futile.get(&shape) == Some(&changes)
     }
 
-    pub fn note_futile(&mut self, shape: u32, changes: u64) {
+    pub(super) fn note_futile(&mut self, shape: u32, changes: u64) {
         self.futile.insert(shape, changes);
     }
 
     /// Some job waits for the victim to stop or end.
-    pub fn is_victim(&self, j: JobKey) -> bool {
+    pub(super) fn is_victim(&self, j: JobKey) -> bool {
         self.marked.contains(&j)
     }
 
     /// No job waits for victims.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.claims.is_empty()
     }
 
-    pub fn contains(&self, j: JobKey) -> bool {
+    pub(super) fn contains(&self, j: JobKey) -> bool {
         self.claims.contains_key(&j)
     }
 
-    pub fn get(&self, j: JobKey) -> Option<&PreemptionClaim> {
+    pub(super) fn get(&self, j: JobKey) -> Option<&PreemptionClaim> {
         self.claims.get(&j)
     }
 
-    pub fn get_mut(&mut self, j: JobKey) -> Option<&mut PreemptionClaim> {
+    pub(super) fn get_mut(&mut self, j: JobKey) -> Option<&mut PreemptionClaim> {
         self.claims.get_mut(&j)
     }
 
     /// Jobs whose claims meet a condition.
-    pub fn select(&self, fits: impl Fn(JobKey, &PreemptionClaim) -> bool) -> Vec<JobKey> {
+    pub(super) fn select(&self, fits: impl Fn(JobKey, &PreemptionClaim) -> bool) -> Vec<JobKey> {
         let fits = self.claims.iter().filter(|(j, claim)| fits(**j, claim));
         fits.map(|(j, _)| *j).collect()
     }
 
-    pub fn add(&mut self, j: JobKey, claim: PreemptionClaim) {
+    pub(super) fn add(&mut self, j: JobKey, claim: PreemptionClaim) {
         self.marked.extend(claim.victims.iter().copied());
         self.claims.insert(j, claim);
     }
 
-    pub fn drop_claim(&mut self, j: JobKey) -> Option<PreemptionClaim> {
+    pub(super) fn drop_claim(&mut self, j: JobKey) -> Option<PreemptionClaim> {
         let claim = self.claims.remove(&j)?;
         for victim in &claim.victims {
             self.marked.remove(victim);

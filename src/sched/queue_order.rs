@@ -9,7 +9,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 /// A class with its next job; the least goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct QueueEntry {
+pub(super) struct QueueEntry {
     /// Negated user priority, with age when the site counts it.
     pub rank: i64,
     /// Submission order, as `ctop` and `cbot` left it.
@@ -20,7 +20,7 @@ pub struct QueueEntry {
 
 /// The part of a queue within which a class is ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OrderGroup {
+pub(super) enum OrderGroup {
     /// First come, first served.
     Queue,
     User(u32),
@@ -29,7 +29,7 @@ pub enum OrderGroup {
 
 /// A queue's order.
 #[derive(Debug)]
-pub enum QueueOrder {
+pub(super) enum QueueOrder {
     Fifo(Sorted),
     /// One job of each user per round, users in the order of their first job.
     RoundRobin(Rounds),
@@ -115,7 +115,7 @@ impl Entries {
 
 /// Classes in submission order, with a cursor for one pass.
 #[derive(Debug, Default)]
-pub struct Sorted {
+pub(super) struct Sorted {
     entries: Entries,
     /// The last entry that was considered in this pass.
     cursor: Option<QueueEntry>,
@@ -141,7 +141,7 @@ impl Sorted {
 
 /// One job of each user in turn.
 #[derive(Debug, Default)]
-pub struct Rounds {
+pub(super) struct Rounds {
     users: BTreeMap<u32, UserEntries>,
     /// (round, first job, user) of users with classes left in this pass.
     ready: BTreeSet<(u64, QueueEntry, u32)>,
@@ -200,7 +200,7 @@ impl Rounds {
 
 /// A share tree with the classes of its leaves.
 #[derive(Debug)]
-pub struct ShareOrder {
+pub(super) struct ShareOrder {
     pub tree: ShareTree,
     /// By number of the leaf in its tree.
     leaves: Vec<Sorted>,
@@ -231,15 +231,15 @@ impl ShareOrder {
 }
 
 impl QueueOrder {
-    pub fn fifo() -> QueueOrder {
+    pub(super) fn fifo() -> QueueOrder {
         QueueOrder::Fifo(Sorted::default())
     }
 
-    pub fn round_robin() -> QueueOrder {
+    pub(super) fn round_robin() -> QueueOrder {
         QueueOrder::RoundRobin(Rounds::default())
     }
 
-    pub fn fair_share(tree: ShareTree) -> QueueOrder {
+    pub(super) fn fair_share(tree: ShareTree) -> QueueOrder {
         QueueOrder::FairShare(Box::new(ShareOrder {
             tree,
             leaves: Vec::new(),
@@ -248,14 +248,14 @@ impl QueueOrder {
         }))
     }
 
-    pub fn tree(&self) -> Option<&ShareTree> {
+    pub(super) fn tree(&self) -> Option<&ShareTree> {
         match self {
             QueueOrder::FairShare(shared) => Some(&shared.tree),
             _ => None,
         }
     }
 
-    pub fn tree_mut(&mut self) -> Option<&mut ShareTree> {
+    pub(super) fn tree_mut(&mut self) -> Option<&mut ShareTree> {
         match self {
             QueueOrder::FairShare(shared) => Some(&mut shared.tree),
             _ => None,
@@ -263,7 +263,12 @@ impl QueueOrder {
     }
 
     /// A class's next job changed: its entry was `old`, it is `new`.
-    pub fn replace(&mut self, group: OrderGroup, old: Option<QueueEntry>, new: Option<QueueEntry>) {
+    pub(super) fn replace(
+        &mut self,
+        group: OrderGroup,
+        old: Option<QueueEntry>,
+        new: Option<QueueEntry>,
+    ) {
         if old == new {
             return;
         }
@@ -287,7 +292,7 @@ impl QueueOrder {
     }
 
     /// The next class of this pass.
-    pub fn peek(&mut self) -> Option<QueueEntry> {
+    pub(super) fn peek(&mut self) -> Option<QueueEntry> {
         match self {
             QueueOrder::Fifo(sorted) => sorted.peek(),
             QueueOrder::RoundRobin(rounds) => rounds.ready.first().map(|(_, entry, _)| *entry),
@@ -299,7 +304,7 @@ impl QueueOrder {
     }
 
     /// The class that [`QueueOrder::peek`] gave cannot start in this pass: on to the next.
-    pub fn skip(&mut self, group: OrderGroup, entry: QueueEntry) {
+    pub(super) fn skip(&mut self, group: OrderGroup, entry: QueueEntry) {
         match (self, group) {
             (QueueOrder::Fifo(sorted), _) => sorted.cursor = Some(entry),
             (QueueOrder::RoundRobin(rounds), OrderGroup::User(uid)) => {
@@ -322,7 +327,7 @@ impl QueueOrder {
     }
 
     /// A job of this user started: the user's next one waits for the next round.
-    pub fn served(&mut self, group: OrderGroup) {
+    pub(super) fn served(&mut self, group: OrderGroup) {
         if let (QueueOrder::RoundRobin(rounds), OrderGroup::User(uid)) = (self, group) {
             if let Some(user) = rounds.users.get_mut(&uid) {
                 user.round += 1;
@@ -332,7 +337,7 @@ impl QueueOrder {
     }
 
     /// A new pass considers every class again.
-    pub fn rewind(&mut self) {
+    pub(super) fn rewind(&mut self) {
         match self {
             QueueOrder::Fifo(sorted) => sorted.cursor = None,
             QueueOrder::RoundRobin(rounds) => {
@@ -352,7 +357,7 @@ impl QueueOrder {
     }
 
     /// All entries in submission order, for queues that go on with the shortest jobs first.
-    pub fn entries(&self) -> Vec<QueueEntry> {
+    pub(super) fn entries(&self) -> Vec<QueueEntry> {
         match self {
             QueueOrder::Fifo(sorted) => sorted.entries.iter().collect(),
             QueueOrder::RoundRobin(rounds) => {

@@ -23,7 +23,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    pub fn of(config: &Config) -> Queues {
+    pub(super) fn of(config: &Config) -> Queues {
         let mut by_priority: BTreeMap<u32, Vec<u16>> = BTreeMap::new();
         for (at, queue) in (0u16..).zip(&config.queues) {
             by_priority.entry(queue.priority).or_default().push(at);
@@ -37,56 +37,56 @@ impl Queues {
         }
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.orders.len()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.orders.is_empty()
     }
 
-    pub fn order(&self, queue: u16) -> &QueueOrder {
+    pub(super) fn order(&self, queue: u16) -> &QueueOrder {
         &self.orders[usize::from(queue)]
     }
 
-    pub fn order_mut(&mut self, queue: u16) -> &mut QueueOrder {
+    pub(super) fn order_mut(&mut self, queue: u16) -> &mut QueueOrder {
         &mut self.orders[usize::from(queue)]
     }
 
-    pub fn orders(&self) -> impl Iterator<Item = &QueueOrder> {
+    pub(super) fn orders(&self) -> impl Iterator<Item = &QueueOrder> {
         self.orders.iter()
     }
 
-    pub fn orders_mut(&mut self) -> impl Iterator<Item = &mut QueueOrder> {
+    pub(super) fn orders_mut(&mut self) -> impl Iterator<Item = &mut QueueOrder> {
         self.orders.iter_mut()
     }
 
     /// The share tree of a queue that has one.
-    pub fn tree(&self, queue: Option<u16>) -> Option<&ShareTree> {
+    pub(super) fn tree(&self, queue: Option<u16>) -> Option<&ShareTree> {
         self.order(queue?).tree()
     }
 
-    pub fn tree_mut(&mut self, queue: Option<u16>) -> Option<&mut ShareTree> {
+    pub(super) fn tree_mut(&mut self, queue: Option<u16>) -> Option<&mut ShareTree> {
         self.order_mut(queue?).tree_mut()
     }
 
     /// Numbers of priorities.
-    pub fn tiers(&self) -> usize {
+    pub(super) fn tiers(&self) -> usize {
         self.tiers.len()
     }
 
     /// Queues of one priority.
-    pub fn tier(&self, tier: usize) -> &[u16] {
+    pub(super) fn tier(&self, tier: usize) -> &[u16] {
         &self.tiers[tier]
     }
 
-    pub fn reserve_policy(&self, queue: u16) -> ReservePolicy {
+    pub(super) fn reserve_policy(&self, queue: u16) -> ReservePolicy {
         self.reserve_policies[usize::from(queue)]
     }
 
     /// The next class of a tier and its queue: of queues of equal priority the one whose class has
     /// waited longest. Queues that are `done` are skipped.
-    pub fn peek(&mut self, tier: usize, done: &[bool]) -> Option<(u16, QueueEntry)> {
+    pub(super) fn peek(&mut self, tier: usize, done: &[bool]) -> Option<(u16, QueueEntry)> {
         let orders = &mut self.orders;
         let left = self.tiers[tier].iter();
         let left = left.filter(|at| !done[usize::from(**at)]);
@@ -95,7 +95,7 @@ impl Queues {
     }
 
     /// The entry of a class in the order of its queue changes.
-    pub fn set_entry(&mut self, pending: &PendingClass, entry: Option<QueueEntry>) {
+    pub(super) fn set_entry(&mut self, pending: &PendingClass, entry: Option<QueueEntry>) {
         if let Some(queue) = pending.queue {
             self.order_mut(queue)
                 .replace(pending.group, pending.progress.entry, entry);
@@ -103,7 +103,7 @@ impl Queues {
     }
 
     /// Counts a class that comes (`plus`) or goes.
-    pub fn count_alike(&mut self, pending: &PendingClass, plus: bool) {
+    pub(super) fn count_alike(&mut self, pending: &PendingClass, plus: bool) {
         let Some(queue) = pending.queue else {
             return;
         };
@@ -117,7 +117,7 @@ impl Queues {
     }
 
     /// Kinds of requests pending in a queue: shape, and the limits on hosts that concern it.
-    pub fn alike(&self, queue: u16) -> impl ExactSizeIterator<Item = &(u32, u32)> {
+    pub(super) fn alike(&self, queue: u16) -> impl ExactSizeIterator<Item = &(u32, u32)> {
         self.alike[usize::from(queue)].keys()
     }
 }

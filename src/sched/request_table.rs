@@ -49,33 +49,38 @@ pub(super) struct RequestTable {
 }
 
 impl RequestTable {
-    pub fn slot(&self, id: u32) -> &ShapeEntry {
+    pub(super) fn slot(&self, id: u32) -> &ShapeEntry {
         self.shapes[id as usize]
             .as_ref()
             .expect("a reference is held")
     }
 
-    pub fn slot_mut(&mut self, id: u32) -> &mut ShapeEntry {
+    pub(super) fn slot_mut(&mut self, id: u32) -> &mut ShapeEntry {
         self.shapes[id as usize]
             .as_mut()
             .expect("a reference is held")
     }
 
-    pub fn shape(&self, id: u32) -> &Shape {
+    pub(super) fn shape(&self, id: u32) -> &Shape {
         &self.slot(id).shape
     }
 
     /// What is known of a specification.
-    pub fn kind(&self, spec: u32) -> Option<&SpecInfo> {
+    pub(super) fn kind(&self, spec: u32) -> Option<&SpecInfo> {
         self.specs.get(&spec)
     }
 
-    pub fn set_spec_info(&mut self, spec: u32, kind: SpecInfo) {
+    pub(super) fn set_spec_info(&mut self, spec: u32, kind: SpecInfo) {
         self.specs.insert(spec, kind);
     }
 
     /// The shape of a specification, with a reference taken to it.
-    pub fn take_shape(&mut self, spec: &Spec, config: &Config, names: &mut ResourceNames) -> u32 {
+    pub(super) fn take_shape(
+        &mut self,
+        spec: &Spec,
+        config: &Config,
+        names: &mut ResourceNames,
+    ) -> u32 {
         let key = ShapeKey::of(spec);
         if let Some(id) = self.ids.get(&key).copied() {
             self.add_ref(id);
@@ -105,17 +110,17 @@ impl RequestTable {
     }
 
     /// Takes one more reference to a shape.
-    pub fn add_ref(&mut self, id: u32) {
+    pub(super) fn add_ref(&mut self, id: u32) {
         self.slot_mut(id).refs += 1;
     }
 
     /// Drops a reference to a shape.
-    pub fn drop_ref(&mut self, id: u32) {
+    pub(super) fn drop_ref(&mut self, id: u32) {
         self.slot_mut(id).refs -= 1;
     }
 
     /// Forgets specifications that are gone and shapes without references, once there are many.
-    pub fn sweep(&mut self, state: &State) {
+    pub(super) fn sweep(&mut self, state: &State) {
         self.sweep_specs(state);
         self.sweep_shapes();
     }

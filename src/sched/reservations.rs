@@ -21,7 +21,7 @@ pub(super) struct Reservations {
 
 impl Reservations {
     /// A book, if some queue of the configuration reserves.
-    pub fn of(config: &Config) -> Option<Reservations> {
+    pub(super) fn of(config: &Config) -> Option<Reservations> {
         let reserves = |q: &Queue| q.backfill.depth > 0 || q.slot_reserve_ms.is_some();
         config.queues.iter().any(reserves).then(|| Reservations {
             book: Book::new(Rules::default()),
@@ -30,14 +30,20 @@ impl Reservations {
     }
 
     /// What a host has for the future; nothing while it takes no work.
-    pub fn set_host(&mut self, at: usize, usage: &ClusterUsage) {
+    pub(super) fn set_host(&mut self, at: usize, usage: &ClusterUsage) {
         let host = usage.get(at);
         let slots = if host.open { host.slots } else { 0 };
         let capacity = Bundle::new(slots, &host.have);
         self.book.set_host(at as u32, &capacity);
     }
 
-    pub fn claim(&mut self, j: JobKey, allocation: &Allocation, now: Stamp, usage: &ClusterUsage) {
+    pub(super) fn claim(
+        &mut self,
+        j: JobKey,
+        allocation: &Allocation,
+        now: Stamp,
+        usage: &ClusterUsage,
+    ) {
         let id = match (allocation.lent, allocation.exclusive) {
             (false, false) => self.book.claim(&allocation.parts, now.0, allocation.until),
             (lent, _) => {
@@ -56,7 +62,7 @@ impl Reservations {
         self.claims.insert(j, id);
     }
 
-    pub fn release(&mut self, j: JobKey, now: Stamp) {
+    pub(super) fn release(&mut self, j: JobKey, now: Stamp) {
         if let Some(id) = self.claims.remove(&j) {
             self.book.release(id, now.0);
         }
@@ -73,7 +79,7 @@ pub(super) struct ReservePolicy {
 }
 
 impl ReservePolicy {
-    pub fn of(queue: &Queue) -> ReservePolicy {
+    pub(super) fn of(queue: &Queue) -> ReservePolicy {
         let depth = match queue.backfill.depth {
             0 if queue.slot_reserve_ms.is_some() => 1,
             u32::MAX => ALL,

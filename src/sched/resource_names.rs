@@ -14,7 +14,7 @@ const ENDLESS: i64 = 1 << 45;
 
 /// Names of resources that requests reserve, by number.
 #[derive(Clone, Debug, Default)]
-pub struct ResourceNames {
+pub(super) struct ResourceNames {
     names: Vec<String>,
     /// They rise with the load: what is reserved is no part of a stock.
     rising: Vec<bool>,
@@ -22,24 +22,24 @@ pub struct ResourceNames {
 }
 
 impl ResourceNames {
-    pub fn find(&self, name: &str) -> Option<ResourceId> {
+    pub(super) fn find(&self, name: &str) -> Option<ResourceId> {
         self.index.get(name).copied()
     }
 
-    pub fn name(&self, res: ResourceId) -> &str {
+    pub(super) fn name(&self, res: ResourceId) -> &str {
         &self.names[usize::from(res)]
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.names.len()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 
     /// The number of a name, a new one if need be.
-    pub fn intern(&mut self, name: &str, config: &Config) -> ResourceId {
+    pub(super) fn intern(&mut self, name: &str, config: &Config) -> ResourceId {
         if let Some(res) = self.find(name) {
             return res;
         }
@@ -53,7 +53,7 @@ impl ResourceNames {
     }
 
     /// What a host has of each, in thousandths.
-    pub fn have(&self, host: &HostInfo) -> SmallVec<[i64; 3]> {
+    pub(super) fn have(&self, host: &HostInfo) -> SmallVec<[i64; 3]> {
         let milli = |(name, rises): (&String, &bool)| match host.number(name) {
             None => 0,
             Some(_) if *rises => ENDLESS,

@@ -20,7 +20,7 @@ pub(super) struct Length {
 }
 
 impl Length {
-    pub fn of(spec: &Spec, config: &Config) -> Length {
+    pub(super) fn of(spec: &Spec, config: &Config) -> Length {
         let run_s = spec.limits.run_s;
         let named = (run_s.is_some() && !spec.run_on.is_empty()).then_some(&spec.run_on);
         Length {
@@ -30,12 +30,12 @@ impl Length {
     }
 
     /// It is another one on hosts of another speed.
-    pub fn varies(&self) -> bool {
+    pub(super) fn varies(&self) -> bool {
         self.factor.is_some()
     }
 
     /// In milliseconds, on a host of that factor.
-    pub fn on(&self, factor: f64) -> i64 {
+    pub(super) fn on(&self, factor: f64) -> i64 {
         match self.factor {
             Some(stated) if self.stated < NEVER_MS => {
                 let seconds = self.stated.unsigned_abs() / 1000;
@@ -46,7 +46,7 @@ impl Length {
     }
 
     /// In milliseconds, on the host at a position.
-    pub fn at(&self, table: &HostTable, at: Option<u32>) -> i64 {
+    pub(super) fn at(&self, table: &HostTable, at: Option<u32>) -> i64 {
         match at {
             Some(at) if self.varies() => self.on(table.at(at as usize).entry.cpuf),
             _ => self.stated,
@@ -54,7 +54,7 @@ impl Length {
     }
 
     /// The longest on any of some hosts.
-    pub fn longest(&self, table: &HostTable, hosts: &[u32]) -> i64 {
+    pub(super) fn longest(&self, table: &HostTable, hosts: &[u32]) -> i64 {
         if !self.varies() {
             return self.stated;
         }
@@ -78,7 +78,7 @@ pub(super) struct Ends<'a> {
 
 impl Ends<'_> {
     /// If it takes the slots that are asked about.
-    pub fn at(&self, query: &HostQuery<'_>, at: usize) -> i64 {
+    pub(super) fn at(&self, query: &HostQuery<'_>, at: usize) -> i64 {
         if !self.length.varies() {
             return self.everywhere;
         }

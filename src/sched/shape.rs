@@ -21,7 +21,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// What makes two classes one shape.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct ShapeKey {
+pub(super) struct ShapeKey {
     queue: String,
     min: u32,
     max: u32,
@@ -32,7 +32,7 @@ pub struct ShapeKey {
 }
 
 impl ShapeKey {
-    pub fn of(spec: &Spec) -> ShapeKey {
+    pub(super) fn of(spec: &Spec) -> ShapeKey {
         ShapeKey {
             queue: spec.queue.clone(),
             min: spec.min,
@@ -47,7 +47,7 @@ impl ShapeKey {
 
 impl ShapeKey {
     /// The same request for any number of slots.
-    pub fn family(&self) -> ShapeKey {
+    pub(super) fn family(&self) -> ShapeKey {
         ShapeKey {
             min: 0,
             max: 0,
@@ -58,7 +58,7 @@ impl ShapeKey {
 
 /// Which slots are requested of a host: a part of a way, beside what the job holds there in trial.
 #[derive(Clone, Copy)]
-pub struct HostQuery<'a> {
+pub(super) struct HostQuery<'a> {
     pub way: usize,
     pub part: usize,
     pub hold: &'a TrialUse,
@@ -70,14 +70,14 @@ pub struct HostQuery<'a> {
 
 /// What a job takes in trial.
 #[derive(Clone, Copy)]
-pub enum TrialHosts<'a> {
+pub(super) enum TrialHosts<'a> {
     /// Slots of the first part.
     Slots(&'a [(u32, u32)]),
     Holds(&'a HashMap<u32, TrialUse>),
 }
 
 impl<'a> HostQuery<'a> {
-    pub fn new(way: usize, part: usize, hold: &'a TrialUse) -> HostQuery<'a> {
+    pub(super) fn new(way: usize, part: usize, hold: &'a TrialUse) -> HostQuery<'a> {
         HostQuery {
             way,
             part,
@@ -88,14 +88,14 @@ impl<'a> HostQuery<'a> {
     }
 
     /// Slots that the job holds there.
-    pub fn held(&self) -> u32 {
+    pub(super) fn held(&self) -> u32 {
         u32::try_from(self.hold.bundle.slots).unwrap_or(u32::MAX)
     }
 }
 
 /// A compiled placement request.
 #[derive(Debug)]
-pub struct Shape {
+pub(super) struct Shape {
     /// Position of its queue in the configuration; `None`: the queue is gone.
     pub queue: Option<u16>,
     pub request: Request,
@@ -122,7 +122,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    pub fn new(spec: &Spec, config: &Config, names: &mut ResourceNames) -> Shape {
+    pub(super) fn new(spec: &Spec, config: &Config, names: &mut ResourceNames) -> Shape {
         let at = config.queues.iter().position(|q| q.name == spec.queue);
         let queue: Option<&Queue> = at.map(|at| &config.queues[at]);
         let request = Request::new(spec, queue.and_then(|q| q.res_req.as_deref()), config);
@@ -153,24 +153,24 @@ impl Shape {
     }
 
     /// The way that the journal's number means.
-    pub fn way(&self, alt: u8) -> &Way {
+    pub(super) fn way(&self, alt: u8) -> &Way {
         self.ways.get(usize::from(alt)).unwrap_or(&self.ways[0])
     }
 
     /// Ways that are open to a job that has waited so long, and when the next one opens.
-    pub fn open_ways(&self, waited_ms: u64) -> (usize, Option<u64>) {
+    pub(super) fn open_ways(&self, waited_ms: u64) -> (usize, Option<u64>) {
         let later = |way: &&Way| way.after_ms > waited_ms;
         let next = self.ways.iter().filter(later).map(|w| w.after_ms).min();
         (self.ways.iter().filter(|w| !later(w)).count(), next)
     }
 
     /// What a start on `slots` slots of one host takes there, by the first way.
-    pub fn bundle(&self, slots: u32) -> Bundle {
+    pub(super) fn bundle(&self, slots: u32) -> Bundle {
         self.ways[0].bundle(slots)
     }
 
     /// Slots that its jobs may use on a host: free ones, and those that stopped work lends them.
-    pub fn free(&self, usage: &HostUsage) -> i64 {
+    pub(super) fn free(&self, usage: &HostUsage) -> i64 {
         match self.lenders[..] {
             [] => usage.free(),
             _ => usage.free() + usage.lent_by(&self.lenders),
@@ -178,17 +178,17 @@ impl Shape {
     }
 
     /// A start by this way keeps others off its hosts.
-    pub fn is_exclusive(&self, alt: u8) -> bool {
+    pub(super) fn is_exclusive(&self, alt: u8) -> bool {
         self.request.exclusive || self.way(alt).units_alone
     }
 
-    pub fn is_exclusive_by(&self, way: usize) -> bool {
+    pub(super) fn is_exclusive_by(&self, way: usize) -> bool {
         self.request.exclusive || self.ways[way].units_alone
     }
 
     /// What keeps others off the rest of the units of a start that has them to itself: nothing, on
     /// each of their other hosts.
-    pub fn rest_of_units(&self, alt: u8, table: &HostTable, parts: &mut HostBundles) {
+    pub(super) fn rest_of_units(&self, alt: u8, table: &HostTable, parts: &mut HostBundles) {
         if !self.way(alt).units_alone {
             return;
         }
@@ -201,7 +201,7 @@ impl Shape {
     }
 
     /// No exclusive use is in the way.
-    pub fn alone(&self, way: usize, usage: &HostUsage) -> bool {
+    pub(super) fn alone(&self, way: usize, usage: &HostUsage) -> bool {
         let lent = |(queue, _): &(u16, i64)| self.lenders.contains(queue);
         let empty = || usage.jobs == 0 && usage.lent.iter().all(lent);
         let wanted = self.is_exclusive_by(way);
@@ -210,13 +210,13 @@ impl Shape {
 
     /// Slots that the first part of the first way could take on a host that has `room` slots to
     /// give.
-    pub fn capacity(&self, host: &HostInfo, usage: &HostUsage, room: i64) -> u32 {
+    pub(super) fn capacity(&self, host: &HostInfo, usage: &HostUsage, room: i64) -> u32 {
         let room = self.room(0, host, usage, room);
         TrialUse::default().fit(&self.ways[0], 0, false, room, |res| usage.left(res))
     }
 
     /// Slots that a host may give to the request, out of `room`, amounts apart.
-    pub fn room(&self, way: usize, host: &HostInfo, usage: &HostUsage, room: i64) -> u32 {
+    pub(super) fn room(&self, way: usize, host: &HostInfo, usage: &HostUsage, room: i64) -> u32 {
         if !self.alone(way, usage) {
             return 0;
         }
@@ -229,7 +229,7 @@ impl Shape {
     }
 
     /// Slots that fit on a host now.
-    pub fn fit(&self, query: &HostQuery<'_>, view: &View<'_>, at: usize) -> u32 {
+    pub(super) fn fit(&self, query: &HostQuery<'_>, view: &View<'_>, at: usize) -> u32 {
         let usage = view.usage.get(at);
         let room = self.room(query.way, view.table.at(at), usage, self.free(usage));
         let room = room.saturating_sub(query.held());
@@ -239,14 +239,14 @@ impl Shape {
     }
 
     /// Likewise on one more host, or on more of a host.
-    pub fn needs_at(&self, query: &HostQuery<'_>) -> (Bundle, Bundle) {
+    pub(super) fn needs_at(&self, query: &HostQuery<'_>) -> (Bundle, Bundle) {
         query
             .hold
             .needs(&self.ways[query.way], query.part, query.first)
     }
 
     /// What the job takes in trial, by host.
-    pub fn so_far(&self, query: &HostQuery<'_>) -> SmallVec<[(u32, Bundle); 4]> {
+    pub(super) fn so_far(&self, query: &HostQuery<'_>) -> SmallVec<[(u32, Bundle); 4]> {
         let way = &self.ways[query.way];
         match query.so_far {
             TrialHosts::Slots(spot) => spot.iter().map(|(at, n)| (*at, way.bundle(*n))).collect(),
@@ -260,7 +260,7 @@ impl Shape {
     }
 
     /// Slots that the first part of a way could take where so much is free, all else put aside.
-    pub fn capacity_in(&self, way: usize, free: &Bundle) -> u32 {
+    pub(super) fn capacity_in(&self, way: usize, free: &Bundle) -> u32 {
         let hold = TrialUse::default();
         let query = HostQuery::new(way, 0, &hold);
         self.fit_in(&query, free)
@@ -268,7 +268,7 @@ impl Shape {
 
     /// Slots that fit where so much is free beside what the same job holds there, all else put
     /// aside.
-    pub fn fit_in(&self, query: &HostQuery<'_>, free: &Bundle) -> u32 {
+    pub(super) fn fit_in(&self, query: &HostQuery<'_>, free: &Bundle) -> u32 {
         let room = free.slots.saturating_sub(query.hold.bundle.slots);
         let room = room.clamp(0, i64::from(u32::MAX)) as u32;
         let way = &self.ways[query.way];
@@ -282,7 +282,12 @@ impl Shape {
 
     /// As [`Shape::fit_in`], on a host where reservations leave so much: a request that keeps
     /// others off needs all of it.
-    pub fn fit_beside(&self, query: &HostQuery<'_>, usage: &HostUsage, free: &Bundle) -> u32 {
+    pub(super) fn fit_beside(
+        &self,
+        query: &HostQuery<'_>,
+        usage: &HostUsage,
+        free: &Bundle,
+    ) -> u32 {
         match self.is_exclusive_by(query.way) && free.slots < usage.slots {
             true => 0,
             false => self.fit_in(query, free),
@@ -291,17 +296,17 @@ impl Shape {
 
     /// Nothing but the number of slots decides whether more slots have a place when fewer had none,
     /// whenever that is.
-    pub fn grows_evenly(&self) -> bool {
+    pub(super) fn grows_evenly(&self) -> bool {
         self.ways.iter().all(|way| way.plain && way.after_ms == 0)
     }
 
     /// Whether it is known to have no place as long as nothing is freed after `freed`.
-    pub fn is_hopeless(&self, on_hosts: u32, freed: u64) -> bool {
+    pub(super) fn is_hopeless(&self, on_hosts: u32, freed: u64) -> bool {
         !self.timed && self.failed_for(on_hosts, freed).is_some()
     }
 
     /// Slots that the queue may still hold on a host.
-    pub fn queue_left(&self, host: &HostInfo, usage: &HostUsage) -> u32 {
+    pub(super) fn queue_left(&self, host: &HostInfo, usage: &HostUsage) -> u32 {
         let used = self.queue.map_or(0, |q| usage.queue_used(q));
         let per_core = self
             .proc_slots_milli
@@ -311,7 +316,7 @@ impl Shape {
     }
 
     /// A condition that the host does not meet, whatever is free.
-    pub fn unfit(&self, of: (usize, usize), view: &View<'_>, at: usize) -> Option<Unfit> {
+    pub(super) fn unfit(&self, of: (usize, usize), view: &View<'_>, at: usize) -> Option<Unfit> {
         let host = view.table.at(at);
         if !view
             .queue(self)
@@ -360,7 +365,7 @@ impl Shape {
     }
 
     /// The part of the host's fitness that changes only with the host itself.
-    pub fn lasting(&self, of: (usize, usize), view: &View<'_>, at: usize) -> StaticFit {
+    pub(super) fn lasting(&self, of: (usize, usize), view: &View<'_>, at: usize) -> StaticFit {
         let name = &view.table.at(at).name;
         let listed = view.queue(self).is_none_or(|q| q.hosts.contains(name));
         let asked = || self.asked.as_ref().is_none_or(|m| m.contains(name));
@@ -372,14 +377,14 @@ impl Shape {
     }
 
     /// Whether the host could ever serve a part of a way, its load put aside.
-    pub fn fits_ever(&self, way: usize, view: &View<'_>, at: usize) -> bool {
+    pub(super) fn fits_ever(&self, way: usize, view: &View<'_>, at: usize) -> bool {
         let mut parts = 0..self.ways[way].parts.len();
         let passing = |unfit: Unfit| unfit == Unfit::Load;
         parts.any(|part| self.unfit((way, part), view, at).is_none_or(passing))
     }
 
     /// Whether the host could serve a part of some way, whatever is free.
-    pub fn fits_some(&self, view: &View<'_>, at: usize) -> bool {
+    pub(super) fn fits_some(&self, view: &View<'_>, at: usize) -> bool {
         let mut ways = self.ways.iter().enumerate();
         ways.any(|(way, query)| {
             let mut parts = 0..query.parts.len();
@@ -388,21 +393,21 @@ impl Shape {
     }
 
     /// Slots alone decide, and there is one way: growing and forced starts need no more.
-    pub fn is_simple(&self) -> bool {
+    pub(super) fn is_simple(&self) -> bool {
         self.ways.len() == 1 && self.grows_evenly()
     }
 
     /// All slots on one host.
-    pub fn one_host(&self) -> bool {
+    pub(super) fn one_host(&self) -> bool {
         self.ways[0].parts[0].spread.one_host()
     }
 
     /// So many slots on each host, the rest on the last.
-    pub fn tile(&self) -> Option<u32> {
+    pub(super) fn tile(&self) -> Option<u32> {
         Some(self.ways[0].parts[0].spread.tile).filter(|n| *n > 0)
     }
 
-    pub fn preference(&self, view: &View<'_>, host: &str) -> u32 {
+    pub(super) fn preference(&self, view: &View<'_>, host: &str) -> u32 {
         let preference = match (&self.asked, view.queue(self)) {
             (Some(asked), _) => asked.preference(host),
             (None, Some(queue)) => queue.hosts.preference(host),
@@ -412,7 +417,7 @@ impl Shape {
     }
 
     /// The host's place among those that could take at least one slot of a part now.
-    pub fn candidate(
+    pub(super) fn candidate(
         &self,
         (way, part): (usize, usize),
         view: &View<'_>,
@@ -468,28 +473,28 @@ impl Shape {
     }
 
     /// Its ways compete for the best host, instead of being tried in their order.
-    pub fn ways_compete(&self) -> bool {
+    pub(super) fn ways_compete(&self) -> bool {
         let by_cost = matches!(self.packing, Packing::Fit | Packing::Frag);
         let free = |way: &Way| way.plain && way.parts[0].spread.tile == 0;
         by_cost && self.ways.len() > 1 && self.ways.iter().all(free)
     }
 
     /// What is known of jobs that limits on hosts concern alike, if nothing was freed since.
-    pub fn failed_for(&self, on_hosts: u32, freed: u64) -> Option<&Failed> {
+    pub(super) fn failed_for(&self, on_hosts: u32, freed: u64) -> Option<&Failed> {
         let alike = |failed: &&Failed| failed.on_hosts == on_hosts;
         let failed = self.failed.iter().find(alike);
         failed.filter(|failed| failed.at >= freed)
     }
 
     /// Remembers that jobs like this found no place.
-    pub fn fail(&mut self, new: Failed) {
+    pub(super) fn fail(&mut self, new: Failed) {
         self.failed.retain(|old| old.on_hosts != new.on_hosts);
         self.failed.insert(0, new);
         self.failed.truncate(MANY_RANKS);
     }
 
     /// Takes the ranking of a part out, brought up to date.
-    pub fn take_rank(
+    pub(super) fn take_rank(
         &mut self,
         (way, part): (usize, usize),
         view: &View<'_>,
@@ -507,7 +512,12 @@ impl Shape {
         rank
     }
 
-    pub fn put_rank(&mut self, (way, part): (usize, usize), rank: Ranking, alike: LimitGroup) {
+    pub(super) fn put_rank(
+        &mut self,
+        (way, part): (usize, usize),
+        rank: Ranking,
+        alike: LimitGroup,
+    ) {
         let ranks = &mut self.ways[way].parts[part].ranks;
         ranks.insert(0, (alike.on_hosts, rank));
         ranks.truncate(MANY_RANKS);
@@ -552,7 +562,7 @@ impl HostJudge for PartJudge<'_> {
 
 /// A search that found no place, for all jobs that limits on hosts concern alike.
 #[derive(Clone, Debug)]
-pub struct Failed {
+pub(super) struct Failed {
     pub on_hosts: u32,
     /// Position in the log of changed hosts.
     pub at: u64,
@@ -586,7 +596,7 @@ fn sortable(value: f64) -> i64 {
 
 /// A condition of the request or queue that a host does not meet, whatever is free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unfit {
+pub(super) enum Unfit {
     NotInQueue,
     NotAsked,
     /// Thresholds of the queue.
@@ -597,7 +607,7 @@ pub enum Unfit {
 }
 
 /// What shapes read.
-pub struct View<'a> {
+pub(super) struct View<'a> {
     pub config: &'a Config,
     pub table: &'a HostTable,
     pub usage: &'a ClusterUsage,
@@ -606,11 +616,11 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    pub fn queue(&self, shape: &Shape) -> Option<&'a Queue> {
+    pub(super) fn queue(&self, shape: &Shape) -> Option<&'a Queue> {
         shape.queue.map(|at| &self.config.queues[usize::from(at)])
     }
 
-    pub fn facts(&self, shape: &Shape, at: usize) -> Facts<'a> {
+    pub(super) fn facts(&self, shape: &Shape, at: usize) -> Facts<'a> {
         Facts {
             host: self.table.at(at),
             usage: self.usage.get(at),
@@ -622,7 +632,7 @@ impl<'a> View<'a> {
 }
 
 /// A host as an expression sees it: measured values less what is reserved.
-pub struct Facts<'a> {
+pub(super) struct Facts<'a> {
     pub host: &'a HostInfo,
     usage: &'a HostUsage,
     names: &'a ResourceNames,

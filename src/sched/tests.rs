@@ -120,7 +120,7 @@ impl Sink for Cluster {
 
 impl Cluster {
     /// A cluster of the text's hosts, queues and settings; `cluster:` need not be written.
-    pub fn new(text: &str) -> Cluster {
+    pub(super) fn new(text: &str) -> Cluster {
         let config = parsed(text);
         let mut cluster = Cluster {
             state: State::new(),
@@ -157,25 +157,25 @@ impl Cluster {
     }
 
     /// `n` equal hosts `h1`, `h2`, .. of `slots` slots and one queue `normal`.
-    pub fn equal(n: u32, slots: u32) -> Cluster {
+    pub(super) fn equal(n: u32, slots: u32) -> Cluster {
         Cluster::new(&format!(
             "hosts:\n- {{names: 'h[1-{n}]', slots: {slots}}}\nqueues:\n- {{name: normal}}\n"
         ))
     }
 
     /// Another cb.yaml is in force.
-    pub fn reconfigure(&mut self, text: &str) {
+    pub(super) fn reconfigure(&mut self, text: &str) {
         self.config = parsed(text);
         self.engine.configure(self.config.clone());
         self.rebuild_table();
     }
 
-    pub fn rebuild_table(&mut self) {
+    pub(super) fn rebuild_table(&mut self) {
         self.table.rebuild(&self.config, &self.state, &self.loads);
     }
 
     /// A new load sample of a host.
-    pub fn sample(&mut self, host: &str, change: impl FnOnce(&mut LoadDoc)) {
+    pub(super) fn sample(&mut self, host: &str, change: impl FnOnce(&mut LoadDoc)) {
         let doc = &mut self.loads.get_mut(host).expect("a host of the cluster").0;
         change(doc);
         doc.beat += 1;
@@ -183,17 +183,17 @@ impl Cluster {
     }
 
     /// Seconds go by.
-    pub fn after(&mut self, seconds: i64) {
+    pub(super) fn after(&mut self, seconds: i64) {
         self.now = Stamp(self.now.0 + seconds * 1000);
     }
 
     /// Submits now; the job's id.
-    pub fn submit(&mut self, spec: Spec) -> u32 {
+    pub(super) fn submit(&mut self, spec: Spec) -> u32 {
         self.submit_array(spec, "", 0)
     }
 
     /// Submits an array (`1-10`) with its limit of started elements, 0 = none.
-    pub fn submit_array(&mut self, spec: Spec, array: &str, array_limit: u32) -> u32 {
+    pub(super) fn submit_array(&mut self, spec: Spec, array: &str, array_limit: u32) -> u32 {
         let s = match self.state.find_spec(&spec) {
             Some(s) => s,
             None => {
@@ -221,7 +221,7 @@ impl Cluster {
     }
 
     /// A job of user `u<uid>` with a requirement string.
-    pub fn ask(&mut self, slots: u32, res_req: &str) -> u32 {
+    pub(super) fn ask(&mut self, slots: u32, res_req: &str) -> u32 {
         let res_req = crate::config::require::check_request(res_req, &self.config)
             .unwrap_or_else(|e| panic!("{e}"));
         self.submit(Spec {
@@ -231,12 +231,12 @@ impl Cluster {
     }
 
     /// Decides and carries out until nothing more can start: ids of jobs started, in order.
-    pub fn pass(&mut self) -> Vec<u32> {
+    pub(super) fn pass(&mut self) -> Vec<u32> {
         self.pass_keys().iter().map(|j| j.id).collect()
     }
 
     /// As [`Cluster::pass`], with the elements of arrays.
-    pub fn pass_keys(&mut self) -> Vec<JobKey> {
+    pub(super) fn pass_keys(&mut self) -> Vec<JobKey> {
         let mut started = Vec::new();
         self.log.clear();
         loop {
@@ -256,7 +256,7 @@ impl Cluster {
     }
 
     /// Applies what a plan says to the state: starts run at once.
-    pub fn carry_out(&mut self, plan: &Plan) {
+    pub(super) fn carry_out(&mut self, plan: &Plan) {
         let now = self.now;
         apply_plan(plan.clone(), now, self);
     }
@@ -267,17 +267,17 @@ impl Cluster {
     }
 
     /// A running job ends with exit code 0.
-    pub fn end(&mut self, id: u32) {
+    pub(super) fn end(&mut self, id: u32) {
         self.end_key(JobKey::job(id), false);
     }
 
     /// A running job or element ends; `requeue`: it is pending again.
-    pub fn end_key(&mut self, j: JobKey, requeue: bool) {
+    pub(super) fn end_key(&mut self, j: JobKey, requeue: bool) {
         self.end_used(j, requeue, 0);
     }
 
     /// A job ends that ran so many seconds.
-    pub fn end_after(&mut self, id: u32, seconds: i64) {
+    pub(super) fn end_after(&mut self, id: u32, seconds: i64) {
         let a = self.attempt(JobKey::job(id));
         let e = Box::new(Ended {
             a,
@@ -291,7 +291,7 @@ impl Cluster {
     }
 
     /// As [`Cluster::end_key`], with the CPU time it used.
-    pub fn end_used(&mut self, j: JobKey, requeue: bool, cpu_ms: u64) {
+    pub(super) fn end_used(&mut self, j: JobKey, requeue: bool, cpu_ms: u64) {
         let mut e = Ended {
             a: self.attempt(j),
             start: self.now.0,
@@ -304,16 +304,16 @@ impl Cluster {
         self.state.apply(&Event::Ended { e, requeue, hold });
     }
 
-    pub fn stat(&self, id: u32) -> JobStat {
+    pub(super) fn stat(&self, id: u32) -> JobStat {
         self.state.stat(JobKey::job(id)).expect("a job of the test")
     }
 
     /// Where a started job runs: `h1:2 h3:1`; empty when it does not run.
-    pub fn on(&self, id: u32) -> String {
+    pub(super) fn on(&self, id: u32) -> String {
         self.on_key(JobKey::job(id))
     }
 
-    pub fn on_key(&self, j: JobKey) -> String {
+    pub(super) fn on_key(&self, j: JobKey) -> String {
         let run = self.state.work(j).and_then(|work| work.run.as_deref());
         let shares = run.into_iter().flat_map(|run| &run.hosts);
         let shown = shares.map(|(id, n)| format!("{}:{n}", self.state.host_name(*id)));
@@ -321,7 +321,7 @@ impl Cluster {
     }
 
     /// Why a pending job waits, in words.
-    pub fn why(&self, id: u32) -> String {
+    pub(super) fn why(&self, id: u32) -> String {
         let class = self
             .state
             .class_of(self.state.job(id).expect("a job of the test").spec);

@@ -44,7 +44,7 @@ pub(super) struct ThresholdMonitor {
 
 impl ThresholdMonitor {
     /// For another configuration; what was seen of samples stays.
-    pub fn renewed(self, config: &Config) -> ThresholdMonitor {
+    pub(super) fn renewed(self, config: &Config) -> ThresholdMonitor {
         let victim = |name: &str| {
             let preempting = config.queues.iter().filter_map(|q| q.preemption.as_ref());
             preempting
@@ -78,16 +78,16 @@ impl ThresholdMonitor {
     }
 
     /// Work that the system stopped.
-    pub fn halted(&self) -> &BTreeSet<JobKey> {
+    pub(super) fn halted(&self) -> &BTreeSet<JobKey> {
         &self.halted
     }
 
-    pub fn conditions(&self, queue: usize) -> &Conditions {
+    pub(super) fn conditions(&self, queue: usize) -> &Conditions {
         &self.conditions[queue]
     }
 
     /// Hosts with a sample that was not acted upon, in order.
-    pub fn take_fresh(&mut self) -> Vec<u32> {
+    pub(super) fn take_fresh(&mut self) -> Vec<u32> {
         let mut fresh = std::mem::take(&mut self.fresh);
         fresh.sort_unstable();
         fresh.dedup();
@@ -95,27 +95,27 @@ impl ThresholdMonitor {
     }
 
     /// The present sample of a host is acted upon.
-    pub fn acted_on(&mut self, host: &HostInfo) {
+    pub(super) fn acted_on(&mut self, host: &HostInfo) {
         self.seen.insert(host.id, host.load.beat);
     }
 
     /// Work has just resumed on the host: no new work before its next sample.
-    pub fn keep_quiet(&mut self, host: &HostInfo) {
+    pub(super) fn keep_quiet(&mut self, host: &HostInfo) {
         self.quiet.insert(host.id, host.load.beat);
     }
 
     /// Started work of a queue, if it is kept.
-    pub fn on(&self, queue: usize) -> Option<&BTreeSet<JobKey>> {
+    pub(super) fn on(&self, queue: usize) -> Option<&BTreeSet<JobKey>> {
         self.on.get(queue)?.as_ref()
     }
 
     /// Slots of started work of a queue whose work is kept.
-    pub fn slots(&self, queue: u16) -> i64 {
+    pub(super) fn slots(&self, queue: u16) -> i64 {
         self.slots[usize::from(queue)]
     }
 
     /// Work starts or ends to hold something.
-    pub fn note(&mut self, j: JobKey, allocation: &Allocation, plus: bool) {
+    pub(super) fn note(&mut self, j: JobKey, allocation: &Allocation, plus: bool) {
         if allocation.halted {
             match plus {
                 true => self.halted.insert(j),
@@ -136,7 +136,7 @@ impl ThresholdMonitor {
     }
 
     /// Notes the sample of a host: true when thresholds keep new work away for now.
-    pub fn look(&mut self, host: &HostInfo, at: usize, expected: i64) -> bool {
+    pub(super) fn look(&mut self, host: &HostInfo, at: usize, expected: i64) -> bool {
         // ThresholdKind may be gone from the configuration while work is stopped for them.
         if !self.samples && self.halted.is_empty() {
             return false;
@@ -153,18 +153,18 @@ impl ThresholdMonitor {
 
     /// Thresholds of the host, or work that has just resumed there, keep new work away. `expected`:
     /// load that is to come, in thousandths.
-    pub fn bars(&self, host: &HostInfo, expected: i64) -> bool {
+    pub(super) fn bars(&self, host: &HostInfo, expected: i64) -> bool {
         self.quiet.contains_key(&host.id)
             || exceeded(host, &host.entry.thresholds, Dispatch(expected)).is_some()
     }
 
     /// Some threshold or condition depends on samples.
-    pub fn samples(&self) -> bool {
+    pub(super) fn samples(&self) -> bool {
         self.samples
     }
 
     /// Something may have to be done although nothing is pending.
-    pub fn busy(&self) -> bool {
+    pub(super) fn busy(&self) -> bool {
         self.samples || !self.halted.is_empty() || self.on.iter().any(Option::is_some)
     }
 }

@@ -60,7 +60,7 @@ impl Default for TimeWindows {
 
 impl TimeWindows {
     /// For another configuration or other hosts: everything is worked out at the next look.
-    pub fn renewed(zone: TimeZone, config: &Config, table: &HostTable) -> TimeWindows {
+    pub(super) fn renewed(zone: TimeZone, config: &Config, table: &HostTable) -> TimeWindows {
         let queues = config.queues.len();
         let windowed = |at: &usize| table.at(*at).entry.dispatch_window.is_some();
         let hosts = (0..table.len()).filter(windowed);
@@ -77,49 +77,49 @@ impl TimeWindows {
     }
 
     /// The run window of a queue is open.
-    pub fn runs(&self, queue: Option<u16>) -> bool {
+    pub(super) fn runs(&self, queue: Option<u16>) -> bool {
         let start_condition = queue.and_then(|at| self.run.get(usize::from(at)));
         start_condition.is_none_or(|start_condition| start_condition.open)
     }
 
     /// The dispatch window of a host is closed.
-    pub fn shuts(&self, at: usize) -> bool {
+    pub(super) fn shuts(&self, at: usize) -> bool {
         let found = self.hosts.binary_search_by_key(&(at as u32), |(at, _)| *at);
         found.is_ok_and(|at| !self.hosts[at].1.open)
     }
 
-    pub fn zone(&self) -> &TimeZone {
+    pub(super) fn zone(&self) -> &TimeZone {
         &self.zone
     }
 
-    pub fn set_zone(&mut self, zone: TimeZone) {
+    pub(super) fn set_zone(&mut self, zone: TimeZone) {
         self.zone = zone;
         self.holds = None;
     }
 
     /// Some queue has a window.
-    pub fn any_of_queues(&self) -> bool {
+    pub(super) fn any_of_queues(&self) -> bool {
         self.any
     }
 
     /// Some queue or host has a window.
-    pub fn any(&self) -> bool {
+    pub(super) fn any(&self) -> bool {
         self.any || !self.hosts.is_empty()
     }
 
     /// The run window of a queue.
-    pub fn run(&self, queue: usize) -> Option<&WindowState> {
+    pub(super) fn run(&self, queue: usize) -> Option<&WindowState> {
         self.run.get(queue)
     }
 
     /// The dispatch window of a queue.
-    pub fn dispatch(&self, queue: usize) -> Option<&WindowState> {
+    pub(super) fn dispatch(&self, queue: usize) -> Option<&WindowState> {
         self.dispatch.get(queue)
     }
 
     /// Works out what is open at `now`, unless what is known still holds. Gives the hosts whose
     /// dispatch window opened or closed.
-    pub fn renew(&mut self, config: &Config, table: &HostTable, now: Stamp) -> Vec<usize> {
+    pub(super) fn renew(&mut self, config: &Config, table: &HostTable, now: Stamp) -> Vec<usize> {
         let mut turned = Vec::new();
         if self
             .holds
@@ -146,7 +146,7 @@ impl TimeWindows {
     }
 
     /// The next time a window opens or closes.
-    pub fn next(&self, now: Stamp) -> Option<Stamp> {
+    pub(super) fn next(&self, now: Stamp) -> Option<Stamp> {
         let hosts = self
             .hosts
             .iter()

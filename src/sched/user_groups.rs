@@ -16,7 +16,7 @@ pub(super) struct UserGroups {
 
 impl UserGroups {
     /// For another configuration: memberships are worked out again.
-    pub fn renewed(self) -> UserGroups {
+    pub(super) fn renewed(self) -> UserGroups {
         UserGroups {
             system: self.system,
             memberships: HashMap::new(),
@@ -24,7 +24,7 @@ impl UserGroups {
     }
 
     /// Stores the system groups of a user. True when the scheduler has already used the old ones.
-    pub fn note(&mut self, user: &str, groups: &[String]) -> bool {
+    pub(super) fn note(&mut self, user: &str, groups: &[String]) -> bool {
         if self.system.get(user).is_some_and(|known| known == groups) {
             return false;
         }
@@ -33,12 +33,12 @@ impl UserGroups {
     }
 
     /// Groups of a user in the operating system.
-    pub fn of_system(&self, user: &str) -> &[String] {
+    pub(super) fn of_system(&self, user: &str) -> &[String] {
         self.system.get(user).map_or(&[][..], Vec::as_slice)
     }
 
     /// All groups of a user.
-    pub fn member_of(&mut self, config: &Config, user: &str) -> Arc<[String]> {
+    pub(super) fn member_of(&mut self, config: &Config, user: &str) -> Arc<[String]> {
         if let Some(known) = self.memberships.get(user) {
             return known.clone();
         }

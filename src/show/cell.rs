@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// How a value that is wider than its column is shortened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cut {
+pub(crate) enum Cut {
     /// Not at all: ids and numbers stay whole.
     Never,
     /// Its first characters stay.
@@ -21,7 +21,7 @@ pub enum Cut {
 const BLANKS: &str = "                                                                ";
 
 /// Appends `n` blanks.
-pub fn blanks(out: &mut String, mut n: usize) {
+pub(crate) fn blanks(out: &mut String, mut n: usize) {
     while n > 0 {
         let part = n.min(BLANKS.len());
         out.push_str(&BLANKS[..part]);
@@ -36,7 +36,7 @@ fn is_plain(text: &str) -> bool {
 
 /// Makes what was appended to `out` since `from` fit for a terminal, cut to at most `columns`
 /// unless that is `None`. Returns its display columns.
-pub fn tame(out: &mut String, from: usize, columns: Option<usize>, cut: Cut) -> usize {
+pub(crate) fn tame(out: &mut String, from: usize, columns: Option<usize>, cut: Cut) -> usize {
     let plain = is_plain(&out[from..]);
     if plain {
         let len = out.len() - from;
@@ -62,13 +62,13 @@ pub fn tame(out: &mut String, from: usize, columns: Option<usize>, cut: Cut) -> 
 }
 
 /// Appends a decimal number.
-pub fn int<N: itoa::Integer>(out: &mut String, n: N) {
+pub(crate) fn int<N: itoa::Integer>(out: &mut String, n: N) {
     out.push_str(itoa::Buffer::new().format(n));
 }
 
 /// Appends a number of hundredths or tenths as a decimal fraction with `digits` digits after the
 /// point (1 or 2), rounded down.
-pub fn fraction(out: &mut String, milli: u64, digits: u32) {
+pub(crate) fn fraction(out: &mut String, milli: u64, digits: u32) {
     int(out, milli / 1000);
     out.push('.');
     let scale = if digits == 1 { 100 } else { 10 };
@@ -85,7 +85,7 @@ fn needs_quoting(b: u8) -> bool {
 }
 
 /// Appends `text` as a JSON string.
-pub fn json_str(out: &mut String, text: &str) {
+pub(crate) fn json_str(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
     while let Some(at) = rest.bytes().position(needs_quoting) {
@@ -110,7 +110,7 @@ pub fn json_str(out: &mut String, text: &str) {
 }
 
 /// Quotes in place what was appended to `out` since `from` as a JSON string.
-pub fn json_quote_from(out: &mut String, from: usize) {
+pub(crate) fn json_quote_from(out: &mut String, from: usize) {
     if out[from..].bytes().any(needs_quoting) {
         let text = out.split_off(from);
         json_str(out, &text);
@@ -121,20 +121,20 @@ pub fn json_quote_from(out: &mut String, from: usize) {
 }
 
 /// Writes one JSON object member by member.
-pub struct Object<'o> {
+pub(crate) struct Object<'o> {
     pub out: &'o mut String,
     first: bool,
 }
 
 impl<'o> Object<'o> {
     /// Opens an object; [`Object::end`] closes it.
-    pub fn begin(out: &'o mut String) -> Object<'o> {
+    pub(crate) fn begin(out: &'o mut String) -> Object<'o> {
         out.push('{');
         Object { out, first: true }
     }
 
     /// Writes a member's name; its value is appended to `out` next.
-    pub fn key(&mut self, name: &str) -> &mut String {
+    pub(crate) fn key(&mut self, name: &str) -> &mut String {
         if !self.first {
             self.out.push(',');
         }
@@ -146,7 +146,7 @@ impl<'o> Object<'o> {
     }
 
     /// As [`Object::key`] for a name that a user or a sensor chose.
-    pub fn free_key(&mut self, name: &str) -> &mut String {
+    pub(crate) fn free_key(&mut self, name: &str) -> &mut String {
         if !self.first {
             self.out.push(',');
         }
@@ -156,12 +156,12 @@ impl<'o> Object<'o> {
         self.out
     }
 
-    pub fn text(&mut self, name: &str, value: &str) {
+    pub(crate) fn text(&mut self, name: &str, value: &str) {
         json_str(self.key(name), value);
     }
 
     /// A text, `null` when it is empty.
-    pub fn some_text(&mut self, name: &str, value: &str) {
+    pub(crate) fn some_text(&mut self, name: &str, value: &str) {
         if value.is_empty() {
             self.null(name);
         } else {
@@ -169,12 +169,12 @@ impl<'o> Object<'o> {
         }
     }
 
-    pub fn int<N: itoa::Integer>(&mut self, name: &str, value: N) {
+    pub(crate) fn int<N: itoa::Integer>(&mut self, name: &str, value: N) {
         int(self.key(name), value);
     }
 
     /// A number, `null` when there is none.
-    pub fn opt<N: itoa::Integer>(&mut self, name: &str, value: Option<N>) {
+    pub(crate) fn opt<N: itoa::Integer>(&mut self, name: &str, value: Option<N>) {
         match value {
             Some(n) => self.int(name, n),
             None => self.null(name),
@@ -182,7 +182,7 @@ impl<'o> Object<'o> {
     }
 
     /// A number with a fraction; what JSON cannot hold becomes `null`.
-    pub fn real(&mut self, name: &str, value: f64) {
+    pub(crate) fn real(&mut self, name: &str, value: f64) {
         let out = self.key(name);
         if value.is_finite() {
             let rounded = (value * 1000.0).round() / 1000.0;
@@ -192,23 +192,23 @@ impl<'o> Object<'o> {
         }
     }
 
-    pub fn flag(&mut self, name: &str, value: bool) {
+    pub(crate) fn flag(&mut self, name: &str, value: bool) {
         self.key(name)
             .push_str(if value { "true" } else { "false" });
     }
 
-    pub fn null(&mut self, name: &str) {
+    pub(crate) fn null(&mut self, name: &str) {
         self.key(name).push_str("null");
     }
 
     /// A list of texts.
-    pub fn texts<S: AsRef<str>>(&mut self, name: &str, values: impl IntoIterator<Item = S>) {
+    pub(crate) fn texts<S: AsRef<str>>(&mut self, name: &str, values: impl IntoIterator<Item = S>) {
         let out = self.key(name);
         list(out, values, |out, v| json_str(out, v.as_ref()));
     }
 
     /// Text that is already a list of members without braces.
-    pub fn members(&mut self, ready: &str) {
+    pub(crate) fn members(&mut self, ready: &str) {
         if !ready.is_empty() {
             if !self.first {
                 self.out.push(',');
@@ -218,13 +218,13 @@ impl<'o> Object<'o> {
         }
     }
 
-    pub fn end(self) {
+    pub(crate) fn end(self) {
         self.out.push('}');
     }
 }
 
 /// Appends a JSON array.
-pub fn list<T>(
+pub(crate) fn list<T>(
     out: &mut String,
     values: impl IntoIterator<Item = T>,
     mut one: impl FnMut(&mut String, T),

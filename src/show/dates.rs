@@ -17,7 +17,7 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 
 /// Prints moments in one time zone.
-pub struct Dates {
+pub(crate) struct Dates {
     zone: TimeZone,
     /// The last step and its offset in seconds.
     known: Cell<(i64, i64)>,
@@ -35,7 +35,7 @@ struct Parts {
 }
 
 impl Dates {
-    pub fn new(zone: TimeZone) -> Dates {
+    pub(crate) fn new(zone: TimeZone) -> Dates {
         Dates {
             zone,
             known: Cell::new((i64::MIN, 0)),
@@ -44,7 +44,7 @@ impl Dates {
     }
 
     /// The zone of this printer.
-    pub fn zone(&self) -> &TimeZone {
+    pub(crate) fn zone(&self) -> &TimeZone {
         &self.zone
     }
 
@@ -82,7 +82,7 @@ impl Dates {
     }
 
     /// `Nov 21 03:07`; nothing for moment 0, which stands for "never".
-    pub fn short(&self, out: &mut String, ms: i64) {
+    pub(crate) fn short(&self, out: &mut String, ms: i64) {
         if ms == 0 {
             return;
         }
@@ -101,7 +101,7 @@ impl Dates {
     }
 
     /// `11/21-03:07:09`; nothing for moment 0.
-    pub fn compact(&self, out: &mut String, ms: i64) {
+    pub(crate) fn compact(&self, out: &mut String, ms: i64) {
         if ms == 0 {
             return;
         }
@@ -114,7 +114,7 @@ impl Dates {
     }
 
     /// `Sat Nov 21 03:07:09`.
-    pub fn long(&self, out: &mut String, ms: i64) {
+    pub(crate) fn long(&self, out: &mut String, ms: i64) {
         let p = self.parts(ms);
         out.push_str(DAYS[usize::try_from(p.days.rem_euclid(7)).unwrap_or(0)]);
         out.push(' ');
@@ -124,7 +124,7 @@ impl Dates {
     }
 
     /// `Sat Nov 21 03:07:09 2026`.
-    pub fn long_year(&self, out: &mut String, ms: i64) {
+    pub(crate) fn long_year(&self, out: &mut String, ms: i64) {
         self.long(out, ms);
         out.push(' ');
         int(out, self.parts(ms).year);
@@ -146,7 +146,7 @@ fn clock(out: &mut String, second: i64) {
 }
 
 /// Two decimal digits.
-pub fn two(out: &mut String, n: i64) {
+pub(crate) fn two(out: &mut String, n: i64) {
     if n < 10 {
         out.push('0');
     }

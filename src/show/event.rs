@@ -11,17 +11,17 @@ use crate::text::width::escape;
 use std::collections::HashMap;
 
 /// Names a signal of this system by its number.
-pub type SignalName = fn(i32) -> String;
+pub(crate) type SignalName = fn(i32) -> String;
 
 /// Makes sentences; keeps what later events refer to.
-pub struct Sentences {
+pub(crate) struct Sentences {
     /// Owner and queue of each specification seen.
     specs: HashMap<u32, (String, String)>,
     signal: SignalName,
 }
 
 impl Sentences {
-    pub fn new(signal: SignalName) -> Sentences {
+    pub(crate) fn new(signal: SignalName) -> Sentences {
         Sentences {
             specs: HashMap::new(),
             signal,
@@ -29,7 +29,7 @@ impl Sentences {
     }
 
     /// Keeps the owner and queue of a specification.
-    pub fn note(&mut self, event: &Event) {
+    pub(crate) fn note(&mut self, event: &Event) {
         if let Event::Spec { id, spec } = event {
             let Spec { user, queue, .. } = spec.as_ref();
             self.specs.insert(*id, (user.clone(), queue.clone()));
@@ -37,7 +37,7 @@ impl Sentences {
     }
 
     /// The sentence of an event.
-    pub fn of(&self, event: &Event) -> String {
+    pub(crate) fn of(&self, event: &Event) -> String {
         match event {
             Event::Epoch {
                 epoch, host, pid, ..
@@ -246,7 +246,7 @@ fn said(comment: &str) -> String {
 }
 
 /// When it happened, for events with a time of their own.
-pub fn time_of(event: &Event) -> Option<Stamp> {
+pub(crate) fn time_of(event: &Event) -> Option<Stamp> {
     match event {
         Event::Epoch { t, .. }
         | Event::Handled { t, .. }
@@ -284,7 +284,7 @@ pub fn time_of(event: &Event) -> Option<Stamp> {
 }
 
 /// Whether an event concerns a job; an element's events include its array's.
-pub fn concerns(event: &Event, wanted: JobKey) -> bool {
+pub(crate) fn concerns(event: &Event, wanted: JobKey) -> bool {
     let of = match event {
         Event::Submitted(s) => JobKey::job(s.id),
         Event::Dispatched { a, .. }

@@ -8,7 +8,7 @@ use crate::text::error::nearest;
 use crate::text::width;
 use std::fmt;
 
-pub use super::cell::Cut;
+pub(crate) use super::cell::Cut;
 
 /// Longest `-o` text in bytes, most fields in it, widest column, longest delimiter.
 const FORMAT_MAX: usize = 16 * 1024;
@@ -19,7 +19,7 @@ const DELIMITER_MAX: usize = 16;
 /// One field of a registry. `G` is the type of the function that appends its value (nothing =
 /// there is none).
 #[derive(Clone, Copy, Debug)]
-pub struct Field<G: 'static> {
+pub(crate) struct Field<G: 'static> {
     /// Name in `-o`, lower case.
     pub name: &'static str,
     pub aliases: &'static [&'static str],
@@ -32,7 +32,7 @@ pub struct Field<G: 'static> {
 }
 
 /// The field called `name`, in any case.
-pub fn find<'f, G>(fields: &'f [Field<G>], name: &str) -> Option<&'f Field<G>> {
+pub(crate) fn find<'f, G>(fields: &'f [Field<G>], name: &str) -> Option<&'f Field<G>> {
     fields.iter().find(|f| {
         f.name.eq_ignore_ascii_case(name) || f.aliases.iter().any(|a| a.eq_ignore_ascii_case(name))
     })
@@ -40,7 +40,7 @@ pub fn find<'f, G>(fields: &'f [Field<G>], name: &str) -> Option<&'f Field<G>> {
 
 /// What is wrong with an `-o` text.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum FormatError {
+pub(crate) enum FormatError {
     Empty,
     TooLong,
     Unknown { name: String, near: Option<String> },
@@ -82,7 +82,7 @@ impl std::error::Error for FormatError {}
 
 /// One column of a table.
 #[derive(Debug)]
-pub struct Column<G: 'static> {
+pub(crate) struct Column<G: 'static> {
     pub field: &'static Field<G>,
     pub header: &'static str,
     pub width: usize,
@@ -94,7 +94,7 @@ pub struct Column<G: 'static> {
 
 /// How rows of one kind are laid out.
 #[derive(Debug)]
-pub struct Table<G: 'static> {
+pub(crate) struct Table<G: 'static> {
     pub columns: Vec<Column<G>>,
     /// Put between values that are then neither padded nor filled.
     pub delimiter: Option<String>,
@@ -104,14 +104,14 @@ pub struct Table<G: 'static> {
 }
 
 /// A function that appends a value of one plain row.
-pub type Get<R> = fn(&R, &mut String);
+pub(crate) type Get<R> = fn(&R, &mut String);
 
 /// Ends what [`Column::paint`] began.
 const PLAIN: &str = "\x1b[0m";
 
 impl<G: Copy> Table<G> {
     /// A table of fixed columns: field name, width, how it is cut.
-    pub fn fixed(fields: &'static [Field<G>], columns: &[(&str, usize, Cut)]) -> Table<G> {
+    pub(crate) fn fixed(fields: &'static [Field<G>], columns: &[(&str, usize, Cut)]) -> Table<G> {
         let column = |(name, width, cut): &(&str, usize, Cut)| {
             let field = find(fields, name).expect("tables name fields of their registry");
             Column {
@@ -135,7 +135,10 @@ impl<G: Copy> Table<G> {
     ///
     /// # Errors
     /// Names the first thing that is wrong.
-    pub fn from_format(fields: &'static [Field<G>], text: &str) -> Result<Table<G>, FormatError> {
+    pub(crate) fn from_format(
+        fields: &'static [Field<G>],
+        text: &str,
+    ) -> Result<Table<G>, FormatError> {
         if text.len() > FORMAT_MAX {
             return Err(FormatError::TooLong);
         }
@@ -159,7 +162,7 @@ impl<G: Copy> Table<G> {
     }
 
     /// Appends the header line.
-    pub fn header(&self, out: &mut String) {
+    pub(crate) fn header(&self, out: &mut String) {
         if let Some(title) = self.title {
             out.push_str(title);
             out.push('\n');
@@ -169,7 +172,7 @@ impl<G: Copy> Table<G> {
     }
 
     /// Appends one row; `value` calls a field's function.
-    pub fn row(&self, out: &mut String, mut value: impl FnMut(G, &mut String)) {
+    pub(crate) fn row(&self, out: &mut String, mut value: impl FnMut(G, &mut String)) {
         self.line(out, |column, out| value(column.field.get, out), self.color);
     }
 
@@ -206,7 +209,7 @@ impl<G: Copy> Table<G> {
     }
 
     /// Appends a JSON object of the row's fields: texts by header, empty where there is no value.
-    pub fn record(&self, out: &mut String, mut value: impl FnMut(G, &mut String)) {
+    pub(crate) fn record(&self, out: &mut String, mut value: impl FnMut(G, &mut String)) {
         out.push('{');
         for (n, column) in self.columns.iter().enumerate() {
             out.push_str(if n > 0 { ",\"" } else { "\"" });
@@ -220,7 +223,7 @@ impl<G: Copy> Table<G> {
     }
 
     /// Colours the column of field `name`.
-    pub fn painted(mut self, name: &str, paint: fn(&str) -> &'static str) -> Table<G> {
+    pub(crate) fn painted(mut self, name: &str, paint: fn(&str) -> &'static str) -> Table<G> {
         for column in self.columns.iter_mut().filter(|c| c.field.name == name) {
             column.paint = Some(paint);
         }
@@ -228,7 +231,7 @@ impl<G: Copy> Table<G> {
     }
 
     /// Sets whether rows are coloured.
-    pub fn colored(mut self, color: bool) -> Table<G> {
+    pub(crate) fn colored(mut self, color: bool) -> Table<G> {
         self.color = color;
         self
     }
@@ -236,7 +239,7 @@ impl<G: Copy> Table<G> {
 
 impl<R: 'static> Table<Get<R>> {
     /// The whole table of plain rows.
-    pub fn print<'r>(&self, rows: impl IntoIterator<Item = &'r R>, header: bool) -> String {
+    pub(crate) fn print<'r>(&self, rows: impl IntoIterator<Item = &'r R>, header: bool) -> String {
         let mut out = String::new();
         if header {
             self.header(&mut out);
@@ -248,7 +251,7 @@ impl<R: 'static> Table<Get<R>> {
     }
 
     /// LSF's JSON of plain rows: command, number of `what`, records.
-    pub fn records<'r>(
+    pub(crate) fn records<'r>(
         &self,
         command: &str,
         what: &str,
@@ -267,7 +270,7 @@ impl<R: 'static> Table<Get<R>> {
 }
 
 /// Decides whether values are cut: whole ones when `wide`.
-pub fn cut(wide: bool, how: Cut) -> Cut {
+pub(crate) fn cut(wide: bool, how: Cut) -> Cut {
     if wide { Cut::Never } else { how }
 }
 

@@ -8,7 +8,7 @@ use crate::text::width;
 use std::fmt::Write as _;
 
 /// Why a host takes no job now; `None` when it does, or its administrator's comment says it.
-pub fn reason(h: &HostRow, dates: &Dates) -> Option<String> {
+pub(crate) fn reason(h: &HostRow, dates: &Dates) -> Option<String> {
     let text = match h.status.as_str() {
         "unavail" if h.load.t > 0 => {
             let mut text = "cbls is silent; last report ".to_owned();
@@ -40,7 +40,7 @@ fn in_trouble(h: &HostRow) -> bool {
 }
 
 /// Appends the page of `cinfo -health`.
-pub fn put(out: &mut String, params: &Params, hosts: &[HostRow], dates: &Dates) {
+pub(crate) fn put(out: &mut String, params: &Params, hosts: &[HostRow], dates: &Dates) {
     let put = |out: &mut String, args: std::fmt::Arguments<'_>| {
         out.write_fmt(args).expect("a string takes every write");
     };
@@ -78,7 +78,7 @@ pub fn put(out: &mut String, params: &Params, hosts: &[HostRow], dates: &Dates) 
 }
 
 /// Appends the members of the JSON object of `cinfo`.
-pub fn put_json(o: &mut Object<'_>, params: &Params, hosts: &[HostRow], dates: &Dates) {
+pub(crate) fn put_json(o: &mut Object<'_>, params: &Params, hosts: &[HostRow], dates: &Dates) {
     o.texts("alarms", &params.alarms);
     let trouble: Vec<&HostRow> = hosts.iter().filter(|h| in_trouble(h)).collect();
     cell::list(o.key("hosts_in_trouble"), &trouble, |out, h| {

@@ -3,8 +3,8 @@
 //! Owns the fold from events to histories. The rules are those of the state that the leader keeps,
 //! reduced to what `chist` shows. Never reads a journal and never decides what is printed.
 
-pub mod page;
-pub mod range;
+pub(crate) mod page;
+pub(crate) mod range;
 
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason};
 use crate::record::event::{Event, SignalAct, Submitted};
@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// States with a column of their own.
-pub const COLUMNS: [JobStat; 6] = [
+pub(crate) const COLUMNS: [JobStat; 6] = [
     JobStat::Pend,
     JobStat::Psusp,
     JobStat::Run,
@@ -26,7 +26,7 @@ pub const COLUMNS: [JobStat; 6] = [
 ];
 
 /// Milliseconds spent in each state of [`COLUMNS`].
-pub type Spent = [u64; COLUMNS.len()];
+pub(crate) type Spent = [u64; COLUMNS.len()];
 
 /// The state of a job over time.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +55,7 @@ impl Track {
 
 /// One job or element that something happened to.
 #[derive(Clone, Debug, Default)]
-pub struct Past {
+pub(crate) struct Past {
     track: Track,
     attempt: u32,
     pub hosts: Vec<Share>,
@@ -74,7 +74,7 @@ pub struct Past {
 
 /// A submitted job or array with all that happened to it.
 #[derive(Clone, Debug, Default)]
-pub struct Story {
+pub(crate) struct Story {
     pub id: u32,
     pub submit: i64,
     pub spec: Option<Arc<Spec>>,
@@ -91,7 +91,7 @@ pub struct Story {
 
 /// The histories of all jobs that the events name.
 #[derive(Debug, Default)]
-pub struct Histories {
+pub(crate) struct Histories {
     specs: HashMap<u32, Arc<Spec>>,
     pub stories: BTreeMap<u32, Story>,
     /// Jobs on hosts now, for hosts that fall silent.
@@ -102,7 +102,7 @@ pub struct Histories {
 
 impl Histories {
     /// `detail`: also keep what happened as sentences.
-    pub fn new(detail: bool) -> Histories {
+    pub(crate) fn new(detail: bool) -> Histories {
         Histories {
             detail,
             ..Histories::default()
@@ -110,7 +110,7 @@ impl Histories {
     }
 
     /// Takes in the next event.
-    pub fn apply(&mut self, event: &Event) {
+    pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::Spec { id, spec } => {
                 self.specs.insert(*id, Arc::from(spec.clone()));
@@ -471,13 +471,13 @@ impl Histories {
     }
 
     /// Jobs of whom the kept events do not hold the submission or the specification.
-    pub fn incomplete(&self) -> Vec<u32> {
+    pub(crate) fn incomplete(&self) -> Vec<u32> {
         let lacks = |s: &&Story| s.submit == 0 || s.spec.is_none();
         self.stories.values().filter(lacks).map(|s| s.id).collect()
     }
 
     /// Fills in what only the view still knows of a job or array.
-    pub fn complete(&mut self, row: &JobRow<'_>, spec: &Arc<Spec>) {
+    pub(crate) fn complete(&mut self, row: &JobRow<'_>, spec: &Arc<Spec>) {
         let Some(story) = self.stories.get_mut(&row.j.id).filter(|_| row.j.idx == 0) else {
             return;
         };
@@ -518,7 +518,7 @@ impl Past {
 
 /// One job or element with its history, as the pages show it.
 #[derive(Clone, Copy, Debug)]
-pub struct Episode<'h> {
+pub(crate) struct Episode<'h> {
     pub key: JobKey,
     pub story: &'h Story,
     pub past: &'h Past,
@@ -526,7 +526,7 @@ pub struct Episode<'h> {
 
 impl Story {
     /// Its job, or each of its elements in the order of their indices.
-    pub fn episodes(&self) -> impl Iterator<Item = Episode<'_>> {
+    pub(crate) fn episodes(&self) -> impl Iterator<Item = Episode<'_>> {
         let single = self.all.is_none() && self.works.is_empty();
         let own = single.then(|| Episode {
             key: JobKey::job(self.id),
@@ -547,26 +547,26 @@ impl Story {
 }
 
 impl<'h> Episode<'h> {
-    pub fn stat(&self) -> JobStat {
+    pub(crate) fn stat(&self) -> JobStat {
         self.past.track.stat
     }
 
     /// Time spent in each state until `now` (ms).
-    pub fn spent(&self, now: i64) -> Spent {
+    pub(crate) fn spent(&self, now: i64) -> Spent {
         self.past.track.at(now)
     }
 
     /// When the last change of state happened.
-    pub fn since(&self) -> i64 {
+    pub(crate) fn since(&self) -> i64 {
         self.past.track.since
     }
 
-    pub fn user(&self) -> &'h str {
+    pub(crate) fn user(&self) -> &'h str {
         self.story.spec.as_ref().map_or("-", |s| &s.user)
     }
 
     /// Everything that happened to it, oldest first, its array's part included.
-    pub fn lines(&self) -> impl Iterator<Item = &'h (i64, String)> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &'h (i64, String)> {
         let head = &self.story.head;
         let inherited = if std::ptr::eq(self.past, head) {
             0
@@ -577,7 +577,7 @@ impl<'h> Episode<'h> {
     }
 
     /// True when anything happened to it between two moments.
-    pub fn touched(&self, from: i64, to: i64) -> bool {
+    pub(crate) fn touched(&self, from: i64, to: i64) -> bool {
         let submitted = (from..to).contains(&self.story.submit);
         submitted
             || (from..to).contains(&self.since())

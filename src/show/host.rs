@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The function that writes a field.
-pub type HostGet = Get<HostRow>;
+pub(crate) type HostGet = Get<HostRow>;
 
 /// `closed` for every kind of closed, the word itself otherwise.
-pub fn short_status(status: &str) -> &str {
+pub(crate) fn short_status(status: &str) -> &str {
     if status.starts_with("closed") {
         "closed"
     } else {
@@ -49,7 +49,7 @@ const fn count(name: &'static str, header: &'static str, get: HostGet) -> Field<
 }
 
 /// Every field of a host for `chosts`.
-pub static FIELDS: &[Field<HostGet>] = &[
+pub(crate) static FIELDS: &[Field<HostGet>] = &[
     field(
         "host_name",
         &["hname", "name", "host"],
@@ -143,7 +143,7 @@ fn status_color(word: &str) -> &'static str {
 }
 
 /// The table: `wide` gives whole names and statuses, `jobs` adds the ids of the jobs.
-pub fn table(wide: bool, jobs: bool) -> Table<HostGet> {
+pub(crate) fn table(wide: bool, jobs: bool) -> Table<HostGet> {
     let (status, columns) = if wide {
         ("status", 14)
     } else {
@@ -169,7 +169,7 @@ pub fn table(wide: bool, jobs: bool) -> Table<HostGet> {
 }
 
 /// `-c`: closed hosts, who closed them and why.
-pub fn closed_table() -> Table<HostGet> {
+pub(crate) fn closed_table() -> Table<HostGet> {
     let mut table = Table::fixed(
         FIELDS,
         &[
@@ -185,10 +185,10 @@ pub fn closed_table() -> Table<HostGet> {
 }
 
 /// What `-json` gives without `-o`.
-pub const JSON_DEFAULT: &str = "host_name status jl_u max njobs run ssusp ususp rsv";
+pub(crate) const JSON_DEFAULT: &str = "host_name status jl_u max njobs run ssusp ususp rsv";
 
 /// Appends the long page of a host.
-pub fn put_long(out: &mut String, h: &HostRow, dates: &Dates) {
+pub(crate) fn put_long(out: &mut String, h: &HostRow, dates: &Dates) {
     let mut page = String::new();
     let w = &mut page;
     let add = |w: &mut String, args: std::fmt::Arguments<'_>| {
@@ -295,7 +295,7 @@ fn put_current_load(w: &mut String, h: &HostRow) {
 }
 
 /// `-s`: one line for each static or reserved resource of each host.
-pub fn put_resources(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
+pub(crate) fn put_resources(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
     for h in hosts {
         for (name, (total, reserved)) in amounts(h) {
             if !wanted.is_empty() && !wanted.iter().any(|w| w == name) {
@@ -312,10 +312,11 @@ pub fn put_resources(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
 }
 
 /// Header of `-s`.
-pub const RESOURCES_HEADER: &str = "RESOURCE                 TOTAL       RESERVED       LOCATION\n";
+pub(crate) const RESOURCES_HEADER: &str =
+    "RESOURCE                 TOTAL       RESERVED       LOCATION\n";
 
 /// Appends the JSON line of a host.
-pub fn put_json(out: &mut String, h: &HostRow) {
+pub(crate) fn put_json(out: &mut String, h: &HostRow) {
     let mut o = Object::begin(out);
     o.text("name", &h.name);
     o.text("status", &h.status);
@@ -364,7 +365,7 @@ pub(crate) mod tests {
     use crate::record::load::LoadDoc;
     use jiff::tz::TimeZone;
 
-    pub fn host() -> HostRow {
+    pub(crate) fn host() -> HostRow {
         HostRow {
             name: "a_host_with_a_long_name".into(),
             status: "closed_Adm".into(),

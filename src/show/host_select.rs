@@ -115,7 +115,11 @@ impl HostFacts for Facts<'_> {
 ///
 /// # Errors
 /// The text is wrong, or asks for more than a selection.
-pub fn keep(hosts: &mut Vec<&HostRow>, text: &str, params: &Params) -> Result<(), ParseError> {
+pub(crate) fn keep(
+    hosts: &mut Vec<&HostRow>,
+    text: &str,
+    params: &Params,
+) -> Result<(), ParseError> {
     let req = ResReq::parse(text, &Declared(params))?;
     let only = |s: &&Simple| {
         let rest = Simple {

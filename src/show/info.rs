@@ -12,7 +12,7 @@ use crate::text::width;
 use std::fmt::Write as _;
 
 /// The function that writes a field of a host.
-pub type HostGet = Get<HostRow>;
+pub(crate) type HostGet = Get<HostRow>;
 
 const fn field(
     name: &'static str,
@@ -40,7 +40,7 @@ fn size(out: &mut String, mb: u64) {
 }
 
 /// Every static field of a host.
-pub static HOST_FIELDS: &[Field<HostGet>] = &[
+pub(crate) static HOST_FIELDS: &[Field<HostGet>] = &[
     field(
         "host_name",
         &["hname", "name", "host"],
@@ -94,7 +94,7 @@ pub static HOST_FIELDS: &[Field<HostGet>] = &[
 ];
 
 /// The table of static facts.
-pub fn host_table(wide: bool) -> Table<HostGet> {
+pub(crate) fn host_table(wide: bool) -> Table<HostGet> {
     Table::fixed(
         HOST_FIELDS,
         &[
@@ -112,11 +112,11 @@ pub fn host_table(wide: bool) -> Table<HostGet> {
 }
 
 /// What `cinfo -H -json` gives without `-o`.
-pub const HOST_JSON_DEFAULT: &str =
+pub(crate) const HOST_JSON_DEFAULT: &str =
     "host_name type model cpuf ncpus maxmem maxswp server resources";
 
 /// Appends the long page of a host's facts.
-pub fn put_host_long(out: &mut String, h: &HostRow) {
+pub(crate) fn put_host_long(out: &mut String, h: &HostRow) {
     writeln!(out, "\nHOST_NAME:  {}", width::escape(&h.name)).expect("a string takes every write");
     let table = Table::fixed(
         HOST_FIELDS,
@@ -147,7 +147,7 @@ pub fn put_host_long(out: &mut String, h: &HostRow) {
 }
 
 /// Appends the JSON line of a host's facts. Sizes in MB.
-pub fn put_host_json(out: &mut String, h: &HostRow) {
+pub(crate) fn put_host_json(out: &mut String, h: &HostRow) {
     let mut o = Object::begin(out);
     o.text("name", &h.name);
     o.text("type", &h.host_type);
@@ -173,7 +173,7 @@ pub fn put_host_json(out: &mut String, h: &HostRow) {
 
 /// Which parts of `cinfo` are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts {
+pub(crate) struct Parts {
     pub resources: bool,
     pub types: bool,
     pub models: bool,
@@ -185,7 +185,7 @@ fn wanted(names: &[String], name: &str) -> bool {
 }
 
 /// Appends the tables of `cinfo`. `names` limits the resources.
-pub fn put(out: &mut String, params: &Params, parts: Parts, names: &[String]) {
+pub(crate) fn put(out: &mut String, params: &Params, parts: Parts, names: &[String]) {
     let mut first = true;
     let mut gap = |out: &mut String| {
         if !std::mem::take(&mut first) {
@@ -222,7 +222,7 @@ pub fn put(out: &mut String, params: &Params, parts: Parts, names: &[String]) {
 }
 
 /// Appends the long form: one block for each resource.
-pub fn put_long(out: &mut String, params: &Params, names: &[String]) {
+pub(crate) fn put_long(out: &mut String, params: &Params, names: &[String]) {
     for (name, kind, order, about) in &params.resources {
         if !wanted(names, name) {
             continue;
@@ -255,7 +255,7 @@ fn line(out: &mut String, args: std::fmt::Arguments<'_>) {
 }
 
 /// Appends one JSON object with everything `cinfo` knows.
-pub fn put_json(out: &mut String, params: &Params, hosts: &[HostRow], dates: &Dates) {
+pub(crate) fn put_json(out: &mut String, params: &Params, hosts: &[HostRow], dates: &Dates) {
     let mut o = Object::begin(out);
     o.text("cluster", &params.cluster);
     cell::list(

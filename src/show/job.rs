@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// What all rows of one output share.
-pub struct Ctx {
+pub(crate) struct Ctx {
     /// Wall clock when the command started.
     pub now: Stamp,
     pub dates: Dates,
@@ -23,7 +23,7 @@ pub struct Ctx {
 
 impl Ctx {
     /// Another printer for the same moment: a thread needs one of its own.
-    pub fn same(&self) -> Ctx {
+    pub(crate) fn same(&self) -> Ctx {
         Ctx {
             now: self.now,
             dates: Dates::new(self.dates.zone().clone()),
@@ -33,7 +33,7 @@ impl Ctx {
 }
 
 /// One job or element, assembled from the rows of the view.
-pub struct JobView<'a> {
+pub(crate) struct JobView<'a> {
     /// May differ from the row's own key: an element that has not started lives in its array's row.
     pub key: JobKey,
     pub row: &'a JobRow<'a>,
@@ -47,15 +47,15 @@ pub struct JobView<'a> {
 }
 
 /// The function that writes a field.
-pub type JobGet = fn(&JobView<'_>, &mut String);
+pub(crate) type JobGet = fn(&JobView<'_>, &mut String);
 
 impl JobView<'_> {
-    pub fn stat(&self) -> JobStat {
+    pub(crate) fn stat(&self) -> JobStat {
         self.row.stat
     }
 
     /// Milliseconds it has run, suspension left out; `None` before its start.
-    pub fn run_ms(&self) -> Option<u64> {
+    pub(crate) fn run_ms(&self) -> Option<u64> {
         let row = self.row;
         if row.start == 0 || row.stat.is_waiting() {
             return None;
@@ -70,7 +70,7 @@ impl JobView<'_> {
     }
 
     /// Milliseconds from submission to start, end, or now.
-    pub fn pend_ms(&self) -> u64 {
+    pub(crate) fn pend_ms(&self) -> u64 {
         let row = self.row;
         let until = match (row.stat.is_waiting(), row.dispatch, row.end) {
             (true, _, _) => self.ctx.now.0,
@@ -81,12 +81,12 @@ impl JobView<'_> {
     }
 
     /// Slots in use, 0 while it waits.
-    pub fn slots(&self) -> u32 {
+    pub(crate) fn slots(&self) -> u32 {
         self.row.hosts.iter().map(|h| h.1).sum()
     }
 
     /// Exit status as shells count it: the code, or 128 and the signal. `None` while unknown.
-    pub fn exit_status(&self) -> Option<i32> {
+    pub(crate) fn exit_status(&self) -> Option<i32> {
         if !self.row.stat.is_finished() {
             return None;
         }
@@ -98,7 +98,7 @@ impl JobView<'_> {
     }
 
     /// `h1`, or `2*h1:4*h2`.
-    pub fn put_hosts(&self, out: &mut String, between: &str) {
+    pub(crate) fn put_hosts(&self, out: &mut String, between: &str) {
         for (n, host) in self.row.hosts.iter().enumerate() {
             if n > 0 {
                 out.push_str(between);
@@ -112,7 +112,7 @@ impl JobView<'_> {
     }
 
     /// `name` or `name[3]`.
-    pub fn put_name(&self, out: &mut String) {
+    pub(crate) fn put_name(&self, out: &mut String) {
         out.push_str(self.name);
         if self.key.idx > 0 {
             out.push('[');
@@ -122,7 +122,7 @@ impl JobView<'_> {
     }
 
     /// `TERM_RUNLIMIT: killed: it reached its run limit`, nothing when it ended by itself.
-    pub fn put_term(&self, out: &mut String) {
+    pub(crate) fn put_term(&self, out: &mut String) {
         let row = self.row;
         if row.stat.is_finished() && row.reason != TermReason::None {
             out.push_str(row.reason.word());
@@ -140,7 +140,7 @@ impl JobView<'_> {
 }
 
 /// `123` or `123[4]`.
-pub fn put_key(out: &mut String, key: JobKey) {
+pub(crate) fn put_key(out: &mut String, key: JobKey) {
     int(out, key.id);
     if key.idx > 0 {
         out.push('[');
@@ -150,7 +150,7 @@ pub fn put_key(out: &mut String, key: JobKey) {
 }
 
 /// Why a job is suspended, in words.
-pub fn suspend_sentence(stat: JobStat) -> &'static str {
+pub(crate) fn suspend_sentence(stat: JobStat) -> &'static str {
     match stat {
         JobStat::Ususp => "stopped by its owner or an administrator",
         JobStat::Ssusp => "stopped by the system",
@@ -161,7 +161,7 @@ pub fn suspend_sentence(stat: JobStat) -> &'static str {
 }
 
 /// The estimate of a waiting job's start.
-pub fn estimate<'v>(v: &JobView<'v>) -> Option<&'v EstimateRow> {
+pub(crate) fn estimate<'v>(v: &JobView<'v>) -> Option<&'v EstimateRow> {
     let found = v.ctx.estimates.get(&v.key);
     // The next element of an array is reserved for under the array's own key.
     let found = found.or_else(|| v.ctx.estimates.get(&JobKey::job(v.key.id)));
@@ -169,7 +169,7 @@ pub fn estimate<'v>(v: &JobView<'v>) -> Option<&'v EstimateRow> {
 }
 
 /// Appends why a started job does not run: the users' word, the system's reason with its code.
-pub fn put_suspend(out: &mut String, v: &JobView<'_>) {
+pub(crate) fn put_suspend(out: &mut String, v: &JobView<'_>) {
     let from = out.len();
     put_suspend_text(out, v);
     let told = matches!(v.stat(), JobStat::Ssusp | JobStat::Ususp) && out.len() > from;
@@ -179,7 +179,7 @@ pub fn put_suspend(out: &mut String, v: &JobView<'_>) {
 }
 
 /// Likewise, without the code.
-pub fn put_suspend_text(out: &mut String, v: &JobView<'_>) {
+pub(crate) fn put_suspend_text(out: &mut String, v: &JobView<'_>) {
     let (stat, halt) = (v.stat(), v.row.halt.as_deref());
     if stat != JobStat::Ssusp || halt.is_none() {
         out.push_str(suspend_sentence(stat));
@@ -311,7 +311,7 @@ const fn field(
 fn nothing(_: &JobView<'_>, _: &mut String) {}
 
 /// Every field of a job.
-pub static FIELDS: &[Field<JobGet>] = &[
+pub(crate) static FIELDS: &[Field<JobGet>] = &[
     field("jobid", &["id"], "JOBID", 7, |v, out| put_key(out, v.key)),
     field("jobindex", &["index"], "JOBINDEX", 8, |v, out| {
         int(out, v.key.idx)

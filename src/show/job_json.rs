@@ -17,13 +17,13 @@ const KEPT_MAX: usize = 10_000;
 
 /// Writes job objects; keeps the text of specifications it has seen.
 #[derive(Default)]
-pub struct JsonJobs {
+pub(crate) struct JsonJobs {
     kept: HashMap<usize, (Arc<Spec>, String)>,
 }
 
 impl JsonJobs {
     /// Appends the object of `v` and a newline. `spec` must be the specification of `v`.
-    pub fn put(&mut self, out: &mut String, v: &JobView<'_>, spec: &Arc<Spec>) {
+    pub(crate) fn put(&mut self, out: &mut String, v: &JobView<'_>, spec: &Arc<Spec>) {
         let at = Arc::as_ptr(spec).addr();
         if self.kept.len() >= KEPT_MAX && !self.kept.contains_key(&at) {
             self.kept.clear();
@@ -216,7 +216,7 @@ fn limits(o: &mut Object<'_>, spec: &Spec) {
 }
 
 /// Appends the object of an array for `cjobs -A --json`; nothing for other jobs.
-pub fn put_array(out: &mut String, v: &JobView<'_>) {
+pub(crate) fn put_array(out: &mut String, v: &JobView<'_>) {
     let (Some(counts), Some(arr)) = (ArrayCounts::of(v), v.row.arr.as_deref()) else {
         return;
     };

@@ -11,7 +11,7 @@ use crate::text::size;
 use std::fmt::Write as _;
 
 /// Appends the page of one job. `unfolded` = `-UF`.
-pub fn put(out: &mut String, v: &JobView<'_>, unfolded: bool) {
+pub(crate) fn put(out: &mut String, v: &JobView<'_>, unfolded: bool) {
     let mut items: Vec<String> = Vec::with_capacity(8);
     items.push(head(v));
     items.push(submitted(v));
@@ -345,7 +345,7 @@ fn put_memory(out: &mut String, v: &JobView<'_>) {
 }
 
 /// The line between two long pages.
-pub const RULE: &str =
+pub(crate) const RULE: &str =
     "------------------------------------------------------------------------------\n";
 
 #[cfg(test)]

@@ -11,41 +11,41 @@ use std::collections::{BTreeMap, HashSet};
 
 /// A set of states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Stats(u16);
+pub(crate) struct Stats(u16);
 
 impl Stats {
-    pub const NONE: Stats = Stats(0);
+    pub(crate) const NONE: Stats = Stats(0);
 
-    pub fn of(stats: &[JobStat]) -> Stats {
+    pub(crate) fn of(stats: &[JobStat]) -> Stats {
         stats.iter().fold(Stats(0), |set, s| set.with(*s))
     }
 
-    pub fn all() -> Stats {
+    pub(crate) fn all() -> Stats {
         Stats::of(&JobStat::ALL)
     }
 
     /// Not finished.
-    pub fn live() -> Stats {
+    pub(crate) fn live() -> Stats {
         let live = JobStat::ALL.iter().filter(|s| !s.is_finished());
         live.fold(Stats(0), |set, s| set.with(*s))
     }
 
-    pub fn with(self, stat: JobStat) -> Stats {
+    pub(crate) fn with(self, stat: JobStat) -> Stats {
         Stats(self.0 | 1 << stat as u16)
     }
 
-    pub fn union(self, other: Stats) -> Stats {
+    pub(crate) fn union(self, other: Stats) -> Stats {
         Stats(self.0 | other.0)
     }
 
-    pub fn has(self, stat: JobStat) -> bool {
+    pub(crate) fn has(self, stat: JobStat) -> bool {
         self.0 & 1 << stat as u16 != 0
     }
 }
 
 /// Whose jobs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Users {
+pub(crate) enum Users {
     #[default]
     All,
     /// Account ids, and names for accounts that this host does not know.
@@ -61,11 +61,11 @@ pub enum Users {
 }
 
 impl Users {
-    pub fn one(uid: u32) -> Users {
+    pub(crate) fn one(uid: u32) -> Users {
         Users::These([uid].into(), HashSet::new())
     }
 
-    pub fn has(&self, uid: u32, name: &str, queue: &str) -> bool {
+    pub(crate) fn has(&self, uid: u32, name: &str, queue: &str) -> bool {
         match self {
             Users::All => true,
             Users::These(uids, names) => uids.contains(&uid) || names.contains(name),
@@ -84,7 +84,7 @@ impl Users {
 
 /// The selectors of one command. `None` and empty select everything.
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
+pub(crate) struct Selection {
     pub stats: Stats,
     pub ids: Vec<JobSel>,
     /// Job name with `*` and `?`, against the name with and without index.
@@ -97,7 +97,7 @@ pub struct Selection {
 
 impl Selection {
     /// True when the job is selected.
-    pub fn accepts(&self, v: &JobView<'_>) -> bool {
+    pub(crate) fn accepts(&self, v: &JobView<'_>) -> bool {
         self.stats.has(v.stat())
             && self.wants_key(v.key)
             && self.users.has(v.spec.uid, &v.spec.user, &v.spec.queue)
@@ -105,7 +105,7 @@ impl Selection {
     }
 
     /// True when the job is selected whatever its state: arrays have elements in many states.
-    pub fn accepts_in_any_state(&self, v: &JobView<'_>) -> bool {
+    pub(crate) fn accepts_in_any_state(&self, v: &JobView<'_>) -> bool {
         let any = |sel: &JobSel| sel.id().is_none_or(|id| id == v.key.id);
         (self.ids.is_empty() || self.ids.iter().any(any))
             && self.users.has(v.spec.uid, &v.spec.user, &v.spec.queue)
@@ -113,7 +113,7 @@ impl Selection {
     }
 
     /// True when an id on the command line names the job, or none was given.
-    pub fn wants_key(&self, key: JobKey) -> bool {
+    pub(crate) fn wants_key(&self, key: JobKey) -> bool {
         self.ids.is_empty() || self.ids.iter().any(|s| s.matches(key.id, key.idx))
     }
 
@@ -145,7 +145,7 @@ fn named(glob: &str, v: &JobView<'_>) -> bool {
 
 /// True when `text` fits the pattern, in which `*` stands for any text and `?` for one character.
 /// Linear in both for each `*`; it never backtracks before the last one.
-pub fn matches(glob: &str, text: &str) -> bool {
+pub(crate) fn matches(glob: &str, text: &str) -> bool {
     let (g, t): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
     let (mut gi, mut ti) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -167,10 +167,10 @@ pub fn matches(glob: &str, text: &str) -> bool {
 
 /// Where a job stands in a list: started ones by their start, then waiting ones in the order of
 /// dispatch, then finished ones by their end.
-pub type SortKey = (u8, i64, i64, JobKey);
+pub(crate) type SortKey = (u8, i64, i64, JobKey);
 
 /// The sort key of a job; `priority` maps queues to their priority.
-pub fn sort_key(v: &JobView<'_>, priority: &BTreeMap<String, i64>) -> SortKey {
+pub(crate) fn sort_key(v: &JobView<'_>, priority: &BTreeMap<String, i64>) -> SortKey {
     let row = v.row;
     if row.stat.is_finished() {
         (2, row.end, 0, v.key)

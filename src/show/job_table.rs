@@ -30,7 +30,7 @@ fn first_share(v: &JobView<'_>, out: &mut String) {
 }
 
 /// The colour of a state word on a terminal.
-pub fn stat_color(word: &str) -> &'static str {
+pub(crate) fn stat_color(word: &str) -> &'static str {
     match word {
         "RUN" => "\x1b[32m",
         "PEND" => "\x1b[33m",
@@ -43,7 +43,7 @@ pub fn stat_color(word: &str) -> &'static str {
 }
 
 /// The table without options: values cut to their columns.
-pub fn short() -> Table<JobGet> {
+pub(crate) fn short() -> Table<JobGet> {
     use Cut::{Head, Never, Tail};
     let mut table = Table::fixed(
         FIELDS,
@@ -66,7 +66,7 @@ pub fn short() -> Table<JobGet> {
 }
 
 /// The same columns with whole values (`-w`).
-pub fn wide() -> Table<JobGet> {
+pub(crate) fn wide() -> Table<JobGet> {
     use Cut::Never;
     Table::fixed(
         FIELDS,
@@ -85,7 +85,7 @@ pub fn wide() -> Table<JobGet> {
 }
 
 /// `-W`: fifteen columns, whole values, times with seconds.
-pub fn extra() -> Table<JobGet> {
+pub(crate) fn extra() -> Table<JobGet> {
     use Cut::Never;
     Table::fixed(
         FIELDS,
@@ -111,7 +111,7 @@ pub fn extra() -> Table<JobGet> {
 }
 
 /// `-p` and `-s`: no execution host, reasons on lines of their own (see [`put_reason`]).
-pub fn reasons(wide: bool) -> Table<JobGet> {
+pub(crate) fn reasons(wide: bool) -> Table<JobGet> {
     use Cut::{Head, Never, Tail};
     let cut = |c| if wide { Never } else { c };
     Table::fixed(
@@ -130,12 +130,12 @@ pub fn reasons(wide: bool) -> Table<JobGet> {
 }
 
 /// What `-json` gives without `-o`.
-pub const JSON_DEFAULT: &str = "jobid jobindex user stat queue from_host exec_host job_name \
+pub(crate) const JSON_DEFAULT: &str = "jobid jobindex user stat queue from_host exec_host job_name \
     submit_time proj_name start_time finish_time exit_code exit_reason pend_reason cpu_used \
     max_mem slots command";
 
 /// Appends the lines below a row of the short table: further hosts.
-pub fn put_more_hosts(out: &mut String, v: &JobView<'_>) {
+pub(crate) fn put_more_hosts(out: &mut String, v: &JobView<'_>) {
     for host in v.row.hosts.iter().skip(1) {
         cell::blanks(out, BEFORE_HOST);
         let from = out.len();
@@ -146,7 +146,7 @@ pub fn put_more_hosts(out: &mut String, v: &JobView<'_>) {
 }
 
 /// Appends the lines below a row of [`reasons`]: why it waits or is stopped.
-pub fn put_reason(out: &mut String, v: &JobView<'_>) {
+pub(crate) fn put_reason(out: &mut String, v: &JobView<'_>) {
     let from = out.len();
     out.push(' ');
     if v.stat().is_waiting() {
@@ -168,7 +168,7 @@ pub fn put_reason(out: &mut String, v: &JobView<'_>) {
 
 /// Counts of an array's elements by state.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct ArrayCounts {
+pub(crate) struct ArrayCounts {
     pub njobs: u64,
     /// By the position of the state in [`JobStat::ALL`].
     pub by_stat: [u64; JobStat::ALL.len()],
@@ -176,7 +176,7 @@ pub struct ArrayCounts {
 
 impl ArrayCounts {
     /// Counts the array of `v`; `None` when it is not an array's row.
-    pub fn of(v: &JobView<'_>) -> Option<ArrayCounts> {
+    pub(crate) fn of(v: &JobView<'_>) -> Option<ArrayCounts> {
         let arr = v.row.arr.as_deref()?;
         let len = |text: &str| IndexSet::parse(text, 1, MAX_INDEX).map_or(0, |set| set.len());
         let waiting = if arr.waiting.is_empty() {
@@ -195,7 +195,7 @@ impl ArrayCounts {
         Some(counts)
     }
 
-    pub fn get(&self, stat: JobStat) -> u64 {
+    pub(crate) fn get(&self, stat: JobStat) -> u64 {
         let at = JobStat::ALL.iter().position(|s| *s == stat);
         at.map_or(0, |at| self.by_stat[at])
     }
@@ -213,11 +213,11 @@ const ARRAY_COLUMNS: [JobStat; 7] = [
 ];
 
 /// Header of `-A`.
-pub const ARRAY_HEADER: &str =
+pub(crate) const ARRAY_HEADER: &str =
     "JOBID    ARRAY_SPEC  OWNER   NJOBS PEND DONE  RUN EXIT SSUSP USUSP PSUSP\n";
 
 /// Appends the row of an array for `-A`; nothing for other jobs.
-pub fn put_array(out: &mut String, v: &JobView<'_>, wide: bool) {
+pub(crate) fn put_array(out: &mut String, v: &JobView<'_>, wide: bool) {
     let (Some(counts), Some(arr)) = (ArrayCounts::of(v), v.row.arr.as_deref()) else {
         return;
     };

@@ -6,7 +6,7 @@ use crate::record::view::LimitRow;
 use std::fmt::Write as _;
 
 /// The function that writes a field.
-pub type LimitGet = Get<LimitRow>;
+pub(crate) type LimitGet = Get<LimitRow>;
 
 fn amount(out: &mut String, n: f64) {
     if n.fract() == 0.0 && n.abs() < 1e15 {
@@ -34,7 +34,7 @@ const fn field(
 }
 
 /// Every field of a limit's counter.
-pub static FIELDS: &[Field<LimitGet>] = &[
+pub(crate) static FIELDS: &[Field<LimitGet>] = &[
     field("name", "NAME", 15, false, |r, out| out.push_str(&r.name)),
     field("consumer", "CONSUMER", 30, false, |r, out| {
         out.push_str(consumer(r));
@@ -58,7 +58,7 @@ fn consumer(row: &LimitRow) -> &str {
 }
 
 /// The table.
-pub fn table() -> Table<LimitGet> {
+pub(crate) fn table() -> Table<LimitGet> {
     let columns = [
         ("name", 15, Cut::Never),
         ("consumer", 30, Cut::Never),
@@ -70,10 +70,10 @@ pub fn table() -> Table<LimitGet> {
 }
 
 /// What `-json` gives without `-o`.
-pub const JSON_DEFAULT: &str = "name consumer resource used limit";
+pub(crate) const JSON_DEFAULT: &str = "name consumer resource used limit";
 
 /// Appends the JSON line of a counter.
-pub fn put_json(out: &mut String, row: &LimitRow) {
+pub(crate) fn put_json(out: &mut String, row: &LimitRow) {
     let mut o = Object::begin(out);
     o.text("name", &row.name);
     o.text("consumer", consumer(row));
@@ -90,7 +90,7 @@ pub fn put_json(out: &mut String, row: &LimitRow) {
 /// Whether the counter concerns one consumer. `kind`: `user`, `queue`, `host`, `project`, `app`.
 /// A limit that does not name the kind is for all of them. `named`: whether a word is the
 /// consumer or a group of it.
-pub fn concerns(row: &LimitRow, kind: &str, named: &dyn Fn(&str) -> bool) -> bool {
+pub(crate) fn concerns(row: &LimitRow, kind: &str, named: &dyn Fn(&str) -> bool) -> bool {
     let of_kind = |part: &&str| {
         let word = part.split(' ').next().unwrap_or_default();
         word.strip_suffix('s').unwrap_or(word) == kind

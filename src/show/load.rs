@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The function that writes a field.
-pub type LoadGet = Get<HostRow>;
+pub(crate) type LoadGet = Get<HostRow>;
 
 /// True when the host's load is known.
-pub fn is_known(h: &HostRow) -> bool {
+pub(crate) fn is_known(h: &HostRow) -> bool {
     !matches!(h.status.as_str(), "unavail" | "unreach")
 }
 
 /// The load's word: `ok`, `-ok` (no executor), `unavail`. Whether the host takes jobs is `chosts`'
 /// business.
-pub fn status(h: &HostRow) -> &'static str {
+pub(crate) fn status(h: &HostRow) -> &'static str {
     match (is_known(h), h.load.executor) {
         // A host whose executor is silent still measures.
         _ if h.status == "unreach" => "-ok",
@@ -34,7 +34,7 @@ fn shows_load(h: &HostRow) -> bool {
 }
 
 /// An amount given in MB, in at most five columns: `812M`, `50.8G`, `128G`, `1.2T`.
-pub fn megabytes(mb: f64) -> String {
+pub(crate) fn megabytes(mb: f64) -> String {
     if !mb.is_finite() || mb < 0.0 {
         return "-".to_owned();
     }
@@ -77,7 +77,7 @@ const fn index(name: &'static str, get: LoadGet) -> Field<LoadGet> {
 }
 
 /// Every field of a host's load.
-pub static FIELDS: &[Field<LoadGet>] = &[
+pub(crate) static FIELDS: &[Field<LoadGet>] = &[
     Field {
         name: "host_name",
         aliases: &["hname", "name", "host"],
@@ -128,12 +128,12 @@ const INDICES: [(&str, usize); 11] = [
 ];
 
 /// Names of all load indices.
-pub fn index_names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn index_names() -> impl Iterator<Item = &'static str> {
     INDICES.iter().map(|(name, _)| *name)
 }
 
 /// The table of load indices alone.
-pub fn indices_table(io: bool) -> Table<LoadGet> {
+pub(crate) fn indices_table(io: bool) -> Table<LoadGet> {
     let columns: Vec<_> = INDICES
         .iter()
         .filter(|(name, _)| io || *name != "io")
@@ -144,7 +144,7 @@ pub fn indices_table(io: bool) -> Table<LoadGet> {
 
 /// The table: `long` adds io and gives names more room, `wide` keeps names whole; `only` (with
 /// `-I`) names the indices to show.
-pub fn table(long: bool, wide: bool, only: &[&str]) -> Table<LoadGet> {
+pub(crate) fn table(long: bool, wide: bool, only: &[&str]) -> Table<LoadGet> {
     let name = if long { 24 } else { 15 };
     let mut columns = vec![
         ("host_name", name, cut(wide || long, Cut::Head)),
@@ -168,10 +168,10 @@ pub fn table(long: bool, wide: bool, only: &[&str]) -> Table<LoadGet> {
 }
 
 /// What `-json` gives without `-o`.
-pub const JSON_DEFAULT: &str = "host_name status r15s r1m r15m ut pg io ls it tmp swp mem";
+pub(crate) const JSON_DEFAULT: &str = "host_name status r15s r1m r15m ut pg io ls it tmp swp mem";
 
 /// Run queues per processor (`per_cpu`, `-E`), and of a processor of factor 1 (`-N`).
-pub fn normalize(h: &mut HostRow, by_factor: bool) {
+pub(crate) fn normalize(h: &mut HostRow, by_factor: bool) {
     let cpus = f64::from(h.load.ncpus.max(1));
     let factor = if by_factor && h.cpuf > 0.0 {
         h.cpuf
@@ -184,7 +184,7 @@ pub fn normalize(h: &mut HostRow, by_factor: bool) {
 }
 
 /// Appends the member `load`, `null` when it is not known.
-pub fn json_load(o: &mut Object<'_>, h: &HostRow) {
+pub(crate) fn json_load(o: &mut Object<'_>, h: &HostRow) {
     if !shows_load(h) {
         return o.null("load");
     }
@@ -212,7 +212,7 @@ pub fn json_load(o: &mut Object<'_>, h: &HostRow) {
 }
 
 /// Appends the JSON line of a host's load. Memory in MB, `ut` from 0 to 1, `it` in minutes.
-pub fn put_json(out: &mut String, h: &HostRow) {
+pub(crate) fn put_json(out: &mut String, h: &HostRow) {
     let mut o = Object::begin(out);
     o.text("name", &h.name);
     o.text("status", status(h));
@@ -228,11 +228,11 @@ pub fn put_json(out: &mut String, h: &HostRow) {
 }
 
 /// Header of `-s`.
-pub const SHARED_HEADER: &str = "RESOURCE                  VALUE       LOCATION\n";
+pub(crate) const SHARED_HEADER: &str = "RESOURCE                  VALUE       LOCATION\n";
 
 /// `-s`: values of sensors, one line for each host that has one; hosts that share one are on one
 /// line.
-pub fn put_shared(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
+pub(crate) fn put_shared(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
     let mut rows: BTreeMap<(&str, &str, bool), (&str, Vec<&str>)> = BTreeMap::new();
     for h in hosts.iter().filter(|h| is_known(h)) {
         for (name, value) in &h.load.values {

@@ -5,27 +5,27 @@
 //! time and the time zone are arguments, the result is text in a buffer; nothing here reads a file
 //! or knows a terminal.
 
-pub mod cell;
-pub mod dates;
-pub mod event;
-pub mod field;
-pub mod health;
-pub mod history;
-pub mod host;
-pub mod host_select;
-pub mod info;
-pub mod job;
-pub mod job_json;
-pub mod job_long;
-pub mod job_select;
-pub mod job_table;
-pub mod limit;
-pub mod load;
-pub mod params;
-pub mod queue;
-pub mod share;
-pub mod user;
-pub mod wrap;
+pub(crate) mod cell;
+pub(crate) mod dates;
+pub(crate) mod event;
+pub(crate) mod field;
+pub(crate) mod health;
+pub(crate) mod history;
+pub(crate) mod host;
+pub(crate) mod host_select;
+pub(crate) mod info;
+pub(crate) mod job;
+pub(crate) mod job_json;
+pub(crate) mod job_long;
+pub(crate) mod job_select;
+pub(crate) mod job_table;
+pub(crate) mod limit;
+pub(crate) mod load;
+pub(crate) mod params;
+pub(crate) mod queue;
+pub(crate) mod share;
+pub(crate) mod user;
+pub(crate) mod wrap;
 
-pub use dates::Dates;
-pub use field::Table;
+pub(crate) use dates::Dates;
+pub(crate) use field::Table;

@@ -29,7 +29,7 @@ fn span(params: &Params, name: &str) -> Option<String> {
 }
 
 /// Appends the short form: what users ask for most.
-pub fn put(out: &mut String, params: &Params) {
+pub(crate) fn put(out: &mut String, params: &Params) {
     let mut line = |title: &str, value: &str| {
         let value = width::escape(value);
         writeln!(out, "{title:<36}{value}").expect("a string takes every write");
@@ -101,7 +101,7 @@ fn seconds(ms: u64) -> String {
 }
 
 /// Appends every parameter: `section.name = value` (`-l`).
-pub fn put_long(out: &mut String, params: &Params) {
+pub(crate) fn put_long(out: &mut String, params: &Params) {
     for (key, value) in &params.params {
         let (key, value) = spelled(key, value, exact);
         let (key, value) = (width::escape(key), width::escape(&value));
@@ -111,7 +111,7 @@ pub fn put_long(out: &mut String, params: &Params) {
 
 /// Appends every parameter under its name in capitals, durations in seconds, and those that
 /// programs written for LSF ask for (`-a`).
-pub fn put_all(out: &mut String, params: &Params) {
+pub(crate) fn put_all(out: &mut String, params: &Params) {
     let reserve = "general.resource_reserve_per_task";
     for (key, value) in params.params.iter().filter(|(key, _)| key != reserve) {
         let (key, value) = spelled(key, value, seconds);
@@ -138,7 +138,7 @@ pub fn put_all(out: &mut String, params: &Params) {
 }
 
 /// Appends the JSON object of the parameters.
-pub fn put_json(out: &mut String, params: &Params) {
+pub(crate) fn put_json(out: &mut String, params: &Params) {
     let mut o = Object::begin(out);
     o.text("cluster", &params.cluster);
     o.texts("default_queues", &params.default_queues);
@@ -162,7 +162,7 @@ pub fn put_json(out: &mut String, params: &Params) {
 
 /// Who leads, as `cid` found it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leader {
+pub(crate) struct Leader {
     pub host: String,
     pub epoch: u64,
     /// Milliseconds since its last sign of life; `None` = it never gave one.
@@ -170,7 +170,7 @@ pub struct Leader {
 }
 
 /// Appends the lines of `cid`: the cluster's name, then the host of the leader.
-pub fn put_id(out: &mut String, cluster: &str, leader: &Leader) {
+pub(crate) fn put_id(out: &mut String, cluster: &str, leader: &Leader) {
     let (cluster, host) = (width::escape(cluster), width::escape(&leader.host));
     writeln!(
         out,
@@ -180,7 +180,7 @@ pub fn put_id(out: &mut String, cluster: &str, leader: &Leader) {
 }
 
 /// Appends further lines for `cid -l`.
-pub fn put_id_long(out: &mut String, params: &Params, leader: &Leader, dates: &Dates) {
+pub(crate) fn put_id_long(out: &mut String, params: &Params, leader: &Leader, dates: &Dates) {
     writeln!(
         out,
         "Cluster id {}, epoch {}",
@@ -206,7 +206,7 @@ pub fn put_id_long(out: &mut String, params: &Params, leader: &Leader, dates: &D
 }
 
 /// Appends the JSON object of `cid`.
-pub fn put_id_json(out: &mut String, cluster: &str, params: &Params, leader: &Leader) {
+pub(crate) fn put_id_json(out: &mut String, cluster: &str, params: &Params, leader: &Leader) {
     let mut o = Object::begin(out);
     o.text("cluster", cluster);
     o.some_text("cluster_id", &params.cluster_id);

@@ -9,10 +9,10 @@ use crate::record::view::{Counts, QueueRow};
 use std::fmt::Write as _;
 
 /// The function that writes a field.
-pub type QueueGet = Get<QueueRow>;
+pub(crate) type QueueGet = Get<QueueRow>;
 
 /// `Open:Active` and its relatives.
-pub fn status(q: &QueueRow) -> &'static str {
+pub(crate) fn status(q: &QueueRow) -> &'static str {
     match (q.open, q.active) {
         (true, true) => "Open:Active",
         (true, false) => "Open:Inact_Adm",
@@ -61,7 +61,7 @@ const fn text(
 }
 
 /// Every field of a queue.
-pub static FIELDS: &[Field<QueueGet>] = &[
+pub(crate) static FIELDS: &[Field<QueueGet>] = &[
     text(
         "queue_name",
         &["qname", "name", "queue"],
@@ -116,7 +116,7 @@ pub static FIELDS: &[Field<QueueGet>] = &[
 ];
 
 /// The table without options, and with whole names and pending jobs for `-w`.
-pub fn table(wide: bool) -> Table<QueueGet> {
+pub(crate) fn table(wide: bool) -> Table<QueueGet> {
     let mut columns = vec![
         ("queue_name", 14, cut(wide, Cut::Head)),
         ("prio", 4, Cut::Never),
@@ -147,7 +147,7 @@ pub fn table(wide: bool) -> Table<QueueGet> {
 }
 
 /// What `-json` gives without `-o`.
-pub const JSON_DEFAULT: &str =
+pub(crate) const JSON_DEFAULT: &str =
     "queue_name prio status max jl_u jl_p jl_h njobs pend run susp pjobs";
 
 fn numbers(q: &QueueRow) -> String {
@@ -173,7 +173,7 @@ fn numbers(q: &QueueRow) -> String {
 }
 
 /// Appends the long page of a queue.
-pub fn put_long(out: &mut String, q: &QueueRow) {
+pub(crate) fn put_long(out: &mut String, q: &QueueRow) {
     let mut page = String::new();
     let add = |page: &mut String, args: std::fmt::Arguments<'_>| {
         page.write_fmt(args).expect("a string takes every write");
@@ -259,7 +259,7 @@ fn put_limits(page: &mut String, q: &QueueRow, prefix: &str, title: &str) {
 }
 
 /// The members of slot counts, for all JSON.
-pub fn json_counts(o: &mut Object<'_>, c: &Counts) {
+pub(crate) fn json_counts(o: &mut Object<'_>, c: &Counts) {
     let mut inner = Object::begin(o.key("counts"));
     inner.int("njobs", c.njobs);
     inner.int("pend", c.pend);
@@ -272,7 +272,7 @@ pub fn json_counts(o: &mut Object<'_>, c: &Counts) {
 }
 
 /// Appends the JSON line of a queue.
-pub fn put_json(out: &mut String, q: &QueueRow) {
+pub(crate) fn put_json(out: &mut String, q: &QueueRow) {
     let mut o = Object::begin(out);
     o.text("name", &q.name);
     o.text("description", &q.description);

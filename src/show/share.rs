@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 /// Appends the tree of a queue: the shares right under it, then those of each group, as
 /// `SHARE_INFO_FOR: queue/group/`.
-pub fn put_tree(out: &mut String, queue: &str, rows: &[&ShareRow]) {
+pub(crate) fn put_tree(out: &mut String, queue: &str, rows: &[&ShareRow]) {
     put_level(out, queue, "", rows);
     for group in rows.iter().filter(|row| row.group) {
         put_level(out, queue, &group.path, rows);
@@ -54,7 +54,7 @@ fn put_level(out: &mut String, queue: &str, path: &str, rows: &[&ShareRow]) {
 }
 
 /// Appends the JSON line of a node.
-pub fn put_json(out: &mut String, row: &ShareRow) {
+pub(crate) fn put_json(out: &mut String, row: &ShareRow) {
     let mut o = Object::begin(out);
     o.text("queue", &row.queue);
     o.text("path", &row.path);

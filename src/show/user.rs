@@ -7,7 +7,7 @@ use crate::record::view::UserRow;
 use std::fmt::Write as _;
 
 /// The function that writes a field.
-pub type UserGet = Get<UserRow>;
+pub(crate) type UserGet = Get<UserRow>;
 
 const fn field(name: &'static str, header: &'static str, get: UserGet) -> Field<UserGet> {
     Field {
@@ -27,7 +27,7 @@ fn limit(out: &mut String, value: Option<u32>) {
 }
 
 /// Every field of a user.
-pub static FIELDS: &[Field<UserGet>] = &[
+pub(crate) static FIELDS: &[Field<UserGet>] = &[
     Field {
         name: "user",
         aliases: &["name", "user_group"],
@@ -59,7 +59,7 @@ pub static FIELDS: &[Field<UserGet>] = &[
 ];
 
 /// The table; `wide` adds what concerns pending jobs.
-pub fn table(wide: bool) -> Table<UserGet> {
+pub(crate) fn table(wide: bool) -> Table<UserGet> {
     let mut columns = vec![
         ("user", 18, cut(wide, Cut::Head)),
         ("jl_p", 5, Cut::Never),
@@ -78,10 +78,11 @@ pub fn table(wide: bool) -> Table<UserGet> {
 }
 
 /// What `-json` gives without `-o`.
-pub const JSON_DEFAULT: &str = "user jl_p max njobs pend run ssusp ususp rsv mpend pjobs mpjobs";
+pub(crate) const JSON_DEFAULT: &str =
+    "user jl_p max njobs pend run ssusp ususp rsv mpend pjobs mpjobs";
 
 /// Appends the JSON line of a user.
-pub fn put_json(out: &mut String, u: &UserRow) {
+pub(crate) fn put_json(out: &mut String, u: &UserRow) {
     let mut o = Object::begin(out);
     o.text("name", &u.name);
     o.flag("group", u.group);

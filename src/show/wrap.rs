@@ -13,7 +13,7 @@ const COLUMNS: usize = 80;
 const INDENT: usize = 21;
 
 /// Appends `item` as one logical line, folded unless `unfolded`. Control characters are shown.
-pub fn item(out: &mut String, item: &str, unfolded: bool) {
+pub(crate) fn item(out: &mut String, item: &str, unfolded: bool) {
     let safe = width::escape(item);
     if unfolded || width::width(&safe) < COLUMNS {
         out.push_str(&safe);

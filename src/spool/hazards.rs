@@ -30,7 +30,7 @@ pub fn hazards(layout: &Layout) -> Vec<Hazard> {
 }
 
 /// Judges a mount; `recover` is the kernel's word on lost locks.
-pub fn judge(mount: &MountFacts, recover: &[u8]) -> Vec<Hazard> {
+pub(super) fn judge(mount: &MountFacts, recover: &[u8]) -> Vec<Hazard> {
     let mut out = Vec::new();
     if !mount.fstype.starts_with("nfs") {
         return out;

@@ -7,7 +7,7 @@ use crate::model::JobKey;
 const SMALL: usize = 1 << 16;
 
 #[derive(Clone, Debug, Default)]
-pub struct Dirty {
+pub(super) struct Dirty {
     /// Some of them several times.
     noted: Vec<JobKey>,
     /// Different ones when that was last counted.
@@ -15,7 +15,7 @@ pub struct Dirty {
 }
 
 impl Dirty {
-    pub fn note(&mut self, j: JobKey) {
+    pub(super) fn note(&mut self, j: JobKey) {
         if self.noted.last() == Some(&j) {
             return;
         }
@@ -25,7 +25,7 @@ impl Dirty {
         self.noted.push(j);
     }
 
-    pub fn extend(&mut self, keys: impl Iterator<Item = JobKey>) {
+    pub(super) fn extend(&mut self, keys: impl Iterator<Item = JobKey>) {
         keys.for_each(|j| self.note(j));
     }
 
@@ -36,7 +36,7 @@ impl Dirty {
     }
 
     /// All of them, each once and in order; none is left.
-    pub fn take(&mut self) -> Vec<JobKey> {
+    pub(super) fn take(&mut self) -> Vec<JobKey> {
         self.tidy();
         self.different = 0;
         std::mem::take(&mut self.noted)

@@ -49,24 +49,24 @@ fn place(uid: u32, name: &str, id: u32) -> Place {
 }
 
 impl Names {
-    pub fn add(&mut self, uid: u32, name: &str, id: u32) {
+    pub(super) fn add(&mut self, uid: u32, name: &str, id: u32) {
         self.places.insert(place(uid, name, id));
     }
 
-    pub fn remove(&mut self, uid: u32, name: &str, id: u32) {
+    pub(super) fn remove(&mut self, uid: u32, name: &str, id: u32) {
         self.places.remove(&place(uid, name, id));
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    pub fn has(&self, uid: u32, name: &str, id: u32) -> bool {
+    pub(super) fn has(&self, uid: u32, name: &str, id: u32) -> bool {
         self.places.contains(&place(uid, name, id))
     }
 
     /// Jobs of `uid` that may be called so; all that are, are among them.
-    pub fn candidates(&self, uid: u32, glob: &Glob<'_>) -> impl Iterator<Item = u32> {
+    pub(super) fn candidates(&self, uid: u32, glob: &Glob<'_>) -> impl Iterator<Item = u32> {
         let (low, high) = match (glob.exact(), glob.beginning()) {
             (Some(name), _) => (place(uid, name, 0), place(uid, name, u32::MAX)),
             (None, begin) => {

@@ -17,7 +17,7 @@ const SPARSE: usize = 4;
 
 /// A map ordered by number.
 #[derive(Clone, Debug)]
-pub struct Table<T> {
+pub(crate) struct Table<T> {
     /// As long as the highest number in it asked for.
     leaves: Vec<Option<Box<Leaf<T>>>>,
     len: usize,
@@ -52,36 +52,36 @@ fn split(id: u32) -> (usize, usize, usize) {
 }
 
 impl<T> Table<T> {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub fn get(&self, id: u32) -> Option<&T> {
+    pub(crate) fn get(&self, id: u32) -> Option<&T> {
         let (leaf, page, at) = split(id);
         let page = self.leaves.get(leaf)?.as_ref()?.pages[page].as_ref()?;
         page.values.get(usize::from(page.at[at]))
     }
 
     /// Reads what leads to the value of a number, and no further.
-    pub fn place(&self, id: u32) -> usize {
+    pub(crate) fn place(&self, id: u32) -> usize {
         let (leaf, page, at) = split(id);
         let leaf = self.leaves.get(leaf).and_then(Option::as_deref);
         let page = leaf.and_then(|leaf| leaf.pages[page].as_deref());
         page.map_or(0, |page| usize::from(page.at[at]) ^ page.values.len())
     }
 
-    pub fn get_mut(&mut self, id: u32) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         let (leaf, page, at) = split(id);
         let page = self.leaves.get_mut(leaf)?.as_mut()?.pages[page].as_mut()?;
         page.values.get_mut(usize::from(page.at[at]))
     }
 
-    pub fn contains_key(&self, id: u32) -> bool {
+    pub(crate) fn contains_key(&self, id: u32) -> bool {
         self.get(id).is_some()
     }
 
     /// Puts a value in; the one it replaces.
-    pub fn insert(&mut self, id: u32, value: T) -> Option<T> {
+    pub(crate) fn insert(&mut self, id: u32, value: T) -> Option<T> {
         if let Some(old) = self.get_mut(id) {
             return Some(std::mem::replace(old, value));
         }
@@ -99,7 +99,7 @@ impl<T> Table<T> {
         None
     }
 
-    pub fn remove(&mut self, id: u32) -> Option<T> {
+    pub(crate) fn remove(&mut self, id: u32) -> Option<T> {
         let (leaf_at, page_at, at) = split(id);
         let leaf = self.leaves.get_mut(leaf_at)?.as_mut()?;
         let page = leaf.pages[page_at].as_mut()?;
@@ -115,23 +115,23 @@ impl<T> Table<T> {
         Some(value)
     }
 
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u32, &T)> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (u32, &T)> {
         let leaves = self.leaves.iter().enumerate();
         let pages = leaves.flat_map(|(n, leaf)| leaf.iter().flat_map(move |leaf| leaf.iter(n)));
         pages.flat_map(|(base, page)| page.iter(base))
     }
 
-    pub fn values(&self) -> impl DoubleEndedIterator<Item = &T> {
+    pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.iter().map(|(_, value)| value)
     }
 
     #[cfg(test)]
-    pub fn keys(&self) -> impl DoubleEndedIterator<Item = u32> {
+    pub(crate) fn keys(&self) -> impl DoubleEndedIterator<Item = u32> {
         self.iter().map(|(id, _)| id)
     }
 
     /// Values of the numbers in a range, in order.
-    pub fn range(&self, ids: Range<u32>) -> impl Iterator<Item = (u32, &T)> {
+    pub(crate) fn range(&self, ids: Range<u32>) -> impl Iterator<Item = (u32, &T)> {
         let (from, to) = (split(ids.start).0, split(ids.end).0 + 1);
         let to = to.min(self.leaves.len());
         let leaves = self.leaves[from.min(to)..to].iter().enumerate();

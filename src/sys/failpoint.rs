@@ -138,11 +138,11 @@ mod armed {
     use std::sync::{Mutex, OnceLock};
     use std::time::Duration;
 
-    pub const VARIABLE: &str = "CORRAL_FAIL";
+    pub(super) const VARIABLE: &str = "CORRAL_FAIL";
 
     /// What an armed point does.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Act {
+    pub(super) enum Act {
         Kill,
         /// Stands still, all threads; wakes by itself after so many ms, or by SIGCONT.
         Stop(Option<u64>),
@@ -152,7 +152,7 @@ mod armed {
 
     /// One armed point.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Rule {
+    pub(super) struct Rule {
         pid: Option<u32>,
         name: String,
         /// Part of the path that it is about.
@@ -171,7 +171,7 @@ mod armed {
         TEXT.get_or_init(|| std::env::var(VARIABLE).ok()).as_deref()
     }
 
-    pub fn is_armed() -> bool {
+    pub(super) fn is_armed() -> bool {
         source().is_some()
     }
 
@@ -192,7 +192,7 @@ mod armed {
     }
 
     /// Reads `[PID:]POINT[@PART][#N[+]]=ACT` separated by semicolons or line ends.
-    pub fn parse(text: &str) -> Result<Vec<Rule>, String> {
+    pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
         text.split([';', '\n'])
             .map(str::trim)
             .filter(|t| !t.is_empty())
@@ -284,7 +284,7 @@ mod armed {
         false
     }
 
-    pub fn pass(name: &str, path: Option<&Path>) -> io::Result<()> {
+    pub(super) fn pass(name: &str, path: Option<&Path>) -> io::Result<()> {
         if !is_armed() || crate::sys::platform::simulated() {
             return Ok(());
         }
@@ -341,7 +341,7 @@ mod armed {
         }
     }
 
-    pub fn path_of(file: &std::fs::File) -> PathBuf {
+    pub(super) fn path_of(file: &std::fs::File) -> PathBuf {
         std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default()
     }
 

@@ -5,8 +5,6 @@
 //! printed. Everything here is pure: no clock, no files, no environment; a parser is linear in its
 //! input, bounded in length and depth, and answers a [`ParseError`] that points at the byte.
 
-#![warn(unreachable_pub)]
-
 /// Serializes a type as the text it prints and reads it back with its parser.
 macro_rules! serde_by_text {
     ($type:ty, $parse:expr) => {

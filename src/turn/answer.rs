@@ -19,7 +19,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub fn to(token: Token) -> Answer {
+    pub(crate) fn to(token: Token) -> Answer {
         Answer {
             ack: empty_ack(token),
             text_bytes: 0,
@@ -27,7 +27,7 @@ impl Answer {
     }
 
     /// Adds a result.
-    pub fn say(&mut self, what: impl ToString, code: Code, text: impl Into<String>) {
+    pub(crate) fn say(&mut self, what: impl ToString, code: Code, text: impl Into<String>) {
         if self.ack.results.len() >= RESULTS_MAX {
             self.ack.more += 1;
             return;
@@ -42,7 +42,7 @@ impl Answer {
         self.ack.results.push(Outcome { what, code, text });
     }
 
-    pub fn refuse(&mut self, what: impl ToString, refusal: Refusal) {
+    pub(crate) fn refuse(&mut self, what: impl ToString, refusal: Refusal) {
         self.say(what, refusal.code, refusal.text);
     }
 }

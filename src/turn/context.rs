@@ -20,7 +20,7 @@ pub(super) struct Turn<'a> {
 
 impl Turn<'_> {
     /// Applies an event and keeps it for the journal.
-    pub fn emit(&mut self, event: Event) {
+    pub(crate) fn emit(&mut self, event: Event) {
         // What is over on several hosts is over for all of them.
         let over = match &event {
             Event::Ended { e, .. } => self.part_end_orders(e.a),
@@ -36,12 +36,12 @@ impl Turn<'_> {
     }
 
     /// Counts work that a request makes.
-    pub fn spend(&mut self, units: u64) {
+    pub(crate) fn spend(&mut self, units: u64) {
         self.out.units += units;
     }
 
     /// The present request's slice of this turn is not used up.
-    pub fn in_slice(&self) -> bool {
+    pub(crate) fn in_slice(&self) -> bool {
         self.out.units < self.slice_end
     }
 }

@@ -23,7 +23,7 @@ pub(super) enum JobAction {
 }
 
 impl JobAction {
-    pub fn action(&self) -> Action {
+    pub(crate) fn action(&self) -> Action {
         match self {
             JobAction::Signal(how) => signal_action(*how),
             JobAction::Requeue { .. } => Action::Requeue,
@@ -32,7 +32,7 @@ impl JobAction {
         }
     }
 
-    pub fn takes(&self, job: &Job) -> bool {
+    pub(crate) fn takes(&self, job: &Job) -> bool {
         let held = |s| matches!(s, JobStat::Psusp | JobStat::Ususp | JobStat::Ssusp);
         match self {
             JobAction::Signal(SignalHow::Resume) => any_stat(job, held),
@@ -56,7 +56,7 @@ pub(super) struct JobVerb {
 
 impl JobVerb {
     /// The verb, if it selects jobs.
-    pub fn of(verb: &Verb) -> Option<JobVerb> {
+    pub(crate) fn of(verb: &Verb) -> Option<JobVerb> {
         let (doing, sel) = match verb {
             Verb::Signal { sel, how } => (JobAction::Signal(*how), sel),
             Verb::Requeue { sel, hold, states } => {
@@ -84,12 +84,12 @@ impl JobVerb {
     }
 
     /// How far it has come: in its selection, and in the present array.
-    pub fn at(&self) -> (u32, u32) {
+    pub(crate) fn at(&self) -> (u32, u32) {
         let at = self.selection.as_ref().map_or(0, Selection::at);
         (at, self.within)
     }
 
-    pub fn is_signal(&self) -> bool {
+    pub(crate) fn is_signal(&self) -> bool {
         matches!(self.action, JobAction::Signal(_))
     }
 }
@@ -112,7 +112,7 @@ impl RequeueStates {
         }
     }
 
-    pub fn stat(self, stat: JobStat) -> bool {
+    pub(crate) fn stat(self, stat: JobStat) -> bool {
         match stat {
             JobStat::Done => self.done,
             JobStat::Exit => self.exit,

@@ -45,7 +45,7 @@ pub(super) struct LeaderClock {
 impl LeaderClock {
     /// Takes the present moment in. Returns by how many milliseconds the wall clock was stepped
     /// since the last call, 0 for none.
-    pub fn observe(&mut self, now: Now) -> i64 {
+    pub(crate) fn observe(&mut self, now: Now) -> i64 {
         self.now = i64::try_from(now.mono.0).unwrap_or(i64::MAX);
         let offset = now.wall.0.saturating_sub(self.now);
         let before = std::mem::replace(&mut self.offset, offset);
@@ -57,7 +57,7 @@ impl LeaderClock {
     }
 
     /// The agreed time, and by how many milliseconds it was stepped since the last call.
-    pub fn agree(&mut self) -> (Stamp, i64) {
+    pub(crate) fn agree(&mut self) -> (Stamp, i64) {
         let offset = self.offset.saturating_sub(self.ahead);
         let now = Stamp(self.now.saturating_add(offset));
         let before = std::mem::replace(&mut self.agreed, offset);
@@ -88,7 +88,7 @@ impl LeaderClock {
     }
 
     /// Stamps before this one are older than `ms` by every clock that is known.
-    pub fn older_than(&self, ms: u64) -> Stamp {
+    pub(crate) fn older_than(&self, ms: u64) -> Stamp {
         let since = self.now.saturating_sub_unsigned(ms);
         let begins = self.segments.iter();
         let ends = self.segments.iter().skip(1).map(|next| next.from);
@@ -101,12 +101,12 @@ impl LeaderClock {
     }
 
     /// What the agreed time is when the leader's clock says `wall`.
-    pub fn agreed(&self, wall: Stamp) -> Stamp {
+    pub(crate) fn agreed(&self, wall: Stamp) -> Stamp {
         Stamp(wall.0.saturating_sub(self.ahead))
     }
 
     /// Whether it is time to compare the clock with those of the hosts; `stepped`: it is.
-    pub fn compare_due(&mut self, now: Mono, stepped: bool) -> bool {
+    pub(crate) fn compare_due(&mut self, now: Mono, stepped: bool) -> bool {
         let last = self.compared_at;
         let due = stepped || last.is_none_or(|at| now.since_ms(at) >= COMPARE_MS);
         if due {
@@ -118,7 +118,7 @@ impl LeaderClock {
     /// Compares the leader's clock with the hosts' clocks, all of them by the file server's.
     /// `hosts`: by how much each is ahead of that. True when the leader's clock is doubted from now
     /// on, or is not any more.
-    pub fn compare(&mut self, hosts: impl Iterator<Item = i64>) -> bool {
+    pub(crate) fn compare(&mut self, hosts: impl Iterator<Item = i64>) -> bool {
         let Some(server) = self.server_offset else {
             return false;
         };
@@ -132,14 +132,14 @@ impl LeaderClock {
     }
 
     /// Notes by how many milliseconds the leader's clock is ahead of the file server's at `now`.
-    pub fn note_server(&mut self, now: Now, ahead_ms: i64) {
+    pub(crate) fn note_server(&mut self, now: Now, ahead_ms: i64) {
         let mono = i64::try_from(now.mono.0).unwrap_or(i64::MAX);
         let server = now.wall.0.saturating_sub(ahead_ms);
         self.server_offset = Some(server.saturating_sub(mono));
     }
 
     /// By how much the leader's clock is ahead of most hosts' clocks where it is doubted, else 0.
-    pub fn ahead_ms(&self) -> i64 {
+    pub(crate) fn ahead_ms(&self) -> i64 {
         self.ahead
     }
 }

@@ -33,11 +33,11 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub fn host(&self, name: &str) -> Option<&HostMemory> {
+    pub(crate) fn host(&self, name: &str) -> Option<&HostMemory> {
         self.hosts.get(name)
     }
 
-    pub fn host_mut(&mut self, name: &str) -> &mut HostMemory {
+    pub(crate) fn host_mut(&mut self, name: &str) -> &mut HostMemory {
         if !self.hosts.contains_key(name) {
             self.hosts.insert(name.to_owned(), HostMemory::default());
         }
@@ -54,11 +54,11 @@ pub(super) struct HistoryTimer {
 }
 
 impl HistoryTimer {
-    pub fn contains(&self, queue: &str) -> bool {
+    pub(crate) fn contains(&self, queue: &str) -> bool {
         self.queues.contains(queue)
     }
 
-    pub fn add(&mut self, queue: &str, now: Mono) {
+    pub(crate) fn add(&mut self, queue: &str, now: Mono) {
         if self.queues.is_empty() {
             self.since = now;
         }
@@ -66,12 +66,12 @@ impl HistoryTimer {
     }
 
     /// When history is due in the journal.
-    pub fn due(&self) -> Option<Mono> {
+    pub(crate) fn due(&self) -> Option<Mono> {
         (!self.queues.is_empty()).then(|| self.since.plus_ms(HISTORY_MS))
     }
 
     /// The queues, if it is time to write their history.
-    pub fn take_due(&mut self, now: Mono) -> BTreeSet<String> {
+    pub(crate) fn take_due(&mut self, now: Mono) -> BTreeSet<String> {
         match self.due().is_some_and(|at| at <= now) {
             true => std::mem::take(&mut self.queues),
             false => BTreeSet::new(),
@@ -88,15 +88,15 @@ pub(super) struct ReservedSlots {
 }
 
 impl ReservedSlots {
-    pub fn host(&self, host: HostId) -> u32 {
+    pub(crate) fn host(&self, host: HostId) -> u32 {
         self.hosts.get(&host).copied().unwrap_or(0)
     }
 
-    pub fn queue(&self, queue: &str) -> u64 {
+    pub(crate) fn queue(&self, queue: &str) -> u64 {
         self.queues.get(queue).copied().unwrap_or(0)
     }
 
-    pub fn user(&self, uid: u32) -> u64 {
+    pub(crate) fn user(&self, uid: u32) -> u64 {
         self.users.get(&uid).copied().unwrap_or(0)
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Pack {
 }
 
 impl Pack {
-    pub fn new(attachments: Attachments) -> Pack {
+    pub(crate) fn new(attachments: Attachments) -> Pack {
         Pack {
             attachments,
             last: None,
@@ -37,7 +37,7 @@ impl Pack {
     }
 
     /// Notes the jobs that an earlier leader made.
-    pub fn note_made(&mut self, ids: &[IdRun]) {
+    pub(crate) fn note_made(&mut self, ids: &[IdRun]) {
         let lines = |run: &IdRun| {
             (0..run.n).map({
                 let line = run.line;
@@ -47,13 +47,13 @@ impl Pack {
         self.made.extend(ids.iter().flat_map(lines));
     }
 
-    pub fn has_made(&self, line: u32) -> bool {
+    pub(crate) fn has_made(&self, line: u32) -> bool {
         self.made.contains(&line)
     }
 
     /// Gives a job what it shares with others. `same`: with the options of the job before, too.
     /// False when there is none.
-    pub fn complete(&mut self, job: &mut Submission, same: bool) -> bool {
+    pub(crate) fn complete(&mut self, job: &mut Submission, same: bool) -> bool {
         match (&self.last, same) {
             (Some(spec), true) => job.spec = spec.clone(),
             (None, true) => return false,

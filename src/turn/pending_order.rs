@@ -26,7 +26,7 @@ pub(super) struct Target {
 
 impl PendingOrder {
     /// Collects the jobs of a scope; also how many looks at jobs and classes it took.
-    pub fn collect(state: &State, scope: MoveScope) -> (PendingOrder, u64) {
+    pub(crate) fn collect(state: &State, scope: MoveScope) -> (PendingOrder, u64) {
         let pending = state.pending();
         let (queue, priority, uid) = &scope;
         let classes = pending.classes().map(|(_, class)| class).filter(|class| {
@@ -48,12 +48,12 @@ impl PendingOrder {
     }
 
     /// Whether it shows the jobs of this scope as they are now.
-    pub fn is_current(&self, state: &State, scope: &MoveScope) -> bool {
+    pub(crate) fn is_current(&self, state: &State, scope: &MoveScope) -> bool {
         self.version == state.pending().version() && self.scope == *scope
     }
 
     /// Where the job at `own` goes for position `pos` (from 1).
-    pub fn target(&self, own: Place, pos: u32, bottom: bool) -> Target {
+    pub(crate) fn target(&self, own: Place, pos: u32, bottom: bool) -> Target {
         // Its own place does not count.
         let rank = self.jobs.rank(own);
         let listed = self.jobs.nth(rank) == Some(own);
@@ -72,7 +72,7 @@ impl PendingOrder {
     }
 
     /// Moves a job that it shows.
-    pub fn moved(&mut self, own: Place, order: i64) {
+    pub(crate) fn moved(&mut self, own: Place, order: i64) {
         if self.jobs.nth(self.jobs.rank(own)) == Some(own) {
             self.jobs.remove(own);
             self.jobs.insert((order, own.1));
@@ -80,7 +80,7 @@ impl PendingOrder {
     }
 
     /// The state has what was moved here, and nothing else.
-    pub fn synced(&mut self, state: &State) {
+    pub(crate) fn synced(&mut self, state: &State) {
         self.version = state.pending().version();
     }
 }

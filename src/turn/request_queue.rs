@@ -34,13 +34,13 @@ pub(super) struct RequestQueue {
 }
 
 impl RequestQueue {
-    pub fn push(&mut self, request: RequestIn) {
+    pub(crate) fn push(&mut self, request: RequestIn) {
         let of_user = self.users.entry(request.who.uid).or_default();
         of_user.push_back(ActiveRequest::new(request));
     }
 
     /// The next one: of the next user after the one that was served last who is not in `waiting`.
-    pub fn pop(&mut self, waiting: &[u32]) -> Option<ActiveRequest> {
+    pub(crate) fn pop(&mut self, waiting: &[u32]) -> Option<ActiveRequest> {
         let waits = |uid: &&u32| !waiting.contains(*uid);
         let next = self.users.range(self.served.saturating_add(1)..);
         let uid = next.map(|(uid, _)| uid).find(waits);
@@ -55,16 +55,16 @@ impl RequestQueue {
     }
 
     /// Puts a request back that `pop` gave.
-    pub fn put_back(&mut self, request: ActiveRequest) {
+    pub(crate) fn put_back(&mut self, request: ActiveRequest) {
         let of_user = self.users.entry(request.who.uid).or_default();
         of_user.push_front(request);
     }
 
-    pub fn has_users_except(&self, waiting: &[u32]) -> bool {
+    pub(crate) fn has_users_except(&self, waiting: &[u32]) -> bool {
         self.users.keys().any(|uid| !waiting.contains(uid))
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut ActiveRequest> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut ActiveRequest> {
         self.users.values_mut().flatten()
     }
 }
@@ -127,7 +127,7 @@ impl ActiveRequest {
     }
 
     /// The next verb; of equal ones in a row the last, and of moves of one job, too.
-    pub fn next_verb(&mut self) -> Option<Verb> {
+    pub(crate) fn next_verb(&mut self) -> Option<Verb> {
         loop {
             let verb = self.verbs.pop_front()?;
             let same = match (&verb, self.verbs.front()) {
@@ -142,11 +142,11 @@ impl ActiveRequest {
     }
 
     /// How far it has come in its present verb.
-    pub fn at(&self) -> (u32, u32) {
+    pub(crate) fn at(&self) -> (u32, u32) {
         self.job_verb.as_ref().map_or((0, 0), JobVerb::at)
     }
 
-    pub fn only_signals(&self) -> bool {
+    pub(crate) fn only_signals(&self) -> bool {
         let signal = |verb: &Verb| matches!(verb, Verb::Signal { .. });
         self.verbs.iter().all(signal) && self.job_verb.as_ref().is_none_or(JobVerb::is_signal)
     }

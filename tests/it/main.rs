@@ -2,6 +2,7 @@
 //! this directory was forgotten here.
 
 #![allow(clippy::disallowed_methods)] // tests touch files and clocks
+#![allow(unreachable_pub)] // nothing uses a test from outside
 
 mod bad_files;
 mod bad_input;

@@ -18,13 +18,13 @@ const ACKS_MAX: usize = 2_000_000;
 const EACH_MAX: usize = 20;
 
 /// Acknowledged jobs.
-pub struct Told {
+pub(super) struct Told {
     jobs: Vec<(u64, Token, IdRun)>,
 }
 
 impl Told {
     /// Reads the newest acknowledgements.
-    pub fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Told {
+    pub(super) fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Told {
         let mut told = Told { jobs: Vec::new() };
         let newest = Chain::newest(&ctx.layout).unwrap_or(0);
         for epoch in (1..=newest).rev().take(EPOCHS as usize) {
@@ -65,7 +65,7 @@ impl Told {
     }
 
     /// Every acknowledged job is in the journal.
-    pub fn hold(&self, state: &State, out: &mut Vec<Finding>) {
+    pub(super) fn hold(&self, state: &State, out: &mut Vec<Finding>) {
         let next = next_id(state);
         let lost = self.jobs.iter().filter(|(_, tok, run)| {
             run.id >= next && state.job(run.id).is_none() && state.known(*tok).is_none()

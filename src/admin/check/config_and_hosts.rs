@@ -14,12 +14,12 @@ use crate::text::duration::short;
 /// A host whose file is older than so many of its beats is stale.
 const BEATS: u64 = 4;
 /// Clocks further apart than this are reported, ms.
-pub const SKEW_MS: u64 = 5_000;
+pub(super) const SKEW_MS: u64 = 5_000;
 /// Most hosts that are checked.
 const HOSTS_MAX: usize = 100_000;
 
 /// The present cb.yaml, if it is valid.
-pub fn config(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Config> {
+pub(super) fn config(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Config> {
     let path = ctx.layout.config();
     match crate::admin::config_file::load(&path) {
         Ok(loaded) => Some(loaded.config),
@@ -56,7 +56,7 @@ fn ahead(ctx: &Ctx, hosts: &[(String, i64, LoadDoc)], out: &mut Vec<Finding>) {
 }
 
 /// The checks that need no second pass.
-pub fn look(ctx: &Ctx) -> Vec<Finding> {
+pub(super) fn look(ctx: &Ctx) -> Vec<Finding> {
     let mut out = Vec::new();
     alarms(ctx, &mut out);
     beats(ctx, &mut out);

@@ -8,7 +8,7 @@ use crate::sys;
 use std::path::PathBuf;
 
 /// What all checks share.
-pub struct Ctx {
+pub(crate) struct Ctx {
     pub layout: Layout,
     pub cluster: ClusterDoc,
     pub site: Option<Site>,
@@ -18,7 +18,7 @@ pub struct Ctx {
 ///
 /// # Errors
 /// There is none, it cannot be read, or it is of a newer format.
-pub fn open(dir: Option<PathBuf>) -> Result<Ctx, Fail> {
+pub(crate) fn open(dir: Option<PathBuf>) -> Result<Ctx, Fail> {
     let (layout, site) = match dir {
         Some(dir) => (Layout::new(dir), None),
         None => {

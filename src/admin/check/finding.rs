@@ -7,12 +7,12 @@ use serde::Serialize;
 use std::fmt::Write as _;
 
 /// Exit code for "unknown".
-pub const UNKNOWN: i32 = 3;
+pub(super) const UNKNOWN: i32 = 3;
 
 /// How bad it is; the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Level {
+pub(crate) enum Level {
     /// A promise does not hold, or will not at the next fault.
     Broken,
     /// Could not be checked.
@@ -23,7 +23,7 @@ pub enum Level {
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub(crate) struct Finding {
     pub level: Level,
     /// What was checked: share, config, journal, state, view, answers, orders, hosts, leader.
     pub area: &'static str,
@@ -40,7 +40,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub fn new(
+    pub(crate) fn new(
         level: Level,
         area: &'static str,
         place: impl ToString,
@@ -58,7 +58,7 @@ impl Finding {
         }
     }
 
-    pub fn broken(
+    pub(crate) fn broken(
         area: &'static str,
         place: impl ToString,
         what: impl Into<String>,
@@ -67,7 +67,7 @@ impl Finding {
         Finding::new(Level::Broken, area, place, what, todo)
     }
 
-    pub fn warning(
+    pub(crate) fn warning(
         area: &'static str,
         place: impl ToString,
         what: impl Into<String>,
@@ -77,13 +77,17 @@ impl Finding {
     }
 
     /// What could not be read: neither broken nor sound.
-    pub fn unknown(area: &'static str, place: impl ToString, what: impl Into<String>) -> Finding {
+    pub(crate) fn unknown(
+        area: &'static str,
+        place: impl ToString,
+        what: impl Into<String>,
+    ) -> Finding {
         let todo = "run it as root or as the account that owns the share";
         Finding::new(Level::Unknown, area, place, what, todo)
     }
 
     /// A failing read: unknown where permission lacks, broken otherwise.
-    pub fn unreadable(area: &'static str, e: &crate::sys::Error) -> Finding {
+    pub(crate) fn unreadable(area: &'static str, e: &crate::sys::Error) -> Finding {
         let place = e.path.display();
         match e.kind() {
             std::io::ErrorKind::PermissionDenied => Finding::unknown(area, place, e.to_string()),
@@ -99,7 +103,7 @@ impl Finding {
 
 /// What was checked, for the last line.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub epochs: u64,
     pub events: u64,
     pub jobs: usize,
@@ -109,7 +113,7 @@ pub struct Seen {
 
 /// The outcome of all checks.
 #[derive(Debug, Default)]
-pub struct Report {
+pub(crate) struct Report {
     pub findings: Vec<Finding>,
     pub seen: Seen,
 }
@@ -120,7 +124,7 @@ impl Report {
     }
 
     /// The exit code.
-    pub fn code(&self) -> i32 {
+    pub(crate) fn code(&self) -> i32 {
         match (self.count(Level::Broken), self.count(Level::Unknown)) {
             (0, 0) => Exit::Ok.code(),
             (0, _) => UNKNOWN,
@@ -130,7 +134,7 @@ impl Report {
 }
 
 /// Two lines for each finding, one about all.
-pub fn text(report: &Report, quiet: bool, most: usize) -> String {
+pub(super) fn text(report: &Report, quiet: bool, most: usize) -> String {
     let mut out = String::new();
     let put = |out: &mut String, args: std::fmt::Arguments<'_>| {
         out.write_fmt(args).expect("a string takes every write");
@@ -206,7 +210,7 @@ fn verdict(report: &Report) -> String {
 }
 
 /// The report as one JSON object.
-pub fn json(report: &Report) -> String {
+pub(super) fn json(report: &Report) -> String {
     let n = &report.seen;
     let value = serde_json::json!({
         "ok": report.code() == 0,

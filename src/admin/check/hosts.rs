@@ -52,7 +52,7 @@ struct Log {
 
 /// Everything hosts were ordered and said.
 #[derive(Default)]
-pub struct Logs {
+pub(super) struct Logs {
     hosts: Vec<(String, Log)>,
     /// Orders to start: host and attempt.
     orders: Vec<(String, AttemptId)>,
@@ -65,7 +65,7 @@ pub struct Logs {
 
 impl Logs {
     /// Reads what all hosts were ordered and say.
-    pub fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Logs {
+    pub(super) fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Logs {
         let mut logs = Logs::default();
         let entries = match sys::fs::list_dir(&ctx.layout.hosts(), HOSTS_MAX) {
             Ok(entries) => entries,
@@ -93,7 +93,7 @@ impl Logs {
         logs
     }
 
-    pub fn hosts(&self) -> usize {
+    pub(super) fn hosts(&self) -> usize {
         self.hosts.len()
     }
 
@@ -199,7 +199,7 @@ impl Logs {
     }
 
     /// Holds all of it against the journal, which was read later.
-    pub fn hold(&self, state: &State, out: &mut Vec<Finding>) {
+    pub(super) fn hold(&self, state: &State, out: &mut Vec<Finding>) {
         for (a, first, second) in &self.twice {
             let what = format!("it was started on {first} and on {second}");
             out.push(Finding::broken(

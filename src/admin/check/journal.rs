@@ -24,7 +24,8 @@ const DAMAGE: &str = "'cadmin fsck' lists all damage. Records before it are safe
      file from a backup, or let one 'cbsched --accept-loss' lead: it sets the damaged bytes aside \
      in lost+found and continues after them";
 
-pub const DEFECT: &str = "a defect of Corral: please report it, with the bundle of 'cadmin diag'";
+pub(super) const DEFECT: &str =
+    "a defect of Corral: please report it, with the bundle of 'cadmin diag'";
 
 /// The phase of an attempt, by the events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,7 +88,7 @@ impl Attempts {
 }
 
 /// Reads every kept record: checksums, sequence, seals, and what one attempt may go through.
-pub fn history(ctx: &Ctx, seen: &mut Seen, out: &mut Vec<Finding>) {
+pub(super) fn history(ctx: &Ctx, seen: &mut Seen, out: &mut Vec<Finding>) {
     let mut walk = Walk::default();
     if let Err(e) = walk.all(ctx) {
         out.push(refused(ctx, &e));
@@ -168,7 +169,7 @@ fn first_part(text: &str) -> &str {
 }
 
 /// The state as the next leader would recover it; `None` when it could not.
-pub fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
+pub(super) fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
     let led = led(ctx);
     let mut last = None;
     for attempt in 0..TRIES {
@@ -241,17 +242,17 @@ fn broken_state(state: &State, out: &mut Vec<Finding>) {
 }
 
 /// The work of an attempt, when that attempt is its present or last one.
-pub fn work_of(state: &State, a: AttemptId) -> Option<&crate::state::Work> {
+pub(super) fn work_of(state: &State, a: AttemptId) -> Option<&crate::state::Work> {
     state.work(a.j).filter(|w| w.attempt == a.at)
 }
 
 /// One above the highest job id ever given.
-pub fn next_id(state: &State) -> u32 {
+pub(super) fn next_id(state: &State) -> u32 {
     state.next_id(u32::MAX).unwrap_or(u32::MAX)
 }
 
 /// The first host of what a job last ran as.
-pub fn first_host(state: &State, j: JobKey) -> Option<String> {
+pub(super) fn first_host(state: &State, j: JobKey) -> Option<String> {
     let run = state.work(j)?.run.as_deref()?;
     run.hosts
         .first()

@@ -26,12 +26,12 @@ fn fixed<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
 }
 
 /// The present beat.
-pub fn beat(ctx: &Ctx) -> Option<BeatDoc> {
+pub(super) fn beat(ctx: &Ctx) -> Option<BeatDoc> {
     fixed(&ctx.layout.beat())
 }
 
 /// Waits until a leader beats and leads, for as long as a takeover may need; true when one does.
-pub fn wait(ctx: &Ctx, lease_ms: u64) -> bool {
+pub(super) fn wait(ctx: &Ctx, lease_ms: u64) -> bool {
     moves(ctx, beat(ctx).as_ref(), lease_ms)
 }
 
@@ -49,7 +49,7 @@ fn moves(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> bool {
 }
 
 /// A leader leads: the beat has moved since `before`.
-pub fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Finding> {
+pub(super) fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Finding> {
     let mut out = Vec::new();
     let start = "start cbsched on a host that may lead; if it runs, see its log";
     let path = ctx.layout.epoch();

@@ -27,7 +27,7 @@ struct Held {
 }
 
 /// No host holds more than it has, no quota is exceeded.
-pub fn hold(ctx: &Ctx, state: State, config: &Config, out: &mut Vec<Finding>) {
+pub(super) fn hold(ctx: &Ctx, state: State, config: &Config, out: &mut Vec<Finding>) {
     let held = held(&state);
     let changed = changed_at(ctx);
     let last = held.values().map(|h| h.last).max().unwrap_or_default();
@@ -123,7 +123,7 @@ fn core(ctx: &Ctx, state: State, config: &Config) -> Core {
 }
 
 /// A host's last sample.
-pub fn sample(ctx: &Ctx, host: &str) -> Option<LoadDoc> {
+pub(super) fn sample(ctx: &Ctx, host: &str) -> Option<LoadDoc> {
     for _ in 0..3 {
         let path = ctx.layout.load(host);
         let bytes = sys::fs::read_optional(&path, LOAD_MAX as u64).ok()??;

@@ -18,7 +18,7 @@ const REBUILD: &str = "a new leader publishes the view again: 'cadmin schedresta
 type Facts = (JobStat, u32);
 
 /// The rows of the view.
-pub struct Shown {
+pub(super) struct Shown {
     rows: FxHashMap<JobKey, Facts>,
     all: bool,
 }
@@ -29,7 +29,7 @@ fn facts(row: &JobRow<'_>) -> Facts {
 
 impl Shown {
     /// Reads the view; `None` when there is none or it cannot be read.
-    pub fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Shown> {
+    pub(super) fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Shown> {
         let mut shown = Shown {
             rows: FxHashMap::default(),
             all: true,
@@ -56,12 +56,12 @@ impl Shown {
         }
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
 
     /// Every row agrees with the journal, which was read later.
-    pub fn hold(mut self, state: &State, out: &mut Vec<Finding>) {
+    pub(super) fn hold(mut self, state: &State, out: &mut Vec<Finding>) {
         let mut wrong = Vec::new();
         for shard in state.shards() {
             for row in state.shard_rows(shard) {

@@ -27,7 +27,7 @@ struct Shown {
 ///
 /// # Errors
 /// Fails when a submission is refused, a job fails or takes far too long.
-pub fn demo(site: &Site) -> Result<(), Fail> {
+pub(super) fn demo(site: &Site) -> Result<(), Fail> {
     let work = site.dir.join("demo");
     fs::mkdir_p(&work, 0o755)?;
     let bars = if std::io::stderr().is_terminal() {

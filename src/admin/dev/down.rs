@@ -23,7 +23,7 @@ const GRACE_ROUNDS: u32 = 50;
 ///
 /// # Errors
 /// Fails when there is no cluster, or when a process cannot be ended; then nothing is removed.
-pub fn down(dir: &Path, purge: bool) -> Result<(), Fail> {
+pub(super) fn down(dir: &Path, purge: bool) -> Result<(), Fail> {
     let site = Site::open(dir)?;
     let lock = site.lock()?;
     let ended = end_all(&site)?;

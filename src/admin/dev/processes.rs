@@ -8,16 +8,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Environment variable with the cluster's directory: whatever carries it belongs to that cluster.
-pub const MARK: &str = "CB_DEV";
+pub(crate) const MARK: &str = "CB_DEV";
 /// Environment variable with the name of the daemon a process is or descends from.
-pub const MARK_NAME: &str = "CB_DEV_NAME";
+pub(crate) const MARK_NAME: &str = "CB_DEV_NAME";
 
 /// The programs that `cadmin dev ps` lists.
 const ROLES: [&str; 4] = ["cbsched", "cbls", "cbexe", "cbtask"];
 
 /// One process with the cluster's mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
+pub(crate) struct Member {
     pub pid: i32,
     pub start: u64,
     pub ppid: i32,
@@ -32,14 +32,14 @@ pub struct Member {
 
 impl Member {
     /// Whether `ps` shows it: daemons and shepherds, not their helpers.
-    pub fn listed(&self) -> bool {
+    pub(crate) fn listed(&self) -> bool {
         self.daemon || self.role == "cbtask"
     }
 }
 
 /// All processes of a cluster.
 #[derive(Debug, Default)]
-pub struct Processes {
+pub(crate) struct Processes {
     /// Marked processes, daemons first, then by host and pid.
     pub members: Vec<Member>,
     /// Processes of jobs: below a shepherd, or left over from one.
@@ -47,12 +47,12 @@ pub struct Processes {
 }
 
 impl Processes {
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.members.is_empty() && self.jobs.is_empty()
     }
 
     /// The running process of a daemon.
-    pub fn daemon(&self, daemon: &Daemon) -> Option<&Member> {
+    pub(crate) fn daemon(&self, daemon: &Daemon) -> Option<&Member> {
         self.members
             .iter()
             .find(|m| m.daemon && m.name == daemon.name)
@@ -60,7 +60,7 @@ impl Processes {
 }
 
 /// Looks through the machine's processes.
-pub fn find(site: &Site) -> Processes {
+pub(crate) fn find(site: &Site) -> Processes {
     let all: Vec<ProcInfo> = proc::all()
         .into_iter()
         .filter(|p| !matches!(p.state, 'Z' | 'X'))

@@ -16,7 +16,7 @@ const VIEW_MAX: u64 = 256 << 20;
 
 /// How far the start of a cluster has come.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub(super) struct Progress {
     /// Host of the leader that takes requests.
     pub leader: Option<String>,
     /// Hosts that the leader knows as usable.
@@ -26,17 +26,17 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn complete(&self) -> bool {
+    pub(super) fn complete(&self) -> bool {
         self.leader.is_some() && self.waiting.is_empty()
     }
 
     /// Steps done, of one for the leader and one for each host.
-    pub fn steps(&self) -> u64 {
+    pub(super) fn steps(&self) -> u64 {
         u64::from(self.leader.is_some()) + self.hosts.len() as u64
     }
 
     /// What is still missing.
-    pub fn missing(&self) -> String {
+    pub(super) fn missing(&self) -> String {
         match &self.leader {
             None => "waiting for a leader".to_string(),
             Some(_) if self.waiting.is_empty() => "ready".to_string(),
@@ -46,7 +46,7 @@ impl Progress {
 }
 
 /// Looks once.
-pub fn look(layout: &Layout, settings: &Settings, processes: &Processes) -> Progress {
+pub(super) fn look(layout: &Layout, settings: &Settings, processes: &Processes) -> Progress {
     let Some((pid, epoch)) = leading(layout, processes) else {
         let waiting = settings.hosts().collect();
         return Progress {
@@ -80,7 +80,7 @@ pub fn look(layout: &Layout, settings: &Settings, processes: &Processes) -> Prog
 }
 
 /// The process of the leader, if one leads.
-pub fn leader_pid(layout: &Layout, processes: &Processes) -> Option<i32> {
+pub(super) fn leader_pid(layout: &Layout, processes: &Processes) -> Option<i32> {
     leading(layout, processes).map(|(pid, _)| pid)
 }
 

@@ -16,7 +16,7 @@ const LOCK_WAIT_MS: u64 = 120_000;
 
 /// What a cluster was made with.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub(crate) struct Settings {
     pub hosts: u32,
     pub slots: u32,
     pub masters: u32,
@@ -39,7 +39,7 @@ impl Default for Settings {
 
 impl Settings {
     /// The settings as options of `cadmin dev up`.
-    pub fn as_options(&self) -> String {
+    pub(crate) fn as_options(&self) -> String {
         let cgroup = if self.cgroup { "auto" } else { "off" };
         format!(
             "--hosts {} --slots {} --masters {} --lease {}s --cgroup {cgroup}",
@@ -51,7 +51,7 @@ impl Settings {
     }
 
     /// The daemons that belong to such a cluster.
-    pub fn daemons(&self) -> Vec<Daemon> {
+    pub(crate) fn daemons(&self) -> Vec<Daemon> {
         let mut all = Vec::new();
         for n in 0..self.masters {
             let host = host_name(n % self.hosts);
@@ -78,7 +78,7 @@ impl Settings {
     }
 
     /// Names of the virtual hosts.
-    pub fn hosts(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = String> {
         (0..self.hosts).map(host_name)
     }
 
@@ -107,7 +107,7 @@ fn host_name(n: u32) -> String {
 
 /// One daemon of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Daemon {
+pub(crate) struct Daemon {
     /// The program.
     pub role: &'static str,
     pub host: String,
@@ -117,7 +117,7 @@ pub struct Daemon {
 
 /// An existing development cluster.
 #[derive(Debug)]
-pub struct Site {
+pub(crate) struct Site {
     /// Absolute, links resolved: processes are attributed to it by comparison.
     pub dir: PathBuf,
     pub settings: Settings,
@@ -128,7 +128,7 @@ impl Site {
     ///
     /// # Errors
     /// Fails when there is none.
-    pub fn open(dir: &Path) -> Result<Site, Fail> {
+    pub(crate) fn open(dir: &Path) -> Result<Site, Fail> {
         match read_settings(dir)? {
             Some(settings) => Ok(Site {
                 dir: fs::canonical(dir)?,
@@ -146,7 +146,7 @@ impl Site {
     ///
     /// # Errors
     /// Fails when `dir` holds something else, or the settings are refused.
-    pub fn make(
+    pub(crate) fn make(
         dir: &Path,
         settings: impl Fn(Option<&Settings>) -> Result<Settings, Fail>,
     ) -> Result<Site, Fail> {
@@ -214,7 +214,7 @@ impl Site {
     }
 
     /// Takes the lock that keeps two commands from working on D at once.
-    pub fn lock(&self) -> Result<Lock, Fail> {
+    pub(crate) fn lock(&self) -> Result<Lock, Fail> {
         let end = clock::boot_ms() + LOCK_WAIT_MS;
         loop {
             if let Some(lock) = Lock::try_take(&self.lock_file())? {
@@ -232,7 +232,7 @@ impl Site {
     }
 
     /// Commands for a POSIX shell that point it at this cluster.
-    pub fn shell_lines(&self) -> String {
+    pub(crate) fn shell_lines(&self) -> String {
         format!(
             "unset CB_HOST CB_LOCAL CB_SHARE CB_JOBID CB_JOBINDEX\n\
              export CB_ENVDIR={}\nexport PATH={}:\"$PATH\"\n",
@@ -241,40 +241,40 @@ impl Site {
         )
     }
 
-    pub fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> Layout {
         Layout::new(self.dir.join("share"))
     }
 
-    pub fn etc(&self) -> PathBuf {
+    pub(crate) fn etc(&self) -> PathBuf {
         self.dir.join("etc")
     }
 
-    pub fn host_etc(&self, host: &str) -> PathBuf {
+    pub(crate) fn host_etc(&self, host: &str) -> PathBuf {
         self.etc().join("hosts").join(host)
     }
 
-    pub fn local(&self, host: &str) -> PathBuf {
+    pub(crate) fn local(&self, host: &str) -> PathBuf {
         self.dir.join("local").join(host)
     }
 
-    pub fn bin(&self) -> PathBuf {
+    pub(crate) fn bin(&self) -> PathBuf {
         self.dir.join("bin")
     }
 
     /// Sensors of all its hosts.
-    pub fn servers(&self) -> PathBuf {
+    pub(crate) fn servers(&self) -> PathBuf {
         self.dir.join("sbin")
     }
 
-    pub fn logs(&self) -> PathBuf {
+    pub(crate) fn logs(&self) -> PathBuf {
         self.dir.join("log")
     }
 
-    pub fn log(&self, daemon: &Daemon) -> PathBuf {
+    pub(crate) fn log(&self, daemon: &Daemon) -> PathBuf {
         self.logs().join(format!("{}.log", daemon.name))
     }
 
-    pub fn records(&self) -> PathBuf {
+    pub(crate) fn records(&self) -> PathBuf {
         self.dir.join("run")
     }
 

@@ -47,7 +47,7 @@ struct Record<'a> {
 /// # Errors
 /// Fails when a daemon cannot be started, ends while it is waited for, or when the cluster is not
 /// ready in time.
-pub fn up(site: &Site, wait_ms: Option<u64>) -> Result<(), Fail> {
+pub(crate) fn up(site: &Site, wait_ms: Option<u64>) -> Result<(), Fail> {
     let _lock = site.lock()?;
     let bin = detach::own_directory()?;
     let processes = processes::find(site);
@@ -80,7 +80,7 @@ pub fn up(site: &Site, wait_ms: Option<u64>) -> Result<(), Fail> {
 ///
 /// # Errors
 /// Names the program or file that could not be started or written.
-pub fn start(site: &Site, bin: &Path, daemon: &Daemon) -> Result<Child, Fail> {
+pub(crate) fn start(site: &Site, bin: &Path, daemon: &Daemon) -> Result<Child, Fail> {
     let mut env: Vec<(String, OsString)> = KEPT
         .iter()
         .chain(failpoint::VARIABLES)

@@ -99,7 +99,7 @@ const COMMON: &[&str] = &[
 
 /// Replaces what must not leave the site.
 #[derive(Default)]
-pub struct Redactor {
+pub(super) struct Redactor {
     names: HashMap<String, String>,
     /// Paths below these stay, others become `[path]`; empty = all stay.
     open: Vec<String>,
@@ -107,12 +107,12 @@ pub struct Redactor {
 
 impl Redactor {
     /// One that hides no names: `--names`. Secrets and free text are removed in any case.
-    pub fn open() -> Redactor {
+    pub(super) fn open() -> Redactor {
         Redactor::default()
     }
 
     /// One that knows the names of a cluster.
-    pub fn of(site: &Site, layout: &Layout) -> Redactor {
+    pub(super) fn of(site: &Site, layout: &Layout) -> Redactor {
         let mut kinds: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         let mut add = |kind: &'static str, name: &str| {
             let name = name.trim_end_matches('/');
@@ -177,7 +177,7 @@ impl Redactor {
     }
 
     /// A text with aliases instead of names, and without foreign paths.
-    pub fn text(&self, text: &str) -> String {
+    pub(super) fn text(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
@@ -241,7 +241,7 @@ impl Redactor {
     }
 
     /// cb.yaml without comments, secrets, sentences and commands.
-    pub fn config(&self, text: &str) -> String {
+    pub(super) fn config(&self, text: &str) -> String {
         let mut out = String::new();
         // Lines deeper than this belong to a value that was left out.
         let mut hidden: Option<usize> = None;
@@ -301,7 +301,7 @@ fn ends_path(c: char) -> bool {
 }
 
 /// An event without anything that users wrote.
-pub fn event(json: &[u8]) -> String {
+pub(super) fn event(json: &[u8]) -> String {
     let Ok(Value::Object(all)) = serde_json::from_slice::<Value>(json) else {
         return "{}".to_owned();
     };

@@ -26,20 +26,25 @@ const THREADS_MAX: usize = 4;
 
 /// How the command ends.
 #[derive(Debug)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// Lines for standard error.
     pub err: Vec<String>,
     pub exit: Exit,
 }
 
 /// Receives text piece by piece, so that a long list is not in memory twice.
-pub type Put<'p> = &'p (dyn Fn(&str) -> Result<(), Fail> + Sync);
+pub(super) type Put<'p> = &'p (dyn Fn(&str) -> Result<(), Fail> + Sync);
 
 /// Lists what was asked for, as it is at the moment of `ctx`.
 ///
 /// # Errors
 /// The view cannot be read, or a queue that was named does not exist.
-pub fn run_at(source: &Source, asked: &Asked, ctx: Ctx, put: Put<'_>) -> Result<Outcome, Fail> {
+pub(super) fn run_at(
+    source: &Source,
+    asked: &Asked,
+    ctx: Ctx,
+    put: Put<'_>,
+) -> Result<Outcome, Fail> {
     // Without queues every priority counts the same: an order is no reason to fail.
     let queues = source.view.queues().unwrap_or_default();
     let priority: BTreeMap<String, i64> =

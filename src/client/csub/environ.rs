@@ -10,7 +10,7 @@ const SHELL_OWN: &[&str] = &["_", "OLDPWD", "SHLVL"];
 
 /// An environment for a job.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Environ {
+pub(super) struct Environ {
     pub vars: BTreeMap<String, String>,
     /// Variables, other than functions of the shell, that could not be included.
     pub left_out: Vec<String>,
@@ -33,7 +33,10 @@ enum Item {
 ///
 /// # Errors
 /// Names the part of `-env` that is wrong, or the size that is too big.
-pub fn environ(own: impl Iterator<Item = (OsString, OsString)>, asked: &[&str]) -> Result<Environ> {
+pub(super) fn environ(
+    own: impl Iterator<Item = (OsString, OsString)>,
+    asked: &[&str],
+) -> Result<Environ> {
     let mut items = Vec::new();
     for text in asked {
         parse(text, &mut items)?;

@@ -73,12 +73,12 @@ const UNBUILT: &[(&str, bool)] = &[
 ];
 
 /// True when the option is known but not carried out by this version.
-pub fn is_unbuilt(id: &str) -> bool {
+pub(crate) fn is_unbuilt(id: &str) -> bool {
     UNBUILT.iter().any(|(name, _)| *name == id)
 }
 
 /// The refusal of such an option.
-pub fn unbuilt(id: &str) -> Fail {
+pub(crate) fn unbuilt(id: &str) -> Fail {
     let instead = match id {
         "I" | "Ip" | "Is" | "IS" | "ISp" | "ISs" | "IX" => {
             "; -K waits for the end of a batch job, 'cpeek -f' follows its output"
@@ -214,7 +214,7 @@ fn base(name: &'static str, about: &'static str) -> Command {
 }
 
 /// The command line of csub.
-pub fn csub() -> Command {
+pub(crate) fn csub() -> Command {
     base("csub", "Submit a job")
         .arg(flag("H", "Hold the job until cresume"))
         .arg(flag(
@@ -254,7 +254,7 @@ pub fn csub() -> Command {
 }
 
 /// The command line of cmod: the options of csub, and `-Xn` to set an option back.
-pub fn cmod() -> Command {
+pub(crate) fn cmod() -> Command {
     let resets = RESETS.iter().map(|(name, id)| {
         let help = format!("Set -{id} back to its default");
         Arg::new(*name)
@@ -274,7 +274,7 @@ pub fn cmod() -> Command {
 }
 
 /// Options of cmod that set an option back: their own name, the option. `-rn` is csub's own.
-pub const RESETS: &[(&str, &str)] = &[
+pub(crate) const RESETS: &[(&str, &str)] = &[
     ("Jn", "J"),
     ("Jdn", "Jd"),
     ("Pn", "P"),
@@ -309,7 +309,7 @@ pub const RESETS: &[(&str, &str)] = &[
 ];
 
 /// The place an option fills: options of one place replace each other.
-pub fn place(id: &str) -> &str {
+pub(crate) fn place(id: &str) -> &str {
     match id {
         "oo" => "o",
         "eo" => "e",
@@ -322,7 +322,7 @@ pub fn place(id: &str) -> &str {
 
 /// Options in the order they were given, with those that count once kept once.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Chosen {
+pub(crate) struct Chosen {
     list: Vec<(String, String)>,
 }
 
@@ -331,7 +331,7 @@ const ADDING: &[&str] = &["R", "env"];
 
 impl Chosen {
     /// The options of one line. A later one of the same place replaces an earlier one.
-    pub fn of(table: &Table, split: &crate::client::cli::Split) -> Chosen {
+    pub(crate) fn of(table: &Table, split: &crate::client::cli::Split) -> Chosen {
         let mut chosen = Chosen::default();
         for given in &split.given {
             chosen.add(table.id(given), &given.value);
@@ -340,7 +340,7 @@ impl Chosen {
     }
 
     /// Adds an option; it replaces an earlier one of the same place.
-    pub fn add(&mut self, id: &str, value: &str) {
+    pub(crate) fn add(&mut self, id: &str, value: &str) {
         if !ADDING.contains(&id) {
             self.list.retain(|(old, _)| place(old) != place(id));
         }
@@ -350,7 +350,7 @@ impl Chosen {
     /// These options, and those of a script that the command line does not set. Settings of the
     /// environment add up, the command line's last.
     #[must_use]
-    pub fn over(self, script: Chosen) -> Chosen {
+    pub(crate) fn over(self, script: Chosen) -> Chosen {
         let beaten =
             |id: &str| id != "env" && self.list.iter().any(|(mine, _)| place(mine) == place(id));
         let mut list: Vec<_> = script
@@ -362,12 +362,12 @@ impl Chosen {
         Chosen { list }
     }
 
-    pub fn has(&self, id: &str) -> bool {
+    pub(crate) fn has(&self, id: &str) -> bool {
         self.list.iter().any(|(given, _)| given == id)
     }
 
     /// The value of an option that counts once.
-    pub fn get(&self, id: &str) -> Option<&str> {
+    pub(crate) fn get(&self, id: &str) -> Option<&str> {
         self.list
             .iter()
             .rfind(|(given, _)| given == id)
@@ -375,14 +375,14 @@ impl Chosen {
     }
 
     /// All values of an option that adds up.
-    pub fn all(&self, id: &str) -> impl Iterator<Item = &str> {
+    pub(crate) fn all(&self, id: &str) -> impl Iterator<Item = &str> {
         self.list
             .iter()
             .filter(move |(given, _)| given == id)
             .map(|(_, value)| value.as_str())
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.list.iter().map(|(id, v)| (id.as_str(), v.as_str()))
     }
 
@@ -390,7 +390,7 @@ impl Chosen {
     ///
     /// # Errors
     /// Names the first such option.
-    pub fn check_built(&self) -> Result<(), Fail> {
+    pub(crate) fn check_built(&self) -> Result<(), Fail> {
         match self.list.iter().find(|(id, _)| is_unbuilt(id)) {
             Some((id, _)) => Err(unbuilt(id)),
             None => Ok(()),

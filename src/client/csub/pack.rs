@@ -23,7 +23,7 @@ const NOT_IN_A_LINE: &[&str] = &[
 
 /// A pack on its way.
 #[derive(Default)]
-pub struct Pack {
+pub(super) struct Pack {
     /// Line numbers that are sent, in their order.
     pub lines: Vec<u32>,
     /// Lines left out, with the reason.
@@ -34,7 +34,7 @@ pub struct Pack {
 ///
 /// # Errors
 /// When it cannot be read or is not text.
-pub fn read(name: &str) -> Result<String> {
+pub(super) fn read(name: &str) -> Result<String> {
     let bytes = if name == "-" {
         sys::caller::read_stdin(PACK_MAX)
     } else {
@@ -52,7 +52,7 @@ pub fn read(name: &str) -> Result<String> {
 ///
 /// # Errors
 /// When there is no line at all, or the request becomes too large. Wrong lines are in the answer.
-pub fn fill(
+pub(super) fn fill(
     text: &str,
     table: &Table,
     common: &Chosen,

@@ -13,7 +13,7 @@ const SHOWN_MAX: usize = 4000;
 
 /// What a job runs.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Work {
+pub(super) struct Work {
     /// The command line, or what is shown for a script.
     pub command: String,
     /// Text of the script, empty when the command line is the job.
@@ -28,7 +28,7 @@ pub struct Work {
 ///
 /// # Errors
 /// When nothing is there to run, or the script cannot be read or understood.
-pub fn work(table: &Table, words: &[String]) -> Result<Work> {
+pub(super) fn work(table: &Table, words: &[String]) -> Result<Work> {
     match words {
         [] => from_stdin(table),
         [one] if is_script(one) => from_file(table, one),
@@ -166,7 +166,7 @@ fn shown(text: &str) -> String {
 ///
 /// # Errors
 /// When the two contradict each other.
-pub fn interpreter(work: &Work, login: &str) -> Result<String> {
+pub(super) fn interpreter(work: &Work, login: &str) -> Result<String> {
     if work.shell.is_empty() || login.is_empty() {
         let either = if login.is_empty() { &work.shell } else { login };
         return Ok(either.to_owned());
@@ -185,7 +185,7 @@ pub fn interpreter(work: &Work, login: &str) -> Result<String> {
 ///
 /// # Errors
 /// A caret error into the line.
-pub fn pack_words(line: &str) -> Result<Vec<String>> {
+pub(super) fn pack_words(line: &str) -> Result<Vec<String>> {
     split_words(line).map_err(|e| {
         Fail::usage(format!(
             "{}\n{}",

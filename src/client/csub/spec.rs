@@ -30,7 +30,7 @@ const GROUP_MAX: usize = 255;
 const COMMAND_MAX: usize = 4095;
 
 /// What the options are read against.
-pub struct Here<'a> {
+pub(crate) struct Here<'a> {
     /// Wall clock, ms since the epoch.
     pub now_ms: i64,
     /// Working directory.
@@ -46,7 +46,7 @@ pub struct Here<'a> {
 }
 
 /// A refusal of an option's value, with the value and a caret.
-pub fn wrong(option: &str, value: &str, e: &ParseError) -> Fail {
+pub(crate) fn wrong(option: &str, value: &str, e: &ParseError) -> Fail {
     let caret = e.caret(value);
     Fail::usage(format!(
         "-{option}: {}\n{}",
@@ -59,7 +59,7 @@ pub fn wrong(option: &str, value: &str, e: &ParseError) -> Fail {
 ///
 /// # Errors
 /// Names the option and what is wrong with its value.
-pub fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission> {
+pub(crate) fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission> {
     chosen.check_built()?;
     let mut job = Submission::default();
     job.spec.cwd = path_text(here.cwd)?;
@@ -228,7 +228,7 @@ fn file_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resul
 ///
 /// # Errors
 /// When it is empty or holds a NUL byte.
-pub fn check_command(command: &str) -> Result<()> {
+pub(crate) fn check_command(command: &str) -> Result<()> {
     if command.trim().is_empty() {
         return Err(Fail::usage("no command is specified"));
     }
@@ -360,12 +360,12 @@ fn path_text(path: &Path) -> Result<String> {
 
 /// The words of a command as one line for the shell: joined by blanks as they are, as LSF does, so
 /// that a command given in one pair of quotes keeps its meaning.
-pub fn command_line(words: &[String]) -> String {
+pub(crate) fn command_line(words: &[String]) -> String {
     words.join(" ")
 }
 
 /// How sizes and times were understood, one sentence a line, for `-verbose`.
-pub fn echo(spec: &Spec) -> Vec<String> {
+pub(crate) fn echo(spec: &Spec) -> Vec<String> {
     let limits = &spec.limits;
     let mut out = Vec::new();
     let time = |name: &str, s: Option<u64>, on: &str| {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of the jobs of a condition at one moment.
 #[derive(Default)]
-pub struct JobFacts {
+pub(super) struct JobFacts {
     jobs: BTreeMap<u32, Known>,
 }
 
@@ -35,7 +35,7 @@ struct One {
 ///
 /// # Errors
 /// A name that no job has; a view that cannot be read.
-pub fn resolve(reader: &ViewReader, expr: Expr) -> Result<Expr> {
+pub(super) fn resolve(reader: &ViewReader, expr: Expr) -> Result<Expr> {
     let mut names: BTreeSet<String> = BTreeSet::new();
     for cond in expr.conditions() {
         if cond.target.elements == Elements::Same {
@@ -90,7 +90,7 @@ impl JobFacts {
     ///
     /// # Errors
     /// A view that cannot be read.
-    pub fn read(reader: &ViewReader, expr: &Expr) -> Result<JobFacts> {
+    pub(super) fn read(reader: &ViewReader, expr: &Expr) -> Result<JobFacts> {
         let mut ids: Vec<(u32, u32)> = targets(expr).map(|(_, id)| (id, id)).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -130,12 +130,12 @@ impl JobFacts {
         }
     }
 
-    pub fn judge(&self, expr: &Expr) -> Answer {
+    pub(super) fn judge(&self, expr: &Expr) -> Answer {
         expr.eval(self)
     }
 
     /// How the targets of `expr` ended that are not all DONE, a sentence each.
-    pub fn not_done(&self, expr: &Expr) -> Vec<String> {
+    pub(super) fn not_done(&self, expr: &Expr) -> Vec<String> {
         let sentence = |(target, id): (&Target, u32)| {
             let all = self.picked(target).unwrap_or_default();
             let bad: Vec<&One> = all.iter().filter(|o| o.stat == JobStat::Exit).collect();
@@ -159,7 +159,7 @@ impl JobFacts {
     }
 
     /// Why `expr` can never hold, as a sentence.
-    pub fn why_never(&self, expr: &Expr) -> String {
+    pub(super) fn why_never(&self, expr: &Expr) -> String {
         let missing: Vec<String> = targets(expr)
             .filter(|(target, _)| self.seen(target).is_none())
             .map(|(target, id)| JobKeyText(target, id).to_string())

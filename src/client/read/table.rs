@@ -7,7 +7,7 @@ use crate::show::field::{Field, Get, Table};
 use clap::{ArgMatches, Command};
 
 /// What a command lists.
-pub struct Listing<R: 'static> {
+pub(crate) struct Listing<R: 'static> {
     pub command: &'static str,
     /// LSF's word for the number of records.
     pub what: &'static str,
@@ -19,7 +19,7 @@ pub struct Listing<R: 'static> {
 
 impl<R: 'static> Listing<R> {
     /// True when neither a long page nor another form of a command is due, but a list of records.
-    pub fn is_asked(m: &ArgMatches) -> bool {
+    pub(crate) fn is_asked(m: &ArgMatches) -> bool {
         m.has("json") || m.has("jsonl") || m.last("o").is_some()
     }
 
@@ -27,7 +27,7 @@ impl<R: 'static> Listing<R> {
     ///
     /// # Errors
     /// An `-o` text that is wrong, or options that exclude each other.
-    pub fn render(
+    pub(crate) fn render(
         &self,
         m: &ArgMatches,
         rows: &[&R],
@@ -59,7 +59,7 @@ impl<R: 'static> Listing<R> {
 }
 
 /// The options that every listing has.
-pub fn options(cmd: Command) -> Command {
+pub(crate) fn options(cmd: Command) -> Command {
     let cmd = cmd
         .arg(opt(
             "o",

@@ -11,9 +11,9 @@ use crate::sys::users::UserFacts;
 use serde::Serialize;
 
 /// Sat Nov 21 03:07:09 2026 UTC.
-pub const NOW: i64 = 1_795_230_429_000;
+pub(crate) const NOW: i64 = 1_795_230_429_000;
 
-pub struct TestView {
+pub(crate) struct TestView {
     pub dir: tempfile::TempDir,
 }
 
@@ -24,7 +24,7 @@ impl Default for TestView {
 }
 
 impl TestView {
-    pub fn new() -> TestView {
+    pub(crate) fn new() -> TestView {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("view")).unwrap();
         let bed = TestView { dir };
@@ -40,7 +40,7 @@ impl TestView {
     }
 
     /// Writes a framed file of the view.
-    pub fn put<T: Serialize>(&self, name: &str, rows: &[T]) {
+    pub(crate) fn put<T: Serialize>(&self, name: &str, rows: &[T]) {
         let mut out = Vec::new();
         frame::write(&mut out, 0, &Header::new(What::View, "c", 1, 0)).unwrap();
         for (n, row) in rows.iter().enumerate() {
@@ -50,7 +50,7 @@ impl TestView {
     }
 
     /// Publishes shards of job rows.
-    pub fn publish(&self, shards: &[(&str, Vec<Row<'_>>)]) {
+    pub(crate) fn publish(&self, shards: &[(&str, Vec<Row<'_>>)]) {
         let mut infos = Vec::new();
         for (file, rows) in shards {
             self.put(file, rows);
@@ -73,7 +73,7 @@ impl TestView {
     }
 
     /// The bed as the user `uid` sees it.
-    pub fn source(&self, name: &'static str, uid: u32) -> Source {
+    pub(crate) fn source(&self, name: &'static str, uid: u32) -> Source {
         let site = Site {
             conf: "/etc/cb.conf".into(),
             share: self.dir.path().to_path_buf(),
@@ -106,7 +106,7 @@ fn job_of<'r>(row: &'r Row<'_>) -> Option<&'r JobRow<'r>> {
     }
 }
 
-pub fn spec(id: u32, uid: u32) -> Row<'static> {
+pub(crate) fn spec(id: u32, uid: u32) -> Row<'static> {
     let spec = Spec {
         uid,
         user: format!("u{uid}"),
@@ -123,7 +123,7 @@ pub fn spec(id: u32, uid: u32) -> Row<'static> {
 }
 
 /// A row with the times its state needs, one second apart for each id.
-pub fn row(key: JobKey, s: u32, stat: JobStat) -> JobRow<'static> {
+pub(crate) fn row(key: JobKey, s: u32, stat: JobStat) -> JobRow<'static> {
     let submit = NOW - 10_000_000 + i64::from(key.id) * 1000;
     let started = !stat.is_waiting();
     JobRow {
@@ -160,6 +160,6 @@ pub fn row(key: JobKey, s: u32, stat: JobStat) -> JobRow<'static> {
     }
 }
 
-pub fn job(key: JobKey, s: u32, stat: JobStat) -> Row<'static> {
+pub(crate) fn job(key: JobKey, s: u32, stat: JobStat) -> Row<'static> {
     Row::Job(Box::new(row(key, s, stat)))
 }

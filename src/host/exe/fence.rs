@@ -23,7 +23,7 @@ const REST: u64 = 10;
 
 /// What the watchdog goes by: files of the local directory.
 #[derive(Debug)]
-pub struct Fence {
+pub(super) struct Fence {
     local: Local,
     silence: Silence,
 }
@@ -85,7 +85,7 @@ impl Fence {
 }
 
 /// Kills all rerunnable tasks of this host. Returns how many were told.
-pub fn end_all(local: &Local) -> usize {
+pub(super) fn end_all(local: &Local) -> usize {
     Fence::new(local).end_all()
 }
 
@@ -93,7 +93,7 @@ pub fn end_all(local: &Local) -> usize {
 ///
 /// # Errors
 /// The thread cannot be started.
-pub fn watch(local: &Local) -> Result<(), String> {
+pub(super) fn watch(local: &Local) -> Result<(), String> {
     let mut fence = Fence::new(local);
     let body = move || {
         let mut pause = LOOK_MS;

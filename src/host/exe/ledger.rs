@@ -44,7 +44,7 @@ pub struct Ledger {
 
 /// What the log of earlier processes said.
 #[derive(Debug, Default)]
-pub struct Remembered {
+pub(super) struct Remembered {
     pub table: Table,
     /// What is known of the share.
     pub share: ShareSeen,
@@ -67,7 +67,7 @@ pub struct ShareSeen {
 }
 
 /// Reads the log back; damage costs only the lines it hit.
-pub fn read(local: &Local) -> sys::Result<Remembered> {
+pub(super) fn read(local: &Local) -> sys::Result<Remembered> {
     let Some(bytes) = fs::read_optional(&local.attempts(), READ_MAX)? else {
         return Ok(Remembered::default());
     };

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 const PIDS_MAX: usize = 16;
 
 /// All processes of the machine, by parent.
-pub struct Snapshot {
+pub(super) struct Snapshot {
     by_parent: HashMap<i32, Vec<ProcInfo>>,
     /// CPU time that shepherds have collected of ended processes, in ticks.
     collected: HashMap<i32, u64>,
@@ -22,7 +22,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Reads them.
-    pub fn read() -> Snapshot {
+    pub(super) fn read() -> Snapshot {
         Snapshot::of(proc::all())
     }
 
@@ -51,7 +51,7 @@ impl Snapshot {
     }
 
     /// The usage of the task below a shepherd; `details` reads swap and I/O of each process.
-    pub fn usage(&self, shepherd: i32, details: impl Fn(i32) -> (u64, u64, u64)) -> Usage {
+    pub(super) fn usage(&self, shepherd: i32, details: impl Fn(i32) -> (u64, u64, u64)) -> Usage {
         let procs = self.below(shepherd);
         let ticks: u64 = procs
             .iter()
@@ -78,13 +78,13 @@ impl Snapshot {
 }
 
 /// Swap, bytes read and bytes written of a process.
-pub fn details(pid: i32) -> (u64, u64, u64) {
+pub(super) fn details(pid: i32) -> (u64, u64, u64) {
     let (read, write) = proc::io_bytes(pid);
     (proc::swap_bytes(pid), read, write)
 }
 
 /// Joins a sample to what was known: maxima stay, counters never fall.
-pub fn merge(old: &Usage, mut new: Usage) -> Usage {
+pub(super) fn merge(old: &Usage, mut new: Usage) -> Usage {
     new.maxmem_kb = old.maxmem_kb.max(new.mem_kb).max(new.maxmem_kb);
     new.maxswap_kb = old.maxswap_kb.max(new.swap_kb).max(new.maxswap_kb);
     new.cpu_ms = new.cpu_ms.max(old.cpu_ms);
@@ -94,7 +94,7 @@ pub fn merge(old: &Usage, mut new: Usage) -> Usage {
 }
 
 /// The usage recorded with an end: the shepherd's own figures, and the maxima that samples saw.
-pub fn at_end(end: &Usage, seen: &Usage) -> Usage {
+pub(super) fn at_end(end: &Usage, seen: &Usage) -> Usage {
     let mut u = merge(seen, end.clone());
     u.procs = seen.procs.max(1);
     u.threads = seen.threads.max(1);
@@ -103,7 +103,7 @@ pub fn at_end(end: &Usage, seen: &Usage) -> Usage {
 }
 
 /// True when people would care about the difference: a tenth of anything, or other processes.
-pub fn differs(old: &Usage, new: &Usage) -> bool {
+pub(super) fn differs(old: &Usage, new: &Usage) -> bool {
     let far = |a: u64, b: u64, least: u64| a.abs_diff(b) > (a.max(b) / 10).max(least);
     far(old.mem_kb, new.mem_kb, 1024)
         || far(old.swap_kb, new.swap_kb, 1024)
@@ -120,7 +120,7 @@ pub fn differs(old: &Usage, new: &Usage) -> bool {
 
 /// The limit that a task exceeds, if any. What a control group holds is left to
 /// it.
-pub fn exceeded(entry: &Entry, u: &Usage, unheld: Unheld) -> Option<TermReason> {
+pub(super) fn exceeded(entry: &Entry, u: &Usage, unheld: Unheld) -> Option<TermReason> {
     let limits: &TaskLimits = entry.limits.as_deref()?;
     let Status::Running(shepherd) = &entry.status else {
         return None;

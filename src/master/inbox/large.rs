@@ -52,18 +52,18 @@ pub(super) enum Progress {
 
 impl Reading {
     /// It was read: its user's box is to be looked into.
-    pub fn is_ready(&self, uid: u32) -> bool {
+    pub(super) fn is_ready(&self, uid: u32) -> bool {
         let ready = |under: &Under| under.place.uid == uid && !under.done.is_empty();
         self.0.as_ref().is_some_and(ready)
     }
 
     /// When to look whether it was read.
-    pub fn due_ms(&self) -> Option<u64> {
+    pub(super) fn due_ms(&self) -> Option<u64> {
         self.0.as_ref().map(|under| under.asked_ms + LOOK_MS)
     }
 
     /// A turn looks for requests.
-    pub fn look(&mut self, now_ms: u64) {
+    pub(super) fn look(&mut self, now_ms: u64) {
         let late = |under: &Under| now_ms.saturating_sub(under.begun_ms) > KEPT_MS;
         self.0
             .take_if(|under| late(under) && !under.done.is_empty());
@@ -73,7 +73,7 @@ impl Reading {
     }
 
     /// This request, if it was read.
-    pub fn take(&mut self, place: &Place) -> Progress {
+    pub(super) fn take(&mut self, place: &Place) -> Progress {
         let Some(under) = self.0.as_ref().filter(|under| under.place == *place) else {
             return Progress::Other;
         };
@@ -92,7 +92,7 @@ impl Reading {
     }
 
     /// Has the request read unless another one is.
-    pub fn begin(&mut self, place: &Place, file: DroppedFile, now_ms: u64) {
+    pub(super) fn begin(&mut self, place: &Place, file: DroppedFile, now_ms: u64) {
         if self.0.is_some() {
             return;
         }

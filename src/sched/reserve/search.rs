@@ -39,7 +39,7 @@ pub(super) fn single<A: BookRequest + ?Sized>(ask: &A) -> bool {
 }
 
 impl<A: BookRequest + ?Sized> Search<'_, A> {
-    pub fn run(&self) -> Earliest {
+    pub(super) fn run(&self) -> Earliest {
         if self.from >= self.before {
             return Earliest::default();
         }

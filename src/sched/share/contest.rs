@@ -7,16 +7,16 @@ use std::cmp::Ordering;
 
 /// A fraction; less comes first. A denominator of 0 is without end.
 #[derive(Clone, Copy, Debug)]
-pub struct Cost {
+pub(super) struct Cost {
     pub num: u128,
     pub den: u128,
 }
 
 impl Cost {
     /// Behind every cost that has an end.
-    pub const LAST: Cost = Cost { num: 1, den: 0 };
+    pub(super) const LAST: Cost = Cost { num: 1, den: 0 };
 
-    pub fn new(num: u128, den: u128) -> Cost {
+    pub(super) fn new(num: u128, den: u128) -> Cost {
         match den {
             0 => Cost::LAST,
             _ => Cost { num, den },
@@ -25,7 +25,7 @@ impl Cost {
 
     /// Exact, by the cross products.
     #[inline]
-    pub fn cmp(&self, other: &Cost) -> Ordering {
+    pub(super) fn cmp(&self, other: &Cost) -> Ordering {
         let all = self.num | self.den | other.num | other.den;
         if all >> 64 == 0 {
             let product = |a: u128, b: u128| u128::from(a as u64) * u128::from(b as u64);
@@ -58,7 +58,7 @@ const NOBODY: u32 = u32::MAX;
 
 /// A tournament over seats: a change costs as many comparisons as the tree is high.
 #[derive(Clone, Debug)]
-pub struct Contest {
+pub(super) struct Contest {
     seats: Vec<Seat>,
     /// Winners of the matches, the final at 1; the rivals of match `m` are `2m` and `2m + 1`, where
     /// numbers from `room` on are seats.
@@ -79,7 +79,7 @@ impl Default for Contest {
 
 impl Contest {
     /// A new seat, not yet active.
-    pub fn add(&mut self, order: u64) -> u32 {
+    pub(super) fn add(&mut self, order: u64) -> u32 {
         let seat = u32::try_from(self.seats.len()).expect("seats are bounded by the tree");
         self.seats.push(Seat {
             cost: Cost::LAST,
@@ -96,18 +96,18 @@ impl Contest {
 
     /// The seat that comes next, of those that are active.
     #[inline]
-    pub fn best(&self) -> Option<u32> {
+    pub(super) fn best(&self) -> Option<u32> {
         Some(self.winners[1]).filter(|winner| *winner != NOBODY)
     }
 
-    pub fn set_cost(&mut self, seat: u32, cost: Cost) {
+    pub(super) fn set_cost(&mut self, seat: u32, cost: Cost) {
         self.seats[seat as usize].cost = cost;
         if self.seats[seat as usize].active {
             self.play(seat);
         }
     }
 
-    pub fn set_active(&mut self, seat: u32, active: bool) {
+    pub(super) fn set_active(&mut self, seat: u32, active: bool) {
         if self.seats[seat as usize].active != active {
             self.seats[seat as usize].active = active;
             self.play(seat);
@@ -115,19 +115,19 @@ impl Contest {
     }
 
     /// Sets a cost without playing: [`Contest::replay`] must follow.
-    pub fn put_cost(&mut self, seat: u32, cost: Cost) {
+    pub(super) fn put_cost(&mut self, seat: u32, cost: Cost) {
         self.seats[seat as usize].cost = cost;
     }
 
     /// Recomputes every match.
-    pub fn replay(&mut self) {
+    pub(super) fn replay(&mut self) {
         for at in (1..self.room).rev() {
             self.winners[at] = self.winner(at);
         }
     }
 
     #[cfg(test)]
-    pub fn cost(&self, seat: u32) -> Cost {
+    pub(super) fn cost(&self, seat: u32) -> Cost {
         self.seats[seat as usize].cost
     }
 

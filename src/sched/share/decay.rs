@@ -12,7 +12,7 @@ const MAX_STEPS: u64 = 1 << 20;
 
 /// Steps at fixed moments since the epoch; at each, history is multiplied by one factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decay {
+pub(super) struct Decay {
     /// `None` = a use counts for ever.
     step_ms: Option<u64>,
     /// Factor of one step in units of 2^-64.
@@ -23,7 +23,7 @@ impl Decay {
     /// A use counts a tenth after `hist_ms` milliseconds; 0 = for ever in full.
     ///
     /// Steps are a quarter of an hour apart, closer when less than 20 of them would fit.
-    pub fn new(hist_ms: u64) -> Decay {
+    pub(super) fn new(hist_ms: u64) -> Decay {
         if hist_ms == 0 {
             return Decay {
                 step_ms: None,
@@ -38,7 +38,7 @@ impl Decay {
     }
 
     /// The number of the step that a moment belongs to; always 0 without decay.
-    pub fn step(&self, at: Stamp) -> i64 {
+    pub(super) fn step(&self, at: Stamp) -> i64 {
         match self.step_ms {
             Some(ms) => {
                 at.0.div_euclid(i64::try_from(ms).expect("at most 15 minutes"))
@@ -48,7 +48,7 @@ impl Decay {
     }
 
     /// `value` after `steps` steps, each rounded down: the same whether taken singly or at once.
-    pub fn after(&self, value: u64, steps: i64) -> u64 {
+    pub(super) fn after(&self, value: u64, steps: i64) -> u64 {
         let steps = u64::try_from(steps).unwrap_or(0);
         if self.step_ms.is_none() || steps == 0 {
             return value;

@@ -122,7 +122,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    pub fn add(&mut self, delta: &Delta) {
+    pub(super) fn add(&mut self, delta: &Delta) {
         self.slots += delta.slots;
         self.jobs += delta.jobs;
         for at in 0..METERS.len() {
@@ -140,24 +140,24 @@ impl Usage {
         }
     }
 
-    pub fn add_history(&mut self, us: &[u64; 3]) {
+    pub(super) fn add_history(&mut self, us: &[u64; 3]) {
         for (sum, more) in self.hist_us.iter_mut().zip(us) {
             *sum = sum.saturating_add(*more);
         }
     }
 
-    pub fn take_history(&mut self, us: &[u64; 3]) {
+    pub(super) fn take_history(&mut self, us: &[u64; 3]) {
         for (sum, less) in self.hist_us.iter_mut().zip(us) {
             *sum = sum.saturating_sub(*less);
         }
     }
 
-    pub fn fade(&mut self, decay: &Decay, steps: i64) {
+    pub(super) fn fade(&mut self, decay: &Decay, steps: i64) {
         self.hist_us = self.hist_us.map(|us| decay.after(us, steps));
     }
 
     /// Time of started jobs by a meter at `now`, without history, in milliseconds.
-    pub fn now_ms(&self, meter: Meter, now: Stamp) -> u64 {
+    pub(super) fn now_ms(&self, meter: Meter, now: Stamp) -> u64 {
         let at = meter as usize;
         let ms = i128::from(self.rate[at]) * i128::from(now.0) + self.ms[at];
         let ms = ms / if meter == Meter::Gpu { 1000 } else { 1 };
@@ -165,7 +165,7 @@ impl Usage {
     }
 
     /// Whether its load grows while nothing is charged.
-    pub fn grows(&self) -> bool {
+    pub(super) fn grows(&self) -> bool {
         self.rate.iter().any(|units| *units != 0)
     }
 
@@ -200,7 +200,7 @@ impl Usage {
         most
     }
 
-    pub fn cost(&self, rule: &Rule, shares: u32, now: Stamp) -> Cost {
+    pub(super) fn cost(&self, rule: &Rule, shares: u32, now: Stamp) -> Cost {
         let shares = u128::from(shares);
         match rule {
             Rule::Fairshare(fair) => Cost::new(self.load(fair, now), shares),
@@ -213,7 +213,7 @@ impl Usage {
 
     /// What `cqueues -r` shows, in millionths: fairshare's priority (larger is better), or the
     /// dominant share over the weight (smaller is better).
-    pub fn shown(&self, rule: &Rule, shares: u32, now: Stamp) -> u64 {
+    pub(super) fn shown(&self, rule: &Rule, shares: u32, now: Stamp) -> u64 {
         let cost = self.cost(rule, shares, now);
         let micro = match rule {
             Rule::Fairshare(_) => cost.den * 1_000_000_000 * HOUR_MS / cost.num.max(1),
@@ -244,7 +244,7 @@ pub(super) struct Fair {
 }
 
 impl Fair {
-    pub fn new(factors: &FairFactors) -> Fair {
+    pub(super) fn new(factors: &FairFactors) -> Fair {
         let part = |n: i64| u64::try_from(n).unwrap_or(0);
         Fair {
             weight: [factors.cpu_time, factors.run_time, factors.gpu_time].map(part),

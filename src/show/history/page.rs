@@ -10,7 +10,7 @@ use crate::show::wrap;
 use std::fmt::Write as _;
 
 /// Header of the summary.
-pub const HEADER: &str = "Summary of time in seconds spent in various states:\n\
+pub(crate) const HEADER: &str = "Summary of time in seconds spent in various states:\n\
 JOBID   USER    JOB_NAME  PEND    PSUSP   RUN     USUSP   SSUSP   UNKWN   TOTAL\n";
 
 macro_rules! add {
@@ -20,7 +20,7 @@ macro_rules! add {
 }
 
 /// `TERM_OWNER: killed by its owner`.
-pub fn reason_words(reason: TermReason) -> String {
+pub(crate) fn reason_words(reason: TermReason) -> String {
     match reason {
         TermReason::None => "it ended by itself".to_owned(),
         reason => format!("{reason}: {}", reason.sentence()),
@@ -28,7 +28,7 @@ pub fn reason_words(reason: TermReason) -> String {
 }
 
 /// The sentence of an end.
-pub fn ending(e: &Ended, requeue: bool, hold: bool) -> String {
+pub(crate) fn ending(e: &Ended, requeue: bool, hold: bool) -> String {
     let not_started = e.reason == TermReason::StartFailed;
     let mut s = match (e.code, e.sig) {
         _ if not_started && e.text.is_empty() => "Not started".to_owned(),
@@ -75,7 +75,7 @@ fn name(e: &Episode<'_>) -> String {
 }
 
 /// Appends the row of one job to the summary.
-pub fn put_row(out: &mut String, e: &Episode<'_>, now: i64, wide: bool) {
+pub(crate) fn put_row(out: &mut String, e: &Episode<'_>, now: i64, wide: bool) {
     let mut put = |columns: usize, cut: Cut, text: &dyn Fn(&mut String)| {
         let from = out.len();
         text(out);
@@ -101,7 +101,7 @@ fn total(spent: &Spent) -> u64 {
 }
 
 /// Appends the long page of one job.
-pub fn put_long(out: &mut String, e: &Episode<'_>, now: i64, dates: &Dates) {
+pub(crate) fn put_long(out: &mut String, e: &Episode<'_>, now: i64, dates: &Dates) {
     out.push('\n');
     wrap::item(out, &head(e), false);
     if e.story.submit > 0 {
@@ -168,7 +168,7 @@ fn submitted(s: &mut String, e: &Episode<'_>) {
 }
 
 /// Appends the lines of one job for the chronological form: moment, job, what happened.
-pub fn events(e: &Episode<'_>) -> Vec<(i64, String)> {
+pub(crate) fn events(e: &Episode<'_>) -> Vec<(i64, String)> {
     let mut key = String::new();
     put_key(&mut key, e.key);
     let submitted = (e.story.submit, format!("Job <{key}> Submitted;"));
@@ -180,7 +180,7 @@ pub fn events(e: &Episode<'_>) -> Vec<(i64, String)> {
 }
 
 /// Appends the JSON line of one job: times in seconds by state, events with `detail`.
-pub fn put_json(out: &mut String, e: &Episode<'_>, now: i64, detail: bool) {
+pub(crate) fn put_json(out: &mut String, e: &Episode<'_>, now: i64, detail: bool) {
     let mut o = Object::begin(out);
     o.int("id", e.key.id);
     o.int("index", e.key.idx);

@@ -8,13 +8,13 @@ use jiff::{Span, Timestamp, ToSpan as _};
 
 /// A range of moments in milliseconds, the end left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Range {
+pub(crate) struct Range {
     pub from: i64,
     pub to: i64,
 }
 
 /// How to write one.
-pub const HINT: &str = "write START,END, START, or ,END or one moment; a moment is \
+pub(crate) const HINT: &str = "write START,END, START, or ,END or one moment; a moment is \
     [[year/]month/]day[/hour:minute], hour:minute, . for now, .-N for N days ago or .-N: for N \
     hours ago";
 
@@ -23,7 +23,7 @@ impl Range {
     ///
     /// # Errors
     /// A sentence that names the part that is wrong.
-    pub fn parse(text: &str, now: i64, zone: &TimeZone) -> Result<Range, String> {
+    pub(crate) fn parse(text: &str, now: i64, zone: &TimeZone) -> Result<Range, String> {
         let moment = |part: &str| Moment::parse(part.trim(), now, zone);
         match text.split_once(',') {
             None => {
@@ -50,7 +50,7 @@ impl Range {
         }
     }
 
-    pub fn has(&self, ms: i64) -> bool {
+    pub(crate) fn has(&self, ms: i64) -> bool {
         (self.from..self.to).contains(&ms)
     }
 }

@@ -8,9 +8,9 @@ use crate::show::Dates;
 use jiff::tz::TimeZone;
 
 /// Sat Nov 21 03:07:09 2026 UTC.
-pub const NOW: i64 = 1_795_230_429_000;
+pub(crate) const NOW: i64 = 1_795_230_429_000;
 
-pub fn ctx() -> Ctx {
+pub(crate) fn ctx() -> Ctx {
     Ctx {
         estimates: Default::default(),
         now: Stamp(NOW),
@@ -18,7 +18,7 @@ pub fn ctx() -> Ctx {
     }
 }
 
-pub fn spec() -> Spec {
+pub(crate) fn spec() -> Spec {
     Spec {
         uid: 1000,
         user: "user0001".into(),
@@ -33,7 +33,7 @@ pub fn spec() -> Spec {
     }
 }
 
-pub fn pending() -> JobRow<'static> {
+pub(crate) fn pending() -> JobRow<'static> {
     JobRow {
         j: JobKey::job(101),
         submit: NOW - 3_600_000,
@@ -43,7 +43,7 @@ pub fn pending() -> JobRow<'static> {
     }
 }
 
-pub fn running() -> JobRow<'static> {
+pub(crate) fn running() -> JobRow<'static> {
     JobRow {
         j: JobKey::element(102, 7),
         stat: JobStat::Run,
@@ -65,7 +65,7 @@ pub fn running() -> JobRow<'static> {
     }
 }
 
-pub fn killed() -> JobRow<'static> {
+pub(crate) fn killed() -> JobRow<'static> {
     JobRow {
         j: JobKey::job(103),
         stat: JobStat::Exit,
@@ -83,7 +83,7 @@ pub fn killed() -> JobRow<'static> {
     }
 }
 
-pub fn array() -> JobRow<'static> {
+pub(crate) fn array() -> JobRow<'static> {
     JobRow {
         j: JobKey::job(102),
         submit: NOW - 7_200_000,
@@ -101,7 +101,7 @@ pub fn array() -> JobRow<'static> {
     }
 }
 
-pub fn limits() -> Limits {
+pub(crate) fn limits() -> Limits {
     Limits {
         run_s: Some(1200),
         mem_b: Some(1 << 30),
@@ -109,14 +109,14 @@ pub fn limits() -> Limits {
     }
 }
 
-pub fn why() -> PendReason {
+pub(crate) fn why() -> PendReason {
     PendReason::UserSlots {
         user: "user0001".into(),
         limit: 4,
     }
 }
 
-pub fn view<'a>(
+pub(crate) fn view<'a>(
     ctx: &'a Ctx,
     spec: &'a Spec,
     row: &'a JobRow<'a>,

@@ -9,7 +9,12 @@ use std::borrow::Cow;
 
 /// Reads the rest of a row whose leading fields (`k`, `j`, `s`, `p`) are known; `rest` begins
 /// after them. `None` = decode it in general.
-pub fn job<'a>(key: JobKey, spec: u32, stat: JobStat, mut rest: &'a [u8]) -> Option<JobRow<'a>> {
+pub(super) fn job<'a>(
+    key: JobKey,
+    spec: u32,
+    stat: JobStat,
+    mut rest: &'a [u8],
+) -> Option<JobRow<'a>> {
     let mut row = JobRow {
         j: key,
         s: spec,

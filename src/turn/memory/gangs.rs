@@ -35,11 +35,11 @@ struct RetryDelay {
 
 impl GangStarts {
     /// True the first time: the leader must look up what an earlier one began.
-    pub fn must_resume(&mut self) -> bool {
+    pub(crate) fn must_resume(&mut self) -> bool {
         !std::mem::replace(&mut self.resumed, true)
     }
 
-    pub fn begin(&mut self, a: AttemptId, now: Mono) {
+    pub(crate) fn begin(&mut self, a: AttemptId, now: Mono) {
         self.preparing.entry(a).or_insert_with(|| PartPreparation {
             since: now,
             ready: BTreeSet::new(),
@@ -47,7 +47,12 @@ impl GangStarts {
     }
 
     /// Notes that a host has prepared its part. True when `all` have.
-    pub fn part_ready(&mut self, a: AttemptId, host: HostId, all: &BTreeSet<HostId>) -> bool {
+    pub(crate) fn part_ready(
+        &mut self,
+        a: AttemptId,
+        host: HostId,
+        all: &BTreeSet<HostId>,
+    ) -> bool {
         let preparation = self.preparing.get_mut(&a);
         preparation.is_some_and(|preparation| {
             preparation.ready.insert(host);
@@ -56,7 +61,7 @@ impl GangStarts {
     }
 
     /// Ends a preparation; the hosts that were ready.
-    pub fn end(&mut self, a: AttemptId) -> BTreeSet<HostId> {
+    pub(crate) fn end(&mut self, a: AttemptId) -> BTreeSet<HostId> {
         let ended = self.preparing.remove(&a);
         ended
             .map(|preparation| preparation.ready)
@@ -64,13 +69,13 @@ impl GangStarts {
     }
 
     /// Attempts that are being prepared, and whether they take too long.
-    pub fn preparing(&self, now: Mono) -> impl Iterator<Item = (AttemptId, bool)> {
+    pub(crate) fn preparing(&self, now: Mono) -> impl Iterator<Item = (AttemptId, bool)> {
         let late = move |p: &PartPreparation| now.since_ms(p.since) > PARTS_MS;
         self.preparing.iter().map(move |(a, p)| (*a, late(p)))
     }
 
     /// Keeps a job out of scheduling, twice as long as the last time.
-    pub fn delay(&mut self, id: u32, now: Mono) {
+    pub(crate) fn delay(&mut self, id: u32, now: Mono) {
         let known = self.delayed.get(&id);
         let pause_ms = known.map_or(PAUSE_MS.0, |d| (d.pause_ms * 2).min(PAUSE_MS.1));
         let delay = RetryDelay {
@@ -81,23 +86,23 @@ impl GangStarts {
         self.delayed.insert(id, delay);
     }
 
-    pub fn is_delayed(&self, id: u32) -> bool {
+    pub(crate) fn is_delayed(&self, id: u32) -> bool {
         self.delayed.get(&id).is_some_and(|delay| delay.active)
     }
 
     /// Forgets all about a job whose attempt is started.
-    pub fn started(&mut self, a: AttemptId) {
+    pub(crate) fn started(&mut self, a: AttemptId) {
         self.preparing.remove(&a);
         self.delayed.remove(&a.j.id);
     }
 
     /// Forgets the delays of jobs that are gone.
-    pub fn retain_delays(&mut self, keep: impl Fn(u32) -> bool) {
+    pub(crate) fn retain_delays(&mut self, keep: impl Fn(u32) -> bool) {
         self.delayed.retain(|id, _| keep(*id));
     }
 
     /// Jobs whose delay is over.
-    pub fn take_due(&mut self, now: Mono) -> Vec<u32> {
+    pub(crate) fn take_due(&mut self, now: Mono) -> Vec<u32> {
         let due = |delay: &RetryDelay| delay.active && delay.until <= now;
         let mut ids = Vec::new();
         for (id, delay) in self.delayed.iter_mut().filter(|(_, delay)| due(delay)) {
@@ -108,7 +113,7 @@ impl GangStarts {
     }
 
     /// When an attempt becomes late or a job may be tried again.
-    pub fn next_deadline(&self) -> Option<Mono> {
+    pub(crate) fn next_deadline(&self) -> Option<Mono> {
         let preparing = self.preparing.values();
         let late = preparing.map(|p| p.since.plus_ms(PARTS_MS + 1));
         let delayed = self.delayed.values().filter(|delay| delay.active);

@@ -46,7 +46,7 @@ pub(in crate::turn) struct Backoff {
 }
 
 impl Backoff {
-    pub fn new(now: Mono) -> Backoff {
+    pub(crate) fn new(now: Mono) -> Backoff {
         Backoff {
             until: now,
             pause_ms: PAUSE_MS.0 / 2,
@@ -56,7 +56,7 @@ impl Backoff {
     }
 
     /// Notes a failed start: the pause doubles from one to the next.
-    pub fn failed(&mut self, now: Mono) {
+    pub(crate) fn failed(&mut self, now: Mono) {
         self.count += 1;
         // Tasks whose orders were under way fail too: they count as one failure.
         if now >= self.until {
@@ -65,7 +65,7 @@ impl Backoff {
         }
     }
 
-    pub fn is_pausing(&self, now: Mono) -> bool {
+    pub(crate) fn is_pausing(&self, now: Mono) -> bool {
         now < self.until
     }
 }

@@ -47,7 +47,7 @@ impl StrayRuns {
     }
 
     /// Notes a run, not ordered to be killed yet. False when the host has too many of them.
-    pub fn note(&mut self, host: &str, a: AttemptId, mark: u32) -> bool {
+    pub(crate) fn note(&mut self, host: &str, a: AttemptId, mark: u32) -> bool {
         let all = self.by_host.entry(host.to_owned()).or_default();
         let room = all.len() < STRAYS_MAX;
         if room {
@@ -57,14 +57,14 @@ impl StrayRuns {
     }
 
     /// Notes a run that is to be killed at once; gives the order.
-    pub fn order_kill(&mut self, host: &str, a: AttemptId, mark: u32) -> Order {
+    pub(crate) fn order_kill(&mut self, host: &str, a: AttemptId, mark: u32) -> Order {
         let all = self.by_host.entry(host.to_owned()).or_default();
         all.insert((a, mark), true);
         kill((a, mark))
     }
 
     /// Forgets what a host reported as ended.
-    pub fn forget(&mut self, host: &str, a: AttemptId, mark: u32) {
+    pub(crate) fn forget(&mut self, host: &str, a: AttemptId, mark: u32) {
         let Some(all) = self.by_host.get_mut(host) else {
             return;
         };
@@ -76,12 +76,12 @@ impl StrayRuns {
         }
     }
 
-    pub fn forget_host(&mut self, host: &str) {
+    pub(crate) fn forget_host(&mut self, host: &str) {
         self.by_host.remove(host);
     }
 
     /// The orders to kill the runs of a host for which none was given yet.
-    pub fn order_all(&mut self, host: &str) -> Vec<Order> {
+    pub(crate) fn order_all(&mut self, host: &str) -> Vec<Order> {
         let Some(all) = self.by_host.get_mut(host) else {
             return Vec::new();
         };
@@ -97,17 +97,17 @@ impl StrayRuns {
     }
 
     /// The orders to kill that a new file of orders repeats.
-    pub fn orders(&self, host: &str) -> impl Iterator<Item = Order> {
+    pub(crate) fn orders(&self, host: &str) -> impl Iterator<Item = Order> {
         let all = self.by_host.get(host).into_iter().flatten();
         all.filter(|(_, ordered)| **ordered)
             .map(|(run, _)| kill(*run))
     }
 
-    pub fn any_on(&self, host: &str) -> bool {
+    pub(crate) fn any_on(&self, host: &str) -> bool {
         self.by_host.contains_key(host)
     }
 
-    pub fn has_attempt(&self, host: &str, a: AttemptId) -> bool {
+    pub(crate) fn has_attempt(&self, host: &str, a: AttemptId) -> bool {
         let all = self.by_host.get(host);
         all.is_some_and(|all| all.range(runs_of(a)).next().is_some())
     }
@@ -118,16 +118,16 @@ impl StrayRuns {
     }
 
     /// Lets a job wait until its runs here have ended.
-    pub fn wait(&mut self, id: u32) {
+    pub(crate) fn wait(&mut self, id: u32) {
         self.waiting_jobs.insert(id);
     }
 
-    pub fn is_waiting(&self, id: u32) -> bool {
+    pub(crate) fn is_waiting(&self, id: u32) -> bool {
         self.waiting_jobs.contains(&id)
     }
 
     /// Jobs that wait no longer: all their runs have ended.
-    pub fn take_free(&mut self) -> Vec<u32> {
+    pub(crate) fn take_free(&mut self) -> Vec<u32> {
         let all = self.waiting_jobs.iter().copied();
         let free: Vec<u32> = all.filter(|id| !self.has_job(*id)).collect();
         free.iter().for_each(|id| {

@@ -7,7 +7,7 @@ use crate::model::SplitMix64;
 use std::time::Instant;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
+pub(super) enum Policy {
     Fcfs,
     Easy,
     Sjbf,
@@ -20,7 +20,7 @@ pub enum Policy {
 
 /// Times in seconds or any other unit.
 #[derive(Clone, Copy, Debug)]
-pub struct Job {
+pub(super) struct Job {
     pub id: u32,
     pub submit: i64,
     pub run: i64,
@@ -46,7 +46,7 @@ impl BookRequest for Slots {
     }
 }
 
-pub struct Replay<'a> {
+pub(super) struct Replay<'a> {
     jobs: &'a [Job],
     book: Book<u32>,
     starts: Vec<i64>,
@@ -61,7 +61,7 @@ pub struct Replay<'a> {
 type ClaimId2 = (u32,);
 
 impl<'a> Replay<'a> {
-    pub fn new(jobs: &'a [Job], procs: u32, rules: Rules) -> Replay<'a> {
+    pub(super) fn new(jobs: &'a [Job], procs: u32, rules: Rules) -> Replay<'a> {
         let mut book = Book::new(rules);
         book.set_host(0, &Bundle::of_slots(i64::from(procs)));
         Replay {
@@ -77,7 +77,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Start times by position.
-    pub fn run(mut self, policy: Policy) -> Replay<'a> {
+    pub(super) fn run(mut self, policy: Policy) -> Replay<'a> {
         let mut next = 0;
         loop {
             let end = self.ends.peek().map(|Reverse((at, ..))| *at);
@@ -296,7 +296,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-pub fn starts(jobs: &[Job], procs: u32, policy: Policy) -> Vec<(u32, i64)> {
+pub(super) fn starts(jobs: &[Job], procs: u32, policy: Policy) -> Vec<(u32, i64)> {
     let replay = Replay::new(jobs, procs, Rules::default()).run(policy);
     let pairs = replay.starts.iter().zip(jobs);
     pairs.map(|(start, job)| (job.id, *start)).collect()
@@ -405,7 +405,7 @@ fn log_between(rng: &mut SplitMix64, low: f64, high: f64) -> f64 {
 
 /// A log of jobs from one core to a third of the machine, of seconds to a day, whose estimates are
 /// up to ten times too long; arrivals make the load given, in percent, with waves of a day.
-pub fn synthetic(jobs: u32, procs: u32, load: u64, seed: u64) -> Vec<Job> {
+pub(super) fn synthetic(jobs: u32, procs: u32, load: u64, seed: u64) -> Vec<Job> {
     let mut rng = SplitMix64::new(seed);
     let mut list: Vec<Job> = Vec::new();
     let mut area = 0u64;
