@@ -1,7 +1,7 @@
 //! Golden help texts: what `-h` of every command and subcommand prints, in tests/golden/cli.
 //!
-//! A change of a text shows in the diff of its file. `BLESS=1 cargo test --test it -- golden` writes
-//! the files again.
+//! A change of a text shows in the diff of its file. `BLESS=1 sbin/check golden` writes the files
+//! again.
 
 use crate::source;
 use std::collections::BTreeMap;
@@ -86,6 +86,6 @@ fn golden_help_texts_are_as_recorded() {
             false => wrong.push(format!("{DIR}/{name} differs; the command prints:\n{text}")),
         }
     }
-    let renew = "BLESS=1 cargo test --test it -- golden";
+    let renew = "BLESS=1 sbin/check golden";
     assert!(wrong.is_empty(), "{}\nto accept: {renew}", wrong.join("\n"));
 }
