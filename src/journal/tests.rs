@@ -724,6 +724,7 @@ fn speed() {
     let mut count = Count(0);
     recover(&bed.layout(), "c", 2, Options::default(), &mut count).unwrap();
     println!("replay: {} events in {:?}", count.0, t.elapsed());
+    assert!(count.0 >= u64::from(n) * 4);
     let t = Instant::now();
     let mut s = snapshot::Writer::create(&bed.layout(), "c", w.position(), 5).unwrap();
     for i in 0..2_000_000u32 {

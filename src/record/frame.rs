@@ -319,8 +319,8 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-            let _ = read_all(&bytes);
-            let _ = parse_line(&bytes);
+            prop_assert!(read_all(&bytes).0.is_empty());
+            prop_assert!(parse_line(&bytes).is_err());
         }
     }
 }

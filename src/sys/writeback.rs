@@ -121,7 +121,7 @@ mod tests {
     fn an_ordinary_file_is_written_out() {
         let d = tempfile::tempdir().unwrap();
         let file = File::create(d.path().join("f")).unwrap();
-        write_out(&file, 0, 4096).unwrap();
-        send(&file, 0, 1 << 20).unwrap();
+        assert!(write_out(&file, 0, 4096).is_ok());
+        assert!(send(&file, 0, 1 << 20).is_ok());
     }
 }

@@ -44,6 +44,7 @@ mod supervision;
 mod supervision_cluster;
 mod supervision_faults;
 mod takeover;
+mod test_rules;
 mod tidy;
 
 #[test]
