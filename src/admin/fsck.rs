@@ -596,6 +596,18 @@ mod tests {
         fs::write(path, out).unwrap();
     }
 
+    fn three_answers(layout: &Layout) {
+        let ack = serde_json::json!({"k": "ack", "tok": "0".repeat(32), "ok": true});
+        let rows = [ack.clone(), ack.clone(), ack];
+        log(&layout.acks(1), What::Acks, &rows);
+    }
+
+    /// A share whose answers are these bytes.
+    fn with_answers(layout: &Layout, bytes: &[&[u8]]) -> Report {
+        fs::write(layout.acks(1), bytes.concat()).unwrap();
+        check(layout).unwrap()
+    }
+
     #[test]
     fn a_sound_share_has_no_damage() {
         let (_dir, layout) = share();
@@ -608,12 +620,7 @@ mod tests {
     #[test]
     fn answers_that_a_full_share_cut_short_are_no_damage() {
         let (_dir, layout) = share();
-        let ack = serde_json::json!({"k": "ack", "tok": "0".repeat(32), "ok": true});
-        log(
-            &layout.acks(1),
-            What::Acks,
-            &[ack.clone(), ack.clone(), ack],
-        );
+        three_answers(&layout);
         let whole = fs::read(layout.acks(1)).unwrap();
         let ends: Vec<usize> = whole
             .iter()
@@ -621,19 +628,12 @@ mod tests {
             .filter(|(_, b)| **b == b'\n')
             .map(|(n, _)| n + 1)
             .collect();
+        let cut = &whole[..ends[1] + 20];
         // Records 1 and half of 2 were written, then 1, 2 and 3.
-        let mut bytes = whole[..ends[1] + 20].to_vec();
-        bytes.push(b'\n');
-        bytes.extend_from_slice(&whole[ends[0]..]);
-        fs::write(layout.acks(1), &bytes).unwrap();
-        let report = check(&layout).unwrap();
+        let report = with_answers(&layout, &[cut, b"\n", &whole[ends[0]..]]);
         assert_eq!(report.damage, Vec::<String>::new());
         // Without the whole one after it a record is missing.
-        let mut bytes = whole[..ends[1] + 20].to_vec();
-        bytes.push(b'\n');
-        bytes.extend_from_slice(&whole[ends[2]..]);
-        fs::write(layout.acks(1), &bytes).unwrap();
-        let report = check(&layout).unwrap();
+        let report = with_answers(&layout, &[cut, b"\n", &whole[ends[2]..]]);
         assert!(
             report.damage[0].contains("acks.yaml:"),
             "{:?}",
@@ -644,12 +644,7 @@ mod tests {
     #[test]
     fn damage_anywhere_is_named_by_file_and_offset() {
         let (_dir, layout) = share();
-        let ack = serde_json::json!({"k": "ack", "tok": "0".repeat(32), "ok": true});
-        log(
-            &layout.acks(1),
-            What::Acks,
-            &[ack.clone(), ack.clone(), ack],
-        );
+        three_answers(&layout);
         let never = serde_json::json!({"k": "never", "j": "1", "at": 1, "why": "x"});
         log(&layout.reports("h1", 1), What::Reports, &[never]);
         let odd = serde_json::json!({"k": "dance"});

@@ -448,67 +448,77 @@ fn comment(m: &ArgMatches) -> Result<String> {
 }
 
 fn queues(s: &Sub, words: &[String]) -> i32 {
-    let cmd = with_wait(cmd(s))
-        .arg(opt("C", "COMMENT", "A comment, shown by cqueues -l"))
-        .arg(operands(
-            "names",
-            "QUEUE",
-            "Queues, or all; none: the default queues",
-        ));
-    let act_of = match s.name {
+    let act = match s.name {
         "qopen" => QueueAct::Open,
         "qclose" => QueueAct::Close,
         "qact" => QueueAct::Activate,
         _ => QueueAct::Inactivate,
     };
-    let ask = |m: &ArgMatches| {
-        let verb = Verb::Queue {
-            names: m.all("names"),
-            act: act_of,
-            comment: comment(m)?,
-        };
-        act(&format!("cadmin {}", s.name), m, &[verb], |o| {
-            format!("Queue <{}> {}", o.what, o.text)
+    let verb = |names, comment| {
+        Ok(Verb::Queue {
+            names,
+            act,
+            comment,
         })
     };
-    match matches(cmd, words) {
-        Ok(m) => finish("cadmin", ask(&m)),
-        Err(code) => code,
-    }
+    let operand = ("QUEUE", "Queues, or all; none: the default queues");
+    named(
+        s,
+        words,
+        "A comment, shown by cqueues -l",
+        operand,
+        verb,
+        |o| format!("Queue <{}> {}", o.what, o.text),
+    )
 }
 
 fn hosts(s: &Sub, words: &[String]) -> i32 {
-    let cmd = with_wait(cmd(s))
-        .arg(opt("C", "COMMENT", "A comment, shown by chosts -l"))
-        .arg(operands(
-            "names",
-            "HOST",
-            "Hosts, host groups, or all; none: this host",
-        ));
-    let act_of = match s.name {
+    let act = match s.name {
         "hopen" => HostAct::Open,
         _ => HostAct::Close,
     };
-    let ask = |m: &ArgMatches| {
-        let mut names = m.all("names");
+    let verb = |mut names: Vec<String>, comment| {
         if names.is_empty() {
             names.push(Site::find()?.host);
         }
-        let verb = Verb::Host {
+        Ok(Verb::Host {
             names,
-            act: act_of,
-            comment: comment(m)?,
-        };
-        act(&format!("cadmin {}", s.name), m, &[verb], host_phrase)
+            act,
+            comment,
+        })
+    };
+    let operand = ("HOST", "Hosts, host groups, or all; none: this host");
+    named(
+        s,
+        words,
+        "A comment, shown by chosts -l",
+        operand,
+        verb,
+        |o| format!("Host <{}> {}", o.what, o.text),
+    )
+}
+
+/// Runs a subcommand that takes names and a comment: `verb` makes the request of both, `phrase` a
+/// sentence of each answer.
+fn named(
+    s: &Sub,
+    words: &[String],
+    comment_help: &'static str,
+    operand: (&'static str, &'static str),
+    verb: impl FnOnce(Vec<String>, String) -> Result<Verb>,
+    phrase: fn(&Outcome) -> String,
+) -> i32 {
+    let cmd = with_wait(cmd(s))
+        .arg(opt("C", "COMMENT", comment_help))
+        .arg(operands("names", operand.0, operand.1));
+    let ask = |m: &ArgMatches| {
+        let verb = verb(m.all("names"), comment(m)?)?;
+        act(&format!("cadmin {}", s.name), m, &[verb], phrase)
     };
     match matches(cmd, words) {
         Ok(m) => finish("cadmin", ask(&m)),
         Err(code) => code,
     }
-}
-
-fn host_phrase(outcome: &Outcome) -> String {
-    format!("Host <{}> {}", outcome.what, outcome.text)
 }
 
 fn hlost(s: &Sub, words: &[String]) -> i32 {

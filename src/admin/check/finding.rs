@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 /// Exit code for "unknown".
 pub(super) const UNKNOWN: i32 = 3;
 
+const DEFECT: &str = "a defect of Corral: please report it, with the bundle of 'cadmin diag'";
+
 /// How bad it is; the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -65,6 +67,15 @@ impl Finding {
         todo: impl Into<String>,
     ) -> Finding {
         Finding::new(Level::Broken, area, place, what, todo)
+    }
+
+    /// What no fault of a disk, a host or a person explains.
+    pub(crate) fn defect(
+        area: &'static str,
+        place: impl ToString,
+        what: impl Into<String>,
+    ) -> Finding {
+        Finding::broken(area, place, what, DEFECT)
     }
 
     pub(crate) fn warning(

@@ -5,7 +5,7 @@
 
 use super::Ctx;
 use super::finding::Finding;
-use super::journal::{DEFECT, first_host, next_id, work_of};
+use super::journal::{first_host, next_id, work_of};
 use crate::journal::{LineError, Lines, Step};
 use crate::model::{AttemptId, Stamp, TermReason};
 use crate::record::FORMAT;
@@ -202,12 +202,7 @@ impl Logs {
     pub(super) fn hold(&self, state: &State, out: &mut Vec<Finding>) {
         for (a, first, second) in &self.twice {
             let what = format!("it was started on {first} and on {second}");
-            out.push(Finding::broken(
-                "hosts",
-                format!("attempt {a}"),
-                what,
-                DEFECT,
-            ));
+            out.push(Finding::defect("hosts", format!("attempt {a}"), what));
         }
         let next = next_id(state);
         let unknown = |a: &AttemptId| match state.work(a.j) {
@@ -221,12 +216,7 @@ impl Logs {
             .take(EACH_MAX)
         {
             let what = format!("{host} was ordered to start it, the journal does not know of it");
-            out.push(Finding::broken(
-                "orders",
-                format!("attempt {a}"),
-                what,
-                DEFECT,
-            ));
+            out.push(Finding::defect("orders", format!("attempt {a}"), what));
         }
         for (host, log) in self.hosts.iter().filter(|(_, log)| log.complete) {
             for (a, mark) in &log.live {
@@ -255,7 +245,7 @@ fn alive(state: &State, host: &str, a: AttemptId, mark: u32) -> Option<Finding> 
     if work.stat.is_started() {
         let right = first_host(state, a.j).is_some_and(|h| h == host);
         let what = "it runs there, the journal bound it to another host";
-        return (!right).then(|| Finding::broken("hosts", place, what, DEFECT));
+        return (!right).then(|| Finding::defect("hosts", place, what));
     }
     let reason = fate(work);
     let what = format!("it runs there, the journal has it as {}", work.stat);

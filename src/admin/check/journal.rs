@@ -24,9 +24,6 @@ const DAMAGE: &str = "'cadmin fsck' lists all damage. Records before it are safe
      file from a backup, or let one 'cbsched --accept-loss' lead: it sets the damaged bytes aside \
      in lost+found and continues after them";
 
-pub(super) const DEFECT: &str =
-    "a defect of Corral: please report it, with the bundle of 'cadmin diag'";
-
 /// The phase of an attempt, by the events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -99,12 +96,7 @@ pub(super) fn history(ctx: &Ctx, seen: &mut Seen, out: &mut Vec<Finding>) {
     }
     for (a, what) in walk.attempts.wrong.iter().take(EACH_MAX) {
         let what = format!("{what}, by the events of the journal");
-        out.push(Finding::broken(
-            "journal",
-            format!("attempt {a}"),
-            what,
-            DEFECT,
-        ));
+        out.push(Finding::defect("journal", format!("attempt {a}"), what));
     }
 }
 
@@ -237,7 +229,7 @@ fn notes(notes: &[String], out: &mut Vec<Finding>) {
 
 fn broken_state(state: &State, out: &mut Vec<Finding>) {
     for text in state.check().into_iter().take(EACH_MAX) {
-        out.push(Finding::broken("state", "journal", text, DEFECT));
+        out.push(Finding::defect("state", "journal", text));
     }
 }
 

@@ -4,7 +4,6 @@
 
 use super::Ctx;
 use super::finding::Finding;
-use super::journal::DEFECT;
 use crate::config::{Config, Quota};
 use crate::model::Stamp;
 use crate::record::load::{self, LOAD_MAX, LoadDoc};
@@ -75,7 +74,7 @@ fn over(place: String, what: String, excused: bool) -> Finding {
                     began, or a forced start";
         return Finding::warning("state", place, what, todo);
     }
-    Finding::broken("state", place, what, DEFECT)
+    Finding::defect("state", place, what)
 }
 
 /// Slots by host; those that preempted work lends count for the borrower.
