@@ -188,4 +188,18 @@ pub(super) mod tests {
             fail.text
         );
     }
+
+    #[test]
+    fn golden_output() {
+        use crate::client::read::test_cluster;
+        let bed = test_cluster::cluster();
+        test_cluster::compare(
+            "chosts",
+            &["", "-w", "-j", "-c", "-l h1", "-s", "-json h3"],
+            |words| {
+                let m = test_cluster::parse(options(), words);
+                show(&m, &bed.source("chosts", 10)).expect("it answers").0
+            },
+        );
+    }
 }

@@ -156,4 +156,18 @@ mod tests {
                 .starts_with("ALARMS: none\nHOSTS: 1 of 3 needs attention\n  h1")
         );
     }
+
+    #[test]
+    fn golden_output() {
+        use crate::client::read::test_cluster;
+        let bed = test_cluster::cluster();
+        test_cluster::compare(
+            "cinfo",
+            &["", "-l fast", "-H", "-H -l h1", "-health"],
+            |words| {
+                let m = test_cluster::parse(options(), words);
+                show(&m, &bed.source("cinfo", 10)).expect("it answers").0
+            },
+        );
+    }
 }

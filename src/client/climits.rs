@@ -177,4 +177,14 @@ mod tests {
         assert_eq!(ask(&["-n", "zz"]).1, Exit::NotFound);
         assert_eq!(ask(&["--json", "-u", "bob"]).0.lines().count(), 2);
     }
+
+    #[test]
+    fn golden_output() {
+        use crate::client::read::test_cluster;
+        let bed = test_cluster::cluster();
+        test_cluster::compare("climits", &["", "-json"], |words| {
+            let m = test_cluster::parse(options(), words);
+            show(&m, &bed.source("climits", 10)).expect("it answers").0
+        });
+    }
 }

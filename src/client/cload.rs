@@ -168,4 +168,14 @@ mod tests {
             assert_eq!(ask(line).unwrap_err().exit, Exit::Usage, "{line:?}");
         }
     }
+
+    #[test]
+    fn golden_output() {
+        use crate::client::read::test_cluster;
+        let bed = test_cluster::cluster();
+        test_cluster::compare("cload", &["", "-l", "-I r1m:mem", "-N", "-s"], |words| {
+            let m = test_cluster::parse(options(), words);
+            show(&m, &bed.source("cload", 10)).expect("it answers").0
+        });
+    }
 }

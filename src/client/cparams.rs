@@ -67,4 +67,14 @@ mod tests {
         assert!(ask("-a").starts_with("X = 0.005\n"));
         assert!(ask("--json").starts_with('{') && ask("-json").starts_with('{'));
     }
+
+    #[test]
+    fn golden_output() {
+        use crate::client::read::test_cluster;
+        let bed = test_cluster::cluster();
+        test_cluster::compare("cparams", &["", "-l", "-a"], |words| {
+            let m = test_cluster::parse(options(), words);
+            text(&m, &bed.source("cparams", 10).params().expect("parameters"))
+        });
+    }
 }

@@ -199,4 +199,26 @@ mod tests {
             "high|90|Open:Active|-|-|-|-|0|0|0|0\n"
         );
     }
+
+    #[test]
+    fn golden_output() {
+        use crate::client::read::test_cluster;
+        let bed = test_cluster::cluster();
+        test_cluster::compare(
+            "cqueues",
+            &[
+                "",
+                "-w",
+                "-l normal",
+                "-l night",
+                "-r",
+                "-o 'queue_name status njobs delimiter=,'",
+                "-json night",
+            ],
+            |words| {
+                let m = test_cluster::parse(options(), words);
+                show(&m, &bed.source("cqueues", 10)).expect("it answers").0
+            },
+        );
+    }
 }

@@ -108,4 +108,14 @@ mod tests {
         assert_eq!(ask(10, &["nobody-here"]).1, Exit::NotFound);
         assert_eq!(ask(10, &["--json", "all"]).0.lines().count(), 3);
     }
+
+    #[test]
+    fn golden_output() {
+        use crate::client::read::test_cluster;
+        let bed = test_cluster::cluster();
+        test_cluster::compare("cusers", &["", "all", "-w all"], |words| {
+            let m = test_cluster::parse(options(), words);
+            show(&m, &bed.source("cusers", 10)).expect("it answers").0
+        });
+    }
 }

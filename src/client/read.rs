@@ -516,6 +516,8 @@ pub(crate) fn end(name: &str, result: Result<Exit, Fail>) -> i32 {
 pub(crate) mod table;
 
 #[cfg(test)]
+pub(crate) mod test_cluster;
+#[cfg(test)]
 pub(crate) mod test_view;
 
 #[cfg(test)]

@@ -46,6 +46,8 @@ fn events() -> Vec<Event> {
             user: format!("u{uid}"),
             queue: "normal".into(),
             project: "p1".into(),
+            sub_host: "login1".into(),
+            cwd: "/data".into(),
             ..Spec::default()
         }),
     };
@@ -207,4 +209,12 @@ fn what_the_journal_no_longer_holds_comes_from_the_view() {
     )]);
     let got = ask_on(&bed, &["-a"]).unwrap().out;
     assert!(got.contains("1       u10     job1"), "{got}");
+}
+
+#[test]
+fn golden_output() {
+    let lines = ["", "-a -u all", "-l 1", "-b 1", "-t -a", "-json 1"];
+    crate::client::read::test_cluster::compare("chist", &lines, |words| {
+        ask_on(&bed(), words).expect("it answers").out
+    });
 }

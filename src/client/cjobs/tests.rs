@@ -308,3 +308,26 @@ fn where_others_are_hidden_administrators_see_those_they_administer() {
     assert!(sees(group(""), "u77").unwrap(), "of the queue");
     assert!(sees(cluster, "").unwrap(), "of the cluster");
 }
+
+#[test]
+fn golden_output() {
+    use crate::client::read::test_cluster;
+    let bed = test_cluster::cluster();
+    test_cluster::compare(
+        "cjobs",
+        &[
+            "",
+            "-a -u all",
+            "-w -u all",
+            "-p",
+            "-s",
+            "-A",
+            "-l 2 6",
+            "-l 5",
+            "-UF 1",
+            "-o 'jobid stat exec_host delimiter=|' -u all",
+            "-json 2",
+        ],
+        |words| ask_on(&bed, 10, words).expect("it answers").out,
+    );
+}
