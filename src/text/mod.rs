@@ -57,3 +57,13 @@ pub(crate) fn cases() -> proptest::test_runner::Config {
         ..proptest::test_runner::Config::default()
     }
 }
+
+/// CPU time that this thread has had: what a test may limit, whatever else the machine does.
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // tests measure
+pub(crate) fn cpu_time() -> std::time::Duration {
+    let stat =
+        std::fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel counts it");
+    let ns = stat.split(' ').next().and_then(|ns| ns.parse().ok());
+    std::time::Duration::from_nanos(ns.expect("nanoseconds come first"))
+}
