@@ -35,7 +35,7 @@ pub mod master;
 pub(crate) mod admin;
 // floor 7
 pub mod commands;
-pub mod faults;
+pub(crate) mod faults;
 pub mod replay;
 // floor 8
 pub mod cbsim;

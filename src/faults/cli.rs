@@ -13,7 +13,7 @@ const TAIL: usize = 200;
 
 /// The words behind `cbsim faults`.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(crate) struct Args {
     /// First seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -55,7 +55,7 @@ pub struct Args {
 ///
 /// # Errors
 /// The variant is not known.
-pub fn main(args: &Args) -> Result<i32, String> {
+pub(crate) fn main(args: &Args) -> Result<i32, String> {
     let Some(variant) = Variant::parse(&args.variant) else {
         let all: Vec<&str> = Variant::ALL.iter().map(|(name, _)| *name).collect();
         return Err(format!(
@@ -134,7 +134,7 @@ fn keep(dir: &Path, outcome: &Outcome) -> sys::Result<()> {
 
 /// What came of many seeds.
 #[derive(Default)]
-pub struct Summary {
+pub(super) struct Summary {
     pub runs: u64,
     pub steps: u64,
     pub ms: u64,
@@ -151,7 +151,7 @@ pub struct Summary {
 
 /// Runs `seeds` seeds from `options.seed` on, `threads` at a time; `until_broken`: to the first
 /// that breaks a promise.
-pub fn many(options: &Options, seeds: u64, threads: usize, until_broken: bool) -> Summary {
+pub(super) fn many(options: &Options, seeds: u64, threads: usize, until_broken: bool) -> Summary {
     let next = AtomicU64::new(0);
     let summary = Mutex::new(Summary::default());
     let work = |thread: usize| {

@@ -1,10 +1,11 @@
-//! What people do to jobs and administrators to the cluster, through the commands' requests: kill,
-//! stop, resume, requeue, change, switch, move, force; queues and hosts opened and closed, cb.yaml
-//! changed. What they were told to be so goes to `history` and `words`; who may not, must hear so.
+//! What clients do to jobs and administrators to the cluster, through the commands' requests: kill,
+//! stop, resume, requeue, modify, switch, move and force jobs, open and close queues and hosts,
+//! change cb.yaml. What is answered goes to `history` and `confirmed`; a request without the right
+//! to it must be refused.
 
-use super::clients::{Made, PATIENCE_S, Person};
-use super::confirmed::Fact;
-use super::processes::{self, Settings};
+use super::clients::{ANSWER_S, Client, SubmittedJob};
+use super::configuration::{self, Settings};
+use super::confirmed::{Confirmed, Fact};
 use super::world::Inner;
 use crate::client::ask::{NoAnswer, ask};
 use crate::config::{self, OsNames};
@@ -12,10 +13,11 @@ use crate::model::JobKey;
 use crate::record::ack::{Ack, Code};
 use crate::record::request::{Changes, HostAct, QueueAct, Selector, SignalHow, Verb};
 use crate::sys::{fs, users};
+use std::collections::BTreeSet;
 
-/// What a person does after a submission.
+/// What a client does after a submission.
 #[derive(Clone, Copy)]
-enum Act {
+enum ClientAction {
     Kill,
     KillElement,
     Stop,
@@ -30,32 +32,36 @@ enum Act {
     Host,
     Reconfig,
 }
+use ClientAction::{
+    Host, Kill, KillAnothers, KillElement, Modify, Move, Queue, Reconfig, Requeue, RequeueEnded,
+    Run, Stop, Switch,
+};
 
-/// How often, beside the others.
-const ACTS: &[(u64, Act)] = &[
-    (120, Act::Kill),
-    (40, Act::KillElement),
-    (60, Act::Stop),
-    (60, Act::Requeue),
-    (40, Act::RequeueEnded),
-    (30, Act::KillAnothers),
-    (100, Act::Modify),
-    (40, Act::Switch),
-    (30, Act::Move),
-    (20, Act::Run),
-    (15, Act::Queue),
-    (15, Act::Host),
-    (10, Act::Reconfig),
+/// How often a user does it, in proportion to the others.
+const ACTIONS: &[(u64, ClientAction)] = &[
+    (120, Kill),
+    (40, KillElement),
+    (60, Stop),
+    (60, Requeue),
+    (40, RequeueEnded),
+    (30, KillAnothers),
+    (100, Modify),
+    (40, Switch),
+    (30, Move),
+    (20, Run),
+    (15, Queue),
+    (15, Host),
+    (10, Reconfig),
 ];
-/// For whoever administers the cluster.
-const ADMIN_ACTS: &[(u64, Act)] = &[
-    (40, Act::Kill),
-    (40, Act::KillAnothers),
-    (40, Act::Modify),
-    (100, Act::Run),
-    (100, Act::Queue),
-    (100, Act::Host),
-    (100, Act::Reconfig),
+/// How often the administrator does it.
+const ADMIN_ACTIONS: &[(u64, ClientAction)] = &[
+    (40, Kill),
+    (40, KillAnothers),
+    (40, Modify),
+    (100, Run),
+    (100, Queue),
+    (100, Host),
+    (100, Reconfig),
 ];
 
 /// What was not answered is carried out so long (µs) after the last fault, or never.
@@ -63,54 +69,50 @@ const LATE_US: u64 = 30_000_000;
 /// The second queue: what is closed and limited is this one.
 const OTHER: &str = "other";
 
-impl Person<'_> {
-    fn below(&self, n: u64) -> u64 {
-        self.port.world.lock().core.rng.below(n)
-    }
-
+impl Client<'_> {
     fn administers(&self) -> bool {
-        let inner = self.port.world.lock();
-        processes::administers(&inner.scene.plan, self.port.machine)
+        let inner = self.os.lock();
+        inner.cluster.plan.administers(self.os.machine)
     }
 
-    pub(super) fn act(&self, made: &Made) {
+    pub(super) fn act(&self, job: &SubmittedJob) {
         let table = match self.administers() {
-            true => ADMIN_ACTS,
-            false => ACTS,
+            true => ADMIN_ACTIONS,
+            false => ACTIONS,
         };
         let mut drawn = self.below(table.iter().map(|(n, _)| n).sum());
-        let mut act = Act::Kill;
+        let mut action = Kill;
         for (share, of) in table {
             if drawn < *share {
-                act = *of;
+                action = *of;
                 break;
             }
             drawn -= share;
         }
-        let whole = JobKey::job(made.id);
-        match act {
-            Act::Kill => self.kill(whole),
-            Act::KillElement if made.array => self.kill(JobKey::element(made.id, 2)),
-            Act::KillElement => self.kill(whole),
-            Act::Stop => self.stop(made.id),
-            Act::Requeue => self.requeue(made.id, &["run"]),
-            Act::RequeueEnded => {
+        let whole = JobKey::job(job.id);
+        match action {
+            Kill => self.kill(whole),
+            KillElement if job.array => self.kill(JobKey::element(job.id, 2)),
+            KillElement => self.kill(whole),
+            Stop => self.stop(job.id),
+            Requeue => self.requeue(job.id, &["run"]),
+            RequeueEnded => {
                 self.think(8000);
-                self.requeue(made.id, &["done", "exit"]);
+                self.requeue(job.id, &["done", "exit"]);
             }
-            Act::KillAnothers => self.kill_anothers(),
-            Act::Modify => self.modify(made.id),
-            Act::Switch => self.switch(made.id),
-            Act::Move => self.move_job(made.id),
-            Act::Run => self.run_now(made),
-            Act::Queue => self.queue(),
-            Act::Host => self.host(),
-            Act::Reconfig => self.reconfig(),
+            KillAnothers => self.kill_anothers(),
+            Modify => self.modify(job.id),
+            Switch => self.switch(job.id),
+            Move => self.move_job(job.id),
+            Run => self.run_now(job),
+            Queue => self.queue(),
+            Host => self.host(),
+            Reconfig => self.reconfig(),
         }
     }
 
     fn ask(&self, command: &str, verb: Verb) -> Result<Ack, NoAnswer> {
-        ask(self.site, command, &[verb], PATIENCE_S)
+        ask(self.site, command, &[verb], ANSWER_S)
     }
 
     /// The code of the first result.
@@ -133,37 +135,36 @@ impl Person<'_> {
             self.think(2000);
         }
         if self.signal("ckill", j, SignalHow::Kill) == Some(Code::Ok) {
-            let mut inner = self.port.world.lock();
-            let Inner { core, scene } = &mut *inner;
-            scene.history.kill_accepted(core, j);
+            let mut inner = self.os.lock();
+            let Inner { kernel, cluster } = &mut *inner;
+            cluster.history.kill_accepted(kernel, j);
         }
     }
 
     fn requeue(&self, id: u32, states: &[&str]) {
         self.think(4000);
-        self.port.world.lock().scene.history.requeue_asked(id);
+        self.os.lock().cluster.history.requeue_asked(id);
         let verb = Verb::Requeue {
             sel: one(JobKey::job(id)),
             hold: false,
             states: states.iter().map(|s| (*s).to_owned()).collect(),
         };
         if self.ask("crequeue", verb).is_err() {
-            self.port.world.lock().scene.history.requeue_unanswered(id);
+            self.os.lock().cluster.history.requeue_unanswered(id);
         }
     }
 
-    /// Another user's job cannot be killed, but by an administrator.
+    /// Signals another user's job, which only an administrator may.
     fn kill_anothers(&self) {
-        let theirs = {
-            let inner = self.port.world.lock();
-            inner.scene.history.job_of_another(&self.site.host)
+        let history = |inner: &Inner| inner.cluster.history.job_of_another(&self.site.host);
+        let Some((host, id)) = history(&self.os.lock()) else {
+            return;
         };
-        let Some((host, id)) = theirs else { return };
         let may = self.administers() || {
-            let inner = self.port.world.lock();
+            let inner = self.os.lock();
             let of = |name: &str| {
-                let known = inner.scene.machines.iter().position(|m| m.name == name);
-                known.map(|m| processes::uid_of_person(&inner.scene.plan, m))
+                let known = inner.cluster.machines.iter().position(|m| m.name == name);
+                known.map(|m| configuration::uid_of_client(&inner.cluster.plan, m))
             };
             of(&host) == of(&self.site.host)
         };
@@ -174,55 +175,48 @@ impl Person<'_> {
     }
 
     fn broken(&self, text: String) {
-        let mut inner = self.port.world.lock();
-        let Inner { core, scene } = &mut *inner;
-        scene.history.broken(core, text);
+        let mut inner = self.os.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        cluster.history.broken(kernel, text);
     }
 
     fn stop(&self, id: u32) {
-        {
-            let mut inner = self.port.world.lock();
-            let stopped = &mut inner.scene.history.stopped;
-            stopped.entry(self.slot).or_default().insert(id);
-        }
+        self.with_stopped(|own| own.insert(id));
         self.think(2000);
         let _ = self.signal("cstop", JobKey::job(id), SignalHow::Stop);
         self.think(6000);
         let _ = self.signal("cresume", JobKey::job(id), SignalHow::Resume);
     }
 
-    /// Resumes what this person ever stopped, since an unanswered request may be carried out late;
+    /// Resumes what this client ever stopped, since an unanswered request may be carried out late;
     /// false when all of it has ended.
     pub(super) fn resume(&self) -> bool {
-        let stopped = {
-            let inner = self.port.world.lock();
-            let of = inner.scene.history.stopped.get(&self.slot);
-            of.cloned().unwrap_or_default()
-        };
+        let stopped = self.with_stopped(|own| own.clone());
         for id in stopped {
             let code = self.signal("cresume", JobKey::job(id), SignalHow::Resume);
             if code == Some(Code::NotFound) {
-                let mut inner = self.port.world.lock();
-                if let Some(own) = inner.scene.history.stopped.get_mut(&self.slot) {
-                    own.remove(&id);
-                }
+                self.with_stopped(|own| own.remove(&id));
             }
         }
-        let inner = self.port.world.lock();
-        let left = inner.scene.history.stopped.get(&self.slot);
-        left.is_some_and(|ids| !ids.is_empty())
+        self.with_stopped(|own| !own.is_empty())
     }
 
-    /// Asks for something that is to be so from then on.
+    /// Works on the jobs that this client stopped.
+    fn with_stopped<T>(&self, work: impl FnOnce(&mut BTreeSet<u32>) -> T) -> T {
+        let clients = &mut self.os.lock().cluster.history.clients;
+        work(clients.stopped.entry(self.slot).or_default())
+    }
+
+    /// Asks for a change that lasts from its answer on.
     fn settle(&self, command: &str, fact: Fact, value: &str, verb: Verb) {
-        self.words(|words| words.asked(&fact));
+        self.confirm(|known| known.asked(&fact));
         let answer = self.code(command, verb);
         let answer = answer.map(|code| (code == Code::Ok).then(|| value.to_owned()));
-        self.words(|words| words.answered(fact, answer));
+        self.confirm(|known| known.answered(fact, answer));
     }
 
-    fn words(&self, tell: impl FnOnce(&mut super::confirmed::Words)) {
-        tell(&mut self.port.world.lock().scene.history.words);
+    fn confirm(&self, change: impl FnOnce(&mut Confirmed)) {
+        change(&mut self.os.lock().cluster.history.confirmed);
     }
 
     fn modify(&self, id: u32) {
@@ -264,21 +258,21 @@ impl Person<'_> {
 
     // ---- the cluster ----
 
-    /// Holds that only an administrator may do it.
+    /// Only the administrator may do it.
     fn only_admin(&self, what: &str, code: Result<Code, ()>) {
         if code == Ok(Code::Ok) && !self.administers() {
             self.broken(format!("{} may {what}", self.site.host));
         }
     }
 
-    fn run_now(&self, made: &Made) {
+    fn run_now(&self, job: &SubmittedJob) {
         let hosts = {
-            let n = self.port.world.lock().scene.plan.hosts as u64;
+            let n = self.os.lock().cluster.plan.sizes.hosts as u64;
             format!("h{}", 1 + self.below(n))
         };
-        let id = match made.array {
-            true => format!("{}[3]", made.id),
-            false => made.id.to_string(),
+        let id = match job.array {
+            true => format!("{}[3]", job.id),
+            false => job.id.to_string(),
         };
         let closed = self.draw(300);
         let code = self.code("crun", Verb::Run { id, hosts, closed });
@@ -318,7 +312,7 @@ impl Person<'_> {
         );
     }
 
-    /// An administrator's request; anybody else's must be refused.
+    /// A request of the administrator; that of another user must be refused.
     fn command(&self, what: &str, fact: Fact, value: &str, verb: Verb) {
         match self.administers() {
             true => self.settle("cadmin", fact, value, verb),
@@ -330,7 +324,7 @@ impl Person<'_> {
     }
 
     fn host(&self) {
-        let n = self.port.world.lock().scene.plan.hosts as u64;
+        let n = self.os.lock().cluster.plan.sizes.hosts as u64;
         let name = format!("h{}", 1 + self.below(n));
         self.host_to(&name, HostAct::Close);
         self.think(8000);
@@ -356,7 +350,7 @@ impl Person<'_> {
     }
 
     fn reconfig(&self) {
-        let first = processes::first_settings(&self.port.world.lock().scene.plan);
+        let first = Settings::first(&self.os.lock().cluster.plan);
         let settings = Settings {
             hosts: first.hosts - (self.below(2) as usize).min(first.hosts - 1),
             limit: self.draw(500).then_some(2),
@@ -365,33 +359,33 @@ impl Person<'_> {
         self.put_in_force(settings);
     }
 
-    /// Writes cb.yaml, if one may, and has it read.
+    /// Writes cb.yaml, if this client may, and asks for a reconfiguration.
     fn put_in_force(&self, settings: Settings) {
-        let text = processes::configuration(&self.port.world.lock().scene.plan, settings);
+        let text = configuration::text(&self.os.lock().cluster.plan, settings);
         if !self.administers() {
             let code = self.code("cadmin", Verb::Reconfig);
             return self.only_admin("reconfigure", code);
         }
-        self.words(|words| words.asked(&Fact::Config));
+        self.confirm(|known| known.asked(&Fact::Config));
         let path = self.site.layout().config();
         if let Err(e) = fs::durable_write(&path, text.as_bytes()) {
-            // Who knows what stands there now.
+            // What the file contains now is unknown.
             tracing::warn!("{e}");
-            return self.words(|words| words.answered(Fact::Config, Err(())));
+            return self.confirm(|known| known.answered(Fact::Config, Err(())));
         }
         match digest(&text) {
             Ok(value) => self.settle("cadmin", Fact::Config, &value, Verb::Reconfig),
-            Err(e) => self.broken(format!("the simulation's own cb.yaml is wrong: {e}")),
+            Err(e) => self.broken(format!("the cb.yaml of the simulation is invalid: {e}")),
         }
     }
 
-    /// An administrator leaves nothing closed, whatever is carried out late: the last word is said
-    /// when the faults are over for a while.
-    pub(super) fn put_right(&self) {
+    /// The administrator leaves nothing closed, whatever is carried out late: the last requests are
+    /// sent when the faults have been over for a while.
+    pub(super) fn reset_cluster(&self) {
         let (first, changed) = {
-            let scene = &self.port.world.lock().scene;
-            let changed = scene.history.words.of_cluster;
-            (processes::first_settings(&scene.plan), changed)
+            let cluster = &self.os.lock().cluster;
+            let changed = cluster.history.confirmed.of_cluster;
+            (Settings::first(&cluster.plan), changed)
         };
         if !changed || !self.administers() {
             return;
@@ -404,8 +398,8 @@ impl Person<'_> {
                 self.host_to(&format!("h{n}"), HostAct::Open);
             }
             let calm = {
-                let inner = self.port.world.lock();
-                let since = inner.scene.calm_at.map(|at| inner.core.now - at);
+                let inner = self.os.lock();
+                let since = inner.cluster.calm_at.map(|at| inner.kernel.now - at);
                 since.is_some_and(|us| us > LATE_US)
             };
             if calm {
@@ -416,7 +410,7 @@ impl Person<'_> {
     }
 }
 
-/// What tells one cb.yaml from another.
+/// The digest of a cb.yaml.
 fn digest(text: &str) -> Result<String, String> {
     let user = |name: &str| users::by_name(name).is_some();
     let group = |name: &str| users::group_by_name(name).is_some();

@@ -1,8 +1,8 @@
-//! The people of the simulated cluster, at the commands' own code: they submit jobs, arrays and
-//! jobs of several hosts, do something to them (`deeds`) and read the published view. The last one
-//! administers the cluster. What they were told goes to `history`.
+//! The clients of the simulated cluster, which run the commands' own code: they submit jobs, arrays
+//! and jobs of several hosts, do something to them (`client_actions`) and read the published view.
+//! The last one administers the cluster. What they are answered goes to `history`.
 
-use super::simulated_os::Port;
+use super::simulated_os::SimulatedOs;
 use super::world::Inner;
 use crate::client::ask::{Outgoing, send};
 use crate::client::cwait::watch;
@@ -13,73 +13,77 @@ use crate::spool::view::{ViewReader, Want};
 use crate::sys::clock;
 use std::time::Duration;
 
-/// How long a person waits for an answer before asking anew, s.
-pub(super) const PATIENCE_S: u64 = 120;
+/// How long a client waits for an answer before it gives up, s.
+pub(super) const ANSWER_S: u64 = 120;
 /// Elements of an array.
 const ELEMENTS: u32 = 3;
 
 /// A job as it was submitted.
-pub(super) struct Made {
+pub(super) struct SubmittedJob {
     pub id: u32,
-    /// When the leader took it, as it said.
+    /// When the leader accepted it, by its answer.
     taken: i64,
     pub array: bool,
 }
 
-/// Who asks, from where.
-pub(super) struct Person<'a> {
-    pub port: &'a Port,
+/// A client on its machine.
+pub(super) struct Client<'a> {
+    pub os: &'a SimulatedOs,
     pub site: &'a Site,
     pub slot: usize,
 }
 
-/// The life of a person: some submissions, one after the other, and what comes with them.
-pub(super) fn person(port: &Port, site: &Site, slot: usize) -> String {
-    let who = Person { port, site, slot };
-    let (requests, acts, waits) = {
-        let plan = &port.world.lock().scene.plan;
-        (plan.requests, plan.acts, if plan.restore { 250 } else { 0 })
-    };
-    loop {
-        let n = port.world.lock().scene.history.next_request(slot);
-        if n > requests {
-            break;
-        }
-        who.think(3000);
-        let name = format!("{}-{n}", site.host);
-        if let Some(made) = who.submit(&name) {
-            if who.draw(acts) {
-                who.act(&made);
+impl Client<'_> {
+    /// The life of a client: some submissions, one after the other, and actions after some of them.
+    pub(super) fn run(&self) -> String {
+        let (requests, actions, waits) = {
+            let plan = &self.os.lock().cluster.plan;
+            let waits = if plan.restore { 250 } else { 0 };
+            (plan.work.requests, plan.work.actions, waits)
+        };
+        loop {
+            let n = self.os.lock().cluster.history.next_request(self.slot);
+            if n > requests {
+                break;
             }
-            if who.draw(waits) {
-                who.wait_for(&name, &made);
+            self.think(3000);
+            let name = format!("{}-{n}", self.site.host);
+            if let Some(job) = self.submit(&name) {
+                if self.draw(actions) {
+                    self.act(&job);
+                }
+                if self.draw(waits) {
+                    self.wait_for(&name, &job);
+                }
+            }
+            if self.draw(250) {
+                self.read();
             }
         }
-        if who.draw(250) {
-            who.read();
+        // No job stays stopped for ever.
+        while self.resume() {
+            self.think(10_000);
         }
+        self.reset_cluster();
+        self.os.lock().cluster.slots[self.slot].done = true;
+        "has submitted everything".into()
     }
-    // Nobody leaves a job stopped for ever.
-    while who.resume() {
-        who.think(10_000);
-    }
-    who.put_right();
-    port.world.lock().scene.slots[slot].done = true;
-    "has submitted everything".into()
-}
 
-impl Person<'_> {
     pub(super) fn draw(&self, permille: u64) -> bool {
-        self.port.world.lock().core.rng.permille(permille)
+        self.os.lock().kernel.rng.permille(permille)
+    }
+
+    pub(super) fn below(&self, n: u64) -> u64 {
+        self.os.lock().kernel.rng.below(n)
     }
 
     pub(super) fn think(&self, most_ms: u64) {
-        let ms = self.port.world.lock().core.rng.between(10, most_ms);
+        let ms = self.os.lock().kernel.rng.between(10, most_ms);
         clock::sleep_ms(ms);
     }
 
-    /// Submits a job of that name, if somebody answers.
-    fn submit(&self, name: &str) -> Option<Made> {
+    /// Submits a job of that name; the job, if the submission is answered.
+    fn submit(&self, name: &str) -> Option<SubmittedJob> {
         let (head, job) = self.submission(name);
         let array = !job.array.is_empty();
         let mut request = Outgoing::new(self.site, head).ok()?;
@@ -90,46 +94,46 @@ impl Person<'_> {
         };
         request.push(&verb).ok()?;
         let (began, led) = {
-            let inner = self.port.world.lock();
-            (inner.core.now, inner.scene.history.takeovers > 0)
+            let inner = self.os.lock();
+            (inner.kernel.now, inner.cluster.history.takeovers > 0)
         };
-        let answer = send(self.site, "csub", request, PATIENCE_S);
-        let mut inner = self.port.world.lock();
-        let Inner { core, scene } = &mut *inner;
-        let waited = Duration::from_micros(core.now - began).as_millis() as u64;
+        let answer = send(self.site, "csub", request, ANSWER_S);
+        let mut inner = self.os.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        let waited = Duration::from_micros(kernel.now - began).as_millis() as u64;
         if led {
-            scene.history.longest_ms = scene.history.longest_ms.max(waited);
+            let longest = &mut cluster.history.clients.longest_ms;
+            *longest = waited.max(*longest);
         }
         match answer {
             Ok(ack) if ack.ok && !ack.ids.is_empty() => {
                 let (id, taken) = (ack.ids[0].id, ack.ids[0].t);
-                scene.history.told(core, name, id);
-                Some(Made { id, taken, array })
+                cluster.history.acknowledged(kernel, name, id);
+                Some(SubmittedJob { id, taken, array })
             }
             Ok(ack) => {
-                core.say("people", || format!("{name} was refused: {ack:?}"));
+                kernel.trace("people", || format!("{name} was refused: {ack:?}"));
                 None
             }
             Err(e) => {
-                core.say("people", || format!("{name}: no answer: {e:?}"));
+                kernel.trace("people", || format!("{name}: no answer: {e:?}"));
                 None
             }
         }
     }
 
     /// Waits for the end of the job, as `csub -K` does.
-    fn wait_for(&self, name: &str, made: &Made) {
-        let code = watch(self.site, made.id, made.taken, &mut |_| {});
-        let mut inner = self.port.world.lock();
-        let Inner { core, scene } = &mut *inner;
-        scene.history.waited(core, name, made.id, code);
+    fn wait_for(&self, name: &str, job: &SubmittedJob) {
+        let code = watch(self.site, job.id, job.taken, &mut |_| {});
+        let mut inner = self.os.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        cluster.history.waited(kernel, name, job.id, code);
     }
 
     fn submission(&self, name: &str) -> (RequestHead, Submission) {
-        let mut inner = self.port.world.lock();
-        let Inner { core, scene } = &mut *inner;
-        scene.history.sent += 1;
-        let rng = &mut core.rng;
+        let mut inner = self.os.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        let rng = &mut kernel.rng;
         let head = RequestHead {
             script: match rng.permille(300) {
                 true => format!("echo {name}\n"),
@@ -137,16 +141,18 @@ impl Person<'_> {
             },
             ..RequestHead::default()
         };
-        let rerunnable = rng.permille(scene.plan.rerunnable);
+        let rerunnable = rng.permille(cluster.plan.work.rerunnable);
         let array = match rng.permille(150) {
             true => format!("1-{ELEMENTS}"),
             false => String::new(),
         };
         // More slots than a host has: it starts when all its hosts are prepared.
-        let wide = array.is_empty() && scene.plan.hosts > 1 && rng.permille(scene.plan.wide);
-        let most = scene.plan.gang.min(scene.plan.hosts as u64);
+        let wide = array.is_empty()
+            && cluster.plan.sizes.hosts > 1
+            && rng.permille(cluster.plan.work.wide);
+        let most = cluster.plan.work.gang.min(cluster.plan.sizes.hosts as u64);
         let slots = match wide {
-            true => scene.plan.slots * (rng.between(2, most) as u32 - 1) + 1,
+            true => cluster.plan.sizes.slots * (rng.between(2, most) as u32 - 1) + 1,
             false => 0,
         };
         let job = Submission {
@@ -166,23 +172,23 @@ impl Person<'_> {
         (head, job)
     }
 
-    /// Looks at all jobs, as `cjobs -u all -a` does.
+    /// Reads all jobs, as `cjobs -u all -a` does.
     fn read(&self) {
         let view = ViewReader::new(&self.site.layout());
         let found = view.collect(&Want::all());
-        let mut inner = self.port.world.lock();
-        let Inner { core, scene } = &mut *inner;
-        let who = &core.procs[self.port.proc].name.clone();
+        let mut inner = self.os.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        let who = &kernel.procs[self.os.proc].name.clone();
         match found {
             Ok((jobs, reading)) => {
                 // A client whose opens are answered from an old cache may see parts of two times.
-                let warnings = match scene.plan.lax_ms {
+                let warnings = match cluster.plan.caches.lax_ms {
                     0 => reading.warnings,
                     _ => Vec::new(),
                 };
-                scene.history.read(core, who, &jobs, &warnings);
+                cluster.history.view_read(kernel, who, &jobs, &warnings);
             }
-            Err(e) => core.say(who, || format!("cannot read the view: {e}")),
+            Err(e) => kernel.trace(who, || format!("cannot read the view: {e}")),
         }
     }
 }

@@ -1,38 +1,19 @@
-//! What the simulated world is made of: machines, the file server, processes to be kept alive,
-//! and the things that happen to them. Decides when faults come and when the calm begins.
+//! The state of the simulated cluster: machines with their caches of the share, the file server,
+//! the processes that should run, and the events that are due. Owns how caches, locks and unsynced
+//! data behave when a machine or the server stops; never decides when that happens.
 
+use super::breakpoint::Breakpoint;
 use super::disk::{Disk, HandleId, Ino};
 use super::history::History;
-use super::injector::{Ambush, When};
-use super::plan::Plan;
-use super::processes;
+use super::kernel::{BEGIN_MS, Kernel, MS, ProcId, S};
+use super::plan::{Plan, Role};
 use super::tasks::Tasks;
-use super::world::{Core, Inner, ProcId, World};
 use crate::record::leader::ClusterDoc;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
-/// Wall clock at the begin of the world, ms: a moment of the year 2026.
-pub(super) const BEGIN_MS: i64 = 1_795_000_000_000;
-pub(super) const MS: u64 = 1000;
-const S: u64 = 1_000_000;
-/// How long (µs) everything may take after the faults have ended.
-const CALM_US: u64 = 900 * S;
-/// Between two looks whether all is done, µs.
-const LOOK_US: u64 = S;
-
-/// What a process is for; a supervisor starts it again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Role {
-    Setup,
-    Leader,
-    Executor,
-    Load,
-    Shepherds,
-    Person,
-    /// Who confirms that a share was restored.
-    Restorer,
-}
+/// Between two looks whether everything is done, µs.
+const CHECK_US: u64 = S;
 
 /// A process that should run.
 #[derive(Clone, Debug)]
@@ -40,23 +21,43 @@ pub(super) struct Slot {
     pub role: Role,
     pub machine: usize,
     pub proc: Option<ProcId>,
-    /// It ended for good.
+    /// It has done its work and is not started again.
     pub done: bool,
     /// How often it was started.
     pub starts: u64,
 }
 
-/// What a machine's client knows of a file.
+/// What a machine's client of the share has cached of a file.
 #[derive(Clone, Debug)]
-pub(super) struct Cached {
+pub(super) struct CachedFile {
     pub data: Arc<Vec<u8>>,
     pub at: u64,
-    /// Facts of the file are believed until then (µs).
-    pub facts_until: u64,
+    /// Its attributes are believed until then (µs).
+    pub attributes_until: u64,
 }
 
 /// A directory as it was read, and until when that is believed.
-pub(super) type Listing = (Vec<(String, bool)>, u64);
+type Listing = (Vec<(String, bool)>, u64);
+
+/// What a machine's client of the share has cached.
+#[derive(Debug, Default)]
+pub(super) struct ClientCache {
+    pub files: BTreeMap<Ino, CachedFile>,
+    pub lists: BTreeMap<Ino, Listing>,
+    /// Names that did not exist, and until when (µs) that is believed.
+    pub missing: BTreeMap<(Ino, String), u64>,
+    /// Written and not yet sent to the server, with the handle it was written through.
+    pub dirty: BTreeMap<Ino, Vec<(u64, Vec<u8>, HandleId)>>,
+    /// A write in the background failed: the next sync of the file reports it.
+    pub failed: BTreeMap<Ino, i32>,
+}
+
+impl ClientCache {
+    /// Whether a name is believed missing.
+    pub(super) fn is_missing(&self, key: &(Ino, String), now: u64) -> bool {
+        self.missing.get(key).is_some_and(|until| *until > now)
+    }
+}
 
 /// One machine: its clocks, its local disk, its view of the share.
 #[derive(Debug)]
@@ -67,13 +68,7 @@ pub(super) struct Machine {
     pub booted_at: u64,
     pub wall_offset_ms: i64,
     pub local: Disk,
-    pub files: BTreeMap<Ino, Cached>,
-    pub lists: BTreeMap<Ino, Listing>,
-    pub missing: BTreeMap<(Ino, String), u64>,
-    /// Written and not yet sent to the server, with the handle it went through.
-    pub dirty: BTreeMap<Ino, Vec<(u64, Vec<u8>, HandleId)>>,
-    /// Sending in the background failed: the next sync of the file says so.
-    pub failed: BTreeMap<Ino, i32>,
+    pub cache: ClientCache,
     pub up: bool,
     pub cut_until: u64,
     pub frozen_until: u64,
@@ -96,62 +91,131 @@ pub(super) struct Server {
 
 /// An open file on the share.
 #[derive(Clone, Debug)]
-pub(super) struct Open {
-    pub ino: Ino,
+pub(super) struct OpenHandle {
+    ino: Ino,
     pub machine: usize,
     /// Its lock was taken away by the server: nothing it writes arrives.
     pub lost: bool,
 }
 
-/// What is to happen.
+/// All open files.
+#[derive(Debug, Default)]
+pub(super) struct Handles {
+    open: BTreeMap<HandleId, OpenHandle>,
+    last: HandleId,
+}
+
+impl Handles {
+    pub(super) fn add(&mut self, ino: Ino, machine: usize) -> HandleId {
+        self.last += 1;
+        let lost = false;
+        self.open
+            .insert(self.last, OpenHandle { ino, machine, lost });
+        self.last
+    }
+
+    pub(super) fn get_mut(&mut self, handle: HandleId) -> Option<&mut OpenHandle> {
+        self.open.get_mut(&handle)
+    }
+
+    pub(super) fn remove(&mut self, handle: HandleId) {
+        self.open.remove(&handle);
+    }
+
+    /// Closed, or its lock was taken away.
+    pub(super) fn is_void(&self, handle: HandleId) -> bool {
+        self.open.get(&handle).is_none_or(|o| o.lost)
+    }
+
+    fn is_lost(&self, handle: HandleId) -> bool {
+        self.open.get(&handle).is_some_and(|o| o.lost)
+    }
+
+    fn of_machine(&self, m: usize) -> Vec<HandleId> {
+        let of = self.open.iter().filter(|(_, o)| o.machine == m);
+        of.map(|(h, _)| *h).collect()
+    }
+}
+
+/// What is due at some time.
 #[derive(Clone, Debug)]
-pub(super) enum Happening {
+pub(super) enum Event {
     NextFault,
     Start(usize),
     Boot(usize),
     Reachable(usize),
     ServerUp {
-        locks: bool,
-        data: bool,
+        locks_lost: bool,
+        data_lost: bool,
     },
     WriteBack(usize),
-    Look,
+    /// Looks whether everything is done.
+    CheckEnd,
     /// The next part of a script, if it waits for time.
-    Cue,
+    NextOfScript,
     PowerOff(usize),
-    /// The share is copied; the copy takes its place.
-    Copy,
-    PutBack,
+    /// The share is copied; the copy replaces it.
+    CopyShare,
+    RestoreShare,
 }
 
-/// Everything there is.
-pub(super) struct Scene {
+/// Events that are due, by number.
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    events: BTreeMap<u64, Event>,
+    next: u64,
+}
+
+/// The faults that were injected, and the one that waits for its moment.
+#[derive(Debug, Default)]
+pub(super) struct Injected {
+    pub counts: BTreeMap<&'static str, u64>,
+    pub breakpoint: Option<Breakpoint>,
+}
+
+/// A copy of the share, and what was true when it was made.
+pub(super) struct ShareCopy {
+    pub disk: Disk,
+    pub history: History,
+}
+
+/// The share at one moment, with what clients had been answered until then.
+#[cfg(test)]
+#[derive(Clone, Debug)]
+pub(super) struct CrashPoint {
+    pub disk: Disk,
+    pub acked: BTreeMap<String, u32>,
+    /// How jobs had ended, as leaders had published.
+    pub finals: BTreeMap<crate::model::JobKey, crate::model::JobStat>,
+    pub highest: u64,
+}
+
+/// The cluster and all that happened to it.
+pub(super) struct Cluster {
     pub plan: Plan,
     pub share: Disk,
     pub server: Server,
     pub machines: Vec<Machine>,
-    pub opens: BTreeMap<HandleId, Open>,
-    next_handle: HandleId,
+    pub handles: Handles,
     pub slots: Vec<Slot>,
-    happenings: BTreeMap<u64, Happening>,
-    next_happening: u64,
+    agenda: Agenda,
     pub history: History,
     pub tasks: Tasks,
-    pub cluster: Option<ClusterDoc>,
+    /// The document of the cluster, once it is made.
+    pub doc: Option<ClusterDoc>,
     pub calm_at: Option<u64>,
-    pub faults: BTreeMap<&'static str, u64>,
-    pub ambush: Option<Ambush>,
-    /// A copy of the share that will take its place.
-    pub kept: Option<Box<super::restored_share::Kept>>,
+    pub injected: Injected,
+    /// A copy of the share that will replace it.
+    pub copy: Option<Box<ShareCopy>>,
     /// No leader is started before this time (µs).
     pub leaders_from: u64,
     /// The share after every writing operation of the faulty phase, where that is wanted.
     #[cfg(test)]
-    pub moments: Option<Vec<super::crash_images::Moment>>,
+    pub crash_points: Option<Vec<CrashPoint>>,
 }
 
 /// One static text for equal texts: names live as long as the program.
-pub(super) fn intern(text: &str) -> &'static str {
+fn intern(text: &str) -> &'static str {
     static ALL: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut all = ALL.lock().unwrap_or_else(|p| p.into_inner());
     if let Some(known) = all.get(text) {
@@ -162,74 +226,64 @@ pub(super) fn intern(text: &str) -> &'static str {
     new
 }
 
-impl Scene {
-    pub(super) fn new(plan: Plan) -> Scene {
-        let mut scene = Scene {
+impl Cluster {
+    pub(super) fn new(plan: Plan) -> Cluster {
+        // One hour is the `clean_period` of a cb.yaml that names none.
+        let clocks_jump = 2 * plan.faults.clock_ms >= 3_600_000;
+        let mut cluster = Cluster {
             share: Disk::default(),
             server: Server::default(),
             machines: Vec::new(),
-            opens: BTreeMap::new(),
-            next_handle: 1,
+            handles: Handles::default(),
             slots: Vec::new(),
-            happenings: BTreeMap::new(),
-            next_happening: 0,
-            history: History::default(),
+            agenda: Agenda::default(),
+            history: History::new(plan.sizes.slots, clocks_jump, plan.iso_ms * MS),
             tasks: Tasks::default(),
-            cluster: None,
+            doc: None,
             calm_at: None,
-            faults: BTreeMap::new(),
-            ambush: None,
-            kept: None,
+            injected: Injected::default(),
+            copy: None,
             leaders_from: 0,
             #[cfg(test)]
-            moments: None,
+            crash_points: None,
             plan,
         };
-        scene.history.slots = scene.plan.slots;
-        // One hour is the `clean_period` of a cb.yaml that names none.
-        scene.history.clocks_jump = 2 * scene.plan.clock_ms >= 3_600_000;
-        scene.history.fence_us = scene.plan.iso_ms * MS;
-        scene.furnish();
-        scene
+        cluster.add_machines();
+        cluster
     }
 
-    fn furnish(&mut self) {
-        let (leaders, hosts, people) = (self.plan.leaders, self.plan.hosts, self.plan.people);
-        for n in 0..leaders {
-            let m = self.add_machine(&format!("m{}", n + 1));
+    fn add_machines(&mut self) {
+        let sizes = self.plan.sizes.clone();
+        for n in 1..=sizes.leaders {
+            let m = self.add_machine(&format!("m{n}"));
             self.add_slot(Role::Leader, m);
         }
-        for n in 0..hosts {
-            let m = self.add_machine(&format!("h{}", n + 1));
+        for n in 1..=sizes.hosts {
+            let m = self.add_machine(&format!("h{n}"));
             self.add_slot(Role::Shepherds, m);
             self.add_slot(Role::Load, m);
             self.add_slot(Role::Executor, m);
         }
-        for n in 0..people {
-            let m = self.add_machine(&format!("c{}", n + 1));
-            self.add_slot(Role::Person, m);
+        for n in 1..=sizes.clients {
+            let m = self.add_machine(&format!("c{n}"));
+            self.add_slot(Role::Client, m);
         }
         if self.plan.restore {
             let m = self.add_machine("admin");
-            self.add_slot(Role::Restorer, m);
+            self.add_slot(Role::RestoreAdmin, m);
         }
     }
 
     fn add_machine(&mut self, name: &str) -> usize {
         let n = self.machines.len();
-        let offset = self.plan.clock_offset(n);
         self.machines.push(Machine {
             name: intern(name),
             boot: 1,
             boot_id: intern(&format!("{name}-boot1")),
             booted_at: 0,
-            wall_offset_ms: offset,
+            wall_offset_ms: self.plan.clock_offset(n),
             local: Disk::default(),
-            files: BTreeMap::new(),
-            lists: BTreeMap::new(),
-            missing: BTreeMap::new(),
-            dirty: BTreeMap::new(),
-            failed: BTreeMap::new(),
+            cache: ClientCache::default(),
             up: true,
             cut_until: 0,
             frozen_until: 0,
@@ -256,213 +310,176 @@ impl Scene {
         slot.map(|s| s.role)
     }
 
-    pub(super) fn new_handle(&mut self, ino: Ino, machine: usize) -> HandleId {
-        let id = self.next_handle;
-        self.next_handle += 1;
-        self.opens.insert(
-            id,
-            Open {
-                ino,
-                machine,
-                lost: false,
-            },
-        );
-        id
-    }
-
     /// Until when (µs) a machine's calls to the share hang; 0 = they do not.
     pub(super) fn hangs_until(&self, machine: usize, now: u64) -> u64 {
         let until = self.server.down_until.max(self.machines[machine].cut_until);
         if until > now { until } else { 0 }
     }
 
-    /// Lets something happen at `at`.
-    pub(super) fn plan_at(&mut self, core: &mut Core, at: u64, what: Happening) {
-        let n = self.next_happening;
-        self.next_happening += 1;
-        self.happenings.insert(n, what);
-        core.event_at(at, n);
+    /// Plans an event for `at`.
+    pub(super) fn plan_at(&mut self, kernel: &mut Kernel, at: u64, event: Event) {
+        let n = self.agenda.next;
+        self.agenda.next += 1;
+        self.agenda.events.insert(n, event);
+        kernel.event_at(at, n);
     }
 
-    /// Makes something happen.
-    pub(super) fn happen(world: &Arc<World>, inner: &mut MutexGuard<'_, Inner>, n: u64) {
-        let inner: &mut Inner = inner;
-        let Some(what) = inner.scene.happenings.remove(&n) else {
-            return;
-        };
-        let Inner { core, scene } = inner;
-        match what {
-            Happening::NextFault => scene.next_fault(core),
-            Happening::Start(slot) => processes::start(world, inner, slot),
-            Happening::Boot(machine) => scene.boot(core, machine),
-            Happening::Reachable(machine) => scene.reachable(core, machine),
-            Happening::ServerUp { locks, data } => scene.server_up(core, locks, data),
-            Happening::WriteBack(machine) => scene.write_back(core, machine),
-            Happening::Look => scene.look(core),
-            Happening::PowerOff(machine) => scene.power_off(core, machine),
-            Happening::Copy => scene.copy_share(core),
-            Happening::PutBack => scene.put_back(core),
-            Happening::Cue => {
-                scene.cue(core, |when| matches!(when, When::After(_)), None);
-            }
-        }
+    /// The event of that number, which is due.
+    pub(super) fn take_event(&mut self, n: u64) -> Option<Event> {
+        self.agenda.events.remove(&n)
     }
 
     /// One more file operation; begins the calm after the last one of the faulty phase.
-    pub(super) fn step(&mut self, core: &mut Core) {
+    pub(super) fn step(&mut self, kernel: &mut Kernel) {
         #[cfg(test)]
-        self.keep_moment();
-        core.steps += 1;
-        if self.calm_at.is_none() && core.steps >= self.plan.steps {
-            self.begin_calm(core);
+        self.keep_crash_point();
+        kernel.steps += 1;
+        if self.calm_at.is_none() && kernel.steps >= self.plan.steps {
+            self.begin_calm(kernel);
         }
     }
 
     #[cfg(test)]
-    fn keep_moment(&mut self) {
+    fn keep_crash_point(&mut self) {
         // Before the cluster is made there is nothing to recover.
-        if let (Some(moments), Some(_), None) = (&mut self.moments, &self.cluster, self.calm_at) {
-            moments.push(super::crash_images::Moment {
+        if let (Some(points), Some(_), None) = (&mut self.crash_points, &self.doc, self.calm_at) {
+            points.push(CrashPoint {
                 disk: self.share.clone(),
-                acked: self.history.told_so_far(),
+                acked: self.history.known.acked.clone(),
                 finals: self.history.ended_so_far(),
-                highest: self.history.highest,
+                highest: self.history.known.highest,
             });
         }
     }
 
-    fn begin_calm(&mut self, core: &mut Core) {
-        self.calm_at = Some(core.now);
-        core.say("world", || "the faults end".to_owned());
-        let now = core.now;
+    /// Ends the faults.
+    fn begin_calm(&mut self, kernel: &mut Kernel) {
+        self.calm_at = Some(kernel.now);
+        kernel.trace("world", || "the faults end".to_owned());
+        let now = kernel.now;
         for m in 0..self.machines.len() {
-            self.machines[m].flaky_until = 0;
-            if self.machines[m].cut_until > now {
-                self.machines[m].cut_until = now;
-                self.plan_at(core, now, Happening::Reachable(m));
+            let machine = &mut self.machines[m];
+            machine.flaky_until = 0;
+            let (cut, frozen) = (machine.cut_until > now, machine.frozen_until > now);
+            if cut {
+                machine.cut_until = now;
+                self.plan_at(kernel, now, Event::Reachable(m));
             }
-            if self.machines[m].frozen_until > now {
+            if frozen {
                 self.machines[m].frozen_until = now;
-                self.plan_at(core, now, Happening::Reachable(m));
+                self.plan_at(kernel, now, Event::Reachable(m));
             }
         }
-        for proc in &mut core.procs {
+        for proc in &mut kernel.procs {
             proc.frozen_until = proc.frozen_until.min(now + S);
         }
         self.server.full_until = 0;
         self.server.slow_until = 0;
-        self.ambush = None;
-        self.plan_at(core, now + LOOK_US, Happening::Look);
+        self.injected.breakpoint = None;
+        self.plan_end_check(kernel);
     }
 
-    /// Ends the run when all is done or time is up.
-    fn look(&mut self, core: &mut Core) {
-        let person = |s: &Slot| matches!(s.role, Role::Person | Role::Restorer);
-        let people = self.slots.iter().all(|s| !person(s) || s.done);
-        self.judge_restore(core);
-        if self.history.failed() || (people && self.history.all_ended(&self.tasks)) {
-            self.history.conclude(core);
-            core.over = true;
-            return;
-        }
-        if core.now > self.calm_at.unwrap_or(core.now) + CALM_US {
-            let waiting = self.history.waiting(&self.tasks);
-            let who = match people {
-                true => "all people are served",
-                false => "people still wait for answers",
-            };
-            let text = format!("{} s after the last fault: {who}; {waiting}", CALM_US / S);
-            self.history.broken(core, text);
-            core.over = true;
-            return;
-        }
-        let at = core.now + LOOK_US;
-        self.plan_at(core, at, Happening::Look);
+    /// Looks again later whether everything is done.
+    pub(super) fn plan_end_check(&mut self, kernel: &mut Kernel) {
+        let at = kernel.now + CHECK_US;
+        self.plan_at(kernel, at, Event::CheckEnd);
     }
 
-    pub(super) fn silence(&mut self, core: &mut Core, m: usize, until: u64) {
-        let now = core.now;
+    /// The server does not hear of a machine until then.
+    pub(super) fn silence(&mut self, kernel: &mut Kernel, m: usize, until: u64) {
+        let now = kernel.now;
         self.machines[m].silent_since.get_or_insert(now);
-        self.plan_at(core, until, Happening::Reachable(m));
+        self.plan_at(kernel, until, Event::Reachable(m));
     }
 
-    fn reachable(&mut self, core: &mut Core, m: usize) {
+    pub(super) fn reachable(&mut self, kernel: &mut Kernel, m: usize) {
         let machine = &mut self.machines[m];
-        let away = machine.cut_until > core.now || machine.frozen_until > core.now || !machine.up;
-        if !away {
+        let now = kernel.now;
+        if machine.cut_until <= now && machine.frozen_until <= now && machine.up {
             machine.silent_since = None;
-            if !machine.dirty.is_empty() {
-                let at = core.now + core.rng.between(1, 3000) * MS;
-                self.plan_at(core, at, Happening::WriteBack(m));
-            }
+            self.plan_write_back(kernel, m, 3000);
+        }
+    }
+
+    /// Sends what a machine has written within so long (ms), if there is any.
+    fn plan_write_back(&mut self, kernel: &mut Kernel, m: usize, most_ms: u64) {
+        if !self.machines[m].cache.dirty.is_empty() {
+            let at = kernel.now + kernel.rng.between(1, most_ms) * MS;
+            self.plan_at(kernel, at, Event::WriteBack(m));
+        }
+    }
+
+    /// Keeps a write with its client, which sends it later.
+    pub(super) fn keep_write(
+        &mut self,
+        kernel: &mut Kernel,
+        m: usize,
+        ino: Ino,
+        write: (u64, Vec<u8>, HandleId),
+    ) {
+        let dirty = &mut self.machines[m].cache.dirty;
+        let first = dirty.is_empty();
+        dirty.entry(ino).or_default().push(write);
+        if first {
+            self.plan_write_back(kernel, m, self.plan.caches.write_back_ms);
         }
     }
 
     /// The machine stops at once: nothing in its memory remains.
-    pub(super) fn power_off(&mut self, core: &mut Core, m: usize) {
-        for proc in 0..core.procs.len() {
-            if core.procs[proc].machine == m && core.procs[proc].alive {
-                core.procs[proc].frozen_until = 0;
-                core.kill(proc);
+    pub(super) fn power_off(&mut self, kernel: &mut Kernel, m: usize) {
+        for proc in 0..kernel.procs.len() {
+            if kernel.procs[proc].machine == m && kernel.procs[proc].alive {
+                kernel.procs[proc].frozen_until = 0;
+                kernel.kill(proc);
             }
         }
         // Some of what waited was on its way.
-        let dirty = std::mem::take(&mut self.machines[m].dirty);
-        for (ino, writes) in dirty {
-            let n = core.rng.below(writes.len() as u64 + 1) as usize;
+        let cache = std::mem::take(&mut self.machines[m].cache);
+        for (ino, writes) in cache.dirty {
+            let n = kernel.rng.below(writes.len() as u64 + 1) as usize;
             for (offset, bytes, handle) in writes.into_iter().take(n) {
-                if !self.opens.get(&handle).is_some_and(|o| o.lost) {
+                if !self.handles.is_lost(handle) {
                     let _ = self.share.write(ino, m, offset, &bytes, BEGIN_MS);
                 }
             }
         }
         let machine = &mut self.machines[m];
         machine.up = false;
-        machine.files.clear();
-        machine.lists.clear();
-        machine.missing.clear();
-        machine.failed.clear();
-        machine.silent_since.get_or_insert(core.now);
-        let rng = &mut core.rng;
+        machine.silent_since.get_or_insert(kernel.now);
+        let rng = &mut kernel.rng;
         machine
             .local
             .lose_unsynced(|_, len| rng.below(len as u64 + 1) as usize);
-        self.tasks.machine_died(core, m);
+        self.tasks.machine_died(kernel, m);
         self.history.machine_died(m);
     }
 
-    fn boot(&mut self, core: &mut Core, m: usize) {
+    pub(super) fn boot(&mut self, kernel: &mut Kernel, m: usize) {
         let machine = &mut self.machines[m];
         machine.up = true;
         machine.boot += 1;
         machine.boot_id = intern(&format!("{}-boot{}", machine.name, machine.boot));
-        machine.booted_at = core.now;
+        machine.booted_at = kernel.now;
         machine.frozen_until = 0;
         let name = machine.name;
         // The server learns that the locks of the earlier boot are void.
-        let old: Vec<HandleId> = self.opens_of(m);
-        for handle in old {
+        for handle in self.handles.of_machine(m) {
             self.drop_lock(handle);
-            self.opens.remove(&handle);
+            self.handles.remove(handle);
         }
-        core.say("world", || format!("{name} has booted"));
-        self.reachable(core, m);
+        kernel.trace("world", || format!("{name} has booted"));
+        self.reachable(kernel, m);
         for slot in 0..self.slots.len() {
             if self.slots[slot].machine == m && !self.slots[slot].done {
                 self.slots[slot].proc = None;
-                let at = core.now + core.rng.between(1, 500) * MS;
-                self.plan_at(core, at, Happening::Start(slot));
+                let at = kernel.now + kernel.rng.between(1, 500) * MS;
+                self.plan_at(kernel, at, Event::Start(slot));
             }
         }
     }
 
-    fn opens_of(&self, m: usize) -> Vec<HandleId> {
-        let of = self.opens.iter().filter(|(_, o)| o.machine == m);
-        of.map(|(h, _)| *h).collect()
-    }
-
     pub(super) fn drop_lock(&mut self, handle: HandleId) {
-        if let Some(open) = self.opens.get(&handle)
+        if let Some(open) = self.handles.open.get(&handle)
             && let Ok(node) = self.share.node_mut(open.ino)
             && node.lock == Some(handle)
         {
@@ -470,19 +487,20 @@ impl Scene {
         }
     }
 
+    /// The server loses all locks.
     pub(super) fn forget_locks(&mut self) {
         for (_, node) in self.share.nodes_mut() {
-            if let Some(open) = node.lock.take().and_then(|h| self.opens.get_mut(&h)) {
+            if let Some(open) = node.lock.take().and_then(|h| self.handles.get_mut(h)) {
                 open.lost = true;
             }
         }
     }
 
-    fn server_up(&mut self, core: &mut Core, locks: bool, data: bool) {
-        let now = core.now;
+    pub(super) fn server_up(&mut self, kernel: &mut Kernel, locks_lost: bool, data_lost: bool) {
+        let now = kernel.now;
         self.server.down_until = now;
-        self.server.grace_until = now + core.rng.between(0, 5000) * MS;
-        if data {
+        self.server.grace_until = now + kernel.rng.between(0, 5000) * MS;
+        if data_lost {
             // Clients that live send again what they know was not synced.
             let up: Vec<bool> = self.machines.iter().map(|m| m.up).collect();
             let locked: Vec<(Ino, HandleId)> = self
@@ -498,31 +516,28 @@ impl Scene {
                 }
             }
         }
-        if locks {
+        if locks_lost {
             self.forget_locks();
         }
-        core.say("world", || {
-            format!("the server is back; locks lost: {locks}, unsynced data lost: {data}")
+        kernel.trace("world", || {
+            format!("the server is back; locks lost: {locks_lost}, unsynced data lost: {data_lost}")
         });
         for m in 0..self.machines.len() {
-            if !self.machines[m].dirty.is_empty() {
-                let at = now + core.rng.between(1, 3000) * MS;
-                self.plan_at(core, at, Happening::WriteBack(m));
-            }
+            self.plan_write_back(kernel, m, 3000);
         }
     }
 
     /// The client sends what it has kept.
-    fn write_back(&mut self, core: &mut Core, m: usize) {
-        let away = self.hangs_until(m, core.now) > 0 || !self.machines[m].up;
-        if away || self.machines[m].frozen_until > core.now {
+    pub(super) fn write_back(&mut self, kernel: &mut Kernel, m: usize) {
+        let away = self.hangs_until(m, kernel.now) > 0 || !self.machines[m].up;
+        if away || self.machines[m].frozen_until > kernel.now {
             return;
         }
-        let inos: Vec<Ino> = self.machines[m].dirty.keys().copied().collect();
+        let inos: Vec<Ino> = self.machines[m].cache.dirty.keys().copied().collect();
         for ino in inos {
-            if let Err(code) = self.flush(core, m, ino) {
-                // Told at the next sync, as kernels do.
-                self.machines[m].failed.insert(ino, code);
+            if let Err(code) = self.flush(kernel, m, ino) {
+                // Reported at the next sync, as kernels do.
+                self.machines[m].cache.failed.insert(ino, code);
             }
         }
     }
@@ -531,18 +546,18 @@ impl Scene {
     ///
     /// # Errors
     /// The `errno` that the next sync or close gives: what was kept is gone then.
-    pub(super) fn flush(&mut self, core: &mut Core, m: usize, ino: Ino) -> Result<(), i32> {
-        let Some(writes) = self.machines[m].dirty.remove(&ino) else {
+    pub(super) fn flush(&mut self, kernel: &mut Kernel, m: usize, ino: Ino) -> Result<(), i32> {
+        let Some(writes) = self.machines[m].cache.dirty.remove(&ino) else {
             return Ok(());
         };
-        let full = self.server.full_until > core.now;
-        let now_ms = BEGIN_MS + (core.now / MS) as i64;
+        let full = self.server.full_until > kernel.now;
+        let now_ms = kernel.server_ms();
         for (offset, bytes, handle) in writes {
-            if self.opens.get(&handle).is_some_and(|o| o.lost) {
+            if self.handles.is_lost(handle) {
                 return Err(libc::EIO);
             }
             if full {
-                let n = core.rng.below(bytes.len() as u64) as usize;
+                let n = kernel.rng.below(bytes.len() as u64) as usize;
                 self.share.write(ino, m, offset, &bytes[..n], now_ms)?;
                 return Err(self.server.full_errno);
             }

@@ -23,7 +23,7 @@ pub(super) enum Fact {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Words {
+pub(super) struct Confirmed {
     told: BTreeMap<Fact, String>,
     /// Somebody asked for another value and was not answered.
     open: BTreeSet<Fact>,
@@ -33,7 +33,7 @@ pub(super) struct Words {
     pub of_cluster: bool,
 }
 
-impl Words {
+impl Confirmed {
     /// Somebody asks for a change.
     pub(super) fn asked(&mut self, fact: &Fact) {
         use Fact::{Config, HostClosed, QueueActive, QueueOpen};
@@ -53,7 +53,7 @@ impl Words {
     }
 
     /// Everything is as it was earlier, but for what is being asked for.
-    pub(super) fn go_back(&mut self, then: Words) {
+    pub(super) fn go_back(&mut self, then: Confirmed) {
         self.told = then.told;
         self.told.retain(|fact, _| !self.asking.contains(fact));
         self.open.extend(then.asking);

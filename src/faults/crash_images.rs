@@ -5,6 +5,7 @@
 //! An image is the share with what was synced plus some of what was not: nothing, everything, or
 //! a part of it by chance. Recovery is the daemons' own, on a still machine that only reads.
 
+use super::cluster::CrashPoint;
 use super::disk::{Disk, Errno};
 use crate::journal;
 use crate::model::SplitMix64;
@@ -14,7 +15,6 @@ use crate::sys::file::{Handle, How};
 use crate::sys::fs::{Kind, Stat};
 use crate::sys::platform;
 use crate::sys::statfs::FsKind;
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -23,21 +23,11 @@ use std::sync::Arc;
 /// Parts of the unsynced data that are tried for each moment, beside none and all.
 const PARTS: u64 = 2;
 
-/// The share at one moment, with what people had been told until then.
-#[derive(Clone, Debug)]
-pub(super) struct Moment {
-    pub disk: Disk,
-    pub acked: BTreeMap<String, u32>,
-    /// How jobs had ended, as a leader had made known.
-    pub finals: BTreeMap<crate::model::JobKey, crate::model::JobStat>,
-    pub highest: u64,
-}
-
 /// A machine on which nothing moves.
-struct Still(Disk);
+struct ReadOnlyDisk(Disk);
 
 #[derive(Debug)]
-struct StillFile {
+struct ReadOnlyFile {
     data: Arc<Vec<u8>>,
     stat: Stat,
 }
@@ -57,7 +47,7 @@ fn read_only<T>() -> io::Result<T> {
     Err(errno(libc::EROFS))
 }
 
-impl platform::Machine for Still {
+impl platform::Machine for ReadOnlyDisk {
     fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Handle>> {
         if how.write || how.append || how.create {
             return read_only();
@@ -65,7 +55,7 @@ impl platform::Machine for Still {
         let stat = self.stat(path)?;
         let ino = self.0.find(below(path)?).map_err(errno)?;
         let data = self.0.node(ino).map_err(errno)?.data.clone();
-        Ok(Box::new(StillFile { data, stat }))
+        Ok(Box::new(ReadOnlyFile { data, stat }))
     }
 
     fn stat_now(&self, path: &Path) -> io::Result<Stat> {
@@ -129,7 +119,7 @@ impl platform::Machine for Still {
     }
 
     fn wall_ms(&self) -> i64 {
-        super::cluster::BEGIN_MS
+        super::kernel::BEGIN_MS
     }
 
     fn boot_ns(&self) -> u128 {
@@ -177,7 +167,7 @@ impl platform::Machine for Still {
     }
 }
 
-impl Handle for StillFile {
+impl Handle for ReadOnlyFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let from = (offset as usize).min(self.data.len());
         let n = buf.len().min(self.data.len() - from);
@@ -211,8 +201,8 @@ impl Handle for StillFile {
 }
 
 /// Recovers from an image; what is wrong with it.
-fn judge(moment: &Moment, disk: Disk, cluster: &str) -> Option<String> {
-    platform::enter(Arc::new(Still(disk)));
+fn judge(moment: &CrashPoint, disk: Disk, cluster: &str) -> Option<String> {
+    platform::enter(Arc::new(ReadOnlyDisk(disk)));
     let layout = Layout::new(super::simulated_os::SHARE);
     let claims = crate::spool::claims(&layout).unwrap_or_default();
     let claimed = claims.into_iter().max();
@@ -247,7 +237,7 @@ fn judge(moment: &Moment, disk: Disk, cluster: &str) -> Option<String> {
 /// Judges the images of a moment: nothing unsynced, all of it, parts of it. How many, and what is
 /// wrong.
 pub(super) fn judge_all(
-    moment: &Moment,
+    moment: &CrashPoint,
     cluster: &str,
     rng: &mut SplitMix64,
 ) -> (usize, Vec<String>) {

@@ -14,7 +14,7 @@ pub(super) type HandleId = u64;
 
 /// A file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub(super) struct Node {
     pub data: Arc<Vec<u8>>,
     /// The content as of the last sync.
     pub stable: Arc<Vec<u8>>,
@@ -32,7 +32,7 @@ pub struct Node {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disk {
+pub(super) struct Disk {
     nodes: BTreeMap<Ino, Node>,
     next: Ino,
 }
@@ -72,7 +72,7 @@ impl Disk {
     }
 
     /// Every path with its content, `None` for a directory; parents come first.
-    pub fn all(&self) -> Vec<(String, Option<&[u8]>)> {
+    pub(super) fn all(&self) -> Vec<(String, Option<&[u8]>)> {
         let mut all = Vec::new();
         let mut left = vec![(String::new(), ROOT)];
         while let Some((path, ino)) = left.pop() {
@@ -88,21 +88,21 @@ impl Disk {
         all
     }
 
-    pub fn node(&self, ino: Ino) -> Result<&Node, Errno> {
+    pub(super) fn node(&self, ino: Ino) -> Result<&Node, Errno> {
         self.nodes.get(&ino).ok_or(libc::ESTALE)
     }
 
-    pub fn node_mut(&mut self, ino: Ino) -> Result<&mut Node, Errno> {
+    pub(super) fn node_mut(&mut self, ino: Ino) -> Result<&mut Node, Errno> {
         self.nodes.get_mut(&ino).ok_or(libc::ESTALE)
     }
 
     /// All files with their inodes.
-    pub fn nodes_mut(&mut self) -> impl Iterator<Item = (Ino, &mut Node)> {
+    pub(super) fn nodes_mut(&mut self) -> impl Iterator<Item = (Ino, &mut Node)> {
         self.nodes.iter_mut().map(|(ino, node)| (*ino, node))
     }
 
     /// The directory that holds `path`, and the last name. The root has an empty name.
-    pub fn parent<'p>(&self, path: &'p str) -> Result<(Ino, &'p str), Errno> {
+    pub(super) fn parent<'p>(&self, path: &'p str) -> Result<(Ino, &'p str), Errno> {
         let mut dir = ROOT;
         let path = path.trim_matches('/');
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -115,12 +115,12 @@ impl Disk {
         }
     }
 
-    pub fn child(&self, dir: Ino, name: &str) -> Result<Ino, Errno> {
+    pub(super) fn child(&self, dir: Ino, name: &str) -> Result<Ino, Errno> {
         let entries = self.node(dir)?.entries.as_ref().ok_or(libc::ENOTDIR)?;
         entries.get(name).copied().ok_or(libc::ENOENT)
     }
 
-    pub fn find(&self, path: &str) -> Result<Ino, Errno> {
+    pub(super) fn find(&self, path: &str) -> Result<Ino, Errno> {
         match self.parent(path)? {
             (dir, "") => Ok(dir),
             (dir, name) => self.child(dir, name),
@@ -135,7 +135,7 @@ impl Disk {
     }
 
     /// Makes a file; one of that name is an error.
-    pub fn create(
+    pub(super) fn create(
         &mut self,
         dir: Ino,
         name: &str,
@@ -151,7 +151,7 @@ impl Disk {
         Ok(ino)
     }
 
-    pub fn mkdir(
+    pub(super) fn mkdir(
         &mut self,
         dir: Ino,
         name: &str,
@@ -174,7 +174,7 @@ impl Disk {
         }
     }
 
-    pub fn unlink(&mut self, dir: Ino, name: &str, now_ms: i64) -> Result<(), Errno> {
+    pub(super) fn unlink(&mut self, dir: Ino, name: &str, now_ms: i64) -> Result<(), Errno> {
         let ino = self.child(dir, name)?;
         if self.node(ino)?.entries.is_some() {
             return Err(libc::EISDIR);
@@ -184,7 +184,7 @@ impl Disk {
         Ok(())
     }
 
-    pub fn rmdir(&mut self, dir: Ino, name: &str, now_ms: i64) -> Result<(), Errno> {
+    pub(super) fn rmdir(&mut self, dir: Ino, name: &str, now_ms: i64) -> Result<(), Errno> {
         let ino = self.child(dir, name)?;
         match &self.node(ino)?.entries {
             None => return Err(libc::ENOTDIR),
@@ -196,7 +196,13 @@ impl Disk {
         Ok(())
     }
 
-    pub fn link(&mut self, from: Ino, dir: Ino, name: &str, now_ms: i64) -> Result<(), Errno> {
+    pub(super) fn link(
+        &mut self,
+        from: Ino,
+        dir: Ino,
+        name: &str,
+        now_ms: i64,
+    ) -> Result<(), Errno> {
         if self.child(dir, name).is_ok() {
             return Err(libc::EEXIST);
         }
@@ -205,7 +211,7 @@ impl Disk {
         Ok(())
     }
 
-    pub fn rename(
+    pub(super) fn rename(
         &mut self,
         (from_dir, from): (Ino, &str),
         (to_dir, to): (Ino, &str),
@@ -227,7 +233,7 @@ impl Disk {
     }
 
     /// Writes at an offset; a gap reads as zeros. Stable only after `sync`.
-    pub fn write(
+    pub(super) fn write(
         &mut self,
         ino: Ino,
         machine: usize,
@@ -244,7 +250,7 @@ impl Disk {
         Ok(())
     }
 
-    pub fn set_len(&mut self, ino: Ino, len: u64, now_ms: i64) -> Result<(), Errno> {
+    pub(super) fn set_len(&mut self, ino: Ino, len: u64, now_ms: i64) -> Result<(), Errno> {
         let node = self.node_mut(ino)?;
         Arc::make_mut(&mut node.data).resize(len as usize, 0);
         node.version += 1;
@@ -252,7 +258,7 @@ impl Disk {
         Ok(())
     }
 
-    pub fn sync(&mut self, ino: Ino) -> Result<(), Errno> {
+    pub(super) fn sync(&mut self, ino: Ino) -> Result<(), Errno> {
         let node = self.node_mut(ino)?;
         node.stable = node.data.clone();
         node.unsynced.clear();
@@ -261,7 +267,7 @@ impl Disk {
 
     /// An earlier copy of the whole takes its place. `keep`: who has files of before open goes on
     /// with them, in nobody's sight; else they are gone.
-    pub fn put_back(&mut self, copy: Disk, keep: bool) {
+    pub(super) fn put_back(&mut self, copy: Disk, keep: bool) {
         let shift = self.next;
         let version = self.nodes.get(&ROOT).map_or(0, |root| root.version);
         if !keep {
@@ -285,7 +291,7 @@ impl Disk {
 
     /// The disk's machine stops: what was not synced is gone, except the writes for which `kept`
     /// says so (in order, by machine, perhaps cut by it).
-    pub fn lose_unsynced(&mut self, mut kept: impl FnMut(usize, usize) -> usize) {
+    pub(super) fn lose_unsynced(&mut self, mut kept: impl FnMut(usize, usize) -> usize) {
         for node in self.nodes.values_mut() {
             node.lock = None;
             if node.unsynced.is_empty() {

@@ -7,8 +7,8 @@
 //! bytes on their way; changes nothing.
 
 use super::disk::HandleId;
-use super::history::RunKey;
-use super::world::{Core, ProcId};
+use super::kernel::{Kernel, ProcId};
+use super::tasks::RunKey;
 use crate::model::{AttemptId, TermReason, Token};
 use crate::record::ack::Ack;
 use crate::record::frame;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A report with the run that it is about.
 #[derive(Clone, Deserialize)]
-struct Said {
+struct HostReport {
     #[serde(flatten)]
     report: Report,
     #[serde(flatten)]
@@ -28,18 +28,18 @@ struct Said {
 }
 
 /// How an attempt ended, as a host told it.
-type Told = (Option<i32>, i32, TermReason);
+type ReportedEnd = (Option<i32>, i32, TermReason);
 
 #[derive(Clone, Default)]
-pub(super) struct Evidence {
+pub(super) struct FileChecks {
     /// When (µs) a leader's process first opened a request.
     opened: BTreeMap<(ProcId, Token), u64>,
     answered: BTreeSet<Token>,
     /// When (µs) each epoch's leader had recovered.
     led: BTreeMap<u64, u64>,
     /// Written by hosts and not synced yet.
-    unsynced: BTreeMap<HandleId, (String, Vec<Said>)>,
-    ends: BTreeMap<(String, AttemptId, u32), Told>,
+    unsynced: BTreeMap<HandleId, (String, Vec<HostReport>)>,
+    ends: BTreeMap<(String, AttemptId, u32), ReportedEnd>,
     parts: BTreeSet<(String, AttemptId, u32)>,
     /// When (µs) each host last wrote its load, and pauses between two writes.
     load: BTreeMap<String, (u64, Vec<(u64, u64)>)>,
@@ -65,10 +65,10 @@ fn records<T: DeserializeOwned>(bytes: &[u8]) -> impl Iterator<Item = T> {
     })
 }
 
-impl Evidence {
+impl FileChecks {
     /// The leader of an epoch has read all there is and made its first records durable.
-    pub(super) fn leads(&mut self, core: &Core, epoch: u64) {
-        self.led.entry(epoch).or_insert(core.now);
+    pub(super) fn leads(&mut self, kernel: &Kernel, epoch: u64) {
+        self.led.entry(epoch).or_insert(kernel.now);
     }
 
     /// The share is an earlier one: epochs are claimed again, and hosts may have forgotten ends
@@ -79,9 +79,9 @@ impl Evidence {
     }
 
     /// A leader's process opened a file.
-    pub(super) fn opened(&mut self, core: &Core, proc: ProcId, path: &str) {
+    pub(super) fn opened(&mut self, kernel: &Kernel, proc: ProcId, path: &str) {
         if let Some(tok) = request(path) {
-            self.opened.entry((proc, tok)).or_insert(core.now);
+            self.opened.entry((proc, tok)).or_insert(kernel.now);
         }
     }
 
@@ -102,7 +102,7 @@ impl Evidence {
     ) -> Vec<String> {
         if let Some(host) = host_of(path, "reports.") {
             let (_, told) = self.unsynced.entry(id).or_insert((host.to_owned(), vec![]));
-            for said in records::<Said>(bytes) {
+            for said in records::<HostReport>(bytes) {
                 // The leader may read it from now on, whether the host's sync returns or not.
                 if let Report::PartReady { a } = said.report {
                     self.parts.insert((host.to_owned(), a, said.run.mark));
@@ -133,11 +133,11 @@ impl Evidence {
     }
 
     /// A file of the share was synced; what its host told before and contradicts now.
-    pub(super) fn synced(&mut self, core: &Core, id: HandleId, path: &str) -> Vec<String> {
+    pub(super) fn synced(&mut self, kernel: &Kernel, id: HandleId, path: &str) -> Vec<String> {
         if let Some(host) = host_of(path, "load.") {
             let (last, pauses) = self.load.entry(host.to_owned()).or_default();
-            pauses.push((*last, core.now));
-            *last = core.now;
+            pauses.push((*last, kernel.now));
+            *last = kernel.now;
         }
         let Some((host, told)) = self.unsynced.remove(&id) else {
             return vec![];
@@ -166,11 +166,11 @@ impl Evidence {
     }
 
     /// Whether a host did not write its load for so long that ended after `since`.
-    pub(super) fn was_silent(&self, core: &Core, host: &str, since: u64, us: u64) -> bool {
+    pub(super) fn was_silent(&self, kernel: &Kernel, host: &str, since: u64, us: u64) -> bool {
         let Some((last, pauses)) = self.load.get(host) else {
             return true;
         };
         let long = |(from, to): &(u64, u64)| *to > since && to - from > us;
-        pauses.iter().any(long) || core.now - last > us
+        pauses.iter().any(long) || kernel.now - last > us
     }
 }

@@ -1,40 +1,47 @@
 //! `cbsim faults`: the daemons' own code on a simulated shared file system that fails in every way
 //! it can, with the promises checked after every step. One seed reproduces a run.
 //!
-//! `world` has the clock and the actors, `scene` the machines and the faults, `disk` and `port` the
+//! `world` has the clock and the actors, `cluster` the machines and the faults, `disk` and `os` the
 //! file system as servers and clients see it, `stage` and `tasks` the processes, `history` the
 //! promises, `restore` a share put back from a copy. Never touches a real file.
 
-pub mod cli;
+mod breakpoint;
+pub(crate) mod cli;
 mod client_actions;
 mod clients;
 mod cluster;
+mod configuration;
 mod confirmed;
 #[cfg(test)]
 mod crash_images;
 mod disk;
+mod events;
 mod file_checks;
 mod history;
 mod injector;
+mod kernel;
+mod leader_checks;
 mod open_file;
 mod plan;
 mod processes;
+mod restore_admin;
 mod restored_share;
-mod rng;
+mod share_restore;
+mod shepherds;
 mod simulated_os;
 mod tasks;
 mod world;
 
-pub use plan::{Focus, Options, Variant};
-
-use cluster::Scene;
+use cluster::Cluster;
+use kernel::MS;
+use plan::{Options, Plan};
 use std::collections::BTreeMap;
-use world::World;
+use world::{Handlers, World};
 
 /// Lets the daemons' own log lines appear in traces.
 fn log_daemons() {
     let _ = tracing_subscriber::fmt()
-        .with_writer(|| Notes)
+        .with_writer(|| LogIntoTrace)
         .with_ansi(false)
         .without_time()
         .with_target(false)
@@ -42,11 +49,11 @@ fn log_daemons() {
 }
 
 /// Log lines into the trace of the world that the thread plays in.
-struct Notes;
+struct LogIntoTrace;
 
-impl std::io::Write for Notes {
+impl std::io::Write for LogIntoTrace {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        world::note(String::from_utf8_lossy(bytes).trim_end());
+        world::trace_log_line(String::from_utf8_lossy(bytes).trim_end());
         Ok(bytes.len())
     }
 
@@ -57,7 +64,7 @@ impl std::io::Write for Notes {
 
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+struct Outcome {
     pub seed: u64,
     /// Promises that were broken; empty = none.
     pub broken: Vec<String>,
@@ -82,40 +89,56 @@ pub struct Outcome {
 }
 
 /// Runs one seed. `log`: keep what happens, line by line.
-pub fn run(options: &Options, log: bool) -> Outcome {
-    run_plan(options, plan::Plan::of(options), log)
+fn run(options: &Options, log: bool) -> Outcome {
+    run_plan(options, Plan::of(options), log)
 }
 
-fn run_plan(options: &Options, plan: plan::Plan, log: bool) -> Outcome {
-    let world = World::new(options.seed, Scene::new(plan), log);
+fn run_plan(options: &Options, plan: Plan, log: bool) -> Outcome {
+    run_cluster(options.seed, Cluster::new(plan), log, |inner| {
+        let kernel = &mut inner.kernel;
+        let (digest, steps, ms) = (kernel.digest(), kernel.steps, kernel.now / MS);
+        let kept = kernel.log.take();
+        let cluster = &inner.cluster;
+        let disks = kept.as_ref().map_or_else(Vec::new, |_| {
+            let local = |m: &cluster::Machine| (m.name, m.local.clone());
+            let locals = cluster.machines.iter().map(local);
+            std::iter::once(("share", cluster.share.clone()))
+                .chain(locals)
+                .collect()
+        });
+        let history = &cluster.history;
+        Outcome {
+            seed: options.seed,
+            broken: history.broken.clone(),
+            digest,
+            steps,
+            ms,
+            takeovers: history.takeovers,
+            acked: history.known.acked.len(),
+            starts: history.starts.len(),
+            reads: history.clients.reads,
+            longest_ms: history.clients.longest_ms,
+            faults: cluster.injected.counts.clone(),
+            log: kept.unwrap_or_default(),
+            disks,
+        }
+    })
+}
+
+/// Runs a cluster to its end, and gives what is to be known of it.
+fn run_cluster<T>(
+    seed: u64,
+    cluster: Cluster,
+    log: bool,
+    result: impl FnOnce(&mut world::Inner) -> T,
+) -> T {
+    let handlers = Handlers {
+        event: events::happen,
+        process_ended: processes::ended,
+    };
+    let world = World::new(seed, cluster, log, handlers);
     world.run(processes::begin);
-    let mut inner = world.lock();
-    let core = &mut inner.core;
-    let (digest, steps, ms) = (core.digest(), core.steps, core.now / 1000);
-    let kept = core.log.take();
-    let disks = kept.as_ref().map_or_else(Vec::new, |_| {
-        let local = |m: &cluster::Machine| (m.name, m.local.clone());
-        let locals = inner.scene.machines.iter().map(local);
-        std::iter::once(("share", inner.scene.share.clone()))
-            .chain(locals)
-            .collect()
-    });
-    let history = &inner.scene.history;
-    Outcome {
-        seed: options.seed,
-        broken: history.broken.clone(),
-        digest,
-        steps,
-        ms,
-        takeovers: history.takeovers,
-        acked: history.acked(),
-        starts: history.starts(),
-        reads: history.reads,
-        longest_ms: history.longest_ms,
-        faults: inner.scene.faults.clone(),
-        log: kept.unwrap_or_default(),
-        disks,
-    }
+    result(&mut world.lock())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Open files of a simulated process: on the share, with what its client keeps back, and on the
-//! local disk of its host. Never resolves a name; `port` does.
+//! local disk of its host. Never resolves a name; `os` does.
 
-use super::cluster::Happening;
 use super::disk::{self, HandleId, Ino};
-use super::simulated_os::{MS, Place, Port, errno, server_ms};
+use super::kernel::MS;
+use super::simulated_os::{Place, SimulatedOs, errno};
 use super::world::Inner;
 use crate::sys::file::Handle;
 use crate::sys::fs::Stat;
@@ -24,7 +24,7 @@ pub(super) struct HandleState {
 
 /// An open file of the share.
 pub(super) struct ShareFile {
-    pub port: Port,
+    pub os: SimulatedOs,
     pub id: HandleId,
     pub ino: Ino,
     /// By which name it was opened.
@@ -47,45 +47,40 @@ impl ShareFile {
 
     /// Keeps a write for later; perhaps refuses or shortens it.
     fn keep(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        let mut inner = self.port.lock();
-        let Inner { core, scene } = &mut *inner;
-        if scene.opens.get(&self.id).is_none_or(|o| o.lost) {
+        let mut inner = self.os.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        if cluster.handles.is_void(self.id) {
             return Err(errno(libc::EIO));
         }
-        let m = self.port.machine;
-        let flaky = scene.machines[m].flaky_until > core.now;
-        let full = scene.server.full_until > core.now;
+        let m = self.os.machine;
+        let flaky = cluster.machines[m].flaky_until > kernel.now;
+        let full = cluster.server.full_until > kernel.now;
         let n = match bytes.len() as u64 {
             0 => 0,
-            len if (flaky || full) && core.rng.permille(100) => core.rng.between(1, len),
+            len if (flaky || full) && kernel.rng.permille(100) => kernel.rng.between(1, len),
             len => len,
         } as usize;
-        if full && core.rng.permille(300) {
-            return Err(errno(scene.server.full_errno));
+        if full && kernel.rng.permille(300) {
+            return Err(errno(cluster.server.full_errno));
         }
-        let first = scene.machines[m].dirty.is_empty();
-        let writes = scene.machines[m].dirty.entry(self.ino).or_default();
-        writes.push((offset, bytes[..n].to_vec(), self.id));
-        if first {
-            let at = core.now + core.rng.between(1, scene.plan.write_back_ms) * MS;
-            scene.plan_at(core, at, Happening::WriteBack(m));
-        }
+        let write = (offset, bytes[..n].to_vec(), self.id);
+        cluster.keep_write(kernel, m, self.ino, write);
         Ok(n)
     }
 }
 
 impl Handle for ShareFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.port.call("read", Place::Share(&self.path))?;
+        self.os.call("read", Place::Share(&self.path))?;
         let mut state = self.state();
-        let mut inner = self.port.lock();
-        let Inner { core, scene } = &mut *inner;
-        if self.direct && scene.opens.get(&self.id).is_none_or(|o| o.lost) {
+        let mut inner = self.os.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        if self.direct && cluster.handles.is_void(self.id) {
             return Err(errno(libc::EIO));
         }
-        if self.direct || core.now.saturating_sub(state.at) > KEPT_OPEN_US {
-            state.view = self.port.fetch(core, scene, self.ino, false);
-            state.at = core.now;
+        if self.direct || kernel.now.saturating_sub(state.at) > KEPT_OPEN_US {
+            state.view = self.os.fetch(kernel, cluster, self.ino, false);
+            state.at = kernel.now;
         }
         let from = (offset as usize).min(state.view.len());
         let n = buf.len().min(state.view.len() - from);
@@ -94,7 +89,7 @@ impl Handle for ShareFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.port.call("write", Place::Local(&self.path))?;
+        self.os.call("write", Place::Local(&self.path))?;
         let n = self.keep(offset, bytes)?;
         let mut state = self.state();
         state.size = state.size.max(offset + n as u64);
@@ -102,44 +97,47 @@ impl Handle for ShareFile {
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.port.call("append", Place::Local(&self.path))?;
+        self.os.call("append", Place::Local(&self.path))?;
         let offset = self.state().size;
         let n = self.keep(offset, bytes)?;
         self.state().size = offset + n as u64;
-        let mut inner = self.port.lock();
-        let Inner { core, scene } = &mut *inner;
-        let evidence = &mut scene.history.evidence;
-        let wrong = evidence.appended(self.port.proc, self.id, &self.path, &bytes[..n]);
-        scene.history.all_broken(core, wrong);
+        let mut inner = self.os.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        let file_checks = &mut cluster.history.file_checks;
+        let wrong = file_checks.appended(self.os.proc, self.id, &self.path, &bytes[..n]);
+        cluster.history.all_broken(kernel, wrong);
         Ok(n)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.port.call("truncate", Place::Share(&self.path))?;
-        let mut inner = self.port.lock();
-        let Inner { core, scene } = &mut *inner;
-        scene
-            .flush(core, self.port.machine, self.ino)
+        self.os.call("truncate", Place::Share(&self.path))?;
+        let mut inner = self.os.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        cluster
+            .flush(kernel, self.os.machine, self.ino)
             .map_err(errno)?;
-        let now = server_ms(core);
-        scene.share.set_len(self.ino, len, now).map_err(errno)
+        let now = kernel.server_ms();
+        cluster.share.set_len(self.ino, len, now).map_err(errno)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.port.call("fsync", Place::Share(&self.path))?;
-        let mut inner = self.port.lock();
-        let Inner { core, scene } = &mut *inner;
-        if scene.opens.get(&self.id).is_none_or(|o| o.lost) {
+        self.os.call("fsync", Place::Share(&self.path))?;
+        let mut inner = self.os.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        if cluster.handles.is_void(self.id) {
             return Err(errno(libc::EIO));
         }
-        let m = self.port.machine;
-        scene.flush(core, m, self.ino).map_err(errno)?;
-        if let Some(code) = scene.machines[m].failed.remove(&self.ino) {
+        let m = self.os.machine;
+        cluster.flush(kernel, m, self.ino).map_err(errno)?;
+        if let Some(code) = cluster.machines[m].cache.failed.remove(&self.ino) {
             return Err(errno(code));
         }
-        scene.share.sync(self.ino).map_err(errno)?;
-        let wrong = scene.history.evidence.synced(core, self.id, &self.path);
-        scene.history.all_broken(core, wrong);
+        cluster.share.sync(self.ino).map_err(errno)?;
+        let wrong = cluster
+            .history
+            .file_checks
+            .synced(kernel, self.id, &self.path);
+        cluster.history.all_broken(kernel, wrong);
         Ok(())
     }
 
@@ -148,68 +146,71 @@ impl Handle for ShareFile {
             let state = self.state();
             state.size.max(state.view.len() as u64)
         };
-        let inner = self.port.lock();
-        self.port.stat_of(&inner.scene.share, self.ino, Some(len))
+        let inner = self.os.lock();
+        self.os.stat_of(&inner.cluster.share, self.ino, Some(len))
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        self.port.call("lock", Place::Share(&self.path))?;
-        let mut inner = self.port.lock();
-        let Inner { core, scene } = &mut *inner;
-        if scene.server.grace_until > core.now {
+        self.os.call("lock", Place::Share(&self.path))?;
+        let mut inner = self.os.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        if cluster.server.grace_until > kernel.now {
             return Ok(false);
         }
-        let lease = scene.plan.lease_ms * MS;
-        let holder = scene.share.node(self.ino).map_err(errno)?.lock;
+        let lease = cluster.plan.caches.lease_ms * MS;
+        let holder = cluster.share.node(self.ino).map_err(errno)?.lock;
         if let Some(other) = holder.filter(|h| *h != self.id) {
-            let open = scene.opens.get_mut(&other);
-            let silent = open
-                .as_ref()
-                .and_then(|o| scene.machines[o.machine].silent_since);
-            let lapsed = silent.is_some_and(|at| core.now > at + lease);
+            let open = cluster.handles.get_mut(other);
+            let machine = open.as_ref().map(|o| &cluster.machines[o.machine]);
+            let silent = machine.and_then(|m| m.silent_since);
+            let lapsed = silent.is_some_and(|at| kernel.now > at + lease);
             match open {
                 Some(_) if !lapsed => return Ok(false),
                 Some(open) => {
                     open.lost = true;
-                    core.say("server", || format!("the lock of handle {other} lapsed"));
+                    kernel.trace("server", || format!("the lock of handle {other} lapsed"));
                 }
                 None => {}
             }
         }
-        scene.share.node_mut(self.ino).map_err(errno)?.lock = Some(self.id);
+        cluster.share.node_mut(self.ino).map_err(errno)?.lock = Some(self.id);
         Ok(true)
     }
 }
 
 impl Drop for ShareFile {
     fn drop(&mut self) {
-        let port = &self.port;
+        let os = &self.os;
         let dirty = {
-            let inner = port.lock();
-            let machine = &inner.scene.machines[port.machine];
-            machine.boot == port.boot && machine.up && machine.dirty.contains_key(&self.ino)
+            let inner = os.lock();
+            let machine = &inner.cluster.machines[os.machine];
+            machine.boot == os.boot && machine.up && machine.cache.dirty.contains_key(&self.ino)
         };
         if dirty && !std::thread::panicking() {
             // A close sends what was kept; its error is nobody's.
-            if port.call("close", Place::Share(&self.path)).is_ok() {
-                let mut inner = port.lock();
-                let Inner { core, scene } = &mut *inner;
-                let _ = scene.flush(core, port.machine, self.ino);
+            if os.call("close", Place::Share(&self.path)).is_ok() {
+                let mut inner = os.lock();
+                let Inner { kernel, cluster } = &mut *inner;
+                let _ = cluster.flush(kernel, os.machine, self.ino);
             }
         }
-        let mut inner = port.lock();
-        let scene = &mut inner.scene;
-        scene.drop_lock(self.id);
+        let mut inner = os.lock();
+        let cluster = &mut inner.cluster;
+        cluster.drop_lock(self.id);
         // What a killed process wrote is still sent by its kernel, by the handle's right.
-        if !scene.machines[port.machine].dirty.contains_key(&self.ino) {
-            scene.opens.remove(&self.id);
+        if !cluster.machines[os.machine]
+            .cache
+            .dirty
+            .contains_key(&self.ino)
+        {
+            cluster.handles.remove(self.id);
         }
     }
 }
 
 /// An open file of a local disk.
 pub(super) struct LocalFile {
-    pub port: Port,
+    pub os: SimulatedOs,
     pub id: HandleId,
     pub ino: Ino,
     /// By which name it was opened.
@@ -224,7 +225,7 @@ impl fmt::Debug for LocalFile {
 
 impl LocalFile {
     fn call(&self, what: &'static str) -> io::Result<()> {
-        self.port.call(what, Place::Local(&self.path))
+        self.os.call(what, Place::Local(&self.path))
     }
 
     /// Works on the disk, if its machine was not restarted since.
@@ -232,13 +233,13 @@ impl LocalFile {
         &self,
         f: impl FnOnce(&mut disk::Disk, i64) -> Result<T, disk::Errno>,
     ) -> io::Result<T> {
-        let mut inner = self.port.lock();
-        let Inner { core, scene } = &mut *inner;
-        let machine = &mut scene.machines[self.port.machine];
-        if machine.boot != self.port.boot {
+        let mut inner = self.os.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        let machine = &mut cluster.machines[self.os.machine];
+        if machine.boot != self.os.boot {
             return Err(errno(libc::EIO));
         }
-        f(&mut machine.local, server_ms(core)).map_err(errno)
+        f(&mut machine.local, kernel.server_ms()).map_err(errno)
     }
 }
 
@@ -256,14 +257,14 @@ impl Handle for LocalFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         self.call("write")?;
-        let m = self.port.machine;
+        let m = self.os.machine;
         self.disk(|disk, now| disk.write(self.ino, m, offset, bytes, now))?;
         Ok(bytes.len())
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         self.call("append")?;
-        let m = self.port.machine;
+        let m = self.os.machine;
         self.disk(|disk, now| {
             let end = disk.node(self.ino)?.data.len() as u64;
             disk.write(self.ino, m, end, bytes, now)
@@ -282,9 +283,9 @@ impl Handle for LocalFile {
     }
 
     fn stat(&self) -> io::Result<Stat> {
-        let inner = self.port.lock();
-        let local = &inner.scene.machines[self.port.machine].local;
-        self.port.stat_of(local, self.ino, None)
+        let inner = self.os.lock();
+        let local = &inner.cluster.machines[self.os.machine].local;
+        self.os.stat_of(local, self.ino, None)
     }
 
     fn try_lock(&self) -> io::Result<bool> {
@@ -310,6 +311,6 @@ impl Drop for LocalFile {
             }
             Ok(())
         });
-        self.port.lock().scene.opens.remove(&id);
+        self.os.lock().cluster.handles.remove(id);
     }
 }

@@ -1,15 +1,15 @@
-//! The processes of the simulated cluster: the daemons' own code with a simulated way out, and
-//! people who submit jobs. Starts them and, as supervisors do, starts them again.
+//! The processes of the simulated cluster: the daemons' own code on a simulated operating system,
+//! and the clients. Starts them and, as supervisors do, starts them again.
 
-use super::clients;
-use super::cluster::{Happening, Role, Scene, Slot};
+use super::clients::Client;
+use super::cluster::{Cluster, Event, Slot};
+use super::configuration::{self, SERVICE, Settings};
 use super::history::History;
-use super::injector::When;
-use super::plan::Plan;
-use super::restored_share;
-use super::simulated_os::{Port, SHARE};
-use super::tasks;
-use super::world::{Inner, Proc, ProcId, THAW_US, World};
+use super::kernel::{Kernel, MS, ProcId};
+use super::plan::{Role, Trigger};
+use super::simulated_os::{SHARE, SimulatedOs};
+use super::world::{Inner, World};
+use super::{restore_admin, shepherds};
 use crate::admin::init;
 use crate::host::exe;
 use crate::host::ls;
@@ -22,208 +22,133 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-const MS: u64 = 1000;
-/// The account of the daemons.
-const SERVICE: u32 = 900;
-/// The first of the people's accounts, and how many there are.
-const USERS: (u32, u32) = (1001, 3);
-
-/// Makes the cluster, then lets everything begin.
+/// Makes the cluster, then starts everything.
 pub(super) fn begin(world: &Arc<World>, inner: &mut Inner) {
-    let proc = add_proc(inner, Role::Setup, 0, "setup".into());
-    let (clone, boot) = (world.clone(), inner.scene.machines[0].boot);
-    let body = move || {
-        let port = Port {
-            world: clone,
-            proc,
-            machine: 0,
-            boot,
-            uid: SERVICE,
-        };
-        platform::enter(Arc::new(port.clone()));
-        make(&port);
-    };
-    world.start(inner, proc, "setup".into(), 0, Box::new(body));
+    spawn(world, inner, 0, "setup".into(), SERVICE, 0, make);
 }
 
-fn make(port: &Port) {
+/// Starts a process on a machine: its first thread runs `body` from `at` on.
+fn spawn(
+    world: &Arc<World>,
+    inner: &mut Inner,
+    machine: usize,
+    name: String,
+    uid: u32,
+    at: u64,
+    body: impl FnOnce(&SimulatedOs) + Send + 'static,
+) -> ProcId {
+    let m = &inner.cluster.machines[machine];
+    let (boot, frozen_until) = (m.boot, m.frozen_until);
+    let proc = inner.kernel.add_proc(machine, name.clone(), frozen_until);
+    let os = SimulatedOs {
+        world: world.clone(),
+        proc,
+        machine,
+        boot,
+        uid,
+    };
+    let body = move || {
+        platform::enter(Arc::new(os.clone()));
+        body(&os);
+    };
+    world.start(inner, proc, name, at, Box::new(body));
+    proc
+}
+
+fn make(os: &SimulatedOs) {
     let config = {
-        let inner = port.world.lock();
-        let plan = &inner.scene.plan;
-        configuration(plan, first_settings(plan))
+        let plan = &os.world.lock().cluster.plan;
+        configuration::text(plan, Settings::first(plan))
     };
     let made = init::make(&Layout::new(SHARE), "sim", &config);
-    let mut inner = port.world.lock();
-    let Inner { core, scene } = &mut *inner;
+    let mut inner = os.world.lock();
+    let Inner { kernel, cluster } = &mut *inner;
     match made {
-        Ok(doc) => scene.cluster = Some(doc),
-        Err(e) => scene
-            .history
-            .broken(core, format!("no cluster: {}", e.text)),
+        Ok(doc) => cluster.doc = Some(doc),
+        Err(e) => {
+            let text = format!("no cluster: {}", e.text);
+            cluster.history.broken(kernel, text);
+        }
     }
-    // Making the cluster is no part of what is tried.
-    core.steps = 0;
-    for slot in 0..scene.slots.len() {
-        let at = core.now + core.rng.below(300) * MS;
-        scene.plan_at(core, at, Happening::Start(slot));
+    // The calls that made the cluster are not counted.
+    kernel.steps = 0;
+    for slot in 0..cluster.slots.len() {
+        let at = kernel.now + kernel.rng.below(300) * MS;
+        cluster.plan_at(kernel, at, Event::Start(slot));
     }
-    let at = core.now + core.rng.between(500, 6000) * MS;
-    scene.plan_at(core, at, Happening::NextFault);
-    scene.arm(core);
-    scene.plan_restore(core);
+    let at = kernel.now + kernel.rng.between(500, 6000) * MS;
+    cluster.plan_at(kernel, at, Event::NextFault);
+    cluster.plan_script(kernel);
+    cluster.plan_restore(kernel);
 }
 
-/// What an administrator changes in cb.yaml.
-#[derive(Clone, Copy)]
-pub(super) struct Settings {
-    pub iso_ms: u64,
-    /// The first so many hosts are listed.
-    pub hosts: usize,
-    /// Slots of all jobs of the second queue.
-    pub limit: Option<u32>,
-}
-
-/// The cb.yaml that a run begins with.
-pub(super) fn first_settings(plan: &Plan) -> Settings {
-    Settings {
-        iso_ms: plan.iso_ms,
-        hosts: plan.hosts,
-        limit: None,
-    }
-}
-
-pub(super) fn configuration(plan: &Plan, settings: Settings) -> String {
-    let masters: Vec<String> = (1..=plan.leaders).map(|n| format!("m{n}")).collect();
-    let hosts = (1..=settings.hosts).map(|n| format!("- name: 'h{n}'\n"));
-    let iso = match settings.iso_ms {
-        0 => "0".to_owned(),
-        ms => format!("{}s", ms / 1000),
-    };
-    let limit = settings.limit.map(|n| format!("\n  slots: {n}"));
-    format!(
-        "cluster:\n  name: sim\n  administrators: [u{SERVICE}]\n  masters: '{}'\n  \
-         lease_timeout: 3s\n  poll_interval: 500ms\ngeneral:\n  iso_timeout: {iso}\nhosts:\n\
-         - {{name: default, slots: {}}}\n{}queues:\n- name: normal\n- name: other{}\n",
-        masters.join(" "),
-        plan.slots,
-        hosts.collect::<String>(),
-        limit.unwrap_or_default(),
-    )
-}
-
-fn add_proc(inner: &mut Inner, _role: Role, machine: usize, name: String) -> usize {
-    let frozen_until = inner.scene.machines[machine].frozen_until;
-    inner.core.procs.push(Proc {
-        name,
-        machine,
-        alive: true,
-        frozen_until,
-        thaw: THAW_US,
-        threads: 0,
-    });
-    inner.core.procs.len() - 1
-}
-
-/// Whether the person at a machine administers the cluster: the last one does.
-pub(super) fn administers(plan: &Plan, machine: usize) -> bool {
-    machine + 1 == plan.leaders + plan.hosts + plan.people
-}
-
-/// The account of whoever sits at a machine.
-pub(super) fn uid_of_person(plan: &Plan, machine: usize) -> u32 {
-    match administers(plan, machine) {
-        true => SERVICE,
-        false => USERS.0 + machine as u32 % USERS.1,
-    }
-}
-
-/// Starts the process of a slot.
+/// Starts the process of a slot, if it should run and does not.
 pub(super) fn start(world: &Arc<World>, inner: &mut Inner, slot: usize) {
-    let (role, machine, done) = {
-        let s = &inner.scene.slots[slot];
-        (s.role, s.machine, s.done)
-    };
-    if done || !inner.scene.machines[machine].up || inner.scene.cluster.is_none() {
+    let Inner { kernel, cluster } = inner;
+    let s = &mut cluster.slots[slot];
+    let (role, machine) = (s.role, s.machine);
+    let runs = s.proc.is_some_and(|p| kernel.procs[p].threads > 0);
+    if s.done || runs || !cluster.machines[machine].up || cluster.doc.is_none() {
         return;
     }
-    if inner.scene.slots[slot]
-        .proc
-        .is_some_and(|p| inner.core.procs[p].threads > 0)
-    {
+    let from = cluster.leaders_from;
+    if role == Role::Leader && kernel.now < from {
+        let at = from + kernel.rng.below(2000) * MS;
+        cluster.plan_at(kernel, at, Event::Start(slot));
         return;
     }
-    let from = inner.scene.leaders_from;
-    if role == Role::Leader && inner.core.now < from {
-        let Inner { core, scene } = inner;
-        let at = from + core.rng.below(2000) * MS;
-        scene.plan_at(core, at, Happening::Start(slot));
-        return;
-    }
-    let host = inner.scene.machines[machine].name;
-    let what = match role {
+    s.starts += 1;
+    let program = match role {
         Role::Setup => "setup",
         Role::Leader => "cbsched",
         Role::Executor => "cbexe",
         Role::Load => "cbls",
         Role::Shepherds => "tasks",
-        Role::Person => "csub",
-        Role::Restorer => "cadmin",
+        Role::Client => "csub",
+        Role::RestoreAdmin => "cadmin",
     };
-    inner.scene.slots[slot].starts += 1;
-    let n = inner.scene.slots[slot].starts;
-    let name = format!("{host}/{what}.{n}");
-    let proc = add_proc(inner, role, machine, name.clone());
-    inner.scene.slots[slot].proc = Some(proc);
-    let boot = inner.scene.machines[machine].boot;
+    let name = format!("{}/{program}.{}", cluster.machines[machine].name, s.starts);
     let uid = match role {
-        Role::Person => uid_of_person(&inner.scene.plan, machine),
+        Role::Client => configuration::uid_of_client(&cluster.plan, machine),
         _ => SERVICE,
     };
-    let clone = world.clone();
-    let body = move || {
-        let port = Port {
-            world: clone,
-            proc,
-            machine,
-            boot,
-            uid,
-        };
-        platform::enter(Arc::new(port.clone()));
-        let said = live(&port, role, slot);
-        let mut inner = port.world.lock();
-        let name = inner.core.procs[proc].name.clone();
-        inner.core.say(&name, || format!("ends: {said}"));
-        inner.core.kill(proc);
-    };
-    let at = inner.core.now + 1;
-    world.start(inner, proc, name, at, Box::new(body));
+    let at = kernel.now + 1;
+    let proc = spawn(world, inner, machine, name, uid, at, move |os| {
+        let result = run(os, role, slot);
+        let mut inner = os.world.lock();
+        let name = inner.kernel.procs[os.proc].name.clone();
+        inner.kernel.trace(&name, || format!("ends: {result}"));
+        inner.kernel.kill(os.proc);
+    });
+    inner.cluster.slots[slot].proc = Some(proc);
 }
 
-/// A process is gone: its supervisor starts another.
+/// A process has ended: its supervisor starts another.
 pub(super) fn ended(inner: &mut Inner, proc: usize) {
-    let Inner { core, scene } = inner;
-    let Some(slot) = scene.slots.iter().position(|s| s.proc == Some(proc)) else {
+    let Inner { kernel, cluster } = inner;
+    let Some(slot) = cluster.slots.iter().position(|s| s.proc == Some(proc)) else {
         return;
     };
-    scene.slots[slot].proc = None;
-    let up = scene.machines[scene.slots[slot].machine].up;
-    if up && !scene.slots[slot].done {
-        let at = core.now + core.rng.between(50, 2000) * MS;
-        scene.plan_at(core, at, Happening::Start(slot));
+    cluster.slots[slot].proc = None;
+    let up = cluster.machines[cluster.slots[slot].machine].up;
+    if up && !cluster.slots[slot].done {
+        let at = kernel.now + kernel.rng.between(50, 2000) * MS;
+        cluster.plan_at(kernel, at, Event::Start(slot));
     }
 }
 
-fn live(port: &Port, role: Role, slot: usize) -> String {
-    let (host, cluster, options) = {
-        let inner = port.world.lock();
-        let host = inner.scene.machines[port.machine].name.to_owned();
-        let options = leader_options(port, &inner.scene);
-        (host, inner.scene.cluster.clone(), options)
+/// Runs the code of a process to its end; what it ended with.
+fn run(os: &SimulatedOs, role: Role, slot: usize) -> String {
+    let (host, doc, options) = {
+        let inner = os.world.lock();
+        let host = inner.cluster.machines[os.machine].name.to_owned();
+        let options = leader_options(os, &inner.cluster);
+        (host, inner.cluster.doc.clone(), options)
     };
-    let Some(cluster) = cluster else {
+    let Some(doc) = doc else {
         return "there is no cluster".into();
     };
-    let local = tasks::local_dir(&host);
+    let local = shepherds::local_dir(&host);
     let site = Site {
         conf: PathBuf::from("/local/cb.conf"),
         share: PathBuf::from(SHARE),
@@ -239,9 +164,14 @@ fn live(port: &Port, role: Role, slot: usize) -> String {
     let place = || Place {
         layout: site.layout(),
         site: site.clone(),
-        cluster: cluster.clone(),
+        cluster: doc.clone(),
         local: local.clone(),
         share_is_local: false,
+    };
+    let client = Client {
+        os,
+        site: &site,
+        slot,
     };
     let never = crossbeam::channel::never();
     match role {
@@ -252,8 +182,8 @@ fn live(port: &Port, role: Role, slot: usize) -> String {
         },
         Role::Load => ls::serve(place(), &never).err().unwrap_or_default(),
         Role::Executor => {
-            let own = port.clone();
-            let stand = move |_: &_, log, tx| Ok(tasks::spawner(&own, log, tx));
+            let own = os.clone();
+            let stand = move |_: &_, log, tx| Ok(shepherds::spawner(&own, log, tx));
             let options = exe::Options {
                 no_cgroups: true,
                 stand: Some(Arc::new(stand)),
@@ -264,25 +194,21 @@ fn live(port: &Port, role: Role, slot: usize) -> String {
                 .unwrap_or_default()
         }
         Role::Shepherds => {
-            tasks::tend(port, &local);
+            shepherds::run(os, &local);
             String::new()
         }
-        Role::Person => clients::person(port, &site, slot),
-        Role::Restorer => restored_share::administer(&clients::Person {
-            port,
-            site: &site,
-            slot,
-        }),
+        Role::Client => client.run(),
+        Role::RestoreAdmin => restore_admin::run(&client),
     }
 }
 
-fn leader_options(port: &Port, scene: &Scene) -> master::Options {
-    let plan = &scene.plan;
-    let witness: Arc<dyn Witness> = Arc::new(Eyes(port.world.clone(), port.proc));
+fn leader_options(os: &SimulatedOs, cluster: &Cluster) -> master::Options {
+    let plan = &cluster.plan;
+    let witness: Arc<dyn Witness> = Arc::new(HistoryWitness(os.world.clone(), os.proc));
     master::Options {
         accept_loss: false,
-        cache_ms: Some(plan.cache_ms),
-        fresh: Some(plan.lax_ms == 0),
+        cache_ms: Some(plan.cache_wait_ms),
+        fresh: Some(plan.caches.lax_ms == 0),
         protocol: plan.variant.protocol(),
         segment_bytes: Some(plan.segment_bytes),
         acks_bytes: Some(plan.segment_bytes / 4),
@@ -293,55 +219,42 @@ fn leader_options(port: &Port, scene: &Scene) -> master::Options {
     }
 }
 
-/// Holds what a leader believes against what happened.
-struct Eyes(Arc<World>, ProcId);
+/// Reports what a leader has in its state to the history.
+struct HistoryWitness(Arc<World>, ProcId);
 
-impl fmt::Debug for Eyes {
+impl fmt::Debug for HistoryWitness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Eyes")
+        f.write_str("HistoryWitness")
     }
 }
 
-impl Eyes {
-    fn look(&self, judge: impl FnOnce(&mut History, &mut super::world::Core)) {
+impl HistoryWitness {
+    fn check(&self, check: impl FnOnce(&mut History, &mut Kernel)) {
         let mut inner = self.0.lock();
-        let Inner { core, scene } = &mut *inner;
-        judge(&mut scene.history, core);
+        let Inner { kernel, cluster } = &mut *inner;
+        check(&mut cluster.history, kernel);
     }
 }
 
-impl Witness for Eyes {
+impl Witness for HistoryWitness {
     fn recovered(&self, epoch: u64, state: &State) {
         let mut inner = self.0.lock();
-        let Inner { core, scene } = &mut *inner;
-        scene.history.recovered(core, epoch, state);
+        let Inner { kernel, cluster } = &mut *inner;
+        cluster.history.recovered(kernel, epoch, state);
         let leads = |s: &Slot| s.role == Role::Leader && s.proc == Some(self.1);
-        if scene.slots.iter().any(leads) {
-            scene.cue(core, |when| matches!(when, When::Recovered), Some(self.1));
+        if cluster.slots.iter().any(leads) {
+            cluster.run_script(kernel, |t| matches!(t, Trigger::Recovered), Some(self.1));
         }
     }
 
     fn committed(&self, epoch: u64, state: &State) {
-        self.look(|history, core| {
-            history.note_passed(epoch, state);
-            history.hear_of_restore(core, state);
+        self.check(|history, kernel| {
+            history.committed(epoch, state);
+            history.restored.observe(kernel, state);
         });
     }
 
     fn turned(&self, epoch: u64, state: &State, changed: bool) {
-        self.look(|history, core| history.turned(core, epoch, state, changed));
-    }
-}
-
-impl Scene {
-    /// A task was started on a host.
-    pub(super) fn task_started(&mut self, core: &mut super::world::Core, task: &tasks::Task) {
-        let host = self.machines[task.machine].name;
-        let on_host = self.history.counted(self.tasks.running_on(task.machine));
-        let slots = self.plan.slots;
-        self.history.task_started(core, task, host, on_host, slots);
-        let executes = |s: &&Slot| s.role == Role::Executor && s.machine == task.machine;
-        let proc = self.slots.iter().find(executes).and_then(|s| s.proc);
-        self.cue(core, |when| matches!(when, When::Started), proc);
+        self.check(|history, kernel| history.turned(kernel, epoch, state, changed));
     }
 }

@@ -1,13 +1,15 @@
 //! What a simulated process calls instead of the operating system: the client side of the shared
 //! file system with its caches, the local disk, the clocks.
 //!
-//! One `Port` belongs to one thread. Every file operation takes time, in which others run, and may
-//! meet the faults of its machine and of the server.
+//! One `SimulatedOs` belongs to one process. Every file operation takes time, in which other
+//! threads run, and may meet the faults of its machine and of the server.
 
-use super::cluster::{BEGIN_MS, Cached, Machine, Role, Scene};
-use super::disk::{self, Ino};
+use super::cluster::{CachedFile, Cluster, Machine};
+use super::disk::{self, Disk, Errno, Ino};
+use super::kernel::{Kernel, MS, ProcId};
 use super::open_file::{HandleState, LocalFile, ShareFile};
-use super::world::{Core, Gone, Inner, ProcId, World, me};
+use super::plan::Role;
+use super::world::{Inner, ProcessEnded, World, current};
 use crate::sys::file::{Handle, How};
 use crate::sys::fs::{Kind, Stat};
 use crate::sys::platform;
@@ -19,11 +21,10 @@ use std::sync::{Arc, MutexGuard};
 
 pub(super) const SHARE: &str = "/share";
 pub(super) const LOCAL: &str = "/local";
-pub(super) const MS: u64 = 1000;
 
-/// A thread's way out of its process.
+/// The operating system as one process calls it.
 #[derive(Clone)]
-pub(super) struct Port {
+pub(super) struct SimulatedOs {
     pub world: Arc<World>,
     pub proc: ProcId,
     pub machine: usize,
@@ -38,65 +39,66 @@ pub(super) enum Place<'p> {
     Local(&'p str),
 }
 
-pub(super) fn errno(code: i32) -> io::Error {
+impl<'p> Place<'p> {
+    fn of(path: &'p Path) -> io::Result<Place<'p>> {
+        let text = path.to_str().ok_or_else(|| errno(libc::EINVAL))?;
+        if let Some(rest) = text.strip_prefix(SHARE) {
+            return Ok(Place::Share(rest));
+        }
+        let rest = text.strip_prefix(LOCAL);
+        rest.map(Place::Local).ok_or_else(|| errno(libc::ENOENT))
+    }
+
+    fn is_share(self) -> bool {
+        matches!(self, Place::Share(_))
+    }
+
+    /// Below the root of its file system.
+    fn path(self) -> &'p str {
+        let (Place::Share(path) | Place::Local(path)) = self;
+        path
+    }
+}
+
+pub(super) fn errno(code: Errno) -> io::Error {
     io::Error::from_raw_os_error(code)
 }
 
-fn place(path: &Path) -> io::Result<Place<'_>> {
-    let text = path.to_str().ok_or_else(|| errno(libc::EINVAL))?;
-    if let Some(rest) = text.strip_prefix(SHARE) {
-        return Ok(Place::Share(rest));
-    }
-    if let Some(rest) = text.strip_prefix(LOCAL) {
-        return Ok(Place::Local(rest));
-    }
-    Err(errno(libc::ENOENT))
-}
+/// An entry of a directory.
+type Entry = (Ino, String);
 
-/// Not a look at this host's own files.
-fn remote_or_write(on: Place<'_>, what: &str) -> bool {
-    matches!(on, Place::Share(_)) || matches!(what, "append" | "write" | "fsync")
-}
-
-pub(super) fn server_ms(core: &Core) -> i64 {
-    BEGIN_MS + (core.now / MS) as i64
-}
-
-impl Port {
+impl SimulatedOs {
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.world.lock()
     }
 
-    /// Lets a call take its time, on the way hangs where the share does not answer, and fails where
-    /// the machine is flaky.
+    /// Makes a call take its time: it hangs as long as the share does not answer, and may fail on a
+    /// flaky machine.
     pub(super) fn call(&self, what: &'static str, on: Place<'_>) -> io::Result<()> {
         if std::thread::panicking() {
             return Err(errno(libc::EIO));
         }
-        let remote = matches!(on, Place::Share(_));
+        let remote = on.is_share();
         let us = {
             let mut inner = self.lock();
-            let Inner { core, scene } = &mut *inner;
-            // Looking changes nothing: only what writes counts as a step.
+            let Inner { kernel, cluster } = &mut *inner;
+            // Only what writes counts as a step.
             if !matches!(what, "open" | "read" | "stat" | "list") {
-                scene.step(core);
+                cluster.step(kernel);
             }
-            let (Place::Share(path) | Place::Local(path)) = on;
-            let mut late = 0;
-            let watched = scene.ambush.is_some() || !scene.plan.script.is_empty();
-            if watched && remote_or_write(on, what) {
-                late = scene.spring(core, self.proc, what, path);
-            }
-            core.mark(me() as u64);
-            let who = &core.procs[self.proc].name.clone();
-            core.say(who, || format!("{what} {}", path.trim_start_matches('/')));
-            let base = if remote {
-                core.rng.between(200, 1500)
-            } else {
-                core.rng.between(5, 40)
+            let path = on.path();
+            // Reads of the host's own files are not worth a breakpoint.
+            let late = match remote || matches!(what, "append" | "write" | "fsync") {
+                true => cluster.before_call(kernel, self.proc, what, path),
+                false => 0,
             };
-            let base = match remote && scene.server.slow_until > core.now {
-                true => base * scene.server.slow_by.min(2_000_000 / base),
+            kernel.mix(current() as u64);
+            let name = kernel.procs[self.proc].name.clone();
+            kernel.trace(&name, || format!("{what} {}", path.trim_start_matches('/')));
+            let (least, most) = if remote { (200, 1500) } else { (5, 40) };
+            let base = kernel.rng.between(least, most);
+            let base = match remote && cluster.server.slow_until > kernel.now {
+                true => base * cluster.server.slow_by.min(2_000_000 / base),
                 false => base,
             };
             base + late
@@ -108,93 +110,100 @@ impl Port {
         loop {
             let wait = {
                 let mut inner = self.lock();
-                let now = inner.core.now;
-                match inner.scene.hangs_until(self.machine, now) {
+                let now = inner.kernel.now;
+                match inner.cluster.hangs_until(self.machine, now) {
                     0 => break,
-                    until => until - now + inner.core.rng.between(1, 50) * MS,
+                    until => until - now + inner.kernel.rng.between(1, 50) * MS,
                 }
             };
             self.world.pause(wait);
         }
         let mut inner = self.lock();
-        let Inner { core, scene } = &mut *inner;
-        let flaky = scene.machines[self.machine].flaky_until > core.now;
-        if flaky && core.rng.permille(60) {
-            let code = core.rng.pick(&[libc::EIO, libc::EIO, libc::ESTALE]);
-            core.say("fault", || format!("{what} fails with errno {code}"));
+        let Inner { kernel, cluster } = &mut *inner;
+        let flaky = cluster.machines[self.machine].flaky_until > kernel.now;
+        if flaky && kernel.rng.permille(60) {
+            let code = kernel.rng.pick(&[libc::EIO, libc::EIO, libc::ESTALE]);
+            kernel.trace("fault", || format!("{what} fails with errno {code}"));
             return Err(errno(code));
         }
         Ok(())
     }
 
     /// Whether the answer to a call that was carried out is lost, so that a second one is given.
-    fn reply_lost(&self, core: &mut Core, scene: &Scene) -> bool {
-        let flaky = scene.machines[self.machine].flaky_until > core.now;
-        let lost = flaky && core.rng.permille(200);
+    fn reply_lost(&self, kernel: &mut Kernel, cluster: &Cluster) -> bool {
+        let flaky = cluster.machines[self.machine].flaky_until > kernel.now;
+        let lost = flaky && kernel.rng.permille(200);
         if lost {
-            core.say("fault", || "the reply is lost, the call is repeated".into());
+            kernel.trace("fault", || "the reply is lost, the call is repeated".into());
         }
         lost
     }
 
-    fn full(&self, core: &Core, scene: &Scene) -> io::Result<()> {
-        match scene.server.full_until > core.now {
-            true => Err(errno(scene.server.full_errno)),
+    /// Whether the share has room for another file.
+    fn room(kernel: &Kernel, cluster: &Cluster) -> Result<(), Errno> {
+        match cluster.server.full_until > kernel.now {
+            true => Err(cluster.server.full_errno),
             false => Ok(()),
         }
     }
 
+    /// The server said that a name does not exist: the machine believes it for a while.
+    fn believe_missing(&self, kernel: &mut Kernel, cluster: &mut Cluster, key: Entry) {
+        let until = kernel.now + kernel.rng.below(cluster.plan.caches.missing_ms + 1) * MS;
+        let cache = &mut cluster.machines[self.machine].cache;
+        cache.missing.insert(key, until);
+    }
+
     fn open_share(&self, path: &str, how: &How) -> io::Result<Box<dyn Handle>> {
         let mut inner = self.lock();
-        let Inner { core, scene } = &mut *inner;
-        let now = core.now;
-        let (dir, name) = scene.share.parent(path).map_err(errno)?;
+        let Inner { kernel, cluster } = &mut *inner;
+        let now = kernel.now;
+        let (dir, name) = cluster.share.parent(path).map_err(errno)?;
         let key = (dir, name.to_owned());
-        let machine = &mut scene.machines[self.machine];
-        if !how.create && machine.missing.get(&key).is_some_and(|until| *until > now) {
+        let cache = &cluster.machines[self.machine].cache;
+        if !how.create && cache.is_missing(&key, now) {
             return Err(errno(libc::ENOENT));
         }
-        let found = scene.share.child(dir, name);
-        let ino = match found {
+        let ino = match cluster.share.child(dir, name) {
             Ok(_) if how.exclusive => return Err(errno(libc::EEXIST)),
             Ok(ino) => ino,
             Err(libc::ENOENT) if how.create => {
-                self.full(core, scene)?;
-                let made = scene
-                    .share
-                    .create(dir, name, how.mode, self.uid, server_ms(core))
-                    .map_err(errno)?;
-                self.forget_dir(scene, dir, name);
-                if how.exclusive && self.reply_lost(core, scene) {
+                Self::room(kernel, cluster).map_err(errno)?;
+                let now_ms = kernel.server_ms();
+                let made = cluster.share.create(dir, name, how.mode, self.uid, now_ms);
+                let made = made.map_err(errno)?;
+                self.forget_entry(cluster, &key);
+                if how.exclusive && self.reply_lost(kernel, cluster) {
                     return Err(errno(libc::EEXIST));
                 }
                 made
             }
             Err(code) => {
                 if code == libc::ENOENT {
-                    let until = now + core.rng.below(scene.plan.missing_ms + 1) * MS;
-                    scene.machines[self.machine].missing.insert(key, until);
+                    self.believe_missing(kernel, cluster, key);
                 }
                 return Err(errno(code));
             }
         };
-        scene.machines[self.machine].missing.remove(&key);
-        if scene.share.node(ino).map_err(errno)?.entries.is_some() {
+        let cache = &mut cluster.machines[self.machine].cache;
+        cache.missing.remove(&key);
+        if cluster.share.node(ino).map_err(errno)?.entries.is_some() {
             return Err(errno(libc::EISDIR));
         }
-        if path.starts_with("/inbox/") && scene.role_of(self.proc) == Some(Role::Leader) {
-            scene.history.evidence.opened(core, self.proc, path);
+        if path.starts_with("/inbox/") && cluster.role_of(self.proc) == Some(Role::Leader) {
+            let checks = &mut cluster.history.file_checks;
+            checks.opened(kernel, self.proc, path);
         }
-        let view = self.fetch(core, scene, ino, true);
+        let view = self.fetch(kernel, cluster, ino, true);
         let size = view.len() as u64;
-        let id = scene.new_handle(ino, self.machine);
+        let id = cluster.handles.add(ino, self.machine);
         let state = HandleState {
             view,
             at: now,
             size,
         };
         Ok(Box::new(ShareFile {
-            port: self.clone(),
+            os: self.clone(),
             id,
             ino,
             path: path.to_owned(),
@@ -203,51 +212,82 @@ impl Port {
         }))
     }
 
-    /// A directory's entry was changed by this machine: what it knew of it is void.
-    fn forget_dir(&self, scene: &mut Scene, dir: Ino, name: &str) {
-        let machine = &mut scene.machines[self.machine];
-        machine.lists.remove(&dir);
-        machine.missing.remove(&(dir, name.to_owned()));
+    /// This machine changed a directory's entry: what it had cached of it is void.
+    fn forget_entry(&self, cluster: &mut Cluster, entry: &Entry) {
+        let cache = &mut cluster.machines[self.machine].cache;
+        cache.lists.remove(&entry.0);
+        cache.missing.remove(entry);
+    }
+
+    /// Changes names on the share or the local disk. `work` gets the disk, its time and whether it
+    /// has room, and returns the entries that it changed; `repeated`: what the server answers to a
+    /// repetition of the call.
+    fn change(
+        &self,
+        what: &'static str,
+        at: Place<'_>,
+        repeated: Option<Errno>,
+        work: impl FnOnce(&mut Disk, i64, Result<(), Errno>) -> Result<Vec<Entry>, Errno>,
+    ) -> io::Result<()> {
+        self.call(what, at)?;
+        let mut inner = self.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        let now = kernel.server_ms();
+        let Place::Share(path) = at else {
+            let disk = &mut cluster.machines[self.machine].local;
+            return work(disk, now, Ok(())).map(drop).map_err(errno);
+        };
+        let room = Self::room(kernel, cluster);
+        let changed = work(&mut cluster.share, now, room).map_err(errno)?;
+        changed.iter().for_each(|e| self.forget_entry(cluster, e));
+        if what == "unlink" && cluster.role_of(self.proc) == Some(Role::Leader) {
+            let wrong = cluster.history.file_checks.removed(path);
+            cluster.history.all_broken(kernel, wrong);
+        }
+        match repeated {
+            Some(code) if self.reply_lost(kernel, cluster) => Err(errno(code)),
+            _ => Ok(()),
+        }
     }
 
     /// The file's content as this machine sees it. `open`: this is an open, which asks the server
     /// unless the client is lax.
     pub(super) fn fetch(
         &self,
-        core: &mut Core,
-        scene: &mut Scene,
+        kernel: &mut Kernel,
+        cluster: &mut Cluster,
         ino: Ino,
         open: bool,
     ) -> Arc<Vec<u8>> {
-        let lax = scene.plan.lax_ms * MS;
-        let known = scene.machines[self.machine].files.get(&ino);
-        let fresh = known.filter(|c| open && core.now.saturating_sub(c.at) < lax);
+        let lax = cluster.plan.caches.lax_ms * MS;
+        let cache = &mut cluster.machines[self.machine].cache;
+        let known = cache.files.get(&ino);
+        let fresh = known.filter(|c| open && kernel.now.saturating_sub(c.at) < lax);
         let data = match fresh {
-            Some(cached) if core.rng.permille(500) => cached.data.clone(),
+            Some(cached) if kernel.rng.permille(500) => cached.data.clone(),
             _ => {
-                let Ok(node) = scene.share.node(ino) else {
+                let Ok(node) = cluster.share.node(ino) else {
                     return Arc::default();
                 };
                 let data = node.data.clone();
-                let facts_until = core.now + core.rng.below(scene.plan.facts_ms + 1) * MS;
-                let (at, copy) = (core.now, data.clone());
-                let cached = Cached {
-                    data: copy,
-                    at,
-                    facts_until,
+                let ms = kernel.rng.below(cluster.plan.caches.attributes_ms + 1);
+                let cached = CachedFile {
+                    data: data.clone(),
+                    at: kernel.now,
+                    attributes_until: kernel.now + ms * MS,
                 };
-                scene.machines[self.machine].files.insert(ino, cached);
+                cache.files.insert(ino, cached);
                 data
             }
         };
-        with_dirty(&scene.machines[self.machine], ino, data)
+        with_dirty(&cluster.machines[self.machine], ino, data)
     }
 
     fn open_local(&self, path: &str, how: &How) -> io::Result<Box<dyn Handle>> {
         let mut inner = self.lock();
-        let Inner { core, scene } = &mut *inner;
-        let now = server_ms(core);
-        let disk = &mut scene.machines[self.machine].local;
+        let Inner { kernel, cluster } = &mut *inner;
+        let now = kernel.server_ms();
+        let disk = &mut cluster.machines[self.machine].local;
         let (dir, name) = disk.parent(path).map_err(errno)?;
         let ino = match disk.child(dir, name) {
             Ok(_) if how.exclusive => return Err(errno(libc::EEXIST)),
@@ -257,9 +297,9 @@ impl Port {
                 .map_err(errno)?,
             Err(code) => return Err(errno(code)),
         };
-        let id = scene.new_handle(0, self.machine);
+        let id = cluster.handles.add(0, self.machine);
         Ok(Box::new(LocalFile {
-            port: self.clone(),
+            os: self.clone(),
             id,
             ino,
             path: path.to_owned(),
@@ -292,7 +332,7 @@ impl Port {
 
     /// Both names of a call, which must lie on one file system.
     fn pair<'p>(&self, from: &'p Path, to: &'p Path) -> io::Result<(Place<'p>, &'p str)> {
-        match (place(from)?, place(to)?) {
+        match (Place::of(from)?, Place::of(to)?) {
             (Place::Share(from), Place::Share(to)) => Ok((Place::Share(from), to)),
             (Place::Local(from), Place::Local(to)) => Ok((Place::Local(from), to)),
             _ => Err(errno(libc::EXDEV)),
@@ -300,9 +340,9 @@ impl Port {
     }
 }
 
-/// What this machine has written and not sent lies over what the server has.
+/// The content that the server has, overlaid by what this machine has written and not sent.
 fn with_dirty(machine: &Machine, ino: Ino, data: Arc<Vec<u8>>) -> Arc<Vec<u8>> {
-    let Some(writes) = machine.dirty.get(&ino) else {
+    let Some(writes) = machine.cache.dirty.get(&ino) else {
         return data;
     };
     let mut own = (*data).clone();
@@ -312,9 +352,9 @@ fn with_dirty(machine: &Machine, ino: Ino, data: Arc<Vec<u8>>) -> Arc<Vec<u8>> {
     Arc::new(own)
 }
 
-impl platform::Machine for Port {
+impl platform::Machine for SimulatedOs {
     fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Handle>> {
-        let at = place(path)?;
+        let at = Place::of(path)?;
         self.call(if how.create { "create" } else { "open" }, at)?;
         match at {
             Place::Share(path) => self.open_share(path, how),
@@ -323,237 +363,149 @@ impl platform::Machine for Port {
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
-        let at = place(path)?;
+        let at = Place::of(path)?;
         self.call("stat", at)?;
         let mut inner = self.lock();
-        let Inner { core, scene } = &mut *inner;
+        let Inner { kernel, cluster } = &mut *inner;
         let path = match at {
             Place::Local(path) => {
-                let local = &scene.machines[self.machine].local;
+                let local = &cluster.machines[self.machine].local;
                 let ino = local.find(path).map_err(errno)?;
                 return self.stat_of(local, ino, None);
             }
             Place::Share(path) => path,
         };
-        let (dir, name) = scene.share.parent(path).map_err(errno)?;
+        let (dir, name) = cluster.share.parent(path).map_err(errno)?;
         let key = (dir, name.to_owned());
-        let now = core.now;
-        let machine = &scene.machines[self.machine];
-        if machine.missing.get(&key).is_some_and(|until| *until > now) {
+        let now = kernel.now;
+        if cluster.machines[self.machine].cache.is_missing(&key, now) {
             return Err(errno(libc::ENOENT));
         }
-        let ino = match scene.share.find(path) {
+        let ino = match cluster.share.find(path) {
             Ok(ino) => ino,
             Err(code) => {
-                let until = now + core.rng.below(scene.plan.missing_ms + 1) * MS;
-                scene.machines[self.machine].missing.insert(key, until);
+                self.believe_missing(kernel, cluster, key);
                 return Err(errno(code));
             }
         };
-        let cached = scene.machines[self.machine].files.get(&ino);
-        let len = match cached.filter(|c| c.facts_until > now) {
-            Some(c) => {
-                let data = c.data.clone();
-                with_dirty(&scene.machines[self.machine], ino, data).len()
-            }
-            None => self.fetch(core, scene, ino, false).len(),
+        let machine = &cluster.machines[self.machine];
+        let cached = machine.cache.files.get(&ino);
+        let len = match cached.filter(|c| c.attributes_until > now) {
+            Some(c) => with_dirty(machine, ino, c.data.clone()).len(),
+            None => self.fetch(kernel, cluster, ino, false).len(),
         };
-        self.stat_of(&scene.share, ino, Some(len as u64))
+        self.stat_of(&cluster.share, ino, Some(len as u64))
     }
 
     fn stat_now(&self, path: &Path) -> io::Result<Stat> {
-        let at = place(path)?;
+        let at = Place::of(path)?;
         let Place::Share(inside) = at else {
             return self.stat(path);
         };
         self.call("stat", at)?;
         let mut inner = self.lock();
-        let Inner { core, scene } = &mut *inner;
-        let (dir, name) = scene.share.parent(inside).map_err(errno)?;
-        let machine = &mut scene.machines[self.machine];
-        // A name believed missing is not asked for, whatever the flags of the call.
-        let key = (dir, name.to_owned());
-        if machine.missing.get(&key).is_some_and(|t| *t > core.now) {
+        let Inner { kernel, cluster } = &mut *inner;
+        let (dir, name) = cluster.share.parent(inside).map_err(errno)?;
+        let cache = &mut cluster.machines[self.machine].cache;
+        // A name believed missing is not looked up, whatever the flags of the call.
+        if cache.is_missing(&(dir, name.to_owned()), kernel.now) {
             return Err(errno(libc::ENOENT));
         }
-        let ino = scene.share.find(inside).map_err(errno)?;
+        let ino = cluster.share.find(inside).map_err(errno)?;
         // A client that learns of a directory's change forgets its names.
-        scene.machines[self.machine].lists.remove(&ino);
-        let len = self.fetch(core, scene, ino, false).len();
-        self.stat_of(&scene.share, ino, Some(len as u64))
+        cache.lists.remove(&ino);
+        let len = self.fetch(kernel, cluster, ino, false).len();
+        self.stat_of(&cluster.share, ino, Some(len as u64))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let (at, to) = self.pair(from, to)?;
-        self.call("rename", at)?;
-        let mut inner = self.lock();
-        let Inner { core, scene } = &mut *inner;
-        let now = server_ms(core);
-        match at {
-            Place::Local(from) => {
-                let disk = &mut scene.machines[self.machine].local;
-                let a = disk.parent(from).map_err(errno)?;
-                let b = disk.parent(to).map_err(errno)?;
-                disk.rename(a, b, now).map_err(errno)
-            }
-            Place::Share(from) => {
-                let a = scene.share.parent(from).map_err(errno)?;
-                let b = scene.share.parent(to).map_err(errno)?;
-                scene.share.rename(a, b, now).map_err(errno)?;
-                self.forget_dir(scene, a.0, a.1);
-                self.forget_dir(scene, b.0, b.1);
-                match self.reply_lost(core, scene) {
-                    true => Err(errno(libc::ENOENT)),
-                    false => Ok(()),
-                }
-            }
-        }
+        self.change("rename", at, Some(libc::ENOENT), |disk, now, _| {
+            let (a, b) = (disk.parent(at.path())?, disk.parent(to)?);
+            disk.rename(a, b, now)?;
+            Ok(vec![(a.0, a.1.to_owned()), (b.0, b.1.to_owned())])
+        })
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let (at, to) = self.pair(from, to)?;
-        self.call("link", at)?;
-        let mut inner = self.lock();
-        let Inner { core, scene } = &mut *inner;
-        let now = server_ms(core);
-        match at {
-            Place::Local(from) => {
-                let disk = &mut scene.machines[self.machine].local;
-                let ino = disk.find(from).map_err(errno)?;
-                let (dir, name) = disk.parent(to).map_err(errno)?;
-                disk.link(ino, dir, name, now).map_err(errno)
-            }
-            Place::Share(from) => {
-                self.full(core, scene)?;
-                let ino = scene.share.find(from).map_err(errno)?;
-                let (dir, name) = scene.share.parent(to).map_err(errno)?;
-                scene.share.link(ino, dir, name, now).map_err(errno)?;
-                self.forget_dir(scene, dir, name);
-                match self.reply_lost(core, scene) {
-                    true => Err(errno(libc::EEXIST)),
-                    false => Ok(()),
-                }
-            }
-        }
+        self.change("link", at, Some(libc::EEXIST), |disk, now, room| {
+            room?;
+            let ino = disk.find(at.path())?;
+            let (dir, name) = disk.parent(to)?;
+            disk.link(ino, dir, name, now)?;
+            Ok(vec![(dir, name.to_owned())])
+        })
     }
 
     fn unlink(&self, path: &Path) -> io::Result<()> {
-        let at = place(path)?;
-        self.call("unlink", at)?;
-        let mut inner = self.lock();
-        let Inner { core, scene } = &mut *inner;
-        let now = server_ms(core);
-        match at {
-            Place::Local(path) => {
-                let disk = &mut scene.machines[self.machine].local;
-                let (dir, name) = disk.parent(path).map_err(errno)?;
-                disk.unlink(dir, name, now).map_err(errno)
-            }
-            Place::Share(path) => {
-                let (dir, name) = scene.share.parent(path).map_err(errno)?;
-                scene.share.unlink(dir, name, now).map_err(errno)?;
-                self.forget_dir(scene, dir, name);
-                if scene.role_of(self.proc) == Some(Role::Leader) {
-                    let wrong = scene.history.evidence.removed(path);
-                    scene.history.all_broken(core, wrong);
-                }
-                match self.reply_lost(core, scene) {
-                    true => Err(errno(libc::ENOENT)),
-                    false => Ok(()),
-                }
-            }
-        }
+        let at = Place::of(path)?;
+        self.change("unlink", at, Some(libc::ENOENT), |disk, now, _| {
+            let (dir, name) = disk.parent(at.path())?;
+            disk.unlink(dir, name, now)?;
+            Ok(vec![(dir, name.to_owned())])
+        })
     }
 
     fn mkdir(&self, path: &Path, mode: u32) -> io::Result<()> {
-        let at = place(path)?;
-        self.call("mkdir", at)?;
-        let mut inner = self.lock();
-        let Inner { core, scene } = &mut *inner;
-        let now = server_ms(core);
-        match at {
-            Place::Local(path) => {
-                let disk = &mut scene.machines[self.machine].local;
-                let (dir, name) = disk.parent(path).map_err(errno)?;
-                disk.mkdir(dir, name, mode, self.uid, now).map_err(errno)
+        let at = Place::of(path)?;
+        self.change("mkdir", at, Some(libc::EEXIST), |disk, now, room| {
+            let (dir, name) = disk.parent(at.path())?;
+            if disk.child(dir, name).is_err() {
+                room?;
             }
-            Place::Share(path) => {
-                let (dir, name) = scene.share.parent(path).map_err(errno)?;
-                if scene.share.child(dir, name).is_err() {
-                    self.full(core, scene)?;
-                }
-                let made = scene.share.mkdir(dir, name, mode, self.uid, now);
-                made.map_err(errno)?;
-                self.forget_dir(scene, dir, name);
-                match self.reply_lost(core, scene) {
-                    true => Err(errno(libc::EEXIST)),
-                    false => Ok(()),
-                }
-            }
-        }
+            disk.mkdir(dir, name, mode, self.uid, now)?;
+            Ok(vec![(dir, name.to_owned())])
+        })
     }
 
     fn rmdir(&self, path: &Path) -> io::Result<()> {
-        let at = place(path)?;
-        self.call("rmdir", at)?;
-        let mut inner = self.lock();
-        let Inner { core, scene } = &mut *inner;
-        let now = server_ms(core);
-        let disk = match at {
-            Place::Local(_) => &mut scene.machines[self.machine].local,
-            Place::Share(_) => &mut scene.share,
-        };
-        let (Place::Share(path) | Place::Local(path)) = at;
-        let (dir, name) = disk.parent(path).map_err(errno)?;
-        let name = name.to_owned();
-        disk.rmdir(dir, &name, now).map_err(errno)?;
-        if matches!(at, Place::Share(_)) {
-            self.forget_dir(scene, dir, &name);
-        }
-        Ok(())
+        let at = Place::of(path)?;
+        self.change("rmdir", at, None, |disk, now, _| {
+            let (dir, name) = disk.parent(at.path())?;
+            disk.rmdir(dir, name, now)?;
+            Ok(vec![(dir, name.to_owned())])
+        })
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<(OsString, bool)>> {
-        let at = place(path)?;
+        let at = Place::of(path)?;
         self.call("list", at)?;
         let mut inner = self.lock();
-        let Inner { core, scene } = &mut *inner;
-        let read = |disk: &disk::Disk, path: &str| -> io::Result<(Ino, Vec<(String, bool)>)> {
-            let ino = disk.find(path).map_err(errno)?;
-            let node = disk.node(ino).map_err(errno)?;
-            let entries = node.entries.as_ref().ok_or_else(|| errno(libc::ENOTDIR))?;
+        let Inner { kernel, cluster } = &mut *inner;
+        let read = |disk: &Disk, path: &str| -> Result<(Ino, Vec<(String, bool)>), Errno> {
+            let ino = disk.find(path)?;
+            let entries = disk.node(ino)?.entries.as_ref().ok_or(libc::ENOTDIR)?;
             let is_dir = |ino: &Ino| disk.node(*ino).is_ok_and(|n| n.entries.is_some());
             let all = entries.iter().map(|(n, i)| (n.clone(), is_dir(i)));
             Ok((ino, all.collect()))
         };
+        let machine = &mut cluster.machines[self.machine];
         let names = match at {
-            Place::Local(path) => read(&scene.machines[self.machine].local, path)?.1,
+            Place::Local(path) => read(&machine.local, path).map_err(errno)?.1,
             Place::Share(path) => {
-                let (ino, fresh) = read(&scene.share, path)?;
-                let now = core.now;
-                let lists = &mut scene.machines[self.machine].lists;
-                match lists.get(&ino).filter(|(_, until)| *until > now) {
+                let (ino, fresh) = read(&cluster.share, path).map_err(errno)?;
+                let lists = &mut machine.cache.lists;
+                match lists.get(&ino).filter(|(_, until)| *until > kernel.now) {
                     Some((old, _)) => old.clone(),
                     None => {
-                        let until = now + core.rng.below(scene.plan.list_ms + 1) * MS;
-                        lists.insert(ino, (fresh.clone(), until));
+                        let ms = kernel.rng.below(cluster.plan.caches.list_ms + 1);
+                        lists.insert(ino, (fresh.clone(), kernel.now + ms * MS));
                         fresh
                     }
                 }
             }
         };
-        Ok(names
-            .into_iter()
-            .map(|(name, is_dir)| (OsString::from(name), is_dir))
-            .collect())
+        let os_name = |(name, is_dir)| (OsString::from(name), is_dir);
+        Ok(names.into_iter().map(os_name).collect())
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.call("syncdir", place(path)?)
+        self.call("syncdir", Place::of(path)?)
     }
 
     fn fs_kind(&self, path: &Path) -> FsKind {
-        match place(path) {
+        match Place::of(path) {
             Ok(Place::Share(_)) => FsKind::Nfs,
             _ => FsKind::Local,
         }
@@ -561,20 +513,20 @@ impl platform::Machine for Port {
 
     fn wall_ms(&self) -> i64 {
         let inner = self.lock();
-        server_ms(&inner.core) + inner.scene.machines[self.machine].wall_offset_ms
+        inner.kernel.server_ms() + inner.cluster.machines[self.machine].wall_offset_ms
     }
 
     fn boot_ns(&self) -> u128 {
         let mut inner = self.lock();
-        let Inner { core, scene } = &mut *inner;
-        let machine = &mut scene.machines[self.machine];
+        let Inner { kernel, cluster } = &mut *inner;
+        let machine = &mut cluster.machines[self.machine];
         if std::thread::panicking() {
             // What unwinds waits for nothing.
             machine.counter += 1;
-            return u128::from(core.now + machine.counter * 1_000_000_000) * 1000;
+            return u128::from(kernel.now + machine.counter * 1_000_000_000) * 1000;
         }
-        // Every machine has been up for a while, each for another one.
-        let up = core.now.saturating_sub(machine.booted_at) + 50_000_000;
+        // Every machine has been up for a while, each for a different time.
+        let up = kernel.now.saturating_sub(machine.booted_at) + 50_000_000;
         let up = up + 1_000_000 * self.machine as u64;
         u128::from(up) * 1000
     }
@@ -586,7 +538,7 @@ impl platform::Machine for Port {
     fn random(&self, buf: &mut [u8]) {
         let mut inner = self.lock();
         for b in buf {
-            *b = inner.core.rng.draw() as u8;
+            *b = inner.kernel.rng.draw() as u8;
         }
     }
 
@@ -599,18 +551,18 @@ impl platform::Machine for Port {
     }
 
     fn boot_id(&self) -> &'static str {
-        self.lock().scene.machines[self.machine].boot_id
+        self.lock().cluster.machines[self.machine].boot_id
     }
 
     fn counter(&self) -> u64 {
         let mut inner = self.lock();
-        let machine = &mut inner.scene.machines[self.machine];
+        let machine = &mut inner.cluster.machines[self.machine];
         machine.counter += 1;
         machine.counter
     }
 
     fn name(&self) -> &'static str {
-        self.lock().scene.machines[self.machine].name
+        self.lock().cluster.machines[self.machine].name
     }
 
     fn spawn(&self, name: &str, f: Box<dyn FnOnce() + Send>) {
@@ -618,13 +570,13 @@ impl platform::Machine for Port {
             return;
         }
         let mut inner = self.lock();
-        let full = format!("{}:{name}", inner.core.procs[self.proc].name);
-        let port = self.clone();
+        let full = format!("{}:{name}", inner.kernel.procs[self.proc].name);
+        let os = self.clone();
         let body = move || {
-            platform::enter(Arc::new(port));
+            platform::enter(Arc::new(os));
             f();
         };
-        let at = inner.core.now + 10;
+        let at = inner.kernel.now + 10;
         let world = self.world.clone();
         world.start(&mut inner, self.proc, full, at, Box::new(body));
     }
@@ -632,21 +584,21 @@ impl platform::Machine for Port {
     fn exit(&self, code: i32) -> ! {
         {
             let mut inner = self.lock();
-            let name = inner.core.procs[self.proc].name.clone();
-            inner.core.say(&name, || format!("exits with {code}"));
-            inner.core.kill(self.proc);
+            let name = inner.kernel.procs[self.proc].name.clone();
+            inner.kernel.trace(&name, || format!("exits with {code}"));
+            inner.kernel.kill(self.proc);
         }
-        std::panic::resume_unwind(Box::new(Gone))
+        std::panic::resume_unwind(Box::new(ProcessEnded))
     }
 
     fn began_at(&self, pid: i32, born: u64) -> bool {
         let inner = self.lock();
-        inner.scene.tasks.lives(self.machine, pid, born)
+        inner.cluster.tasks.lives(self.machine, pid, born)
     }
 
     fn send_order(&self, pid: i32, value: u64) -> bool {
         let mut inner = self.lock();
-        let Inner { core, scene } = &mut *inner;
-        scene.tasks.order(core, self.machine, pid, value)
+        let Inner { kernel, cluster } = &mut *inner;
+        cluster.tasks.order(kernel, self.machine, pid, value)
     }
 }

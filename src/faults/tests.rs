@@ -1,8 +1,7 @@
 //! The simulator's own tests, and a few seeds of it as a test of the daemons.
 
 use super::cli::many;
-use super::cluster::Role;
-use super::injector::{Deed, Spot, When};
+use super::plan::{CallPattern, Focus, Role, ScriptedFault, Trigger, Variant};
 use super::*;
 use crate::sys::clock;
 
@@ -89,13 +88,17 @@ fn every_weaker_protocol_is_caught() {
 }
 
 /// Runs a script on the protocol in use with few hosts.
-fn play(seed: u64, script: Vec<(When, Vec<Deed>)>, change: impl Fn(&mut plan::Plan)) -> Outcome {
+fn play(
+    seed: u64,
+    script: Vec<(Trigger, Vec<ScriptedFault>)>,
+    change: impl Fn(&mut plan::Plan),
+) -> Outcome {
     play_variant(options(seed, Variant::D11), script, change)
 }
 
 fn play_variant(
     options: Options,
-    script: Vec<(When, Vec<Deed>)>,
+    script: Vec<(Trigger, Vec<ScriptedFault>)>,
     change: impl Fn(&mut plan::Plan),
 ) -> Outcome {
     let options = Options {
@@ -120,13 +123,13 @@ fn kept(outcome: &Outcome) {
     assert!(outcome.acked > 0 && outcome.starts > 0);
 }
 
-const JOURNAL: Spot = ("fsync", "/journal.");
+const JOURNAL: CallPattern = ("fsync", "/journal.");
 
 /// A candidate that waits out the cache does not beat: others must grant it that time on top of T.
 #[test]
 fn candidates_do_not_claim_over_each_others_heads() {
     for seed in 1..4 {
-        let outcome = play(seed, Vec::new(), |plan| plan.cache_ms = 5000);
+        let outcome = play(seed, Vec::new(), |plan| plan.cache_wait_ms = 5000);
         kept(&outcome);
         assert_eq!(outcome.takeovers, 1);
     }
@@ -136,8 +139,8 @@ fn candidates_do_not_claim_over_each_others_heads() {
 #[test]
 fn a_lock_that_was_lost_counts_for_nothing() {
     for seed in 1..4 {
-        let claimed = When::Spot(Role::Leader, ("write", "leader/epoch"));
-        let script = vec![(claimed, vec![Deed::ForgetLocks])];
+        let claimed = Trigger::Call(Role::Leader, ("write", "leader/epoch"));
+        let script = vec![(claimed, vec![ScriptedFault::ForgetLocks])];
         kept(&play(seed, script, |_| {}));
     }
 }
@@ -147,14 +150,20 @@ fn a_lock_that_was_lost_counts_for_nothing() {
 fn what_is_sealed_is_not_lost_with_the_server() {
     for seed in 1..6 {
         let script = vec![
-            (When::Recovered, vec![]),
-            (When::After(3000), vec![]),
-            (When::Spot(Role::Leader, JOURNAL), vec![Deed::Perish(200)]),
-            (When::Recovered, vec![]),
-            (When::After(200), vec![Deed::Restart(500)]),
-            (When::Spot(Role::Leader, JOURNAL), vec![Deed::Kill]),
+            (Trigger::Recovered, vec![]),
+            (Trigger::After(3000), vec![]),
+            (
+                Trigger::Call(Role::Leader, JOURNAL),
+                vec![ScriptedFault::Perish(200)],
+            ),
+            (Trigger::Recovered, vec![]),
+            (Trigger::After(200), vec![ScriptedFault::Restart(500)]),
+            (
+                Trigger::Call(Role::Leader, JOURNAL),
+                vec![ScriptedFault::Kill],
+            ),
         ];
-        kept(&play(seed, script, |plan| plan.write_back_ms = 50));
+        kept(&play(seed, script, |plan| plan.caches.write_back_ms = 50));
     }
 }
 
@@ -164,8 +173,8 @@ fn what_is_sealed_is_not_lost_with_the_server() {
 fn a_start_that_power_loss_wiped_out_is_not_denied() {
     for seed in 1..6 {
         let script = vec![
-            (When::Started, vec![Deed::PowerOff(3000)]),
-            (When::Started, vec![Deed::PowerOff(3000)]),
+            (Trigger::Started, vec![ScriptedFault::PowerOff(3000)]),
+            (Trigger::Started, vec![ScriptedFault::PowerOff(3000)]),
         ];
         kept(&play(seed, script, |_| {}));
     }
@@ -208,13 +217,16 @@ fn a_leader_overtaken_in_the_middle_of_a_commit_speaks_on_under_weaker_protocols
     }
 }
 
-const APPEND: Spot = ("append", "/journal.");
+const APPEND: CallPattern = ("append", "/journal.");
 
-fn overtaken(spot: Spot) -> Vec<(When, Vec<Deed>)> {
+fn overtaken(spot: CallPattern) -> Vec<(Trigger, Vec<ScriptedFault>)> {
     vec![
-        (When::Recovered, vec![]),
-        (When::After(2000), vec![]),
-        (When::Spot(Role::Leader, spot), vec![Deed::Stop(12_000)]),
+        (Trigger::Recovered, vec![]),
+        (Trigger::After(2000), vec![]),
+        (
+            Trigger::Call(Role::Leader, spot),
+            vec![ScriptedFault::Stop(12_000)],
+        ),
     ]
 }
 
@@ -232,16 +244,17 @@ fn every_crash_image_is_recovered_from() {
         };
         let mut plan = plan::Plan::of(&options);
         plan.restore = false;
-        let mut scene = Scene::new(plan);
-        scene.moments = Some(Vec::new());
-        let world = World::new(seed, scene, false);
-        world.run(processes::begin);
-        let mut inner = world.lock();
-        let cluster = inner.scene.cluster.take().expect("a cluster").cluster;
-        let moments = inner.scene.moments.take().unwrap_or_default();
-        let mut rng = rng::rng(seed);
-        for (n, moment) in moments.iter().enumerate() {
-            let (judged, wrong) = crash_images::judge_all(moment, &cluster, &mut rng);
+        let mut cluster = Cluster::new(plan);
+        cluster.crash_points = Some(Vec::new());
+        let (doc, points) = run_cluster(seed, cluster, false, |inner| {
+            let cluster = &mut inner.cluster;
+            (cluster.doc.take(), cluster.crash_points.take())
+        });
+        let cluster = doc.expect("a cluster").cluster;
+        let points = points.unwrap_or_default();
+        let mut rng = kernel::random_numbers(seed);
+        for (n, point) in points.iter().enumerate() {
+            let (judged, wrong) = crash_images::judge_all(point, &cluster, &mut rng);
             images += judged;
             assert!(
                 wrong.is_empty(),
@@ -266,8 +279,13 @@ fn a_separate_job_takes_few_calls_on_the_share() {
         ..options(3, Variant::D11)
     };
     let mut plan = plan::Plan::scripted(&options, Vec::new().into());
-    (plan.requests, plan.task_ms, plan.wide, plan.acts) = (24, 20, 0, 0);
-    (plan.slots, plan.snapshot_bytes, plan.segment_bytes) = (4, 1 << 30, 1 << 20);
+    (
+        plan.work.requests,
+        plan.work.task_ms,
+        plan.work.wide,
+        plan.work.actions,
+    ) = (24, 20, 0, 0);
+    (plan.sizes.slots, plan.snapshot_bytes, plan.segment_bytes) = (4, 1 << 30, 1 << 20);
     let outcome = run_plan(&options, plan, true);
     assert_eq!(outcome.broken, Vec::<String>::new());
     let jobs = outcome.acked as f64;

@@ -1,0 +1,84 @@
+//! Breakpoints: a process is stopped right before one kind of operation on one kind of file. Owns
+//! the operations worth it and the chances; `injector` stops the processes.
+
+use super::kernel::MS;
+use super::plan::{CallPattern, Role};
+use crate::model::SplitMix64;
+
+/// Calls of a leader before which another one may take over.
+const LEADER_CALLS: &[CallPattern] = &[
+    ("append", "/journal."),
+    ("append", "/journal."),
+    ("fsync", "/journal."),
+    ("fsync", "/journal."),
+    ("open", "leader/epoch"),
+    ("append", "/acks"),
+    ("fsync", "/acks"),
+    ("append", "/orders."),
+    ("fsync", "/orders."),
+    ("write", "leader/epoch"),
+    ("write", "snapshot/"),
+    ("rename", "snapshot/"),
+    ("rename", "view/"),
+    ("list", "inbox/"),
+    ("list", "inbox/"),
+    ("open", "inbox/"),
+    ("unlink", "inbox/"),
+    ("append", ""),
+    ("fsync", ""),
+    ("open", ""),
+    ("create", ""),
+    ("write", ""),
+    ("rename", ""),
+    ("unlink", ""),
+];
+
+/// Calls of an executor between reading an order and carrying it out.
+const EXECUTOR_CALLS: &[CallPattern] = &[
+    ("open", "leader/epoch"),
+    ("open", "/orders."),
+    ("append", "/reports."),
+    ("fsync", "/reports."),
+    ("append", "/attempts"),
+    ("fsync", "/attempts"),
+    ("append", ""),
+    ("fsync", ""),
+    ("open", ""),
+    ("create", ""),
+];
+
+/// The next process of a kind that makes a certain call is stopped right before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Breakpoint {
+    pub call: CallPattern,
+    /// For how long.
+    pub us: u64,
+    /// The processes that read what it writes are stopped for as long.
+    pub with_listeners: bool,
+    /// Leaders or executors.
+    pub role: Role,
+    /// Threads of stopped processes go on within this time (µs), in any order.
+    pub thaw: u64,
+    /// Of 1000 such calls, this many are the one.
+    pub permille: u64,
+}
+
+impl Breakpoint {
+    /// A breakpoint by chance.
+    pub(super) fn draw(rng: &mut SplitMix64) -> Breakpoint {
+        let role = rng.pick(&[Role::Leader, Role::Leader, Role::Executor]);
+        let call = match role {
+            Role::Leader => rng.pick(LEADER_CALLS),
+            _ => rng.pick(EXECUTOR_CALLS),
+        };
+        Breakpoint {
+            call,
+            // A takeover takes T, the wait for the cache, and some looks.
+            us: rng.between(3500, 15_000) * MS,
+            with_listeners: rng.permille(500),
+            role,
+            thaw: rng.pick(&[30, 300]) * MS,
+            permille: rng.pick(&[100, 300, 1000]),
+        }
+    }
+}

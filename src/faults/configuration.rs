@@ -1,0 +1,57 @@
+//! The cb.yaml of a simulated cluster, and the accounts of its daemons and clients.
+
+use super::plan::Plan;
+
+/// The account of the daemons and of the administrator.
+pub(super) const SERVICE: u32 = 900;
+/// The first of the users' accounts, and how many there are.
+const USERS: (u32, u32) = (1001, 3);
+
+/// What an administrator changes in cb.yaml.
+#[derive(Clone, Copy)]
+pub(super) struct Settings {
+    pub iso_ms: u64,
+    /// The first so many hosts are listed.
+    pub hosts: usize,
+    /// Slots of all jobs of the second queue.
+    pub limit: Option<u32>,
+}
+
+impl Settings {
+    /// The settings that a run begins with.
+    pub(super) fn first(plan: &Plan) -> Settings {
+        Settings {
+            iso_ms: plan.iso_ms,
+            hosts: plan.sizes.hosts,
+            limit: None,
+        }
+    }
+}
+
+/// The text of cb.yaml.
+pub(super) fn text(plan: &Plan, settings: Settings) -> String {
+    let masters: Vec<String> = (1..=plan.sizes.leaders).map(|n| format!("m{n}")).collect();
+    let hosts = (1..=settings.hosts).map(|n| format!("- name: 'h{n}'\n"));
+    let iso = match settings.iso_ms {
+        0 => "0".to_owned(),
+        ms => format!("{}s", ms / 1000),
+    };
+    let limit = settings.limit.map(|n| format!("\n  slots: {n}"));
+    format!(
+        "cluster:\n  name: sim\n  administrators: [u{SERVICE}]\n  masters: '{}'\n  \
+         lease_timeout: 3s\n  poll_interval: 500ms\ngeneral:\n  iso_timeout: {iso}\nhosts:\n\
+         - {{name: default, slots: {}}}\n{}queues:\n- name: normal\n- name: other{}\n",
+        masters.join(" "),
+        plan.sizes.slots,
+        hosts.collect::<String>(),
+        limit.unwrap_or_default(),
+    )
+}
+
+/// The account of the client on a machine.
+pub(super) fn uid_of_client(plan: &Plan, machine: usize) -> u32 {
+    match plan.administers(machine) {
+        true => SERVICE,
+        false => USERS.0 + machine as u32 % USERS.1,
+    }
+}

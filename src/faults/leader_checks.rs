@@ -1,0 +1,315 @@
+//! What leaders have in their state, against what really happened and what clients were answered.
+//!
+//! The promises that are checked: each leader knows every acknowledged job and every start, and
+//! keeps what it was answered to keep; a submission makes one job; a finished status never changes;
+//! success is never made up; no leader gives away more slots than hosts have, or lets a gang run on
+//! without one of its hosts; every state is sound. Judges only; acts on nothing.
+
+use super::history::{Final, History};
+use super::kernel::Kernel;
+use super::tasks::RunKey;
+use crate::model::{AttemptId, JobKey, JobStat, TermReason};
+use crate::state::{Fate, Job, Run, State, Work};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl History {
+    /// A leader has recovered this state.
+    pub(super) fn recovered(&mut self, kernel: &mut Kernel, epoch: u64, state: &State) {
+        self.takeovers += 1;
+        self.file_checks.leads(kernel, epoch);
+        kernel.trace("check", || {
+            format!("epoch {epoch} recovered {} jobs", state.job_count())
+        });
+        if epoch < self.known.highest {
+            // A claimant that was overtaken: its first commit counts for nothing, nor does it.
+            return;
+        }
+        self.known.highest = epoch;
+        self.known.acked.extend(self.restored.recovered(state));
+        self.restored.observe(kernel, state);
+        self.check_known(kernel, epoch, state);
+        self.check_finals(kernel, epoch, state);
+        self.committed(epoch, state);
+        self.check_jobs(kernel, epoch, state);
+    }
+
+    /// A leader has carried out a turn.
+    pub(super) fn turned(&mut self, kernel: &mut Kernel, epoch: u64, state: &State, changed: bool) {
+        if epoch == self.known.highest {
+            // Clients and hosts believe what a late leader says: the present one must know it.
+            self.check_known(kernel, epoch, state);
+        }
+        if !changed {
+            return;
+        }
+        self.restored.observe(kernel, state);
+        self.check_jobs(kernel, epoch, state);
+        let broken = state.check();
+        if !broken.is_empty() {
+            let text = format!("epoch {epoch} has an unsound state: {broken:?}");
+            self.broken(kernel, text);
+        }
+        kernel.trace("check", || {
+            format!("epoch {epoch} turned: {} jobs", state.job_count())
+        });
+        if epoch == self.known.highest {
+            let open = state.jobs().filter(|job| !job.is_finished());
+            self.known.open = open.map(|job| (job.id, name_of(job).to_owned())).collect();
+        }
+    }
+
+    /// Everything that was acknowledged and every start is known to this leader.
+    fn check_known(&mut self, kernel: &mut Kernel, epoch: u64, state: &State) {
+        let mut wrong = Vec::new();
+        let cleaned = |id: u32| {
+            let may_be = self.limits.clocks_jump && self.known.ended.contains(&id);
+            may_be && state.job(id).is_none()
+        };
+        for (name, id) in self.known.acked.iter().filter(|(_, id)| !cleaned(**id)) {
+            let found = state.job(*id).and_then(|job| job.name.as_deref());
+            if found != Some(name.as_str()) {
+                wrong.push(format!(
+                    "epoch {epoch} does not know job {id} ({name}), which was acknowledged; it \
+                     has {found:?} there"
+                ));
+            }
+        }
+        let here = |run: &RunKey| !cleaned(run.0.j.id) && !self.restored.is_lost(run);
+        for ((a, _), s) in self.starts.iter().filter(|(run, _)| here(run)) {
+            let ran_on = &s.host;
+            match state.work(a.j) {
+                None => wrong.push(format!(
+                    "epoch {epoch} does not know {a}, which ran on {ran_on}"
+                )),
+                Some(work) if work.attempt < a.at => {
+                    let at = work.attempt;
+                    wrong.push(format!(
+                        "epoch {epoch} is at attempt {at} of {a}, which has run"
+                    ));
+                }
+                Some(work) if work.attempt == a.at => {
+                    let first = work.run.as_ref().and_then(|run| run.hosts.first());
+                    let host = first.map(|(id, _)| state.host_name(*id).to_string());
+                    if host.is_some_and(|h| h != *ran_on) {
+                        wrong.push(format!("epoch {epoch} has {a} elsewhere than on {ran_on}"));
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        self.all_broken(kernel, wrong);
+    }
+
+    /// Every end that was published is an end for this leader.
+    fn check_finals(&mut self, kernel: &mut Kernel, epoch: u64, state: &State) {
+        let mut wrong = Vec::new();
+        for (j, known) in &self.known.finals {
+            let cleaned = self.limits.clocks_jump && state.job(j.id).is_none();
+            if cleaned || self.reruns.requeued.contains(&j.id) {
+                continue;
+            }
+            let now = state.work(*j).and_then(final_of);
+            if now != Some(*known) {
+                wrong.push(format!(
+                    "{j} had ended as {known:?}, epoch {epoch} has {now:?}"
+                ));
+            }
+        }
+        self.all_broken(kernel, wrong);
+    }
+
+    /// Remembers what a leader has and is about to publish.
+    pub(super) fn committed(&mut self, epoch: u64, state: &State) {
+        for job in state.jobs() {
+            let name = name_of(job);
+            self.late.extend(self.restored.names(job.id, name));
+            for (j, work) in works(job) {
+                let at = work.attempt;
+                self.passed.insert((j, work.stat, at));
+                let a = AttemptId { j, at };
+                // Not what a leader that was overtaken meanwhile has made.
+                let mark = state.mark(j);
+                if mark != 0 && epoch >= self.known.highest {
+                    let names = &mut self.runs.names;
+                    names.entry((a, mark)).or_insert_with(|| name.to_owned());
+                    self.runs.marks.insert(a, mark);
+                }
+                if let Some(run) = work.run.as_deref() {
+                    self.bound(a, run, state);
+                }
+                let made = self.known.attempts.entry(j).or_default();
+                *made = at.max(*made);
+                match work.run.as_ref().is_some_and(|run| run.gathering) {
+                    true => self.known.gathering.insert(a),
+                    false => self.known.gathering.remove(&a),
+                };
+            }
+        }
+    }
+
+    /// Remembers the hosts that an attempt is bound to.
+    fn bound(&mut self, a: AttemptId, run: &Run, state: &State) {
+        let name = |(id, _): &(_, u32)| state.host_name(*id).to_string();
+        let hosts: Vec<String> = run.hosts.iter().map(name).collect();
+        let known = &mut self.known;
+        let new = known.attempts.get(&a.j).is_none_or(|made| *made < a.at);
+        if run.forced {
+            self.forced.insert(a);
+        } else if let Some(closed) = hosts.iter().find(|h| new && self.confirmed.is_closed(h)) {
+            self.late
+                .push(format!("attempt {a} is bound to {closed}, which is closed"));
+        }
+        let Some((first, others)) = hosts.split_first() else {
+            return;
+        };
+        let others: BTreeSet<&String> = others.iter().filter(|h| *h != first).collect();
+        let begins = run.gathering || known.gathering.contains(&a);
+        if others.is_empty() || (known.gangs.contains_key(&a) && !begins) {
+            return;
+        }
+        let boot = |h: &String| (h.clone(), state.host_ctl(h).boot);
+        known
+            .gangs
+            .insert(a, others.into_iter().map(boot).collect());
+    }
+
+    fn check_jobs(&mut self, kernel: &mut Kernel, epoch: u64, state: &State) {
+        let mut names: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut wrong = std::mem::take(&mut self.late);
+        for job in state.jobs() {
+            let (id, name) = (job.id, name_of(job));
+            let spec = state.spec(job.spec);
+            if spec.rerunnable {
+                self.reruns.rerunnable.insert(id);
+            }
+            if let Some(other) = names.insert(name, id) {
+                wrong.push(format!(
+                    "epoch {epoch}: {name} became job {other} and job {id}"
+                ));
+            }
+            if job.is_finished() {
+                self.known.ended.insert(id);
+            }
+            for (j, work) in works(job) {
+                let slots = work.run.as_ref().map_or(0, |run| run.slots());
+                let min = spec.min;
+                if work.stat.is_started() && slots < min {
+                    wrong.push(format!("epoch {epoch}: {j} runs on {slots} of {min} slots"));
+                }
+                if let Some(now) = final_of(work) {
+                    wrong.extend(self.check_end(kernel, epoch, state, (j, work, now)));
+                }
+            }
+        }
+        wrong.extend(self.check_gangs(epoch, state));
+        wrong.extend(self.check_slots(epoch, state));
+        wrong.extend(self.confirmed.check(epoch, state));
+        self.all_broken(kernel, wrong);
+    }
+
+    /// The end that a leader has for some work is the first one published and really happened.
+    fn check_end(
+        &mut self,
+        kernel: &mut Kernel,
+        epoch: u64,
+        state: &State,
+        (j, work, now): (JobKey, &Work, Final),
+    ) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !self.known.finals.contains_key(&j) {
+            kernel.trace("check", || format!("{j} has ended: {:?}", fate_of(work)));
+        }
+        let known = self.known.finals.entry(j).or_insert(now);
+        if self.reruns.requeued.contains(&j.id) {
+            *known = now;
+        }
+        if *known != now {
+            wrong.push(format!(
+                "{j} had ended as {known:?}, epoch {epoch} has {now:?}"
+            ));
+        }
+        let a = AttemptId { j, at: now.2 };
+        let truth = self.starts.get(&(a, state.mark(j))).and_then(|s| s.ended);
+        if now.0 == JobStat::Done && truth != Some(Some(0)) {
+            wrong.push(format!(
+                "epoch {epoch} shows {a} as done, it ended as {truth:?}"
+            ));
+        }
+        wrong
+    }
+
+    /// No host's slots are given away more than once.
+    fn check_slots(&self, epoch: u64, state: &State) -> Vec<String> {
+        let slots = self.limits.slots;
+        let counted = |j: &JobKey| !state.work(*j).is_some_and(is_forced);
+        let hosts = state.known_hosts().filter_map(|(name, _)| {
+            let on_host = state.on_host(name).filter(|(j, _)| counted(j));
+            let used: u32 = on_host.map(|(_, slots)| slots).sum();
+            (used > slots)
+                .then(|| format!("epoch {epoch} gives away {used} of {slots} slots of {name}"))
+        });
+        hosts.collect()
+    }
+
+    /// What runs on several hosts is being ended once one of them was restarted.
+    fn check_gangs(&self, epoch: u64, state: &State) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (a, parts) in &self.known.gangs {
+            let Some(work) = state.work(a.j).filter(|w| w.attempt == a.at) else {
+                continue;
+            };
+            let run = work.run.as_deref();
+            if !work.stat.is_started() || run.is_none_or(|r| r.gathering || r.killing.is_some()) {
+                continue;
+            }
+            for (host, boot) in parts.iter().filter(|(_, boot)| !boot.is_empty()) {
+                let now = state.host_ctl(host).boot;
+                if now != *boot {
+                    wrong.push(format!(
+                        "epoch {epoch} lets {a} run on, although {host} was restarted ({now})"
+                    ));
+                }
+            }
+        }
+        wrong
+    }
+}
+
+fn name_of(job: &Job) -> &str {
+    job.name.as_deref().unwrap_or("?")
+}
+
+/// All that can run of a job and has a state of its own.
+fn works(job: &Job) -> Vec<(JobKey, &Work)> {
+    match job.array() {
+        None => {
+            let work = job.work(0).map(|w| (JobKey::job(job.id), w));
+            work.into_iter().collect()
+        }
+        Some(array) => {
+            let elements = array.work.iter();
+            elements
+                .map(|(idx, work)| (JobKey::element(job.id, *idx), work))
+                .collect()
+        }
+    }
+}
+
+/// An administrator forced it onto its hosts, whatever runs there.
+fn is_forced(work: &Work) -> bool {
+    work.run.as_ref().is_some_and(|run| run.forced)
+}
+
+fn fate_of(work: &Work) -> Option<&Fate> {
+    work.run.as_ref()?.fate.as_deref()
+}
+
+/// How work ended, if it has and no requeue can bring it back.
+fn final_of(work: &Work) -> Option<Final> {
+    let fate = fate_of(work);
+    let code = fate
+        .filter(|f| f.reason == TermReason::None)
+        .and_then(|f| f.code);
+    let ended = work.stat.is_finished();
+    ended.then_some((work.stat, code, work.attempt))
+}

@@ -1,0 +1,84 @@
+//! The administrator who confirms that the share was restored, and releases what is held when
+//! nothing unknown runs any more.
+
+use super::clients::Client;
+use super::plan::Role;
+use super::world::Inner;
+use crate::client::ask::ask;
+use crate::model::JobKey;
+use crate::record::request::{Selector, SignalHow, Verb};
+
+/// Longest wait for an answer, s.
+const ANSWER_S: u64 = 60;
+
+/// What the administrator sees.
+struct Seen {
+    alarm: bool,
+    /// Nothing more is to come of the restored share.
+    over: bool,
+    /// Jobs to release.
+    held: Vec<u32>,
+    /// All other clients are done and all jobs have ended.
+    done: bool,
+}
+
+/// The life of the administrator.
+pub(super) fn run(client: &Client<'_>) -> String {
+    loop {
+        client.think(3000);
+        let seen = look(client);
+        if seen.alarm {
+            client.think(15_000);
+            let answer = ask(client.site, "cadmin", &[Verb::Restored], ANSWER_S);
+            let answer = answer.ok();
+            let code = answer.and_then(|ack| ack.results.first().map(|r| r.code));
+            let mut inner = client.os.world.lock();
+            let text = || format!("cadmin restored: {code:?}");
+            inner.kernel.trace("people", text);
+        } else if seen.over && seen.done {
+            break;
+        } else if seen.over {
+            release(client, &seen.held);
+            client.think(15_000);
+        }
+    }
+    client.os.world.lock().cluster.slots[client.slot].done = true;
+    "everything is released".into()
+}
+
+fn look(client: &Client<'_>) -> Seen {
+    let inner = client.os.world.lock();
+    let Inner { kernel, cluster } = &*inner;
+    let history = &cluster.history;
+    let mut slots = cluster.slots.iter();
+    let served = slots.all(|s| s.role != Role::Client || s.done);
+    let over = cluster.is_restore_over(kernel.now);
+    let held = match over && cluster.lost_runs().is_empty() {
+        true => history.known.open.keys().copied().collect(),
+        false => Vec::new(),
+    };
+    Seen {
+        alarm: history.restored.is_alarm(),
+        over,
+        held,
+        done: served && history.all_ended(&cluster.tasks),
+    }
+}
+
+/// Resumes held jobs, also those that ran between the copy and its return.
+fn release(client: &Client<'_>, ids: &[u32]) {
+    for id in ids {
+        client.os.world.lock().cluster.history.may_run_again(*id);
+        let sel = Selector {
+            ids: vec![JobKey::job(*id).to_string()],
+            ..Selector::default()
+        };
+        let how = SignalHow::Resume;
+        let _ = ask(
+            client.site,
+            "cresume",
+            &[Verb::Signal { sel, how }],
+            ANSWER_S,
+        );
+    }
+}

@@ -1,0 +1,300 @@
+//! The simulated spawners and shepherds of the hosts: they start and end tasks as the real ones do,
+//! and write the real tasks logs through the same platform layer as the daemons. One thread plays
+//! all shepherds of a host. A spawner ends what it was sent although `cbexe` is gone, and the next
+//! one waits for that.
+
+use super::cluster::{Cluster, Slot};
+use super::kernel::{Kernel, MS};
+use super::plan::{Role, Trigger};
+use super::simulated_os::{LOCAL, SimulatedOs};
+use super::tasks::{ShepherdAct, Spawner, Task};
+use super::world::{Inner, World, current};
+use crate::host::exe::spawn::{Heard, Wire};
+use crate::host::local::Local;
+use crate::host::silence::Silence;
+use crate::model::TermReason;
+use crate::record::report::Ended;
+use crate::sys::append::SharedAppender;
+use crate::sys::clock;
+use crate::sys::proc;
+use crate::task::log::{TaskRec, encode_task};
+use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, pack_act, split};
+use crossbeam::channel::Sender;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How long a shepherd without work sleeps, µs.
+const IDLE_US: u64 = 3_600_000_000;
+/// How long it waits before it tries again to write its log, µs.
+const RETRY_US: u64 = 500_000;
+
+/// The life of a host's shepherds.
+pub(super) fn run(os: &SimulatedOs, local: &Local) {
+    let machine = os.machine;
+    let watches = {
+        let cluster = &mut os.world.lock().cluster;
+        cluster.tasks.threads.insert(machine, current());
+        cluster.plan.shepherds_watch
+    };
+    let mut watch = watches.then(|| Silence::new(local));
+    loop {
+        let (act, wait, runs) = {
+            let mut inner = os.world.lock();
+            let Inner { kernel, cluster } = &mut *inner;
+            let act = cluster.tasks.take(machine, kernel.now);
+            let next = cluster.tasks.next_at(machine);
+            let wait = next.map_or(IDLE_US, |at| at.saturating_sub(kernel.now));
+            let runs = cluster.tasks.running_on(machine).next().is_some();
+            (act, wait, runs)
+        };
+        // What the shepherds read is local and costs the share nothing.
+        let wait = match &mut watch {
+            Some(silence) if runs => {
+                if silence.is_over() {
+                    fence(os);
+                }
+                wait.min(silence.pause() * MS)
+            }
+            _ => wait,
+        };
+        match act {
+            None => os.world.pause(wait.max(1)),
+            Some(ShepherdAct::Start(task, log)) => start(os, local, *task, log),
+            Some(ShepherdAct::End(pid, plan)) => end(os, local, pid, plan),
+            Some(ShepherdAct::Susp(pid, on)) => suspended(os, local, pid, on),
+        }
+    }
+}
+
+/// Each shepherd of a rerunnable task ends it when its host was silent for too long.
+fn fence(os: &SimulatedOs) {
+    let mut inner = os.world.lock();
+    let Inner { kernel, cluster } = &mut *inner;
+    let here = |t: &&Task| t.machine == os.machine && t.alive && t.rerunnable && t.sig == 0;
+    let tasks = cluster.tasks.table.iter().filter(|(_, t)| here(t));
+    let pids: Vec<i32> = tasks.map(|(pid, _)| *pid).collect();
+    let order = pack_act(TaskAct::Kill, TermReason::Fenced, 0);
+    for pid in pids {
+        cluster.tasks.order(kernel, os.machine, pid, order);
+    }
+}
+
+fn record(local: &Local, log: u64, rec: &TaskRec) -> bool {
+    let line = encode_task(rec).expect("plain data becomes JSON");
+    let opened = SharedAppender::open(&local.tasks(log));
+    opened.and_then(|mut f| f.append(&line)).is_ok()
+}
+
+fn start(os: &SimulatedOs, local: &Local, spec: TaskSpec, log: u64) {
+    let born = clock::boot_ms();
+    let pid = {
+        let mut inner = os.world.lock();
+        inner.cluster.tasks.next_pid += 1;
+        10_000 + inner.cluster.tasks.next_pid
+    };
+    let (a, start) = (spec.a, clock::wall_ms());
+    let rec = TaskRec::Start {
+        a,
+        pid,
+        born,
+        boot: proc::boot_id().to_owned(),
+        group: String::new(),
+        t: start,
+    };
+    if !record(local, log, &rec) {
+        let mut inner = os.world.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        let at = kernel.now + RETRY_US;
+        let todo = ShepherdAct::Start(Box::new(spec), log);
+        cluster.tasks.plan(kernel, os.machine, at, todo);
+        return;
+    }
+    let mut inner = os.world.lock();
+    let Inner { kernel, cluster } = &mut *inner;
+    let code = if kernel.rng.permille(100) { 3 } else { 0 };
+    let ms = kernel.rng.between(1, cluster.plan.work.task_ms);
+    let at = kernel.now + ms * MS;
+    let mark = cluster.history.mark_of(a);
+    let task = Task {
+        a,
+        mark,
+        machine: os.machine,
+        born,
+        log,
+        start,
+        rerunnable: spec.rerunnable,
+        alive: true,
+        code,
+        sig: 0,
+        reason: TermReason::None,
+        plan: 0,
+        until: at,
+        left: None,
+    };
+    cluster.task_started(kernel, &task);
+    if !cluster.machines[os.machine].up {
+        return;
+    }
+    cluster.tasks.table.insert(pid, task);
+    cluster
+        .tasks
+        .plan(kernel, os.machine, at, ShepherdAct::End(pid, 0));
+}
+
+fn suspended(os: &SimulatedOs, local: &Local, pid: i32, on: bool) {
+    let known = os.world.lock().cluster.tasks.table.get(&pid).cloned();
+    if let Some(task) = known.filter(|task| task.alive) {
+        let (a, t) = (task.a, clock::wall_ms());
+        // Lost, it is reported again with the next order.
+        let _ = record(local, task.log, &TaskRec::Susp { a, on, t });
+    }
+}
+
+fn end(os: &SimulatedOs, local: &Local, pid: i32, plan: u64) {
+    let task = {
+        let mut inner = os.world.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        let Some(task) = cluster.tasks.table.get_mut(&pid) else {
+            return;
+        };
+        if !task.alive || task.plan != plan {
+            return;
+        }
+        let task = task.clone();
+        cluster.history.task_ended(
+            kernel,
+            (task.a, task.mark),
+            (task.sig == 0).then_some(task.code),
+        );
+        task
+    };
+    let end = Ended {
+        a: task.a,
+        start: task.start,
+        t: clock::wall_ms(),
+        code: (task.sig == 0).then_some(task.code),
+        sig: task.sig,
+        reason: task.reason,
+        ..Ended::default()
+    };
+    let recorded = record(local, task.log, &TaskRec::End(Box::new(end)));
+    let mut inner = os.world.lock();
+    let Inner { kernel, cluster } = &mut *inner;
+    if recorded {
+        if let Some(task) = cluster.tasks.table.get_mut(&pid) {
+            task.alive = false;
+        }
+    } else {
+        let at = kernel.now + RETRY_US;
+        cluster
+            .tasks
+            .plan(kernel, os.machine, at, ShepherdAct::End(pid, plan));
+    }
+}
+
+/// `cbexe`'s end of the wire.
+struct SimWire {
+    world: Arc<World>,
+    machine: usize,
+    log: u64,
+    buf: Vec<u8>,
+    open: bool,
+}
+
+/// Starts a simulated spawner, after what the earlier ones were sent is done.
+pub(super) fn spawner(os: &SimulatedOs, log: u64, tx: Sender<Heard>) -> Box<dyn Wire> {
+    let machine = os.machine;
+    loop {
+        {
+            let mut inner = os.world.lock();
+            let starts = |(m, todo): &(usize, ShepherdAct)| {
+                *m == machine && matches!(todo, ShepherdAct::Start(..))
+            };
+            if !inner.cluster.tasks.acts.values().any(starts) {
+                let heard = FromSpawner::Ready {
+                    pid: 9,
+                    cgroups: String::new(),
+                    unheld: Default::default(),
+                };
+                let _ = tx.send(Heard::Said(heard));
+                inner
+                    .cluster
+                    .tasks
+                    .spawners
+                    .push(Spawner { machine, log, tx });
+                break;
+            }
+        }
+        os.world.pause(10 * MS);
+    }
+    Box::new(SimWire {
+        world: os.world.clone(),
+        machine,
+        log,
+        buf: Vec::new(),
+        open: true,
+    })
+}
+
+impl Wire for SimWire {
+    fn pid(&self) -> i32 {
+        9
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.buf.extend_from_slice(bytes);
+        let mut used = 0;
+        let mut inner = self.world.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        let mut at = kernel.now;
+        while let Ok(Some((json, n))) = split(&self.buf[used..]) {
+            used += n;
+            if let Ok(ToSpawner::Start(task)) = serde_json::from_slice(json) {
+                at += kernel.rng.between(1, 20_000);
+                let todo = ShepherdAct::Start(task, self.log);
+                cluster.tasks.plan(kernel, self.machine, at, todo);
+            }
+        }
+        drop(inner);
+        self.buf.drain(..used);
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.open = false;
+    }
+
+    fn has_ended(&mut self) -> bool {
+        !self.open
+    }
+
+    fn kill(&mut self) {
+        self.open = false;
+        let mut inner = self.world.lock();
+        let (machine, log) = (self.machine, self.log);
+        let tasks = &mut inner.cluster.tasks;
+        tasks.acts.retain(|_, (m, t)| {
+            !(*m == machine && matches!(t, ShepherdAct::Start(_, l) if *l == log))
+        });
+        tasks
+            .spawners
+            .retain(|s| !(s.machine == machine && s.log == log));
+    }
+}
+
+/// The local directory of a host.
+pub(super) fn local_dir(host: &str) -> Local {
+    Local::at(&Path::new(LOCAL).join(host))
+}
+
+impl Cluster {
+    /// A task was started on a host.
+    fn task_started(&mut self, kernel: &mut Kernel, task: &Task) {
+        let host = self.machines[task.machine].name;
+        let on_host = self.history.counted(self.tasks.running_on(task.machine));
+        self.history.task_started(kernel, task, host, on_host);
+        let executes = |s: &&Slot| s.role == Role::Executor && s.machine == task.machine;
+        let proc = self.slots.iter().find(executes).and_then(|s| s.proc);
+        self.run_script(kernel, |t| matches!(t, Trigger::Started), proc);
+    }
+}
