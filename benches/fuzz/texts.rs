@@ -342,16 +342,9 @@ fn resreq(config: &Config, text: &str) {
         Ok(req.clone()),
         "{printed}"
     );
-    let _ = req.features();
     for alternative in &req.alternatives {
         for (_, part) in alternative.body.effective() {
             let _ = part.select.as_ref().map(|select| select.accepts(&Host));
-            let _ = part
-                .rusage
-                .iter()
-                .flatten()
-                .map(|u| u.amount_after(7))
-                .sum::<u64>();
         }
     }
     let Ok(res_req) = require::check_request(text, config) else {

@@ -31,7 +31,7 @@ mod types;
 pub use load::{Loaded, MAX_BYTES, load};
 pub use policy::*;
 pub use problem::Problem;
-pub use query::{Consumer, ShareNode, ShareStep, UserLimits, seconds_on};
+pub use query::{ShareNode, ShareStep, UserLimits, seconds_on};
 pub use read::OsNames;
 pub use sets::{HostPrefs, HostSet, Names, UserSet, UserTerm};
 pub use starter::{Starter, minimal, starter};

@@ -5,7 +5,7 @@ use super::policy::{Capped, Dim, Quota, ShareEntry, ShareSubject, Shares};
 use super::sets::{HostSet, UserSet};
 use super::types::{Cluster, Config, HintsMode, HostEntry, Queue, UserEntry, UserSubject};
 use crate::model::Stamp;
-use crate::text::resreq::{Direction, Resources};
+
 use jiff::tz::TimeZone;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -49,18 +49,6 @@ struct Descent<'a> {
     closed: BTreeSet<&'a str>,
 }
 
-/// Who a job counts for.
-#[derive(Clone, Copy, Debug)]
-pub struct Consumer<'a> {
-    pub queue: &'a str,
-    pub user: &'a str,
-    /// Names of the user's groups in the operating system.
-    pub os_groups: &'a [String],
-    pub project: &'a str,
-    /// Empty = none.
-    pub app: &'a str,
-}
-
 impl Shares {
     /// Entries that contain the user, best first: the own one, the user's groups in list order,
     /// `default`, `others`.
@@ -86,37 +74,9 @@ impl Shares {
         found.sort_by_key(|(rank, _)| *rank);
         found.into_iter().map(|(_, entry)| entry).collect()
     }
-
-    /// The entry of this level that contains a user with a share: the own one, else that of the
-    /// first group named that holds him and has a place for him in its own tree, else `default`,
-    /// else `others`.
-    pub fn find<'a>(
-        &'a self,
-        user: &'a str,
-        os_groups: &[String],
-        config: &'a Config,
-    ) -> Option<&'a ShareEntry> {
-        config.descend(self, (user, os_groups), &mut Descent::default())
-    }
 }
 
 impl Quota {
-    /// Whether jobs of the consumer count, on the hosts that [`Quota::holds_host`] names. Counters
-    /// of their own have each queue, user, project and application whose dimension is `per_*`.
-    pub fn matches(&self, who: &Consumer<'_>, config: &Config) -> bool {
-        let users = |set: &UserSet| config.user_in(who.user, who.os_groups, set);
-        let app = |set: &super::Names| !who.app.is_empty() && set.contains(who.app);
-        self.queues.set().is_none_or(|s| s.contains(who.queue))
-            && self.projects.set().is_none_or(|s| s.contains(who.project))
-            && self.apps.set().is_none_or(app)
-            && self.users.set().is_none_or(users)
-    }
-
-    /// Whether what a job uses on the host counts.
-    pub fn holds_host(&self, host: &str) -> bool {
-        self.hosts.set().is_none_or(|s| s.contains(host))
-    }
-
     /// Whether what a job uses counts the same on all hosts, so that where it runs does not matter.
     pub fn on_any_host(&self) -> bool {
         match &self.hosts {
@@ -216,12 +176,6 @@ impl Config {
         None
     }
 
-    /// Whether less of the number resource is better.
-    pub fn increases(&self, resource: &str) -> bool {
-        let def = self.find(resource);
-        def.is_some_and(|d| d.direction == Direction::Increase)
-    }
-
     /// The CPU factor of a host that belongs to the cluster.
     pub fn factor_of_host(&self, name: &str) -> Option<f64> {
         self.host(name).map(|host| host.cpuf)
@@ -269,14 +223,6 @@ impl Config {
     /// Listed hosts of the set in the order of the file.
     pub fn expand<'a>(&'a self, set: &'a HostSet) -> impl Iterator<Item = &'a str> {
         self.host_names().filter(|h| set.contains(h))
-    }
-
-    /// Groups of section `hostgroups` that hold the host.
-    pub fn groups_of_host<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a str> {
-        self.host_groups
-            .values()
-            .filter(|g| g.hosts.contains(host))
-            .map(|g| g.name.as_str())
     }
 
     /// Whether the host may lead: `masters` if given, else the first two listed hosts, else any.
@@ -328,18 +274,6 @@ impl Config {
         let shares = |s: &Shares| self.share_path(s, user, os_groups).is_some();
         (queue.users.is_all() || self.user_in(user, os_groups, &queue.users))
             && queue.policy.shares().is_none_or(shares)
-    }
-
-    /// The first default queue that takes jobs of the user.
-    pub fn default_queue_for(&self, user: &str, os_groups: &[String]) -> Option<&Queue> {
-        let named = self
-            .general
-            .default_queue
-            .iter()
-            .filter_map(|n| self.queue(n));
-        named
-            .into_iter()
-            .find(|q| self.queue_accepts(q, user, os_groups))
     }
 
     /// What section `users` says about a user.

@@ -6,8 +6,7 @@ use super::sets::Gather;
 use super::{Config, HostPrefs, HostSet, HostTable, ResourceDecl, ResourceKind};
 use crate::model::Spec;
 use crate::text::resreq::{
-    BUILTINS, Body, Builtin, Def, Direction, Feature, Kind, ResReq, Resources, Simple, Span,
-    builtin,
+    BUILTINS, Body, Builtin, Def, Direction, Kind, ResReq, Resources, Simple, Span, builtin,
 };
 use crate::text::{ParseError, names};
 use std::collections::{BTreeMap, BTreeSet};
@@ -152,8 +151,7 @@ pub fn wants_units_alone(text: &str, config: &Config) -> bool {
 
 fn honoured_part(simple: &Simple, hosts: &HostTable) -> Result<(), String> {
     if !simple.filter.is_empty() {
-        let word = Feature::Filter.word();
-        return Err(format!("{word} is not implemented in this version"));
+        return Err("filter[...] is not implemented in this version".to_owned());
     }
     let kind = simple.cu.as_ref().and_then(|cu| cu.kind.as_deref());
     if let Some(kind) = kind.filter(|kind| !UNIT_KINDS.contains(kind)) {

@@ -105,11 +105,6 @@ impl Lines {
         &self.path
     }
 
-    /// Lets the reader look again for bytes that were appended after it met the end.
-    pub fn look_again(&mut self) {
-        self.ended = false;
-    }
-
     /// Reads more bytes after those in the buffer; false at the end.
     fn fill(&mut self) -> Result<bool, sys::Error> {
         if self.ended {

@@ -226,11 +226,6 @@ impl Lease {
         self.too_slow
     }
 
-    /// For how long (ms) the leader's beat has stood still in this candidate's eyes.
-    pub fn silence(&self) -> u64 {
-        self.silent_ms
-    }
-
     /// Takes what was seen at `now` (ms, monotonic) and says what to do next.
     pub fn step(&mut self, now: u64, seen: Seen) -> Intent {
         match (self.phase.clone(), seen) {

@@ -33,12 +33,6 @@ impl Engine {
         }
     }
 
-    /// Pending reasons are not computed: no command reads them.
-    pub fn quiet(mut self) -> Engine {
-        self.memory.quiet = true;
-        self
-    }
-
     /// Another configuration is in force.
     pub fn configure(&mut self, config: Arc<Config>) {
         self.config = config;

@@ -145,10 +145,6 @@ impl HostTable {
         self.hosts.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.hosts.is_empty()
-    }
-
     pub fn get(&self, id: HostId) -> Option<&HostInfo> {
         self.position(id).map(|at| &self.hosts[at])
     }
@@ -189,16 +185,6 @@ impl HostTable {
             changed.push(at);
         }
         true
-    }
-
-    /// Stores the administrator's orders or the leader's judgement on a host.
-    pub fn control(&mut self, state: &State, name: &str) {
-        if let Some(at) = self.by_name.get(name).copied() {
-            self.hosts[at].ctl = state.host_ctl(name);
-            if let Some(changed) = &mut self.changed {
-                changed.push(at);
-            }
-        }
     }
 
     /// Position in [`HostTable::iter`].

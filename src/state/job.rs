@@ -247,19 +247,6 @@ impl Job {
         }
     }
 
-    /// Number of works (elements, or 1).
-    pub fn len(&self) -> u64 {
-        match &self.body {
-            Body::Single(_) => 1,
-            Body::Array(array) => array.all.len(),
-        }
-    }
-
-    /// A job always has at least one work.
-    pub fn is_empty(&self) -> bool {
-        false
-    }
-
     /// When a leader learned that the last of it had ended (0 when nothing has). A job is
     /// remembered from then on: the host's clock may be far from the leader's.
     pub fn known_end(&self) -> Stamp {

@@ -15,7 +15,6 @@ use std::process::{Child, Command, Stdio};
 #[derive(Debug)]
 pub struct Helper {
     child: Child,
-    program: PathBuf,
 }
 
 /// Starts `program` in a session of its own, with `stream` as standard input. `privileged`: a
@@ -44,10 +43,7 @@ pub fn start(program: &Path, args: &[String], stream: File, privileged: bool) ->
         });
     }
     let child = command.spawn().at("start", program)?;
-    Ok(Helper {
-        child,
-        program: program.to_path_buf(),
-    })
+    Ok(Helper { child })
 }
 
 /// What `program` says on its standard output, at most `max` bytes of it.
@@ -87,11 +83,6 @@ impl Helper {
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-
-    /// What was started.
-    pub fn program(&self) -> &Path {
-        &self.program
     }
 }
 

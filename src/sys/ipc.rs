@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const BELL_CHUNK: usize = 4096;
 
@@ -53,7 +53,6 @@ pub fn wait_readable(file: &File, ms: Option<u64>) -> bool {
 #[derive(Debug)]
 pub struct Bell {
     file: File,
-    path: PathBuf,
 }
 
 impl Bell {
@@ -70,10 +69,7 @@ impl Bell {
             .write(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
         let file = options.open(path).at("open the pipe", path)?;
-        Ok(Bell {
-            file,
-            path: path.to_path_buf(),
-        })
+        Ok(Bell { file })
     }
 
     /// Rings. A full pipe has been rung often enough.
@@ -89,11 +85,6 @@ impl Bell {
         let mut buf = [0u8; BELL_CHUNK];
         while matches!((&self.file).read(&mut buf), Ok(n) if n == buf.len()) {}
         true
-    }
-
-    /// The pipe's path.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 

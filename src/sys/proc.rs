@@ -233,14 +233,6 @@ fn send(target: i32, signal: i32) -> Result<bool> {
     }
 }
 
-/// The uid that owns a process.
-pub fn uid_of(pid: i32) -> Option<u32> {
-    super::fs::stat(&PathBuf::from(format!("/proc/{pid}")))
-        .ok()
-        .flatten()
-        .map(|s| s.uid)
-}
-
 /// The command line of a process, words separated by blanks; empty when it cannot be read.
 pub fn command_line(pid: i32) -> String {
     let path = PathBuf::from(format!("/proc/{pid}/cmdline"));

@@ -4,7 +4,7 @@
 //! the whole path for what is loaded. The share's directories let no other user write;
 //! this is the second check, in case the permissions of one of them were opened.
 
-use super::fs::{self, Chunk, Kind};
+use super::fs::{self, Kind};
 use super::{At, Error, Result, platform, users};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -47,15 +47,6 @@ impl Owners {
     pub fn read_small(self, path: &Path, limit: u64) -> Result<Vec<u8>> {
         let (bytes, uid) = fs::read_small_owned(path, limit)?;
         self.check("believe", path, uid).map(|()| bytes)
-    }
-
-    /// [`fs::read_from`] of a file whose owner is believed.
-    ///
-    /// # Errors
-    /// As there, and when it belongs to another user.
-    pub fn read_from(self, path: &Path, offset: u64, max: usize) -> Result<Chunk> {
-        let chunk = fs::read_from(path, offset, max)?;
-        self.check("believe", path, chunk.uid).map(|()| chunk)
     }
 
     /// The owner of `path` if it is not trusted. No link is followed.
@@ -219,7 +210,6 @@ mod tests {
         }
         fs::chown(&file, 65_534, 65_534).unwrap();
         assert!(owners().read_small(&file, 9).is_err());
-        assert!(owners().read_from(&file, 0, 9).is_err());
         assert_eq!(owners().stranger_of(&file), Some(65_534));
         let service = Owners {
             uid: 65_534,

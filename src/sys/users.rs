@@ -102,11 +102,6 @@ pub fn by_name(name: &str) -> Option<UserFacts> {
     User::from_name(name).ok().flatten().map(facts_of)
 }
 
-/// The login name of an id, or the id as text when no account has it.
-pub fn name_of(uid: u32) -> String {
-    by_uid(uid).map_or_else(|| uid.to_string(), |f| f.name)
-}
-
 fn facts_of(u: User) -> UserFacts {
     UserFacts {
         uid: u.uid.as_raw(),
@@ -276,11 +271,5 @@ pub(crate) mod tests {
         assert_eq!(r.name, "root");
         assert_eq!(by_name("root").unwrap(), r);
         assert!(groups_of(&r).contains(&r.gid));
-    }
-
-    #[test]
-    fn an_unknown_id_reads_as_its_number() {
-        assert_eq!(name_of(4_000_000_001), "4000000001");
-        assert!(by_uid(4_000_000_001).is_none());
     }
 }

@@ -167,13 +167,6 @@ impl Script {
         }
         Ok(found)
     }
-
-    /// The words of all directives in their order.
-    pub fn words(&self) -> impl Iterator<Item = &str> {
-        self.directives
-            .iter()
-            .flat_map(|d| d.words.iter().map(String::as_str))
-    }
 }
 
 fn directive(line: &str) -> Option<&str> {
@@ -181,156 +174,6 @@ fn directive(line: &str) -> Option<&str> {
         .strip_prefix("#CSUB")
         .or_else(|| line.strip_prefix("#BSUB"))?;
     (rest.is_empty() || rest.starts_with([' ', '\t', '\r'])).then_some(rest)
-}
-
-/// Words that only a shell understands, or that it carries out otherwise than a program of the
-/// same name would.
-const SHELL_WORDS: &[&str] = &[
-    ".",
-    ":",
-    "[[",
-    "alias",
-    "bg",
-    "bind",
-    "break",
-    "builtin",
-    "caller",
-    "case",
-    "cd",
-    "chdir",
-    "command",
-    "compgen",
-    "complete",
-    "compopt",
-    "continue",
-    "coproc",
-    "declare",
-    "dirs",
-    "disown",
-    "do",
-    "done",
-    "elif",
-    "else",
-    "enable",
-    "esac",
-    "eval",
-    "exec",
-    "exit",
-    "export",
-    "fc",
-    "fg",
-    "fi",
-    "for",
-    "function",
-    "getopts",
-    "hash",
-    "help",
-    "history",
-    "if",
-    "in",
-    "jobs",
-    "kill",
-    "let",
-    "local",
-    "logout",
-    "mapfile",
-    "popd",
-    "printf",
-    "pushd",
-    "read",
-    "readarray",
-    "readonly",
-    "return",
-    "select",
-    "set",
-    "shift",
-    "shopt",
-    "source",
-    "suspend",
-    "then",
-    "time",
-    "times",
-    "trap",
-    "type",
-    "typeset",
-    "ulimit",
-    "umask",
-    "unalias",
-    "unset",
-    "until",
-    "wait",
-    "while",
-];
-
-/// The argument vector of a command that needs no shell, `None` when `/bin/sh -c` must run it.
-///
-/// Such a command is plain words and simple quotes: no expansion, redirection, list, assignment,
-/// comment or shell builtin. The caller searches the job's PATH and answers a failure as a
-/// shell would (127 not found, 126 not executable).
-///
-/// ```
-/// use corral::text::command::direct_argv;
-/// assert_eq!(direct_argv("sleep 10").unwrap(), ["sleep", "10"]);
-/// assert_eq!(direct_argv("prog --n=3 'a $b'").unwrap(), ["prog", "--n=3", "a $b"]);
-/// assert_eq!(direct_argv("echo $HOME"), None);
-/// assert_eq!(direct_argv("cd /tmp"), None);
-/// ```
-pub fn direct_argv(command: &str) -> Option<Vec<String>> {
-    if command.len() > MAX_LINE || command.contains('\0') {
-        return None;
-    }
-    let mut argv: Vec<String> = Vec::new();
-    let mut word: Option<String> = None;
-    let mut chars = command.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            ' ' | '\t' => argv.extend(word.take()),
-            '\'' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match chars.next()? {
-                        '\'' => break,
-                        c => word.push(c),
-                    }
-                }
-            }
-            '"' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match chars.next()? {
-                        '"' => break,
-                        '$' | '`' | '\\' => return None,
-                        c => word.push(c),
-                    }
-                }
-            }
-            // An equals sign is an assignment only before the command's name.
-            '=' if argv.is_empty() => return None,
-            ';' | '|' | '&' | '<' | '>' | '(' | ')' | '$' | '`' | '*' | '?' | '[' | ']' | '~' => {
-                return None;
-            }
-            '#' | '{' | '}' | '!' | '\\' => return None,
-            c if c.is_control() => return None,
-            c => word.get_or_insert_default().push(c),
-        }
-        if argv.len() > MAX_WORDS {
-            return None;
-        }
-    }
-    argv.extend(word);
-    let name = argv.first()?;
-    if name.is_empty() || SHELL_WORDS.binary_search(&name.as_str()).is_ok() {
-        return None;
-    }
-    // The echo of a shell treats options and backslashes in its own way.
-    if name == "echo"
-        && argv[1..]
-            .iter()
-            .any(|a| a.starts_with('-') || a.contains('\\'))
-    {
-        return None;
-    }
-    Some(argv)
 }
 
 #[cfg(test)]
@@ -365,7 +208,11 @@ mod tests {
         let script = Script::parse(text).expect("parses");
         assert_eq!(script.shebang.as_deref(), Some("/usr/bin/python3 -u"));
         assert_eq!(
-            script.words().collect::<Vec<_>>(),
+            script
+                .directives
+                .iter()
+                .flat_map(|d| &d.words)
+                .collect::<Vec<_>>(),
             ["-q", "long", "-n", "2"]
         );
         assert_eq!(
@@ -385,68 +232,6 @@ mod tests {
         assert_eq!((e.at, e.line_column(text)), (19, (2, 10)));
     }
 
-    #[test]
-    fn shell_words_are_sorted() {
-        assert!(SHELL_WORDS.is_sorted());
-    }
-
-    #[test]
-    fn commands_that_need_a_shell() {
-        for shell in [
-            "",
-            " ",
-            "a;b",
-            "a|b",
-            "a&",
-            "a<b",
-            "a>b",
-            "(a)",
-            "a $x",
-            "a `b`",
-            "a *",
-            "a ?",
-            "a [b]",
-            "~/a",
-            "a #b",
-            "X=1 a",
-            "a {b}",
-            "! a",
-            "a\nb",
-            "a \\b",
-            "\"$x\"",
-            "'open",
-            "exit 3",
-            "cd /",
-            ": x",
-            ". f",
-            "source f",
-            "\"exit\" 3",
-            "if a",
-            "ulimit -c",
-            "''",
-            "echo -n x",
-            "a\0b",
-            "echo 'a\\nb'",
-            "a \"open",
-        ] {
-            assert_eq!(direct_argv(shell), None, "{shell}");
-        }
-    }
-
-    #[test]
-    fn commands_that_need_none() {
-        for (text, argv) in [
-            ("/bin/true", vec!["/bin/true"]),
-            ("echo  hello\tworld ", vec!["echo", "hello", "world"]),
-            ("a 'b;c' \"d*e\" ''", vec!["a", "b;c", "d*e", ""]),
-            ("a --x=1 -y=%I", vec!["a", "--x=1", "-y=%I"]),
-            ("a 'x\ny'", vec!["a", "x\ny"]),
-            ("作业 名", vec!["作业", "名"]),
-        ] {
-            assert_eq!(direct_argv(text).expect(text), argv);
-        }
-    }
-
     proptest! {
         #![proptest_config(super::super::cases())]
         #[test]
@@ -456,16 +241,9 @@ mod tests {
         }
 
         #[test]
-        fn direct_words_are_the_split_words(s in "[a-c '\"=%-]{0,30}") {
-            if let Some(argv) = direct_argv(&s) {
-                prop_assert_eq!(split_words(&s).expect("parses"), argv);
-            }
-        }
-
-        #[test]
         fn never_panics(s in ".{0,60}", t in "[a #'\"\\\\\n!CSUB]{0,40}") {
             for text in [&s, &t] {
-                let _ = (split_words(text), Script::parse(text), direct_argv(text));
+                let _ = (split_words(text), Script::parse(text));
             }
         }
     }

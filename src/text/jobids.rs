@@ -107,15 +107,6 @@ impl fmt::Display for JobSel {
 
 super::serde_by_text!(JobSel, JobSel::parse_stored);
 
-/// A job or element as people read it: `123`, or `123[4]` when `idx` is not 0.
-pub fn show(id: u32, idx: u32) -> String {
-    if idx == 0 {
-        id.to_string()
-    } else {
-        format!("{id}[{idx}]")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,10 +145,6 @@ mod tests {
         let sel = JobSel::parse("5[2-3]").expect("parses");
         assert!(
             sel.matches(5, 3) && !sel.matches(5, 4) && !sel.matches(6, 3) && !sel.matches(5, 0)
-        );
-        assert_eq!(
-            (show(5, 0), show(5, 3)),
-            ("5".to_owned(), "5[3]".to_owned())
         );
     }
 

@@ -100,20 +100,6 @@ pub fn check_job_name(name: &str) -> Result<(), ParseError> {
     }
 }
 
-/// The name of a job that was given none: its command, on one line, cut to 511 bytes. It is made
-/// by us and may start with anything, so it is not put through [`check_job_name`].
-pub fn job_name_of_command(command: &str) -> String {
-    let mut name = String::with_capacity(command.len().min(MAX_JOB_NAME));
-    for c in command.trim().chars() {
-        let c = if width::is_hidden(c) { ' ' } else { c };
-        if name.len() + c.len_utf8() > MAX_JOB_NAME {
-            break;
-        }
-        name.push(c);
-    }
-    name
-}
-
 /// A set of users and groups: `all ~u001`, `u1 g1`, `none`.
 ///
 /// ```
@@ -437,11 +423,6 @@ mod tests {
         ] {
             assert!(check_job_name(bad).is_err(), "{bad:?}");
         }
-        assert_eq!(
-            job_name_of_command("  echo a\n\techo 名 "),
-            "echo a  echo 名"
-        );
-        assert_eq!(job_name_of_command(&"名".repeat(400)).len(), 510);
     }
 
     #[test]

@@ -23,21 +23,6 @@ pub struct Limits {
     pub cpu_percent: Option<u64>,
 }
 
-/// What a group has used and holds now.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Memory now, bytes, page cache included.
-    pub memory: u64,
-    /// Most memory since the last reset, bytes; 0 when the kernel does not tell.
-    pub peak: u64,
-    /// Swap now, bytes.
-    pub swap: u64,
-    /// CPU time since the group was made, nanoseconds; 0 when the kernel does not tell.
-    pub cpu_ns: u64,
-    /// Processes killed for want of memory since the last reset.
-    pub oom_kills: u64,
-}
-
 const CPU_PERIOD_US: u64 = 100_000;
 const TEXT_MAX: usize = 64 << 10;
 
@@ -395,29 +380,6 @@ impl Group {
         self.oom_total().saturating_sub(self.oom_base)
     }
 
-    /// Reads the counters.
-    pub fn usage(&self) -> Usage {
-        let mut u = Usage {
-            oom_kills: self.oom_kills(),
-            ..Usage::default()
-        };
-        let Some(dir) = self.main_dir() else { return u };
-        if self.v2 {
-            u.memory = number(dir.join("memory.current"));
-            u.peak = number(dir.join("memory.peak"));
-            u.swap = number(dir.join("memory.swap.current"));
-            let stat = fs::read_small(&dir.join("cpu.stat"), TEXT_MAX as u64).unwrap_or_default();
-            u.cpu_ns = keyed(&stat, "usage_usec") * 1000;
-        } else if self.dirs[Ctl::Memory as usize].is_some() {
-            u.memory = number(dir.join("memory.usage_in_bytes"));
-            u.peak = number(dir.join("memory.max_usage_in_bytes"));
-            let stat =
-                fs::read_small(&dir.join("memory.stat"), TEXT_MAX as u64).unwrap_or_default();
-            u.swap = keyed(&stat, "swap");
-        }
-        u
-    }
-
     /// Bytes of files in memory and of their swapped part that an emptied group is charged for.
     pub(super) fn left_behind(&self) -> u64 {
         let dir = match self.v2 {
@@ -653,7 +615,7 @@ mod tests {
         let g = pool.take(&tight).unwrap().unwrap();
         let eat = "x=$(head -c 60000000 /dev/zero | tr '\\0' x); echo $x | wc -c";
         let status = start_in(&g, eat).wait().unwrap();
-        assert!(g.oom_kills() > 0 || !status.success(), "{:?}", g.usage());
+        assert!(g.oom_kills() > 0 || !status.success());
         let name = g.name().to_string();
         (0..100).any(|_| {
             clock::sleep_ms(10);

@@ -7,7 +7,7 @@
 
 mod group;
 
-pub use group::{Group, Limits, Usage};
+pub use group::{Group, Limits};
 
 use super::{Result, fs};
 use std::path::{Path, PathBuf};

@@ -10,8 +10,6 @@ mod print;
 mod select;
 mod table;
 
-use std::collections::BTreeSet;
-
 use super::ParseError;
 
 pub use merge::merge_all;
@@ -184,60 +182,6 @@ pub enum CuPref {
     MaxAvail,
 }
 
-/// Constructs a requirement may use, so that what is not carried out yet can be refused by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "Feature::word says what each one is")]
-pub enum Feature {
-    Select,
-    SelectAlternatives,
-    Order,
-    Rusage,
-    RusageAlternatives,
-    RusageDuration,
-    RusagePer,
-    SpanHosts,
-    SpanHostRange,
-    SpanFree,
-    SpanPtile,
-    SpanPtileAll,
-    SpanBlock,
-    SpanStride,
-    Same,
-    Cu,
-    Filter,
-    Groups,
-    Alternatives,
-    Delay,
-}
-
-impl Feature {
-    /// How it is written.
-    pub fn word(self) -> &'static str {
-        match self {
-            Feature::Select => "select[...]",
-            Feature::SelectAlternatives => "select[a, b]",
-            Feature::Order => "order[...]",
-            Feature::Rusage => "rusage[...]",
-            Feature::RusageAlternatives => "rusage[a || b]",
-            Feature::RusageDuration => "rusage[...:duration=...]",
-            Feature::RusagePer => "rusage[.../job], /host or /task",
-            Feature::SpanHosts => "span[hosts=1]",
-            Feature::SpanHostRange => "span[hosts=min,max]",
-            Feature::SpanFree => "span[hosts=-1]",
-            Feature::SpanPtile => "span[ptile=n]",
-            Feature::SpanPtileAll => "span[ptile='!']",
-            Feature::SpanBlock => "span[block=n]",
-            Feature::SpanStride => "span[stride=n]",
-            Feature::Same => "same[...]",
-            Feature::Cu => "cu[...]",
-            Feature::Filter => "filter[...]",
-            Feature::Groups => "n{...}",
-            Feature::Alternatives => "{...} || {...}",
-            Feature::Delay => "{...}@delay",
-        }
-    }
-}
-
 impl Default for ResReq {
     fn default() -> Self {
         ResReq::from(Simple::default())
@@ -298,30 +242,6 @@ impl ResReq {
     pub fn is_empty(&self) -> bool {
         self.simple().is_some_and(|s| *s == Simple::default())
     }
-
-    /// The constructs in use.
-    pub fn features(&self) -> BTreeSet<Feature> {
-        let mut found = BTreeSet::new();
-        if self.alternatives.len() > 1 {
-            found.insert(Feature::Alternatives);
-        }
-        for alternative in &self.alternatives {
-            if alternative.delay_s.is_some() {
-                found.insert(Feature::Delay);
-            }
-            match &alternative.body {
-                Body::Simple(simple) => simple.collect_features(&mut found),
-                Body::Groups { groups, common } => {
-                    found.insert(Feature::Groups);
-                    groups
-                        .iter()
-                        .for_each(|g| g.req.collect_features(&mut found));
-                    common.collect_features(&mut found);
-                }
-            }
-        }
-        found
-    }
 }
 
 impl Body {
@@ -356,45 +276,7 @@ impl Body {
     }
 }
 
-impl Simple {
-    fn collect_features(&self, found: &mut BTreeSet<Feature>) {
-        if let Some(select) = &self.select {
-            found.insert(Feature::Select);
-            if select.alternatives.len() > 1 {
-                found.insert(Feature::SelectAlternatives);
-            }
-        }
-        let usages = || self.rusage.iter().flatten();
-        let marks = [
-            (self.order.is_some(), Feature::Order),
-            (!self.rusage.is_empty(), Feature::Rusage),
-            (self.rusage.len() > 1, Feature::RusageAlternatives),
-            (
-                usages().any(|u| u.duration_s.is_some()),
-                Feature::RusageDuration,
-            ),
-            (usages().any(|u| u.per != Per::Default), Feature::RusagePer),
-            (!self.same.is_empty(), Feature::Same),
-            (self.cu.is_some(), Feature::Cu),
-            (!self.filter.is_empty(), Feature::Filter),
-        ];
-        found.extend(
-            marks
-                .into_iter()
-                .filter(|(used, _)| *used)
-                .map(|(_, mark)| mark),
-        );
-        found.extend(self.span.map(|span| match span {
-            Span::Hosts { min: 1, max: 1 } => Feature::SpanHosts,
-            Span::Hosts { .. } => Feature::SpanHostRange,
-            Span::Free => Feature::SpanFree,
-            Span::Ptile(_) => Feature::SpanPtile,
-            Span::PtileAll => Feature::SpanPtileAll,
-            Span::Block(_) => Feature::SpanBlock,
-            Span::Stride(_) => Feature::SpanStride,
-        }));
-    }
-}
+impl Simple {}
 
 impl Usage {
     /// What the amount is counted for: what was written, else once per slot for a resource that
@@ -406,21 +288,6 @@ impl Usage {
             Per::Default => Per::Host,
             written => written,
         }
-    }
-
-    /// Thousandths still reserved `elapsed_s` seconds after the start.
-    pub fn amount_after(&self, elapsed_s: u64) -> u64 {
-        let Some(duration) = self.duration_s.map(u64::from) else {
-            return self.amount;
-        };
-        if elapsed_s >= duration {
-            return 0;
-        }
-        if !self.decay {
-            return self.amount;
-        }
-        let left = u128::from(self.amount) * u128::from(duration - elapsed_s);
-        u64::try_from(left.div_ceil(u128::from(duration))).expect("no more than the amount")
     }
 }
 

@@ -78,15 +78,6 @@ impl Select {
             a.any(&mut |n| matches!(n, Node::Text { .. } | Node::Tag(_) | Node::Defined(_)))
         })
     }
-
-    /// Names of all resources asked for, in order, with repetitions.
-    pub fn names(&self) -> Vec<&str> {
-        let mut names = Vec::new();
-        self.alternatives
-            .iter()
-            .for_each(|a| a.collect_names(&mut names));
-        names
-    }
 }
 
 impl Node {
@@ -138,26 +129,6 @@ impl Node {
                 Node::Sum(parts) | Node::Product(parts) => parts.iter().any(|(_, p)| p.any(test)),
                 _ => false,
             }
-    }
-
-    fn collect_names<'a>(&'a self, names: &mut Vec<&'a str>) {
-        match self {
-            Node::Or(parts) | Node::And(parts) => {
-                parts.iter().for_each(|p| p.collect_names(names));
-            }
-            Node::Not(inner) | Node::Minus(inner) => inner.collect_names(names),
-            Node::Compare(left, _, right) => {
-                left.collect_names(names);
-                right.collect_names(names);
-            }
-            Node::Sum(parts) | Node::Product(parts) => {
-                parts.iter().for_each(|(_, p)| p.collect_names(names));
-            }
-            Node::Text { name, .. } | Node::Value(name) | Node::Tag(name) | Node::Defined(name) => {
-                names.push(name)
-            }
-            Node::Number(_) => {}
-        }
     }
 
     /// Joins with `&&`, keeping conjunctions flat.

@@ -387,46 +387,13 @@ fn groups_take_the_common_sections_and_count_per_task() {
 }
 
 #[test]
-fn scope_and_life_of_amounts() {
+fn scope_of_amounts() {
     let usage = |text| parse(text).simple().expect("simple").rusage[0][0].clone();
     assert_eq!(usage("rusage[mem=1]").scope(false, false), Per::Host);
     assert_eq!(usage("rusage[lic=1]").scope(false, true), Per::Job);
     assert_eq!(usage("rusage[gpu=1]").scope(true, false), Per::Task);
     assert_eq!(usage("rusage[gpu=1/host]").scope(true, false), Per::Host);
-    let falling = usage("rusage[mem=50:duration=100:decay=1]");
-    assert_eq!(falling.amount_after(0), 50_000);
-    assert_eq!(falling.amount_after(60), 49_500);
-    assert_eq!(falling.amount_after(6000), 0);
-    assert_eq!(usage("rusage[mem=50:duration=1]").amount_after(59), 50_000);
-    assert_eq!(usage("rusage[mem=50]").amount_after(u64::MAX), 50_000);
     assert_eq!(usage("rusage[mem=1K]").amount, 1);
-}
-
-#[test]
-fn features_in_use() {
-    let words = |text| -> Vec<&str> {
-        parse(text)
-            .features()
-            .into_iter()
-            .map(Feature::word)
-            .collect()
-    };
-    assert!(words("").is_empty());
-    assert_eq!(
-        words("mem>1 span[ptile=2]"),
-        ["select[...]", "span[ptile=n]"]
-    );
-    assert_eq!(
-        words("{4{cu[excl]}}@5 || {rusage[mem=1/job]}"),
-        [
-            "rusage[...]",
-            "rusage[.../job], /host or /task",
-            "cu[...]",
-            "n{...}",
-            "{...} || {...}",
-            "{...}@delay"
-        ]
-    );
 }
 
 #[test]
@@ -434,11 +401,6 @@ fn undeclared_names_read_again() {
     let text = "select[was_tag && was_text==abc && was_number > 3] rusage[was_lic=2]";
     let req = ResReq::parse_stored(text, &Builtins).expect("reads");
     assert_eq!(req.to_string(), text);
-    let names = req
-        .simple()
-        .and_then(|s| s.select.as_ref())
-        .map(|s| s.names().join(" "));
-    assert_eq!(names.as_deref(), Some("was_tag was_text was_number"));
 }
 
 #[test]

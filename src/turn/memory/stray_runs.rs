@@ -42,7 +42,7 @@ fn runs_of(a: AttemptId) -> std::ops::RangeInclusive<Run> {
 
 impl StrayRuns {
     #[cfg(test)]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.by_host.is_empty()
     }
 
