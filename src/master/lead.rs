@@ -58,6 +58,8 @@ const SUMMARY_REMOTE_MS: u64 = 3000;
 const LOAD_ROW_MS: u64 = 3;
 /// Time for the published view in each turn, in milliseconds.
 const PUBLISH_MS: u64 = 5;
+/// How often it is given while requests fill each turn, in milliseconds.
+const PUBLISH_EVERY_MS: u64 = 100;
 /// Events of one turn after which freed memory is given back.
 const BURST: usize = 5000;
 /// How often drop boxes of new users are looked for after a hint, and while not all names were
@@ -109,6 +111,8 @@ pub(super) struct Leader {
     /// When the leader's clock was last compared with the file server's (boot clock, ms).
     pub clock_compared_at: Option<u64>,
     pub publishing: bool,
+    /// When the published view was last given its time (boot clock, ms).
+    pub ticked_at: u64,
     pub users_at: u64,
     pub users_due: bool,
     /// When the directory of drop boxes was last looked at (boot clock, ms), and its mark.
@@ -411,7 +415,7 @@ impl Leader {
         let taken = self.inbox.release(&ready.taken, now);
         self.inbox.take_away(&taken.iter().collect::<Vec<_>>());
         self.clean(&ready.events);
-        self.after(committed, now)?;
+        self.after(committed, ready.units >= turn::TURN_UNITS, now)?;
         Ok(ready.more)
     }
 
@@ -510,12 +514,16 @@ impl Leader {
         }
     }
 
-    /// What may wait until the answers are out.
-    fn after(&mut self, at: Position, now: u64) -> Result<(), End> {
-        match self.publisher.tick(&self.core.state, PUBLISH_MS) {
-            Ok(more) => self.publishing = more,
-            // As with the rows: the round is tried again.
-            Err(e) => self.view_lags(&e),
+    /// What may wait until the answers are out. `full`: requests used up their part of this turn,
+    /// and those who wait for their answers wait for further turns.
+    fn after(&mut self, at: Position, full: bool, now: u64) -> Result<(), End> {
+        if !full || now.saturating_sub(self.ticked_at) >= PUBLISH_EVERY_MS {
+            self.ticked_at = now;
+            match self.publisher.tick(&self.core.state, PUBLISH_MS) {
+                Ok(more) => self.publishing = more,
+                // As with the rows: the round is tried again.
+                Err(e) => self.view_lags(&e),
+            }
         }
         self.tend_room(now);
         self.orders.sweep();

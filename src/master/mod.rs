@@ -293,6 +293,7 @@ fn assume(
         summary_due: true,
         loads_due: false,
         publishing: false,
+        ticked_at: 0,
         users_at: 0,
         users_due: true,
         users_seen: (0, None),

@@ -18,7 +18,7 @@ pub(super) const LOOK: u64 = 1;
 /// An event of a job: applied, journalled, shown.
 pub(super) const EVENT: u64 = 25;
 /// A job accepted or refused, and each job that its dependency names.
-pub(super) const SUBMIT: u64 = 150;
+pub(super) const SUBMIT: u64 = 75;
 pub(super) const DEPEND: u64 = 10;
 /// Changed parameters of a job, and what an administrator does.
 pub(super) const CHANGE: u64 = 250;
