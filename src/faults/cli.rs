@@ -1,4 +1,5 @@
-//! `cbsim faults`: runs one seed or many, prints what came of it, and the way to see more.
+//! `cbsim faults`: runs one seed or many, and prints the results and the command that repeats a
+//! failing seed with its trace.
 
 use super::plan::{Focus, Options, Variant};
 use super::{Outcome, run};
@@ -11,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Lines of a trace shown before the failure.
 const TAIL: usize = 200;
 
-/// The words behind `cbsim faults`.
+/// The arguments of `cbsim faults`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// First seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many seeds.
+    /// Number of seeds.
     #[arg(long, default_value_t = 1)]
     seeds: u64,
     /// File operations before the faults end.
@@ -29,24 +30,24 @@ pub(crate) struct Args {
     hosts: u8,
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
     clients: u8,
-    /// d0 d1 d2 d3 d4 d7 d8 d12: protocols that must fail; d11 is the one in use.
+    /// Protocol: d11 is the one in use; d0 d1 d2 d3 d4 d7 d8 d12 leave rules out and must fail.
     #[arg(long, default_value = "d11")]
     variant: String,
-    /// What all seeds are about: usual usurper cutoff gangs power verbs flips restore; else each
-    /// chooses.
+    /// Focus of all seeds: usual usurper cutoff gangs power verbs flips restore [default: drawn for
+    /// each seed].
     #[arg(long)]
     focus: Option<String>,
-    /// Seeds run at the same time.
+    /// Number of seeds that run at the same time.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     threads: u8,
-    /// End with the first seed that breaks a promise.
+    /// Stop after the first seed that breaks a promise.
     #[arg(long)]
     until_broken: bool,
     /// Print the whole trace of the first seed.
     #[arg(long)]
     trace: bool,
-    /// With --trace: write the share and the machines' local directories as they are at the end
-    /// below this new directory.
+    /// With --trace: write the share and the local directories of the machines, as they are at the
+    /// end, to this new directory.
     #[arg(long, requires = "trace", value_name = "DIR")]
     keep: Option<PathBuf>,
 }
@@ -118,7 +119,7 @@ fn focus_named(name: &str) -> Result<Focus, String> {
 /// Writes the directories of a run as they are at its end.
 fn keep(dir: &Path, outcome: &Outcome) -> sys::Result<()> {
     if !sys::fs::mkdir(dir, 0o755)? {
-        return Err(sys::Error::invalid("make", dir, "it is there already"));
+        return Err(sys::Error::invalid("make", dir, "it exists already"));
     }
     for (name, disk) in &outcome.disks {
         for (path, content) in disk.all() {
@@ -132,7 +133,7 @@ fn keep(dir: &Path, outcome: &Outcome) -> sys::Result<()> {
     Ok(())
 }
 
-/// What came of many seeds.
+/// The results of many seeds.
 #[derive(Default)]
 pub(super) struct Summary {
     pub runs: u64,
@@ -143,7 +144,7 @@ pub(super) struct Summary {
     pub starts: usize,
     pub reads: u64,
     pub faults: BTreeMap<&'static str, u64>,
-    /// Seeds that broke a promise, with the first thing that went wrong.
+    /// Seeds that broke a promise, with the first message.
     pub failed: BTreeMap<u64, String>,
     /// The failing one with the lowest seed.
     pub first: Option<Outcome>,
@@ -242,7 +243,7 @@ fn report(options: &Options, outcome: &Outcome) -> i32 {
         return 0;
     }
     println!(
-        "to see it all: cbsim faults --seed {} --steps {} --leaders {} --hosts {} --clients {} \
+        "whole trace: cbsim faults --seed {} --steps {} --leaders {} --hosts {} --clients {} \
          --variant {} --trace",
         options.seed,
         options.steps,

@@ -1,14 +1,14 @@
-//! What people and administrators were told to be so from then on, beside jobs: a job's project,
-//! priority, slots and queue, queues and hosts open or closed, the configuration in force.
+//! Settings that clients were answered to be in force: a job's project, priority, slots and queue,
+//! queues and hosts open or closed, the configuration.
 //!
-//! Each fact has one author, who asks for one thing at a time: from the moment of asking nobody can
-//! say how it is, from an answer on every leader must have it so. After a question that was not
-//! answered it is never judged again, since it may be carried out at any time.
+//! Each setting is changed by one client, one request at a time: from the request on its value is
+//! unknown, from the answer on every leader must have the new one. After a request that was not
+//! answered it is never checked again, since that may be carried out at any time.
 
 use crate::state::State;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something that can be told to be so.
+/// A setting.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Fact {
     Project(u32),
@@ -24,8 +24,8 @@ pub(super) enum Fact {
 
 #[derive(Clone, Default)]
 pub(super) struct Confirmed {
-    told: BTreeMap<Fact, String>,
-    /// Somebody asked for another value and was not answered.
+    values: BTreeMap<Fact, String>,
+    /// A change was asked for and not answered.
     open: BTreeSet<Fact>,
     /// Asked for and not answered yet.
     asking: BTreeSet<Fact>,
@@ -34,11 +34,11 @@ pub(super) struct Confirmed {
 }
 
 impl Confirmed {
-    /// Somebody asks for a change.
+    /// A client asks for a change.
     pub(super) fn asked(&mut self, fact: &Fact) {
         use Fact::{Config, HostClosed, QueueActive, QueueOpen};
         self.of_cluster |= matches!(fact, QueueOpen(_) | QueueActive(_) | HostClosed(_) | Config);
-        self.told.remove(fact);
+        self.values.remove(fact);
         self.asking.insert(fact.clone());
     }
 
@@ -46,7 +46,7 @@ impl Confirmed {
     pub(super) fn answered(&mut self, fact: Fact, answer: Result<Option<String>, ()>) {
         self.asking.remove(&fact);
         match answer {
-            Ok(Some(value)) if !self.open.contains(&fact) => drop(self.told.insert(fact, value)),
+            Ok(Some(value)) if !self.open.contains(&fact) => drop(self.values.insert(fact, value)),
             Ok(_) => {}
             Err(()) => drop(self.open.insert(fact)),
         }
@@ -54,24 +54,25 @@ impl Confirmed {
 
     /// Everything is as it was earlier, but for what is being asked for.
     pub(super) fn go_back(&mut self, then: Confirmed) {
-        self.told = then.told;
-        self.told.retain(|fact, _| !self.asking.contains(fact));
+        self.values = then.values;
+        self.values.retain(|fact, _| !self.asking.contains(fact));
         self.open.extend(then.asking);
     }
 
-    /// An administrator was told that the host is closed.
+    /// The administrator was answered that the host is closed.
     pub(super) fn is_closed(&self, host: &str) -> bool {
         let fact = Fact::HostClosed(host.to_owned());
-        self.told.get(&fact).is_some_and(|value| value == "true")
+        self.values.get(&fact).is_some_and(|value| value == "true")
     }
 
-    /// What a leader has otherwise than people were told.
+    /// Settings that a leader has otherwise than they were confirmed.
     pub(super) fn check(&self, epoch: u64, state: &State) -> Vec<String> {
-        let differs = |(fact, told): (&Fact, &String)| {
+        let differs = |(fact, confirmed): (&Fact, &String)| {
             let has = value(fact, state)?;
-            (has != *told).then(|| format!("epoch {epoch} has {fact:?} as {has}, told was {told}"))
+            (has != *confirmed)
+                .then(|| format!("epoch {epoch} has {fact:?} as {has}, confirmed was {confirmed}"))
         };
-        self.told.iter().filter_map(differs).collect()
+        self.values.iter().filter_map(differs).collect()
     }
 }
 

@@ -222,7 +222,9 @@ fn judge(moment: &CrashPoint, disk: Disk, cluster: &str) -> Option<String> {
     for (name, id) in &moment.acked {
         let job = state.job(*id).and_then(|j| j.name.as_deref());
         if job != Some(name.as_str()) {
-            return Some(format!("{name} was told job {id}, which is {job:?}"));
+            return Some(format!(
+                "{name} was acknowledged as job {id}, which is {job:?}"
+            ));
         }
     }
     for (j, stat) in &moment.finals {

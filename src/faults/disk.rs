@@ -1,7 +1,7 @@
 //! Files as a server holds them: inodes, directories, what is stable and what is not, locks.
 //!
 //! One `Disk` is the shared file system, others are the local disks of hosts. Pure: no latency, no
-//! caches (those are the clients', in `mount`), no chance. Paths are relative to its root.
+//! caches (those are the clients', in `simulated_os`), no chance. Paths are relative to its root.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -266,7 +266,7 @@ impl Disk {
     }
 
     /// An earlier copy of the whole takes its place. `keep`: who has files of before open goes on
-    /// with them, in nobody's sight; else they are gone.
+    /// with them, unseen by others; else they are gone.
     pub(super) fn put_back(&mut self, copy: Disk, keep: bool) {
         let shift = self.next;
         let version = self.nodes.get(&ROOT).map_or(0, |root| root.version);

@@ -2,9 +2,9 @@
 //! against each other, and against who led at that moment.
 //!
 //! The promises that are checked: a leader answers no request that it first read after another one
-//! had begun to lead; a request is removed only when its answer is written; a host that has told
-//! how an attempt ended never tells otherwise; parts that a host has prepared are on record. Sees
-//! bytes on their way; changes nothing.
+//! had begun to lead; a request is removed only when its answer is written; a host that has
+//! reported how an attempt ended never reports otherwise; parts that a host has prepared are on
+//! record. Sees bytes on their way; changes nothing.
 
 use super::disk::HandleId;
 use super::kernel::{Kernel, ProcId};
@@ -27,7 +27,7 @@ struct HostReport {
     run: RunId,
 }
 
-/// How an attempt ended, as a host told it.
+/// How an attempt ended, as a host reported it.
 type ReportedEnd = (Option<i32>, i32, TermReason);
 
 #[derive(Clone, Default)]
@@ -101,13 +101,13 @@ impl FileChecks {
         bytes: &[u8],
     ) -> Vec<String> {
         if let Some(host) = host_of(path, "reports.") {
-            let (_, told) = self.unsynced.entry(id).or_insert((host.to_owned(), vec![]));
+            let (_, reports) = self.unsynced.entry(id).or_insert((host.to_owned(), vec![]));
             for said in records::<HostReport>(bytes) {
                 // The leader may read it from now on, whether the host's sync returns or not.
                 if let Report::PartReady { a } = said.report {
                     self.parts.insert((host.to_owned(), a, said.run.mark));
                 }
-                told.push(said);
+                reports.push(said);
             }
         }
         let epoch = path.strip_prefix("/epoch/").and_then(|rest| {
@@ -132,18 +132,18 @@ impl FileChecks {
         wrong
     }
 
-    /// A file of the share was synced; what its host told before and contradicts now.
+    /// A file of the share was synced; what its host reported before and contradicts now.
     pub(super) fn synced(&mut self, kernel: &Kernel, id: HandleId, path: &str) -> Vec<String> {
         if let Some(host) = host_of(path, "load.") {
             let (last, pauses) = self.load.entry(host.to_owned()).or_default();
             pauses.push((*last, kernel.now));
             *last = kernel.now;
         }
-        let Some((host, told)) = self.unsynced.remove(&id) else {
+        let Some((host, reports)) = self.unsynced.remove(&id) else {
             return vec![];
         };
         let mut wrong = Vec::new();
-        for said in told {
+        for said in reports {
             let Report::Ended(e) = said.report else {
                 continue;
             };
@@ -153,14 +153,14 @@ impl FileChecks {
             if *known != now {
                 let a = e.a;
                 wrong.push(format!(
-                    "{host} told that {a} ended as {known:?}, now as {now:?}"
+                    "{host} reported that {a} ended as {known:?}, now as {now:?}"
                 ));
             }
         }
         wrong
     }
 
-    /// Whether a host has told the leader that its part is prepared.
+    /// Whether a host has reported to the leader that its part is prepared.
     pub(super) fn is_prepared(&self, host: &str, (a, mark): RunKey) -> bool {
         self.parts.contains(&(host.to_owned(), a, mark))
     }

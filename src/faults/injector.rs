@@ -211,7 +211,7 @@ impl Cluster {
         }
     }
 
-    /// What hits the server, or whoever does a certain thing next.
+    /// Faults of the server, of shepherds, and breakpoints.
     fn inject_at_server(
         &mut self,
         kernel: &mut Kernel,
@@ -277,7 +277,7 @@ impl Cluster {
     }
 
     /// Flips a byte of a file through which leader and hosts talk, most often one of the newest:
-    /// what a disk does, nobody is told.
+    /// what a disk does, without an error.
     fn flip(&mut self, kernel: &mut Kernel) -> Option<String> {
         let flipped = self.injected.counts.get(Fault::Flip.name()).copied();
         if flipped.unwrap_or(0) >= FLIPS_MAX {
@@ -293,9 +293,9 @@ impl Cluster {
         let ino = self.share.find(path).ok()?;
         let node = self.share.node_mut(ino).ok()?;
         let len = node.data.len() as u64;
-        // What was read long ago harms nobody.
-        let behind = kernel.rng.pick(&[200, 2_000, len]).min(len);
-        let at = (len - 1 - kernel.rng.below(behind)) as usize;
+        // What was read long ago does no harm.
+        let last = kernel.rng.pick(&[200, 2_000, len]).min(len);
+        let at = (len - 1 - kernel.rng.below(last)) as usize;
         let bit = 1 << kernel.rng.below(8);
         Arc::make_mut(&mut node.data)[at] ^= bit;
         if let Some(byte) = Arc::make_mut(&mut node.stable).get_mut(at) {

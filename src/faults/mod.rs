@@ -1,9 +1,10 @@
 //! `cbsim faults`: the daemons' own code on a simulated shared file system that fails in every way
 //! it can, with the promises checked after every step. One seed reproduces a run.
 //!
-//! `world` has the clock and the actors, `cluster` the machines and the faults, `disk` and `os` the
-//! file system as servers and clients see it, `stage` and `tasks` the processes, `history` the
-//! promises, `restore` a share put back from a copy. Never touches a real file.
+//! `kernel` has the virtual clock and the run queue, `world` the threads, `cluster` the machines
+//! and the file server, `disk` and `simulated_os` the file system as servers and clients see it,
+//! `processes` and `shepherds` the daemons and tasks, `clients` the users, `injector` the faults,
+//! `history` and `leader_checks` the promises. Never touches a real file.
 
 mod breakpoint;
 pub(crate) mod cli;
@@ -62,7 +63,7 @@ impl std::io::Write for LogIntoTrace {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Outcome {
     pub seed: u64,
@@ -77,7 +78,7 @@ struct Outcome {
     pub takeovers: u64,
     pub acked: usize,
     pub starts: usize,
-    /// Readings of the view.
+    /// How often the view was read.
     pub reads: u64,
     /// The longest wait for the answer to a submission, ms.
     pub longest_ms: u64,

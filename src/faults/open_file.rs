@@ -187,7 +187,7 @@ impl Drop for ShareFile {
             machine.boot == os.boot && machine.up && machine.cache.dirty.contains_key(&self.ino)
         };
         if dirty && !std::thread::panicking() {
-            // A close sends what was kept; its error is nobody's.
+            // A close sends what was kept; its error goes to no caller.
             if os.call("close", Place::Share(&self.path)).is_ok() {
                 let mut inner = os.lock();
                 let Inner { kernel, cluster } = &mut *inner;

@@ -1,4 +1,4 @@
-//! What a run is about: sizes, the protocol variant, which faults come how often. A function of the
+//! The plan of a run: sizes, the protocol variant, which faults come how often. A function of the
 //! options and the seed.
 
 use super::kernel::random_numbers;
@@ -34,7 +34,7 @@ impl Default for Options {
     }
 }
 
-/// What a run is about: it draws sizes, faults and deeds of people accordingly.
+/// What a run is about: it draws sizes, faults and actions of clients accordingly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Focus {
     /// A bit of everything.
@@ -47,7 +47,7 @@ pub(super) enum Focus {
     Gangs,
     /// Power losses, of which some take the local directory along.
     Power,
-    /// People and administrators change what there is to be changed.
+    /// Clients and the administrator change whatever can be changed.
     Verbs,
     /// Bytes of orders and reports flip while jobs run and processes die.
     Flips,
@@ -292,7 +292,7 @@ pub(super) enum Trigger {
     Started,
 }
 
-/// What a script does to whoever did it: the process of a spot, the host of a start, the leader.
+/// What a script does to the process that made a call, the host of a start, or the leader.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(test), allow(dead_code))]
 pub(super) enum ScriptedFault {

@@ -23,7 +23,7 @@ pub(super) struct Inner {
     pub cluster: Cluster,
 }
 
-/// What the world calls when something is due that is no thread of its own.
+/// What the world calls for everything that is not one of its threads.
 pub(super) struct Handlers {
     /// An event of the cluster, by its number.
     pub event: fn(&Arc<World>, &mut Inner, u64),

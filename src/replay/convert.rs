@@ -156,7 +156,7 @@ fn aleang_hosts(out: &mut String, machines: &[Vec<String>]) -> Result<(), String
     for m in machines {
         let n: u32 = m[2]
             .parse()
-            .map_err(|_| format!("machines: {} is no number", m[2]))?;
+            .map_err(|_| format!("machines: {} is not a number", m[2]))?;
         let names = format!("{}-[1-{n}]", m[1]);
         line(out, format_args!("- names: '{names}'"));
         properties.entry(&m[6]).or_default().push(names);
@@ -231,7 +231,7 @@ fn whole(row: &Row, column: &str, file: &str) -> Result<u64, String> {
     let text = row.get(column).map_or("", String::as_str);
     let n = text
         .parse()
-        .map_err(|_| format!("{file}: {column}: {text:?} is no number"));
+        .map_err(|_| format!("{file}: {column}: {text:?} is not a number"));
     if text.is_empty() { Ok(0) } else { n }
 }
 

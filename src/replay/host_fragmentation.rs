@@ -17,7 +17,7 @@ const KINDS_MAX: usize = 64;
 /// See the head of the file.
 pub struct Waste {
     needs: Vec<Need>,
-    /// Resources of [`Need::amounts`] behind the slots.
+    /// Resources of [`Need::amounts`] after the slots.
     names: Vec<String>,
     by_slots: bool,
     hosts: Vec<f64>,
@@ -89,7 +89,7 @@ impl Waste {
         self.total.max(0.0)
     }
 
-    /// Works the hosts out anew that changed.
+    /// Computes the hosts that changed again.
     pub fn update(&mut self, engine: &Engine, mut touched: Vec<u32>) {
         touched.sort_unstable();
         touched.dedup();
@@ -103,7 +103,7 @@ impl Waste {
         for at in touched.into_iter().map(|at| at as usize) {
             amounts.clear();
             amounts.push(engine.free_slots(at) * 1000);
-            // What nobody has asked for yet is all there.
+            // What no job has asked for yet is all free.
             let left = |res: &Option<u16>| res.map_or(i64::MAX, |res| engine.left(at, res));
             amounts.extend(numbers.iter().map(left));
             let units = device.map_or(Vec::new(), |res| devices(engine.left(at, res)));

@@ -64,7 +64,7 @@ impl Parties {
         }
     }
 
-    /// Shares are promised only to those that want more: whoever waits.
+    /// Shares are promised only to those that want more: the ones that wait.
     fn advance(&mut self, dt: f64) {
         if self.backlog.len() < 2 {
             return;

@@ -105,7 +105,7 @@ pub struct Sla {
     /// Jobs with a deadline.
     pub jobs: u64,
     pub missed: u64,
-    /// Mean time behind the deadline of those that missed it, in seconds.
+    /// Mean time after the deadline of those that missed it, in seconds.
     pub mean_late_s: f64,
 }
 

@@ -1,19 +1,9 @@
 //! The policies that `--policy` names, each as the cb.yaml that it stands for: one virtual host,
 //! one queue. Owns the names and the text; the loader of every cluster reads it.
 
-/// The names, with what each does.
-pub const POLICIES: &[(&str, &str)] = &[
-    (
-        "fcfs",
-        "first come, first served: the first job blocks the others",
-    ),
-    ("easy", "backfill behind the reservation of the first job"),
-    ("sjbf", "as easy, the shortest candidate first"),
-    (
-        "conservative",
-        "backfill behind the reservations of all jobs",
-    ),
-];
+/// First come, first served; backfill that does not delay the first job; the same, the shortest
+/// candidate first; backfill that delays no job that waits.
+const POLICIES: [&str; 4] = ["fcfs", "easy", "sjbf", "conservative"];
 
 /// The cb.yaml of a policy on one host of `procs` slots.
 ///
@@ -26,10 +16,9 @@ pub fn config(policy: &str, procs: u32) -> Result<String, String> {
         "sjbf" => "  backfill: 1\n  backfill_order: shortest\n",
         "conservative" => "  backfill: all\n",
         _ => {
-            let known: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
             return Err(format!(
                 "no policy {policy:?}: there are {}; anything else is said with --config",
-                known.join(", ")
+                POLICIES.join(", ")
             ));
         }
     };

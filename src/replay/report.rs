@@ -40,7 +40,7 @@ pub struct Report {
     pub stuck: u64,
 }
 
-/// Six digits behind the point: what lies behind them is noise of the last division.
+/// Six digits after the point: the rest is noise of the last division.
 fn round(v: f64) -> f64 {
     (v * 1e6).round() / 1e6
 }

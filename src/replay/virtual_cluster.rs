@@ -2,7 +2,7 @@
 //! all submissions, then the decider makes one pass, and what it decided happens at once.
 //!
 //! Owns the clock and the progress of work (a suspended job does not progress, a requeued one
-//! begins anew, more slots and faster hosts progress faster, a run limit ends a job). Never
+//! begins again, more slots and faster hosts progress faster, a run limit ends a job). Never
 //! decides: a [`Decider`] does, the real core or a plain rule in tests.
 
 use super::meter::Meter;

@@ -1,4 +1,4 @@
-//! The real core behind the virtual cluster: the state that a leader keeps, changed by the events
+//! The real scheduler of the virtual cluster: the state that a leader keeps, changed by the events
 //! that a leader journals, and the engine that a leader asks. Submissions pass the same checks as
 //! `csub`'s. Owns the translation between places in the workload and jobs of the state (job id =
 //! place + 1); decides nothing.
@@ -25,7 +25,7 @@ use std::sync::Arc;
 const STARTS_MAX: usize = 4096;
 /// Uids of users begin here; only their being different matters.
 const UID_FIRST: u32 = 100_000;
-/// The state's list of changed rows, which nobody reads here, is emptied every so many passes.
+/// The state's list of changed rows, which nothing reads here, is emptied every so many passes.
 const TIDY_EVERY: u32 = 1024;
 
 /// What one specification follows from: ask, run limit, begin.
@@ -208,7 +208,7 @@ impl<'a> Core<'a> {
     /// The specification of a job, with its number in the state.
     fn spec(&mut self, job: &Job, now_ms: i64) -> Result<(u32, Arc<Spec>), String> {
         let key = (job.ask, job.est_ms, job.begin_ms);
-        // What depends on other jobs, or on how many wait, is asked anew each time.
+        // What depends on other jobs, or on how many wait, is checked again each time.
         let lasting = job.depends.is_none() && self.config.general.max_pend_jobs.is_none();
         if lasting && let Some(known) = self.specs.get(&key) {
             let (id, spec) = known.clone()?;
@@ -229,15 +229,15 @@ impl<'a> Core<'a> {
         made
     }
 
-    /// The number of a specification, which the state is told if it does not know it.
+    /// The number of a specification, which is added to the state if it is new.
     fn number(&mut self, spec: Arc<Spec>) -> Result<(u32, Arc<Spec>), String> {
         if let Some(id) = self.state.find_spec(&spec) {
             return Ok((id, spec));
         }
         let id = self.state.next_spec();
         let id = id.ok_or("all numbers of specifications are in use")?;
-        let told = Box::new(spec.as_ref().clone());
-        self.state.apply(&Event::Spec { id, spec: told });
+        let copy = Box::new(spec.as_ref().clone());
+        self.state.apply(&Event::Spec { id, spec: copy });
         Ok((id, spec))
     }
 
@@ -436,7 +436,7 @@ pub struct LiveSetting {
     pub keys: Vec<JobKey>,
 }
 
-/// Users as those who submit, each in all groups that some job of his names.
+/// The users that submit, each in all groups that any of the user's jobs names.
 fn requesters(workload: &Workload, parties: &Parties) -> Vec<Requester> {
     let names = parties.users.iter().zip(UID_FIRST..);
     let mut users: Vec<Requester> = names

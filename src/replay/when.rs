@@ -1,5 +1,5 @@
 //! `cbsim when`: runs a live cluster's state forward on the virtual clock until the asked jobs have
-//! started. Owns the words; takes no lock and changes nothing.
+//! started. Owns the messages; takes no lock and changes nothing.
 
 use super::files;
 use super::live_cluster::{self, Live, Present};
@@ -70,7 +70,7 @@ impl Found {
 /// Reads a share; jobs without a run limit run for `assume`.
 ///
 /// # Errors
-/// It cannot be read, or `assume` is no time.
+/// It cannot be read, or `assume` is not a time.
 pub fn look(share: &Path, assume: &str) -> Result<Found, String> {
     let assume_ms = duration::parse_ms(assume, Bare::Minutes)
         .map_err(|e| format!("--assume:\n{}", e.caret(assume)))?;

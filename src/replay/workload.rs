@@ -72,8 +72,8 @@ pub struct Parties {
 }
 
 impl Parties {
-    /// Those of a workload, in the order of their first ask. A job without user is `nobody`'s, one
-    /// without group belongs to the group of no name.
+    /// Those of a workload, in the order of their first ask. A job without user belongs to
+    /// `nobody`, one without group belongs to the group of no name.
     pub fn of(workload: &Workload) -> Parties {
         let mut out = Parties::default();
         let mut users: HashMap<&str, u32> = HashMap::new();
@@ -212,7 +212,7 @@ impl Workload {
 }
 
 /// Milliseconds from a decimal number of seconds, without the detour through a binary fraction:
-/// `1.5` is 1500; digits behind the third are dropped.
+/// `1.5` is 1500; digits after the third are dropped.
 pub fn seconds(text: &str) -> Option<i64> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
