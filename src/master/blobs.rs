@@ -102,7 +102,7 @@ impl Leader {
             };
             let text = format!("jobs are refused whose script or environment is not stored: {why}");
             self.alarms.raise("blobs", text, now);
-            self.summary_due = true;
+            self.summary.changed();
             refused.push(Rejected {
                 token: Some(request.head.token),
                 place: request.place,

@@ -31,7 +31,9 @@ impl Leader {
             });
         }
         let any = inputs.len() > before;
-        self.summary_due |= any;
+        if any {
+            self.summary.changed();
+        }
         any
     }
 
@@ -99,7 +101,7 @@ impl Leader {
             }
         }
         if self.orders.take_failed() {
-            self.summary_due = true;
+            self.summary.changed();
             // Of one host's files or of the whole share? The latter ends this leader.
             self.recheck()?;
         }

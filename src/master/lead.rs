@@ -19,6 +19,7 @@ use super::publish::Publisher;
 use super::receipts::Receipts;
 use super::room::Room;
 use super::snapshots::Snapshots;
+use super::summary_pace::SummaryPace;
 use crate::config::Config;
 use crate::journal::{self, Position, Writer};
 use crate::lease::Check;
@@ -49,13 +50,6 @@ const BUSY_GAP_MS: u64 = 3;
 /// answered at once, and under load turns still serve many.
 pub(super) const ALONE_PER_S: u64 = 100;
 pub(super) const ALONE_MAX: u64 = 20;
-/// How often the summary views are refreshed at most, in milliseconds: on a local file system, and
-/// where each of them costs five requests.
-const SUMMARY_EVERY_MS: u64 = 1000;
-const SUMMARY_REMOTE_MS: u64 = 3000;
-/// By how much longer they wait for each host when only load indices changed, in milliseconds: the
-/// view of 5,000 hosts is 2 MB, and their loads change all the time.
-const LOAD_ROW_MS: u64 = 3;
 /// Time for the published view in each turn, in milliseconds.
 const PUBLISH_MS: u64 = 5;
 /// How often it is given while requests fill each turn, in milliseconds.
@@ -104,10 +98,8 @@ pub(super) struct Leader {
     pub since: Stamp,
     /// Since when no host was told how far the journal has come (boot clock, ms).
     pub untold_since: Option<u64>,
-    pub summary_at: u64,
-    pub summary_due: bool,
-    /// Load indices changed since the last summary.
-    pub loads_due: bool,
+    /// When the summary views are written.
+    pub(super) summary: SummaryPace,
     /// When the leader's clock was last compared with the file server's (boot clock, ms).
     pub clock_compared_at: Option<u64>,
     pub publishing: bool,
@@ -363,8 +355,12 @@ impl Leader {
             .any(|input| matches!(input, Input::Load { .. }));
         self.core.set_share_full(self.room.is_full());
         let ready = turn::turn(&mut self.core, inputs, clock::now());
-        self.loads_due |= loads;
-        self.summary_due |= !ready.events.is_empty();
+        if loads {
+            self.summary.loads_changed();
+        }
+        if !ready.events.is_empty() {
+            self.summary.changed();
+        }
         let burst = ready.events.len() > BURST;
         let changed = !ready.events.is_empty();
         let more = self.carry_out(ready, now)?;
@@ -434,7 +430,7 @@ impl Leader {
                         &self.leadership,
                         &self.stop,
                     )?;
-                    self.summary_due = true;
+                    self.summary.changed();
                 }
                 other => return Ok(other?),
             }
@@ -531,7 +527,11 @@ impl Leader {
             self.write_orders(Vec::new())?;
         }
         self.write_receipts(now)?;
-        if self.next_summary_at().is_some_and(|at| at < now) {
+        if self
+            .summary
+            .due_ms(self.hosts.count())
+            .is_some_and(|at| at < now)
+        {
             self.publish_summary(now)?;
         }
         self.have_remembered(now)?;
@@ -580,7 +580,7 @@ impl Leader {
     /// Looks after the reserve; what waited for room goes on when there is some.
     fn tend_room(&mut self, now: u64) {
         if self.room.tend(now, &self.leadership) {
-            self.summary_due = true;
+            self.summary.changed();
             if !self.room.is_full() {
                 self.core.request_pass();
             }
@@ -595,22 +595,8 @@ impl Leader {
         self.alarms.raise("view", text, clock::boot_ms());
     }
 
-    /// When the summary views are due, if they are.
-    fn next_summary_at(&self) -> Option<u64> {
-        let every = match self.hinted_share {
-            true => SUMMARY_EVERY_MS,
-            false => SUMMARY_REMOTE_MS,
-        };
-        let at = self.summary_at.saturating_add(every);
-        match (self.summary_due, self.loads_due) {
-            (true, _) => Some(at),
-            (false, true) => Some(at.saturating_add(self.hosts.count() as u64 * LOAD_ROW_MS)),
-            (false, false) => None,
-        }
-    }
-
     fn publish_summary(&mut self, now: u64) -> Result<(), End> {
-        (self.summary_at, self.summary_due, self.loads_due) = (now, false, false);
+        self.summary.written(now);
         turn::refresh(&mut self.core);
         let recent = |at: u64| now.saturating_sub(at) < CLOCK_EVERY_MS;
         if !self.clock_compared_at.is_some_and(recent) {
@@ -716,7 +702,7 @@ impl Leader {
             ms = ms.min(due.max(1));
         }
         let now = clock::boot_ms();
-        if let Some(due) = self.next_summary_at() {
+        if let Some(due) = self.summary.due_ms(self.hosts.count()) {
             ms = ms.min(due.saturating_sub(now).max(250));
         }
         if self.publishing {

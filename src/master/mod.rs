@@ -22,6 +22,7 @@ mod receipts;
 mod restored;
 mod room;
 mod snapshots;
+mod summary_pace;
 
 use crate::config::Config;
 use crate::journal::{self, Writer};
@@ -288,10 +289,8 @@ fn assume(
         blobs: blobs::Blobs::new(&layout),
         since: now,
         untold_since: None,
-        summary_at: 0,
         clock_compared_at: None,
-        summary_due: true,
-        loads_due: false,
+        summary: summary_pace::SummaryPace::new(hinted_share),
         publishing: false,
         ticked_at: 0,
         users_at: 0,

@@ -40,7 +40,7 @@ impl Leader {
         }
         if let Some(text) = self.inbox.take_alarm() {
             self.alarms.raise("inbox names", text, now);
-            self.summary_due = true;
+            self.summary.changed();
             self.janitor.clear_inbox(now);
         }
         Ok(())
@@ -61,7 +61,7 @@ impl Leader {
             }
         }
         self.alarms.raise("inbox", text, now);
-        self.summary_due = true;
+        self.summary.changed();
         Ok(())
     }
 }

@@ -1,0 +1,77 @@
+//! When the summary views (hosts, queues, users, limits) are written: soon after an event, and at
+//! the pace of their size where only load indices changed. Values only, no files and no clocks.
+
+/// Least time between two writes of the summary views (ms), and on a network file system, where
+/// each of them takes five requests.
+const EVERY_MS: u64 = 1000;
+const REMOTE_MS: u64 = 3000;
+/// By how much longer they wait for each host when only load indices changed (ms): the view of
+/// 5,000 hosts is 2 MB, and their loads change all the time.
+const LOAD_ROW_MS: u64 = 3;
+
+/// What is to be shown, and when it was last shown. Times are of the boot clock, ms.
+#[derive(Debug)]
+pub(super) struct SummaryPace {
+    every_ms: u64,
+    written_at: u64,
+    events: bool,
+    loads: bool,
+}
+
+impl SummaryPace {
+    /// Nothing was written yet. `local`: the share is a file system of this machine.
+    pub(crate) fn new(local: bool) -> SummaryPace {
+        SummaryPace {
+            every_ms: if local { EVERY_MS } else { REMOTE_MS },
+            written_at: 0,
+            events: true,
+            loads: false,
+        }
+    }
+
+    /// Something changed that people look for.
+    pub(crate) fn changed(&mut self) {
+        self.events = true;
+    }
+
+    /// Load indices changed.
+    pub(crate) fn loads_changed(&mut self) {
+        self.loads = true;
+    }
+
+    /// The views were written at `now`.
+    pub(crate) fn written(&mut self, now: u64) {
+        (self.written_at, self.events, self.loads) = (now, false, false);
+    }
+
+    /// When they are due, if they are, with so many hosts.
+    pub(crate) fn due_ms(&self, hosts: usize) -> Option<u64> {
+        let at = self.written_at.saturating_add(self.every_ms);
+        match (self.events, self.loads) {
+            (true, _) => Some(at),
+            (false, true) => Some(at.saturating_add(hosts as u64 * LOAD_ROW_MS)),
+            (false, false) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_shown_soon_and_loads_at_the_pace_of_the_views_size() {
+        let mut pace = SummaryPace::new(false);
+        assert_eq!(pace.due_ms(5000), Some(REMOTE_MS));
+        pace.written(10_000);
+        assert_eq!(pace.due_ms(5000), None);
+        pace.loads_changed();
+        assert_eq!(pace.due_ms(3), Some(13_009));
+        assert_eq!(pace.due_ms(5000), Some(28_000));
+        pace.changed();
+        assert_eq!(pace.due_ms(5000), Some(13_000));
+        pace.written(13_000);
+        assert_eq!(pace.due_ms(5000), None);
+        assert_eq!(SummaryPace::new(true).due_ms(3), Some(EVERY_MS));
+    }
+}
