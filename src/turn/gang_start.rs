@@ -45,18 +45,6 @@ impl Turn<'_> {
         })
     }
 
-    /// The current attempt of a work.
-    fn current_attempt(&self, j: JobKey) -> AttemptId {
-        let at = self.core.state.work(j).map_or(0, |work| work.attempt);
-        AttemptId { j, at }
-    }
-
-    /// Current attempts of all work that has slots on `host`.
-    fn current_attempts_on(&self, host: &str) -> Vec<AttemptId> {
-        let works = self.core.state.on_host(host);
-        works.map(|(j, _)| self.current_attempt(j)).collect()
-    }
-
     /// The attempt is the current one, is not over, and has a part on `host`.
     fn has_part(&self, a: AttemptId, host: &str) -> Option<HostId> {
         let state = &self.core.state;

@@ -8,7 +8,7 @@ use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp, TermReason};
 use crate::record::event::SignalAct;
 use crate::record::order::{Act, Order, StartOrder};
 use crate::sched::plan_applier::requeue_reason;
-use crate::state::{HostId, Run, State};
+use crate::state::{HostId, Run, State, Work};
 use std::collections::BTreeSet;
 
 impl Turn<'_> {
@@ -39,6 +39,12 @@ impl Turn<'_> {
     }
 }
 
+/// The current attempt of a work.
+pub(super) fn attempt_of(j: JobKey, work: &Work) -> AttemptId {
+    let at = work.attempt;
+    AttemptId { j, at }
+}
+
 /// The order that starts the current attempt of `j`, with the host it goes to.
 pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let state = &core.state;
@@ -53,10 +59,7 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         )
     });
     let order = StartOrder {
-        a: AttemptId {
-            j,
-            at: work.attempt,
-        },
+        a: attempt_of(j, work),
         s: job.spec,
         command: job.command.to_string(),
         name: job.name.as_deref().unwrap_or("").to_owned(),
@@ -84,10 +87,7 @@ pub(super) fn part_order(core: &Core, j: JobKey, host: HostId) -> Option<(String
     let run = work.run.as_deref()?;
     let slots = run.hosts.iter().filter(|(h, _)| *h == host);
     let order = Order::Part {
-        a: AttemptId {
-            j,
-            at: work.attempt,
-        },
+        a: attempt_of(j, work),
         s: job.spec,
         first: state.host_name(run.hosts.first()?.0).to_string(),
         slots: slots.map(|(_, n)| n).sum(),
@@ -125,10 +125,7 @@ pub(super) fn resize_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let state = &core.state;
     let work = state.work(j)?;
     let run = work.run.as_deref().filter(|run| run.resizes > 0)?;
-    let a = AttemptId {
-        j,
-        at: work.attempt,
-    };
+    let a = attempt_of(j, work);
     let (hosts, n) = (shares(state, run), run.resizes);
     let host = hosts.first()?.0.clone();
     Some((host, Order::Resize { a, hosts, n }))
@@ -207,8 +204,7 @@ fn orders_of_work(core: &Core, host: &str, j: JobKey) -> Vec<(String, Order)> {
     ];
     let mut orders: Vec<_> = orders.into_iter().flatten().collect();
     if run.start == Stamp(0) && !core.state.host_ctl(host).up {
-        let at = work.attempt;
-        let a = AttemptId { j, at };
+        let a = attempt_of(j, work);
         orders.push((host.to_owned(), Order::Cancel { a }));
     }
     orders
@@ -221,10 +217,7 @@ pub(super) fn signal_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let (act, reason) = pending_signal(run)?;
     let (host, _) = run.hosts.first()?;
     let order = Order::Signal {
-        a: AttemptId {
-            j,
-            at: work.attempt,
-        },
+        a: attempt_of(j, work),
         act,
         reason,
         grace_ms: core.config.general.job_terminate_interval_ms,

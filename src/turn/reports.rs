@@ -306,18 +306,22 @@ impl Turn<'_> {
         self.reevaluate_load(host);
     }
 
+    /// The current attempt of a work.
+    pub(super) fn current_attempt(&self, j: JobKey) -> AttemptId {
+        let at = self.core.state.work(j).map_or(0, |work| work.attempt);
+        AttemptId { j, at }
+    }
+
+    /// Current attempts of all work that has slots on `host`.
+    pub(super) fn current_attempts_on(&self, host: &str) -> Vec<AttemptId> {
+        let works = self.core.state.on_host(host);
+        works.map(|(j, _)| self.current_attempt(j)).collect()
+    }
+
     /// Attempts whose first host is `host`.
     pub(super) fn attempts_on(&self, host: &str) -> Vec<AttemptId> {
-        let state = &self.core.state;
-        let keys: Vec<JobKey> = state.on_host(host).map(|(j, _)| j).collect();
-        keys.into_iter()
-            .filter_map(|j| {
-                Some(AttemptId {
-                    j,
-                    at: state.work(j)?.attempt,
-                })
-            })
-            .filter(|a| self.bound(host, *a).is_some())
-            .collect()
+        let mut attempts = self.current_attempts_on(host);
+        attempts.retain(|a| self.bound(host, *a).is_some());
+        attempts
     }
 }

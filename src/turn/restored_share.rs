@@ -7,6 +7,7 @@
 
 use super::answer::{Answer, refused_ack};
 use super::context::Turn;
+use super::orders::attempt_of;
 use crate::intake::{Action, Over, Requester};
 use crate::model::{AttemptId, Stamp, Token};
 use crate::record::ack::{Ack, Code};
@@ -101,8 +102,7 @@ impl Turn<'_> {
         let all = state.all_started().filter_map(|j| {
             let work = state.work(j)?;
             let open = work.run.as_ref().is_some_and(|run| run.start == Stamp(0));
-            let at = work.attempt;
-            open.then_some(AttemptId { j, at })
+            open.then(|| attempt_of(j, work))
         });
         let mut all: Vec<AttemptId> = all.collect();
         all.sort_unstable();

@@ -2,9 +2,10 @@
 
 use super::context::Turn;
 use super::job_verb::{RequeueStates, WorkCounts};
+use super::orders::attempt_of;
 use super::request_queue::EVENT;
 use crate::intake::{Action, Over, Owner, Refusal, Requester};
-use crate::model::{AttemptId, JobKey, JobStat, PendReason, TermReason};
+use crate::model::{JobKey, JobStat, PendReason, TermReason};
 use crate::record::ack::Code;
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::{Act, Order};
@@ -275,8 +276,7 @@ impl Turn<'_> {
         if run.gathering {
             return self.order_signal(j, Act::Kill, TermReason::Force);
         }
-        let at = work.attempt;
-        let a = AttemptId { j, at };
+        let a = attempt_of(j, work);
         let first = run.hosts.first();
         let host = first.map(|(id, _)| state.host_name(*id).to_string());
         let e = Ended {
@@ -318,10 +318,7 @@ impl Turn<'_> {
         };
         let host = state.host_name(*host);
         let order = Order::Signal {
-            a: AttemptId {
-                j,
-                at: work.attempt,
-            },
+            a: attempt_of(j, work),
             act,
             reason,
             grace_ms: self.core.config.general.job_terminate_interval_ms,

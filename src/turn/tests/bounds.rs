@@ -13,10 +13,7 @@ fn deadlines_of_forgotten_jobs_are_forgotten() {
         reset: vec!["t".into()],
         ..Default::default()
     };
-    let sel = Selector {
-        ids: vec!["2".into()],
-        ..Selector::default()
-    };
+    let sel = selector(&["2"]);
     let changes = Box::new(changes);
     b.ask(5, vec![Verb::Modify { sel, changes }]);
     assert_eq!(b.core.state.next_deadline(), Some(far));
@@ -36,15 +33,8 @@ queues:
 general: {default_queue: normal, clean_period: 100}
 ";
 
-fn ids(ids: &[&str]) -> Selector {
-    Selector {
-        ids: ids.iter().map(|id| (*id).to_owned()).collect(),
-        ..Selector::default()
-    }
-}
-
 fn signal(id: &str, how: SignalHow) -> Verb {
-    let sel = ids(&[id]);
+    let sel = selector(&[id]);
     Verb::Signal { sel, how }
 }
 

@@ -5,18 +5,7 @@ use super::*;
 use crate::model::TermReason;
 use crate::record::request::Changes;
 
-fn attempt(id: u32, at: u32) -> AttemptId {
-    let j = JobKey::job(id);
-    AttemptId { j, at }
-}
-
 impl Bench {
-    /// The host says that the attempt runs.
-    fn host_runs(&mut self, host: &str, a: AttemptId) {
-        let (pid, t) = (7, self.now);
-        self.report(host, vec![Report::Started { a, pid, t }]);
-    }
-
     fn silent_for(&mut self, host: &str, silent_ms: u64) {
         let doc = Box::new(self.core.inputs.loads[host].0.clone());
         let host = host.to_owned();
@@ -57,13 +46,13 @@ impl Bench {
         let mut changes = Box::<Changes>::default();
         changes.job.spec.rerunnable = yes;
         changes.set.push("r".to_owned());
-        let sel = job_one();
+        let sel = selector(&["1"]);
         let ack = self.ask(5, vec![Verb::Modify { sel, changes }]);
         assert_eq!(ack.results[0].code, Code::Ok, "{}", ack.results[0].text);
     }
 
     fn force(&mut self) -> String {
-        let (sel, how) = (job_one(), SignalHow::Force);
+        let (sel, how) = (selector(&["1"]), SignalHow::Force);
         let ack = self.ask(0, vec![Verb::Signal { sel, how }]);
         ack.results[0].text.clone()
     }
@@ -95,13 +84,6 @@ fn limits(orders: &[(String, Order)]) -> Vec<(String, u64)> {
         _ => None,
     };
     orders.iter().filter_map(limit).collect()
-}
-
-fn job_one() -> Selector {
-    Selector {
-        ids: vec!["1".into()],
-        ..Selector::default()
-    }
 }
 
 fn with_fence() -> Bench {
@@ -150,7 +132,7 @@ fn what_is_not_to_be_run_again_any_more_is_not_given_away() {
     b.ask(
         5,
         vec![Verb::Signal {
-            sel: job_one(),
+            sel: selector(&["1"]),
             how: SignalHow::Force,
         }],
     );
@@ -159,11 +141,7 @@ fn what_is_not_to_be_run_again_any_more_is_not_given_away() {
     b.host_runs("h1", a);
     let mut changes = Box::<Changes>::default();
     changes.reset.push("r".to_owned());
-    let ids = vec!["2".into()];
-    let sel = Selector {
-        ids,
-        ..Selector::default()
-    };
+    let sel = selector(&["2"]);
     b.ask(5, vec![Verb::Modify { sel, changes }]);
     b.silent_for("h1", 3_600_000);
     assert!(b.core.state.stat(a.j).unwrap().is_started());
@@ -209,17 +187,12 @@ fn a_removed_job_is_killed_by_every_leader_until_its_host_says_that_it_ended() {
     let kill = |(_, o): &(String, Order)| matches!(o, Order::Signal { a: of, .. } if *of == a);
     assert!(repeated.iter().any(kill), "in a new part of the orders");
     let states = vec!["exit".to_owned()];
-    let (sel, hold) = (job_one(), true);
+    let (sel, hold) = (selector(&["1"]), true);
     let requeue = Verb::Requeue { sel, hold, states };
     let ack = b.ask(5, vec![requeue.clone()]);
     let said = &ack.results[0].text;
     assert!(said.contains("may still run"), "{said}");
-    let e = Ended {
-        a,
-        sig: 9,
-        ..Ended::default()
-    };
-    b.report("h1", vec![Report::Ended(Box::new(e))]);
+    b.report("h1", vec![signalled(a)]);
     assert!(b.core.memory.stray_runs.is_empty());
     assert!(!outstanding(&b.core, Some("h1")).iter().any(kill));
 }
@@ -342,7 +315,7 @@ fn a_removed_job_that_may_still_run_is_held_when_it_is_requeued() {
     // The next leader has not read yet what the host says.
     b.next_leader();
     let states = vec!["exit".to_owned()];
-    let (sel, hold) = (job_one(), false);
+    let (sel, hold) = (selector(&["1"]), false);
     let again = b.ask(5, vec![Verb::Requeue { sel, hold, states }]);
     let said = &again.results[0].text;
     assert!(said.contains("requeued and held"), "{said}");

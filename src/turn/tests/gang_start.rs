@@ -131,10 +131,7 @@ fn silence_or_slowness_before_the_start_undoes_all() {
 #[test]
 fn a_kill_before_the_start_needs_no_host() {
     let mut b = wide();
-    let sel = || Selector {
-        ids: vec!["1".into()],
-        ..Selector::default()
-    };
+    let sel = || selector(&["1"]);
     let how = SignalHow::Stop;
     b.ask(5, vec![Verb::Signal { sel: sel(), how }]);
     assert!(b.ordered("h1").is_empty());
@@ -149,22 +146,15 @@ fn a_kill_before_the_start_needs_no_host() {
 #[test]
 fn a_restart_of_a_later_host_ends_the_job() {
     let mut b = wide();
-    let hello = |boot: &str| Report::Hello {
-        boot: boot.into(),
-        version: "1".into(),
-        t: 0,
-    };
-    let complete = |boot: &str| Report::Complete { boot: boot.into() };
-    b.report("h2", vec![hello("b1"), complete("b1")]);
+    b.host_boots("h2", "b1");
     b.ready(1);
-    let t = b.now;
-    b.report("h1", vec![Report::Started { a: A, pid: 1, t }]);
-    b.report("h2", vec![hello("b1"), complete("b1")]);
+    b.host_runs("h1", A);
+    b.host_boots("h2", "b1");
     assert!(
         b.ordered("h1").is_empty(),
         "the executor was started anew, not the host"
     );
-    b.report("h2", vec![hello("b2"), complete("b2")]);
+    b.host_boots("h2", "b2");
     let kill = b.ordered("h1");
     assert!(
         matches!(
@@ -190,18 +180,14 @@ fn preempted_work_on_two_hosts_lends_the_slots_of_both() {
     };
     b.submit(5, wide("again"));
     b.ready(1);
-    let t = b.now;
-    b.report("h1", vec![Report::Started { a: A, pid: 1, t }]);
+    b.host_runs("h1", A);
     b.submit(5, wide("urgent"));
     let stop = b.ordered("h1");
     assert!(
         matches!(stop[..], [Order::Signal { act: Act::Stop, a, .. }] if *a == A),
         "{stop:?}"
     );
-    let urgent = AttemptId {
-        j: JobKey::job(2),
-        at: 1,
-    };
+    let urgent = attempt(2, 1);
     let part = Order::Part {
         a: urgent,
         s: 2,
@@ -226,7 +212,7 @@ fn requeued_work_gives_back_its_parts_on_all_hosts() {
     b.submit(5, |j| (j.spec.queue, j.spec.min) = ("again".into(), 4));
     b.ready(1);
     let t = b.now;
-    b.report("h1", vec![Report::Started { a: A, pid: 1, t }]);
+    b.host_runs("h1", A);
     b.submit(5, |j| j.spec.queue = "urgent".into());
     let end = b.ordered("h1");
     assert!(
@@ -253,13 +239,9 @@ fn what_had_succeeded_before_its_host_was_found_lost_is_not_run_again() {
         let mut b = Bench::new();
         b.submit(5, |j| (j.spec.min, j.spec.rerunnable) = (4, true));
         b.ready(1);
-        let t = b.now;
-        b.report("h1", vec![Report::Started { a: A, pid: 1, t }]);
-        for boot in ["b1", "b2"] {
-            let (boot, version) = (boot.to_owned(), "1".to_owned());
-            let complete = Report::Complete { boot: boot.clone() };
-            b.report("h2", vec![Report::Hello { boot, version, t }, complete]);
-        }
+        b.host_runs("h1", A);
+        b.host_boots("h2", "b1");
+        b.host_boots("h2", "b2");
         b.end("h1", 1, 1, code);
         assert_eq!(
             b.core.state.work(A.j).unwrap().attempt,
@@ -288,10 +270,7 @@ fn a_start_whose_specification_a_later_request_replaces_names_the_new_one() {
     let mut changes = crate::record::request::Changes::default();
     changes.job.spec.rerunnable = true;
     changes.set.push("r".into());
-    let sel = Selector {
-        ids: vec!["1".into()],
-        ..Selector::default()
-    };
+    let sel = selector(&["1"]);
     let who = Requester {
         uid: 5,
         user: "u5".into(),

@@ -5,29 +5,16 @@ use crate::model::TermReason;
 use crate::state::HostCtl;
 
 fn speaks(ledger: &str, kept: bool, known: &[AttemptId]) -> Vec<Report> {
-    let boot = "b".to_owned();
-    let (version, id) = ("1".to_owned(), ledger.to_owned());
-    let mut out = vec![
-        Report::Hello {
-            boot: boot.clone(),
-            version,
-            t: 0,
-        },
-        Report::Ledger { id, kept },
-    ];
+    let id = ledger.to_owned();
+    let mut out = vec![hello("b"), Report::Ledger { id, kept }];
     let started = |a: &AttemptId| Report::Started {
         a: *a,
         pid: 7,
         t: 5,
     };
     out.extend(known.iter().map(started));
-    out.push(Report::Complete { boot });
+    out.push(complete("b"));
     out
-}
-
-fn first(id: u32) -> AttemptId {
-    let j = JobKey::job(id);
-    AttemptId { j, at: 1 }
 }
 
 /// One job in each of both slots of h1: the first may run again, the second must not.
@@ -93,10 +80,10 @@ fn a_host_that_remembers_loses_nothing_by_a_restart() {
     b.report("h1", speaks("one", false, &[]));
     assert_eq!((b.stat(1), b.stat(2)), (JobStat::Run, JobStat::Run));
     // Found again in logs that survived.
-    b.report("h1", speaks("two", false, &[first(1), first(2)]));
+    b.report("h1", speaks("two", false, &[attempt(1, 1), attempt(2, 1)]));
     assert_eq!((b.stat(1), b.stat(2)), (JobStat::Run, JobStat::Run));
     assert_eq!(b.ctl().ledger, "two");
-    b.report("h1", speaks("three", true, &[first(1), first(2)]));
+    b.report("h1", speaks("three", true, &[attempt(1, 1), attempt(2, 1)]));
     assert_eq!(
         (b.stat(2), b.ctl().ledger.as_str()),
         (JobStat::Run, "three")

@@ -23,19 +23,12 @@ impl Bench {
     }
 
     fn started(&mut self, id: u32, at: u32) {
-        let a = AttemptId {
-            j: JobKey::job(id),
-            at,
-        };
-        let t = self.now;
-        self.report("h1", vec![Report::Started { a, pid: 7, t }]);
+        let a = attempt(id, at);
+        self.host_runs("h1", a);
     }
 
     fn stopped(&mut self, id: u32, on: bool) {
-        let a = AttemptId {
-            j: JobKey::job(id),
-            at: 1,
-        };
+        let a = attempt(id, 1);
         let t = self.now;
         let report = match on {
             true => Report::Suspended { a, t },
@@ -93,10 +86,7 @@ fn work_that_is_requeued_runs_again_after_the_other() {
     assert_eq!(b.words(), ["Terminate 1.1 TERM_PREEMPT"]);
     b.put("lo", 4);
     let e = Ended {
-        a: AttemptId {
-            j: JobKey::job(1),
-            at: 1,
-        },
+        a: attempt(1, 1),
         start: b.now - 5,
         t: b.now,
         sig: 15,

@@ -21,10 +21,7 @@ fn a_victim_is_stopped_before_its_slots_are_used_and_resumed_behind() {
         b.submit(5, |j| j.spec.queue = "again".into());
     }
     for id in 1..=4 {
-        let a = AttemptId {
-            j: JobKey::job(id),
-            at: 1,
-        };
+        let a = attempt(id, 1);
         let host = if b.core.state.on_host("h1").any(|(j, _)| j.id == id) {
             "h1"
         } else {

@@ -1,42 +1,15 @@
 //! A share that is older than what happened.
 
 use super::*;
-use crate::record::report::RunId;
 
 impl Bench {
-    /// Reports of runs with this mark.
-    pub(super) fn report_marked(&mut self, host: &str, mark: u32, reports: Vec<Report>) {
-        self.report_of(host, RunId::marked(mark), reports);
-    }
-
-    /// Reports of this run.
-    pub(super) fn report_of(&mut self, host: &str, run: RunId, reports: Vec<Report>) {
-        let record = |(n, report)| ReportRecord {
-            seq: n as u64 + 1,
-            run,
-            report,
-        };
-        let reports = reports.into_iter().enumerate().map(record).collect();
-        self.turn(vec![Input::Reports {
-            host: host.into(),
-            part: 1,
-            reports,
-            more: false,
-        }]);
-    }
-
     fn note_restored_share(&mut self, epoch: u64, id: u32) {
         let host = "h2".to_owned();
         self.turn(vec![Input::RestoredShare { host, epoch, id }]);
     }
 
     fn host_started(&mut self, host: &str, id: u32) {
-        let a = AttemptId {
-            j: JobKey::job(id),
-            at: 1,
-        };
-        let (pid, t) = (7, self.now);
-        self.report(host, vec![Report::Started { a, pid, t }]);
+        self.host_runs(host, attempt(id, 1));
     }
 
     fn new_epoch(&mut self, epoch: u64) {
@@ -105,13 +78,7 @@ fn an_old_state_decides_nothing_until_it_is_confirmed() {
     assert_eq!(ack.ids[0].id, 10_001);
     assert_eq!(b.starts().len(), 1);
     // What ran when the backup was made and is not known any more is not run again unasked.
-    let boot = "b".to_owned();
-    let hello = Report::Hello {
-        boot: boot.clone(),
-        version: String::new(),
-        t: b.now,
-    };
-    b.report("h1", vec![hello, Report::Complete { boot }]);
+    b.host_boots("h1", "b");
     assert_eq!(b.stat(1), JobStat::Psusp);
     let again = b.ask(0, vec![Verb::Restored]);
     assert_eq!(again.results[0].code, Code::Refused);
@@ -175,18 +142,8 @@ fn the_word_of_another_run_by_the_same_name_changes_nothing() {
         _ => None,
     });
     assert_eq!(ordered, Some(mark));
-    let a = AttemptId {
-        j: JobKey::job(1),
-        at: 1,
-    };
-    let ended = Ended {
-        a,
-        start: 1,
-        t: 2,
-        code: Some(0),
-        ..Ended::default()
-    };
-    let ended = Report::Ended(Box::new(ended));
+    let a = attempt(1, 1);
+    let ended = exited(a, 0);
     let never = || Report::Never {
         a,
         why: "cancelled".into(),
@@ -266,9 +223,15 @@ fn restored_bench() -> (Bench, AttemptId) {
     (b, attempt(1, 1))
 }
 
-fn attempt(id: u32, at: u32) -> AttemptId {
-    let j = JobKey::job(id);
-    AttemptId { j, at }
+/// A bench whose share was restored to when job 1, which may run again, ran on h1; its run.
+fn restored_rerunnable() -> (Bench, RunId) {
+    let mut b = Bench::new();
+    b.new_epoch(5);
+    b.submit(5, |j| j.spec.queue = "again".into());
+    b.host_started("h1", 1);
+    b.note_restored_share(6, 40);
+    let mark = b.core.state.mark(JobKey::job(1));
+    (b, RunId { mark, epoch: 5 })
 }
 
 fn started(a: AttemptId) -> Vec<Report> {
@@ -334,12 +297,7 @@ fn runs_that_the_restored_journal_does_not_know_are_killed_after_the_word_and_no
     assert_eq!(b.stat(1), JobStat::Run);
     // Their ends end nothing, and are the end of the matter.
     for (_, a, mark) in killed {
-        let e = Ended {
-            a,
-            sig: 9,
-            ..Ended::default()
-        };
-        b.report_of("h2", here(mark), vec![Report::Ended(Box::new(e))]);
+        b.report_of("h2", here(mark), vec![signalled(a)]);
     }
     assert!(b.core.memory.stray_runs.is_empty());
     assert_eq!(b.stat(1), JobStat::Run);
@@ -368,31 +326,14 @@ fn a_job_waits_until_a_run_that_the_journal_does_not_know_has_ended() {
     b.report_of("h2", lost, started(attempt(1, 2)));
     assert_eq!(b.marked_kills().len(), 1);
     // The run that it does know ends; a person has the job run again.
-    let e = Ended {
-        a: known,
-        code: Some(3),
-        ..Ended::default()
-    };
-    b.report_of(
-        "h1",
-        RunId { mark, epoch: 5 },
-        vec![Report::Ended(Box::new(e))],
-    );
-    let sel = Selector {
-        ids: vec!["1".into()],
-        ..Selector::default()
-    };
+    b.report_of("h1", RunId { mark, epoch: 5 }, vec![exited(known, 3)]);
+    let sel = selector(&["1"]);
     let states = vec!["exit".to_owned()];
     let hold = false;
     let again = b.ask(5, vec![Verb::Requeue { sel, hold, states }]);
     assert_eq!(again.results[0].code, Code::Ok, "{}", again.results[0].text);
     assert!(b.starts().is_empty(), "{:?}", b.starts());
-    let e = Ended {
-        a: attempt(1, 2),
-        sig: 9,
-        ..Ended::default()
-    };
-    b.report_of("h2", lost, vec![Report::Ended(Box::new(e))]);
+    b.report_of("h2", lost, vec![signalled(attempt(1, 2))]);
     b.now += 1000;
     b.turn(vec![]);
     assert_eq!(b.stat(1), JobStat::Run);
@@ -400,47 +341,21 @@ fn a_job_waits_until_a_run_that_the_journal_does_not_know_has_ended() {
 
 #[test]
 fn what_ran_when_the_copy_was_made_is_not_run_again_unasked() {
-    let mut b = Bench::new();
-    b.new_epoch(5);
-    b.submit(5, |j| j.spec.queue = "again".into());
-    b.host_started("h1", 1);
-    b.note_restored_share(6, 40);
-    let mark = b.core.state.mark(JobKey::job(1));
+    let (mut b, run) = restored_rerunnable();
     b.confirm();
-    let e = Ended {
-        a: attempt(1, 1),
-        code: Some(7),
-        ..Ended::default()
-    };
-    b.report_of(
-        "h1",
-        RunId { mark, epoch: 5 },
-        vec![Report::Ended(Box::new(e))],
-    );
+    b.report_of("h1", run, vec![exited(attempt(1, 1), 7)]);
     assert_eq!(b.stat(1), JobStat::Psusp);
 }
 
 #[test]
 fn what_ran_when_the_copy_was_made_is_known_whatever_the_clocks_say() {
-    let mut b = Bench::new();
-    b.new_epoch(5);
-    b.submit(5, |j| j.spec.queue = "again".into());
-    b.host_started("h1", 1);
-    b.note_restored_share(6, 40);
-    let mark = b.core.state.mark(JobKey::job(1));
+    let (mut b, run) = restored_rerunnable();
     // The leader that takes the word has a clock an hour behind the one that dispatched.
     b.now -= 3_600_000;
     b.confirm();
     let mut read = State::new();
     b.core.state.snapshot().for_each(|r| read.restore(r));
     assert_eq!(contents(&read), contents(&b.core.state));
-    let (id, code) = (attempt(1, 1), Some(7));
-    let e = Ended {
-        a: id,
-        code,
-        ..Ended::default()
-    };
-    let ended = vec![Report::Ended(Box::new(e))];
-    b.report_of("h1", RunId { mark, epoch: 5 }, ended);
+    b.report_of("h1", run, vec![exited(attempt(1, 1), 7)]);
     assert_eq!(b.stat(1), JobStat::Psusp);
 }

@@ -32,15 +32,11 @@ const PEOPLE: &[(u32, Role)] = &[
     (1007, Role::Stranger),
 ];
 
-fn sel() -> Selector {
-    Selector {
-        ids: vec!["2".into()],
-        ..Selector::default()
-    }
-}
-
 fn signal(how: SignalHow) -> Verb {
-    Verb::Signal { sel: sel(), how }
+    Verb::Signal {
+        sel: selector(&["2"]),
+        how,
+    }
 }
 
 fn modify(option: &str) -> Verb {
@@ -51,7 +47,7 @@ fn modify(option: &str) -> Verb {
     changes.set = vec![option.into()];
     let changes = Box::new(changes);
     Verb::Modify {
-        sel: sel(),
+        sel: selector(&["2"]),
         changes,
     }
 }
@@ -82,12 +78,12 @@ fn stage(action: Action) -> (Bench, Verb) {
         }
         Action::Signal => signal(SignalHow::Number(10)),
         Action::Requeue => Verb::Requeue {
-            sel: sel(),
+            sel: selector(&["2"]),
             hold: false,
             states: Vec::new(),
         },
         Action::Switch => Verb::Switch {
-            sel: sel(),
+            sel: selector(&["2"]),
             queue: "high".into(),
         },
         Action::Modify => modify("sp"),
@@ -224,7 +220,7 @@ fn every_option_that_says_what_runs_as_the_owner_is_his_alone() {
         }
     }
     let mixed = Verb::Modify {
-        sel: sel(),
+        sel: selector(&["2"]),
         changes: Box::new(Changes {
             reset: vec!["sp".into(), "rnc".into()],
             ..Changes::default()
@@ -262,7 +258,7 @@ fn a_change_is_checked_as_a_submission_is() {
         spoil(&mut changes.job);
         changes.set = vec![(*option).into()];
         let verb = Verb::Modify {
-            sel: sel(),
+            sel: selector(&["2"]),
             changes: Box::new(changes),
         };
         let (codes, left) = answered(&mut b, OWNER, verb);
@@ -325,10 +321,7 @@ fn no_request_makes_a_record_too_long_to_be_read_back() {
         ..Changes::default()
     };
     let verb = Verb::Modify {
-        sel: Selector {
-            ids: vec!["1".into()],
-            ..Selector::default()
-        },
+        sel: selector(&["1"]),
         changes: Box::new(changes),
     };
     b.ask(OWNER, vec![verb]);

@@ -26,10 +26,7 @@ impl Bench {
 
     fn running(&mut self) -> AttemptId {
         self.submit(5, |_| {});
-        let a = AttemptId {
-            j: JobKey::job(1),
-            at: 1,
-        };
+        let a = attempt(1, 1);
         let t = self.now;
         self.report("h1", vec![Report::Started { a, pid: 7, t }]);
         a
@@ -61,7 +58,7 @@ impl Bench {
         acts(self.act(|turn| turn.signal_work(&who, j, how, &mut counts)))
     }
 
-    fn told_anew(&self) -> Vec<Act> {
+    fn repeated(&self) -> Vec<Act> {
         let orders = outstanding(&self.core, None);
         acts(orders.into_iter().map(|(_, order)| order).collect())
     }
@@ -142,12 +139,12 @@ fn users_and_the_system_stop_independently() {
 fn no_stop_and_no_resume_is_lost_with_a_leader() {
     let mut b = Bench::new();
     let a = b.running();
-    assert!(b.told_anew().is_empty());
+    assert!(b.repeated().is_empty());
     b.act(|t| plan_applier::suspend(t, a.j, loaded(), NOW));
-    assert_eq!(b.told_anew(), [Act::Stop]);
+    assert_eq!(b.repeated(), [Act::Stop]);
     b.say(a, true);
     b.act(|t| plan_applier::resume(t, a.j, NOW));
-    assert_eq!(b.told_anew(), [Act::Resume]);
+    assert_eq!(b.repeated(), [Act::Resume]);
     // The host carried out an older word late: it is told the present one again.
     b.say(a, false);
     assert_eq!(b.say(a, true), [Act::Resume]);
@@ -269,10 +266,7 @@ fn a_job_whose_host_knows_no_account_is_held_with_the_reason() {
         Some(JobStat::Psusp),
         "not tried again by itself"
     );
-    let sel = Selector {
-        ids: vec!["1".into()],
-        ..Selector::default()
-    };
+    let sel = selector(&["1"]);
     let how = SignalHow::Resume;
     b.ask(5, vec![Verb::Signal { sel, how }]);
     assert_eq!(b.core.state.work(j).unwrap().attempt, 2);
@@ -312,10 +306,7 @@ fn ids_are_answered_once_each_and_selections_are_few() {
     let mut b = Bench::new();
     b.submit(5, |j| j.array = "1-3".into());
     let kill = |ids: &[&str]| Verb::Signal {
-        sel: Selector {
-            ids: ids.iter().map(|id| (*id).to_owned()).collect(),
-            ..Selector::default()
-        },
+        sel: selector(ids),
         how: SignalHow::Kill,
     };
     let ack = b.ask(5, vec![kill(&["1[1-2]", "1[2]", "1[9]", "7[1-900]"])]);
