@@ -1,7 +1,7 @@
 //! What holds jobs back, shown by real jobs: limits with windows, run and dispatch windows, load
 //! thresholds, and gangs that are placed whole or not at all.
 
-use crate::cluster::{Cluster, Process, kill_9, lines};
+use crate::cluster::{Cluster, Process, kill_9, lines, signal};
 use crate::policies::*;
 use std::process::Command;
 
@@ -112,9 +112,15 @@ fn gangs(cluster: &Cluster) {
 fn gang_undone(cluster: &Cluster) {
     let members = cluster.ps();
     let executor = |p: &&Process| p.role == "cbexe" && p.host == "h4";
-    kill_9(members.iter().find(executor).expect("an executor").pid);
+    let executor = members.iter().find(executor).expect("an executor").pid;
+    // Stopped until it has its part: a leader that misses it already would not send the gang there.
+    signal(executor, "-STOP");
     let words = ["-q", "gang", "-m", "h3+1 h4", "-n", "4"];
     let gang = cluster.csub(&[&words[..], &["echo $LSB_MCPU_HOSTS >> parts"]].concat());
+    until(cluster, gang, "dispatched", |job| {
+        job["attempt"].as_i64() > Some(0)
+    });
+    kill_9(executor);
     let undone = until(cluster, gang, "undone", |job| {
         is("PEND")(job) && job["attempt"].as_i64() > Some(0)
     });

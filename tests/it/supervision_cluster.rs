@@ -145,7 +145,8 @@ fn a_reboot_ends_what_ran_on_the_host_and_runs_again_what_may_be() {
         .unwrap();
     let envdir = format!("CB_ENVDIR={}", envdir.1.to_string_lossy());
     // The machine dies: spawner and shepherds, the jobs, then the daemons, which come back to
-    // another boot.
+    // another boot. The executor is stopped first: it must not see the others die.
+    signal(exe, "-STOP");
     let fake = cluster.work().join("boot_id");
     std::fs::write(&fake, "11111111-2222-3333-4444-555555555555\n").unwrap();
     let boot = format!(
