@@ -19,7 +19,7 @@ impl State {
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Spec { id, spec } => {
-                self.last_spec = *id;
+                self.numbers.last_spec = *id;
                 self.define_spec(*id, spec);
             }
             Event::Submitted(s) => self.submitted(s),
@@ -60,7 +60,7 @@ impl State {
             Event::Used { a, u } => {
                 if let Some(run) = self.current_run(*a) {
                     run.set_usage(u);
-                    self.dirty.note(a.j);
+                    self.changes.rows.note(a.j);
                     self.note_work(a.j);
                 }
             }
@@ -75,14 +75,14 @@ impl State {
     }
 
     pub(super) fn intern_host(&mut self, host: &str) -> HostId {
-        if let Some(id) = self.host_ids.get(host) {
+        if let Some(id) = self.hosts.ids.get(host) {
             return *id;
         }
-        let id = HostId(u32::try_from(self.host_names.len()).expect("fewer than 2^32 hosts"));
+        let id = HostId(u32::try_from(self.hosts.names.len()).expect("fewer than 2^32 hosts"));
         let name: Arc<str> = Arc::from(host);
-        self.host_names.push(name.clone());
-        self.host_ids.insert(name, id);
-        self.used.grow(self.host_names.len());
+        self.hosts.names.push(name.clone());
+        self.hosts.ids.insert(name, id);
+        self.used.grow(self.hosts.names.len());
         id
     }
 
@@ -93,7 +93,7 @@ impl State {
         let spec = Arc::new(spec.clone());
         let class = self.pending.enter(&spec, id);
         let who = self.used.who(&spec);
-        self.spec_ids.insert(spec.clone(), id);
+        self.numbers.by_spec.insert(spec.clone(), id);
         let depends = !spec.depend.is_empty();
         self.specs.insert(
             id,
@@ -106,7 +106,7 @@ impl State {
                 depends,
             },
         );
-        self.dirty_specs.insert(id);
+        self.changes.specs.insert(id);
     }
 
     fn hold_spec(&mut self, id: u32) {
@@ -123,16 +123,16 @@ impl State {
         entry.refs = entry.refs.saturating_sub(1);
         if entry.refs == 0 {
             let entry = self.specs.remove(&id).expect("present");
-            if self.spec_ids.get(&entry.spec) == Some(&id) {
-                self.spec_ids.remove(&entry.spec);
+            if self.numbers.by_spec.get(&entry.spec) == Some(&id) {
+                self.numbers.by_spec.remove(&entry.spec);
             }
             self.pending.leave(entry.class);
-            self.dirty_specs.remove(&id);
+            self.changes.specs.remove(&id);
         }
     }
 
     fn submitted(&mut self, s: &Submitted) {
-        self.last_id = s.id;
+        self.numbers.last_job = s.id;
         self.remember(s);
         if self.jobs.contains_key(s.id) || !self.specs.contains_key(&s.s) {
             return;
@@ -195,12 +195,12 @@ impl State {
     pub(super) fn insert_job(&mut self, job: Job) {
         let id = job.id;
         if let Some(at) = self.spec(job.spec).deadline {
-            self.deadlines.insert((at, id));
+            self.times.deadlines.insert((at, id));
         }
         self.jobs.insert(id, job);
         self.index(id, true);
         self.index_name(id, true);
-        self.dirty.note(JobKey::job(id));
+        self.changes.rows.note(JobKey::job(id));
     }
 
     /// Adds everything that follows from job `id` to the indices, or removes it.
@@ -210,10 +210,9 @@ impl State {
             specs,
             used,
             pending,
-            finished,
-            pend_user,
-            pend_total,
-            work_log,
+            times,
+            backlog,
+            changes,
             ..
         } = self;
         let Some(job) = jobs.get(id) else { return };
@@ -230,29 +229,29 @@ impl State {
             }
         });
         if waiting > 0 {
-            let of_user = pend_user.entry(entry.who.uid).or_default();
+            let of_user = backlog.by_user.entry(entry.who.uid).or_default();
             if plus {
                 *of_user += waiting;
                 entry.waiting += waiting;
-                *pend_total += waiting;
+                backlog.total += waiting;
             } else {
                 *of_user -= waiting;
                 entry.waiting -= waiting;
-                *pend_total -= waiting;
+                backlog.total -= waiting;
             }
         }
         job.each_started(&mut |j, run, stat| {
             used.charge(j, entry.who, run, stat, plus);
-            if let Some(log) = work_log.as_mut() {
+            if let Some(log) = changes.work.as_mut() {
                 log.push(j);
             }
         });
         if job.is_finished() {
             let at = (job.known_end(), id);
             if plus {
-                finished.insert(at)
+                times.finished.insert(at)
             } else {
-                finished.remove(&at)
+                times.finished.remove(&at)
             };
         }
     }
@@ -265,9 +264,8 @@ impl State {
             specs,
             used,
             pending,
-            finished,
-            pend_user,
-            pend_total,
+            times,
+            backlog,
             ..
         } = self;
         let Some(job) = jobs.get_mut(j.id) else {
@@ -281,7 +279,7 @@ impl State {
             .expect("jobs refer to live specifications");
         let was_finished = job.is_finished();
         if was_finished {
-            finished.remove(&(job.known_end(), j.id));
+            times.finished.remove(&(job.known_end(), j.id));
         }
         let before = job.weight(j.idx);
         let mut started = false;
@@ -303,24 +301,24 @@ impl State {
         });
         let after = job.weight(j.idx);
         if after != before {
-            let of_user = pend_user.entry(entry.who.uid).or_default();
+            let of_user = backlog.by_user.entry(entry.who.uid).or_default();
             *of_user = *of_user + after - before;
-            *pend_total = *pend_total + after - before;
+            backlog.total = backlog.total + after - before;
             entry.waiting = entry.waiting + after - before;
         }
         let (spec, unwatch) = (job.spec, entry.depends && !job.is_waiting());
         if job.is_finished() {
-            finished.insert((job.known_end(), j.id));
+            times.finished.insert((job.known_end(), j.id));
         }
         if started {
             self.note_work(j);
         }
-        self.dirty.note(j);
+        self.changes.rows.note(j);
         if j.idx > 0 {
-            self.dirty.note(JobKey::job(j.id));
+            self.changes.rows.note(JobKey::job(j.id));
         }
-        if let Some(watching) = self.watchers.get(&j.id) {
-            self.dep_dirty.extend(watching);
+        if let Some(watching) = self.dependencies.watchers.get(&j.id) {
+            self.dependencies.changed.extend(watching);
         }
         if unwatch {
             self.unwatch(j.id, spec);
@@ -375,7 +373,7 @@ impl State {
             run.start = t;
             run.pid = pid;
             run.gathering = false;
-            self.dirty.note(a.j);
+            self.changes.rows.note(a.j);
             self.note_work(a.j);
         }
     }
@@ -501,7 +499,8 @@ impl State {
             _ => return self.touch(j, |job| end(job, j.idx)),
         };
         self.touch(j, |job| waiting.iter().for_each(|idx| end(job, idx)));
-        self.dirty
+        self.changes
+            .rows
             .extend(waiting.iter().map(|idx| JobKey::element(j.id, idx)));
     }
 
@@ -587,12 +586,12 @@ impl State {
         }
         self.drop_deadline(j.id, old);
         if let Some(at) = self.spec(s).deadline {
-            self.deadlines.insert((at, j.id));
+            self.times.deadlines.insert((at, j.id));
         }
         self.index(j.id, true);
         self.index_name(j.id, true);
         self.drop_spec(old);
-        self.dirty.note(JobKey::job(j.id));
+        self.changes.rows.note(JobKey::job(j.id));
         self.dirty_elements(j.id);
     }
 
@@ -618,7 +617,7 @@ impl State {
             job.order = order;
         }
         self.index(j.id, true);
-        self.dirty.note(JobKey::job(j.id));
+        self.changes.rows.note(JobKey::job(j.id));
     }
 
     fn clean(&mut self, id: u32) {
@@ -630,14 +629,14 @@ impl State {
         let job = self.jobs.remove(id).expect("just seen");
         self.drop_deadline(id, job.spec);
         self.drop_spec(job.spec);
-        self.watchers.remove(&id);
-        self.dirty.note(JobKey::job(id));
+        self.dependencies.watchers.remove(&id);
+        self.changes.rows.note(JobKey::job(id));
     }
 
     /// Forgets the termination time that a job has by this specification.
     fn drop_deadline(&mut self, id: u32, s: u32) {
         if let Some(at) = self.spec(s).deadline {
-            self.deadlines.remove(&(at, id));
+            self.times.deadlines.remove(&(at, id));
         }
     }
 
@@ -656,7 +655,8 @@ impl State {
 
     fn dirty_elements(&mut self, id: u32) {
         if let Some(Body::Array(array)) = self.jobs.get(id).map(|job| &job.body) {
-            self.dirty
+            self.changes
+                .rows
                 .extend(array.work.keys().map(|idx| JobKey::element(id, *idx)));
         }
     }

@@ -48,7 +48,7 @@ impl State {
                 }
             });
             broken.extend(check_array(job));
-            if job.is_finished() != self.finished.contains(&(job.known_end(), job.id)) {
+            if job.is_finished() != self.times.finished.contains(&(job.known_end(), job.id)) {
                 broken.push(format!("job {}: wrongly listed as finished or not", job.id));
             }
             broken.extend(self.check_work(job));
@@ -62,10 +62,12 @@ impl State {
         if pend_total != self.specs.values().map(|e| e.waiting).sum::<u64>() {
             broken.push("waiting jobs are miscounted by specification".to_owned());
         }
-        if pend_total != self.pend_total || pend_total != self.pend_user.values().sum::<u64>() {
+        if pend_total != self.backlog.total
+            || pend_total != self.backlog.by_user.values().sum::<u64>()
+        {
             broken.push(format!(
                 "{} jobs pend, {pend_total} counted",
-                self.pend_total
+                self.backlog.total
             ));
         }
         let in_classes: BTreeSet<_> = self
@@ -88,7 +90,7 @@ impl State {
             broken.push("jobs are not found by their names".to_owned());
         }
         let known = |id: &u32| self.jobs.contains_key(*id);
-        if !self.deadlines.iter().all(|(_, id)| known(id)) {
+        if !self.times.deadlines.iter().all(|(_, id)| known(id)) {
             broken.push("termination times of forgotten jobs are left".to_owned());
         }
         if in_classes != listed {

@@ -6,15 +6,6 @@ use crate::record::event::Event;
 use crate::record::point::{Point, epoch_id};
 use crate::record::request::{HostAct, QueueAct};
 
-/// Where the journal of an epoch ends, as far as a later epoch says so.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct EpochEnd {
-    /// Tells epochs of the same number apart; 0 = its first event is not known.
-    pub(super) id: u32,
-    /// Segment, and sequence number after its last record; 0 = no end is known.
-    pub(super) at: (u64, u64),
-}
-
 /// Most epochs whose ends are kept, the newest ones.
 pub(super) const EPOCHS_KEPT: usize = 256;
 
@@ -29,7 +20,7 @@ impl State {
                 comment,
                 t,
             } => {
-                let ctl = self.queues.entry(name.clone()).or_default();
+                let ctl = self.queues.ctl.entry(name.clone()).or_default();
                 match act {
                     QueueAct::Open => ctl.open = true,
                     QueueAct::Close => ctl.open = false,
@@ -46,29 +37,29 @@ impl State {
                 t,
             } => {
                 self.intern_host(name);
-                let ctl = self.hosts.entry(name.clone()).or_default();
+                let ctl = self.hosts.ctl.entry(name.clone()).or_default();
                 ctl.closed = *act == HostAct::Close;
                 (ctl.by, ctl.comment, ctl.t) = (by.clone(), comment.clone(), *t);
             }
             Event::HostSeen { name, up, boot, .. } => self.host_seen(name, *up, boot),
             Event::HostLedger { name, id, .. } => {
                 self.intern_host(name);
-                self.hosts.entry(name.clone()).or_default().ledger = id.clone();
+                self.hosts.ctl.entry(name.clone()).or_default().ledger = id.clone();
             }
-            Event::Config { digest, .. } => self.config_digest = digest.clone(),
+            Event::Config { digest, .. } => self.leaders.config_digest = digest.clone(),
             Event::WentBack { epoch, host, id, t } => {
                 let (epoch, host, id, t) = (*epoch, host.clone(), *id, *t);
-                self.back = Some(super::Back { epoch, host, id, t });
+                self.leaders.back = Some(super::Back { epoch, host, id, t });
             }
             Event::Restored { above, id, t, .. } => {
-                self.back = None;
-                self.restored = Some((*above, *t));
-                self.last_id = self.last_id.max(*id);
+                self.leaders.back = None;
+                self.leaders.restored = Some((*above, *t));
+                self.numbers.last_job = self.numbers.last_job.max(*id);
                 self.hold_all();
                 self.note_copied();
             }
             Event::Shares { queue, past, t } => {
-                self.pasts.insert(queue.clone(), (*t, past.clone()));
+                self.queues.pasts.insert(queue.clone(), (*t, past.clone()));
             }
             of_epochs => self.apply_to_epochs(of_epochs),
         }
@@ -83,7 +74,7 @@ impl State {
                 pid,
                 t,
             } => {
-                self.epoch = *epoch;
+                self.leaders.epoch = *epoch;
                 self.note_epoch(*epoch, |end| end.id = epoch_id(host, *pid, t.0));
             }
             Event::Seal {
@@ -97,10 +88,10 @@ impl State {
     }
 
     /// Notes something of an epoch, and forgets the oldest.
-    fn note_epoch(&mut self, epoch: u64, note: impl FnOnce(&mut EpochEnd)) {
-        note(self.epochs.entry(epoch).or_default());
-        while self.epochs.len() > EPOCHS_KEPT {
-            self.epochs.pop_first();
+    fn note_epoch(&mut self, epoch: u64, note: impl FnOnce(&mut super::parts::EpochEnd)) {
+        note(self.leaders.ends.entry(epoch).or_default());
+        while self.leaders.ends.len() > EPOCHS_KEPT {
+            self.leaders.ends.pop_first();
         }
     }
 
@@ -111,17 +102,20 @@ impl State {
     /// after what was synced by then. So a point after the end of its epoch, or in an epoch that is
     /// not known here, belongs to records that were there and are gone.
     pub fn lacks(&self, seen: &Point, here: (u64, u64)) -> bool {
-        let confirmed = self.restored.is_some_and(|(above, _)| seen.epoch <= above);
-        if confirmed || seen.epoch > self.epoch {
+        let confirmed = self
+            .leaders
+            .restored
+            .is_some_and(|(above, _)| seen.epoch <= above);
+        if confirmed || seen.epoch > self.leaders.epoch {
             return false;
         }
-        let Some(end) = self.epochs.get(&seen.epoch) else {
+        let Some(end) = self.leaders.ends.get(&seen.epoch) else {
             // Of epochs before the first one that is kept nothing is known.
-            let first = self.epochs.keys().next();
+            let first = self.leaders.ends.keys().next();
             return first.is_some_and(|first| *first < seen.epoch);
         };
         let other = end.id != 0 && seen.id != 0 && end.id != seen.id;
-        let at = if seen.epoch == self.epoch {
+        let at = if seen.epoch == self.leaders.epoch {
             here
         } else {
             end.at
@@ -132,10 +126,14 @@ impl State {
     /// The point of the journal that lies `here` in this epoch.
     pub fn point(&self, (segment, seq): (u64, u64)) -> Point {
         Point {
-            epoch: self.epoch,
+            epoch: self.leaders.epoch,
             segment,
             seq,
-            id: self.epochs.get(&self.epoch).map_or(0, |end| end.id),
+            id: self
+                .leaders
+                .ends
+                .get(&self.leaders.epoch)
+                .map_or(0, |end| end.id),
         }
     }
 }

@@ -9,6 +9,7 @@ mod dirty;
 mod index;
 mod job;
 mod names;
+mod parts;
 mod prefetch;
 mod rows;
 mod running;
@@ -25,91 +26,18 @@ pub use chunked_set::ChunkedSet;
 use index::Who;
 pub use index::{Class, ClassKey, InUse, Pending, Used};
 pub use job::{Array, Body, Fate, HostId, Job, Run, Work};
+pub use parts::{Back, HostCtl, JobRuns, Known, Partly, QueueCtl};
 pub use prefetch::PREFETCH_BATCH;
 pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
 
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, Spec, Stamp, Token};
 use crate::record::event::Past;
-use cluster::EpochEnd;
-use dirty::Dirty;
+use parts::{Backlog, Changes, Dependencies, Hosts, Leaders, Numbers, Queues, Requests, Times};
 use rustc_hash::FxHashMap;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use table::Table;
-
-/// What an administrator did to a queue; a queue without an entry is open and active.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct QueueCtl {
-    pub open: bool,
-    pub active: bool,
-    pub by: String,
-    pub comment: String,
-    pub t: Stamp,
-}
-
-impl Default for QueueCtl {
-    fn default() -> QueueCtl {
-        let (by, comment) = (String::new(), String::new());
-        QueueCtl {
-            open: true,
-            active: true,
-            by,
-            comment,
-            t: Stamp(0),
-        }
-    }
-}
-
-/// What is known of a host beyond its load: the administrator's word and the leader's judgement.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(default)]
-pub struct HostCtl {
-    pub closed: bool,
-    pub by: String,
-    pub comment: String,
-    pub t: Stamp,
-    /// The leader saw its heart beat.
-    pub up: bool,
-    /// Boot id of the last report.
-    pub boot: String,
-    /// The ledger in which it keeps its orders; empty = not known.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub ledger: String,
-}
-
-/// What hosts have seen that the share does not know.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Back {
-    /// The epoch that a host has followed and that is not here, or not as the host knows it; and
-    /// which host.
-    pub epoch: u64,
-    pub host: String,
-    /// Highest job id that hosts were given.
-    pub id: u32,
-    pub t: Stamp,
-}
-
-/// The answer to a token that was carried out before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
-    pub t: Stamp,
-    /// Jobs made by it: (pack line, id), few for single submissions.
-    pub jobs: JobRuns,
-}
-
-/// Consecutive ids made for consecutive pack lines: (line, id, count).
-pub type JobRuns = smallvec::SmallVec<[(u32, u32, u32); 1]>;
-
-/// How far a request has come of which only a part was carried out so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Partly {
-    pub t: Stamp,
-    /// Its next verb.
-    pub verb: u32,
-    /// The next thing that this verb selects, and where to go on in it.
-    pub at: (u32, u32),
-}
 
 /// A specification in use.
 #[derive(Clone, Debug)]
@@ -130,53 +58,22 @@ pub struct SpecEntry {
 /// Everything that follows from the journal.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    pub(crate) epoch: u64,
-    /// Where the journals of the last epochs end.
-    epochs: BTreeMap<u64, EpochEnd>,
+    leaders: Leaders,
     pub(crate) jobs: Table<Job>,
     pub(crate) specs: FxHashMap<u32, SpecEntry>,
-    spec_ids: HashMap<Arc<Spec>, u32>,
-    /// The specification number given last.
-    last_spec: u32,
-    /// Highest id ever given; ids are not reused before they roll over.
-    last_id: u32,
-    tokens: HashMap<Token, Known>,
-    keys: HashMap<(u32, String), (u32, Stamp)>,
-    queues: BTreeMap<String, QueueCtl>,
-    hosts: BTreeMap<String, HostCtl>,
-    host_ids: FxHashMap<Arc<str>, HostId>,
-    host_names: Vec<Arc<str>>,
+    numbers: Numbers,
+    requests: Requests,
+    queues: Queues,
+    hosts: Hosts,
     pub(crate) pending: Pending,
     pub(crate) used: Used,
     names: names::Names,
-    /// Requests that are carried out over several turns: how far they have come.
-    partly: HashMap<Token, Partly>,
-    /// Jobs waiting for a dependency, by job referred to.
-    watchers: FxHashMap<u32, BTreeSet<u32>>,
-    /// Jobs whose dependency must be looked at again.
-    dep_dirty: BTreeSet<u32>,
-    /// Finished jobs by when their end was known.
-    finished: BTreeSet<(Stamp, u32)>,
-    /// Termination times (`-t`) of jobs; those of finished jobs are ignored.
-    deadlines: BTreeSet<(Stamp, u32)>,
-    /// Rows that the view does not show yet.
-    dirty: Dirty,
-    dirty_specs: BTreeSet<u32>,
-    /// Pending jobs (elements counted) per user and in all.
-    pend_user: FxHashMap<u32, u64>,
-    pend_total: u64,
-    config_digest: String,
-    /// The share is older than what hosts have seen: nothing is decided.
-    back: Option<Back>,
-    /// The last word that the share was restored: all earlier epochs are at most this, and when.
-    restored: Option<(u64, Stamp)>,
-    /// What ended work counts in the share trees of queues, and as of when.
-    pasts: BTreeMap<String, (Stamp, Vec<Past>)>,
+    dependencies: Dependencies,
+    times: Times,
+    changes: Changes,
+    backlog: Backlog,
     /// Elements read from a snapshot whose job comes later.
     restoring: FxHashMap<u32, Vec<snapshot::SnapWork>>,
-    /// Work that started, ended or changed what it holds since the scheduler last asked; `None`:
-    /// it never asks.
-    work_log: Option<Vec<JobKey>>,
 }
 
 impl State {
@@ -185,28 +82,28 @@ impl State {
     }
 
     pub fn epoch(&self) -> u64 {
-        self.epoch
+        self.leaders.epoch
     }
 
     pub fn config_digest(&self) -> &str {
-        &self.config_digest
+        &self.leaders.config_digest
     }
 
     /// The share went back, and no administrator has said that this is known.
     pub fn back(&self) -> Option<&Back> {
-        self.back.as_ref()
+        self.leaders.back.as_ref()
     }
 
     /// The last word that the share was restored: the epochs that must not come again, and when.
     pub fn restored(&self) -> Option<(u64, Stamp)> {
-        self.restored
+        self.leaders.restored
     }
 
     /// This state is older than what happened, or its leader's epoch is: nothing may follow from
     /// it.
     pub fn is_old(&self) -> bool {
-        let below = |(above, _)| self.epoch <= above;
-        self.back.is_some() || self.restored.is_some_and(below)
+        let below = |(above, _)| self.leaders.epoch <= above;
+        self.leaders.back.is_some() || self.leaders.restored.is_some_and(below)
     }
 
     /// Tells the last attempt of a job from one of the same id and number that was dispatched
@@ -228,7 +125,7 @@ impl State {
 
     /// Highest id ever given.
     pub fn last_id(&self) -> u32 {
-        self.last_id
+        self.numbers.last_job
     }
 
     pub fn job(&self, id: u32) -> Option<&Job> {
@@ -276,14 +173,14 @@ impl State {
 
     /// The number of an equal specification in use, if there is one.
     pub fn find_spec(&self, spec: &Spec) -> Option<u32> {
-        self.spec_ids.get(spec).copied()
+        self.numbers.by_spec.get(spec).copied()
     }
 
     /// The number for the next specification: the first one after the last given that is not in
     /// use, from 1 again after the highest there is. `None`: all are in use.
     pub fn next_spec(&self) -> Option<u32> {
         let after = |id: u32| id.checked_add(1).unwrap_or(1);
-        let mut id = after(self.last_spec);
+        let mut id = after(self.numbers.last_spec);
         for _ in 0..=self.specs.len() {
             if !self.specs.contains_key(&id) {
                 return Some(id);
@@ -295,10 +192,10 @@ impl State {
 
     /// The id for the next job: one above the highest ever given, rolling over after `max_id`.
     pub fn next_id(&self, max_id: u32) -> Option<u32> {
-        let start = if self.last_id >= max_id {
+        let start = if self.numbers.last_job >= max_id {
             1
         } else {
-            self.last_id + 1
+            self.numbers.last_job + 1
         };
         let mut id = start;
         while self.jobs.contains_key(id) {
@@ -311,12 +208,12 @@ impl State {
     }
 
     pub fn known(&self, token: Token) -> Option<&Known> {
-        self.tokens.get(&token)
+        self.requests.tokens.get(&token)
     }
 
     /// How far a request has come that is carried out in parts, while it is.
     pub fn partly(&self, token: Token) -> Option<Partly> {
-        self.partly.get(&token).copied()
+        self.requests.partly.get(&token).copied()
     }
 
     /// Jobs of a user that may have a name that matches, not in order; all that do are among them.
@@ -327,27 +224,27 @@ impl State {
 
     /// The job made with this key by this user, and when.
     pub fn keyed(&self, uid: u32, key: &str) -> Option<(u32, Stamp)> {
-        self.keys.get(&(uid, key.to_owned())).copied()
+        self.requests.keys.get(&(uid, key.to_owned())).copied()
     }
 
     pub fn queue_ctl(&self, queue: &str) -> QueueCtl {
-        self.queues.get(queue).cloned().unwrap_or_default()
+        self.queues.ctl.get(queue).cloned().unwrap_or_default()
     }
 
     pub fn host_ctl(&self, host: &str) -> HostCtl {
-        self.hosts.get(host).cloned().unwrap_or_default()
+        self.hosts.ctl.get(host).cloned().unwrap_or_default()
     }
 
     pub fn known_hosts(&self) -> impl Iterator<Item = (&String, &HostCtl)> {
-        self.hosts.iter()
+        self.hosts.ctl.iter()
     }
 
     pub fn host_id(&self, host: &str) -> Option<HostId> {
-        self.host_ids.get(host).copied()
+        self.hosts.ids.get(host).copied()
     }
 
     pub fn host_name(&self, id: HostId) -> &Arc<str> {
-        &self.host_names[id.0 as usize]
+        &self.hosts.names[id.0 as usize]
     }
 
     /// Slots and work in use by host, queue and user.
@@ -363,11 +260,11 @@ impl State {
     }
 
     pub fn pending_jobs(&self) -> u64 {
-        self.pend_total
+        self.backlog.total
     }
 
     pub fn pending_jobs_of(&self, uid: u32) -> u64 {
-        self.pend_user.get(&uid).copied().unwrap_or(0)
+        self.backlog.by_user.get(&uid).copied().unwrap_or(0)
     }
 
     pub fn spec_count(&self) -> usize {
@@ -387,21 +284,21 @@ impl State {
     /// the first call: everything is to be looked at, changes are noted from now on.
     pub fn take_changed(&mut self) -> Option<(Vec<u32>, Vec<JobKey>)> {
         let classes = self.pending.take_changed();
-        let mut works = self.work_log.replace(Vec::new())?;
+        let mut works = self.changes.work.replace(Vec::new())?;
         works.sort_unstable_by_key(|j| j.number());
         works.dedup();
         Some((classes?, works))
     }
 
     fn note_work(&mut self, j: JobKey) {
-        if let Some(log) = &mut self.work_log {
+        if let Some(log) = &mut self.changes.work {
             log.push(j);
         }
     }
 
     /// What ended work counted in the share trees of queues, as of these times.
     pub fn pasts(&self) -> &BTreeMap<String, (Stamp, Vec<Past>)> {
-        &self.pasts
+        &self.queues.pasts
     }
 
     /// All started work.
@@ -420,36 +317,50 @@ impl State {
 
     /// Jobs whose dependencies may have changed since the last call.
     pub fn take_dep_dirty(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.dep_dirty).into_iter().collect()
+        std::mem::take(&mut self.dependencies.changed)
+            .into_iter()
+            .collect()
     }
 
     /// The next of them after `after`, in a circle.
     pub fn pop_dep_dirty(&mut self, after: u32) -> Option<u32> {
         let from = after.checked_add(1);
-        let next = from.and_then(|from| self.dep_dirty.range(from..).next());
-        let id = next.or_else(|| self.dep_dirty.first()).copied()?;
-        self.dep_dirty.remove(&id);
+        let next = from.and_then(|from| self.dependencies.changed.range(from..).next());
+        let id = next
+            .or_else(|| self.dependencies.changed.first())
+            .copied()?;
+        self.dependencies.changed.remove(&id);
         Some(id)
     }
 
     /// There are such jobs.
     pub fn has_dep_dirty(&self) -> bool {
-        !self.dep_dirty.is_empty()
+        !self.dependencies.changed.is_empty()
     }
 
     /// Finished jobs whose end was known before `t`, oldest first, that no waiting job depends on.
     pub fn finished_before(&self, t: Stamp) -> impl Iterator<Item = u32> {
-        let ended = self.finished.iter().take_while(move |(end, _)| *end < t);
+        let ended = self
+            .times
+            .finished
+            .iter()
+            .take_while(move |(end, _)| *end < t);
         ended
             .map(|(_, id)| *id)
-            .filter(|id| !self.watchers.contains_key(id))
+            .filter(|id| !self.dependencies.watchers.contains_key(id))
     }
 
     /// Unfinished jobs whose termination time has come, each returned once.
     pub fn take_overdue(&mut self, now: Stamp) -> Vec<u32> {
         let mut overdue = Vec::new();
-        while let Some((at, id)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
-            self.deadlines.remove(&(at, id));
+        while let Some((at, id)) = self
+            .times
+            .deadlines
+            .first()
+            .copied()
+            .filter(|(at, _)| *at <= now)
+        {
+            self.times.deadlines.remove(&(at, id));
             let due = self.jobs.get(id).filter(|job| !job.is_finished());
             if due.is_some_and(|job| self.spec(job.spec).deadline.is_some_and(|t| t <= now)) {
                 overdue.push(id);
@@ -460,7 +371,7 @@ impl State {
 
     /// The next termination time.
     pub fn next_deadline(&self) -> Option<Stamp> {
-        self.deadlines.first().map(|(at, _)| *at)
+        self.times.deadlines.first().map(|(at, _)| *at)
     }
 
     /// The recorded verdict on a dependency: true = the job may be scheduled.
@@ -481,25 +392,29 @@ impl State {
         let why = limit.map(|limit| Box::new(PendReason::ArrayLimit { limit }));
         if own && array.why != why {
             array.why = why;
-            self.dirty.note(JobKey::job(id));
+            self.changes.rows.note(JobKey::job(id));
         }
     }
 
     /// Rows changed since the last call, and specifications first used since then, each once and
     /// in order.
     pub fn take_dirty(&mut self) -> (BTreeSet<u32>, Vec<JobKey>) {
-        let mut keys = self.dirty.take();
+        let mut keys = self.changes.rows.take();
         // Elements leave with their array.
         keys.retain(|j| j.idx == 0 || self.jobs.contains_key(j.id));
-        (std::mem::take(&mut self.dirty_specs), keys)
+        (std::mem::take(&mut self.changes.specs), keys)
     }
 
     /// Forgets tokens and keys older than these times. That needs no event: a leader that replays
     /// has more of them for a minute, until it does the same.
     pub fn expire(&mut self, tokens_before: Stamp, keys_before: Stamp) {
-        self.tokens.retain(|_, known| known.t >= tokens_before);
-        self.partly.retain(|_, partly| partly.t >= tokens_before);
-        self.keys.retain(|_, (_, t)| *t >= keys_before);
+        self.requests
+            .tokens
+            .retain(|_, known| known.t >= tokens_before);
+        self.requests
+            .partly
+            .retain(|_, partly| partly.t >= tokens_before);
+        self.requests.keys.retain(|_, (_, t)| *t >= keys_before);
     }
 
     /// Hashes of blobs that live jobs refer to.

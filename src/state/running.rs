@@ -98,7 +98,7 @@ impl State {
 
     pub(super) fn host_seen(&mut self, name: &str, up: bool, boot: &str) {
         let id = self.intern_host(name);
-        let ctl = self.hosts.entry(name.to_owned()).or_default();
+        let ctl = self.hosts.ctl.entry(name.to_owned()).or_default();
         ctl.up = up;
         if !boot.is_empty() {
             ctl.boot = boot.to_owned();

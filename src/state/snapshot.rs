@@ -195,12 +195,13 @@ impl State {
     /// Every record of the state, in an order that [`State::restore`] accepts.
     pub fn snapshot(&self) -> impl Iterator<Item = SnapRecord> {
         let meta = SnapRecord::Meta {
-            epoch: self.epoch,
-            last_id: self.last_id,
-            next_spec: self.last_spec,
-            config: self.config_digest.clone(),
+            epoch: self.leaders.epoch,
+            last_id: self.numbers.last_job,
+            next_spec: self.numbers.last_spec,
+            config: self.leaders.config_digest.clone(),
             epochs: self
-                .epochs
+                .leaders
+                .ends
                 .iter()
                 .map(|(epoch, end)| (*epoch, end.id, end.at.0, end.at.1))
                 .collect(),
@@ -209,20 +210,25 @@ impl State {
             id: *id,
             spec: Box::new(e.spec.as_ref().clone()),
         });
-        let queues = self.queues.iter().map(|(name, ctl)| SnapRecord::Queue {
+        let queues = self.queues.ctl.iter().map(|(name, ctl)| SnapRecord::Queue {
             name: name.clone(),
             ctl: ctl.clone(),
         });
-        let hosts = self.hosts.iter().map(|(name, ctl)| SnapRecord::Host {
+        let hosts = self.hosts.ctl.iter().map(|(name, ctl)| SnapRecord::Host {
             name: name.clone(),
             ctl: ctl.clone(),
         });
-        let tokens = self.tokens.iter().map(|(tok, known)| SnapRecord::Token {
-            tok: *tok,
-            t: known.t,
-            jobs: known.jobs.to_vec(),
-        });
+        let tokens = self
+            .requests
+            .tokens
+            .iter()
+            .map(|(tok, known)| SnapRecord::Token {
+                tok: *tok,
+                t: known.t,
+                jobs: known.jobs.to_vec(),
+            });
         let keys = self
+            .requests
             .keys
             .iter()
             .map(|((uid, key), (id, t))| SnapRecord::Key {
@@ -231,12 +237,16 @@ impl State {
                 id: *id,
                 t: *t,
             });
-        let partly = self.partly.iter().map(|(tok, partly)| SnapRecord::Partly {
-            tok: *tok,
-            t: partly.t,
-            verb: partly.verb,
-            at: partly.at,
-        });
+        let partly = self
+            .requests
+            .partly
+            .iter()
+            .map(|(tok, partly)| SnapRecord::Partly {
+                tok: *tok,
+                t: partly.t,
+                verb: partly.verb,
+                at: partly.at,
+            });
         let jobs = self.jobs.values().flat_map(|job| {
             let (mut last, mut all) = (self.snap_job(job), Vec::new());
             while let Some(w) = cut_off(&mut last.w) {
@@ -245,12 +255,12 @@ impl State {
             all.push(SnapRecord::Job(Box::new(last)));
             all
         });
-        let pasts = self.pasts.iter().map(|(queue, (t, past))| {
+        let pasts = self.queues.pasts.iter().map(|(queue, (t, past))| {
             let (queue, past) = (queue.clone(), past.clone());
             SnapRecord::Shares { queue, t: *t, past }
         });
-        let back = self.back.iter().cloned().map(SnapRecord::Back);
-        let restored = self.restored.iter();
+        let back = self.leaders.back.iter().cloned().map(SnapRecord::Back);
+        let restored = self.leaders.restored.iter();
         let restored = restored.map(|(above, t)| SnapRecord::Restored {
             above: *above,
             t: *t,
@@ -341,24 +351,28 @@ impl State {
             } => {
                 let ends = epochs.into_iter().map(|(epoch, id, segment, seq)| {
                     let at = (segment, seq);
-                    (epoch, super::EpochEnd { id, at })
+                    (epoch, super::parts::EpochEnd { id, at })
                 });
-                self.epochs = ends.collect();
-                (self.epoch, self.last_id, self.config_digest) = (epoch, last_id, config);
-                self.last_spec = next_spec;
+                self.leaders.ends = ends.collect();
+                (
+                    self.leaders.epoch,
+                    self.numbers.last_job,
+                    self.leaders.config_digest,
+                ) = (epoch, last_id, config);
+                self.numbers.last_spec = next_spec;
             }
             SnapRecord::Spec { id, spec } => {
                 self.define_spec(id, &spec);
             }
             SnapRecord::Queue { name, ctl } => {
-                self.queues.insert(name, ctl);
+                self.queues.ctl.insert(name, ctl);
             }
             SnapRecord::Host { name, ctl } => {
                 self.intern_host(&name);
-                self.hosts.insert(name, ctl);
+                self.hosts.ctl.insert(name, ctl);
             }
             SnapRecord::Token { tok, t, jobs } => {
-                self.tokens.insert(
+                self.requests.tokens.insert(
                     tok,
                     Known {
                         t,
@@ -367,15 +381,17 @@ impl State {
                 );
             }
             SnapRecord::Key { uid, key, id, t } => {
-                self.keys.insert((uid, key), (id, t));
+                self.requests.keys.insert((uid, key), (id, t));
             }
             SnapRecord::Partly { tok, t, verb, at } => {
-                self.partly.insert(tok, super::Partly { t, verb, at });
+                self.requests
+                    .partly
+                    .insert(tok, super::Partly { t, verb, at });
             }
-            SnapRecord::Back(back) => self.back = Some(back),
-            SnapRecord::Restored { above, t } => self.restored = Some((above, t)),
+            SnapRecord::Back(back) => self.leaders.back = Some(back),
+            SnapRecord::Restored { above, t } => self.leaders.restored = Some((above, t)),
             SnapRecord::Shares { queue, t, past } => {
-                self.pasts.insert(queue, (t, past));
+                self.queues.pasts.insert(queue, (t, past));
             }
             SnapRecord::Elements { id, w } => self.restoring.entry(id).or_default().extend(w),
             SnapRecord::Job(job) => self.restore_job(*job),

@@ -7,9 +7,9 @@ use crate::record::event::{Event, Submitted};
 impl State {
     /// All of a request was carried out; jobs that it made are known already.
     pub(super) fn handled(&mut self, tok: Token, t: Stamp) {
-        self.partly.remove(&tok);
+        self.requests.partly.remove(&tok);
         let jobs = Default::default;
-        let known = self.tokens.entry(tok);
+        let known = self.requests.tokens.entry(tok);
         known.or_insert_with(|| Known { t, jobs: jobs() }).t = t;
     }
 
@@ -24,14 +24,14 @@ impl State {
         } = event
         {
             let (t, verb, at) = (*t, *verb, (*at, *within));
-            self.partly.insert(*tok, Partly { t, verb, at });
+            self.requests.partly.insert(*tok, Partly { t, verb, at });
         }
     }
 
     /// Notes what a token and a key made.
     pub(super) fn remember(&mut self, s: &Submitted) {
         let spec_uid = self.specs.get(&s.s).map(|e| e.spec.uid);
-        let known = self.tokens.entry(s.tok).or_insert_with(|| Known {
+        let known = self.requests.tokens.entry(s.tok).or_insert_with(|| Known {
             t: s.t,
             jobs: Default::default(),
         });
@@ -45,7 +45,7 @@ impl State {
             _ => known.jobs.push((s.line, s.id, 1)),
         }
         if let (false, Some(uid)) = (s.key.is_empty(), spec_uid) {
-            self.keys.insert((uid, s.key.clone()), (s.id, s.t));
+            self.requests.keys.insert((uid, s.key.clone()), (s.id, s.t));
         }
     }
 }

@@ -7,21 +7,25 @@ impl State {
     /// Registers the job with those its dependency refers to.
     pub(super) fn watch(&mut self, id: u32, s: u32) {
         for referred in super::depend_refs(&self.spec(s).depend.clone()) {
-            self.watchers.entry(referred).or_default().insert(id);
+            self.dependencies
+                .watchers
+                .entry(referred)
+                .or_default()
+                .insert(id);
         }
-        self.dep_dirty.insert(id);
+        self.dependencies.changed.insert(id);
     }
 
     pub(super) fn unwatch(&mut self, id: u32, s: u32) {
         for referred in super::depend_refs(&self.spec(s).depend.clone()) {
-            if let Some(set) = self.watchers.get_mut(&referred) {
+            if let Some(set) = self.dependencies.watchers.get_mut(&referred) {
                 set.remove(&id);
                 if set.is_empty() {
-                    self.watchers.remove(&referred);
+                    self.dependencies.watchers.remove(&referred);
                 }
             }
         }
-        self.dep_dirty.remove(&id);
+        self.dependencies.changed.remove(&id);
     }
 
     pub(super) fn set_dependency_inner(&mut self, id: u32, verdict: DepVerdict) {
@@ -44,6 +48,6 @@ impl State {
             }
         }
         self.index(id, true);
-        self.dirty.note(JobKey::job(id));
+        self.changes.rows.note(JobKey::job(id));
     }
 }

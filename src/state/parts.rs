@@ -1,0 +1,177 @@
+//! The parts of the state that are plain records: what each of them holds. Owns no rules: the files
+//! that change them do.
+
+use super::dirty::Dirty;
+use super::job::HostId;
+use crate::model::{JobKey, Spec, Stamp, Token};
+use crate::record::event::Past;
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// What an administrator did to a queue; a queue without an entry is open and active.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct QueueCtl {
+    pub open: bool,
+    pub active: bool,
+    pub by: String,
+    pub comment: String,
+    pub t: Stamp,
+}
+
+impl Default for QueueCtl {
+    fn default() -> QueueCtl {
+        let (by, comment) = (String::new(), String::new());
+        QueueCtl {
+            open: true,
+            active: true,
+            by,
+            comment,
+            t: Stamp(0),
+        }
+    }
+}
+
+/// What is known of a host beyond its load: the administrator's word and the leader's judgement.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct HostCtl {
+    pub closed: bool,
+    pub by: String,
+    pub comment: String,
+    pub t: Stamp,
+    /// The leader saw its heart beat.
+    pub up: bool,
+    /// Boot id of the last report.
+    pub boot: String,
+    /// The ledger in which it keeps its orders; empty = not known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ledger: String,
+}
+
+/// What hosts have seen that the share does not know.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Back {
+    /// The epoch that a host has followed and that is not here, or not as the host knows it; and
+    /// which host.
+    pub epoch: u64,
+    pub host: String,
+    /// Highest job id that hosts were given.
+    pub id: u32,
+    pub t: Stamp,
+}
+
+/// The answer to a token that was carried out before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub t: Stamp,
+    /// Jobs made by it: (pack line, id), few for single submissions.
+    pub jobs: JobRuns,
+}
+
+/// Consecutive ids made for consecutive pack lines: (line, id, count).
+pub type JobRuns = smallvec::SmallVec<[(u32, u32, u32); 1]>;
+
+/// How far a request has come of which only a part was carried out so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partly {
+    pub t: Stamp,
+    /// Its next verb.
+    pub verb: u32,
+    /// The next thing that this verb selects, and where to go on in it.
+    pub at: (u32, u32),
+}
+
+/// Where the journal of an epoch ends, as far as a later epoch says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EpochEnd {
+    /// Tells epochs of the same number apart; 0 = its first event is not known.
+    pub(super) id: u32,
+    /// Segment, and sequence number after its last record; 0 = no end is known.
+    pub(super) at: (u64, u64),
+}
+
+/// The leaders so far, and the configuration that the last one put in force.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Leaders {
+    pub epoch: u64,
+    /// Where the journals of the last epochs end.
+    pub ends: BTreeMap<u64, EpochEnd>,
+    pub config_digest: String,
+    /// The share is older than what hosts have seen: nothing is decided.
+    pub back: Option<Back>,
+    /// The last restore of the share: all earlier epochs are at most this, and when.
+    pub restored: Option<(u64, Stamp)>,
+}
+
+/// Numbers given to jobs and specifications.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Numbers {
+    /// Highest job id ever given; ids are not reused before they roll over.
+    pub last_job: u32,
+    /// The specification number given last.
+    pub last_spec: u32,
+    pub by_spec: HashMap<Arc<Spec>, u32>,
+}
+
+/// Requests that were answered or are being carried out.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Requests {
+    pub tokens: HashMap<Token, Known>,
+    /// Jobs made with a key, by user and key, and when.
+    pub keys: HashMap<(u32, String), (u32, Stamp)>,
+    /// Requests that are carried out over several turns: how far they have come.
+    pub partly: HashMap<Token, Partly>,
+}
+
+/// What is known of queues.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queues {
+    pub ctl: BTreeMap<String, QueueCtl>,
+    /// What ended work counts in the share trees, and as of when.
+    pub pasts: BTreeMap<String, (Stamp, Vec<Past>)>,
+}
+
+/// What is known of hosts, and their numbers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hosts {
+    pub ctl: BTreeMap<String, HostCtl>,
+    pub ids: FxHashMap<Arc<str>, HostId>,
+    pub names: Vec<Arc<str>>,
+}
+
+/// Which jobs wait for which.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Dependencies {
+    /// Jobs waiting for a dependency, by job referred to.
+    pub watchers: FxHashMap<u32, BTreeSet<u32>>,
+    /// Jobs whose dependency must be evaluated again.
+    pub changed: BTreeSet<u32>,
+}
+
+/// Jobs in the order of a time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Times {
+    /// Finished jobs by when their end was known.
+    pub finished: BTreeSet<(Stamp, u32)>,
+    /// Termination times (`-t`) of jobs; those of finished jobs are ignored.
+    pub deadlines: BTreeSet<(Stamp, u32)>,
+}
+
+/// What changed since readers last asked.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    /// Rows that the view does not show yet.
+    pub rows: Dirty,
+    pub specs: BTreeSet<u32>,
+    /// Work that started, ended or changed what it holds since the scheduler last asked; `None`:
+    /// it never asks.
+    pub work: Option<Vec<JobKey>>,
+}
+
+/// Pending jobs (elements counted) per user and in all.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Backlog {
+    pub by_user: FxHashMap<u32, u64>,
+    pub total: u64,
+}
