@@ -9,7 +9,7 @@ use super::plan::{Role, Trigger};
 use super::simulated_os::{LOCAL, SimulatedOs};
 use super::tasks::{ShepherdAct, Spawner, Task};
 use super::world::{Inner, World, current};
-use crate::host::exe::spawn::{Heard, Wire};
+use crate::host::exe::spawn::{SpawnerEvent, Wire};
 use crate::host::local::Local;
 use crate::host::silence::Silence;
 use crate::model::TermReason;
@@ -202,7 +202,7 @@ struct SimWire {
 }
 
 /// Starts a simulated spawner, after what the earlier ones were sent is done.
-pub(super) fn spawner(os: &SimulatedOs, log: u64, tx: Sender<Heard>) -> Box<dyn Wire> {
+pub(super) fn spawner(os: &SimulatedOs, log: u64, tx: Sender<SpawnerEvent>) -> Box<dyn Wire> {
     let machine = os.machine;
     loop {
         {
@@ -216,7 +216,7 @@ pub(super) fn spawner(os: &SimulatedOs, log: u64, tx: Sender<Heard>) -> Box<dyn 
                     cgroups: String::new(),
                     unheld: Default::default(),
                 };
-                let _ = tx.send(Heard::Said(heard));
+                let _ = tx.send(SpawnerEvent::Message(heard));
                 inner
                     .cluster
                     .tasks

@@ -3,7 +3,7 @@
 //! are those of `shepherds`.
 
 use super::kernel::{Kernel, MS, ThreadId};
-use crate::host::exe::spawn::Heard;
+use crate::host::exe::spawn::SpawnerEvent;
 use crate::model::{AttemptId, TermReason};
 use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, unpack_act};
 use crossbeam::channel::Sender;
@@ -50,7 +50,7 @@ pub(super) enum ShepherdAct {
 pub(super) struct Spawner {
     pub machine: usize,
     pub log: u64,
-    pub tx: Sender<Heard>,
+    pub tx: Sender<SpawnerEvent>,
 }
 
 /// All hosts' tasks.
@@ -179,7 +179,9 @@ impl Tasks {
             .iter()
             .find(|s| s.machine == machine && s.log == log);
         if let Some(spawner) = spawner {
-            let _ = spawner.tx.send(Heard::Said(FromSpawner::Died { a, pid }));
+            let _ = spawner
+                .tx
+                .send(SpawnerEvent::Message(FromSpawner::Died { a, pid }));
         }
         Some(run)
     }

@@ -134,7 +134,7 @@ mod tests {
         let layout = Layout::new(dir.path());
         let name = |n| beat("h1", n).name().unwrap();
         let mut beats = Beats::new(&layout, "h1");
-        assert!(!beats.beat(&beat("h1", 1)).unwrap(), "nobody reads them");
+        assert!(!beats.beat(&beat("h1", 1)).unwrap(), "no leader reads them");
         fs::mkdir(&layout.beats(), 0o755).unwrap();
         // What earlier processes of this host left, and what is another's.
         let other = beat("h11", 7).name().unwrap();

@@ -2,9 +2,9 @@
 //! here, and as `cbls` reports it.
 //!
 //! The leader starts the rerunnable tasks of a silent host elsewhere by the limit that the host's
-//! last load names. So what is reported must never be shorter than what anybody here goes by: a
-//! longer limit comes into force when a load that names it was written; a shorter one comes into
-//! force right behind a write to the share, and is reported when all who watch have seen it.
+//! last load names. So the reported limit must never be shorter than one that a process of this
+//! host applies: a longer limit comes into force when a load that names it was written; a shorter
+//! one right after a write to the share, and is reported when all watching processes have seen it.
 //!
 //! Two files of the local directory with one writer each: `cbexe` writes what was ordered, `cbls`
 //! what is in force. Both are durable: after a restart of the machine they decide what may start.
@@ -15,7 +15,7 @@ use super::ls::read_beat;
 use super::silence::PAUSE_MAX_MS;
 use crate::sys::{self, fs};
 
-/// By when everybody on this host has seen a changed limit, ms.
+/// Time after which all processes of this host have seen a changed limit, ms.
 const SETTLE_MS: u64 = PAUSE_MAX_MS + 2_000;
 
 /// A limit as a length: 0 stands for none, which is longer than all others.
@@ -52,7 +52,7 @@ pub(super) fn keep_order(local: &Local, limit: u64) -> sys::Result<()> {
     fs::durable_write_mode(&local.iso_ordered(), format!("{limit} ").as_bytes(), 0o600)
 }
 
-/// Puts a limit in force without further ado.
+/// Puts a limit in force at once.
 #[cfg(test)]
 pub(super) fn force(local: &Local, limit: u64) {
     fs::durable_write_mode(&local.iso(), format!("{limit} ").as_bytes(), 0o600).unwrap();
@@ -64,7 +64,7 @@ pub(super) struct IsoLimit {
     local: Local,
     /// What the loads named so far that may still be the leader's last.
     reported: u64,
-    /// When a shorter limit came into force that not everybody here may have seen.
+    /// When a shorter limit came into force that some processes here may not have seen.
     shorter_at: Option<u64>,
 }
 
@@ -82,8 +82,8 @@ impl IsoLimit {
         }
     }
 
-    /// What the load that is written now names: nothing here goes by a longer limit until the next
-    /// one. `None` before any leader has ordered a limit.
+    /// The limit for the load that is written now: no process here applies a longer limit until
+    /// the next load. `None` before any leader has ordered a limit.
     pub(super) fn to_report(&self, now: u64) -> Option<u64> {
         let ordered = ordered(&self.local)?;
         let limit = in_force(&self.local);

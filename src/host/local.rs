@@ -1,5 +1,5 @@
-//! The host's local directory: names of its files. What must be remembered while the share is away
-//! lies here, and never on the share.
+//! The host's local directory: names of its files. What must be remembered while the share is
+//! unreachable is stored here, and never on the share.
 
 use crate::model::AttemptId;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ impl Local {
         &self.dir
     }
 
-    /// What this host handed out, was told to cancel, and concluded.
+    /// Attempts that this host started, cancelled and concluded.
     pub fn attempts(&self) -> PathBuf {
         self.dir.join("attempts.log")
     }
@@ -47,7 +47,7 @@ impl Local {
             .ok()
     }
 
-    /// Rung by shepherds that have written to their log.
+    /// A fifo to which shepherds write after they wrote to their log.
     pub fn bell(&self) -> PathBuf {
         self.dir.join("bell")
     }
@@ -107,7 +107,7 @@ impl Local {
         self.scratch().join(Local::scratch_prefix(a) + "hosts")
     }
 
-    /// Tells an attempt's shepherd of added slots.
+    /// Notifies an attempt's shepherd of added slots.
     pub fn notice(&self, a: AttemptId) -> PathBuf {
         self.scratch().join(Local::scratch_prefix(a) + "resize")
     }

@@ -1,6 +1,6 @@
 //! `cbls`: samples the load of its host and beats.
 //!
-//! Renames its name in `beats/` at each beat, which tells the load as well, and overwrites
+//! Renames its name in `beats/` at each beat, which has the load as well, and overwrites
 //! `hosts/<host>/load.yaml` in place when anything else changed. A local file tells `cbexe` when
 //! the share was last written. Reads nothing of the share but the configuration at its start.
 
@@ -19,7 +19,7 @@ use crossbeam::channel::Receiver;
 
 /// Pause between two samples, ms.
 pub const EVERY_MS: u64 = 5_000;
-/// `cbexe` is believed alive this long after its last local beat, ms.
+/// `cbexe` is taken for alive this long after its last local beat, ms.
 const EXECUTOR_MS: u64 = 20_000;
 /// How often an executor that is away is looked for, ms.
 const ABSENT_MS: u64 = 200;
@@ -31,8 +31,8 @@ const RIVAL_LOOK_MS: u64 = 500;
 /// The same where all beats must be listed for it.
 const RIVAL_LIST_MS: u64 = 2_500;
 const RIVAL_SLACK_MS: u64 = 1_500;
-/// Pause between two beats that tell of new reports, ms: hints are faster, this is for where none
-/// arrive.
+/// Pause between two beats that announce new reports, ms: hints are faster, this is for hosts
+/// without them.
 const NEWS_MS: u64 = 2_000;
 /// How often the load document is written although its beats say everything, ms: for readers that
 /// do not know the beats.
@@ -54,7 +54,7 @@ struct Sampling {
     beat: u64,
     /// Beat of the executor at which its process could not be seen.
     unseen_at: Option<u64>,
-    /// What people should know of this host beside its load, and when it was last looked at.
+    /// Notes for administrators on this host beside its load, and when they were last renewed.
     notes: Vec<String>,
     noted_at: Option<u64>,
     /// Another process writes as this host.
@@ -71,7 +71,7 @@ struct Sampling {
     must_write: bool,
     /// The wall clock against the one since boot when it was written, ms.
     offset: i64,
-    /// The place in the reports that the last beat told of, and when that was.
+    /// The place in the reports that the last beat named, and when that was.
     news: (u64, u64),
     beat_at: u64,
     /// The epoch whose leader was looked up last.
@@ -93,7 +93,7 @@ struct Executor {
     journal: Points,
 }
 
-/// Runs until it is told to end.
+/// Runs until a signal ends it.
 ///
 /// # Errors
 /// What kept it from starting.
@@ -181,7 +181,7 @@ pub(super) fn act_as_owner(place: &Place) -> Result<(), String> {
 }
 
 /// Two machines under one name would overwrite each other's state and start each other's jobs. The
-/// other one is told by its beat going on, never by comparing two clocks. `Ok(false)`: told to end.
+/// other one shows by its continuing beat, never by comparing two clocks. `Ok(false)`: to end.
 ///
 /// # Errors
 /// Another machine beats under this host's name.
@@ -195,7 +195,7 @@ pub(super) fn is_alone(place: &Place, term: &Receiver<i32>) -> Result<bool, Stri
         true => RIVAL_LIST_MS,
         false => RIVAL_LOOK_MS,
     };
-    // One beat more may be the last that a machine left behind in a cache.
+    // One more beat may be the last of a machine that ended, seen late in a cache.
     while clock::boot_ms() - began < (2 + beats) * every + RIVAL_SLACK_MS {
         if thread::recv_timeout(term, pause).is_ok() {
             return Ok(false);
@@ -260,7 +260,7 @@ fn other_machine(place: &Place) -> Option<Other> {
 
 impl Sampling {
     /// Waits for the next beat, due at `next`, or for the executor to come to life or to die, which
-    /// the cluster should know at once; true when told to end.
+    /// the cluster should know at once; true when it is to end.
     fn rest(&mut self, term: &Receiver<i32>, next: u64) -> bool {
         if self.epoch == 0 {
             self.look_for_leader();
@@ -313,15 +313,15 @@ impl Sampling {
         (self.news, self.beat_at) = (news, before);
         let beat = format!("{before} {}", proc::boot_id());
         write_beat(&self.place.local.ls_beat(), &beat);
-        // Behind the beat: a shorter limit must find a new one. What is in the document that the
-        // beat goes with may be in force.
+        // After the beat: a shorter limit must find a new beat. The limit that the document of
+        // this beat names may be in force.
         if let Err(e) = self.iso.written(self.doc.iso_ms, clock::boot_ms()) {
-            tracing::error!("{e}: iso_timeout stays as it is on this host");
+            tracing::error!("{e}: iso_timeout is not changed on this host");
         }
         wrote
     }
 
-    /// Beats by name; false: nobody reads names here.
+    /// Beats by name; false: no leader reads names here.
     fn rename(&mut self, doc: &LoadDoc, news: (u64, u64)) -> Result<bool, String> {
         let beat = self.beats.beat(&Beat::of(doc, news));
         beat.map_err(|e| e.to_string())
@@ -352,14 +352,14 @@ impl Sampling {
         Ok(())
     }
 
-    /// The executor has written reports of which no beat has told yet, and the last one is long
+    /// The executor has written reports that no beat has announced yet, and the last beat is long
     /// enough ago.
     fn has_news(&self) -> bool {
         clock::boot_ms() >= self.beat_at + NEWS_MS && self.news(self.doc.executor) != self.news
     }
 
-    /// How far the reports go. Without an executor nobody knows: the file may be of a share that
-    /// was here before.
+    /// File and length of the reports. Unknown without an executor: the file may be of a share
+    /// that was mounted here before.
     fn news(&self, executor: bool) -> (u64, u64) {
         match executor {
             true => read_news(&self.place.local),
@@ -377,7 +377,7 @@ impl Sampling {
         let read = |path: &std::path::Path| owners.read_small(path, 2 * FIXED_LEN as u64).ok();
         let layout = &self.place.layout;
         let beat = read(&layout.beat()).and_then(|bytes| decode_fixed::<BeatDoc>(&bytes).ok());
-        // Until a leader takes requests the one before is believed to be there.
+        // Until a leader takes requests the previous one is taken for present.
         let Some(beat) = beat.filter(|b| b.leading && b.epoch != self.epoch) else {
             return;
         };
@@ -461,7 +461,7 @@ impl Sampling {
         }
     }
 
-    /// Whether `cbexe` lives, by which ledger, and what it wants people to know.
+    /// Whether `cbexe` lives, its ledger, and its note for administrators.
     fn executor(&mut self) -> Executor {
         let local = &self.place.local;
         let Some((at, rest)) = read_beat(&local.exe_beat()) else {
@@ -489,7 +489,7 @@ impl Sampling {
 
 /// The words in the executor's beat: epoch, highest job id, point of the journal, a note.
 impl Executor {
-    /// Only what is whole counts: half of a number would tell of a share that was restored.
+    /// Only a whole line counts: half of a number would look like a restored share.
     fn parse(rest: &str) -> Executor {
         let Some(rest) = unchecked(rest) else {
             return Executor::default();
@@ -501,9 +501,9 @@ impl Executor {
             // As an earlier version wrote it.
             _ => (0, 0, rest),
         };
-        let (first, behind) = note.split_once(' ').unwrap_or((note, ""));
+        let (first, rest) = note.split_once(' ').unwrap_or((note, ""));
         let journal: Option<Points> = first.parse().ok();
-        let note = if journal.is_some() { behind } else { note };
+        let note = if journal.is_some() { rest } else { note };
         let journal = journal.unwrap_or_default();
         Executor {
             epoch,
@@ -621,9 +621,9 @@ mod tests {
         assert_eq!((new.epoch, new.top), (7, 812));
         assert_eq!(new.note, "no cgroups here");
         assert_eq!(parse("7 812").note, "");
-        let told = parse("7 812 7.1.33.0000000a no cgroups here");
-        assert_eq!(told.journal, "7.1.33.0000000a".parse().unwrap());
-        assert_eq!((told.top, told.note.as_str()), (812, "no cgroups here"));
+        let read = parse("7 812 7.1.33.0000000a no cgroups here");
+        assert_eq!(read.journal, "7.1.33.0000000a".parse().unwrap());
+        assert_eq!((read.top, read.note.as_str()), (812, "no cgroups here"));
         assert_eq!(parse("7 812 7.1.33.0000000a").note, "");
         assert_eq!(Executor::parse(""), Executor::default());
         let mut long = "\u{e4}".repeat(NOTE_MAX);

@@ -142,7 +142,7 @@ impl Files {
     ) -> sys::Result<()> {
         let path = Path::new(path);
         let heir = user.filter(|u| u.uid != sys::users::effective_uid());
-        // Nobody may open it before it has its mode: whoever did could read it for good.
+        // No process may open it before it has its mode: one that did could read it from then on.
         let mask = match (heir, service) {
             (Some(_), _) => 0o077,
             (None, Some(_)) => 0o022,
@@ -171,7 +171,7 @@ impl Files {
         if let Some(u) = heir
             && userfile::give_to(&file, path, (u.uid, u.gid), mode).is_err()
         {
-            // It stays the service account's: its user reads it as everybody does.
+            // It stays the service account's: its user reads it as all users do.
             acting(service, || userfile::set_mode(&file, path, 0o644))?;
         }
         self.out_path = path.to_path_buf();
@@ -248,7 +248,7 @@ impl Files {
         ]
     }
 
-    /// Says something where the job's error output goes.
+    /// Writes a message to the job's error output.
     pub(super) fn complain(&self, text: &str) {
         if let Some(file) = self.stderr.as_ref().or(self.stdout.as_ref()) {
             let _ = userfile::write_head(file, &self.out_path, format!("{text}\n").as_bytes());
@@ -305,7 +305,7 @@ impl Files {
         let Some(from) = self.stdout.as_ref() else {
             return Ok(());
         };
-        // Two elements that end at once take turns; a lock nobody lets go of is not waited for.
+        // Two elements that end at once take turns; a lock that is never released is not awaited.
         let held = lock::wait_for(target, APPEND_LOCK_MS);
         userfile::append_all(target, &self.out_path, text.as_bytes(), from)?;
         drop(held);

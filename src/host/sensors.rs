@@ -47,7 +47,7 @@ enum Order {
     Stop,
 }
 
-/// Holds the last news until somebody looks: the main thread may hang in the share for days.
+/// Holds the latest values until they are read: the main thread may hang in the share for days.
 type Mailbox = Arc<Mutex<Option<News>>>;
 
 struct News {
@@ -92,7 +92,7 @@ impl Sensors {
         &self.last.report
     }
 
-    /// Somebody wants to know whether the leader is here.
+    /// A sensor needs to know whether the leader is here.
     pub(super) fn for_leader(&mut self) -> bool {
         self.hear();
         self.last.for_leader
@@ -224,7 +224,7 @@ impl Worker {
     }
 
     fn run(mut self) {
-        // What a cbls that was killed left behind.
+        // Processes of a cbls that was killed.
         let old = sensor::sweep(&format!("CB_SENSORS={}", self.mark));
         if old > 0 {
             tracing::warn!("{old} processes of sensors of an earlier cbls were killed");
@@ -285,7 +285,7 @@ impl Worker {
         }
     }
 
-    /// Looks which sensors there are, and takes leave of those that are no more.
+    /// Lists the sensors, and ends those whose file is gone.
     fn scan(&mut self, now: u64) {
         let mut found = BTreeMap::new();
         self.for_leader = false;
@@ -362,7 +362,7 @@ impl Worker {
         let real = fs::canonical(path).map_err(|e| e.to_string())?;
         let stat = fs::stat(&real).map_err(|e| e.to_string())?;
         match stat.filter(|s| s.kind == Kind::File) {
-            None => Err(format!("{} is no file", path.display())),
+            None => Err(format!("{} is not a file", path.display())),
             Some(s) if s.mode & 0o111 == 0 => {
                 Err(format!("{} is not executable: chmod +x it", path.display()))
             }
@@ -447,7 +447,7 @@ impl Worker {
         run.budget.0 = left;
         if left == 0 && !std::mem::replace(&mut run.slowed, true) {
             tracing::warn!(
-                "sensor {} prints more than {} KB a second: it has to wait",
+                "sensor {} prints more than {} KB a second: its output is delayed",
                 sensor.name,
                 RATE >> 10
             );
@@ -485,7 +485,7 @@ impl Worker {
         let period = self.board.period(sensor);
         if run.kill_at.is_none() && run.life.hangs(period, now) {
             tracing::error!(
-                "sensor {} printed nothing of use for too long: it is ended",
+                "sensor {} printed no valid line for too long: it is ended",
                 sensor.name
             );
             run.ask_to_end(now);

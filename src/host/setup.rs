@@ -1,5 +1,5 @@
-//! What every daemon of a host does first: find the cluster, refuse a directory that is none,
-//! make the local directory, set up the log.
+//! What every daemon of a host does first: find the cluster, refuse a directory that is not a
+//! cluster, make the local directory, set up the log.
 
 use super::local::Local;
 use crate::config::{self, Config, OsNames};
@@ -54,7 +54,7 @@ pub fn refused(text: String) -> Stop {
     Stop { refused, text }
 }
 
-/// Says loudly what is wrong with the share's mount on this host.
+/// Logs what is wrong with the share's mount on this host.
 pub fn warn_of_mount(place: &Place) {
     for hazard in hazards(&place.layout) {
         tracing::error!("{}", hazard.text);
@@ -69,7 +69,7 @@ impl Place {
     pub fn find() -> Result<Place, String> {
         let site = Site::find().map_err(|e| e.to_string())?;
         site.check_for_daemon()?;
-        // Whatever the shell that started it thinks of modes: what is written here is for all.
+        // Whatever umask the daemon inherits: all users read what is written here.
         crate::sys::caller::umask(0o022);
         let layout = site.layout();
         let cluster = read_cluster(&layout).map_err(|e| format!("{e}\n{}", site.diagnose()))?;

@@ -90,9 +90,9 @@ struct Shepherd<'a> {
     stopped: bool,
     /// This process is still in the task's group.
     inside: bool,
-    /// Number of the last resize that the job was told of.
+    /// Number of the last resize of which the job was notified.
     resized: u32,
-    /// Of a task that the leader starts elsewhere when this host has been silent for too long.
+    /// For a rerunnable task: the leader starts it elsewhere when this host is silent too long.
     silence: Option<Silence>,
 }
 
@@ -215,7 +215,7 @@ fn go(
 }
 
 impl Shepherd<'_> {
-    /// Appends a record, however long the disk stays full: it is the only one who knows.
+    /// Appends a record, however long the disk stays full: no other process knows it.
     fn record(&mut self, rec: &TaskRec) {
         let line = encode_task(rec).expect("a record of plain data becomes JSON");
         while self.inherited.log.append(&line).is_err() {
@@ -304,7 +304,7 @@ impl Shepherd<'_> {
             match supervise::reap() {
                 Reaped::Child(pid, how) if pid == top => {
                     *status = Some(how);
-                    // The usual task leaves nothing behind: look before killing.
+                    // The usual task leaves no processes: look before killing.
                     if supervise::reap() == Reaped::None && self.is_empty() {
                         return true;
                     }
@@ -358,7 +358,7 @@ impl Shepherd<'_> {
 
     /// Runs the command of `-rnc` beside the job, in its group and with its files, once for each
     /// notice.
-    fn tell_resize(&mut self, files: &Files) {
+    fn notify_resize(&mut self, files: &Files) {
         let path = Path::new(&self.task.notice);
         let notice = fs::read_small(path, NOTICE_MAX).ok();
         let notice = notice.and_then(|b| serde_json::from_slice::<Notice>(&b).ok());
@@ -410,7 +410,7 @@ impl Shepherd<'_> {
             return;
         };
         if act == TaskAct::Resize {
-            return self.tell_resize(files);
+            return self.notify_resize(files);
         }
         let before = self.machine.is_suspended();
         let effects = self.machine.order(act, reason, grace, clock::boot_ms());

@@ -1,6 +1,6 @@
 //! For how long this host has not written to the share, and what `iso_timeout` says about it.
 //!
-//! Goes by two small files of the local directory, both written by `cbls`: its beat, and the limit
+//! Reads two small files of the local directory, both written by `cbls`: its beat, and the limit
 //! in force. Never touches the share, so nothing can block it.
 
 use super::iso_limit::in_force;
@@ -35,11 +35,11 @@ impl Silence {
     }
 
     /// True when the host was silent for longer than its limit at any moment since the last look:
-    /// the leader may have given its rerunnable tasks to others, even if it writes again by now.
+    /// the leader may have started its rerunnable tasks elsewhere, even if it writes again now.
     ///
     /// The last look is judged by the limit of that time: a shorter one says nothing about a time
-    /// before it was in force, and a longer one takes nothing back. It comes into force behind a
-    /// write to the share, so who reads the limit first reads a write that is as new.
+    /// before it was in force, and a longer one takes nothing back. It comes into force after a
+    /// write to the share, so a process that reads the limit first reads a write that is as new.
     pub fn is_over(&mut self) -> bool {
         let late =
             |seen: u64, limit: u64| limit != 0 && clock::boot_ms().saturating_sub(seen) > limit;
@@ -68,7 +68,7 @@ fn last_write(local: &Local) -> Option<u64> {
 
 /// Until when tasks may be started that orders name which are read from now on (boot-time clock,
 /// ms): the host wrote to the share in this boot and within its limit. Later the leader may have
-/// given away what they name, and orders that say so may stand behind them.
+/// dispatched elsewhere what they name, and later orders may say so.
 ///
 /// # Errors
 /// No task may be started now: why not, for the log.

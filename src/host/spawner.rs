@@ -36,8 +36,8 @@ const DISMISS_ROUNDS: u32 = 100;
 const WARM_MS: u64 = 30;
 /// Control groups made before the first task.
 const WARM_GROUPS: usize = 2;
-/// Room set aside in the tasks log, so that ends can be recorded while the disk is full, and after
-/// how many tasks it is set aside anew.
+/// Space reserved in the tasks log, so that ends can be recorded while the disk is full, and after
+/// how many tasks the space is reserved again.
 const RESERVE: (u64, u32) = (4 << 20, 1_000);
 /// How long an earlier spawner and its half-started tasks are waited for (ms).
 const LIMBO_MS: u64 = 60_000;
@@ -46,7 +46,7 @@ const LIMBO_MS: u64 = 60_000;
 const REAP_ROUNDS: u32 = 20;
 
 /// The attempt of a shepherd that never got one.
-const NOBODY: AttemptId = AttemptId {
+const NO_ATTEMPT: AttemptId = AttemptId {
     j: JobKey { id: 0, idx: 0 },
     at: 0,
 };
@@ -227,7 +227,8 @@ impl Spawner {
                 // It ends without a task, and its group is collected with it.
                 Err(e) => {
                     eprintln!("cbtask: {e}");
-                    self.shepherds.insert(warm.pid, (NOBODY, Some(warm.group)));
+                    self.shepherds
+                        .insert(warm.pid, (NO_ATTEMPT, Some(warm.group)));
                 }
             }
         }

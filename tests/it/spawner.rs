@@ -1,7 +1,7 @@
 //! The spawner and its shepherds, driven as `cbexe` drives them: real processes on a temporary
 //! local directory. Without privilege the control groups are left out and the reason is printed.
 
-use corral::host::exe::spawn::{Heard, How, Spawner};
+use corral::host::exe::spawn::{How, Spawner, SpawnerEvent};
 use corral::host::local::Local;
 use corral::model::{AttemptId, JobKey, TermReason};
 use corral::record::report::Ended;
@@ -34,7 +34,7 @@ fn start(local: &Local, log: u64, cgroups: bool) -> Spawner {
     };
     let s = Spawner::start(&how, local, log).unwrap();
     match s.heard.recv_timeout(Duration::from_secs(20)).unwrap() {
-        Heard::Said(FromSpawner::Ready { cgroups, .. }) => println!("{cgroups}"),
+        SpawnerEvent::Message(FromSpawner::Ready { cgroups, .. }) => println!("{cgroups}"),
         other => panic!("{other:?}"),
     }
     s
@@ -285,7 +285,9 @@ fn a_killed_shepherd_is_told_and_its_leftovers_go() {
             .unwrap()
             .heard
             .recv_timeout(Duration::from_secs(5));
-        assert!(matches!(heard, Ok(Heard::Said(FromSpawner::Died { a: x, .. })) if x == a));
+        assert!(
+            matches!(heard, Ok(SpawnerEvent::Message(FromSpawner::Died { a: x, .. })) if x == a)
+        );
         let s = h.spawner.as_mut().unwrap();
         s.push(&ToSpawner::Reap {
             a,

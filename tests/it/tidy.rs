@@ -582,6 +582,7 @@ const PLAIN_ROOMS: &[&str] = &[
     "src/record/",
     "src/journal/",
     "src/lease/",
+    "src/host/",
     "src/turn/",
     "src/faults/",
     "src/replay/",

@@ -7,14 +7,14 @@ use super::hints::Hints;
 use super::ledger::{Ledger, ShareSeen};
 use super::orders::OrderReader;
 use super::parts::Parts;
+use super::recovery;
+use super::report_queue::UnreportedStarts;
 use super::reports::Reporter;
 use super::sample::{self, Snapshot};
-use super::settle;
-use super::spawn::{Heard, How, Spawner};
+use super::spawn::{How, Spawner, SpawnerEvent};
 use super::starts::{Refused, Starter};
 use super::table::{Entry, Pending, Shepherd, Status, Table};
 use super::tasklogs::TaskLogs;
-use super::tell::Untold;
 use crate::host::ls::write_beat;
 use crate::host::setup::Place;
 use crate::host::{iso_limit, silence};
@@ -35,8 +35,8 @@ const BEAT_MS: u64 = 5_000;
 const LOG_BYTES: u64 = 64 << 20;
 /// Rounds of reading orders in one turn.
 const ROUNDS: usize = 4;
-/// The end of a run that the leader believes to go on here.
-const FORGOTTEN: &str = "its host no longer knows what became of it";
+/// The end of a run that the leader believes to be running here.
+const FORGOTTEN: &str = "its host has lost the record of it";
 
 /// Everything the executor knows.
 pub struct Exec {
@@ -46,15 +46,15 @@ pub struct Exec {
     pub parts: Parts,
     /// Attempts whose resizes came in this turn.
     pub resized: BTreeSet<AttemptId>,
-    /// Runs that are never started here because another one has their name, with their marks.
+    /// Runs that are never started here because another run has their id, with their marks.
     pub refused: BTreeMap<AttemptId, u32>,
     pub ledger: Ledger,
     pub logs: TaskLogs,
     pub orders: OrderReader,
     pub reports: Option<Reporter>,
-    pub untold: Untold,
+    pub unreported_starts: UnreportedStarts,
     pub hints: Hints,
-    /// How far they go, as `cbls` was told.
+    /// File and length of the reports, as last published to `cbls`.
     pub news: (u64, u64),
     pub starter: Starter,
     pub spawner: Option<Spawner>,
@@ -62,17 +62,17 @@ pub struct Exec {
     /// Tasks on record that wait for the rest of the orders at hand: a later one may cancel them.
     pub held: Vec<TaskSpec>,
     /// A tasks log could not be read when a spawner was ready: what was on it is not settled.
-    pub unsettled: bool,
-    /// Shepherds that the spawner saw die while what they recorded could not be read.
+    pub unrecovered: bool,
+    /// Shepherds that ended while the tasks log with their records could not be read.
     pub died: Vec<(AttemptId, i32)>,
     pub note: String,
     /// Limits that samples must hold even of tasks in control groups.
     pub unheld: Unheld,
-    /// The share is older than what this host has followed; said once.
+    /// The share is older than what this host has followed; logged once.
     pub went_back: Option<u64>,
-    /// What is over is told once more and then forgotten: the share that knew it is no more.
+    /// Final attempts are reported once more and then dropped: the share was replaced.
     pub forget_old: bool,
-    /// A limit of silence that the leader ordered and that is not kept yet.
+    /// An `iso_timeout` that the leader ordered and that is not saved yet.
     pub limit_order: Option<u64>,
     /// What is known of the share.
     pub share: ShareSeen,
@@ -83,16 +83,16 @@ pub struct Exec {
     /// A reports file that could not be made is tried again then.
     pub reports_at: u64,
     /// When the present one was last looked for by its name (boot clock, ms).
-    pub reports_minded: u64,
+    pub reports_checked: u64,
     /// How long the next one waits after the leader has called one damaged (ms), and when it last
     /// did.
     pub reports_pause: (u64, u64),
-    /// The last trouble with the share, so that it is said once.
+    /// The last error of the share, so that it is logged once.
     pub said: String,
     /// Since when orders are for another ledger than this one; 0 = they are for this one.
     pub foreign_at: u64,
-    /// The leader has spoken to this ledger.
-    pub welcome: bool,
+    /// The leader has addressed orders to this ledger.
+    pub addressed: bool,
 }
 
 /// What one turn did, for the pace of the next.
@@ -143,7 +143,7 @@ impl Exec {
         did
     }
 
-    /// The local beat: time, epoch, highest job id, and what people should know.
+    /// The local beat: time, epoch, highest job id, and a note for administrators.
     fn beat(&self, now: u64) {
         let (epoch, top) = (self.share.epoch, self.table.top());
         let back = match self.went_back {
@@ -168,16 +168,16 @@ impl Exec {
         }
     }
 
-    /// Takes what the spawner said; `None`: its channel is closed.
-    pub fn heard(&mut self, heard: Option<Heard>) {
+    /// Handles a message of the spawner; `None`: its channel is closed.
+    pub fn heard(&mut self, heard: Option<SpawnerEvent>) {
         match heard {
-            Some(Heard::Said(FromSpawner::Died { a, pid })) => {
+            Some(SpawnerEvent::Message(FromSpawner::Died { a, pid })) => {
                 self.follow_tasks();
                 self.lost(a, pid);
             }
-            Some(Heard::Said(FromSpawner::Ready { .. })) => {}
-            Some(Heard::Gone(why)) => {
-                tracing::error!("the spawner is gone ({why}); its tasks go on");
+            Some(SpawnerEvent::Message(FromSpawner::Ready { .. })) => {}
+            Some(SpawnerEvent::Ended(why)) => {
+                tracing::error!("the spawner ended ({why}); its tasks continue");
                 self.give_up_spawner();
             }
             None => self.give_up_spawner(),
@@ -277,7 +277,7 @@ impl Exec {
             return;
         }
         let waiting = std::mem::take(&mut e.waiting);
-        self.tell_start(a);
+        self.report_start(a);
         for p in waiting {
             self.act(a, p);
         }
@@ -302,12 +302,12 @@ impl Exec {
         }
     }
 
-    /// Records an end that only this process can tell, then reports it with the next group.
+    /// Records an end that only this process knows, then reports it with the next group.
     pub(super) fn conclude(&mut self, end: Ended) {
         self.ledger
             .push(&AttemptRec::Concluded(Box::new(end.clone())));
         if let Err(e) = self.ledger.commit(true) {
-            self.mend_ledger(&e.to_string());
+            self.rewrite_after_failure(&e.to_string());
         }
         self.ended(end);
     }
@@ -329,8 +329,8 @@ impl Exec {
     }
 
     fn sample(&mut self, now: u64) {
-        match (&self.spawner, self.unsettled) {
-            (Some(s), true) => self.settle(s.log),
+        match (&self.spawner, self.unrecovered) {
+            (Some(s), true) => self.recover(s.log),
             _ => self.find_lost(),
         }
         let old = |s: &Shepherd| now.saturating_sub(s.born) >= SAMPLE_MS;
@@ -368,7 +368,7 @@ impl Exec {
 
     fn follow_orders(&mut self) -> Result<Did, String> {
         let mut did = Did::default();
-        // Asked before the orders are read: what was given away earlier is cancelled in them.
+        // Checked before the orders are read: they cancel what was dispatched elsewhere earlier.
         let until = silence::may_start_until(&self.place.local);
         for _ in 0..ROUNDS {
             // Given up in the last round: what comes now waits for the next one.
@@ -387,7 +387,7 @@ impl Exec {
             if !look.orders.is_empty() {
                 self.starter.read_part((self.share.epoch, look.part));
             }
-            self.mind_name();
+            self.check_identity();
             did.work |= !look.orders.is_empty();
             did.orders |= did.work;
             did.more = look.more;
@@ -400,7 +400,7 @@ impl Exec {
                 self.table.forget(self.orders.place());
             }
             if !look.more {
-                // What stands behind and cannot be read may take a start back.
+                // An order after the unreadable one may cancel a start.
                 if !self.held.is_empty() && !look.held_up {
                     self.start_held_until(until?)?;
                 }
@@ -410,8 +410,8 @@ impl Exec {
         Ok(did)
     }
 
-    /// Starts what no order at hand has cancelled, unless the reading has taken for so long that
-    /// the leader may have given it away meanwhile.
+    /// Starts what no order at hand has cancelled, unless reading took so long that the leader may
+    /// have dispatched it elsewhere.
     pub(super) fn start_held_until(&mut self, until: u64) -> Result<(), String> {
         if clock::boot_ms() > until {
             return Err(
@@ -437,8 +437,8 @@ impl Exec {
         self.flush_spawner();
     }
 
-    /// Takes back what waits here and the present orders do not name: reading ended in front of
-    /// what became of it, and it is not among what is in force.
+    /// Cancels starts that wait here and that the present orders do not name: the orders after the
+    /// damage are lost, and the starts are not among those in force.
     fn drop_unnamed(&mut self) {
         let place = self.orders.place();
         let named = |a: &AttemptId| self.table.get(*a).is_some_and(|e| e.named >= place);
@@ -449,12 +449,12 @@ impl Exec {
         }
     }
 
-    /// Notes that the share went back, and its end: then everything is told again, since who
-    /// acknowledged it does not remember.
+    /// Notes that the share went back to an older copy, and when it is current again: then
+    /// everything is reported again, since the acknowledgements were lost.
     fn judge_share(&mut self, look: &super::orders::Look) {
         if look.new_epoch && self.went_back.take().is_some() {
-            tracing::info!("the share has a later epoch again; all that is known is told again");
-            self.tell_all_again();
+            tracing::info!("the share has a later epoch again; all attempts are reported again");
+            self.repeat_all_reports();
         }
         if look.went_back.is_some() && self.went_back != look.went_back {
             let (seen, here) = (self.share.epoch, look.went_back.unwrap_or_default());
@@ -467,20 +467,20 @@ impl Exec {
         }
     }
 
-    /// An administrator has confirmed that the share was restored: whoever acknowledged what is
-    /// over may not remember it.
+    /// An administrator has confirmed that the share was restored: acknowledgements of final
+    /// reports may be lost.
     fn share_restored(&mut self, above: u64) {
         if above <= self.share.restored {
             return;
         }
-        tracing::info!("the share was restored; all that is known is told again");
+        tracing::info!("the share was restored; all attempts are reported again");
         self.share.restored = above;
         self.share.points.forget(above);
         self.note_share();
-        self.tell_all_again();
+        self.repeat_all_reports();
     }
 
-    fn tell_all_again(&mut self) {
+    fn repeat_all_reports(&mut self) {
         self.table.unacknowledge();
         self.reports = None;
         self.forget_old = true;
@@ -543,7 +543,7 @@ impl Exec {
             self.held.retain(|task| !starts.contains(&task.a));
             starts.into_iter().for_each(|a| self.table.remove(a));
             self.orders.go_to(before.1);
-            self.mend_ledger(&e.to_string());
+            self.rewrite_after_failure(&e.to_string());
         }
         // What is to end or to stop does not wait for the disk.
         for (a, pending, mark) in acts {
@@ -582,14 +582,14 @@ impl Exec {
         if let Some(e) = self.table.get_mut(a) {
             let again = e.named.0 < named.0;
             e.named = e.named.max(named);
-            // Limits are not on record: after a restart the repeated order tells them.
+            // Limits are not on record: after a restart the repeated order has them.
             let limits = || Box::new(crate::task::build::limits(&o.limits));
             e.limits.get_or_insert_with(limits);
             e.grace_ms = o.grace_ms;
             e.notify = notify;
-            // A leader that asks for it does not know what became of it.
-            let told = if again { e.tell(a) } else { Vec::new() };
-            for report in told {
+            // A leader that orders it again does not know its state.
+            let reports = if again { e.reports(a) } else { Vec::new() };
+            for report in reports {
                 self.push(a, &report);
             }
             return None;
@@ -659,7 +659,7 @@ impl Exec {
             return self.refuse(a, *mark);
         }
         if let Some(e) = self.table.get(a) {
-            for report in e.tell(a) {
+            for report in e.reports(a) {
                 self.push(a, &report);
             }
             return;
@@ -703,7 +703,7 @@ impl Exec {
         };
         match iso_limit::keep_order(&self.place.local, limit) {
             Ok(()) => self.limit_order = None,
-            Err(e) => tracing::error!("{e}: iso_timeout stays as it is on this host"),
+            Err(e) => tracing::error!("{e}: iso_timeout is not changed on this host"),
         }
     }
 
@@ -720,7 +720,7 @@ impl Exec {
 
     fn keep_house(&mut self) {
         self.keep_limit();
-        self.mind_reports();
+        self.check_reports_file();
         self.retired.retain_mut(|s| !s.has_ended());
         let full = |s: &Spawner| self.held.is_empty() && self.logs.len_of(s.log) > LOG_BYTES;
         if self.spawner.as_ref().is_some_and(full)
@@ -736,13 +736,13 @@ impl Exec {
             // The last tasks of earlier spawners are over, and so is the use of their groups.
             self.sweep_groups();
         } else if let Err(e) = self.ledger.commit(false) {
-            self.mend_ledger(&e.to_string());
+            self.rewrite_after_failure(&e.to_string());
         }
     }
 
     fn needs_old_logs(&self) -> bool {
         let present = self.spawner.as_ref().map_or(0, |s| s.log);
-        if self.unsettled {
+        if self.unrecovered {
             return true;
         }
         self.table.live().any(|(_, e)| match &e.status {
@@ -752,7 +752,7 @@ impl Exec {
         })
     }
 
-    /// Says everything anew in the ledger, after which old tasks logs are not needed.
+    /// Rewrites the ledger from the table, after which old tasks logs are not needed.
     pub fn rewrite(&mut self) {
         if let Err(e) = self.ledger.rewrite(&self.table, &self.share) {
             tracing::error!("{e}");
@@ -764,19 +764,19 @@ impl Exec {
         }
     }
 
-    /// After a failed write the ledger must be written anew.
-    pub(super) fn mend_ledger(&mut self, why: &str) {
-        tracing::error!("{why}; the local log is written anew");
+    /// After a failed write the whole ledger must be rewritten.
+    pub(super) fn rewrite_after_failure(&mut self, why: &str) {
+        tracing::error!("{why}; the local log is rewritten");
         if let Err(e) = self.ledger.rewrite(&self.table, &self.share) {
             tracing::error!("{e}");
         }
     }
 }
 
-/// Sends a shepherd an order. Looks first whether it is still there: this process may have stood in
-/// the share for long, and another process may have its id by now.
+/// Signals a shepherd. Checks first that it still exists: this process may have been blocked in the
+/// share for long, and another process may have its id now.
 pub(super) fn deliver(s: &Shepherd, act: TaskAct, reason: TermReason, grace: u64) {
-    if !settle::is_gone(s)
+    if !recovery::is_gone(s)
         && let Err(e) = supervise::send_order(s.pid, pack_act(act, reason, grace))
     {
         tracing::error!("{e}");

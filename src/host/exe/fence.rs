@@ -1,10 +1,10 @@
 //! The watchdog against a host that is cut off: it kills rerunnable tasks before the leader starts
 //! them elsewhere. It touches no file of the share, so nothing can block it.
 //!
-//! Each shepherd of a rerunnable task keeps the same watch over its own task, because this process
-//! may be dead, or killed and held by the kernel in a write to the share. This one sees to tasks
-//! whose shepherds do not. What runs is read from the local logs at that moment: the thread that
-//! knows may hang in the share.
+//! Each shepherd of a rerunnable task watches its own task in the same way, because this process
+//! may have ended, or be blocked by the kernel in a write to the share. This one handles tasks
+//! whose shepherds do not. Running tasks are read from the local logs at that moment: the
+//! executor's thread may hang in the share.
 
 use super::ledger;
 use super::tasklogs::TaskLogs;
@@ -21,7 +21,7 @@ const LOOK_MS: u64 = 1_000;
 /// The pause is at least this many times as long as the look took.
 const REST: u64 = 10;
 
-/// What the watchdog goes by: files of the local directory.
+/// What the watchdog reads: files of the local directory.
 #[derive(Debug)]
 pub(super) struct Fence {
     local: Local,
@@ -36,23 +36,23 @@ impl Fence {
         }
     }
 
-    /// One look: kills what must not live on.
+    /// One look: kills tasks that must not continue.
     fn look(&mut self) {
         if !self.silence.is_over() {
             return;
         }
-        let told = self.end_all();
-        if told > 0 {
-            tracing::error!("cut off from the share: {told} rerunnable tasks are killed");
+        let killed = self.end_all();
+        if killed > 0 {
+            tracing::error!("cut off from the share: {killed} rerunnable tasks are killed");
         }
     }
 
     fn end_all(&self) -> usize {
         let order = pack_act(TaskAct::Kill, TermReason::Fenced, 0);
-        let tell = |(pid, born): &(i32, u64)| {
+        let kill = |(pid, born): &(i32, u64)| {
             !proc::has_ended(*pid, *born) && supervise::send_order(*pid, order).unwrap_or(false)
         };
-        self.rerunnable().iter().filter(|t| tell(t)).count()
+        self.rerunnable().iter().filter(|t| kill(t)).count()
     }
 
     /// Shepherds of rerunnable tasks that were started here and have no end on record: process id
@@ -84,7 +84,7 @@ impl Fence {
     }
 }
 
-/// Kills all rerunnable tasks of this host. Returns how many were told.
+/// Kills all rerunnable tasks of this host. Returns their number.
 pub(super) fn end_all(local: &Local) -> usize {
     Fence::new(local).end_all()
 }

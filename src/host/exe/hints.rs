@@ -1,7 +1,7 @@
 //! Hints to this host and from it: its orders have grown, its reports have grown.
 //!
-//! They say "look" and nothing else; without them polls find the same, later. Looks that hints
-//! asked for in vain are few a second.
+//! A hint only causes a look; without hints, polls find the same, later. Looks that hints cause
+//! without result are limited to a few per second.
 
 use crate::config::Cluster;
 use crate::host::setup::Place;
@@ -11,10 +11,10 @@ use crate::sys::clock;
 use crate::sys::datagram::{self, Socket};
 use crossbeam::channel::{Receiver, never};
 
-/// Hints that are heard in a second, and at once.
+/// Hints that are accepted per second, and in a burst.
 const HEARD_PER_S: u64 = 500;
 const HEARD_MAX: u64 = 100;
-/// Looks in vain that hints may cause in a second, and at once.
+/// Looks without result that hints may cause per second, and in a burst.
 const VAIN_PER_S: u64 = 10;
 const VAIN_MAX: u64 = 20;
 
@@ -24,7 +24,7 @@ pub struct Hints {
     socket: Option<Socket>,
     /// Where hints are taken, as the reports say it.
     at: Option<String>,
-    /// The host's name as a hint bears it.
+    /// The tag of the host's name in hints.
     name: u64,
     heard: Receiver<()>,
     vain: Budget,
@@ -82,18 +82,18 @@ impl Hints {
         self.at.as_deref()
     }
 
-    /// The channel to wait on; when it spoke, [`Hints::may_look`] says whether to look.
+    /// The channel to wait on; after a message, [`Hints::may_look`] says whether to look.
     pub fn heard(&self) -> &Receiver<()> {
         &self.heard
     }
 
-    /// Takes what was heard. True when a look in vain is left for it.
+    /// Takes all hints that came. True when the budget permits a look.
     pub fn may_look(&mut self, now: u64) -> bool {
         while self.heard.try_recv().is_ok() {}
         self.vain.left(now) > 0
     }
 
-    /// A look that a hint had asked for found nothing.
+    /// A look caused by a hint found nothing.
     pub fn in_vain(&mut self) {
         self.vain.spend(1);
     }

@@ -16,13 +16,13 @@ use std::path::PathBuf;
 
 /// Largest log that is read back.
 const READ_MAX: u64 = 4 << 30;
-/// Room set aside for records, so that ends can be told while the disk is full.
+/// Space reserved for records, so that ends can be reported while the disk is full.
 const RESERVE: u64 = 1 << 20;
 /// Size at which it is rewritten.
 const REWRITE_AT: u64 = 64 << 20;
 
 /// The name of a ledger. The leader's orders are for the ledger that it knows: after the loss of a
-/// host's local directory nobody follows them again.
+/// host's local directory they are not followed again.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Identity {
     pub id: String,
@@ -50,8 +50,8 @@ pub(super) struct Remembered {
     pub share: ShareSeen,
     /// Lines that could not be read, with their offset.
     pub bad: Vec<(u64, frame::Damage)>,
-    /// None where it was never given, or where lines are missing: whoever forgot something must not
-    /// go by its old name.
+    /// None where it was never given, or where lines are missing: a ledger that lost records must
+    /// not keep its name.
     pub identity: Option<Identity>,
 }
 
@@ -62,7 +62,7 @@ pub struct ShareSeen {
     pub epoch: u64,
     /// How far the journal had come when orders were last given.
     pub points: Points,
-    /// The last restored share (`Order::Restored`) to which all was told once more.
+    /// The last restored share (`Order::Restored`) to which everything was reported again.
     pub restored: u64,
 }
 
@@ -472,7 +472,7 @@ mod tests {
         assert_eq!(read(&local).unwrap().table.get(a(1)).unwrap().signals, 1);
     }
 
-    /// A line that is damaged is no torn end, whatever words its damage is described with.
+    /// A damaged line is not a torn end, whatever words its damage is described with.
     #[test]
     fn only_a_torn_end_keeps_the_name_of_a_ledger() {
         let d = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! `cbexe`, the executor of a host: reads orders, has tasks started, reports what became of them.
 //!
-//! One thread owns the state (`exec`); others only listen: to the bell that shepherds ring, to the
-//! spawner, to signals, and the watchdog of `fence`. Restarting it at any moment harms no task.
+//! One thread owns the state (`exec`). Others only wait: for the fifo that shepherds write to, for
+//! the spawner, for signals; and the watchdog of `fence`. A restart at any moment harms no task.
 
 mod exec;
 mod fence;
@@ -9,15 +9,15 @@ mod hints;
 mod ledger;
 mod orders;
 mod parts;
+mod recovery;
+mod report_queue;
 mod reports;
 mod resize;
 mod sample;
-mod settle;
 pub mod spawn;
 mod starts;
 mod table;
 mod tasklogs;
-mod tell;
 
 use super::local::Local;
 use super::setup::{self, Place};
@@ -52,7 +52,7 @@ pub struct Options {
     pub follow_lower: bool,
 }
 
-/// Runs until it is told to end; tasks go on.
+/// Runs until a signal ends it; tasks continue.
 ///
 /// # Errors
 /// What kept it from starting.
@@ -143,14 +143,14 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         logs: tasklogs::TaskLogs::new(&place.local).map_err(text)?,
         orders: orders_of(&place, identity, share.epoch, options),
         reports: None,
-        untold: Default::default(),
+        unreported_starts: Default::default(),
         hints: hints::Hints::none(),
         news: (0, 0),
         starter: starts::Starter::new(&place.layout, &place.local, about),
         spawner: None,
         retired: Vec::new(),
         held: Vec::new(),
-        unsettled: false,
+        unrecovered: false,
         died: Vec::new(),
         note: String::new(),
         unheld: Default::default(),
@@ -162,11 +162,11 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         beat_at: 0,
         ends: false,
         reports_at: 0,
-        reports_minded: 0,
+        reports_checked: 0,
         reports_pause: (0, 0),
         said: String::new(),
         foreign_at: 0,
-        welcome: false,
+        addressed: false,
         how,
         place,
     };
@@ -197,7 +197,7 @@ fn whereabouts(place: &Place, options: &Options) -> build::Place {
         envdir: text(fs::parent(&place.site.conf)),
         bindir: text(fs::parent(&child::sibling("cb"))),
         uid: users::effective_uid(),
-        // What stands for a spawner becomes whoever it is told to.
+        // The simulated spawner sets its own user.
         may_switch: root || options.stand.is_some(),
         service: (root && uid != 0).then(|| Become {
             uid,
@@ -297,7 +297,7 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
                 polling.set_slow(idle_ms(events, poll_ms));
             }
         }
-        let due = exec.untold.due_ms().unwrap_or(u64::MAX);
+        let due = exec.unreported_starts.due_ms().unwrap_or(u64::MAX);
         let wait = polling.due_ms().min(due);
         let wait = wait.saturating_sub(clock::boot_ms());
         if exec.how.stand.is_some() {
@@ -316,7 +316,7 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
             recv(exec.hints.heard()) -> _ => heard_hint = exec.hints.may_look(clock::boot_ms()),
             recv(heard) -> h => exec.heard(h.ok()),
             recv(term) -> _ => {
-                tracing::info!("cbexe ends; its tasks go on");
+                tracing::info!("cbexe ends; its tasks continue");
                 return Ok(());
             }
             default(wait) => {}
@@ -342,7 +342,7 @@ fn reconfigure(exec: &Exec) -> Option<u64> {
     match exec.place.config() {
         Ok(config) => Some(config.cluster.poll_interval_ms),
         Err(e) => {
-            tracing::warn!("{e}; the settings in use stay");
+            tracing::warn!("{e}; the settings are not changed");
             None
         }
     }
@@ -368,7 +368,7 @@ mod tests {
 
     /// A spawner that dies of the first task it is sent.
     struct Deaf {
-        _says: crossbeam::channel::Sender<spawn::Heard>,
+        _says: crossbeam::channel::Sender<spawn::SpawnerEvent>,
     }
 
     impl spawn::Wire for Deaf {
@@ -411,14 +411,14 @@ mod tests {
             service_uid: users::effective_uid(),
             service_gid: users::me().gid,
         };
-        let stand = |_: &Local, _: u64, says: crossbeam::channel::Sender<spawn::Heard>| {
+        let stand = |_: &Local, _: u64, says: crossbeam::channel::Sender<spawn::SpawnerEvent>| {
             let (pid, cgroups, unheld) = (0, String::new(), Default::default());
             let ready = crate::task::spec::FromSpawner::Ready {
                 pid,
                 cgroups,
                 unheld,
             };
-            says.send(spawn::Heard::Said(ready)).unwrap();
+            says.send(spawn::SpawnerEvent::Message(ready)).unwrap();
             Ok(Box::new(Deaf { _says: says }) as Box<dyn spawn::Wire>)
         };
         let options = Options {
@@ -476,11 +476,11 @@ mod tests {
         fs::mkdir(&local.tasks(1), 0o755).unwrap();
         let mut exec = deaf_executor(dir.path());
         let is_given = |e: &Exec| e.table.get(a).unwrap().status == table::Status::Given(1);
-        assert!(is_given(&exec) && exec.unsettled);
+        assert!(is_given(&exec) && exec.unrecovered);
         let pid = i32::try_from(std::process::id()).unwrap();
         let died = crate::task::spec::FromSpawner::Died { a, pid };
-        exec.heard(Some(spawn::Heard::Said(died)));
-        exec.settle(2);
+        exec.heard(Some(spawn::SpawnerEvent::Message(died)));
+        exec.recover(2);
         assert!(is_given(&exec) && exec.died == [(a, pid)]);
         exec.died.clear();
         // It can be read again: the task runs.
@@ -496,8 +496,8 @@ mod tests {
         let mut log = crate::sys::append::SharedAppender::open(&local.tasks(1)).unwrap();
         log.append(&crate::task::log::encode_task(&start).unwrap())
             .unwrap();
-        exec.settle(2);
-        assert!(!exec.unsettled);
+        exec.recover(2);
+        assert!(!exec.unrecovered);
         let running = matches!(exec.table.get(a).unwrap().status, table::Status::Running(_));
         assert!(running);
     }
@@ -632,7 +632,7 @@ mod tests {
         assert!(child.try_wait().unwrap().is_none(), "it is another process");
         shepherd.born += 60_000;
         kill(&shepherd);
-        // The signal of an order ends whoever does not wait for it.
+        // The signal of an order ends a process that does not expect it.
         assert!(!child.wait().unwrap().success());
     }
 
@@ -683,7 +683,7 @@ mod tests {
     #[test]
     fn groups_that_hold_no_limit_are_told_and_do_for_no_host_that_requires_them() {
         let note = |cgroups: &str, memory, procs| {
-            settle::note(
+            recovery::note(
                 cgroups.to_owned(),
                 crate::task::spec::Unheld { memory, procs },
             )

@@ -2,7 +2,7 @@
 //!
 //! Every look opens, reads and closes, which is what makes a network file system answer freshly.
 //! Orders of a lower epoch than one ever seen are not read. Where a part is damaged reading ends:
-//! the leader is told, and all that is in force comes in another part.
+//! the damage is reported, and the leader repeats all that is in force in another part.
 
 use super::ledger::Identity;
 use crate::record::frame::{Damage, Damaged, Reader};
@@ -22,7 +22,7 @@ use crate::sys::{clock, fs};
 const CHUNK: usize = 4 << 20;
 /// How long a look may end with what the server says of epoch and orders (ms).
 const QUIET_MS: u64 = 60_000;
-/// How often a further part is looked for that the present one does not tell of (ms).
+/// How often a further part is looked for that the present one does not name (ms).
 const NEXT_MS: u64 = 5000;
 /// The same while the present one is damaged (ms).
 const DAMAGED_MS: u64 = 1000;
@@ -41,7 +41,7 @@ pub struct OrderReader {
     offset: u64,
     seq: u64,
     tail: Tail,
-    /// What was said last about trouble, so that it is said once.
+    /// The last error that was logged, so that it is logged once.
     said: String,
     /// When a further part was last looked for (boot clock, ms).
     next_at: u64,
@@ -54,7 +54,7 @@ pub struct OrderReader {
     identity: Identity,
     /// What stands here is for this host's ledger; `None`: the file has not said for whom.
     ours: Option<bool>,
-    /// Whose files are followed; none: whoever could write them.
+    /// The owner whose files are followed; none: any owner.
     pub owners: Option<Owners>,
     /// Where the leader of the epoch takes hints.
     leader: Option<Endpoint>,
@@ -83,7 +83,7 @@ pub struct Look {
     pub new_epoch: bool,
     /// There is more to read at once.
     pub more: bool,
-    /// What stands behind cannot be read, now or for good: an order there may take back a start.
+    /// Orders after this place cannot be read, now or at all: one of them may cancel a start.
     pub held_up: bool,
     /// Damage that was found for certain in this look.
     pub damage: Option<Report>,
@@ -128,7 +128,7 @@ impl OrderReader {
         }
     }
 
-    /// Whether the leader speaks to another ledger under this host's name, where it has said so.
+    /// Whether the leader's orders are for another ledger of this host; `None`: not known.
     pub fn is_foreign(&self) -> Option<bool> {
         self.ours.map(|ours| !ours)
     }
@@ -280,7 +280,7 @@ impl OrderReader {
             at: self.offset,
             why: why.chars().take(WHY_MAX).collect(),
         };
-        tracing::error!("{why}; the leader is asked for another part");
+        tracing::error!("{why}; another part is requested from the leader");
         (self.damage, look.damage) = (Some(report.clone()), Some(report));
     }
 
@@ -304,7 +304,7 @@ impl OrderReader {
                 }
                 Ok(doc.epoch)
             }
-            // Whoever once followed a number that nobody claimed would follow no leader again.
+            // A host that follows a number without a claim would follow no later leader.
             Ok(doc) => match epoch_known(&self.layout, doc.epoch) {
                 Ok(None) => {
                     self.leader = Endpoint::parse(&doc.hints);
@@ -312,7 +312,7 @@ impl OrderReader {
                 }
                 Ok(Some(known)) => Err(format!(
                     "{} names epoch {}, far above all there are (the highest is {known}): it is \
-                     not followed, the next leader writes it anew",
+                     not followed, the next leader rewrites it",
                     path.display(),
                     doc.epoch
                 )),
@@ -421,7 +421,7 @@ impl OrderReader {
     }
 
     /// Starts and cancellations are for one ledger only: another one cannot know whether they were
-    /// carried out. Everything else does no harm to whoever does not know the attempt.
+    /// carried out. All other orders are harmless where the attempt is unknown.
     fn concerns(&mut self, order: &Order) -> bool {
         match order {
             Order::Ledger { id } => {
@@ -559,7 +559,7 @@ mod tests {
             read("two", true),
             (vec![cancel(1), cancel(3), end(4)], Some(false))
         );
-        // The next file says anew for whom it is.
+        // The next file names its ledger again.
         s.file(1, 2, &[cancel(5)]);
         s.file(1, 1, &[ledger("one"), Order::Next { part: 2 }]);
         let mut r = s.remembering("one", false);

@@ -1,7 +1,7 @@
-//! Parts of attempts that other hosts start: checked here, kept in mind until they are over.
+//! Parts of attempts that other hosts start: checked here, kept until they are over.
 //!
-//! A part holds nothing that a restart could lose, so nothing of it is on disk: orders are read
-//! anew after a restart, and the leader is told again. Never starts anything.
+//! A part holds nothing that a restart could lose, so nothing of it is on disk: after a restart
+//! orders are read and answered again. Never starts anything.
 
 use super::exec::Exec;
 use crate::model::AttemptId;
@@ -31,8 +31,8 @@ impl Parts {
         self.known.remove(&a);
     }
 
-    /// What is to be told of all parts.
-    pub fn tell(&self) -> impl Iterator<Item = (Report, RunId)> {
+    /// The reports of all parts.
+    pub fn reports(&self) -> impl Iterator<Item = (Report, RunId)> {
         let all = self.known.iter();
         all.map(|(a, (how, run))| (report(*a, how), *run))
     }
@@ -75,6 +75,6 @@ mod tests {
         let mut parts = Parts::default();
         parts.ask(a, 3, RunId::marked(7));
         parts.end(a);
-        assert!(parts.asked.is_empty() && parts.tell().next().is_none());
+        assert!(parts.asked.is_empty() && parts.reports().next().is_none());
     }
 }

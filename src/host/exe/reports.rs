@@ -10,7 +10,7 @@ use crate::spool::Layout;
 use crate::sys::append::Appender;
 use crate::sys::{self, fs};
 
-/// Files of earlier starts that are kept for whoever is still reading them.
+/// Files of earlier starts that are kept for a leader that still reads them.
 const KEEP_FILES: usize = 3;
 /// Size at which a new file is begun.
 const FILE_BYTES: u64 = 64 << 20;

@@ -1,7 +1,7 @@
-//! Slots added to running attempts: the list of hosts is rewritten and the job is told.
+//! Slots added to running attempts: the list of hosts is rewritten and the job is notified.
 //!
-//! The job's shepherd runs the command of `-rnc`, once for each number: a resize that was not on
-//! record before a crash is told again and passed over there. Never decides who gets slots.
+//! The job's shepherd runs the command of `-rnc` once for each number: it ignores a resize that
+//! is sent again because a crash came before its record. Never decides which job gets slots.
 
 use super::exec::{Exec, deliver};
 use super::table::Status;
@@ -15,7 +15,7 @@ use crate::task::spec::{Notice, TaskAct};
 const FILE_MAX: u64 = 16 << 20;
 
 impl Exec {
-    /// Notes a resize that the job was not told of.
+    /// Notes a resize of which the job was not notified.
     pub(super) fn take_resize(&mut self, a: AttemptId, hosts: Vec<Share>, n: u32) {
         let entry = self.table.get_mut(a).filter(|e| !e.is_final());
         let Some(e) = entry.filter(|e| n > e.resizes) else {
@@ -27,14 +27,14 @@ impl Exec {
         }
     }
 
-    /// Tells running jobs of the resizes that came in this turn.
+    /// Notifies running jobs of the resizes that came in this turn.
     pub(super) fn resize_all(&mut self) {
         for a in std::mem::take(&mut self.resized) {
             self.resize(a);
         }
     }
 
-    /// Tells a job of its noted resize, if it runs.
+    /// Notifies a job of its noted resize, if it runs.
     pub(super) fn resize(&mut self, a: AttemptId) {
         let Some(e) = self.table.get_mut(a) else {
             return;
@@ -48,8 +48,8 @@ impl Exec {
         };
         e.resizes = n;
         let notify = e.notify;
-        if let Err(text) = self.tell_resize(a, &hosts, n, notify) {
-            tracing::error!("attempt {a}: {text}; the job is not told of its new slots");
+        if let Err(text) = self.notify_resize(a, &hosts, n, notify) {
+            tracing::error!("attempt {a}: {text}; the job is not notified of its new slots");
             return;
         }
         if notify {
@@ -58,7 +58,7 @@ impl Exec {
         self.ledger.push(&AttemptRec::Resized { a, n });
     }
 
-    fn tell_resize(
+    fn notify_resize(
         &self,
         a: AttemptId,
         hosts: &[Share],

@@ -102,7 +102,7 @@ pub(super) fn at_end(end: &Usage, seen: &Usage) -> Usage {
     u
 }
 
-/// True when people would care about the difference: a tenth of anything, or other processes.
+/// True when the difference is worth a report: a tenth of any figure, or other processes.
 pub(super) fn differs(old: &Usage, new: &Usage) -> bool {
     let far = |a: u64, b: u64, least: u64| a.abs_diff(b) > (a.max(b) / 10).max(least);
     far(old.mem_kb, new.mem_kb, 1024)

@@ -60,7 +60,7 @@ impl Wire for Process {
 
 /// Starts what stands for a spawner that appends to tasks log `log` and speaks on the channel.
 pub type Stand = std::sync::Arc<
-    dyn Fn(&Local, u64, Sender<Heard>) -> Result<Box<dyn Wire>, String> + Send + Sync,
+    dyn Fn(&Local, u64, Sender<SpawnerEvent>) -> Result<Box<dyn Wire>, String> + Send + Sync,
 >;
 
 /// How spawners are started.
@@ -75,18 +75,18 @@ pub struct How {
     pub stand: Option<Stand>,
 }
 
-/// What is heard of a spawner; `Gone` comes last.
+/// What comes from a spawner; `Ended` is the last.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Heard {
-    Said(FromSpawner),
-    Gone(String),
+pub enum SpawnerEvent {
+    Message(FromSpawner),
+    Ended(String),
 }
 
 /// A running spawner.
 pub struct Spawner {
     wire: Box<dyn Wire>,
     buf: Vec<u8>,
-    pub heard: Receiver<Heard>,
+    pub heard: Receiver<SpawnerEvent>,
     /// Number of the tasks log that its shepherds append to.
     pub log: u64,
 }
@@ -161,7 +161,12 @@ impl Spawner {
     }
 }
 
-fn start_process(how: &How, local: &Local, log: u64, tx: Sender<Heard>) -> Result<Process, String> {
+fn start_process(
+    how: &How,
+    local: &Local,
+    log: u64,
+    tx: Sender<SpawnerEvent>,
+) -> Result<Process, String> {
     let (ours, theirs) = ipc::pair().map_err(|e| e.to_string())?;
     ipc::limit_writes(&ours, SEND_MS).map_err(|e| e.to_string())?;
     let text = |s: &str| s.to_owned();
@@ -184,7 +189,9 @@ fn start_process(how: &How, local: &Local, log: u64, tx: Sender<Heard>) -> Resul
         .stack_size(128 << 10)
         .spawn(move || {
             let why = listen_to(&listen, &tx).err();
-            let _ = tx.send(Heard::Gone(why.unwrap_or_else(|| "ended".to_owned())));
+            let _ = tx.send(SpawnerEvent::Ended(
+                why.unwrap_or_else(|| "ended".to_owned()),
+            ));
         })
         .map_err(|e| e.to_string())?;
     Ok(Process {
@@ -193,7 +200,7 @@ fn start_process(how: &How, local: &Local, log: u64, tx: Sender<Heard>) -> Resul
     })
 }
 
-fn listen_to(stream: &File, tx: &Sender<Heard>) -> Result<(), String> {
+fn listen_to(stream: &File, tx: &Sender<SpawnerEvent>) -> Result<(), String> {
     let mut buf: Vec<u8> = Vec::new();
     loop {
         let more = userfile::read_more(stream, &mut buf, READ_MAX);
@@ -204,7 +211,7 @@ fn listen_to(stream: &File, tx: &Sender<Heard>) -> Result<(), String> {
         while let Some((json, n)) = split(&buf[used..])? {
             used += n;
             let said = serde_json::from_slice(json).map_err(|e| e.to_string())?;
-            if tx.send(Heard::Said(said)).is_err() {
+            if tx.send(SpawnerEvent::Message(said)).is_err() {
                 return Ok(());
             }
         }

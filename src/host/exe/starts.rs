@@ -28,7 +28,7 @@ const BASES_BYTES: u64 = 16 << 20;
 pub struct Refused {
     /// For the job's owner.
     pub text: String,
-    /// It is no fault of the job: the share or the local directory did not do its part.
+    /// The job is not at fault: the share or the local directory failed.
     pub elsewhere: bool,
 }
 
@@ -81,7 +81,7 @@ impl Starter {
         }
     }
 
-    /// What the spawner is to forget. To be sent behind the tasks that were built: they name it.
+    /// The shared parts that the spawner is to drop. Sent after the tasks that name them.
     pub fn forget_now(&mut self) -> Option<ToSpawner> {
         self.forget.take().map(|below| ToSpawner::Forget { below })
     }
@@ -92,7 +92,7 @@ impl Starter {
         (self.bases_bytes, self.forget) = (0, None);
     }
 
-    /// Takes a specification; one that changed under its number is prepared anew.
+    /// Takes a specification; one that changed under its number is prepared again.
     pub fn learn(&mut self, id: u32, spec: Box<Spec>) {
         if self.specs.get(&id) != Some(&spec) {
             self.bases.retain(|(s, _), _| *s != id);
@@ -102,7 +102,7 @@ impl Starter {
 
     /// What comes stands in this part of the orders. Each part defines what it names, so that
     /// those of the part before are not needed: without this they would grow as long as one leader
-    /// leads, and another epoch numbers them anew.
+    /// leads, and another epoch restarts the numbers.
     pub fn read_part(&mut self, part: (u64, u64)) {
         if part != self.part {
             self.part = part;
@@ -183,7 +183,7 @@ impl Starter {
                 Err(format!("there is no directory {} on this host", spec.cwd))
             }
             Ok(Some(found)) if found.kind == fs::Kind::File => {
-                Err(format!("{} is no directory", spec.cwd))
+                Err(format!("{} is not a directory", spec.cwd))
             }
             _ => Ok(()),
         }
@@ -234,7 +234,7 @@ impl Starter {
         Ok(base)
     }
 
-    /// Reads a blob and holds it against its name.
+    /// Reads a blob and checks it against its name.
     fn blob(&mut self, sha: &str) -> Result<Arc<Vec<u8>>, Refused> {
         if let Some((_, bytes)) = self.read.iter().find(|(known, _)| known == sha) {
             return Ok(bytes.clone());
@@ -253,7 +253,7 @@ impl Starter {
         match sha256_hex(&bytes) == sha {
             true => Ok(bytes),
             false => {
-                let text = format!("{} does not have the content of its name", path.display());
+                let text = format!("{} does not match the hash in its name", path.display());
                 Err(text.into())
             }
         }
@@ -271,7 +271,7 @@ impl Starter {
         Ok(path_text(path))
     }
 
-    /// Copies the script to this host. Nobody else can read it: the shepherd, which is root until
+    /// Copies the script to this host. No other user can read it: the shepherd, which is root until
     /// the program starts, gives it to the job's user.
     fn script(&mut self, order: &StartOrder, spec: &Spec) -> Result<String, Refused> {
         if spec.script.is_empty() {
@@ -400,7 +400,7 @@ mod tests {
         fs::publish(&layout.blob(&env), b"{}").unwrap();
         s.learn(1, Box::new(Spec { env, ..spec }));
         let damaged = s.task(&order(), &mut send).unwrap_err();
-        assert!(damaged.text.contains("content of its name") && !damaged.elsewhere);
+        assert!(damaged.text.contains("hash in its name") && !damaged.elsewhere);
         assert_eq!(sent.len(), 1);
         assert!(matches!(&sent[0], ToSpawner::Base { base, .. } if base.env[0] == "A=1"));
     }

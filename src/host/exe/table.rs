@@ -61,10 +61,10 @@ pub struct Entry {
     pub signals: u32,
     /// Acts to carry out once it runs.
     pub waiting: Vec<Pending>,
-    /// Number of the last resize that the job was told of, and one that it is to be told of.
+    /// Number of the last resize of which the job was notified, and one still to be sent.
     pub resizes: u32,
     pub resize: Option<Box<(Vec<Share>, u32)>>,
-    /// The job has a command that wants to know of resizes.
+    /// The job has a command to be run at resizes.
     pub notify: bool,
     /// Suspended since (wall ms), as last recorded.
     pub suspended: Option<i64>,
@@ -113,8 +113,8 @@ impl Entry {
         matches!(self.status, Status::Over(_) | Status::Never(_))
     }
 
-    /// The reports that tell its present state from nothing.
-    pub fn tell(&self, a: AttemptId) -> Vec<Report> {
+    /// The reports from which its whole present state follows.
+    pub fn reports(&self, a: AttemptId) -> Vec<Report> {
         match &self.status {
             Status::Given(_) => Vec::new(),
             Status::Never(why) => vec![Report::Never {
@@ -196,13 +196,13 @@ impl Table {
         self.top = self.top.max(id);
     }
 
-    /// Forgets all acknowledgements: whoever gave them does not remember.
+    /// Drops all acknowledgements: the leader's record of them is lost.
     pub fn unacknowledge(&mut self) {
         self.map.values_mut().for_each(|e| e.acked = false);
     }
 
-    /// Forgets what is over and has no mark by which an order for another run could be told from
-    /// one for it.
+    /// Drops final attempts without a mark: an order for another run could not be distinguished
+    /// from an order for them.
     pub fn drop_unmarked(&mut self) {
         self.map.retain(|_, e| !e.is_final() || e.mark != 0);
         let map = &self.map;

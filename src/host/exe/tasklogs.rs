@@ -63,7 +63,7 @@ impl TaskLogs {
     /// Follows every log that exists.
     ///
     /// # Errors
-    /// When the local directory cannot be listed: then nobody knows what is on its logs.
+    /// When the local directory cannot be listed: then the content of its logs is unknown.
     pub fn new(local: &Local) -> sys::Result<TaskLogs> {
         let names = fs::list_dir(local.dir(), 1_000_000)?;
         let numbers = names
@@ -94,7 +94,7 @@ impl TaskLogs {
             let read = tail.read(&self.local.tasks(*n), |rec| out.push((*n, rec)));
             let fails = read.map_or_else(|e| e.to_string(), |()| String::new());
             if !fails.is_empty() && fails != tail.fails {
-                tracing::error!("{fails}; what is not on it yet is not taken for not done");
+                tracing::error!("{fails}; a task without a record may have started");
             }
             tail.fails = fails;
         }

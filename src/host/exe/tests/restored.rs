@@ -192,20 +192,20 @@ fn a_reports_file_that_a_copy_of_the_share_replaced_is_left() {
     let number = exec.reports.as_ref().unwrap().number();
     let path = exec.place.layout.reports("h1", number);
     let written = std::fs::read(&path).unwrap();
-    let minded = |exec: &mut Exec| {
-        exec.reports_minded = 0;
-        exec.mind_reports();
+    let in_place = |exec: &mut Exec| {
+        exec.reports_checked = 0;
+        exec.check_reports_file();
         let kept = exec.reports.is_some();
         exec.turn(true);
         kept
     };
-    assert!(minded(&mut exec), "nothing happened to it");
+    assert!(in_place(&mut exec), "nothing happened to it");
     // As it was earlier, under its name.
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, &written[..written.len() - 9]).unwrap();
-    assert!(!minded(&mut exec));
+    assert!(!in_place(&mut exec));
     let next = exec.reports.as_ref().unwrap().number();
     assert_eq!(next, number + 1);
     std::fs::remove_file(exec.place.layout.reports("h1", next)).unwrap();
-    assert!(!minded(&mut exec));
+    assert!(!in_place(&mut exec));
 }

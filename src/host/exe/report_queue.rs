@@ -1,7 +1,7 @@
 //! The executor's reports: gathered during a turn, written in one group at its end.
 //!
 //! An end is durable in the local directory before it is written here. A start waits a moment for
-//! its end: to the leader a dispatched job runs, and a short one is told of once.
+//! its end: to the leader a dispatched job runs, and a short job needs one report.
 
 use super::exec::Exec;
 use super::reports::Reporter;
@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 
 /// Pause before a reports file is tried to be made again, ms.
 const RETRY_MS: u64 = 2_000;
-/// How often this host looks whether its reports file is in its place, ms.
-const MIND_MS: u64 = 30_000;
-/// A disk that spoils each file must not fill the share with them: the second one within
+/// How often this host checks that its reports file was not replaced, ms.
+const CHECK_MS: u64 = 30_000;
+/// A disk that damages each file must not fill the share with them: the second one within
 /// [`CALM_MS`] waits this long, the next twice as long, up to the second number, ms.
 const PAUSE_MS: (u64, u64) = (2_000, 300_000);
 const CALM_MS: u64 = 600_000;
@@ -26,9 +26,9 @@ const START_WAITS_MS: u64 = 300;
 
 /// Starts that are not reported yet, and until when each waits (boot clock, ms).
 #[derive(Debug, Default)]
-pub struct Untold(BTreeMap<AttemptId, u64>);
+pub struct UnreportedStarts(BTreeMap<AttemptId, u64>);
 
-impl Untold {
+impl UnreportedStarts {
     /// When the first of them is due.
     pub fn due_ms(&self) -> Option<u64> {
         self.0.values().min().copied()
@@ -47,12 +47,12 @@ fn refusal(a: AttemptId) -> Report {
 
 impl Exec {
     /// Reports a start: at once on a local file system, where a report costs next to nothing.
-    pub(super) fn tell_start(&mut self, a: AttemptId) {
+    pub(super) fn report_start(&mut self, a: AttemptId) {
         let wait = match self.place.share_is_local {
             true => 0,
             false => START_WAITS_MS,
         };
-        self.untold.0.insert(a, clock::boot_ms() + wait);
+        self.unreported_starts.0.insert(a, clock::boot_ms() + wait);
     }
 
     fn start_of(&self, a: AttemptId) -> Option<Report> {
@@ -63,10 +63,10 @@ impl Exec {
         Some(Report::Started { a, pid, t: s.t })
     }
 
-    /// Adds a report to the next group, if there is a file; a new file tells everything anyway. A
-    /// start that waits goes in front of all but the end, which tells of it.
+    /// Adds a report to the next group, if there is a file; a new file repeats everything anyway. A
+    /// start that waits is written before any report but the end, which includes it.
     pub(super) fn push(&mut self, a: AttemptId, report: &Report) {
-        let waited = self.untold.0.remove(&a).is_some();
+        let waited = self.unreported_starts.0.remove(&a).is_some();
         if waited
             && !matches!(report, Report::Ended(_) | Report::Never { .. })
             && let Some(start) = self.start_of(a).filter(|start| start != report)
@@ -86,8 +86,8 @@ impl Exec {
         }
     }
 
-    /// Answers an order to start a run whose name another run has here: that one is never started
-    /// here, and the one that is known is not taken for it. The job gets its next attempt.
+    /// Answers an order to start a run whose id another run has here: the ordered run is never
+    /// started here, and the known run is not taken for it. The job gets its next attempt.
     pub(super) fn refuse(&mut self, a: AttemptId, mark: u32) {
         let (epoch, part) = self.orders.place();
         if let Some(e) = self.table.get_mut(a) {
@@ -110,7 +110,7 @@ impl Exec {
         }
     }
 
-    /// The leader cannot read the present file any more: another one tells everything that it has
+    /// The leader cannot read the present file any more: another one repeats everything that is
     /// not acknowledged.
     pub(super) fn renew_reports(&mut self, part: u64, seq: u64, at: u64) {
         if self.reports.as_ref().is_none_or(|r| r.number() != part) {
@@ -118,7 +118,7 @@ impl Exec {
         }
         let path = self.place.layout.reports(&self.place.site.host, part);
         tracing::error!(
-            "{}: damaged at byte {at}, record {seq}, as the leader reads it; reports go on in a \
+            "{}: the leader found damage at byte {at}, record {seq}; reports continue in a \
              new file",
             path.display()
         );
@@ -133,25 +133,25 @@ impl Exec {
         self.reports = None;
     }
 
-    /// Looks now and then whether the reports file is still the one that the leader reads.
-    pub(super) fn mind_reports(&mut self) {
+    /// Checks now and then that the reports file is still the one that the leader reads.
+    pub(super) fn check_reports_file(&mut self) {
         let now = clock::boot_ms();
-        if now.saturating_sub(self.reports_minded) < MIND_MS {
+        if now.saturating_sub(self.reports_checked) < CHECK_MS {
             return;
         }
-        self.reports_minded = now;
+        self.reports_checked = now;
         if self.reports.as_ref().is_some_and(|r| !r.is_in_place()) {
-            tracing::warn!("the reports file was replaced: reports go on in a new file");
+            tracing::warn!("the reports file was replaced: reports continue in a new file");
             self.reports = None;
         }
     }
 
     /// Writes the group; ends are made durable here first.
     pub(super) fn report(&mut self) {
-        for a in self.untold.due(clock::boot_ms()) {
+        for a in self.unreported_starts.due(clock::boot_ms()) {
             match self.start_of(a) {
                 Some(start) => self.push(a, &start),
-                None => drop(self.untold.0.remove(&a)),
+                None => drop(self.unreported_starts.0.remove(&a)),
             }
         }
         if std::mem::take(&mut self.ends) {
@@ -172,7 +172,7 @@ impl Exec {
         match reports.flush() {
             Ok(()) => self.hints.reported(self.orders.leader()),
             Err(e) => {
-                tracing::error!("{e}; reports go on in a new file");
+                tracing::error!("{e}; reports continue in a new file");
                 self.reports = None;
             }
         }
@@ -183,7 +183,7 @@ impl Exec {
         }
     }
 
-    /// Begins a reports file that tells everything the leader has not acknowledged.
+    /// Begins a reports file with everything that the leader has not acknowledged.
     fn new_reports(&mut self) {
         let (host, cluster) = (&self.place.site.host, &self.place.cluster.cluster);
         let sync = !self.place.share_is_local;
@@ -214,21 +214,21 @@ impl Exec {
         if let Some(at) = self.hints.at() {
             r.push(&Report::Hints { at: at.to_owned() }, own);
         }
-        self.untold = Untold::default();
+        self.unreported_starts = UnreportedStarts::default();
         let mut finals = Vec::new();
         for (a, e) in self
             .table
             .iter()
             .filter(|(_, e)| !(e.is_final() && e.acked))
         {
-            for report in e.tell(a) {
+            for report in e.reports(a) {
                 let seq = r.push(&report, e.run());
                 if e.is_final() {
                     finals.push((a, seq));
                 }
             }
         }
-        for (report, run) in self.parts.tell() {
+        for (report, run) in self.parts.reports() {
             r.push(&report, run);
         }
         for (a, mark) in &self.refused {

@@ -1,12 +1,12 @@
-//! What earlier processes of this host left behind: half-started tasks, dead shepherds, groups,
-//! files. Settles it when a spawner is ready, and looks for the dead while tasks run.
+//! Recovery of what earlier processes of this host left: half-started tasks, ended shepherds,
+//! control groups, files. Runs when a spawner is ready, and finds ended shepherds while tasks run.
 //!
-//! Owns the rule that what nobody saw is an unknown end, and "never started" is said only where a
-//! whole record says so.
+//! Owns the rule that an end without a record is unknown, and that "never started" is reported
+//! only where intact records prove it.
 
 use super::exec::Exec;
 use super::fence;
-use super::spawn::{self, Heard, Spawner};
+use super::spawn::{self, Spawner, SpawnerEvent};
 use super::table::{Shepherd, Status};
 use crate::host::local::Local;
 use crate::model::{AttemptId, TermReason};
@@ -16,10 +16,10 @@ use crate::task::spec::{FromSpawner, ToSpawner, Unheld};
 
 /// How long a new spawner may take to be ready, ms.
 const READY_MS: u64 = 90_000;
-/// How long the leader may take to hear of a new ledger without a word about it, ms.
+/// How long the leader may take to read of a new ledger before a warning is logged, ms.
 const FOREIGN_MS: u64 = 60_000;
 
-/// What people should know of the control groups that a spawner found; empty: all is well.
+/// The note for administrators on the control groups that a spawner found; empty: none needed.
 pub(super) fn note(cgroups: String, unheld: Unheld) -> String {
     let lacks = match (unheld.memory, unheld.procs) {
         _ if cgroups.starts_with("no cgroups") => return cgroups,
@@ -31,13 +31,13 @@ pub(super) fn note(cgroups: String, unheld: Unheld) -> String {
     format!("{cgroups} cannot limit {lacks}: samples of usage do")
 }
 
-/// Whether a shepherd is certainly no more.
+/// Whether a shepherd has certainly ended.
 pub(super) fn is_gone(s: &Shepherd) -> bool {
     s.boot != proc::boot_id() || proc::has_ended(s.pid, s.born)
 }
 
 impl Exec {
-    /// Starts a spawner and settles what the last one left open.
+    /// Starts a spawner and recovers the attempts of the last one.
     pub fn respawn(&mut self) {
         // Also above those that are on record but gone: what was on them is not on this one.
         let known = self.table.live().filter_map(|(_, e)| match e.status {
@@ -54,9 +54,9 @@ impl Exec {
                 self.spawner = Some(spawner);
                 self.logs.add(log);
                 self.starter.new_spawner();
-                // Built for the last one, and settled as never started.
+                // Built for the last one, and recovered as never started.
                 self.held.clear();
-                self.settle(log);
+                self.recover(log);
             }
             Err(e) => {
                 tracing::error!("{e}");
@@ -71,7 +71,7 @@ impl Exec {
             .map_err(|e| e.to_string())?;
         let spawner = Spawner::start(&self.how, &self.place.local, log)?;
         match thread::recv_timeout(&spawner.heard, READY_MS) {
-            Ok(Heard::Said(FromSpawner::Ready {
+            Ok(SpawnerEvent::Message(FromSpawner::Ready {
                 cgroups, unheld, ..
             })) => Ok((spawner, cgroups, unheld)),
             other => {
@@ -84,12 +84,12 @@ impl Exec {
         }
     }
 
-    /// After a spawner is ready, whatever earlier ones were given and has no start on record was
-    /// never started, and whoever is not alive any more ended unseen. What a log may hold that
-    /// cannot be read is left as it is and settled later.
-    pub(super) fn settle(&mut self, log: u64) {
+    /// Once a spawner is ready, attempts of earlier spawners without a recorded start were never
+    /// started, and shepherds that are not alive ended without a record. Attempts whose tasks log
+    /// cannot be read are left for a later call.
+    pub(super) fn recover(&mut self, log: u64) {
         self.follow_tasks();
-        self.unsettled = self.logs.any_fails();
+        self.unrecovered = self.logs.any_fails();
         let given: Vec<AttemptId> = self
             .table
             .live()
@@ -120,13 +120,13 @@ impl Exec {
         self.find_lost();
         self.sweep_groups();
         if let Err(e) = self.ledger.commit(true) {
-            self.mend_ledger(&e.to_string());
+            self.rewrite_after_failure(&e.to_string());
         }
     }
 
     pub(super) fn sweep_groups(&mut self) {
-        // Nobody knows which groups are of tasks that run.
-        if self.unsettled {
+        // It is not known which groups belong to running tasks.
+        if self.unrecovered {
             return;
         }
         let keep: Vec<String> = self.table.running().map(|(_, s)| s.group.clone()).collect();
@@ -205,11 +205,11 @@ impl Exec {
         }
     }
 
-    /// Ends what an earlier executor of this host left running and this one knows nothing of: its
-    /// memory is lost, and nobody waits for these processes any more. Where there are control
-    /// groups the spawner's sweep has ended them.
+    /// Ends processes of an earlier executor of this host that this one does not know: its ledger
+    /// is lost, and no attempt of the leader refers to them. Where there are control groups, the
+    /// spawner's sweep has ended them.
     pub fn clear_away(&mut self) {
-        if self.unsettled || self.table.live().next().is_some() {
+        if self.unrecovered || self.table.live().next().is_some() {
             return;
         }
         let (a, group, env) = (AttemptId::default(), String::new(), self.host_env());
@@ -217,12 +217,12 @@ impl Exec {
         self.flush_spawner();
     }
 
-    /// Whether the leader speaks to this ledger. Once it has and does no more, another machine or
-    /// directory goes by this host's name: what ran here was given up, and what may run elsewhere
-    /// by now must not run here too.
-    pub(super) fn mind_name(&mut self) {
+    /// Checks that the leader's orders are for this ledger. If they were and are not any longer,
+    /// another machine or directory uses this host's name: the leader has given up the tasks of
+    /// this one and may run them elsewhere, so they must not run here too.
+    pub(super) fn check_identity(&mut self) {
         let foreign = self.orders.is_foreign();
-        self.welcome |= foreign == Some(false);
+        self.addressed |= foreign == Some(false);
         if foreign != Some(true) {
             self.foreign_at = 0;
             return;
@@ -230,15 +230,15 @@ impl Exec {
         let now = clock::boot_ms();
         if self.foreign_at == 0 {
             self.foreign_at = now;
-            if self.welcome {
+            if self.addressed {
                 let host = &self.place.site.host;
-                let told = fence::end_all(&self.place.local);
+                let ended = fence::end_all(&self.place.local);
                 tracing::error!(
                     "another cbexe runs as host {host}: this one starts nothing more and ends \
-                     its {told} rerunnable tasks; set CB_HOST in one of their cb.conf"
+                     its {ended} rerunnable tasks; set CB_HOST in one of their cb.conf"
                 );
             }
-        } else if now.saturating_sub(self.foreign_at) > FOREIGN_MS && !self.welcome {
+        } else if now.saturating_sub(self.foreign_at) > FOREIGN_MS && !self.addressed {
             self.foreign_at = now;
             tracing::warn!(
                 "orders are for an earlier ledger of this host; nothing is started until the \
@@ -249,7 +249,7 @@ impl Exec {
 
     /// Removes copies of scripts whose shepherds were killed before they could.
     pub fn sweep_scratch(&self) {
-        if self.unsettled {
+        if self.unrecovered {
             return;
         }
         let dir = self.place.local.scratch();
