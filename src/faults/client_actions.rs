@@ -20,6 +20,8 @@ use std::collections::BTreeSet;
 enum ClientAction {
     Kill,
     KillElement,
+    /// `ckill -r`: the job ends at once, what it started is killed later.
+    Remove,
     Stop,
     Requeue,
     RequeueEnded,
@@ -33,14 +35,15 @@ enum ClientAction {
     Reconfig,
 }
 use ClientAction::{
-    Host, Kill, KillAnothers, KillElement, Modify, Move, Queue, Reconfig, Requeue, RequeueEnded,
-    Run, Stop, Switch,
+    Host, Kill, KillAnothers, KillElement, Modify, Move, Queue, Reconfig, Remove, Requeue,
+    RequeueEnded, Run, Stop, Switch,
 };
 
 /// How often a user does it, in proportion to the others.
 const ACTIONS: &[(u64, ClientAction)] = &[
     (120, Kill),
     (40, KillElement),
+    (40, Remove),
     (60, Stop),
     (60, Requeue),
     (40, RequeueEnded),
@@ -56,6 +59,7 @@ const ACTIONS: &[(u64, ClientAction)] = &[
 /// How often the administrator does it.
 const ADMIN_ACTIONS: &[(u64, ClientAction)] = &[
     (40, Kill),
+    (40, Remove),
     (40, KillAnothers),
     (40, Modify),
     (100, Run),
@@ -91,9 +95,12 @@ impl Client<'_> {
         }
         let whole = JobKey::job(job.id);
         match action {
-            Kill => self.kill(whole),
-            KillElement if job.array => self.kill(JobKey::element(job.id, 2)),
-            KillElement => self.kill(whole),
+            Kill => self.kill(whole, SignalHow::Kill),
+            KillElement if job.array => {
+                self.kill(JobKey::element(job.id, 2), SignalHow::Kill);
+            }
+            KillElement => self.kill(whole, SignalHow::Kill),
+            Remove => self.kill(whole, SignalHow::Force),
             Stop => self.stop(job.id),
             Requeue => self.requeue(job.id, &["run"]),
             RequeueEnded => {
@@ -130,11 +137,11 @@ impl Client<'_> {
         answer.results.first().map(|outcome| outcome.code)
     }
 
-    fn kill(&self, j: JobKey) {
+    fn kill(&self, j: JobKey, how: SignalHow) {
         if self.draw(500) {
             self.think(2000);
         }
-        if self.signal("ckill", j, SignalHow::Kill) == Some(Code::Ok) {
+        if self.signal("ckill", j, how) == Some(Code::Ok) {
             let mut inner = self.os.lock();
             let Inner { kernel, cluster } = &mut *inner;
             cluster.history.kill_accepted(kernel, j);

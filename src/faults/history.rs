@@ -115,8 +115,9 @@ pub(super) struct History {
     pub reruns: Reruns,
     /// States and attempts that some leader had a job in.
     pub passed: BTreeSet<(JobKey, JobStat, u32)>,
-    /// Attempts that an administrator forced onto a host, whatever runs there.
-    pub forced: BTreeSet<AttemptId>,
+    /// Attempts whose slots leaders do not count: an administrator forced them onto a host, or the
+    /// job was removed by `ckill -r` while its tasks may still run.
+    pub uncounted: BTreeSet<AttemptId>,
     pub clients: ClientLog,
     pub takeovers: u64,
     /// What files contained while they were written.
@@ -254,7 +255,7 @@ impl History {
     /// Of these attempts, so many that leaders count the slots of.
     pub(super) fn counted(&self, of: impl Iterator<Item = RunKey>) -> usize {
         // What the journal does not know holds no slots until it is killed.
-        let counts = |run: &RunKey| !self.forced.contains(&run.0) && !self.restored.is_lost(run);
+        let counts = |run: &RunKey| !self.uncounted.contains(&run.0) && !self.restored.is_lost(run);
         of.filter(counts).count()
     }
 
@@ -327,7 +328,7 @@ impl History {
             return;
         }
         let slots = self.limits.slots;
-        if on_host >= slots as usize && !self.forced.contains(&a) {
+        if on_host >= slots as usize && !self.uncounted.contains(&a) {
             let n = on_host + 1;
             let text = format!("{n} tasks run on {host}, which has {slots} slots");
             self.broken(kernel, text);
@@ -463,7 +464,7 @@ impl History {
         let known = then.runs.names.iter().map(|(run, n)| (run.0.j.id, n));
         self.restored.forget_names_in(&known.collect());
         self.known = then.known;
-        self.forced.extend(then.forced);
+        self.uncounted.extend(then.uncounted);
         self.confirmed.go_back(then.confirmed);
         self.file_checks.go_back();
     }

@@ -134,6 +134,9 @@ impl History {
                     names.entry((a, mark)).or_insert_with(|| name.to_owned());
                     self.runs.marks.insert(a, mark);
                 }
+                if fate_of(work).is_some_and(|fate| fate.reason == TermReason::Force) {
+                    self.uncounted.insert(a);
+                }
                 if let Some(run) = work.run.as_deref() {
                     self.bound(a, run, state);
                 }
@@ -154,7 +157,7 @@ impl History {
         let known = &mut self.known;
         let new = known.attempts.get(&a.j).is_none_or(|made| *made < a.at);
         if run.forced {
-            self.forced.insert(a);
+            self.uncounted.insert(a);
         } else if let Some(closed) = hosts.iter().find(|h| new && self.confirmed.is_closed(h)) {
             self.late
                 .push(format!("attempt {a} is bound to {closed}, which is closed"));
