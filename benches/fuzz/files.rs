@@ -5,7 +5,7 @@
 use super::scene::{Scene, config, sample};
 use super::{Dice, Target, frames};
 use corral::config::Config;
-use corral::host::exe::spawn::{Heard, Wire};
+use corral::host::exe::spawn::{SpawnerEvent, Wire};
 use corral::host::exe::{self, Exec};
 use corral::host::local::Local;
 use corral::host::setup::Place;
@@ -368,7 +368,7 @@ pub struct Orders {
 /// A spawner that takes what it is sent.
 struct Sink {
     /// Held: a channel without a sender means that the spawner is gone.
-    _says: Sender<Heard>,
+    _says: Sender<SpawnerEvent>,
 }
 
 impl Wire for Sink {
@@ -425,7 +425,7 @@ fn executor(dir: &Path, layout: &Layout) -> Exec {
         local,
         share_is_local: true,
     };
-    let stand = |_: &Local, _: u64, says: Sender<Heard>| -> Result<Box<dyn Wire>, String> {
+    let stand = |_: &Local, _: u64, says: Sender<SpawnerEvent>| -> Result<Box<dyn Wire>, String> {
         let (pid, cgroups) = (0, String::new());
         let unheld = Default::default();
         let ready = FromSpawner::Ready {
@@ -433,7 +433,8 @@ fn executor(dir: &Path, layout: &Layout) -> Exec {
             cgroups,
             unheld,
         };
-        says.send(Heard::Said(ready)).expect("the executor listens");
+        says.send(SpawnerEvent::Message(ready))
+            .expect("the executor listens");
         Ok(Box::new(Sink { _says: says }))
     };
     let options = exe::Options {
