@@ -41,7 +41,7 @@ impl Waste {
         }
         let mut kinds: BTreeMap<Kind, u64> = BTreeMap::new();
         for (ask, n) in workload.asks.iter().zip(jobs) {
-            for kind in kinds_of(&ask.res_req, ask.min, config, hosts.len() == 1) {
+            for kind in kinds_of(&ask.res_req, ask.min, config, hosts.count() == 1) {
                 *kinds.entry(kind).or_default() += n;
             }
         }
@@ -72,7 +72,7 @@ impl Waste {
         Waste {
             needs: needs.collect(),
             by_slots,
-            hosts: vec![0.0; hosts.len()],
+            hosts: vec![0.0; hosts.count()],
             total: 0.0,
             capacity: 1000.0 * if by_slots { slots as f64 } else { devices },
             names,

@@ -105,7 +105,7 @@ impl<'a> Core<'a> {
         let waste = waste.then(|| Waste::new(workload, &config, &hosts));
         let mut core = Core {
             workload,
-            touched: (0..hosts.len() as u32).collect(),
+            touched: (0..hosts.count() as u32).collect(),
             state,
             hosts,
             engine,
@@ -133,7 +133,7 @@ impl<'a> Core<'a> {
         let slots: i64 = self.hosts.iter().map(|h| i64::from(h.slots)).sum();
         let mut out = vec![("slots".to_owned(), slots * 1000)];
         for (res, name) in (0u16..).zip(self.engine.resources()) {
-            let all = (0..self.hosts.len())
+            let all = (0..self.hosts.count())
                 .map(|at| self.engine.have(at, res))
                 .sum();
             out.push((name.to_owned(), all));

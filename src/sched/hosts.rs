@@ -141,7 +141,7 @@ impl HostTable {
         self.hosts.iter()
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.hosts.len()
     }
 

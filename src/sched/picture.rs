@@ -156,14 +156,14 @@ impl Picture {
             reserver: Reservations::of(&config),
             windows: TimeWindows::renewed(self.windows.zone().clone(), &config, table),
             monitor: std::mem::take(&mut self.monitor).renewed(&config),
-            throttle: DispatchThrottle::renewed(&config, table.len()),
+            throttle: DispatchThrottle::renewed(&config, table.count()),
             now: self.now,
             ..Picture::new(config.clone())
         };
         let names = &mut self.resources;
         let mut number = |name: &str| names.intern(name, &config);
         self.quotas = Quotas::new(&config.limits, &config.user_groups, &mut number);
-        self.usage.reset(table.len(), looks_at_holders(&config));
+        self.usage.reset(table.count(), looks_at_holders(&config));
         self.hosts.note_speeds(table);
         for (at, host) in table.iter().enumerate() {
             self.quotas.host(at as u32, &host.name);

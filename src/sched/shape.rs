@@ -196,7 +196,7 @@ impl Shape {
         let used: BTreeSet<u32> = parts.iter().map(|(at, _)| *at).collect();
         let units: BTreeSet<&str> = used.iter().filter_map(|at| unit(*at as usize)).collect();
         let in_them = |at: &u32| unit(*at as usize).is_some_and(|unit| units.contains(unit));
-        let rest = (0..table.len() as u32).filter(|at| !used.contains(at) && in_them(at));
+        let rest = (0..table.count() as u32).filter(|at| !used.contains(at) && in_them(at));
         parts.extend(rest.map(|at| (at, Bundle::default())));
     }
 

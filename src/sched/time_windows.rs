@@ -63,7 +63,7 @@ impl TimeWindows {
     pub(super) fn renewed(zone: TimeZone, config: &Config, table: &HostTable) -> TimeWindows {
         let queues = config.queues.len();
         let windowed = |at: &usize| table.at(*at).entry.dispatch_window.is_some();
-        let hosts = (0..table.len()).filter(windowed);
+        let hosts = (0..table.count()).filter(windowed);
         let windowed =
             |q: &crate::config::Queue| q.run_window.is_some() || q.dispatch_window.is_some();
         TimeWindows {

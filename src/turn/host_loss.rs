@@ -36,7 +36,7 @@ impl Turn<'_> {
         // The order to start it stands in the file that its first host reads when it is back.
         if let Some((id, _)) = run.hosts.first() {
             let host = self.core.state.host_name(*id);
-            self.out.order(&host, Order::Cancel { a });
+            self.out.order(host, Order::Cancel { a });
         }
         let e = Ended {
             a,

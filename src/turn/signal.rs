@@ -325,7 +325,7 @@ impl Turn<'_> {
             n: run.signals,
             mark: state.mark(j),
         };
-        self.out.order(&host, order);
+        self.out.order(host, order);
     }
 
     pub(super) fn requeue_one(

@@ -114,7 +114,7 @@ impl Soak<'_> {
         );
         if freeze {
             signal(p.pid, "-STOP");
-            let rest = T_MS + 500 + rng.below(4000) as u64;
+            let rest = T_MS + 500 + rng.below(4000);
             std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(rest));
                 signal(p.pid, "-CONT");

@@ -166,7 +166,7 @@ impl Pass<'_> {
             return known.clone();
         }
         let view = self.view();
-        let open = (0..self.table.len()).filter(|at| self.picture.usage.get(*at).open);
+        let open = (0..self.table.count()).filter(|at| self.picture.usage.get(*at).open);
         let fit = open.filter(|at| slot.shape.fits_ever(way, &view, *at));
         let mut all: Vec<(std::cmp::Reverse<u32>, u32)> = fit
             .map(|at| {

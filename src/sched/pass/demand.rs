@@ -47,7 +47,7 @@ impl Pass<'_> {
         let mut needs = Vec::new();
         for (id, count) in &counts {
             let hosts = self.eligible(*id, 0);
-            let mut suits = vec![false; self.table.len()];
+            let mut suits = vec![false; self.table.count()];
             hosts.iter().for_each(|at| suits[*at as usize] = true);
             let way = &self.shape(*id).ways[0];
             let mut need = UsualJob {

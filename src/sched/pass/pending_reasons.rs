@@ -34,7 +34,7 @@ impl Pass<'_> {
         let now = self.now;
         let slot = self.picture.requests.slot(pending.shape);
         let known = slot.why.as_ref().filter(|(_, at)| {
-            self.table.len() > FEW_HOSTS && now.since_ms(*at) < EXPLAIN_EVERY_MS || *at == now
+            self.table.count() > FEW_HOSTS && now.since_ms(*at) < EXPLAIN_EVERY_MS || *at == now
         });
         let why = match known {
             Some((why, _)) if !short.personal => why.clone(),
@@ -103,7 +103,7 @@ impl Pass<'_> {
         let part = &parts[which.1];
         let mut counts = HostCounts::default();
         let mut caps: Vec<u64> = Vec::new();
-        for at in 0..self.table.len() {
+        for at in 0..self.table.count() {
             let host = self.table.at(at);
             let unfit = shape.unfit(which, &view, at);
             match (unfit, host.obstacle()) {

@@ -105,7 +105,7 @@ fn stops_are_needed(c: &Cluster, before: &Started, plan: &Plan, others_wait: boo
 
 /// What runs fits; the picture is that of an engine made anew.
 fn books_are_right(c: &mut Cluster) {
-    let mut used = vec![0; c.table.len()];
+    let mut used = vec![0; c.table.count()];
     for (_, lends, parts) in started(c).values() {
         for (at, n) in parts.iter().filter(|_| !lends) {
             used[*at] += n;
@@ -124,7 +124,7 @@ fn books_are_right(c: &mut Cluster) {
     let (mut state, mut table) = (c.state.clone(), c.table.clone());
     let mut fresh = Engine::new(c.config.clone());
     fresh.sync(&mut state, &mut table);
-    for at in 0..c.table.len() {
+    for at in 0..c.table.count() {
         let (a, b) = (c.engine.picture.usage.get(at), fresh.picture.usage.get(at));
         assert_eq!(
             (a.slots, a.used, a.jobs, a.exclusive),
@@ -180,7 +180,7 @@ fn act(c: &mut Cluster, (what, a, b): (u8, u8, u8)) {
             }
         }
         _ => {
-            let host = format!("h{}", usize::from(a) % c.table.len());
+            let host = format!("h{}", usize::from(a) % c.table.count());
             c.sample(&host, |load| {
                 load.mem = [100.0, 1000.0, 3000.0][usize::from(b % 3)]
             });
@@ -191,7 +191,7 @@ fn act(c: &mut Cluster, (what, a, b): (u8, u8, u8)) {
 
 /// Once nothing comes any more everything that was stopped ends.
 fn all_ends(c: &mut Cluster) {
-    let hosts = c.table.len();
+    let hosts = c.table.count();
     for _ in 0..400 {
         c.after(100);
         for host in 0..hosts {
