@@ -13,7 +13,8 @@ use crate::sys::append::Appender;
 use crate::sys::statfs::FsKind;
 use crate::sys::{self, fs};
 
-/// Size at which the answers go on in a new file, in bytes. The one before stays for whoever waits.
+/// Size at which the answers continue in a new file, in bytes. The previous one stays for commands
+/// that wait.
 const PART_BYTES: u64 = 16 << 20;
 
 /// An answer that is too long to be read, without what makes it so.
@@ -21,8 +22,7 @@ fn without_details(ack: &Ack) -> Ack {
     Ack {
         tok: ack.tok,
         ok: ack.ok,
-        error: "the request was carried out, but the answer is too long to be told: see cjobs"
-            .to_owned(),
+        error: "the request was carried out, but the answer is too long: see cjobs".to_owned(),
         ids: Vec::new(),
         results: Vec::new(),
         more: ack.results.len() as u64 + ack.more,
@@ -79,7 +79,7 @@ impl Acks {
         let header = Header::new(What::Acks, &self.cluster, self.epoch, self.part + 1);
         let mut next = match Framed::create(&aside, &header, self.framed.sync) {
             Err(e) if e.is_no_space() => {
-                tracing::warn!("{e}: the answers go on in one file");
+                tracing::warn!("{e}: the answers continue in the present file");
                 return Ok(());
             }
             other => other?,
@@ -107,9 +107,9 @@ impl Acks {
     /// Writes what was added, in one write.
     ///
     /// # Errors
-    /// After a write that failed for want of room it may be tried again: the file goes on behind
-    /// what came of the failed one, with a line of its own. Its readers look for whole lines only,
-    /// and an answer may stand in it twice. After any other failure the leader must step down.
+    /// A write that failed for lack of space may be tried again: the file continues after what the
+    /// failed one wrote, on a new line. Readers take whole lines only, and an answer may be in the
+    /// file twice. After any other failure the leader must step down.
     pub(super) fn flush(&mut self) -> sys::Result<()> {
         let framed = &mut self.framed;
         if framed.buffer.is_empty() {

@@ -1,7 +1,7 @@
 //! What jobs bring along, stored under the hash of its content: scripts, environments, inputs.
 //!
-//! Each is written once, aside and renamed, and is durable before a job that needs it is. Whatever
-//! else stands at its place is got out of the way. What nobody needs the janitor removes.
+//! Each is written once, aside and renamed, and is durable before a job that needs it is. Any other
+//! file of its name is renamed. The janitor removes blobs that no job refers to.
 
 use super::inbox::{Rejected, Taken};
 use super::lead::{End, Leader};
@@ -36,14 +36,14 @@ impl Blobs {
     /// Stores a blob, unless this leader has done so before.
     ///
     /// # Errors
-    /// The share takes it not.
+    /// The share refuses it.
     pub(super) fn store(&mut self, blob: &Blob) -> sys::Result<()> {
         if self.known.contains(&blob.sha) {
             return Ok(());
         }
         match self.write(blob) {
             Err(e) if !e.is_no_space() && self.clear(&blob.sha)? => {
-                tracing::warn!("{e}: what stood there is hidden now");
+                tracing::warn!("{e}: the other file of this name is renamed");
                 self.write(blob)
             }
             other => other,
@@ -61,7 +61,7 @@ impl Blobs {
         fs::durable_write_mode(&path, &blob.bytes, 0o640)
     }
 
-    /// Gets out of the way what is no file in the place of one, or no directory in that of one.
+    /// Renames what is not a file in the place of one, or not a directory in that of one.
     fn clear(&self, sha: &str) -> sys::Result<bool> {
         let path = self.layout.blob(sha);
         Ok(clear_file(fs::parent(&path))? || fs::clear_name(&path)?)

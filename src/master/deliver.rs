@@ -1,4 +1,4 @@
-//! The leader's orders on their way: what is written, what waits, and what the turn hears of that.
+//! Delivery of the leader's orders: what is written, what waits, and what the turn learns of it.
 //!
 //! Owns no file: [`super::outbox`] writes them. A start is taken back only if no byte of it was
 //! written.
@@ -12,7 +12,7 @@ use crate::turn::{self, Input};
 use std::collections::BTreeSet;
 
 impl Leader {
-    /// Tells the turn whose orders cannot be written, and which starts were therefore never sent.
+    /// Reports to the turn hosts whose orders cannot be written, and starts that were never sent.
     pub(super) fn hear_of_orders(&mut self, inputs: &mut Vec<Input>) -> bool {
         let before = inputs.len();
         let waits = |(host, why)| Input::OrdersBlocked { host, why };
@@ -92,12 +92,12 @@ impl Leader {
         }
         if let Some(why) = self.orders.lacks_room() {
             // Of one host's directory or of the whole share?
-            if self.room.has_some() {
+            if self.reserve.has_some() {
                 self.orders.have_room(now);
                 unsent.extend(for_room.into_iter().filter(untried));
             } else {
-                self.room.fill(why, &self.leadership);
-                self.room.spare();
+                self.reserve.fill(why, &self.leadership);
+                self.reserve.spare();
             }
         }
         if self.orders.take_failed() {

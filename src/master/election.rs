@@ -34,7 +34,7 @@ const REMOTE_CACHE_MS: u64 = 3000;
 /// is free in a moment.
 const EAGER_MS: u64 = 25;
 const EAGER_FOR_MS: u64 = 2000;
-/// Most claims behind the last leader's that are read: where there are more, the next one waits.
+/// Most claims after the last leader's that are read: where there are more, the next one waits.
 const CLAIMS_READ: u64 = 16;
 /// How often a damaged read of a fixed document is tried again: it is being overwritten.
 const READ_TRIES: u32 = 5;
@@ -87,8 +87,8 @@ pub fn open_cluster(layout: &Layout, pin: Option<&Path>) -> Result<ClusterDoc, R
         if !sys::fs::exists(&needed) {
             let needed = needed.display();
             return Err(Refused(format!(
-                "{needed} is missing: 'cadmin fsck' tells what else; it is never made anew by a \
-                 daemon"
+                "{needed} is missing, and no daemon creates it again: 'cadmin fsck' lists what \
+                 else is missing"
             )));
         }
     }
@@ -254,7 +254,7 @@ pub fn campaign(
         named: 0,
         wrong: None,
         notes: Vec::new(),
-        told_slow_at: None,
+        slow_logged_at: None,
         beat_mark: None,
         moved_at: 0,
         full_at: None,
@@ -287,7 +287,7 @@ pub fn campaign(
         }
         let seen = candidate.carry_out(&intent);
         intent = lease.step(clock::boot_ms(), seen);
-        candidate.tell_slow(&rules, lease.too_slow());
+        candidate.log_slow_share(&rules, lease.too_slow());
     }
 }
 
@@ -341,7 +341,7 @@ struct Candidate<'a> {
     /// What was wrong with the epoch file, for the leader's alarms.
     notes: Vec<String>,
     /// When it was last said that the share is too slow to lead on.
-    told_slow_at: Option<u64>,
+    slow_logged_at: Option<u64>,
     /// The beat's mark as it was seen last, and when it was seen to change (boot clock, ms).
     beat_mark: Option<Mark>,
     moved_at: u64,
@@ -351,8 +351,8 @@ struct Candidate<'a> {
 
 impl Candidate<'_> {
     /// On a remote share a look at lock, beat and epoch takes eight requests, and one tells that
-    /// the beat was written again, `renew_ms` behind the one before: then somebody leads, and there
-    /// is nothing to decide. The lock of a leader that died is tried by the first look that finds
+    /// the beat was written again, `renew_ms` after the one before: then there is a leader, and
+    /// nothing to decide. The lock of a leader that died is tried by the first look that finds
     /// its beat overdue.
     fn sees_life(&mut self, renew_ms: u64) -> bool {
         if self.local || !matches!(self.lock, LockState::Free) {
@@ -467,18 +467,17 @@ impl Candidate<'_> {
         highest.saturating_sub(beat) <= CLAIMS_READ && (beat + 1..=highest).all(fresh)
     }
 
-    /// Tells once of an epoch file that no claimant wrote, before it is overwritten.
+    /// Logs once an epoch file that no claimant wrote, before it is overwritten.
     fn note_wrong_epoch(&mut self, highest: u64) {
         let named = self.named;
-        let unclaimed = || {
-            format!("names epoch {named}, which nobody claimed (the highest claim is {highest})")
-        };
+        let unclaimed =
+            || format!("names epoch {named}, which has no claim (the highest claim is {highest})");
         let wrong = self.wrong.take();
         if let Some(wrong) = wrong.or_else(|| (named > highest).then(unclaimed)) {
             let path = self.layout.epoch();
             let note = format!(
-                "{} {wrong}: no cbsched wrote that. The leader before stepped down for it; this \
-                 one wrote it anew",
+                "{} {wrong}: no cbsched wrote that. The previous leader stepped down because of \
+                 it; this one rewrote it",
                 path.display()
             );
             if !self.notes.contains(&note) && self.notes.len() < NOTES_MAX {
@@ -488,11 +487,11 @@ impl Candidate<'_> {
         }
     }
 
-    /// Says why nobody leads when the share is too slow for T.
-    fn tell_slow(&mut self, rules: &Rules, read_ms: Option<u64>) {
+    /// Logs why there is no leader when the share is too slow for T.
+    fn log_slow_share(&mut self, rules: &Rules, read_ms: Option<u64>) {
         let now = clock::boot_ms();
         let rested = |at| now.saturating_sub(at) > SLOW_EVERY_MS;
-        let Some(ms) = read_ms.filter(|_| self.told_slow_at.is_none_or(rested)) else {
+        let Some(ms) = read_ms.filter(|_| self.slow_logged_at.is_none_or(rested)) else {
             return;
         };
         tracing::error!(
@@ -500,7 +499,7 @@ impl Candidate<'_> {
             self.layout.root().display(),
             rules.advice(ms)
         );
-        self.told_slow_at = Some(now);
+        self.slow_logged_at = Some(now);
     }
 
     /// A share that is full must not keep the cluster without a leader: the next claim finds the
@@ -510,14 +509,14 @@ impl Candidate<'_> {
         let rested = self
             .gave_at
             .is_none_or(|at| now.saturating_sub(at) > GIVE_MS);
-        if e.is_no_space() && rested && super::room::give_one(self.layout) {
+        if e.is_no_space() && rested && super::disk_reserve::give_one(self.layout) {
             tracing::warn!("DISK FULL: {e}: a part of the reserve is given to the next leader");
             self.gave_at = Some(now);
         }
     }
 
-    /// A lock that the server took back is held by somebody else: only a write through it tells.
-    /// Two candidates that both believe to hold it would claim over each other's heads for ever.
+    /// A lock that the server revoked is held by another process: only a write through it shows
+    /// that. Two candidates that both take it for theirs would overtake each other for ever.
     fn drop_lost_lock(&mut self) {
         let LockState::Held(lock) = &self.lock else {
             return;
@@ -632,9 +631,9 @@ fn too_long(e: &sys::Error) -> bool {
     e.act == "read" && e.kind() == std::io::ErrorKind::InvalidData
 }
 
-/// Reads `leader/epoch` for a candidate; when its content is no epoch of this share also why. A
-/// number that nobody can have claimed counts as damage: claiming above it would carry every later
-/// leader and host along, and each has to say of all epochs between where they end.
+/// Reads `leader/epoch` for a candidate; when its content is not an epoch of this share also why. A
+/// number that no candidate can have claimed counts as damage: with a claim above it, every later
+/// leader and host would have to record the ends of all epochs between.
 fn read_epoch(layout: &Layout, owners: Owners) -> sys::Result<(Option<EpochDoc>, Option<String>)> {
     let Some(doc) = read_fixed::<EpochDoc>(&layout.epoch(), owners)? else {
         return Ok((None, Some("is damaged".to_owned())));
@@ -650,8 +649,8 @@ fn read_epoch(layout: &Layout, owners: Owners) -> sys::Result<(Option<EpochDoc>,
     }
 }
 
-/// The highest claimed epoch, 0 when there is none. A claim that a stranger put there would keep
-/// everybody else from its number: it is got out of sight.
+/// The highest claimed epoch, 0 when there is none. A claim of another account would block its
+/// number: it is renamed.
 fn highest_claim(layout: &Layout, owners: Owners) -> sys::Result<u64> {
     let mut claims = crate::spool::claims(layout)?;
     claims.sort_unstable();
@@ -662,14 +661,13 @@ fn highest_claim(layout: &Layout, owners: Owners) -> sys::Result<u64> {
         };
         let hidden = owners.hide(&path)?;
         let (path, hidden) = (path.display(), hidden.display());
-        tracing::error!("{path}: a claim of uid {uid} is no claim, it is now {hidden}");
+        tracing::error!("{path}: a claim of uid {uid} does not count, it is renamed to {hidden}");
     }
     Ok(0)
 }
 
 /// The highest epoch that was ever claimed here, by the claims and by the epoch's file; one below
-/// `epoch`, of which a host has told, only after caches have had `cache_ms` to let go of what stood
-/// there before.
+/// `epoch`, which a host reported, only after `cache_ms`, in which caches drop older content.
 ///
 /// # Errors
 /// Failing reads.
@@ -686,7 +684,7 @@ pub fn highest(layout: &Layout, owners: Owners, epoch: u64, cache_ms: u64) -> sy
     }
 }
 
-/// Claims `epoch` for nobody: the next claimant takes one above it.
+/// Claims `epoch` for no leader: the next claimant takes one above it.
 ///
 /// # Errors
 /// The claim cannot be written.
@@ -701,7 +699,7 @@ pub fn use_up(layout: &Layout, epoch: u64, host: &str) -> sys::Result<()> {
     sys::fs::link_exclusive(&path, &encode(&path, &doc)?).map(drop)
 }
 
-/// Removes claims that nobody can need: all but the last hundred before `epoch`.
+/// Removes claims that are not needed: all but the last hundred before `epoch`.
 ///
 /// # Errors
 /// The directory cannot be listed.

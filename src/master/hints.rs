@@ -1,9 +1,9 @@
 //! Hints to the leader and from it: which drop boxes and hosts' reports are said to hold something
 //! new, and who waits for which answer.
 //!
-//! Nothing is believed but "look": a hint names a box or a host that is known here already, and
-//! looks that hints asked for in vain are few a second, so that forged ones cost no more. What is
-//! lost or refused here is found by the next poll.
+//! A hint only causes a look: it names a box or a host that is known here already, and looks that
+//! hints cause without result are limited to a few per second, so forged ones cost no more. What
+//! is lost or refused here is found by the next poll.
 
 use super::hosts::Hosts;
 use crate::model::Token;
@@ -18,10 +18,10 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// Hints that are heard in a second, and at once.
+/// Hints that are accepted per second, and in a burst.
 const HEARD_PER_S: u64 = 2000;
 const HEARD_MAX: u64 = 500;
-/// Looks in vain that hints may cause in a second, and at once.
+/// Looks without result that hints may cause per second, and in a burst.
 const VAIN_PER_S: u64 = 50;
 const VAIN_MAX: u64 = 100;
 /// Most boxes and hosts that wait to be looked at.
@@ -30,25 +30,25 @@ const BOXES_MAX: usize = 256;
 /// listed.
 const NAMED_MAX: usize = 4;
 const HOSTS_MAX: usize = 4096;
-/// Most commands that are told of their answer, and most answers that are remembered for hints
-/// that come late.
+/// Most commands that get a hint of their answer, and most answers that are kept for hints that
+/// come late.
 const WAITING_MAX: usize = 1024;
 const ANSWERED_MAX: usize = 256;
 
 /// A hint and where it came from.
 type Heard = (What, SocketAddr);
 
-/// The socket of a leader or candidate, opened before its claim tells of it.
+/// The socket of a leader or candidate, opened before its claim publishes it.
 #[derive(Debug, Clone)]
-pub(super) struct Ear {
+pub(super) struct Listener {
     pub socket: Socket,
     /// What the claim publishes.
     pub endpoint: Endpoint,
 }
 
-impl Ear {
+impl Listener {
     /// Opens a socket on one of `ports`; `None` where that is not to be had.
-    pub(super) fn open(share: &Path, ports: RangeInclusive<u16>) -> Option<Ear> {
+    pub(super) fn open(share: &Path, ports: RangeInclusive<u16>) -> Option<Listener> {
         let socket = Socket::open(ports.clone());
         if socket.is_none() && !crate::sys::platform::simulated() {
             tracing::warn!("no UDP port of {ports:?} is free: requests are found by polls alone");
@@ -60,11 +60,11 @@ impl Ear {
             tag: u64::from_le_bytes(tag),
             addresses: datagram::addresses(share, socket.port(), ADDRESSES_MAX),
         };
-        Some(Ear { socket, endpoint })
+        Some(Listener { socket, endpoint })
     }
 }
 
-/// Boxes that hints spoke of, by user, and the requests in them; none: of too many.
+/// Boxes that hints named, by user, and the requests in them; none: too many.
 pub(super) type Named = BTreeMap<u32, BTreeSet<Token>>;
 
 /// What hints said since the last turn.
@@ -83,11 +83,11 @@ pub(super) struct Hints {
 }
 
 impl Hints {
-    /// Listens from now on; without an ear there are none.
-    pub(super) fn new(ear: Option<Ear>) -> Hints {
-        let heard = ear.as_ref().and_then(|ear| {
-            let (tag, mut budget) = (ear.endpoint.tag, Budget::new(HEARD_PER_S, HEARD_MAX));
-            ear.socket.listen("hints", move |bytes, from| {
+    /// Listens from now on; without a listener there are no hints.
+    pub(super) fn new(listener: Option<Listener>) -> Hints {
+        let heard = listener.as_ref().and_then(|listener| {
+            let (tag, mut budget) = (listener.endpoint.tag, Budget::new(HEARD_PER_S, HEARD_MAX));
+            listener.socket.listen("hints", move |bytes, from| {
                 let what = hint::decode(bytes, tag)?;
                 let left = budget.left(clock::boot_ms());
                 budget.spend(1);
@@ -95,7 +95,7 @@ impl Hints {
             })
         });
         Hints {
-            socket: ear.map(|ear| ear.socket),
+            socket: listener.map(|listener| listener.socket),
             heard: heard.unwrap_or_else(never),
             boxes: Named::new(),
             hosts: BTreeSet::new(),
@@ -112,7 +112,7 @@ impl Hints {
         &self.heard
     }
 
-    /// Takes a hint, and those that wait behind it.
+    /// Takes a hint, and those that wait after it.
     pub(super) fn take(&mut self, first: Option<Heard>) {
         let mut next = first.or_else(|| self.heard.try_recv().ok());
         while let Some((what, from)) = next {
@@ -310,10 +310,10 @@ mod tests {
             return;
         };
         let dir = tempfile::tempdir().unwrap();
-        let ear = Ear::open(dir.path(), 0..=0).unwrap();
-        let port = ear.socket.port();
-        let tag = ear.endpoint.tag;
-        let mut hints = Hints::new(Some(ear));
+        let listener = Listener::open(dir.path(), 0..=0).unwrap();
+        let port = listener.socket.port();
+        let tag = listener.endpoint.tag;
+        let mut hints = Hints::new(Some(listener));
         let leader = [SocketAddr::from(([127, 0, 0, 1], port))];
         let ack = |token| Ack {
             tok: token,
@@ -323,7 +323,7 @@ mod tests {
             results: Vec::new(),
             more: 0,
         };
-        let told = |token: Token| {
+        let hinted = |token: Token| {
             let mine = hint::tag_of_token(token);
             let wanted = move |b: &[u8]| hint::decode(b, mine) == Some(What::Acks { token });
             command.wait(2_000_000, wanted)
@@ -343,7 +343,7 @@ mod tests {
             if !late {
                 hints.answered(&[ack(token)]);
             }
-            assert!(told(token));
+            assert!(hinted(token));
         }
         assert!(hints.waiting.is_empty() && hints.order.is_empty());
     }

@@ -43,7 +43,7 @@ const READ_PAUSE_MS: u64 = 20;
 /// life.
 const OLD_LOOKS: usize = 2;
 const OLD_LOOKS_EAGER: usize = 16;
-/// Most names in `hosts/` that are no host's.
+/// Most names in `hosts/` that do not belong to a host.
 const IGNORED_MAX: usize = 1000;
 /// So many hosts may all be looked at when something changed, and it is not known where.
 const FEW_HOSTS: usize = 64;
@@ -53,7 +53,7 @@ const POLLS_PER_S: u64 = 20;
 const LOAD_EAGER_MS: u64 = 250;
 /// ...for at most so long after the leader or the host appeared, in milliseconds.
 const EAGER_FOR_MS: u64 = 15_000;
-/// Clocks further apart than this are told of, in milliseconds.
+/// Clocks further apart than this are reported, in milliseconds.
 const SKEW_MS: u64 = 5_000;
 /// How often directories are listed without a hint, in milliseconds.
 const LIST_IDLE_MS: u64 = 10_000;
@@ -79,8 +79,8 @@ pub enum Which<'a> {
     Due,
 }
 
-/// One host as the leader hears it.
-struct Ear {
+/// What the leader knows of one host, and how far it has read its files.
+struct HostReader {
     /// When its reports are looked at without a hint.
     polling: Polling,
     /// They are looked at without a hint.
@@ -96,17 +96,17 @@ struct Ear {
     clock_ahead_ms: Option<i64>,
     /// Where reading does not go on in the present file.
     suspect: Suspect,
-    /// Damage that was found for certain: in which file, when, and what people are told.
+    /// Damage that was found for certain: in which file, when, and the text of the alarm.
     damage: Option<(u64, u64, String)>,
-    /// A file of somebody else stands where the host's should: said once.
+    /// A file of another account is in the place of the host's: logged once.
     foreign: bool,
     /// Where it takes hints.
     endpoint: Option<Endpoint>,
 }
 
-impl Default for Ear {
-    fn default() -> Ear {
-        Ear {
+impl Default for HostReader {
+    fn default() -> HostReader {
+        HostReader {
             polling: Polling::new(LOAD_EVERY_MS),
             polled: false,
             part: 0,
@@ -123,14 +123,14 @@ impl Default for Ear {
     }
 }
 
-/// By how many milliseconds a host's clock is ahead of the file server's: its file holds its own
-/// time, and bears the file server's.
+/// By how many milliseconds a host's clock is ahead of the file server's: the content of its file
+/// has its own time, the modification time of the file is the server's.
 fn clock_ahead_ms(path: &Path, doc: &LoadDoc) -> Option<i64> {
     let at = fs::stat(path).ok().flatten()?.mtime_ms;
     Some(doc.t.saturating_sub(at))
 }
 
-/// What people should know of a host's clock.
+/// The note for administrators on a host's clock.
 fn skew(ms: i64) -> Option<String> {
     let s = (ms.unsigned_abs() + 500) / 1000;
     let word = if ms > 0 { "ahead of" } else { "behind" };
@@ -142,14 +142,14 @@ fn skew(ms: i64) -> Option<String> {
 pub struct Hosts {
     layout: Layout,
     cluster: String,
-    ears: BTreeMap<String, Ear>,
+    readers: BTreeMap<String, HostReader>,
     /// Reports that were read last, perhaps open, and what others are made from.
     tails: BTreeMap<String, Tail>,
     tail: Tail,
     /// Hosts by the tags of their names.
     tags: BTreeMap<u64, String>,
     beats: BeatNames,
-    /// Names in `hosts/` that are no directories.
+    /// Names in `hosts/` that are not directories.
     ignored: BTreeSet<String>,
     listed_at: u64,
     /// Whether `hosts/` has changed since it was listed.
@@ -166,19 +166,19 @@ pub struct Hosts {
     /// Until when files are read in this look (boot clock, ms), and whether some are still to be
     /// read.
     read_until: u64,
-    behind: bool,
-    /// Whose files are believed.
+    unread_left: bool,
+    /// The owners whose files are read.
     pub owners: Owners,
     /// Damage found, for the admin.
     pub alarms: Vec<String>,
     /// Why the directory of hosts cannot be listed.
     unlisted: Option<String>,
-    /// Why beats are not heard.
+    /// Why beats cannot be read.
     unheard: Option<String>,
     /// The host that has followed the highest epoch, that epoch, and the highest job id that any
     /// host was given.
     pub ahead: (String, u64, u32),
-    /// How far the journal had come, as hosts remember it, where nobody has looked at it yet.
+    /// How far the journal had come, as hosts remember it, where it was not yet compared.
     pub points: BTreeMap<String, Points>,
 }
 
@@ -187,7 +187,7 @@ impl Hosts {
         Hosts {
             layout: layout.clone(),
             cluster: cluster.to_owned(),
-            ears: BTreeMap::new(),
+            readers: BTreeMap::new(),
             tails: BTreeMap::new(),
             tail: Tail::of(layout.root()),
             tags: BTreeMap::new(),
@@ -202,7 +202,7 @@ impl Hosts {
             reports_turn: String::new(),
             turned_at: None,
             read_until: 0,
-            behind: false,
+            unread_left: false,
             owners,
             alarms: Vec::new(),
             unlisted: None,
@@ -214,22 +214,23 @@ impl Hosts {
 
     /// Directories to watch.
     pub fn directories(&self) -> Vec<PathBuf> {
-        let each = self.ears.keys().map(|host| self.layout.host(host));
+        let each = self.readers.keys().map(|host| self.layout.host(host));
         std::iter::once(self.layout.hosts()).chain(each).collect()
     }
 
     /// Damage in report files, for the administrator: for an hour, and as long as the host has not
     /// begun another file. At most a few, with the number of the rest.
     pub fn damages(&self, now_ms: u64) -> Vec<String> {
-        let shown = |ear: &&Ear| {
-            let of = ear.damage.as_ref();
+        let shown = |reader: &&HostReader| {
+            let of = reader.damage.as_ref();
             of.is_some_and(|(part, at, _)| {
-                *part == ear.part || now_ms.saturating_sub(*at) < SHOWN_MS
+                *part == reader.part || now_ms.saturating_sub(*at) < SHOWN_MS
             })
         };
-        let all: Vec<&Ear> = self.ears.values().filter(shown).collect();
+        let all: Vec<&HostReader> = self.readers.values().filter(shown).collect();
         let texts = all.iter().take(DAMAGES_MAX);
-        let texts = texts.filter_map(|ear| ear.damage.as_ref().map(|(_, _, text)| text.clone()));
+        let texts =
+            texts.filter_map(|reader| reader.damage.as_ref().map(|(_, _, text)| text.clone()));
         let unlisted = self.unlisted.iter();
         let unlisted = unlisted.map(|e| format!("new hosts and their reports are not seen: {e}"));
         let unheard = self.unheard.iter();
@@ -242,12 +243,12 @@ impl Hosts {
     }
 
     pub fn names(&self) -> impl Iterator<Item = &String> {
-        self.ears.keys()
+        self.readers.keys()
     }
 
     /// How soon hosts should be listened to again, in milliseconds.
     pub fn pace(&self, now_ms: u64) -> u64 {
-        match self.behind {
+        match self.unread_left {
             true => READ_PAUSE_MS,
             false => self.beat_pace(now_ms),
         }
@@ -255,8 +256,8 @@ impl Hosts {
 
     /// How long beats may stay unread, in milliseconds: not long while hosts come to life.
     fn beat_pace(&self, now_ms: u64) -> u64 {
-        let asleep = |ear: &Ear| ear.life.is_asleep();
-        let waiting = self.ears.is_empty() || self.ears.values().any(asleep);
+        let asleep = |reader: &HostReader| reader.life.is_asleep();
+        let waiting = self.readers.is_empty() || self.readers.values().any(asleep);
         match waiting && now_ms < self.eager_until {
             true => LOAD_EAGER_MS,
             false => LOAD_EVERY_MS,
@@ -270,20 +271,20 @@ impl Hosts {
 
     /// Where a host takes hints, if it does.
     pub fn endpoint(&self, host: &str) -> Option<&Endpoint> {
-        self.ears.get(host)?.endpoint.as_ref()
+        self.readers.get(host)?.endpoint.as_ref()
     }
 
     /// This host was given orders: its reports are awaited.
     pub fn expect(&mut self, host: &str, now_ms: u64) {
-        if let Some(ear) = self.ears.get_mut(host) {
-            ear.polling.expect(now_ms);
+        if let Some(reader) = self.readers.get_mut(host) {
+            reader.polling.expect(now_ms);
         }
     }
 
     /// When the reports of any host are due to be looked at.
     pub fn due_ms(&self) -> Option<u64> {
-        let polled = self.ears.values().filter(|ear| ear.polled);
-        polled.map(|ear| ear.polling.due_ms()).min()
+        let polled = self.readers.values().filter(|reader| reader.polled);
+        polled.map(|reader| reader.polling.due_ms()).min()
     }
 
     /// Reads what is new at `which` hosts. `poll_ms`: longest pause between two looks at the
@@ -307,13 +308,13 @@ impl Hosts {
         if beats {
             self.hear_beats(now_ms, wall_ms);
         }
-        self.behind = false;
+        self.unread_left = false;
         self.read_until = clock::boot_ms() + if first { FIRST_READ_MS } else { READ_MS };
         self.read_loads((now_ms, wall_ms), beats, no_work);
-        for (host, ear) in &mut self.ears {
-            if let Some((mut doc, silent_ms)) = ear.life.judge(now_ms, self.beats.is_blind()) {
-                doc.clock_ahead_ms = ear.clock_ahead_ms;
-                doc.notes.extend(ear.clock_ahead_ms.and_then(skew));
+        for (host, reader) in &mut self.readers {
+            if let Some((mut doc, silent_ms)) = reader.life.judge(now_ms, self.beats.is_blind()) {
+                doc.clock_ahead_ms = reader.clock_ahead_ms;
+                doc.notes.extend(reader.clock_ahead_ms.and_then(skew));
                 inputs.push(Input::Load {
                     host: host.clone(),
                     doc: Box::new(doc),
@@ -328,8 +329,8 @@ impl Hosts {
                 break;
             }
             let found = self.read_reports(&host, named, now_ms, inputs);
-            if let Some(ear) = self.ears.get_mut(&host) {
-                ear.polling.looked(now_ms, found, named);
+            if let Some(reader) = self.readers.get_mut(&host) {
+                reader.polling.looked(now_ms, found, named);
             }
         }
         appeared
@@ -338,13 +339,13 @@ impl Hosts {
     /// What is not read yet waits for the next look.
     fn is_too_late(&mut self) -> bool {
         let late = clock::boot_ms() > self.read_until;
-        self.behind |= late;
+        self.unread_left |= late;
         late
     }
 
     /// How many hosts are known.
     pub fn count(&self) -> usize {
-        self.ears.len()
+        self.readers.len()
     }
 
     /// Finds hosts that are new in `hosts/` or in `beats/`; true when there are any.
@@ -363,8 +364,8 @@ impl Hosts {
         if !mark.map_or(true, changed) {
             return false;
         }
-        let before = self.ears.len();
-        let known = |name: &str| self.ears.contains_key(name) || self.ignored.contains(name);
+        let before = self.readers.len();
+        let known = |name: &str| self.readers.contains_key(name) || self.ignored.contains(name);
         let listed = fs::list_others(&dir, HOSTS_MAX, known);
         self.unlisted = listed.as_ref().err().map(ToString::to_string);
         if listed.is_err() {
@@ -374,7 +375,7 @@ impl Hosts {
             match (entry.is_dir, entry.text()) {
                 (true, Some(name)) => {
                     self.tags.insert(tag_of(name), name.to_owned());
-                    self.ears.entry(name.to_owned()).or_default();
+                    self.readers.entry(name.to_owned()).or_default();
                 }
                 (false, Some(name)) if self.ignored.len() < IGNORED_MAX => {
                     self.ignored.insert(name.to_owned());
@@ -382,17 +383,17 @@ impl Hosts {
                 _ => {}
             }
         }
-        self.ears.len() != before
+        self.readers.len() != before
     }
 
-    /// Beats are listed when it is time, and, where somebody works, when they changed.
+    /// Beats are listed when it is time, and, while any host has work, when they changed.
     fn is_beat_time(&mut self, now_ms: u64, hinted: bool, no_work: &dyn Fn(&str) -> bool) -> bool {
         let age = now_ms.saturating_sub(self.beats_at);
         if age >= self.beat_pace(now_ms) {
             return true;
         }
         let ask = age >= NEWS_EVERY_MS && now_ms.saturating_sub(self.asked_at) >= NEWS_EVERY_MS;
-        if !(ask && (hinted || self.ears.keys().any(|host| !no_work(host)))) {
+        if !(ask && (hinted || self.readers.keys().any(|host| !no_work(host)))) {
             return false;
         }
         self.asked_at = now_ms;
@@ -417,17 +418,16 @@ impl Hosts {
             return;
         };
         for (host, beats) in listed {
-            if self.ears.len() < HOSTS_MAX || self.ears.contains_key(&host) {
+            if self.readers.len() < HOSTS_MAX || self.readers.contains_key(&host) {
                 self.tags.insert(tag_of(&host), host.clone());
-                let ear = self.ears.entry(host).or_default();
-                ear.life.hear(beats, now_ms, wall_ms);
+                let reader = self.readers.entry(host).or_default();
+                reader.life.hear(beats, now_ms, wall_ms);
             }
         }
     }
 
-    /// Reads load documents of which beats tell, of hosts that may beat by them, those first that
-    /// were not looked at for longest; and, when beats were listed, of some hosts in turn that show
-    /// no life.
+    /// Reads load documents that beats announce, and those of hosts that may beat by them, longest
+    /// unread first; and, when beats were listed, those of some silent hosts in turn.
     fn read_loads(
         &mut self,
         (now_ms, wall_ms): (u64, i64),
@@ -435,8 +435,8 @@ impl Hosts {
         no_work: &dyn Fn(&str) -> bool,
     ) {
         let mut due = Vec::new();
-        for (host, ear) in &self.ears {
-            let (life, works) = (&ear.life, !no_work(host));
+        for (host, reader) in &self.readers {
+            let (life, works) = (&reader.life, !no_work(host));
             let old = now_ms.saturating_sub(life.looked_at()) >= LOAD_EVERY_MS;
             let lives = life.lives_by_document(now_ms, works) && (beats || old);
             if lives || life.has_document(now_ms) {
@@ -450,8 +450,10 @@ impl Hosts {
                 true => OLD_LOOKS_EAGER,
                 false => OLD_LOOKS,
             };
-            let lifeless = |ear: &Ear| !ear.life.is_named(now_ms) && ear.life.looked_at() != now_ms;
-            due.extend(in_turn(&self.ears, &mut self.load_turn, looks, lifeless));
+            let lifeless = |reader: &HostReader| {
+                !reader.life.is_named(now_ms) && reader.life.looked_at() != now_ms
+            };
+            due.extend(in_turn(&self.readers, &mut self.load_turn, looks, lifeless));
         }
         for host in due {
             if self.is_too_late() {
@@ -462,22 +464,22 @@ impl Hosts {
     }
 
     fn read_load(&mut self, host: &str, now_ms: u64, wall_ms: i64) {
-        let Some(ear) = self.ears.get_mut(host) else {
+        let Some(reader) = self.readers.get_mut(host) else {
             return;
         };
         let path = self.layout.load(host);
-        let doc = read_load(&path, self.owners, &mut ear.foreign, &mut self.alarms);
+        let doc = read_load(&path, self.owners, &mut reader.foreign, &mut self.alarms);
         if let Some(doc) = &doc {
             if doc.epoch > self.ahead.1 {
                 (self.ahead.0, self.ahead.1) = (host.to_owned(), doc.epoch);
             }
             self.ahead.2 = self.ahead.2.max(doc.top);
-            if ear.life.remembers_other(doc) {
+            if reader.life.remembers_other(doc) {
                 self.points.insert(host.to_owned(), doc.journal.clone());
             }
-            ear.clock_ahead_ms = clock_ahead_ms(&path, doc);
+            reader.clock_ahead_ms = clock_ahead_ms(&path, doc);
         }
-        ear.life.read(doc, now_ms, wall_ms);
+        reader.life.read(doc, now_ms, wall_ms);
     }
 
     /// Finds newer report files, where beats do not tell of them, by listing directories of hosts:
@@ -493,62 +495,66 @@ impl Hosts {
             return;
         }
         // The last beat of a host that works may be older than its last reports file.
-        let is_silent = |host: &String, ear: &Ear| match no_work(host) {
-            true => ear.life.reports().is_none() && !ear.life.is_asleep(),
-            false => ear.life.reports().is_none() || !ear.life.is_named(now_ms),
+        let is_silent = |host: &String, reader: &HostReader| match no_work(host) {
+            true => reader.life.reports().is_none() && !reader.life.is_asleep(),
+            false => reader.life.reports().is_none() || !reader.life.is_named(now_ms),
         };
-        let soon = |host: &String, ear: &Ear| {
+        let soon = |host: &String, reader: &HostReader| {
             let pause = match (hinted, no_work(host)) {
-                (true, _) if ear.part == 0 => LIST_EVERY_MS,
+                (true, _) if reader.part == 0 => LIST_EVERY_MS,
                 (_, false) => NEWS_EVERY_MS,
                 (_, true) => LIST_IDLE_MS,
             };
-            now_ms.saturating_sub(ear.listed_at) >= pause
+            now_ms.saturating_sub(reader.listed_at) >= pause
         };
-        let all = self.ears.iter();
-        let due = all.filter(|(host, ear)| !ear.life.is_unknown() && is_silent(host, ear));
-        let due = due.filter(|(host, ear)| soon(host, ear));
+        let all = self.readers.iter();
+        let due = all.filter(|(host, reader)| !reader.life.is_unknown() && is_silent(host, reader));
+        let due = due.filter(|(host, reader)| soon(host, reader));
         let mut due: Vec<String> = due.map(|(host, _)| host.clone()).collect();
         let rested = |at: u64| now_ms.saturating_sub(at) >= LOAD_EVERY_MS;
         if beats && self.turned_at.is_none_or(rested) {
             self.turned_at = Some(now_ms);
             // Of hosts whose beats name a file, too: another user's file in front of it is named.
             due.extend(in_turn(
-                &self.ears,
+                &self.readers,
                 &mut self.reports_turn,
                 OLD_LOOKS,
-                |_: &Ear| true,
+                |_: &HostReader| true,
             ));
         }
         for host in due {
             self.find_part(&host, now_ms);
         }
-        for ear in self.ears.values_mut() {
-            if let Some((part, _)) = ear.life.reports().filter(|(part, _)| *part > ear.part) {
-                ear.go_to(part);
+        for reader in self.readers.values_mut() {
+            if let Some((part, _)) = reader
+                .life
+                .reports()
+                .filter(|(part, _)| *part > reader.part)
+            {
+                reader.go_to(part);
             }
         }
     }
 
     fn find_part(&mut self, host: &str, now_ms: u64) {
-        let Some(ear) = self.ears.get_mut(host) else {
+        let Some(reader) = self.readers.get_mut(host) else {
             return;
         };
-        ear.listed_at = now_ms;
+        reader.listed_at = now_ms;
         let entries = fs::names(&self.layout.host(host), 10_000).unwrap_or_default();
         let parts = entries
             .iter()
             .filter_map(|name| Layout::parse_reports_name(name.to_str()?));
-        let mut newer: Vec<u64> = parts.filter(|part| *part > ear.part).collect();
+        let mut newer: Vec<u64> = parts.filter(|part| *part > reader.part).collect();
         newer.sort_unstable();
         // A stranger's file must not hide the host's own.
         while let Some(part) = newer.pop() {
             let path = self.layout.reports(host, part);
             let Some(e) = self.owners.refusal_of(&path) else {
-                ear.go_to(part);
+                reader.go_to(part);
                 break;
             };
-            disbelieve(&mut ear.foreign, &e, &mut self.alarms);
+            log_foreign_file(&mut reader.foreign, &e, &mut self.alarms);
         }
     }
 
@@ -562,23 +568,28 @@ impl Hosts {
         poll_ms: u64,
         no_work: &dyn Fn(&str) -> bool,
     ) -> Vec<(String, bool)> {
-        let few = self.ears.len() <= FEW_HOSTS;
-        let polled = self.ears.values().filter(|ear| ear.polled).count() as u64;
+        let few = self.readers.len() <= FEW_HOSTS;
+        let polled = self.readers.values().filter(|reader| reader.polled).count() as u64;
         let shared_ms = polled * 1000 / POLLS_PER_S;
         let mut due = Vec::new();
-        for (host, ear) in self.ears.iter_mut().filter(|(_, ear)| ear.part > 0) {
-            let (idle, told) = (no_work(host), ear.life.reports());
-            ear.polled = !idle || told.is_none();
+        for (host, reader) in self
+            .readers
+            .iter_mut()
+            .filter(|(_, reader)| reader.part > 0)
+        {
+            let (idle, end) = (no_work(host), reader.life.reports());
+            reader.polled = !idle || end.is_none();
             let slow_ms = if idle { LOAD_EVERY_MS } else { poll_ms };
-            ear.polling.set_slow(slow_ms.max(shared_ms));
+            reader.polling.set_slow(slow_ms.max(shared_ms));
             let named = match which {
-                Which::All => few || ear.polled,
+                Which::All => few || reader.polled,
                 Which::Hosts(names) => names.contains(host),
                 Which::Due => false,
             };
-            let news = named || (told.is_some_and(|told| ear.lacks(told)) && !ear.is_stuck(now_ms));
-            if news || (ear.polled && ear.polling.is_due(now_ms)) {
-                due.push((ear.polling.due_ms(), host.clone(), news));
+            let news =
+                named || (end.is_some_and(|end| reader.lacks(end)) && !reader.is_stuck(now_ms));
+            if news || (reader.polled && reader.polling.is_due(now_ms)) {
+                due.push((reader.polling.due_ms(), host.clone(), news));
             }
         }
         due.sort_unstable();
@@ -596,56 +607,57 @@ impl Hosts {
         now_ms: u64,
         inputs: &mut Vec<Input>,
     ) -> bool {
-        let Some(ear) = self.ears.get_mut(host) else {
+        let Some(reader) = self.readers.get_mut(host) else {
             return false;
         };
-        if ear.part == 0 {
+        if reader.part == 0 {
             return false;
         }
-        let path = self.layout.reports(host, ear.part);
+        let path = self.layout.reports(host, reader.part);
         // Most looks find nothing: then one question of the length is all that they cost.
-        if !named && fs::mark(&path).is_ok_and(|mark| mark.len == ear.offset) {
+        if !named && fs::mark(&path).is_ok_and(|mark| mark.len == reader.offset) {
             return false;
         }
         let tail = tail_of(&mut self.tails, &self.tail, host);
-        let chunk = match tail.read_from(&path, ear.offset, CHUNK) {
+        let chunk = match tail.read_from(&path, reader.offset, CHUNK) {
             Ok(chunk) => chunk,
             Err(e) => {
-                if ear.suspect.unreadable(ear.offset, now_ms) {
-                    inputs.extend(ear.give_up(host, &path, e.to_string(), now_ms));
+                if reader.suspect.unreadable(reader.offset, now_ms) {
+                    inputs.extend(reader.give_up(host, &path, e.to_string(), now_ms));
                 }
                 return false;
             }
         };
-        if chunk.bytes.is_empty() && chunk.file_len >= ear.offset {
-            ear.suspect.clear();
+        if chunk.bytes.is_empty() && chunk.file_len >= reader.offset {
+            reader.suspect.clear();
             return false;
         }
         if let Err(e) = self.owners.check("believe", &path, chunk.uid) {
-            disbelieve(&mut ear.foreign, &e, &mut self.alarms);
+            log_foreign_file(&mut reader.foreign, &e, &mut self.alarms);
             return false;
         }
-        let read = parse_reports(&chunk, &path, &self.cluster, (ear.offset, ear.seq));
+        let read = parse_reports(&chunk, &path, &self.cluster, (reader.offset, reader.seq));
         let (reports, damage) = (read.reports, read.damage);
-        (ear.offset, ear.seq) = read.next;
-        ear.note_endpoint(&reports);
+        (reader.offset, reader.seq) = read.next;
+        reader.note_endpoint(&reports);
         // What cannot be read may tell of attempts that what was read does not mention.
-        let goes_on = chunk.bytes.len() == CHUNK && ear.offset < chunk.file_len;
+        let goes_on = chunk.bytes.len() == CHUNK && reader.offset < chunk.file_len;
         let more = damage.is_some() || goes_on;
         // Half a line at the end is one still being written, for a while.
         let lasting = match &damage {
             None => {
-                ear.suspect.clear();
+                reader.suspect.clear();
                 None
             }
             Some(e) => {
-                let lasts = (ear.suspect).lasts(&e.damage, ear.offset, chunk.file_len, now_ms);
+                let lasts =
+                    (reader.suspect).lasts(&e.damage, reader.offset, chunk.file_len, now_ms);
                 lasts.then(|| e.damage.to_string())
             }
         };
-        let part = ear.part;
-        let told = lasting.and_then(|why| ear.give_up(host, &path, why, now_ms));
-        inputs.extend(told);
+        let part = reader.part;
+        let given_up = lasting.and_then(|why| reader.give_up(host, &path, why, now_ms));
+        inputs.extend(given_up);
         let found = !reports.is_empty();
         if found {
             inputs.push(Input::Reports {
@@ -659,19 +671,19 @@ impl Hosts {
     }
 }
 
-/// The next hosts in turn behind `last` that are `wanted`.
+/// The next hosts in turn after `last` that are `wanted`.
 fn in_turn(
-    ears: &BTreeMap<String, Ear>,
+    readers: &BTreeMap<String, HostReader>,
     last: &mut String,
     most: usize,
-    wanted: impl Fn(&Ear) -> bool,
+    wanted: impl Fn(&HostReader) -> bool,
 ) -> Vec<String> {
-    let behind = (Bound::Excluded(last.as_str()), Bound::Unbounded);
+    let after = (Bound::Excluded(last.as_str()), Bound::Unbounded);
     let until = (Bound::Unbounded, Bound::Included(last.as_str()));
-    let all = ears
-        .range::<str, _>(behind)
-        .chain(ears.range::<str, _>(until));
-    let next = all.filter(|(_, ear)| wanted(ear)).take(most);
+    let all = readers
+        .range::<str, _>(after)
+        .chain(readers.range::<str, _>(until));
+    let next = all.filter(|(_, reader)| wanted(reader)).take(most);
     let next: Vec<String> = next.map(|(host, _)| host.clone()).collect();
     if let Some(host) = next.last() {
         last.clone_from(host);
@@ -679,7 +691,7 @@ fn in_turn(
     next
 }
 
-/// The load of a host; `None`: it cannot be read, or is not to be believed. A torn read is normal
+/// The load of a host; `None`: it cannot be read, or is of another account. A torn read is normal
 /// while cbls overwrites the file: the next look gets it.
 fn read_load(
     path: &Path,
@@ -689,13 +701,13 @@ fn read_load(
 ) -> Option<LoadDoc> {
     let (bytes, uid) = fs::read_small_owned(path, load::LOAD_MAX as u64).ok()?;
     if let Err(e) = owners.check("believe", path, uid) {
-        disbelieve(foreign, &e, alarms);
+        log_foreign_file(foreign, &e, alarms);
         return None;
     }
     load::decode(&bytes).ok()
 }
 
-impl Ear {
+impl HostReader {
     /// From now on that file is read, from its start.
     fn go_to(&mut self, part: u64) {
         (self.part, self.offset, self.seq) = (part, 0, 0);
@@ -703,9 +715,9 @@ impl Ear {
         self.endpoint = None;
     }
 
-    /// Reports go on behind what was read.
-    fn lacks(&self, told: (u64, u64)) -> bool {
-        told > (self.part, self.offset)
+    /// Reports that end at file and offset `end` are not read yet.
+    fn lacks(&self, end: (u64, u64)) -> bool {
+        end > (self.part, self.offset)
     }
 
     /// Reading does not go on in the present file: whatever the host says, it is looked at again
@@ -717,8 +729,8 @@ impl Ear {
     }
 
     fn note_endpoint(&mut self, reports: &[ReportRecord]) {
-        for told in reports {
-            if let Report::Hints { at } = &told.report {
+        for marked in reports {
+            if let Report::Hints { at } = &marked.report {
                 self.endpoint = Endpoint::parse(at);
                 if self.endpoint.is_some() {
                     self.polling.presume_hints();
@@ -727,15 +739,15 @@ impl Ear {
         }
     }
 
-    /// The present report file is not read any further; what the turn should hear of it, once.
+    /// The present report file is not read any further; the input that says so to the turn, once.
     fn give_up(&mut self, host: &str, path: &Path, why: String, now_ms: u64) -> Option<Input> {
-        let told = self.damage.as_ref();
-        if told.is_some_and(|(part, ..)| *part == self.part) {
+        let known = self.damage.as_ref();
+        if known.is_some_and(|(part, ..)| *part == self.part) {
             return None;
         }
         let at = self.offset;
         let text = format!(
-            "{}:{at}: damaged ({why}); host {host} is told to repeat what is behind it in another \
+            "{}:{at}: damaged ({why}); host {host} is ordered to repeat its reports in another \
              file",
             path.display()
         );
@@ -750,8 +762,8 @@ impl Ear {
     }
 }
 
-/// Tells once that a file of a stranger is not read.
-fn disbelieve(said: &mut bool, e: &crate::sys::Error, alarms: &mut Vec<String>) {
+/// Logs once that a file of another account is not read.
+fn log_foreign_file(said: &mut bool, e: &crate::sys::Error, alarms: &mut Vec<String>) {
     if !std::mem::replace(said, true) {
         tracing::error!("{e}");
         if alarms.len() < FOREIGN_MAX {

@@ -3,7 +3,7 @@
 //! Owns the names it has seen; never writes into a drop box except to move a request away once it
 //! is carried out, and never goes through a user's directory by its path: a user may replace it by
 //! a link at any moment. What cannot be read goes to lost+found with a line saying why. No user
-//! gets more of a turn than his share while others wait.
+//! gets more than a fair share of a turn while others wait.
 
 mod directory;
 mod large;
@@ -45,7 +45,7 @@ const SLOW_MS: u64 = 500;
 const AWAY_MS: (u64, u64) = (2_000, 60_000);
 /// Of one user's unreadable files so many are kept in lost+found; what comes then is removed.
 const KEPT_MAX: u32 = 100;
-/// Most names of one user that could neither be moved nor removed, remembered to be passed over.
+/// Most names of one user that could neither be moved nor removed and are remembered to be ignored.
 const STUCK_MAX: usize = NAMES_MAX;
 /// Lines in the log about one user's unreadable files in each [`LINES_MS`].
 const LINES_MAX: u32 = 10;
@@ -91,14 +91,14 @@ pub struct Rejected {
     pub why: String,
 }
 
-/// What the leader keeps in mind of one user's rubbish.
+/// What the leader remembers of one user's unreadable files.
 #[derive(Default)]
 struct Rubbish {
     stuck: BTreeSet<OsString>,
     kept: u32,
     lines: u32,
     lines_since: u64,
-    /// His box was refused, and that was said.
+    /// The user's box was refused, and that was logged.
     refused: bool,
 }
 
@@ -139,7 +139,7 @@ pub struct Inbox {
     reading: Reading,
     /// Users whose boxes were not looked into for that.
     passed_over: BTreeSet<u32>,
-    /// The user database did not answer, or slowly: nobody new is looked up before (ms).
+    /// The user database did not answer, or slowly: no new account is looked up before (ms).
     away_until: u64,
     look_up: fn(u32) -> sys::Result<Option<Requester>>,
 }
@@ -189,8 +189,8 @@ impl Inbox {
     }
 
     /// Goes on looking for users' directories, a bounded part of all names at a time; true when a
-    /// new one appeared. Gets out of the way what is none: anybody may make names here, and one
-    /// that is not his could keep its user out.
+    /// new one appeared. Renames what is not a user's directory: any user may make names here, and
+    /// one made by another user could keep its user out.
     ///
     /// # Errors
     /// When the inbox cannot be listed.
@@ -298,7 +298,7 @@ impl Inbox {
         }
     }
 
-    /// Opens a user's box if it is his alone.
+    /// Opens a user's box if only its user can write it.
     fn enter(&mut self, uid: u32) -> Option<UserBox> {
         let name = OsString::from(uid.to_string());
         let why = match self.directory.enter(&name) {
@@ -317,7 +317,7 @@ impl Inbox {
             Err(DropError::System(_)) => return None,
             Err(DropError::Refused(_, why)) => why,
         };
-        // The owner may take his own directory away; a later look finds what comes instead.
+        // Owners may remove their directories; a later look finds what comes instead.
         self.uids.remove(&uid);
         if self.directory.stat(&name).is_ok_and(|f| f.is_some()) {
             self.directory.clear(&name, &why);
@@ -326,7 +326,7 @@ impl Inbox {
     }
 
     /// The names in a user's box that are to be read; `None` when there is nothing to look for.
-    /// `hinted`: that something lies there, so that nobody need be asked whether.
+    /// `hinted`: a hint says that something is there, so no request to the server is needed.
     fn fresh(
         &mut self,
         uid: u32,
@@ -418,13 +418,13 @@ impl Inbox {
         }
     }
 
-    /// Takes up to a turn's worth of requests out of `boxes`: of each user his share, then more
+    /// Takes up to a turn's worth of requests out of `boxes`: of each user a fair share, then more
     /// while there is room.
     pub fn take(&mut self, now_ms: u64, boxes: Boxes<'_>) -> (Vec<Taken>, Vec<Rejected>) {
         let mut haul = Haul::default();
         self.open.clear();
         self.reading.look(now_ms);
-        // Whoever filled the last turn's share goes last now.
+        // The user who filled the last turn goes last now.
         let (first, rest): (Vec<u32>, Vec<u32>) =
             self.uids.keys().partition(|uid| **uid > self.served);
         let mut more: Vec<(u32, Vec<OsString>)> = Vec::new();
@@ -457,7 +457,7 @@ impl Inbox {
         (haul.taken, haul.rejected)
     }
 
-    /// The box as this turn holds it open, else opened anew.
+    /// The box as this turn holds it open, else opened now.
     fn reenter(&mut self, uid: u32) -> Option<UserBox> {
         match self.open.remove(&uid) {
             Some(own) => Some(own),
@@ -539,7 +539,7 @@ impl Inbox {
         match self.requester(own.uid, now_ms) {
             Ok(Some(who)) => Ok(Some((who, head, verbs))),
             Ok(None) => Err(format!("uid {} has no account here", own.uid)),
-            // The user database does not answer: that is no fault of the request.
+            // The user database does not answer: the request is not at fault.
             Err(e) => {
                 tracing::warn!("{e}");
                 Ok(None)
@@ -596,7 +596,7 @@ impl Inbox {
     }
 
     /// Removes requests that were carried out: the journal has all of them. One that cannot be
-    /// removed, in a directory that its owner closed to the leader, is passed over from now on.
+    /// removed, in a directory that its owner closed to the leader, is ignored from now on.
     pub fn take_away(&mut self, places: &[&Place]) {
         let mut at: Option<(u32, Option<UserBox>)> = None;
         for place in places {
@@ -607,7 +607,7 @@ impl Inbox {
             if let Some(own) = &own
                 && let Err(e) = own.remove(&place.name)
             {
-                tracing::warn!("{e}: this request is passed over from now on");
+                tracing::warn!("{e}: this request is ignored from now on");
                 self.pass_over(place);
             }
             at = Some((place.uid, own));
@@ -615,8 +615,8 @@ impl Inbox {
         self.open.clear();
     }
 
-    /// Sets aside what will never be carried out, with a line saying why; of one user not without
-    /// end. What can be neither moved nor removed is passed over from now on.
+    /// Sets aside what will never be carried out, with a line saying why; a bounded number for each
+    /// user. What can be neither moved nor removed is ignored from now on.
     pub fn set_aside(&mut self, bad: &Rejected, now_ms: u64) {
         let uid = bad.place.uid;
         let why = width::escape(&bad.why).into_owned();
@@ -627,7 +627,7 @@ impl Inbox {
         rubbish.lines = rubbish.lines.saturating_add(1);
         match rubbish.lines {
             n if n < LINES_MAX => tracing::warn!("request {}: {why}", bad.place),
-            LINES_MAX => tracing::warn!("uid {uid}: more bad requests, not told one by one"),
+            LINES_MAX => tracing::warn!("uid {uid}: more bad requests, not logged one by one"),
             _ => {}
         }
         let kept = rubbish.kept;

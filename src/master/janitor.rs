@@ -1,4 +1,4 @@
-//! Slow cleaning on a thread of its own: directories of forgotten jobs, blobs nobody refers to,
+//! Slow cleaning on a thread of its own: directories of removed jobs, blobs without references,
 //! requests that were never published.
 //!
 //! Removes only what the state no longer knows; everything may be removed late or never.
@@ -19,7 +19,7 @@ const ERRANDS_MAX: usize = 10_000;
 const BLOB_AGE_MS: i64 = 7 * 24 * 3600 * 1000;
 /// Pause between two attempts to clear the directory of all drop boxes, in milliseconds.
 const CLEAR_EVERY_MS: u64 = 60_000;
-/// Age at which a request that was never published belongs to nobody: far above the time a command
+/// Age at which a request that was never published is abandoned: far above the time a command
 /// takes to write one.
 const ASIDE_AGE_MS: u64 = 24 * 3600 * 1000;
 /// Most drop boxes looked into.

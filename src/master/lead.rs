@@ -9,6 +9,7 @@ use super::acks::Acks;
 use super::alarms::Alarms;
 use super::blobs::Blobs;
 use super::conf::Loaded;
+use super::disk_reserve::DiskReserve;
 use super::election::Leadership;
 use super::hints::{Hints, Named};
 use super::hosts::{Hosts, Which};
@@ -17,7 +18,6 @@ use super::janitor::Janitor;
 use super::outbox::Orders;
 use super::publish::Publisher;
 use super::receipts::Receipts;
-use super::room::Room;
 use super::snapshots::Snapshots;
 use super::summary_pace::SummaryPace;
 use crate::config::Config;
@@ -74,7 +74,7 @@ pub(super) struct Leader {
     pub leadership: Leadership,
     pub core: Core,
     pub journal: Writer,
-    pub room: Room,
+    pub reserve: DiskReserve,
     pub publisher: Publisher,
     pub acks: Acks,
     pub orders: Orders,
@@ -96,8 +96,8 @@ pub(super) struct Leader {
     pub receipts: Receipts,
     pub blobs: Blobs,
     pub since: Stamp,
-    /// Since when no host was told how far the journal has come (boot clock, ms).
-    pub untold_since: Option<u64>,
+    /// Since when no host was sent how far the journal has come (boot clock, ms).
+    pub point_unsent_since: Option<u64>,
     /// When the summary views are written.
     pub(super) summary: SummaryPace,
     /// When the leader's clock was last compared with the file server's (boot clock, ms).
@@ -194,8 +194,7 @@ impl Leader {
         self.core.config_problems = problems;
         self.turn(inputs, now)?;
         let mut orders = turn::outstanding(&self.core, None);
-        // The name of a host's ledger alone is no reason to make its file: it leads to each first
-        // order.
+        // The name of a host's ledger alone does not make its file: it goes with each first order.
         let is_work = |order: &Order| !matches!(order, Order::Ledger { .. });
         let busy = orders.iter().filter(|(_, order)| is_work(order));
         let busy: BTreeSet<String> = busy.map(|(host, _)| host.clone()).collect();
@@ -309,7 +308,7 @@ impl Leader {
         inputs.iter().filter(reports).count()
     }
 
-    /// Reads cb.yaml anew, for whoever asks: whether it comes into force is for the turn to say.
+    /// Reads cb.yaml again for a request: the turn decides whether it comes into force.
     fn read_config(&mut self) -> Result<Arc<Config>, Vec<String>> {
         let owners = crate::spool::owners(&self.leadership.cluster);
         let loaded = super::conf::read(&self.layout, owners)?;
@@ -337,10 +336,10 @@ impl Leader {
             true => Boxes::All,
             false => Boxes::Of(hinted),
         };
-        if !self.room.is_full() {
+        if !self.reserve.is_full() {
             return self.inbox.take(now, boxes);
         }
-        if !self.room.may_spend() {
+        if !self.reserve.may_spend() {
             return (Vec::new(), Vec::new());
         }
         let (mut taken, _) = self.inbox.take(now, boxes);
@@ -353,7 +352,7 @@ impl Leader {
         let loads = inputs
             .iter()
             .any(|input| matches!(input, Input::Load { .. }));
-        self.core.set_share_full(self.room.is_full());
+        self.core.set_share_full(self.reserve.is_full());
         let ready = turn::turn(&mut self.core, inputs, clock::now());
         if loads {
             self.summary.loads_changed();
@@ -424,7 +423,7 @@ impl Leader {
         loop {
             match write(self) {
                 Err(e) if e.is_no_space() => {
-                    self.room.make(
+                    self.reserve.make(
                         need as u64 * 3 / 2,
                         &e.to_string(),
                         &self.leadership,
@@ -444,14 +443,14 @@ impl Leader {
         Ok(self.acks.turn_over()?)
     }
 
-    /// What readers see may lag behind on a full share.
+    /// The view that readers see may lag on a full share.
     fn may_lag(&mut self, wrote: sys::Result<()>) {
         if let Err(e) = wrote {
             self.view_lags(&e);
         }
     }
 
-    /// Makes the events durable and makes sure that nobody else leads.
+    /// Makes the events durable and makes sure that no other process leads.
     fn commit(&mut self, events: &[Event]) -> Result<Position, End> {
         if events.is_empty() {
             return Ok(self.journal.position());
@@ -537,7 +536,7 @@ impl Leader {
         self.have_remembered(now)?;
         let keep_ms = self.core.config.general.journal_keep_ms;
         // A snapshot takes room before its compaction gives some back.
-        if !self.room.is_full() && self.snapshots.step(&self.core.state, at, now, keep_ms) {
+        if !self.reserve.is_full() && self.snapshots.step(&self.core.state, at, now, keep_ms) {
             let live = self
                 .core
                 .state
@@ -545,7 +544,7 @@ impl Leader {
                 .into_iter()
                 .map(str::to_owned)
                 .collect();
-            // What was stored long ago may go now: the next job with it stores it anew.
+            // What was stored long ago may go now: the next job with it stores it again.
             self.blobs.forget();
             self.janitor.sweep(live);
         }
@@ -555,8 +554,8 @@ impl Leader {
         self.leave_old_epochs()
     }
 
-    /// What changed in this turn, for readers, in one write. `answers`: somebody who asked will be
-    /// told of it at once. What nobody asked for is written a few times a second at most.
+    /// Writes what changed in this turn, for readers, in one write. `answers`: a command waits for
+    /// an answer. Rows that no command waits for are written a few times a second at most.
     fn publish_rows(&mut self, answers: bool, now: u64) -> Result<(), End> {
         let changed = self.core.state.take_delta();
         let state = &self.core.state;
@@ -579,9 +578,9 @@ impl Leader {
 
     /// Looks after the reserve; what waited for room goes on when there is some.
     fn tend_room(&mut self, now: u64) {
-        if self.room.tend(now, &self.leadership) {
+        if self.reserve.tend(now, &self.leadership) {
             self.summary.changed();
-            if !self.room.is_full() {
+            if !self.reserve.is_full() {
                 self.core.request_pass();
             }
         }
@@ -589,7 +588,7 @@ impl Leader {
 
     fn view_lags(&mut self, e: &sys::Error) {
         if e.is_no_space() {
-            return self.room.fill(&e.to_string(), &self.leadership);
+            return self.reserve.fill(&e.to_string(), &self.leadership);
         }
         let text = format!("commands show an old state, the view lags: {e}");
         self.alarms.raise("view", text, clock::boot_ms());
@@ -606,7 +605,7 @@ impl Leader {
         }
         let core = &self.core;
         let mut params = turn::params(core, &self.cluster, &self.host, self.since);
-        let full = self.room.alarm();
+        let full = self.reserve.alarm();
         let back = core.state.back();
         let back = back.map(|back| turn::restored_share_alarm(back, core.state.epoch()));
         let clock_alarm = core.clock_alarm();
@@ -695,7 +694,7 @@ impl Leader {
 
     fn idle_ms(&mut self) -> u64 {
         let mut ms = self.poll_ms();
-        if self.room.is_full() {
+        if self.reserve.is_full() {
             return ms.min(FULL_MS);
         }
         if let Some(due) = self.core.idle_ms(clock::now()) {

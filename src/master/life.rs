@@ -1,5 +1,5 @@
-//! Whether hosts live, and the load that they tell: one listing of `beats/` for all of them, and
-//! load documents only where a name says that there is news, or where no name moves.
+//! Whether hosts live, and their load: one listing of `beats/` for all of them, and load documents
+//! only where a name says that there is news, or where no name changes.
 //!
 //! Judged by this machine's monotonic clock; what a host says of time is for people, and for the
 //! first look of a new leader. Reads nothing itself but the listing.
@@ -21,10 +21,11 @@ const OWN_MAX: usize = 4;
 /// At the first look a beat that is so old by the host's own clock, in milliseconds, is one of long
 /// ago. Life shows by the next change.
 const FRESH_MS: u64 = 15_000;
-/// A name that stands still for so long, in milliseconds, may be what a host left behind that beats
-/// by its load document by now.
+/// A name that does not change for so long, in milliseconds, may be left over from a host that
+/// beats by its load document now.
 const STILL_MS: u64 = 10_000;
-/// A sample without news is told again after so long, in milliseconds, and that of a silent host.
+/// A sample without news is reported again after so long, in milliseconds, and that of a silent
+/// host.
 const REPEAT_MS: u64 = 60_000;
 const SILENT_AGAIN_MS: u64 = 5_000;
 /// The limit of a silent host counts for so long after its document was read, in milliseconds: less
@@ -108,9 +109,9 @@ pub(super) struct Life {
     /// When this leader first saw anything of it.
     watched_at: Option<u64>,
     silent_ms: u64,
-    /// The load document as it was read, with what names said since; and what was told of it.
+    /// The load document as it was read, updated by names since; and what was reported of it.
     doc: Option<LoadDoc>,
-    told: Option<(LoadDoc, u64)>,
+    reported: Option<(LoadDoc, u64)>,
     /// When the document may be read again after it did not say what it should.
     again_at: u64,
     /// When it was last to be read, and whether it could not be.
@@ -189,7 +190,7 @@ impl Life {
         Some((name.part, name.end))
     }
 
-    /// Takes its load document; `None`: it cannot be read, which is no sign of life.
+    /// Takes its load document; `None`: it cannot be read, which does not count as a beat.
     pub(super) fn read(&mut self, doc: Option<LoadDoc>, now: u64, wall_ms: i64) {
         (self.looked_at, self.unread, self.changed) = (now, doc.is_none(), true);
         let Some(mut doc) = doc else {
@@ -218,11 +219,11 @@ impl Life {
         self.doc = Some(doc);
     }
 
-    /// Whether a name has told of the beat with which the document was written.
+    /// Whether a name has announced the beat with which the document was written.
     fn has_announced(&self, doc: &LoadDoc) -> bool {
-        let told =
+        let has =
             |beat: &Beat| beat.incarnation == short(&doc.incarnation) && beat.beat >= doc.beat;
-        self.name.as_ref().is_some_and(told)
+        self.name.as_ref().is_some_and(has)
     }
 
     /// Whether the document says of the journal what the one before did not.
@@ -233,9 +234,9 @@ impl Life {
         }
     }
 
-    /// What the turn should hear of it: the sample, and for how long it was silent. By which
-    /// `iso_timeout` a host goes is not known when its last document was not read, or when it is
-    /// silent and was not looked at a short time ago; `blind`: nor when names cannot be read.
+    /// What the turn gets of it: the sample, and for how long it was silent. The `iso_timeout` of
+    /// the host is not known when its last document was not read, or when it is silent and was not
+    /// looked at a short time ago; `blind`: nor when names cannot be read.
     pub(super) fn judge(&mut self, now: u64, blind: bool) -> Option<(LoadDoc, u64)> {
         let doc = self.doc.as_ref()?;
         let watched_at = *self.watched_at.get_or_insert(now);
@@ -251,10 +252,10 @@ impl Life {
         } else {
             REPEAT_MS
         };
-        let is_due = match &self.told {
+        let is_due = match &self.reported {
             None => true,
-            Some((told, at)) => {
-                let again = is_silent || told.beat != doc.beat;
+            Some((last, at)) => {
+                let again = is_silent || last.beat != doc.beat;
                 turned || (again && now.saturating_sub(*at) >= again_ms)
             }
         };
@@ -262,19 +263,19 @@ impl Life {
         if !(is_due || changed) {
             return None;
         }
-        let behind = self.name.as_ref().is_some_and(|beat| !beat.goes_with(doc));
+        let outdated = self.name.as_ref().is_some_and(|beat| !beat.goes_with(doc));
         let unseen = is_silent && now.saturating_sub(self.looked_at) > LIMIT_MS;
         let mut doc = doc.clone();
-        if behind || unseen || self.unread || (blind && self.name.is_some()) {
+        if outdated || unseen || self.unread || (blind && self.name.is_some()) {
             doc.iso_ms = None;
         }
-        let same = |(told, _): &(LoadDoc, u64)| {
-            told.incarnation == doc.incarnation && !differs(told, &doc)
+        let same = |(last, _): &(LoadDoc, u64)| {
+            last.incarnation == doc.incarnation && !differs(last, &doc)
         };
-        if !is_due && self.told.as_ref().is_some_and(same) {
+        if !is_due && self.reported.as_ref().is_some_and(same) {
             return None;
         }
-        self.told = Some((doc.clone(), now));
+        self.reported = Some((doc.clone(), now));
         Some((doc, silent_ms))
     }
 }
@@ -312,12 +313,12 @@ mod tests {
         assert_eq!(
             life.judge(1_000, false).unwrap().1,
             SILENT_MS,
-            "left behind, perhaps"
+            "may be left over"
         );
         life.hear(vec![name(8, 1)], 6_000, WALL);
         assert!(!life.has_document(6_000) && life.is_named(6_000));
-        let (told, silent) = life.judge(6_000, false).unwrap();
-        assert_eq!((told.beat, silent), (8, 0));
+        let (load, silent) = life.judge(6_000, false).unwrap();
+        assert_eq!((load.beat, silent), (8, 0));
         life.hear(vec![name(9, 1)], 11_000, WALL);
         assert!(life.judge(11_000, false).is_none(), "no news");
         for now in [16_000, 30_000] {
@@ -333,7 +334,7 @@ mod tests {
     fn of_two_names_the_one_that_moves_counts_and_a_dead_one_does_not_revive() {
         let mut life = Life::default();
         life.read(Some(doc(7, 1)), 0, WALL);
-        // What was left behind says a later time.
+        // The left-over document has a later time.
         let mut left = name(900, 1);
         left.t = 99;
         life.hear(vec![left.clone(), name(7, 1)], 1_000, WALL);
@@ -365,8 +366,8 @@ mod tests {
         };
         life.read(Some(changed), 8_000, 0);
         assert!(!life.has_document(60_000));
-        let (told, silent) = life.judge(8_000, false).unwrap();
-        assert_eq!((told.executor, silent), (false, 2_000));
+        let (load, silent) = life.judge(8_000, false).unwrap();
+        assert_eq!((load.executor, silent), (false, 2_000));
         assert!(life.is_asleep());
     }
 

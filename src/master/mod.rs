@@ -8,6 +8,7 @@ mod alarms;
 mod blobs;
 mod conf;
 mod deliver;
+mod disk_reserve;
 pub mod election;
 mod hints;
 pub mod hosts;
@@ -20,7 +21,6 @@ mod outbox;
 mod publish;
 mod receipts;
 mod restored;
-mod room;
 mod snapshots;
 mod summary_pace;
 
@@ -74,7 +74,7 @@ pub fn run(accept_loss: bool) -> i32 {
 fn candidate(accept_loss: bool) -> Result<i32, String> {
     let site = Site::find().map_err(|e| e.to_string())?;
     site.check_for_daemon()?;
-    // Whatever the shell that started it thinks of modes: what is published is for all to read.
+    // Whatever umask the daemon inherits: all users read what is published.
     crate::sys::caller::umask(0o022);
     signals::ignore_sigpipe();
     let stop = signals::catch_term().map_err(|e| e.to_string())?;
@@ -102,7 +102,7 @@ pub struct Options {
     pub acks_bytes: Option<u64>,
     /// Size of the reserve for a full share; `None` = by the size of the file system.
     pub reserve_bytes: Option<u64>,
-    /// Told of what a leader believes; simulations hold it against what happened.
+    /// Observes what a leader takes for true; simulations compare it with what happened.
     pub witness: Option<Arc<dyn Witness>>,
 }
 
@@ -116,14 +116,14 @@ pub trait Witness: Send + Sync + std::fmt::Debug {
     fn turned(&self, epoch: u64, state: &State, changed: bool);
 }
 
-/// Runs a candidate at `site` until `stop` speaks or the lead is lost; an exit code.
+/// Runs a candidate at `site` until a message on `stop` or the loss of leadership; an exit code.
 ///
 /// # Errors
 /// Why it must not run here.
 pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32, String> {
     let layout = site.layout();
     let pin = site.local.as_ref().map(|dir| dir.join("cluster"));
-    // A directory that is no cluster leaves no trace on this host either.
+    // Nothing is made on this host for a directory that is not a cluster.
     election::open_cluster(&layout, None).map_err(|e| e.to_string())?;
     if let Some(dir) = &site.local {
         crate::sys::fs::mkdir_p(dir, 0o711).map_err(|e| e.to_string())?;
@@ -150,12 +150,12 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
     }
     let local = fs_kind(layout.root()).is_ok_and(|kind| kind == FsKind::Local);
     let ports = configured.0.config.cluster.hint_ports(local);
-    let ear = ports.and_then(|ports| hints::Ear::open(layout.root(), ports));
+    let listener = ports.and_then(|ports| hints::Listener::open(layout.root(), ports));
     let settings = election::Settings {
         host: site.host.clone(),
-        hints: ear
+        hints: listener
             .as_ref()
-            .map(|ear| ear.endpoint.to_string())
+            .map(|listener| listener.endpoint.to_string())
             .unwrap_or_default(),
         takeover_ms: configured.0.config.cluster.lease_timeout_ms,
         cache_ms: options.cache_ms,
@@ -175,7 +175,7 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
     if !configured.0.config.may_lead(&site.host) {
         return Err(not_a_master());
     }
-    let end = match assume(site, leadership, configured, options, stop, ear) {
+    let end = match assume(site, leadership, configured, options, stop, listener) {
         Ok(mut leader) => leader.run(),
         Err(NoLead::Refused(why)) => return Err(why),
         Err(NoLead::Ended(end)) => end,
@@ -222,7 +222,7 @@ fn judge_mount(site: &Site, layout: &Layout) -> Result<(), String> {
     }
     let all: Vec<String> = grave.into_iter().map(|hazard| hazard.text).collect();
     Err(format!(
-        "{}; nothing was written\nhint: CB_UNSAFE_MOUNT=yes in {} leads all the same",
+        "{}; nothing was written\nhint: CB_UNSAFE_MOUNT=yes in {} overrides this check",
         all.join("; "),
         site.conf.display()
     ))
@@ -235,7 +235,7 @@ fn assume(
     (configured, problems): (conf::Loaded, Vec<String>),
     options: &Options,
     stop: Receiver<i32>,
-    ear: Option<hints::Ear>,
+    listener: Option<hints::Listener>,
 ) -> Result<Leader, NoLead> {
     let layout = site.layout();
     let cluster = leadership.cluster.cluster.clone();
@@ -245,7 +245,7 @@ fn assume(
     recovered.notes.extend(hidden);
     recovered.notes.extend(leadership.notes.iter().cloned());
     let mut first = First {
-        room: room::Room::new(&layout, options.reserve_bytes),
+        reserve: disk_reserve::DiskReserve::new(&layout, options.reserve_bytes),
         leadership: &leadership,
         stop: &stop,
     };
@@ -271,14 +271,14 @@ fn assume(
         orders: outbox::Orders::new(&layout, &cluster, epoch).map_err(io)?,
         inbox: inbox::Inbox::new(&layout),
         hosts: hosts::Hosts::new(&layout, &cluster, crate::spool::owners(&leadership.cluster)),
-        hints: hints::Hints::new(ear),
+        hints: hints::Hints::new(listener),
         alone: Budget::new(lead::ALONE_PER_S, lead::ALONE_MAX),
         snapshots: snapshots::Snapshots::new(&layout, &cluster, replayed, options.snapshot_bytes),
         janitor: janitor::Janitor::start(&layout),
         watcher: Watcher::filtered(others_write),
         host: site.host.clone(),
         journal: writer,
-        room: first.room,
+        reserve: first.reserve,
         leadership,
         core,
         stop,
@@ -288,7 +288,7 @@ fn assume(
         receipts: Default::default(),
         blobs: blobs::Blobs::new(&layout),
         since: now,
-        untold_since: None,
+        point_unsent_since: None,
         clock_compared_at: None,
         summary: summary_pace::SummaryPace::new(hinted_share),
         publishing: false,
@@ -317,7 +317,7 @@ fn core_of(state: State, config: (&Arc<Config>, Vec<String>), service_uid: u32) 
 
 /// What a leader needs for its first writes, on a share that may be full.
 struct First<'a> {
-    room: room::Room,
+    reserve: disk_reserve::DiskReserve,
     leadership: &'a election::Leadership,
     stop: &'a Receiver<i32>,
 }
@@ -342,7 +342,7 @@ impl First<'_> {
         loop {
             match write() {
                 Err(e) if e.is_no_space() => {
-                    self.room
+                    self.reserve
                         .make(NEED, &e.to_string(), self.leadership, self.stop)?;
                 }
                 other => return Ok(other.map_err(|e| e.to_string())?),
@@ -380,9 +380,9 @@ fn begin_journal(
     Ok(writer)
 }
 
-/// Journals and snapshots are the truth: what a stranger put among them is got out of sight before
-/// anything is read. What cannot be is left where nobody reads a name like that. Tells what was
-/// found, for the administrator.
+/// The state comes from journals and snapshots: files of other accounts among them are renamed
+/// before anything is read. One that cannot be renamed stays if its name is never read. Returns
+/// what was found, for the administrator.
 ///
 /// # Errors
 /// It would be read.
@@ -409,7 +409,7 @@ fn hide_foreign(layout: &Layout, owners: Owners) -> Result<Vec<String>, String> 
             }
             let became = match hidden {
                 Ok(hidden) => format!("it is now {}", hidden.display()),
-                Err(e) => format!("nobody reads it, but it cannot be hidden: {e}"),
+                Err(e) => format!("it is not read, but it cannot be renamed: {e}"),
             };
             notes.push(format!(
                 "{} belonged to uid {uid}: {became}",

@@ -18,7 +18,8 @@ impl Leader {
     pub(super) fn find_users(&mut self, now: u64, all: bool, hinted: &Named) -> Result<(), End> {
         let unknown = hinted.keys().filter(|uid| !self.inbox.find(**uid)).count();
         self.users_due |= all || unknown > 0;
-        // One request tells whether a box was made: nobody's first job waits for the slow look.
+        // One request shows whether a box was made: a user's first job need not wait for the slow
+        // look.
         if !self.hinted_share && now.saturating_sub(self.users_seen.0) >= USERS_CHANGED_MS {
             let mark = fs::mark(&self.layout.inbox()).ok();
             self.users_due |= mark != self.users_seen.1;
@@ -33,7 +34,7 @@ impl Leader {
             return Ok(());
         }
         self.users_at = now;
-        // What came behind the place where a listing stands is found by the next one.
+        // A box that a listing under way has missed is found by the next one.
         self.users_due &= listing;
         if let Err(e) = self.inbox.find_users(now) {
             self.miss_users(&e, now)?;
@@ -46,8 +47,8 @@ impl Leader {
         Ok(())
     }
 
-    /// No drop box was found because of `e`. A directory that is gone is made again, by whoever
-    /// leads: where the share is not what it was, nothing is made.
+    /// No drop box was found because of `e`. The leader makes a missing directory again, but
+    /// nothing where the share is not the one that it leads on.
     fn miss_users(&mut self, e: &sys::Error, now: u64) -> Result<(), End> {
         let mut text = format!("new users are not seen: {e}");
         if is_missing(e) {

@@ -28,7 +28,7 @@ const RETRY_MS: (u64, u64) = (1_000, 300_000);
 const CALM_MS: u64 = 600_000;
 /// Most hosts whose orders are tried again in one turn.
 const RETRIES_MAX: usize = 16;
-/// Most part files of somebody else that are stepped over in one attempt.
+/// Most part files of other accounts that are skipped in one attempt.
 const TAKEN_MAX: u64 = 8;
 /// Most hosts named in the alarm, and in the log at a time.
 const NAMED_MAX: usize = 5;
@@ -60,7 +60,7 @@ impl Framed {
         };
         framed.push(header);
         if let Err(e) = framed.flush() {
-            // Nobody has read it, and the next attempt takes the same name.
+            // No host has read it, and the next attempt takes the same name.
             drop(fs::remove(path));
             return Err(e);
         }
@@ -96,14 +96,14 @@ pub(super) struct Orders {
     sync: bool,
     /// Hosts whose orders could not be written.
     waiting: BTreeSet<String>,
-    /// What became of hosts since the turn was last told: why their orders wait, or that they do
-    /// not any more.
+    /// Hosts whose orders began to wait, with the reason, or wait no longer, since the last turn
+    /// that got this.
     news: Vec<(String, Option<String>)>,
     /// A write failed since [`Orders::take_failed`].
     failed: bool,
-    /// The point of the journal that orders follow from, and the last one that a host was told.
+    /// The point of the journal that orders follow from, and the last one that a host was sent.
     point: Option<Point>,
-    told: Option<Point>,
+    point_sent: Option<Point>,
     /// Damage that hosts met in their orders, with its time: for the administrator.
     damaged: VecDeque<(u64, String)>,
     /// Hosts whose orders of older epochs are still there.
@@ -184,7 +184,7 @@ impl Orders {
             news: Vec::new(),
             failed: false,
             point: None,
-            told: None,
+            point_sent: None,
             damaged: VecDeque::new(),
             unswept: Vec::new(),
         })
@@ -195,12 +195,12 @@ impl Orders {
         self.point = Some(point);
     }
 
-    /// Whether a host was told how far the journal has come.
+    /// Whether a host was sent how far the journal has come.
     pub(super) fn is_remembered(&self) -> bool {
-        self.point == self.told
+        self.point == self.point_sent
     }
 
-    /// Tells a host how far the journal has come, although there is nothing to order.
+    /// Sends a host how far the journal has come, although there is nothing to order.
     pub(super) fn remind(
         &mut self,
         host: &str,
@@ -246,7 +246,7 @@ impl Orders {
             let header = Header::new(What::Orders, &self.cluster, self.epoch, part);
             let path = self.layout.orders(host, self.epoch, part);
             match Framed::create(&path, &header, self.sync) {
-                // Nobody else writes orders of this epoch: whatever it is, it is passed over.
+                // No other process writes orders of this epoch: a file of this name is skipped.
                 Err(e) if e.is_taken() && part < from + TAKEN_MAX => part += 1,
                 other => return other.map(|framed| (part, framed)),
             }
@@ -301,7 +301,7 @@ impl Orders {
             let wrote = framed.flush();
             let full = framed.file.valid_len() > PART_BYTES;
             if wrote.is_ok() {
-                self.told = self.point;
+                self.point_sent = self.point;
             }
             let next = match wrote {
                 Ok(()) if full => self.next_part(&host, state, again),
@@ -380,9 +380,9 @@ impl Orders {
             n => format!("{n} hosts, which get"),
         };
         Some(format!(
-            "orders cannot be written for {who} no work meanwhile: {}; this is tried again by \
-             itself. The cluster's account must be able to write hosts/<host>/; a directory of no \
-             host may be removed",
+            "orders cannot be written for {who} no work until then: {}; the leader tries again. \
+             The cluster's account must be able to write hosts/<host>/; a directory that does not \
+             belong to a host may be removed",
             named.join("; ")
         ))
     }
@@ -486,17 +486,17 @@ impl Orders {
             file.push(&order, state);
         }
         if let Some(framed) = file.framed.as_mut() {
-            // A host may be reading it: it ends here, and what waits goes to the one behind it.
+            // A host may be reading it: it ends here, and what waits goes to the next one.
             framed.flush()?;
         }
-        // Without this last word the host finds the new part by itself, later.
+        // Without this last record the host finds the new part by itself, later.
         if let Some(mut framed) = old {
             framed.push(&Order::Next { part: file.part });
             if let Err(e) = framed.flush() {
                 tracing::warn!("{e}");
             }
         }
-        // The part before the last is behind every host by now, or the host reads the newest.
+        // Every host has read past the part before the last, or reads the newest.
         let gone = std::mem::replace(&mut file.before, last);
         if gone > 0 {
             let _ = fs::remove(&self.layout.orders(host, self.epoch, gone));

@@ -40,8 +40,8 @@ const TEND_MS: u64 = 10_000;
 const DUTY: u64 = 5;
 /// Files removed at a time.
 const REMOVE_MOST: usize = 200;
-/// Least time between two writes of rows for which nobody waits (ms), and on a network file system,
-/// where such a row often goes with the next answer.
+/// Least time between two writes of rows that no command waits for (ms), and on a network file
+/// system, where such a row often goes with the next answer.
 const ROWS_MS: u64 = 50;
 const ROWS_REMOTE_MS: u64 = 200;
 /// Most owners named in a shard's entry.
@@ -112,9 +112,9 @@ pub(super) struct Publisher {
 
 impl Publisher {
     /// Takes over the view: what the last leader published stays visible, under a delta of this
-    /// epoch, until the first round has written everything anew.
+    /// epoch, until the first round has written everything again.
     ///
-    /// A view that cannot be written lags, it does not keep anybody from leading.
+    /// A view that cannot be written lags; it does not prevent leadership.
     ///
     /// # Errors
     /// There is no room for the delta or the manifest.
@@ -239,7 +239,7 @@ impl Publisher {
         written
     }
 
-    /// When rows that wait are to be written although nobody waits for them; `None`: none wait.
+    /// When rows that no command waits for are to be written; `None`: there are none.
     pub(crate) fn flush_at(&self) -> Option<u64> {
         let pause = if self.sync { ROWS_REMOTE_MS } else { ROWS_MS };
         (!self.delta.buf.is_empty()).then(|| self.flushed_at + pause)
@@ -329,7 +329,7 @@ impl Publisher {
         for row in state.class_rows() {
             delta.put(&row);
         }
-        // Reasons are no changes: a delta of nothing else begins no round.
+        // Pending reasons do not count as changes: a delta of nothing else begins no round.
         delta.rows = 0;
         let old = std::mem::replace(&mut self.delta, delta);
         self.generation = next;

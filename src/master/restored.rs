@@ -1,19 +1,19 @@
-//! A share that an older copy has replaced: hears it from hosts, has it remembered by one of them,
-//! and ends a leader whose epoch hosts have seen before. What follows is decided by the turn.
+//! A share that an older copy has replaced: finds it from what hosts remember, has one of them
+//! remember the journal's point, and ends a leader whose epoch hosts have seen before. The turn
+//! decides what follows.
 
 use super::election;
 use super::lead::{End, Leader};
 use crate::record::point::Point;
 use crate::turn::{self, Input};
 
-/// How long no host is told how far the journal has come while it has nothing to do, in
-/// milliseconds.
+/// How long hosts without work are not sent how far the journal has come, in milliseconds.
 pub(super) const REMIND_MS: u64 = 1000;
 
 impl Leader {
-    /// Tells the turn, before anything else, when a host remembers more than the share: the share
-    /// is older than what happened. An overtaken leader's client may still show it the files of
-    /// before, when hosts follow the next one already.
+    /// Reports to the turn, before anything else, a host that remembers more than the share: the
+    /// share is older than what happened. The NFS client of an overtaken leader may still show old
+    /// files when hosts follow the next leader already.
     pub(super) fn look_ahead(&mut self, inputs: &mut Vec<Input>) {
         let id = self.hosts.ahead.2;
         let Some((host, epoch)) = self.who_knows_more() else {
@@ -51,7 +51,7 @@ impl Leader {
             let seen = seen.iter().find(lacks)?;
             Some((host.clone(), seen.epoch))
         });
-        // More ids may come to light behind the alarm.
+        // More ids may be found after the alarm.
         lost.or_else(|| state.back().map(|back| (back.host.clone(), back.epoch)))
     }
 
@@ -76,14 +76,14 @@ impl Leader {
         let (core, here) = (&self.core, (at.segment, at.seq));
         self.orders.follow_from(core.state.point(here));
         if self.orders.is_remembered() {
-            self.untold_since = None;
+            self.point_unsent_since = None;
             return Ok(());
         }
-        let early = now.saturating_sub(*self.untold_since.get_or_insert(now)) < REMIND_MS;
-        if early || core.state.is_old() || self.room.is_full() {
+        let early = now.saturating_sub(*self.point_unsent_since.get_or_insert(now)) < REMIND_MS;
+        if early || core.state.is_old() || self.reserve.is_full() {
             return Ok(());
         }
-        self.untold_since = Some(now);
+        self.point_unsent_since = Some(now);
         let Some(host) = self.host_to_tell() else {
             return Ok(());
         };
@@ -105,7 +105,7 @@ impl Leader {
         Ok(())
     }
 
-    /// The host that is told: one that an acknowledgement waits for, this one, or any that is up.
+    /// The host that is sent it: one with a waiting acknowledgement, this one, or any that is up.
     fn host_to_tell(&self) -> Option<String> {
         let state = &self.core.state;
         let is_up = |host: &&String| state.host_ctl(host).up;

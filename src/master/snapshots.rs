@@ -8,9 +8,9 @@ use crate::state::State;
 use crate::sys::fork::{Forked, fork_snapshot};
 use crate::sys::{clock, failpoint};
 
-/// Journal bytes behind the last snapshot that call for a new one.
+/// Journal bytes since the last snapshot that call for a new one.
 const EVERY_BYTES: u64 = 64 << 20;
-/// Epochs behind the last snapshot that call for a new one, however little they wrote: each leaves
+/// Epochs since the last snapshot that call for a new one, however little they wrote: each leaves
 /// a directory, and all are read by the next leader.
 const EVERY_EPOCHS: u64 = 16;
 /// Least time between the beginnings of two snapshots, in milliseconds.
@@ -42,17 +42,17 @@ pub(super) struct Snapshots {
 }
 
 impl Snapshots {
-    /// `behind`: bytes and epochs of journal that were replayed at the start. `every`: bytes
+    /// `backlog`: bytes and epochs of journal that were replayed at the start. `every`: bytes
     /// between two.
     pub(super) fn new(
         layout: &Layout,
         cluster: &str,
-        behind: (u64, u64),
+        backlog: (u64, u64),
         every: Option<u64>,
     ) -> Snapshots {
         let (layout, cluster) = (layout.clone(), cluster.to_owned());
         let every = every.unwrap_or(EVERY_BYTES);
-        let (bytes, epochs) = behind;
+        let (bytes, epochs) = backlog;
         Snapshots {
             layout,
             cluster,

@@ -140,7 +140,7 @@ fn a_new_leader_bears_a_missing_inbox_and_what_it_cannot_clear_away() {
             "hosts/h2/orders.",
         ];
         if root {
-            due.push("snapshot/notes.txt belonged to uid 65534: nobody reads it");
+            due.push("snapshot/notes.txt belonged to uid 65534: it is not read");
         }
         !health.contains("DISK FULL") && due.iter().all(|due| health.contains(due))
     });

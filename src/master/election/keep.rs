@@ -34,14 +34,14 @@ pub(super) struct Shared {
     pub owners: Owners,
     pub own: EpochDoc,
     pub local: bool,
-    /// When the last renewal that arrived was sent (boot clock, ms): nobody saw it earlier.
+    /// When the last renewal that arrived was sent (boot clock, ms): no process saw it earlier.
     pub renewed: AtomicU64,
     /// When the last good look at the epoch began (boot clock, ms).
     pub looked: AtomicU64,
     pub leading: AtomicBool,
-    /// DISK FULL, for whoever reads the beat.
+    /// DISK FULL, for readers of the beat.
     pub full: AtomicBool,
-    /// The election's lock is held, for whoever reads the beat.
+    /// The election's lock is held, for readers of the beat.
     pub locked: AtomicBool,
     pub lost: AtomicBool,
     /// Device and inode of the beat that is kept open, until its name is found to be another's.
@@ -51,7 +51,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn check_lease(&self) -> Result<(), Lost> {
         if self.lost.load(Ordering::Acquire) {
-            return Err(Lost("a thread of this process found it so".into()));
+            return Err(Lost("a thread of this process found it lost".into()));
         }
         let now = clock::boot_ms();
         let renewed = self.renewed.load(Ordering::Acquire);
@@ -67,7 +67,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Whoever finds it first says why: the others only see that it is so.
+    /// The thread that finds it first gives the reason: the others only see the flag.
     fn lose(&self, why: String) -> Lost {
         let lost = Lost(why);
         if !self.lost.swap(true, Ordering::AcqRel) {
@@ -170,7 +170,7 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         self.stop = None;
-        // A thread may hang in the share: whoever drops must not.
+        // A thread may hang in the share: the thread that drops this must not.
         let deadline = clock::boot_ms() + 200;
         for thread in self.threads.drain(..) {
             while !thread.is_finished() && clock::boot_ms() < deadline {
@@ -262,7 +262,7 @@ impl Beat {
             }
         };
         // Opening may have taken long. What counts is when others may see the beat, not before it
-        // is sent. After an error the file is opened anew.
+        // is sent. After an error the file is reopened.
         let sent = clock::boot_ms();
         if shared.is_lost() {
             return Ok(());

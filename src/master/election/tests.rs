@@ -300,7 +300,7 @@ fn a_waiting_candidate_looks_at_everything_only_where_the_beat_is_overdue() {
         named: 0,
         wrong: None,
         notes: Vec::new(),
-        told_slow_at: None,
+        slow_logged_at: None,
         beat_mark: None,
         moved_at: 0,
         full_at: None,

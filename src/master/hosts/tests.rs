@@ -156,11 +156,11 @@ fn hosts_are_listed_only_when_their_directory_changed() {
     let (_dir, mut hosts, layout) = many(3, &["n0000"]);
     let mut inputs = Vec::new();
     let mut listen = |from: u64, to: u64| {
-        let before = hosts.ears.len();
+        let before = hosts.readers.len();
         for now in (from..to).step_by(1_000) {
             hosts.listen((now, 0), Which::Due, 1000, &|_| true, &mut inputs);
         }
-        (hosts.ears.len() - before, hosts.hosts_gate.looked_at())
+        (hosts.readers.len() - before, hosts.hosts_gate.looked_at())
     };
     let (_, first) = listen(1_000, 60_000);
     let (_, later) = listen(60_000, 300_000);

@@ -1,7 +1,7 @@
 //! The directory of all drop boxes, `inbox/`: looked through a few names at a time.
 //!
-//! Anybody may make names here, as many as he likes: one look costs no more for that. Opens the
-//! directory anew for each listing and makes it again where it is gone; never enters a box.
+//! Any user may make names here, without limit: one look costs no more for that. Opens the
+//! directory again for each listing and makes it where it is gone; never enters a box.
 
 use crate::spool::Layout;
 use crate::spool::polling::Gate;
@@ -64,7 +64,7 @@ impl Directory {
     }
 
     /// The next names that are not hidden; a new listing begins where the last one has ended and
-    /// something changed since. `known`: at which of them nobody need look.
+    /// something changed since. `known`: those of them that need no look.
     ///
     /// # Errors
     /// The directory cannot be opened or listed.
@@ -143,7 +143,7 @@ impl Directory {
         match fs::stat(&path)?.map(|found| found.kind) {
             None | Some(Kind::Dir) => {}
             Some(Kind::Link) => {
-                let why = "it is a link that leads to no directory: remove or mend it";
+                let why = "it is a link that does not lead to a directory: remove or repair it";
                 return Err(sys::Error::invalid("make", &path, why));
             }
             Some(_) => {
@@ -176,15 +176,15 @@ impl Directory {
         }
     }
 
-    /// Gets a name out of the way that is no user's own directory.
+    /// Renames an entry that is not a directory of the user that it names.
     pub(super) fn clear(&self, name: &OsStr, why: &str) {
         let shown = name.to_string_lossy();
         let shown = width::escape(&shown);
         let hidden = format!(".foreign.{}", clock::nonce(8));
         let Some(open) = &self.open else { return };
         match open.clear(name, &hidden) {
-            Ok(()) => tracing::warn!("inbox/{shown} is no user's own directory ({why}): cleared"),
-            Err(e) => tracing::warn!("inbox/{shown} is no user's own directory ({why}): {e}"),
+            Ok(()) => tracing::warn!("inbox/{shown} is not a drop box ({why}): cleared"),
+            Err(e) => tracing::warn!("inbox/{shown} is not a drop box ({why}): {e}"),
         }
     }
 }

@@ -11,7 +11,7 @@ use crossbeam::channel::{Receiver, TryRecvError, bounded};
 pub(super) const LARGE: u64 = 1 << 20;
 /// How often it is looked whether it was read, ms.
 const LOOK_MS: u64 = 20;
-/// One that nobody asked for in so long was withdrawn, ms.
+/// One that no turn has asked for in so long was withdrawn, ms.
 const KEPT_MS: u64 = 60_000;
 
 /// A request as it was read: its bytes, its owner, and what it says.

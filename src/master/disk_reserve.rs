@@ -1,8 +1,8 @@
-//! Room on the share: the reserve, and the state DISK FULL (docs/journal.md).
+//! Disk space on the share: the reserve, and the state DISK FULL (docs/journal.md).
 //!
-//! Owns `reserve/`: files of nothing that take up room while all is well. When a write that must
-//! not fail finds the share full, one of them goes and the write is tried again; when none is left
-//! the leader waits, with its beat going on. Never decides what is written or in which order.
+//! Owns `reserve/`: filler files. When a write that must not fail finds the share full, one of them
+//! is removed and the write is tried again; when none is left the leader waits and renews its beat.
+//! Never decides what is written or in which order.
 
 use super::election::Leadership;
 use super::lead::End;
@@ -18,8 +18,8 @@ const RESERVE: u64 = 32 << 20;
 const SHARE: u64 = 16;
 /// No part is smaller: it could not take a segment and a view.
 const PART_MIN: u64 = 16 << 10;
-/// How often the free room is looked at, in milliseconds, and where there is plenty: of what fills
-/// so fast the write that finds no room tells.
+/// How often the free space is looked at, in milliseconds, and where there is plenty: a share that
+/// fills faster is noticed by the write that fails.
 const LOOK_MS: u64 = 1000;
 const PLENTY_LOOK_MS: u64 = 10_000;
 const PLENTY: u64 = 1 << 30;
@@ -29,8 +29,8 @@ const RETRY_MS: u64 = 1000;
 /// milliseconds, down to half of the reserve.
 const GIVE_MS: u64 = 10_000;
 
-/// The reserve and what is known of the room on the share.
-pub(super) struct Room {
+/// The reserve and what is known of the free space on the share.
+pub(super) struct DiskReserve {
     layout: Layout,
     /// Size of one part; 0 = no reserve.
     part: u64,
@@ -45,16 +45,16 @@ pub(super) struct Room {
     used_before: bool,
 }
 
-impl Room {
+impl DiskReserve {
     /// `bytes`: size of the reserve; `None` = by the size of the file system. What is there of it
-    /// is taken over, the rest is made by [`Room::tend`].
-    pub(super) fn new(layout: &Layout, bytes: Option<u64>) -> Room {
+    /// is taken over, the rest is made by [`DiskReserve::tend`].
+    pub(super) fn new(layout: &Layout, bytes: Option<u64>) -> DiskReserve {
         let by_size = |free: DiskFree| (free.total / SHARE).min(RESERVE);
         let bytes = bytes.or_else(|| statfs::disk_free(layout.root()).ok().map(by_size));
         let part = bytes.filter(|b| *b > 0).map_or(0, |bytes| {
             (bytes / u64::from(PARTS)).max(PART_MIN) / 4096 * 4096
         });
-        let mut room = Room {
+        let mut reserve = DiskReserve {
             layout: layout.clone(),
             part,
             parts: 0,
@@ -64,9 +64,9 @@ impl Room {
             free: None,
             used_before: false,
         };
-        room.parts = (0..PARTS).filter(|n| room.is_there(*n)).count() as u32;
-        room.used_before = room.parts < PARTS && fs::exists(&layout.reserve());
-        room
+        reserve.parts = (0..PARTS).filter(|n| reserve.is_there(*n)).count() as u32;
+        reserve.used_before = reserve.parts < PARTS && fs::exists(&layout.reserve());
+        reserve
     }
 
     fn is_there(&self, n: u32) -> bool {
@@ -110,7 +110,7 @@ impl Room {
     }
 
     /// Makes room for a write of `need` bytes that must not fail and found none. Returns when it is
-    /// worth trying again: each attempt may leave a file of a part of it behind.
+    /// worth trying again: each attempt may leave an incomplete file.
     ///
     /// # Errors
     /// Leadership is lost meanwhile, or the process is to stop.
@@ -224,7 +224,7 @@ impl Room {
             if let Err(e) = self.take() {
                 if !e.is_no_space() {
                     // Not for want of room: what cannot be made is not waited for.
-                    tracing::error!("{e}: this leader does without a reserve for a full share");
+                    tracing::error!("{e}: this leader has no reserve for a full share");
                     self.part = 0;
                 }
                 break;
@@ -236,9 +236,9 @@ impl Room {
             self.fill("an earlier leader used a part of the reserve", leadership);
         }
         self.used_before = false;
-        // Room that cannot be written to is none.
+        // Free space that cannot be written to does not count.
         if before && whole && enough(self.free, self.part) && self.probe() {
-            tracing::info!("DISK FULL is over: there is room, and the reserve is whole");
+            tracing::info!("DISK FULL is over: there is free space, and the reserve is complete");
             self.full = None;
             leadership.set_full(false);
         }
@@ -246,7 +246,7 @@ impl Room {
     }
 }
 
-/// Removes one part of the reserve, whoever needs its room; false when none is left.
+/// Removes one part of the reserve; false when none is left.
 pub(super) fn give_one(layout: &Layout) -> bool {
     (0..PARTS).rev().any(|n| {
         let path = layout.reserve_part(n);
