@@ -218,6 +218,32 @@ impl State {
             name: name.clone(),
             ctl: ctl.clone(),
         });
+        let jobs = self.jobs.values().flat_map(|job| {
+            let (mut last, mut all) = (self.snap_job(job), Vec::new());
+            while let Some(w) = cut_off(&mut last.w) {
+                all.push(SnapRecord::Elements { id: job.id, w });
+            }
+            all.push(SnapRecord::Job(Box::new(last)));
+            all
+        });
+        let pasts = self.queues.pasts.iter().map(|(queue, (t, past))| {
+            let (queue, past) = (queue.clone(), past.clone());
+            SnapRecord::Shares { queue, t: *t, past }
+        });
+        let back = self.leaders.back.iter().cloned().map(SnapRecord::Back);
+        let restored = self.leaders.restored.iter();
+        let restored = restored.map(|(above, t)| SnapRecord::Restored {
+            above: *above,
+            t: *t,
+        });
+        let pasts = pasts.chain(back).chain(restored);
+        let small = specs.chain(queues).chain(hosts).chain(pasts);
+        let small = small.chain(self.snapshot_requests());
+        std::iter::once(meta).chain(small).chain(jobs)
+    }
+
+    /// What is known of requests: their tokens, the keys of submissions, those under way.
+    fn snapshot_requests(&self) -> impl Iterator<Item = SnapRecord> {
         let tokens = self
             .requests
             .tokens
@@ -247,28 +273,7 @@ impl State {
                 verb: partly.verb,
                 at: partly.at,
             });
-        let jobs = self.jobs.values().flat_map(|job| {
-            let (mut last, mut all) = (self.snap_job(job), Vec::new());
-            while let Some(w) = cut_off(&mut last.w) {
-                all.push(SnapRecord::Elements { id: job.id, w });
-            }
-            all.push(SnapRecord::Job(Box::new(last)));
-            all
-        });
-        let pasts = self.queues.pasts.iter().map(|(queue, (t, past))| {
-            let (queue, past) = (queue.clone(), past.clone());
-            SnapRecord::Shares { queue, t: *t, past }
-        });
-        let back = self.leaders.back.iter().cloned().map(SnapRecord::Back);
-        let restored = self.leaders.restored.iter();
-        let restored = restored.map(|(above, t)| SnapRecord::Restored {
-            above: *above,
-            t: *t,
-        });
-        let pasts = pasts.chain(back).chain(restored);
-        let small = specs.chain(queues).chain(hosts).chain(tokens).chain(keys);
-        let small = small.chain(pasts).chain(partly);
-        std::iter::once(meta).chain(small).chain(jobs)
+        tokens.chain(keys).chain(partly)
     }
 
     fn snap_job(&self, job: &Job) -> SnapJob {
