@@ -7,7 +7,7 @@ const EVERY_MS: u64 = 1000;
 const REMOTE_MS: u64 = 3000;
 /// By how much longer they wait for each host when only load indices changed (ms): the view of
 /// 5,000 hosts is 2 MB, and their loads change all the time.
-const LOAD_ROW_MS: u64 = 3;
+const LOAD_ROW_MS: u64 = 5;
 
 /// What is to be shown, and when it was last shown. Times are of the boot clock, ms.
 #[derive(Debug)]
@@ -66,8 +66,8 @@ mod tests {
         pace.written(10_000);
         assert_eq!(pace.due_ms(5000), None);
         pace.loads_changed();
-        assert_eq!(pace.due_ms(3), Some(13_009));
-        assert_eq!(pace.due_ms(5000), Some(28_000));
+        assert_eq!(pace.due_ms(3), Some(13_015));
+        assert_eq!(pace.due_ms(5000), Some(38_000));
         pace.changed();
         assert_eq!(pace.due_ms(5000), Some(13_000));
         pace.written(13_000);

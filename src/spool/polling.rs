@@ -15,7 +15,7 @@ const QUICK_HINTED_MS: u64 = 1_000;
 /// With hints a poll only has to find what a lost hint was about: it may be so much rarer...
 const HINTED_FACTOR: u64 = 5;
 /// ...but not rarer than this, ms.
-const HINTED_MAX_MS: u64 = 6_000;
+const HINTED_MAX_MS: u64 = 7_000;
 /// Hints have proved to come when so many more looks found something with one than without, a
 /// look without counting double.
 const PROVED: u32 = 3;

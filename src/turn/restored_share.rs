@@ -42,7 +42,12 @@ pub fn alarm_text(back: &Back, newest: u64) -> String {
 impl Turn<'_> {
     pub(super) fn note_restored_share(&mut self, host: String, epoch: u64, id: u32) {
         let known = self.core.state.back().map(|back| (back.epoch, back.id));
-        if known.is_some_and(|k| k >= (epoch, id)) {
+        // A leader whose epoch is not yet above the confirmed one steps down; what it notices is
+        // what the administrator has confirmed.
+        let last_id = self.core.state.last_id();
+        let confirmed = self.core.state.restored();
+        let confirmed = confirmed.is_some_and(|(above, _)| epoch <= above && id <= last_id);
+        if confirmed || known.is_some_and(|k| k >= (epoch, id)) {
             return;
         }
         let t = self.now;

@@ -73,6 +73,10 @@ fn an_old_state_decides_nothing_until_it_is_confirmed() {
         assert_eq!(b.stat(id), JobStat::Psusp, "job {id}");
     }
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+    // A candidate that did not see the claim of epoch 7 leads for a moment: no new alarm.
+    b.new_epoch(5);
+    b.note_restored_share(7, 812);
+    assert!(b.last.events.is_empty() && b.core.state.back().is_none());
     b.new_epoch(8);
     let ack = b.submit(5, |_| {});
     assert_eq!(ack.ids[0].id, 10_001);

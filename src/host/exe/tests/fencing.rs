@@ -26,6 +26,20 @@ fn start_record(a: AttemptId) -> TaskRec {
     }
 }
 
+/// The leader starts it elsewhere after this word: a restart must not forget that it was given.
+#[test]
+fn a_promise_never_to_start_survives_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    let a = first(2);
+    publish(&exec, 1, &[Order::Cancel { a }]);
+    exec.turn(true);
+    let is_never = |entry: &table::Entry| matches!(entry.status, table::Status::Never(_));
+    assert!(exec.table.get(a).is_some_and(is_never));
+    let remembered = ledger::read(&exec.place.local).unwrap();
+    assert!(remembered.table.get(a).is_some_and(is_never));
+}
+
 #[test]
 fn a_success_that_is_read_with_its_start_is_not_laid_to_a_signal_that_waits() {
     let dir = tempfile::tempdir().unwrap();
