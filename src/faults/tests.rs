@@ -66,9 +66,15 @@ fn the_daemons_keep_their_promises() {
 fn seeds_that_once_failed_pass() {
     let kept = include_str!("seeds").lines();
     for line in kept.filter(|line| !line.starts_with('#')) {
-        let seed = line.split_whitespace().next().and_then(|n| n.parse().ok());
-        let seed = seed.expect("a line of the file begins with a seed");
-        let outcome = run(&options(seed, Variant::D11), false);
+        let word = line.split_whitespace().next().unwrap_or_default();
+        let (seed, focus) = word.split_once('/').unwrap_or((word, ""));
+        let seed = seed.parse().expect("a line of the file begins with a seed");
+        let options = Options {
+            focus: Focus::parse(focus),
+            ..options(seed, Variant::D11)
+        };
+        assert_eq!(options.focus.is_some(), !focus.is_empty(), "{line}");
+        let outcome = run(&options, false);
         assert_eq!(outcome.broken, Vec::<String>::new(), "seed {seed}");
     }
 }

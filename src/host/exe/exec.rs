@@ -391,8 +391,8 @@ impl Exec {
             did.work |= !look.orders.is_empty();
             did.orders |= did.work;
             did.more = look.more;
-            if let Some(report) = &look.damage {
-                self.push_own(report);
+            if look.damage.is_some() {
+                self.begin_new_reports();
                 did.work = true;
             }
             self.carry_out(look.orders, before)?;

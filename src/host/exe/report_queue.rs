@@ -103,13 +103,6 @@ impl Exec {
         }
     }
 
-    /// Adds a report about this host to the next group, if there is a file.
-    pub(super) fn push_own(&mut self, report: &Report) {
-        if let Some(r) = self.reports.as_mut() {
-            r.push(report, RunId::default());
-        }
-    }
-
     /// The leader cannot read the present file any more: another one repeats everything that is
     /// not acknowledged.
     pub(super) fn renew_reports(&mut self, part: u64, seq: u64, at: u64) {
@@ -122,6 +115,13 @@ impl Exec {
              new file",
             path.display()
         );
+        self.begin_new_reports();
+    }
+
+    /// The next report goes into a new file, which repeats what is not acknowledged and names the
+    /// damage of the orders, if there is any. That damage may hide the order to renew reports that
+    /// the leader cannot read: a request in those would never arrive.
+    pub(super) fn begin_new_reports(&mut self) {
         let now = clock::boot_ms();
         let (pause, last) = self.reports_pause;
         let pause = match last > 0 && now.saturating_sub(last) < CALM_MS + pause {
