@@ -10,7 +10,7 @@ use crate::sys::{self, fs};
 /// How often users' drop boxes are looked for without a hint, in milliseconds.
 const USERS_EVERY_MS: u64 = 5000;
 /// How often it is looked whether a drop box was made, on a network file system, in milliseconds.
-const USERS_CHANGED_MS: u64 = 2_000;
+const USERS_CHANGED_MS: u64 = 1_000;
 
 impl Leader {
     /// Looks for drop boxes of users who had none. A hint may be about one: if this is too soon,
