@@ -551,7 +551,7 @@ impl Memory {
             attempts.push(json(&AttemptRec::Concluded(end.clone())));
             let on = TaskRec::Susp { a, on: true, t: 1 };
             for rec in [TaskRec::End(end), on] {
-                tasks.extend(encode_task(&rec).expect("plain data"));
+                tasks.extend(encode_task(&rec, 5).expect("plain data"));
             }
         }
         let (now, lines) = (Vec::new(), Vec::new());

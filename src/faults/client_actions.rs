@@ -192,6 +192,7 @@ impl Client<'_> {
         self.think(2000);
         let _ = self.signal("cstop", JobKey::job(id), SignalHow::Stop);
         self.think(6000);
+        self.os.lock().cluster.history.resume_asked(id);
         let _ = self.signal("cresume", JobKey::job(id), SignalHow::Resume);
     }
 
@@ -200,6 +201,7 @@ impl Client<'_> {
     pub(super) fn resume(&self) -> bool {
         let stopped = self.with_stopped(|own| own.clone());
         for id in stopped {
+            self.os.lock().cluster.history.resume_asked(id);
             let code = self.signal("cresume", JobKey::job(id), SignalHow::Resume);
             if code == Some(Code::NotFound) {
                 self.with_stopped(|own| own.remove(&id));

@@ -52,11 +52,13 @@ impl Confirmed {
         }
     }
 
-    /// Everything is as it was earlier, but for what is being asked for.
+    /// Everything is as it was earlier. What is being asked for now may get an answer from before
+    /// the share went back, out of a cache.
     pub(super) fn go_back(&mut self, then: Confirmed) {
         self.values = then.values;
-        self.values.retain(|fact, _| !self.asking.contains(fact));
         self.open.extend(then.asking);
+        self.open.extend(self.asking.iter().cloned());
+        self.values.retain(|fact, _| !self.open.contains(fact));
     }
 
     /// The administrator was answered that the host is closed.

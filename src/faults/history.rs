@@ -246,10 +246,12 @@ impl History {
         self.reruns.unanswered.insert(id);
     }
 
-    /// An administrator releases what was held: it may run again, whatever became of it after a
-    /// copy of the share was made.
-    pub(super) fn may_run_again(&mut self, id: u32) {
-        self.reruns.requeued.insert(id);
+    /// A job is resumed. If the share was restored from a copy, that released what was held: it
+    /// may run again, whatever became of it after the copy was made.
+    pub(super) fn resume_asked(&mut self, id: u32) {
+        if self.restored.at.is_some() {
+            self.reruns.requeued.insert(id);
+        }
     }
 
     /// Of these attempts, so many that leaders count the slots of.
@@ -465,6 +467,10 @@ impl History {
         self.restored.forget_names_in(&known.collect());
         self.known = then.known;
         self.uncounted.extend(then.uncounted);
+        // Resumed by a request that the copy has, or may have.
+        for stopped in self.clients.stopped.values() {
+            self.reruns.requeued.extend(stopped);
+        }
         self.confirmed.go_back(then.confirmed);
         self.file_checks.go_back();
     }

@@ -68,7 +68,7 @@ fn look(client: &Client<'_>) -> Seen {
 /// Resumes held jobs, also those that ran between the copy and its return.
 fn release(client: &Client<'_>, ids: &[u32]) {
     for id in ids {
-        client.os.world.lock().cluster.history.may_run_again(*id);
+        client.os.world.lock().cluster.history.resume_asked(*id);
         let sel = Selector {
             ids: vec![JobKey::job(*id).to_string()],
             ..Selector::default()

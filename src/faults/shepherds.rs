@@ -79,8 +79,8 @@ fn fence(os: &SimulatedOs) {
     }
 }
 
-fn record(local: &Local, log: u64, rec: &TaskRec) -> bool {
-    let line = encode_task(rec).expect("plain data becomes JSON");
+fn record(local: &Local, log: u64, (rec, mark): (&TaskRec, u32)) -> bool {
+    let line = encode_task(rec, mark).expect("plain data becomes JSON");
     let opened = SharedAppender::open(&local.tasks(log));
     opened.and_then(|mut f| f.append(&line)).is_ok()
 }
@@ -101,7 +101,7 @@ fn start(os: &SimulatedOs, local: &Local, spec: TaskSpec, log: u64) {
         group: String::new(),
         t: start,
     };
-    if !record(local, log, &rec) {
+    if !record(local, log, (&rec, spec.mark)) {
         let mut inner = os.world.lock();
         let Inner { kernel, cluster } = &mut *inner;
         let at = kernel.now + RETRY_US;
@@ -146,7 +146,7 @@ fn suspended(os: &SimulatedOs, local: &Local, pid: i32, on: bool) {
     if let Some(task) = known.filter(|task| task.alive) {
         let (a, t) = (task.a, clock::wall_ms());
         // Lost, it is reported again with the next order.
-        let _ = record(local, task.log, &TaskRec::Susp { a, on, t });
+        let _ = record(local, task.log, (&TaskRec::Susp { a, on, t }, task.mark));
     }
 }
 
@@ -177,7 +177,8 @@ fn end(os: &SimulatedOs, local: &Local, pid: i32, plan: u64) {
         reason: task.reason,
         ..Ended::default()
     };
-    let recorded = record(local, task.log, &TaskRec::End(Box::new(end)));
+    let end = TaskRec::End(Box::new(end));
+    let recorded = record(local, task.log, (&end, task.mark));
     let mut inner = os.world.lock();
     let Inner { kernel, cluster } = &mut *inner;
     if recorded {

@@ -217,7 +217,7 @@ fn go(
 impl Shepherd<'_> {
     /// Appends a record, however long the disk stays full: no other process knows it.
     fn record(&mut self, rec: &TaskRec) {
-        let line = encode_task(rec).expect("a record of plain data becomes JSON");
+        let line = encode_task(rec, self.task.mark).expect("a record of plain data becomes JSON");
         while self.inherited.log.append(&line).is_err() {
             clock::sleep_ms(RETRY_MS);
         }

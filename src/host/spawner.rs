@@ -265,7 +265,7 @@ impl Spawner {
         let mut end = ending::not_started(task.a, None, text);
         end.elsewhere = true;
         end.t = clock::wall_ms();
-        let line = encode_task(&TaskRec::End(Box::new(end)))?;
+        let line = encode_task(&TaskRec::End(Box::new(end)), task.mark)?;
         self.inherited
             .log
             .append(&line)

@@ -208,6 +208,7 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
     });
     TaskSpec {
         a: order.a,
+        mark: order.mark,
         base,
         argv: argv(&order.command, spec, &files.script),
         env: task_env(order, spec, files),

@@ -124,21 +124,48 @@ pub enum TaskRec {
     },
 }
 
+impl TaskRec {
+    pub fn attempt(&self) -> AttemptId {
+        match self {
+            TaskRec::Start { a, .. } | TaskRec::Susp { a, .. } => *a,
+            TaskRec::End(end) => end.a,
+        }
+    }
+}
+
 fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// One `TaskRec` as a line.
-pub fn encode_task(rec: &TaskRec) -> Result<Vec<u8>, String> {
+/// A record of `tasks.<n>.log` with the run that it is about: the log may outlive what
+/// `attempts.log` says of it, and the share may be restored meanwhile.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub struct MarkedTask {
+    #[serde(flatten)]
+    pub rec: TaskRec,
+    /// `StartOrder::mark`; 0 = not known.
+    #[serde(rename = "m", default)]
+    pub mark: u32,
+}
+
+/// One `TaskRec` as a line; `mark`: of its start order, 0 = not known.
+pub fn encode_task(rec: &TaskRec, mark: u32) -> Result<Vec<u8>, String> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        #[serde(flatten)]
+        rec: &'a TaskRec,
+        #[serde(rename = "m", skip_serializing_if = "is_zero_u32")]
+        mark: u32,
+    }
     let mut out = Vec::with_capacity(256);
-    frame::write(&mut out, 0, rec).map_err(|e| e.to_string())?;
+    frame::write(&mut out, 0, &Line { rec, mark }).map_err(|e| e.to_string())?;
     Ok(out)
 }
 
 /// The whole lines of part of a tasks log.
 #[derive(Debug, Default, PartialEq)]
 pub struct TaskLines {
-    pub recs: Vec<TaskRec>,
+    pub recs: Vec<MarkedTask>,
     /// Bytes up to the end of the last whole line: read on from here.
     pub used: usize,
     /// Lines that were not understood, with their offset in these bytes.
@@ -165,14 +192,14 @@ pub fn decode_tasks(bytes: &[u8]) -> TaskLines {
     out
 }
 
-fn decode_line(line: &[u8]) -> Result<TaskRec, String> {
+fn decode_line(line: &[u8]) -> Result<MarkedTask, String> {
     let refuse = |damage| frame::Damaged { offset: 0, damage }.to_string();
     frame::parse_line(line)
         .and_then(|l| l.decode())
         .map_err(refuse)
 }
 
-fn decode_glued(line: &[u8]) -> Option<TaskRec> {
+fn decode_glued(line: &[u8]) -> Option<MarkedTask> {
     let marks = line.windows(4).enumerate().skip(1);
     let starts = marks.filter(|(_, w)| *w == b"- {\"").map(|(i, _)| i);
     starts
@@ -185,27 +212,28 @@ mod tests {
     use super::*;
     use crate::model::JobKey;
 
-    fn start(id: u32) -> TaskRec {
+    fn start(id: u32) -> MarkedTask {
         let a = AttemptId {
             j: JobKey::job(id),
             at: 1,
         };
         let (boot, group) = ("b".to_string(), String::new());
-        TaskRec::Start {
+        let rec = TaskRec::Start {
             a,
             pid: 9,
             born: 5,
             boot,
             group,
             t: 1,
-        }
+        };
+        MarkedTask { rec, mark: 7 }
     }
 
     #[test]
     fn whole_lines_are_read_and_a_torn_tail_waits() {
-        let mut bytes = encode_task(&start(1)).unwrap();
+        let mut bytes = encode_task(&start(1).rec, 7).unwrap();
         let one = bytes.len();
-        bytes.extend(encode_task(&start(2)).unwrap());
+        bytes.extend(encode_task(&start(2).rec, 7).unwrap());
         let got = decode_tasks(&bytes[..bytes.len() - 1]);
         assert_eq!(
             (got.recs.as_slice(), got.used),
@@ -216,8 +244,8 @@ mod tests {
 
     #[test]
     fn a_record_glued_to_a_torn_one_is_not_lost() {
-        let good = encode_task(&start(2)).unwrap();
-        let torn = encode_task(&start(1)).unwrap();
+        let good = encode_task(&start(2).rec, 7).unwrap();
+        let torn = encode_task(&start(1).rec, 7).unwrap();
         for cut in 1..torn.len() - 1 {
             let bytes = [&torn[..cut], &good[..]].concat();
             let got = decode_tasks(&bytes);
@@ -228,9 +256,9 @@ mod tests {
 
     #[test]
     fn a_flipped_byte_is_named_and_skipped() {
-        let mut bytes = encode_task(&start(1)).unwrap();
+        let mut bytes = encode_task(&start(1).rec, 7).unwrap();
         bytes[12] ^= 1;
-        bytes.extend(encode_task(&start(2)).unwrap());
+        bytes.extend(encode_task(&start(2).rec, 7).unwrap());
         let got = decode_tasks(&bytes);
         assert_eq!((got.recs.len(), got.bad.len(), got.bad[0].0), (1, 1, 0));
     }

@@ -104,6 +104,9 @@ pub struct TaskLimits {
 pub struct TaskSpec {
     #[serde(flatten)]
     pub a: AttemptId,
+    /// `StartOrder::mark`, for its records.
+    #[serde(rename = "m", skip_serializing_if = "is_zero")]
+    pub mark: u32,
     /// Number of the `Base`, sent before.
     pub base: u32,
     /// Program and arguments; a program without a slash is looked up in the job's PATH.
@@ -309,6 +312,10 @@ pub fn split(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, String> {
         return Err(format!("message of {len} bytes exceeds {MESSAGE_MAX}"));
     }
     Ok(bytes.get(4..4 + len).map(|json| (json, 4 + len)))
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 fn is_false(b: &bool) -> bool {

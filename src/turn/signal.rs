@@ -370,8 +370,8 @@ pub(super) fn requeued(left: Option<&str>) -> String {
         return "is being requeued".to_owned();
     };
     format!(
-        "is requeued and held: it was removed without waiting for host {host}, where its last \
-         attempt may still run; 'cresume' it when that host has killed it or is lost"
+        "is requeued and held: host {host} has not confirmed the end of its last attempt, which \
+         may still run there; 'cresume' it when that host has ended it or is lost"
     )
 }
 

@@ -72,11 +72,16 @@ impl Turn<'_> {
         let at = work.attempt;
         let (first, _) = work.run.as_deref()?.hosts.first()?;
         let host = state.host_name(*first).to_string();
+        let reason = work.run.as_deref()?.fate.as_deref()?.reason;
+        // An end that its host reported may stand further on in a file that this leader reads.
+        let unconfirmed = [TermReason::Force, TermReason::HostLost, TermReason::Fenced];
+        if !unconfirmed.contains(&reason) {
+            return None;
+        }
         let stray = memory.stray_runs.has_attempt(&host, AttemptId { j, at });
         // A host that does not answer, or whose reports this leader has not read yet, has not said
         // what became of a job that was removed.
-        let fate = work.run.as_deref()?.fate.as_deref();
-        let removed = fate.is_some_and(|fate| fate.reason == TermReason::Force);
+        let removed = reason == TermReason::Force;
         let read = memory.host(&host).is_some_and(|host| host.reports_read);
         let answers = state.host_ctl(&host).up && read;
         (stray || (removed && !answers)).then_some(host)

@@ -200,7 +200,10 @@ impl Cluster {
 
     /// Writes a tasks log, as shepherds of an earlier spawner would have.
     pub fn write_tasks(&self, n: u64, recs: &[TaskRec]) {
-        let bytes: Vec<u8> = recs.iter().flat_map(|r| encode_task(r).unwrap()).collect();
+        let bytes: Vec<u8> = recs
+            .iter()
+            .flat_map(|r| encode_task(r, 0).unwrap())
+            .collect();
         let path = self.path("local").join(format!("tasks.{n:06}.log"));
         fs::publish(&path, &bytes).unwrap();
     }

@@ -111,7 +111,7 @@ impl Host {
             let bytes = fs::read_small(&self.local.tasks(n), 1 << 30).unwrap();
             let got = decode_tasks(&bytes);
             assert!(got.bad.is_empty(), "{:?}", got.bad);
-            got.recs
+            got.recs.into_iter().map(|task| task.rec)
         })
         .collect()
     }
@@ -484,7 +484,7 @@ fn throughput() {
             let got = decode_tasks(&c.bytes);
             offset += got.used as u64;
             for r in got.recs {
-                if let TaskRec::End(e) = r {
+                if let TaskRec::End(e) = r.rec {
                     assert_eq!(e.code, Some(0), "{e:?}");
                     ended.insert(e.a, ());
                 }

@@ -23,7 +23,7 @@ use crate::record::order::{Act, Order, StartOrder};
 use crate::record::report::{Ended, Report, RunId};
 use crate::sys::{clock, failpoint, proc, supervise};
 use crate::task::ending;
-use crate::task::log::{AttemptRec, TaskRec};
+use crate::task::log::AttemptRec;
 use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, Unheld, pack_act};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -205,102 +205,7 @@ impl Exec {
         }
     }
 
-    // ---- tasks ----
-
-    /// Takes what shepherds have written.
-    pub fn follow_tasks(&mut self) -> bool {
-        let recs = self.logs.read();
-        let any = !recs.is_empty();
-        let mut started = Vec::new();
-        for (log, rec) in recs {
-            if let Some(a) = self.take_task(log, rec) {
-                started.push(a);
-            }
-        }
-        // A task that started and ended in one batch needs no report of its start.
-        for a in started {
-            self.started(a);
-        }
-        any
-    }
-
-    /// Applies one record; returns the attempt if it has started.
-    fn take_task(&mut self, log: u64, rec: TaskRec) -> Option<AttemptId> {
-        match rec {
-            TaskRec::Start {
-                a,
-                pid,
-                born,
-                boot,
-                group,
-                t,
-            } => {
-                let status = Status::Running(Shepherd {
-                    pid,
-                    born,
-                    boot,
-                    group,
-                    t,
-                    log,
-                });
-                if self.table.get(a).is_none() {
-                    // The ledger was lost, not the task.
-                    self.table.insert(a, Entry::new(status, (0, 0), false));
-                } else if !self.table.set(a, status) {
-                    return None;
-                }
-                Some(a)
-            }
-            TaskRec::End(end) => {
-                self.ended(*end);
-                None
-            }
-            TaskRec::Susp { a, on, t } => {
-                let e = self.table.get_mut(a).filter(|e| !e.is_final())?;
-                e.suspended = on.then_some(t);
-                let report = if on {
-                    Report::Suspended { a, t }
-                } else {
-                    Report::Resumed { a, t }
-                };
-                self.push(a, &report);
-                None
-            }
-        }
-    }
-
-    fn started(&mut self, a: AttemptId) {
-        let Some(e) = self.table.get_mut(a) else {
-            return;
-        };
-        if !matches!(e.status, Status::Running(_)) {
-            return;
-        }
-        let waiting = std::mem::take(&mut e.waiting);
-        self.report_start(a);
-        for p in waiting {
-            self.act(a, p);
-        }
-        self.resize(a);
-    }
-
-    fn ended(&mut self, mut end: Ended) {
-        let a = end.a;
-        if self.table.get(a).is_none() {
-            self.table
-                .insert(a, Entry::new(Status::Given(0), (0, 0), false));
-        }
-        let Some(e) = self.table.get_mut(a) else {
-            return;
-        };
-        // An act that still waits never reached the task: it has no part in this end.
-        end.u = sample::at_end(&end.u, &e.usage);
-        let end = Box::new(end);
-        if self.table.set(a, Status::Over(end.clone())) {
-            self.ends = true;
-            self.push(a, &Report::Ended(end));
-        }
-    }
+    // ---- ends ----
 
     /// Records an end that only this process knows, then reports it with the next group.
     pub(super) fn conclude(&mut self, end: Ended) {
@@ -682,7 +587,7 @@ impl Exec {
 
     /// Carries out an act now, or when the task runs. It goes on record afterwards: a crash in
     /// between repeats it, which harms less than losing a kill.
-    fn act(&mut self, a: AttemptId, p: Pending) {
+    pub(super) fn act(&mut self, a: AttemptId, p: Pending) {
         let Some(e) = self.table.get_mut(a) else {
             return;
         };

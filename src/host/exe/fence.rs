@@ -64,11 +64,11 @@ impl Fence {
         });
         let mut running: HashMap<AttemptId, (i32, u64)> = HashMap::new();
         let records = TaskLogs::new(&self.local).map(|mut logs| logs.read());
-        for (_, record) in records.unwrap_or_else(|e| {
+        for (_, task) in records.unwrap_or_else(|e| {
             tracing::error!("{e}");
             Vec::new()
         }) {
-            match record {
+            match task.rec {
                 TaskRec::Start {
                     a, pid, born, boot, ..
                 } if boot == proc::boot_id() => {
@@ -162,10 +162,10 @@ mod tests {
                 group: String::new(),
                 t: 1,
             };
-            log.append(&encode_task(&start).unwrap()).unwrap();
+            log.append(&encode_task(&start, 0).unwrap()).unwrap();
         }
         let end = crate::task::ending::unknown(attempt(3), TermReason::None, "");
-        log.append(&encode_task(&TaskRec::End(Box::new(end))).unwrap())
+        log.append(&encode_task(&TaskRec::End(Box::new(end)), 0).unwrap())
             .unwrap();
         assert_eq!(Fence::new(&local).rerunnable(), [(1, 7)]);
     }

@@ -17,6 +17,7 @@ mod sample;
 pub mod spawn;
 mod starts;
 mod table;
+mod task_records;
 mod tasklogs;
 
 use super::local::Local;
@@ -494,7 +495,7 @@ mod tests {
             t: 1,
         };
         let mut log = crate::sys::append::SharedAppender::open(&local.tasks(1)).unwrap();
-        log.append(&crate::task::log::encode_task(&start).unwrap())
+        log.append(&crate::task::log::encode_task(&start, 0).unwrap())
             .unwrap();
         exec.recover(2);
         assert!(!exec.unrecovered);

@@ -5,7 +5,7 @@
 use crate::host::local::Local;
 use crate::sys::append::Appender;
 use crate::sys::{self, fs};
-use crate::task::log::{TaskRec, decode_tasks};
+use crate::task::log::{MarkedTask, decode_tasks};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -24,7 +24,7 @@ struct Tail {
 }
 
 impl Tail {
-    fn read(&mut self, path: &Path, mut take: impl FnMut(TaskRec)) -> sys::Result<()> {
+    fn read(&mut self, path: &Path, mut take: impl FnMut(MarkedTask)) -> sys::Result<()> {
         loop {
             let chunk = match fs::read_from(path, self.offset, CHUNK) {
                 Ok(chunk) => chunk,
@@ -88,7 +88,7 @@ impl TaskLogs {
 
     /// Reads what is new, with the log's number. A log that cannot be read is said and remembered:
     /// see `fails`; what the others hold comes all the same.
-    pub fn read(&mut self) -> Vec<(u64, TaskRec)> {
+    pub fn read(&mut self) -> Vec<(u64, MarkedTask)> {
         let mut out = Vec::new();
         for (n, tail) in &mut self.tails {
             let read = tail.read(&self.local.tasks(*n), |rec| out.push((*n, rec)));
@@ -151,23 +151,21 @@ mod tests {
     use super::*;
     use crate::model::{AttemptId, JobKey};
     use crate::sys::append::SharedAppender;
-    use crate::task::log::encode_task;
+    use crate::task::log::{TaskRec, encode_task};
 
     #[test]
     fn new_records_of_all_logs_are_read_once() {
         let d = tempfile::tempdir().unwrap();
         let local = Local::at(d.path());
-        let rec = |id| TaskRec::Susp {
-            a: AttemptId {
-                j: JobKey::job(id),
-                at: 1,
-            },
-            on: true,
-            t: 0,
+        let rec = |id| {
+            let j = JobKey::job(id);
+            let a = AttemptId { j, at: 1 };
+            let rec = TaskRec::Susp { a, on: true, t: 0 };
+            MarkedTask { rec, mark: 7 }
         };
         let append = |n, id| {
             let mut f = SharedAppender::open(&local.tasks(n)).unwrap();
-            f.append(&encode_task(&rec(id)).unwrap()).unwrap();
+            f.append(&encode_task(&rec(id).rec, 7).unwrap()).unwrap();
         };
         append(1, 1);
         let mut logs = TaskLogs::new(&local).unwrap();
@@ -197,9 +195,9 @@ mod tests {
         };
         let rec = TaskRec::Susp { a, on: true, t: 0 };
         let mut f = SharedAppender::open(&local.tasks(2)).unwrap();
-        f.append(&encode_task(&rec).unwrap()).unwrap();
+        f.append(&encode_task(&rec, 0).unwrap()).unwrap();
         let mut logs = TaskLogs::new(&local).unwrap();
-        assert_eq!(logs.read(), [(2, rec)]);
+        assert_eq!(logs.read(), [(2, MarkedTask { rec, mark: 0 })]);
         assert!(logs.fails(1) && logs.any_fails() && !logs.is_whole(1));
         assert!(logs.is_whole(2) && !logs.fails(2));
         fs::remove_dir(&local.tasks(1)).unwrap();

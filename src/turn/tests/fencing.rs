@@ -16,6 +16,23 @@ impl Bench {
         }]);
     }
 
+    /// The leader reads part of a report file, which says that an attempt has started.
+    fn reads_start_first(&mut self, host: &str, a: AttemptId) {
+        let (pid, t) = (7, self.now);
+        let reports = vec![ReportRecord {
+            seq: 1,
+            run: Default::default(),
+            report: Report::Started { a, pid, t },
+        }];
+        let (host, part, more) = (host.to_owned(), 1, true);
+        self.turn(vec![Input::Reports {
+            host,
+            part,
+            reports,
+            more,
+        }]);
+    }
+
     /// A load of the host that names its limit.
     fn reports_limit(&mut self, host: &str, iso_ms: Option<u64>, silent_ms: u64) {
         let (mut doc, _) = self.core.inputs.loads[host].clone();
@@ -205,19 +222,7 @@ fn old_reports_of_what_has_ended_kill_nothing() {
     b.host_runs("h1", a);
     b.end("h1", 1, 1, 0);
     b.next_leader();
-    let (pid, t) = (7, b.now);
-    let reports = vec![ReportRecord {
-        seq: 1,
-        run: Default::default(),
-        report: Report::Started { a, pid, t },
-    }];
-    let (host, part) = ("h1".to_owned(), 1);
-    b.turn(vec![Input::Reports {
-        host,
-        part,
-        reports,
-        more: true,
-    }]);
+    b.reads_start_first("h1", a);
     assert!(b.kills().is_empty(), "the file goes on");
     b.end("h1", 1, 1, 0);
     assert!(b.kills().is_empty() && b.core.memory.stray_runs.is_empty());
@@ -303,6 +308,23 @@ fn hosts_are_ordered_the_limit_until_they_report_it() {
     assert_eq!(b.limits(), h1(0));
     b.reports_limit("h2", None, 0);
     assert!(b.limits().is_empty(), "where there never was a limit");
+}
+
+/// The file is damaged between the start of a job and its end, or another read brings the rest.
+#[test]
+fn a_job_whose_host_reported_its_end_is_requeued_while_its_reports_are_read() {
+    let mut b = Bench::new();
+    b.submit(5, |_| {});
+    let a = attempt(1, 1);
+    b.host_runs("h1", a);
+    b.end("h1", 1, 1, 0);
+    b.next_leader();
+    b.reads_start_first("h1", a);
+    let states = vec!["done".to_owned()];
+    let (sel, hold) = (selector(&["1"]), false);
+    let again = b.ask(5, vec![Verb::Requeue { sel, hold, states }]);
+    assert_eq!(again.results[0].text, "is being requeued");
+    assert_ne!(b.stat(1), JobStat::Psusp);
 }
 
 #[test]

@@ -124,8 +124,8 @@ impl TaskLogs {
                 drop(file.read_to_end(rest));
                 let lines = decode_tasks(rest);
                 self.bad += lines.bad.len();
-                for rec in lines.recs {
-                    match rec {
+                for task in lines.recs {
+                    match task.rec {
                         TaskRec::Start { a, t, .. } => {
                             self.times.push(t);
                             self.starts.entry(a).or_default().push(host.clone());

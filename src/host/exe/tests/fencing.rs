@@ -8,14 +8,14 @@ use crate::sys::append::SharedAppender;
 use crate::task::log::{TaskRec, encode_task};
 
 /// Shepherds of log `n` write these records.
-fn shepherds_write(exec: &Exec, n: u64, records: &[TaskRec]) {
+pub(super) fn shepherds_write(exec: &Exec, (n, mark): (u64, u32), records: &[TaskRec]) {
     let mut log = SharedAppender::open(&exec.place.local.tasks(n)).unwrap();
     for record in records {
-        log.append(&encode_task(record).unwrap()).unwrap();
+        log.append(&encode_task(record, mark).unwrap()).unwrap();
     }
 }
 
-fn start_record(a: AttemptId) -> TaskRec {
+pub(super) fn start_record(a: AttemptId) -> TaskRec {
     TaskRec::Start {
         a,
         pid: i32::try_from(std::process::id()).unwrap(),
@@ -68,7 +68,7 @@ fn a_success_that_is_read_with_its_start_is_not_laid_to_a_signal_that_waits() {
         ..Ended::default()
     };
     let end = TaskRec::End(Box::new(end));
-    shepherds_write(&exec, log, &[start_record(a), end]);
+    shepherds_write(&exec, (log, 0), &[start_record(a), end]);
     exec.turn(false);
     let table::Status::Over(end) = &exec.table.get(a).unwrap().status else {
         panic!("its end was read");

@@ -2,6 +2,7 @@
 //! job has by then.
 
 use super::*;
+use crate::task::log::TaskRec;
 
 #[test]
 fn how_far_the_journal_had_come_is_remembered_over_a_restart() {
@@ -109,6 +110,49 @@ fn an_order_for_another_run_by_a_known_name_starts_nothing_and_tells_no_old_end(
     exec.turn(true);
     assert!(exec.spawner.is_some() && exec.refused.is_empty());
     assert!(!told(&exec).contains("\"never\""));
+}
+
+/// The tasks log is kept for other tasks; the ledger has forgotten what was acknowledged.
+#[test]
+fn what_the_tasks_log_tells_of_a_forgotten_run_is_not_taken_for_another_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    given(dir.path(), 7);
+    let mut exec = deaf_executor(dir.path());
+    let a = first(3);
+    let end = crate::record::report::Ended {
+        a,
+        code: Some(0),
+        ..Default::default()
+    };
+    let old = [fencing::start_record(a), TaskRec::End(Box::new(end))];
+    let log = exec.spawner.as_ref().unwrap().log;
+    publish(&exec, 1, &[]);
+    exec.turn(true);
+    fencing::shepherds_write(&exec, (log, 5), &old);
+    exec.turn(false);
+    let mark = exec.table.get(a).map(|e| e.mark);
+    assert_eq!(mark, Some(5));
+    let number = exec.reports.as_ref().unwrap().number();
+    let text = std::fs::read_to_string(exec.place.layout.reports("h1", number)).unwrap();
+    let ended = text.lines().find(|l| l.contains("\"ended\",\"j\":\"3\""));
+    assert!(ended.is_some_and(|l| l.contains("\"m\":5")), "{text}");
+    drop(exec);
+
+    // Another run by that name is on record: the old records are not about it.
+    let dir = tempfile::tempdir().unwrap();
+    given(dir.path(), 7);
+    let mut exec = deaf_executor(dir.path());
+    let log = exec.spawner.as_ref().unwrap().log;
+    let mut given = table::Entry::new(table::Status::Given(log), (1, 1), false);
+    given.mark = 6;
+    exec.table.insert(a, given);
+    fencing::shepherds_write(&exec, (log, 5), &old);
+    exec.turn(false);
+    let status = |e: &Exec| format!("{:?}", e.table.get(a).unwrap().status);
+    assert!(status(&exec).starts_with("Given"), "{}", status(&exec));
+    fencing::shepherds_write(&exec, (log, 6), &old[..1]);
+    exec.turn(false);
+    assert!(status(&exec).starts_with("Running"), "{}", status(&exec));
 }
 
 #[test]

@@ -1,0 +1,112 @@
+//! What shepherds wrote on the tasks logs, taken into the table of attempts and reported.
+//!
+//! Owns the rule that a record counts for the run that it names: a log outlives what the ledger
+//! says of its attempts, and a restored share may give their names to other runs. Never writes.
+
+use super::exec::Exec;
+use super::sample;
+use super::table::{Entry, Shepherd, Status};
+use crate::model::AttemptId;
+use crate::record::report::{Ended, Report};
+use crate::task::log::{MarkedTask, TaskRec};
+
+impl Exec {
+    /// Takes what shepherds have written.
+    pub fn follow_tasks(&mut self) -> bool {
+        let recs = self.logs.read();
+        let any = !recs.is_empty();
+        let mut started = Vec::new();
+        for (log, task) in recs {
+            if let Some(a) = self.take_task(log, task) {
+                started.push(a);
+            }
+        }
+        // A task that started and ended in one batch needs no report of its start.
+        for a in started {
+            self.started(a);
+        }
+        any
+    }
+
+    /// Applies one record; returns the attempt if it has started.
+    fn take_task(&mut self, log: u64, task: MarkedTask) -> Option<AttemptId> {
+        let MarkedTask { rec, mark } = task;
+        let a = rec.attempt();
+        match self.table.get(a) {
+            // Of a run before the share was restored; the log is kept for other tasks.
+            Some(e) if e.is_other(mark) => return None,
+            Some(_) => {}
+            None if matches!(rec, TaskRec::Susp { .. }) => return None,
+            None => {
+                // The ledger was lost, or has forgotten what was acknowledged; not the run.
+                let mut found = Entry::new(Status::Given(0), (0, 0), false);
+                found.mark = mark;
+                self.table.insert(a, found);
+            }
+        }
+        match rec {
+            TaskRec::Start {
+                pid,
+                born,
+                boot,
+                group,
+                t,
+                ..
+            } => {
+                let status = Status::Running(Shepherd {
+                    pid,
+                    born,
+                    boot,
+                    group,
+                    t,
+                    log,
+                });
+                self.table.set(a, status).then_some(a)
+            }
+            TaskRec::End(end) => {
+                self.ended(*end);
+                None
+            }
+            TaskRec::Susp { on, t, .. } => {
+                let e = self.table.get_mut(a).filter(|e| !e.is_final())?;
+                e.suspended = on.then_some(t);
+                let report = if on {
+                    Report::Suspended { a, t }
+                } else {
+                    Report::Resumed { a, t }
+                };
+                self.push(a, &report);
+                None
+            }
+        }
+    }
+
+    fn started(&mut self, a: AttemptId) {
+        let Some(e) = self.table.get_mut(a) else {
+            return;
+        };
+        if !matches!(e.status, Status::Running(_)) {
+            return;
+        }
+        let waiting = std::mem::take(&mut e.waiting);
+        self.report_start(a);
+        for p in waiting {
+            self.act(a, p);
+        }
+        self.resize(a);
+    }
+
+    pub(super) fn ended(&mut self, mut end: Ended) {
+        let a = end.a;
+        let Some(e) = self.table.get_mut(a) else {
+            return;
+        };
+        // An act that still waits never reached the task: it has no part in this end.
+        end.u = sample::at_end(&end.u, &e.usage);
+        let end = Box::new(end);
+        if self.table.set(a, Status::Over(end.clone())) {
+            self.ends = true;
+            self.push(a, &Report::Ended(end));
+        }
+    }
+}
