@@ -389,7 +389,7 @@ impl Client<'_> {
     }
 
     /// The administrator leaves nothing closed, whatever is carried out late: the last requests are
-    /// sent when the faults have been over for a while.
+    /// sent when the faults, and a restore of the share, have been over for a while.
     pub(super) fn reset_cluster(&self) {
         let (first, changed) = {
             let cluster = &self.os.lock().cluster;
@@ -400,17 +400,19 @@ impl Client<'_> {
             return;
         }
         loop {
+            // A share that is restored takes back what was opened.
+            let calm = {
+                let inner = self.os.lock();
+                let (now, cluster) = (inner.kernel.now, &inner.cluster);
+                let since = cluster.calm_at.map(|at| now - at);
+                since.is_some_and(|us| us > LATE_US) && cluster.is_restore_over(now)
+            };
             self.put_in_force(first);
             self.queue_to(QueueAct::Open);
             self.queue_to(QueueAct::Activate);
             for n in 1..=first.hosts {
                 self.host_to(&format!("h{n}"), HostAct::Open);
             }
-            let calm = {
-                let inner = self.os.lock();
-                let since = inner.cluster.calm_at.map(|at| inner.kernel.now - at);
-                since.is_some_and(|us| us > LATE_US)
-            };
             if calm {
                 return;
             }

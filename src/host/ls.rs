@@ -576,7 +576,7 @@ pub(super) fn write_news(local: &Local, (part, end): (u64, u64)) {
     write_beat(&local.news(), &format!("{part} {end}"));
 }
 
-fn read_news(local: &Local) -> (u64, u64) {
+pub(super) fn read_news(local: &Local) -> (u64, u64) {
     let news = read_beat(&local.news());
     let end = |text: &str| text.trim().parse().unwrap_or(0);
     news.map_or((0, 0), |(part, text)| (part, end(&text)))

@@ -336,6 +336,14 @@ impl Hosts {
         appeared
     }
 
+    /// Reports of this host are read from that file on; 0 = from any.
+    pub(super) fn begin_with(&mut self, host: &str, part: u64) {
+        if part > 0 && self.readers.len() < HOSTS_MAX {
+            self.tags.insert(tag_of(host), host.to_owned());
+            self.readers.entry(host.to_owned()).or_default().go_to(part);
+        }
+    }
+
     /// What is not read yet waits for the next look.
     fn is_too_late(&mut self) -> bool {
         let late = clock::boot_ms() > self.read_until;

@@ -183,6 +183,9 @@ impl Leader {
         let state = &self.core.state;
         let no_work = |host: &str| state.on_host(host).next().is_none();
         let (times, poll_ms) = ((now, clock::wall_ms()), self.poll_ms());
+        for (host, ctl) in state.known_hosts().filter(|(host, _)| !no_work(host)) {
+            self.hosts.begin_with(host, ctl.part);
+        }
         self.hosts
             .listen(times, Which::All, poll_ms, &no_work, &mut inputs);
         self.look_ahead(&mut inputs);

@@ -93,6 +93,9 @@ impl Sentences {
                 format!("host {name} {state}{boot}")
             }
             Event::HostLedger { name, id, .. } => format!("host {name} uses ledger {id}"),
+            Event::HostReports { name, part, .. } => {
+                format!("host {name} reports in file {part}")
+            }
             Event::Shares { queue, past, .. } => {
                 format!("queue {queue}: history of {}", count(past.len(), "user"))
             }
@@ -272,6 +275,7 @@ pub(crate) fn time_of(event: &Event) -> Option<Stamp> {
         | Event::Host { t, .. }
         | Event::HostSeen { t, .. }
         | Event::HostLedger { t, .. }
+        | Event::HostReports { t, .. }
         | Event::Config { t, .. }
         | Event::WentBack { t, .. }
         | Event::Restored { t, .. }

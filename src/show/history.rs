@@ -167,6 +167,7 @@ impl Histories {
             | Event::Queue { .. }
             | Event::Host { .. }
             | Event::HostLedger { .. }
+            | Event::HostReports { .. }
             | Event::Config { .. }
             | Event::WentBack { .. }
             | Event::Restored { .. }

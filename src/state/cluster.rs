@@ -46,6 +46,10 @@ impl State {
                 self.intern_host(name);
                 self.hosts.ctl.entry(name.clone()).or_default().ledger = id.clone();
             }
+            Event::HostReports { name, part, .. } => {
+                self.intern_host(name);
+                self.hosts.ctl.entry(name.clone()).or_default().part = *part;
+            }
             Event::Config { digest, .. } => self.leaders.config_digest = digest.clone(),
             Event::WentBack { epoch, host, id, t } => {
                 let (epoch, host, id, t) = (*epoch, host.clone(), *id, *t);

@@ -47,6 +47,13 @@ pub struct HostCtl {
     /// The ledger in which it keeps its orders; empty = not known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ledger: String,
+    /// Its newest reports file that was read; 0 = not known.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub part: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// What hosts have seen that the share does not know.

@@ -21,6 +21,7 @@ impl Turn<'_> {
         more: bool,
     ) {
         self.note_reports_read(host, part);
+        let newest = self.is_newest_file(host, part);
         let mut last = None;
         let mut reports = reports.into_iter();
         while reports.len() > 0 {
@@ -46,7 +47,7 @@ impl Turn<'_> {
         }
         // A new leader reads an old file from its start: what stands after its `Complete` is about
         // attempts that came later, so nothing is concluded before the end of the file.
-        if !more {
+        if newest && !more {
             let file = &mut self.core.memory.host_mut(host).report_file;
             if let Some(boot) = file.complete.take() {
                 self.report_complete(host, &boot);
@@ -56,6 +57,18 @@ impl Turn<'_> {
         if let Some(seq) = last {
             self.out.order(host, Order::Ack { part, seq });
         }
+    }
+
+    /// Whether this is the newest reports file of the host that any leader has read, and notes a
+    /// newer one, before what it says. A leader may begin with an older one, where a beat names it:
+    /// what that one does not mention may be in the newer one.
+    fn is_newest_file(&mut self, host: &str, part: u64) -> bool {
+        let known = self.core.state.host_ctl(host).part;
+        if part > known {
+            let (name, t) = (host.to_owned(), self.now);
+            self.emit(Event::HostReports { name, part, t });
+        }
+        part >= known
     }
 
     /// A host reports on a run whose name another one has here.

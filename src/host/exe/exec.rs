@@ -87,6 +87,8 @@ pub struct Exec {
     /// How long the next one waits after the leader has called one damaged (ms), and when it last
     /// did.
     pub reports_pause: (u64, u64),
+    /// The leader knows a reports file with this number.
+    pub reports_above: u64,
     /// The last error of the share, so that it is logged once.
     pub said: String,
     /// Since when orders are for another ledger than this one; 0 = they are for this one.

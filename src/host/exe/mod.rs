@@ -165,6 +165,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         reports_at: 0,
         reports_checked: 0,
         reports_pause: (0, 0),
+        reports_above: 0,
         said: String::new(),
         foreign_at: 0,
         addressed: false,

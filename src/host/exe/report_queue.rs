@@ -6,7 +6,7 @@
 use super::exec::Exec;
 use super::reports::Reporter;
 use super::table::{Entry, Status};
-use crate::host::ls::write_news;
+use crate::host::ls::{read_news, write_news};
 use crate::model::AttemptId;
 use crate::record::report::{Report, RunId};
 use crate::sys::{clock, proc};
@@ -103,11 +103,20 @@ impl Exec {
         }
     }
 
-    /// The leader cannot read the present file any more: another one repeats everything that is
-    /// not acknowledged.
+    /// The leader cannot read the present file any more, or waits for one with a number above that
+    /// of the present one: another one repeats everything that is not acknowledged.
     pub(super) fn renew_reports(&mut self, part: u64, seq: u64, at: u64) {
-        if self.reports.as_ref().is_none_or(|r| r.number() != part) {
+        let number = self.reports.as_ref().map(Reporter::number);
+        let Some(number) = number.filter(|number| *number <= part) else {
             return;
+        };
+        if number < part {
+            tracing::error!(
+                "the leader knows reports file {part} of this host, the present one is {number}: \
+                 its directory on the share was lost; reports continue in another file"
+            );
+            self.reports_above = part;
+            return self.begin_new_reports();
         }
         let path = self.place.layout.reports(&self.place.site.host, part);
         tracing::error!(
@@ -187,7 +196,10 @@ impl Exec {
     fn new_reports(&mut self) {
         let (host, cluster) = (&self.place.site.host, &self.place.cluster.cluster);
         let sync = !self.place.share_is_local;
-        let mut r = match Reporter::create(&self.place.layout, host, cluster, sync) {
+        // Where the directory was lost, the leader still waits for a number above the last one.
+        let above = self.reports_above.max(read_news(&self.place.local).0);
+        let named = (host.as_str(), above);
+        let mut r = match Reporter::create(&self.place.layout, named, cluster, sync) {
             Ok(r) => r,
             Err(e) => {
                 tracing::error!("{e}");

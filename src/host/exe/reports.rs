@@ -27,11 +27,17 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// Begins a new file. `sync`: what is appended must be synced to be seen by the leader.
+    /// Begins a new file, with a number above `above` and those that are there. `sync`: what is
+    /// appended must be synced to be seen by the leader.
     ///
     /// # Errors
     /// When the share cannot be written.
-    pub fn create(layout: &Layout, host: &str, cluster: &str, sync: bool) -> sys::Result<Reporter> {
+    pub fn create(
+        layout: &Layout,
+        (host, above): (&str, u64),
+        cluster: &str,
+        sync: bool,
+    ) -> sys::Result<Reporter> {
         let dir = layout.host(host);
         fs::mkdir_p(&dir, 0o755)?;
         let names = fs::list_dir(&dir, 1_000_000)?;
@@ -40,7 +46,7 @@ impl Reporter {
             .filter_map(|e| Layout::parse_reports_name(e.text()?));
         let mut numbers: Vec<u64> = numbers.collect();
         numbers.sort_unstable();
-        let mut number = numbers.last().copied().unwrap_or(0) + 1;
+        let mut number = numbers.last().copied().unwrap_or(0).max(above) + 1;
         let file = loop {
             match Appender::create_new(&layout.reports(host, number)) {
                 // A name this client did not see: the next one then.
@@ -126,7 +132,7 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         let layout = Layout::new(d.path());
         for number in 1..=6 {
-            let mut r = Reporter::create(&layout, "h1", "c", true).unwrap();
+            let mut r = Reporter::create(&layout, ("h1", 0), "c", true).unwrap();
             assert_eq!(r.number(), number);
             assert_eq!(
                 r.push(&Report::Complete { boot: "b".into() }, RunId::default()),
@@ -142,5 +148,10 @@ mod tests {
         }
         assert!(!fs::exists(&layout.reports("h1", 1)));
         assert!(fs::exists(&layout.reports("h1", 5)));
+        let number = |above| {
+            let r = Reporter::create(&layout, ("h1", above), "c", true).unwrap();
+            r.number()
+        };
+        assert_eq!((number(9), number(3)), (10, 11), "the leader may know one");
     }
 }

@@ -86,7 +86,7 @@ impl Bench {
     }
 
     /// The next leader, that knows what the journal says and hears the hosts anew.
-    fn next_leader(&mut self) {
+    pub(super) fn next_leader(&mut self) {
         let state = self.replayed();
         let seen = std::mem::take(&mut self.core.inputs.loads);
         self.core = Core::new(state, self.core.config.clone(), 1000);

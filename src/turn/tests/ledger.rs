@@ -207,16 +207,25 @@ fn damaged_orders_are_renewed_and_a_host_is_told_of_damaged_reports_until_it_has
     assert!(repeated(&b));
     b.report("h1", speaks("one", true, &[]));
     assert!(repeated(&b), "file 1 again");
-    let reports = vec![ReportRecord {
-        seq: 1,
-        run: Default::default(),
-        report: Report::Complete { boot: "b".into() },
-    }];
-    b.turn(vec![Input::Reports {
-        host: "h1".into(),
-        part: 2,
-        reports,
-        more: false,
-    }]);
+    b.report_in(2, "h1", RunId::default(), vec![complete("b")]);
     assert!(!repeated(&b));
+}
+
+/// The beat of a host that was cut off names the file before its last one.
+#[test]
+fn what_an_older_reports_file_does_not_mention_is_not_lost() {
+    let mut b = Bench::new();
+    let own = RunId::default();
+    b.report_in(1, "h1", own, speaks("one", true, &[]));
+    b.submit(5, |j| j.spec.hosts = "h1".into());
+    let a = attempt(1, 1);
+    b.report_in(2, "h1", own, speaks("one", true, &[]));
+    let (pid, t) = (7, b.now);
+    b.report_in(2, "h1", own, vec![Report::Started { a, pid, t }]);
+    b.next_leader();
+    b.report_in(1, "h1", own, speaks("one", true, &[]));
+    assert_eq!(b.stat(1), JobStat::Run);
+    // The newest one proves it.
+    b.report_in(3, "h1", own, speaks("one", true, &[]));
+    assert_eq!(b.stat(1), JobStat::Exit);
 }

@@ -153,6 +153,7 @@ fn the_word_of_another_run_by_the_same_name_changes_nothing() {
         why: "cancelled".into(),
     };
     // Of a job that had this id before the share was restored.
+    b.report("h1", Vec::new());
     let started = Report::Started { a, pid: 7, t: 1 };
     b.report_marked("h1", mark ^ 1, vec![started, ended.clone(), never()]);
     assert!(b.last.events.is_empty(), "{:?}", b.last.events);

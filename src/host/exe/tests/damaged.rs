@@ -31,7 +31,7 @@ fn damaged_reports_are_told_again_in_a_new_file_at_once_and_then_after_pauses() 
     exec.turn(true);
     let first_file = number(&exec).unwrap();
     // Of a file that is over nothing is to be done.
-    exec.renew_reports(first_file + 7, 1, 90);
+    exec.renew_reports(first_file - 1, 1, 90);
     assert_eq!(number(&exec), Some(first_file));
     exec.renew_reports(first_file, 1, 90);
     exec.turn(false);
@@ -52,6 +52,11 @@ fn damaged_reports_are_told_again_in_a_new_file_at_once_and_then_after_pauses() 
     }
     assert_eq!(pauses, [2, 4, 8]);
     assert!(told(&exec).contains("\"k\":\"ended\""));
+    // The directory was lost, and with it the number that the leader waits for.
+    exec.renew_reports(first_file + 70, 1, 0);
+    exec.reports_at = 0;
+    exec.turn(false);
+    assert_eq!(number(&exec), Some(first_file + 71));
 }
 
 #[test]
