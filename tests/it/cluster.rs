@@ -293,12 +293,14 @@ pub fn signal(pid: i32, name: &str) {
     drop(done); // a process that ended meanwhile is as good as killed
 }
 
-/// Whether a process (not a zombie) of that id exists.
+/// Whether a process of that id runs. One that has ended and is not reaped yet does not, nor one
+/// that has given up its memory: the kernel of a busy machine closes its files seconds later.
 pub fn exists(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')')
+    let memory = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    memory
+        .split(' ')
         .next()
-        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+        .is_some_and(|pages| !matches!(pages, "" | "0"))
 }
 
 /// The id in `Job <12> is submitted ...`.

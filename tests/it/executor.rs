@@ -1,7 +1,8 @@
 //! `cbexe` as a leader sees it: orders in, reports out, on a real directory with real processes.
 //! The leader here is this test, which writes the files itself.
 
-use crate::executor_bed::{Cluster, attempt, lives};
+use crate::cluster::exists;
+use crate::executor_bed::{Cluster, attempt};
 use corral::model::{JobKey, Share, Spec, TermReason, sha256_hex};
 use corral::record::leader::ClusterDoc;
 use corral::record::order::{Act, Order};
@@ -208,7 +209,7 @@ fn tasks_outlive_a_kill_of_the_executor_and_are_taken_up_again() {
     let (one, two) = (c.started(1), c.started(2));
     c.kill_exe();
     clock::sleep_ms(1500);
-    assert!(lives(two));
+    assert!(exists(two));
     c.start_exe();
     assert_eq!(c.end(1).code, Some(5));
     assert_eq!(c.end(3).code, Some(3));
@@ -300,7 +301,7 @@ fn a_killed_shepherd_is_an_unknown_end_and_nothing_of_the_task_lives_on() {
         (e.code, e.sig, e.reason),
         (None, 0, TermReason::ShepherdLost)
     );
-    let gone = || !lives(job);
+    let gone = || !exists(job);
     assert!((0..200).any(|_| {
         clock::sleep_ms(20);
         gone()
@@ -424,7 +425,7 @@ fn a_host_that_is_cut_off_kills_what_will_be_run_elsewhere_and_nothing_else() {
     let other = c.started(2);
     assert_eq!(c.end(1).reason, TermReason::Fenced);
     assert!(clock::boot_ms() - began > 5_500);
-    assert!(lives(other));
+    assert!(exists(other));
     assert_eq!(c.kill(2).reason, TermReason::Owner);
 }
 

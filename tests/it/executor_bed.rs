@@ -2,6 +2,7 @@
 //!
 //! Owns the files that a leader would write, and the reading of what the host reports.
 
+use crate::cluster::exists;
 use corral::model::{AttemptId, JobKey, Limits, Share, Spec, TermReason};
 use corral::record::frame::{self, Reader};
 use corral::record::header::{Header, What};
@@ -10,7 +11,7 @@ use corral::record::order::{Act, Order, StartOrder};
 use corral::record::report::{Ended, Report};
 use corral::spool::Layout;
 use corral::sys::append::Appender;
-use corral::sys::{clock, fs, proc, users};
+use corral::sys::{clock, fs, users};
 use corral::task::log::{AttemptRec, TaskRec, encode_task};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -336,15 +337,10 @@ impl Drop for Cluster {
 /// Waits until no process of that id runs.
 pub fn wait_gone(pid: i32) {
     for _ in 0..500 {
-        if !lives(pid) {
+        if !exists(pid) {
             return;
         }
         clock::sleep_ms(20);
     }
     panic!("process {pid} lives on");
-}
-
-/// Whether a process of that id runs.
-pub fn lives(pid: i32) -> bool {
-    proc::info(pid).is_some_and(|p| p.state != 'Z')
 }

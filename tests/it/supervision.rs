@@ -1,7 +1,8 @@
 //! What a host remembers, over restarts and upgrades of its executor, loss of its local state,
 //! reboots and used-again process ids: nothing starts twice, no unknown end is a success.
 
-use crate::executor_bed::{Cluster, attempt, lives, wait_gone};
+use crate::cluster::exists;
+use crate::executor_bed::{Cluster, attempt, wait_gone};
 use corral::model::{Limits, TermReason};
 use corral::record::order::{Act, Order};
 use corral::record::report::Report;
@@ -182,7 +183,7 @@ fn two_hosts_of_one_name_start_nothing_twice() {
         Cluster::start(3, &c.mark(3)),
     ]);
     wait_gone(again);
-    assert!(lives(once), "what is not started elsewhere goes on");
+    assert!(exists(once), "what is not started elsewhere goes on");
     assert_eq!(c.end(1).reason, TermReason::Fenced);
     c.restart_exe();
     clock::sleep_ms(500);
@@ -231,7 +232,7 @@ fn a_process_id_that_is_used_again_is_not_taken_for_the_shepherd() {
     c.signal(1, Act::Kill, 1);
     c.order(&[Cluster::start(2, "true")]);
     c.end(2);
-    assert!(lives(pid), "the other process is left alone");
+    assert!(exists(pid), "the other process is left alone");
     assert_eq!(c.marks(), "");
     other.kill().unwrap();
     other.wait().unwrap();

@@ -1,7 +1,8 @@
 //! Tasks that cannot start, will not end or cannot be told of: real processes, real faults.
 //! What needs root, a controller or a device prints why it is skipped where that is missing.
 
-use crate::executor_bed::{Cluster, attempt, lives, wait_gone};
+use crate::cluster::exists;
+use crate::executor_bed::{Cluster, attempt, wait_gone};
 use corral::model::{Limits, TermReason};
 use corral::record::order::{Act, Order};
 use corral::record::report::Report;
@@ -67,7 +68,7 @@ fn a_host_without_room_for_a_process_says_so_and_another_may_try() {
         e.text
     );
     // What runs is not touched, and with room again the host works on.
-    assert!(lives(shepherd));
+    assert!(exists(shepherd));
     std::fs::write(group.join("pids.max"), "max").unwrap();
     c.order(&[Cluster::start(3, "exit 3")]);
     assert_eq!(c.end(3).code, Some(3));
@@ -372,7 +373,7 @@ fn without_any_room_the_shepherd_keeps_the_end_until_there_is_some() {
         let shepherd = c.started(1);
         c.order(&[Cluster::start(2, "exit 2")]);
         clock::sleep_ms(1_500);
-        assert!(lives(shepherd), "it holds the only record");
+        assert!(exists(shepherd), "it holds the only record");
         let ends = |c: &Cluster| {
             let (_, all) = c.reports();
             all.iter().any(|(_, r)| matches!(r, Report::Ended(_)))
@@ -404,7 +405,7 @@ fn a_cut_off_host_ends_rerunnable_tasks_even_without_an_executor() {
     wait_gone(again);
     let took = clock::boot_ms() - began;
     assert!((5_000..8_000).contains(&took), "{took}");
-    assert!(lives(once));
+    assert!(exists(once));
     c.start_exe();
     assert_eq!(c.end(1).reason, TermReason::Fenced);
     c.kill(2);

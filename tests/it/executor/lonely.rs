@@ -81,13 +81,13 @@ fn a_rerunnable_task_fences_itself_while_its_executor_is_dead() {
         c.beat();
         clock::sleep_ms(100);
     }
-    assert!(lives(again));
+    assert!(exists(again));
     let last = clock::boot_ms();
     c.beat();
-    while lives(again) && clock::boot_ms() - last < 20_000 {
+    while exists(again) && clock::boot_ms() - last < 20_000 {
         clock::sleep_ms(20);
     }
-    assert!(!lives(again) && lives(once));
+    assert!(!exists(again) && exists(once));
     assert!(clock::boot_ms() - last > 6_000, "too early");
     c.start_exe();
     assert_eq!(c.end(1).reason, TermReason::Fenced);
