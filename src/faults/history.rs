@@ -419,7 +419,9 @@ impl History {
     pub(super) fn task_ended(&mut self, kernel: &mut Kernel, run: RunKey, code: Option<i32>) {
         let (a, _) = run;
         kernel.trace("task", || format!("attempt {a} ends with {code:?}"));
-        if let Some(s) = self.starts.get_mut(&run) {
+        // A shepherd that is killed may have recorded the end before.
+        let running = self.starts.get_mut(&run).filter(|s| s.ended.is_none());
+        if let Some(s) = running {
             s.ended = Some(code);
             s.ended_at = kernel.now;
         }

@@ -120,14 +120,14 @@ impl Publisher {
     /// There is no room for the delta or the manifest.
     pub(super) fn new(layout: &Layout, cluster: &str, epoch: u64) -> sys::Result<Publisher> {
         let now = clock::boot_ms();
-        let delta = match open_delta(layout, cluster, epoch, 1, now) {
+        let sync = sys::statfs::fs_kind(layout.root())? != FsKind::Local;
+        let delta = match open_delta(layout, cluster, (epoch, 1), now, sync) {
             Err(e) if !e.is_no_space() => {
                 tracing::error!("{e}: the view lags");
                 Delta::lost(now)
             }
             other => other?,
         };
-        let kind = sys::statfs::fs_kind(layout.root())?;
         let mut publisher = Publisher {
             layout: layout.clone(),
             cluster: cluster.to_owned(),
@@ -145,7 +145,7 @@ impl Publisher {
             manifest_ino: 0,
             stale: false,
             tended: now,
-            sync: kind != FsKind::Local,
+            sync,
             out: Vec::new(),
             flushed_at: 0,
         };
@@ -325,7 +325,13 @@ impl Publisher {
         // The rows of this turn belong to the old delta.
         drop(self.flush());
         let next = self.generation + 1;
-        let mut delta = open_delta(&self.layout, &self.cluster, self.epoch, next, now)?;
+        let mut delta = open_delta(
+            &self.layout,
+            &self.cluster,
+            (self.epoch, next),
+            now,
+            self.sync,
+        )?;
         for row in state.class_rows() {
             delta.put(&row);
         }
@@ -539,9 +545,9 @@ impl Delta {
 fn open_delta(
     layout: &Layout,
     cluster: &str,
-    epoch: u64,
-    generation: u64,
+    (epoch, generation): (u64, u64),
     now: u64,
+    sync: bool,
 ) -> sys::Result<Delta> {
     let name = format!("{epoch:06}.{generation:06}.delta.yaml");
     let path = layout.view_file(&name);
@@ -552,6 +558,10 @@ fn open_delta(
     frame::write(&mut front, 0, &header)
         .map_err(|e| sys::Error::invalid("encode", &path, e.to_string()))?;
     app.append(&front)?;
+    // The manifest names it next: a share that is full must not cut the head off later.
+    if sync {
+        app.sync()?;
+    }
     Ok(Delta {
         name,
         app: Some(app),
