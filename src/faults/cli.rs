@@ -2,7 +2,7 @@
 //! failing seed with its trace.
 
 use super::plan::{Focus, Options, Variant};
-use super::{Outcome, run};
+use super::{Figures, Outcome, run};
 use crate::sys::{self, clock};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -137,13 +137,7 @@ fn keep(dir: &Path, outcome: &Outcome) -> sys::Result<()> {
 #[derive(Default)]
 pub(super) struct Summary {
     pub runs: u64,
-    pub steps: u64,
-    pub ms: u64,
-    pub takeovers: u64,
-    pub acked: usize,
-    pub starts: usize,
-    pub reads: u64,
-    pub faults: BTreeMap<&'static str, u64>,
+    pub figures: Figures,
     /// Seeds that broke a promise, with the first message.
     pub failed: BTreeMap<u64, String>,
     /// The failing one with the lowest seed.
@@ -186,15 +180,7 @@ pub(super) fn many(options: &Options, seeds: u64, threads: usize, until_broken: 
 impl Summary {
     fn add(&mut self, outcome: Outcome) {
         self.runs += 1;
-        self.steps += outcome.steps;
-        self.ms += outcome.ms;
-        self.takeovers += outcome.takeovers;
-        self.acked += outcome.acked;
-        self.starts += outcome.starts;
-        self.reads += outcome.reads;
-        for (name, n) in &outcome.faults {
-            *self.faults.entry(name).or_default() += n;
-        }
+        self.figures.add(&outcome.figures);
         if let Some(text) = outcome.broken.first() {
             self.failed.insert(outcome.seed, text.clone());
             if self.first.as_ref().is_none_or(|f| f.seed > outcome.seed) {
@@ -205,6 +191,7 @@ impl Summary {
 }
 
 fn print_summary(options: &Options, all: &Summary, ms: u64) {
+    let sum = &all.figures;
     let rate = all.runs as f64 * 1000.0 / ms.max(1) as f64;
     println!(
         "variant {}: {} seeds in {:.1} s ({rate:.1} seeds/s), {} file operations, {} s of virtual \
@@ -212,14 +199,14 @@ fn print_summary(options: &Options, all: &Summary, ms: u64) {
         options.variant.name(),
         all.runs,
         ms as f64 / 1000.0,
-        all.steps,
-        all.ms / 1000
+        sum.steps,
+        sum.ms / 1000
     );
     println!(
         "{} changes of leader, {} jobs acknowledged, {} starts, {} readings of the view",
-        all.takeovers, all.acked, all.starts, all.reads
+        sum.takeovers, sum.acked, sum.starts, sum.reads
     );
-    let faults: Vec<String> = all.faults.iter().map(|(k, n)| format!("{k} {n}")).collect();
+    let faults: Vec<String> = sum.faults.iter().map(|(k, n)| format!("{k} {n}")).collect();
     println!("faults: {}", faults.join(", "));
     println!("{} seeds broke a promise", all.failed.len());
     for (seed, text) in all.failed.iter().take(20) {
@@ -232,8 +219,8 @@ fn report(options: &Options, outcome: &Outcome) -> i32 {
         "seed {} variant {}: {} file operations, {} ms, digest {:016x}",
         outcome.seed,
         options.variant.name(),
-        outcome.steps,
-        outcome.ms,
+        outcome.figures.steps,
+        outcome.figures.ms,
         outcome.digest
     );
     for text in &outcome.broken {

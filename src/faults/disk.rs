@@ -143,12 +143,7 @@ impl Disk {
         uid: u32,
         now_ms: i64,
     ) -> Result<Ino, Errno> {
-        if self.child(dir, name).is_ok() {
-            return Err(libc::EEXIST);
-        }
-        let ino = self.new_node(mode, uid, now_ms, false);
-        self.entries(dir, now_ms)?.insert(name.to_owned(), ino);
-        Ok(ino)
+        self.add(dir, name, (mode, uid, false), now_ms)
     }
 
     pub(super) fn mkdir(
@@ -159,12 +154,24 @@ impl Disk {
         uid: u32,
         now_ms: i64,
     ) -> Result<(), Errno> {
+        self.add(dir, name, (mode, uid, true), now_ms).map(drop)
+    }
+
+    /// Makes a file or directory under a name that is not there yet.
+    fn add(
+        &mut self,
+        dir: Ino,
+        name: &str,
+        (mode, uid, is_dir): (u32, u32, bool),
+        now_ms: i64,
+    ) -> Result<Ino, Errno> {
+        // An empty name is the root's.
         if name.is_empty() || self.child(dir, name).is_ok() {
             return Err(libc::EEXIST);
         }
-        let ino = self.new_node(mode, uid, now_ms, true);
+        let ino = self.new_node(mode, uid, now_ms, is_dir);
         self.entries(dir, now_ms)?.insert(name.to_owned(), ino);
-        Ok(())
+        Ok(ino)
     }
 
     /// Takes a name away; the node goes with its last one (an open one stays until `forget`).

@@ -63,14 +63,9 @@ impl std::io::Write for LogIntoTrace {
     }
 }
 
-/// The result of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Outcome {
-    pub seed: u64,
-    /// Promises that were broken; empty = none.
-    pub broken: Vec<String>,
-    /// A number that differs when two runs differ in anything.
-    pub digest: u64,
+/// What a run did, or many runs together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Figures {
     /// File operations, the calm included.
     pub steps: u64,
     /// Virtual time, ms.
@@ -80,9 +75,34 @@ struct Outcome {
     pub starts: usize,
     /// How often the view was read.
     pub reads: u64,
+    pub faults: BTreeMap<&'static str, u64>,
+}
+
+impl Figures {
+    fn add(&mut self, other: &Figures) {
+        self.steps += other.steps;
+        self.ms += other.ms;
+        self.takeovers += other.takeovers;
+        self.acked += other.acked;
+        self.starts += other.starts;
+        self.reads += other.reads;
+        for (name, n) in &other.faults {
+            *self.faults.entry(name).or_default() += n;
+        }
+    }
+}
+
+/// The result of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Outcome {
+    pub seed: u64,
+    /// Promises that were broken; empty = none.
+    pub broken: Vec<String>,
+    /// A number that differs when two runs differ in anything.
+    pub digest: u64,
+    pub figures: Figures,
     /// The longest wait for the answer to a submission, ms.
     pub longest_ms: u64,
-    pub faults: BTreeMap<&'static str, u64>,
     /// What happened, if that was asked for.
     pub log: Vec<String>,
     /// The share and the machines' local directories at the end, likewise.
@@ -112,14 +132,16 @@ fn run_plan(options: &Options, plan: Plan, log: bool) -> Outcome {
             seed: options.seed,
             broken: history.broken.clone(),
             digest,
-            steps,
-            ms,
-            takeovers: history.takeovers,
-            acked: history.known.acked.len(),
-            starts: history.starts.len(),
-            reads: history.clients.reads,
+            figures: Figures {
+                steps,
+                ms,
+                takeovers: history.takeovers,
+                acked: history.known.acked.len(),
+                starts: history.starts.len(),
+                reads: history.clients.reads,
+                faults: cluster.injected.counts.clone(),
+            },
             longest_ms: history.clients.longest_ms,
-            faults: cluster.injected.counts.clone(),
             log: kept.unwrap_or_default(),
             disks,
         }

@@ -25,7 +25,7 @@ fn one_seed_is_one_run() {
         ..options(5, Variant::D11)
     };
     let (a, b) = (run(&small, true), run(&small, true));
-    assert!(!a.log.is_empty() && a.takeovers > 0);
+    assert!(!a.log.is_empty() && a.figures.takeovers > 0);
     assert_eq!(a, b);
     let quiet = run(&small, false);
     assert_eq!(quiet.digest, a.digest, "a trace must not change the run");
@@ -48,8 +48,8 @@ fn the_daemons_keep_their_promises() {
     println!(
         "{seeds} seeds in {ms} ms: {:.1} seeds/s, {} changes of leader, {} jobs",
         seeds as f64 * 1000.0 / ms as f64,
-        all.takeovers,
-        all.acked
+        all.figures.takeovers,
+        all.figures.acked
     );
     let shown: Vec<String> = all
         .failed
@@ -57,7 +57,7 @@ fn the_daemons_keep_their_promises() {
         .map(|(seed, text)| format!("cbsim faults --seed {seed} --trace: {text}"))
         .collect();
     assert!(shown.is_empty(), "{}", shown.join("\n"));
-    assert!(all.takeovers > seeds && all.acked > 0);
+    assert!(all.figures.takeovers > seeds && all.figures.acked > 0);
 }
 
 /// Seeds that broke a promise once, before the fix; docs/faults.md tells what it was. Later changes
@@ -126,7 +126,7 @@ fn kept(outcome: &Outcome) {
         "seed {}",
         outcome.seed
     );
-    assert!(outcome.acked > 0 && outcome.starts > 0);
+    assert!(outcome.figures.acked > 0 && outcome.figures.starts > 0);
 }
 
 const JOURNAL: CallPattern = ("fsync", "/journal.");
@@ -137,7 +137,7 @@ fn candidates_do_not_claim_over_each_others_heads() {
     for seed in 1..4 {
         let outcome = play(seed, Vec::new(), |plan| plan.cache_wait_ms = 5000);
         kept(&outcome);
-        assert_eq!(outcome.takeovers, 1);
+        assert_eq!(outcome.figures.takeovers, 1);
     }
 }
 
@@ -205,7 +205,7 @@ fn a_leader_overtaken_in_the_middle_of_a_commit_says_nothing() {
         for seed in 1..6 {
             let outcome = play(seed, overtaken(spot), |_| {});
             kept(&outcome);
-            assert!(outcome.takeovers >= 2);
+            assert!(outcome.figures.takeovers >= 2);
         }
     }
 }
@@ -294,7 +294,7 @@ fn a_separate_job_takes_few_calls_on_the_share() {
     (plan.sizes.slots, plan.snapshot_bytes, plan.segment_bytes) = (4, 1 << 30, 1 << 20);
     let outcome = run_plan(&options, plan, true);
     assert_eq!(outcome.broken, Vec::<String>::new());
-    let jobs = outcome.acked as f64;
+    let jobs = outcome.figures.acked as f64;
     let calls = |what: &str, path: &str| {
         let of = |line: &&String| {
             let mut words = line.split_whitespace().skip_while(|word| *word != what);

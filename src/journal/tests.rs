@@ -659,13 +659,9 @@ fn speed() {
             s: 1,
             t: Stamp(1_763_700_000_000),
             command: "sleep 1".into(),
-            name: String::new(),
-            array: String::new(),
-            array_limit: 0,
-            hold: false,
             tok: Token(u128::from(n) << 90),
             line: n,
-            key: String::new(),
+            ..Submitted::default()
         }))
     };
     let n = 300_000u32;

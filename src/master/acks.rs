@@ -138,14 +138,7 @@ mod tests {
     use crate::record::frame::Reader;
 
     fn ack(n: u128) -> Ack {
-        Ack {
-            tok: Token(n),
-            ok: true,
-            error: String::new(),
-            ids: Vec::new(),
-            results: Vec::new(),
-            more: 0,
-        }
+        Ack::empty(Token(n))
     }
 
     fn tokens(path: &std::path::Path, part: u64) -> Vec<u128> {

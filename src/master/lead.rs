@@ -488,16 +488,7 @@ impl Leader {
         for bad in rejected {
             if let Some(tok) = bad.token {
                 let error = format!("the request was not accepted: {}", bad.why);
-                let (ids, results) = (Vec::new(), Vec::new());
-                let ack = Ack {
-                    tok,
-                    ok: false,
-                    error,
-                    ids,
-                    results,
-                    more: 0,
-                };
-                self.answer(&[ack])?;
+                self.answer(&[Ack::refused(tok, error)])?;
             }
             self.inbox.set_aside(&bad, now);
         }

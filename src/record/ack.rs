@@ -26,6 +26,31 @@ pub struct Ack {
     pub more: u64,
 }
 
+impl Ack {
+    /// An answer without results yet.
+    #[must_use]
+    pub fn empty(tok: Token) -> Ack {
+        Ack {
+            tok,
+            ok: true,
+            error: String::new(),
+            ids: Vec::new(),
+            results: Vec::new(),
+            more: 0,
+        }
+    }
+
+    /// The answer to a request of which nothing was carried out.
+    #[must_use]
+    pub fn refused(tok: Token, error: String) -> Ack {
+        Ack {
+            ok: false,
+            error,
+            ..Ack::empty(tok)
+        }
+    }
+}
+
 fn is_zero_i64(n: &i64) -> bool {
     *n == 0
 }

@@ -125,6 +125,29 @@ pub enum SensedKind {
     Unknown,
 }
 
+#[cfg(test)]
+impl LoadDoc {
+    /// A host of 64 CPUs on which nothing runs.
+    pub(crate) fn of_idle_host() -> LoadDoc {
+        LoadDoc {
+            executor: true,
+            ncpus: 64,
+            maxmem: 257_000,
+            maxswp: 4096,
+            maxtmp: 100_000,
+            ndisks: 1,
+            pg: 1.5,
+            io: 12.0,
+            ls: 2.0,
+            it: 7.0,
+            tmp: 52_000.0,
+            swp: 4096.0,
+            mem: 131_072.0,
+            ..LoadDoc::default()
+        }
+    }
+}
+
 fn is_zero(n: &u64) -> bool {
     *n == 0
 }

@@ -221,40 +221,42 @@ fn segment(path: &Path, name: &str, past: &mut Past) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::model::{AttemptId, Limits, Token};
+    use crate::model::{AttemptId, Limits};
     use crate::record::event::Submitted;
     use crate::record::frame;
     use crate::record::report::Ended;
 
-    fn events() -> Vec<Event> {
+    /// Specification 1: two slots, with this run limit.
+    pub(crate) fn spec(run_s: u64) -> Event {
         let limits = Limits {
-            run_s: Some(60),
+            run_s: Some(run_s),
             ..Limits::default()
         };
-        let spec = Spec {
+        let spec = Box::new(Spec {
             user: "ann".into(),
             min: 2,
             max: 2,
             limits,
             ..Spec::default()
-        };
-        let submitted = |id: u32, array: &str, t: i64| {
-            Event::Submitted(Box::new(Submitted {
-                id,
-                s: 1,
-                t: Stamp(t),
-                command: "x".into(),
-                name: String::new(),
-                array: array.into(),
-                array_limit: 0,
-                hold: false,
-                tok: Token(1),
-                line: 0,
-                key: String::new(),
-            }))
-        };
+        });
+        Event::Spec { id: 1, spec }
+    }
+
+    /// A job of specification 1.
+    pub(crate) fn submitted(id: u32, array: &str, t: i64) -> Event {
+        Event::Submitted(Box::new(Submitted {
+            id,
+            s: 1,
+            t: Stamp(t),
+            command: "x".into(),
+            array: array.into(),
+            ..Submitted::default()
+        }))
+    }
+
+    fn events() -> Vec<Event> {
         let a = |j, at| AttemptId { j, at };
         let ended = |a, t, requeue| Event::Ended {
             e: Box::new(Ended {
@@ -268,10 +270,7 @@ mod tests {
         };
         let (one, two) = (JobKey::job(4), JobKey::element(5, 2));
         vec![
-            Event::Spec {
-                id: 1,
-                spec: Box::new(spec),
-            },
+            spec(60),
             submitted(4, "", 1000),
             submitted(5, "1-2", 3000),
             submitted(6, "", 4000),

@@ -194,43 +194,14 @@ fn started(work: &Work, now: Stamp) -> Option<Started> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{AttemptId, Limits, Share, Spec, Token};
-    use crate::record::event::{Event, Submitted};
-
-    fn submitted(id: u32, array: &str, t: i64) -> Event {
-        Event::Submitted(Box::new(Submitted {
-            id,
-            s: 1,
-            t: Stamp(t),
-            command: "x".into(),
-            name: String::new(),
-            array: array.into(),
-            array_limit: 0,
-            hold: false,
-            tok: Token(u128::from(id)),
-            line: 0,
-            key: String::new(),
-        }))
-    }
+    use crate::model::{AttemptId, Share};
+    use crate::record::event::Event;
+    use crate::replay::from_journal::tests::{spec, submitted};
 
     #[test]
     fn what_waits_and_runs_becomes_a_workload() {
         let mut state = State::new();
-        let limits = Limits {
-            run_s: Some(100),
-            ..Limits::default()
-        };
-        let spec = Spec {
-            user: "ann".into(),
-            min: 2,
-            max: 2,
-            limits,
-            ..Spec::default()
-        };
-        state.apply(&Event::Spec {
-            id: 1,
-            spec: Box::new(spec),
-        });
+        state.apply(&spec(100));
         state.apply(&submitted(5, "", 1000));
         state.apply(&submitted(6, "1-3", 2000));
         let a = AttemptId {

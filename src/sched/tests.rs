@@ -209,13 +209,10 @@ impl Cluster {
             s,
             t: self.now,
             command: "true".into(),
-            name: String::new(),
             array: array.into(),
             array_limit,
-            hold: false,
             tok: Token(u128::from(id)),
-            line: 0,
-            key: String::new(),
+            ..Submitted::default()
         })));
         id
     }

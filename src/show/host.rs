@@ -384,24 +384,11 @@ pub(crate) mod tests {
             reserved: [("lic".to_owned(), 2.0), ("mem".to_owned(), 2048.0)].into(),
             jobs: vec![(JobKey::job(17), 4), (JobKey::element(18, 3), 1)],
             load: LoadDoc {
-                executor: true,
-                ncpus: 64,
-                maxmem: 257_000,
-                maxswp: 4096,
-                maxtmp: 100_000,
-                ndisks: 1,
                 r15s: 3.25,
                 r1m: 2.0,
                 r15m: 0.04,
                 ut: 0.123,
-                pg: 1.5,
-                io: 12.0,
-                ls: 2.0,
-                it: 7.0,
-                tmp: 52_000.0,
-                swp: 4096.0,
-                mem: 131_072.0,
-                ..LoadDoc::default()
+                ..LoadDoc::of_idle_host()
             },
             ..HostRow::default()
         }

@@ -352,27 +352,39 @@ pub fn resume_root() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
 
-    fn run(program: &str, args: &[&str]) -> std::result::Result<i32, LaunchError> {
-        let c = |s: &str| CString::new(s).unwrap();
-        let argv: Vec<CString> = [program].iter().chain(args).map(|s| c(s)).collect();
-        let null = std::fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open("/dev/null")
-            .unwrap();
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&null);
-        let l = Launch {
-            programs: &[c(program)],
-            argv: &argv,
-            env: &[c"A=b"],
+    fn c(s: &str) -> CString {
+        CString::new(s).unwrap()
+    }
+
+    fn null() -> std::fs::File {
+        let mut how = std::fs::File::options();
+        how.read(true).write(true).open("/dev/null").unwrap()
+    }
+
+    /// A launch without limits and changes of user, whose input and output is `fd`.
+    fn plain<'a>(programs: &'a [CString], argv: &'a [CString], fd: RawFd) -> Launch<'a> {
+        Launch {
+            programs,
+            argv,
+            env: &[],
             stdio: [fd; 3],
             user: None,
-            rlimits: &[(Limit::CoreBytes, 0)],
+            rlimits: &[],
             nice: 0,
             join: &[],
-        };
-        launch(&l)
+        }
+    }
+
+    fn run(program: &str, args: &[&str]) -> std::result::Result<i32, LaunchError> {
+        let argv: Vec<CString> = [program].iter().chain(args).map(|s| c(s)).collect();
+        let (programs, null) = ([c(program)], null());
+        launch(&Launch {
+            env: &[c"A=b"],
+            rlimits: &[(Limit::CoreBytes, 0)],
+            ..plain(&programs, &argv, null.as_raw_fd())
+        })
     }
 
     fn code(pid: i32) -> i32 {
@@ -489,28 +501,17 @@ mod tests {
         }
         let d = tempfile::tempdir().unwrap();
         let mark = d.path().join("ran");
-        let c = |s: &str| CString::new(s).unwrap();
         let argv = [c("touch"), c(mark.to_str().unwrap())];
-        let null = std::fs::File::options()
-            .read(true)
-            .write(true)
-            .open("/dev/null")
-            .unwrap();
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&null);
+        let programs = [c("/usr/bin/touch"), c("/bin/touch")];
+        let null = null();
         let who = Who {
             uid: 65534,
             gid: 65534,
             groups: vec![65534],
         };
         let l = Launch {
-            programs: &[c("/usr/bin/touch"), c("/bin/touch")],
-            argv: &argv,
-            env: &[],
-            stdio: [fd; 3],
             user: Some(&who),
-            rlimits: &[],
-            nice: 0,
-            join: &[],
+            ..plain(&programs, &argv, null.as_raw_fd())
         };
         let mut child = crate::sys::fork::fork_snapshot(|| {
             if !forbid_setresuid() {

@@ -21,7 +21,7 @@ pub(super) struct Answer {
 impl Answer {
     pub(crate) fn to(token: Token) -> Answer {
         Answer {
-            ack: empty_ack(token),
+            ack: Ack::empty(token),
             text_bytes: 0,
         }
     }
@@ -44,26 +44,6 @@ impl Answer {
 
     pub(crate) fn refuse(&mut self, what: impl ToString, refusal: Refusal) {
         self.say(what, refusal.code, refusal.text);
-    }
-}
-
-pub(super) fn empty_ack(tok: Token) -> Ack {
-    Ack {
-        tok,
-        ok: true,
-        error: String::new(),
-        ids: Vec::new(),
-        results: Vec::new(),
-        more: 0,
-    }
-}
-
-/// The answer to a request of which nothing was carried out.
-pub(super) fn refused_ack(tok: Token, error: String) -> Ack {
-    Ack {
-        ok: false,
-        error,
-        ..empty_ack(tok)
     }
 }
 

@@ -6,7 +6,6 @@
 //! the request again and continues there. The request stays in its drop box, and its token is
 //! unanswered, until the last slice is done.
 
-use super::answer::{empty_ack, refused_ack};
 use super::context::Turn;
 use super::job_verb::JobVerb;
 use super::request_queue::{ActiveRequest, CHANGE, LOOK};
@@ -109,7 +108,7 @@ impl Turn<'_> {
         if !done {
             return SliceEnd::More;
         }
-        let empty = empty_ack(request.head.token);
+        let empty = Ack::empty(request.head.token);
         SliceEnd::Done(std::mem::replace(&mut request.answer.ack, empty))
     }
 
@@ -117,7 +116,7 @@ impl Turn<'_> {
     fn known_answer(&self, tok: Token) -> Option<Ack> {
         let state = &self.core.state;
         let known = state.known(tok)?;
-        let mut ack = empty_ack(tok);
+        let mut ack = Ack::empty(tok);
         for (line, id, n) in &known.jobs {
             let queue = state.spec_of(*id).map(|spec| spec.queue.clone());
             ack.ids.push(IdRun {
@@ -147,7 +146,7 @@ impl Turn<'_> {
         if let Some(ack) = self.refuse_while_restored(token, &request.verbs) {
             return Some(ack);
         }
-        let refused = |text: String| refused_ack(token, text);
+        let refused = |text: String| Ack::refused(token, text);
         if let Err(refusal) = intake::check_bounds(request.verbs.iter(), &self.core.state) {
             return Some(refused(refusal.text));
         }

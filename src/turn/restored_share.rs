@@ -5,7 +5,7 @@
 //! administrator's confirmation. That one holds pending jobs, unbinds what was bound and not
 //! started, and continues ids and epochs above all that hosts have seen.
 
-use super::answer::{Answer, refused_ack};
+use super::answer::Answer;
 use super::context::Turn;
 use super::orders::attempt_of;
 use crate::intake::{Action, Over, Requester};
@@ -70,7 +70,7 @@ impl Turn<'_> {
             Some(back) => alarm_text(back, state.epoch()),
             None => "the leader is being replaced: ask again".to_owned(),
         };
-        Some(refused_ack(token, why))
+        Some(Ack::refused(token, why))
     }
 
     /// `cadmin restored --confirm`.

@@ -36,13 +36,8 @@ fn submitted(id: u32) -> Event {
         s: 1,
         t: Stamp(id.into()),
         command: "true".into(),
-        name: String::new(),
-        array: String::new(),
-        array_limit: 0,
-        hold: false,
         tok: Token(id.into()),
-        line: 0,
-        key: String::new(),
+        ..Submitted::default()
     }))
 }
 

@@ -35,21 +35,10 @@ fn set_epoch(layout: &Layout, epoch: u64) {
     std::fs::create_dir_all(layout.epoch_dir(epoch)).unwrap();
 }
 
-fn ack(tok: Token) -> Ack {
-    Ack {
-        tok,
-        ok: true,
-        error: String::new(),
-        ids: Vec::new(),
-        results: Vec::new(),
-        more: 0,
-    }
-}
-
 fn append(path: &Path, tok: Token, seq: u64) {
     // As a leader does: whoever reads meanwhile never finds it shorter than before.
     let mut bytes = Vec::new();
-    frame::write(&mut bytes, seq, &ack(tok)).unwrap();
+    frame::write(&mut bytes, seq, &Ack::empty(tok)).unwrap();
     let mut how = std::fs::OpenOptions::new();
     let mut file = how.create(true).append(true).open(path).unwrap();
     std::io::Write::write_all(&mut file, &bytes).unwrap();
@@ -214,12 +203,12 @@ fn a_share_that_is_no_cluster_is_named() {
 fn damaged_and_foreign_lines_are_passed_over() {
     let mut bytes = b"rest of a record\n".to_vec();
     let mut line = Vec::new();
-    frame::write(&mut line, 4, &ack(Token(9))).unwrap();
+    frame::write(&mut line, 4, &Ack::empty(Token(9))).unwrap();
     line[20] ^= 1;
     bytes.extend(&line);
     let text = Token(9).to_string();
     assert!(find_ack(&bytes, Token(9), &text).is_none());
-    frame::write(&mut bytes, 5, &ack(Token(9))).unwrap();
+    frame::write(&mut bytes, 5, &Ack::empty(Token(9))).unwrap();
     assert!(find_ack(&bytes, Token(9), &text).is_some());
 }
 

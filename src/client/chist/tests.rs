@@ -57,13 +57,8 @@ fn events() -> Vec<Event> {
             s,
             t: at(0),
             command: format!("run{id}"),
-            name: String::new(),
-            array: String::new(),
-            array_limit: 0,
-            hold: false,
             tok: Token(u128::from(id)),
-            line: 0,
-            key: String::new(),
+            ..Submitted::default()
         }))
     };
     let dispatched = |id: u32, host: &str| Event::Dispatched {

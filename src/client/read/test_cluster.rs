@@ -141,24 +141,11 @@ fn queues() -> [QueueRow; 3] {
 
 fn hosts() -> [HostRow; 3] {
     let load = |busy: f64| LoadDoc {
-        executor: true,
-        ncpus: 64,
-        maxmem: 257_000,
-        maxswp: 4096,
-        maxtmp: 100_000,
-        ndisks: 1,
         r15s: 40.0 * busy,
         r1m: 36.0 * busy,
         r15m: 30.5 * busy,
         ut: 0.62 * busy,
-        pg: 1.5,
-        io: 12.0,
-        ls: 2.0,
-        it: 7.0,
-        tmp: 52_000.0,
-        swp: 4096.0,
-        mem: 131_072.0,
-        ..LoadDoc::default()
+        ..LoadDoc::of_idle_host()
     };
     let host = |name: &str, status: &str, slots| HostRow {
         name: name.into(),

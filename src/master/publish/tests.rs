@@ -46,13 +46,8 @@ impl Bed {
             s: id % 3 + 1,
             t: Stamp(1),
             command: format!("job {id}"),
-            name: String::new(),
-            array: String::new(),
-            array_limit: 0,
-            hold: false,
             tok: Token(u128::from(id)),
-            line: 0,
-            key: String::new(),
+            ..Submitted::default()
         })));
     }
 

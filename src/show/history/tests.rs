@@ -40,11 +40,8 @@ fn submitted(id: u32, array: &str) -> Event {
         command: "./work".into(),
         name: "作业".into(),
         array: array.into(),
-        array_limit: 0,
-        hold: false,
         tok: Token(1),
-        line: 0,
-        key: String::new(),
+        ..Submitted::default()
     }))
 }
 
