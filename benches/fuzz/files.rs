@@ -486,7 +486,7 @@ impl Target for Orders {
         };
         let epoch = encode_fixed(&doc).expect("it fits");
         let path = self.layout.orders("h1", self.epoch, 1);
-        let id = self.exec.ledger.identity.id.clone();
+        let id = self.exec.ledger_id().to_owned();
         let mut records = vec![json(&Header::new(What::Orders, "c", self.epoch, 1))];
         records.push(json(&Order::Ledger { id }));
         records.extend(self.records.iter().cloned());

@@ -8,13 +8,13 @@ use super::ledger::{Ledger, ShareSeen};
 use super::orders::OrderReader;
 use super::parts::Parts;
 use super::recovery;
-use super::report_queue::UnreportedStarts;
-use super::reports::Reporter;
+use super::report_queue::ReportQueue;
 use super::sample::{self, Snapshot};
-use super::spawn::{How, Spawner, SpawnerEvent};
+use super::share_watch::ShareWatch;
+use super::spawn::SpawnerEvent;
+use super::spawners::Spawners;
 use super::starts::{Refused, Starter};
 use super::table::{Entry, Pending, Shepherd, Status, Table};
-use super::tasklogs::TaskLogs;
 use crate::host::ls::write_beat;
 use crate::host::setup::Place;
 use crate::host::{iso_limit, silence};
@@ -24,15 +24,13 @@ use crate::record::report::{Ended, Report, RunId};
 use crate::sys::{clock, failpoint, proc, supervise};
 use crate::task::ending;
 use crate::task::log::AttemptRec;
-use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, Unheld, pack_act};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::task::spec::{FromSpawner, TaskAct, ToSpawner, pack_act};
+use std::collections::BTreeSet;
 
 /// Pause between two samples of usage, ms.
 const SAMPLE_MS: u64 = 5_000;
 /// Pause between two local beats, ms.
 const BEAT_MS: u64 = 5_000;
-/// Size of a tasks log at which the next one is begun.
-const LOG_BYTES: u64 = 64 << 20;
 /// Rounds of reading orders in one turn.
 const ROUNDS: usize = 4;
 /// The end of a run that the leader believes to be running here.
@@ -40,61 +38,22 @@ const FORGOTTEN: &str = "its host has lost the record of it";
 
 /// Everything the executor knows.
 pub struct Exec {
-    pub place: Place,
-    pub how: How,
-    pub table: Table,
-    pub parts: Parts,
+    pub(super) place: Place,
+    pub(super) table: Table,
+    pub(super) ledger: Ledger,
+    pub(super) orders: OrderReader,
+    pub(super) starter: Starter,
+    pub(super) parts: Parts,
     /// Attempts whose resizes came in this turn.
-    pub resized: BTreeSet<AttemptId>,
-    /// Runs that are never started here because another run has their id, with their marks.
-    pub refused: BTreeMap<AttemptId, u32>,
-    pub ledger: Ledger,
-    pub logs: TaskLogs,
-    pub orders: OrderReader,
-    pub reports: Option<Reporter>,
-    pub unreported_starts: UnreportedStarts,
-    pub hints: Hints,
-    /// File and length of the reports, as last published to `cbls`.
-    pub news: (u64, u64),
-    pub starter: Starter,
-    pub spawner: Option<Spawner>,
-    pub retired: Vec<Spawner>,
-    /// Tasks on record that wait for the rest of the orders at hand: a later one may cancel them.
-    pub held: Vec<TaskSpec>,
-    /// A tasks log could not be read when a spawner was ready: what was on it is not settled.
-    pub unrecovered: bool,
-    /// Shepherds that ended while the tasks log with their records could not be read.
-    pub died: Vec<(AttemptId, i32)>,
-    pub note: String,
-    /// Limits that samples must hold even of tasks in control groups.
-    pub unheld: Unheld,
-    /// The share is older than what this host has followed; logged once.
-    pub went_back: Option<u64>,
-    /// Final attempts are reported once more and then dropped: the share was replaced.
-    pub forget_old: bool,
+    pub(super) resized: BTreeSet<AttemptId>,
+    pub(super) spawners: Spawners,
+    pub(super) reports: ReportQueue,
+    pub(super) hints: Hints,
+    pub(super) share: ShareWatch,
     /// An `iso_timeout` that the leader ordered and that is not saved yet.
-    pub limit_order: Option<u64>,
-    /// What is known of the share.
-    pub share: ShareSeen,
-    pub sampled_at: u64,
-    pub beat_at: u64,
-    /// Ends to be reported once they are durable.
-    pub ends: bool,
-    /// A reports file that could not be made is tried again then.
-    pub reports_at: u64,
-    /// When the present one was last looked for by its name (boot clock, ms).
-    pub reports_checked: u64,
-    /// How long the next one waits after the leader has called one damaged (ms), and when it last
-    /// did.
-    pub reports_pause: (u64, u64),
-    /// The leader knows a reports file with this number.
-    pub reports_above: u64,
-    /// The last error of the share, so that it is logged once.
-    pub said: String,
-    /// Since when orders are for another ledger than this one; 0 = they are for this one.
-    pub foreign_at: u64,
-    /// The leader has addressed orders to this ledger.
-    pub addressed: bool,
+    limit_order: Option<u64>,
+    sampled_at: u64,
+    beat_at: u64,
 }
 
 /// What one turn did, for the pace of the next.
@@ -109,26 +68,53 @@ pub struct Did {
 }
 
 impl Exec {
+    /// An executor that has done nothing yet but remember.
+    pub(super) fn new(
+        place: Place,
+        (table, ledger): (Table, Ledger),
+        (orders, starter): (OrderReader, Starter),
+        spawners: Spawners,
+        share: ShareSeen,
+    ) -> Exec {
+        Exec {
+            place,
+            table,
+            ledger,
+            orders,
+            starter,
+            parts: Parts::default(),
+            resized: BTreeSet::new(),
+            spawners,
+            reports: ReportQueue::default(),
+            hints: Hints::none(),
+            share: ShareWatch::new(share),
+            limit_order: None,
+            sampled_at: 0,
+            beat_at: 0,
+        }
+    }
+
+    /// The id of this host's ledger, which orders name.
+    pub fn ledger_id(&self) -> &str {
+        &self.ledger.identity.id
+    }
+
     /// One turn. `look`: read the share's orders in it.
     pub fn turn(&mut self, look: bool) -> Did {
         let mut did = Did::default();
         self.hear();
-        if self.spawner.is_none() {
+        if !self.spawners.is_ready() {
             self.respawn();
         }
         did.work |= self.follow_tasks();
-        if look && self.spawner.is_some() {
+        if look && self.spawners.is_ready() {
             match self.follow_orders() {
                 Ok(d) => {
-                    self.said.clear();
+                    self.share.error.clear();
                     did.work |= d.work;
                     (did.more, did.orders) = (d.more, d.orders);
                 }
-                Err(e) if e == self.said => {}
-                Err(e) => {
-                    tracing::error!("{e}");
-                    self.said = e;
-                }
+                Err(e) => self.share.failed(e),
             }
         }
         let now = clock::boot_ms();
@@ -147,17 +133,7 @@ impl Exec {
 
     /// The local beat: time, epoch, highest job id, and a note for administrators.
     fn beat(&self, now: u64) {
-        let (epoch, top) = (self.share.epoch, self.table.top());
-        let back = match self.went_back {
-            Some(here) => format!("the share went back from epoch {epoch} to {here}; "),
-            None => String::new(),
-        };
-        let note = format!("{back}{}", self.note);
-        let note = note.trim_end_matches("; ");
-        let words = match &self.share.points {
-            none if none.is_empty() => format!("{epoch} {top} {note}"),
-            points => format!("{epoch} {top} {points} {note}"),
-        };
+        let words = self.share.beat(self.table.top(), self.spawners.note());
         let text = format!("{now} {}", super::super::ls::checked(&words));
         write_beat(&self.place.local.exe_beat(), &text);
     }
@@ -165,7 +141,7 @@ impl Exec {
     // ---- the spawner ----
 
     fn hear(&mut self) {
-        while let Some(h) = self.spawner.as_ref().and_then(|s| s.heard.try_recv().ok()) {
+        while let Some(h) = self.spawners.hear() {
             self.heard(Some(h));
         }
     }
@@ -180,30 +156,9 @@ impl Exec {
             Some(SpawnerEvent::Message(FromSpawner::Ready { .. })) => {}
             Some(SpawnerEvent::Ended(why)) => {
                 tracing::error!("the spawner ended ({why}); its tasks continue");
-                self.give_up_spawner();
+                self.spawners.give_up();
             }
-            None => self.give_up_spawner(),
-        }
-    }
-
-    fn give_up_spawner(&mut self) {
-        if let Some(s) = self.spawner.take() {
-            s.give_up();
-        }
-    }
-
-    pub(super) fn send(&mut self, message: &ToSpawner) {
-        if let Some(s) = self.spawner.as_mut()
-            && let Err(e) = s.push(message)
-        {
-            tracing::error!("{e}");
-        }
-    }
-
-    pub(super) fn flush_spawner(&mut self) {
-        if let Some(Err(e)) = self.spawner.as_mut().map(Spawner::flush) {
-            tracing::error!("{e}");
-            self.give_up_spawner();
+            None => self.spawners.give_up(),
         }
     }
 
@@ -230,14 +185,19 @@ impl Exec {
             why: why.clone(),
         });
         if self.table.set(a, Status::Never(why.clone())) {
-            self.ends = true;
-            self.push(a, &Report::Never { a, why });
+            let never = Report::Never { a, why };
+            self.reports.push_end(&mut self.table, a, &never);
         }
     }
 
+    /// Adds a report to the next group.
+    pub(super) fn push(&mut self, a: AttemptId, report: &Report) {
+        self.reports.push(&mut self.table, a, report);
+    }
+
     fn sample(&mut self, now: u64) {
-        match (&self.spawner, self.unrecovered) {
-            (Some(s), true) => self.recover(s.log),
+        match (self.spawners.log(), self.spawners.unrecovered) {
+            (Some(log), true) => self.recover(log),
             _ => self.find_lost(),
         }
         let old = |s: &Shepherd| now.saturating_sub(s.born) >= SAMPLE_MS;
@@ -258,7 +218,7 @@ impl Exec {
             };
             let u = sample::merge(&e.usage, usage);
             let worth = sample::differs(&e.usage, &u);
-            let over = sample::exceeded(e, &u, self.unheld);
+            let over = sample::exceeded(e, &u, self.spawners.unheld());
             if worth {
                 e.usage = u.clone();
             }
@@ -279,27 +239,30 @@ impl Exec {
         let until = silence::may_start_until(&self.place.local);
         for _ in 0..ROUNDS {
             // Given up in the last round: what comes now waits for the next one.
-            if self.spawner.is_none() {
+            if !self.spawners.is_ready() {
                 did.more = true;
                 break;
             }
             let before = self.orders.place();
             let look = self.orders.look()?;
-            self.judge_share(&look);
+            if self.share.judge(&look) {
+                self.repeat_all_reports();
+            }
             if look.new_epoch {
-                self.share.epoch = self.orders.place().0;
+                self.share.seen.epoch = self.orders.place().0;
                 self.note_share();
-                self.refused.clear();
+                self.reports.forget_refused();
             }
             if !look.orders.is_empty() {
-                self.starter.read_part((self.share.epoch, look.part));
+                self.starter.read_part((self.share.seen.epoch, look.part));
             }
-            self.check_identity();
+            self.share
+                .check_identity(self.orders.is_foreign(), &self.place);
             did.work |= !look.orders.is_empty();
             did.orders |= did.work;
             did.more = look.more;
             if look.damage.is_some() {
-                self.begin_new_reports();
+                self.reports.begin_new();
                 did.work = true;
             }
             self.carry_out(look.orders, before)?;
@@ -308,7 +271,7 @@ impl Exec {
             }
             if !look.more {
                 // An order after the unreadable one may cancel a start.
-                if !self.held.is_empty() && !look.held_up {
+                if !self.spawners.held.is_empty() && !look.held_up {
                     self.start_held_until(until?)?;
                 }
                 break;
@@ -335,13 +298,13 @@ impl Exec {
     fn start_held(&mut self) {
         failpoint::hit("exe.after_ledger");
         self.drop_unnamed();
-        for task in std::mem::take(&mut self.held) {
-            self.send(&ToSpawner::Start(Box::new(task)));
+        for task in std::mem::take(&mut self.spawners.held) {
+            self.spawners.send(&ToSpawner::Start(Box::new(task)));
         }
         if let Some(forget) = self.starter.forget_now() {
-            self.send(&forget);
+            self.spawners.send(&forget);
         }
-        self.flush_spawner();
+        self.spawners.flush();
     }
 
     /// Cancels starts that wait here and that the present orders do not name: the orders after the
@@ -349,56 +312,24 @@ impl Exec {
     fn drop_unnamed(&mut self) {
         let place = self.orders.place();
         let named = |a: &AttemptId| self.table.get(*a).is_some_and(|e| e.named >= place);
-        let held = self.held.iter().map(|task| task.a);
+        let held = self.spawners.held.iter().map(|task| task.a);
         for a in held.filter(|a| !named(a)).collect::<Vec<_>>() {
-            self.held.retain(|task| task.a != a);
+            self.spawners.held.retain(|task| task.a != a);
             self.never(a, "its orders were damaged, and it is no longer in force");
         }
     }
 
-    /// Notes that the share went back to an older copy, and when it is current again: then
-    /// everything is reported again, since the acknowledgements were lost.
-    fn judge_share(&mut self, look: &super::orders::Look) {
-        if look.new_epoch && self.went_back.take().is_some() {
-            tracing::info!("the share has a later epoch again; all attempts are reported again");
-            self.repeat_all_reports();
-        }
-        if look.went_back.is_some() && self.went_back != look.went_back {
-            let (seen, here) = (self.share.epoch, look.went_back.unwrap_or_default());
-            tracing::error!(
-                "the share went back: this host has followed epoch {seen}, the newest here is \
-                 {here}. Was it restored from a backup? No order is followed until an \
-                 administrator runs 'cadmin restored --confirm'; tasks go on"
-            );
-            self.went_back = look.went_back;
-        }
-    }
-
-    /// An administrator has confirmed that the share was restored: acknowledgements of final
-    /// reports may be lost.
-    fn share_restored(&mut self, above: u64) {
-        if above <= self.share.restored {
-            return;
-        }
-        tracing::info!("the share was restored; all attempts are reported again");
-        self.share.restored = above;
-        self.share.points.forget(above);
-        self.note_share();
-        self.repeat_all_reports();
-    }
-
     fn repeat_all_reports(&mut self) {
         self.table.unacknowledge();
-        self.reports = None;
-        self.forget_old = true;
+        self.reports.repeat_all();
     }
 
     /// Puts on record what is known of the share.
     fn note_share(&mut self) {
         self.ledger.push(&AttemptRec::Epoch {
-            e: self.share.epoch,
+            e: self.share.seen.epoch,
             top: self.table.top(),
-            r: self.share.restored,
+            r: self.share.seen.restored,
         });
     }
 
@@ -434,20 +365,27 @@ impl Exec {
                 Order::Limit { iso_ms } => self.limit_order = Some(iso_ms),
                 Order::Ack { part, seq } => self.acknowledge(part, seq),
                 Order::Journal(point) => reached = Some(point),
-                Order::Restored { above } => self.share_restored(above),
-                Order::ReportsDamaged { part, seq, at } => self.renew_reports(part, seq, at),
+                Order::Restored { above } => {
+                    if self.share.is_restored(above) {
+                        self.note_share();
+                        self.repeat_all_reports();
+                    }
+                }
+                Order::ReportsDamaged { part, seq, at } => {
+                    self.reports.renew(&self.place, (part, seq, at));
+                }
                 Order::Ledger { .. } | Order::Next { .. } => {}
             }
         }
         self.keep_limit();
         if let Some(point) = reached {
-            self.share.points.reach(point);
+            self.share.seen.points.reach(point);
             self.ledger.push(&AttemptRec::Journal(point));
         }
         let recorded = self.ledger.commit(true);
         if let Err(e) = &recorded {
             // No task of it was started: forget them, and read it all again.
-            self.held.retain(|task| !starts.contains(&task.a));
+            self.spawners.held.retain(|task| !starts.contains(&task.a));
             starts.into_iter().for_each(|a| self.table.remove(a));
             self.orders.go_to(before.1);
             self.rewrite_after_failure(&e.to_string());
@@ -501,12 +439,9 @@ impl Exec {
             }
             return None;
         }
-        let log = self.spawner.as_ref().map_or(0, |s| s.log);
-        let spawner = &mut self.spawner;
-        let mut send = |m: &ToSpawner| match spawner.as_mut() {
-            Some(s) => s.push(m),
-            None => Err("no spawner".to_owned()),
-        };
+        let log = self.spawners.log().unwrap_or(0);
+        let spawners = &mut self.spawners;
+        let mut send = |m: &ToSpawner| spawners.push(m);
         let built = match o.ran {
             true => Err(Refused::from(FORGOTTEN.to_owned())),
             false => self.starter.task(&o, &mut send),
@@ -530,7 +465,7 @@ impl Exec {
             Ok(task) => {
                 entry.limits = Some(Box::new(task.limits.clone()));
                 self.table.insert(a, entry);
-                self.held.push(task);
+                self.spawners.held.push(task);
                 Some(a)
             }
             Err(refused) => {
@@ -557,13 +492,14 @@ impl Exec {
     /// Promises that an unknown attempt, or one that still waits here, will never start; repeats
     /// what is known of another.
     fn cancel(&mut self, a: AttemptId) {
-        if let Some(at) = self.held.iter().position(|task| task.a == a) {
-            self.held.remove(at);
+        let held = &mut self.spawners.held;
+        if let Some(at) = held.iter().position(|task| task.a == a) {
+            held.remove(at);
             self.never(a, "cancelled before it was started");
             return;
         }
-        if let Some(mark) = self.refused.get(&a) {
-            return self.refuse(a, *mark);
+        if let Some(mark) = self.reports.refused(a) {
+            return self.refuse(a, mark);
         }
         if let Some(e) = self.table.get(a) {
             for report in e.reports(a) {
@@ -615,7 +551,7 @@ impl Exec {
     }
 
     fn acknowledge(&mut self, part: u64, seq: u64) {
-        if self.reports.as_ref().is_none_or(|r| r.number() != part) {
+        if self.reports.number() != Some(part) {
             return;
         }
         for a in self.table.acknowledge(seq) {
@@ -627,17 +563,11 @@ impl Exec {
 
     fn keep_house(&mut self) {
         self.keep_limit();
-        self.check_reports_file();
-        self.retired.retain_mut(|s| !s.has_ended());
-        let full = |s: &Spawner| self.held.is_empty() && self.logs.len_of(s.log) > LOG_BYTES;
-        if self.spawner.as_ref().is_some_and(full)
-            && let Some(mut old) = self.spawner.take()
-        {
-            old.retire();
-            self.retired.push(old);
+        self.reports.check_file();
+        if self.spawners.retire_full() {
             self.respawn();
         }
-        let old_logs = self.logs.numbers().len() > 1;
+        let old_logs = self.spawners.logs.numbers().len() > 1;
         if self.ledger.wants_rewrite() || (old_logs && !self.needs_old_logs()) {
             self.rewrite();
             // The last tasks of earlier spawners are over, and so is the use of their groups.
@@ -648,10 +578,10 @@ impl Exec {
     }
 
     fn needs_old_logs(&self) -> bool {
-        let present = self.spawner.as_ref().map_or(0, |s| s.log);
-        if self.unrecovered {
+        if self.spawners.unrecovered {
             return true;
         }
+        let present = self.spawners.log().unwrap_or(0);
         self.table.live().any(|(_, e)| match &e.status {
             Status::Running(s) => s.log != present,
             Status::Given(log) => *log != present,
@@ -661,20 +591,19 @@ impl Exec {
 
     /// Rewrites the ledger from the table, after which old tasks logs are not needed.
     pub fn rewrite(&mut self) {
-        if let Err(e) = self.ledger.rewrite(&self.table, &self.share) {
+        if let Err(e) = self.ledger.rewrite(&self.table, &self.share.seen) {
             tracing::error!("{e}");
             return;
         }
-        if !self.needs_old_logs() && self.retired.is_empty() {
-            let present = self.spawner.as_ref().map_or(0, |s| s.log);
-            self.logs.remove_unless(|n| n == present);
+        if !self.needs_old_logs() {
+            self.spawners.remove_old_logs();
         }
     }
 
     /// After a failed write the whole ledger must be rewritten.
     pub(super) fn rewrite_after_failure(&mut self, why: &str) {
         tracing::error!("{why}; the local log is rewritten");
-        if let Err(e) = self.ledger.rewrite(&self.table, &self.share) {
+        if let Err(e) = self.ledger.rewrite(&self.table, &self.share.seen) {
             tracing::error!("{e}");
         }
     }

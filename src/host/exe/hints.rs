@@ -20,7 +20,7 @@ const VAIN_MAX: u64 = 20;
 
 /// The socket of an executor.
 #[derive(Debug)]
-pub struct Hints {
+pub(super) struct Hints {
     socket: Option<Socket>,
     /// Where hints are taken, as the reports say it.
     at: Option<String>,
@@ -32,7 +32,7 @@ pub struct Hints {
 
 impl Hints {
     /// Neither takes nor gives hints.
-    pub fn none() -> Hints {
+    pub(super) fn none() -> Hints {
         Hints {
             socket: None,
             at: None,
@@ -43,7 +43,7 @@ impl Hints {
     }
 
     /// Opens a socket if the configuration wants hints here, and listens.
-    pub fn open(place: &Place, config: &Cluster) -> Hints {
+    pub(super) fn open(place: &Place, config: &Cluster) -> Hints {
         let mut hints = Hints::none();
         let Some(ports) = config.hint_ports(place.share_is_local) else {
             return hints;
@@ -78,28 +78,28 @@ impl Hints {
     }
 
     /// Where hints are taken, if they are.
-    pub fn at(&self) -> Option<&str> {
+    pub(super) fn at(&self) -> Option<&str> {
         self.at.as_deref()
     }
 
     /// The channel to wait on; after a message, [`Hints::may_look`] says whether to look.
-    pub fn heard(&self) -> &Receiver<()> {
+    pub(super) fn heard(&self) -> &Receiver<()> {
         &self.heard
     }
 
     /// Takes all hints that came. True when the budget permits a look.
-    pub fn may_look(&mut self, now: u64) -> bool {
+    pub(super) fn may_look(&mut self, now: u64) -> bool {
         while self.heard.try_recv().is_ok() {}
         self.vain.left(now) > 0
     }
 
     /// A look caused by a hint found nothing.
-    pub fn in_vain(&mut self) {
+    pub(super) fn in_vain(&mut self) {
         self.vain.spend(1);
     }
 
     /// This host's reports have grown.
-    pub fn reported(&self, leader: Option<&Endpoint>) {
+    pub(super) fn reported(&self, leader: Option<&Endpoint>) {
         if let (Some(socket), Some(leader)) = (&self.socket, leader) {
             let (host, number) = (self.name, clock::short_number());
             let bytes = hint::encode(leader.tag, What::Reports { host, number });

@@ -24,14 +24,14 @@ const REWRITE_AT: u64 = 64 << 20;
 /// The name of a ledger. The leader's orders are for the ledger that it knows: after the loss of a
 /// host's local directory they are not followed again.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Identity {
+pub(super) struct Identity {
     pub id: String,
     /// The ledger is older than its name, so orders without one are for it too.
     pub kept: bool,
 }
 
 /// The open ledger.
-pub struct Ledger {
+pub(super) struct Ledger {
     pub identity: Identity,
     path: PathBuf,
     cluster: String,
@@ -57,7 +57,7 @@ pub(super) struct Remembered {
 
 /// What a host remembers of the share, to notice when an older copy takes its place.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct ShareSeen {
+pub(super) struct ShareSeen {
     /// Highest epoch whose orders were followed.
     pub epoch: u64,
     /// How far the journal had come when orders were last given.
@@ -233,7 +233,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the local directory cannot be written.
-    pub fn create(
+    pub(super) fn create(
         local: &Local,
         cluster: &str,
         identity: Identity,
@@ -257,7 +257,7 @@ impl Ledger {
     }
 
     /// Adds a record to those that `commit` writes.
-    pub fn push(&mut self, rec: &AttemptRec) {
+    pub(super) fn push(&mut self, rec: &AttemptRec) {
         frame::write(&mut self.buf, self.seq, rec).expect("plain data becomes JSON");
         self.seq += 1;
         // Losing an acknowledgement costs a report that is repeated; a point comes with the start
@@ -270,7 +270,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When it cannot be written: nothing of it may be acted on, and `rewrite` comes next.
-    pub fn commit(&mut self, durable: bool) -> sys::Result<()> {
+    pub(super) fn commit(&mut self, durable: bool) -> sys::Result<()> {
         if !self.buf.is_empty() {
             let bytes = std::mem::take(&mut self.buf);
             self.file.append(&bytes)?;
@@ -283,7 +283,7 @@ impl Ledger {
     }
 
     /// True when the log has become long, or cannot be appended to any more.
-    pub fn wants_rewrite(&self) -> bool {
+    pub(super) fn wants_rewrite(&self) -> bool {
         self.file.is_poisoned() || self.file.valid_len() > REWRITE_AT
     }
 
@@ -291,7 +291,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When it cannot be written; the old one stays.
-    pub fn rewrite(&mut self, table: &Table, share: &ShareSeen) -> sys::Result<()> {
+    pub(super) fn rewrite(&mut self, table: &Table, share: &ShareSeen) -> sys::Result<()> {
         let (bytes, seq) = whole(&self.cluster, &self.identity, table, share);
         fs::durable_write_mode(&self.path, &bytes, 0o600)?;
         self.file = Appender::open_existing(&self.path)?;
@@ -306,7 +306,7 @@ impl Ledger {
 #[cfg(test)]
 impl Ledger {
     /// From now on there is no room for it.
-    pub fn on_full_disk(&mut self) {
+    pub(super) fn on_full_disk(&mut self) {
         self.file = Appender::open_existing("/dev/full".as_ref()).unwrap();
         self.path = "/dev/full/attempts.log".into();
     }

@@ -11,10 +11,13 @@ mod orders;
 mod parts;
 mod recovery;
 mod report_queue;
+mod reporting;
 mod reports;
 mod resize;
 mod sample;
+mod share_watch;
 pub mod spawn;
+mod spawners;
 mod starts;
 mod table;
 mod task_records;
@@ -86,11 +89,9 @@ pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<()
         .map_or(CgroupMode::Auto, |c| c.cluster.cgroup);
     let cgroups = !options.no_cgroups && mode != CgroupMode::Off;
     let mut exec = adopt(place, cgroups, options)?;
-    if mode == CgroupMode::Required && !exec.note.is_empty() {
-        return Err(format!(
-            "{}, but cb.yaml says 'cgroup: required'",
-            exec.note
-        ));
+    let note = exec.spawners.note();
+    if mode == CgroupMode::Required && !note.is_empty() {
+        return Err(format!("{note}, but cb.yaml says 'cgroup: required'"));
     }
     if let Ok(config) = &config {
         exec.hints = hints::Hints::open(&exec.place, &config.cluster);
@@ -135,43 +136,12 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         privileged: about.service.is_some(),
         stand: options.stand.clone(),
     };
-    let mut exec = Exec {
-        table: remembered.table,
-        parts: Default::default(),
-        resized: Default::default(),
-        refused: Default::default(),
-        ledger,
-        logs: tasklogs::TaskLogs::new(&place.local).map_err(text)?,
-        orders: orders_of(&place, identity, share.epoch, options),
-        reports: None,
-        unreported_starts: Default::default(),
-        hints: hints::Hints::none(),
-        news: (0, 0),
-        starter: starts::Starter::new(&place.layout, &place.local, about),
-        spawner: None,
-        retired: Vec::new(),
-        held: Vec::new(),
-        unrecovered: false,
-        died: Vec::new(),
-        note: String::new(),
-        unheld: Default::default(),
-        went_back: None,
-        forget_old: false,
-        limit_order: None,
-        share,
-        sampled_at: 0,
-        beat_at: 0,
-        ends: false,
-        reports_at: 0,
-        reports_checked: 0,
-        reports_pause: (0, 0),
-        reports_above: 0,
-        said: String::new(),
-        foreign_at: 0,
-        addressed: false,
-        how,
-        place,
-    };
+    let orders = orders_of(&place, identity, share.epoch, options);
+    let starter = starts::Starter::new(&place.layout, &place.local, about);
+    let logs = tasklogs::TaskLogs::new(&place.local).map_err(text)?;
+    let spawners = spawners::Spawners::new(how, logs);
+    let remembered = (remembered.table, ledger);
+    let mut exec = Exec::new(place, remembered, (orders, starter), spawners, share);
     begin(&mut exec, fresh);
     Ok(exec)
 }
@@ -255,9 +225,9 @@ fn idle_ms(events: bool, poll_ms: u64) -> u64 {
 
 fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(), String> {
     // A simulation has no pipes: its turns come by time alone.
-    let bell = match exec.how.stand {
-        None => listen(&exec.place.local)?,
-        Some(_) => never(),
+    let bell = match exec.spawners.is_simulated() {
+        false => listen(&exec.place.local)?,
+        true => never(),
     };
     let own = |p: &std::path::Path| {
         p.file_name()
@@ -299,10 +269,10 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
                 polling.set_slow(idle_ms(events, poll_ms));
             }
         }
-        let due = exec.unreported_starts.due_ms().unwrap_or(u64::MAX);
+        let due = exec.reports.due_ms().unwrap_or(u64::MAX);
         let wait = polling.due_ms().min(due);
         let wait = wait.saturating_sub(clock::boot_ms());
-        if exec.how.stand.is_some() {
+        if exec.spawners.is_simulated() {
             if thread::recv_timeout(term, wait).is_ok() {
                 return Ok(());
             }
@@ -310,7 +280,7 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
         }
         let wait = Duration::from_millis(wait);
         let silent = never();
-        let heard = exec.spawner.as_ref().map_or(&silent, |s| &s.heard);
+        let heard = exec.spawners.channel().unwrap_or(&silent);
         (hinted, heard_hint) = (false, false);
         select! {
             recv(bell) -> _ => {}
@@ -467,7 +437,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         given(dir.path(), u64::MAX);
         let exec = deaf_executor(dir.path());
-        assert!(exec.spawner.is_some() && exec.table.get(first(1)).is_some());
+        assert!(exec.spawners.is_ready() && exec.table.get(first(1)).is_some());
     }
 
     #[test]
@@ -478,13 +448,13 @@ mod tests {
         fs::mkdir(&local.tasks(1), 0o755).unwrap();
         let mut exec = deaf_executor(dir.path());
         let is_given = |e: &Exec| e.table.get(a).unwrap().status == table::Status::Given(1);
-        assert!(is_given(&exec) && exec.unrecovered);
+        assert!(is_given(&exec) && exec.spawners.unrecovered);
         let pid = i32::try_from(std::process::id()).unwrap();
         let died = crate::task::spec::FromSpawner::Died { a, pid };
         exec.heard(Some(spawn::SpawnerEvent::Message(died)));
         exec.recover(2);
-        assert!(is_given(&exec) && exec.died == [(a, pid)]);
-        exec.died.clear();
+        assert!(is_given(&exec) && exec.spawners.died == [(a, pid)]);
+        exec.spawners.died.clear();
         // It can be read again: the task runs.
         fs::remove_dir(&local.tasks(1)).unwrap();
         let start = crate::task::log::TaskRec::Start {
@@ -499,7 +469,7 @@ mod tests {
         log.append(&crate::task::log::encode_task(&start, 0).unwrap())
             .unwrap();
         exec.recover(2);
-        assert!(!exec.unrecovered);
+        assert!(!exec.spawners.unrecovered);
         let running = matches!(exec.table.get(a).unwrap().status, table::Status::Running(_));
         assert!(running);
     }
@@ -564,7 +534,7 @@ mod tests {
         publish(&exec, 1, &orders);
         exec.turn(true);
         // The spawner would have died of either.
-        assert!(exec.spawner.is_some());
+        assert!(exec.spawners.is_ready());
         for id in [1, 2] {
             let entry = exec.table.get(first(id)).expect("its order was read");
             let never = matches!(entry.status, table::Status::Never(_));
@@ -583,11 +553,11 @@ mod tests {
         let now = clock::boot_ms();
         beat(format!("{now} of-another-boot"));
         exec.turn(true);
-        assert!(exec.said.contains("since this host was started"));
-        assert!(exec.spawner.is_some() && exec.table.get(first(1)).is_some());
+        assert!(exec.share.error.contains("since this host was started"));
+        assert!(exec.spawners.is_ready() && exec.table.get(first(1)).is_some());
         beat(format!("{now} {}", crate::sys::proc::boot_id()));
         exec.turn(true);
-        assert!(exec.spawner.is_none(), "it dies of the first task");
+        assert!(!exec.spawners.is_ready(), "it dies of the first task");
     }
 
     #[test]
@@ -676,8 +646,12 @@ mod tests {
         };
         publish(&exec, 1, &[spec(2), start(2), kill]);
         exec.turn(true);
-        assert!(exec.said.contains("local directory"), "{}", exec.said);
-        assert!(exec.table.get(first(2)).is_none() && exec.held.is_empty());
+        assert!(
+            exec.share.error.contains("local directory"),
+            "{}",
+            exec.share.error
+        );
+        assert!(exec.table.get(first(2)).is_none() && exec.spawners.held.is_empty());
         assert_eq!(exec.table.get(a).unwrap().signals, 1);
         assert!(!child.wait().unwrap().success());
     }
@@ -685,7 +659,7 @@ mod tests {
     #[test]
     fn groups_that_hold_no_limit_are_told_and_do_for_no_host_that_requires_them() {
         let note = |cgroups: &str, memory, procs| {
-            recovery::note(
+            spawners::note(
                 cgroups.to_owned(),
                 crate::task::spec::Unheld { memory, procs },
             )

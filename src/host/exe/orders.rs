@@ -31,7 +31,7 @@ const WHY_MAX: usize = 300;
 
 /// Where reading stands.
 #[derive(Debug)]
-pub struct OrderReader {
+pub(super) struct OrderReader {
     layout: Layout,
     host: String,
     cluster: String,
@@ -75,7 +75,7 @@ pub struct OrderReader {
 
 /// What one look found.
 #[derive(Debug, Default)]
-pub struct Look {
+pub(super) struct Look {
     pub orders: Vec<Order>,
     /// The part in which they stand.
     pub part: u64,
@@ -94,7 +94,7 @@ pub struct Look {
 
 impl OrderReader {
     /// A reader that follows `epoch` or a higher one.
-    pub fn new(
+    pub(super) fn new(
         layout: &Layout,
         host: &str,
         cluster: &str,
@@ -129,22 +129,22 @@ impl OrderReader {
     }
 
     /// Whether the leader's orders are for another ledger of this host; `None`: not known.
-    pub fn is_foreign(&self) -> Option<bool> {
+    pub(super) fn is_foreign(&self) -> Option<bool> {
         self.ours.map(|ours| !ours)
     }
 
     /// Epoch and part being read.
-    pub fn place(&self) -> (u64, u64) {
+    pub(super) fn place(&self) -> (u64, u64) {
         (self.epoch, self.part)
     }
 
     /// Where the leader takes hints, if it does.
-    pub fn leader(&self) -> Option<&Endpoint> {
+    pub(super) fn leader(&self) -> Option<&Endpoint> {
         self.leader.as_ref()
     }
 
     /// The damage of the part being read, if there is any.
-    pub fn damage(&self) -> Option<&Report> {
+    pub(super) fn damage(&self) -> Option<&Report> {
         self.damage.as_ref()
     }
 
@@ -152,7 +152,7 @@ impl OrderReader {
     ///
     /// # Errors
     /// When the share does not answer, as a sentence; nothing is lost by it.
-    pub fn look(&mut self) -> Result<Look, String> {
+    pub(super) fn look(&mut self) -> Result<Look, String> {
         let now = clock::boot_ms();
         let hinted = std::mem::take(&mut self.hinted);
         if self.gated && !hinted && self.is_quiet(now) {
@@ -260,7 +260,7 @@ impl OrderReader {
     }
 
     /// Goes on in another part, from its first byte.
-    pub fn go_to(&mut self, part: u64) {
+    pub(super) fn go_to(&mut self, part: u64) {
         (self.part, self.offset, self.seq) = (part, 0, 0);
         self.ours = None;
         self.damage = None;

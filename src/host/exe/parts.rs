@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The parts this host was asked for.
 #[derive(Debug, Default)]
-pub struct Parts {
+pub(super) struct Parts {
     /// Prepared, or why not; for which run.
     known: BTreeMap<AttemptId, (Result<(), String>, RunId)>,
     /// Asked for since the last look, with their specifications.
@@ -19,20 +19,20 @@ pub struct Parts {
 
 impl Parts {
     /// Notes that a part is to be prepared: of this run, not of an earlier one by the same name.
-    pub fn ask(&mut self, a: AttemptId, spec: u32, run: RunId) {
+    pub(super) fn ask(&mut self, a: AttemptId, spec: u32, run: RunId) {
         self.known
             .retain(|known, (_, of)| *known != a || *of == run);
         self.asked.insert(a, (spec, run));
     }
 
     /// Forgets a part.
-    pub fn end(&mut self, a: AttemptId) {
+    pub(super) fn end(&mut self, a: AttemptId) {
         self.asked.remove(&a);
         self.known.remove(&a);
     }
 
     /// The reports of all parts.
-    pub fn reports(&self) -> impl Iterator<Item = (Report, RunId)> {
+    pub(super) fn reports(&self) -> impl Iterator<Item = (Report, RunId)> {
         let all = self.known.iter();
         all.map(|(a, (how, run))| (report(*a, how), *run))
     }
@@ -53,9 +53,7 @@ impl Exec {
     pub(super) fn prepare_parts(&mut self) {
         for (a, (spec, run)) in std::mem::take(&mut self.parts.asked) {
             let how = self.starter.check(spec);
-            if let Some(r) = self.reports.as_mut() {
-                r.push(&report(a, &how), run);
-            }
+            self.reports.push_beside(&report(a, &how), run);
             self.parts.known.insert(a, (how, run));
         }
     }

@@ -5,31 +5,13 @@
 //! only where intact records prove it.
 
 use super::exec::Exec;
-use super::fence;
-use super::spawn::{self, Spawner, SpawnerEvent};
-use super::table::{Shepherd, Status};
+use super::spawn;
+use super::table::{Entry, Shepherd, Status};
 use crate::host::local::Local;
 use crate::model::{AttemptId, TermReason};
-use crate::sys::{clock, proc, thread};
+use crate::sys::{clock, proc};
 use crate::task::ending;
-use crate::task::spec::{FromSpawner, ToSpawner, Unheld};
-
-/// How long a new spawner may take to be ready, ms.
-const READY_MS: u64 = 90_000;
-/// How long the leader may take to read of a new ledger before a warning is logged, ms.
-const FOREIGN_MS: u64 = 60_000;
-
-/// The note for administrators on the control groups that a spawner found; empty: none needed.
-pub(super) fn note(cgroups: String, unheld: Unheld) -> String {
-    let lacks = match (unheld.memory, unheld.procs) {
-        _ if cgroups.starts_with("no cgroups") => return cgroups,
-        (true, true) => "memory and processes",
-        (true, false) => "memory",
-        (false, true) => "processes",
-        (false, false) => return String::new(),
-    };
-    format!("{cgroups} cannot limit {lacks}: samples of usage do")
-}
+use crate::task::spec::ToSpawner;
 
 /// Whether a shepherd has certainly ended.
 pub(super) fn is_gone(s: &Shepherd) -> bool {
@@ -45,17 +27,9 @@ impl Exec {
             _ => None,
         });
         let log = known.fold(spawn::next_log(&self.place.local), u64::max);
-        match self.new_spawner(log) {
-            Ok((spawner, cgroups, unheld)) => {
-                tracing::info!("spawner {} ready: {cgroups}", spawner.pid());
-                self.note = note(cgroups, unheld);
-                // Of tasks of earlier spawners too: the machine is the same.
-                self.unheld = unheld;
-                self.spawner = Some(spawner);
-                self.logs.add(log);
+        match self.spawners.start(&self.place.local, log) {
+            Ok(()) => {
                 self.starter.new_spawner();
-                // Built for the last one, and recovered as never started.
-                self.held.clear();
                 self.recover(log);
             }
             Err(e) => {
@@ -65,45 +39,23 @@ impl Exec {
         }
     }
 
-    pub(super) fn new_spawner(&self, log: u64) -> Result<(Spawner, String, Unheld), String> {
-        // Made here, so that this process may read it when the spawner is root and this is not.
-        crate::sys::fs::ensure_file(&self.place.local.tasks(log), 0o600)
-            .map_err(|e| e.to_string())?;
-        let spawner = Spawner::start(&self.how, &self.place.local, log)?;
-        match thread::recv_timeout(&spawner.heard, READY_MS) {
-            Ok(SpawnerEvent::Message(FromSpawner::Ready {
-                cgroups, unheld, ..
-            })) => Ok((spawner, cgroups, unheld)),
-            other => {
-                let program = self.how.program.display().to_string();
-                spawner.give_up();
-                Err(format!(
-                    "{program} --spawner did not become ready: {other:?}"
-                ))
-            }
-        }
-    }
-
     /// Once a spawner is ready, attempts of earlier spawners without a recorded start were never
     /// started, and shepherds that are not alive ended without a record. Attempts whose tasks log
     /// cannot be read are left for a later call.
     pub(super) fn recover(&mut self, log: u64) {
         self.follow_tasks();
-        self.unrecovered = self.logs.any_fails();
-        let given: Vec<AttemptId> = self
-            .table
-            .live()
-            .filter(
-                |(_, e)| matches!(e.status, Status::Given(n) if n != log && !self.logs.fails(n)),
-            )
-            .map(|(a, _)| a)
-            .collect();
+        self.spawners.unrecovered = self.spawners.logs.any_fails();
+        let logs = &self.spawners.logs;
+        let waits = |e: &Entry| matches!(e.status, Status::Given(n) if n != log && !logs.fails(n));
+        let given = self.table.live().filter(|(_, e)| waits(e));
+        let given: Vec<AttemptId> = given.map(|(a, _)| a).collect();
         for a in given {
             let Some(e) = self.table.get(a) else { continue };
+            let logs = &self.spawners.logs;
             // What the log of started tasks held at a power loss need not be there any more.
             let unknown = if e.boot != proc::boot_id() {
                 Some("the host was restarted before its start was safely on record")
-            } else if matches!(e.status, Status::Given(n) if n > 0 && !self.logs.is_whole(n)) {
+            } else if matches!(e.status, Status::Given(n) if n > 0 && !logs.is_whole(n)) {
                 Some("the host's log of started tasks is damaged or gone")
             } else {
                 None
@@ -126,12 +78,12 @@ impl Exec {
 
     pub(super) fn sweep_groups(&mut self) {
         // It is not known which groups belong to running tasks.
-        if self.unrecovered {
+        if self.spawners.unrecovered {
             return;
         }
         let keep: Vec<String> = self.table.running().map(|(_, s)| s.group.clone()).collect();
-        self.send(&ToSpawner::Sweep { keep });
-        self.flush_spawner();
+        self.spawners.send(&ToSpawner::Sweep { keep });
+        self.spawners.flush();
     }
 
     /// A shepherd is gone without a record: its end is unknown, what it left is killed.
@@ -143,9 +95,9 @@ impl Exec {
             _ => return,
         };
         // What it recorded may be on the log.
-        if self.logs.fails(log) {
-            if !self.died.contains(&(a, pid)) {
-                self.died.push((a, pid));
+        if self.spawners.logs.fails(log) {
+            if !self.spawners.died.contains(&(a, pid)) {
+                self.spawners.died.push((a, pid));
             }
             return;
         }
@@ -170,8 +122,8 @@ impl Exec {
             env.push(format!("CB_JOBID={}", a.j.id));
             env.push(format!("CB_JOBINDEX={}", a.j.idx));
             env.push(format!("CB_ATTEMPT={}", a.at));
-            self.send(&ToSpawner::Reap { a, group, env });
-            self.flush_spawner();
+            self.spawners.send(&ToSpawner::Reap { a, group, env });
+            self.spawners.flush();
         }
         let mut end = ending::unknown(a, reason, text);
         end.t = clock::wall_ms();
@@ -192,7 +144,7 @@ impl Exec {
 
     /// Looks whether the shepherds of running tasks are alive.
     pub(super) fn find_lost(&mut self) {
-        let mut dead = std::mem::take(&mut self.died);
+        let mut dead = std::mem::take(&mut self.spawners.died);
         let gone = self.table.running().filter(|(_, s)| is_gone(s));
         dead.extend(gone.map(|(a, s)| (a, s.pid)));
         if dead.is_empty() {
@@ -209,47 +161,17 @@ impl Exec {
     /// is lost, and no attempt of the leader refers to them. Where there are control groups, the
     /// spawner's sweep has ended them.
     pub fn clear_away(&mut self) {
-        if self.unrecovered || self.table.live().next().is_some() {
+        if self.spawners.unrecovered || self.table.live().next().is_some() {
             return;
         }
         let (a, group, env) = (AttemptId::default(), String::new(), self.host_env());
-        self.send(&ToSpawner::Reap { a, group, env });
-        self.flush_spawner();
-    }
-
-    /// Checks that the leader's orders are for this ledger. If they were and are not any longer,
-    /// another machine or directory uses this host's name: the leader has given up the tasks of
-    /// this one and may run them elsewhere, so they must not run here too.
-    pub(super) fn check_identity(&mut self) {
-        let foreign = self.orders.is_foreign();
-        self.addressed |= foreign == Some(false);
-        if foreign != Some(true) {
-            self.foreign_at = 0;
-            return;
-        }
-        let now = clock::boot_ms();
-        if self.foreign_at == 0 {
-            self.foreign_at = now;
-            if self.addressed {
-                let host = &self.place.site.host;
-                let ended = fence::end_all(&self.place.local);
-                tracing::error!(
-                    "another cbexe runs as host {host}: this one starts nothing more and ends \
-                     its {ended} rerunnable tasks; set CB_HOST in one of their cb.conf"
-                );
-            }
-        } else if now.saturating_sub(self.foreign_at) > FOREIGN_MS && !self.addressed {
-            self.foreign_at = now;
-            tracing::warn!(
-                "orders are for an earlier ledger of this host; nothing is started until the \
-                 leader has read its reports"
-            );
-        }
+        self.spawners.send(&ToSpawner::Reap { a, group, env });
+        self.spawners.flush();
     }
 
     /// Removes copies of scripts whose shepherds were killed before they could.
     pub fn sweep_scratch(&self) {
-        if self.unrecovered {
+        if self.spawners.unrecovered {
             return;
         }
         let dir = self.place.local.scratch();

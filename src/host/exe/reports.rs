@@ -16,7 +16,7 @@ const KEEP_FILES: usize = 3;
 const FILE_BYTES: u64 = 64 << 20;
 
 /// The open reports file.
-pub struct Reporter {
+pub(super) struct Reporter {
     file: Appender,
     /// Its inode number.
     ino: u64,
@@ -32,7 +32,7 @@ impl Reporter {
     ///
     /// # Errors
     /// When the share cannot be written.
-    pub fn create(
+    pub(super) fn create(
         layout: &Layout,
         (host, above): (&str, u64),
         cluster: &str,
@@ -72,17 +72,17 @@ impl Reporter {
     }
 
     /// The file's number.
-    pub fn number(&self) -> u64 {
+    pub(super) fn number(&self) -> u64 {
         self.number
     }
 
     /// The file's number and length.
-    pub fn place(&self) -> (u64, u64) {
+    pub(super) fn place(&self) -> (u64, u64) {
         (self.number, self.file.valid_len())
     }
 
     /// Adds a report of this run to those that `flush` writes; returns its sequence number.
-    pub fn push(&mut self, report: &Report, run: RunId) -> u64 {
+    pub(super) fn push(&mut self, report: &Report, run: RunId) -> u64 {
         let marked = Marked { report, run };
         frame::write(&mut self.buf, self.seq, &marked).expect("plain data becomes JSON");
         self.seq += 1;
@@ -90,7 +90,7 @@ impl Reporter {
     }
 
     /// True when nothing was pushed since the last flush.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.buf.is_empty()
     }
 
@@ -98,7 +98,7 @@ impl Reporter {
     ///
     /// # Errors
     /// When the share cannot be written: this file is given up, `create` another.
-    pub fn flush(&mut self) -> sys::Result<()> {
+    pub(super) fn flush(&mut self) -> sys::Result<()> {
         if self.buf.is_empty() {
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl Reporter {
 
     /// False when the name has another file by now, or the file lost something: the share was put
     /// back from a copy, and the leader does not read what is written here.
-    pub fn is_in_place(&self) -> bool {
+    pub(super) fn is_in_place(&self) -> bool {
         match fs::mark(self.file.path()) {
             Ok(mark) => mark.ino == self.ino && mark.len >= self.file.valid_len(),
             Err(e) => !e.is_not_found(),
@@ -117,7 +117,7 @@ impl Reporter {
     }
 
     /// True when a new file should be begun.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.file.valid_len() > FILE_BYTES
     }
 }

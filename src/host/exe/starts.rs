@@ -25,7 +25,7 @@ const BASES_BYTES: u64 = 16 << 20;
 
 /// Why a task cannot be started.
 #[derive(Debug, PartialEq)]
-pub struct Refused {
+pub(super) struct Refused {
     /// For the job's owner.
     pub text: String,
     /// The job is not at fault: the share or the local directory failed.
@@ -47,7 +47,7 @@ impl From<sys::Error> for Refused {
 }
 
 /// Makes tasks out of orders.
-pub struct Starter {
+pub(super) struct Starter {
     layout: Layout,
     local: Local,
     place: Place,
@@ -66,7 +66,7 @@ pub struct Starter {
 }
 
 impl Starter {
-    pub fn new(layout: &Layout, local: &Local, place: Place) -> Starter {
+    pub(super) fn new(layout: &Layout, local: &Local, place: Place) -> Starter {
         Starter {
             layout: layout.clone(),
             local: local.clone(),
@@ -82,18 +82,18 @@ impl Starter {
     }
 
     /// The shared parts that the spawner is to drop. Sent after the tasks that name them.
-    pub fn forget_now(&mut self) -> Option<ToSpawner> {
+    pub(super) fn forget_now(&mut self) -> Option<ToSpawner> {
         self.forget.take().map(|below| ToSpawner::Forget { below })
     }
 
     /// The present spawner knows nothing.
-    pub fn new_spawner(&mut self) {
+    pub(super) fn new_spawner(&mut self) {
         self.bases.clear();
         (self.bases_bytes, self.forget) = (0, None);
     }
 
     /// Takes a specification; one that changed under its number is prepared again.
-    pub fn learn(&mut self, id: u32, spec: Box<Spec>) {
+    pub(super) fn learn(&mut self, id: u32, spec: Box<Spec>) {
         if self.specs.get(&id) != Some(&spec) {
             self.bases.retain(|(s, _), _| *s != id);
             self.specs.insert(id, spec);
@@ -103,7 +103,7 @@ impl Starter {
     /// What comes stands in this part of the orders. Each part defines what it names, so that
     /// those of the part before are not needed: without this they would grow as long as one leader
     /// leads, and another epoch restarts the numbers.
-    pub fn read_part(&mut self, part: (u64, u64)) {
+    pub(super) fn read_part(&mut self, part: (u64, u64)) {
         if part != self.part {
             self.part = part;
             self.specs.clear();
@@ -117,13 +117,13 @@ impl Starter {
         (self.bases_bytes, self.forget) = (0, Some(self.next));
     }
 
-    pub fn spec(&self, id: u32) -> Option<&Spec> {
+    pub(super) fn spec(&self, id: u32) -> Option<&Spec> {
         self.specs.get(&id).map(|s| &**s)
     }
 
     /// How many specifications are kept.
     #[cfg(test)]
-    pub fn known(&self) -> usize {
+    pub(super) fn known(&self) -> usize {
         self.specs.len()
     }
 
@@ -131,7 +131,7 @@ impl Starter {
     ///
     /// # Errors
     /// Why it cannot be started here, for its owner.
-    pub fn task(
+    pub(super) fn task(
         &mut self,
         order: &StartOrder,
         send: &mut dyn FnMut(&ToSpawner) -> Result<(), String>,
@@ -154,7 +154,7 @@ impl Starter {
     }
 
     /// Whether this host knows no account for the user of specification `s`.
-    pub fn lacks_account(&self, s: u32) -> bool {
+    pub(super) fn lacks_account(&self, s: u32) -> bool {
         let spec = self.specs.get(&s);
         let found = spec.map(|spec| account(spec, &self.place));
         // One that could not be looked up may be there.
@@ -165,7 +165,7 @@ impl Starter {
     ///
     /// # Errors
     /// Why it could not, for its owner.
-    pub fn check(&self, s: u32) -> Result<(), String> {
+    pub(super) fn check(&self, s: u32) -> Result<(), String> {
         let Some(spec) = self.specs.get(&s) else {
             return Err(format!("specification {s} is missing in the orders"));
         };

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A shepherd as its start record names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Shepherd {
+pub(super) struct Shepherd {
     pub pid: i32,
     /// When it began, ms of the boot-time clock.
     pub born: u64,
@@ -25,7 +25,7 @@ pub struct Shepherd {
 
 /// An act that was ordered: what, why, the grace in ms, its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pending {
+pub(super) struct Pending {
     pub act: TaskAct,
     pub reason: TermReason,
     pub grace_ms: u64,
@@ -34,7 +34,7 @@ pub struct Pending {
 
 /// Where an attempt stands.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Status {
+pub(super) enum Status {
     /// Durably given to this spawner (its log number); no start on record yet.
     Given(u64),
     Running(Shepherd),
@@ -45,7 +45,7 @@ pub enum Status {
 
 /// One attempt.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Entry {
+pub(super) struct Entry {
     pub status: Status,
     /// Epoch and part of the orders that named it.
     pub named: (u64, u64),
@@ -76,7 +76,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    pub fn new(status: Status, named: (u64, u64), rerunnable: bool) -> Entry {
+    pub(super) fn new(status: Status, named: (u64, u64), rerunnable: bool) -> Entry {
         Entry {
             status,
             named,
@@ -98,23 +98,23 @@ impl Entry {
     }
 
     /// An order with this mark means another run than this one.
-    pub fn is_other(&self, mark: u32) -> bool {
+    pub(super) fn is_other(&self, mark: u32) -> bool {
         self.mark != 0 && mark != 0 && self.mark != mark
     }
 
     /// Which run it is, for reports.
-    pub fn run(&self) -> RunId {
+    pub(super) fn run(&self) -> RunId {
         let (mark, epoch) = (self.mark, self.ordered);
         RunId { mark, epoch }
     }
 
     /// Nothing will happen to it any more.
-    pub fn is_final(&self) -> bool {
+    pub(super) fn is_final(&self) -> bool {
         matches!(self.status, Status::Over(_) | Status::Never(_))
     }
 
     /// The reports from which its whole present state follows.
-    pub fn reports(&self, a: AttemptId) -> Vec<Report> {
+    pub(super) fn reports(&self, a: AttemptId) -> Vec<Report> {
         match &self.status {
             Status::Given(_) => Vec::new(),
             Status::Never(why) => vec![Report::Never {
@@ -145,7 +145,7 @@ impl Entry {
 
 /// All attempts this host knows.
 #[derive(Debug, Default)]
-pub struct Table {
+pub(super) struct Table {
     map: BTreeMap<AttemptId, Entry>,
     /// Those that are not final.
     live: BTreeSet<AttemptId>,
@@ -156,16 +156,16 @@ pub struct Table {
 }
 
 impl Table {
-    pub fn get(&self, a: AttemptId) -> Option<&Entry> {
+    pub(super) fn get(&self, a: AttemptId) -> Option<&Entry> {
         self.map.get(&a)
     }
 
     /// For changes other than of the status (`set` does those).
-    pub fn get_mut(&mut self, a: AttemptId) -> Option<&mut Entry> {
+    pub(super) fn get_mut(&mut self, a: AttemptId) -> Option<&mut Entry> {
         self.map.get_mut(&a)
     }
 
-    pub fn insert(&mut self, a: AttemptId, entry: Entry) {
+    pub(super) fn insert(&mut self, a: AttemptId, entry: Entry) {
         match entry.is_final() {
             true => self.live.remove(&a),
             false => self.live.insert(a),
@@ -175,7 +175,7 @@ impl Table {
     }
 
     /// Moves an attempt to another status; a final one stays what it is.
-    pub fn set(&mut self, a: AttemptId, status: Status) -> bool {
+    pub(super) fn set(&mut self, a: AttemptId, status: Status) -> bool {
         let Some(e) = self.map.get_mut(&a).filter(|e| !e.is_final()) else {
             return false;
         };
@@ -187,47 +187,47 @@ impl Table {
     }
 
     /// Highest job id that was ever in it.
-    pub fn top(&self) -> u32 {
+    pub(super) fn top(&self) -> u32 {
         self.top
     }
 
     /// Learns of a job id that was in it before.
-    pub fn raise_top(&mut self, id: u32) {
+    pub(super) fn raise_top(&mut self, id: u32) {
         self.top = self.top.max(id);
     }
 
     /// Drops all acknowledgements: the leader's record of them is lost.
-    pub fn unacknowledge(&mut self) {
+    pub(super) fn unacknowledge(&mut self) {
         self.map.values_mut().for_each(|e| e.acked = false);
     }
 
     /// Drops final attempts without a mark: an order for another run could not be distinguished
     /// from an order for them.
-    pub fn drop_unmarked(&mut self) {
+    pub(super) fn drop_unmarked(&mut self) {
         self.map.retain(|_, e| !e.is_final() || e.mark != 0);
         let map = &self.map;
         self.waiting.retain(|_, a| map.contains_key(a));
     }
 
     /// Takes back what was never recorded.
-    pub fn remove(&mut self, a: AttemptId) {
+    pub(super) fn remove(&mut self, a: AttemptId) {
         self.map.remove(&a);
         self.live.remove(&a);
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (AttemptId, &Entry)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (AttemptId, &Entry)> {
         self.map.iter().map(|(a, e)| (*a, e))
     }
 
     /// Attempts that are given or running.
-    pub fn live(&self) -> impl Iterator<Item = (AttemptId, &Entry)> {
+    pub(super) fn live(&self) -> impl Iterator<Item = (AttemptId, &Entry)> {
         self.live
             .iter()
             .filter_map(|a| Some((*a, self.map.get(a)?)))
     }
 
     /// Attempts that run, with their shepherds.
-    pub fn running(&self) -> impl Iterator<Item = (AttemptId, &Shepherd)> {
+    pub(super) fn running(&self) -> impl Iterator<Item = (AttemptId, &Shepherd)> {
         self.live().filter_map(|(a, e)| match &e.status {
             Status::Running(s) => Some((a, s)),
             _ => None,
@@ -235,20 +235,20 @@ impl Table {
     }
 
     /// Notes the sequence number of an attempt's final report in the present file.
-    pub fn reported(&mut self, a: AttemptId, seq: u64) {
+    pub(super) fn reported(&mut self, a: AttemptId, seq: u64) {
         if self.map.get(&a).is_some_and(|e| e.is_final() && !e.acked) {
             self.waiting.insert(seq, a);
         }
     }
 
     /// A new reports file begins: sequence numbers start over.
-    pub fn new_file(&mut self) {
+    pub(super) fn new_file(&mut self) {
         self.waiting.clear();
     }
 
     /// Notes that reports up to `seq` of the present file are journalled; returns the attempts
     /// whose final report is among them.
-    pub fn acknowledge(&mut self, seq: u64) -> Vec<AttemptId> {
+    pub(super) fn acknowledge(&mut self, seq: u64) -> Vec<AttemptId> {
         let later = self.waiting.split_off(&seq.saturating_add(1));
         let done: Vec<AttemptId> = std::mem::replace(&mut self.waiting, later)
             .into_values()
@@ -262,7 +262,7 @@ impl Table {
     }
 
     /// Drops what is acknowledged and was named by orders that are no longer read.
-    pub fn forget(&mut self, now: (u64, u64)) -> usize {
+    pub(super) fn forget(&mut self, now: (u64, u64)) -> usize {
         let before = self.map.len();
         self.map
             .retain(|_, e| !(e.acked && e.is_final() && e.named < now));

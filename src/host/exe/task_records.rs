@@ -13,7 +13,7 @@ use crate::task::log::{MarkedTask, TaskRec};
 impl Exec {
     /// Takes what shepherds have written.
     pub fn follow_tasks(&mut self) -> bool {
-        let recs = self.logs.read();
+        let recs = self.spawners.logs.read();
         let any = !recs.is_empty();
         let mut started = Vec::new();
         for (log, task) in recs {
@@ -89,7 +89,7 @@ impl Exec {
             return;
         }
         let waiting = std::mem::take(&mut e.waiting);
-        self.report_start(a);
+        self.reports.push_start(a, self.place.share_is_local);
         for p in waiting {
             self.act(a, p);
         }
@@ -105,8 +105,8 @@ impl Exec {
         end.u = sample::at_end(&end.u, &e.usage);
         let end = Box::new(end);
         if self.table.set(a, Status::Over(end.clone())) {
-            self.ends = true;
-            self.push(a, &Report::Ended(end));
+            let ended = Report::Ended(end);
+            self.reports.push_end(&mut self.table, a, &ended);
         }
     }
 }

@@ -54,7 +54,7 @@ impl Tail {
 
 /// The logs and how far each was read.
 #[derive(Debug)]
-pub struct TaskLogs {
+pub(super) struct TaskLogs {
     local: Local,
     tails: BTreeMap<u64, Tail>,
 }
@@ -64,7 +64,7 @@ impl TaskLogs {
     ///
     /// # Errors
     /// When the local directory cannot be listed: then the content of its logs is unknown.
-    pub fn new(local: &Local) -> sys::Result<TaskLogs> {
+    pub(super) fn new(local: &Local) -> sys::Result<TaskLogs> {
         let names = fs::list_dir(local.dir(), 1_000_000)?;
         let numbers = names
             .iter()
@@ -77,18 +77,18 @@ impl TaskLogs {
     }
 
     /// Follows log `n` too.
-    pub fn add(&mut self, n: u64) {
+    pub(super) fn add(&mut self, n: u64) {
         self.tails.entry(n).or_default();
     }
 
     /// The logs' numbers.
-    pub fn numbers(&self) -> Vec<u64> {
+    pub(super) fn numbers(&self) -> Vec<u64> {
         self.tails.keys().copied().collect()
     }
 
     /// Reads what is new, with the log's number. A log that cannot be read is said and remembered:
     /// see `fails`; what the others hold comes all the same.
-    pub fn read(&mut self) -> Vec<(u64, MarkedTask)> {
+    pub(super) fn read(&mut self) -> Vec<(u64, MarkedTask)> {
         let mut out = Vec::new();
         for (n, tail) in &mut self.tails {
             let read = tail.read(&self.local.tasks(*n), |rec| out.push((*n, rec)));
@@ -105,7 +105,7 @@ impl TaskLogs {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn sync(&mut self) -> sys::Result<()> {
+    pub(super) fn sync(&mut self) -> sys::Result<()> {
         for (n, tail) in &mut self.tails {
             if tail.synced < tail.offset {
                 Appender::open_existing(&self.local.tasks(*n))?.sync_all()?;
@@ -117,29 +117,29 @@ impl TaskLogs {
 
     /// True when log `n` is there and everything in it was understood: what is not on it did not
     /// happen.
-    pub fn is_whole(&self, n: u64) -> bool {
+    pub(super) fn is_whole(&self, n: u64) -> bool {
         let whole = |t: &Tail| !t.damaged && !t.missing && t.fails.is_empty();
         self.tails.get(&n).is_some_and(whole)
     }
 
     /// True when log `n` could not be read to its end just now: nothing can be said of what is not
     /// on it.
-    pub fn fails(&self, n: u64) -> bool {
+    pub(super) fn fails(&self, n: u64) -> bool {
         self.tails.get(&n).is_some_and(|t| !t.fails.is_empty())
     }
 
     /// True when that is so of any log.
-    pub fn any_fails(&self) -> bool {
+    pub(super) fn any_fails(&self) -> bool {
         self.tails.values().any(|t| !t.fails.is_empty())
     }
 
     /// The length read of log `n`.
-    pub fn len_of(&self, n: u64) -> u64 {
+    pub(super) fn len_of(&self, n: u64) -> u64 {
         self.tails.get(&n).map_or(0, |t| t.offset)
     }
 
     /// Removes logs that `keep` refuses.
-    pub fn remove_unless(&mut self, keep: impl Fn(u64) -> bool) {
+    pub(super) fn remove_unless(&mut self, keep: impl Fn(u64) -> bool) {
         let local = &self.local;
         self.tails
             .retain(|n, _| keep(*n) || fs::remove(&local.tasks(*n)).is_err());

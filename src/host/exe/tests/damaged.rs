@@ -3,7 +3,7 @@
 use super::*;
 
 fn number(exec: &Exec) -> Option<u64> {
-    exec.reports.as_ref().map(|r| r.number())
+    exec.reports.number()
 }
 
 fn told(exec: &Exec) -> String {
@@ -31,9 +31,9 @@ fn damaged_reports_are_told_again_in_a_new_file_at_once_and_then_after_pauses() 
     exec.turn(true);
     let first_file = number(&exec).unwrap();
     // Of a file that is over nothing is to be done.
-    exec.renew_reports(first_file - 1, 1, 90);
+    exec.reports.renew(&exec.place, (first_file - 1, 1, 90));
     assert_eq!(number(&exec), Some(first_file));
-    exec.renew_reports(first_file, 1, 90);
+    exec.reports.renew(&exec.place, (first_file, 1, 90));
     exec.turn(false);
     assert_eq!(number(&exec), Some(first_file + 1), "the first one at once");
     assert!(told(&exec).contains("\"k\":\"ended\""), "{}", told(&exec));
@@ -42,19 +42,18 @@ fn damaged_reports_are_told_again_in_a_new_file_at_once_and_then_after_pauses() 
     for _ in 0..3 {
         let before = number(&exec).unwrap();
         let now = clock::boot_ms();
-        exec.renew_reports(before, 1, 90);
+        exec.reports.renew(&exec.place, (before, 1, 90));
         exec.turn(false);
         assert_eq!(number(&exec), None, "before the pause is over");
-        pauses.push((exec.reports_at - now) / 1_000);
-        exec.reports_at = 0;
+        pauses.push((exec.reports.end_pauses() - now) / 1_000);
         exec.turn(false);
         assert_eq!(number(&exec), Some(before + 1));
     }
     assert_eq!(pauses, [2, 4, 8]);
     assert!(told(&exec).contains("\"k\":\"ended\""));
     // The directory was lost, and with it the number that the leader waits for.
-    exec.renew_reports(first_file + 70, 1, 0);
-    exec.reports_at = 0;
+    exec.reports.renew(&exec.place, (first_file + 70, 1, 0));
+    exec.reports.end_pauses();
     exec.turn(false);
     assert_eq!(number(&exec), Some(first_file + 71));
 }
@@ -103,11 +102,11 @@ fn a_start_in_front_of_damage_waits_and_begins_only_if_it_is_still_in_force() {
             exec.turn(true);
         });
         assert_eq!(
-            exec.held.len(),
+            exec.spawners.held.len(),
             1,
             "what is damaged may be its cancellation"
         );
-        assert!(exec.spawner.is_some(), "it dies of the first task");
+        assert!(exec.spawners.is_ready(), "it dies of the first task");
         let known = match in_force {
             true => vec![spec(1), start(1)],
             false => vec![spec(2)],
@@ -115,7 +114,7 @@ fn a_start_in_front_of_damage_waits_and_begins_only_if_it_is_still_in_force() {
         publish(&exec, 2, &known);
         exec.orders.go_to(2);
         exec.turn(true);
-        assert!(exec.held.is_empty());
+        assert!(exec.spawners.held.is_empty());
         let never = matches!(
             &exec.table.get(first(1)).unwrap().status,
             table::Status::Never(why) if why.contains("damaged")

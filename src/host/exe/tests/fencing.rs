@@ -46,7 +46,7 @@ fn a_success_that_is_read_with_its_start_is_not_laid_to_a_signal_that_waits() {
     given(dir.path(), 7);
     let mut exec = deaf_executor(dir.path());
     let a = first(2);
-    let log = exec.spawner.as_ref().unwrap().log;
+    let log = exec.spawners.log().unwrap();
     let given = table::Status::Given(log);
     exec.table.insert(a, table::Entry::new(given, (1, 1), true));
     let end_it = Order::Signal {
@@ -96,14 +96,14 @@ fn nothing_is_started_when_the_reading_of_orders_took_longer_than_the_limit() {
     crate::host::iso_limit::force(&exec.place.local, 60_000);
     publish(&exec, 1, &[spec(1), start(1)]);
     exec.turn(true);
-    assert_eq!(exec.held.len(), 1, "cbls has not written yet");
+    assert_eq!(exec.spawners.held.len(), 1, "cbls has not written yet");
     let now = clock::boot_ms();
     let refused = exec.start_held_until(now.saturating_sub(1)).unwrap_err();
     assert!(refused.contains("read again"), "{refused}");
-    assert!(exec.held.len() == 1 && exec.spawner.is_some());
+    assert!(exec.spawners.held.len() == 1 && exec.spawners.is_ready());
     exec.start_held_until(now + 60_000).unwrap();
     assert!(
-        exec.held.is_empty() && exec.spawner.is_none(),
+        exec.spawners.held.is_empty() && !exec.spawners.is_ready(),
         "it dies of it"
     );
 }

@@ -19,14 +19,14 @@ fn how_far_the_journal_had_come_is_remembered_over_a_restart() {
     publish(&exec, 1, &[reached(7), reached(9)]);
     exec.turn(true);
     let text = "1.1.9.00000005";
-    assert_eq!(exec.share.points.to_string(), text);
+    assert_eq!(exec.share.seen.points.to_string(), text);
     let (_, told) = crate::host::ls::read_beat(&exec.place.local.exe_beat()).unwrap();
     assert!(told.contains(text), "{told}");
     // Told by the ledger, before any order is read.
     exec.ledger.commit(true).unwrap();
     drop(exec);
     let exec = deaf_executor(dir.path());
-    assert_eq!(exec.share.points.to_string(), text);
+    assert_eq!(exec.share.seen.points.to_string(), text);
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_restored_share_is_told_all_once_more_and_only_once() {
     let mut entry = table::Entry::new(over, (1, 2), false);
     entry.acked = true;
     exec.table.insert(first(3), entry);
-    let number = |e: &Exec| e.reports.as_ref().unwrap().number();
+    let number = |e: &Exec| e.reports.number().unwrap();
     let before = number(&exec);
     let restored = Order::Restored { above: 1 };
     publish(&exec, 2, std::slice::from_ref(&restored));
@@ -53,14 +53,14 @@ fn a_restored_share_is_told_all_once_more_and_only_once() {
     let path = exec.place.layout.reports("h1", before + 1);
     let told = std::fs::read_to_string(path).unwrap();
     assert!(told.contains("\"k\":\"ended\""), "{told}");
-    assert_eq!((number(&exec), exec.share.restored), (before + 1, 1));
+    assert_eq!((number(&exec), exec.share.seen.restored), (before + 1, 1));
     // Read again by a later process, it is nothing new.
     drop(exec);
     let mut exec = deaf_executor(dir.path());
     exec.turn(true);
     let number_now = number(&exec);
     exec.turn(true);
-    assert_eq!((number(&exec), exec.share.restored), (number_now, 1));
+    assert_eq!((number(&exec), exec.share.seen.restored), (number_now, 1));
 }
 
 #[test]
@@ -86,14 +86,14 @@ fn an_order_for_another_run_by_a_known_name_starts_nothing_and_tells_no_old_end(
     };
     publish(&exec, 2, &[spec(3), marked(6), Order::Cancel { a }]);
     let told = |e: &Exec| {
-        let number = e.reports.as_ref().unwrap().number();
+        let number = e.reports.number().unwrap();
         std::fs::read_to_string(e.place.layout.reports("h1", number)).unwrap()
     };
     // A restart reads the same orders again, and the known run was acknowledged long ago.
     for _ in 0..2 {
         exec.turn(true);
         exec.turn(true);
-        assert!(exec.spawner.is_some(), "it dies of the first task");
+        assert!(exec.spawners.is_ready(), "it dies of the first task");
         let text = told(&exec);
         assert!(!text.contains("\"ended\""), "{text}");
         let never = text.lines().find(|line| line.contains("\"never\""));
@@ -108,7 +108,7 @@ fn an_order_for_another_run_by_a_known_name_starts_nothing_and_tells_no_old_end(
     // The run itself is known by its mark.
     publish(&exec, 3, &[spec(3), marked(5)]);
     exec.turn(true);
-    assert!(exec.spawner.is_some() && exec.refused.is_empty());
+    assert!(exec.spawners.is_ready() && exec.reports.refuses_none());
     assert!(!told(&exec).contains("\"never\""));
 }
 
@@ -125,14 +125,14 @@ fn what_the_tasks_log_tells_of_a_forgotten_run_is_not_taken_for_another_by_its_n
         ..Default::default()
     };
     let old = [fencing::start_record(a), TaskRec::End(Box::new(end))];
-    let log = exec.spawner.as_ref().unwrap().log;
+    let log = exec.spawners.log().unwrap();
     publish(&exec, 1, &[]);
     exec.turn(true);
     fencing::shepherds_write(&exec, (log, 5), &old);
     exec.turn(false);
     let mark = exec.table.get(a).map(|e| e.mark);
     assert_eq!(mark, Some(5));
-    let number = exec.reports.as_ref().unwrap().number();
+    let number = exec.reports.number().unwrap();
     let text = std::fs::read_to_string(exec.place.layout.reports("h1", number)).unwrap();
     let ended = text.lines().find(|l| l.contains("\"ended\",\"j\":\"3\""));
     assert!(ended.is_some_and(|l| l.contains("\"m\":5")), "{text}");
@@ -142,7 +142,7 @@ fn what_the_tasks_log_tells_of_a_forgotten_run_is_not_taken_for_another_by_its_n
     let dir = tempfile::tempdir().unwrap();
     given(dir.path(), 7);
     let mut exec = deaf_executor(dir.path());
-    let log = exec.spawner.as_ref().unwrap().log;
+    let log = exec.spawners.log().unwrap();
     let mut given = table::Entry::new(table::Status::Given(log), (1, 1), false);
     given.mark = 6;
     exec.table.insert(a, given);
@@ -169,7 +169,7 @@ fn what_the_leader_believes_to_run_and_the_host_forgot_is_not_started_again() {
     publish(&exec, 1, &[spec(1), ran]);
     for _ in 0..2 {
         exec.turn(true);
-        assert!(exec.spawner.is_some(), "it dies of the first task");
+        assert!(exec.spawners.is_ready(), "it dies of the first task");
         let status = &exec.table.get(first(1)).unwrap().status;
         let table::Status::Over(end) = status else {
             panic!("{status:?}");
@@ -195,7 +195,7 @@ fn a_part_is_told_with_the_run_that_it_was_asked_for() {
     publish(&exec, 1, &[spec(3), part(6)]);
     exec.turn(true);
     let told = |e: &Exec| {
-        let number = e.reports.as_ref().unwrap().number();
+        let number = e.reports.number().unwrap();
         let text = std::fs::read_to_string(e.place.layout.reports("h1", number)).unwrap();
         let ready = text.lines().filter(|l| l.contains("\"part_ready\""));
         ready.map(str::to_owned).collect::<Vec<_>>()
@@ -210,7 +210,7 @@ fn a_part_is_told_with_the_run_that_it_was_asked_for() {
     publish(&exec, 1, &[spec(3), part(6), Order::Next { part: 2 }]);
     exec.turn(true);
     exec.turn(true);
-    exec.reports = None;
+    exec.reports.close();
     exec.turn(true);
     let lines = told(&exec);
     assert!(
@@ -233,13 +233,13 @@ fn a_reports_file_that_a_copy_of_the_share_replaced_is_left() {
     let mut exec = deaf_executor(dir.path());
     publish(&exec, 1, &[]);
     exec.turn(true);
-    let number = exec.reports.as_ref().unwrap().number();
+    let number = exec.reports.number().unwrap();
     let path = exec.place.layout.reports("h1", number);
     let written = std::fs::read(&path).unwrap();
     let in_place = |exec: &mut Exec| {
-        exec.reports_checked = 0;
-        exec.check_reports_file();
-        let kept = exec.reports.is_some();
+        exec.reports.end_pauses();
+        exec.reports.check_file();
+        let kept = exec.reports.number().is_some();
         exec.turn(true);
         kept
     };
@@ -248,7 +248,7 @@ fn a_reports_file_that_a_copy_of_the_share_replaced_is_left() {
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, &written[..written.len() - 9]).unwrap();
     assert!(!in_place(&mut exec));
-    let next = exec.reports.as_ref().unwrap().number();
+    let next = exec.reports.number().unwrap();
     assert_eq!(next, number + 1);
     std::fs::remove_file(exec.place.layout.reports("h1", next)).unwrap();
     assert!(!in_place(&mut exec));

@@ -1,0 +1,122 @@
+//! What this host knows of the share: how far it has followed it, whether an older copy took its
+//! place, and whether its orders are for this host's ledger.
+//!
+//! Reads nothing itself: the reader of orders says what it found.
+
+use super::fence;
+use super::ledger::ShareSeen;
+use super::orders::Look;
+use crate::host::setup::Place;
+use crate::sys::clock;
+
+/// How long the leader may take to read of a new ledger before a warning is logged, ms.
+const FOREIGN_MS: u64 = 60_000;
+
+/// See the top of this file.
+#[derive(Debug, Default)]
+pub(super) struct ShareWatch {
+    /// What is on record.
+    pub seen: ShareSeen,
+    /// The newest epoch on a share that is older than what this host has followed; logged once.
+    went_back: Option<u64>,
+    /// The last error of the share, so that it is logged once.
+    pub error: String,
+    /// Since when orders are for another ledger than this one; 0 = they are for this one.
+    foreign_at: u64,
+    /// The leader has addressed orders to this ledger.
+    addressed: bool,
+}
+
+impl ShareWatch {
+    pub(super) fn new(seen: ShareSeen) -> ShareWatch {
+        ShareWatch {
+            seen,
+            ..ShareWatch::default()
+        }
+    }
+
+    /// The share as the local beat names it, for `cbls` and administrators; `top`: the highest job
+    /// id here.
+    pub(super) fn beat(&self, top: u32, note: &str) -> String {
+        let epoch = self.seen.epoch;
+        let back = match self.went_back {
+            Some(here) => format!("the share went back from epoch {epoch} to {here}; "),
+            None => String::new(),
+        };
+        let note = format!("{back}{note}");
+        let note = note.trim_end_matches("; ");
+        match &self.seen.points {
+            none if none.is_empty() => format!("{epoch} {top} {note}"),
+            points => format!("{epoch} {top} {points} {note}"),
+        }
+    }
+
+    /// Logs an error of the share, once.
+    pub(super) fn failed(&mut self, e: String) {
+        if e != self.error {
+            tracing::error!("{e}");
+            self.error = e;
+        }
+    }
+
+    /// Notes that the share went back to an older copy. True when it is current again: then
+    /// everything is reported again, since the acknowledgements were lost.
+    pub(super) fn judge(&mut self, look: &Look) -> bool {
+        let current = look.new_epoch && self.went_back.take().is_some();
+        if current {
+            tracing::info!("the share has a later epoch again; all attempts are reported again");
+        }
+        if look.went_back.is_some() && self.went_back != look.went_back {
+            let (seen, here) = (self.seen.epoch, look.went_back.unwrap_or_default());
+            tracing::error!(
+                "the share went back: this host has followed epoch {seen}, the newest here is \
+                 {here}. Was it restored from a backup? No order is followed until an \
+                 administrator runs 'cadmin restored --confirm'; tasks go on"
+            );
+            self.went_back = look.went_back;
+        }
+        current
+    }
+
+    /// An administrator has confirmed that the share was restored: acknowledgements of final
+    /// reports may be lost. False when this is known.
+    pub(super) fn is_restored(&mut self, above: u64) -> bool {
+        if above <= self.seen.restored {
+            return false;
+        }
+        tracing::info!("the share was restored; all attempts are reported again");
+        self.seen.restored = above;
+        self.seen.points.forget(above);
+        true
+    }
+
+    /// Judges whether the leader's orders are for this ledger (`foreign`; none: not known). If they
+    /// were and are not any longer, another machine or directory uses this host's name: the leader
+    /// has given up the tasks of this one and may run them elsewhere, so they must not run here
+    /// too.
+    pub(super) fn check_identity(&mut self, foreign: Option<bool>, place: &Place) {
+        self.addressed |= foreign == Some(false);
+        if foreign != Some(true) {
+            self.foreign_at = 0;
+            return;
+        }
+        let now = clock::boot_ms();
+        if self.foreign_at == 0 {
+            self.foreign_at = now;
+            if self.addressed {
+                let host = &place.site.host;
+                let ended = fence::end_all(&place.local);
+                tracing::error!(
+                    "another cbexe runs as host {host}: this one starts nothing more and ends \
+                     its {ended} rerunnable tasks; set CB_HOST in one of their cb.conf"
+                );
+            }
+        } else if now.saturating_sub(self.foreign_at) > FOREIGN_MS && !self.addressed {
+            self.foreign_at = now;
+            tracing::warn!(
+                "orders are for an earlier ledger of this host; nothing is started until the \
+                 leader has read its reports"
+            );
+        }
+    }
+}
