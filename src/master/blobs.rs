@@ -3,11 +3,9 @@
 //! Each is written once, aside and renamed, and is durable before a job that needs it is. Any other
 //! file of its name is renamed. The janitor removes blobs that no job refers to.
 
-use super::inbox::{Rejected, Taken};
-use super::lead::{End, Leader};
 use crate::spool::Layout;
 use crate::sys::{self, clock, fs};
-use crate::turn::{self, Blob};
+use crate::turn::Blob;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -75,46 +73,6 @@ fn clear_file(dir: &Path) -> sys::Result<bool> {
     }
     let hidden = format!(".foreign.{}", clock::nonce(8));
     fs::rename(dir, &dir.with_file_name(hidden)).map(|()| true)
-}
-
-impl Leader {
-    /// Stores what requests bring along, before anything is decided of them. A request whose script
-    /// cannot be stored is refused: one file in the way must not end leader after leader.
-    pub(super) fn keep_blobs(
-        &mut self,
-        taken: Vec<Taken>,
-        now: u64,
-    ) -> Result<(Vec<Taken>, Vec<Rejected>), End> {
-        let (mut good, mut refused) = (Vec::new(), Vec::new());
-        for request in taken {
-            let mut stored = Ok(());
-            for blob in turn::blobs(&request.head) {
-                let need = blob.bytes.len();
-                let kept = self.must(need, |leader| match leader.blobs.store(&blob) {
-                    Err(e) if !e.is_no_space() => Ok(Err(e.to_string())),
-                    other => Ok(Ok(other?)),
-                })?;
-                stored = stored.and(kept);
-            }
-            let Err(why) = stored else {
-                good.push(request);
-                continue;
-            };
-            let text = format!("jobs are refused whose script or environment is not stored: {why}");
-            self.alarms.raise("blobs", text, now);
-            self.summary.changed();
-            refused.push(Rejected {
-                token: Some(request.head.token),
-                place: request.place,
-                why: format!("its script or environment cannot be stored: {why}"),
-            });
-        }
-        if !refused.is_empty() {
-            // Of one file or of the whole share? The latter ends this leader.
-            self.recheck()?;
-        }
-        Ok((good, refused))
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! Never decides what is written or in which order.
 
 use super::election::Leadership;
-use super::lead::End;
+use super::end::End;
 use crate::spool::Layout;
 use crate::sys::statfs::{self, DiskFree};
 use crate::sys::{self, clock, fs, thread};

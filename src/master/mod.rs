@@ -10,6 +10,7 @@ mod conf;
 mod deliver;
 mod disk_reserve;
 pub mod election;
+mod end;
 mod hints;
 pub mod hosts;
 pub mod inbox;
@@ -18,18 +19,23 @@ mod lead;
 mod life;
 mod newcomers;
 mod outbox;
+mod outgoing;
 mod publish;
+mod published;
 mod receipts;
+mod requests;
 mod restored;
 mod snapshots;
+mod store;
+mod summary;
 mod summary_pace;
+mod wakeups;
 
 use crate::config::Config;
 use crate::journal::{self, Writer};
 use crate::lease::Protocol;
 use crate::model::Stamp;
 use crate::record::event::Event;
-use crate::spool::polling::Budget;
 use crate::spool::{Layout, Site, hazards};
 use crate::state::State;
 use crate::state_loader::Loader;
@@ -39,7 +45,8 @@ use crate::sys::watch::Watcher;
 use crate::sys::{clock, failpoint, signals, thread};
 use crate::turn::Core;
 use crossbeam::channel::Receiver;
-use lead::{End, Leader};
+use end::End;
+use lead::Leader;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -176,7 +183,7 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
         return Err(not_a_master());
     }
     let end = match assume(site, leadership, configured, options, stop, listener) {
-        Ok(mut leader) => leader.run(),
+        Ok(mut leader) => leader.run(options.protocol.bind),
         Err(NoLead::Refused(why)) => return Err(why),
         Err(NoLead::Ended(end)) => end,
     };
@@ -255,7 +262,6 @@ fn assume(
     if let Some(witness) = &options.witness {
         witness.recovered(epoch, &state);
     }
-    let hinted_share = leadership.is_local();
     let io = |e: crate::sys::Error| e.to_string();
     let config = configured.config.clone();
     let core = core_of(state, (&config, problems), leadership.cluster.service_uid);
@@ -265,43 +271,32 @@ fn assume(
     let most = options.acks_bytes;
     // Whatever is in the way there, the next epoch has a directory of its own.
     let acks = first.must_or_end(|| Ok(acks::Acks::create(&layout, &cluster, epoch, most)?))?;
+    let orders = outbox::Orders::new(&layout, &cluster, epoch).map_err(io)?;
+    let owners = crate::spool::owners(&leadership.cluster);
+    let (watcher, notes) = (Watcher::filtered(others_write), recovered.notes);
+    let most = options.snapshot_bytes;
+    let snapshots = snapshots::Snapshots::new(&layout, &cluster, replayed, most);
+    let (hinted, reserve) = (leadership.is_local(), first.reserve);
     Ok(Leader {
-        publisher,
-        acks,
-        orders: outbox::Orders::new(&layout, &cluster, epoch).map_err(io)?,
+        view: published::PublishedView::new(publisher, alarms::Alarms::new(notes), hinted),
+        out: outgoing::Outgoing::new(acks, orders),
         inbox: inbox::Inbox::new(&layout),
-        hosts: hosts::Hosts::new(&layout, &cluster, crate::spool::owners(&leadership.cluster)),
+        newcomers: newcomers::Newcomers::new(),
+        hosts: hosts::Hosts::new(&layout, &cluster, owners),
         hints: hints::Hints::new(listener),
-        alone: Budget::new(lead::ALONE_PER_S, lead::ALONE_MAX),
-        snapshots: snapshots::Snapshots::new(&layout, &cluster, replayed, options.snapshot_bytes),
-        janitor: janitor::Janitor::start(&layout),
-        watcher: Watcher::filtered(others_write),
-        host: site.host.clone(),
-        journal: writer,
-        reserve: first.reserve,
+        wakeups: wakeups::Wakeups::new(stop, watcher, hinted),
+        store: store::Store::new(&layout, writer, snapshots),
+        reserve,
         leadership,
         core,
-        stop,
-        hinted_share,
-        alarms: alarms::Alarms::new(recovered.notes),
-        unsent: Vec::new(),
-        receipts: Default::default(),
-        blobs: blobs::Blobs::new(&layout),
-        since: now,
-        point_unsent_since: None,
-        clock_compared_at: None,
-        summary: summary_pace::SummaryPace::new(hinted_share),
-        publishing: false,
-        ticked_at: 0,
-        users_at: 0,
-        users_due: true,
-        users_seen: (0, None),
-        first_config: Some(config),
         configured: Some(configured),
         witness: options.witness.clone(),
-        bind: options.protocol.bind,
-        layout,
-        cluster,
+        site: lead::LeaderSite {
+            layout,
+            cluster,
+            host: site.host.clone(),
+            since: now,
+        },
     })
 }
 

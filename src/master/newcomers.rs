@@ -1,68 +1,90 @@
-//! When the leader looks for drop boxes of users who had none, and what comes of it.
-//!
-//! [`super::inbox`] does the looking. Owns no file but the directory `inbox/`, where it is gone.
+//! When the leader looks for drop boxes of users who had none. Owns no file.
 
-use super::hints::Named;
-use super::inbox::is_missing;
-use super::lead::{End, Leader, USERS_HINTED_MS};
-use crate::sys::{self, fs};
+use crate::sys::fs;
+use std::path::PathBuf;
 
 /// How often users' drop boxes are looked for without a hint, in milliseconds.
-const USERS_EVERY_MS: u64 = 5000;
+const EVERY_MS: u64 = 5000;
 /// How often it is looked whether a drop box was made, on a network file system, in milliseconds.
-const USERS_CHANGED_MS: u64 = 1_000;
+const CHANGED_MS: u64 = 1_000;
+/// How often drop boxes of new users are looked for after a hint, and while not all names were
+/// looked at, in milliseconds.
+const HINTED_MS: u64 = 20;
 
-impl Leader {
-    /// Looks for drop boxes of users who had none. A hint may be about one: if this is too soon,
-    /// the next look is soon.
-    pub(super) fn find_users(&mut self, now: u64, all: bool, hinted: &Named) -> Result<(), End> {
-        let unknown = hinted.keys().filter(|uid| !self.inbox.find(**uid)).count();
-        self.users_due |= all || unknown > 0;
-        // One request shows whether a box was made: a user's first job need not wait for the slow
-        // look.
-        if !self.hinted_share && now.saturating_sub(self.users_seen.0) >= USERS_CHANGED_MS {
-            let mark = fs::mark(&self.layout.inbox()).ok();
-            self.users_due |= mark != self.users_seen.1;
-            self.users_seen = (now, mark);
+/// When the directory of all drop boxes is looked through.
+#[derive(Debug)]
+pub(super) struct Newcomers {
+    looked_at: u64,
+    /// There may be a new one.
+    due: bool,
+    /// When the directory of drop boxes was last looked at (boot clock, ms), and its mark.
+    seen: (u64, Option<fs::Mark>),
+}
+
+impl Newcomers {
+    /// Everybody is new to a new leader.
+    pub(super) fn new() -> Newcomers {
+        Newcomers {
+            looked_at: 0,
+            due: true,
+            seen: (0, None),
         }
-        let listing = self.inbox.is_listing();
-        let every = match self.users_due || listing {
-            true => USERS_HINTED_MS,
-            false => USERS_EVERY_MS,
-        };
-        if now.saturating_sub(self.users_at) < every {
-            return Ok(());
-        }
-        self.users_at = now;
-        // A box that a listing under way has missed is found by the next one.
-        self.users_due &= listing;
-        if let Err(e) = self.inbox.find_users(now) {
-            self.miss_users(&e, now)?;
-        }
-        if let Some(text) = self.inbox.take_alarm() {
-            self.alarms.raise("inbox names", text, now);
-            self.summary.changed();
-            self.janitor.clear_inbox(now);
-        }
-        Ok(())
     }
 
-    /// No drop box was found because of `e`. The leader makes a missing directory again, but
-    /// nothing where the share is not the one that it leads on.
-    fn miss_users(&mut self, e: &sys::Error, now: u64) -> Result<(), End> {
-        let mut text = format!("new users are not seen: {e}");
-        if is_missing(e) {
-            self.recheck()?;
-            match self.inbox.make_again() {
-                Ok(()) => {
-                    self.users_due = true;
-                    text = format!("{e}: it was made again; requests that lay there are gone");
-                }
-                Err(e) => text = format!("no request is taken: {e}"),
-            }
+    /// A hint may be about a new box.
+    pub(super) fn expect(&mut self) {
+        self.due = true;
+    }
+
+    /// Whether the boxes are to be listed now; if it is too soon after a hint, the next look is
+    /// soon. `listing`: a listing is under way. `dir`: the directory, where no events come from it.
+    pub(super) fn may_look(&mut self, now: u64, listing: bool, dir: Option<PathBuf>) -> bool {
+        // One request shows whether a box was made: a user's first job need not wait for the slow
+        // look.
+        if let Some(dir) = dir.filter(|_| now.saturating_sub(self.seen.0) >= CHANGED_MS) {
+            let mark = fs::mark(&dir).ok();
+            self.due |= mark != self.seen.1;
+            self.seen = (now, mark);
         }
-        self.alarms.raise("inbox", text, now);
-        self.summary.changed();
-        Ok(())
+        let every = self.wait_ms(listing).unwrap_or(EVERY_MS);
+        if now.saturating_sub(self.looked_at) < every {
+            return false;
+        }
+        self.looked_at = now;
+        // A box that a listing under way has missed is found by the next one.
+        self.due &= listing;
+        true
+    }
+
+    /// How long a look that is due may wait, in milliseconds.
+    pub(super) fn wait_ms(&self, listing: bool) -> Option<u64> {
+        (self.due || listing).then_some(HINTED_MS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boxes_are_listed_soon_after_a_hint_or_a_change_and_else_at_the_slow_pace() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = || Some(dir.path().to_owned());
+        let mut newcomers = Newcomers::new();
+        assert!(newcomers.may_look(10_000, false, path()), "at once");
+        assert_eq!(newcomers.wait_ms(false), None);
+        assert!(!newcomers.may_look(12_000, false, path()), "no change");
+        fs::mkdir(&dir.path().join("1001"), 0o755).unwrap();
+        assert!(!newcomers.may_look(12_500, false, path()), "not asked yet");
+        assert!(newcomers.may_look(13_000, false, path()), "one was made");
+        newcomers.expect();
+        assert!(!newcomers.may_look(13_010, false, None), "too soon");
+        // Of a hint during a listing the next one takes care.
+        assert!(newcomers.may_look(13_020, true, None));
+        assert_eq!(newcomers.wait_ms(false), Some(HINTED_MS));
+        assert!(newcomers.may_look(13_040, false, None));
+        assert!(newcomers.may_look(13_060, true, None), "it goes on");
+        assert!(!newcomers.may_look(13_080, false, None));
+        assert!(newcomers.may_look(13_060 + EVERY_MS, false, None));
     }
 }

@@ -3,12 +3,11 @@
 //! decides what follows.
 
 use super::election;
-use super::lead::{End, Leader};
+use super::end::End;
+use super::lead::Leader;
+use super::outgoing::REMIND_MS;
 use crate::record::point::Point;
 use crate::turn::{self, Input};
-
-/// How long hosts without work are not sent how far the journal has come, in milliseconds.
-pub(super) const REMIND_MS: u64 = 1000;
 
 impl Leader {
     /// Reports to the turn, before anything else, a host that remembers more than the share: the
@@ -26,7 +25,7 @@ impl Leader {
         }
         let later = epoch.max(state.epoch() + 1);
         let cache_ms = self.leadership.cache_ms();
-        match election::highest(&self.layout, self.hosts.owners, later, cache_ms) {
+        match election::highest(&self.site.layout, self.hosts.owners, later, cache_ms) {
             // A later leader is on its way, and this one ends soon.
             Ok(highest) if highest >= later || self.leadership.is_lost() => {}
             Ok(_) => inputs.insert(0, Input::RestoredShare { host, epoch, id }),
@@ -38,7 +37,7 @@ impl Leader {
     /// journal does not have; and the epoch.
     fn who_knows_more(&mut self) -> Option<(String, u64)> {
         let state = &self.core.state;
-        let at = self.journal.position();
+        let at = self.store.journal.position();
         let here = (at.segment, at.seq);
         let lacks = |seen: &&Point| state.lacks(seen, here);
         let points = &mut self.hosts.points;
@@ -60,7 +59,7 @@ impl Leader {
         let state = &self.core.state;
         match state.restored() {
             Some((above, _)) if above >= state.epoch() => {
-                election::use_up(&self.layout, above, &self.host)?;
+                election::use_up(&self.site.layout, above, &self.site.host)?;
                 Err(End::Lost(format!(
                     "the share was restored: the next leader's epoch is above {above}"
                 )))
@@ -72,22 +71,23 @@ impl Leader {
     /// Jobs that were accepted and wait for long are to be missed, too, when an older copy takes
     /// the place of the share: one host remembers how far the journal has come.
     pub(super) fn have_remembered(&mut self, now: u64) -> Result<(), End> {
-        let at = self.journal.position();
+        let at = self.store.journal.position();
         let (core, here) = (&self.core, (at.segment, at.seq));
-        self.orders.follow_from(core.state.point(here));
-        if self.orders.is_remembered() {
-            self.point_unsent_since = None;
+        self.out.orders.follow_from(core.state.point(here));
+        if self.out.orders.is_remembered() {
+            self.out.point_unsent_since = None;
             return Ok(());
         }
-        let early = now.saturating_sub(*self.point_unsent_since.get_or_insert(now)) < REMIND_MS;
+        let since = *self.out.point_unsent_since.get_or_insert(now);
+        let early = now.saturating_sub(since) < REMIND_MS;
         if early || core.state.is_old() || self.reserve.is_full() {
             return Ok(());
         }
-        self.point_unsent_since = Some(now);
+        self.out.point_unsent_since = Some(now);
         let Some(host) = self.host_to_tell() else {
             return Ok(());
         };
-        let receipt = self.receipts.take(&host);
+        let receipt = self.out.receipts.take(&host);
         if !receipt.is_empty() {
             self.recheck()?;
             return self.write_orders(receipt).map(drop);
@@ -97,7 +97,7 @@ impl Leader {
             let orders = turn::outstanding(core, Some(host)).into_iter();
             orders.map(|(_, order)| order).collect()
         };
-        self.orders.remind(&host, now, &core.state, &again);
+        self.out.orders.remind(&host, now, &core.state, &again);
         // Found without a hint it would seem as if hints did not arrive.
         if let Some(endpoint) = self.hosts.endpoint(&host) {
             self.hints.ordered(endpoint);
@@ -110,8 +110,8 @@ impl Leader {
         let state = &self.core.state;
         let is_up = |host: &&String| state.host_ctl(host).up;
         let mut up = state.known_hosts().filter(|(_, ctl)| ctl.up);
-        let waits = self.receipts.any_host().filter(is_up);
-        let host = waits.or(Some(&self.host).filter(is_up));
+        let waits = self.out.receipts.any_host().filter(is_up);
+        let host = waits.or(Some(&self.site.host).filter(is_up));
         host.or_else(|| up.next().map(|(name, _)| name)).cloned()
     }
 }

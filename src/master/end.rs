@@ -1,0 +1,21 @@
+//! Why a leader ends: by order, or because it may not or cannot go on.
+
+/// Why a leader ends.
+pub(super) enum End {
+    /// Asked to.
+    Stopped,
+    /// It may not or cannot lead any longer; the reason is for the log.
+    Lost(String),
+}
+
+impl From<crate::sys::Error> for End {
+    fn from(e: crate::sys::Error) -> End {
+        End::Lost(e.to_string())
+    }
+}
+
+impl From<crate::journal::Error> for End {
+    fn from(e: crate::journal::Error) -> End {
+        End::Lost(e.to_string())
+    }
+}

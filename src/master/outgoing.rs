@@ -1,0 +1,67 @@
+//! What the leader writes for commands and hosts: answers, orders, and acknowledgements that wait
+//! for orders to go with.
+//!
+//! Owns what was not delivered, until the turn hears of it. [`super::outbox`] writes the files.
+
+use super::acks::Acks;
+use super::outbox::Orders;
+use super::receipts::Receipts;
+use crate::model::AttemptId;
+use crate::record::report::{Report, ReportRecord};
+use crate::turn::Input;
+
+/// How long hosts without work are not sent how far the journal has come, in milliseconds.
+pub(super) const REMIND_MS: u64 = 1000;
+
+/// See the top of this file.
+pub(super) struct Outgoing {
+    pub acks: Acks,
+    pub orders: Orders,
+    /// Acknowledgements that wait for orders to go with.
+    pub receipts: Receipts,
+    /// Attempts bound in the last turn whose start no host was sent.
+    pub unsent: Vec<(String, AttemptId)>,
+    /// Since when no host was sent how far the journal has come (boot clock, ms).
+    pub point_unsent_since: Option<u64>,
+}
+
+impl Outgoing {
+    pub(super) fn new(acks: Acks, orders: Orders) -> Outgoing {
+        Outgoing {
+            acks,
+            orders,
+            receipts: Receipts::default(),
+            unsent: Vec::new(),
+            point_unsent_since: None,
+        }
+    }
+
+    /// Reports to the turn hosts whose orders cannot be written, and starts that were never sent.
+    pub(super) fn hear(&mut self, inputs: &mut Vec<Input>) -> bool {
+        let before = inputs.len();
+        let waits = |(host, why)| Input::OrdersBlocked { host, why };
+        inputs.extend(self.orders.take_news().into_iter().map(waits));
+        for (host, a) in std::mem::take(&mut self.unsent) {
+            let why = format!("orders to {host} cannot be written");
+            inputs.push(Input::Reports {
+                host,
+                part: 0,
+                reports: vec![ReportRecord {
+                    seq: 0,
+                    run: Default::default(),
+                    report: Report::Never { a, why },
+                }],
+                more: true,
+            });
+        }
+        inputs.len() > before
+    }
+
+    /// How long a host need not be sent how far the journal has come, in milliseconds.
+    pub(super) fn remind_ms(&self) -> u64 {
+        match self.orders.is_remembered() {
+            true => u64::MAX,
+            false => REMIND_MS,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The published view of this leader: its writer, the alarms shown with it, and when it is due.
+//!
+//! Owns no file: [`super::publish`] does.
+
+use super::alarms::Alarms;
+use super::publish::Publisher;
+use super::summary_pace::SummaryPace;
+use crate::state::State;
+use crate::sys;
+
+/// Time for the published view in each turn, in milliseconds.
+const TICK_MS: u64 = 5;
+/// How often it is given while requests fill each turn, in milliseconds.
+const TICK_EVERY_MS: u64 = 100;
+/// Longest wait while a round is under way, and least one for the summary, in milliseconds.
+const SOON_MS: u64 = 250;
+/// How often the leader's clock is compared with the file server's, in milliseconds.
+const CLOCK_EVERY_MS: u64 = 30_000;
+
+/// See the top of this file.
+pub(super) struct PublishedView {
+    pub publisher: Publisher,
+    pub alarms: Alarms,
+    /// When the summary views are written.
+    pub summary: SummaryPace,
+    /// A round of the publisher is under way.
+    in_round: bool,
+    /// When it was last given its time (boot clock, ms).
+    ticked_at: u64,
+    /// When the leader's clock was last compared with the file server's (boot clock, ms).
+    clock_compared_at: Option<u64>,
+}
+
+impl PublishedView {
+    pub(super) fn new(publisher: Publisher, alarms: Alarms, local: bool) -> PublishedView {
+        PublishedView {
+            publisher,
+            alarms,
+            summary: SummaryPace::new(local),
+            in_round: false,
+            ticked_at: 0,
+            clock_compared_at: None,
+        }
+    }
+
+    /// Says something new about `what`, with the next summary.
+    pub(super) fn raise(&mut self, what: &'static str, text: String, now: u64) {
+        self.alarms.raise(what, text, now);
+        self.summary.changed();
+    }
+
+    /// Goes on with the present round. `full`: those who wait for answers wait for further turns.
+    ///
+    /// # Errors
+    /// The round is tried again.
+    pub(super) fn tick(&mut self, state: &State, full: bool, now: u64) -> sys::Result<()> {
+        if full && now.saturating_sub(self.ticked_at) < TICK_EVERY_MS {
+            return Ok(());
+        }
+        self.ticked_at = now;
+        self.in_round = self.publisher.tick(state, TICK_MS)?;
+        Ok(())
+    }
+
+    /// The summary views are to be written, with so many hosts.
+    pub(super) fn is_due(&self, hosts: usize, now: u64) -> bool {
+        self.summary.due_ms(hosts).is_some_and(|at| at < now)
+    }
+
+    /// How long the view may wait, in milliseconds.
+    pub(super) fn wait_ms(&self, hosts: usize, now: u64) -> u64 {
+        let summary = self.summary.due_ms(hosts);
+        let summary = summary.map(|at| at.saturating_sub(now).max(SOON_MS));
+        let round = self.in_round.then_some(SOON_MS);
+        summary.into_iter().chain(round).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether the clocks are to be compared with this summary.
+    pub(super) fn may_compare_clock(&mut self, now: u64) -> bool {
+        let recent = |at: u64| now.saturating_sub(at) < CLOCK_EVERY_MS;
+        let due = !self.clock_compared_at.is_some_and(recent);
+        if due {
+            self.clock_compared_at = Some(now);
+        }
+        due
+    }
+}

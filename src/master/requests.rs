@@ -1,0 +1,132 @@
+//! Requests on their way from the drop boxes to a turn, and what becomes of those that reach none.
+//!
+//! [`super::inbox`] does the looking. Owns no file but the directory `inbox/`, where it is gone.
+
+use super::end::End;
+use super::hints::Named;
+use super::inbox::{Boxes, Rejected, Taken, is_missing};
+use super::lead::Leader;
+use crate::lease::Check;
+use crate::record::ack::Ack;
+use crate::record::request::Verb;
+use crate::sys;
+use crate::turn;
+
+impl Leader {
+    /// Looks for drop boxes of users who had none. A hint may be about one: if this is too soon,
+    /// the next look is soon.
+    pub(super) fn find_users(&mut self, now: u64, all: bool, hinted: &Named) -> Result<(), End> {
+        let unknown = hinted.keys().filter(|uid| !self.inbox.find(**uid)).count();
+        if all || unknown > 0 {
+            self.newcomers.expect();
+        }
+        // Where events come, they say that a box was made.
+        let dir = (!self.wakeups.has_events()).then(|| self.site.layout.inbox());
+        if !self.newcomers.may_look(now, self.inbox.is_listing(), dir) {
+            return Ok(());
+        }
+        if let Err(e) = self.inbox.find_users(now) {
+            self.miss_users(&e, now)?;
+        }
+        if let Some(text) = self.inbox.take_alarm() {
+            self.view.raise("inbox names", text, now);
+            self.store.janitor.clear_inbox(now);
+        }
+        Ok(())
+    }
+
+    /// No drop box was found because of `e`. The leader makes a missing directory again, but
+    /// nothing where the share is not the one that it leads on.
+    fn miss_users(&mut self, e: &sys::Error, now: u64) -> Result<(), End> {
+        let mut text = format!("new users are not seen: {e}");
+        if is_missing(e) {
+            self.recheck()?;
+            match self.inbox.make_again() {
+                Ok(()) => {
+                    self.newcomers.expect();
+                    text = format!("{e}: it was made again; requests that lay there are gone");
+                }
+                Err(e) => text = format!("no request is taken: {e}"),
+            }
+        }
+        self.view.raise("inbox", text, now);
+        Ok(())
+    }
+
+    /// What lies in the drop boxes. On a full share it stays there, but for the signals by which
+    /// people end what fills it.
+    pub(super) fn take_requests(
+        &mut self,
+        now: u64,
+        all: bool,
+        hinted: &Named,
+    ) -> (Vec<Taken>, Vec<Rejected>) {
+        self.inbox.set_poll(self.poll_ms());
+        let boxes = match all {
+            true => Boxes::All,
+            false => Boxes::Of(hinted),
+        };
+        if !self.reserve.is_full() {
+            return self.inbox.take(now, boxes);
+        }
+        if !self.reserve.may_spend() {
+            return (Vec::new(), Vec::new());
+        }
+        let (mut taken, _) = self.inbox.take(now, boxes);
+        let signal = |verb: &Verb| matches!(verb, Verb::Signal { .. });
+        taken.retain(|request| request.verbs.iter().all(signal));
+        (taken, Vec::new())
+    }
+
+    /// Stores what requests bring along, before anything is decided of them. A request whose script
+    /// cannot be stored is refused: one file in the way must not end leader after leader.
+    pub(super) fn keep_blobs(
+        &mut self,
+        taken: Vec<Taken>,
+        now: u64,
+    ) -> Result<(Vec<Taken>, Vec<Rejected>), End> {
+        let (mut good, mut refused) = (Vec::new(), Vec::new());
+        for request in taken {
+            let mut stored = Ok(());
+            for blob in turn::blobs(&request.head) {
+                let need = blob.bytes.len();
+                let kept = self.must(need, |leader| match leader.store.blobs.store(&blob) {
+                    Err(e) if !e.is_no_space() => Ok(Err(e.to_string())),
+                    other => Ok(Ok(other?)),
+                })?;
+                stored = stored.and(kept);
+            }
+            let Err(why) = stored else {
+                good.push(request);
+                continue;
+            };
+            let text = format!("jobs are refused whose script or environment is not stored: {why}");
+            self.view.raise("blobs", text, now);
+            refused.push(Rejected {
+                token: Some(request.head.token),
+                place: request.place,
+                why: format!("its script or environment cannot be stored: {why}"),
+            });
+        }
+        if !refused.is_empty() {
+            // Of one file or of the whole share? The latter ends this leader.
+            self.recheck()?;
+        }
+        Ok((good, refused))
+    }
+
+    /// Sets unreadable requests aside and answers where an answer can be given.
+    pub(super) fn reject(&mut self, rejected: Vec<Rejected>, now: u64) -> Result<(), End> {
+        if !rejected.is_empty() && self.leadership.check() == Check::After {
+            self.recheck()?;
+        }
+        for bad in rejected {
+            if let Some(tok) = bad.token {
+                let error = format!("the request was not accepted: {}", bad.why);
+                self.answer(&[Ack::refused(tok, error)])?;
+            }
+            self.inbox.set_aside(&bad, now);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,103 @@
+//! The leader publishes what commands show: the rows of a turn, the summary views with the alarms.
+//!
+//! What cannot be written costs freshness, never a job. [`super::publish`] writes the files.
+
+use super::end::End;
+use super::lead::Leader;
+use crate::model::Stamp;
+use crate::record::view;
+use crate::sys::{self, clock, fs};
+use crate::turn;
+use std::path::Path;
+
+/// Most alarms shown.
+const ALARMS_MAX: usize = 50;
+
+impl Leader {
+    /// Writes what changed in this turn, for readers, in one write. `answers`: a command waits for
+    /// an answer. Rows that no command waits for are written a few times a second at most.
+    pub(super) fn publish_rows(&mut self, answers: bool, now: u64) -> Result<(), End> {
+        let changed = self.core.state.take_delta();
+        let state = &self.core.state;
+        let (rows, shards) = state.delta_rows(changed);
+        if !rows.is_empty() {
+            self.view
+                .publisher
+                .rows(&rows, &|id| state.spec(id).as_ref());
+            self.view.publisher.touch(shards);
+        }
+        drop(rows);
+        let soon =
+            !self.wakeups.has_events() && self.view.publisher.flush_at().is_some_and(|at| now < at);
+        if soon && !answers {
+            return Ok(());
+        }
+        // A full disk costs freshness, not correctness: the rows come with the next round.
+        if let Err(e) = self.view.publisher.flush() {
+            self.view_lags(&e);
+        }
+        Ok(())
+    }
+
+    /// The view that readers see may lag on a full share.
+    fn may_lag(&mut self, wrote: sys::Result<()>) {
+        if let Err(e) = wrote {
+            self.view_lags(&e);
+        }
+    }
+
+    pub(super) fn view_lags(&mut self, e: &sys::Error) {
+        if e.is_no_space() {
+            return self.reserve.fill(&e.to_string(), &self.leadership);
+        }
+        let text = format!("commands show an old state, the view lags: {e}");
+        self.view.alarms.raise("view", text, clock::boot_ms());
+    }
+
+    pub(super) fn publish_summary(&mut self, now: u64) -> Result<(), End> {
+        self.view.summary.written(now);
+        turn::refresh(&mut self.core);
+        if self.view.may_compare_clock(now) {
+            // Seconds old at most, which is little against the minute that counts.
+            self.compare_clock(&self.site.layout.beat());
+        }
+        let core = &self.core;
+        let mut params = turn::params(core, &self.site.cluster, &self.site.host, self.site.since);
+        let full = self.reserve.alarm();
+        let back = core.state.back();
+        let back = back.map(|back| turn::restored_share_alarm(back, core.state.epoch()));
+        let clock_alarm = core.clock_alarm();
+        let (orders, snapshots) = (self.out.orders.alarm(), self.store.snapshots.alarm());
+        let unreadable = self.hosts.damages(now);
+        let alarms = full.iter().chain(&back).chain(&clock_alarm).chain(&orders);
+        let alarms = alarms.chain(&snapshots).chain(self.view.alarms.texts(now));
+        let alarms = alarms.chain(self.out.orders.damages(now));
+        let alarms = alarms.chain(&unreadable).chain(&self.hosts.alarms);
+        params.alarms = alarms.take(ALARMS_MAX).cloned().collect();
+        let wall = Stamp(clock::wall_ms());
+        let publisher = &mut self.view.publisher;
+        // The parameters first: they tell of a share without room for the rest. Each for itself:
+        // one that cannot be replaced must not keep the others.
+        let wrote = [
+            publisher.document(view::PARAMS, &[params]),
+            publisher.document(view::HOSTS, &turn::host_rows(core)),
+            publisher.document(view::QUEUES, &turn::queue_rows(core)),
+            publisher.document(view::USERS, &turn::user_rows(core)),
+            publisher.document(view::LIMITS, &turn::limit_rows(core)),
+            publisher.document(view::SHARES, &turn::share_rows(core, wall)),
+            publisher.document(view::ESTIMATES, &turn::estimate_rows(core)),
+        ];
+        self.may_lag(wrote.into_iter().collect());
+        Ok(())
+    }
+
+    /// Compares the leader's clock with the file server's, by a file that this leader wrote just
+    /// now.
+    pub(super) fn compare_clock(&mut self, written: &Path) {
+        if let Ok(Some(written)) = fs::stat(written) {
+            let now = clock::now();
+            let ahead_ms = now.wall.0.saturating_sub(written.mtime_ms);
+            self.core.note_server_clock(now, ahead_ms);
+        }
+    }
+}
