@@ -2,6 +2,7 @@
 
 use super::ask;
 use super::cli::{Table, texts};
+use super::csub::no_effect::{NoEffect, has_no_effect};
 use super::csub::options::{self, Chosen, RESETS, place};
 use super::csub::spec::{self, Here};
 use super::env::Site;
@@ -33,6 +34,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 
 fn modify(chosen: &Chosen, operands: &[String]) -> Result<i32> {
     chosen.check_built()?;
+    NoEffect::of(chosen).warn("cmod");
     let wait_s = ask::wait_s(chosen.get("wait"))?;
     if operands.is_empty() {
         return Err(Fail::usage("a job ID is missing"));
@@ -78,6 +80,7 @@ fn changes(chosen: &Chosen, here: &Here<'_>) -> Result<Changes> {
         }
         match id {
             "wait" => continue,
+            id if has_no_effect(id) => continue,
             "is" => return Err(Fail::usage("-is: spooled input cannot be changed")),
             "Z" => {
                 spec::check_command(value)?;
@@ -184,6 +187,12 @@ mod tests {
                 .text
                 .contains("not implemented")
         );
+    }
+
+    #[test]
+    fn options_without_effect_change_nothing() {
+        assert_eq!(read(&["-W", "10", "-u", "me", "-B"]).unwrap().set, ["W"]);
+        assert!(read(&["-B"]).unwrap_err().text.contains("nothing to change"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Standard output holds the `Job <ID> is submitted ...` line and nothing else.
 
 mod environ;
+pub(crate) mod no_effect;
 pub(crate) mod options;
 mod pack;
 mod script;
@@ -19,6 +20,7 @@ use crate::record::ack::{Ack, IdRun};
 use crate::record::request::{RequestHead, SCRIPT_MAX, Verb};
 use crate::sys;
 use crate::text::size::Unit;
+use no_effect::NoEffect;
 use options::Chosen;
 use pack::Pack;
 use spec::Here;
@@ -105,6 +107,10 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     }
     let mut work = script::work(table, &split.rest)?;
     let chosen = mine.over(std::mem::take(&mut work.options));
+    if let Some(text) = &work.warning {
+        eprintln!("csub: {text}");
+    }
+    NoEffect::of(&chosen).warn("csub");
     let site = Site::find()?;
     let unit = || super::limit_unit(&site);
     let mut job = spec::submission(&chosen, &told.here(&site, &unit))?;
@@ -229,6 +235,7 @@ fn submit_pack(
     let mut request = Outgoing::new(&site, head(mine, String::new(), &told.cwd)?)?;
     let pack = pack::fill(&text, table, mine, &here, &mut request)?;
     drop(text);
+    pack.no_effect.warn("csub");
     let ack = if request.is_empty() {
         None
     } else {

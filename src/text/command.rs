@@ -116,6 +116,22 @@ pub struct Directive {
     pub words: Vec<String>,
 }
 
+/// A line that carries options for another batch system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignDirective {
+    /// Line number in the script, from 1.
+    pub line: usize,
+    /// The word that marks such lines, `#SBATCH`.
+    pub prefix: &'static str,
+    /// The whole line, trimmed.
+    pub text: String,
+}
+
+/// Marks of the directives of Slurm, PBS and Torque, Moab, Grid Engine, OAR, Flux and Cobalt.
+const FOREIGN: &[&str] = &[
+    "#SBATCH", "#PBS", "#MSUB", "#$", "#OAR", "#FLUX:", "#COBALT", "#PJM",
+];
+
 /// What a job script says about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Script {
@@ -123,6 +139,8 @@ pub struct Script {
     pub shebang: Option<String>,
     /// Directive lines in their order.
     pub directives: Vec<Directive>,
+    /// Lines for other batch systems, which have no effect. At most as many as directives.
+    pub foreign: Vec<ForeignDirective>,
 }
 
 impl Script {
@@ -162,6 +180,8 @@ impl Script {
                     return Err(ParseError::new(at, raw.len(), message));
                 }
                 found.directives.push(Directive { line: n + 1, words });
+            } else if found.foreign.len() < MAX_DIRECTIVES {
+                found.foreign.extend(foreign_directive(n + 1, line));
             }
             at += raw.len() + 1;
         }
@@ -174,6 +194,19 @@ fn directive(line: &str) -> Option<&str> {
         .strip_prefix("#CSUB")
         .or_else(|| line.strip_prefix("#BSUB"))?;
     (rest.is_empty() || rest.starts_with([' ', '\t', '\r'])).then_some(rest)
+}
+
+/// Such a line has an option after its mark; `#$HOME` in a comment is not one.
+fn foreign_directive(line: usize, text: &str) -> Option<ForeignDirective> {
+    let (prefix, rest) = FOREIGN
+        .iter()
+        .find_map(|mark| Some((*mark, text.strip_prefix(mark)?)))?;
+    let option = rest.trim_start().starts_with('-');
+    (rest.starts_with([' ', '\t']) && option).then(|| ForeignDirective {
+        line,
+        prefix,
+        text: text.trim().to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -222,6 +255,25 @@ mod tests {
         assert_eq!(
             Script::parse("echo\n#!/bin/sh").expect("parses").shebang,
             None
+        );
+    }
+
+    #[test]
+    fn directives_of_other_systems_are_found() {
+        let text = "#SBATCH --time=5\r\n#SBATCHX -n 1\n #PBS -l x\n#$ -cwd\n#$ price\n#PBS -q q\n";
+        let script = Script::parse(text).expect("parses");
+        let found: Vec<_> = script
+            .foreign
+            .iter()
+            .map(|f| (f.line, f.prefix, f.text.as_str()))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (1, "#SBATCH", "#SBATCH --time=5"),
+                (4, "#$", "#$ -cwd"),
+                (6, "#PBS", "#PBS -q q")
+            ]
         );
     }
 

@@ -1,5 +1,6 @@
 //! The options of csub, cmod and each pack line: which exist, which do not exist yet.
 
+use super::no_effect::HARMLESS;
 use crate::client::cli::{Table, command, flag, opt};
 use crate::client::exit::Fail;
 use clap::{Arg, Command};
@@ -7,15 +8,9 @@ use clap::{Arg, Command};
 /// Options known from LSF that this version does not carry out: name, takes a value. They are
 /// refused by name, since an option that is silently ignored changes what a job does.
 const UNBUILT: &[(&str, bool)] = &[
-    ("A", true),
-    ("a", true),
-    ("alloc_flags", true),
     ("app", true),
     ("ar", false),
-    ("B", false),
     ("clusters", true),
-    ("core_isolation", true),
-    ("csm", true),
     ("data", true),
     ("di", true),
     ("dl", false),
@@ -26,7 +21,6 @@ const UNBUILT: &[(&str, bool)] = &[
     ("ext", true),
     ("f", true),
     ("freq", true),
-    ("g", true),
     ("gpu", true),
     ("hl", false),
     ("hostfile", true),
@@ -40,14 +34,9 @@ const UNBUILT: &[(&str, bool)] = &[
     ("jobaff", true),
     ("json", true),
     ("jsdl", true),
-    ("jsm", true),
     ("k", true),
-    ("Lp", true),
-    ("N", false),
-    ("Ne", false),
     ("network", true),
     ("nnodes", true),
-    ("notify", true),
     ("proxy", true),
     ("ptl", true),
     ("Q", true),
@@ -62,14 +51,12 @@ const UNBUILT: &[(&str, bool)] = &[
     ("ti", false),
     ("tty", false),
     ("U", true),
-    ("u", true),
     ("ul", false),
     ("wa", true),
     ("We", true),
     ("wt", true),
     ("XF", false),
     ("yaml", true),
-    ("Zs", false),
 ];
 
 /// True when the option is known but not carried out by this version.
@@ -83,7 +70,6 @@ pub(crate) fn unbuilt(id: &str) -> Fail {
         "I" | "Ip" | "Is" | "IS" | "ISp" | "ISs" | "IX" => {
             "; -K waits for the end of a batch job, 'cpeek -f' follows its output"
         }
-        "B" | "N" | "Ne" | "u" | "notify" => "; it sends no mail",
         "E" | "Ep" => "; put the command into the job script",
         "gpu" => "; name a resource of cb.yaml in -R rusage[...]",
         _ => "",
@@ -191,8 +177,10 @@ fn job_options() -> impl Iterator<Item = Arg> {
     })
 }
 
-fn unbuilt_options() -> impl Iterator<Item = Arg> {
-    UNBUILT.iter().map(|(name, takes)| {
+fn hidden_options() -> impl Iterator<Item = Arg> {
+    let harmless = HARMLESS.iter().map(|(name, takes, _)| (name, takes));
+    let unbuilt = UNBUILT.iter().map(|(name, takes)| (name, takes));
+    unbuilt.chain(harmless).map(|(name, takes)| {
         let arg = if *takes {
             opt(name, "VALUE", "")
         } else {
@@ -205,7 +193,7 @@ fn unbuilt_options() -> impl Iterator<Item = Arg> {
 fn base(name: &'static str, about: &'static str) -> Command {
     command(name, about)
         .args(job_options())
-        .args(unbuilt_options())
+        .args(hidden_options())
         .arg(opt(
             "wait",
             "SECONDS",

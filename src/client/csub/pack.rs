@@ -3,6 +3,7 @@
 //! A line that is wrong is listed and left out; the others are submitted. Lines whose options equal
 //! those of the line before travel without them.
 
+use super::no_effect::NoEffect;
 use super::options::Chosen;
 use super::script::pack_words;
 use super::spec::{self, Here, command_line};
@@ -28,6 +29,8 @@ pub(super) struct Pack {
     pub lines: Vec<u32>,
     /// Lines left out, with the reason.
     pub wrong: Vec<(u32, String)>,
+    /// Options that csub and the lines give without effect.
+    pub no_effect: NoEffect,
 }
 
 /// Reads the file, `-` for standard input.
@@ -61,6 +64,7 @@ pub(super) fn fill(
 ) -> Result<Pack> {
     let mut pack = Pack::default();
     let mut before = Before::default();
+    before.no_effect.note(common);
     for (n, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -74,6 +78,7 @@ pub(super) fn fill(
             Err(fail) => pack.wrong.push((n, fail.text)),
         }
     }
+    pack.no_effect = before.no_effect;
     if pack.lines.is_empty() && pack.wrong.is_empty() {
         return Err(Fail::usage("-pack: the file holds no job"));
     }
@@ -87,6 +92,7 @@ struct Before {
     job: Option<Submission>,
     /// The specification that was sent last.
     sent: Option<Spec>,
+    no_effect: NoEffect,
 }
 
 impl Before {
@@ -110,6 +116,7 @@ impl Before {
                     format!("-{id} is not allowed in a line of a pack: give it to csub itself");
                 return Err(Fail::usage(text));
             }
+            self.no_effect.note(&own);
             self.job = Some(spec::submission(&own.over(common.clone()), here)?);
             self.given = split.given;
         }

@@ -22,6 +22,8 @@ pub(super) struct Work {
     pub shell: String,
     /// Options that the script gives.
     pub options: Chosen,
+    /// What the script asks of other batch systems, as a warning.
+    pub warning: Option<String>,
 }
 
 /// Finds out what to run: `words` are the operands of csub.
@@ -140,6 +142,7 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Work> 
         shell: found.shebang.unwrap_or_default(),
         script: text,
         options,
+        warning: super::no_effect::foreign(place, &found.foreign),
     })
 }
 

@@ -184,7 +184,6 @@ fn bad_input_is_refused_before_anything_is_sent() {
         (&["-I", "x"], "-I is not implemented"),
         (&["-app", "p", "x"], "-app is not implemented"),
         (&["-gpu", "num=1", "x"], "-gpu is not implemented"),
-        (&["-N", "x"], "sends no mail"),
         (&["--nonsense", "x"], "unknown option"),
     ];
     for (words, want) in cases {
@@ -285,6 +284,7 @@ fn a_pack_is_reported_by_line_or_in_ranges() {
         more: 0,
     };
     let mut pack = Pack {
+        no_effect: Default::default(),
         lines: vec![1, 3, 5],
         wrong: vec![(4, "bad\n  x".into())],
     };

@@ -1,0 +1,161 @@
+//! What csub and cmod take from scripts of other systems although it has no effect here.
+//!
+//! Owns the list of LSF's options without which a job computes the same, and the one warning that
+//! names them, and the warning about directives of other batch systems. An option that changes what
+//! a job does or gets is never on this list: it is refused by name (`options::UNBUILT`).
+
+use super::options::Chosen;
+use crate::text::command::ForeignDirective;
+use std::fmt::Write as _;
+
+/// Accepted options: name, takes a value, why nothing follows from it.
+pub(super) const HARMLESS: &[(&str, bool, &str)] = &[
+    ("A", true, LABEL),
+    ("a", true, "no esub programs are run"),
+    ("alloc_flags", true, CSM),
+    ("B", false, MAIL),
+    ("core_isolation", true, CSM),
+    ("csm", true, CSM),
+    ("g", true, "there are no job groups"),
+    ("jsm", true, CSM),
+    ("Lp", true, LABEL),
+    ("N", false, MAIL),
+    ("Ne", false, MAIL),
+    ("notify", true, MAIL),
+    ("u", true, MAIL),
+    ("Zs", false, "a script is always copied"),
+];
+
+const MAIL: &str = "no mail is sent";
+const CSM: &str = "there is no Cluster System Manager";
+const LABEL: &str = "-P names the project";
+
+/// Most directives that a warning shows.
+const SHOWN: usize = 3;
+/// Longest part of a directive that a warning shows, in characters.
+const SHOWN_LENGTH: usize = 40;
+
+fn why(id: &str) -> Option<&'static str> {
+    let row = HARMLESS.iter().find(|(name, _, _)| *name == id);
+    row.map(|(_, _, why)| *why)
+}
+
+/// True when the option is accepted without effect.
+pub(crate) fn has_no_effect(id: &str) -> bool {
+    why(id).is_some()
+}
+
+/// Collects what was given without effect in one request.
+#[derive(Default)]
+pub(crate) struct NoEffect {
+    ids: Vec<String>,
+}
+
+impl NoEffect {
+    pub(crate) fn of(chosen: &Chosen) -> NoEffect {
+        let mut found = NoEffect::default();
+        found.note(chosen);
+        found
+    }
+
+    /// Adds what a further line gives; each option is named once.
+    pub(crate) fn note(&mut self, chosen: &Chosen) {
+        for (id, _) in chosen.iter() {
+            if has_no_effect(id) && !self.ids.iter().any(|old| old == id) {
+                self.ids.push(id.to_owned());
+            }
+        }
+    }
+
+    /// The warning, without the command's name; `None` when nothing was given.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let mut reasons: Vec<&str> = Vec::new();
+        for id in &self.ids {
+            reasons.extend(why(id).filter(|why| !reasons.contains(why)));
+        }
+        let names: Vec<String> = self.ids.iter().map(|id| format!("-{id}")).collect();
+        let (last, first) = names.split_last()?;
+        let (list, verb) = match first {
+            [] => (last.clone(), "has"),
+            _ => (format!("{} and {last}", first.join(", ")), "have"),
+        };
+        let reasons = reasons.join("; ");
+        Some(format!("warning: {list} {verb} no effect here: {reasons}"))
+    }
+
+    /// Prints the warning to standard error.
+    pub(crate) fn warn(&self, command: &str) {
+        if let Some(text) = self.warning() {
+            eprintln!("{command}: {text}");
+        }
+    }
+}
+
+/// The warning about lines of a script that only other batch systems read.
+pub(super) fn foreign(place: &str, lines: &[ForeignDirective]) -> Option<String> {
+    let first = lines.first()?;
+    let verb = if lines.len() == 1 { "has" } else { "have" };
+    let mut text = String::new();
+    for (n, found) in lines.iter().take(SHOWN).enumerate() {
+        let shown: String = found.text.chars().take(SHOWN_LENGTH).collect();
+        let more = if shown.len() < found.text.len() {
+            "..."
+        } else {
+            ""
+        };
+        let comma = if n == 0 { "" } else { ", " };
+        let shown = crate::text::width::escape(&shown);
+        let _ = write!(text, "{comma}'{shown}{more}' (line {})", found.line);
+    }
+    if lines.len() > SHOWN {
+        let _ = write!(text, " and {} more", lines.len() - SHOWN);
+    }
+    Some(format!(
+        "warning: {place}: {text} {verb} no effect here\n\
+         hint: write the options as #BSUB or #CSUB lines instead of {}",
+        first.prefix
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options;
+    use super::*;
+    use crate::client::cli::Table;
+    use crate::text::command::Script;
+
+    fn warning(words: &[&str]) -> Option<String> {
+        let table = Table::new(options::csub());
+        let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        let chosen = Chosen::of(&table, &table.split(&words).unwrap());
+        chosen.check_built().unwrap();
+        NoEffect::of(&chosen).warning()
+    }
+
+    #[test]
+    fn harmless_options_get_one_warning_that_names_them() {
+        assert_eq!(warning(&["-n", "2", "-L", "/bin/sh", "x"]), None);
+        assert_eq!(
+            warning(&["-B", "-N", "-u", "me@x", "-alloc_flags", "smt4", "-B", "x"]).unwrap(),
+            "warning: -N, -u, -alloc_flags and -B have no effect here: no mail is sent; \
+             there is no Cluster System Manager"
+        );
+        assert_eq!(
+            warning(&["-a", "poe", "x"]).unwrap(),
+            "warning: -a has no effect here: no esub programs are run"
+        );
+    }
+
+    #[test]
+    fn directives_of_other_systems_are_named() {
+        let text = "#!/bin/sh\n#SBATCH -n 4\n#PBS -l nodes=1\n#SBATCH -t 5\n#SBATCH -p q\nrun\n";
+        let script = Script::parse(text).unwrap();
+        assert_eq!(
+            foreign("s.sh", &script.foreign).unwrap(),
+            "warning: s.sh: '#SBATCH -n 4' (line 2), '#PBS -l nodes=1' (line 3), \
+             '#SBATCH -t 5' (line 4) and 1 more have no effect here\n\
+             hint: write the options as #BSUB or #CSUB lines instead of #SBATCH"
+        );
+        assert_eq!(foreign("s.sh", &Script::parse("run").unwrap().foreign), None);
+    }
+}
