@@ -137,6 +137,9 @@ fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Answer, Fail> {
     for (sel, _) in wanted.ids.iter().zip(&known).filter(|(_, known)| !**known) {
         err.push(format!("Job <{sel}> is not found"));
     }
+    if episodes.is_empty() && wanted.ids.is_empty() {
+        super::known_names::check(m, source)?;
+    }
     if episodes.is_empty() {
         if known.iter().all(|k| *k) {
             err.push("No matching job found".to_owned());

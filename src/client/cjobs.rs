@@ -7,6 +7,7 @@ mod list;
 
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
+use super::known_names;
 use super::read::{self, Source};
 use crate::model::JobStat;
 use crate::record::view::Params;
@@ -187,6 +188,9 @@ fn table(m: &ArgMatches, style: &Style) -> Result<Table<JobGet>, Fail> {
 fn selection(m: &ArgMatches, source: &Source, params: &Params) -> Result<Selection, Fail> {
     let ids = read::job_ids(m)?;
     let users = read::users_asked(m, source, params, &ids)?;
+    if let Some(word) = m.last("u") {
+        known_names::check_user(word, source, params)?;
+    }
     let words = read::words_of(m, "m");
     let hosts = if words.is_empty() {
         None

@@ -90,6 +90,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
             Exit::NotFound
         }
         (_, true) => {
+            super::known_names::check(m, source)?;
             eprintln!("No matching limit found");
             Exit::Ok
         }

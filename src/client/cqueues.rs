@@ -94,6 +94,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
         return Ok((out, exit));
     }
     if rows.is_empty() && exit == Exit::Ok {
+        super::known_names::check(m, source)?;
         eprintln!("No matching queue found");
     }
     Ok((LIST.render(m, &rows, || queue::table(m.has("w")))?, exit))

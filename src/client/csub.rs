@@ -55,7 +55,9 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 /// `csub: why. Job not submitted.`, then the further lines of the reason.
 fn not_submitted(fail: &Fail) -> i32 {
     let (first, rest) = fail.text.split_once('\n').unwrap_or((&fail.text, ""));
-    eprintln!("csub: {first}. Job not submitted.");
+    // A question, "did you mean x?", ends as one.
+    let stop = if first.ends_with('?') { "" } else { "." };
+    eprintln!("csub: {first}{stop} Job not submitted.");
     if !rest.is_empty() {
         eprintln!("{rest}");
     }

@@ -4,6 +4,8 @@ use super::ask;
 use super::cli::{Values, operands, opt};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
+use super::known_names;
+use super::read::Source;
 use crate::intake::roles;
 use crate::record::ack::{Ack, Code, Outcome};
 use crate::record::request::{Selector, Verb};
@@ -133,9 +135,19 @@ pub(crate) fn act(command: &str, m: &ArgMatches, verbs: &[Verb], phrase: Phrase)
     let wait_s = ask::wait_s(m.last("wait"))?;
     let site = Site::find()?;
     match ask::ask(&site, command, verbs, wait_s) {
-        Ok(ack) => Ok(show(command, &ack, phrase)),
+        Ok(ack) => {
+            if ack.results.iter().any(matched_nothing) {
+                known_names::check(m, &Source::of("cb", site))?;
+            }
+            Ok(show(command, &ack, phrase))
+        }
         Err(e) => Ok(e.report(command)),
     }
+}
+
+/// No job fits what -J, -m, -q and -u select.
+fn matched_nothing(outcome: &Outcome) -> bool {
+    outcome.code == Code::NotFound && outcome.what == "selection"
 }
 
 /// Prints an answer: what was done on standard output, what was not on standard error.

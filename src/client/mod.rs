@@ -24,6 +24,7 @@ pub(crate) mod env;
 pub(crate) mod exit;
 pub(crate) mod hang_notice;
 pub(crate) mod job_requests;
+mod known_names;
 pub(crate) mod read;
 pub(crate) mod reorder;
 pub(crate) mod requeue;

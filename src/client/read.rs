@@ -49,16 +49,19 @@ impl Source {
     /// # Errors
     /// No cluster is configured.
     pub(crate) fn open(name: &'static str) -> Result<Source, Fail> {
-        let site = Site::find()?;
+        Ok(Source::of(name, Site::find()?))
+    }
+
+    /// The view of a cluster that was found already.
+    pub(crate) fn of(name: &'static str, site: Site) -> Source {
         let layout = site.layout();
-        let view = ViewReader::new(&layout);
-        Ok(Source {
+        Source {
             name,
-            site,
+            view: ViewReader::new(&layout),
             layout,
-            view,
+            site,
             me: sys::users::me(),
-        })
+        }
     }
 
     /// The cluster file: its id and name.

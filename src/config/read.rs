@@ -22,7 +22,7 @@ pub(super) const YEAR: u64 = 365 * DAY;
 const MOST: usize = 100;
 
 /// Most names compared for a "did you mean".
-const MOST_GUESSED: usize = 2000;
+pub(super) const MOST_GUESSED: usize = 2000;
 
 /// Which names the operating system knows.
 pub struct OsNames<'a> {

@@ -2,12 +2,14 @@
 //! `res_req`) merged into a [`Request`], and asked hosts (`-m`). Judging hosts is the scheduler's
 //! part.
 
+use super::read::MOST_GUESSED;
 use super::sets::Gather;
 use super::{Config, HostPrefs, HostSet, HostTable, ResourceDecl, ResourceKind};
 use crate::model::Spec;
 use crate::text::resreq::{
     BUILTINS, Body, Builtin, Def, Direction, Kind, ResReq, Resources, Simple, Span, builtin,
 };
+use crate::text::error::did_you_mean;
 use crate::text::{ParseError, names};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -256,7 +258,7 @@ pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, Str
     let resolve = |name: &str| {
         config
             .hosts_named(name)
-            .ok_or_else(|| format!("there is no host or host group {name:?}"))
+            .ok_or_else(|| no_such_host(name, config))
     };
     let mut terms: BTreeMap<u32, Gather> = BTreeMap::new();
     for (name, preference) in wanted {
@@ -279,6 +281,21 @@ pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, Str
         prefs.others = (!none).then_some(0);
     }
     Ok(Some(prefs))
+}
+
+/// The first name of `-m` (canonical text) that the cluster does not have, as a sentence.
+pub fn unknown_host(text: &str, config: &Config) -> Option<String> {
+    let set = names::HostSet::parse_stored(text).ok()?;
+    let mut named = set.items.iter().map(|item| item.name.as_str());
+    let missing = |name: &&str| *name != "others" && config.hosts_named(name).is_none();
+    named.find(missing).map(|name| no_such_host(name, config))
+}
+
+fn no_such_host(name: &str, config: &Config) -> String {
+    let groups = config.host_groups.keys().map(String::as_str);
+    let known = config.host_names().chain(groups).take(MOST_GUESSED);
+    let hint = did_you_mean(name, known);
+    format!("there is no host or host group {name:?}{hint}")
 }
 
 /// The resources that requirement strings may name here: built in, and declared by hosts.

@@ -39,6 +39,11 @@ impl Refusal {
         Refusal::new(Code::Usage, text)
     }
 
+    /// A name that the cluster does not have.
+    pub fn not_found(text: impl Into<String>) -> Refusal {
+        Refusal::new(Code::NotFound, text)
+    }
+
     pub fn refused(text: impl Into<String>) -> Refusal {
         Refusal::new(Code::Refused, text)
     }

@@ -11,7 +11,7 @@ use crate::text::depend::{Elements, Expr, Test};
 use crate::text::error::did_you_mean;
 use crate::text::glob::Glob;
 use crate::text::indexset::IndexSet;
-use crate::text::names;
+use crate::text::{duration, names, size};
 
 /// Longest command line in bytes.
 const COMMAND_MAX: usize = 64 << 10;
@@ -244,13 +244,16 @@ fn check_spec(
         ));
     }
     if !spec.hosts.is_empty() {
+        if let Some(why) = require::unknown_host(&spec.hosts, config) {
+            return Err(Refusal::not_found(format!("-m: {why}")));
+        }
         let asked = require::asked_hosts(&spec.hosts, config);
         asked.map_err(|e| Refusal::usage(format!("-m: {e}")))?;
     }
     check_limits(&spec.limits)?;
     for (option, on) in [("-W", &spec.run_on), ("-c", &spec.cpu_on)] {
         if !on.is_empty() && config.cpu_factor(on).is_none() {
-            return Err(Refusal::usage(format!(
+            return Err(Refusal::not_found(format!(
                 "{option}: no host or host model is named {on:?}"
             )));
         }
@@ -304,7 +307,7 @@ fn check_group(spec: &Spec, who: &Requester, config: &Config) -> Result<(), Refu
     }
     let known = config.user_groups.contains_key(group) || who.groups.contains(group);
     if !known {
-        return Err(Refusal::usage(format!(
+        return Err(Refusal::not_found(format!(
             "-G: no user group is named {group:?}{}",
             did_you_mean(group, config.user_groups.keys().map(String::as_str))
         )));
@@ -460,7 +463,7 @@ fn choose_queue<'a>(
     let mut first_refusal = None;
     for name in candidates {
         let verdict = match config.queue(name) {
-            None => Err(Refusal::refused(format!(
+            None => Err(Refusal::not_found(format!(
                 "there is no queue {name:?}{}",
                 did_you_mean(name, config.queues.iter().map(|q| q.name.as_str()))
             ))),
@@ -535,25 +538,34 @@ fn limits_in(queue: &Queue, asked: &Limits) -> Result<Limits, Refusal> {
     let fit = |option: &str, pair: &LimitPair, asked: Option<u64>, unit: u64| {
         let asked = asked.map(|a| a.saturating_mul(unit));
         let got = pair.resolve(asked).map_err(|max| {
-            let max = max / unit;
-            Refusal::refused(format!(
-                "{option}: above queue {}'s maximum of {max}",
-                queue.name
-            ))
+            let asked = shown(option, asked.unwrap_or_default());
+            let max = shown(option, max);
+            let queue = &queue.name;
+            Refusal::refused(format!("{option}: {asked} exceeds {max} of queue {queue}"))
         })?;
         Ok::<_, Refusal>(got.map(|g| g.div_ceil(unit)))
     };
     Ok(Limits {
-        run_s: fit("-W (seconds)", &queue.run_limit_ms, asked.run_s, 1000)?,
-        cpu_s: fit("-c (seconds)", &queue.cpu_limit_ms, asked.cpu_s, 1000)?,
-        mem_b: fit("-M (bytes)", &queue.mem_limit, asked.mem_b, 1)?,
-        swap_b: fit("-v (bytes)", &queue.swap_limit, asked.swap_b, 1)?,
+        run_s: fit("-W", &queue.run_limit_ms, asked.run_s, 1000)?,
+        cpu_s: fit("-c", &queue.cpu_limit_ms, asked.cpu_s, 1000)?,
+        mem_b: fit("-M", &queue.mem_limit, asked.mem_b, 1)?,
+        swap_b: fit("-v", &queue.swap_limit, asked.swap_b, 1)?,
         procs: fit("-p", &queue.process_limit, asked.procs, 1)?,
-        file_b: fit("-F (bytes)", &queue.file_limit, asked.file_b, 1)?,
+        file_b: fit("-F", &queue.file_limit, asked.file_b, 1)?,
         data_b: asked.data_b,
-        stack_b: fit("-S (bytes)", &queue.stack_limit, asked.stack_b, 1)?,
-        core_b: fit("-C (bytes)", &queue.core_limit, asked.core_b, 1)?,
+        stack_b: fit("-S", &queue.stack_limit, asked.stack_b, 1)?,
+        core_b: fit("-C", &queue.core_limit, asked.core_b, 1)?,
     })
+}
+
+/// A limit as its option takes it: times (here in ms) in minutes where they are whole ones.
+fn shown(option: &str, value: u64) -> String {
+    match option {
+        "-W" | "-c" if value.is_multiple_of(60_000) => format!("{} min", value / 60_000),
+        "-W" | "-c" => duration::exact(value.div_ceil(1000)),
+        "-p" => value.to_string(),
+        _ => size::exact(value),
+    }
 }
 
 fn apply_queue(spec: &mut Spec, queue: &Queue, config: &Config) -> Result<(), Refusal> {

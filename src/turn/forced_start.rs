@@ -56,10 +56,12 @@ impl Turn<'_> {
         }
         let stat = core.state.stat(j).ok_or_else(missing)?;
         if !stat.is_waiting() {
-            return Err(Refusal::refused(match stat {
-                JobStat::Done | JobStat::Exit => "job has already finished",
-                _ => "job has already started",
-            }));
+            return Err(match stat {
+                JobStat::Done | JobStat::Exit => {
+                    Refusal::not_found("job has already finished")
+                }
+                _ => Refusal::refused("job has already started"),
+            });
         }
         let spec = core.state.spec(job.spec);
         let (min, max) = (spec.min.max(1), spec.max.max(spec.min).max(1));

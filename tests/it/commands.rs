@@ -60,7 +60,7 @@ fn commands_say_what_they_did_and_end_with_the_right_code() {
                 "Job <1> is submitted to default queue <normal>.\n",
                 "",
             ),
-            ("csub -q nope x", 4, "", "Job not submitted"),
+            ("csub -q nope x", 1, "", "Job not submitted"),
             ("csub -w 'done(99)' x", 2, "", "99"),
             ("csub -R 'select[foo>1]' x", 2, "", "foo"),
             (
@@ -85,7 +85,7 @@ fn commands_say_what_they_did_and_end_with_the_right_code() {
                 "Parameters of job <2> are being changed",
                 "",
             ),
-            ("cswitch nope 2", 4, "", "nope"),
+            ("cswitch nope 2", 1, "", "nope"),
             (
                 "ckill 3 99",
                 1,

@@ -1,0 +1,71 @@
+//! What submitters are refused, in their own units, and with one code for each kind of mistake.
+
+use super::*;
+use crate::model::Limits;
+
+const LIMITED: &str = "
+cluster: {name: demo, administrators: [root]}
+hosts:
+- {name: node1, slots: 2}
+queues:
+- {name: medium, priority: 30, run_limit: 120, mem_limit: 4G, process_limit: 8}
+general: {default_queue: medium}
+";
+
+fn refused(change: impl FnOnce(&mut Submission)) -> (Code, String) {
+    let mut b = Bench::with(LIMITED);
+    let ack = b.submit(5, change);
+    let outcome = ack.results.first().expect("it is refused").clone();
+    (outcome.code, outcome.text)
+}
+
+#[test]
+fn a_limit_above_the_queues_is_refused_in_the_units_of_its_option() {
+    for (change, want) in [
+        (
+            Limits {
+                run_s: Some(300 * 60),
+                ..Limits::default()
+            },
+            "-W: 300 min exceeds 120 min of queue medium",
+        ),
+        (
+            Limits {
+                run_s: Some(7201),
+                ..Limits::default()
+            },
+            "-W: 2h1s exceeds 120 min of queue medium",
+        ),
+        (
+            Limits {
+                mem_b: Some(6 << 30),
+                ..Limits::default()
+            },
+            "-M: 6G exceeds 4G of queue medium",
+        ),
+        (
+            Limits {
+                procs: Some(9),
+                ..Limits::default()
+            },
+            "-p: 9 exceeds 8 of queue medium",
+        ),
+    ] {
+        let got = refused(|j| j.spec.limits = change);
+        assert_eq!(got, (Code::Refused, want.to_owned()));
+    }
+}
+
+#[test]
+fn a_name_that_does_not_exist_has_one_code_everywhere() {
+    let (code, text) = refused(|j| j.spec.queue = "medum".into());
+    let want = "there is no queue \"medum\"; did you mean \"medium\"?";
+    assert_eq!((code, text.as_str()), (Code::NotFound, want));
+    let (code, text) = refused(|j| j.spec.hosts = "nod1".into());
+    let want = "-m: there is no host or host group \"nod1\"; did you mean \"node1\"?";
+    assert_eq!((code, text.as_str()), (Code::NotFound, want));
+    let (code, _) = refused(|j| j.spec.user_group = "nobodies".into());
+    assert_eq!(code, Code::NotFound);
+    let (code, _) = refused(|j| j.spec.run_on = "nowhere".into());
+    assert_eq!(code, Code::NotFound);
+}
