@@ -156,6 +156,8 @@ pub(crate) struct Given {
 pub(crate) struct Split {
     pub given: Vec<Given>,
     pub rest: Vec<String>,
+    /// `--` stood before `rest`.
+    pub dashes: bool,
 }
 
 impl Table {
@@ -200,6 +202,7 @@ impl Table {
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             if arg == "--" {
+                split.dashes = split.rest.is_empty();
                 split.rest.extend(args.cloned());
                 break;
             }

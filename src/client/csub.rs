@@ -107,7 +107,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     if mine.has("pack") {
         return submit_pack(table, split, &mine, told, wait_s);
     }
-    let mut work = script::work(table, &split.rest)?;
+    let mut work = script::work(table, split)?;
     let chosen = mine.over(std::mem::take(&mut work.options));
     if let Some(text) = &work.warning {
         eprintln!("csub: {text}");

@@ -15,6 +15,7 @@ use crate::sys::ipc::Bell;
 use crate::sys::launch::{self, Launch, Limit, Who};
 use crate::sys::supervise::{self, Reaped, Woken};
 use crate::sys::{clock, failpoint, fs, proc, userfile};
+use crate::task::build;
 use crate::task::ending::{self, Facts, Top};
 use crate::task::log::{TaskRec, encode_task};
 use crate::task::machine::{Effect, Machine};
@@ -33,8 +34,6 @@ const RETRY_MS: u64 = 1_000;
 const KILL_TREE_MS: u64 = 50;
 /// Largest notice of added slots.
 const NOTICE_MAX: u64 = 16 << 20;
-/// Where programs are looked for when the job's environment has no PATH.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// A base with what is made of it once for all its tasks.
 pub(super) struct Prepared {
@@ -59,7 +58,7 @@ impl Prepared {
                 .iter()
                 .filter_map(|e| CString::new(e.as_str()).ok())
                 .collect(),
-            path: path.unwrap_or(DEFAULT_PATH).to_owned(),
+            path: path.unwrap_or(build::DEFAULT_PATH).to_owned(),
             user: base.user.as_ref().map(who),
             service: base.service.as_ref().map(who),
             base,
@@ -350,10 +349,12 @@ impl Shepherd<'_> {
     }
 
     fn start(&mut self, files: &Files) -> Result<i32, launch::LaunchError> {
-        let own = c_strings(&self.task.env);
+        let mut own = self.task.env.clone();
+        own.extend(self.task.deadline_env(self.start));
+        let own = c_strings(&own);
         let env = self.prepared.env.iter().chain(&own);
         let env: Vec<&CStr> = env.map(CString::as_c_str).collect();
-        self.launch(&self.task.argv, &env, files)
+        self.launch(&self.task.argv, &env, Some(c"LS_JOBPID="), files)
     }
 
     /// Runs the command of `-rnc` beside the job, in its group and with its files, once for each
@@ -374,7 +375,7 @@ impl Shepherd<'_> {
         let old = old.filter(|e| !names.contains(&name(e.to_bytes())));
         let env: Vec<&CStr> = old.chain(&new).map(CString::as_c_str).collect();
         let argv = ["/bin/sh", "-c", &self.task.notify].map(str::to_owned);
-        if let Err(e) = self.launch(&argv, &env, files) {
+        if let Err(e) = self.launch(&argv, &env, None, files) {
             files.complain(&format!("-rnc {}: {e}", self.task.notify));
         }
     }
@@ -383,6 +384,7 @@ impl Shepherd<'_> {
         &self,
         argv: &[String],
         env: &[&CStr],
+        pid_name: Option<&CStr>,
         files: &Files,
     ) -> Result<i32, launch::LaunchError> {
         let name = argv.first().map_or("", String::as_str);
@@ -394,6 +396,7 @@ impl Shepherd<'_> {
             programs: &programs,
             argv: &argv,
             env,
+            pid_name,
             stdio: files.stdio(self.inherited.null.as_raw_fd()),
             user: self.prepared.user.as_ref(),
             rlimits: &rlimits(&self.task.limits),

@@ -25,6 +25,8 @@ pub struct Launch<'a> {
     pub programs: &'a [CString],
     pub argv: &'a [CString],
     pub env: &'a [&'a CStr],
+    /// Name of a variable, `LS_JOBPID=`, to which the new process adds its own id.
+    pub pid_name: Option<&'a CStr>,
     /// Descriptors that become 0, 1 and 2.
     pub stdio: [RawFd; 3],
     /// Whom to become; `None` keeps the identity.
@@ -111,6 +113,8 @@ impl std::fmt::Display for LaunchError {
 }
 
 const STACK: usize = 64 << 10;
+/// Room for a process id and the NUL after it.
+const PID_DIGITS: usize = 12;
 const SHELL: &CStr = c"/bin/sh";
 
 /// What the child reads, and where it says why it failed.
@@ -120,6 +124,8 @@ struct Shared<'a> {
     /// `/bin/sh`, the program, the arguments: for a script without an interpreter line.
     sh_argv: Vec<*const c_char>,
     env: Vec<*const c_char>,
+    /// The text of `Launch::pid_name` and its value, at the end of `env`; empty = none.
+    pid_text: Vec<u8>,
     failed: Option<LaunchError>,
 }
 
@@ -135,17 +141,19 @@ pub fn launch(l: &Launch<'_>) -> std::result::Result<i32, LaunchError> {
     let argv = ptrs(l.argv);
     let mut sh_argv = vec![SHELL.as_ptr(), std::ptr::null()];
     sh_argv.extend(argv.iter().skip(1));
-    let env = l
-        .env
-        .iter()
-        .map(|s| s.as_ptr())
-        .chain([std::ptr::null()])
-        .collect();
+    let mut pid_text = l.pid_name.map_or(Vec::new(), |name| name.to_bytes().to_vec());
+    if !pid_text.is_empty() {
+        pid_text.resize(pid_text.len() + PID_DIGITS, 0);
+    }
+    let pid_entry = (!pid_text.is_empty()).then(|| pid_text.as_ptr().cast());
+    let own = l.env.iter().map(|s| s.as_ptr());
+    let env = own.chain(pid_entry).chain([std::ptr::null()]).collect();
     let mut shared = Shared {
         launch: l,
         argv,
         sh_argv,
         env,
+        pid_text,
         failed: None,
     };
     // Not initialised: only the pages that the child touches cost anything.
@@ -181,6 +189,7 @@ pub fn launch(l: &Launch<'_>) -> std::result::Result<i32, LaunchError> {
 extern "C" fn child(arg: *mut c_void) -> c_int {
     // SAFETY: `launch` passes a `Shared` that outlives this function.
     let shared = unsafe { &mut *arg.cast::<Shared<'_>>() };
+    write_pid(&mut shared.pid_text);
     let e = match prepare(shared.launch) {
         Ok(()) => LaunchError {
             stage: Stage::Exec,
@@ -195,6 +204,23 @@ extern "C" fn child(arg: *mut c_void) -> c_int {
     unsafe {
         std::ptr::write_volatile(&raw mut shared.failed, Some(e));
         libc::_exit(127)
+    }
+}
+
+/// Writes this process's id after the name in `text`. Runs in the child: allocates nothing.
+fn write_pid(text: &mut [u8]) {
+    // SAFETY: a plain call; raw, since the C library may remember the parent's id.
+    let mut rest = unsafe { libc::syscall(libc::SYS_getpid) }.unsigned_abs();
+    let mut digits = [0u8; PID_DIGITS];
+    let mut first = PID_DIGITS - 1;
+    while rest > 0 && first > 0 {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    if let Some(name) = text.len().checked_sub(PID_DIGITS) {
+        let end = text.len() - first;
+        text[name..end].copy_from_slice(&digits[first..]);
     }
 }
 
@@ -369,6 +395,7 @@ mod tests {
             programs,
             argv,
             env: &[],
+            pid_name: None,
             stdio: [fd; 3],
             user: None,
             rlimits: &[],
@@ -382,6 +409,7 @@ mod tests {
         let (programs, null) = ([c(program)], null());
         launch(&Launch {
             env: &[c"A=b"],
+            pid_name: Some(c"LS_JOBPID="),
             rlimits: &[(Limit::CoreBytes, 0)],
             ..plain(&programs, &argv, null.as_raw_fd())
         })
@@ -398,6 +426,12 @@ mod tests {
     fn a_program_runs_with_its_environment_only() {
         let pid = run("/bin/sh", &["-c", "test \"$A\" = b && exit 7"]).unwrap();
         assert_eq!(code(pid), 7);
+    }
+
+    #[test]
+    fn a_program_finds_its_own_process_id() {
+        let script = "test \"$LS_JOBPID\" = $$ && test \"$A\" = b";
+        assert_eq!(code(run("/bin/sh", &["-c", script]).unwrap()), 0);
     }
 
     #[test]
@@ -430,6 +464,7 @@ mod tests {
                 programs: &argv,
                 argv: &argv,
                 env: &[],
+                pid_name: None,
                 stdio: [fd; 3],
                 user: Some(&who),
                 rlimits: &[],

@@ -6,6 +6,7 @@
 use super::spec::{Base, Become, Output, ReportFacts, ReportHeader, TaskLimits, TaskSpec};
 use crate::model::{JobKey, Limits, Share, Spec};
 use crate::record::order::StartOrder;
+use crate::text::command::quote;
 use crate::text::subst::subst;
 
 /// Longest LSB_HOSTS value; a longer list is left out, LSB_MCPU_HOSTS says the same.
@@ -32,6 +33,8 @@ const TASK_NAMES: &[&str] = &[
     "LSB_DJOB_HOSTFILE",
     "CB_HOSTFILE",
     "LSB_RESTART",
+    "LS_JOBPID",
+    "CB_DEADLINE",
     "CB_JOBID",
     "CB_JOBINDEX",
     "CB_JOBNAME",
@@ -60,7 +63,14 @@ const BASE_NAMES: &[&str] = &[
     "CB_BINDIR",
     "LSF_ENVDIR",
     "LSF_BINDIR",
+    "CB_SERVERDIR",
+    "LSF_SERVERDIR",
 ];
+
+/// Where programs are looked for when the job's environment has no PATH.
+pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// The directory for temporary files of a job whose submitter names none.
+const DEFAULT_TMPDIR: &str = "/tmp";
 
 /// The account a job runs as, as this host knows it.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -68,6 +78,8 @@ pub struct Account {
     pub who: Become,
     pub name: String,
     pub home: String,
+    /// Login shell; empty = /bin/sh.
+    pub shell: String,
 }
 
 /// What of this host goes into a task.
@@ -78,6 +90,8 @@ pub struct Place {
     /// Directory of `cb.conf` and of the programs: a job may use the cluster's commands.
     pub envdir: String,
     pub bindir: String,
+    /// Directory of the daemons and of what belongs to them.
+    pub serverdir: String,
     /// Uid that the host's daemons run as.
     pub uid: u32,
     /// They may become other users.
@@ -174,6 +188,24 @@ fn base_env(
     for name in ["CB_BINDIR", "LSF_BINDIR"] {
         set(name, &place.bindir);
     }
+    for name in ["CB_SERVERDIR", "LSF_SERVERDIR"] {
+        set(name, &place.serverdir);
+    }
+    // What every program expects to find, also under `-env none`.
+    let given = |name: &str| env.iter().any(|(n, v)| n == name && sound(n, v));
+    let shell = match account.shell.as_str() {
+        "" => "/bin/sh",
+        shell => shell,
+    };
+    for (name, value) in [
+        ("PATH", DEFAULT_PATH),
+        ("SHELL", shell),
+        ("TMPDIR", DEFAULT_TMPDIR),
+    ] {
+        if !given(name) {
+            set(name, value);
+        }
+    }
     set("LS_SUBCWD", &spec.cwd);
     set("PWD", &spec.cwd);
     for name in ["LSFUSER", "USER", "LOGNAME"] {
@@ -213,6 +245,7 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
         argv: argv(&order.command, spec, &files.script),
         env: task_env(order, spec, files),
         limits: limits(&order.limits),
+        deadline: spec.deadline.map(|t| t.0),
         grace_ms: order.grace_ms,
         rerunnable: order.is_rerunnable(spec),
         array,
@@ -398,23 +431,59 @@ const SHELL_WORDS: &[&str] = &[
 ];
 
 /// The words of a command that the shell would run as they stand, without expansion, redirection
-/// or a builtin: such a command needs no shell. `None` for any other.
+/// or a builtin: such a command needs no shell. A word may be in single quotes, and a program's
+/// name that is quoted is a program: so `csub --` writes it. `None` for any other.
 pub fn plain_words(command: &str) -> Option<Vec<String>> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,:+@% ".contains(c);
-    // `=` is plain after the first word only: `A=1 prog` sets a variable.
-    if !command.chars().all(|c| plain(c) || c == '=') {
-        return None;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,:+@%=".contains(c);
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = command.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            ' ' => words.extend(word.take()),
+            '\'' => {
+                let text = word.get_or_insert_default();
+                loop {
+                    match chars.next()? {
+                        '\'' => break,
+                        c => text.push(c),
+                    }
+                }
+            }
+            '\\' if chars.as_str().starts_with('\'') => {
+                chars.next();
+                word.get_or_insert_default().push('\'');
+            }
+            c if plain(c) => word.get_or_insert_default().push(c),
+            _ => return None,
+        }
     }
-    let words: Vec<String> = command
-        .split(' ')
-        .filter(|w| !w.is_empty())
-        .map(str::to_owned)
-        .collect();
+    words.extend(word);
     let first = words.first()?;
-    if first.contains('=') || SHELL_WORDS.contains(&first.as_str()) || first.starts_with('-') {
+    let shell = first.contains('=') || SHELL_WORDS.contains(&first.as_str());
+    let quoted = command.trim_start_matches(' ').starts_with('\'');
+    if first.is_empty() || (!quoted && (shell || first.starts_with('-'))) {
         return None;
     }
     Some(words)
+}
+
+/// `words` as a command line that [`plain_words`] reads back, whatever the shell would make of
+/// them: a program that has the name of a builtin is quoted.
+pub fn exact_command(words: &[String]) -> String {
+    let mut out = String::new();
+    for word in words {
+        let quoted = quote(word);
+        let builtin = out.is_empty()
+            && !quoted.starts_with('\'')
+            && (quoted.starts_with('-') || SHELL_WORDS.contains(&word.as_str()));
+        let quoted = match builtin {
+            true => format!("'{word}'"),
+            false => quoted,
+        };
+        push_word(&mut out, &quoted);
+    }
+    out
 }
 
 #[cfg(test)]
@@ -453,10 +522,67 @@ mod tests {
         assert_eq!(plain_words("/bin/sleep  10").unwrap(), ["/bin/sleep", "10"]);
         assert_eq!(plain_words("gzip -9 a.b --x=1").unwrap().len(), 4);
         for c in [
-            "echo a", "a > b", "A=1 b", "a; b", "a $b", "~/x", "a *", "a 'b'", "a\tb", "",
+            "echo a", "a > b", "A=1 b", "a; b", "a $b", "~/x", "a *", "a 'b", "a\tb", "", "''",
+            "a \"b\"", "a \\b",
         ] {
             assert_eq!(plain_words(c), None, "{c}");
         }
+    }
+
+    #[test]
+    fn exact_words_are_read_back_as_they_are() {
+        for words in [
+            &["echo", "a  b", "$HOME", "*", "it's", "", "a\nb\\n"][..],
+            &["A=1", "x=y"],
+            &["-x"],
+            &["./it's"],
+            &["/bin/sleep", "10"],
+        ] {
+            let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+            let line = exact_command(&words);
+            assert_eq!(plain_words(&line).as_ref(), Some(&words), "{line}");
+        }
+        assert_eq!(exact_command(&["prog".into(), "a b".into()]), "prog 'a b'");
+        assert_eq!(exact_command(&["echo".into()]), "'echo'");
+    }
+
+    #[test]
+    fn an_empty_environment_has_what_programs_expect() {
+        let place = Place {
+            may_switch: true,
+            serverdir: "/opt/sbin".into(),
+            ..Place::default()
+        };
+        let account = Account {
+            name: "ann".into(),
+            home: "/home/ann".into(),
+            shell: "/bin/zsh".into(),
+            ..Account::default()
+        };
+        let b = base(&Spec::default(), 0, &[], &account, &place, None).unwrap();
+        for e in [
+            "PATH=/usr/local/bin:/usr/bin:/bin",
+            "HOME=/home/ann",
+            "SHELL=/bin/zsh",
+            "USER=ann",
+            "TMPDIR=/tmp",
+            "LSF_SERVERDIR=/opt/sbin",
+        ] {
+            assert!(b.env.iter().any(|x| x == e), "{e}: {:?}", b.env);
+        }
+        let given = [("TMPDIR".to_owned(), "/scratch".to_owned())];
+        let b = base(&Spec::default(), 0, &given, &account, &place, None).unwrap();
+        assert!(!b.env.iter().any(|e| e == "TMPDIR=/tmp"));
+    }
+
+    #[test]
+    fn the_deadline_is_the_earlier_of_run_limit_and_termination_time() {
+        let mut t = task(&order("x"), &Spec::default(), 1, &Files::default());
+        assert_eq!(t.deadline_env(5_000).as_deref(), Some("CB_DEADLINE=65"));
+        t.deadline = Some(20_000);
+        assert_eq!(t.deadline_env(5_000).as_deref(), Some("CB_DEADLINE=20"));
+        (t.limits.run_ms, t.deadline) = (None, None);
+        assert_eq!(t.deadline_env(5_000), None);
     }
 
     #[test]

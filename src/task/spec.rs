@@ -114,6 +114,9 @@ pub struct TaskSpec {
     /// Set on top of the base's environment.
     pub env: Vec<String>,
     pub limits: TaskLimits,
+    /// When `-t` ends the job, ms since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<i64>,
     /// Milliseconds between INT, TERM and KILL.
     pub grace_ms: u64,
     #[serde(skip_serializing_if = "is_false")]
@@ -139,6 +142,19 @@ pub struct TaskSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(rename = "told")]
     pub header: Option<ReportHeader>,
+}
+
+impl TaskSpec {
+    /// `CB_DEADLINE`: the second since the epoch at which the run limit or `-t` ends a job that
+    /// begins at `start` (ms) and is never suspended; none without either.
+    pub fn deadline_env(&self, start: i64) -> Option<String> {
+        let run = self.limits.run_ms.map(|ms| {
+            let ms = i64::try_from(ms).unwrap_or(i64::MAX);
+            start.saturating_add(ms)
+        });
+        let end = run.into_iter().chain(self.deadline).min()?;
+        Some(format!("CB_DEADLINE={}", end / 1000))
+    }
 }
 
 /// A task's own part of the job report.

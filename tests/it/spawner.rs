@@ -427,6 +427,7 @@ fn bare(program: &str, n: u32) -> f64 {
         programs: &list,
         argv: &list,
         env: &[],
+        pid_name: None,
         stdio: [fd; 3],
         user: None,
         rlimits: &[],

@@ -107,7 +107,7 @@ impl Before {
         let split = table
             .split(&pack_words(text)?)
             .map_err(|e| Fail::usage(e.0))?;
-        let command = command_line(&split.rest);
+        let command = command_line(&split);
         spec::check_command(&command)?;
         if self.job.is_none() || self.given != split.given {
             let own = Chosen::of(table, &split);

@@ -1,7 +1,7 @@
 //! The job's script: from standard input or from the one file that is the whole command.
 
 use super::options::Chosen;
-use crate::client::cli::{Table, Wrong};
+use crate::client::cli::{Split, Table, Wrong};
 use crate::client::exit::{Fail, Result};
 use crate::record::request::SCRIPT_MAX;
 use crate::sys;
@@ -26,16 +26,16 @@ pub(super) struct Work {
     pub warning: Option<String>,
 }
 
-/// Finds out what to run: `words` are the operands of csub.
+/// Finds out what to run: the operands of csub.
 ///
 /// # Errors
 /// When nothing is there to run, or the script cannot be read or understood.
-pub(super) fn work(table: &Table, words: &[String]) -> Result<Work> {
-    match words {
+pub(super) fn work(table: &Table, split: &Split) -> Result<Work> {
+    match split.rest.as_slice() {
         [] => from_stdin(table),
         [one] if is_script(one) => from_file(table, one),
         _ => Ok(Work {
-            command: super::spec::command_line(words),
+            command: super::spec::command_line(split),
             ..Work::default()
         }),
     }

@@ -3,8 +3,10 @@
 //! Pure: the working directory, the time, the unit of limits come in as [`Here`].
 
 use super::options::Chosen;
+use crate::client::cli::Split;
 use crate::client::exit::{Fail, Result};
 use crate::model::{Limits, Spec, Stamp, Submission};
+use crate::task::build::exact_command;
 use crate::text::arrayspec::ArraySpec;
 use crate::text::command::quote;
 use crate::text::depend::Expr;
@@ -358,10 +360,15 @@ fn path_text(path: &Path) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// The words of a command as one line for the shell: joined by blanks as they are, as LSF does, so
-/// that a command given in one pair of quotes keeps its meaning.
-pub(crate) fn command_line(words: &[String]) -> String {
-    words.join(" ")
+/// The command of an option line: its words joined by blanks as they are, as LSF does, so that a
+/// command given in one pair of quotes keeps its meaning to the shell; after `--` exactly these
+/// words, which no shell reads.
+pub(crate) fn command_line(split: &Split) -> String {
+    if split.dashes {
+        exact_command(&split.rest)
+    } else {
+        split.rest.join(" ")
+    }
 }
 
 /// How sizes and times were understood, one sentence a line, for `-verbose`.

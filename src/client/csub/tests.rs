@@ -10,7 +10,7 @@ fn read_only(words: &[&str], here: &Here<'_>) -> Result<(Submission, Chosen)> {
     let split = table.split(&words).map_err(|e| Fail::usage(e.0))?;
     let chosen = Chosen::of(&table, &split);
     let mut job = spec::submission(&chosen, here)?;
-    job.command = spec::command_line(&split.rest);
+    job.command = spec::command_line(&split);
     spec::check_command(&job.command)?;
     Ok((job, chosen))
 }
@@ -43,7 +43,10 @@ fn the_command_is_what_follows_the_options() {
     assert_eq!(got.command, "echo -n x y | cat");
     assert_eq!(got.spec.queue, "a b");
     assert_eq!(got.name, "n");
-    assert_eq!(job(&["--", "-odd"]).command, "-odd");
+    assert_eq!(job(&["--", "-odd"]).command, "'-odd'");
+    let exact = job(&["-n", "2", "--", "echo", "a  b", "$HOME", "*"]);
+    assert_eq!(exact.command, "'echo' 'a  b' '$HOME' '*'");
+    assert_eq!(job(&["prog", "--", "a  b"]).command, "prog -- a  b");
 }
 
 #[test]

@@ -168,6 +168,10 @@ fn whereabouts(place: &Place, options: &Options) -> build::Place {
         cluster: place.cluster.name.clone(),
         envdir: text(fs::parent(&place.site.conf)),
         bindir: text(fs::parent(&child::sibling("cb"))),
+        serverdir: match &place.site.servers {
+            Some(dir) => text(dir),
+            None => text(fs::parent(&child::sibling("cbexe"))),
+        },
         uid: users::effective_uid(),
         // The simulated spawner sets its own user.
         may_switch: root || options.stand.is_some(),

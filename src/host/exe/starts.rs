@@ -319,6 +319,7 @@ fn account(spec: &Spec, place: &Place) -> Result<Account, Refused> {
             groups,
         },
         home: path_text(facts.home),
+        shell: path_text(facts.shell),
         name: facts.name,
     })
 }
