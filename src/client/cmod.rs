@@ -192,7 +192,12 @@ mod tests {
     #[test]
     fn options_without_effect_change_nothing() {
         assert_eq!(read(&["-W", "10", "-u", "me", "-B"]).unwrap().set, ["W"]);
-        assert!(read(&["-B"]).unwrap_err().text.contains("nothing to change"));
+        assert!(
+            read(&["-B"])
+                .unwrap_err()
+                .text
+                .contains("nothing to change")
+        );
     }
 
     #[test]

@@ -64,6 +64,9 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     read::refuse_unbuilt(m, &["e"], "cqueues")?;
     let params = source.params()?;
+    if let Some(user) = m.last("u") {
+        super::known_names::check_user(user, source, &params)?;
+    }
     let queues = source.queues()?;
     let mut rows = Vec::new();
     let (named, exit) = read::named("queue", &queues, |q| &q.name, &m.all("names"));

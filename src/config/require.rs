@@ -6,10 +6,10 @@ use super::read::MOST_GUESSED;
 use super::sets::Gather;
 use super::{Config, HostPrefs, HostSet, HostTable, ResourceDecl, ResourceKind};
 use crate::model::Spec;
+use crate::text::error::did_you_mean;
 use crate::text::resreq::{
     BUILTINS, Body, Builtin, Def, Direction, Kind, ResReq, Resources, Simple, Span, builtin,
 };
-use crate::text::error::did_you_mean;
 use crate::text::{ParseError, names};
 use std::collections::{BTreeMap, BTreeSet};
 

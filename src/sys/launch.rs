@@ -141,7 +141,9 @@ pub fn launch(l: &Launch<'_>) -> std::result::Result<i32, LaunchError> {
     let argv = ptrs(l.argv);
     let mut sh_argv = vec![SHELL.as_ptr(), std::ptr::null()];
     sh_argv.extend(argv.iter().skip(1));
-    let mut pid_text = l.pid_name.map_or(Vec::new(), |name| name.to_bytes().to_vec());
+    let mut pid_text = l
+        .pid_name
+        .map_or(Vec::new(), |name| name.to_bytes().to_vec());
     if !pid_text.is_empty() {
         pid_text.resize(pid_text.len() + PID_DIGITS, 0);
     }

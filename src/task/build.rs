@@ -244,8 +244,10 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
         base,
         argv: argv(&order.command, spec, &files.script),
         env: task_env(order, spec, files),
-        limits: limits(&order.limits),
-        deadline: spec.deadline.map(|t| t.0),
+        limits: TaskLimits {
+            deadline: spec.deadline.map(|t| t.0),
+            ..limits(&order.limits)
+        },
         grace_ms: order.grace_ms,
         rerunnable: order.is_rerunnable(spec),
         array,
@@ -293,6 +295,7 @@ pub fn limits(l: &Limits) -> TaskLimits {
         data_b: l.data_b,
         stack_b: l.stack_b,
         core_b: l.core_b,
+        deadline: None,
     }
 }
 
@@ -555,14 +558,14 @@ mod tests {
         };
         let account = Account {
             name: "ann".into(),
-            home: "/home/ann".into(),
+            home: "/users/ann".into(),
             shell: "/bin/zsh".into(),
             ..Account::default()
         };
         let b = base(&Spec::default(), 0, &[], &account, &place, None).unwrap();
         for e in [
             "PATH=/usr/local/bin:/usr/bin:/bin",
-            "HOME=/home/ann",
+            "HOME=/users/ann",
             "SHELL=/bin/zsh",
             "USER=ann",
             "TMPDIR=/tmp",
@@ -579,9 +582,9 @@ mod tests {
     fn the_deadline_is_the_earlier_of_run_limit_and_termination_time() {
         let mut t = task(&order("x"), &Spec::default(), 1, &Files::default());
         assert_eq!(t.deadline_env(5_000).as_deref(), Some("CB_DEADLINE=65"));
-        t.deadline = Some(20_000);
+        t.limits.deadline = Some(20_000);
         assert_eq!(t.deadline_env(5_000).as_deref(), Some("CB_DEADLINE=20"));
-        (t.limits.run_ms, t.deadline) = (None, None);
+        (t.limits.run_ms, t.limits.deadline) = (None, None);
         assert_eq!(t.deadline_env(5_000), None);
     }
 

@@ -96,6 +96,9 @@ pub struct TaskLimits {
     pub stack_b: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core_b: Option<u64>,
+    /// When `-t` ends the job, ms since the epoch. Only shown to the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<i64>,
 }
 
 /// One task to run.
@@ -114,9 +117,6 @@ pub struct TaskSpec {
     /// Set on top of the base's environment.
     pub env: Vec<String>,
     pub limits: TaskLimits,
-    /// When `-t` ends the job, ms since the epoch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<i64>,
     /// Milliseconds between INT, TERM and KILL.
     pub grace_ms: u64,
     #[serde(skip_serializing_if = "is_false")]
@@ -152,7 +152,7 @@ impl TaskSpec {
             let ms = i64::try_from(ms).unwrap_or(i64::MAX);
             start.saturating_add(ms)
         });
-        let end = run.into_iter().chain(self.deadline).min()?;
+        let end = run.into_iter().chain(self.limits.deadline).min()?;
         Some(format!("CB_DEADLINE={}", end / 1000))
     }
 }

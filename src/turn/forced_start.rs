@@ -57,9 +57,7 @@ impl Turn<'_> {
         let stat = core.state.stat(j).ok_or_else(missing)?;
         if !stat.is_waiting() {
             return Err(match stat {
-                JobStat::Done | JobStat::Exit => {
-                    Refusal::not_found("job has already finished")
-                }
+                JobStat::Done | JobStat::Exit => Refusal::not_found("job has already finished"),
                 _ => Refusal::refused("job has already started"),
             });
         }

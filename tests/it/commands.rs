@@ -169,7 +169,7 @@ fn a_pack_lists_what_it_took_and_what_it_refused() {
         err.contains("Line#3: there is no queue") && err.contains("Line#4: -n:"),
         "{err}"
     );
-    assert_eq!(out.status.code(), Some(4));
+    assert_eq!(out.status.code(), Some(2));
     let many = "true\n".repeat(50);
     let out = feed(&cluster, "csub", &["-pack", "-"], &many);
     assert_eq!(

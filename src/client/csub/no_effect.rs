@@ -156,6 +156,9 @@ mod tests {
              '#SBATCH -t 5' (line 4) and 1 more have no effect here\n\
              hint: write the options as #BSUB or #CSUB lines instead of #SBATCH"
         );
-        assert_eq!(foreign("s.sh", &Script::parse("run").unwrap().foreign), None);
+        assert_eq!(
+            foreign("s.sh", &Script::parse("run").unwrap().foreign),
+            None
+        );
     }
 }
