@@ -3,6 +3,7 @@
 //! No look costs an operation for each listed host: beats are one listing (`life`), which says
 //! whose load and reports have news. Hosts of an older version are looked at one after the other.
 
+mod names;
 mod reports;
 
 use super::life::{BeatNames, Life};
@@ -12,22 +13,20 @@ use crate::record::point::Points;
 use crate::record::report::{Report, ReportRecord};
 use crate::record::suspect::Suspect;
 use crate::spool::Layout;
-use crate::spool::polling::{Gate, Polling};
+use crate::spool::polling::Polling;
 use crate::sys::clock;
 use crate::sys::fs;
-use crate::sys::tail::Tail;
 use crate::sys::trust::Owners;
 use crate::text::duration::short;
 use crate::turn::Input;
-use reports::{parse_reports, tail_of};
+use names::{HOSTS_MAX, HostNames, LIST_EVERY_MS, LIST_IDLE_MS};
+use reports::{Tails, parse_reports};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 /// Most bytes of reports read from one host in one turn.
 const CHUNK: usize = 4 << 20;
-/// Most host directories.
-const HOSTS_MAX: usize = 100_000;
 /// How often beats are listed, in milliseconds.
 const LOAD_EVERY_MS: u64 = 5000;
 /// How often it is asked whether a host with work has news, in milliseconds.
@@ -43,8 +42,6 @@ const READ_PAUSE_MS: u64 = 20;
 /// life.
 const OLD_LOOKS: usize = 2;
 const OLD_LOOKS_EAGER: usize = 16;
-/// Most names in `hosts/` that do not belong to a host.
-const IGNORED_MAX: usize = 1000;
 /// So many hosts may all be looked at when something changed, and it is not known where.
 const FEW_HOSTS: usize = 64;
 /// Looks for reports in a second without a hint, at all hosts together, when none find any.
@@ -55,18 +52,11 @@ const LOAD_EAGER_MS: u64 = 250;
 const EAGER_FOR_MS: u64 = 15_000;
 /// Clocks further apart than this are reported, in milliseconds.
 const SKEW_MS: u64 = 5_000;
-/// How often directories are listed without a hint, in milliseconds.
-const LIST_IDLE_MS: u64 = 10_000;
-/// `hosts/` is listed after this time although it did not change (ms): with thousands of hosts its
-/// listing takes as many requests as everything else that an idle leader does.
-const HOSTS_SWEEP_MS: u64 = 600_000;
 /// Most hosts named whose reports are damaged, and how long they are (ms).
 const DAMAGES_MAX: usize = 10;
 const SHOWN_MS: u64 = 3_600_000;
 /// Most alarms of files that are not the hosts' own.
 const FOREIGN_MAX: usize = 20;
-/// How soon after a hint directories are listed again, in milliseconds.
-const LIST_EVERY_MS: u64 = 250;
 
 /// Whose reports are read in a turn.
 #[derive(Clone, Copy)]
@@ -138,43 +128,61 @@ fn skew(ms: i64) -> Option<String> {
     (s * 1000 > SKEW_MS).then(|| format!("its clock is {text} {word} the file server's"))
 }
 
+/// Beats as they were listed.
+struct Beats {
+    names: BeatNames,
+    /// When they were listed, and when it was asked whether there are new ones.
+    listed_at: u64,
+    asked_at: u64,
+    /// Why they cannot be read.
+    unheard: Option<String>,
+}
+
+/// The hosts that were looked at last without a beat.
+#[derive(Default)]
+struct Turns {
+    /// For a load document, and for reports.
+    load: String,
+    reports: String,
+    /// When the latter was done last (boot clock, ms).
+    reports_at: Option<u64>,
+}
+
+/// Time for reading files in one look.
+#[derive(Default)]
+struct ReadTime {
+    /// Until when files are read (boot clock, ms).
+    until: u64,
+    /// Some are still to be read.
+    unread_left: bool,
+}
+
+impl ReadTime {
+    /// What is not read yet waits for the next look.
+    fn is_over(&mut self) -> bool {
+        let late = clock::boot_ms() > self.until;
+        self.unread_left |= late;
+        late
+    }
+}
+
 /// Reads what all hosts write.
 pub struct Hosts {
     layout: Layout,
     cluster: String,
     readers: BTreeMap<String, HostReader>,
-    /// Reports that were read last, perhaps open, and what others are made from.
-    tails: BTreeMap<String, Tail>,
-    tail: Tail,
+    tails: Tails,
     /// Hosts by the tags of their names.
     tags: BTreeMap<u64, String>,
-    beats: BeatNames,
-    /// Names in `hosts/` that are not directories.
-    ignored: BTreeSet<String>,
-    listed_at: u64,
-    /// Whether `hosts/` has changed since it was listed.
-    hosts_gate: Gate,
-    /// When beats were listed, and when it was asked whether there are new ones.
-    beats_at: u64,
-    asked_at: u64,
+    names: HostNames,
+    beats: Beats,
     eager_until: u64,
-    /// The hosts that were looked at last for a load document, and for reports, without a beat.
-    load_turn: String,
-    reports_turn: String,
-    /// When the latter was done last (boot clock, ms).
-    turned_at: Option<u64>,
-    /// Until when files are read in this look (boot clock, ms), and whether some are still to be
-    /// read.
-    read_until: u64,
-    unread_left: bool,
+    turns: Turns,
+    time: ReadTime,
     /// The owners whose files are read.
     pub owners: Owners,
     /// Damage found, for the admin.
     pub alarms: Vec<String>,
-    /// Why the directory of hosts cannot be listed.
-    unlisted: Option<String>,
-    /// Why beats cannot be read.
-    unheard: Option<String>,
     /// The host that has followed the highest epoch, that epoch, and the highest job id that any
     /// host was given.
     pub ahead: (String, u64, u32),
@@ -188,25 +196,20 @@ impl Hosts {
             layout: layout.clone(),
             cluster: cluster.to_owned(),
             readers: BTreeMap::new(),
-            tails: BTreeMap::new(),
-            tail: Tail::of(layout.root()),
+            tails: Tails::new(layout),
             tags: BTreeMap::new(),
-            beats: BeatNames::new(layout, owners),
-            ignored: BTreeSet::new(),
-            listed_at: 0,
-            hosts_gate: Gate::default(),
-            beats_at: 0,
-            asked_at: 0,
+            names: HostNames::new(layout),
+            beats: Beats {
+                names: BeatNames::new(layout, owners),
+                listed_at: 0,
+                asked_at: 0,
+                unheard: None,
+            },
             eager_until: 0,
-            load_turn: String::new(),
-            reports_turn: String::new(),
-            turned_at: None,
-            read_until: 0,
-            unread_left: false,
+            turns: Turns::default(),
+            time: ReadTime::default(),
             owners,
             alarms: Vec::new(),
-            unlisted: None,
-            unheard: None,
             ahead: Default::default(),
             points: BTreeMap::new(),
         }
@@ -231,9 +234,8 @@ impl Hosts {
         let texts = all.iter().take(DAMAGES_MAX);
         let texts =
             texts.filter_map(|reader| reader.damage.as_ref().map(|(_, _, text)| text.clone()));
-        let unlisted = self.unlisted.iter();
-        let unlisted = unlisted.map(|e| format!("new hosts and their reports are not seen: {e}"));
-        let unheard = self.unheard.iter();
+        let unlisted = self.names.alarm();
+        let unheard = self.beats.unheard.iter();
         let unheard = unheard.map(|e| format!("beats of hosts are not seen: {e}"));
         let mut texts: Vec<String> = unheard.chain(unlisted).chain(texts).collect();
         if all.len() > DAMAGES_MAX {
@@ -248,7 +250,7 @@ impl Hosts {
 
     /// How soon hosts should be listened to again, in milliseconds.
     pub fn pace(&self, now_ms: u64) -> u64 {
-        match self.unread_left {
+        match self.time.unread_left {
             true => READ_PAUSE_MS,
             false => self.beat_pace(now_ms),
         }
@@ -299,7 +301,7 @@ impl Hosts {
         inputs: &mut Vec<Input>,
     ) -> bool {
         let hinted = matches!(which, Which::All);
-        let first = self.listed_at == 0;
+        let first = self.names.is_new();
         let appeared = self.find_hosts(now_ms, hinted);
         if first || appeared {
             self.eager_until = now_ms + EAGER_FOR_MS;
@@ -308,11 +310,13 @@ impl Hosts {
         if beats {
             self.hear_beats(now_ms, wall_ms);
         }
-        self.unread_left = false;
-        self.read_until = clock::boot_ms() + if first { FIRST_READ_MS } else { READ_MS };
+        self.time.unread_left = false;
+        self.time.until = clock::boot_ms() + if first { FIRST_READ_MS } else { READ_MS };
         self.read_loads((now_ms, wall_ms), beats, no_work);
         for (host, reader) in &mut self.readers {
-            if let Some((mut doc, silent_ms)) = reader.life.judge(now_ms, self.beats.is_blind()) {
+            if let Some((mut doc, silent_ms)) =
+                reader.life.judge(now_ms, self.beats.names.is_blind())
+            {
                 doc.clock_ahead_ms = reader.clock_ahead_ms;
                 doc.notes.extend(reader.clock_ahead_ms.and_then(skew));
                 inputs.push(Input::Load {
@@ -323,9 +327,9 @@ impl Hosts {
             }
         }
         self.find_parts(now_ms, beats, hinted, no_work);
-        self.read_until += READ_MS;
+        self.time.until += READ_MS;
         for (host, named) in self.due_reports(now_ms, which, poll_ms, no_work) {
-            if self.is_too_late() {
+            if self.time.is_over() {
                 break;
             }
             let found = self.read_reports(&host, named, now_ms, inputs);
@@ -344,13 +348,6 @@ impl Hosts {
         }
     }
 
-    /// What is not read yet waits for the next look.
-    fn is_too_late(&mut self) -> bool {
-        let late = clock::boot_ms() > self.read_until;
-        self.unread_left |= late;
-        late
-    }
-
     /// How many hosts are known.
     pub fn count(&self) -> usize {
         self.readers.len()
@@ -358,59 +355,35 @@ impl Hosts {
 
     /// Finds hosts that are new in `hosts/` or in `beats/`; true when there are any.
     fn find_hosts(&mut self, now_ms: u64, hinted: bool) -> bool {
-        let age = now_ms.saturating_sub(self.listed_at);
-        let pace = self.beat_pace(now_ms);
-        let eager = pace < LOAD_EVERY_MS && age > pace;
-        let list = eager || age > LIST_IDLE_MS || (hinted && age > LIST_EVERY_MS);
-        if self.listed_at != 0 && !list {
-            return false;
-        }
-        self.listed_at = now_ms.max(1);
-        let dir = self.layout.hosts();
-        let mark = fs::mark(&dir);
-        let changed = |mark| (self.hosts_gate).must_look_within(mark, now_ms, HOSTS_SWEEP_MS);
-        if !mark.map_or(true, changed) {
-            return false;
-        }
         let before = self.readers.len();
-        let known = |name: &str| self.readers.contains_key(name) || self.ignored.contains(name);
-        let listed = fs::list_others(&dir, HOSTS_MAX, known);
-        self.unlisted = listed.as_ref().err().map(ToString::to_string);
-        if listed.is_err() {
-            self.hosts_gate.forget();
-        }
-        for entry in listed.unwrap_or_default() {
-            match (entry.is_dir, entry.text()) {
-                (true, Some(name)) => {
-                    self.tags.insert(tag_of(name), name.to_owned());
-                    self.readers.entry(name.to_owned()).or_default();
-                }
-                (false, Some(name)) if self.ignored.len() < IGNORED_MAX => {
-                    self.ignored.insert(name.to_owned());
-                }
-                _ => {}
-            }
+        let pace = self.beat_pace(now_ms);
+        let pace = (pace < LOAD_EVERY_MS).then_some(pace);
+        let known = |name: &str| self.readers.contains_key(name);
+        for name in self.names.look(now_ms, hinted, pace, known) {
+            self.tags.insert(tag_of(&name), name.clone());
+            self.readers.entry(name).or_default();
         }
         self.readers.len() != before
     }
 
     /// Beats are listed when it is time, and, while any host has work, when they changed.
     fn is_beat_time(&mut self, now_ms: u64, hinted: bool, no_work: &dyn Fn(&str) -> bool) -> bool {
-        let age = now_ms.saturating_sub(self.beats_at);
+        let age = now_ms.saturating_sub(self.beats.listed_at);
         if age >= self.beat_pace(now_ms) {
             return true;
         }
-        let ask = age >= NEWS_EVERY_MS && now_ms.saturating_sub(self.asked_at) >= NEWS_EVERY_MS;
+        let ask =
+            age >= NEWS_EVERY_MS && now_ms.saturating_sub(self.beats.asked_at) >= NEWS_EVERY_MS;
         if !(ask && (hinted || self.readers.keys().any(|host| !no_work(host)))) {
             return false;
         }
-        self.asked_at = now_ms;
-        self.beats.changed()
+        self.beats.asked_at = now_ms;
+        self.beats.names.changed()
     }
 
     fn hear_beats(&mut self, now_ms: u64, wall_ms: i64) {
-        self.beats_at = now_ms;
-        let listed = match self.beats.list() {
+        self.beats.listed_at = now_ms;
+        let listed = match self.beats.names.list() {
             // No leader was of a version that makes it: hosts beat by their documents so far.
             Err(e) if e.is_not_found() => {
                 fs::mkdir(&self.layout.beats(), 0o755).map(|_| Default::default())
@@ -418,10 +391,10 @@ impl Hosts {
             other => other,
         };
         let unheard = listed.as_ref().err().map(ToString::to_string);
-        if let Some(e) = unheard.as_ref().filter(|_| unheard != self.unheard) {
+        if let Some(e) = unheard.as_ref().filter(|_| unheard != self.beats.unheard) {
             tracing::error!("{e}");
         }
-        self.unheard = unheard;
+        self.beats.unheard = unheard;
         let Ok(listed) = listed else {
             return;
         };
@@ -461,10 +434,15 @@ impl Hosts {
             let lifeless = |reader: &HostReader| {
                 !reader.life.is_named(now_ms) && reader.life.looked_at() != now_ms
             };
-            due.extend(in_turn(&self.readers, &mut self.load_turn, looks, lifeless));
+            due.extend(in_turn(
+                &self.readers,
+                &mut self.turns.load,
+                looks,
+                lifeless,
+            ));
         }
         for host in due {
-            if self.is_too_late() {
+            if self.time.is_over() {
                 break;
             }
             self.read_load(&host, now_ms, wall_ms);
@@ -520,12 +498,12 @@ impl Hosts {
         let due = due.filter(|(host, reader)| soon(host, reader));
         let mut due: Vec<String> = due.map(|(host, _)| host.clone()).collect();
         let rested = |at: u64| now_ms.saturating_sub(at) >= LOAD_EVERY_MS;
-        if beats && self.turned_at.is_none_or(rested) {
-            self.turned_at = Some(now_ms);
+        if beats && self.turns.reports_at.is_none_or(rested) {
+            self.turns.reports_at = Some(now_ms);
             // Of hosts whose beats name a file, too: another user's file in front of it is named.
             due.extend(in_turn(
                 &self.readers,
-                &mut self.reports_turn,
+                &mut self.turns.reports,
                 OLD_LOOKS,
                 |_: &HostReader| true,
             ));
@@ -626,7 +604,7 @@ impl Hosts {
         if !named && fs::mark(&path).is_ok_and(|mark| mark.len == reader.offset) {
             return false;
         }
-        let tail = tail_of(&mut self.tails, &self.tail, host);
+        let tail = self.tails.of(host);
         let chunk = match tail.read_from(&path, reader.offset, CHUNK) {
             Ok(chunk) => chunk,
             Err(e) => {

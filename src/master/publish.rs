@@ -21,6 +21,7 @@ use crate::sys::statfs::FsKind;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
 
 /// A delta of this size begins a round (bytes).
 const DELTA_FULL: u64 = 1 << 20;
@@ -81,12 +82,40 @@ struct Trash {
     at: u64,
 }
 
-/// The leader's writer of `view/`.
+/// Where the files of the view lie, and what each of them begins with.
 #[derive(Debug)]
-pub(super) struct Publisher {
+struct ViewFiles {
     layout: Layout,
     cluster: String,
     epoch: u64,
+    /// What is appended must be synced to be seen by others.
+    sync: bool,
+}
+
+/// The manifest on disk.
+#[derive(Debug, Default)]
+struct Published {
+    /// Its inode, as this leader renamed it.
+    ino: u64,
+    /// It is not the one in memory: the last write of it failed.
+    stale: bool,
+}
+
+/// When things are done (boot clock, ms).
+#[derive(Debug)]
+struct Times {
+    /// Nothing of a round is done before.
+    not_before: u64,
+    /// Old files were last removed.
+    tended: u64,
+    /// Rows were last written.
+    flushed: u64,
+}
+
+/// The leader's writer of `view/`.
+#[derive(Debug)]
+pub(super) struct Publisher {
+    files: ViewFiles,
     generation: u64,
     shards: BTreeMap<String, ShardInfo>,
     older: Vec<DeltaPart>,
@@ -95,19 +124,12 @@ pub(super) struct Publisher {
     round: Option<Round>,
     /// The first round, which writes everything, has ended.
     complete: bool,
-    /// Nothing of a round is done before (boot clock, ms).
-    not_before: u64,
     trash: Vec<Trash>,
+    /// Hashes of the small documents, by their names.
     documents: HashMap<&'static str, u64>,
-    /// Inode of the manifest as this leader renamed it.
-    manifest_ino: u64,
-    /// The manifest on disk is not the one in memory: the last write of it failed.
-    stale: bool,
-    tended: u64,
-    sync: bool,
+    manifest: Published,
+    times: Times,
     out: Vec<u8>,
-    /// When rows were last written (boot clock, ms).
-    flushed_at: u64,
 }
 
 impl Publisher {
@@ -121,7 +143,13 @@ impl Publisher {
     pub(super) fn new(layout: &Layout, cluster: &str, epoch: u64) -> sys::Result<Publisher> {
         let now = clock::boot_ms();
         let sync = sys::statfs::fs_kind(layout.root())? != FsKind::Local;
-        let delta = match open_delta(layout, cluster, (epoch, 1), now, sync) {
+        let files = ViewFiles {
+            layout: layout.clone(),
+            cluster: cluster.to_owned(),
+            epoch,
+            sync,
+        };
+        let delta = match files.open_delta(1, now) {
             Err(e) if !e.is_no_space() => {
                 tracing::error!("{e}: the view lags");
                 Delta::lost(now)
@@ -129,9 +157,7 @@ impl Publisher {
             other => other?,
         };
         let mut publisher = Publisher {
-            layout: layout.clone(),
-            cluster: cluster.to_owned(),
-            epoch,
+            files,
             generation: 1,
             shards: BTreeMap::new(),
             older: Vec::new(),
@@ -139,15 +165,15 @@ impl Publisher {
             dirty: BTreeSet::new(),
             round: None,
             complete: false,
-            not_before: 0,
             trash: Vec::new(),
             documents: HashMap::new(),
-            manifest_ino: 0,
-            stale: false,
-            tended: now,
-            sync,
+            manifest: Published::default(),
+            times: Times {
+                not_before: 0,
+                tended: now,
+                flushed: 0,
+            },
             out: Vec::new(),
-            flushed_at: 0,
         };
         publisher.adopt();
         match publisher.write_manifest() {
@@ -162,10 +188,10 @@ impl Publisher {
 
     /// Names what the last leader published, as far as it is there.
     fn adopt(&mut self) {
-        let Ok(old) = ViewReader::new(&self.layout).manifest() else {
+        let Ok(old) = ViewReader::new(&self.files.layout).manifest() else {
             return;
         };
-        let there = |file: &str| sys::fs::stat(&self.layout.view_file(file)).ok().flatten();
+        let there = |file: &str| sys::fs::stat(&self.files.path(file)).ok().flatten();
         let mut older = old.older.clone();
         if let Some(stat) = there(&old.delta) {
             older.push(DeltaPart {
@@ -222,7 +248,7 @@ impl Publisher {
         if delta.buf.is_empty() {
             return Ok(());
         }
-        self.flushed_at = clock::boot_ms();
+        self.times.flushed = clock::boot_ms();
         let Some(app) = delta.app.as_mut().filter(|app| !app.is_poisoned()) else {
             delta.buf.clear();
             return Ok(());
@@ -233,7 +259,7 @@ impl Publisher {
             delta.buf = Vec::new();
         }
         // Another NFS client sees what was sent to the server, not what this one has cached.
-        if self.sync && written.is_ok() {
+        if self.files.sync && written.is_ok() {
             written = app.sync();
         }
         written
@@ -241,8 +267,11 @@ impl Publisher {
 
     /// When rows that no command waits for are to be written; `None`: there are none.
     pub(crate) fn flush_at(&self) -> Option<u64> {
-        let pause = if self.sync { ROWS_REMOTE_MS } else { ROWS_MS };
-        (!self.delta.buf.is_empty()).then(|| self.flushed_at + pause)
+        let pause = match self.files.sync {
+            true => ROWS_REMOTE_MS,
+            false => ROWS_MS,
+        };
+        (!self.delta.buf.is_empty()).then(|| self.times.flushed + pause)
     }
 
     /// Goes on with a round, begins one when it is time, and removes old files. Works for about
@@ -252,11 +281,11 @@ impl Publisher {
     /// The disk is full or fails: the round is tried again. Not fatal.
     pub(super) fn tick(&mut self, state: &State, budget_ms: u64) -> sys::Result<bool> {
         let began = clock::boot_ms();
-        if began < self.not_before {
+        if began < self.times.not_before {
             return Ok(self.round.is_some());
         }
         if self.round.is_none() && !self.due(began) {
-            if self.stale {
+            if self.manifest.stale {
                 self.write_manifest()?;
             }
             self.tend(began)?;
@@ -265,10 +294,10 @@ impl Publisher {
         let done = self.slice(state, began, began + budget_ms);
         let now = clock::boot_ms();
         let share = if self.complete { DUTY - 1 } else { 1 };
-        self.not_before = now + (now - began) * share;
+        self.times.not_before = now + (now - began) * share;
         if done.is_err() {
             // A full disk is not asked again at once.
-            self.not_before = now + 1000;
+            self.times.not_before = now + 1000;
         }
         done.map(|ended| !ended)
     }
@@ -325,13 +354,7 @@ impl Publisher {
         // The rows of this turn belong to the old delta.
         drop(self.flush());
         let next = self.generation + 1;
-        let mut delta = open_delta(
-            &self.layout,
-            &self.cluster,
-            (self.epoch, next),
-            now,
-            self.sync,
-        )?;
+        let mut delta = self.files.open_delta(next, now)?;
         for row in state.class_rows() {
             delta.put(&row);
         }
@@ -394,13 +417,13 @@ impl Publisher {
     /// Writes one shard under a new name; `None` when it has no rows any more.
     fn write_shard(&mut self, state: &State, key: ShardKey) -> sys::Result<Option<ShardInfo>> {
         let rows = state.shard_rows(key);
-        let file = format!("{:06}.{:06}.{key}.yaml", self.epoch, self.generation);
+        let file = format!("{:06}.{:06}.{key}.yaml", self.files.epoch, self.generation);
         let Some(info) = info_of(file, &rows) else {
             return Ok(None);
         };
-        let path = self.layout.view_file(&info.file);
+        let path = self.files.path(&info.file);
         self.out.clear();
-        let header = Header::new(What::View, &self.cluster, self.epoch, self.generation);
+        let header = self.files.header(self.generation);
         let encode = |e: serde_json::Error| sys::Error::invalid("encode", &path, e.to_string());
         frame::write(&mut self.out, 0, &header).map_err(encode)?;
         for (n, row) in rows.iter().enumerate() {
@@ -411,7 +434,7 @@ impl Publisher {
         let mut shard = Appender::create_new(&path)?;
         shard.append(&self.out)?;
         // A network file system may tell only now that it had no room for what it took.
-        if self.sync {
+        if self.files.sync {
             shard.sync()?;
         }
         Ok(Some(info))
@@ -419,20 +442,19 @@ impl Publisher {
 
     fn write_manifest(&mut self) -> sys::Result<()> {
         let manifest = Manifest {
-            epoch: self.epoch,
+            epoch: self.files.epoch,
             generation: self.generation,
             t: clock::wall_ms(),
             older: self.older.clone(),
             delta: self.delta.name.clone(),
             shards: in_order(&self.shards),
         };
-        let path = self.layout.view_file(view::MANIFEST);
-        let bytes = framed(&self.cluster, self.epoch, std::slice::from_ref(&manifest))
-            .map_err(|e| sys::Error::invalid("encode", &path, e.to_string()))?;
-        self.stale = true;
+        let path = self.files.path(view::MANIFEST);
+        let bytes = self.files.framed(&path, std::slice::from_ref(&manifest))?;
+        self.manifest.stale = true;
         sys::fs::publish_over(&path, &bytes)?;
-        self.stale = false;
-        self.manifest_ino = sys::fs::stat(&path)?.map_or(0, |s| s.ino);
+        self.manifest.stale = false;
+        self.manifest.ino = sys::fs::stat(&path)?.map_or(0, |s| s.ino);
         Ok(())
     }
 
@@ -446,9 +468,8 @@ impl Publisher {
         name: &'static str,
         docs: &[T],
     ) -> sys::Result<()> {
-        let path = self.layout.view_file(name);
-        let bytes = framed(&self.cluster, self.epoch, docs)
-            .map_err(|e| sys::Error::invalid("encode", &path, e.to_string()))?;
+        let path = self.files.path(name);
+        let bytes = self.files.framed(&path, docs)?;
         let mut hasher = DefaultHasher::new();
         bytes.hash(&mut hasher);
         let hash = hasher.finish();
@@ -462,12 +483,12 @@ impl Publisher {
 
     /// Removes old files, and puts the manifest back when a stale leader renamed its own over it.
     fn tend(&mut self, now: u64) -> sys::Result<()> {
-        if now < self.tended + TEND_MS {
+        if now < self.times.tended + TEND_MS {
             return Ok(());
         }
-        self.tended = now;
-        let path = self.layout.view_file(view::MANIFEST);
-        if self.stale || sys::fs::stat(&path)?.map_or(0, |s| s.ino) != self.manifest_ino {
+        self.times.tended = now;
+        let path = self.files.path(view::MANIFEST);
+        if self.manifest.stale || sys::fs::stat(&path)?.map_or(0, |s| s.ino) != self.manifest.ino {
             self.generation += 1;
             self.write_manifest()?;
         }
@@ -481,22 +502,22 @@ impl Publisher {
                 break;
             };
             let trash = self.trash.swap_remove(at);
-            sys::fs::remove(&self.layout.view_file(&trash.file))?;
+            sys::fs::remove(&self.files.path(&trash.file))?;
         }
         Ok(())
     }
 
     /// Finds files of earlier leaders that no manifest names, for the trash.
     fn find_strays(&mut self, now: u64) -> sys::Result<()> {
-        sys::fs::sweep_asides(&self.layout.view(), clock::wall_ms(), 3_600_000)?;
+        sys::fs::sweep_asides(&self.files.layout.view(), clock::wall_ms(), 3_600_000)?;
         let mut known: HashSet<&str> = self.shards.values().map(|s| s.file.as_str()).collect();
         known.extend(self.trash.iter().map(|t| t.file.as_str()));
         known.insert(&self.delta.name);
         let mut strays = Vec::new();
-        for entry in sys::fs::list_dir(&self.layout.view(), LIST_MAX)? {
+        for entry in sys::fs::list_dir(&self.files.layout.view(), LIST_MAX)? {
             if let Some(name) = entry.text()
                 && key_of(name).is_some()
-                && name.split('.').next().and_then(|e| e.parse().ok()) <= Some(self.epoch)
+                && name.split('.').next().and_then(|e| e.parse().ok()) <= Some(self.files.epoch)
                 && !known.contains(name)
             {
                 strays.push(Trash {
@@ -512,19 +533,63 @@ impl Publisher {
 }
 
 /// Makes room for a new file of this name.
-fn free_name(path: &std::path::Path) -> sys::Result<()> {
+fn free_name(path: &Path) -> sys::Result<()> {
     match sys::fs::remove(path) {
         Err(_) if sys::fs::clear_name(path)? => Ok(()),
         other => other,
     }
 }
 
+impl ViewFiles {
+    fn path(&self, name: &str) -> PathBuf {
+        self.layout.view_file(name)
+    }
+
+    fn header(&self, generation: u64) -> Header {
+        Header::new(What::View, &self.cluster, self.epoch, generation)
+    }
+
+    /// Makes the delta of a generation.
+    fn open_delta(&self, generation: u64, now: u64) -> sys::Result<Delta> {
+        let epoch = self.epoch;
+        let name = format!("{epoch:06}.{generation:06}.delta.yaml");
+        let path = self.path(&name);
+        free_name(&path)?;
+        let mut app = Appender::create_new(&path)?;
+        let mut front = Vec::new();
+        frame::write(&mut front, 0, &self.header(generation))
+            .map_err(|e| sys::Error::invalid("encode", &path, e.to_string()))?;
+        app.append(&front)?;
+        // The manifest names it next: a share that is full must not cut the head off later.
+        if self.sync {
+            app.sync()?;
+        }
+        Ok(Delta::new(name, Some(app), now))
+    }
+
+    /// The bytes of a framed file at `path`: header and one record per document.
+    fn framed<T: Serialize>(&self, path: &Path, docs: &[T]) -> sys::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let header = self.header(0);
+        let encode = |e: serde_json::Error| sys::Error::invalid("encode", path, e.to_string());
+        frame::write(&mut out, 0, &header).map_err(encode)?;
+        for (n, doc) in docs.iter().enumerate() {
+            frame::write(&mut out, n as u64 + 1, doc).map_err(encode)?;
+        }
+        Ok(out)
+    }
+}
+
 impl Delta {
     /// One without a file: the next round begins another.
     fn lost(now: u64) -> Delta {
+        Delta::new(String::new(), None, now)
+    }
+
+    fn new(name: String, app: Option<Appender>, now: u64) -> Delta {
         Delta {
-            name: String::new(),
-            app: None,
+            name,
+            app,
             buf: Vec::new(),
             seq: 1,
             specs: HashSet::new(),
@@ -540,51 +605,6 @@ impl Delta {
             self.rows += 1;
         }
     }
-}
-
-fn open_delta(
-    layout: &Layout,
-    cluster: &str,
-    (epoch, generation): (u64, u64),
-    now: u64,
-    sync: bool,
-) -> sys::Result<Delta> {
-    let name = format!("{epoch:06}.{generation:06}.delta.yaml");
-    let path = layout.view_file(&name);
-    free_name(&path)?;
-    let mut app = Appender::create_new(&path)?;
-    let mut front = Vec::new();
-    let header = Header::new(What::View, cluster, epoch, generation);
-    frame::write(&mut front, 0, &header)
-        .map_err(|e| sys::Error::invalid("encode", &path, e.to_string()))?;
-    app.append(&front)?;
-    // The manifest names it next: a share that is full must not cut the head off later.
-    if sync {
-        app.sync()?;
-    }
-    Ok(Delta {
-        name,
-        app: Some(app),
-        buf: Vec::new(),
-        seq: 1,
-        specs: HashSet::new(),
-        began: now,
-        rows: 0,
-    })
-}
-
-/// A framed file: header and one record per document.
-fn framed<T: Serialize>(
-    cluster: &str,
-    epoch: u64,
-    docs: &[T],
-) -> Result<Vec<u8>, serde_json::Error> {
-    let mut out = Vec::new();
-    frame::write(&mut out, 0, &Header::new(What::View, cluster, epoch, 0))?;
-    for (n, doc) in docs.iter().enumerate() {
-        frame::write(&mut out, n as u64 + 1, doc)?;
-    }
-    Ok(out)
 }
 
 /// The shard's name in `EEEEEE.GGGGGG.<key>.yaml`; also `delta`. `None` for other files.

@@ -3,6 +3,7 @@
 use crate::record::frame::{Damage, Damaged, Reader};
 use crate::record::header::{Header, What};
 use crate::record::report::{Report, ReportRecord, RunId};
+use crate::spool::Layout;
 use crate::sys::fs::Chunk;
 use crate::sys::tail::Tail;
 use std::collections::BTreeMap;
@@ -64,15 +65,27 @@ pub(super) fn parse_reports(
     }
 }
 
-/// The tail of a host's reports; another one is closed where too many are kept open.
-pub(super) fn tail_of<'a>(
-    tails: &'a mut BTreeMap<String, Tail>,
-    first: &Tail,
-    host: &str,
-) -> &'a mut Tail {
-    if tails.len() >= TAILS_MAX && !tails.contains_key(host) {
-        tails.pop_first();
+/// Reports that were read last, perhaps open.
+pub(super) struct Tails {
+    open: BTreeMap<String, Tail>,
+    /// What others are made from.
+    first: Tail,
+}
+
+impl Tails {
+    pub(super) fn new(layout: &Layout) -> Tails {
+        Tails {
+            open: BTreeMap::new(),
+            first: Tail::of(layout.root()),
+        }
     }
-    let new = || first.another();
-    tails.entry(host.to_owned()).or_insert_with(new)
+
+    /// The tail of a host's reports; another one is closed where too many are kept open.
+    pub(super) fn of(&mut self, host: &str) -> &mut Tail {
+        if self.open.len() >= TAILS_MAX && !self.open.contains_key(host) {
+            self.open.pop_first();
+        }
+        let new = || self.first.another();
+        self.open.entry(host.to_owned()).or_insert_with(new)
+    }
 }

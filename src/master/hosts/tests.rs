@@ -160,7 +160,7 @@ fn hosts_are_listed_only_when_their_directory_changed() {
         for now in (from..to).step_by(1_000) {
             hosts.listen((now, 0), Which::Due, 1000, &|_| true, &mut inputs);
         }
-        (hosts.readers.len() - before, hosts.hosts_gate.looked_at())
+        (hosts.readers.len() - before, hosts.names.gate.looked_at())
     };
     let (_, first) = listen(1_000, 60_000);
     let (_, later) = listen(60_000, 300_000);
