@@ -19,9 +19,9 @@ struct Cli {
 #[derive(Subcommand)]
 enum What {
     /// Replay a workload and measure what came of it
-    Trace(trace::Args),
+    Trace(trace::TraceArgs),
     /// Say when jobs of a live cluster will start
-    When(when::Args),
+    When(when::WhenArgs),
     /// Make a synthetic workload
     Generate(Generate),
     /// Make CSV and cb.yaml of another simulator's files

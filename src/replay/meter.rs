@@ -16,7 +16,7 @@ pub struct Sample {
 
 /// Service of users or of groups.
 #[derive(Clone, Debug, Default)]
-pub struct Parties {
+pub struct ShareMeter {
     shares: Vec<f64>,
     /// Slots in use.
     used: Vec<u64>,
@@ -26,14 +26,14 @@ pub struct Parties {
     beyond: Vec<f64>,
     /// Slot milliseconds used while at least two waited.
     contended: f64,
-    /// Parties that wait.
+    /// How many parties wait.
     backlog: Vec<u32>,
 }
 
-impl Parties {
-    pub fn new(shares: Vec<f64>) -> Parties {
+impl ShareMeter {
+    pub fn new(shares: Vec<f64>) -> ShareMeter {
         let n = shares.len();
-        Parties {
+        ShareMeter {
             shares,
             used: vec![0; n],
             waiting: vec![0; n],
@@ -100,8 +100,8 @@ pub struct Meter {
     now_ms: i64,
     /// Present use in thousandths and use times milliseconds so far; number 0 are the slots.
     resources: Vec<(i64, i128)>,
-    pub users: Parties,
-    pub groups: Parties,
+    pub users: ShareMeter,
+    pub groups: ShareMeter,
     slots: u64,
     waiting_jobs: u64,
     waiting_slots: u64,
@@ -120,8 +120,8 @@ impl Meter {
     pub fn new(start_ms: i64, users: Vec<f64>, groups: Vec<f64>, fragment_capacity: f64) -> Meter {
         Meter {
             now_ms: start_ms,
-            users: Parties::new(users),
-            groups: Parties::new(groups),
+            users: ShareMeter::new(users),
+            groups: ShareMeter::new(groups),
             fragment_capacity,
             ..Meter::default()
         }

@@ -6,38 +6,58 @@ use super::virtual_cluster::Outcome;
 use crate::text::width::{pad_left, pad_right, width};
 use serde::Serialize;
 
-/// One replay, as printed. Times in seconds.
+/// One replay, as printed. Times in seconds. The groups are not visible in JSON.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The policy, or the file of the configuration.
     pub name: String,
     /// Jobs that ended.
-    pub jobs: u64,
-    pub avg_wait_s: f64,
-    pub avg_response_s: f64,
-    pub avg_bsld: f64,
-    pub max_wait_s: f64,
-    pub makespan_s: f64,
-    pub utilization: f64,
-    pub decisions: u64,
+    jobs: u64,
+    #[serde(flatten)]
+    means: Means,
+    decisions: u64,
     /// Real time it took: reading and replay.
     pub wall_s: f64,
-    pub median_wait_s: f64,
-    pub p95_wait_s: f64,
-    pub jct_s: Spread,
-    pub throughput_per_h: f64,
-    pub resources: Vec<ResourceUse>,
-    pub fragmentation: f64,
-    pub users: Fairness,
-    pub groups: Fairness,
-    pub sla: Sla,
+    #[serde(flatten)]
+    more: Distribution,
+    users: Fairness,
+    groups: Fairness,
+    sla: Sla,
+    #[serde(flatten)]
+    exceptions: Exceptions,
+}
+
+/// What most simulators print.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Means {
+    avg_wait_s: f64,
+    avg_response_s: f64,
+    avg_bsld: f64,
+    max_wait_s: f64,
+    makespan_s: f64,
+    utilization: f64,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+struct Distribution {
+    median_wait_s: f64,
+    p95_wait_s: f64,
+    jct_s: Spread,
+    throughput_per_h: f64,
+    resources: Vec<ResourceUse>,
+    fragmentation: f64,
+}
+
+/// Jobs that did not run to their end, or not at all.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Exceptions {
     /// Jobs ended by their run limit.
-    pub at_limit: u64,
+    at_limit: u64,
     /// Jobs and lines of the workload that were not taken.
-    pub left_out: u64,
-    pub refused: u64,
+    left_out: u64,
+    refused: u64,
     /// Jobs that never ended.
-    pub stuck: u64,
+    stuck: u64,
 }
 
 /// Six digits after the point: the rest is noise of the last division.
@@ -72,30 +92,36 @@ impl Report {
         Report {
             name: name.to_owned(),
             jobs: summary.jobs,
-            avg_wait_s: round(summary.wait_s.mean),
-            avg_response_s: round(summary.avg_response_s),
-            avg_bsld: round(summary.avg_bsld),
-            max_wait_s: round(summary.wait_s.max),
-            makespan_s: round(summary.makespan_s),
-            utilization: round(summary.utilization),
+            means: Means {
+                avg_wait_s: round(summary.wait_s.mean),
+                avg_response_s: round(summary.avg_response_s),
+                avg_bsld: round(summary.avg_bsld),
+                max_wait_s: round(summary.wait_s.max),
+                makespan_s: round(summary.makespan_s),
+                utilization: round(summary.utilization),
+            },
             decisions: outcome.decisions,
             wall_s: 0.0,
-            median_wait_s: round(summary.wait_s.median),
-            p95_wait_s: round(summary.wait_s.p95),
-            jct_s: rounded(summary.jct_s),
-            throughput_per_h: round(summary.throughput_per_h),
-            resources: used.collect(),
-            fragmentation: round(summary.fragmentation),
+            more: Distribution {
+                median_wait_s: round(summary.wait_s.median),
+                p95_wait_s: round(summary.wait_s.p95),
+                jct_s: rounded(summary.jct_s),
+                throughput_per_h: round(summary.throughput_per_h),
+                resources: used.collect(),
+                fragmentation: round(summary.fragmentation),
+            },
             users: even(summary.users),
             groups: even(summary.groups),
             sla: Sla {
                 mean_late_s: round(summary.sla.mean_late_s),
                 ..summary.sla
             },
-            at_limit: outcome.at_limit,
-            left_out,
-            refused: outcome.refused_jobs,
-            stuck: outcome.stuck_jobs,
+            exceptions: Exceptions {
+                at_limit: outcome.at_limit,
+                left_out,
+                refused: outcome.refused_jobs,
+                stuck: outcome.stuck_jobs,
+            },
         }
     }
 
@@ -111,21 +137,21 @@ impl Report {
         let mut out: Vec<(String, String)> = Vec::new();
         let mut put = |label: &str, value: String| out.push((label.to_owned(), value));
         put("jobs", self.jobs.to_string());
-        put("mean wait, s", s(self.avg_wait_s));
-        put("median wait, s", s(self.median_wait_s));
-        put("95 % wait at most, s", s(self.p95_wait_s));
-        put("longest wait, s", s(self.max_wait_s));
-        put("mean response, s", s(self.avg_response_s));
-        put("median completion (JCT), s", s(self.jct_s.median));
-        put("95 % complete within, s", s(self.jct_s.p95));
-        put("bounded slowdown", format!("{:.4}", self.avg_bsld));
-        put("makespan, s", s(self.makespan_s));
-        put("throughput, jobs/h", s(self.throughput_per_h));
-        put("utilization", part(self.utilization));
-        for r in &self.resources {
+        put("mean wait, s", s(self.means.avg_wait_s));
+        put("median wait, s", s(self.more.median_wait_s));
+        put("95 % wait at most, s", s(self.more.p95_wait_s));
+        put("longest wait, s", s(self.means.max_wait_s));
+        put("mean response, s", s(self.means.avg_response_s));
+        put("median completion (JCT), s", s(self.more.jct_s.median));
+        put("95 % complete within, s", s(self.more.jct_s.p95));
+        put("bounded slowdown", format!("{:.4}", self.means.avg_bsld));
+        put("makespan, s", s(self.means.makespan_s));
+        put("throughput, jobs/h", s(self.more.throughput_per_h));
+        put("utilization", part(self.means.utilization));
+        for r in &self.more.resources {
             put(&format!("use of {}", r.name), part(r.utilization));
         }
-        put("fragmentation", part(self.fragmentation));
+        put("fragmentation", part(self.more.fragmentation));
         for (who, f) in [("users", &self.users), ("groups", &self.groups)] {
             put(who, f.parties.to_string());
             put(
@@ -143,9 +169,9 @@ impl Report {
             format!("{} of {}", self.sla.missed, self.sla.jobs),
         );
         put("mean lateness, s", s(self.sla.mean_late_s));
-        put("ended by run limit", self.at_limit.to_string());
-        put("refused", self.refused.to_string());
-        put("never ended", self.stuck.to_string());
+        put("ended by run limit", self.exceptions.at_limit.to_string());
+        put("refused", self.exceptions.refused.to_string());
+        put("never ended", self.exceptions.stuck.to_string());
         put("decisions", self.decisions.to_string());
         put("took, s", format!("{:.3}", self.wall_s));
         out
@@ -219,8 +245,14 @@ mod tests {
         }
         Report {
             name: name.into(),
-            avg_wait_s: 12.345,
-            resources,
+            means: Means {
+                avg_wait_s: 12.345,
+                ..Means::default()
+            },
+            more: Distribution {
+                resources,
+                ..Distribution::default()
+            },
             ..Report::default()
         }
     }

@@ -6,7 +6,7 @@ use super::metrics::{self, Summary};
 use super::plot::{Panel, svg};
 use super::report::{Report, table};
 use super::virtual_cluster::{Outcome, Replay};
-use super::virtual_leader::{Core, Setting};
+use super::virtual_leader::{Setting, VirtualLeader};
 use super::when::{self, Found};
 use super::workload::{Parties, Workload, print_id, print_seconds};
 use super::{csv, files, from_journal, policy, shares, swf};
@@ -20,7 +20,7 @@ const START_MS: i64 = 1_704_067_200_000;
 
 /// Replays a workload under one or several configurations.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct TraceArgs {
     /// The workload: a log in the Standard Workload Format, plain or packed with gzip
     #[arg(long, value_name = "FILE", conflicts_with = "jobs")]
     swf: Option<PathBuf>,
@@ -80,7 +80,7 @@ struct Replayed {
 ///
 /// # Errors
 /// A sentence for the user.
-pub fn main(args: &Args) -> Result<i32, String> {
+pub fn main(args: &TraceArgs) -> Result<i32, String> {
     let begun = sys::clock::boot_ns();
     let mut runs = configs(args)?;
     let mut live = None;
@@ -128,7 +128,7 @@ pub fn main(args: &Args) -> Result<i32, String> {
     Ok(0)
 }
 
-fn policies(args: &Args, file: &str, workload: &mut Workload) -> Result<Vec<Run>, String> {
+fn policies(args: &TraceArgs, file: &str, workload: &mut Workload) -> Result<Vec<Run>, String> {
     let procs = args.procs.or(workload.procs).ok_or_else(|| {
         format!("{file} does not say how many processors there are: give --procs")
     })?;
@@ -142,7 +142,7 @@ fn policies(args: &Args, file: &str, workload: &mut Workload) -> Result<Vec<Run>
     each.collect()
 }
 
-fn configs(args: &Args) -> Result<Vec<Run>, String> {
+fn configs(args: &TraceArgs) -> Result<Vec<Run>, String> {
     let mut runs = Vec::new();
     for path in &args.config {
         let name = short_name(path, &args.config);
@@ -183,7 +183,7 @@ pub fn load(bytes: &[u8], name: &str) -> Result<Arc<Config>, String> {
     Err(text)
 }
 
-fn workload(args: &Args, runs: &[Run]) -> Result<(String, Workload), String> {
+fn workload(args: &TraceArgs, runs: &[Run]) -> Result<(String, Workload), String> {
     let (path, is_swf) = match (&args.swf, &args.jobs) {
         (Some(path), _) => (path, true),
         (None, Some(path)) => {
@@ -215,10 +215,10 @@ fn replay(
     run: &Run,
     workload: &Workload,
     parties: &Parties,
-    args: &Args,
+    args: &TraceArgs,
     live: Option<&Found>,
 ) -> Replayed {
-    let mut core = Core::new(Setting {
+    let mut core = VirtualLeader::new(Setting {
         workload,
         parties,
         config: run.config.clone(),
@@ -258,7 +258,7 @@ fn replay(
 /// Replays a workload on the hosts of a configuration and gives what happened, unmeasured.
 pub fn run(workload: &Workload, config: Arc<Config>) -> Outcome {
     let parties = Parties::of(workload);
-    let mut core = Core::new(Setting {
+    let mut core = VirtualLeader::new(Setting {
         workload,
         parties: &parties,
         config,
@@ -273,7 +273,7 @@ pub fn run(workload: &Workload, config: Arc<Config>) -> Outcome {
 fn measured(
     summary: &mut Summary,
     meter: Option<Meter>,
-    core: &Core<'_>,
+    core: &VirtualLeader<'_>,
     outcome: &Outcome,
 ) -> Vec<Sample> {
     let Some(meter) = meter else {
@@ -306,7 +306,7 @@ fn complain(run: &Run, outcome: &Outcome) {
     }
 }
 
-fn output(args: &Args, workload: &Workload, results: &[Replayed]) -> Result<(), String> {
+fn output(args: &TraceArgs, workload: &Workload, results: &[Replayed]) -> Result<(), String> {
     if let Some(path) = &args.starts {
         for (n, result) in results.iter().enumerate() {
             let path = numbered(path, &result.report.name, n, results.len());

@@ -32,7 +32,7 @@ const TIDY_EVERY: u32 = 1024;
 type SpecKey = (u32, Option<u64>, Option<i64>);
 
 /// See the head of the file.
-pub struct Core<'a> {
+pub struct VirtualLeader<'a> {
     workload: &'a Workload,
     config: Arc<Config>,
     state: State,
@@ -49,24 +49,36 @@ pub struct Core<'a> {
     parties: &'a Parties,
     /// Specifications that passed, or why not.
     specs: HashMap<SpecKey, Result<(u32, Arc<Spec>), String>>,
-    /// Number of each file's job, where dependencies name them.
-    places: HashMap<u64, u32>,
-    /// Jobs of a live cluster by place, and back; a workload's own jobs are numbered by place.
-    keys: Vec<JobKey>,
-    places_of: HashMap<JobKey, u32>,
-    /// Jobs that others may ask about: they stay in the state when they have ended.
-    asked: HashSet<u32>,
-    /// Ended jobs that the state may forget.
-    over: Vec<u32>,
+    numbers: JobNumbers,
+    ended: EndedJobs,
     passes: u32,
     /// What followed from plans.
     #[cfg(test)]
     log: Vec<Event>,
 }
 
-impl<'a> Core<'a> {
+/// Places in the workload, and the jobs of the state.
+#[derive(Default)]
+struct JobNumbers {
+    /// Place of each job by its number in the file, where dependencies name them.
+    places: HashMap<u64, u32>,
+    /// Jobs of a live cluster by place, and back; a workload's own jobs are numbered by place.
+    keys: Vec<JobKey>,
+    places_of: HashMap<JobKey, u32>,
+}
+
+/// What the state may forget.
+#[derive(Default)]
+struct EndedJobs {
+    /// Jobs that others may ask about: they stay in the state when they have ended.
+    asked: HashSet<u32>,
+    /// Ended jobs that the state may forget.
+    over: Vec<u32>,
+}
+
+impl<'a> VirtualLeader<'a> {
     /// A cluster as `config` describes it, all hosts up and idle.
-    pub fn new(set: Setting<'a>) -> Core<'a> {
+    pub fn new(set: Setting<'a>) -> VirtualLeader<'a> {
         let Setting {
             workload,
             parties,
@@ -103,7 +115,7 @@ impl<'a> Core<'a> {
             engine.note_groups(&user.user, &user.groups);
         }
         let waste = waste.then(|| Waste::new(workload, &config, &hosts));
-        let mut core = Core {
+        let mut core = VirtualLeader {
             workload,
             touched: (0..hosts.count() as u32).collect(),
             state,
@@ -114,11 +126,12 @@ impl<'a> Core<'a> {
             users,
             parties,
             specs: HashMap::new(),
-            places: HashMap::new(),
-            places_of: keys.iter().copied().zip(0u32..).collect(),
-            keys,
-            asked: HashSet::new(),
-            over: Vec::new(),
+            numbers: JobNumbers {
+                places: HashMap::new(),
+                places_of: keys.iter().copied().zip(0u32..).collect(),
+                keys,
+            },
+            ended: EndedJobs::default(),
             passes: 0,
             #[cfg(test)]
             log: Vec::new(),
@@ -186,16 +199,16 @@ impl<'a> Core<'a> {
         if jobs.iter().all(|j| j.depends.is_none()) {
             return;
         }
-        self.places = (0u32..).zip(jobs).map(|(at, j)| (j.id, at)).collect();
+        self.numbers.places = (0u32..).zip(jobs).map(|(at, j)| (j.id, at)).collect();
         for text in jobs.iter().filter_map(|j| j.depends.as_deref()) {
             let Ok(expr) = Expr::parse(text) else {
                 continue;
             };
             for cond in expr.conditions() {
                 if let JobRef::Id(id) = cond.target.job
-                    && let Some(at) = self.places.get(&u64::from(id))
+                    && let Some(at) = self.numbers.places.get(&u64::from(id))
                 {
-                    self.asked.insert(*at);
+                    self.ended.asked.insert(*at);
                 }
             }
         }
@@ -303,7 +316,7 @@ impl<'a> Core<'a> {
             Expr::Not(inner) => self.renumber(inner),
             Expr::Is(cond) => match &mut cond.target.job {
                 JobRef::Id(id) => {
-                    let place = self.places.get(&u64::from(*id));
+                    let place = self.numbers.places.get(&u64::from(*id));
                     let place = place.ok_or(format!("depends: no job {id} in the workload"))?;
                     *id = place + 1;
                     Ok(())
@@ -345,8 +358,8 @@ impl<'a> Core<'a> {
         let hold = false;
         self.state.apply(&Event::Ended { e, requeue, hold });
         let place = self.place(j);
-        if !requeue && self.keys.is_empty() && !self.asked.contains(&place) {
-            self.over.push(j.id);
+        if !requeue && self.numbers.keys.is_empty() && !self.ended.asked.contains(&place) {
+            self.ended.over.push(j.id);
         }
     }
 
@@ -359,14 +372,14 @@ impl<'a> Core<'a> {
 
     /// The job of a place, and the place of a job.
     fn key(&self, place: u32) -> JobKey {
-        match self.keys.get(place as usize) {
+        match self.numbers.keys.get(place as usize) {
             Some(j) => *j,
             None => JobKey::job(place + 1),
         }
     }
 
     fn place(&self, j: JobKey) -> u32 {
-        match self.places_of.get(&j) {
+        match self.numbers.places_of.get(&j) {
             Some(place) => *place,
             None => j.id - 1,
         }
@@ -457,7 +470,7 @@ fn requesters(workload: &Workload, parties: &Parties) -> Vec<Requester> {
 
 /// Hosts that carry everything out at once: the simulator's sink of the plan applier.
 struct Obedient<'a, 'w> {
-    core: &'a mut Core<'w>,
+    core: &'a mut VirtualLeader<'w>,
     now: Stamp,
     acts: &'a mut Vec<Act>,
 }
@@ -531,9 +544,9 @@ impl Sink for Obedient<'_, '_> {
     }
 }
 
-impl Decider for Core<'_> {
+impl Decider for VirtualLeader<'_> {
     fn submit(&mut self, job: u32, now_ms: i64) -> Result<(), String> {
-        if !self.keys.is_empty() {
+        if !self.numbers.keys.is_empty() {
             // It is in the state already.
             return Ok(());
         }
@@ -568,9 +581,9 @@ impl Decider for Core<'_> {
         let now = self.stamp(now_ms);
         self.judge_dependencies();
         self.engine.sync(&mut self.state, &mut self.hosts);
-        if !self.over.is_empty() {
+        if !self.ended.over.is_empty() {
             // Not before the engine has seen what they used.
-            let ids = std::mem::take(&mut self.over);
+            let ids = std::mem::take(&mut self.ended.over);
             self.state.apply(&Event::Cleaned { ids, t: now });
         }
         let plan = self.engine.plan(&self.state, &self.hosts, now, STARTS_MAX);

@@ -5,7 +5,7 @@ use super::files;
 use super::live_cluster::{self, Live, Present};
 use super::trace::load;
 use super::virtual_cluster::{Begun, Decider, Replay};
-use super::virtual_leader::{Core, LiveSetting, Setting};
+use super::virtual_leader::{LiveSetting, Setting, VirtualLeader};
 use super::workload::Parties;
 use crate::model::JobKey;
 use crate::spool::Site;
@@ -18,7 +18,7 @@ const ELEMENTS_MAX: usize = 20;
 
 /// Says when jobs of a live cluster will start if every job runs until its run limit.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct WhenArgs {
     /// Jobs as 12, arrays as 12 (all elements) or 12[3]
     #[arg(value_name = "JOB", required = true)]
     jobs: Vec<String>,
@@ -53,7 +53,7 @@ impl Found {
     }
 
     /// Hands over what has started.
-    pub fn adopt(&self, replay: &mut Replay<'_>, core: &Core<'_>) {
+    pub fn adopt(&self, replay: &mut Replay<'_>, core: &VirtualLeader<'_>) {
         replay.begin_at(0);
         for s in &self.present.started {
             let begun = Begun {
@@ -92,7 +92,7 @@ pub fn look(share: &Path, assume: &str) -> Result<Found, String> {
 ///
 /// # Errors
 /// A sentence for the user.
-pub fn main(args: &Args) -> Result<i32, String> {
+pub fn main(args: &WhenArgs) -> Result<i32, String> {
     let share = match &args.from_state {
         Some(dir) => dir.clone(),
         None => Site::find().map_err(|e| e.to_string())?.share,
@@ -114,7 +114,7 @@ pub fn main(args: &Args) -> Result<i32, String> {
     }
     let workload = &found.present.workload;
     let parties = Parties::of(workload);
-    let mut core = Core::new(Setting {
+    let mut core = VirtualLeader::new(Setting {
         workload,
         parties: &parties,
         config,

@@ -205,7 +205,7 @@ fn live_through(seed: u64) {
     let config = crate::replay::trace::load(CONFIG.as_bytes(), "cb.yaml").unwrap();
     let workload = workload(&mut rng);
     let parties = Parties::of(&workload);
-    let mut sim = Core::new(Setting {
+    let mut sim = VirtualLeader::new(Setting {
         workload: &workload,
         parties: &parties,
         config: config.clone(),
