@@ -99,6 +99,9 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
         .map_or_else(Vec::new, |n| read_queues::queues(ctx, n, &defined));
     let limits = read_limits::limits(ctx, f.node("limits"), &queues, &defined);
     general.default_queue = read_cluster::default_queue(ctx, fields.as_ref(), &queues);
+    if !fields.as_ref().is_some_and(|f| f.has("iso_timeout")) {
+        general.iso_timeout_ms = general.iso_timeout_ms.max(2 * cluster.lease_timeout_ms);
+    }
     read_cluster::check_together(ctx, &cluster, &general, f.key_pos("cluster"));
     Some(Config {
         cluster,

@@ -74,20 +74,36 @@ pub enum ShareSubject {
 pub struct FairFactors {
     pub cpu_time: i64,
     pub run_time: i64,
-    pub run_job: i64,
+    /// `None` (`auto`): the time that started jobs are expected to run counts as run time.
+    pub run_job: Option<i64>,
     pub gpu_time: i64,
     /// After this time a use counts a tenth; 0 = for ever in full.
     pub hist_ms: u64,
 }
 
+/// LSF's RUN_JOB_FACTOR.
+const RUN_JOB_OF_LSF: i64 = 3000;
+
 impl Default for FairFactors {
     fn default() -> FairFactors {
         FairFactors {
-            cpu_time: 700,
+            cpu_time: 0,
             run_time: 700,
-            run_job: 3000,
+            run_job: None,
             gpu_time: 0,
-            hist_ms: 5 * 3_600_000,
+            // Long against most jobs: what is forgotten while a job runs cannot be balanced.
+            hist_ms: 24 * 3_600_000,
+        }
+    }
+}
+
+impl FairFactors {
+    /// Weight of slots in use, in thousandths of an hour each; `None`: what they are expected to
+    /// run. Where run time does not count, there is nothing to expect.
+    pub fn per_slot(&self) -> Option<i64> {
+        match self.run_job {
+            None if self.run_time == 0 => Some(RUN_JOB_OF_LSF),
+            factor => factor,
         }
     }
 }

@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 
 /// A leader cannot renew its lease on a slow share faster than this allows.
 pub(super) const LEASE_FLOOR_MS: u64 = 3 * SECOND;
+/// `iso_timeout` unless twice `lease_timeout` is more: longer than a file server takes to restart.
+const ISO_TIMEOUT_MS: u64 = 10 * MINUTE;
 
 impl Default for Cluster {
     fn default() -> Cluster {
@@ -42,7 +44,7 @@ impl Default for General {
             journal_keep_ms: 30 * DAY,
             job_terminate_interval_ms: 10 * SECOND,
             sched_interval_ms: SECOND,
-            iso_timeout_ms: 0,
+            iso_timeout_ms: ISO_TIMEOUT_MS,
             key_keep_ms: 7 * DAY,
             max_array_size: 100_000,
             max_jobid: i32::MAX as u32,

@@ -133,11 +133,16 @@ fn fair(ctx: &mut Ctx<'_>, f: &Fields<'_>, base: FairFactors) -> FairFactors {
             }
         }
     };
+    let run_job = match f.node("run_job_factor").map(|node| &node.value) {
+        Some(Value::Text { text, .. }) if text == "auto" => None,
+        Some(_) => factor("run_job_factor", MOST_FACTOR).or(base.run_job),
+        None => base.run_job,
+    };
     let mut or = |key, base: i64| factor(key, MOST_FACTOR).unwrap_or(base);
     FairFactors {
         cpu_time: or("cpu_time_factor", base.cpu_time),
         run_time: or("run_time_factor", base.run_time),
-        run_job: or("run_job_factor", base.run_job),
+        run_job,
         gpu_time: or("gpu_time_factor", base.gpu_time),
         hist_ms: factor("hist_hours", MOST_HOURS)
             .map_or(base.hist_ms, |milli| milli.unsigned_abs() * (HOUR / SECOND)),

@@ -34,7 +34,10 @@ impl FairFactors {
         [
             ("cpu_time_factor", milli(self.cpu_time)),
             ("run_time_factor", milli(self.run_time)),
-            ("run_job_factor", milli(self.run_job)),
+            (
+                "run_job_factor",
+                self.run_job.map_or("auto".to_owned(), milli),
+            ),
             ("gpu_time_factor", milli(self.gpu_time)),
             ("hist_hours", milli(hours)),
         ]
@@ -292,7 +295,7 @@ mod tests {
                  strict: yes, slot_reserve: 90m, backfill: 7, backfill_order: shortest"
             ),
             "POLICY = fairshare\nUSER_SHARES = [g1,2] [u7@,1] [default,1] [others,3]\n\
-             CPU_TIME_FACTOR = 0.7\nRUN_TIME_FACTOR = 0.7\nRUN_JOB_FACTOR = 3\n\
+             CPU_TIME_FACTOR = 0\nRUN_TIME_FACTOR = 0.7\nRUN_JOB_FACTOR = auto\n\
              GPU_TIME_FACTOR = 0\nHIST_HOURS = 2.5\nSTRICT = yes\nSLOT_RESERVE = 1h30m\n\
              BACKFILL = 7 shortest first"
         );
@@ -323,8 +326,8 @@ mod tests {
             ..crate::config::General::default()
         };
         let v = serde_json::to_value(&general).unwrap();
-        assert_eq!(v["cpu_time_factor"], "0.7");
-        assert_eq!(v["hist_hours"], "5");
+        assert_eq!(v["cpu_time_factor"], "0");
+        assert_eq!(v["hist_hours"], "24");
         assert_eq!(v["job_priority_over_time"], "3/20");
         assert_eq!(v["default_host_spec"], "epyc");
         assert_eq!(v["packing"], "spread");

@@ -120,6 +120,8 @@ pub(super) struct ChargedResources {
     pub amounts: bool,
     /// The resource that is GPUs, where their time counts.
     pub gpu: Option<ResourceId>,
+    /// Use before that is in the history.
+    pub since: Stamp,
 }
 
 impl ShareCharge {
@@ -149,17 +151,26 @@ impl ShareCharge {
         parts: &[(u32, Bundle)],
         counts: ChargedResources,
     ) -> ShareCharge {
-        let begun = if run.start == Stamp(0) {
-            run.dispatch
-        } else {
-            run.start
-        };
-        let begun = begun.plus_ms(run.suspended_ms);
+        let begun = counted_from(run, counts.since);
+        let stopped = run.stopped_at;
         ShareCharge {
-            stopped: run.stopped_at,
+            stopped: if stopped == Stamp(0) {
+                stopped
+            } else {
+                stopped.max(begun)
+            },
             cpu_ms: run.usage().cpu_ms,
             ..ShareCharge::start(leaf, run.slots(), begun, parts, counts)
         }
+    }
+
+    /// Time that it ran until `now` or until it was stopped.
+    pub(super) fn ran_ms(&self, now: Stamp) -> u64 {
+        let until = match self.stopped {
+            Stamp(0) => now,
+            stopped => stopped,
+        };
+        until.since_ms(self.begun)
     }
 
     pub(super) fn delta(&self) -> Delta {
@@ -177,6 +188,16 @@ impl ShareCharge {
             None => delta,
         }
     }
+}
+
+/// From when on a run counts as if it had never been suspended; what is before `since` is in the
+/// history.
+pub(super) fn counted_from(run: &Run, since: Stamp) -> Stamp {
+    let begun = match run.start {
+        Stamp(0) => run.dispatch,
+        start => start,
+    };
+    begun.plus_ms(run.suspended_ms).max(since)
 }
 
 /// GPUs of all parts together, in thousandths.

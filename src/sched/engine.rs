@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::model::Stamp;
 use crate::state::State;
 use jiff::tz::TimeZone;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// See the file's head.
@@ -74,8 +75,8 @@ impl Engine {
         Pass::new(&mut self.picture, &mut self.memory, state, table, now).run(max)
     }
 
-    /// The history of each queue's share tree, as of the last pass.
-    pub fn histories(&self) -> Vec<(String, Vec<Past>)> {
-        self.picture.histories()
+    /// The history of each queue's share tree, and until when it has all use: `now`.
+    pub fn histories(&mut self, now: Stamp) -> BTreeMap<String, (Stamp, Vec<Past>)> {
+        self.picture.histories(now)
     }
 }

@@ -127,6 +127,8 @@ pub(super) struct ClusterUsage {
     by_holder: bool,
     /// Counts changes of hosts' types; never 0.
     types: u32,
+    /// Slots of all hosts, then what they have of each resource.
+    totals: Vec<i64>,
 }
 
 impl ClusterUsage {
@@ -142,16 +144,9 @@ impl ClusterUsage {
         self.hosts.iter()
     }
 
-    /// Slots of the cluster, and what it has of the first `n` resources.
-    pub(super) fn totals(&self, n: usize) -> Vec<i64> {
-        let mut totals = vec![0; n + 1];
-        for host in &self.hosts {
-            totals[0] += host.slots;
-            for (total, have) in totals[1..].iter_mut().zip(&host.have) {
-                *total += have;
-            }
-        }
-        totals
+    /// Slots of the cluster, then what it has of each resource.
+    pub(super) fn totals(&self) -> &[i64] {
+        &self.totals
     }
 
     /// Free slots of all open hosts.
@@ -202,6 +197,7 @@ impl ClusterUsage {
             freed,
             by_holder,
             types: self.types.wrapping_add(1).max(1),
+            totals: Vec::new(),
         };
     }
 
@@ -218,6 +214,17 @@ impl ClusterUsage {
             || host.have.len() != have.len()
             || host.have.iter().zip(have).any(less);
         let before = share(host);
+        let longest = have.len().max(host.have.len()) + 1;
+        if self.totals.len() < longest {
+            self.totals.resize(longest, 0);
+        }
+        self.totals[0] += slots - host.slots;
+        for (total, old) in self.totals[1..].iter_mut().zip(&host.have) {
+            *total -= old;
+        }
+        for (total, new) in self.totals[1..].iter_mut().zip(have) {
+            *total += new;
+        }
         host.slots = slots;
         host.open = open;
         host.have = SmallVec::from_slice(have);

@@ -143,7 +143,7 @@ impl Picture {
     /// Works everything out again, for this configuration. What was seen of samples stays, and the
     /// history of share trees.
     pub(super) fn rebuild(&mut self, config: Arc<Config>, state: &State, table: &HostTable) {
-        let pasts = (!self.queues.is_empty()).then(|| self.histories().into_iter().collect());
+        let pasts = (!self.queues.is_empty()).then(|| self.histories(self.now));
         *self = Picture {
             users: std::mem::take(&mut self.users).renewed(),
             usage: std::mem::take(&mut self.usage),
@@ -169,6 +169,7 @@ impl Picture {
             self.quotas.host(at as u32, &host.name);
             self.set_host(table, at);
         }
+        self.set_history_start(pasts.as_ref(), state);
         for j in state.all_started() {
             self.sync_allocation(state, table, j);
         }

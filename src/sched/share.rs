@@ -30,6 +30,12 @@ const MAX_DEPTH: usize = 16;
 /// Nodes made beforehand for groups and named users; beyond that groups hold their users directly.
 const MAX_NAMED: usize = 100_000;
 const ROOT: u32 = 0;
+/// So many nodes are brought up to date for each millisecond that passed, about a hundredth of
+/// what a core can do; after so long in any case.
+const SWEEP_NODES_PER_MS: u64 = 100;
+const SWEEP_MOST_MS: u64 = 10_000;
+/// A total that changed by more than this part of it counts at once.
+const SMALL_PART: u64 = 64;
 /// Name of the node of users who have no share.
 const WITHOUT_SHARE: &str = "(none)";
 
@@ -50,6 +56,10 @@ pub struct ShareTree {
     rule: Rule,
     decay: Decay,
     now: Stamp,
+    /// Costs are those of another moment, or of other totals.
+    stale: bool,
+    /// Use before this moment is in the history that was restored, also that of started jobs.
+    since: Stamp,
     /// Step of the decay that all history stands at; `None` before the first sweep.
     step: Option<i64>,
     /// History charged since the last sweep, by leaf, in microseconds: it has not faded yet,
@@ -121,6 +131,8 @@ impl ShareTree {
             rule,
             decay,
             now,
+            stale: true,
+            since: Stamp(i64::MIN),
             nodes: vec![Node {
                 name: "".into(),
                 parent: ROOT,
@@ -205,6 +217,9 @@ impl ShareTree {
         loop {
             let node = &mut self.nodes[at as usize];
             node.usage.add(delta);
+            if delta.ended_slots > 0 {
+                self.rule.learn(&mut node.usage);
+            }
             if at == ROOT {
                 break;
             }
@@ -216,19 +231,31 @@ impl ShareTree {
     }
 
     /// Total of a resource (0 = slots) for dominant shares, in the unit that [`Delta::held`] has.
-    /// Takes effect with the next [`ShareTree::sweep`].
+    /// Takes effect with the next [`ShareTree::refresh`], a small change when its time has come.
     pub fn set_total(&mut self, resource: usize, amount: i64) {
         if let Rule::Drf { totals } = &mut self.rule {
             if totals.len() <= resource {
                 totals.resize(resource + 1, 0);
             }
-            totals[resource] = amount;
+            let before = std::mem::replace(&mut totals[resource], amount);
+            // Less than that is the noise of measured resources, for the next regular sweep.
+            self.stale |= before.abs_diff(amount) > before.unsigned_abs() / SMALL_PART;
         }
     }
 
-    /// Brings every cost up to `now`: run time goes on and history fades without charges.
+    /// Brings every cost up to `now` if that is worth its time: trees of few nodes always, larger
+    /// ones when so much time has passed that the work is a small part of it.
+    pub fn refresh(&mut self, now: Stamp) {
+        let nodes = self.nodes.len() as u64;
+        let every_ms = (nodes / SWEEP_NODES_PER_MS).min(SWEEP_MOST_MS);
+        if self.stale || now != self.now && now.since_ms(self.now) >= every_ms {
+            self.sweep(now);
+        }
+    }
+
+    /// Brings every cost up to `now`: run time goes on and history decays without charges.
     pub fn sweep(&mut self, now: Stamp) {
-        self.now = now;
+        (self.now, self.stale) = (now, false);
         let step = self.decay.step(now);
         let old = self.step.unwrap_or(step);
         if step > old {
@@ -236,8 +263,10 @@ impl ShareTree {
         }
         self.step = Some(step.max(old));
         self.fresh.clear();
+        self.rule.learn_usual(&self.nodes[ROOT as usize].usage);
         for at in 1..self.nodes.len() {
-            let node = &self.nodes[at];
+            let node = &mut self.nodes[at];
+            self.rule.learn(&mut node.usage);
             let cost = node.usage.cost(&self.rule, node.shares, now);
             let (parent, seat) = (node.parent, node.seat);
             self.inner(parent).contest.put_cost(seat, cost);
@@ -254,10 +283,15 @@ impl ShareTree {
         self.now
     }
 
-    /// Whether costs change without charges: then a sweep now and then is worth its time.
-    pub fn drifts(&self) -> bool {
-        let usage = &self.nodes[ROOT as usize].usage;
-        matches!(self.rule, Rule::Fairshare(_)) && (usage.grows() || usage.hist_us != [0; 3])
+    /// Use before this moment is in the history, also that of started jobs: see
+    /// [`ShareTree::restore`].
+    pub fn since(&self) -> Stamp {
+        self.since
+    }
+
+    /// History that will be restored has all use before this moment.
+    pub fn set_since(&mut self, at: Stamp) {
+        self.since = at;
     }
 
     /// Whether amounts held beside slots decide anything.
@@ -276,28 +310,33 @@ impl ShareTree {
         self.nodes[leaf.0 as usize].usage.slots
     }
 
-    /// History of leaves fades; that of inner nodes is the sum again.
+    /// History of leaves decays; that of inner nodes is the sum again.
     fn fade(&mut self, steps: i64) {
-        let decay = self.decay;
+        let (decay, now) = (self.decay, self.now);
+        let mut fresh: HashMap<u32, [u64; 3]> = HashMap::new();
         for (leaf, us) in &self.fresh {
-            self.nodes[*leaf as usize].usage.take_history(us);
-        }
-        for node in &mut self.nodes {
-            match node.inner {
-                Some(_) => node.usage.hist_us = [0; 3],
-                None => node.usage.fade(&decay, steps),
+            let sums = fresh.entry(*leaf).or_default();
+            for (sum, part) in sums.iter_mut().zip(us) {
+                *sum = sum.saturating_add(*part);
             }
         }
-        for (leaf, us) in &self.fresh {
-            self.nodes[*leaf as usize].usage.add_history(us);
+        for (at, node) in (0u32..).zip(&mut self.nodes) {
+            let usage = &mut node.usage;
+            if node.inner.is_none() {
+                let fresh = fresh.get(&at).copied().unwrap_or_default();
+                usage.fade(&decay, steps, &fresh, now);
+            } else {
+                (usage.hist_us, usage.ended) = ([0; 3], [0; 3]);
+                usage.restart(now);
+            }
         }
         // Parents are made before their children.
         for at in (1..self.nodes.len()).rev() {
-            let (hist, parent) = (self.nodes[at].usage.hist_us, self.nodes[at].parent);
-            let above = &mut self.nodes[parent as usize].usage.hist_us;
-            for (sum, part) in above.iter_mut().zip(hist) {
-                *sum = sum.saturating_add(part);
-            }
+            let node = &self.nodes[at];
+            let (hist, ended, parent) = (node.usage.hist_us, node.usage.ended, node.parent);
+            let above = &mut self.nodes[parent as usize].usage;
+            above.add_history(&hist);
+            above.add_ended(&ended);
         }
     }
 
@@ -397,7 +436,8 @@ impl ShareTree {
     ) -> u32 {
         let node = u32::try_from(self.nodes.len()).expect("fewer leaves than users");
         let order = u64::from(entry) << 32 | u64::from(node);
-        let usage = Usage::default();
+        let mut usage = Usage::default();
+        self.rule.learn(&mut usage);
         let cost = usage.cost(&self.rule, shares, self.now);
         let above = self.inner(parent);
         let seat = above.contest.add(order);

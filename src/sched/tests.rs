@@ -14,6 +14,7 @@ mod place;
 mod preempt;
 mod random;
 mod rusage_decay;
+mod share_ratio;
 mod thresholds;
 mod window;
 
@@ -289,9 +290,10 @@ impl Cluster {
 
     /// As [`Cluster::end_key`], with the CPU time it used.
     pub(super) fn end_used(&mut self, j: JobKey, requeue: bool, cpu_ms: u64) {
+        let run = self.state.work(j).and_then(|work| work.run.as_ref());
         let mut e = Ended {
             a: self.attempt(j),
-            start: self.now.0,
+            start: run.map_or(self.now, |run| run.dispatch).0,
             t: self.now.0,
             code: Some(0),
             ..Ended::default()

@@ -31,9 +31,8 @@ impl Turn<'_> {
             return;
         }
         core.engine.sync(&mut core.state, &mut core.hosts);
-        for (queue, past) in core.engine.histories() {
+        for (queue, (t, past)) in core.engine.histories(self.now) {
             if queues.contains(&queue) {
-                let t = self.now;
                 self.emit(Event::Shares { queue, past, t });
             }
         }

@@ -175,19 +175,19 @@ fn factors_come_from_the_queue_or_general_or_are_built_in() {
     let base = FairFactors {
         cpu_time: 500,
         run_time: 700,
-        run_job: 3000,
+        run_job: None,
         gpu_time: 10_000,
         hist_ms: 9_000_000,
     };
     assert_eq!(c.queues[0].fair, base);
     let own = FairFactors {
         run_time: 1125,
-        run_job: 0,
+        run_job: Some(0),
         hist_ms: 0,
         ..base
     };
     assert_eq!(c.queues[1].fair, own);
-    assert_eq!(FairFactors::default().hist_ms, 18_000_000);
+    assert_eq!(FairFactors::default().hist_ms, 86_400_000);
 }
 
 #[test]

@@ -42,6 +42,18 @@ fn words_keep_their_kind() {
 }
 
 #[test]
+fn rerunnable_jobs_of_a_dead_host_are_rerun_unless_a_site_says_no() {
+    let of = |text: &str| good(text).general.iso_timeout_ms;
+    assert_eq!(of("queues: [{name: q}]\n"), 600_000);
+    assert_eq!(
+        of("cluster: {lease_timeout: 6m}\nqueues: [{name: q}]\n"),
+        720_000
+    );
+    assert_eq!(of("general: {iso_timeout: 0}\n"), 0);
+    assert_eq!(of("general: {iso_timeout: 1m}\n"), 60_000);
+}
+
+#[test]
 fn values_are_read_as_documented() {
     let c = good(
         "cluster:\n  administrators: u1 staff\n  lease_timeout: 3\n  poll_interval: 250ms\n\

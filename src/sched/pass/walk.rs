@@ -2,7 +2,7 @@
 //! class that cannot start is skipped with the reason; a job that does not start holds nothing.
 
 use super::Pass;
-use crate::model::{JobKey, PendReason, Stamp};
+use crate::model::{JobKey, PendReason};
 use crate::sched::pending_classes::{FIRST_JOBS, PendingClass};
 use crate::sched::placement::HostSlots;
 use crate::sched::plan::{Plan, Start};
@@ -11,8 +11,6 @@ use crate::state::{Class, State};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Costs that change with time are brought up to date this often.
-const SWEEP_MS: u64 = 10_000;
 /// Reasons of classes that need no search are computed this often.
 const EXPLAIN_EVERY_MS: u64 = 1000;
 
@@ -183,26 +181,21 @@ impl Pass<'_> {
         if self.thorough {
             self.memory.looked = self.now;
         }
-        self.sweep_shares();
+        self.refresh_shares();
     }
 
     /// Costs in share trees change with time alone, and with what the cluster has.
-    fn sweep_shares(&mut self) {
-        let mut totals: Option<Vec<i64>> = None;
+    fn refresh_shares(&mut self) {
         for order in self.picture.queues.orders_mut() {
             let Some(tree) = order.tree_mut() else {
                 continue;
             };
-            let first = tree.now() == Stamp(0);
-            if !first && self.now.since_ms(tree.now()) < SWEEP_MS {
-                continue;
+            if tree.counts_amounts() {
+                for (at, total) in self.picture.usage.totals().iter().enumerate() {
+                    tree.set_total(at, *total);
+                }
             }
-            let totals = totals
-                .get_or_insert_with(|| self.picture.usage.totals(self.picture.resources.len()));
-            for (at, total) in totals.iter().enumerate() {
-                tree.set_total(at, *total);
-            }
-            tree.sweep(self.now);
+            tree.refresh(self.now);
         }
     }
 

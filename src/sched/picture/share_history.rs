@@ -5,25 +5,45 @@
 
 use super::Picture;
 use crate::model::Stamp;
-use crate::sched::allocation::{gpu_ms, gpus_of};
+use crate::sched::allocation::{counted_from, gpu_ms, gpus_of};
 use crate::sched::hosts::HostTable;
 use crate::sched::share::{Delta, Meter, Past};
 use crate::state::{Body, HostId, Job, Run, State, Work};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
+/// History of a share tree, and the moment that it is of.
+pub(in crate::sched) type Settled = (Stamp, Vec<Past>);
+
 impl Picture {
-    /// The history of each queue's share tree, as of the last pass.
-    pub(in crate::sched) fn histories(&self) -> Vec<(String, Vec<Past>)> {
-        let queues = self.config.queues.iter().zip(self.queues.orders());
-        let trees = queues.filter_map(|(queue, order)| Some((queue.name.clone(), order.tree()?)));
-        trees.map(|(queue, tree)| (queue, tree.settle())).collect()
+    /// The history of each queue's share tree until `now`.
+    pub(in crate::sched) fn histories(&mut self, now: Stamp) -> BTreeMap<String, Settled> {
+        let queues = self.config.queues.iter().zip(self.queues.orders_mut());
+        let trees = queues.filter_map(|(queue, order)| Some((&queue.name, order.tree_mut()?)));
+        trees
+            .map(|(queue, tree)| (queue.clone(), tree.settle(now)))
+            .collect()
+    }
+
+    /// New trees count started jobs from the moment until which history has their use.
+    pub(super) fn set_history_start(
+        &mut self,
+        before: Option<&BTreeMap<String, Settled>>,
+        state: &State,
+    ) {
+        let pasts = before.unwrap_or(state.pasts());
+        let queues = self.config.queues.iter().zip(self.queues.orders_mut());
+        for (queue, order) in queues {
+            if let (Some(tree), Some((at, _))) = (order.tree_mut(), pasts.get(&queue.name)) {
+                tree.set_since(*at);
+            }
+        }
     }
 
     /// Restores history into new trees: `before` from those they replace, else from the state.
     pub(super) fn take_up_history(
         &mut self,
-        before: Option<BTreeMap<String, Vec<Past>>>,
+        before: Option<BTreeMap<String, Settled>>,
         state: &State,
         table: &HostTable,
     ) {
@@ -34,7 +54,7 @@ impl Picture {
                 continue;
             };
             let (t, past) = match (&before, state.pasts().get(&queue.name)) {
-                (Some(before), _) => (None, before.get(&queue.name).map(Vec::as_slice)),
+                (Some(before), _) => (None, before.get(&queue.name).map(|(_, past)| &past[..])),
                 (None, Some((t, past))) => (Some(*t), Some(past.as_slice())),
                 (None, None) => (Some(Stamp(i64::MIN)), None),
             };
@@ -54,20 +74,16 @@ impl Picture {
             let mut delta = Delta::default();
             each_ended(job, &mut |run, end| {
                 if end > t {
-                    let begun = if run.start == Stamp(0) {
-                        run.dispatch
-                    } else {
-                        run.start
-                    };
-                    let ms = end.since_ms(begun).saturating_sub(run.suspended_ms);
+                    let ms = end.since_ms(counted_from(run, t));
                     let gpus = gpu_ms(self.gpus_asked(state, table, (job.spec, queue), run), ms);
                     let ms = ms.saturating_mul(u64::from(run.slots()));
                     delta.hist_ms[Meter::Run as usize] += ms;
                     delta.hist_ms[Meter::Gpu as usize] += gpus;
                     delta.hist_ms[Meter::Cpu as usize] += run.usage().cpu_ms;
+                    delta.ended_slots += u64::from(run.slots());
                 }
             });
-            if delta.hist_ms != [0; 3]
+            if (delta.hist_ms != [0; 3] || delta.ended_slots > 0)
                 && let Some(leaf) = self.leaf_of(Some(queue), &spec.user, &spec.user_group)
                 && let Some(tree) = self.queues.tree_mut(Some(queue))
             {

@@ -3,7 +3,9 @@
 
 use super::Picture;
 use crate::model::{JobKey, Stamp};
-use crate::sched::allocation::{Allocation, ChargedResources, RunFingerprint, ShareCharge, gpu_ms};
+use crate::sched::allocation::{
+    Allocation, ChargedResources, RunFingerprint, ShareCharge, counted_from, gpu_ms,
+};
 use crate::sched::amount::Bundle;
 use crate::sched::hosts::HostTable;
 use crate::sched::load_thresholds::released_when_stopped;
@@ -70,8 +72,8 @@ impl Picture {
         if let Some(old) = self.allocations.remove(&j) {
             self.requests.drop_ref(old.shape);
             let past = match new {
-                None => past_of(state, j, &old),
-                Some(_) => [0; 3],
+                None => past_of(state, j, &old, self.counts(old.queue).since, self.now),
+                Some(_) => Ended::default(),
             };
             self.unbook(j, &old, past);
         }
@@ -98,25 +100,25 @@ impl Picture {
     /// Work no longer holds anything; its reference to its shape goes to the caller.
     pub(in crate::sched) fn remove_allocation(&mut self, j: JobKey) -> Option<Allocation> {
         let allocation = self.allocations.remove(&j)?;
-        self.unbook(j, &allocation, [0; 3]);
+        self.unbook(j, &allocation, Ended::default());
         Some(allocation)
     }
 
-    /// `past`: what is added to its user's history, by [`Meter`].
-    fn unbook(&mut self, j: JobKey, allocation: &Allocation, past: [u64; 3]) {
+    /// `past`: what is added to its user's history.
+    fn unbook(&mut self, j: JobKey, allocation: &Allocation, past: Ended) {
         self.book(j, allocation, false, past);
         self.monitor.note(j, allocation, false);
     }
 
     /// Work holds this from now on.
     pub(in crate::sched) fn add_allocation(&mut self, j: JobKey, allocation: Allocation) {
-        self.book(j, &allocation, true, [0; 3]);
+        self.book(j, &allocation, true, Ended::default());
         self.monitor.note(j, &allocation, true);
         self.allocations.insert(j, allocation);
     }
 
     /// Adds what work takes, or subtracts what it gives back, everywhere it counts.
-    fn book(&mut self, j: JobKey, allocation: &Allocation, plus: bool, past: [u64; 3]) {
+    fn book(&mut self, j: JobKey, allocation: &Allocation, plus: bool, past: Ended) {
         let who = allocation.holder();
         if let Some(reserver) = &mut self.reserver {
             match plus {
@@ -149,7 +151,7 @@ impl Picture {
                 true => charge.delta(),
                 false => charge.delta().undone(),
             };
-            delta.hist_ms = past;
+            (delta.hist_ms, delta.ended_slots) = (past.ms, past.slots);
             tree.charge(charge.leaf, &delta);
         }
     }
@@ -238,6 +240,7 @@ impl Picture {
         ChargedResources {
             amounts: tree.is_some_and(ShareTree::counts_amounts),
             gpu: gpus.then(|| self.resources.find("gpu")).flatten(),
+            since: tree.map_or(Stamp(i64::MIN), ShareTree::since),
         }
     }
 
@@ -276,22 +279,28 @@ impl Picture {
     }
 }
 
-/// What ended work used, for its user's history, by [`Meter`].
-fn past_of(state: &State, j: JobKey, allocation: &Allocation) -> [u64; 3] {
-    let mut past = [0; 3];
-    let Some(run) = state.work(j).and_then(|work| work.run.as_deref()) else {
-        return past;
+/// What ended work used, for its user's history.
+#[derive(Clone, Copy, Default)]
+struct Ended {
+    /// By [`Meter`].
+    ms: [u64; 3],
+    slots: u64,
+}
+
+/// `since`: use before that is in the history. Work that was put back ended by now.
+fn past_of(state: &State, j: JobKey, old: &Allocation, since: Stamp, now: Stamp) -> Ended {
+    let charge = old.charge.as_ref();
+    let run = state.work(j).and_then(|work| work.run.as_deref());
+    let ms = match run.and_then(|run| Some((run, run.fate.as_deref()?))) {
+        Some((run, fate)) => fate.end.since_ms(counted_from(run, since)),
+        None => charge.map_or(0, |charge| charge.ran_ms(now)),
     };
-    let begun = if run.start == Stamp(0) {
-        run.dispatch
-    } else {
-        run.start
+    let mut past = Ended {
+        slots: u64::from(old.slots),
+        ..Ended::default()
     };
-    let end = run.fate.as_ref().map_or(begun, |fate| fate.end);
-    let ms = end.since_ms(begun).saturating_sub(run.suspended_ms);
-    past[Meter::Run as usize] = ms.saturating_mul(u64::from(allocation.slots));
-    let gpus = allocation.charge.as_ref().map_or(0, |charge| charge.gpus);
-    past[Meter::Gpu as usize] = gpu_ms(gpus, ms);
-    past[Meter::Cpu as usize] = run.usage().cpu_ms;
+    past.ms[Meter::Run as usize] = ms.saturating_mul(u64::from(old.slots));
+    past.ms[Meter::Gpu as usize] = gpu_ms(charge.map_or(0, |charge| charge.gpus), ms);
+    past.ms[Meter::Cpu as usize] = run.map_or(0, |run| run.usage().cpu_ms);
     past
 }

@@ -5,6 +5,9 @@
 
 use crate::model::Stamp;
 
+/// So many steps lead to a tenth. Few steps would fall into the rhythm of jobs, and what has just
+/// ended at each of them would count less.
+const STEPS_TO_TENTH: u64 = 300;
 /// Longest time between two steps, in milliseconds.
 const STEP_MS: u64 = 15 * 60_000;
 /// Behind so many steps a use is taken as gone, or as the same if it never fades.
@@ -22,7 +25,7 @@ pub(super) struct Decay {
 impl Decay {
     /// A use counts a tenth after `hist_ms` milliseconds; 0 = for ever in full.
     ///
-    /// Steps are a quarter of an hour apart, closer when less than 20 of them would fit.
+    /// Steps are at most a quarter of an hour apart.
     pub(super) fn new(hist_ms: u64) -> Decay {
         if hist_ms == 0 {
             return Decay {
@@ -30,7 +33,7 @@ impl Decay {
                 factor: u64::MAX,
             };
         }
-        let step = (hist_ms / 20).clamp(1, STEP_MS);
+        let step = (hist_ms / STEPS_TO_TENTH).clamp(1, STEP_MS);
         Decay {
             step_ms: Some(step),
             factor: tenth_to(step, hist_ms),
@@ -64,6 +67,17 @@ impl Decay {
             value = times(value, self.factor);
         }
         value
+    }
+
+    /// The same with `more`, which was added in equal parts during the steps.
+    pub(super) fn after_with(&self, value: u64, more: u64, steps: i64) -> u64 {
+        let n = u64::try_from(steps).unwrap_or(0).min(MAX_STEPS);
+        if more == 0 || self.step_ms.is_none() || n <= 1 {
+            return self.after(value, steps).saturating_add(more);
+        }
+        let (each, rest) = (more / n, more % n);
+        let add = |value: u64, _| times(value, self.factor).saturating_add(each);
+        (0..n).fold(value, add).saturating_add(rest)
     }
 }
 
@@ -147,6 +161,18 @@ mod tests {
             singly = decay.after(singly, 1);
             assert_eq!(singly, decay.after(987_654_321_987, n));
         }
+    }
+
+    #[test]
+    fn what_is_added_meanwhile_decays_since_then() {
+        let decay = Decay::new(5 * HOUR);
+        let mut singly = 5_000_000;
+        for _ in 0..60 {
+            singly = decay.after(singly, 1) + 1000;
+        }
+        assert_eq!(decay.after_with(5_000_000, 60_000, 60), singly);
+        assert_eq!(decay.after_with(7, 5, 0), 12);
+        assert_eq!(Decay::new(0).after_with(7, 5, 99), 12);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct ShareRow {
     pub jobs: i64,
     /// CPU time of running jobs, in milliseconds.
     pub cpu_ms: u64,
-    /// Run time of the slots of running jobs, in milliseconds.
+    /// Run time of the slots of started and ended jobs as it counts now, in milliseconds.
     pub run_ms: u64,
     /// CPU time of ended jobs as it counts now, in milliseconds.
     pub hist_ms: u64,
@@ -37,8 +37,14 @@ impl ShareTree {
     /// All nodes, parents before their children, siblings in the order of the list.
     pub fn rows(&self, now: Stamp) -> Vec<ShareRow> {
         let mut out = Vec::with_capacity(self.nodes.len());
+        // No pass may have run for long: history has decayed meanwhile.
+        let steps = self.step.map_or(0, |step| self.decay.step(now) - step);
+        let none = [0; 3];
         self.walk(&mut |node, path, depth| {
-            let usage = &node.usage;
+            let mut usage = node.usage.clone();
+            if steps > 0 {
+                usage.fade(&self.decay, steps, &none, now);
+            }
             out.push(ShareRow {
                 path: path.to_owned(),
                 depth,
@@ -47,28 +53,37 @@ impl ShareTree {
                 priority: usage.shown(&self.rule, node.shares, now),
                 started: usage.slots,
                 jobs: usage.jobs,
-                cpu_ms: usage.now_ms(Meter::Cpu, now),
-                run_ms: usage.now_ms(Meter::Run, now),
+                cpu_ms: usage.cpu_ms(),
+                run_ms: usage.used_us(Meter::Run, now) / 1000,
                 hist_ms: usage.hist_us[Meter::Cpu as usize] / 1000,
             });
         });
         out
     }
 
-    /// The history of every leaf that has any, as of the last sweep.
-    pub fn settle(&self) -> Vec<Past> {
+    /// What every leaf has used until `now`, and when that is: later if the tree has seen later.
+    /// CPU time is that of ended jobs alone.
+    pub fn settle(&mut self, now: Stamp) -> (Stamp, Vec<Past>) {
+        if now > self.now {
+            self.sweep(now);
+        }
+        let at = self.now;
         let mut out = Vec::new();
         self.walk(&mut |node, path, _| {
-            if node.inner.is_none() && node.usage.hist_us != [0; 3] {
+            let usage = &node.usage;
+            let cpu = usage.hist_us[Meter::Cpu as usize];
+            let [run, gpu] = [Meter::Run, Meter::Gpu].map(|meter| usage.used_us(meter, at));
+            if node.inner.is_none() && [cpu, run, gpu] != [0; 3] {
                 out.push(Past {
                     path: path.to_owned(),
                     by: self.entry_text(node),
-                    us: node.usage.hist_us,
-                    at: self.now,
+                    us: [cpu, run, gpu],
+                    ended: usage.ended,
+                    at,
                 });
             }
         });
-        out
+        (at, out)
     }
 
     /// Adds settled history. A place that the tree no longer has is ignored: its group or its
@@ -79,18 +94,20 @@ impl ShareTree {
             return;
         };
         self.step = Some(step);
+        let latest = past.iter().map(|old| old.at).max();
+        (self.now, self.stale) = (self.now.max(latest.unwrap_or(self.now)), true);
         for old in past {
             let Some(leaf) = self.place_of(old) else {
                 continue;
             };
             let steps = step - self.decay.step(old.at);
             let us = old.us.map(|us| self.decay.after(us, steps));
+            let ended = old.ended.map(|n| self.decay.after(n, steps));
             let mut at = leaf;
             loop {
                 let node = &mut self.nodes[at as usize];
-                for (sum, part) in node.usage.hist_us.iter_mut().zip(us) {
-                    *sum = sum.saturating_add(part);
-                }
+                node.usage.add_history(&us);
+                node.usage.add_ended(&ended);
                 if at == ROOT {
                     break;
                 }

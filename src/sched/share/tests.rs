@@ -44,6 +44,17 @@ fn slots_only() -> FairFactors {
     FairFactors {
         cpu_time: 0,
         run_time: 0,
+        run_job: Some(3000),
+        ..FairFactors::default()
+    }
+}
+
+/// The factors of LSF.
+fn of_lsf() -> FairFactors {
+    FairFactors {
+        cpu_time: 700,
+        run_job: Some(3000),
+        hist_ms: 5 * HOUR as u64,
         ..FairFactors::default()
     }
 }
@@ -112,7 +123,7 @@ fn case_14_unused_share_comes_back() {
 
 #[test]
 fn case_15_the_number_of_lsf() {
-    let mut tree = fair(&[("A", 10)], &[], FairFactors::default());
+    let mut tree = fair(&[("A", 10)], &[], of_lsf());
     let [a] = active(&mut tree, &[("A", &[])])[..] else {
         panic!("one leaf");
     };
@@ -131,7 +142,7 @@ fn case_15_the_number_of_lsf() {
 
 #[test]
 fn case_16_history_fades_to_a_tenth() {
-    let mut tree = fair(&[("A", 1)], &[], FairFactors::default());
+    let mut tree = fair(&[("A", 1)], &[], of_lsf());
     let leaf = active(&mut tree, &[("A", &[])])[0];
     tree.charge(leaf, &Delta::start(1, Stamp(0)));
     tree.charge(leaf, &Delta::cpu(100 * HOUR));
@@ -150,7 +161,7 @@ fn case_16_history_fades_to_a_tenth() {
 /// What ends long after the last sweep has not faded since then.
 #[test]
 fn only_time_after_the_end_fades_history() {
-    let mut tree = fair(&[("A", 1)], &[], FairFactors::default());
+    let mut tree = fair(&[("A", 1)], &[], of_lsf());
     let leaf = active(&mut tree, &[("A", &[])])[0];
     tree.charge(leaf, &Delta::start(1, Stamp(0)));
     tree.charge(leaf, &Delta::cpu(100 * HOUR));
@@ -186,7 +197,7 @@ fn case_19_children_of_the_better_come_first() {
     let cpu_only = FairFactors {
         cpu_time: 1000,
         run_time: 0,
-        run_job: 0,
+        run_job: Some(0),
         ..FairFactors::default()
     };
     let below: &[(&str, &[(&str, u32)])] = &[("gA", &[("a1", 5), ("a2", 5)]), ("gB", &[("b1", 1)])];
@@ -396,8 +407,7 @@ fn suspended_time_does_not_count() {
     // Five seconds suspended: as if begun at 6000.
     tree.charge(leaf, &Delta::end(2, Stamp(6000), Stamp(10_000), 0));
     let row = &tree.rows(Stamp(20_000))[0];
-    assert_eq!((row.run_ms, row.started, row.jobs), (0, 0, 0));
-    assert!(tree.drifts(), "its run time is history");
+    assert_eq!((row.run_ms, row.started, row.jobs), (8000, 0, 0));
 }
 
 #[test]
@@ -414,12 +424,13 @@ fn history_outlives_the_tree() {
     }
     let stranger = old.leaf_without_share("z");
     let gone = Delta {
-        hist_ms: [7, 8, 9],
+        hist_ms: [7000, 8000, 9000],
         ..Delta::default()
     };
     old.charge(stranger, &gone);
     old.sweep(Stamp(HOUR));
-    let past = old.settle();
+    let (at, past) = old.settle(Stamp(HOUR));
+    assert_eq!(at, Stamp(HOUR));
     assert_eq!(
         past.iter().map(|p| (&*p.path, &*p.by)).collect::<Vec<_>>(),
         [

@@ -10,6 +10,8 @@ use crate::model::Stamp;
 use smallvec::SmallVec;
 
 const HOUR_MS: u128 = 3_600_000;
+/// What a job is expected to run as long as none has ended.
+const FIRST_EXPECTED_MS: u64 = 60_000;
 /// The least load that shares are divided by, in the unit of [`Usage::load`]: 0.01 hours.
 const LEAST_LOAD: u128 = HOUR_MS * 1000 / 100;
 
@@ -43,6 +45,8 @@ pub struct Delta {
     pub ms: [i128; 3],
     /// Time of what has ended, which fades, by [`Meter`], in milliseconds.
     pub hist_ms: [u64; 3],
+    /// Slots of jobs that ended.
+    pub ended_slots: u64,
     /// Amounts held, for the dominant share.
     pub held: Amounts,
 }
@@ -66,6 +70,7 @@ impl Delta {
     pub fn end(slots: u32, begun: Stamp, end: Stamp, cpu_ms: u64) -> Delta {
         let mut delta = Delta::start(slots, begun).undone();
         delta.hist_ms[Meter::Run as usize] = end.since_ms(begun).saturating_mul(u64::from(slots));
+        delta.ended_slots = u64::from(slots);
         delta.ms[Meter::Cpu as usize] = -i128::from(cpu_ms);
         delta.hist_ms[Meter::Cpu as usize] = cpu_ms;
         delta
@@ -93,12 +98,12 @@ impl Delta {
         self.ms[meter as usize] -= i128::from(units) * i128::from(at.0);
     }
 
-    /// What takes back this change. History is not taken back: it fades by itself.
+    /// What takes back this change. History is not taken back: it decays by itself.
     pub fn undone(mut self) -> Delta {
         (self.slots, self.jobs) = (-self.slots, -self.jobs);
         self.rate = self.rate.map(|n| -n);
         self.ms = self.ms.map(|n| -n);
-        self.hist_ms = [0; 3];
+        (self.hist_ms, self.ended_slots) = ([0; 3], 0);
         self.held.iter_mut().for_each(|n| *n = -*n);
         self
     }
@@ -118,6 +123,11 @@ pub(super) struct Usage {
     ms: [i128; 3],
     /// In microseconds, so that the rounding of the decay does not show.
     pub hist_us: [u64; 3],
+    /// Jobs that ended: their run time over all slots in milliseconds; the sum of this times the
+    /// run time of each slot, and of this times that of all its slots, in seconds. All three decay.
+    pub ended: [u64; 3],
+    /// What all slots of a job together are expected to run, in milliseconds.
+    job_ms: u64,
     pub held: Amounts,
 }
 
@@ -131,6 +141,12 @@ impl Usage {
         }
         if delta.hist_ms != [0; 3] {
             self.add_history(&delta.history_us());
+        }
+        if delta.ended_slots > 0 {
+            let run_ms = delta.hist_ms[Meter::Run as usize];
+            let each_s = (run_ms / delta.ended_slots).div_ceil(1000);
+            let sums = [1, each_s, run_ms.div_ceil(1000)];
+            self.add_ended(&sums.map(|by| run_ms.saturating_mul(by)));
         }
         if self.held.len() < delta.held.len() {
             self.held.resize(delta.held.len(), 0);
@@ -146,27 +162,67 @@ impl Usage {
         }
     }
 
-    pub(super) fn take_history(&mut self, us: &[u64; 3]) {
-        for (sum, less) in self.hist_us.iter_mut().zip(us) {
-            *sum = sum.saturating_sub(*less);
+    pub(super) fn add_ended(&mut self, more: &[u64; 3]) {
+        for (sum, more) in self.ended.iter_mut().zip(more) {
+            *sum = sum.saturating_add(*more);
         }
     }
 
-    pub(super) fn fade(&mut self, decay: &Decay, steps: i64) {
-        self.hist_us = self.hist_us.map(|us| decay.after(us, steps));
+    /// History decays by `steps`, but for `fresh`, that of jobs that ended since the last step. Run
+    /// and GPU time since then becomes history, as if it were spread over the steps. That is
+    /// linear: what ends is charged whole and takes back what ran whole, so what is left of it has
+    /// decayed since each of its parts ran.
+    pub(super) fn fade(&mut self, decay: &Decay, steps: i64, fresh: &[u64; 3], now: Stamp) {
+        for meter in METERS {
+            let at = meter as usize;
+            let old = self.hist_us[at].saturating_sub(fresh[at]);
+            self.hist_us[at] = match meter {
+                // What runs has its CPU time by report, not by the clock.
+                Meter::Cpu => decay.after(old, steps).saturating_add(fresh[at]),
+                Meter::Run | Meter::Gpu => {
+                    let since = i128::from(fresh[at]) + self.since_step_us(meter, now);
+                    let spread = u64::try_from(since.max(0)).unwrap_or(u64::MAX);
+                    plus(decay.after_with(old, spread, steps), since.min(0))
+                }
+            };
+        }
+        self.ended = self.ended.map(|n| decay.after(n, steps));
+        self.restart(now);
     }
 
-    /// Time of started jobs by a meter at `now`, without history, in milliseconds.
-    pub(super) fn now_ms(&self, meter: Meter, now: Stamp) -> u64 {
+    /// Run and GPU time until `now` is in the history.
+    pub(super) fn restart(&mut self, now: Stamp) {
+        for meter in [Meter::Run, Meter::Gpu] {
+            let at = meter as usize;
+            self.ms[at] = -i128::from(self.rate[at]) * i128::from(now.0);
+        }
+    }
+
+    /// Time of started jobs by a meter since it was last put into the history, in microseconds.
+    /// Negative for a job that ended: its history has all of its time.
+    fn since_step_us(&self, meter: Meter, now: Stamp) -> i128 {
         let at = meter as usize;
         let ms = i128::from(self.rate[at]) * i128::from(now.0) + self.ms[at];
-        let ms = ms / if meter == Meter::Gpu { 1000 } else { 1 };
-        u64::try_from(ms.max(0)).unwrap_or(u64::MAX)
+        // GPUs are counted in thousandths.
+        ms * if meter == Meter::Gpu { 1 } else { 1000 }
     }
 
-    /// Whether its load grows while nothing is charged.
-    pub(super) fn grows(&self) -> bool {
-        self.rate.iter().any(|units| *units != 0)
+    /// Time by a meter as it counts at `now`: of started jobs and of those that ended, decayed.
+    pub(super) fn used_us(&self, meter: Meter, now: Stamp) -> u64 {
+        plus(self.hist_us[meter as usize], self.since_step_us(meter, now))
+    }
+
+    /// CPU time of started jobs, in milliseconds.
+    pub(super) fn cpu_ms(&self) -> u64 {
+        u64::try_from(self.ms[Meter::Cpu as usize].max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// What each slot of a job and all of them together are expected to run, by the jobs that
+    /// ended: the mean of those that are found running at a random moment.
+    fn expectation(&self) -> Option<(u64, u64)> {
+        let [run_ms, by_slot, by_job] = self.ended;
+        let mean = |sum: u64| Some(sum.checked_div(run_ms)?.saturating_mul(1000).max(1));
+        Some((mean(by_slot)?, mean(by_job)?))
     }
 
     /// What shares are divided by, in thousandths of an hour's milliseconds.
@@ -175,14 +231,29 @@ impl Usage {
         for meter in METERS {
             let factor = fair.weight[meter as usize];
             if factor > 0 {
-                let past = fair.past[meter as usize].then_some(self.hist_us[meter as usize] / 1000);
-                let ms = u128::from(self.now_ms(meter, now)) + u128::from(past.unwrap_or(0));
+                let ms = u128::from(self.used_us(meter, now) / 1000);
                 load += ms * u128::from(factor);
             }
         }
         let started = u128::try_from(self.slots.max(0)).unwrap_or(0);
-        load += (started + 1) * HOUR_MS * u128::from(fair.started);
-        load.max(LEAST_LOAD)
+        match fair.started {
+            Some(factor) => {
+                load += (started + 1) * HOUR_MS * u128::from(factor);
+                load.max(LEAST_LOAD)
+            }
+            None => load + self.foreseen(started, fair),
+        }
+    }
+
+    /// What started jobs are expected to use, each slot the same in the whole tree: then slots in
+    /// use that are as the shares say shift nothing. And half of the next job, with which the order
+    /// of siblings favours neither large shares nor small ones.
+    fn foreseen(&self, started: u128, fair: &Fair) -> u128 {
+        let [_, run, gpu] = fair.weight.map(u128::from);
+        let slot_ms = u128::from(fair.slot_ms);
+        let runs = run * (started * slot_ms + u128::from(self.job_ms) / 2);
+        let gpus = u128::try_from(self.rate[Meter::Gpu as usize].max(0)).unwrap_or(0);
+        runs.max(1) + gpu * gpus * slot_ms / 1000
     }
 
     /// The largest part of any resource's total: amount and total.
@@ -223,6 +294,12 @@ impl Usage {
     }
 }
 
+/// A sum of history and what is added to it, never below nothing.
+fn plus(history: u64, more: i128) -> u64 {
+    let sum = i128::from(history) + more;
+    u64::try_from(sum.max(0)).unwrap_or(u64::MAX)
+}
+
 /// How costs are computed.
 #[derive(Clone, Debug)]
 pub(super) enum Rule {
@@ -233,14 +310,38 @@ pub(super) enum Rule {
     },
 }
 
+impl Rule {
+    /// Makes what a node's jobs are expected to run follow from those that ended.
+    pub(super) fn learn(&self, usage: &mut Usage) {
+        if let Rule::Fairshare(fair) = self
+            && fair.started.is_none()
+        {
+            usage.job_ms = usage.expectation().map_or(fair.job_ms, |(_, job)| job);
+        }
+    }
+
+    /// The same for all jobs, from the root of the tree.
+    pub(super) fn learn_usual(&mut self, root: &Usage) {
+        if let Rule::Fairshare(fair) = self
+            && let Some((slot_ms, job_ms)) = root.expectation()
+        {
+            (fair.slot_ms, fair.job_ms) = (slot_ms.min(fair.most_ms), job_ms);
+        }
+    }
+}
+
 /// Factors of the fairshare formula, in thousandths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fair {
     /// By [`Meter`].
     weight: [u64; 3],
-    started: u64,
-    /// Whether history of the meter counts.
-    past: [bool; 3],
+    /// Of each slot in use, in hours; `None`: by what jobs are expected to run.
+    started: Option<u64>,
+    /// What started slots and jobs are expected to run, by the jobs of the whole tree.
+    slot_ms: u64,
+    job_ms: u64,
+    /// The most of it: usage counts for so long on average.
+    most_ms: u64,
 }
 
 impl Fair {
@@ -248,9 +349,14 @@ impl Fair {
         let part = |n: i64| u64::try_from(n).unwrap_or(0);
         Fair {
             weight: [factors.cpu_time, factors.run_time, factors.gpu_time].map(part),
-            started: part(factors.run_job),
-            // Run time counts of started jobs only, as LSF has it.
-            past: [true, false, true],
+            started: factors.per_slot().map(part),
+            most_ms: match factors.hist_ms {
+                0 => u64::MAX,
+                // hist / ln 10
+                hist => hist.saturating_mul(10) / 23,
+            },
+            slot_ms: FIRST_EXPECTED_MS,
+            job_ms: FIRST_EXPECTED_MS,
         }
     }
 }

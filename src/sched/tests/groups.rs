@@ -59,3 +59,38 @@ fn gpu_time_counts_for_shares() {
         assert_eq!(started[0], next[1], "{ended} {anew}: b used less");
     }
 }
+
+/// Dominant shares are of what the cluster has now, not of what it had at the last sweep.
+#[test]
+fn a_total_changes_with_the_hosts_at_once() {
+    let mut c = Cluster::new(
+        "hosts:\n- {name: h1, slots: 20, resources: {gb: 10}}\n\
+         queues:\n- {name: normal, policy: drf, fairshare: '[a,1] [b,1]'}\n",
+    );
+    let put = |c: &mut Cluster, user: &str, uid: u32, req: &str| {
+        let (user, res_req) = (user.into(), req.into());
+        c.submit(Spec {
+            user,
+            uid,
+            res_req,
+            ..job(1)
+        })
+    };
+    c.pass();
+    // The resource is named for the first time, within the same second.
+    let first = put(&mut c, "a", 1, "rusage[gb=5]");
+    assert_eq!(c.pass(), [first]);
+    let shown = |c: &Cluster| c.engine.shares(c.now)[0].1[0].priority;
+    assert_eq!(shown(&c), 500_000, "half of the only host's");
+    c.reconfigure(
+        "hosts:\n- {name: h1, slots: 20, resources: {gb: 20}}\n\
+         queues:\n- {name: normal, policy: drf, fairshare: '[a,1] [b,1]'}\n",
+    );
+    c.pass();
+    assert_eq!(shown(&c), 250_000);
+    // Six slots of twenty are more than a quarter of the resource.
+    let order: Vec<u32> = (0..6).map(|_| put(&mut c, "b", 2, "")).collect();
+    assert_eq!(c.pass(), order);
+    let last = [put(&mut c, "b", 2, ""), put(&mut c, "a", 1, "rusage[gb=1]")];
+    assert_eq!(c.pass(), [last[1], last[0]]);
+}

@@ -1,0 +1,132 @@
+//! Users get what their shares say, by the slot-seconds of started and ended jobs, however few the
+//! slots are and whatever the jobs look like. The jobs wait and use no CPU time.
+
+use super::{Cluster, job};
+use crate::model::{JobKey, Spec, SplitMix64, Stamp};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// Shares of the two users.
+const SHARES: [f64; 2] = [20.0, 10.0];
+
+/// What the jobs of each user look like: least and most seconds, most slots.
+struct Kind {
+    name: &'static str,
+    seconds: [(i64, i64); 2],
+    widths: [u32; 2],
+    /// Settings of the queue.
+    queue: &'static str,
+    /// Most error in per cent after [`STARTS`].
+    most: [f64; 2],
+}
+
+const STARTS: [usize; 2] = [100, 1000];
+
+const fn kind(name: &'static str, a: (i64, i64), b: (i64, i64), widths: [u32; 2]) -> Kind {
+    Kind {
+        name,
+        seconds: [a, b],
+        widths,
+        queue: "",
+        most: [5.0, 1.0],
+    }
+}
+
+const KINDS: [Kind; 7] = [
+    kind("seconds", (1, 1), (1, 1), [1, 1]),
+    kind("minutes", (60, 60), (60, 60), [1, 1]),
+    kind("hours", (3600, 3600), (3600, 3600), [1, 1]),
+    kind("mixed lengths", (10, 600), (10, 600), [1, 1]),
+    // Of 100 starts some 17 are of the long jobs: one of them is 6 per cent of all.
+    Kind {
+        most: [8.0, 1.5],
+        ..kind("long against short", (500, 700), (50, 70), [1, 1])
+    },
+    kind("mixed widths", (10, 600), (10, 600), [4, 4]),
+    Kind {
+        queue: ", strict: yes",
+        ..kind("wide against narrow", (60, 300), (60, 300), [4, 1])
+    },
+];
+
+/// How far the usage of the two users is from their shares after [`STARTS`], in per cent.
+fn errors(slots: u32, kind: &Kind) -> Vec<f64> {
+    let mut c = Cluster::new(&format!(
+        "hosts:\n- {{name: h1, slots: {slots}}}\nqueues:\n\
+         - {{name: normal, fairshare: '[a,20] [b,10]'{}}}\n",
+        kind.queue
+    ));
+    let most = STARTS[1];
+    let mut rng = SplitMix64::new(u64::from(slots));
+    let mut seconds: BTreeMap<u32, (usize, u32, i64)> = BTreeMap::new();
+    // Narrow jobs find room more often: more of them than start.
+    let backlog = if kind.widths == [4, 4] { 4 } else { 1 };
+    for _ in 0..backlog * most + 100 {
+        for (who, user) in ["a", "b"].into_iter().enumerate() {
+            let (least, most) = kind.seconds[who];
+            let lasts = least + (rng.draw() % (most - least + 1) as u64) as i64;
+            let width = 1 + (rng.draw() % u64::from(kind.widths[who])) as u32;
+            let width = width.min(slots);
+            let (user, uid) = (user.into(), 2000 + who as u32);
+            let id = c.submit(Spec {
+                user,
+                uid,
+                ..job(width)
+            });
+            seconds.insert(id, (who, width, lasts * 1000));
+        }
+    }
+    let mut ends: BinaryHeap<Reverse<(i64, u32, i64)>> = BinaryHeap::new();
+    let (mut used, mut starts, mut out) = ([0f64; 2], 0, Vec::new());
+    while out.len() < STARTS.len() {
+        for started in started(&mut c) {
+            ends.push(Reverse((c.now.0 + seconds[&started].2, started, c.now.0)));
+            starts += 1;
+            if STARTS.contains(&starts) {
+                let mut all = used;
+                for Reverse((_, id, begun)) in &ends {
+                    let (who, width, _) = seconds[id];
+                    all[who] += f64::from(width) * (c.now.0 - begun) as f64;
+                }
+                let ratio = all[0] / SHARES[0] / (all[1] / SHARES[1]);
+                out.push((ratio - 1.0).abs() * 100.0);
+            }
+        }
+        let Reverse((now, ..)) = *ends.peek().expect("something runs");
+        c.now = Stamp(now);
+        while let Some(Reverse((_, id, begun))) = ends.peek().copied().filter(|e| e.0.0 == now) {
+            ends.pop();
+            let (who, width, _) = seconds[&id];
+            used[who] += f64::from(width) * (now - begun) as f64;
+            c.end_key(JobKey::job(id), false);
+        }
+    }
+    out
+}
+
+/// A pass without the checks of [`Cluster::pass`], which take long with thousands of jobs.
+fn started(c: &mut Cluster) -> Vec<u32> {
+    c.engine.sync(&mut c.state, &mut c.table);
+    let plan = c.engine.plan(&c.state, &c.table, c.now, 1_000_000);
+    c.carry_out(&plan);
+    plan.starts.iter().map(|s| s.j.id).collect()
+}
+
+#[test]
+fn usage_follows_the_shares_on_any_number_of_slots() {
+    let mut wrong = String::new();
+    for kind in &KINDS {
+        for slots in [1, 2, 4, 6, 50] {
+            let found = errors(slots, kind);
+            println!("{}, {slots} slots: {found:.2?} %", kind.name);
+            if found
+                .iter()
+                .zip(kind.most)
+                .any(|(error, most)| *error > most)
+            {
+                wrong += &format!("\n{}, {slots} slots: {found:.2?} %", kind.name);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
