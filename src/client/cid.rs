@@ -5,16 +5,11 @@
 
 use super::cli::{self, Values, command, flag};
 use super::exit::{Exit, Fail};
+use super::leadership;
 use super::read::{self, Source};
-use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
-use crate::record::view::Params;
-use crate::show::params::{self, Leader};
-use crate::sys;
+use crate::show::{health, params};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
-
-/// Reads of the epoch file before a torn one counts as damage.
-const READS: u32 = 5;
 
 fn options() -> Command {
     let cmd = command(
@@ -49,7 +44,7 @@ fn show(source: &Source, m: &ArgMatches) -> Result<Exit, Fail> {
 fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
     let cluster = source.cluster()?;
     let facts = source.view.params().unwrap_or_default();
-    let leader = leader(source, &facts)?;
+    let leader = leadership::leader(source, &facts)?;
     let name = if facts.cluster.is_empty() {
         &cluster.name
     } else {
@@ -69,57 +64,30 @@ fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
         return Ok((out, Exit::System));
     }
     params::put_id(&mut out, name, &leader);
+    let mut exit = Exit::Ok;
     if m.has("l") {
         params::put_id_long(&mut out, &facts, &leader, &source.ctx().dates);
+        let standby = leadership::standby(&source.layout, &leader.host);
+        health::put_standby(&mut out, &facts, &leader.host, &standby);
+        if !facts.alarms.is_empty() || !facts.config_problems.is_empty() {
+            exit = Exit::NotFound;
+        }
     }
-    if let Some(quiet) = leader
-        .quiet_ms
-        .filter(|ms| *ms > read::quiet_limit_ms(&facts))
-    {
+    if let Some(quiet) = leadership::silence(source, &facts) {
         eprintln!(
             "cid: the leader has been silent for {}; another cbsched takes over if one runs",
             crate::text::duration::short(quiet)
         );
+        exit = Exit::NotFound;
     }
-    Ok((out, Exit::Ok))
-}
-
-/// The epoch file says who leads now; the view may lag behind it.
-fn leader(source: &Source, facts: &Params) -> Result<Leader, Fail> {
-    let path = source.layout.epoch();
-    let mut last = String::new();
-    for _ in 0..READS {
-        let Some(bytes) = sys::fs::read_optional(&path, FIXED_LEN as u64 * 2)? else {
-            return Ok(Leader::default());
-        };
-        if bytes.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Leader::default());
-        }
-        match decode_fixed::<EpochDoc>(&bytes) {
-            Ok(doc) => {
-                let host = if doc.host.is_empty() {
-                    facts.master.clone()
-                } else {
-                    doc.host
-                };
-                return Ok(Leader {
-                    host,
-                    epoch: doc.epoch,
-                    quiet_ms: source.quiet_ms(),
-                });
-            }
-            Err(e) => last = e,
-        }
-        sys::clock::sleep_ms(5);
-    }
-    Err(Fail::system(format!("{}: {last}", path.display())))
+    Ok((out, exit))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::client::read::test_view::TestView;
-    use crate::record::leader::{ClusterDoc, encode_fixed};
+    use crate::record::leader::{ClusterDoc, EpochDoc, encode_fixed};
 
     fn ask(bed: &TestView, line: &[&str]) -> Result<(String, Exit), Fail> {
         let args: Vec<OsString> = line.iter().map(OsString::from).collect();

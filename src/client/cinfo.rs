@@ -3,10 +3,12 @@
 
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
+use super::leadership;
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
 use crate::record::view::{HostRow, Params};
-use crate::show::health;
+use crate::show::cell::Object;
+use crate::show::health::{self, Health};
 use crate::show::info::{self, Parts};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
@@ -35,7 +37,7 @@ fn options() -> Command {
     .arg(flag("l", "Long"))
     .arg(flag(
         "health",
-        "What is wrong: alarms, silent hosts, warnings of hosts",
+        "What is wrong: the leader, who stands by, alarms, hosts; exit code 1 if something is",
     ))
     .arg(flag("w", "Wide: full values (with -H)"))
     .arg(opt(
@@ -71,10 +73,8 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     source.banner(&params);
     let hosts = source.hosts()?;
     complete(&mut params, &hosts);
-    if m.has("health") && !m.has("json") && !m.has("jsonl") {
-        let mut out = String::new();
-        health::put(&mut out, &params, &hosts, &source.ctx().dates);
-        return Ok((out, Exit::Ok));
+    if m.has("health") {
+        return health(m, source, &params, &hosts);
     }
     if m.has("H") {
         let (mut rows, exit) = source.hosts_named(&hosts, &names, &params);
@@ -119,6 +119,41 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     Ok((out, exit))
 }
 
+/// `cinfo -health`; the exit code says whether all is well.
+fn health(
+    m: &ArgMatches,
+    source: &Source,
+    params: &Params,
+    hosts: &[HostRow],
+) -> Result<(String, Exit), Fail> {
+    let leader = leadership::leader(source, params)?;
+    let standby = leadership::standby(&source.layout, &leader.host);
+    let health = Health {
+        params,
+        hosts,
+        leader: &leader,
+        silent_ms: leadership::silence(source, params),
+        standby: &standby,
+    };
+    let mut out = String::new();
+    if m.has("json") || m.has("jsonl") {
+        let mut o = Object::begin(&mut out);
+        o.text("cluster", &params.cluster);
+        health.put_json(&mut o);
+        health::put_json(&mut o, params, hosts, &source.ctx().dates);
+        o.end();
+        out.push('\n');
+    } else {
+        health.put(&mut out, &source.ctx().dates);
+    }
+    let exit = if health.is_well() {
+        Exit::Ok
+    } else {
+        Exit::NotFound
+    };
+    Ok((out, exit))
+}
+
 /// Adds the types and models that hosts report without being declared.
 fn complete(params: &mut Params, hosts: &[HostRow]) {
     for h in hosts {
@@ -150,11 +185,13 @@ mod tests {
         assert!(ask(&["-H"]).0.starts_with("HOST_NAME      type"));
         assert_eq!(ask(&["-H", "--json", "g"]).0.lines().count(), 2);
         assert_eq!(ask(&["-json"]).0.lines().count(), 1);
-        assert!(
-            ask(&["-health"])
-                .0
-                .starts_with("ALARMS: none\nHOSTS: 1 of 3 needs attention\n  h1")
-        );
+        let (health, exit) = ask(&["-health"]);
+        assert!(health.contains("ALARMS: none\nHOSTS: 1 of 3 needs attention\n  h1"));
+        assert!(health.starts_with("LEADER: none") && exit == Exit::NotFound);
+        let (json, _) = ask(&["-health", "-json"]);
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["well"], false);
+        assert_eq!(json["leader"]["epoch"], 0);
     }
 
     #[test]

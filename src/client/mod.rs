@@ -25,6 +25,7 @@ pub(crate) mod exit;
 pub(crate) mod hang_notice;
 pub(crate) mod job_requests;
 mod known_names;
+mod leadership;
 pub(crate) mod read;
 pub(crate) mod reorder;
 pub(crate) mod requeue;

@@ -390,14 +390,7 @@ pub(crate) fn refuse_unbuilt(m: &ArgMatches, ids: &[&str], command: &str) -> Res
 
 /// How long a leader may be silent before a warning: several takeover times.
 pub(crate) fn quiet_limit_ms(params: &Params) -> u64 {
-    let found = params
-        .params
-        .iter()
-        .find(|(key, _)| key == "cluster.lease_timeout_ms");
-    let lease: u64 = found
-        .and_then(|(_, ms)| ms.parse().ok())
-        .unwrap_or(QUIET_MS);
-    lease.saturating_mul(4).max(QUIET_MS)
+    params.lease_ms().saturating_mul(4).max(QUIET_MS)
 }
 
 /// The failure for a name that nothing in the cluster has.

@@ -30,6 +30,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const CLAIMS_KEPT: u64 = 100;
 /// Cache bound of a remote share when none is set (ms).
 const REMOTE_CACHE_MS: u64 = 3000;
+/// How often a candidate says that it stands by (ms).
+const STANDBY_EVERY_MS: u64 = 30_000;
 /// A new candidate looks so often (ms) for so long (ms): the lock of a process that was just killed
 /// is free in a moment.
 const EAGER_MS: u64 = 25;
@@ -258,6 +260,7 @@ pub fn campaign(
         beat_mark: None,
         moved_at: 0,
         full_at: None,
+        stood_by_at: None,
     };
     let (mut lease, mut intent) = Lease::new(rules.clone());
     let began = clock::boot_ms();
@@ -268,6 +271,9 @@ pub fn campaign(
             let check = settings.protocol.check;
             let lead = candidate.lead((rules, check), own, cluster, reason, on_lost);
             return Ok(Some(lead));
+        }
+        if matches!(intent, Intent::Poll { .. }) {
+            candidate.say_standby(&settings.host);
         }
         let ms = match &intent {
             Intent::Poll { in_ms, .. } if clock::boot_ms() < began + EAGER_FOR_MS => {
@@ -347,9 +353,30 @@ struct Candidate<'a> {
     moved_at: u64,
     /// When everything was last looked at.
     full_at: Option<u64>,
+    /// When it last said that it stands by.
+    stood_by_at: Option<u64>,
 }
 
 impl Candidate<'_> {
+    /// Says now and then that this candidate would take over; for people only.
+    fn say_standby(&mut self, host: &str) {
+        let now = clock::boot_ms();
+        let recent = |at: u64| now.saturating_sub(at) < STANDBY_EVERY_MS;
+        if self.last_beat.is_none() || self.stood_by_at.is_some_and(recent) {
+            return;
+        }
+        self.stood_by_at = Some(now);
+        let (path, pid) = (self.layout.standby(host), sys::proc::own_pid());
+        let text = format!("{pid:010}\n");
+        let written = match sys::fs::overwrite_unsynced(&path, text.as_bytes()) {
+            Err(e) if e.is_not_found() => sys::fs::publish(&path, text.as_bytes()),
+            other => other,
+        };
+        if let Err(e) = written {
+            tracing::debug!("{e}");
+        }
+    }
+
     /// On a remote share a look at lock, beat and epoch takes eight requests, and one tells that
     /// the beat was written again, `renew_ms` after the one before: then there is a leader, and
     /// nothing to decide. The lock of a leader that died is tried by the first look that finds

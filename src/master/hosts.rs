@@ -55,6 +55,8 @@ const SKEW_MS: u64 = 5_000;
 /// Most hosts named whose reports are damaged, and how long they are (ms).
 const DAMAGES_MAX: usize = 10;
 const SHOWN_MS: u64 = 3_600_000;
+/// Most hosts that are shown as not configured.
+const UNCONFIGURED_MAX: usize = 100;
 /// Most alarms of files that are not the hosts' own.
 const FOREIGN_MAX: usize = 20;
 
@@ -219,6 +221,16 @@ impl Hosts {
     pub fn directories(&self) -> Vec<PathBuf> {
         let each = self.readers.keys().map(|host| self.layout.host(host));
         std::iter::once(self.layout.hosts()).chain(each).collect()
+    }
+
+    /// Hosts that beat and that the configuration does not have, as far as few are.
+    pub fn unconfigured(&self, has: impl Fn(&str) -> bool) -> Vec<String> {
+        let heard = self
+            .readers
+            .iter()
+            .filter(|(_, reader)| reader.life.is_heard());
+        let unknown = heard.filter(|(host, _)| !has(host)).take(UNCONFIGURED_MAX);
+        unknown.map(|(host, _)| host.clone()).collect()
     }
 
     /// Damage in report files, for the administrator: for an hour, and as long as the host has not

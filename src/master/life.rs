@@ -179,6 +179,11 @@ impl Life {
         self.doc.is_none()
     }
 
+    /// It beats.
+    pub(super) fn is_heard(&self) -> bool {
+        self.silent_ms < SILENT_MS && self.doc.is_some() && self.beat_at.is_some()
+    }
+
     /// It is not known to be there, or has no executor.
     pub(super) fn is_asleep(&self) -> bool {
         self.silent_ms >= SILENT_MS || self.doc.as_ref().is_none_or(|doc| !doc.executor)

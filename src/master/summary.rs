@@ -74,6 +74,8 @@ impl Leader {
         let alarms = alarms.chain(self.out.orders.damages(now));
         let alarms = alarms.chain(&unreadable).chain(&self.hosts.alarms);
         params.alarms = alarms.take(ALARMS_MAX).cloned().collect();
+        let configured = |host: &str| core.config.host(host).is_some();
+        params.unconfigured_hosts = self.hosts.unconfigured(configured);
         let wall = Stamp(clock::wall_ms());
         let publisher = &mut self.view.publisher;
         // The parameters first: they tell of a share without room for the rest. Each for itself:

@@ -1,10 +1,12 @@
-//! The health of the cluster: alarms, and hosts that need attention.
+//! The health of the cluster: who leads and who would take over, alarms, and hosts that need
+//! attention.
 
 use super::cell::{self, Object};
 use super::dates::Dates;
+use super::params::Leader;
 use crate::record::view::{HostRow, Params};
 use crate::text::count::count;
-use crate::text::width;
+use crate::text::{duration, width};
 use std::fmt::Write as _;
 
 /// Why a host takes no job now; `None` when it does, or its administrator's comment says it.
@@ -34,52 +36,164 @@ pub(crate) fn reason(h: &HostRow, dates: &Dates) -> Option<String> {
     Some(text)
 }
 
-/// Needs attention: silent, without cbexe, or with warnings.
-fn in_trouble(h: &HostRow) -> bool {
-    matches!(h.status.as_str(), "unavail" | "unreach") || !h.warnings.is_empty()
+/// Silent, or without cbexe.
+fn is_down(h: &HostRow) -> bool {
+    matches!(h.status.as_str(), "unavail" | "unreach")
 }
 
-/// Appends the page of `cinfo -health`.
-pub(crate) fn put(out: &mut String, params: &Params, hosts: &[HostRow], dates: &Dates) {
-    let put = |out: &mut String, args: std::fmt::Arguments<'_>| {
-        out.write_fmt(args).expect("a string takes every write");
-    };
-    match params.alarms.len() {
-        0 => out.push_str("ALARMS: none\n"),
-        n => put(out, format_args!("ALARMS: {n}\n")),
+/// Needs attention: down, or with warnings.
+fn in_trouble(h: &HostRow) -> bool {
+    is_down(h) || !h.warnings.is_empty()
+}
+
+/// Why a host that cb.yaml does not list is shown.
+const UNCONFIGURED: &str = "its cbls reports and cb.yaml does not list it under hosts: add it, \
+                            then run 'cadmin reconfig'";
+
+/// What is known of the cluster's health.
+pub(crate) struct Health<'a> {
+    pub params: &'a Params,
+    pub hosts: &'a [HostRow],
+    pub leader: &'a Leader,
+    /// How long the leader has been silent, if it should not have been, ms.
+    pub silent_ms: Option<u64>,
+    /// Hosts whose candidates stand by.
+    pub standby: &'a [String],
+}
+
+impl Health<'_> {
+    /// Whether everything is as it should be. Warnings of hosts that work do not count: a site may
+    /// live with some of them.
+    pub(crate) fn is_well(&self) -> bool {
+        let params = self.params;
+        let reports = [
+            &params.alarms,
+            &params.config_problems,
+            &params.unconfigured_hosts,
+        ];
+        self.leader.epoch > 0
+            && self.silent_ms.is_none()
+            && missing(params, &self.leader.host, self.standby).is_empty()
+            && reports.iter().all(|list| list.is_empty())
+            && !self.hosts.iter().any(is_down)
     }
-    for alarm in &params.alarms {
-        put(out, format_args!("  {}\n", width::escape(alarm)));
+
+    fn put_leader(&self, out: &mut String) {
+        let (host, epoch) = (width::escape(&self.leader.host), self.leader.epoch);
+        let text = match (epoch, self.silent_ms) {
+            (0, _) => "none has been elected; start cbsched on a master host".to_owned(),
+            (_, None) => format!("{host}, epoch {epoch}"),
+            (_, Some(ms)) => {
+                let time = duration::short(ms);
+                format!("{host}, epoch {epoch}, has been silent for {time}")
+            }
+        };
+        put(out, format_args!("LEADER: {text}\n"));
     }
-    if !params.config_problems.is_empty() {
-        let n = count(params.config_problems.len(), "problem");
-        put(
-            out,
-            format_args!(
-                "CONFIGURATION: {n}, the previous cb.yaml stays in force; see cadmin ckconfig\n"
-            ),
-        );
-    }
-    let trouble: Vec<&HostRow> = hosts.iter().filter(|h| in_trouble(h)).collect();
-    let (n, all) = (trouble.len(), hosts.len());
-    let need = if n == 1 { "needs" } else { "need" };
-    put(out, format_args!("HOSTS: {n} of {all} {need} attention\n"));
-    for h in trouble {
-        let (name, status) = (width::escape(&h.name), width::escape(&h.status));
-        let mut what: Vec<String> = reason(h, dates).into_iter().collect();
-        what.extend(h.warnings.iter().cloned());
-        for text in what {
+
+    /// Appends the page of `cinfo -health`.
+    pub(crate) fn put(&self, out: &mut String, dates: &Dates) {
+        let Health { params, hosts, .. } = self;
+        self.put_leader(out);
+        put_standby(out, params, &self.leader.host, self.standby);
+        match params.alarms.len() {
+            0 => out.push_str("ALARMS: none\n"),
+            n => put(out, format_args!("ALARMS: {n}\n")),
+        }
+        for alarm in &params.alarms {
+            put(out, format_args!("  {}\n", width::escape(alarm)));
+        }
+        if !params.config_problems.is_empty() {
+            let n = count(params.config_problems.len(), "problem");
             put(
                 out,
-                format_args!("  {name:<18} {status:<12} {}\n", width::escape(&text)),
+                format_args!(
+                    "CONFIGURATION: {n}, the previous cb.yaml stays in force; see cadmin \
+                     ckconfig\n"
+                ),
             );
         }
+        let trouble: Vec<&HostRow> = hosts.iter().filter(|h| in_trouble(h)).collect();
+        let others = params.unconfigured_hosts.len();
+        let (n, all) = (trouble.len() + others, hosts.len() + others);
+        let need = if n == 1 { "needs" } else { "need" };
+        put(out, format_args!("HOSTS: {n} of {all} {need} attention\n"));
+        for h in trouble {
+            let mut what: Vec<String> = reason(h, dates).into_iter().collect();
+            what.extend(h.warnings.iter().cloned());
+            what.iter()
+                .for_each(|text| put_host(out, &h.name, &h.status, text));
+        }
+        for host in &params.unconfigured_hosts {
+            put_host(out, host, "unlisted", UNCONFIGURED);
+        }
+    }
+
+    /// Appends members of the JSON object of `cinfo -health`.
+    pub(crate) fn put_json(&self, o: &mut Object<'_>) {
+        let mut leader = Object::begin(o.key("leader"));
+        leader.text("host", &self.leader.host);
+        leader.int("epoch", self.leader.epoch);
+        match self.silent_ms {
+            Some(ms) => leader.int("silent_ms", ms),
+            None => leader.null("silent_ms"),
+        }
+        leader.end();
+        o.texts("standby", self.standby);
+        let missing = missing(self.params, &self.leader.host, self.standby);
+        o.texts("standby_missing", &missing);
+        o.texts("config_problems", &self.params.config_problems);
+        o.flag("well", self.is_well());
+    }
+}
+
+fn put(out: &mut String, args: std::fmt::Arguments<'_>) {
+    out.write_fmt(args).expect("a string takes every write");
+}
+
+fn put_host(out: &mut String, name: &str, status: &str, text: &str) {
+    let (name, status, text) = (
+        width::escape(name),
+        width::escape(status),
+        width::escape(text),
+    );
+    put(out, format_args!("  {name:<18} {status:<12} {text}\n"));
+}
+
+/// Hosts that may lead by cb.yaml, neither lead nor stand by.
+fn missing(params: &Params, leader: &str, standby: &[String]) -> Vec<String> {
+    let masters = params.setting("cluster.masters").unwrap_or_default();
+    let masters = masters.split_whitespace().map(str::to_owned);
+    masters
+        .filter(|host| host != leader && !standby.contains(host))
+        .collect()
+}
+
+/// Appends a line on who would take over, where the cluster has or should have somebody.
+pub(crate) fn put_standby(out: &mut String, params: &Params, leader: &str, standby: &[String]) {
+    let missing = missing(params, leader, standby).join(" ");
+    let hosts = match standby {
+        [] => "none".to_owned(),
+        some => some.join(" "),
+    };
+    match (standby.is_empty(), missing.is_empty()) {
+        (true, true) => {}
+        (false, true) => put(out, format_args!("STANDBY: {}\n", width::escape(&hosts))),
+        (_, false) => put(
+            out,
+            format_args!(
+                "STANDBY: {}; no cbsched stands by on {}\n",
+                width::escape(&hosts),
+                width::escape(&missing)
+            ),
+        ),
     }
 }
 
 /// Appends the members of the JSON object of `cinfo`.
 pub(crate) fn put_json(o: &mut Object<'_>, params: &Params, hosts: &[HostRow], dates: &Dates) {
     o.texts("alarms", &params.alarms);
+    o.texts("unconfigured_hosts", &params.unconfigured_hosts);
     let trouble: Vec<&HostRow> = hosts.iter().filter(|h| in_trouble(h)).collect();
     cell::list(o.key("hosts_in_trouble"), &trouble, |out, h| {
         let mut one = Object::begin(out);
@@ -114,20 +228,49 @@ mod tests {
         ];
         let params = Params {
             alarms: vec!["DISK FULL: 1 MB free".into()],
+            unconfigured_hosts: vec!["h9".into()],
+            params: vec![("cluster.masters".into(), "m1 m2 m3".into())],
             ..Params::default()
         };
         let dates = Dates::new(TimeZone::UTC);
+        let leader = Leader {
+            host: "m1".into(),
+            epoch: 3,
+            quiet_ms: None,
+        };
+        let health = Health {
+            params: &params,
+            hosts: &hosts,
+            leader: &leader,
+            silent_ms: Some(23_000),
+            standby: &["m2".to_owned()],
+        };
         let mut out = String::new();
-        put(&mut out, &params, &hosts, &dates);
+        health.put(&mut out, &dates);
         let want = "\
+LEADER: m1, epoch 3, has been silent for 23s
+STANDBY: m2; no cbsched stands by on m3
 ALARMS: 1
   DISK FULL: 1 MB free
-HOSTS: 3 of 4 need attention
+HOSTS: 4 of 5 need attention
   h2                 ok           its clock is 10m ahead of the file server's
   h3                 unavail      cbls is silent; last report Sat Nov 21 03:07:09
   h4                 unreach      cbls reports but cbexe is silent; see journalctl -u cbexe on h4
+  h9                 unlisted     its cbls reports and cb.yaml does not list it under hosts: add it, \
+then run 'cadmin reconfig'
 ";
         assert_eq!(out, want);
+        assert!(!health.is_well());
+        let well = Health {
+            params: &Params::default(),
+            hosts: &hosts[..2],
+            silent_ms: None,
+            ..health
+        };
+        assert!(well.is_well());
+        let nobody = Leader::default();
+        let leader = &nobody;
+        assert!(!Health { leader, ..well }.is_well());
         let full = HostRow {
             njobs: 4,
             slots: 4,

@@ -53,6 +53,17 @@ impl Layout {
         self.leader_dir().join("beat")
     }
 
+    /// Written now and then by a candidate on that host while another one leads.
+    pub fn standby(&self, host: &str) -> PathBuf {
+        self.leader_dir().join(format!("standby.{host}"))
+    }
+
+    /// The host of such a file.
+    pub fn parse_standby_name(name: &str) -> Option<&str> {
+        name.strip_prefix("standby.")
+            .filter(|host| !host.is_empty())
+    }
+
     pub fn claims_dir(&self) -> PathBuf {
         self.leader_dir().join("claims")
     }
@@ -257,5 +268,7 @@ mod tests {
             Some(token)
         );
         assert_eq!(Layout::parse_request_name("r.x"), None);
+        let standby = name(layout.standby("m2.site"));
+        assert_eq!(Layout::parse_standby_name(&standby), Some("m2.site"));
     }
 }

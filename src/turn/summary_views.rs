@@ -312,6 +312,7 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
             .collect(),
         alarms: Vec::new(),
         config_problems: core.config_problems.clone(),
+        unconfigured_hosts: Vec::new(),
         config_digest: core.state.config_digest().to_owned(),
         max_array_size: config.general.max_array_size,
     }

@@ -173,6 +173,11 @@ impl Cluster {
         String::from_utf8(out.stdout).unwrap()
     }
 
+    /// The page of `cinfo -health`, whatever it says.
+    pub fn health(&self) -> String {
+        String::from_utf8(self.run("cinfo", &["-health"]).stdout).unwrap()
+    }
+
     /// Submits; gives the job's id.
     pub fn csub(&self, args: &[&str]) -> u32 {
         let said = self.ok("csub", args);

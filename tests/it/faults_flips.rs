@@ -86,7 +86,7 @@ fn go_on(cluster: &Cluster, mut all: Vec<u32>) {
 fn named(cluster: &Cluster, path: &Path, due: &str) {
     let path = path.to_str().unwrap();
     let says = |cluster: &Cluster| {
-        let health = cluster.ok("cinfo", &["-health"]);
+        let health = cluster.health();
         health
             .lines()
             .any(|line| line.contains(path) && line.contains(due))

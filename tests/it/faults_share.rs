@@ -20,7 +20,7 @@ fn naming(epoch: u64) -> Vec<u8> {
 fn health_until(cluster: &Cluster, due: impl Fn(&str) -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
-        let health = cluster.ok("cinfo", &["-health"]);
+        let health = cluster.health();
         if due(&health) {
             return;
         }
@@ -58,7 +58,7 @@ fn an_epoch_file_that_somebody_else_wrote_costs_one_leader_and_is_named() {
         let log = cluster.log(&format!("cbsched.{}", cluster.leader().host));
         let line = log.lines().rev().find(|l| l.contains(named)).unwrap_or("");
         assert!(line.contains(due), "{due} is not said: {line:?}\n{log}");
-        let health = cluster.ok("cinfo", &["-health"]);
+        let health = cluster.health();
         assert!(health.contains(due) && health.contains(named), "{health}");
     }
     cluster.wait(Duration::from_secs(20), |s| {

@@ -1,6 +1,6 @@
 //! What administrators see of a cluster's health: `cadmin check` against live clusters.
 
-use crate::cluster::{Cluster, kill_9, text};
+use crate::cluster::{Cluster, kill_9, signal, text};
 use std::time::Duration;
 
 /// Runs `cadmin check`, which must end with `code`; gives what it said.
@@ -138,7 +138,7 @@ fn silent_hosts_are_shown_with_the_reason() {
     kill_9(pid("cbexe", "h2"));
     let end = std::time::Instant::now() + Duration::from_secs(60);
     loop {
-        let said = cluster.ok("cinfo", &["-health"]);
+        let said = cluster.health();
         let silent = said.contains("h1                 unavail      cbls is silent");
         let half =
             said.contains("h2                 unreach      cbls reports but cbexe is silent");
@@ -156,4 +156,52 @@ fn silent_hosts_are_shown_with_the_reason() {
         said.contains("host h2: cbls reports but cbexe is silent"),
         "{said}"
     );
+}
+
+/// What an administrator of a growing cluster forgets, and what happens to leaders.
+#[test]
+fn health_names_unlisted_hosts_those_who_stand_by_and_a_frozen_leader() {
+    let cluster = &Cluster::up("--hosts 2 --slots 1 --masters 2 --lease 3 --cgroup off");
+    let until = |what: &str, so: &dyn Fn(&str, bool) -> bool| {
+        let end = std::time::Instant::now() + Duration::from_secs(30);
+        loop {
+            let out = cluster.run("cinfo", &["-health"]);
+            let said = String::from_utf8(out.stdout).unwrap();
+            if so(&said, out.status.code() == Some(1)) {
+                return;
+            }
+            assert!(std::time::Instant::now() < end, "{what}: {said}");
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    };
+    let well = |said: &str, wrong: bool| !wrong && said.contains("STANDBY: ");
+    until("all is well", &well);
+    cluster.ok("cid", &["-l"]);
+    let conf = cluster.share().join("conf/cb.yaml");
+    let before = std::fs::read_to_string(&conf).unwrap();
+    let names = before.lines().find(|line| line.starts_with("- names:"));
+    let without = before.replace(names.unwrap(), "- name: h1");
+    assert_ne!(before, without);
+    std::fs::write(&conf, &without).unwrap();
+    cluster.ok("cadmin", &["reconfig"]);
+    until("h2 is unlisted", &|said, wrong| {
+        wrong && said.contains("  h2                 unlisted     its cbls reports")
+    });
+    std::fs::write(&conf, &before).unwrap();
+    cluster.ok("cadmin", &["reconfig"]);
+    until("h2 is listed", &well);
+    // Nobody can take over: the leader is frozen, and so is the other candidate.
+    let masters: Vec<i32> = cluster
+        .ps()
+        .into_iter()
+        .filter(|p| p.role == "cbsched")
+        .map(|p| p.pid)
+        .collect();
+    masters.iter().for_each(|pid| signal(*pid, "-STOP"));
+    until("the leader is frozen", &|said, wrong| {
+        wrong && said.contains("has been silent for")
+    });
+    assert_eq!(cluster.run("cid", &["-l"]).status.code(), Some(1));
+    masters.iter().for_each(|pid| signal(*pid, "-CONT"));
+    until("all is well again", &well);
 }

@@ -57,9 +57,7 @@ fn a_share_restored_from_a_backup_starts_nothing_until_it_is_confirmed() {
     std::fs::rename(&backup, cluster.share()).unwrap();
     cluster.dev_up(options);
     until("an alarm", Duration::from_secs(20), || {
-        cluster
-            .ok("cinfo", &["-health"])
-            .contains("the share went back")
+        cluster.health().contains("the share went back")
     });
     let refused = cluster.run("cadmin", &["qact"]);
     assert!(!refused.status.success(), "{}", text(&refused));
@@ -142,9 +140,7 @@ fn a_copy_of_the_same_epoch_is_noticed_and_its_ids_are_not_given_twice() {
     std::fs::rename(&backup, cluster.share()).unwrap();
     cluster.dev_up(options);
     until("an alarm", Duration::from_secs(30), || {
-        cluster
-            .ok("cinfo", &["-health"])
-            .contains("the share went back")
+        cluster.health().contains("the share went back")
     });
     let refused = cluster.run("csub", &["echo d >> ran"]);
     assert!(!refused.status.success(), "{}", text(&refused));

@@ -304,6 +304,7 @@ fn a_waiting_candidate_looks_at_everything_only_where_the_beat_is_overdue() {
         beat_mark: None,
         moved_at: 0,
         full_at: None,
+        stood_by_at: None,
     };
     assert!(!candidate.sees_life(RENEW_MS), "nothing was seen before");
     clock::sleep_ms(1200);
