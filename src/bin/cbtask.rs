@@ -1,12 +1,12 @@
 //! `cbtask`: the spawner and, forked from it, one shepherd per task. Started by `cbexe`.
 
-use corral::host::spawner::{self, Options};
+use corral::host::spawner::{self, SpawnerOptions};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cbtask --spawner --local DIR --host NAME --log N [--no-cgroups]";
 
-fn options() -> Option<Options> {
+fn options() -> Option<SpawnerOptions> {
     let mut args = std::env::args().skip(1);
     let (mut local, mut host, mut log, mut cgroups) = (None, None, None, true);
     let mut spawner = false;
@@ -21,7 +21,7 @@ fn options() -> Option<Options> {
         }
     }
     spawner.then_some(())?;
-    Some(Options {
+    Some(SpawnerOptions {
         local: local?,
         host: host?,
         log: log?,

@@ -46,6 +46,29 @@ const NOTES_MS: u64 = 60_000;
 const NOTES_MAX: usize = 6;
 const NOTE_MAX: usize = 300;
 
+/// Notes for administrators on this host beside its load.
+#[derive(Default)]
+struct Notes {
+    texts: Vec<String>,
+    /// When they were last renewed.
+    at: Option<u64>,
+    /// Another process writes as this host.
+    rival: bool,
+}
+
+/// The load document on the share.
+struct Written {
+    /// The last one that was written, its bytes, when it was written, and how often one was to be.
+    doc: LoadDoc,
+    bytes: usize,
+    at: u64,
+    writes: u64,
+    /// What stands there is not known to be that document.
+    is_unsure: bool,
+    /// The wall clock against the one since boot when it was written, ms.
+    offset: i64,
+}
+
 struct Sampling {
     place: Place,
     facts: Facts,
@@ -54,23 +77,11 @@ struct Sampling {
     beat: u64,
     /// Beat of the executor at which its process could not be seen.
     unseen_at: Option<u64>,
-    /// Notes for administrators on this host beside its load, and when they were last renewed.
-    notes: Vec<String>,
-    noted_at: Option<u64>,
-    /// Another process writes as this host.
-    rival: bool,
+    notes: Notes,
     iso: IsoLimit,
     sensors: Sensors,
     beats: Beats,
-    /// The document last written, its bytes, when it was written, and how often one was to be.
-    doc: LoadDoc,
-    bytes: usize,
-    doc_at: u64,
-    writes: u64,
-    /// What stands there is not known to be that document.
-    must_write: bool,
-    /// The wall clock against the one since boot when it was written, ms.
-    offset: i64,
+    written: Written,
     /// The place in the reports that the last beat named, and when that was.
     news: (u64, u64),
     beat_at: u64,
@@ -127,12 +138,14 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
         sensors: Sensors::start(&place),
         iso: IsoLimit::new(&place.local, clock::boot_ms()),
         beats: Beats::new(&place.layout, &place.site.host),
-        doc: LoadDoc::default(),
-        bytes: bytes.max(LOAD_LEN),
-        doc_at: 0,
-        writes: 0,
-        must_write: true,
-        offset: 0,
+        written: Written {
+            doc: LoadDoc::default(),
+            bytes: bytes.max(LOAD_LEN),
+            at: 0,
+            writes: 0,
+            is_unsure: true,
+            offset: 0,
+        },
         news: (0, 0),
         beat_at: 0,
         epoch: 0,
@@ -142,9 +155,7 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
         incarnation: clock::nonce(8),
         beat: 0,
         unseen_at: None,
-        notes: Vec::new(),
-        noted_at: None,
-        rival: false,
+        notes: Notes::default(),
     };
     tracing::info!("cbls of host {} started", s.place.site.host);
     let mut failing = false;
@@ -258,6 +269,33 @@ fn other_machine(place: &Place) -> Option<Other> {
     })
 }
 
+impl Written {
+    /// Writes the load document. An attempt that failed may have arrived, whole or in part: the
+    /// next one has another number.
+    fn write(&mut self, place: &Place, doc: &mut LoadDoc, now: u64) -> Result<(), String> {
+        self.is_unsure = true;
+        self.writes += 1;
+        doc.written = self.writes;
+        let bytes = encode_over(doc, self.bytes)?;
+        let path = place.layout.load(&place.site.host);
+        let synced = !place.share_is_local;
+        let wrote = match synced {
+            true => fs::overwrite_in_place(&path, &bytes),
+            false => fs::overwrite_unsynced(&path, &bytes),
+        };
+        match wrote {
+            Err(e) if e.is_not_found() => fs::durable_write(&path, &bytes),
+            other => other,
+        }
+        .map_err(|e| e.to_string())?;
+        self.bytes = bytes.len();
+        (self.is_unsure, self.at) = (false, now);
+        self.offset = clock_offset();
+        self.doc = doc.clone();
+        Ok(())
+    }
+}
+
 impl Sampling {
     /// Waits for the next beat, due at `next`, or for the executor to come to life or to die, which
     /// the cluster should know at once; true when it is to end.
@@ -290,24 +328,24 @@ impl Sampling {
         self.beat += 1;
         let mut doc = self.doc(&load);
         doc.iso_ms = self.iso.to_report(before);
-        let stepped = self.offset.abs_diff(clock_offset()) > STEPPED_MS;
-        let old = self.must_write || stepped || before >= self.doc_at + REWRITE_MS;
+        let stepped = self.written.offset.abs_diff(clock_offset()) > STEPPED_MS;
+        let old = self.written.is_unsure || stepped || before >= self.written.at + REWRITE_MS;
         // First what the beat says is there.
-        let mut wrote = match old || material(&self.doc, &doc) {
-            true => self.write(&mut doc, before),
+        let mut wrote = match old || material(&self.written.doc, &doc) {
+            true => self.written.write(&self.place, &mut doc, before),
             false => Ok(()),
         };
         let news = self.news(doc.executor);
-        doc.written = self.doc.written;
+        doc.written = self.written.doc.written;
         if !self.rename(&doc, news)? {
-            if wrote.is_ok() && doc != self.doc {
-                wrote = self.write(&mut doc, before);
+            if wrote.is_ok() && doc != self.written.doc {
+                wrote = self.written.write(&self.place, &mut doc, before);
             }
             wrote.clone()?;
         } else if self.beats.take_lost() && wrote.is_ok() {
             // So may the document be.
-            wrote = self.write(&mut doc, before);
-            doc.written = self.doc.written;
+            wrote = self.written.write(&self.place, &mut doc, before);
+            doc.written = self.written.doc.written;
             self.rename(&doc, news)?;
         }
         (self.news, self.beat_at) = (news, before);
@@ -315,7 +353,7 @@ impl Sampling {
         write_beat(&self.place.local.ls_beat(), &beat);
         // After the beat: a shorter limit must find a new beat. The limit that the document of
         // this beat names may be in force.
-        if let Err(e) = self.iso.written(self.doc.iso_ms, clock::boot_ms()) {
+        if let Err(e) = self.iso.written(self.written.doc.iso_ms, clock::boot_ms()) {
             tracing::error!("{e}: iso_timeout is not changed on this host");
         }
         wrote
@@ -327,35 +365,11 @@ impl Sampling {
         beat.map_err(|e| e.to_string())
     }
 
-    /// Writes the load document. An attempt that failed may have arrived, whole or in part: the
-    /// next one has another number.
-    fn write(&mut self, doc: &mut LoadDoc, now: u64) -> Result<(), String> {
-        self.must_write = true;
-        self.writes += 1;
-        doc.written = self.writes;
-        let bytes = encode_over(doc, self.bytes)?;
-        let path = self.place.layout.load(&self.place.site.host);
-        let synced = !self.place.share_is_local;
-        let wrote = match synced {
-            true => fs::overwrite_in_place(&path, &bytes),
-            false => fs::overwrite_unsynced(&path, &bytes),
-        };
-        match wrote {
-            Err(e) if e.is_not_found() => fs::durable_write(&path, &bytes),
-            other => other,
-        }
-        .map_err(|e| e.to_string())?;
-        self.bytes = bytes.len();
-        (self.must_write, self.doc_at) = (false, now);
-        self.offset = clock_offset();
-        self.doc = doc.clone();
-        Ok(())
-    }
-
     /// The executor has written reports that no beat has announced yet, and the last beat is long
     /// enough ago.
     fn has_news(&self) -> bool {
-        clock::boot_ms() >= self.beat_at + NEWS_MS && self.news(self.doc.executor) != self.news
+        clock::boot_ms() >= self.beat_at + NEWS_MS
+            && self.news(self.written.doc.executor) != self.news
     }
 
     /// File and length of the reports. Unknown without an executor: the file may be of a share
@@ -391,24 +405,24 @@ impl Sampling {
     /// Notes dangers of the mount, and another machine that writes as this host.
     fn look_around(&mut self, now: u64) {
         let rival = self.beats.take_rival() || (self.beat > 0 && self.has_rival(now));
-        let recent = self.noted_at.is_some_and(|at| now < at + NOTES_MS);
-        if recent && rival == self.rival {
+        let recent = self.notes.at.is_some_and(|at| now < at + NOTES_MS);
+        if recent && rival == self.notes.rival {
             return;
         }
-        (self.noted_at, self.rival) = (Some(now), rival);
+        (self.notes.at, self.notes.rival) = (Some(now), rival);
         let dangers = crate::spool::hazards(&self.place.layout);
-        self.notes = dangers.into_iter().map(|h| h.text).collect();
+        self.notes.texts = dangers.into_iter().map(|h| h.text).collect();
         if rival {
             let text = "another cbls writes as this host: two machines have the same name";
             tracing::error!("{text}; set CB_HOST in the cb.conf of one of them");
-            self.notes.push(text.to_owned());
+            self.notes.texts.push(text.to_owned());
         }
     }
 
     /// What this process wrote last was overwritten by another one. Two that beat in `beats/` find
     /// each other there; this is for one that does not.
     fn has_rival(&self, now: u64) -> bool {
-        if self.noted_at.is_some_and(|at| now < at + NOTES_MS) {
+        if self.notes.at.is_some_and(|at| now < at + NOTES_MS) {
             return false;
         }
         let path = self.place.layout.load(&self.place.site.host);
@@ -419,7 +433,7 @@ impl Sampling {
 
     fn doc(&mut self, load: &Load) -> LoadDoc {
         let exe = self.executor();
-        let mut notes = self.notes.clone();
+        let mut notes = self.notes.texts.clone();
         notes.extend([exe.note].into_iter().filter(|n| !n.is_empty()));
         notes.truncate(NOTES_MAX);
         notes.iter_mut().for_each(cut);

@@ -53,7 +53,7 @@ const NO_ATTEMPT: AttemptId = AttemptId {
 
 /// What the spawner is started with.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SpawnerOptions {
     pub local: PathBuf,
     pub host: String,
     /// Number of the tasks log to append to.
@@ -81,7 +81,7 @@ struct Spawner {
 }
 
 /// Runs until the stream ends. Returns an error that a caller prints.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &SpawnerOptions) -> Result<(), String> {
     let stream = ipc::take_stdin().map_err(|e| e.to_string())?;
     supervise::hold_signals();
     let mut s = open(options, stream).map_err(|e| e.to_string())?;
@@ -104,7 +104,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     result
 }
 
-fn open(options: &Options, stream: File) -> crate::sys::Result<Spawner> {
+fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
     let local = Local::at(&options.local);
     let limbo_path = local.spawner_lock();
     fs::ensure_file(&limbo_path, 0o600)?;

@@ -431,7 +431,7 @@ impl Exec {
             let limits = || Box::new(crate::task::build::limits(&o.limits));
             e.limits.get_or_insert_with(limits);
             e.grace_ms = o.grace_ms;
-            e.notify = notify;
+            e.resizes.notify = notify;
             // A leader that orders it again does not know its state.
             let reports = if again { e.reports(a) } else { Vec::new() };
             for report in reports {
@@ -448,7 +448,8 @@ impl Exec {
         };
         let mut entry = Entry::new(Status::Given(log), named, rerunnable);
         entry.grace_ms = o.grace_ms;
-        (entry.notify, entry.resizes, entry.mark) = (notify, o.resizes, o.mark);
+        (entry.resizes.notify, entry.resizes.done) = (notify, o.resizes);
+        entry.mark = o.mark;
         entry.boot = proc::boot_id().to_owned();
         let (e, p) = named;
         self.ledger.push(&AttemptRec::Given {

@@ -150,7 +150,7 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
         }
         AttemptRec::Resized { a, n } => {
             if let Some(e) = out.table.get_mut(a) {
-                e.resizes = e.resizes.max(n);
+                e.resizes.done = e.resizes.done.max(n);
             }
         }
         AttemptRec::Acked { a } => {
@@ -217,8 +217,8 @@ fn records(identity: &Identity, table: &Table, share: &ShareSeen) -> Vec<Attempt
         if n > 0 {
             out.push(AttemptRec::Signalled { a, n });
         }
-        if entry.resizes > 0 {
-            let n = entry.resizes;
+        if entry.resizes.done > 0 {
+            let n = entry.resizes.done;
             out.push(AttemptRec::Resized { a, n });
         }
         if entry.acked {

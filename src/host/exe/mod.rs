@@ -191,9 +191,11 @@ fn orders_of(
 ) -> orders::OrderReader {
     let (host, cluster) = (&place.site.host, &place.cluster.cluster);
     let mut reader = orders::OrderReader::new(&place.layout, host, cluster, identity, epoch);
-    reader.owners = Some(crate::spool::owners(&place.cluster));
+    reader.follow_only(crate::spool::owners(&place.cluster));
     reader.follow_lower = options.follow_lower;
-    reader.gated = !place.share_is_local;
+    if !place.share_is_local {
+        reader.ask_first();
+    }
     reader
 }
 
@@ -254,7 +256,7 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
             clock::sleep_ms(1);
         }
         let look = hinted || heard_hint || polling.is_due(now);
-        exec.orders.hinted = heard_hint;
+        exec.orders.set_hinted(heard_hint);
         let did = exec.turn(look);
         last = clock::boot_ms();
         if heard_hint && !did.orders {

@@ -4,6 +4,8 @@
 //! Orders of a lower epoch than one ever seen are not read. Where a part is damaged reading ends:
 //! the damage is reported, and the leader repeats all that is in force in another part.
 
+mod quiet;
+
 use super::ledger::Identity;
 use crate::record::frame::{Damage, Damaged, Reader};
 use crate::record::header::{Header, What};
@@ -12,16 +14,15 @@ use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::order::Order;
 use crate::record::report::Report;
 use crate::record::suspect::Suspect;
-use crate::spool::polling::Gate;
 use crate::spool::{Layout, epoch_known};
 use crate::sys::tail::Tail;
 use crate::sys::trust::Owners;
 use crate::sys::{clock, fs};
+use quiet::QuietShare;
+use std::path::PathBuf;
 
 /// Most bytes of orders taken in one turn.
 const CHUNK: usize = 4 << 20;
-/// How long a look may end with what the server says of epoch and orders (ms).
-const QUIET_MS: u64 = 60_000;
 /// How often a further part is looked for that the present one does not name (ms).
 const NEXT_MS: u64 = 5000;
 /// The same while the present one is damaged (ms).
@@ -29,48 +30,58 @@ const DAMAGED_MS: u64 = 1000;
 /// Longest reason in a report of damage, in characters.
 const WHY_MAX: usize = 300;
 
-/// Where reading stands.
+/// Where the orders lie, and whose they are.
 #[derive(Debug)]
-pub(super) struct OrderReader {
+struct OrdersPlace {
     layout: Layout,
     host: String,
     cluster: String,
+    /// The owner whose files are followed; none: any owner.
+    owners: Option<Owners>,
+}
+
+impl OrdersPlace {
+    fn dir(&self) -> PathBuf {
+        self.layout.host(&self.host)
+    }
+
+    fn file(&self, epoch: u64, part: u64) -> PathBuf {
+        self.layout.orders(&self.host, epoch, part)
+    }
+}
+
+/// What keeps reading from going on.
+#[derive(Debug, Default)]
+struct Trouble {
+    /// Where it does not go on.
+    suspect: Suspect,
+    /// The damage of the present part, once it is certain.
+    damage: Option<Report>,
+    /// The last error that was logged, so that it is logged once.
+    logged: String,
+}
+
+/// Where reading stands.
+#[derive(Debug)]
+pub(super) struct OrderReader {
+    from: OrdersPlace,
     epoch: u64,
     /// 0: none found yet.
     part: u64,
     offset: u64,
     seq: u64,
     tail: Tail,
-    /// The last error that was logged, so that it is logged once.
-    said: String,
+    trouble: Trouble,
     /// When a further part was last looked for (boot clock, ms).
     next_at: u64,
-    /// Where reading does not go on.
-    suspect: Suspect,
-    /// The damage of the present part, once it is certain.
-    damage: Option<Report>,
     /// Takes what a lower epoch's leader published late: a rule that simulations take away.
     pub follow_lower: bool,
     identity: Identity,
     /// What stands here is for this host's ledger; `None`: the file has not said for whom.
     ours: Option<bool>,
-    /// The owner whose files are followed; none: any owner.
-    pub owners: Option<Owners>,
     /// Where the leader of the epoch takes hints.
     leader: Option<Endpoint>,
-    /// On a network file system a look begins with what the server says of epoch and orders, and
-    /// ends there if neither can hold anything new.
-    pub gated: bool,
-    /// The next look is one that a hint asked for: it does not ask first whether it is worth it.
-    pub hinted: bool,
-    epoch_gate: Gate,
-    /// The host's directory, while it holds no orders of the epoch: a leader that has nothing to
-    /// say makes none.
-    dir_gate: Gate,
-    /// The epoch was read since its file changed last.
-    epoch_read: bool,
-    /// When everything was last looked at, if nothing more was there (boot clock, ms).
-    quiet_at: Option<u64>,
+    quiet: QuietShare,
 }
 
 /// What one look found.
@@ -102,30 +113,41 @@ impl OrderReader {
         epoch: u64,
     ) -> OrderReader {
         OrderReader {
-            layout: layout.clone(),
-            host: host.to_owned(),
-            cluster: cluster.to_owned(),
+            from: OrdersPlace {
+                layout: layout.clone(),
+                host: host.to_owned(),
+                cluster: cluster.to_owned(),
+                owners: None,
+            },
             epoch,
             part: 0,
             offset: 0,
             seq: 0,
             tail: Tail::of(layout.root()),
-            said: String::new(),
+            trouble: Trouble::default(),
             next_at: 0,
-            suspect: Suspect::default(),
-            damage: None,
             follow_lower: false,
             identity,
             ours: None,
-            owners: None,
             leader: None,
-            gated: false,
-            hinted: false,
-            epoch_gate: Gate::default(),
-            dir_gate: Gate::default(),
-            epoch_read: false,
-            quiet_at: None,
+            quiet: QuietShare::default(),
         }
+    }
+
+    /// Follows files of these owners alone.
+    pub(super) fn follow_only(&mut self, owners: Owners) {
+        self.from.owners = Some(owners);
+    }
+
+    /// On a network file system a look begins with what the server says of epoch and orders, and
+    /// ends there if neither can hold anything new.
+    pub(super) fn ask_first(&mut self) {
+        self.quiet.asked = true;
+    }
+
+    /// Whether a hint asks for the next look: then it does not ask first whether it is worth it.
+    pub(super) fn set_hinted(&mut self, hinted: bool) {
+        self.quiet.hinted = hinted;
     }
 
     /// Whether the leader's orders are for another ledger of this host; `None`: not known.
@@ -145,7 +167,7 @@ impl OrderReader {
 
     /// The damage of the part being read, if there is any.
     pub(super) fn damage(&self) -> Option<&Report> {
-        self.damage.as_ref()
+        self.trouble.damage.as_ref()
     }
 
     /// Looks once.
@@ -154,15 +176,14 @@ impl OrderReader {
     /// When the share does not answer, as a sentence; nothing is lost by it.
     pub(super) fn look(&mut self) -> Result<Look, String> {
         let now = clock::boot_ms();
-        let hinted = std::mem::take(&mut self.hinted);
-        if self.gated && !hinted && self.is_quiet(now) {
+        if self.quiet.may_ask() && self.is_quiet(now) {
             return Ok(Look::default());
         }
-        self.quiet_at = None;
+        self.quiet.since = None;
         let look = self.look_at_all(now)?;
         let stops = look.more || look.new_epoch || look.held_up;
         if !stops && look.went_back.is_none() {
-            self.quiet_at = Some(now);
+            self.quiet.since = Some(now);
         }
         Ok(look)
     }
@@ -170,41 +191,29 @@ impl OrderReader {
     /// Whether the epoch and the orders are as the last look left them, which found nothing. The
     /// epoch is read before any order, as without this.
     fn is_quiet(&mut self, now: u64) -> bool {
-        let fresh = |at: u64| now.saturating_sub(at) < QUIET_MS;
-        if !self.quiet_at.is_some_and(fresh) {
-            self.epoch_gate.forget();
-            self.dir_gate.forget();
+        if !self.quiet.is_recent(now) {
             return false;
         }
         let has_more = match self.part {
-            0 => fs::mark(&self.layout.host(&self.host))
-                .map_or(true, |mark| self.dir_gate.must_look(mark, now)),
-            part => fs::mark(&self.layout.orders(&self.host, self.epoch, part))
+            0 => self.quiet.has_changed(&self.from.dir(), now),
+            part => fs::mark(&self.from.file(self.epoch, part))
                 .map_or(true, |mark| mark.len != self.offset),
         };
-        if has_more {
-            return false;
-        }
-        self.epoch_stands(now)
+        !has_more && self.epoch_stands(now)
     }
 
-    /// Whether the epoch's file is as it was when it was read last: one request, where opening it
-    /// takes two or three.
     fn epoch_stands(&mut self, now: u64) -> bool {
-        let mark = fs::mark(&self.layout.epoch());
-        let must = |mark| (self.epoch_gate).must_look_within(mark, now, QUIET_MS);
-        self.epoch_read &= !mark.map_or(true, must);
-        self.epoch_read
+        self.quiet.epoch_stands(&self.from.layout.epoch(), now)
     }
 
     fn look_at_all(&mut self, now: u64) -> Result<Look, String> {
         let mut look = Look::default();
-        let epoch = match self.gated && self.epoch_stands(now) {
+        let epoch = match self.quiet.asked && self.epoch_stands(now) {
             true => self.epoch,
             false => {
-                self.epoch_read = false;
+                self.quiet.epoch_read = false;
                 let epoch = self.read_epoch()?;
-                self.epoch_read = epoch == self.epoch;
+                self.quiet.epoch_read = epoch == self.epoch;
                 epoch
             }
         };
@@ -241,14 +250,14 @@ impl OrderReader {
     /// in this one. All that is in force stands there again. True when there is one.
     fn find_next(&mut self) -> Result<bool, String> {
         let now = clock::boot_ms();
-        let every = self.damage.as_ref().map_or(NEXT_MS, |_| DAMAGED_MS);
+        let every = self.trouble.damage.as_ref().map_or(NEXT_MS, |_| DAMAGED_MS);
         if now.saturating_sub(self.next_at) < every {
             return Ok(false);
         }
         self.next_at = now;
         let next = self.part.saturating_add(1);
-        let there = || fs::exists(&self.layout.orders(&self.host, self.epoch, next));
-        if self.damage.is_none() && !there() {
+        let there = || fs::exists(&self.from.file(self.epoch, next));
+        if self.trouble.damage.is_none() && !there() {
             return Ok(false);
         }
         let highest = self.highest_part()?;
@@ -263,14 +272,14 @@ impl OrderReader {
     pub(super) fn go_to(&mut self, part: u64) {
         (self.part, self.offset, self.seq) = (part, 0, 0);
         self.ours = None;
-        self.damage = None;
+        self.trouble.damage = None;
         self.tail = self.tail.another();
-        self.suspect.clear();
+        self.trouble.suspect.clear();
     }
 
     /// Reading ends here for good, in this part.
     fn give_up(&mut self, look: &mut Look, why: &str) {
-        if self.damage.is_some() {
+        if self.trouble.damage.is_some() {
             return;
         }
         let report = Report::OrdersDamaged {
@@ -281,13 +290,13 @@ impl OrderReader {
             why: why.chars().take(WHY_MAX).collect(),
         };
         tracing::error!("{why}; another part is requested from the leader");
-        (self.damage, look.damage) = (Some(report.clone()), Some(report));
+        (self.trouble.damage, look.damage) = (Some(report.clone()), Some(report));
     }
 
     fn read_epoch(&mut self) -> Result<u64, String> {
-        let path = self.layout.epoch();
+        let path = self.from.layout.epoch();
         let limit = 2 * FIXED_LEN as u64;
-        let bytes = match self.owners {
+        let bytes = match self.from.owners {
             Some(owners) => owners.read_small(&path, limit),
             None => fs::read_small(&path, limit),
         };
@@ -305,7 +314,7 @@ impl OrderReader {
                 Ok(doc.epoch)
             }
             // A host that follows a number without a claim would follow no later leader.
-            Ok(doc) => match epoch_known(&self.layout, doc.epoch) {
+            Ok(doc) => match epoch_known(&self.from.layout, doc.epoch) {
                 Ok(None) => {
                     self.leader = Endpoint::parse(&doc.hints);
                     Ok(doc.epoch)
@@ -320,19 +329,19 @@ impl OrderReader {
             },
             // Seen in the moment of being overwritten: the next look gets it.
             Err(_) => {
-                self.epoch_gate.forget();
+                self.quiet.epoch_missed();
                 Ok(self.epoch)
             }
         }
     }
 
     fn highest_claim(&self) -> Result<u64, String> {
-        let claims = crate::spool::claims(&self.layout).map_err(|e| e.to_string())?;
+        let claims = crate::spool::claims(&self.from.layout).map_err(|e| e.to_string())?;
         Ok(claims.into_iter().max().unwrap_or(0))
     }
 
     fn highest_part(&self) -> Result<Option<u64>, String> {
-        let dir = self.layout.host(&self.host);
+        let dir = self.from.dir();
         let names = match fs::list_dir(&dir, 100_000) {
             Ok(names) => names,
             Err(e) if e.is_not_found() => return Ok(None),
@@ -349,14 +358,14 @@ impl OrderReader {
 
     /// A stranger's file must not hide the leader's.
     fn believed(&self, epoch: u64, part: u64) -> bool {
-        let path = self.layout.orders(&self.host, epoch, part);
-        self.owners.is_none_or(|o| o.refusal_of(&path).is_none())
+        let (path, owners) = (self.from.file(epoch, part), self.from.owners);
+        owners.is_none_or(|o| o.refusal_of(&path).is_none())
     }
 
     fn read_part(&mut self, look: &mut Look) -> Result<(), String> {
-        let path = self.layout.orders(&self.host, self.epoch, self.part);
+        let path = self.from.file(self.epoch, self.part);
         let chunk = self.tail.read_from(&path, self.offset, CHUNK);
-        let chunk = chunk.and_then(|chunk| match self.owners {
+        let chunk = chunk.and_then(|chunk| match self.from.owners {
             Some(owners) => owners.check("believe", &path, chunk.uid).map(|()| chunk),
             None => Ok(chunk),
         });
@@ -365,7 +374,8 @@ impl OrderReader {
             // Named before this client can see it, or gone; the share itself has just answered.
             Err(e) => {
                 look.held_up = true;
-                if self.suspect.unreadable(self.offset, clock::boot_ms()) {
+                let suspect = &mut self.trouble.suspect;
+                if suspect.unreadable(self.offset, clock::boot_ms()) {
                     self.give_up(look, &e.to_string());
                 }
                 return match e.is_not_found() {
@@ -378,7 +388,7 @@ impl OrderReader {
         let before = self.offset;
         let mut reader = Reader::resume(&chunk.bytes, before, self.seq);
         let mut found = Vec::new();
-        let result = read_orders(&mut reader, &self.cluster, &mut found);
+        let result = read_orders(&mut reader, &self.from.cluster, &mut found);
         found.retain(|order| self.concerns(order));
         look.orders.append(&mut found);
         (self.offset, self.seq) = (reader.offset(), reader.next_seq());
@@ -387,7 +397,7 @@ impl OrderReader {
         look.more = moved && chunk.file_len > self.offset && chunk.bytes.len() == CHUNK;
         let shorter = chunk.file_len < self.offset;
         match result {
-            Ok(()) if !shorter => self.suspect.clear(),
+            Ok(()) if !shorter => self.trouble.suspect.clear(),
             Ok(()) => {
                 let why = format!("{} has become shorter", path.display());
                 self.stop_at(look, &Damage::Torn, chunk.file_len, why);
@@ -410,10 +420,11 @@ impl OrderReader {
     fn stop_at(&mut self, look: &mut Look, damage: &Damage, file_len: u64, why: String) {
         look.held_up = true;
         let now = clock::boot_ms();
-        let lasts = self.suspect.lasts(damage, self.offset, file_len, now);
-        if *damage != Damage::Torn && why != self.said {
+        let suspect = &mut self.trouble.suspect;
+        let lasts = suspect.lasts(damage, self.offset, file_len, now);
+        if *damage != Damage::Torn && why != self.trouble.logged {
             tracing::error!("{why}; waiting for whole orders");
-            self.said.clone_from(&why);
+            self.trouble.logged.clone_from(&why);
         }
         if lasts {
             self.give_up(look, &why);
@@ -638,7 +649,7 @@ mod tests {
         let stranger = |path: std::path::PathBuf| fs::chown(&path, 65_534, 65_534).unwrap();
         stranger(s.layout.orders("h1", 1, 2));
         let mut r = s.reader();
-        r.owners = Some(Owners { uid: 0, gid: 0 });
+        r.follow_only(Owners { uid: 0, gid: 0 });
         assert_eq!(r.look().unwrap().orders, [cancel(1)]);
         // The file being read is replaced by one of a stranger.
         s.file(1, 1, &[cancel(1), cancel(3)]);
@@ -672,7 +683,7 @@ mod tests {
         s.epoch(1);
         s.file(1, 1, &[cancel(1)]);
         let mut r = s.reader();
-        r.gated = true;
+        r.ask_first();
         assert_eq!(r.look().unwrap().orders, [cancel(1)]);
         let quiet = |r: &mut OrderReader| {
             for _ in 0..50 {
@@ -693,7 +704,7 @@ mod tests {
         let look = r.look().unwrap();
         assert_eq!((look.orders, look.new_epoch), (vec![cancel(3)], true));
         quiet(&mut r);
-        assert!(!r.is_quiet(clock::boot_ms() + QUIET_MS));
+        assert!(!r.is_quiet(clock::boot_ms() + quiet::QUIET_MS));
     }
 
     #[test]
@@ -701,7 +712,7 @@ mod tests {
         let s = Share::new();
         s.epoch(1);
         let mut r = s.reader();
-        r.gated = true;
+        r.ask_first();
         for _ in 0..50 {
             assert!(r.look().unwrap().orders.is_empty());
             clock::sleep_ms(5);
@@ -740,7 +751,7 @@ mod tests {
         let look = r.look().unwrap();
         assert!(look.orders.len() < 3 && look.held_up && look.damage.is_none());
         let known = look.orders.len() as u64;
-        r.suspect.grow_older(60_000);
+        r.trouble.suspect.grow_older(60_000);
         let look = r.look().unwrap();
         let Some(Report::OrdersDamaged {
             epoch, part, seq, ..
@@ -767,14 +778,14 @@ mod tests {
         fs::publish(&s.layout.orders("h1", 1, 1), &bytes[..bytes.len() - 1]).unwrap();
         let mut r = s.reader();
         assert!(r.look().unwrap().held_up);
-        r.suspect.grow_older(60_000);
+        r.trouble.suspect.grow_older(60_000);
         assert!(r.look().unwrap().damage.is_some());
         s.file(1, 2, &[cancel(1)]);
         r.go_to(2);
         assert!(!r.look().unwrap().held_up);
         fs::remove(&s.layout.orders("h1", 1, 2)).unwrap();
         assert!(r.look().unwrap().held_up);
-        r.suspect.grow_older(60_000);
+        r.trouble.suspect.grow_older(60_000);
         assert!(r.look().unwrap().damage.is_some());
     }
 }

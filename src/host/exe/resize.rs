@@ -18,11 +18,11 @@ impl Exec {
     /// Notes a resize of which the job was not notified.
     pub(super) fn take_resize(&mut self, a: AttemptId, hosts: Vec<Share>, n: u32) {
         let entry = self.table.get_mut(a).filter(|e| !e.is_final());
-        let Some(e) = entry.filter(|e| n > e.resizes) else {
+        let Some(e) = entry.filter(|e| n > e.resizes.done) else {
             return;
         };
-        if e.resize.as_ref().is_none_or(|known| known.1 < n) {
-            e.resize = Some(Box::new((hosts, n)));
+        if e.resizes.next.as_ref().is_none_or(|known| known.1 < n) {
+            e.resizes.next = Some(Box::new((hosts, n)));
             self.resized.insert(a);
         }
     }
@@ -43,11 +43,11 @@ impl Exec {
             return;
         };
         let shepherd = shepherd.clone();
-        let Some((hosts, n)) = e.resize.take().map(|r| *r) else {
+        let Some((hosts, n)) = e.resizes.next.take().map(|r| *r) else {
             return;
         };
-        e.resizes = n;
-        let notify = e.notify;
+        e.resizes.done = n;
+        let notify = e.resizes.notify;
         if let Err(text) = self.notify_resize(a, &hosts, n, notify) {
             tracing::error!("attempt {a}: {text}; the job is not notified of its new slots");
             return;

@@ -43,6 +43,17 @@ pub(super) enum Status {
     Never(String),
 }
 
+/// Slots that an attempt was given while it ran.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Resizes {
+    /// Number of the last one of which the job was notified.
+    pub done: u32,
+    /// One still to be sent, with its number.
+    pub next: Option<Box<(Vec<Share>, u32)>>,
+    /// The job has a command to be run at resizes.
+    pub notify: bool,
+}
+
 /// One attempt.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Entry {
@@ -61,11 +72,7 @@ pub(super) struct Entry {
     pub signals: u32,
     /// Acts to carry out once it runs.
     pub waiting: Vec<Pending>,
-    /// Number of the last resize of which the job was notified, and one still to be sent.
-    pub resizes: u32,
-    pub resize: Option<Box<(Vec<Share>, u32)>>,
-    /// The job has a command to be run at resizes.
-    pub notify: bool,
+    pub resizes: Resizes,
     /// Suspended since (wall ms), as last recorded.
     pub suspended: Option<i64>,
     pub usage: Usage,
@@ -87,9 +94,7 @@ impl Entry {
             grace_ms: 10_000,
             signals: 0,
             waiting: Vec::new(),
-            resizes: 0,
-            resize: None,
-            notify: false,
+            resizes: Resizes::default(),
             suspended: None,
             usage: Usage::default(),
             acked: false,
