@@ -12,6 +12,7 @@ mod finding;
 mod hosts;
 mod journal;
 mod leader;
+mod progress;
 mod share;
 mod state;
 mod view;
@@ -22,6 +23,7 @@ pub(crate) use finding::{Finding, Report, Seen};
 use crate::sys;
 use clap::Parser;
 use finding::UNKNOWN;
+use progress::Progress;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
@@ -59,7 +61,7 @@ pub(crate) fn run(words: &[String]) -> i32 {
             return UNKNOWN;
         }
     };
-    let report = look(&ctx);
+    let report = look_with(&ctx, &mut Progress::on_terminal());
     let text = if args.json {
         finding::json(&report)
     } else {
@@ -79,33 +81,41 @@ pub(crate) fn told(report: &Report) -> String {
 
 /// Runs all checks.
 pub(crate) fn look(ctx: &Ctx) -> Report {
+    look_with(ctx, &mut Progress::silent())
+}
+
+fn look_with(ctx: &Ctx, progress: &mut Progress) -> Report {
     let mut report = Report::default();
     let before = leader::beat(ctx);
+    progress.at("the share");
     report.findings.extend(share::look(ctx));
     let config = config_and_hosts::config(ctx, &mut report.findings);
     let lease_ms = config
         .as_ref()
         .map_or(15_000, |c| c.cluster.lease_timeout_ms);
-    let (mut lasting, seen) = round(ctx, config.as_ref());
+    let (mut lasting, seen) = round(ctx, config.as_ref(), progress);
     report.seen = seen;
     for _ in 1..ROUNDS {
         if lasting.is_empty() {
             break;
         }
+        progress.at("again what may have changed meanwhile");
         // Without a leader nothing is taken in or published: one that is being replaced is waited
         // for.
         leader::wait(ctx, lease_ms);
         sys::clock::sleep_ms(PAUSE_MS);
-        let (again, seen) = round(ctx, config.as_ref());
+        let (again, seen) = round(ctx, config.as_ref(), progress);
         report.seen = seen;
         let keys: HashSet<&str> = again.iter().map(|f| f.key.as_str()).collect();
         lasting.retain(|f| keys.contains(f.key.as_str()));
     }
     report.findings.append(&mut lasting);
+    progress.at("the leader and the hosts");
     report
         .findings
         .extend(leader::look(ctx, before.as_ref(), lease_ms));
     report.findings.extend(config_and_hosts::look(ctx));
+    progress.end();
     report
         .findings
         .sort_by(|a, b| (a.level, a.area).cmp(&(b.level, b.area)));
@@ -114,12 +124,18 @@ pub(crate) fn look(ctx: &Ctx) -> Report {
 
 /// One pass over everything that changes while the cluster works. Answers, orders and reports are
 /// read before the journal, which records each fact before it is published.
-fn round(ctx: &Ctx, config: Option<&crate::config::Config>) -> (Vec<Finding>, Seen) {
+fn round(
+    ctx: &Ctx,
+    config: Option<&crate::config::Config>,
+    progress: &mut Progress,
+) -> (Vec<Finding>, Seen) {
     let mut out = Vec::new();
     let mut seen = Seen::default();
+    progress.at("answers, orders and reports");
     let answers = answers::Told::read(ctx, &mut out);
     let logs = hosts::Logs::read(ctx, &mut out);
     let shown = view::Shown::read(ctx, &mut out);
+    progress.at("the journal");
     journal::history(ctx, &mut seen, &mut out);
     let state = journal::replay(ctx, &mut out);
     seen.hosts = logs.hosts();

@@ -15,6 +15,7 @@ use crate::client::Fail;
 use crate::text::duration::{self, Bare};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
+pub(super) use site::development;
 use site::{Settings, Site};
 use std::path::PathBuf;
 

@@ -167,7 +167,7 @@ fn refuse_foreign(layout: &Layout) -> Result<(), Fail> {
     {
         return Err(Fail::refused(format!(
             "{}: holds journals but no cluster file: this is a damaged cluster, not a new one\n\
-             hint: put the file `cluster` back from a backup",
+             hint: keep it as it is; 'cadmin fsck {0}' lists what is missing and damaged",
             root.display()
         )));
     }

@@ -62,6 +62,16 @@ pub fn load(bytes: &[u8], file: &str, os: &OsNames<'_>) -> Result<Loaded, Vec<Pr
     }
 }
 
+/// Where the masters are listed.
+fn masters_pos(f: &Fields<'_>) -> Pos {
+    let Some(Value::Map(entries)) = f.node("cluster").map(|n| &n.value) else {
+        return f.key_pos("cluster");
+    };
+    let named = |e: &&yaml::Entry| matches!(e.key.as_str(), "masters" | "lsf_master_list");
+    let entry = entries.iter().find(named);
+    entry.map_or(f.key_pos("cluster"), |e| e.value.pos)
+}
+
 /// `None`: there was nothing to read sections from, and a problem says so.
 fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
     let root = doc.root.as_ref()?;
@@ -81,7 +91,7 @@ fn sections(ctx: &mut Ctx<'_>, doc: &Document) -> Option<Config> {
     let declared = read_resources::declarations(ctx, f.node("resources"));
     let hosts = read_hosts::hosts(ctx, f.node("hosts"), &host_types, &host_models, declared);
     let host_groups = read_hosts::host_groups(ctx, f.node("hostgroups"), &hosts);
-    read_hosts::check_masters(ctx, &cluster.masters, f.key_pos("cluster"), &hosts);
+    read_hosts::check_masters(ctx, &cluster.masters, masters_pos(&f), &hosts);
     no_hosts(ctx, &f, &hosts);
     let fields = f
         .node("general")

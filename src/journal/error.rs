@@ -47,8 +47,8 @@ impl From<sys::Error> for Error {
     }
 }
 
-const WAY_OUT: &str = "restore the file from a backup, or start the leader with --accept-loss to \
-    set the damaged bytes aside in lost+found and go on without them";
+const WAY_OUT: &str = "keep a copy of the share; 'cadmin fsck' lists all damage; a leader started \
+    with --accept-loss sets the damaged bytes aside in lost+found and goes on without them";
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -77,8 +77,8 @@ pub fn open_cluster(layout: &Layout, pin: Option<&Path>) -> Result<ClusterDoc, R
     let bytes = sys::fs::read_small(&path, CLUSTER_MAX).map_err(|e| {
         Refused(if e.is_not_found() {
             format!(
-                "{shown} does not exist: the share is not mounted or was never made by \
-                 'cadmin init'; nothing was written"
+                "{shown} does not exist: the share is probably not mounted on this host, or \
+                 CB_SHARE in cb.conf names another directory; nothing was written"
             )
         } else {
             e.to_string()
@@ -108,7 +108,8 @@ fn check_pin(pin: &Path, doc: &ClusterDoc) -> Result<(), Refused> {
         }
         Some(known) if known.trim_ascii() == doc.cluster.as_bytes() => Ok(()),
         Some(known) => Err(Refused(format!(
-            "the share belongs to cluster {}, this host to {}: remove {} if that is meant",
+            "the share belongs to cluster {}, this host to {}, as {} says: check the mount and \
+             CB_SHARE; a host that changes its cluster needs a new local directory (CB_LOCAL)",
             doc.cluster,
             String::from_utf8_lossy(&known).trim(),
             pin.display()

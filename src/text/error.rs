@@ -163,6 +163,9 @@ fn keep_end(text: &str, columns: usize) -> String {
     format!("...{kept}")
 }
 
+/// A shorter beginning of a word is not taken for the word.
+const SHORTENED_MIN: usize = 3;
+
 /// The word of `known` that is most like `word`, when one is near enough to be a slip of the
 /// fingers.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -170,8 +173,9 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         return None;
     }
     let lower = word.to_ascii_lowercase();
-    known
-        .into_iter()
+    let known: Vec<&str> = known.into_iter().collect();
+    let similar = known
+        .iter()
         .map(|k| {
             (
                 strsim::damerau_levenshtein(&lower, &k.to_ascii_lowercase()),
@@ -180,7 +184,18 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         })
         .filter(|(d, k)| *d <= 1 + k.len().max(word.len()) / 4 && *d < word.chars().count())
         .min_by_key(|(d, _)| *d)
-        .map(|(_, k)| k)
+        .map(|(_, k)| *k);
+    similar.or_else(|| shortened(&lower, &known))
+}
+
+/// The one word that begins with `start`: `prio` for `priority`.
+fn shortened<'a>(start: &str, known: &[&'a str]) -> Option<&'a str> {
+    let long = |k: &&&str| k.to_ascii_lowercase().starts_with(start);
+    let mut found = known.iter().filter(long);
+    match (found.next(), found.next()) {
+        (Some(only), None) if start.len() >= SHORTENED_MIN => Some(only),
+        _ => None,
+    }
 }
 
 /// The advice that ends a message about an unknown word: `; did you mean "medium"?`, or nothing
@@ -235,5 +250,8 @@ mod tests {
         assert_eq!(nearest("selct", ["select", "order"]), Some("select"));
         assert_eq!(nearest("zebra", ["select", "order"]), None);
         assert_eq!(nearest("a", ["b", "c"]), None);
+        assert_eq!(nearest("prio", ["policy", "priority"]), Some("priority"));
+        assert_eq!(nearest("prio", ["priority", "priority_cap"]), None);
+        assert_eq!(nearest("pr", ["priority"]), None);
     }
 }

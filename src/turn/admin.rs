@@ -7,10 +7,14 @@ use crate::intake::{Action, Over, Requester};
 use crate::record::ack::Code;
 use crate::record::event::Event;
 use crate::record::request::{HostAct, QueueAct};
+use crate::text::count::count;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Longest comment in bytes (as LSF).
 const COMMENT_MAX: usize = 511;
+/// Most hosts that an answer to a new configuration names.
+const HOSTS_NAMED: usize = 100;
 
 impl Turn<'_> {
     /// Whether `who` may do something to a queue or to the cluster.
@@ -139,8 +143,10 @@ impl Turn<'_> {
         }
         match config {
             Some(Ok(config)) => {
+                let before = self.core.config.clone();
                 self.configure(config);
                 answer.say("reconfig", Code::Ok, "the new configuration is in force");
+                self.name_removed_hosts(&before, answer);
             }
             Some(Err(problems)) => {
                 for problem in &problems {
@@ -152,6 +158,24 @@ impl Turn<'_> {
                 self.out.publish = true;
             }
             None => answer.say("reconfig", Code::Refused, "cb.yaml could not be read"),
+        }
+    }
+
+    /// Says which hosts that are not listed any more still run jobs.
+    fn name_removed_hosts(&self, before: &Config, answer: &mut Answer) {
+        let after: BTreeSet<&str> = self.core.config.host_names().collect();
+        let removed = before.host_names().filter(|host| !after.contains(host));
+        for host in removed.take(HOSTS_NAMED) {
+            let id = self.core.state.host_id(host).into_iter();
+            let running = id.flat_map(|id| self.core.state.used().work_on(id)).count();
+            if running > 0 {
+                let jobs = count(running, "job");
+                let text = format!(
+                    "host {host} is not listed any more and still runs {jobs}: list it again, closed by \
+                     'cadmin hclose', until they have ended"
+                );
+                answer.say(host, Code::Ok, text);
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use super::Ctx;
 use super::finding::Finding;
 use super::state::sample;
 use crate::config::Config;
+use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::load::LoadDoc;
 use crate::spool::beats::Beats;
 use crate::spool::view::ViewReader;
@@ -68,11 +69,11 @@ fn alarms(ctx: &Ctx, out: &mut Vec<Finding>) {
         return;
     };
     for alarm in &params.alarms {
-        let todo = "see the leader's log";
+        let todo = leader_log(ctx);
         out.push(if is_grave(alarm) {
-            Finding::broken("leader", "alarm", alarm.clone(), todo)
+            Finding::broken("leader", "alarm", alarm.clone(), todo.clone())
         } else {
-            Finding::warning("leader", "alarm", alarm.clone(), todo)
+            Finding::warning("leader", "alarm", alarm.clone(), todo.clone())
         });
     }
     let path = ctx.layout.config();
@@ -91,6 +92,13 @@ fn alarms(ctx: &Ctx, out: &mut Vec<Finding>) {
         let todo = "'cadmin reconfig' applies it";
         out.push(Finding::warning("config", path.display(), what, todo));
     }
+}
+
+fn leader_log(ctx: &Ctx) -> String {
+    let bytes = sys::fs::read_small(&ctx.layout.epoch(), FIXED_LEN as u64).ok();
+    let leader = bytes.and_then(|bytes| decode_fixed::<EpochDoc>(&bytes).ok());
+    let host = leader.map_or_else(|| "HOST".to_owned(), |doc| doc.host);
+    format!("see the leader's log: {}", ctx.log_of("cbsched", &host))
 }
 
 /// Alarms that mean that a promise does not hold, or will not at the next fault.
@@ -133,8 +141,16 @@ fn beats(ctx: &Ctx, out: &mut Vec<Finding>) {
         let age = u64::try_from(now.saturating_sub(beat_at(*skew, doc))).unwrap_or(0);
         if age > BEATS * doc.every_ms.max(1000) {
             let what = format!("it has been silent for {}", short(age));
-            let todo = "check that the machine is up, the share is mounted there and cbls runs; \
-                        if the host is dead for good: 'cadmin hlost --confirm'";
+            let todo = match &ctx.development {
+                Some(_) => format!(
+                    "{}; its log: {}",
+                    ctx.start_of("cbls"),
+                    ctx.log_of("cbls", host)
+                ),
+                None => "check that the machine is up, the share is mounted there and cbls runs; \
+                         if the host is dead for good: 'cadmin hlost --confirm'"
+                    .to_owned(),
+            };
             out.push(Finding::warning("hosts", &place, what, todo));
             continue;
         }
@@ -149,7 +165,8 @@ fn beats(ctx: &Ctx, out: &mut Vec<Finding>) {
         }
         if !doc.executor {
             let what = "cbls reports but cbexe is silent";
-            let todo = format!("start cbexe there; see journalctl -u cbexe on {place}");
+            let (start, log) = (ctx.start_of("cbexe"), ctx.log_of("cbexe", host));
+            let todo = format!("{start}; its log: {log}");
             out.push(Finding::warning("hosts", &place, what, todo));
         }
         for note in &doc.notes {

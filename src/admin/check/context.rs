@@ -1,5 +1,6 @@
 //! The cluster that is checked, and where it is.
 
+use crate::admin::dev::development;
 use crate::client::env::Site;
 use crate::client::exit::Fail;
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
@@ -12,6 +13,26 @@ pub(crate) struct Ctx {
     pub layout: Layout,
     pub cluster: ClusterDoc,
     pub site: Option<Site>,
+    /// Directory of the development cluster that this is; `None` for a real one.
+    pub development: Option<PathBuf>,
+}
+
+impl Ctx {
+    /// Where a daemon of a host says why it does not work.
+    pub(super) fn log_of(&self, daemon: &str, host: &str) -> String {
+        match &self.development {
+            Some(dir) => format!("{}/log/{daemon}.{host}.log", dir.display()),
+            None => format!("'journalctl -u {daemon}' on host {host}"),
+        }
+    }
+
+    /// What starts a daemon of a host that is missing.
+    pub(super) fn start_of(&self, daemon: &str) -> String {
+        match &self.development {
+            Some(dir) => format!("'cadmin dev up --dir {}' starts it", dir.display()),
+            None => format!("start {daemon} there"),
+        }
+    }
 }
 
 /// Finds the cluster.
@@ -34,6 +55,7 @@ pub(crate) fn open(dir: Option<PathBuf>) -> Result<Ctx, Fail> {
     let cluster =
         ClusterDoc::decode(&bytes).map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
     Ok(Ctx {
+        development: development(layout.root()),
         layout,
         cluster,
         site,

@@ -158,13 +158,13 @@ pub(super) fn text(report: &Report, quiet: bool, most: usize) -> String {
             Level::Unknown => "UNKNOWN",
             Level::Warning => "warning",
         };
-        let (place, what) = (escape(&f.place), escape(&f.what));
+        let (place, what) = (escape(&f.place), lines(&f.what));
         put(
             &mut out,
             format_args!("{word} {}: {place}: {what}\n", f.area),
         );
         if !f.todo.is_empty() {
-            put(&mut out, format_args!("        do: {}\n", escape(&f.todo)));
+            put(&mut out, format_args!("        do: {}\n", lines(&f.todo)));
         }
     }
     if all.len() > most {
@@ -181,6 +181,12 @@ pub(super) fn text(report: &Report, quiet: bool, most: usize) -> String {
     }
     put(&mut out, format_args!("{}.\n", verdict(report)));
     out
+}
+
+/// A text of several lines, indented below the first one. Other hidden characters are escaped.
+fn lines(text: &str) -> String {
+    let all: Vec<_> = text.trim_end().lines().map(escape).collect();
+    all.join("\n        ")
 }
 
 /// What was checked; kinds without any are left out.

@@ -20,9 +20,9 @@ const EACH_MAX: usize = 20;
 /// A journal that changes under the reader is read so often.
 const TRIES: usize = 5;
 
-const DAMAGE: &str = "'cadmin fsck' lists all damage. Records before it are safe. Restore the \
-     file from a backup, or let one 'cbsched --accept-loss' lead: it sets the damaged bytes aside \
-     in lost+found and continues after them";
+const DAMAGE: &str = "'cadmin fsck' lists all damage. Records before it are safe. Keep a copy of \
+     the share, then let one 'cbsched --accept-loss' lead: it sets the damaged bytes aside in \
+     lost+found and continues after them";
 
 /// The phase of an attempt, by the events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -157,7 +157,9 @@ fn refused(ctx: &Ctx, e: &Error) -> Finding {
 
 /// An error without its advice, which is in `do`.
 fn first_part(text: &str) -> &str {
-    text.split("; restore the file").next().unwrap_or(text)
+    text.split("; keep a copy of the share")
+        .next()
+        .unwrap_or(text)
 }
 
 /// The state as the next leader would recover it; `None` when it could not.

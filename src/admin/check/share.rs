@@ -51,8 +51,8 @@ fn guarded(ctx: &Ctx, path: &Path, kind: Kind, out: &mut Vec<Finding>) {
             kind_word(s.kind),
             kind_word(kind)
         );
-        let todo = "move it away if it is not needed, stop all daemons, restore what belongs \
-                    here from a backup";
+        let todo = "stop all daemons and find out who put it there; 'cadmin fsck' lists what \
+                    else is missing";
         return out.push(Finding::broken("share", place, what, todo));
     }
     if s.uid != uid && s.uid != 0 {
@@ -86,8 +86,8 @@ fn owners(ctx: &Ctx, out: &mut Vec<Finding>) {
         if !sys::fs::exists(&dir) {
             let what = "the directory is missing";
             let todo = format!(
-                "make it, owned by user {}, mode {mode:04o}; if others are missing too, the share \
-                 is damaged: restore it from a backup",
+                "make it, owned by user {}, mode {mode:04o}; if others are missing too, look \
+                 first whether this is the right directory and its file system is mounted whole",
                 ctx.cluster.service_uid
             );
             out.push(Finding::broken("share", dir.display(), what, todo));
@@ -137,7 +137,7 @@ fn inbox(ctx: &Ctx, mode: u32, out: &mut Vec<Finding>) {
         if owner.is_none_or(|uid| uid != s.uid) || s.mode & 0o002 != 0 {
             let what =
                 "it does not belong to the user it is named after, or is writable by everyone";
-            let todo = format!("the leader takes nothing from it: rm -r {}", path.display());
+            let todo = "the leader takes nothing from it; ask its owner who made it";
             out.push(Finding::warning("share", path.display(), what, todo));
         }
     }
@@ -167,7 +167,7 @@ fn leftovers(ctx: &Ctx, out: &mut Vec<Finding>) {
         if n > 0 {
             let n = count(n, "temporary file");
             let what = format!("{n} ('.*.tmp') older than a day, left by writers that died");
-            let todo = "remove them; no program reads them";
+            let todo = "no program reads them; they only take room";
             out.push(Finding::warning("share", dir.display(), what, todo));
         }
     }
@@ -176,7 +176,7 @@ fn leftovers(ctx: &Ctx, out: &mut Vec<Finding>) {
     if n > 0 {
         let n = count(n, "name");
         let what = format!("{n} set aside: damaged files or unreadable requests");
-        let todo = "each has a file '.why' with the reason; remove them once the cause is known";
+        let todo = "each has a file '.why' with the reason; nothing reads them again";
         out.push(Finding::warning("share", lost.display(), what, todo));
     }
 }
@@ -188,8 +188,8 @@ fn room(ctx: &Ctx, out: &mut Vec<Finding>) {
         Err(e) => return out.push(Finding::unreadable("share", &e)),
     };
     let place = root.display();
-    let todo = "free space: remove old outputs below 'jobs' and what 'cadmin fsck' lists, or \
-                enlarge the file system";
+    let todo = "enlarge the file system, or free space in it outside the cluster's directory; \
+                clean_period in cb.yaml says how long finished jobs are kept";
     let left = format!(
         "{} of {} are free",
         human(free.available),

@@ -136,6 +136,7 @@ impl TestShare {
         let bed = TestShare {
             _dir: dir,
             ctx: Ctx {
+                development: None,
                 layout,
                 cluster,
                 site,
@@ -227,7 +228,7 @@ impl TestShare {
     fn look(&self) -> String {
         let mut findings = Vec::new();
         let config = config_and_hosts::config(&self.ctx, &mut findings);
-        findings.extend(round(&self.ctx, config.as_ref()).0);
+        findings.extend(round(&self.ctx, config.as_ref(), &mut Progress::silent()).0);
         findings.extend(share::look(&self.ctx));
         let seen = Seen::default();
         finding::text(&Report { findings, seen }, false, 99)
@@ -413,6 +414,46 @@ fn files_that_others_can_write_and_a_broken_configuration_are_told_of() {
             "a young one is being written"
         );
     }
+}
+
+#[test]
+fn line_breaks_of_a_finding_are_shown_as_such() {
+    let mut report = Report::default();
+    let finding = Finding::broken(
+        "config",
+        "cb.yaml",
+        "first\n  second\x1b",
+        "do this\nthen that",
+    );
+    report.findings.push(finding);
+    let text = finding::text(&report, false, 9);
+    let want = "BROKEN  config: cb.yaml: first\n          second\\x1b\n        do: do this\n        \
+                then that\n";
+    assert!(text.starts_with(want), "{text}");
+}
+
+#[test]
+fn advice_for_a_development_cluster_names_its_own_commands_and_logs() {
+    let dir = tempfile::tempdir().unwrap();
+    let share = dir.path().join("share");
+    assert_eq!(crate::admin::dev::development(&share), None);
+    std::fs::create_dir(dir.path().join("etc")).unwrap();
+    std::fs::write(dir.path().join("etc/dev.json"), "{}").unwrap();
+    assert_eq!(
+        crate::admin::dev::development(&share).as_deref(),
+        Some(dir.path())
+    );
+    let mut bed = TestShare::new(&[]);
+    assert_eq!(
+        bed.ctx.log_of("cbexe", "h1"),
+        "'journalctl -u cbexe' on host h1"
+    );
+    bed.ctx.development = Some("/d".into());
+    assert_eq!(bed.ctx.log_of("cbexe", "h1"), "/d/log/cbexe.h1.log");
+    assert_eq!(
+        bed.ctx.start_of("cbexe"),
+        "'cadmin dev up --dir /d' starts it"
+    );
 }
 
 #[test]

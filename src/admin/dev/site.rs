@@ -283,6 +283,12 @@ impl Site {
     }
 }
 
+/// The directory of the development cluster whose share is `share`; `None` for a real one.
+pub(crate) fn development(share: &Path) -> Option<PathBuf> {
+    let dir = fs::parent(share);
+    (share.ends_with("share") && fs::exists(&settings_file(dir))).then(|| dir.to_path_buf())
+}
+
 fn settings_file(dir: &Path) -> PathBuf {
     dir.join("etc").join("dev.json")
 }

@@ -69,3 +69,30 @@ fn a_name_that_does_not_exist_has_one_code_everywhere() {
     let (code, _) = refused(|j| j.spec.run_on = "nowhere".into());
     assert_eq!(code, Code::NotFound);
 }
+
+#[test]
+fn a_new_configuration_names_removed_hosts_that_still_run_jobs() {
+    let mut b = Bench::new();
+    b.submit(5, |j| j.spec.hosts = "h2".into());
+    assert_eq!(b.stat(1), JobStat::Run);
+    let smaller = CONFIG.replace("- {name: h2, slots: 2}\n", "");
+    let loaded = crate::config::load(smaller.as_bytes(), "cb.yaml", &crate::config::OsNames::ANY);
+    let config = Arc::new(loaded.unwrap_or_else(|p| panic!("{}", p[0])).config);
+    let request = RequestIn {
+        who: Requester::default(),
+        head: RequestHead::default(),
+        verbs: vec![Verb::Reconfig],
+        config: Some(Ok(config)),
+        place: 0,
+    };
+    b.turn(vec![Input::Request(Box::new(request))]);
+    let ack = b.last.acks[0].clone();
+    let said: Vec<_> = ack
+        .results
+        .iter()
+        .map(|o| (o.what.as_str(), o.code))
+        .collect();
+    assert_eq!(said, [("reconfig", Code::Ok), ("h2", Code::Ok)]);
+    let text = &ack.results[1].text;
+    assert!(text.contains("still runs 1 job:"), "{text}");
+}
