@@ -331,6 +331,10 @@ impl Shepherd<'_> {
             top,
             ordered,
             oom_kills,
+            refused_processes: match (&self.group, self.task.limits.procs) {
+                (Some(group), Some(_)) => group.refused_processes(),
+                _ => 0,
+            },
             cpu_ms: used.cpu_us / 1000,
         };
         let mut end = ending::ended(self.task.a, &facts, &self.task.limits);

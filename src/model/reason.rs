@@ -527,7 +527,7 @@ impl TermReason {
             TermReason::CpuLimit => "killed: it reached its CPU time limit",
             TermReason::MemLimit => "killed: it reached its memory limit",
             TermReason::SwapLimit => "killed: it reached its swap limit",
-            TermReason::ProcessLimit => "killed: it reached its process limit",
+            TermReason::ProcessLimit => "it reached its process limit",
             TermReason::Oom => "killed by the kernel: out of memory",
             TermReason::Deadline => "killed: its termination time came",
             TermReason::Requeue => "killed to be requeued",

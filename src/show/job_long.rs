@@ -232,13 +232,13 @@ fn events(v: &JobView<'_>) -> Vec<String> {
         s.push_str(": ");
         s
     };
-    if row.dispatch > 0 {
+    if row.dispatch > 0 && v.slots() > 0 {
         let start = if row.start > 0 {
             row.start
         } else {
             row.dispatch
         };
-        let verb = if row.start > 0 {
+        let verb = if row.start > 0 && row.reason != TermReason::StartFailed {
             "Started"
         } else {
             "Dispatched"
@@ -421,5 +421,9 @@ Sat Nov 21 03:02:09: Completed <exit>; TERM_RUNLIMIT: killed: it reached its \n\
         let got = page(&failed);
         let once = got.matches("/x").count() == 1 && !got.contains("Exited");
         assert!(once && got.contains(": Not started: no such directory: /x."));
+        assert!(
+            !got.contains("Started 1") && got.contains("Dispatched 1"),
+            "{got}"
+        );
     }
 }

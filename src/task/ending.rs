@@ -26,6 +26,8 @@ pub struct Facts {
     pub ordered: TermReason,
     /// Processes of the task killed for want of memory.
     pub oom_kills: u64,
+    /// Processes that the limit of processes did not let the task make.
+    pub refused_processes: u64,
     /// CPU time used, ms.
     pub cpu_ms: u64,
 }
@@ -52,9 +54,17 @@ pub fn ended(a: AttemptId, facts: &Facts, limits: &TaskLimits) -> Ended {
         (_, Some(SIGXCPU)) if limits.cpu_s.is_some() => TermReason::CpuLimit,
         // The kernel kills a second after the warning that a program ignored.
         (_, Some(SIGKILL)) if cpu_used_up => TermReason::CpuLimit,
+        _ if facts.refused_processes > 0 && limits.procs.is_some() && failed(facts.top) => {
+            TermReason::ProcessLimit
+        }
         _ => TermReason::None,
     };
     e
+}
+
+/// A task that copes with a refused process and succeeds has no reason to be explained.
+fn failed(top: Top) -> bool {
+    top != Top::Exited(0)
 }
 
 /// The signal that caused an end: a shell passes on its child's signal as 128 + its number. Only
@@ -102,6 +112,7 @@ mod tests {
                 top,
                 ordered,
                 oom_kills,
+                refused_processes: 0,
                 cpu_ms: 0,
             },
             &limits,
@@ -130,6 +141,28 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_failed_for_want_of_processes_says_so() {
+        let limits = TaskLimits {
+            procs: Some(3),
+            ..TaskLimits::default()
+        };
+        let reason = |code, refused_processes, limits: &TaskLimits| {
+            let facts = Facts {
+                top: Top::Exited(code),
+                ordered: TermReason::None,
+                oom_kills: 0,
+                refused_processes,
+                cpu_ms: 0,
+            };
+            ended(AttemptId::default(), &facts, limits).reason
+        };
+        assert_eq!(reason(2, 1, &limits), TermReason::ProcessLimit);
+        assert_eq!(reason(2, 0, &limits), TermReason::None);
+        assert_eq!(reason(0, 1, &limits), TermReason::None);
+        assert_eq!(reason(2, 1, &TaskLimits::default()), TermReason::None);
+    }
+
+    #[test]
     fn an_order_outranks_the_memory_limit() {
         let e = end(Top::Killed(9, false), TermReason::Owner, 1, true);
         assert_eq!((e.reason, e.sig), (TermReason::Owner, 9));
@@ -146,6 +179,7 @@ mod tests {
                 top,
                 ordered: TermReason::None,
                 oom_kills: 0,
+                refused_processes: 0,
                 cpu_ms,
             };
             ended(AttemptId::default(), &facts, &limits).reason

@@ -171,8 +171,8 @@ impl Turn<'_> {
             if running > 0 {
                 let jobs = count(running, "job");
                 let text = format!(
-                    "host {host} is not listed any more and still runs {jobs}: list it again, closed by \
-                     'cadmin hclose', until they have ended"
+                    "host {host} is not listed any more and still runs {jobs}: list it again, \
+                     closed by 'cadmin hclose', until they have ended"
                 );
                 answer.say(host, Code::Ok, text);
             }

@@ -38,6 +38,8 @@ pub struct Group {
     join: Vec<(Ctl, File)>,
     oom: Option<File>,
     oom_base: u64,
+    /// Processes refused before the present task.
+    refused_base: u64,
     applied: Limits,
 }
 
@@ -134,6 +136,7 @@ impl Group {
             join,
             oom,
             oom_base: 0,
+            refused_base: 0,
             applied,
         };
         g.oom_base = g.oom_total();
@@ -176,6 +179,11 @@ impl Group {
         if *limits != self.applied {
             self.set(limits)?;
         }
+        // Read only for those that ask how many were refused to them.
+        self.refused_base = match limits.pids {
+            Some(_) => self.refused_total(),
+            None => 0,
+        };
         Ok(())
     }
 
@@ -378,6 +386,20 @@ impl Group {
     /// Processes killed for want of memory since the last reset.
     pub fn oom_kills(&self) -> u64 {
         self.oom_total().saturating_sub(self.oom_base)
+    }
+
+    fn refused_total(&self) -> u64 {
+        let dir = match self.v2 {
+            true => self.main_dir(),
+            false => self.dirs[Ctl::Pids as usize].as_ref(),
+        };
+        let text = dir.and_then(|dir| fs::read_small(&dir.join("pids.events"), 512).ok());
+        text.map_or(0, |text| keyed(&text, "max"))
+    }
+
+    /// Processes and threads that the limit `pids` did not let a task make.
+    pub fn refused_processes(&self) -> u64 {
+        self.refused_total().saturating_sub(self.refused_base)
     }
 
     /// Bytes of files in memory and of their swapped part that an emptied group is charged for.
