@@ -88,6 +88,7 @@ pub(super) const GENERAL: &[Key] = &[
     now("max_pend_jobs", "max_pend_jobs"),
     now("max_user_priority", "max_user_priority"),
     now("pack_max", ""),
+    now("orphans", ""),
     now("user_view_alljobs", ""),
     now("job_accept_interval", "job_accept_interval"),
     now("default_host_spec", "default_host_spec"),

@@ -6,7 +6,7 @@ use super::read::{Ctx, DAY, Fields, HOUR, MINUTE, SECOND, Words, YEAR};
 use super::read_policy;
 use super::read_users::admin_set;
 use super::sets::UserSet;
-use super::types::{CgroupMode, Cluster, General, HintsMode};
+use super::types::{CgroupMode, Cluster, General, HintsMode, Orphans};
 use super::types::{HostModel, HostTable, Queue, UserGroup};
 use crate::text::hostlist;
 use crate::text::size::Unit;
@@ -51,6 +51,7 @@ impl Default for General {
             max_pend_jobs: None,
             max_user_priority: 100,
             pack_max: 100_000,
+            orphans: Orphans::Hold,
             user_view_alljobs: false,
             fair: FairFactors::default(),
             packing: Packing::default(),
@@ -213,6 +214,8 @@ pub(super) fn general(
     );
     number("pack_max", 1, 1_000_000, &mut out.pack_max);
     out.max_pend_jobs = f.limit(ctx, "max_pend_jobs", 1);
+    let orphans = [("hold", Orphans::Hold), ("kill", Orphans::Kill)];
+    out.orphans = f.choice(ctx, "orphans", &orphans).unwrap_or(out.orphans);
     out.user_view_alljobs = f.flag(ctx, "user_view_alljobs", false);
     read_policy::general(ctx, f, &mut out, hosts, models);
     out

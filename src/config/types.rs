@@ -73,6 +73,15 @@ pub enum CgroupMode {
     Required,
 }
 
+/// What becomes of a job whose dependency can never be satisfied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Orphans {
+    /// It stays pending; `csub -ti` says otherwise for one job.
+    Hold,
+    Kill,
+}
+
 /// Section `general`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct General {
@@ -101,6 +110,8 @@ pub struct General {
     pub max_user_priority: u32,
     /// Most jobs in one `csub -pack` request.
     pub pack_max: u32,
+    /// What becomes of jobs whose dependency can never be satisfied.
+    pub orphans: Orphans,
     /// `yes`: everyone sees all jobs; `no`: own jobs, admins those they administer.
     pub user_view_alljobs: bool,
     /// Default of queues; already copied into each queue.

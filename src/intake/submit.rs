@@ -626,6 +626,7 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "m" => to.hosts = from.hosts,
         "x" => to.exclusive = from.exclusive,
         "r" => to.rerunnable = from.rerunnable,
+        "ti" => to.end_orphan = from.end_orphan,
         "P" => to.project = from.project,
         "G" => to.user_group = from.user_group,
         "rnc" => to.notify = from.notify,

@@ -16,6 +16,9 @@ pub enum PendReason {
     },
     DependencyNever {
         on: String,
+        /// Which job is the cause, and what became of it.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        why: String,
     },
     ArrayLimit {
         limit: u32,
@@ -278,8 +281,12 @@ impl fmt::Display for PendReason {
             PendReason::New => f.write_str("new job, not yet considered by the scheduler"),
             PendReason::BeginTime { .. } => f.write_str("waits for its begin time (-b)"),
             PendReason::Dependency { on } => write!(f, "waits for its dependency {on}"),
-            PendReason::DependencyNever { on } => {
-                write!(f, "its dependency {on} can never be satisfied")
+            PendReason::DependencyNever { on, why } => {
+                write!(f, "its dependency {on} can never be satisfied")?;
+                match why.as_str() {
+                    "" => Ok(()),
+                    why => write!(f, ": {why}"),
+                }
             }
             PendReason::ArrayLimit { limit } => {
                 write!(

@@ -72,6 +72,9 @@ pub struct Spec {
     /// `-w`, canonical text with names resolved to job ids at submission, or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub depend: String,
+    /// `-ti`: the job ends when its dependency can never be satisfied.
+    #[serde(skip_serializing_if = "is_false")]
+    pub end_orphan: bool,
     /// Absolute working directory on the execution host.
     pub cwd: String,
     /// `-cwdc`: make `cwd` as the user when it is missing.

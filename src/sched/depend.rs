@@ -3,7 +3,7 @@
 use crate::model::{JobStat, PendReason};
 use crate::state::{Array, Body, DepVerdict, Job, State, Work};
 use crate::text::IndexSet;
-use crate::text::depend::{Answer, Elements, Expr, Facts, JobRef, Seen, Target};
+use crate::text::depend::{Answer, Cond, Elements, Expr, Facts, JobRef, Seen, Target};
 use std::cell::Cell;
 
 /// The state, and how many jobs and elements were looked at.
@@ -22,16 +22,45 @@ pub fn judge_counting(state: &State, id: u32, looks: &mut u64) -> Option<DepVerd
     }
     let on = spec.depend.clone();
     let Ok(expr) = Expr::parse_stored(&on) else {
-        return Some(DepVerdict::Never(PendReason::DependencyNever { on }));
+        let why = "it cannot be read".to_owned();
+        return Some(DepVerdict::Never(PendReason::DependencyNever { on, why }));
     };
     let view = View(state, Cell::new(0));
     let verdict = match expr.eval(&view) {
         Answer::True => DepVerdict::Met,
         Answer::False => DepVerdict::NotYet(PendReason::Dependency { on }),
-        Answer::Never => DepVerdict::Never(PendReason::DependencyNever { on }),
+        Answer::Never => {
+            let why = expr.never(&view).map_or(String::new(), |c| cause(state, c));
+            DepVerdict::Never(PendReason::DependencyNever { on, why })
+        }
     };
     *looks += view.1.get();
     Some(verdict)
+}
+
+/// What became of the job that a condition names, in words.
+fn cause(state: &State, cond: &Cond) -> String {
+    let id = match &cond.target.job {
+        JobRef::Id(id) => *id,
+        JobRef::Name(name) => return format!("no job is named {name}"),
+    };
+    match state.job(id).map(|job| &job.body) {
+        None => format!("job {id} does not exist any more"),
+        Some(Body::Array(array)) => format!(
+            "of array {id} {} elements are DONE and {} EXIT",
+            array.count(JobStat::Done),
+            array.count(JobStat::Exit)
+        ),
+        Some(Body::Single(work)) => {
+            let fate = work.run.as_ref().and_then(|run| run.fate.as_ref());
+            match (work.stat, fate.and_then(|fate| fate.code)) {
+                (JobStat::Exit, Some(code)) => format!("job {id} ended with exit code {code}"),
+                (JobStat::Exit, None) => format!("job {id} ended without success"),
+                (JobStat::Done, _) => format!("job {id} is DONE"),
+                _ => format!("job {id} has not ended as it says"),
+            }
+        }
+    }
 }
 
 /// The elements of `array` among `set`. A condition may name two thousand million indices: what is

@@ -175,6 +175,9 @@ fn spec_members(out: &mut String, spec: &Spec) {
     o.some_text("dependency", &spec.depend);
     o.flag("exclusive", spec.exclusive);
     o.flag("rerunnable", spec.rerunnable);
+    if spec.end_orphan {
+        o.flag("end_orphan", true);
+    }
     o.int("priority", spec.priority);
     moment(
         &mut o,

@@ -89,6 +89,9 @@ fn submitted(v: &JobView<'_>) -> String {
     if spec.rerunnable {
         s.push_str(", Re-runnable");
     }
+    if spec.end_orphan {
+        s.push_str(", Ends if its dependency can never be satisfied");
+    }
     for (title, file, over) in [
         ("Input File", &spec.stdin, false),
         ("Output File", &spec.stdout, spec.stdout_over),

@@ -333,6 +333,12 @@ impl State {
         Some(id)
     }
 
+    /// What follows from dependencies is to be worked out again.
+    pub fn recheck_dependencies(&mut self) {
+        let waiting = self.dependencies.watchers.values().flatten();
+        self.dependencies.changed.extend(waiting);
+    }
+
     /// There are such jobs.
     pub fn has_dep_dirty(&self) -> bool {
         !self.dependencies.changed.is_empty()

@@ -174,7 +174,25 @@ impl Expr {
         if text.len() > MAX_TEXT {
             return Err(ParseError::too_long("dependency", MAX_TEXT, text.len()));
         }
-        Expr::parse_with(text, MAX_CONDITIONS, MAX_DEPTH)
+        let expr = Expr::parse_with(text, MAX_CONDITIONS, MAX_DEPTH)?;
+        let after_post = |cond: &&Cond| matches!(cond.test, Test::PostDone | Test::PostErr);
+        if expr
+            .conditions()
+            .iter()
+            .copied()
+            .any(|cond| after_post(&cond))
+        {
+            let at = text.find("post_").unwrap_or(0);
+            let error = ParseError::new(at, text.len(), "jobs have no post-exec command here");
+            return Err(error.hint("write done() or exit()"));
+        }
+        Ok(expr)
+    }
+
+    /// The first condition that can never hold.
+    pub fn never(&self, facts: &impl Facts) -> Option<&Cond> {
+        let never = |cond: &&Cond| cond.judge(facts) == Answer::Never;
+        self.conditions().into_iter().find(never)
     }
 
     /// As [`Expr::parse`] for text that we printed: names that became many ids make it longer

@@ -12,6 +12,9 @@ impl Turn<'_> {
     pub(super) fn configure(&mut self, config: Arc<Config>) {
         let digest = config.digest();
         let before: BTreeSet<String> = self.core.config.host_names().map(str::to_owned).collect();
+        if config.general.orphans != self.core.config.general.orphans {
+            self.core.state.recheck_dependencies();
+        }
         self.core.config = self.with_sensor_resources(config);
         if self.core.state.config_digest() != digest {
             let t = self.now;

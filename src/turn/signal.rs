@@ -122,7 +122,7 @@ impl Turn<'_> {
     }
 
     /// The works that a key names: of an array its pending part (index 0) and each element made.
-    fn works_of(&self, j: JobKey) -> Vec<JobKey> {
+    pub(super) fn works_of(&self, j: JobKey) -> Vec<JobKey> {
         match self.core.state.job(j.id).map(|job| &job.body) {
             Some(Body::Array(array)) if j.idx == 0 => {
                 let elements = array

@@ -2,6 +2,8 @@
 //! scheduler runs again.
 
 use super::context::Turn;
+use crate::config::Orphans;
+use crate::model::{JobKey, JobStat, TermReason};
 use crate::record::event::Event;
 use crate::sched::depend;
 use crate::state::DepVerdict;
@@ -22,7 +24,7 @@ impl Turn<'_> {
     /// A job whose condition is not judged yet waits.
     pub(super) fn judge_dependencies(&mut self) {
         let core = &mut *self.core;
-        let mut looks = 0;
+        let (mut looks, mut orphans) = (0, Vec::new());
         while looks < JUDGE_LOOKS {
             let Some(id) = core.state.pop_dep_dirty(core.memory.last_judged) else {
                 break;
@@ -31,10 +33,29 @@ impl Turn<'_> {
             looks += JUDGE_EACH;
             if let Some(verdict) = depend::judge_counting(&core.state, id, &mut looks) {
                 core.pass.needed |= verdict == DepVerdict::Met;
+                if matches!(verdict, DepVerdict::Never(_)) {
+                    orphans.push(id);
+                }
                 core.state.set_dependency(id, verdict);
             }
         }
+        orphans.into_iter().for_each(|id| self.end_orphan(id));
         self.out.more |= self.core.state.has_dep_dirty();
+    }
+
+    /// Ends what waits of a job whose dependency can never be satisfied, where it is to end.
+    fn end_orphan(&mut self, id: u32) {
+        let core = &*self.core;
+        let asked = core.state.spec_of(id).is_some_and(|spec| spec.end_orphan);
+        if !asked && core.config.general.orphans == Orphans::Hold {
+            return;
+        }
+        for j in self.works_of(JobKey::job(id)) {
+            if self.core.state.stat(j).is_some_and(JobStat::is_waiting) {
+                let (by, reason, t) = ("system".to_owned(), TermReason::Orphan, self.now);
+                self.emit(Event::Cancelled { j, by, reason, t });
+            }
+        }
     }
 
     /// Removes jobs that finished before `clean_period`.

@@ -48,7 +48,6 @@ const UNBUILT: &[(&str, bool)] = &[
     ("So", true),
     ("stage", true),
     ("T", true),
-    ("ti", false),
     ("tty", false),
     ("U", true),
     ("ul", false),
@@ -113,6 +112,11 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     ("x", "", "Exclusive use of the hosts"),
     ("r", "", "Rerun the job when its host fails"),
     ("rn", "", "Do not rerun the job when its host fails"),
+    (
+        "ti",
+        "",
+        "End the job when its dependency (-w) can never be satisfied",
+    ),
     ("b", "[[MON:]DAY:]H:M", "Do not start before this time"),
     ("t", "[[MON:]DAY:]H:M", "End the job at this time"),
     (
@@ -276,6 +280,7 @@ pub(crate) const RESETS: &[(&str, &str)] = &[
     ("bn", "b"),
     ("tn", "t"),
     ("wn", "w"),
+    ("tin", "ti"),
     ("Wn", "W"),
     ("cn", "c"),
     ("Mn", "M"),

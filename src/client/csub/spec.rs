@@ -141,6 +141,7 @@ fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
         "x" => spec.exclusive = true,
         "r" => spec.rerunnable = true,
         "rn" => spec.rerunnable = false,
+        "ti" => spec.end_orphan = true,
         "w" => {
             let expr = Expr::parse(value).map_err(|e| wrong(id, value, &e))?;
             spec.depend = expr.to_string();

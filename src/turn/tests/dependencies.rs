@@ -1,0 +1,79 @@
+//! Dependencies: what they hold back, and what becomes of jobs whose condition can never hold.
+
+use super::*;
+
+#[test]
+fn dependencies_gate_and_open() {
+    let mut b = Bench::new();
+    b.submit(5, |_| {});
+    b.submit(5, |j| j.spec.depend = "done(1)".into());
+    b.submit(5, |j| j.spec.depend = "exit(1)".into());
+    assert!(b.starts().is_empty());
+    b.end("h1", 1, 1, 0);
+    assert_eq!(b.starts(), [("h1".to_string(), "2.1".to_string())]);
+    assert_eq!(b.stat(3), JobStat::Pend);
+    let why = b.core.state.job(3).unwrap().own_why(0).unwrap().to_string();
+    assert!(
+        why.ends_with("can never be satisfied: job 1 is DONE"),
+        "{why}"
+    );
+    // A name stands for many jobs, and may be written often.
+    let every = vec!["done(*)"; 900].join("&&");
+    b.submit(5, |j| j.spec.depend = every);
+    assert!(b.last.acks[0].ids.len() == 1, "{:?}", b.last.acks);
+    for _ in 0..80 {
+        b.submit(5, |_| {});
+    }
+    let every = vec!["done(*)"; 900].join("&&");
+    let refused = b.submit(5, |j| j.spec.depend = every);
+    assert!(
+        format!("{refused:?}").contains("too many jobs"),
+        "{refused:?}"
+    );
+    let refused = b.submit(5, |j| j.spec.depend = "done(99)".into());
+    assert!(
+        refused.results[0].text.contains("99"),
+        "{:?}",
+        refused.results
+    );
+}
+
+#[test]
+fn a_job_whose_dependency_can_never_hold_ends_where_that_is_asked_for() {
+    let mut b = Bench::new();
+    b.submit(5, |_| {});
+    b.submit(5, |j| j.spec.depend = "done(1)".into());
+    b.submit(5, |j| {
+        (j.spec.depend, j.spec.end_orphan) = ("done(1)".into(), true);
+    });
+    b.submit(5, |j| {
+        (j.spec.depend, j.spec.end_orphan) = ("done(3)".into(), true);
+    });
+    b.starts();
+    b.end("h1", 1, 1, 7);
+    b.turn(Vec::new());
+    let why = b.core.state.job(2).unwrap().own_why(0).unwrap().to_string();
+    assert!(why.ends_with("job 1 ended with exit code 7"), "{why}");
+    assert_eq!(
+        [2, 3, 4].map(|id| b.stat(id)),
+        [JobStat::Pend, JobStat::Exit, JobStat::Exit]
+    );
+    let work = b.core.state.work(JobKey::job(3)).unwrap();
+    let fate = work.run.as_ref().unwrap().fate.as_ref().unwrap();
+    assert_eq!(fate.reason, crate::model::TermReason::Orphan);
+    // The cluster may say the same for all.
+    let mut config = (*b.core.config).clone();
+    config.general.orphans = crate::config::Orphans::Kill;
+    b.turn(vec![Input::Config(Arc::new(config))]);
+    assert_eq!(b.stat(2), JobStat::Exit);
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+}
+
+#[test]
+fn a_condition_on_a_post_exec_command_is_refused() {
+    let mut b = Bench::new();
+    b.submit(5, |_| {});
+    let refused = b.submit(5, |j| j.spec.depend = "post_done(1)".into());
+    let text = &refused.results[0].text;
+    assert!(text.contains("no post-exec command"), "{text}");
+}
