@@ -119,6 +119,7 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
     asked.table.color = read::colors();
     let ctx = match asked.style {
         Style::Long { .. } | Style::Lines => source.ctx_with_estimates(),
+        _ if m.last("o").is_some_and(wants_estimates) => source.ctx_with_estimates(),
         _ => source.ctx(),
     };
     let outcome = list::run_at(&source, &asked, ctx, &read::put)?;
@@ -126,6 +127,14 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
         eprintln!("{line}");
     }
     Ok(outcome.exit)
+}
+
+/// Whether a format of `-o` may name the estimated start, which is a file more to read.
+fn wants_estimates(format: &str) -> bool {
+    let format = format.to_ascii_lowercase();
+    ["estimated_start", "estart"]
+        .iter()
+        .any(|name| format.contains(name))
 }
 
 fn understood(m: &ArgMatches, source: &Source) -> Result<Asked, Fail> {

@@ -67,7 +67,11 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     if let Some(user) = m.last("u") {
         super::known_names::check_user(user, source, &params)?;
     }
-    let queues = source.queues()?;
+    let mut queues = source.queues()?;
+    let (now, zone) = (source.ctx().now.0, jiff::tz::TimeZone::system());
+    for q in &mut queues {
+        q.window_closed = queue::window_closed(q, now, &zone);
+    }
     let mut rows = Vec::new();
     let (named, exit) = read::named("queue", &queues, |q| &q.name, &m.all("names"));
     for q in named {
@@ -160,6 +164,11 @@ mod tests {
             ..view::HostRow::default()
         });
         bed.put(view::HOSTS, &hosts);
+        let users = ["alice", "bob", "eve"].map(|name| view::UserRow {
+            name: name.into(),
+            ..view::UserRow::default()
+        });
+        bed.put(view::USERS, &users);
         bed
     }
 

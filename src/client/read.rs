@@ -144,15 +144,24 @@ impl Source {
             now: Stamp(sys::clock::wall_ms()),
             dates: Dates::new(TimeZone::system()),
             estimates: Default::default(),
+            queue_requests: Default::default(),
         }
     }
 
-    /// The same, with when jobs are expected to start: a file more to read.
+    /// The same, with when jobs are expected to start and what their queues require: two files
+    /// more to read.
     pub(crate) fn ctx_with_estimates(&self) -> Ctx {
         let rows = self.view.estimates().unwrap_or_default();
         let estimates = rows.into_iter().map(|row| (row.j, row)).collect();
+        let queues = self.view.queues().unwrap_or_default();
+        let requests = queues.into_iter().filter_map(|q| {
+            let mut settings = q.settings.into_iter();
+            let (_, request) = settings.find(|(title, _)| title == "RES_REQ")?;
+            Some((q.name, request))
+        });
         Ctx {
             estimates: Arc::new(estimates),
+            queue_requests: Arc::new(requests.collect()),
             ..self.ctx()
         }
     }

@@ -19,6 +19,8 @@ pub(crate) struct Ctx {
     pub dates: Dates,
     /// When jobs with reservations are expected to start; empty where no caller needs them.
     pub estimates: Arc<BTreeMap<JobKey, EstimateRow>>,
+    /// Requirements of queues that have one; empty where no caller needs them.
+    pub queue_requests: Arc<BTreeMap<String, String>>,
 }
 
 impl Ctx {
@@ -28,6 +30,7 @@ impl Ctx {
             now: self.now,
             dates: Dates::new(self.dates.zone().clone()),
             estimates: self.estimates.clone(),
+            queue_requests: self.queue_requests.clone(),
         }
     }
 }
@@ -579,7 +582,9 @@ pub(crate) static FIELDS: &[Field<JobGet>] = &[
     field("finish_date", &[], "FINISH_TIME", 14, |v, out| {
         v.ctx.dates.compact(out, v.row.end)
     }),
-    field("user_group", &["ugroup"], "USER_GROUP", 15, nothing),
+    field("user_group", &["ugroup"], "USER_GROUP", 15, |v, out| {
+        out.push_str(&v.spec.user_group);
+    }),
     field("app", &["application"], "APP", 11, nothing),
     field("service_class", &["sla"], "SERVICE_CLASS", 13, nothing),
     field("job_group", &["group"], "JOB_GROUP", 10, nothing),
@@ -602,7 +607,10 @@ pub(crate) static FIELDS: &[Field<JobGet>] = &[
         &["estart_time"],
         "ESTIMATED_START_TIME",
         20,
-        nothing,
+        |v, out| {
+            let at = estimate(v).and_then(|row| row.at);
+            v.ctx.dates.short(out, at.unwrap_or(0));
+        },
     ),
     field("avg_mem", &[], "AVG_MEM", 10, nothing),
     field(

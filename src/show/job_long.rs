@@ -7,6 +7,7 @@ use super::job::{self, JobView};
 use super::wrap;
 use crate::model::{JobStat, TermReason};
 use crate::text::count::count;
+use crate::text::resreq::{Anything, Builtins, ResReq};
 use crate::text::size;
 use std::fmt::Write as _;
 
@@ -31,11 +32,25 @@ pub(crate) fn put(out: &mut String, v: &JobView<'_>, unfolded: bool) {
         let text = format!(" JOB DESCRIPTION: {}", v.spec.description);
         wrap::item(out, &text, unfolded);
     }
-    if !v.spec.res_req.is_empty() {
+    let combined = combined_request(v);
+    if !combined.is_empty() {
         out.push_str("\n RESOURCE REQUIREMENT DETAILS:\n");
-        wrap::item(out, &format!(" Combined: {}", v.spec.res_req), unfolded);
-        wrap::item(out, &format!(" Effective: {}", v.spec.res_req), unfolded);
+        wrap::item(out, &format!(" Combined: {combined}"), unfolded);
+        wrap::item(out, &format!(" Effective: {combined}"), unfolded);
     }
+}
+
+/// The job's requirement over that of its queue, as the scheduler merges them.
+fn combined_request(v: &JobView<'_>) -> String {
+    let own = &v.spec.res_req;
+    let Some(queue) = v.ctx.queue_requests.get(&v.spec.queue) else {
+        return own.clone();
+    };
+    let read = |text: &str| ResReq::parse_stored(text, &Anything(&Builtins)).ok();
+    let merged = read(own)
+        .zip(read(queue))
+        .and_then(|(own, queue)| Some(own.over(queue.simple()?).to_string()));
+    merged.unwrap_or_else(|| own.clone())
 }
 
 macro_rules! add {
@@ -389,6 +404,28 @@ Sat Nov 21 02:07:09: Submitted from host <login-host-long>, CWD </data/run>, 5 \
  Effective: span[ptile=4]
 ";
         assert_eq!(page(&pending()), want);
+    }
+
+    #[test]
+    fn the_requirement_of_the_queue_is_part_of_the_combined_one() {
+        let mut ctx = ctx();
+        let queue = (
+            "normal".to_owned(),
+            "select[mem>100] rusage[mem=50]".to_owned(),
+        );
+        ctx.queue_requests = std::sync::Arc::new(std::iter::once(queue).collect());
+        let mut spec = spec();
+        (spec.queue, spec.res_req) = ("normal".into(), "select[ut<0.5]".into());
+        let row = pending();
+        let got = combined_request(&view(&ctx, &spec, &row, None));
+        for part in ["mem>100", "ut<0.5", "rusage[mem=50"] {
+            assert!(got.replace(' ', "").contains(part), "{part}: {got}");
+        }
+        spec.queue = "other".into();
+        assert_eq!(
+            combined_request(&view(&ctx, &spec, &row, None)),
+            "select[ut<0.5]"
+        );
     }
 
     #[test]

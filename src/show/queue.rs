@@ -6,19 +6,36 @@ use super::cell::{self, Cut, Object, int};
 use super::field::{Field, Get, Table, cut};
 use super::job_table::stat_color;
 use crate::record::view::{Counts, QueueRow};
+use crate::text::window::Windows;
+use jiff::tz::TimeZone;
 use std::fmt::Write as _;
 
 /// The function that writes a field.
 pub(crate) type QueueGet = Get<QueueRow>;
 
+/// Settings that are windows.
+const WINDOWS: &[&str] = &["RUN_WINDOW", "DISPATCH_WINDOW"];
+
 /// `Open:Active` and its relatives.
 pub(crate) fn status(q: &QueueRow) -> &'static str {
     match (q.open, q.active) {
-        (true, true) => "Open:Active",
         (true, false) => "Open:Inact_Adm",
-        (false, true) => "Closed:Active",
         (false, false) => "Closed:Inact_Adm",
+        (true, true) if q.window_closed => "Open:Inact_Win",
+        (false, true) if q.window_closed => "Closed:Inact_Win",
+        (true, true) => "Open:Active",
+        (false, true) => "Closed:Active",
     }
+}
+
+/// Whether a window of the queue is closed at `ms`: the settings show its windows.
+pub(crate) fn window_closed(q: &QueueRow, ms: i64, tz: &TimeZone) -> bool {
+    let windows = q
+        .settings
+        .iter()
+        .filter(|(key, _)| WINDOWS.contains(&key.as_str()));
+    let mut windows = windows.filter_map(|(_, text)| Windows::parse(text).ok());
+    windows.any(|window| !window.contains_ms(ms, tz))
 }
 
 fn limit(out: &mut String, value: Option<u32>) {
@@ -355,6 +372,24 @@ night             5 Closed:Inact_Adm  100     -  0.5    -     0     0    0     0
         assert_eq!(table(false).print([&queue(), &closed], true), want);
         let wide = table(true).print([&queue()], true);
         assert!(wide.contains("normal_with_a_long_name") && wide.ends_with(" 5\n"));
+    }
+
+    #[test]
+    fn a_queue_outside_its_window_says_so() {
+        // Monday 08:00 UTC.
+        let at = 1_795_420_800_000;
+        let mut q = queue();
+        (q.open, q.active) = (true, true);
+        q.settings
+            .push(("DISPATCH_WINDOW".into(), "18:00-7:00".into()));
+        q.window_closed = window_closed(&q, at, &TimeZone::UTC);
+        assert_eq!(status(&q), "Open:Inact_Win");
+        q.open = false;
+        assert_eq!(status(&q), "Closed:Inact_Win");
+        q.active = false;
+        assert_eq!(status(&q), "Closed:Inact_Adm");
+        assert!(!window_closed(&q, at - 2 * 3_600_000, &TimeZone::UTC));
+        assert!(!window_closed(&queue(), at, &TimeZone::UTC));
     }
 
     #[test]

@@ -142,6 +142,7 @@ fn queue_row(core: &Core, config: &Config, queue: &Queue, sums: &Waiting) -> Que
         host: queue.host_slots,
         counts: counts(used, slots, jobs, core.reserved.queue(&queue.name)),
         settings: queue_settings(queue),
+        window_closed: false,
         users: queue.users.to_string(),
         hosts: hosts.map(|h| h.name.clone()).collect(),
         administrators: queue

@@ -103,6 +103,7 @@ fn ask_on(bed: &TestView, line: &[&str]) -> Result<Answer, Fail> {
     let m = cli::parse(options(), &read::split_json(&args)).expect("a good line");
     let ctx = Ctx {
         estimates: Default::default(),
+        queue_requests: Default::default(),
         now: Stamp(NOW),
         dates: Dates::new(TimeZone::UTC),
     };

@@ -13,6 +13,7 @@ pub(crate) const NOW: i64 = 1_795_230_429_000;
 pub(crate) fn ctx() -> Ctx {
     Ctx {
         estimates: Default::default(),
+        queue_requests: Default::default(),
         now: Stamp(NOW),
         dates: Dates::new(TimeZone::UTC),
     }

@@ -94,3 +94,19 @@ fn machine_formats_of_known_clients() {
         "30^user user0001 has reached the limit of 4 slots\n"
     );
 }
+
+#[test]
+fn the_group_and_the_estimated_start_are_filled() {
+    let (mut ctx, row) = (ctx(), pending());
+    let estimate = EstimateRow {
+        j: row.j,
+        at: Some(ctx.now.0),
+        ..EstimateRow::default()
+    };
+    ctx.estimates = Arc::new(std::iter::once((row.j, estimate)).collect());
+    let mut spec = spec();
+    spec.user_group = "chemists".into();
+    let v = view(&ctx, &spec, &row, None);
+    assert_eq!(value("user_group", &v), "chemists");
+    assert_eq!(value("estimated_start_time", &v), "Nov 21 03:07");
+}
