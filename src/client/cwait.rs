@@ -37,6 +37,11 @@ fn cli() -> Command {
         "Wait for this condition, as in csub -w",
     ))
     .arg(opt(
+        "J",
+        "NAME",
+        "Wait until your jobs of this name have ended; * at either end matches any text",
+    ))
+    .arg(opt(
         "timeout",
         "TIME",
         "Give up after this time: seconds or units as in 90s, 5m, 2h",
@@ -85,8 +90,24 @@ fn goal(condition: Option<&str>, operands: &[String]) -> Result<Goal> {
     Ok(Goal { expr, ids })
 }
 
+/// The goal of `-J`: the jobs of that name have ended.
+fn named_goal(name: &str, condition: Option<&str>, operands: &[String]) -> Result<Goal> {
+    if condition.is_some() || !operands.is_empty() {
+        return Err(Fail::usage("give -J, -w or operands, not several of them"));
+    }
+    if name.contains('"') {
+        return Err(Fail::usage("-J: a job's name holds no quotes"));
+    }
+    let ended = goal(Some(&format!("ended(\"{name}\")")), &[])?;
+    // As with ids, the exit code says whether all are DONE.
+    Ok(Goal { ids: true, ..ended })
+}
+
 fn wait(m: &ArgMatches) -> Result<i32> {
-    let goal = goal(m.last("w"), &m.all("what"))?;
+    let goal = match m.last("J") {
+        Some(name) => named_goal(name, m.last("w"), &m.all("what"))?,
+        None => goal(m.last("w"), &m.all("what"))?,
+    };
     let limit = match m.last("timeout") {
         None => None,
         Some(text) => {
@@ -290,6 +311,16 @@ mod tests {
             spec: Default::default(),
             why: None,
         }
+    }
+
+    #[test]
+    fn a_name_stands_for_the_jobs_that_have_it() {
+        let got = named_goal("sweep*", None, &[]).unwrap();
+        assert_eq!(got.expr.to_string(), "ended(\"sweep*\")");
+        assert!(got.ids);
+        assert!(named_goal("a", Some("done(1)"), &[]).is_err());
+        assert!(named_goal("a", None, &["1".to_owned()]).is_err());
+        assert!(named_goal("a\"b", None, &[]).is_err());
     }
 
     #[test]

@@ -206,7 +206,12 @@ impl Site {
 
     /// Links for every command to the executable beside the running one.
     fn link_commands(&self) -> Result<(), Fail> {
-        let cb = detach::own_directory()?.join("cb");
+        let programs = detach::own_directory()?;
+        let sim = programs.join("cbsim");
+        if fs::exists(&sim) {
+            fs::symlink(&sim, &self.bin().join("cbsim"))?;
+        }
+        let cb = programs.join("cb");
         for name in std::iter::once("cb").chain(crate::admin::command_names()) {
             fs::symlink(&cb, &self.bin().join(name))?;
         }
