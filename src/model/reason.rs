@@ -185,6 +185,27 @@ pub struct HostCounts {
     /// The run limit, which is longer on slow hosts, reaches past the run window or `-t`.
     #[serde(skip_serializing_if = "zero")]
     pub slow: u32,
+    /// `server: no` in cb.yaml.
+    #[serde(skip_serializing_if = "zero")]
+    pub no_server: u32,
+    /// What is free there is kept for jobs with reservations.
+    #[serde(skip_serializing_if = "zero")]
+    pub reserved: u32,
+    /// Of the hosts counted in `rusage`, the one that comes nearest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<NearestHost>,
+}
+
+/// The host that has most of a resource that all hosts lack.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NearestHost {
+    pub host: String,
+    pub resource: String,
+    /// As text, with its unit.
+    pub need: String,
+    /// What no other work has reserved there.
+    pub left: String,
 }
 
 fn zero(n: &u32) -> bool {
@@ -192,17 +213,19 @@ fn zero(n: &u32) -> bool {
 }
 
 impl HostCounts {
-    fn parts(&self) -> [(u32, &'static str); 16] {
+    fn parts(&self) -> [(u32, &'static str); 18] {
         [
             (self.full, "no free job slots"),
             (self.rusage, "not enough of a resource in rusage[]"),
             (self.select, "select[] not satisfied"),
             (self.other_type, "not of the submission host's type"),
             (self.closed, "closed by the administrator"),
+            (self.no_server, "runs no jobs (server: no)"),
             (self.unavailable, "unavailable"),
             (self.exclusive, "exclusive use conflicts"),
             (self.user_limit, "user's slot limit on the host reached"),
             (self.queue_limit, "queue's slot limit on the host reached"),
+            (self.reserved, "kept for a job with a reservation"),
             (self.span, "span[], same[] or cu[] not satisfied"),
             (self.window, "dispatch window closed"),
             (self.load, "load threshold exceeded"),
@@ -227,6 +250,18 @@ impl fmt::Display for HostCounts {
                 write!(f, "{sep}{what}: {n} host{s}")?;
                 first = false;
             }
+        }
+        if let Some(nearest) = &self.nearest {
+            let NearestHost {
+                host,
+                resource,
+                need,
+                left,
+            } = nearest;
+            write!(
+                f,
+                "; rusage[{resource}={need}]: at most {left} is left (host {host})"
+            )?;
         }
         if first {
             f.write_str("the cluster has no hosts")

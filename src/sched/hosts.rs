@@ -24,6 +24,8 @@ pub struct HostInfo {
 /// Why a host takes no new job at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Obstacle {
+    /// `server: no` in cb.yaml.
+    NoServer,
     Closed,
     Unavailable,
 }
@@ -43,7 +45,9 @@ impl HostInfo {
     }
 
     pub fn obstacle(&self) -> Option<Obstacle> {
-        if self.ctl.closed || !self.entry.server {
+        if !self.entry.server {
+            Some(Obstacle::NoServer)
+        } else if self.ctl.closed {
             Some(Obstacle::Closed)
         } else if !self.ctl.up || !self.load.executor {
             Some(Obstacle::Unavailable)

@@ -169,6 +169,10 @@ impl Pending {
     /// `array`: the job is one.
     pub(super) fn put(&mut self, id: u32, order: i64, j: JobKey, array: bool) {
         let class = self.classes.get_mut(id).expect("the spec holds its class");
+        // Views drop the reason of a class without jobs.
+        if class.jobs.is_empty() {
+            self.dirty.insert(id);
+        }
         if class.jobs.insert((order, j)) && array && j.idx == 0 {
             class.arrays += 1;
         }

@@ -1,7 +1,7 @@
 //! Why jobs wait, in words and numbers: counts of hosts by what stood in the way. Decides nothing.
 
 use super::Pass;
-use crate::model::{HostCounts, PendReason};
+use crate::model::{HostCounts, NearestHost, PendReason};
 use crate::sched::compiled_request::TrialUse;
 use crate::sched::host_usage::ResourceId;
 use crate::sched::hosts::Obstacle;
@@ -9,11 +9,20 @@ use crate::sched::pending_classes::PendingClass;
 use crate::sched::placement::Shortfall;
 use crate::sched::shape::{HostQuery, Shape, Unfit, View};
 use crate::state::Class;
+use crate::text::size;
 use std::collections::HashSet;
 
 /// On a cluster of more hosts than this a shape's reason is computed at most once a second.
 const FEW_HOSTS: usize = 64;
 const EXPLAIN_EVERY_MS: u64 = 1000;
+
+/// An amount in thousandths as people write it: memory and disk space, which are in MB, as sizes.
+fn amount_text(resource: &str, milli: i64) -> String {
+    match resource {
+        "mem" | "swp" | "tmp" => size::human(milli.unsigned_abs().saturating_mul(1 << 20) / 1000),
+        _ => (milli as f64 / 1000.0).to_string(),
+    }
+}
 
 impl Pass<'_> {
     /// Why a class found no hosts; `None`: as before.
@@ -109,6 +118,7 @@ impl Pass<'_> {
             match (unfit, host.obstacle()) {
                 (Some(Unfit::NotInQueue), _) => counts.not_in_queue += 1,
                 (Some(Unfit::NotAsked), _) => counts.not_asked += 1,
+                (_, Some(Obstacle::NoServer)) => counts.no_server += 1,
                 (_, Some(Obstacle::Closed)) => counts.closed += 1,
                 (_, Some(Obstacle::Unavailable)) => counts.unavailable += 1,
                 _ if self.picture.windows.shuts(at) => counts.window += 1,
@@ -154,7 +164,12 @@ impl Pass<'_> {
                 with: part.text.clone(),
                 free,
             },
-            (None, 0) => PendReason::Hosts(counts),
+            (None, 0) => {
+                if counts.rusage > 0 {
+                    counts.nearest = self.nearest(shape, which);
+                }
+                PendReason::Hosts(counts)
+            }
             (None, free) => PendReason::Slots { need, free },
         }
     }
@@ -193,9 +208,45 @@ impl Pass<'_> {
             counts.slow += 1;
         } else if self.recent(shape, at) {
             counts.recent += 1;
+        } else if self.is_reserved(at) {
+            counts.reserved += 1;
         } else {
             counts.span += 1;
         }
+    }
+
+    /// Something of the host is kept for reservations.
+    fn is_reserved(&self, at: usize) -> bool {
+        let book = self
+            .picture
+            .reserver
+            .as_ref()
+            .map(|reserver| &reserver.book);
+        book.is_some_and(|book| at < book.hosts() && book.reserved_on(at as u32))
+    }
+
+    /// Of the hosts that take work but lack a resource of `rusage[]`, the one that has most of it.
+    fn nearest(&self, shape: &Shape, which: (usize, usize)) -> Option<NearestHost> {
+        let view = self.view();
+        let open = |at: &usize| {
+            self.table.at(*at).obstacle().is_none() && shape.unfit(which, &view, *at).is_none()
+        };
+        let open: Vec<usize> = (0..self.table.count()).filter(open).collect();
+        let left = |res: ResourceId, at: usize| self.picture.usage.get(at).left(res);
+        let mut items = shape.ways[which.0].parts[which.1].rusage.iter();
+        items.find_map(|item| {
+            // The first of equal hosts.
+            let by_left = open.iter().map(|at| (left(item.res, *at), *at));
+            let (most, at) = by_left.max_by_key(|(n, at)| (*n, usize::MAX - at))?;
+            let name = self.picture.resources.name(item.res);
+            let text = |n: i64| amount_text(name, n);
+            (most < item.amount).then(|| NearestHost {
+                host: self.table.at(at).name.clone(),
+                resource: name.to_owned(),
+                need: text(item.amount),
+                left: text(most.max(0)),
+            })
+        })
     }
 
     /// Work has started on the host too recently for the queue of the shape.

@@ -442,3 +442,61 @@ fn users_have_so_many_slots_for_each_core_of_a_host() {
         assert_eq!(c.pass(), [more]);
     }
 }
+
+/// A reason names the resource, the amount and the host that comes nearest, and who keeps a host.
+#[test]
+fn reasons_name_what_is_missing() {
+    let mut c = Cluster::new(
+        "hosts:\n- {name: h1, slots: 4}\n- {name: h2, slots: 4, resources: {lic: 3}}\n\
+         - {name: h3, server: no}\nqueues:\n- {name: normal}\n",
+    );
+    c.sample("h2", |doc| doc.mem = 2048.0);
+    let (mem, lic) = (c.ask(1, "rusage[mem=50G]"), c.ask(1, "rusage[lic=5]"));
+    assert_eq!(c.pass(), super::NOBODY);
+    let why = c.why(mem);
+    let nearest = "rusage[mem=50G]: at most 7.8G is left (host h1)";
+    assert!(why.ends_with(nearest), "{why}");
+    assert!(why.contains("runs no jobs (server: no): 1 host"), "{why}");
+    let why = c.why(lic);
+    assert!(
+        why.ends_with("rusage[lic=5]: at most 3 is left (host h2)"),
+        "{why}"
+    );
+}
+
+/// The reason of a class that had no jobs for a while is published again, though it is the same.
+#[test]
+fn a_job_like_an_earlier_one_gets_its_reason_at_once() {
+    let mut c = Cluster::equal(1, 1);
+    let first = c.submit(job(1));
+    let spec = c.state.job(first).expect("it is there").spec;
+    c.pass();
+    let waits = c.submit(job(1));
+    c.pass();
+    let class = c.state.class_of(spec);
+    let _ = c.state.take_delta();
+    c.end(first);
+    assert_eq!(c.pass(), [waits]);
+    let _ = c.state.take_delta();
+    c.submit(job(1));
+    c.pass();
+    let delta = c.state.take_delta();
+    let (rows, _) = c.state.delta_rows(delta);
+    let told = |row: &crate::record::view::Row<'_>| matches!(row, crate::record::view::Row::Class { id, .. } if *id == class);
+    assert!(rows.iter().any(told));
+}
+
+#[test]
+fn a_reason_names_the_reservation_that_keeps_a_host() {
+    let mut c = Cluster::new(
+        "hosts:\n- {name: h1, slots: 2}\n\
+         queues:\n- {name: normal, slot_reserve: 1h, backfill: yes}\n",
+    );
+    let mut short = job(1);
+    short.limits.run_s = Some(600);
+    let first = c.submit(short);
+    let wide = c.submit(job(2));
+    let small = c.submit(job(1));
+    assert_eq!(c.pass(), [first], "job {wide} has the other slot reserved");
+    assert_eq!(c.why(small), "kept for a job with a reservation: 1 host");
+}
