@@ -56,8 +56,8 @@ pub(crate) fn check_user(word: &str, source: &Source, params: &Params) -> Result
 
 /// The last value of an option that the command may not have at all.
 fn value<'m>(m: &'m ArgMatches, id: &str) -> Option<&'m str> {
-    let values = m.try_get_many::<String>(id).ok().flatten()?;
-    values.last().map(String::as_str)
+    let mut values = m.try_get_many::<String>(id).ok().flatten()?;
+    values.next_back().map(String::as_str)
 }
 
 #[cfg(test)]

@@ -142,9 +142,9 @@ impl Usage {
         if delta.hist_ms != [0; 3] {
             self.add_history(&delta.history_us());
         }
-        if delta.ended_slots > 0 {
-            let run_ms = delta.hist_ms[Meter::Run as usize];
-            let each_s = (run_ms / delta.ended_slots).div_ceil(1000);
+        let run_ms = delta.hist_ms[Meter::Run as usize];
+        if let Some(each_ms) = run_ms.checked_div(delta.ended_slots) {
+            let each_s = each_ms.div_ceil(1000);
             let sums = [1, each_s, run_ms.div_ceil(1000)];
             self.add_ended(&sums.map(|by| run_ms.saturating_mul(by)));
         }
