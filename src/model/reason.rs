@@ -54,7 +54,7 @@ pub enum PendReason {
         host: String,
     },
     /// No host could serve the job now. Counts of hosts by obstacle.
-    Hosts(HostCounts),
+    Hosts(Box<HostCounts>),
     /// No host of the cluster can ever run the job with its present options.
     NeverFits {
         why: String,

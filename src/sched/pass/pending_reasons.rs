@@ -168,7 +168,7 @@ impl Pass<'_> {
                 if counts.rusage > 0 {
                     counts.nearest = self.nearest(shape, which);
                 }
-                PendReason::Hosts(counts)
+                PendReason::Hosts(Box::new(counts))
             }
             (None, free) => PendReason::Slots { need, free },
         }
