@@ -24,7 +24,6 @@ use crate::model::{AttemptId, Stamp};
 use crate::record::ack::Ack;
 use crate::record::event::Event;
 use crate::record::order::Order;
-use crate::record::report::{Report, ReportRecord};
 use crate::record::request::Verb;
 use crate::spool::Layout;
 use crate::sys::thread::Which as Spoke;
@@ -162,16 +161,7 @@ impl Leader {
                 let at = work.attempt;
                 let a = AttemptId { j, at };
                 let why = "a new leader starts it elsewhere".to_owned();
-                inputs.push(Input::Reports {
-                    host: host.clone(),
-                    part: 0,
-                    reports: vec![ReportRecord {
-                        seq: 0,
-                        run: Default::default(),
-                        report: Report::Never { a, why },
-                    }],
-                    more: true,
-                });
+                inputs.push(Input::never(host.clone(), a, why));
             }
         }
     }

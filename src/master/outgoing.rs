@@ -7,7 +7,6 @@ use super::acks::Acks;
 use super::outbox::Orders;
 use super::receipts::Receipts;
 use crate::model::AttemptId;
-use crate::record::report::{Report, ReportRecord};
 use crate::turn::Input;
 
 /// How long hosts without work are not sent how far the journal has come, in milliseconds.
@@ -43,16 +42,7 @@ impl Outgoing {
         inputs.extend(self.orders.take_news().into_iter().map(waits));
         for (host, a) in std::mem::take(&mut self.unsent) {
             let why = format!("orders to {host} cannot be written");
-            inputs.push(Input::Reports {
-                host,
-                part: 0,
-                reports: vec![ReportRecord {
-                    seq: 0,
-                    run: Default::default(),
-                    report: Report::Never { a, why },
-                }],
-                more: true,
-            });
+            inputs.push(Input::never(host, a, why));
         }
         inputs.len() > before
     }

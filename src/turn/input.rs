@@ -2,9 +2,9 @@
 
 use crate::config::Config;
 use crate::intake::Requester;
-use crate::model::JobKey;
+use crate::model::{AttemptId, JobKey};
 use crate::record::load::LoadDoc;
-use crate::record::report::ReportRecord;
+use crate::record::report::{Report, ReportRecord, RunId};
 use crate::record::request::{RequestHead, Verb};
 use crate::state::HostId;
 use std::sync::Arc;
@@ -54,6 +54,20 @@ pub enum Input {
 }
 
 impl Input {
+    /// The leader itself says that an attempt never starts on a host; of no file.
+    pub fn never(host: String, a: AttemptId, why: String) -> Input {
+        Input::Reports {
+            host,
+            part: 0,
+            reports: vec![ReportRecord {
+                seq: 0,
+                run: RunId::default(),
+                report: Report::Never { a, why },
+            }],
+            more: true,
+        }
+    }
+
     /// The work that the first reports are about, for reading ahead.
     pub(super) fn first_works(&self) -> impl Iterator<Item = (JobKey, Option<HostId>)> {
         let reports = match self {

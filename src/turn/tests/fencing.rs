@@ -214,8 +214,8 @@ fn a_removed_job_is_killed_by_every_leader_until_its_host_says_that_it_ended() {
     assert!(!outstanding(&b.core, Some("h1")).iter().any(kill));
 }
 
-#[test]
-fn old_reports_of_what_has_ended_kill_nothing() {
+/// Job 1 has ended on h1; the next leader has read its start there and not yet its end.
+fn reading_of_an_end() -> Bench {
     let mut b = Bench::new();
     b.submit(5, |_| {});
     let a = attempt(1, 1);
@@ -223,6 +223,12 @@ fn old_reports_of_what_has_ended_kill_nothing() {
     b.end("h1", 1, 1, 0);
     b.next_leader();
     b.reads_start_first("h1", a);
+    b
+}
+
+#[test]
+fn old_reports_of_what_has_ended_kill_nothing() {
+    let mut b = reading_of_an_end();
     assert!(b.kills().is_empty(), "the file goes on");
     b.end("h1", 1, 1, 0);
     assert!(b.kills().is_empty() && b.core.memory.stray_runs.is_empty());
@@ -313,13 +319,7 @@ fn hosts_are_ordered_the_limit_until_they_report_it() {
 /// The file is damaged between the start of a job and its end, or another read brings the rest.
 #[test]
 fn a_job_whose_host_reported_its_end_is_requeued_while_its_reports_are_read() {
-    let mut b = Bench::new();
-    b.submit(5, |_| {});
-    let a = attempt(1, 1);
-    b.host_runs("h1", a);
-    b.end("h1", 1, 1, 0);
-    b.next_leader();
-    b.reads_start_first("h1", a);
+    let mut b = reading_of_an_end();
     let states = vec!["done".to_owned()];
     let (sel, hold) = (selector(&["1"]), false);
     let again = b.ask(5, vec![Verb::Requeue { sel, hold, states }]);
