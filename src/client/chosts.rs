@@ -70,7 +70,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "chosts")?;
     let params = source.params()?;
-    let hosts = source.hosts()?;
+    let hosts = source.counted_hosts()?;
     let operands = m.all("names");
     source.banner(&params);
     if m.has("s") {

@@ -7,6 +7,7 @@ use super::read::{self, Source};
 use super::visibility::Sets;
 use crate::record::view::LimitRow;
 use crate::show::limit;
+use crate::spool::view::ViewReader;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 
 fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     let params = source.params()?;
-    let limits = source.view.limits().map_err(|e| source.failed(e))?;
+    let limits = source.counted(ViewReader::counted_limits)?;
     source.banner(&params);
     let sets = Sets::new(&params, &read::os_groups);
     let named = |kind: &str, name: &str, word: &str| {
@@ -113,6 +114,7 @@ mod tests {
             resource: "slots".into(),
             used: 3.0,
             limit: Some(8.0),
+            each: false,
         };
         bed.put(
             view::LIMITS,

@@ -67,7 +67,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     if let Some(user) = m.last("u") {
         super::known_names::check_user(user, source, &params)?;
     }
-    let mut queues = source.queues()?;
+    let mut queues = source.counted_queues()?;
     let (now, zone) = (source.ctx().now.0, jiff::tz::TimeZone::system());
     for q in &mut queues {
         q.window_closed = queue::window_closed(q, now, &zone);

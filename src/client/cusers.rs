@@ -6,6 +6,7 @@ use super::read::table::{self, Listing};
 use super::read::{self, Source};
 use crate::record::view::UserRow;
 use crate::show::user;
+use crate::spool::view::ViewReader;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 
 fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     let params = source.params()?;
-    let mut users = source.view.users().map_err(|e| source.failed(e))?;
+    let mut users = source.counted(ViewReader::counted_users)?;
     users.sort_by(|a, b| (a.group, &a.name).cmp(&(b.group, &b.name)));
     source.banner(&params);
     let mut names = m.all("names");

@@ -14,7 +14,7 @@ use crate::show::Dates;
 use crate::show::job::Ctx;
 use crate::show::job_select::Users;
 use crate::spool::Layout;
-use crate::spool::view::{Reading, ViewError, ViewReader};
+use crate::spool::view::{Counted, ViewError, ViewReader};
 use crate::sys;
 use crate::sys::users::UserFacts;
 use crate::text::error::did_you_mean;
@@ -103,9 +103,16 @@ impl Source {
     /// # Errors
     /// As [`Source::params`].
     pub(crate) fn hosts(&self) -> Result<Vec<HostRow>, Fail> {
-        let mut hosts = self.view.hosts().map_err(|e| self.failed(e))?;
-        hosts.sort_by_key(|a| natural(&a.name));
-        Ok(hosts)
+        let hosts = self.view.hosts().map_err(|e| self.failed(e))?;
+        Ok(by_name(hosts))
+    }
+
+    /// The same with slots in use and jobs as of now.
+    ///
+    /// # Errors
+    /// As [`Source::params`].
+    pub(crate) fn counted_hosts(&self) -> Result<Vec<HostRow>, Fail> {
+        self.counted(ViewReader::counted_hosts).map(by_name)
     }
 
     /// The published queues, highest priority first.
@@ -113,9 +120,29 @@ impl Source {
     /// # Errors
     /// As [`Source::params`].
     pub(crate) fn queues(&self) -> Result<Vec<QueueRow>, Fail> {
-        let mut queues = self.view.queues().map_err(|e| self.failed(e))?;
-        queues.sort_by(|a, b| (-a.priority, &a.name).cmp(&(-b.priority, &b.name)));
-        Ok(queues)
+        let queues = self.view.queues().map_err(|e| self.failed(e))?;
+        Ok(by_priority(queues))
+    }
+
+    /// The same with their counts as of now.
+    ///
+    /// # Errors
+    /// As [`Source::params`].
+    pub(crate) fn counted_queues(&self) -> Result<Vec<QueueRow>, Fail> {
+        self.counted(ViewReader::counted_queues).map(by_priority)
+    }
+
+    /// The rows of a summary view with the counts as of now.
+    ///
+    /// # Errors
+    /// As [`Source::params`].
+    pub(crate) fn counted<T>(
+        &self,
+        read: fn(&ViewReader) -> Result<Counted<T>, ViewError>,
+    ) -> Result<Vec<T>, Fail> {
+        let counted = read(&self.view).map_err(|e| self.failed(e))?;
+        self.warn(&counted.warnings);
+        Ok(counted.rows)
     }
 
     /// True when the asker may see the jobs of others.
@@ -167,11 +194,11 @@ impl Source {
     }
 
     /// Reports damage that cost rows: an incomplete table must not look complete.
-    pub(crate) fn warn(&self, reading: &Reading) {
-        for text in reading.warnings.iter().take(WARNINGS_MAX) {
+    pub(crate) fn warn(&self, warnings: &[String]) {
+        for text in warnings.iter().take(WARNINGS_MAX) {
             eprintln!("{}: warning: {text}", self.name);
         }
-        let more = reading.warnings.len().saturating_sub(WARNINGS_MAX);
+        let more = warnings.len().saturating_sub(WARNINGS_MAX);
         if more > 0 {
             eprintln!("{}: warning: and {more} more", self.name);
         }
@@ -268,6 +295,16 @@ impl Source {
         }
         Ok(names)
     }
+}
+
+fn by_name(mut hosts: Vec<HostRow>) -> Vec<HostRow> {
+    hosts.sort_by_key(|a| natural(&a.name));
+    hosts
+}
+
+fn by_priority(mut queues: Vec<QueueRow>) -> Vec<QueueRow> {
+    queues.sort_by(|a, b| (-a.priority, &a.name).cmp(&(-b.priority, &b.name)));
+    queues
 }
 
 /// The hosts that one word names: a host, a host group, or all.

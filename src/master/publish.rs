@@ -10,7 +10,7 @@
 use crate::model::Spec;
 use crate::record::frame;
 use crate::record::header::{Header, What};
-use crate::record::view::{self, DeltaPart, Manifest, Row, ShardInfo};
+use crate::record::view::{self, CountChanges, DeltaPart, Manifest, Row, ShardInfo};
 use crate::spool::Layout;
 use crate::spool::view::ViewReader;
 use crate::state::{ShardKey, State};
@@ -18,6 +18,7 @@ use crate::sys;
 use crate::sys::append::Appender;
 use crate::sys::clock;
 use crate::sys::statfs::FsKind;
+use counts::UndocumentedCounts;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -127,6 +128,7 @@ pub(super) struct Publisher {
     trash: Vec<Trash>,
     /// Hashes of the small documents, by their names.
     documents: HashMap<&'static str, u64>,
+    counts: UndocumentedCounts,
     manifest: Published,
     times: Times,
     out: Vec<u8>,
@@ -167,6 +169,7 @@ impl Publisher {
             complete: false,
             trash: Vec::new(),
             documents: HashMap::new(),
+            counts: UndocumentedCounts::default(),
             manifest: Published::default(),
             times: Times {
                 not_before: 0,
@@ -231,6 +234,19 @@ impl Publisher {
                 _ => {}
             }
             self.delta.put(row);
+        }
+    }
+
+    /// Adds changed counts to the turn's group, before the rows of the jobs that changed them: who
+    /// sees such a row finds its counts. `written`: the documents are being written with them now,
+    /// so that the delta needs them only if that fails.
+    pub(super) fn counts(&mut self, changes: CountChanges, written: bool) {
+        if changes.is_empty() {
+            return;
+        }
+        let changes = self.counts.add(changes);
+        if !written {
+            self.delta.put(&Row::Counts(Box::new(changes)));
         }
     }
 
@@ -358,6 +374,9 @@ impl Publisher {
         for row in state.class_rows() {
             delta.put(&row);
         }
+        if let Some(changes) = self.counts.all() {
+            delta.put(&Row::Counts(Box::new(changes)));
+        }
         // Pending reasons do not count as changes: a delta of nothing else begins no round.
         delta.rows = 0;
         let old = std::mem::replace(&mut self.delta, delta);
@@ -450,7 +469,9 @@ impl Publisher {
             shards: in_order(&self.shards),
         };
         let path = self.files.path(view::MANIFEST);
-        let bytes = self.files.framed(&path, std::slice::from_ref(&manifest))?;
+        let (bytes, _) = self
+            .files
+            .framed(&path, 0, std::slice::from_ref(&manifest))?;
         self.manifest.stale = true;
         sys::fs::publish_over(&path, &bytes)?;
         self.manifest.stale = false;
@@ -469,15 +490,16 @@ impl Publisher {
         docs: &[T],
     ) -> sys::Result<()> {
         let path = self.files.path(name);
-        let bytes = self.files.framed(&path, docs)?;
+        let (bytes, body) = self.files.framed(&path, self.counts.moment(), docs)?;
         let mut hasher = DefaultHasher::new();
-        bytes.hash(&mut hasher);
+        bytes[body..].hash(&mut hasher);
         let hash = hasher.finish();
         if self.documents.get(name) != Some(&hash) {
             self.documents.remove(name);
             sys::fs::publish_over(&path, &bytes)?;
             self.documents.insert(name, hash);
         }
+        self.counts.documented(name);
         Ok(())
     }
 
@@ -567,16 +589,23 @@ impl ViewFiles {
         Ok(Delta::new(name, Some(app), now))
     }
 
-    /// The bytes of a framed file at `path`: header and one record per document.
-    fn framed<T: Serialize>(&self, path: &Path, docs: &[T]) -> sys::Result<Vec<u8>> {
+    /// The bytes of a framed file at `path`: header and one record per document. And where these
+    /// begin.
+    fn framed<T: Serialize>(
+        &self,
+        path: &Path,
+        moment: u64,
+        docs: &[T],
+    ) -> sys::Result<(Vec<u8>, usize)> {
         let mut out = Vec::new();
-        let header = self.header(0);
+        let header = self.header(moment);
         let encode = |e: serde_json::Error| sys::Error::invalid("encode", path, e.to_string());
         frame::write(&mut out, 0, &header).map_err(encode)?;
+        let body = out.len();
         for (n, doc) in docs.iter().enumerate() {
             frame::write(&mut out, n as u64 + 1, doc).map_err(encode)?;
         }
-        Ok(out)
+        Ok((out, body))
     }
 }
 
@@ -643,7 +672,7 @@ fn info_of(file: String, rows: &[Row<'_>]) -> Option<ShardInfo> {
                     info.live += 1;
                 }
             }
-            Row::Gone { .. } | Row::Class { .. } => {}
+            Row::Gone { .. } | Row::Class { .. } | Row::Counts(_) | Row::Other => {}
         }
     }
     if uids.len() <= UIDS_MAX {
@@ -652,5 +681,6 @@ fn info_of(file: String, rows: &[Row<'_>]) -> Option<ShardInfo> {
     (info.live + info.finished > 0).then_some(info)
 }
 
+mod counts;
 #[cfg(test)]
 mod tests;

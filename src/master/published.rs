@@ -7,6 +7,7 @@ use super::publish::Publisher;
 use super::summary_pace::SummaryPace;
 use crate::state::State;
 use crate::sys;
+use crate::turn::ShownCounts;
 
 /// Time for the published view in each turn, in milliseconds.
 const TICK_MS: u64 = 5;
@@ -23,6 +24,9 @@ pub(super) struct PublishedView {
     pub alarms: Alarms,
     /// When the summary views are written.
     pub summary: SummaryPace,
+    /// The summary views of this leader are there.
+    pub has_summary: bool,
+    pub shown_counts: ShownCounts,
     /// A round of the publisher is under way.
     in_round: bool,
     /// When it was last given its time (boot clock, ms).
@@ -37,6 +41,8 @@ impl PublishedView {
             publisher,
             alarms,
             summary: SummaryPace::new(local),
+            has_summary: false,
+            shown_counts: ShownCounts::default(),
             in_round: false,
             ticked_at: 0,
             clock_compared_at: None,

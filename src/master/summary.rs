@@ -18,6 +18,10 @@ impl Leader {
     /// an answer. Rows that no command waits for are written a few times a second at most.
     pub(super) fn publish_rows(&mut self, answers: bool, now: u64) -> Result<(), End> {
         let changed = self.core.state.take_delta();
+        if !changed.is_empty() && self.view.has_summary {
+            let changes = turn::count_changes(&mut self.core, &mut self.view.shown_counts);
+            self.view.publisher.counts(changes, false);
+        }
         let state = &self.core.state;
         let (rows, shards) = state.delta_rows(changed);
         if !rows.is_empty() {
@@ -56,7 +60,13 @@ impl Leader {
 
     pub(super) fn publish_summary(&mut self, now: u64) -> Result<(), End> {
         self.view.summary.written(now);
-        turn::refresh(&mut self.core);
+        let changes = turn::count_changes(&mut self.core, &mut self.view.shown_counts);
+        self.view.publisher.counts(changes, true);
+        self.view.has_summary = true;
+        // The summary views must not be ahead of the jobs.
+        if let Err(e) = self.view.publisher.flush() {
+            self.view_lags(&e);
+        }
         if self.view.may_compare_clock(now) {
             // Seconds old at most, which is little against the minute that counts.
             self.compare_clock(&self.site.layout.beat());

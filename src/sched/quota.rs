@@ -146,6 +146,9 @@ pub struct Quotas {
     keep: usize,
     /// Names by position.
     hosts: Vec<String>,
+    /// Counters that changed since they were last asked for, some several times; `None`: nobody
+    /// asks.
+    changed: Option<Vec<u32>>,
 }
 
 /// One entry of section `limits`.
@@ -463,6 +466,11 @@ impl Quotas {
         }
         if let Some(freed) = freed {
             counter.freed = freed;
+        }
+        if let Some(log) = &mut self.changed
+            && log.last() != Some(&at)
+        {
+            log.push(at);
         }
     }
 

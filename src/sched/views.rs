@@ -23,6 +23,12 @@ impl Engine {
         self.picture.quotas.rows()
     }
 
+    /// Counters that changed since the last call and whether they are left out by now; `None`: look
+    /// at all of them.
+    pub fn take_changed_limits(&mut self) -> Option<Vec<(QuotaRow, bool)>> {
+        self.picture.quotas.take_changed()
+    }
+
     /// The share trees of the queues that have one.
     pub fn shares(&self, now: Stamp) -> Vec<(String, Vec<ShareRow>)> {
         let queues = self.picture.config.queues.iter();

@@ -91,19 +91,25 @@ pub(crate) fn put_json(out: &mut String, row: &LimitRow) {
 /// A limit that does not name the kind is for all of them. `named`: whether a word is the
 /// consumer or a group of it.
 pub(crate) fn concerns(row: &LimitRow, kind: &str, named: &dyn Fn(&str) -> bool) -> bool {
-    let of_kind = |part: &&str| {
-        let word = part.split(' ').next().unwrap_or_default();
-        word.strip_suffix('s').unwrap_or(word) == kind
-    };
-    let Some(part) = row.consumer.split(", ").find(of_kind) else {
+    // `users a b`, `user a`, or as stated for each member `each user of a b`.
+    let names = row.consumer.split(", ").find_map(|part| {
+        let each = part.strip_prefix("each ");
+        let (word, names) = each.unwrap_or(part).split_once(' ')?;
+        let names = match each {
+            Some(_) => names.strip_prefix("of ")?,
+            None => names,
+        };
+        (word.strip_suffix('s').unwrap_or(word) == kind).then_some(names)
+    });
+    let Some(names) = names else {
         return true;
     };
-    let mut names = part.split(' ').skip(1);
+    let mut words = names.split(' ');
     let named = |w: &str| named(w.trim_end_matches('/'));
-    let out = part
-        .split(' ')
+    let out = words
+        .clone()
         .any(|w| w.strip_prefix('~').is_some_and(named));
-    !out && names.any(|w| w == "all" || named(w))
+    !out && words.any(|w| w == "all" || named(w))
 }
 
 #[cfg(test)]
@@ -117,6 +123,7 @@ mod tests {
             resource: "slots".into(),
             used,
             limit,
+            each: false,
         }
     }
 
@@ -140,10 +147,14 @@ limit1          users all ~u001, host h1       slots               1.5          
 
     #[test]
     fn rows_are_chosen_by_consumer() {
+        let each = row;
         let row = row("users all ~u001, host h1", 1.0, None);
         let concerns = |row: &LimitRow, kind: &str, name: &str| concerns(row, kind, &|w| w == name);
         assert!(concerns(&row, "user", "u002") && concerns(&row, "queue", "q"));
         assert!(!concerns(&row, "user", "u001") && !concerns(&row, "host", "h2"));
         assert!(concerns(&row, "host", "h1"));
+        let row = each("each user of lab ~eve, each host of h1 h2", 0.0, None);
+        assert!(concerns(&row, "user", "lab") && !concerns(&row, "user", "eve"));
+        assert!(concerns(&row, "host", "h2") && !concerns(&row, "host", "h3"));
     }
 }

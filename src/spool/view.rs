@@ -4,6 +4,8 @@
 //! stay for a while after it was replaced, and a reader that still finds one missing starts again.
 //! Damage costs the rows after it in one file, is named in the warnings, and never stops the rest.
 
+pub use counts::Counted;
+
 use super::Layout;
 use crate::model::{JobKey, JobStat, PendReason, Spec};
 use crate::record::frame::{Damage, Damaged, Reader};
@@ -133,6 +135,9 @@ pub struct Job {
     pub why: Option<PendReason>,
 }
 
+/// Which changes of counts a document includes: those up to this epoch and number.
+type Moment = (u64, u64);
+
 /// Facts about one reading.
 #[derive(Clone, Default, Debug)]
 pub struct Reading {
@@ -235,6 +240,12 @@ impl ViewReader {
 
     /// All records after the header of a small framed file that is renamed into place.
     fn documents<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>, ViewError> {
+        let (_, docs) = self.document(name)?;
+        Ok(docs)
+    }
+
+    /// The same with the moment that the file shows.
+    fn document<T: DeserializeOwned>(&self, name: &str) -> Result<(Moment, Vec<T>), ViewError> {
         let path = self.layout.view_file(name);
         let bytes = match read_whole(&path) {
             Ok(bytes) => bytes,
@@ -430,14 +441,15 @@ fn read_whole(path: &Path) -> sys::Result<Vec<u8>> {
     Ok(sys::fs::read_from(path, 0, FILE_MAX)?.bytes)
 }
 
-fn parse_documents<T: DeserializeOwned>(bytes: &[u8]) -> Result<Vec<T>, Damaged> {
+fn parse_documents<T: DeserializeOwned>(bytes: &[u8]) -> Result<(Moment, Vec<T>), Damaged> {
     let mut reader = Reader::new(bytes);
-    Header::read(&mut reader, What::View, None)?;
+    let header = Header::read(&mut reader, What::View, None)?;
+    let moment = header.map_or((0, 0), |header| (header.epoch, header.part));
     let mut docs = Vec::new();
     loop {
         let offset = reader.offset();
         match reader.next_line()? {
-            None => return Ok(docs),
+            None => return Ok((moment, docs)),
             Some(line) => docs.push(line.decode().map_err(|damage| Damaged { offset, damage })?),
         }
     }
@@ -590,6 +602,9 @@ impl<'b> Overlay<'b> {
                 }
                 continue;
             }
+            if counts::is_counts(line.json) {
+                continue;
+            }
             match line.decode().map_err(damaged)? {
                 Row::Spec { id, spec } => {
                     let spec = want.wants_spec(&spec).then(|| Arc::from(spec));
@@ -604,7 +619,7 @@ impl<'b> Overlay<'b> {
                 Row::Class { id, why } => {
                     self.classes.insert(id, why);
                 }
-                Row::Job(_) => {}
+                Row::Job(_) | Row::Counts(_) | Row::Other => {}
             }
         }
     }
@@ -771,6 +786,7 @@ fn shard_rows(
     }
 }
 
+mod counts;
 mod fast;
 #[cfg(test)]
 mod tests;

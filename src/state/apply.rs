@@ -93,6 +93,8 @@ impl State {
         let spec = Arc::new(spec.clone());
         let class = self.pending.enter(&spec, id);
         let who = self.used.who(&spec);
+        let named = self.backlog.users.entry(who.uid);
+        named.or_insert_with(|| spec.user.clone());
         self.numbers.by_spec.insert(spec.clone(), id);
         let depends = !spec.depend.is_empty();
         self.specs.insert(
@@ -229,16 +231,9 @@ impl State {
             }
         });
         if waiting > 0 {
-            let of_user = backlog.by_user.entry(entry.who.uid).or_default();
-            if plus {
-                *of_user += waiting;
-                entry.waiting += waiting;
-                backlog.total += waiting;
-            } else {
-                *of_user -= waiting;
-                entry.waiting -= waiting;
-                backlog.total -= waiting;
-            }
+            let (before, after) = if plus { (0, waiting) } else { (waiting, 0) };
+            backlog.change(entry.who, entry.spec.min, before, after);
+            entry.waiting = entry.waiting + after - before;
         }
         job.each_started(&mut |j, run, stat| {
             used.charge(j, entry.who, run, stat, plus);
@@ -301,9 +296,7 @@ impl State {
         });
         let after = job.weight(j.idx);
         if after != before {
-            let of_user = backlog.by_user.entry(entry.who.uid).or_default();
-            *of_user = *of_user + after - before;
-            backlog.total = backlog.total + after - before;
+            backlog.change(entry.who, entry.spec.min, before, after);
             entry.waiting = entry.waiting + after - before;
         }
         let (spec, unwatch) = (job.spec, entry.depends && !job.is_waiting());

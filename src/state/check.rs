@@ -3,6 +3,7 @@
 
 use super::State;
 use super::job::Body;
+use super::parts::{Backlog, Waiting};
 use crate::model::{JobKey, JobStat};
 use std::collections::BTreeSet;
 
@@ -59,17 +60,7 @@ impl State {
         if used != have {
             broken.push("slots in use do not follow from the started jobs".to_owned());
         }
-        if pend_total != self.specs.values().map(|e| e.waiting).sum::<u64>() {
-            broken.push("waiting jobs are miscounted by specification".to_owned());
-        }
-        if pend_total != self.backlog.total
-            || pend_total != self.backlog.by_user.values().sum::<u64>()
-        {
-            broken.push(format!(
-                "{} jobs pend, {pend_total} counted",
-                self.backlog.total
-            ));
-        }
+        broken.extend(self.check_backlog(pend_total));
         let in_classes: BTreeSet<_> = self
             .pending
             .classes()
@@ -95,6 +86,33 @@ impl State {
         }
         if in_classes != listed {
             broken.push("the classes of pending jobs do not follow from the jobs".to_owned());
+        }
+        broken
+    }
+
+    /// `pending`: jobs that wait, elements counted.
+    fn check_backlog(&self, pending: u64) -> Vec<String> {
+        let mut broken = Vec::new();
+        if pending != self.specs.values().map(|e| e.waiting).sum::<u64>() {
+            broken.push("waiting jobs are miscounted by specification".to_owned());
+        }
+        let mut due = Backlog::default();
+        for entry in self.specs.values().filter(|entry| entry.waiting > 0) {
+            due.change(entry.who, entry.spec.min, 0, entry.waiting);
+        }
+        let have = &self.backlog;
+        if pending != have.total {
+            broken.push(format!("{} jobs pend, {pending} counted", have.total));
+        }
+        let of_user = |(uid, n): (&u32, &Waiting)| due.by_user.get(uid).copied() == Some(*n);
+        let none = |n: &Waiting| *n == Waiting::default();
+        let users = have.by_user.iter().filter(|(_, n)| !none(n));
+        let queues = have.by_queue.iter().filter(|n| !none(n));
+        if !users.map(of_user).all(|ok| ok)
+            || !queues.eq(due.by_queue.iter().filter(|n| !none(n)))
+            || due.by_user.values().map(|n| n.jobs).sum::<u64>() != pending
+        {
+            broken.push("pending slots are miscounted by user or queue".to_owned());
         }
         broken
     }

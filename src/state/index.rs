@@ -341,16 +341,22 @@ impl Used {
     }
 
     pub fn queue(&self, queue: &str) -> InUse {
-        let number = self.queue_ids.get(queue);
-        number.map_or(InUse::default(), |n| self.queue[*n as usize])
+        let number = self.queue_number(queue);
+        number.map_or(InUse::default(), |n| self.queue[n as usize])
+    }
+
+    /// The number of a queue that ever had jobs.
+    pub(super) fn queue_number(&self, queue: &str) -> Option<u32> {
+        self.queue_ids.get(queue).copied()
+    }
+
+    /// The user has started work, or had some.
+    pub(super) fn knows_user(&self, uid: u32) -> bool {
+        self.user.contains_key(&uid)
     }
 
     pub fn user(&self, uid: u32) -> InUse {
         self.user.get(&uid).copied().unwrap_or_default()
-    }
-
-    pub fn users(&self) -> impl Iterator<Item = (u32, InUse)> {
-        self.user.iter().map(|(uid, n)| (*uid, *n))
     }
 
     /// Forgets counters that stand at zero, so that two equal states compare equal.

@@ -26,7 +26,7 @@ pub use chunked_set::ChunkedSet;
 use index::Who;
 pub use index::{Class, ClassKey, InUse, Pending, Used};
 pub use job::{Array, Body, Fate, HostId, Job, Run, Work};
-pub use parts::{Back, HostCtl, JobRuns, Known, Partly, QueueCtl};
+pub use parts::{Back, HostCtl, JobRuns, Known, Partly, QueueCtl, Waiting};
 pub use prefetch::PREFETCH_BATCH;
 pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
@@ -264,7 +264,31 @@ impl State {
     }
 
     pub fn pending_jobs_of(&self, uid: u32) -> u64 {
-        self.backlog.by_user.get(&uid).copied().unwrap_or(0)
+        self.waiting_of(uid).jobs
+    }
+
+    /// What a user's pending jobs ask for.
+    pub fn waiting_of(&self, uid: u32) -> Waiting {
+        self.backlog.by_user.get(&uid).copied().unwrap_or_default()
+    }
+
+    /// What the pending jobs of a queue ask for.
+    pub fn waiting_in(&self, queue: &str) -> Waiting {
+        let number = self.used.queue_number(queue);
+        let waiting = number.and_then(|n| self.backlog.by_queue.get(n as usize));
+        waiting.copied().unwrap_or_default()
+    }
+
+    /// Everybody who ever had jobs, by uid.
+    pub fn user_names(&self) -> impl Iterator<Item = (u32, &str)> {
+        let known = self.backlog.users.iter();
+        known.map(|(uid, name)| (*uid, name.as_str()))
+    }
+
+    /// Users with pending jobs, and those with started work or some before.
+    pub fn users(&self) -> impl Iterator<Item = (u32, &str)> {
+        let busy = |uid: u32| self.used.knows_user(uid) || self.waiting_of(uid).jobs > 0;
+        self.user_names().filter(move |(uid, _)| busy(*uid))
     }
 
     pub fn spec_count(&self) -> usize {

@@ -2,6 +2,7 @@
 //! that change them do.
 
 use super::dirty::Dirty;
+use super::index::Who;
 use super::job::HostId;
 use crate::model::{JobKey, Spec, Stamp, Token};
 use crate::record::event::Past;
@@ -176,9 +177,36 @@ pub(super) struct Changes {
     pub work: Option<Vec<JobKey>>,
 }
 
-/// Pending jobs (elements counted) per user and in all.
+/// Pending work: jobs (elements counted) and the slots that they ask for at least.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    pub jobs: u64,
+    pub slots: u64,
+}
+
+/// Pending work per user, per queue (by its number) and in all.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backlog {
-    pub by_user: FxHashMap<u32, u64>,
+    pub by_user: FxHashMap<u32, Waiting>,
+    pub by_queue: Vec<Waiting>,
     pub total: u64,
+    /// Names of the users who ever had jobs, by uid.
+    pub users: FxHashMap<u32, String>,
+}
+
+impl Backlog {
+    /// Jobs of `who` that ask for `slots` each were `before` and are `after`.
+    pub(super) fn change(&mut self, who: Who, slots: u32, before: u64, after: u64) {
+        let queue = who.queue as usize;
+        if self.by_queue.len() <= queue {
+            self.by_queue.resize(queue + 1, Waiting::default());
+        }
+        let of_user = self.by_user.entry(who.uid).or_default();
+        for sum in [of_user, &mut self.by_queue[queue]] {
+            sum.jobs = sum.jobs + after - before;
+            let slots = u64::from(slots.max(1));
+            sum.slots = sum.slots + after * slots - before * slots;
+        }
+        self.total = self.total + after - before;
+    }
 }

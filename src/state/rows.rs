@@ -43,6 +43,12 @@ pub struct Delta {
     classes: Vec<(u32, PendReason)>,
 }
 
+impl Delta {
+    pub fn is_empty(&self) -> bool {
+        self.specs.is_empty() && self.keys.is_empty() && self.classes.is_empty()
+    }
+}
+
 impl State {
     /// The row of a job, array or materialised element; `None` when it is gone (or still waits
     /// inside its array).

@@ -12,6 +12,7 @@ mod clock_check;
 mod configure;
 mod context;
 mod core;
+mod count_changes;
 mod damaged_files;
 mod forced_start;
 mod gang_start;
@@ -48,6 +49,7 @@ mod upkeep;
 mod tests;
 
 pub use self::core::Core;
+pub use count_changes::{ShownCounts, count_changes};
 pub use host_loss::SILENT_MS;
 pub use input::{Input, RequestIn};
 pub use orders::outstanding;

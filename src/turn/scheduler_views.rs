@@ -5,6 +5,7 @@ use super::core::Core;
 use super::memory::ReservedSlots;
 use crate::model::Stamp;
 use crate::record::view::{EstimateRow, LimitRow, ROWS_MAX, ShareRow};
+use crate::sched::quota::QuotaRow;
 use crate::sched::reserve::Estimate;
 
 /// Brings up to date what the views take from the scheduler.
@@ -27,20 +28,22 @@ pub fn refresh(core: &mut Core) {
 /// One row per counter, in cb.yaml's order.
 pub fn limit_rows(core: &Core) -> Vec<LimitRow> {
     let rows = core.engine.limits().into_iter().take(ROWS_MAX);
-    let row = |row: crate::sched::quota::QuotaRow| {
-        let unit = match row.resource.as_str() {
-            "slots" | "jobs" => 1.0,
-            _ => 1000.0,
-        };
-        LimitRow {
-            name: row.limit,
-            consumer: row.consumer,
-            used: row.used as f64 / unit,
-            limit: row.max.map(|n| n as f64 / unit),
-            resource: row.resource,
-        }
+    rows.map(limit_row).collect()
+}
+
+pub(super) fn limit_row(row: QuotaRow) -> LimitRow {
+    let unit = match row.resource.as_str() {
+        "slots" | "jobs" => 1.0,
+        _ => 1000.0,
     };
-    rows.map(row).collect()
+    LimitRow {
+        name: row.limit,
+        consumer: row.consumer,
+        used: row.used as f64 / unit,
+        limit: row.max.map(|n| n as f64 / unit),
+        resource: row.resource,
+        each: row.each,
+    }
 }
 
 /// The nodes of all share trees. `now`: for the run time of what runs.

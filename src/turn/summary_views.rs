@@ -3,29 +3,36 @@
 use super::core::Core;
 use crate::config::{Config, LimitPair, Queue, RequeueExits, ResourceValue};
 use crate::model::Stamp;
-use crate::record::view::{Counts, HostRow, Params, QueueRow, UserRow};
+use crate::record::view::{Counts, HostCounts, HostRow, Params, QueueRow, UserRow};
 use crate::sched::{Bar, HostInfo};
-use crate::state::{InUse, State};
+use crate::state::{InUse, Waiting};
 use crate::text::size;
-use std::collections::BTreeMap;
 
 /// One row per host of the cluster.
 pub fn host_rows(core: &Core) -> Vec<HostRow> {
     core.hosts.iter().map(|host| host_row(core, host)).collect()
 }
 
-fn host_row(core: &Core, host: &HostInfo) -> HostRow {
+/// What jobs change of a host's row.
+pub(super) fn host_counts(core: &Core, host: &HostInfo) -> HostCounts {
     let used = core.state.used().host(host.id);
-    let mut row = HostRow {
+    let reserved = core.engine.reserved(&core.hosts, &host.name);
+    HostCounts {
         name: host.name.clone(),
         status: host_status(core, host).to_owned(),
-        slots: host.slots,
-        user_slots: host.entry.user_slots.unwrap_or(0),
         njobs: used.total(),
         run: used.run,
         ssusp: used.ssusp,
         ususp: used.ususp,
         rsv: core.reserved.host(host.id),
+        reserved: reserved.into_iter().collect(),
+    }
+}
+
+fn host_row(core: &Core, host: &HostInfo) -> HostRow {
+    let mut row = HostRow {
+        slots: host.slots,
+        user_slots: host.entry.user_slots.unwrap_or(0),
         closed_by: host.ctl.by.clone(),
         comment: host.ctl.comment.clone(),
         closed_at: host.ctl.t.0,
@@ -45,8 +52,7 @@ fn host_row(core: &Core, host: &HostInfo) -> HostRow {
         };
         row.resources.insert(name.clone(), text);
     }
-    let reserved = core.engine.reserved(&core.hosts, &host.name);
-    row.reserved = reserved.into_iter().collect();
+    row.set_counts(host_counts(core, host));
     row
 }
 
@@ -76,57 +82,42 @@ fn host_status(core: &Core, host: &HostInfo) -> &'static str {
     }
 }
 
-fn counts(used: InUse, pend: u64, pend_jobs: u64, rsv: u64) -> Counts {
+fn counts(used: InUse, pending: Waiting, rsv: u64) -> Counts {
     Counts {
-        njobs: u64::from(used.total()) + pend,
-        pend,
+        njobs: u64::from(used.total()) + pending.slots,
+        pend: pending.slots,
         run: u64::from(used.run),
         ssusp: u64::from(used.ssusp),
         ususp: u64::from(used.ususp),
         rsv,
-        pend_jobs,
+        pend_jobs: pending.jobs,
     }
 }
 
-/// Pending slots and jobs by queue and by user.
-#[derive(Default)]
-struct Waiting {
-    queue: BTreeMap<String, (u64, u64)>,
-    user: BTreeMap<u32, (u64, u64)>,
-    names: BTreeMap<u32, String>,
+pub(super) fn queue_counts(core: &Core, queue: &str) -> Counts {
+    let state = &core.state;
+    let (used, pending) = (state.used().queue(queue), state.waiting_in(queue));
+    counts(used, pending, core.reserved.queue(queue))
 }
 
-fn waiting(state: &State) -> Waiting {
-    let mut sums = Waiting::default();
-    for entry in state.specs().filter(|entry| entry.waiting > 0) {
-        let spec = &entry.spec;
-        let (jobs, slots) = (entry.waiting, entry.waiting * u64::from(spec.min.max(1)));
-        let sum = sums.queue.entry(spec.queue.clone()).or_default();
-        *sum = (sum.0 + slots, sum.1 + jobs);
-        let sum = sums.user.entry(spec.uid).or_default();
-        *sum = (sum.0 + slots, sum.1 + jobs);
-        sums.names
-            .entry(spec.uid)
-            .or_insert_with(|| spec.user.clone());
-    }
-    sums
+pub(super) fn user_counts(core: &Core, uid: u32) -> Counts {
+    let state = &core.state;
+    let (used, pending) = (state.used().user(uid), state.waiting_of(uid));
+    counts(used, pending, core.reserved.user(uid))
 }
 
 /// One row per queue in cb.yaml's order.
 pub fn queue_rows(core: &Core) -> Vec<QueueRow> {
-    let sums = waiting(&core.state);
     let config = &core.config;
     config
         .queues
         .iter()
-        .map(|queue| queue_row(core, config, queue, &sums))
+        .map(|queue| queue_row(core, config, queue))
         .collect()
 }
 
-fn queue_row(core: &Core, config: &Config, queue: &Queue, sums: &Waiting) -> QueueRow {
+fn queue_row(core: &Core, config: &Config, queue: &Queue) -> QueueRow {
     let ctl = core.state.queue_ctl(&queue.name);
-    let used = core.state.used().queue(&queue.name);
-    let (slots, jobs) = sums.queue.get(&queue.name).copied().unwrap_or_default();
     let hosts = core.hosts.iter().filter(|h| queue.hosts.contains(&h.name));
     QueueRow {
         name: queue.name.clone(),
@@ -140,7 +131,7 @@ fn queue_row(core: &Core, config: &Config, queue: &Queue, sums: &Waiting) -> Que
         user: queue.user_slots,
         proc: queue.proc_slots_milli.map(|milli| milli as f64 / 1000.0),
         host: queue.host_slots,
-        counts: counts(used, slots, jobs, core.reserved.queue(&queue.name)),
+        counts: queue_counts(core, &queue.name),
         settings: queue_settings(queue),
         window_closed: false,
         users: queue.users.to_string(),
@@ -208,35 +199,22 @@ fn exit_values(requeue: &RequeueExits) -> String {
 
 /// One row per user with jobs and per entry of section `users`.
 pub fn user_rows(core: &Core) -> Vec<UserRow> {
-    let sums = waiting(&core.state);
-    let mut uids: BTreeMap<u32, String> = sums.names.clone();
-    for (uid, _) in core.state.used().users() {
-        uids.entry(uid).or_insert_with(|| {
-            let mut specs = core.state.specs().map(|entry| &entry.spec);
-            let name = specs
-                .find(|spec| spec.uid == uid)
-                .map(|spec| spec.user.clone());
-            name.unwrap_or_else(|| uid.to_string())
-        });
+    let mut users: Vec<(u32, &str)> = core.state.users().collect();
+    users.sort_unstable();
+    let rows = users.into_iter();
+    rows.map(|(uid, name)| user_row(core, uid, name)).collect()
+}
+
+pub(super) fn user_row(core: &Core, uid: u32, name: &str) -> UserRow {
+    let limits = core.config.user_limits(name, core.groups_of(name));
+    UserRow {
+        name: name.to_owned(),
+        group: false,
+        per_proc: limits.slots_per_cpu_milli.map(|n| n as f64 / 1000.0),
+        max: limits.max_slots,
+        max_pend: limits.max_pend_jobs,
+        counts: user_counts(core, uid),
     }
-    let row = |(uid, name): (u32, String)| {
-        let (slots, jobs) = sums.user.get(&uid).copied().unwrap_or_default();
-        let limits = core.config.user_limits(&name, core.groups_of(&name));
-        UserRow {
-            group: false,
-            per_proc: limits.slots_per_cpu_milli.map(|n| n as f64 / 1000.0),
-            max: limits.max_slots,
-            max_pend: limits.max_pend_jobs,
-            counts: counts(
-                core.state.used().user(uid),
-                slots,
-                jobs,
-                core.reserved.user(uid),
-            ),
-            name,
-        }
-    };
-    uids.into_iter().map(row).collect()
 }
 
 /// A setting as cb.yaml would say it; `-` = unlimited or not set.

@@ -46,6 +46,7 @@ mod supervision_faults;
 mod takeover;
 mod test_rules;
 mod tidy;
+mod views_agree;
 
 #[test]
 fn every_file_of_this_directory_is_a_module() {

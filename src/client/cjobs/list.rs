@@ -67,7 +67,7 @@ pub(super) fn run_at(
         .view
         .stream_into(&want(asked), &mut make, List::job)
         .map_err(|e| source.failed(e))?;
-    source.warn(&reading);
+    source.warn(&reading.warnings);
     let list = List::adopt(lists, source)?;
     list.finish(source, &priority)
 }

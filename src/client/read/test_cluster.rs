@@ -218,6 +218,7 @@ fn limits() -> [LimitRow; 2] {
         resource: resource.into(),
         used,
         limit,
+        each: false,
     };
     [
         limit("user u10", "slots", 6.0, Some(6.0)),

@@ -24,10 +24,13 @@ pub struct QuotaRow {
     pub used: i64,
     /// `None`: not limited at present.
     pub max: Option<i64>,
+    /// The limit as cb.yaml states it for each member; a member in use has a row of its own.
+    pub each: bool,
 }
 
 impl Quotas {
-    /// Counters in use, and those that exist but once, in the order of cb.yaml.
+    /// Counters in use, those that exist but once, and what is stated for each member, in the order
+    /// of cb.yaml.
     pub fn rows(&self) -> Vec<QuotaRow> {
         let mut out = Vec::new();
         for family in self.family_ids.values() {
@@ -40,22 +43,50 @@ impl Quotas {
         }
         for (at, rule) in (0u16..).zip(&self.rules) {
             let known = |family: &u32| self.families[*family as usize].rule == at;
-            if !rule.has_members() && !self.family_ids.values().any(known) {
+            if rule.has_members() || !self.family_ids.values().any(known) {
                 let fresh = Counter {
                     rule: at,
                     ..Counter::default()
                 };
-                rule.push_rows(&fresh, rule.consumer(&Default::default(), None), &mut out);
+                let consumer = rule.consumer(&Default::default(), None);
+                rule.push_rows(&fresh, consumer, rule.has_members(), &mut out);
             }
         }
         out.sort();
         out
     }
 
+    /// Rows of counters that changed since the last call, and whether [`Quotas::rows`] leaves them
+    /// out by now; from the first call on they are noted. `None`: they were not noted so far, look
+    /// at all rows.
+    pub fn take_changed(&mut self) -> Option<Vec<(QuotaRow, bool)>> {
+        let mut changed = self.changed.replace(Vec::new())?;
+        changed.sort_unstable();
+        changed.dedup();
+        let mut out = Vec::new();
+        for at in changed {
+            let counter = &self.counters[at as usize];
+            let of_family = self.families[counter.family as usize].counter;
+            let own = |host| self.hosted.get(&super::pair(counter.family, host)).copied();
+            // It may have been dropped since.
+            if counter.host.map_or(of_family, own) != Some(at) {
+                continue;
+            }
+            let rule = &self.rules[usize::from(counter.rule)];
+            let mut rows = Vec::new();
+            let consumer = self.consumer(counter.family, counter.host);
+            rule.push_rows(counter, consumer, false, &mut rows);
+            let gone = rule.has_members() && counter.is_zero();
+            out.extend(rows.into_iter().map(|row| (row, gone)));
+        }
+        Some(out)
+    }
+
     fn rows_of(&self, counter: &Counter, out: &mut Vec<QuotaRow>) {
         let rule = &self.rules[usize::from(counter.rule)];
         if !rule.has_members() || !counter.is_zero() {
-            rule.push_rows(counter, self.consumer(counter.family, counter.host), out);
+            let consumer = self.consumer(counter.family, counter.host);
+            rule.push_rows(counter, consumer, false, out);
         }
     }
 
@@ -145,7 +176,7 @@ impl Rule {
         parts.join(", ")
     }
 
-    fn push_rows(&self, counter: &Counter, consumer: String, out: &mut Vec<QuotaRow>) {
+    fn push_rows(&self, counter: &Counter, consumer: String, each: bool, out: &mut Vec<QuotaRow>) {
         let mut push = |resource: &str, used: i64, max: i64| {
             out.push(QuotaRow {
                 rule: counter.rule,
@@ -154,6 +185,7 @@ impl Rule {
                 resource: resource.to_owned(),
                 used,
                 max: (max != UNLIMITED).then_some(max),
+                each,
             });
         };
         if !self.quota.slots.is_empty() {

@@ -442,6 +442,7 @@ fn suspended_work_gives_back_what_it_does_not_keep() {
     let used = |quotas: &Quotas| {
         let rows = quotas.rows();
         rows.iter()
+            .filter(|row| !row.each)
             .map(|row| (row.resource.clone(), row.used))
             .collect::<Vec<_>>()
     };
@@ -498,7 +499,7 @@ fn groups_projects_and_applications_select() {
     assert!(!blocked(of("a", "p1", "y")), "nor do applications");
     assert!(!blocked(of("c", "p1", "x")) && !blocked(of("a", "p3", "x")));
     assert!(!blocked(of("a", "p1", "")), "no application is none");
-    let rows = quotas.rows();
+    let rows: Vec<_> = quotas.rows().into_iter().filter(|r| !r.each).collect();
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].consumer, "user a, projects p1 p2, app x");
 }
@@ -534,9 +535,10 @@ fn the_lowest_of_several_limits_wins() {
 #[test]
 fn rows_of_limits_that_nobody_met() {
     let rows = quotas(&[limit1(), limit2(), limit4()]).rows();
-    let rows: Vec<_> = rows.iter().map(|r| (&*r.limit, r.used, r.max)).collect();
-    // The epoch was a Thursday.
-    assert_eq!(rows, [("limit1", 0, Some(130)), ("limit4", 0, Some(2))]);
+    let row = |r: QuotaRow| format!("{} {} {:?} {}", r.limit, r.used, r.max, r.each);
+    let rows: Vec<_> = rows.into_iter().map(row).collect();
+    let due = ["limit1 0 Some(130) false", "limit2 0 Some(2) true"]; // the epoch: a Thursday
+    assert_eq!(rows, [&due[..], &["limit4 0 Some(2) false"]].concat());
 }
 
 /// Names that users choose do not pile up.

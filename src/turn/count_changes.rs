@@ -1,0 +1,81 @@
+//! What jobs change of the counts in the summary views, beside the rows of the jobs themselves, so
+//! that all commands show one moment. Rows for `record::view`, pure.
+
+use super::core::Core;
+use super::scheduler_views::{limit_row, refresh};
+use super::summary_views::{host_counts, queue_counts, user_counts, user_row};
+use crate::record::view::{CountChanges, Counts, LimitChange, ROWS_MAX};
+use crate::state::{HostId, InUse};
+use rustc_hash::FxHashMap;
+
+/// What readers can see of the counts: by a summary view, or by a change of it.
+#[derive(Debug, Default)]
+pub struct ShownCounts {
+    /// Slots in use and reserved.
+    hosts: FxHashMap<HostId, (InUse, u32)>,
+    queues: FxHashMap<String, Counts>,
+    users: FxHashMap<u32, Counts>,
+    /// Used and limit, by limit, consumer and resource.
+    limits: FxHashMap<(String, String, String), (i64, Option<i64>)>,
+}
+
+/// The counts that are not shown yet. From now on they are.
+pub fn count_changes(core: &mut Core, shown: &mut ShownCounts) -> CountChanges {
+    refresh(core);
+    let mut changes = CountChanges {
+        limits: changed_limits(core, shown),
+        ..CountChanges::default()
+    };
+    for host in core.hosts.iter() {
+        let now = (core.state.used().host(host.id), core.reserved.host(host.id));
+        if shown.hosts.insert(host.id, now) != Some(now) {
+            changes.hosts.push(host_counts(core, host));
+        }
+    }
+    for queue in &core.config.queues {
+        let now = queue_counts(core, &queue.name);
+        match shown.queues.get_mut(&queue.name) {
+            Some(known) if *known == now => continue,
+            Some(known) => *known = now,
+            None => drop(shown.queues.insert(queue.name.clone(), now)),
+        }
+        changes.queues.push((queue.name.clone(), now));
+    }
+    // Those without any job left included.
+    for (uid, name) in core.state.user_names() {
+        let now = user_counts(core, uid);
+        let before = shown.users.insert(uid, now).unwrap_or_default();
+        if before != now {
+            changes.users.push(user_row(core, uid, name));
+        }
+    }
+    changes
+}
+
+fn changed_limits(core: &mut Core, shown: &mut ShownCounts) -> Vec<LimitChange> {
+    let changed = match core.engine.take_changed_limits() {
+        Some(changed) => changed,
+        None => {
+            let all = core.engine.limits().into_iter().take(ROWS_MAX);
+            all.map(|row| (row, false)).collect()
+        }
+    };
+    let mut out = Vec::new();
+    for (row, gone) in changed {
+        let key = (
+            row.limit.clone(),
+            row.consumer.clone(),
+            row.resource.clone(),
+        );
+        let now = (row.used, row.max);
+        let before = match gone {
+            true => shown.limits.remove(&key),
+            false => shown.limits.insert(key, now),
+        };
+        if before != (!gone).then_some(now) {
+            let row = limit_row(row);
+            out.push(LimitChange { row, gone });
+        }
+    }
+    out
+}
