@@ -233,7 +233,7 @@ impl Client<'_> {
         let mut changes = Changes::default();
         let n = 1 + self.below(9) as u32;
         let spec = &mut changes.job.spec;
-        let (fact, value, option) = match self.below(3) {
+        let (fact, value, option) = match self.below(5) {
             0 => {
                 spec.project = format!("p{n}");
                 (Fact::Project(id), spec.project.clone(), "P")
@@ -241,6 +241,15 @@ impl Client<'_> {
             1 => {
                 spec.priority = n;
                 (Fact::Priority(id), n.to_string(), "sp")
+            }
+            2 => {
+                // Far above what any task takes: only that it gets there counts.
+                spec.limits.run_s = Some(86_400 + u64::from(n));
+                (Fact::RunLimit(id), (86_400 + n).to_string(), "W")
+            }
+            3 => {
+                spec.limits.mem_b = Some(u64::from(n) << 40);
+                (Fact::Memory(id), (u64::from(n) << 40).to_string(), "M")
             }
             _ => {
                 (spec.min, spec.max) = (1 + n % 2, 1 + n % 2);

@@ -1,5 +1,5 @@
-//! Settings that clients were answered to be in force: a job's project, priority, slots and queue,
-//! queues and hosts open or closed, the configuration.
+//! Settings that clients were answered to be in force: a job's project, priority, slots, limits and
+//! queue, queues and hosts open or closed, the configuration.
 //!
 //! Each setting is changed by one client, one request at a time: from the request on its value is
 //! unknown, from the answer on every leader must have the new one. After a request that was not
@@ -14,6 +14,8 @@ pub(super) enum Fact {
     Project(u32),
     Priority(u32),
     Slots(u32),
+    RunLimit(u32),
+    Memory(u32),
     JobQueue(u32),
     QueueOpen(String),
     QueueActive(String),
@@ -84,6 +86,8 @@ fn value(fact: &Fact, state: &State) -> Option<String> {
         Fact::Project(id) => spec(id)?.project.clone(),
         Fact::Priority(id) => spec(id)?.priority.to_string(),
         Fact::Slots(id) => spec(id)?.min.to_string(),
+        Fact::RunLimit(id) => spec(id)?.limits.run_s.unwrap_or(0).to_string(),
+        Fact::Memory(id) => spec(id)?.limits.mem_b.unwrap_or(0).to_string(),
         Fact::JobQueue(id) => spec(id)?.queue.clone(),
         Fact::QueueOpen(name) => state.queue_ctl(name).open.to_string(),
         Fact::QueueActive(name) => state.queue_ctl(name).active.to_string(),

@@ -118,6 +118,9 @@ pub(super) struct History {
     /// Attempts whose slots leaders do not count: an administrator forced them onto a host, or the
     /// job was removed by `ckill -r` while its tasks may still run.
     pub uncounted: BTreeSet<AttemptId>,
+    /// The last change of its limits that the shepherd of each run took. A restored share may lack
+    /// some: nothing is noted from then on.
+    pub limit_changes: BTreeMap<RunKey, u32>,
     pub clients: ClientLog,
     pub takeovers: u64,
     /// What files contained while they were written.
@@ -447,6 +450,13 @@ impl History {
         self.runs.marks.get(&a).copied().unwrap_or(0)
     }
 
+    /// The shepherd of a run took a change of its limits.
+    pub(super) fn limits_taken(&mut self, run: RunKey, n: u32) {
+        if self.restored.at.is_none() {
+            self.limit_changes.insert(run, n);
+        }
+    }
+
     /// The share was restored from a copy: what happened since counts as lost, until a leader has
     /// it in its state. What ran has run.
     pub(super) fn share_restored(&mut self, kernel: &Kernel, then: History) {
@@ -468,6 +478,7 @@ impl History {
         let known = then.runs.names.iter().map(|(run, n)| (run.0.j.id, n));
         self.restored.forget_names_in(&known.collect());
         self.known = then.known;
+        self.limit_changes.clear();
         self.uncounted.extend(then.uncounted);
         // Resumed by a request that the copy has, or may have.
         for stopped in self.clients.stopped.values() {

@@ -209,6 +209,7 @@ impl History {
         // A leader that was stopped and overtaken still has what held then.
         if epoch >= self.known.highest {
             wrong.extend(self.confirmed.check(epoch, state));
+            wrong.extend(self.check_limits(epoch, state));
         }
         self.all_broken(kernel, wrong);
     }
@@ -242,6 +243,20 @@ impl History {
             ));
         }
         wrong
+    }
+
+    /// No host holds a task to limits that the leader does not know: they are ordered after the
+    /// commit.
+    fn check_limits(&self, epoch: u64, state: &State) -> Vec<String> {
+        let unknown = |(run, taken): (&RunKey, &u32)| {
+            let (a, mark) = *run;
+            let work = state.work(a.j).filter(|work| work.attempt == a.at)?;
+            let has = work.run.as_deref()?.limit_changes;
+            (state.mark(a.j) == mark && has < *taken).then(|| {
+                format!("epoch {epoch} knows {has} changes of limits of {a}, its host {taken}")
+            })
+        };
+        self.limit_changes.iter().filter_map(unknown).collect()
     }
 
     /// No host's slots are given away more than once.

@@ -15,10 +15,9 @@ use crate::host::silence::Silence;
 use crate::model::TermReason;
 use crate::record::report::Ended;
 use crate::sys::append::SharedAppender;
-use crate::sys::clock;
-use crate::sys::proc;
+use crate::sys::{clock, fs, proc};
 use crate::task::log::{TaskRec, encode_task};
-use crate::task::spec::{FromSpawner, TaskAct, TaskSpec, ToSpawner, pack_act, split};
+use crate::task::spec::{FromSpawner, NewLimits, TaskAct, TaskSpec, ToSpawner, pack_act, split};
 use crossbeam::channel::Sender;
 use std::path::Path;
 use std::sync::Arc;
@@ -62,6 +61,7 @@ pub(super) fn run(os: &SimulatedOs, local: &Local) {
             Some(ShepherdAct::Start(task, log)) => start(os, local, *task, log),
             Some(ShepherdAct::End(pid, plan)) => end(os, local, pid, plan),
             Some(ShepherdAct::Susp(pid, on)) => suspended(os, local, pid, on),
+            Some(ShepherdAct::Limits(pid)) => limits(os, local, pid),
         }
     }
 }
@@ -123,6 +123,7 @@ fn start(os: &SimulatedOs, local: &Local, spec: TaskSpec, log: u64) {
         log,
         start,
         rerunnable: spec.rerunnable,
+        limit_changes: 0,
         alive: true,
         code,
         sig: 0,
@@ -148,6 +149,27 @@ fn suspended(os: &SimulatedOs, local: &Local, pid: i32, on: bool) {
         // Lost, it is reported again with the next order.
         let _ = record(local, task.log, (&TaskRec::Susp { a, on, t }, task.mark));
     }
+}
+
+/// A shepherd reads the limits that were changed; an earlier change never replaces a later one.
+fn limits(os: &SimulatedOs, local: &Local, pid: i32) {
+    let known = os.world.lock().cluster.tasks.table.get(&pid).cloned();
+    let Some(task) = known.filter(|task| task.alive) else {
+        return;
+    };
+    let text = fs::read_small(&local.limits_file(task.a), 1 << 16).ok();
+    let new = text.and_then(|text| serde_json::from_slice::<NewLimits>(&text).ok());
+    let Some(new) = new.filter(|new| new.n > task.limit_changes) else {
+        return;
+    };
+    let mut inner = os.world.lock();
+    let Inner { kernel, cluster } = &mut *inner;
+    if let Some(task) = cluster.tasks.table.get_mut(&pid) {
+        task.limit_changes = new.n;
+    }
+    let run = (task.a, task.mark);
+    kernel.trace("task", || format!("{} has limits number {}", task.a, new.n));
+    cluster.history.limits_taken(run, new.n);
 }
 
 fn end(os: &SimulatedOs, local: &Local, pid: i32, plan: u64) {

@@ -23,6 +23,8 @@ pub(super) struct Task {
     pub log: u64,
     pub start: i64,
     pub rerunnable: bool,
+    /// The number of the last change of its limits that its shepherd took.
+    pub limit_changes: u32,
     pub alive: bool,
     /// What it will end with.
     pub code: i32,
@@ -44,6 +46,8 @@ pub(super) enum ShepherdAct {
     End(i32, u64),
     /// Record that it was stopped or goes on.
     Susp(i32, bool),
+    /// Read the changed limits of a task.
+    Limits(i32),
 }
 
 /// A spawner as `cbexe` sees it.
@@ -130,6 +134,8 @@ impl Tasks {
             task.left = Some(task.until.saturating_sub(kernel.now));
             task.plan += 1;
             self.plan(kernel, machine, kernel.now, ShepherdAct::Susp(pid, true));
+        } else if act == TaskAct::Limits {
+            self.plan(kernel, machine, kernel.now, ShepherdAct::Limits(pid));
         } else if let (TaskAct::Resume, Some(left)) = (act, task.left) {
             task.left = None;
             task.until = kernel.now + left;

@@ -112,6 +112,11 @@ impl Local {
         self.scratch().join(Local::scratch_prefix(a) + "resize")
     }
 
+    /// Gives an attempt's shepherd its changed limits.
+    pub fn limits_file(&self, a: AttemptId) -> PathBuf {
+        self.scratch().join(Local::scratch_prefix(a) + "limits")
+    }
+
     /// Local copies of scripts and spooled inputs.
     pub fn scratch(&self) -> PathBuf {
         self.dir.join("scratch")

@@ -7,6 +7,7 @@
 use super::local::Local;
 use super::outputs::{self, Files};
 use super::silence::Silence;
+use super::spawner::group_limits;
 use crate::model::TermReason;
 use crate::record::report::{Ended, Usage};
 use crate::sys::append::SharedAppender;
@@ -20,7 +21,7 @@ use crate::task::ending::{self, Facts, Top};
 use crate::task::log::{TaskRec, encode_task};
 use crate::task::machine::{Effect, Machine};
 use crate::task::spec::{
-    Base, Become, Notice, TaskAct, TaskLimits, TaskSpec, ToSpawner, split, unpack_act,
+    Base, Become, NewLimits, Notice, TaskAct, TaskLimits, TaskSpec, ToSpawner, split, unpack_act,
 };
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
@@ -34,6 +35,13 @@ const RETRY_MS: u64 = 1_000;
 const KILL_TREE_MS: u64 = 50;
 /// Largest notice of added slots.
 const NOTICE_MAX: u64 = 16 << 20;
+/// Largest file of changed limits.
+const LIMITS_MAX: u64 = 64 << 10;
+/// Exit codes of a shepherd: its group may be used again; its group has other limits than the
+/// spawner gave it; a task may have been handed over in vain.
+pub(super) const ENDED: i32 = 0;
+pub(super) const ENDED_WITH_OTHER_LIMITS: i32 = 3;
+pub(super) const FAILED: i32 = 101;
 
 /// A base with what is made of it once for all its tasks.
 pub(super) struct Prepared {
@@ -91,24 +99,30 @@ struct Shepherd<'a> {
     inside: bool,
     /// Number of the last resize of which the job was notified.
     resized: u32,
+    /// As they are in force now, and the number of their last change.
+    limits: TaskLimits,
+    limit_changes: u32,
     /// For a rerunnable task: the leader starts it elsewhere when this host is silent too long.
     silence: Option<Silence>,
 }
 
 /// Waits, inside its group, for the base and the task that come on `stream`, then runs the task.
-/// False when a task may have come and was not run.
-pub(super) fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherited) -> bool {
+/// Gives the exit code of this process.
+pub(super) fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherited) -> i32 {
     let born = proc::own_birth_ms();
     supervise::become_supervisor();
     if group.enter().is_err() {
-        return false;
+        return FAILED;
     }
     let mut buf: Vec<u8> = Vec::new();
     let mut prepared = None;
     loop {
         if userfile::read_more(stream, &mut buf, 16 << 10).unwrap_or(0) == 0 {
             // The spawner ended, and had no task for this process.
-            return buf.is_empty() && prepared.is_none();
+            return match buf.is_empty() && prepared.is_none() {
+                true => ENDED,
+                false => FAILED,
+            };
         }
         let mut used = 0;
         while let Ok(Some((json, n))) = split(&buf[used..]) {
@@ -116,26 +130,26 @@ pub(super) fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherite
             match (serde_json::from_slice(json), &prepared) {
                 (Ok(ToSpawner::Base { base, .. }), _) => prepared = Some(Prepared::new(*base)),
                 (Ok(ToSpawner::Start(task)), Some(p)) => {
-                    go(&task, p, Some(group), inherited, born, true);
-                    return true;
+                    return go(&task, p, Some(group), inherited, born, true);
                 }
-                _ => return false,
+                _ => return FAILED,
             }
         }
         buf.drain(..used);
     }
 }
 
-/// Runs the task from start to end. Called in the forked process, which ends afterwards.
+/// Runs the task from start to end. Called in the forked process, which ends afterwards with this
+/// exit code.
 pub(super) fn run(
     task: &TaskSpec,
     prepared: &Prepared,
     group: Option<Group>,
     inherited: &mut Inherited,
-) {
+) -> i32 {
     let born = proc::own_birth_ms();
     supervise::become_supervisor();
-    go(task, prepared, group, inherited, born, false);
+    go(task, prepared, group, inherited, born, false)
 }
 
 /// `born`: when this process began; `inside`: it is in the task's group and must leave it.
@@ -146,7 +160,7 @@ fn go(
     inherited: &mut Inherited,
     born: u64,
     inside: bool,
-) {
+) -> i32 {
     let begin = clock::boot_ms();
     supervise::name_supervisor();
     let silence = task.rerunnable.then(|| Silence::new(&inherited.local));
@@ -162,6 +176,8 @@ fn go(
         stopped: false,
         inside,
         resized: 0,
+        limits: task.limits.clone(),
+        limit_changes: 0,
         silence,
     };
     failpoint::hit("shepherd.before_start");
@@ -203,14 +219,14 @@ fn go(
             end
         }
     };
-    for path in [&task.scratch, &task.hosts_file, &task.notice] {
-        if !path.is_empty() {
-            let _ = fs::remove(Path::new(path));
-        }
-    }
+    s.remove_files();
     failpoint::hit("shepherd.before_end");
     s.record(&TaskRec::End(Box::new(end)));
     failpoint::hit("shepherd.after_end");
+    match s.limit_changes {
+        0 => ENDED,
+        _ => ENDED_WITH_OTHER_LIMITS,
+    }
 }
 
 impl Shepherd<'_> {
@@ -331,13 +347,13 @@ impl Shepherd<'_> {
             top,
             ordered,
             oom_kills,
-            refused_processes: match (&self.group, self.task.limits.procs) {
+            refused_processes: match (&self.group, self.limits.procs) {
                 (Some(group), Some(_)) => group.refused_processes(),
                 _ => 0,
             },
             cpu_ms: used.cpu_us / 1000,
         };
-        let mut end = ending::ended(self.task.a, &facts, &self.task.limits);
+        let mut end = ending::ended(self.task.a, &facts, &self.limits);
         (end.start, end.t) = (self.start, clock::wall_ms());
         end.u = Usage {
             cpu_ms: used.cpu_us / 1000,
@@ -384,6 +400,42 @@ impl Shepherd<'_> {
         }
     }
 
+    /// Removes the task's files in the local directory.
+    fn remove_files(&self) {
+        let task = self.task;
+        for path in [&task.scratch, &task.hosts_file, &task.notice] {
+            if !path.is_empty() {
+                let _ = fs::remove(Path::new(path));
+            }
+        }
+        if self.limit_changes > 0 {
+            let _ = fs::remove(&self.inherited.local.limits_file(task.a));
+        }
+    }
+
+    /// Takes the changed limits: the run limit counts from the start, the control group gets the
+    /// others. A group that cannot be held to a lower limit is over it: the task is ended.
+    fn take_limits(&mut self) {
+        let path = self.inherited.local.limits_file(self.task.a);
+        let text = fs::read_small(&path, LIMITS_MAX).ok();
+        let new = text.and_then(|b| serde_json::from_slice::<NewLimits>(&b).ok());
+        let Some(new) = new.filter(|new| new.n > self.limit_changes) else {
+            return;
+        };
+        (self.limit_changes, self.limits) = (new.n, new.limits);
+        self.machine.set_run_limit(self.limits.run_ms);
+        let limits = group_limits(&self.limits);
+        if let Some(Err(e)) = self.group.as_mut().map(|group| group.change(&limits)) {
+            eprintln!("cbtask: {e}");
+            if e.is_busy() {
+                let (act, reason) = (TaskAct::Terminate, TermReason::MemLimit);
+                let (grace, now) = (self.task.grace_ms, clock::boot_ms());
+                let effects = self.machine.order(act, reason, grace, now);
+                self.carry_out(&effects);
+            }
+        }
+    }
+
     fn launch(
         &self,
         argv: &[String],
@@ -416,8 +468,10 @@ impl Shepherd<'_> {
         let Some((act, reason, grace)) = unpack_act(value).filter(|_| uid == 0 || uid == me) else {
             return;
         };
-        if act == TaskAct::Resize {
-            return self.notify_resize(files);
+        match act {
+            TaskAct::Resize => return self.notify_resize(files),
+            TaskAct::Limits => return self.take_limits(),
+            _ => {}
         }
         let before = self.machine.is_suspended();
         let effects = self.machine.order(act, reason, grace, clock::boot_ms());

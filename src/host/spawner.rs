@@ -245,7 +245,7 @@ impl Spawner {
                 let inherited = &mut self.inherited;
                 let run = || shepherd::run(task, prepared, group, inherited);
                 let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
-                proc::exit_now(if ran.is_ok() { 0 } else { 101 })
+                proc::exit_now(ran.unwrap_or(shepherd::FAILED))
             }
             Ok(pid) => {
                 self.shepherds.insert(pid, (task.a, group));
@@ -280,9 +280,13 @@ impl Spawner {
             let Some((a, group)) = self.shepherds.remove(&pid) else {
                 continue;
             };
-            let died = how != Ended::Exited(0);
-            if let Some(group) = group {
-                self.pool.give_back(group);
+            let other_limits = how == Ended::Exited(shepherd::ENDED_WITH_OTHER_LIMITS);
+            let died = how != Ended::Exited(shepherd::ENDED) && !other_limits;
+            match group {
+                // One that died may have changed them, too.
+                Some(group) if other_limits || died => self.pool.give_up(group),
+                Some(group) => self.pool.give_back(group),
+                None => {}
             }
             if died {
                 self.answer(&FromSpawner::Died { a, pid })?;
@@ -313,8 +317,7 @@ impl Spawner {
                 let inherited = &mut self.inherited;
                 let run = || shepherd::wait_and_run(&theirs, group, inherited);
                 let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
-                // Anything but 0 says that a task may have been handed over in vain.
-                proc::exit_now(if ran.unwrap_or(false) { 0 } else { 101 })
+                proc::exit_now(ran.unwrap_or(shepherd::FAILED))
             }
             Ok(pid) => self.warm.push(Warm {
                 pid,
@@ -396,7 +399,8 @@ fn hand_over(warm: &Warm, base: &Base, task: &TaskSpec) -> Result<(), String> {
         .map_err(|e| format!("a waiting shepherd is gone: {e}"))
 }
 
-fn group_limits(l: &TaskLimits) -> Limits {
+/// The limits that a task's control group holds.
+pub(super) fn group_limits(l: &TaskLimits) -> Limits {
     Limits {
         memory: l.mem_b,
         swap: l.swap_b,

@@ -609,8 +609,16 @@ pub fn modify(
     for option in &changes.reset {
         replace(&mut spec, &blank, option)?;
     }
-    let names = &mut NameRoom::default();
-    check_spec(&mut spec, owner, config, (state, names), now)?;
+    // The jobs of a dependency that is not changed may be forgotten by now.
+    let depend = match names(&changes.set, "w") {
+        true => String::new(),
+        false => std::mem::take(&mut spec.depend),
+    };
+    let room = &mut NameRoom::default();
+    check_spec(&mut spec, owner, config, (state, room), now)?;
+    if !depend.is_empty() && !names(&changes.reset, "w") {
+        spec.depend = depend;
+    }
     let (queue, _) = choose_queue(&spec, owner, config, state)?;
     apply_queue(&mut spec, queue, config)?;
     Ok(spec)

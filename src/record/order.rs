@@ -66,6 +66,17 @@ pub enum Order {
         hosts: Vec<Share>,
         n: u32,
     },
+    /// An attempt has other limits than it was started with. Once for each `n` (or once for several
+    /// that the host had not seen); later numbers replace earlier ones.
+    Limits {
+        #[serde(flatten)]
+        a: AttemptId,
+        limits: crate::model::Limits,
+        n: u32,
+        /// See [`StartOrder::mark`]; 0 = whatever runs as this attempt.
+        #[serde(rename = "m", default, skip_serializing_if = "is_zero")]
+        mark: u32,
+    },
     /// `iso_timeout` as it is from now on, ms (0: none); the host's load says when it is in force.
     Limit { iso_ms: u64 },
     /// Everything up to record `seq` of report file `part` is journalled: the host may forget it.
@@ -116,6 +127,9 @@ pub struct StartOrder {
     /// Resizes that `hosts` holds already.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resizes: u32,
+    /// Changes of its limits that `limits` holds already.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub limit_changes: u32,
     /// Array end and step for LSB_JOBINDEX_END / _STEP, 0 when no array.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub index_end: u32,

@@ -10,6 +10,7 @@
 mod allocation;
 mod allocations;
 pub mod amount;
+mod changed_terms;
 mod compiled_request;
 pub mod depend;
 mod dispatch_throttle;

@@ -570,9 +570,17 @@ impl State {
         self.hold_spec(s);
         let depend = !self.spec(s).depend.is_empty();
         let same = self.spec(s).depend == self.spec(old).depend;
+        let limits = |s: u32| {
+            let spec = self.spec(s);
+            (&spec.limits, &spec.run_on, &spec.cpu_on)
+        };
+        let limited = limits(s) != limits(old);
         if let Some(job) = self.jobs.get_mut(j.id) {
             job.spec = s;
             job.gated = depend && (job.gated || !same);
+            if limited {
+                job.each_started_mut(&mut |run| run.limit_changes += 1);
+            }
         }
         if depend {
             self.watch(j.id, s);

@@ -119,6 +119,8 @@ pub struct Run {
     pub copied: bool,
     /// How often slots were added to it.
     pub resizes: u32,
+    /// How often its limits were changed after it was dispatched.
+    pub limit_changes: u32,
     /// Since when its host says that it is suspended, 0 = it is not.
     pub stopped_at: Stamp,
     pub suspended_ms: u64,
@@ -413,7 +415,7 @@ impl Job {
     }
 
     /// Every started work.
-    pub(super) fn each_started(&self, f: &mut dyn FnMut(JobKey, &Run, JobStat)) {
+    pub fn each_started(&self, f: &mut dyn FnMut(JobKey, &Run, JobStat)) {
         match &self.body {
             Body::Single(_) => self.charge(0, |run, stat| f(JobKey::job(self.id), run, stat)),
             Body::Array(array) => {
@@ -423,6 +425,21 @@ impl Job {
                     }
                 }
             }
+        }
+    }
+
+    /// Every run of started work, to be changed.
+    pub(super) fn each_started_mut(&mut self, f: &mut dyn FnMut(&mut Run)) {
+        let started = |work: &mut Work| {
+            if work.stat.is_started()
+                && let Some(run) = work.run.as_deref_mut()
+            {
+                f(run);
+            }
+        };
+        match &mut self.body {
+            Body::Single(work) => std::iter::once(work).for_each(started),
+            Body::Array(array) => array.work.values_mut().for_each(started),
         }
     }
 

@@ -165,6 +165,8 @@ struct SnapRun {
     #[serde(skip_serializing_if = "is_default")]
     resizes: u32,
     #[serde(skip_serializing_if = "is_default")]
+    lims: u32,
+    #[serde(skip_serializing_if = "is_default")]
     stopped: Stamp,
     #[serde(skip_serializing_if = "is_default")]
     sus: u64,
@@ -337,6 +339,7 @@ impl State {
             forced: run.forced,
             copied: run.copied,
             resizes: run.resizes,
+            lims: run.limit_changes,
             stopped: run.stopped_at,
             sus: run.suspended_ms,
             u: run.usage().clone(),
@@ -477,6 +480,7 @@ impl State {
             forced: run.forced,
             copied: run.copied,
             resizes: run.resizes,
+            limit_changes: run.lims,
             stopped_at: run.stopped,
             suspended_ms: run.sus,
             used: super::job::reported(&run.u),

@@ -97,6 +97,11 @@ impl Error {
         self.source.kind() == io::ErrorKind::AlreadyExists
     }
 
+    /// True when the object is in use.
+    pub fn is_busy(&self) -> bool {
+        self.source.raw_os_error() == Some(libc::EBUSY)
+    }
+
     /// True when the disk, the quota or the file system's write permission is used up: states in
     /// which a retry can help once there is room again. A short write counts: nothing else makes
     /// one of a file system that works.

@@ -505,6 +505,7 @@ mod tests {
             name: "arr".into(),
             hosts: vec![Share("h1".into(), 2), Share("h2".into(), 1)],
             resizes: 0,
+            limit_changes: 0,
             limits: Limits {
                 run_s: Some(60),
                 ..Limits::default()

@@ -71,6 +71,12 @@ pub enum AttemptRec {
         a: AttemptId,
         n: u32,
     },
+    /// The attempt was given its changed limits.
+    Limited {
+        #[serde(flatten)]
+        a: AttemptId,
+        n: u32,
+    },
     /// The leader has journalled the attempt's last report.
     Acked {
         #[serde(flatten)]

@@ -95,7 +95,7 @@ impl Machine {
             TaskAct::Terminate => self.terminate(reason, grace_ms, now),
             TaskAct::Kill | TaskAct::Number(signal::KILL) => self.kill(reason, now),
             TaskAct::Number(n) => vec![Effect::Signal(n)],
-            TaskAct::Resize => Vec::new(),
+            TaskAct::Resize | TaskAct::Limits => Vec::new(),
             // A task that is being ended is not suspended any more: it would never end.
             TaskAct::Stop if self.ending.is_some() => Vec::new(),
             TaskAct::Stop => {
@@ -107,6 +107,11 @@ impl Machine {
                 vec![Effect::Thaw]
             }
         }
+    }
+
+    /// Its run limit is this from now on, counted from its start; `tick` comes next.
+    pub fn set_run_limit(&mut self, run_ms: Option<u64>) {
+        self.run_ms = run_ms;
     }
 
     /// The top process ended by itself: what is left of its descendants is killed.
@@ -272,6 +277,18 @@ mod tests {
         assert_eq!(m.tick(2500), [Signal(2)]);
         assert_eq!(m.reason(), TermReason::RunLimit);
         assert_eq!(m.suspended_ms(3000), 1000);
+    }
+
+    #[test]
+    fn a_changed_run_limit_counts_from_the_start() {
+        let mut m = Machine::new(1000, Some(500), 20);
+        m.set_run_limit(Some(3000));
+        assert_eq!((m.tick(1600), m.next_at(1600)), (vec![], Some(4000)));
+        m.set_run_limit(None);
+        assert_eq!((m.tick(9000), m.next_at(9000)), (vec![], None));
+        m.set_run_limit(Some(100));
+        assert_eq!(m.tick(9000), [Signal(2)], "it has run for longer");
+        assert_eq!(m.reason(), TermReason::RunLimit);
     }
 
     #[test]

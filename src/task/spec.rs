@@ -231,6 +231,17 @@ pub enum TaskAct {
     Number(i32),
     /// Run the command of `-rnc`, as the notice says.
     Resize,
+    /// Take the limits of the file for them.
+    Limits,
+}
+
+/// What the file of changed limits says.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NewLimits {
+    /// Counts the changes: an earlier one never replaces a later one.
+    pub n: u32,
+    pub limits: TaskLimits,
 }
 
 /// What a notice of added slots says.
@@ -275,6 +286,7 @@ pub fn pack_act(act: TaskAct, reason: TermReason, grace_ms: u64) -> u64 {
         TaskAct::Resume => (4, 0),
         TaskAct::Number(n) => (5, n as u64 & 0xff),
         TaskAct::Resize => (6, 0),
+        TaskAct::Limits => (7, 0),
     };
     let reason = REASONS
         .iter()
@@ -293,6 +305,7 @@ pub fn unpack_act(value: u64) -> Option<(TaskAct, TermReason, u64)> {
         4 => TaskAct::Resume,
         5 if (1..=64).contains(&number) => TaskAct::Number(number),
         6 => TaskAct::Resize,
+        7 => TaskAct::Limits,
         _ => return None,
     };
     let reason = REASONS.get((value >> 16 & 0xff) as usize);
@@ -375,6 +388,7 @@ mod tests {
             TaskAct::Resume,
             TaskAct::Number(10),
             TaskAct::Resize,
+            TaskAct::Limits,
         ];
         for act in acts {
             for reason in REASONS {

@@ -215,14 +215,19 @@ impl Turn<'_> {
             JobAction::Switch { queue, changes } => {
                 self.spend(CHANGE);
                 match self.switch_one(who, j, changes) {
-                    Ok(()) => answer.say(j, Code::Ok, format!("is switched to queue <{queue}>")),
+                    Ok(note) => {
+                        let text = format!("is switched to queue <{queue}>{note}");
+                        answer.say(j, Code::Ok, text);
+                    }
                     Err(refusal) => answer.refuse(j, refusal),
                 }
             }
             JobAction::Modify(changes) => {
                 self.spend(CHANGE);
                 match self.modify_one(who, j, changes) {
-                    Ok(()) => answer.say(j, Code::Ok, "parameters are being changed"),
+                    Ok(note) => {
+                        answer.say(j, Code::Ok, format!("parameters are being changed{note}"));
+                    }
                     Err(refusal) => answer.refuse(j, refusal),
                 }
             }

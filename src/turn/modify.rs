@@ -1,16 +1,17 @@
-//! Changing pending jobs: another queue (`cswitch`), other parameters (`cmod`).
+//! Changing jobs: another queue (`cswitch`), other parameters (`cmod`). A job that has started
+//! keeps what its attempt was dispatched with; what may change of it is in `intake/started.rs`.
 
 use super::context::Turn;
+use super::orders::limits_order;
+use super::request_queue::LOOK;
 use super::submit::NO_SPEC;
 use crate::intake::{self, Action, Refusal, Requester};
-use crate::model::{JobKey, JobStat, Spec};
+use crate::model::{JobKey, JobStat, Limits, Spec};
 use crate::record::ack::Code;
 use crate::record::event::Event;
 use crate::record::request::Changes;
 use crate::state::Body;
 
-/// Options that may change after the start: nothing on the host depends on them.
-const RUNNING_OK: [&str; 4] = ["r", "sp", "Jd", "P"];
 /// Most options of one change: what was changed is journalled.
 const OPTIONS_MAX: usize = 64;
 
@@ -24,55 +25,113 @@ pub(super) fn check_options(changes: &Changes) -> Result<(), Refusal> {
 }
 
 impl Turn<'_> {
+    /// Gives what the answer adds for a job that has started.
     pub(super) fn switch_one(
         &mut self,
         who: &Requester,
         j: JobKey,
         changes: &Changes,
-    ) -> Result<(), Refusal> {
-        self.check_waiting(j)?;
-        self.apply_changes(who, j, changes)
+    ) -> Result<String, Refusal> {
+        let started = self.has_started(j)?;
+        let limits = |turn: &Self| turn.core.state.spec_of(j.id).map(|s| s.limits.clone());
+        let before = limits(self);
+        self.apply_changes(who, j, changes, started)?;
+        Ok(match (started, before.zip(limits(self))) {
+            (true, Some((old, new))) => intake::note_switched(&old, &new),
+            _ => String::new(),
+        })
     }
 
+    /// Gives what the answer adds for a job that has started.
     pub(super) fn modify_one(
         &mut self,
         who: &Requester,
         j: JobKey,
         changes: &Changes,
-    ) -> Result<(), Refusal> {
+    ) -> Result<String, Refusal> {
         let mut all = changes.set.iter().chain(&changes.reset);
         if let Some(option) = all.find(|o| intake::runs_as_owner(o))
             && !self.may_act(who, Action::ModifyProgram, j.id)
         {
             return Err(denied_program(option));
         }
-        let mut all = changes.set.iter().chain(&changes.reset);
-        if !all.all(|o| RUNNING_OK.contains(&o.as_str())) {
-            self.check_waiting(j)?;
+        if !self.has_started(j)? {
+            self.apply_changes(who, j, changes, false)?;
+            return Ok(String::new());
         }
-        self.apply_changes(who, j, changes)
+        intake::check_started(changes)?;
+        let mut changes = changes.clone();
+        self.keep_request(j, &mut changes)?;
+        self.apply_changes(who, j, &changes, true)?;
+        Ok(intake::note_started(&changes))
     }
 
-    /// Changes that reach the host are possible only before the start.
-    fn check_waiting(&self, j: JobKey) -> Result<(), Refusal> {
+    /// Some of it has started and not ended.
+    fn has_started(&self, j: JobKey) -> Result<bool, Refusal> {
         let state = &self.core.state;
-        let waiting = match state.job(j.id).map(|job| &job.body) {
-            Some(Body::Single(work)) => work.stat.is_waiting(),
-            Some(Body::Array(array)) => {
-                array.started() == 0 && array.finished() < array.all.len() as u32
-            }
-            None => false,
-        };
-        let stat = state.stat(j).unwrap_or(JobStat::Exit);
-        if stat.is_finished() {
-            return Err(Refusal::new(Code::NotFound, "job has already finished"));
+        let over = || Refusal::new(Code::NotFound, "job has already finished");
+        let job = state.job(j.id).filter(|job| !job.is_finished());
+        let job = job.ok_or_else(over)?;
+        if state.stat(j).is_none_or(JobStat::is_finished) {
+            return Err(over());
         }
-        if waiting {
+        Ok(match &job.body {
+            Body::Single(work) => work.stat.is_started(),
+            Body::Array(array) => array.started() > 0,
+        })
+    }
+
+    /// Of `-R` a job that has started takes `rusage[]` alone: the rest of its requirement stays.
+    fn keep_request(&self, j: JobKey, changes: &mut Changes) -> Result<(), Refusal> {
+        let has = |list: &[String]| list.iter().any(|o| o == "R");
+        let (set, reset) = (has(&changes.set), has(&changes.reset));
+        let Some(spec) = self.core.state.spec_of(j.id).filter(|_| set || reset) else {
+            return Ok(());
+        };
+        let asked = if set {
+            changes.job.spec.res_req.as_str()
+        } else {
+            ""
+        };
+        let req = intake::replace_rusage(&spec.res_req, asked, &self.core.config)?;
+        changes.job.spec.res_req = req;
+        if reset {
+            changes.reset.retain(|o| o != "R");
+            changes.set.push("R".to_owned());
+        }
+        Ok(())
+    }
+
+    /// What the started work of the job holds with this specification has room, and is the same
+    /// kind of request.
+    fn check_started_work(&mut self, id: u32, old: &Spec, new: &Spec) -> Result<(), Refusal> {
+        let holds = |spec: &Spec| {
+            (
+                spec.queue.clone(),
+                spec.res_req.clone(),
+                spec.project.clone(),
+            )
+        };
+        if holds(old) == holds(new) {
             return Ok(());
         }
-        Err(Refusal::refused(
-            "only pending jobs can be changed this way",
-        ))
+        self.rebuild_hosts();
+        let core = &mut *self.core;
+        core.engine.sync(&mut core.state, &mut core.hosts);
+        let checked = core.engine.check_change(&core.state, &core.hosts, id, new);
+        checked.map_err(|why| Refusal::refused(format!("the job has started: {why}")))
+    }
+
+    /// Orders the hosts of started work to hold it to its changed limits.
+    fn order_limits(&mut self, id: u32) {
+        let mut works = Vec::new();
+        if let Some(job) = self.core.state.job(id) {
+            job.each_started(&mut |j, _, _| works.push(j));
+        }
+        self.spend(works.len() as u64 * LOOK);
+        for j in works {
+            self.out.orders.extend(limits_order(self.core, j));
+        }
     }
 
     fn apply_changes(
@@ -80,6 +139,7 @@ impl Turn<'_> {
         who: &Requester,
         j: JobKey,
         changes: &Changes,
+        started: bool,
     ) -> Result<(), Refusal> {
         let state = &self.core.state;
         let Some(job) = state.job(j.id) else {
@@ -102,13 +162,20 @@ impl Turn<'_> {
                 .chain(&changes.reset)
                 .map(|o| format!("-{o}"))
                 .collect();
+            if started {
+                self.check_started_work(j.id, &old, &spec)?;
+            }
             // The same parameters as before make no event.
             if *old != spec {
+                let limited = started && limits_of(&old) != limits_of(&spec);
                 let s = self
                     .spec_id(spec)
                     .ok_or_else(|| Refusal::refused(NO_SPEC))?;
                 let (by, what, t) = (who.user.clone(), names.join(" "), self.now);
                 self.emit(Event::Changed { j, s, by, what, t });
+                if limited {
+                    self.order_limits(j.id);
+                }
             }
         }
         let renames = renames.filter(|renames| self.renames(j.id, renames));
@@ -147,6 +214,11 @@ impl Turn<'_> {
             groups: self.core.groups_of(&spec.user).to_vec(),
         }
     }
+}
+
+/// What the host holds a job to.
+fn limits_of(spec: &Spec) -> (&Limits, &str, &str) {
+    (&spec.limits, &spec.run_on, &spec.cpu_on)
 }
 
 fn denied_program(option: &str) -> Refusal {

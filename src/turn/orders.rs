@@ -1,5 +1,6 @@
-//! Orders to hosts, made from the state: of a start, a part, a signal, more slots; and all of them
-//! that are still in force, which a new epoch or orders file repeats. Decides nothing.
+//! Orders to hosts, made from the state: of a start, a part, a signal, more slots, other limits;
+//! and all of them that are still in force, which a new epoch or orders file repeats. Decides
+//! nothing.
 
 use super::context::Turn;
 use super::core::Core;
@@ -65,6 +66,7 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         name: job.name.as_deref().unwrap_or("").to_owned(),
         hosts: shares(state, run),
         resizes: run.resizes,
+        limit_changes: run.limit_changes,
         limits: limits_on(core, spec, run),
         index_end,
         index_step,
@@ -129,6 +131,26 @@ pub(super) fn resize_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let (hosts, n) = (shares(state, run), run.resizes);
     let host = hosts.first()?.0.clone();
     Some((host, Order::Resize { a, hosts, n }))
+}
+
+/// The order that gives the first host of `j` the limits it has now, when they were changed after
+/// the dispatch. An attempt whose hosts prepare their parts gets them with the order to start it.
+pub(super) fn limits_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
+    let state = &core.state;
+    let job = state.job(j.id)?;
+    let work = job.work(j.idx).filter(|work| work.stat.is_started())?;
+    let run = work.run.as_deref()?;
+    if run.limit_changes == 0 || run.gathering {
+        return None;
+    }
+    let (host, _) = run.hosts.first()?;
+    let order = Order::Limits {
+        a: attempt_of(j, work),
+        limits: limits_on(core, state.spec(job.spec), run),
+        n: run.limit_changes,
+        mark: state.mark(j),
+    };
+    Some((state.host_name(*host).to_string(), order))
 }
 
 fn shares(state: &State, run: &Run) -> Vec<Share> {
@@ -201,6 +223,7 @@ fn orders_of_work(core: &Core, host: &str, j: JobKey) -> Vec<(String, Order)> {
         start_order(core, j),
         signal_order(core, j),
         resize_order(core, j),
+        limits_order(core, j),
     ];
     let mut orders: Vec<_> = orders.into_iter().flatten().collect();
     if run.start == Stamp(0) && !core.state.host_ctl(host).up {

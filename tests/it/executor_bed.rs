@@ -253,6 +253,7 @@ impl Cluster {
             name: "n".into(),
             hosts: vec![Share("h1".into(), 1)],
             resizes: 0,
+            limit_changes: 0,
             limits: Limits::default(),
             index_end: 0,
             index_step: 0,

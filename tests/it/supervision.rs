@@ -92,6 +92,54 @@ fn the_run_limit_holds_over_ten_restarts_of_the_executor() {
 }
 
 #[test]
+fn changed_limits_reach_running_tasks_and_the_next_task_does_not_inherit_them() {
+    let limits = |run_s, mem_b| Limits {
+        run_s,
+        mem_b,
+        ..Limits::default()
+    };
+    let change = |id, n, limits| Order::Limits {
+        a: attempt(id),
+        limits,
+        n,
+        mark: 0,
+    };
+    let mut c = Cluster::new();
+    c.start_with(1, "exec sleep 600", |o| o.limits = limits(Some(600), None));
+    c.start_with(2, "exec sleep 2", |o| o.limits = limits(Some(1), None));
+    // 64 MB that it holds, then no more.
+    let fat = "x=$(head -c 67108864 /dev/zero | tr '\\0' a); echo $x | wc -c; sleep 600";
+    c.start_with(3, fat, |o| o.limits = limits(None, Some(1 << 30)));
+    c.order(&[change(2, 1, limits(Some(500), None))]);
+    c.start_exe();
+    for id in 1..=3 {
+        c.started(id);
+    }
+    c.order(&[
+        change(1, 2, limits(Some(2), None)),
+        change(1, 1, limits(Some(300), None)),
+        change(3, 1, limits(None, Some(20 << 20))),
+    ]);
+    let e = c.end(1);
+    assert_eq!((e.reason, e.sig), (TermReason::RunLimit, 2));
+    assert_eq!(
+        c.end(2).code,
+        Some(0),
+        "its limit was raised before it started"
+    );
+    assert_eq!(c.end(3).reason, TermReason::MemLimit);
+    // A control group that was used for them has no such limit for the next task.
+    for id in 4..=12 {
+        let fits = "x=$(head -c 33554432 /dev/zero | tr '\\0' a); echo $x | wc -c";
+        c.start_with(id, fits, |o| o.limits = limits(None, None));
+    }
+    for id in 4..=12 {
+        let e = c.end(id);
+        assert_eq!((e.code, e.oom), (Some(0), false), "task {id}");
+    }
+}
+
+#[test]
 fn a_suspended_task_is_still_suspended_under_the_next_executor() {
     let mut c = Cluster::new();
     let beat = c.path("marks").display().to_string();

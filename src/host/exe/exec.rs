@@ -14,7 +14,7 @@ use super::share_watch::ShareWatch;
 use super::spawn::SpawnerEvent;
 use super::spawners::Spawners;
 use super::starts::{Refused, Starter};
-use super::table::{Entry, Pending, Shepherd, Status, Table};
+use super::table::{Entry, LimitChanges, Pending, Shepherd, Status, Table};
 use crate::host::ls::write_beat;
 use crate::host::setup::Place;
 use crate::host::{iso_limit, silence};
@@ -46,6 +46,8 @@ pub struct Exec {
     pub(super) parts: Parts,
     /// Attempts whose resizes came in this turn.
     pub(super) resized: BTreeSet<AttemptId>,
+    /// Attempts whose limits were changed in this turn.
+    pub(super) limited: BTreeSet<AttemptId>,
     pub(super) spawners: Spawners,
     pub(super) reports: ReportQueue,
     pub(super) hints: Hints,
@@ -84,6 +86,7 @@ impl Exec {
             starter,
             parts: Parts::default(),
             resized: BTreeSet::new(),
+            limited: BTreeSet::new(),
             spawners,
             reports: ReportQueue::default(),
             hints: Hints::none(),
@@ -360,6 +363,7 @@ impl Exec {
                     acts.push((a, pending, mark));
                 }
                 Order::Resize { a, hosts, n } => self.take_resize(a, hosts, n),
+                Order::Limits { a, limits, n, mark } => self.take_limits((a, mark), &limits, n),
                 Order::Part { a, s, mark, .. } => self.parts.ask(a, s, self.ordered_now(mark)),
                 Order::PartEnd { a } => self.parts.end(a),
                 Order::Limit { iso_ms } => self.limit_order = Some(iso_ms),
@@ -400,6 +404,7 @@ impl Exec {
         recorded.map_err(|e| format!("{e}; {until}"))?;
         self.prepare_parts();
         self.resize_all();
+        self.limit_all();
         Ok(())
     }
 
@@ -428,8 +433,10 @@ impl Exec {
             let again = e.named.0 < named.0;
             e.named = e.named.max(named);
             // Limits are not on record: after a restart the repeated order has them.
-            let limits = || Box::new(crate::task::build::limits(&o.limits));
-            e.limits.get_or_insert_with(limits);
+            if e.limits.is_none() || o.limit_changes > e.limit_changes.known {
+                e.limits = Some(Box::new(crate::task::build::limits(&o.limits)));
+                e.limit_changes.known = o.limit_changes;
+            }
             e.grace_ms = o.grace_ms;
             e.resizes.notify = notify;
             // A leader that orders it again does not know its state.
@@ -449,6 +456,8 @@ impl Exec {
         let mut entry = Entry::new(Status::Given(log), named, rerunnable);
         entry.grace_ms = o.grace_ms;
         (entry.resizes.notify, entry.resizes.done) = (notify, o.resizes);
+        let n = o.limit_changes;
+        entry.limit_changes = LimitChanges { known: n, given: n };
         entry.mark = o.mark;
         entry.boot = proc::boot_id().to_owned();
         let (e, p) = named;

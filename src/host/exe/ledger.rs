@@ -153,6 +153,11 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
                 e.resizes.done = e.resizes.done.max(n);
             }
         }
+        AttemptRec::Limited { a, n } => {
+            if let Some(e) = out.table.get_mut(a) {
+                e.limit_changes.given = e.limit_changes.given.max(n);
+            }
+        }
         AttemptRec::Acked { a } => {
             if let Some(e) = out.table.get_mut(a) {
                 e.acked = true;
@@ -220,6 +225,10 @@ fn records(identity: &Identity, table: &Table, share: &ShareSeen) -> Vec<Attempt
         if entry.resizes.done > 0 {
             let n = entry.resizes.done;
             out.push(AttemptRec::Resized { a, n });
+        }
+        if entry.limit_changes.given > 0 {
+            let n = entry.limit_changes.given;
+            out.push(AttemptRec::Limited { a, n });
         }
         if entry.acked {
             out.push(AttemptRec::Acked { a });

@@ -7,6 +7,7 @@ mod exec;
 mod fence;
 mod hints;
 mod ledger;
+mod limits;
 mod orders;
 mod parts;
 mod recovery;
@@ -331,6 +332,7 @@ mod tests {
     mod damaged;
     mod fencing;
     mod growth;
+    mod limits;
     mod restored;
 
     use super::*;

@@ -340,6 +340,7 @@ mod tests {
             name: String::new(),
             hosts: vec![Share("h1".into(), 1)],
             resizes: 0,
+            limit_changes: 0,
             limits: Limits::default(),
             index_end: 0,
             index_step: 0,

@@ -54,6 +54,15 @@ pub(super) struct Resizes {
     pub notify: bool,
 }
 
+/// Changes of the limits of an attempt, by their numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct LimitChanges {
+    /// The last one whose limits are in `Entry::limits`.
+    pub known: u32,
+    /// The last one that its shepherd was given.
+    pub given: u32,
+}
+
 /// One attempt.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Entry {
@@ -67,6 +76,7 @@ pub(super) struct Entry {
     pub ordered: u64,
     /// Known only after its start order was read by this process.
     pub limits: Option<Box<TaskLimits>>,
+    pub limit_changes: LimitChanges,
     pub grace_ms: u64,
     /// Highest number of a signal taken up.
     pub signals: u32,
@@ -91,6 +101,7 @@ impl Entry {
             mark: 0,
             ordered: named.0,
             limits: None,
+            limit_changes: LimitChanges::default(),
             grace_ms: 10_000,
             signals: 0,
             waiting: Vec::new(),

@@ -94,6 +94,7 @@ impl Exec {
             self.act(a, p);
         }
         self.resize(a);
+        self.limit(a);
     }
 
     pub(super) fn ended(&mut self, mut end: Ended) {

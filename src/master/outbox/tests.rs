@@ -33,6 +33,7 @@ fn start(id: u32, host: &str) -> Order {
         hosts: vec![Share(host.into(), 1)],
         limits: Limits::default(),
         resizes: 0,
+        limit_changes: 0,
         index_end: 0,
         index_step: 0,
         t: 0,

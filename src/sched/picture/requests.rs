@@ -23,7 +23,7 @@ impl Picture {
     }
 
     /// The counters that jobs of a specification count in.
-    pub(super) fn ident_of(&mut self, spec: &Spec) -> Arc<Ident> {
+    pub(in crate::sched) fn ident_of(&mut self, spec: &Spec) -> Arc<Ident> {
         let groups = self.users.member_of(&self.config, &spec.user);
         self.quotas.identity(&Who {
             queue: &spec.queue,
@@ -51,7 +51,7 @@ impl Picture {
     }
 
     /// The shape of a specification, with a reference taken to it.
-    pub(super) fn shape_of(&mut self, spec: &Spec, table: &HostTable) -> u32 {
+    pub(in crate::sched) fn shape_of(&mut self, spec: &Spec, table: &HostTable) -> u32 {
         let known = self.resources.len();
         let names = &mut self.resources;
         let id = self.requests.take_shape(spec, &self.config, names);

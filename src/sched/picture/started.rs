@@ -217,7 +217,7 @@ impl Picture {
 
     /// What running work uses by now shows in the host's measured load, so only the rest of a
     /// measured reservation still counts. `None`: all of it.
-    fn less_measured(&self, bundle: &Bundle, run: &Run) -> Option<Bundle> {
+    pub(in crate::sched) fn less_measured(&self, bundle: &Bundle, run: &Run) -> Option<Bundle> {
         let used = [("mem", run.usage().mem_kb), ("swp", run.usage().swap_kb)];
         let mut rest: Option<Bundle> = None;
         for (name, kb) in used.into_iter().filter(|(_, kb)| *kb > 0) {

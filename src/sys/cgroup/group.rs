@@ -25,6 +25,8 @@ pub struct Limits {
 
 const CPU_PERIOD_US: u64 = 100_000;
 const TEXT_MAX: usize = 64 << 10;
+/// Rounds of moving processes that fork meanwhile.
+const MOVE_ROUNDS: usize = 100;
 
 /// One group. Dropping it leaves the directories in place.
 #[derive(Debug)]
@@ -252,6 +254,44 @@ impl Group {
         Ok(())
     }
 
+    /// Gives the processes that are in the group other limits. On version 1 those whose controller
+    /// held none until now are moved into its directory; what they used before is not counted
+    /// there.
+    ///
+    /// # Errors
+    /// [`Error::is_busy`](crate::sys::Error::is_busy): they use more than the new limit.
+    pub fn change(&mut self, limits: &Limits) -> Result<()> {
+        let cpu_percent = self.applied.cpu_percent;
+        self.set(&Limits {
+            cpu_percent,
+            ..*limits
+        })?;
+        if !self.v2 {
+            for ctl in [Ctl::Memory, Ctl::Pids] {
+                if let Some(dir) = self.dirs[ctl as usize].clone() {
+                    self.move_into(&dir);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the group's processes into one of its directories, until none is left outside.
+    fn move_into(&self, dir: &Path) {
+        for _ in 0..MOVE_ROUNDS {
+            let inside = read_pids(&dir.join("cgroup.procs"));
+            let mut outside = self.pids();
+            outside.retain(|pid| !inside.contains(pid));
+            if outside.is_empty() {
+                break;
+            }
+            for pid in outside {
+                // It may have ended meanwhile.
+                let _ = write(&dir.join("cgroup.procs"), &pid.to_string());
+            }
+        }
+    }
+
     /// The processes in the group. Opened each time: a version 1 descriptor that is kept
     /// open goes on giving the list of its first reading.
     pub fn pids(&self) -> Vec<i32> {
@@ -328,21 +368,7 @@ impl Group {
             return Ok(false);
         };
         write(&dir.join("freezer.state"), "FROZEN")?;
-        for _ in 0..100 {
-            let inside = read_pids(&dir.join("cgroup.procs"));
-            let outside: Vec<i32> = self
-                .pids()
-                .into_iter()
-                .filter(|p| !inside.contains(p))
-                .collect();
-            if outside.is_empty() {
-                break;
-            }
-            for pid in outside {
-                // It may have ended meanwhile.
-                let _ = write(&dir.join("cgroup.procs"), &pid.to_string());
-            }
-        }
+        self.move_into(&dir);
         Ok(true)
     }
 

@@ -306,6 +306,12 @@ impl Pool {
         }
     }
 
+    /// Removes a group that is not to be used again: its limits are not those it was taken with.
+    pub fn give_up(&mut self, mut group: Group) {
+        group.kill_until_empty(2_000);
+        group.remove();
+    }
+
     /// Removes all idle groups.
     pub fn clear(&mut self) {
         for mut group in self.idle.drain(..) {

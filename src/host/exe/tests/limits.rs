@@ -1,0 +1,101 @@
+//! Limits that the leader changes while a task runs.
+
+use super::fencing::shepherds_write;
+use super::*;
+use crate::model::Limits;
+use crate::task::log::TaskRec;
+use crate::task::spec::NewLimits;
+
+fn change(a: AttemptId, n: u32, run_s: u64) -> Order {
+    let limits = Limits {
+        run_s: Some(run_s),
+        mem_b: Some(1 << 30),
+        ..Limits::default()
+    };
+    let mark = 0;
+    Order::Limits { a, limits, n, mark }
+}
+
+/// The number and the run limit of the file that a shepherd reads.
+fn on_file(exec: &Exec, a: AttemptId) -> Option<(u32, Option<u64>)> {
+    let path = exec.place.local.limits_file(a);
+    let text = fs::read_optional(&path, 1 << 16).unwrap()?;
+    let new: NewLimits = serde_json::from_slice(&text).unwrap();
+    Some((new.n, new.limits.run_ms))
+}
+
+/// Attempt 1 of job 2 was given to the spawner; its shepherd is a process that is gone.
+fn with_task(dir: &std::path::Path) -> (Exec, AttemptId, TaskRec) {
+    given(dir, 7);
+    let mut exec = deaf_executor(dir);
+    let a = first(2);
+    let log = exec.spawners.log().unwrap();
+    let mut entry = table::Entry::new(table::Status::Given(log), (1, 1), false);
+    entry.boot = crate::sys::proc::boot_id().to_owned();
+    exec.table.insert(a, entry);
+    let start = TaskRec::Start {
+        a,
+        pid: i32::try_from(std::process::id()).unwrap(),
+        born: 1,
+        boot: crate::sys::proc::boot_id().to_owned(),
+        group: String::new(),
+        t: 1,
+    };
+    (exec, a, start)
+}
+
+#[test]
+fn the_last_of_several_changes_counts_whatever_their_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut exec, a, start) = with_task(dir.path());
+    let log = exec.spawners.log().unwrap();
+    publish(&exec, 1, &[change(a, 2, 120), change(a, 1, 60)]);
+    exec.turn(true);
+    assert_eq!(on_file(&exec, a), None, "it waits for the start");
+    shepherds_write(&exec, (log, 0), &[start]);
+    exec.turn(false);
+    assert_eq!(on_file(&exec, a), Some((2, Some(120_000))));
+    let entry = exec.table.get(a).unwrap();
+    let limits = entry.limits.as_deref().unwrap();
+    assert_eq!(
+        (limits.run_ms, limits.mem_b),
+        (Some(120_000), Some(1 << 30))
+    );
+}
+
+#[test]
+fn an_order_of_limits_that_is_read_again_after_a_restart_brings_no_earlier_ones_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut exec, a, start) = with_task(dir.path());
+    let log = exec.spawners.log().unwrap();
+    // The first turn looks for lost shepherds.
+    exec.turn(false);
+    shepherds_write(&exec, (log, 0), &[start]);
+    exec.turn(false);
+    publish(&exec, 1, &[change(a, 1, 60), change(a, 2, 120)]);
+    exec.turn(true);
+    assert_eq!(on_file(&exec, a), Some((2, Some(120_000))));
+    exec.rewrite();
+    let remembered = ledger::read(&exec.place.local).unwrap();
+    let given = remembered.table.get(a).unwrap().limit_changes.given;
+    assert_eq!(given, 2);
+    // As the next process finds it: the limits are not on record, the number is.
+    let entry = exec.table.get_mut(a).unwrap();
+    entry.limits = None;
+    entry.limit_changes = table::LimitChanges { known: 0, given };
+    exec.take_limits((a, 0), &Limits::default(), 1);
+    exec.limit_all();
+    assert_eq!(on_file(&exec, a), Some((2, Some(120_000))));
+    exec.take_limits((a, 0), &Limits::default(), 3);
+    exec.limit_all();
+    assert_eq!(on_file(&exec, a), Some((3, None)));
+}
+
+#[test]
+fn limits_for_another_run_of_that_name_are_not_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut exec, a, _) = with_task(dir.path());
+    exec.table.get_mut(a).unwrap().mark = 5;
+    exec.take_limits((a, 6), &Limits::default(), 1);
+    assert_eq!(exec.table.get(a).unwrap().limit_changes.known, 0);
+}

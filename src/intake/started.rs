@@ -1,0 +1,113 @@
+//! What may change of a job that has started, and what `rusage[]` it reserves then. Says why the
+//! rest may not.
+
+use super::Refusal;
+use crate::config::Config;
+use crate::model::Limits;
+use crate::record::request::Changes;
+use crate::text::resreq::{Body, ResReq, Simple};
+
+/// What the leader alone goes by.
+const LEADER: [&str; 7] = ["J", "Jd", "P", "q", "r", "sp", "t"];
+/// What the host gets in an order.
+const HOST: [&str; 4] = ["M", "W", "p", "v"];
+
+/// Checks that a job that has started may have these changes.
+///
+/// # Errors
+/// The first option that may not change, and why.
+pub fn check_started(changes: &Changes) -> Result<(), Refusal> {
+    let mut all = changes.set.iter().chain(&changes.reset);
+    let known = |o: &str| LEADER.contains(&o) || HOST.contains(&o) || o == "R";
+    let Some(option) = all.find(|option| !known(option)) else {
+        return Ok(());
+    };
+    let why = match option.as_str() {
+        "Z" | "L" | "rnc" | "cwd" | "i" | "is" => "it runs as it was started",
+        "o" | "oo" | "e" | "eo" => "its output files are open",
+        "n" | "m" | "x" | "b" | "w" | "ti" => "that decides when and where a job starts",
+        "c" | "F" | "D" | "S" | "C" => {
+            "its processes have that limit since they started; -W, -M, -v and -p can be changed"
+        }
+        "G" => "its run time counts for the group that it started for",
+        _ => "that is for pending jobs",
+    };
+    Err(Refusal::refused(format!(
+        "-{option} cannot be changed, the job has started: {why}"
+    )))
+}
+
+/// The requirement of a job that has started, with the `rusage[]` of another one in the place of
+/// its own. `asked` is empty for none.
+///
+/// # Errors
+/// When `asked` has other sections, or the job several requirements.
+pub fn replace_rusage(old: &str, asked: &str, config: &Config) -> Result<String, Refusal> {
+    let only = "-R: only rusage[...] of a job that has started can be changed";
+    let asked = ResReq::parse(asked, config)
+        .map_err(|e| Refusal::usage(format!("-R: {}\n{}", e.message, e.caret(asked).trim_end())))?;
+    let rusage = asked.simple().cloned();
+    let rusage = rusage.ok_or_else(|| Refusal::refused(only))?.rusage;
+    let new = Simple {
+        rusage: rusage.clone(),
+        ..Simple::default()
+    };
+    if asked.simple() != Some(&new) || rusage.len() > 1 {
+        return Err(Refusal::refused(only));
+    }
+    let several = "-R: the job has started by one of several alternatives or sections; its \
+                   rusage[] cannot be changed";
+    let mut req = ResReq::parse_stored(old, config)
+        .map_err(|e| Refusal::usage(format!("-R: {}", e.caret(old))))?;
+    match &mut req.alternatives[..] {
+        [one] if one.delay_s.is_none() => match &mut one.body {
+            Body::Simple(simple) if simple.rusage.len() <= 1 => simple.rusage = rusage,
+            _ => return Err(Refusal::refused(several)),
+        },
+        _ => return Err(Refusal::refused(several)),
+    }
+    Ok(match req.is_empty() {
+        true => String::new(),
+        false => req.to_string(),
+    })
+}
+
+/// What an answer says of a job that was switched while it runs: limits of the new queue that its
+/// processes do not have.
+pub fn note_switched(old: &Limits, new: &Limits) -> String {
+    let all = [
+        ("-c", old.cpu_s, new.cpu_s),
+        ("-F", old.file_b, new.file_b),
+        ("-S", old.stack_b, new.stack_b),
+        ("-C", old.core_b, new.core_b),
+    ];
+    let differ = all.iter().filter(|(_, old, new)| old != new);
+    let differ: Vec<&str> = differ.map(|(option, ..)| *option).collect();
+    if differ.is_empty() {
+        return String::new();
+    }
+    format!(
+        "; the job has started: its other limits of that queue ({}) count when it is started again",
+        differ.join(", ")
+    )
+}
+
+/// What an answer says of a change of started work that does not reach all that its option means.
+pub fn note_started(changes: &Changes) -> String {
+    let has = |o: &str| changes.set.iter().chain(&changes.reset).any(|x| x == o);
+    let mut notes = Vec::new();
+    if has("R") {
+        notes.push(
+            "the scheduler counts the new rusage[] from now on; the job's processes and its limits \
+             (-M) are as before",
+        );
+    }
+    if has("sp") || has("r") {
+        notes.push("-sp and -r count when the job is started again");
+    }
+    if notes.is_empty() {
+        String::new()
+    } else {
+        format!("; the job has started: {}", notes.join("; "))
+    }
+}

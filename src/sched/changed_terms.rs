@@ -1,0 +1,247 @@
+//! Whether the started work of a job may have another specification from now on: in another queue,
+//! or with other reserved amounts. What it holds then must have room on the hosts that it runs on
+//! and in every limit it counts in. Changes nothing: the picture follows when the change is seen.
+
+use super::allocation::Allocation;
+use super::amount::Bundle;
+use super::engine::Engine;
+use super::hosts::HostTable;
+use super::picture::Picture;
+use super::quota::Ident;
+use crate::model::{JobKey, Spec};
+use crate::state::{HostId, Run, State};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+/// What one piece of work would hold.
+struct Changed {
+    old: Allocation,
+    /// Its parts, by host, as limits count them.
+    parts: SmallVec<[(u32, Bundle); 1]>,
+}
+
+/// More of a resource, by host position and resource.
+type Growth = BTreeMap<(u32, u16), i64>;
+
+impl Engine {
+    /// The picture must be up to date.
+    ///
+    /// # Errors
+    /// Why the started work of job `id` may not have this specification.
+    pub fn check_change(
+        &mut self,
+        state: &State,
+        table: &HostTable,
+        id: u32,
+        new: &Spec,
+    ) -> Result<(), String> {
+        self.picture.check_change(state, table, id, new)
+    }
+}
+
+impl Picture {
+    fn check_change(
+        &mut self,
+        state: &State,
+        table: &HostTable,
+        id: u32,
+        new: &Spec,
+    ) -> Result<(), String> {
+        let Some(job) = state.job(id) else {
+            return Ok(());
+        };
+        let mut works: Vec<JobKey> = Vec::new();
+        job.each_started(&mut |j, _, _| works.push(j));
+        let shape = self.shape_of(new, table);
+        let ident = self.ident_of(new);
+        let checked = self.check_works(state, table, &works, (shape, &ident, new));
+        self.requests.drop_ref(shape);
+        checked
+    }
+
+    fn check_works(
+        &mut self,
+        state: &State,
+        table: &HostTable,
+        works: &[JobKey],
+        (shape, ident, spec): (u32, &Ident, &Spec),
+    ) -> Result<(), String> {
+        let mut changed = Vec::new();
+        let mut growth = Growth::new();
+        for j in works {
+            let run = state.work(*j).and_then(|work| work.run.as_deref());
+            let Some((run, old)) = run.zip(self.allocations.get(j).cloned()) else {
+                continue;
+            };
+            self.check_hosts(table, &old, shape, spec)?;
+            let parts = self.changed_parts(table, &old, shape, run, &mut growth)?;
+            changed.push(Changed { old, parts });
+        }
+        for ((at, res), more) in growth {
+            let left = self.usage.get(at as usize).left(res);
+            if more > left {
+                let (host, name) = (&table.at(at as usize).name, self.resources.name(res));
+                let (more, left) = (amount(more), amount(left.max(0)));
+                return Err(format!(
+                    "the job would reserve {more} more of {name} on host {host}, which has {left} \
+                     left"
+                ));
+            }
+        }
+        self.check_slots(&changed, shape, spec)?;
+        self.check_limits(&changed, ident)
+    }
+
+    /// The hosts that the work runs on belong to the queue.
+    fn check_hosts(
+        &self,
+        table: &HostTable,
+        old: &Allocation,
+        shape: u32,
+        spec: &Spec,
+    ) -> Result<(), String> {
+        let queue = self.requests.shape(shape).queue;
+        let Some(queue) = queue.filter(|_| queue != old.queue) else {
+            return Ok(());
+        };
+        let hosts = &self.config.queues[usize::from(queue)].hosts;
+        let used = old.parts.iter().filter(|(_, part)| part.slots > 0);
+        let mut names = used.map(|(at, _)| &table.at(*at as usize).name);
+        match names.find(|host| !hosts.contains(host)) {
+            Some(host) => Err(format!(
+                "the job runs on host {host}, which queue {} does not use",
+                spec.queue
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// What the work would hold; what it would hold more of is added to `growth`.
+    fn changed_parts(
+        &self,
+        table: &HostTable,
+        old: &Allocation,
+        shape: u32,
+        run: &Run,
+        growth: &mut Growth,
+    ) -> Result<SmallVec<[(u32, Bundle); 1]>, String> {
+        let (from, to) = (self.requests.shape(old.shape), self.requests.shape(shape));
+        // It was placed by one of the ways: the same number must mean the same way.
+        let ways = |shape: &super::shape::Shape| -> Vec<usize> {
+            shape.ways.iter().map(|way| way.parts.len()).collect()
+        };
+        if ways(from) != ways(to) || from.is_exclusive(run.alt) != to.is_exclusive(run.alt) {
+            return Err(
+                "the requirement of the job's queue has other alternatives or sections, or keeps \
+                 other jobs off its hosts; only a job that is started there can meet it"
+                    .to_owned(),
+            );
+        }
+        let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
+        let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
+        let elapsed_ms = self.now.since_ms(run.dispatch);
+        let before = from.way(run.alt).bundles(&shares, elapsed_ms);
+        let after = to.way(run.alt).bundles(&shares, elapsed_ms);
+        let first = shares.first().and_then(|(at, _)| *at);
+        let held = |at: u32, whole: &Bundle| match Some(at) == first {
+            true => self.less_measured(whole, run),
+            false => None,
+        };
+        for ((at, old), (_, new)) in before.iter().zip(&after) {
+            let (had, has) = (held(*at, old), held(*at, new));
+            let (had, has) = (had.as_ref().unwrap_or(old), has.as_ref().unwrap_or(new));
+            for res in 0..self.resources.len() {
+                let more = has.get(res) - had.get(res);
+                if more > 0 {
+                    *growth.entry((*at, res as u16)).or_default() += more;
+                }
+            }
+        }
+        Ok(after)
+    }
+
+    /// The slots of the work fit into the limits of another queue.
+    fn check_slots(&self, changed: &[Changed], shape: u32, spec: &Spec) -> Result<(), String> {
+        let queue = self.requests.shape(shape).queue;
+        let enters = |c: &&Changed| c.old.queue != queue && !c.old.lent;
+        let more: u32 = changed.iter().filter(enters).map(|c| c.old.slots).sum();
+        let Some(at) = queue.filter(|_| more > 0) else {
+            return Ok(());
+        };
+        let queue = &self.config.queues[usize::from(at)];
+        let in_use = self.allocations.in_use();
+        let of_user = in_use.queue_user.get(&(at, spec.uid)).copied();
+        let all = in_use.queue[usize::from(at)];
+        let limits = [
+            (queue.slots, all, "slots"),
+            (queue.user_slots, of_user.unwrap_or(0), "user_slots"),
+        ];
+        for (limit, used, key) in limits {
+            if let Some(limit) = limit.filter(|limit| used.saturating_add(more) > *limit) {
+                return Err(format!(
+                    "queue {} has {used} of {limit} slots in use ({key}), the job needs {more}",
+                    queue.name
+                ));
+            }
+        }
+        self.check_host_slots(changed, at)
+    }
+
+    /// Slots that another queue may hold on a host.
+    fn check_host_slots(&self, changed: &[Changed], queue: u16) -> Result<(), String> {
+        let settings = &self.config.queues[usize::from(queue)];
+        let Some(limit) = settings.host_slots else {
+            return Ok(());
+        };
+        let mut more: BTreeMap<u32, i64> = BTreeMap::new();
+        for c in changed.iter().filter(|c| c.old.queue != Some(queue)) {
+            for (at, part) in &c.old.parts {
+                *more.entry(*at).or_default() += part.slots;
+            }
+        }
+        for (at, more) in more {
+            let used = i64::from(self.usage.get(at as usize).queue_used(queue));
+            if used + more > i64::from(limit) {
+                let name = &settings.name;
+                return Err(format!(
+                    "queue {name} has {used} of {limit} slots of that host in use (host_slots), \
+                     the job needs {more}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The work fits into section `limits` with the counters and amounts that are its own then.
+    fn check_limits(&mut self, changed: &[Changed], ident: &Ident) -> Result<(), String> {
+        let at = self.usage.now();
+        for Changed { old, .. } in changed.iter().filter(|c| !c.old.ident.is_free()) {
+            self.quotas.give(&old.ident, old.counted(), !old.lent, at);
+        }
+        let mut taken = 0;
+        let mut blocked = None;
+        for c in changed.iter().filter(|_| !ident.is_free()) {
+            if let Err(at_limit) = self.quotas.check(ident, &c.parts) {
+                blocked = Some(self.quotas.reason(&at_limit).to_string());
+                break;
+            }
+            self.quotas.take(ident, &c.parts, !c.old.lent);
+            taken += 1;
+        }
+        for c in &changed[..taken] {
+            self.quotas.give(ident, &c.parts, !c.old.lent, at);
+        }
+        for Changed { old, .. } in changed.iter().filter(|c| !c.old.ident.is_free()) {
+            self.quotas.take(&old.ident, old.counted(), !old.lent);
+        }
+        match blocked {
+            Some(why) => Err(why),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Thousandths as people write them.
+fn amount(milli: i64) -> String {
+    crate::text::resreq::amount(u64::try_from(milli).unwrap_or(0))
+}
