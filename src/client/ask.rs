@@ -86,7 +86,11 @@ pub(crate) fn wait_s(option: Option<&str>) -> Result<u64, Fail> {
         _ => return Ok(WAIT_S),
     };
     match text.parse::<u64>() {
-        Ok(n) if n <= WAIT_MAX_S => Ok(n),
+        Ok(n) if n <= WAIT_MAX_S => {
+            // Also before the request is sent the share may hang.
+            super::hang_notice::wait_at_most(n);
+            Ok(n)
+        }
         _ => Err(Fail::usage(format!(
             "{from}: '{text}' is not a number of seconds from 0 to {WAIT_MAX_S}"
         ))),
@@ -175,7 +179,9 @@ pub(crate) fn send(
     let mut wait = Wait::new(site, token, bytes).map_err(NoAnswer::NotSent)?;
     wait.publish().map_err(NoAnswer::NotSent)?;
     sys::failpoint::hit("ask.after_publish");
-    wait.until_answered(command, wait_s.saturating_mul(1000))
+    let answer = wait.until_answered(command, wait_s.saturating_mul(1000));
+    super::hang_notice::answered();
+    answer
 }
 
 /// Sends a few verbs and waits for the answer.

@@ -1,70 +1,139 @@
-//! A command that hangs in the share: prints a notice, and ^C works.
+//! A command that hangs in the share: prints a notice, keeps to `-wait`, and ^C works.
 //!
 //! A file system that is away holds a system call until it comes back, so the thread that asked can
 //! neither print nor handle signals. Another thread observes it from outside; it touches no file
 //! of the share.
 
 use super::env::Site;
+use super::exit::Exit;
+use crate::sys::held_thread::{self, HeldThread};
 use crate::sys::{caller, clock, proc, signals, thread};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often the state of the command's thread is read, ms.
-const LOOK_MS: u64 = 500;
-/// A command that is blocked in the system for all of this time hangs, ms.
+/// How often the command's threads are looked at, ms.
+const LOOK_MS: u64 = 250;
+/// A command that is held in one call for so long hangs, ms.
 const HANGS_MS: u64 = 5_000;
 /// The same for an interrupted one, ms.
-const INTERRUPTED_MS: u64 = 1_000;
+const INTERRUPTED_MS: u64 = 500;
+/// A command that hangs is not given up before, whatever `-wait` says, ms.
+const GIVE_UP_MS: u64 = 2_000;
 /// Exit code of a command that was interrupted.
 const INTERRUPTED: i32 = 130;
+/// No limit to the wait.
+const FOR_EVER: u64 = u64::MAX;
 
-/// Starts watching over the calling command, which must run on the process's first thread.
+/// How long the command waits for its answer, ms.
+static WAIT_MS: AtomicU64 = AtomicU64::new(FOR_EVER);
+/// Found by a thread of its own: the file that names the share may lie in what hangs.
+static SHARE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Starts watching over the calling command.
 pub(crate) fn watch(command: &str) {
     let command = command.to_owned();
     // Without the thread the command only waits in silence.
     drop(thread::spawn("patience", 128 << 10, move || body(&command)));
 }
 
-/// The time for which the first thread has been held by the system without using the processor.
+/// The command waits for an answer, so many seconds at most.
+pub(crate) fn wait_at_most(seconds: u64) {
+    let ms = seconds.saturating_mul(1000).max(GIVE_UP_MS);
+    WAIT_MS.store(ms, Ordering::Relaxed);
+}
+
+/// The answer is there, or it is not awaited any more.
+pub(crate) fn answered() {
+    WAIT_MS.store(FOR_EVER, Ordering::Relaxed);
+}
+
+/// Since when each thread has been held in its present call.
 #[derive(Default)]
 struct Held {
-    since: Option<u64>,
-    used: u64,
+    since: HashMap<i32, (u64, (String, u64))>,
 }
 
 impl Held {
-    fn look(&mut self, state: char, used: u64, now: u64) -> u64 {
-        if state != 'D' || used != self.used {
-            (self.since, self.used) = (None, used);
-            return 0;
+    /// The thread that is held longest, and for how long.
+    fn look(&mut self, held: Vec<HeldThread>, now: u64) -> Option<(u64, HeldThread)> {
+        let before = std::mem::take(&mut self.since);
+        let mut longest = None;
+        for thread in held {
+            let known = before.get(&thread.thread);
+            let known = known.filter(|(_, call)| *call == thread.call);
+            let since = known.map_or(now, |(since, _)| *since);
+            let entry = (since, thread.call.clone());
+            self.since.insert(thread.thread, entry);
+            let ms = now - since;
+            if longest.as_ref().is_none_or(|(most, _)| ms > *most) {
+                longest = Some((ms, thread));
+            }
         }
-        now - *self.since.get_or_insert(now)
+        longest
     }
 }
 
 fn body(command: &str) {
-    let pid = i32::try_from(proc::own_pid()).unwrap_or(0);
-    let (mut held, mut said) = (Held::default(), false);
+    let (mut held, mut said, mut asked) = (Held::default(), false, false);
     loop {
         clock::sleep_ms(LOOK_MS);
-        let Some(me) = proc::info(pid) else { return };
-        let ms = held.look(me.state, me.utime + me.stime, clock::boot_ms());
+        let Some((ms, thread)) = held.look(held_thread::held_threads(), clock::boot_ms()) else {
+            continue;
+        };
+        if ms >= INTERRUPTED_MS && !asked {
+            asked = true;
+            drop(thread::spawn("site", 128 << 10, || {
+                if let Ok(site) = Site::find() {
+                    drop(SHARE.set(site.share));
+                }
+            }));
+        }
         if ms >= INTERRUPTED_MS && signals::caught() {
             caller::say(&format!(
-                "{command}: interrupted while the share does not answer; the request may still \
-                 be carried out when it does"
+                "{command}: interrupted while {} does not answer; what was asked for may still \
+                 be carried out when it does",
+                place(&thread)
             ));
             proc::exit_now(INTERRUPTED);
         }
+        if ms >= WAIT_MS.load(Ordering::Relaxed) {
+            caller::say(&format!(
+                "{command}: {} has not answered for {} s; what was asked for may still be carried \
+                 out when it does",
+                place(&thread),
+                ms / 1000
+            ));
+            proc::exit_now(Exit::System.code());
+        }
         if ms >= HANGS_MS && !said {
             said = true;
-            let share =
-                Site::find().map_or_else(|_| String::new(), |s| s.share.display().to_string());
             caller::say(&format!(
-                "{command}: the share {share} has not answered for {} s; waiting until it does \
-                 (^C gives up)",
+                "{command}: {} has not answered for {} s; waiting until it does (^C gives up)",
+                place(&thread),
                 ms / 1000
             ));
         }
     }
+}
+
+/// What does not answer, as far as it is known.
+fn place(thread: &HeldThread) -> String {
+    let share = SHARE.get().map(PathBuf::as_path);
+    match (&thread.file, share) {
+        (Some(file), Some(share)) if file.starts_with(share) => named(share),
+        (Some(file), _) => {
+            let dir = file.parent().unwrap_or(Path::new("/"));
+            format!("the directory {}", dir.display())
+        }
+        (None, Some(share)) => named(share),
+        (None, None) => "the directory of cb.conf or the share".to_owned(),
+    }
+}
+
+fn named(share: &Path) -> String {
+    format!("the share {}", share.display())
 }
 
 #[cfg(test)]
@@ -72,15 +141,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_thread_that_is_held_without_a_break_hangs() {
+    fn only_a_call_that_goes_on_without_a_break_hangs() {
         let mut h = Held::default();
-        assert_eq!(h.look('S', 5, 1000), 0);
-        assert_eq!(h.look('D', 5, 2000), 0);
-        assert_eq!(h.look('D', 5, 7000), 5000);
+        let at = |call: &str, used| HeldThread {
+            thread: 5,
+            call: (call.to_owned(), used),
+            file: None,
+        };
+        let mut look = |held: Vec<HeldThread>, now| h.look(held, now).map(|(ms, _)| ms);
+        assert_eq!(look(vec![], 1000), None);
+        assert_eq!(look(vec![at("open", 5)], 2000), Some(0));
+        assert_eq!(look(vec![at("open", 5)], 7000), Some(5000));
         // It was busy in between: each single wait was short.
-        assert_eq!(h.look('D', 6, 7500), 0);
-        assert_eq!(h.look('D', 6, 8000), 0);
-        assert_eq!(h.look('D', 6, 9000), 1000);
-        assert_eq!(h.look('R', 6, 9500), 0);
+        assert_eq!(look(vec![at("open", 6)], 7500), Some(0));
+        assert_eq!(look(vec![at("stat", 6)], 8000), Some(0));
+        assert_eq!(look(vec![at("stat", 6)], 9000), Some(1000));
+        assert_eq!(look(vec![], 9500), None);
+        assert_eq!(look(vec![at("stat", 6)], 9600), Some(0));
     }
 }

@@ -141,13 +141,15 @@ mod armed {
     pub(super) const VARIABLE: &str = "CORRAL_FAIL";
 
     /// What an armed point does.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub(super) enum Act {
         Kill,
         /// Stands still, all threads; wakes by itself after so many ms, or by SIGCONT.
         Stop(Option<u64>),
         Delay(u64),
         Error(i32),
+        /// Stays in the kernel until the test opens this pipe for writing.
+        Hang(String),
     }
 
     /// One armed point.
@@ -245,6 +247,7 @@ mod armed {
             ("stop", Some(v)) => Act::Stop(Some(ms(v)?)),
             ("delay", Some(v)) => Act::Delay(ms(v)?),
             ("error", Some(v)) => Act::Error(errno(v)?),
+            ("hang", Some(v)) => Act::Hang(v.to_owned()),
             _ => return None,
         })
     }
@@ -305,15 +308,16 @@ mod armed {
         if !matches!(rule.act, Act::Delay(_)) {
             eprintln!("failpoint {}", rule.text);
         }
-        match rule.act {
+        match &rule.act {
             Act::Kill => stop_with(libc::SIGKILL),
             Act::Stop(None) => stop_with(libc::SIGSTOP),
             Act::Stop(Some(ms)) => {
-                wake_after(ms);
+                wake_after(*ms);
                 stop_with(libc::SIGSTOP);
             }
-            Act::Delay(ms) => std::thread::sleep(Duration::from_millis(ms)),
-            Act::Error(errno) => return Err(io::Error::from_raw_os_error(errno)),
+            Act::Delay(ms) => std::thread::sleep(Duration::from_millis(*ms)),
+            Act::Error(errno) => return Err(io::Error::from_raw_os_error(*errno)),
+            Act::Hang(pipe) => drop(std::fs::File::open(pipe)),
         }
         Ok(())
     }
@@ -358,7 +362,7 @@ mod armed {
             assert_eq!((first.from, first.to), (3, u64::MAX));
             assert_eq!(first.part.as_deref(), Some("/share"));
             assert_eq!(first.act, Act::Delay(200));
-            assert_eq!((read[1].from, read[1].act), (1, Act::Kill));
+            assert_eq!((read[1].from, &read[1].act), (1, &Act::Kill));
             assert_eq!(parse("sys.sync#2=error:EIO").unwrap()[0].to, 2);
             assert_eq!(parse("\n").unwrap(), []);
         }

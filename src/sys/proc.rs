@@ -76,7 +76,7 @@ pub fn info(pid: i32) -> Option<ProcInfo> {
 }
 
 /// Parses the text of `/proc/<pid>/stat`.
-fn parse_stat(text: &str) -> Option<ProcInfo> {
+pub(super) fn parse_stat(text: &str) -> Option<ProcInfo> {
     // The command's name stands in brackets and may hold anything, so count from the last one.
     let open = text.find('(')?;
     let close = text.rfind(')')?;

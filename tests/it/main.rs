@@ -18,6 +18,7 @@ mod faults_flips;
 mod faults_leader;
 mod faults_share;
 mod golden;
+mod hanging_share;
 mod health;
 mod health_restore;
 mod health_start;

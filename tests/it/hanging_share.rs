@@ -1,0 +1,106 @@
+//! Commands whose share does not answer: a call on a file of the share is held in the kernel, by a
+//! pipe that nobody has opened for writing, until the test lets it go.
+
+use crate::cluster::Cluster;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// A command that is held at its first call on a path that contains `part`.
+struct Hung {
+    child: Child,
+    pipe: PathBuf,
+    began: Instant,
+}
+
+impl Hung {
+    fn start(cluster: &Cluster, n: usize, part: &str, words: &[&str]) -> Hung {
+        let pipe = cluster.work().join(format!("pipe{n}"));
+        let mode = nix::sys::stat::Mode::S_IRWXU;
+        nix::unistd::mkfifo(&pipe, mode).unwrap();
+        let mut command = cluster.command(words[0]);
+        let rule = format!("sys.any@{part}#1=hang:{}", pipe.display());
+        command.args(&words[1..]).env("CORRAL_FAIL", rule);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let began = Instant::now();
+        Hung { child, pipe, began }
+    }
+
+    /// Lets it go on after a while; what it said.
+    fn released_after(self, time: Duration) -> (Option<i32>, String, Duration) {
+        std::thread::sleep(time.saturating_sub(self.began.elapsed()));
+        // Fails when nobody waits any more.
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let mut open = std::fs::File::options();
+        let let_go = open.write(true).custom_flags(libc::O_NONBLOCK);
+        drop(let_go.open(&self.pipe));
+        self.ended()
+    }
+
+    fn ended(self) -> (Option<i32>, String, Duration) {
+        let out = self.child.wait_with_output().unwrap();
+        let said = String::from_utf8(out.stderr).unwrap();
+        let code = out.status.code();
+        let code = code.or_else(|| out.status.signal().map(|n| 128 + n));
+        (code, said, self.began.elapsed())
+    }
+}
+
+#[test]
+fn every_command_tells_of_a_share_that_hangs_and_goes_on_with_it() {
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1");
+    let id = cluster.csub(&["sleep 1000"]).to_string();
+    let share = cluster.share();
+    let lines: [&[&str]; 8] = [
+        &["cjobs"],
+        &["cqueues"],
+        &["chosts"],
+        &["cid"],
+        &["csub", "true"],
+        &["ckill", &id],
+        &["cadmin", "check"],
+        &["cadmin", "qopen", "normal"],
+    ];
+    let start = |(n, words): (usize, &&[&str])| Hung::start(&cluster, n, "/share/", words);
+    let hung: Vec<Hung> = lines.iter().enumerate().map(start).collect();
+    for (words, hung) in lines.iter().zip(hung) {
+        let (code, said, _) = hung.released_after(Duration::from_secs(7));
+        let notice = format!("{}: the share {} has not", words[0], share.display());
+        assert!(said.contains(&notice), "{words:?} said: {said}");
+        assert!(said.contains("answered for 5 s; waiting"), "{said}");
+        assert_eq!(code, Some(0), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_share_that_hangs_ends_no_later_than_wait_says_and_interruptions_work() {
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1");
+    let at_most = Hung::start(&cluster, 1, "/share/", &["csub", "-wait", "3", "true"]);
+    let view = Hung::start(&cluster, 2, "/share/", &["cjobs"]);
+    std::thread::sleep(Duration::from_secs(1));
+    interrupt(&view.child);
+    let (code, _, _) = view.ended();
+    assert_eq!(code, Some(130), "it ends by the signal at once");
+    let (code, said, time) = at_most.ended();
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("has not answered for 3 s"), "{said}");
+    assert!(time < Duration::from_secs(30), "{time:?}");
+    // One that catches interruptions, since it waits for its answer already.
+    let leader = cluster.leader().pid;
+    let leader = nix::unistd::Pid::from_raw(leader);
+    nix::sys::signal::kill(leader, nix::sys::signal::SIGSTOP).unwrap();
+    let waits = Hung::start(&cluster, 3, "leader/beat", &["csub", "true"]);
+    std::thread::sleep(Duration::from_secs(2));
+    interrupt(&waits.child);
+    let (code, said, _) = waits.ended();
+    nix::sys::signal::kill(leader, nix::sys::signal::SIGCONT).unwrap();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("interrupted while the share"), "{said}");
+}
+
+fn interrupt(child: &Child) {
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).unwrap();
+}
