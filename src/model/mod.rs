@@ -14,7 +14,7 @@ pub use digest::{hex, sha256_hex};
 pub use id::{AttemptId, JobKey, Token};
 pub use now::{Mono, Now};
 pub use random::SplitMix64;
-pub use reason::{HostCounts, NearestHost, PendReason, TermReason};
+pub use reason::{HostCounts, NearestHost, PendReason, SelectMiss, TermReason};
 pub use spec::{Limits, Spec, Submission};
 pub use stat::JobStat;
 pub use susp::SuspReason;

@@ -8,8 +8,11 @@ use std::fmt;
 #[serde(tag = "r", rename_all = "snake_case")]
 pub enum PendReason {
     New,
+    /// `when` says `at` in the leader's zone.
     BeginTime {
         at: i64,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        when: String,
     },
     Dependency {
         on: String,
@@ -194,6 +197,20 @@ pub struct HostCounts {
     /// Of the hosts counted in `rusage`, the one that comes nearest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nearest: Option<NearestHost>,
+    /// Of the hosts counted in `select`, the one that comes nearest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nearest_select: Option<SelectMiss>,
+}
+
+/// What the host that comes nearest lacks of `select[]`.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SelectMiss {
+    pub host: String,
+    /// The conditions that it does not meet.
+    pub part: String,
+    /// What it has instead, as text; empty = unknown.
+    pub has: String,
 }
 
 /// The host that has most of a resource that all hosts lack.
@@ -263,6 +280,12 @@ impl fmt::Display for HostCounts {
                 "; rusage[{resource}={need}]: at most {left} is left (host {host})"
             )?;
         }
+        if let Some(SelectMiss { host, part, has }) = &self.nearest_select {
+            write!(f, "; select[{part}]: host {host} comes nearest")?;
+            if !has.is_empty() {
+                write!(f, ", it has {has}")?;
+            }
+        }
         if first {
             f.write_str("the cluster has no hosts")
         } else {
@@ -314,7 +337,10 @@ impl fmt::Display for PendReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PendReason::New => f.write_str("new job, not yet considered by the scheduler"),
-            PendReason::BeginTime { .. } => f.write_str("waits for its begin time (-b)"),
+            PendReason::BeginTime { when, .. } => match when.as_str() {
+                "" => f.write_str("waits for its begin time (-b)"),
+                when => write!(f, "waits for its begin time (-b), {when}"),
+            },
             PendReason::Dependency { on } => write!(f, "waits for its dependency {on}"),
             PendReason::DependencyNever { on, why } => {
                 write!(f, "its dependency {on} can never be satisfied")?;
@@ -357,7 +383,7 @@ impl fmt::Display for PendReason {
                 "held: host {host} has no account for user {user}; use cresume when it has one"
             ),
             PendReason::Hosts(counts) => write!(f, "{counts}"),
-            PendReason::NeverFits { why } => write!(f, "can never run here: {why}"),
+            PendReason::NeverFits { why } => write!(f, "{why}; can never run here"),
             PendReason::Slots { need, free } => {
                 write!(f, "needs {need} slots, {free} are free on hosts that fit")
             }

@@ -7,6 +7,7 @@ mod demand;
 mod elastic;
 mod find_hosts;
 mod job_limits;
+mod nearest_miss;
 mod pending_reasons;
 mod preempt;
 mod run_windows;

@@ -171,18 +171,8 @@ pub(crate) fn estimate<'v>(v: &JobView<'v>) -> Option<&'v EstimateRow> {
     found.filter(|_| v.stat() == JobStat::Pend)
 }
 
-/// Appends why a started job does not run: the users' word, the system's reason with its code.
+/// Appends why a started job does not run: the users' word, the system's reason.
 pub(crate) fn put_suspend(out: &mut String, v: &JobView<'_>) {
-    let from = out.len();
-    put_suspend_text(out, v);
-    let told = matches!(v.stat(), JobStat::Ssusp | JobStat::Ususp) && out.len() > from;
-    if let Some(why) = v.row.halt.as_deref().filter(|_| told) {
-        write!(out, " (code {})", why.code()).expect("a string takes every write");
-    }
-}
-
-/// Likewise, without the code.
-pub(crate) fn put_suspend_text(out: &mut String, v: &JobView<'_>) {
     let (stat, halt) = (v.stat(), v.row.halt.as_deref());
     if stat != JobStat::Ssusp || halt.is_none() {
         out.push_str(suspend_sentence(stat));

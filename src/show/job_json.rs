@@ -123,7 +123,7 @@ fn reason(o: &mut Object<'_>, v: &JobView<'_>) {
         }
         out.push_str(",\"text\":");
         let from = out.len();
-        job::put_suspend_text(out, v);
+        job::put_suspend(out, v);
         cell::json_quote_from(out, from);
         out.push('}');
     } else {

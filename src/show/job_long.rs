@@ -161,7 +161,7 @@ fn put_reasons(out: &mut String, v: &JobView<'_>, unfolded: bool) {
     let text = if v.stat().is_waiting() {
         out.push_str(" PENDING REASONS:\n");
         let why = match v.why {
-            Some(why) => format!(" {why} (code {});", why.code()),
+            Some(why) => format!(" {why};"),
             None => " new: not yet considered by the scheduler;".to_owned(),
         };
         why + &estimate(v)
@@ -391,7 +391,7 @@ Job <101>, Job Name <a_rather_long_name>, User <user0001>, Project <default>, \n
 Sat Nov 21 02:07:09: Submitted from host <login-host-long>, CWD </data/run>, 5 \n\
 \x20                    Slot(s) Requested, Requested Resources <span[ptile=4]>;
  PENDING REASONS:
- user user0001 has reached the limit of 4 slots (code 30);
+ user user0001 has reached the limit of 4 slots;
 
  RUNLIMIT
  20.0 min

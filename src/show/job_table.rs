@@ -152,7 +152,7 @@ pub(crate) fn put_reason(out: &mut String, v: &JobView<'_>) {
     if v.stat().is_waiting() {
         match v.why {
             Some(why) => {
-                write!(out, "{why} (code {})", why.code()).expect("a string takes every write");
+                write!(out, "{why}").expect("a string takes every write");
             }
             None => out.push_str("new: not yet considered by the scheduler"),
         }
@@ -322,7 +322,7 @@ default   000:01:01.05 3      -      4711,4712 11/21-02:57:10 -
         let want = "\
 JOBID   USER    STAT  QUEUE      FROM_HOST      JOB_NAME           SUBMIT_TIME
 101     user000 PEND  normal     login-host-lon a_rather_long_name Nov 21 02:07
- user user0001 has reached the limit of 4 slots (code 30);
+ user user0001 has reached the limit of 4 slots;
 102[7]  user000 USUSP normal     login-host-lon sweep[7]           Nov 21 01:07
  stopped by its owner or an administrator;
 ";

@@ -390,6 +390,14 @@ pub fn date(ms: i64, tz: &TimeZone) -> String {
     formatted(ms, tz, "%b %e %H:%M")
 }
 
+/// As [`date`], with the year where it is not that of `now`.
+pub fn date_near(ms: i64, now: i64, tz: &TimeZone) -> String {
+    match formatted(ms, tz, "%Y") == formatted(now, tz, "%Y") {
+        true => date(ms, tz),
+        false => formatted(ms, tz, "%b %e %H:%M %Y"),
+    }
+}
+
 /// A moment with weekday, seconds and year: `Sat Nov 21 03:07:09 2026`.
 pub fn date_long(ms: i64, tz: &TimeZone) -> String {
     formatted(ms, tz, "%a %b %e %H:%M:%S %Y")

@@ -154,7 +154,7 @@ fn selectors() {
 fn reasons_and_arrays() {
     let got = ask(10, &["-p", "3[3]"]).out;
     assert!(
-        got.ends_with("\n the array's limit of 2 started elements is reached (code 5);\n"),
+        got.ends_with("\n the array's limit of 2 started elements is reached;\n"),
         "{got}"
     );
     let want = "\

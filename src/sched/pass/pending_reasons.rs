@@ -1,28 +1,19 @@
 //! Why jobs wait, in words and numbers: counts of hosts by what stood in the way. Decides nothing.
 
 use super::Pass;
-use crate::model::{HostCounts, NearestHost, PendReason};
-use crate::sched::compiled_request::TrialUse;
+use crate::model::{HostCounts, PendReason};
+use crate::sched::compiled_request::{RequestPart, TrialUse};
 use crate::sched::host_usage::ResourceId;
 use crate::sched::hosts::Obstacle;
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::placement::Shortfall;
 use crate::sched::shape::{HostQuery, Shape, Unfit, View};
 use crate::state::Class;
-use crate::text::size;
 use std::collections::HashSet;
 
 /// On a cluster of more hosts than this a shape's reason is computed at most once a second.
 const FEW_HOSTS: usize = 64;
 const EXPLAIN_EVERY_MS: u64 = 1000;
-
-/// An amount in thousandths as people write it: memory and disk space, which are in MB, as sizes.
-fn amount_text(resource: &str, milli: i64) -> String {
-    match resource {
-        "mem" | "swp" | "tmp" => size::human(milli.unsigned_abs().saturating_mul(1 << 20) / 1000),
-        _ => (milli as f64 / 1000.0).to_string(),
-    }
-}
 
 impl Pass<'_> {
     /// Why a class found no hosts; `None`: as before.
@@ -140,21 +131,11 @@ impl Pass<'_> {
             }
         }
         let need = part.min;
-        let hosts = match part.spread.hosts_max {
-            0 => caps.len(),
-            n => n as usize,
-        };
-        caps.sort_unstable_by_key(|n| std::cmp::Reverse(*n));
-        let most: u64 = caps.iter().take(hosts).sum();
         let section = (parts.len() > 1).then_some(u32::from(short.part) + 1);
-        if most < u64::from(need) {
-            let who = section.map_or("it".to_owned(), |n| format!("section {n}"));
-            let place = match part.spread.hosts_max {
-                0 => "in all".to_owned(),
-                1 => "on one host".to_owned(),
-                n => format!("on {n} hosts"),
-            };
-            let why = format!("{who} needs {need} slots {place}, hosts it may use have {most}");
+        if let Some(why) = too_few_slots(part, section, caps) {
+            return PendReason::NeverFits { why };
+        }
+        if let Some(why) = self.never_enough(shape) {
             return PendReason::NeverFits { why };
         }
         match (section, short.got) {
@@ -167,6 +148,9 @@ impl Pass<'_> {
             (None, 0) => {
                 if counts.rusage > 0 {
                     counts.nearest = self.nearest(shape, which);
+                }
+                if counts.select > 0 {
+                    counts.nearest_select = self.nearest_select(shape, which);
                 }
                 PendReason::Hosts(Box::new(counts))
             }
@@ -225,30 +209,6 @@ impl Pass<'_> {
         book.is_some_and(|book| at < book.hosts() && book.reserved_on(at as u32))
     }
 
-    /// Of the hosts that take work but lack a resource of `rusage[]`, the one that has most of it.
-    fn nearest(&self, shape: &Shape, which: (usize, usize)) -> Option<NearestHost> {
-        let view = self.view();
-        let open = |at: &usize| {
-            self.table.at(*at).obstacle().is_none() && shape.unfit(which, &view, *at).is_none()
-        };
-        let open: Vec<usize> = (0..self.table.count()).filter(open).collect();
-        let left = |res: ResourceId, at: usize| self.picture.usage.get(at).left(res);
-        let mut items = shape.ways[which.0].parts[which.1].rusage.iter();
-        items.find_map(|item| {
-            // The first of equal hosts.
-            let by_left = open.iter().map(|at| (left(item.res, *at), *at));
-            let (most, at) = by_left.max_by_key(|(n, at)| (*n, usize::MAX - at))?;
-            let name = self.picture.resources.name(item.res);
-            let text = |n: i64| amount_text(name, n);
-            (most < item.amount).then(|| NearestHost {
-                host: self.table.at(at).name.clone(),
-                resource: name.to_owned(),
-                need: text(item.amount),
-                left: text(most.max(0)),
-            })
-        })
-    }
-
     /// Work has started on the host too recently for the queue of the shape.
     fn recent(&self, shape: &Shape, at: usize) -> bool {
         let queue = shape.queue.map(|at| &self.config().queues[usize::from(at)]);
@@ -258,4 +218,28 @@ impl Pass<'_> {
             .after(at, interval, self.now)
             .is_some()
     }
+}
+
+/// Why a part can never have its slots. `caps`: slots of the hosts it may use; `section`: its
+/// number, where there are several.
+fn too_few_slots(part: &RequestPart, section: Option<u32>, mut caps: Vec<u64>) -> Option<String> {
+    let need = part.min;
+    let hosts = match part.spread.hosts_max {
+        0 => caps.len(),
+        n => n as usize,
+    };
+    caps.sort_unstable_by_key(|n| std::cmp::Reverse(*n));
+    let most: u64 = caps.iter().take(hosts).sum();
+    if most >= u64::from(need) {
+        return None;
+    }
+    let who = section.map_or("it".to_owned(), |n| format!("section {n}"));
+    let place = match part.spread.hosts_max {
+        0 => "in all".to_owned(),
+        1 => "on one host".to_owned(),
+        n => format!("on {n} hosts"),
+    };
+    Some(format!(
+        "{who} needs {need} slots {place}, hosts it may use have {most}"
+    ))
 }

@@ -32,7 +32,10 @@ impl<'a> Pass<'a> {
             return Err((PendReason::QueueInactive { queue }, None));
         }
         match pending.begin {
-            Some(at) if at > self.now => Err((PendReason::BeginTime { at: at.0 }, Some(at))),
+            Some(at) if at > self.now => {
+                let when = duration::date_near(at.0, self.now.0, self.picture.windows.zone());
+                Err((PendReason::BeginTime { at: at.0, when }, Some(at)))
+            }
             _ => self.window_condition(pending),
         }
     }

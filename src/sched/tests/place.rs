@@ -146,7 +146,7 @@ fn a_range_of_hosts_skips_better_hosts_that_would_not_leave_enough() {
     c.pass();
     assert_eq!(
         c.why(id),
-        "can never run here: it needs 15 slots on 2 hosts, hosts it may use have 14"
+        "it needs 15 slots on 2 hosts, hosts it may use have 14; can never run here"
     );
 }
 
@@ -451,17 +451,100 @@ fn reasons_name_what_is_missing() {
          - {name: h3, server: no}\nqueues:\n- {name: normal}\n",
     );
     c.sample("h2", |doc| doc.mem = 2048.0);
-    let (mem, lic) = (c.ask(1, "rusage[mem=50G]"), c.ask(1, "rusage[lic=5]"));
-    assert_eq!(c.pass(), super::NOBODY);
+    let first = c.ask(1, "rusage[mem=6G]");
+    let (mem, lic) = (c.ask(1, "rusage[mem=6G]"), c.ask(1, "rusage[lic=5]"));
+    assert_eq!(c.pass(), [first]);
     let why = c.why(mem);
-    let nearest = "rusage[mem=50G]: at most 7.8G is left (host h1)";
+    let nearest = "rusage[mem=6G]: at most 2G is left (host h2)";
     assert!(why.ends_with(nearest), "{why}");
     assert!(why.contains("runs no jobs (server: no): 1 host"), "{why}");
     let why = c.why(lic);
-    assert!(
-        why.ends_with("rusage[lic=5]: at most 3 is left (host h2)"),
-        "{why}"
+    assert_eq!(
+        why,
+        "rusage[lic=5]: no host has that much (largest h2: 3); can never run here"
     );
+}
+
+/// What no host has even when it is empty is said so, once the whole is known of all hosts.
+#[test]
+fn what_no_host_will_ever_have_is_named_with_the_largest() {
+    let hosts = "hosts:\n- {name: h1, slots: 8}\n- {name: h2, slots: 8}\n\
+                 queues:\n- {name: normal}\n";
+    let mut c = Cluster::new(hosts);
+    let known = |c: &mut Cluster, host: &str, gb: u64| {
+        c.sample(host, |doc| {
+            (doc.ncpus, doc.maxmem, doc.mem) = (8, gb * 1024, 1024.0);
+        });
+    };
+    let ids = [
+        c.ask(1, "rusage[mem=50G]"),
+        c.ask(4, "rusage[mem=7G/task] span[hosts=1]"),
+        c.ask(1, "{rusage[mem=50G]} || {rusage[mem=4G]}"),
+    ];
+    known(&mut c, "h1", 24);
+    c.sample("h2", |doc| (doc.maxmem, doc.mem) = (0, 1024.0));
+    assert_eq!(c.pass(), super::NOBODY);
+    let why = c.why(ids[0]);
+    assert!(
+        why.ends_with("at most 1G is left (host h1)"),
+        "h2 is not known: {why}"
+    );
+    known(&mut c, "h2", 16);
+    c.now = c.now.plus_ms(5000);
+    assert_eq!(c.pass(), super::NOBODY);
+    assert_eq!(
+        c.why(ids[0]),
+        "rusage[mem=50G]: no host has that much (largest h1: 24G); can never run here"
+    );
+    assert_eq!(
+        c.why(ids[1]),
+        "rusage[mem=7G] for 4 slots on one host: no host has that much (largest h1: 24G); can \
+         never run here"
+    );
+    let why = c.why(ids[2]);
+    assert!(!why.contains("never"), "one alternative can be met: {why}");
+}
+
+#[test]
+fn reasons_name_the_part_of_select_that_fails_on_the_nearest_host() {
+    let mut c = Cluster::new(
+        "hosts:\n- {name: h1, slots: 4}\n- {name: h2, slots: 4, tags: big}\n\
+         queues:\n- {name: normal}\n",
+    );
+    c.sample("h1", |doc| doc.mem = 2048.0);
+    c.sample("h2", |doc| (doc.mem, doc.r1m) = (23_456.0, 0.5));
+    let few = c.ask(1, "select[mem>100G && big]");
+    let tag = c.ask(1, "select[mem>1G && big && r1m<0.1 && type==SUN]");
+    assert_eq!(c.pass(), super::NOBODY);
+    assert_eq!(
+        c.why(few),
+        "select[] not satisfied: 2 hosts; select[mem > 100G]: host h2 comes nearest, it has mem \
+         22.5G"
+    );
+    let why = c.why(tag);
+    let part = "select[r1m < 0.1 && type==SUN]: host h2 comes nearest, it has r1m 0.5, type X";
+    assert!(why.ends_with(part), "{why}");
+}
+
+#[test]
+fn a_job_that_waits_for_its_begin_time_names_it() {
+    let mut c = Cluster::equal(1, 1);
+    let begin = |c: &Cluster, ms| Spec {
+        begin: Some(c.now.plus_ms(ms)),
+        ..job(1)
+    };
+    let soon = c.submit(begin(&c, 3_600_000));
+    let later = c.submit(begin(&c, 400 * 86_400_000));
+    c.pass();
+    let dated = |ms, year: &str| {
+        let zone = jiff::tz::TimeZone::UTC;
+        let day = crate::text::duration::date(c.now.plus_ms(ms).0, &zone);
+        format!("waits for its begin time (-b), {day}{year}")
+    };
+    assert_eq!(c.why(soon), dated(3_600_000, ""));
+    let why = c.why(later);
+    let year = &why[why.len() - 5..];
+    assert!(year.starts_with(" 20") || year.starts_with(" 19"), "{why}");
 }
 
 /// The reason of a class that had no jobs for a while is published again, though it is the same.

@@ -12,6 +12,8 @@ mod table;
 
 use super::ParseError;
 
+pub use super::scan::Op;
+
 pub use merge::merge_all;
 pub use print::amount;
 pub use select::{HostFacts, Node, Select};

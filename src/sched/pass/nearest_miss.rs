@@ -1,0 +1,268 @@
+//! What a job lacks on the host that comes nearest, and what no host of the cluster will ever have.
+//! Words for pending reasons; decides nothing.
+
+use super::Pass;
+use crate::config::ResourceValue;
+use crate::model::{NearestHost, SelectMiss};
+use crate::sched::compiled_request::{RequestPart, RusageItem, RusagePer};
+use crate::sched::host_usage::ResourceId;
+use crate::sched::hosts::HostInfo;
+use crate::sched::shape::{Shape, Unfit};
+use crate::text::resreq::{Direction, HostFacts, Node, Op, Resources as _, Select};
+use crate::text::size;
+
+/// Most conditions of `select[]` that a reason repeats, and their length together.
+const PARTS_MAX: usize = 3;
+const PARTS_BYTES: usize = 200;
+
+/// An amount in thousandths as people write it: memory and disk space, which are in MB, as sizes.
+fn amount_text(resource: &str, milli: i64) -> String {
+    match is_size(resource) {
+        true => size::human(milli.unsigned_abs().saturating_mul(1 << 20) / 1000),
+        false => (milli as f64 / 1000.0).to_string(),
+    }
+}
+
+fn is_size(resource: &str) -> bool {
+    matches!(
+        resource,
+        "mem" | "swp" | "swap" | "tmp" | "maxmem" | "maxswp" | "maxtmp"
+    )
+}
+
+/// A measured value: two digits, so that a reason does not change with every sample.
+fn value_text(resource: &str, value: f64) -> String {
+    let digits = value.abs().max(1e-9).log10().floor() as i32 - 1;
+    let step = 10f64.powi(digits);
+    let rounded = (value / step).round() * step;
+    match is_size(resource) {
+        true => amount_text(resource, (rounded * 1000.0) as i64),
+        false => ((rounded * 1000.0).round() / 1000.0).to_string(),
+    }
+}
+
+impl Pass<'_> {
+    /// Of the hosts that take work but lack a resource of `rusage[]`, the one that has most of it.
+    pub(super) fn nearest(&self, shape: &Shape, which: (usize, usize)) -> Option<NearestHost> {
+        let view = self.view();
+        let open = |at: &usize| {
+            self.table.at(*at).obstacle().is_none() && shape.unfit(which, &view, *at).is_none()
+        };
+        let open: Vec<usize> = (0..self.table.count()).filter(open).collect();
+        let left = |res: ResourceId, at: usize| self.picture.usage.get(at).left(res);
+        let mut items = shape.ways[which.0].parts[which.1].rusage.iter();
+        items.find_map(|item| {
+            // The first of equal hosts.
+            let by_left = open.iter().map(|at| (left(item.res, *at), *at));
+            let (most, at) = by_left.max_by_key(|(n, at)| (*n, usize::MAX - at))?;
+            let name = self.picture.resources.name(item.res);
+            let text = |n: i64| amount_text(name, n);
+            (most < item.amount).then(|| NearestHost {
+                host: self.table.at(at).name.clone(),
+                resource: name.to_owned(),
+                need: text(item.amount),
+                left: text(most.max(0)),
+            })
+        })
+    }
+
+    /// Why no host has what the request reserves, even when nothing runs there; `None`: some host
+    /// may, by some way to meet the request.
+    pub(super) fn never_enough(&self, shape: &Shape) -> Option<String> {
+        let mut first = None;
+        for (way, compiled) in shape.ways.iter().enumerate() {
+            let mut parts = compiled.parts.iter().enumerate();
+            let why = parts.find_map(|(at, part)| self.never_on_any_host(shape, (way, at), part));
+            first.get_or_insert(why?);
+        }
+        first
+    }
+
+    fn never_on_any_host(
+        &self,
+        shape: &Shape,
+        which: (usize, usize),
+        part: &RequestPart,
+    ) -> Option<String> {
+        let mut items = part.rusage.iter();
+        items.find_map(|item| self.lacked_everywhere(shape, which, (part, item)))
+    }
+
+    fn lacked_everywhere(
+        &self,
+        shape: &Shape,
+        which: (usize, usize),
+        (part, item): (&RequestPart, &RusageItem),
+    ) -> Option<String> {
+        let name = self.picture.resources.name(item.res);
+        let rises = |direction| direction == Direction::Increase;
+        if self
+            .config()
+            .find(name)
+            .is_none_or(|def| rises(def.direction))
+        {
+            return None;
+        }
+        // Slots that some host has to take together.
+        let slots = match (item.per, part.spread.hosts_max, part.spread.tile) {
+            (RusagePer::Slot, 1, _) => part.min.max(1),
+            (RusagePer::Slot, _, tile) if tile > 0 => tile.min(part.min).max(1),
+            _ => 1,
+        };
+        let need = item.amount.saturating_mul(i64::from(slots));
+        let view = self.view();
+        let mut largest: Option<(i64, usize)> = None;
+        for (at, host) in self.table.iter().enumerate() {
+            let unfit = shape.unfit(which, &view, at);
+            let serves = !matches!(unfit, Some(Unfit::NotInQueue | Unfit::NotAsked));
+            if !serves || !host.entry.server {
+                continue;
+            }
+            let total = self.total(host, name)?;
+            if total >= need {
+                return None;
+            }
+            if largest.is_none_or(|(most, _)| total > most) {
+                largest = Some((total, at));
+            }
+        }
+        let (most, at) = largest?;
+        let (need, most) = (amount_text(name, item.amount), amount_text(name, most));
+        let together = match slots {
+            1 => String::new(),
+            n => format!(" for {n} slots on one host"),
+        };
+        let host = &self.table.at(at).name;
+        Some(format!(
+            "rusage[{name}={need}]{together}: no host has that much (largest {host}: {most})"
+        ))
+    }
+
+    /// All that a host has of a resource when nothing runs there, in thousandths. `None`: unknown.
+    fn total(&self, host: &HostInfo, name: &str) -> Option<i64> {
+        let milli = |n: f64| (n * 1000.0).round() as i64;
+        if let Some(ResourceValue::Number(n)) = host.entry.resources.get(name) {
+            return Some(milli(*n));
+        }
+        let load = &host.load;
+        let whole = |n: u64| (load.ncpus > 0 && n > 0).then(|| milli(n as f64));
+        match name {
+            "mem" => whole(load.maxmem),
+            "swp" | "swap" => whole(load.maxswp),
+            "tmp" => whole(load.maxtmp),
+            _ => {
+                // Stated in cb.yaml for some host, and neither there nor by a sensor for this one.
+                let stated = |host: &HostInfo| host.entry.resources.contains_key(name);
+                let absent = load.ncpus > 0 && host.number(name).is_none();
+                (absent && self.table.iter().any(stated)).then_some(0)
+            }
+        }
+    }
+
+    /// Of the hosts that do not meet `select[]`, the one that comes nearest, and what it lacks.
+    pub(super) fn nearest_select(
+        &self,
+        shape: &Shape,
+        which: (usize, usize),
+    ) -> Option<SelectMiss> {
+        let select = shape.ways[which.0].parts[which.1].select.as_ref()?;
+        let parts = conditions(select)?;
+        let view = self.view();
+        let mut best: Option<(usize, f64, usize)> = None;
+        for at in 0..self.table.count() {
+            let failing = shape.unfit(which, &view, at) == Some(Unfit::Select)
+                && self.table.at(at).obstacle().is_none();
+            if !failing {
+                continue;
+            }
+            let facts = view.facts(shape, at);
+            let missed = parts.iter().filter(|part| !part.accepts(&facts));
+            let (n, gap) = missed.fold((0, 0.0), |(n, sum), part| (n + 1, sum + gap(part, &facts)));
+            let better = |(m, g, _): &(usize, f64, usize)| n < *m || n == *m && gap < *g;
+            if best.as_ref().is_none_or(better) {
+                best = Some((n, gap, at));
+            }
+        }
+        let (_, _, at) = best?;
+        let facts = view.facts(shape, at);
+        let missed: Vec<&Node> = parts.into_iter().filter(|p| !p.accepts(&facts)).collect();
+        let shown = missed.iter().take(PARTS_MAX);
+        let mut part = shown
+            .clone()
+            .map(|p| part_text(p))
+            .collect::<Vec<_>>()
+            .join(" && ");
+        if missed.len() > PARTS_MAX || part.len() > PARTS_BYTES {
+            let end = (0..=PARTS_BYTES.min(part.len())).rev();
+            part.truncate(
+                end.into_iter()
+                    .find(|n| part.is_char_boundary(*n))
+                    .unwrap_or(0),
+            );
+            part.push_str(" ...");
+        }
+        let has: Vec<String> = shown.filter_map(|p| has_text(p, &facts)).collect();
+        Some(SelectMiss {
+            host: self.table.at(at).name.clone(),
+            part,
+            has: has.join(", "),
+        })
+    }
+}
+
+/// The conditions of which all must hold; `None` where one of several lists is enough.
+fn conditions(select: &Select) -> Option<Vec<&Node>> {
+    match &select.alternatives[..] {
+        [Node::And(parts)] => Some(parts.iter().collect()),
+        [one] => Some(vec![one]),
+        _ => None,
+    }
+}
+
+/// A comparison of a resource with a number.
+fn compared(node: &Node) -> Option<(&str, Op, f64)> {
+    let Node::Compare(left, op, right) = node else {
+        return None;
+    };
+    match (&**left, &**right) {
+        (Node::Value(name), Node::Number(n)) => Some((name, *op, *n)),
+        _ => None,
+    }
+}
+
+/// How far a condition is from holding, as a part of what it asks for.
+fn gap(node: &Node, facts: &impl HostFacts) -> f64 {
+    let value = compared(node).and_then(|(name, _, n)| Some((facts.number(name)?, n)));
+    value.map_or(1e9, |(has, n)| (has - n).abs() / n.abs().max(1e-9))
+}
+
+fn part_text(node: &Node) -> String {
+    match compared(node) {
+        Some((name, op, n)) if is_size(name) => {
+            format!(
+                "{name} {} {}",
+                op.sign(),
+                amount_text(name, (n * 1000.0) as i64)
+            )
+        }
+        _ => node.to_string(),
+    }
+}
+
+/// What a host has of the resource that a condition asks for.
+fn has_text(node: &Node, facts: &impl HostFacts) -> Option<String> {
+    if let Some((name, ..)) = compared(node) {
+        return Some(match facts.number(name) {
+            Some(has) => format!("{name} {}", value_text(name, has)),
+            None => format!("no {name}"),
+        });
+    }
+    match node {
+        Node::Text { name, .. } => Some(match facts.text(name) {
+            Some(has) => format!("{name} {has}"),
+            None => format!("no {name}"),
+        }),
+        Node::Tag(name) | Node::Defined(name) | Node::Value(name) => Some(format!("no {name}")),
+        _ => None,
+    }
+}
