@@ -117,6 +117,8 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
     let source = Source::open("cjobs")?;
     let mut asked = understood(m, &source)?;
     asked.table.color = read::colors();
+    let whole = m.has("w") || m.has("W") || m.last("o").is_some();
+    asked.table.most = read::columns().filter(|_| !whole);
     let ctx = match asked.style {
         Style::Long { .. } | Style::Lines => source.ctx_with_estimates(),
         _ if m.last("o").is_some_and(wants_estimates) => source.ctx_with_estimates(),

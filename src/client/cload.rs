@@ -4,9 +4,10 @@ use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
-use crate::record::view::HostRow;
+use crate::record::view::{HostRow, Params};
 use crate::show::load;
 use clap::{ArgMatches, Command};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 const LIST: Listing<HostRow> = Listing {
@@ -23,7 +24,11 @@ fn options() -> Command {
     let cmd = command("cload", "List the load of hosts")
         .arg(flag("l", "Long: io as well, full names"))
         .arg(flag("w", "Wide: full names"))
-        .arg(opt("I", "INDEX[:INDEX]...", "Only these load indices"))
+        .arg(opt(
+            "I",
+            "INDEX[:INDEX]...",
+            "Only these load indices and sensors' resources",
+        ))
         .arg(opt("n", "NUMBER", "Only the least loaded hosts, this many"))
         .arg(flag(
             "N",
@@ -65,10 +70,10 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     if m.has("N") && m.has("E") {
         return Err(Fail::usage("-N and -E exclude each other"));
     }
-    let indices = indices(m)?;
     let count = count(m)?;
     let params = source.params()?;
     let mut hosts = source.hosts()?;
+    let (indices, sensors) = indices(m, &hosts, &params)?;
     source.banner(&params);
     let operands = m.all("names");
     if m.has("s") {
@@ -92,24 +97,50 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
         });
         rows.truncate(count);
     }
-    let only: Vec<&str> = indices.iter().map(String::as_str).collect();
+    let sensors: Vec<&str> = sensors.iter().map(String::as_str).collect();
+    let mut only: Vec<&str> = indices.iter().map(String::as_str).collect();
+    if only.is_empty() && !sensors.is_empty() {
+        // Not all of them either.
+        only.push("");
+    }
     let table = || load::table(m.has("l"), m.has("w"), &only);
+    if !sensors.is_empty() && !Listing::<HostRow>::is_asked(m) {
+        let columns = read::columns().filter(|_| !m.has("w"));
+        let table = table().colored(read::colors()).fitting(columns);
+        let header = !m.has("noheader");
+        let out = load::with_sensors(&table, &rows, &sensors, header);
+        return Ok((out, exit));
+    }
     Ok((LIST.render(m, &rows, table)?, exit))
 }
 
-fn indices(m: &ArgMatches) -> Result<Vec<String>, Fail> {
-    let mut names = Vec::new();
+/// The load indices and the sensors' resources that `-I` names.
+fn indices(
+    m: &ArgMatches,
+    hosts: &[HostRow],
+    params: &Params,
+) -> Result<(Vec<String>, Vec<String>), Fail> {
+    let values = hosts.iter().flat_map(|h| h.load.values.keys());
+    let configured = params.resources.iter().map(|(name, ..)| name);
+    let sensors: BTreeSet<&str> = values.chain(configured).map(String::as_str).collect();
+    let (mut names, mut wanted) = (Vec::new(), Vec::new());
     for word in m.last("I").unwrap_or_default().split([':', ' ', ',']) {
         if word.is_empty() {
             continue;
         }
-        if !load::index_names().any(|n| n == word) {
-            let fail = read::unknown("load index", word, load::index_names());
+        if load::index_names().any(|n| n == word) {
+            names.push(word.to_owned());
+        } else if sensors.contains(word) {
+            wanted.push(word.to_owned());
+        } else {
+            let mut known: Vec<&str> = load::index_names().collect();
+            known.extend(sensors.iter().copied());
+            let known = known.into_iter();
+            let fail = read::unknown("load index or resource", word, known);
             return Err(Fail::usage(fail.text));
         }
-        names.push(word.to_owned());
     }
-    Ok(names)
+    Ok((names, wanted))
 }
 
 fn count(m: &ArgMatches) -> Result<Option<usize>, Fail> {

@@ -167,9 +167,10 @@ impl Source {
 
     /// The clock and the zone in which moments are shown.
     pub(crate) fn ctx(&self) -> Ctx {
+        let now = sys::clock::wall_ms();
         Ctx {
-            now: Stamp(sys::clock::wall_ms()),
-            dates: Dates::new(TimeZone::system()),
+            now: Stamp(now),
+            dates: Dates::new(TimeZone::system()).now(now),
             estimates: Default::default(),
             queue_requests: Default::default(),
         }
@@ -496,6 +497,11 @@ pub(crate) fn natural(name: &str) -> Vec<(String, u64)> {
 pub(crate) fn colors() -> bool {
     let forbidden = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     !forbidden && std::io::stdout().is_terminal()
+}
+
+/// The columns of the terminal that a table must fit in; `None`: standard output is none.
+pub(crate) fn columns() -> Option<usize> {
+    sys::caller::terminal_columns()
 }
 
 /// Writes text to standard output. A reader that went away ends the process silently (SIGPIPE).

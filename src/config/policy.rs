@@ -184,6 +184,21 @@ impl Threshold {
         self.stop.is_some_and(|mark| self.past(value, mark))
     }
 
+    /// Where both are in force: of each mark the one that is passed first.
+    #[must_use]
+    pub fn with(&self, other: &Threshold) -> Threshold {
+        let first = |a: Option<i64>, b: Option<i64>| match (self.increase, a, b) {
+            (true, Some(a), Some(b)) => Some(a.min(b)),
+            (false, Some(a), Some(b)) => Some(a.max(b)),
+            _ => a.or(b),
+        };
+        Threshold {
+            sched: first(self.sched, other.sched),
+            stop: first(self.stop, other.stop),
+            ..self.clone()
+        }
+    }
+
     fn past(&self, value: i64, mark: i64) -> bool {
         if self.increase {
             value > mark
@@ -289,6 +304,20 @@ pub struct Capped<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_two_thresholds_the_one_passed_first_is_in_force() {
+        let mark = |increase, sched, stop| Threshold {
+            index: "mem".into(),
+            increase,
+            sched,
+            stop,
+        };
+        let free = mark(false, Some(500), None).with(&mark(false, Some(900), Some(200)));
+        assert_eq!((free.sched, free.stop), (Some(900), Some(200)));
+        let load = mark(true, Some(500), Some(700)).with(&mark(true, Some(900), None));
+        assert_eq!((load.sched, load.stop), (Some(500), Some(700)));
+    }
 
     #[test]
     fn a_threshold_knows_its_worse_side() {

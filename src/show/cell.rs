@@ -5,6 +5,7 @@
 
 use crate::text::width;
 use std::borrow::Cow;
+use unicode_width::UnicodeWidthChar as _;
 
 /// How a value that is wider than its column is shortened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +60,29 @@ pub(crate) fn tame(out: &mut String, from: usize, columns: Option<usize>, cut: C
         }
     }
     width::width(&out[from..])
+}
+
+/// Cuts what was appended to `out` since `from` to `columns` of a terminal; sequences that colour
+/// it take none and stay.
+pub(crate) fn fit(out: &mut String, from: usize, columns: usize) {
+    if out.len() - from <= columns {
+        return;
+    }
+    let line = out.split_off(from);
+    let (mut used, mut in_code) = (0, false);
+    for c in line.chars() {
+        in_code |= c == '\x1b';
+        if in_code {
+            out.push(c);
+            in_code = c != 'm';
+            continue;
+        }
+        used += c.width().unwrap_or(0);
+        if used <= columns {
+            out.push(c);
+        }
+    }
+    out.truncate(out.trim_end_matches(' ').len().max(from));
 }
 
 /// Appends a decimal number.

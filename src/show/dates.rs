@@ -19,6 +19,8 @@ const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 /// Prints moments in one time zone.
 pub(crate) struct Dates {
     zone: TimeZone,
+    /// Moments of other years are shown with theirs; 0: none is.
+    this_year: i64,
     /// The last step and its offset in seconds.
     known: Cell<(i64, i64)>,
     /// The last minute printed in the short form: neighbours in a table mostly share it.
@@ -38,9 +40,28 @@ impl Dates {
     pub(crate) fn new(zone: TimeZone) -> Dates {
         Dates {
             zone,
+            this_year: 0,
             known: Cell::new((i64::MIN, 0)),
             minute: RefCell::new((i64::MIN, String::new())),
         }
+    }
+
+    /// Shows the year of moments in another year than this one.
+    pub(crate) fn now(mut self, ms: i64) -> Dates {
+        self.this_year = self.parts(ms).year;
+        self
+    }
+
+    /// Another printer of the same: a thread needs one of its own.
+    pub(crate) fn same(&self) -> Dates {
+        Dates {
+            this_year: self.this_year,
+            ..Dates::new(self.zone.clone())
+        }
+    }
+
+    fn is_other_year(&self, p: &Parts) -> bool {
+        ![0, p.year].contains(&self.this_year)
     }
 
     /// The zone of this printer.
@@ -81,7 +102,8 @@ impl Dates {
         }
     }
 
-    /// `Nov 21 03:07`; nothing for moment 0, which stands for "never".
+    /// `Nov 21 03:07`, of another year `Nov 21  2025`; nothing for moment 0, which stands for
+    /// "never".
     pub(crate) fn short(&self, out: &mut String, ms: i64) {
         if ms == 0 {
             return;
@@ -93,19 +115,28 @@ impl Dates {
             text.clear();
             month_day(text, &p);
             text.push(' ');
-            two(text, p.second / 3600);
-            text.push(':');
-            two(text, p.second / 60 % 60);
+            if self.is_other_year(&p) {
+                text.push(' ');
+                int(text, p.year);
+            } else {
+                two(text, p.second / 3600);
+                text.push(':');
+                two(text, p.second / 60 % 60);
+            }
         }
         out.push_str(text);
     }
 
-    /// `11/21-03:07:09`; nothing for moment 0.
+    /// `11/21-03:07:09`, of another year `2025/11/21-03:07:09`; nothing for moment 0.
     pub(crate) fn compact(&self, out: &mut String, ms: i64) {
         if ms == 0 {
             return;
         }
         let p = self.parts(ms);
+        if self.is_other_year(&p) {
+            int(out, p.year);
+            out.push('/');
+        }
         two(out, p.month as i64 + 1);
         out.push('/');
         two(out, p.day);
@@ -113,7 +144,7 @@ impl Dates {
         clock(out, p.second);
     }
 
-    /// `Sat Nov 21 03:07:09`.
+    /// `Sat Nov 21 03:07:09`, of another year `Fri Nov 21 03:07:09 2025`.
     pub(crate) fn long(&self, out: &mut String, ms: i64) {
         let p = self.parts(ms);
         out.push_str(DAYS[usize::try_from(p.days.rem_euclid(7)).unwrap_or(0)]);
@@ -121,13 +152,10 @@ impl Dates {
         month_day(out, &p);
         out.push(' ');
         clock(out, p.second);
-    }
-
-    /// `Sat Nov 21 03:07:09 2026`.
-    pub(crate) fn long_year(&self, out: &mut String, ms: i64) {
-        self.long(out, ms);
-        out.push(' ');
-        int(out, self.parts(ms).year);
+        if self.is_other_year(&p) {
+            out.push(' ');
+            int(out, p.year);
+        }
     }
 }
 
@@ -162,7 +190,7 @@ mod tests {
         let (mut a, mut b, mut c) = (String::new(), String::new(), String::new());
         dates.short(&mut a, ms);
         dates.compact(&mut b, ms);
-        dates.long_year(&mut c, ms);
+        dates.long(&mut c, ms);
         (a, b, c)
     }
 
@@ -172,8 +200,29 @@ mod tests {
         let (a, b, c) = all(&dates, 1_795_230_429_123);
         assert_eq!(a, "Nov 21 03:07");
         assert_eq!(b, "11/21-03:07:09");
-        assert_eq!(c, "Sat Nov 21 03:07:09 2026");
+        assert_eq!(c, "Sat Nov 21 03:07:09");
         assert_eq!(all(&dates, 0).0, "");
+    }
+
+    #[test]
+    fn moments_of_another_year_are_shown_with_it() {
+        let (now, last_year) = (1_795_230_429_123, 1_763_694_429_123);
+        let dates = Dates::new(TimeZone::UTC).now(now);
+        let want = ("Nov 21 03:07", "11/21-03:07:09", "Sat Nov 21 03:07:09");
+        assert_eq!(
+            all(&dates, now),
+            (want.0.into(), want.1.into(), want.2.into())
+        );
+        let want = (
+            "Nov 21  2025",
+            "2025/11/21-03:07:09",
+            "Fri Nov 21 03:07:09 2025",
+        );
+        let dates = dates.same();
+        assert_eq!(
+            all(&dates, last_year),
+            (want.0.into(), want.1.into(), want.2.into())
+        );
     }
 
     #[test]
@@ -188,7 +237,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_the_calendar(ms in 1i64..4_000_000_000_000) {
-            let dates = Dates::new(TimeZone::UTC);
+            let dates = Dates::new(TimeZone::UTC).now(ms + 400 * 86_400_000);
             let want = Timestamp::from_millisecond(ms)
                 .unwrap()
                 .to_zoned(TimeZone::UTC)

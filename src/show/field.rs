@@ -99,6 +99,8 @@ pub(crate) struct Table<G: 'static> {
     /// Put between values that are then neither padded nor filled.
     pub delimiter: Option<String>,
     pub color: bool,
+    /// Columns of a terminal at which lines are cut.
+    pub most: Option<usize>,
     /// A header line that does not follow from the columns.
     pub title: Option<&'static str>,
 }
@@ -127,6 +129,7 @@ impl<G: Copy> Table<G> {
             columns: columns.iter().map(column).collect(),
             delimiter: None,
             color: false,
+            most: None,
             title: None,
         }
     }
@@ -157,6 +160,7 @@ impl<G: Copy> Table<G> {
             columns,
             delimiter,
             color: false,
+            most: None,
             title: None,
         })
     }
@@ -164,7 +168,11 @@ impl<G: Copy> Table<G> {
     /// Appends the header line.
     pub(crate) fn header(&self, out: &mut String) {
         if let Some(title) = self.title {
+            let line = out.len();
             out.push_str(title);
+            if let Some(most) = self.most {
+                cell::fit(out, line, most);
+            }
             out.push('\n');
             return;
         }
@@ -178,6 +186,7 @@ impl<G: Copy> Table<G> {
 
     fn line(&self, out: &mut String, mut value: impl FnMut(&Column<G>, &mut String), color: bool) {
         let last = self.columns.len().saturating_sub(1);
+        let line = out.len();
         for (n, column) in self.columns.iter().enumerate() {
             if n > 0 {
                 out.push_str(self.delimiter.as_deref().unwrap_or(" "));
@@ -205,6 +214,9 @@ impl<G: Copy> Table<G> {
                 cell::blanks(out, fill);
             }
         }
+        if let Some(most) = self.most {
+            cell::fit(out, line, most);
+        }
         out.push('\n');
     }
 
@@ -227,6 +239,12 @@ impl<G: Copy> Table<G> {
         for column in self.columns.iter_mut().filter(|c| c.field.name == name) {
             column.paint = Some(paint);
         }
+        self
+    }
+
+    /// Cuts lines where a terminal of so many columns would wrap them.
+    pub(crate) fn fitting(mut self, columns: Option<usize>) -> Table<G> {
+        self.most = columns;
         self
     }
 
@@ -412,6 +430,19 @@ mod tests {
             show("name:-6, id:", &[(1, "ab")]).unwrap(),
             "JOB_NA JOBID\n    ab 1\n"
         );
+    }
+
+    #[test]
+    fn lines_are_cut_where_a_terminal_would_wrap_them() {
+        let mut table = Table::from_format(FIELDS, "name:6 id").unwrap();
+        table.columns[0].paint = Some(|_| "\x1b[32m");
+        let table = table.colored(true).fitting(Some(8));
+        let mut out = String::new();
+        table.header(&mut out);
+        table.row(&mut out, |get, out| get(&(123_456, "作业"), out));
+        table.row(&mut out, |get, out| get(&(1, "a"), out));
+        let want = "JOB_NA J\n\x1b[32m作业\x1b[0m   1\n\x1b[32ma\x1b[0m      1\n";
+        assert_eq!(out, want);
     }
 
     #[test]

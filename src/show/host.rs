@@ -212,6 +212,7 @@ pub(crate) fn put_long(out: &mut String, h: &HostRow, dates: &Dates) {
     );
     put_current_load(w, h);
     put_amounts(w, h);
+    put_thresholds(w, h);
     if !h.tags.is_empty() {
         add(
             w,
@@ -268,6 +269,21 @@ fn put_amounts(w: &mut String, h: &HostRow) {
     }
 }
 
+fn put_thresholds(w: &mut String, h: &HostRow) {
+    if !h.thresholds.is_empty() {
+        w.push_str("\n LOAD THRESHOLDS (dispatch/stop):\n");
+    }
+    for of in &h.thresholds {
+        let whose = match of.queue.as_str() {
+            "" => "host".to_owned(),
+            queue => format!("with queue {queue}"),
+        };
+        let marks = of.marks.join(", ");
+        let (whose, marks) = (width::escape(&whose), width::escape(&marks));
+        writeln!(w, " {whose:<20} {marks}").expect("a string takes every write");
+    }
+}
+
 fn put_current_load(w: &mut String, h: &HostRow) {
     w.push_str(" CURRENT LOAD USED FOR SCHEDULING:\n");
     let table = load::indices_table(true);
@@ -294,20 +310,34 @@ fn put_current_load(w: &mut String, h: &HostRow) {
     w.push('\n');
 }
 
-/// `-s`: one line for each static or reserved resource of each host.
+/// `-s`: one line for each static or reserved resource of each host; one for hosts that share it.
 pub(crate) fn put_resources(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
+    // By resource, whose it is, and whether it is shared: total, reserved on all hosts, hosts.
+    type Row<'h> = (&'h str, f64, Vec<&'h str>);
+    let mut rows: BTreeMap<(&str, &str, bool), Row<'_>> = BTreeMap::new();
     for h in hosts {
         for (name, (total, reserved)) in amounts(h) {
             if !wanted.is_empty() && !wanted.iter().any(|w| w == name) {
                 continue;
             }
-            let reserved = reserved.unwrap_or(0.0);
-            let from = out.len();
-            write!(out, "{name:<20}{total:>10}{reserved:>15.1}{:>15}", h.name)
-                .expect("a string takes every write");
-            cell::tame(out, from, None, Cut::Never);
-            out.push('\n');
+            let from = h.load.shared.get(name);
+            let whose = from.map_or(h.name.as_str(), String::as_str);
+            let row = rows.entry((name, whose, from.is_some()));
+            let row = row.or_insert_with(|| (total, 0.0, Vec::new()));
+            row.1 += reserved.unwrap_or(0.0);
+            row.2.push(&h.name);
         }
+    }
+    for ((name, ..), (total, reserved, at)) in rows {
+        let from = out.len();
+        write!(
+            out,
+            "{name:<20}{total:>10}{reserved:>15.1} {:>14}",
+            at.join(" ")
+        )
+        .expect("a string takes every write");
+        cell::tame(out, from, None, Cut::Never);
+        out.push('\n');
     }
 }
 
@@ -352,6 +382,12 @@ pub(crate) fn put_json(out: &mut String, h: &HostRow) {
         put_key(out, *key);
         write!(out, "\",\"slots\":{slots}}}").expect("a string takes every write");
     });
+    cell::list(o.key("thresholds"), &h.thresholds, |out, of| {
+        let mut inner = Object::begin(out);
+        inner.some_text("queue", &of.queue);
+        inner.texts("marks", &of.marks);
+        inner.end();
+    });
     o.texts("warnings", &h.warnings);
     load::json_load(&mut o, h);
     o.end();
@@ -363,6 +399,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::model::JobKey;
     use crate::record::load::LoadDoc;
+    use crate::record::view::HostThresholds;
     use jiff::tz::TimeZone;
 
     pub(crate) fn host() -> HostRow {
@@ -457,6 +494,26 @@ closed_Adm       1.50     -     64      5      4      0      1      0           
     }
 
     #[test]
+    fn thresholds_of_the_host_and_with_queues() {
+        let of = |queue: &str, mark: &str| HostThresholds {
+            queue: queue.into(),
+            marks: vec![mark.into(), "r1m: 2/-".into()],
+        };
+        let host = HostRow {
+            thresholds: vec![of("", "mem: 500/200"), of("lo", "mem: 900/200")],
+            ..free()
+        };
+        let mut out = String::new();
+        put_long(&mut out, &host, &Dates::new(TimeZone::UTC));
+        let want = "
+ LOAD THRESHOLDS (dispatch/stop):
+ host                 mem: 500/200, r1m: 2/-
+ with queue lo        mem: 900/200, r1m: 2/-
+";
+        assert!(out.contains(want), "{out}");
+    }
+
+    #[test]
     fn known_clients_read_delimited_formats() {
         let table = Table::from_format(
             FIELDS,
@@ -472,9 +529,23 @@ closed_Adm       1.50     -     64      5      4      0      1      0           
         put_resources(&mut out, &[&host()], &["lic".into()]);
         let want = "\
 RESOURCE                 TOTAL       RESERVED       LOCATION
-lic                         10            2.0a_host_with_a_long_name
+lic                         10            2.0 a_host_with_a_long_name
 ";
         assert_eq!(out, want);
+        let shares = |name: &str, reserved: f64| HostRow {
+            name: name.into(),
+            reserved: [("seat".to_owned(), reserved)].into(),
+            load: LoadDoc {
+                values: [("seat".to_owned(), "7".to_owned())].into(),
+                shared: [("seat".to_owned(), "h1".to_owned())].into(),
+                ..LoadDoc::default()
+            },
+            ..HostRow::default()
+        };
+        let mut out = String::new();
+        put_resources(&mut out, &[&shares("h1", 2.0), &shares("h2", 1.0)], &[]);
+        let want = "seat                         7            3.0          h1 h2\n";
+        assert_eq!(out, want, "a shared resource once");
         let mut out = String::new();
         put_json(&mut out, &host());
         let v: serde_json::Value = serde_json::from_str(&out).unwrap();

@@ -28,7 +28,7 @@ impl Ctx {
     pub(crate) fn same(&self) -> Ctx {
         Ctx {
             now: self.now,
-            dates: Dates::new(self.dates.zone().clone()),
+            dates: self.dates.same(),
             estimates: self.estimates.clone(),
             queue_requests: self.queue_requests.clone(),
         }

@@ -6,6 +6,7 @@ use super::cell::{Cut, Object, int};
 use super::field::{Field, Get, Table, cut};
 use super::job_table::stat_color;
 use crate::record::view::HostRow;
+use crate::text::width::{escape, width};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -167,6 +168,47 @@ pub(crate) fn table(long: bool, wide: bool, only: &[&str]) -> Table<LoadGet> {
     })
 }
 
+/// The table with a column for each of these sensors' resources after the indices.
+pub(crate) fn with_sensors(
+    table: &Table<LoadGet>,
+    hosts: &[&HostRow],
+    sensors: &[&str],
+    header: bool,
+) -> String {
+    let value = |h: &HostRow, name: &str| match h.load.values.get(name) {
+        Some(value) if shows_load(h) => value.clone(),
+        _ => "-".to_owned(),
+    };
+    let columns = sensors.iter().map(|name| {
+        let values = hosts.iter().map(|h| width(&value(h, name)));
+        values.chain([width(name)]).max().unwrap_or(0)
+    });
+    let columns: Vec<usize> = columns.collect();
+    let mut out = String::new();
+    let mut line = |row: &dyn Fn(&mut String), text: &dyn Fn(&str) -> String| {
+        let from = out.len();
+        row(&mut out);
+        out.truncate(out.trim_end_matches('\n').len());
+        for (name, columns) in sensors.iter().zip(&columns) {
+            let text = escape(&text(name)).into_owned();
+            super::cell::blanks(&mut out, 1 + columns.saturating_sub(width(&text)));
+            out.push_str(&text);
+        }
+        if let Some(most) = table.most {
+            super::cell::fit(&mut out, from, most);
+        }
+        out.push('\n');
+    };
+    if header {
+        line(&|out| table.header(out), &str::to_owned);
+    }
+    for h in hosts {
+        let row = |out: &mut String| table.row(out, |get, out| get(h, out));
+        line(&row, &|name| value(h, name));
+    }
+    out
+}
+
 /// What `-json` gives without `-o`.
 pub(crate) const JSON_DEFAULT: &str = "host_name status r15s r1m r15m ut pg io ls it tmp swp mem";
 
@@ -298,6 +340,21 @@ a_host_with_a_long_name  ok       3.2   2.0   0.0  12%   1.5    12   2     7 50.
             some.lines().next(),
             Some("HOST_NAME       status   r1m   mem")
         );
+    }
+
+    #[test]
+    fn sensors_have_columns_of_their_own() {
+        let mut with = host();
+        with.name = "h1".into();
+        with.load.values = [("seat".to_owned(), "12345".to_owned())].into();
+        let table = table(false, false, &["r1m"]);
+        let want = "\
+HOST_NAME       status   r1m  seat other
+h1              ok       2.0 12345     -
+h2              unavail     -     -     -
+";
+        let out = with_sensors(&table, &[&with, &gone()], &["seat", "other"], true);
+        assert_eq!(out, want);
     }
 
     #[test]

@@ -189,7 +189,7 @@ pub(crate) fn put_id_long(out: &mut String, params: &Params, leader: &Leader, da
     .expect("a string takes every write");
     if params.since > 0 {
         out.push_str("Leading since ");
-        dates.long_year(out, params.since);
+        dates.long(out, params.since);
         out.push('\n');
     }
     writeln!(out, "Version {}", params.version).expect("a string takes every write");
@@ -295,7 +295,7 @@ All users see all jobs:             yes
         put_id(&mut out, "c1", &leader);
         assert_eq!(out, "My cluster name is c1\nMy master name is h1\n");
         put_id_long(&mut out, &params(), &leader, &Dates::new(TimeZone::UTC));
-        assert!(out.contains("Cluster id abc, epoch 7\nLeading since Sat Nov 21 03:07:09 2026\n"));
+        assert!(out.contains("Cluster id abc, epoch 7\nLeading since Sat Nov 21 03:07:09\n"));
         let mut out = String::new();
         put_id_json(&mut out, "c1", &params(), &leader);
         let v: serde_json::Value = serde_json::from_str(&out).unwrap();

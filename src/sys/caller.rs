@@ -22,6 +22,15 @@ pub fn say(text: &str) {
     }
 }
 
+/// Columns of the terminal that is standard output; `None`: it is none, or does not say.
+pub fn terminal_columns() -> Option<usize> {
+    // SAFETY: an all-zero winsize is a valid one; the call fills it in.
+    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a winsize, as the call demands.
+    let done = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) };
+    (done == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
 /// The working directory as the user calls it: `$PWD` when it names the same directory, since an
 /// automounter's path means more on other hosts than what it resolves to here.
 pub fn working_directory() -> Result<PathBuf> {

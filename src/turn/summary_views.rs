@@ -1,9 +1,9 @@
 //! The small published views: hosts, queues, users, parameters. Rows for `record::view`, pure.
 
 use super::core::Core;
-use crate::config::{Config, LimitPair, Queue, RequeueExits, ResourceValue};
+use crate::config::{Config, LimitPair, Queue, RequeueExits, ResourceValue, Threshold};
 use crate::model::Stamp;
-use crate::record::view::{Counts, HostCounts, HostRow, Params, QueueRow, UserRow};
+use crate::record::view::{Counts, HostCounts, HostRow, HostThresholds, Params, QueueRow, UserRow};
 use crate::sched::{Bar, HostInfo};
 use crate::state::{InUse, Waiting};
 use crate::text::size;
@@ -43,6 +43,7 @@ fn host_row(core: &Core, host: &HostInfo) -> HostRow {
         load: host.load.clone(),
         jobs: core.state.used().work_on(host.id).take(1000).collect(),
         warnings: host.load.notes.clone(),
+        thresholds: thresholds(&core.config, host),
         ..HostRow::default()
     };
     for (name, value) in &host.entry.resources {
@@ -54,6 +55,32 @@ fn host_row(core: &Core, host: &HostInfo) -> HostRow {
     }
     row.set_counts(host_counts(core, host));
     row
+}
+
+/// Load thresholds of a host alone and, for the jobs of queues that have some, of both.
+fn thresholds(config: &Config, host: &HostInfo) -> Vec<HostThresholds> {
+    let own = &host.entry.thresholds;
+    let shown = |queue: &str, marks: &[Threshold]| HostThresholds {
+        queue: queue.to_owned(),
+        marks: marks.iter().map(Threshold::to_string).collect(),
+    };
+    let mut out = Vec::new();
+    if !own.is_empty() {
+        out.push(shown("", own));
+    }
+    let queues = config.queues.iter();
+    let queues = queues.filter(|q| !q.thresholds.is_empty() && q.hosts.contains(&host.name));
+    for queue in queues {
+        let mut all = own.clone();
+        for mark in &queue.thresholds {
+            match all.iter_mut().find(|known| known.index == mark.index) {
+                Some(known) => *known = known.with(mark),
+                None => all.push(mark.clone()),
+            }
+        }
+        out.push(shown(&queue.name, &all));
+    }
+    out
 }
 
 fn host_status(core: &Core, host: &HostInfo) -> &'static str {

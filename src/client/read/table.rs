@@ -1,6 +1,6 @@
 //! One list of plain rows in the form that the options ask for: table, `-o`, `-json`, `--json`.
 
-use super::{colors, json_options};
+use super::{colors, columns, json_options};
 use crate::client::cli::{Values, flag, opt};
 use crate::client::exit::Fail;
 use crate::show::field::{Field, Get, Table};
@@ -52,10 +52,18 @@ impl<R: 'static> Listing<R> {
         }
         let table = match m.last("o") {
             Some(text) => format(text)?,
-            None => table().colored(colors()),
+            // Who asks for whole values gets them.
+            None if wide(m) => table().colored(colors()),
+            None => table().colored(colors()).fitting(columns()),
         };
         Ok(table.print(rows, !m.has("noheader")))
     }
+}
+
+/// `-w`, where the command has it.
+fn wide(m: &ArgMatches) -> bool {
+    let given = m.try_get_one::<bool>("w").ok().flatten();
+    given.copied().unwrap_or(false)
 }
 
 /// The options that every listing has.
