@@ -63,6 +63,7 @@ fn the_daemons_keep_their_promises() {
 /// Seeds that broke a promise once, before the fix; docs/faults.md tells what it was. Later changes
 /// of the simulator have given these numbers other lives: they are kept as any other seeds.
 #[test]
+#[ignore = "a second for each seed: a step of its own in sbin/check, beside the other seeds"]
 fn seeds_that_once_failed_pass() {
     let kept = include_str!("seeds").lines();
     for line in kept.filter(|line| !line.starts_with('#')) {

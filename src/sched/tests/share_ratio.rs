@@ -21,6 +21,8 @@ struct Kind {
 }
 
 const STARTS: [usize; 2] = [100, 1000];
+/// So many jobs of each user wait all the time: more than can start at once.
+const BACKLOG: u32 = 100;
 
 const fn kind(name: &'static str, a: (i64, i64), b: (i64, i64), widths: [u32; 2]) -> Kind {
     Kind {
@@ -42,7 +44,11 @@ const KINDS: [Kind; 7] = [
         most: [8.0, 1.5],
         ..kind("long against short", (500, 700), (50, 70), [1, 1])
     },
-    kind("mixed widths", (10, 600), (10, 600), [4, 4]),
+    // One of four slots and 600 s is up to 9 per cent of what the lesser user gets in 100 starts.
+    Kind {
+        most: [8.0, 1.0],
+        ..kind("mixed widths", (10, 600), (10, 600), [4, 4])
+    },
     Kind {
         queue: ", strict: yes",
         ..kind("wide against narrow", (60, 300), (60, 300), [4, 1])
@@ -56,30 +62,21 @@ fn errors(slots: u32, kind: &Kind) -> Vec<f64> {
          - {{name: normal, fairshare: '[a,20] [b,10]'{}}}\n",
         kind.queue
     ));
-    let most = STARTS[1];
     let mut rng = SplitMix64::new(u64::from(slots));
     let mut seconds: BTreeMap<u32, (usize, u32, i64)> = BTreeMap::new();
-    // Narrow jobs find room more often: more of them than start.
-    let backlog = if kind.widths == [4, 4] { 4 } else { 1 };
-    for _ in 0..backlog * most + 100 {
-        for (who, user) in ["a", "b"].into_iter().enumerate() {
-            let (least, most) = kind.seconds[who];
-            let lasts = least + (rng.draw() % (most - least + 1) as u64) as i64;
-            let width = 1 + (rng.draw() % u64::from(kind.widths[who])) as u32;
-            let width = width.min(slots);
-            let (user, uid) = (user.into(), 2000 + who as u32);
-            let id = c.submit(Spec {
-                user,
-                uid,
-                ..job(width)
-            });
-            seconds.insert(id, (who, width, lasts * 1000));
-        }
-    }
+    let mut waiting = [0u32; 2];
     let mut ends: BinaryHeap<Reverse<(i64, u32, i64)>> = BinaryHeap::new();
     let (mut used, mut starts, mut out) = ([0f64; 2], 0, Vec::new());
     while out.len() < STARTS.len() {
+        for (who, waiting) in waiting.iter_mut().enumerate() {
+            for _ in *waiting..BACKLOG {
+                let (id, width, lasts_ms) = submit(&mut c, kind, who, slots, &mut rng);
+                seconds.insert(id, (who, width, lasts_ms));
+            }
+            *waiting = BACKLOG;
+        }
         for started in started(&mut c) {
+            waiting[seconds[&started].0] -= 1;
             ends.push(Reverse((c.now.0 + seconds[&started].2, started, c.now.0)));
             starts += 1;
             if STARTS.contains(&starts) {
@@ -102,6 +99,26 @@ fn errors(slots: u32, kind: &Kind) -> Vec<f64> {
         }
     }
     out
+}
+
+/// Submits a job of user number `who`; its id, slots, and how long it runs in ms.
+fn submit(
+    c: &mut Cluster,
+    kind: &Kind,
+    who: usize,
+    slots: u32,
+    rng: &mut SplitMix64,
+) -> (u32, u32, i64) {
+    let (least, most) = kind.seconds[who];
+    let lasts = least + (rng.draw() % (most - least + 1) as u64) as i64;
+    let width = 1 + (rng.draw() % u64::from(kind.widths[who])) as u32;
+    let width = width.min(slots);
+    let id = c.submit(Spec {
+        user: ["a", "b"][who].into(),
+        uid: 2000 + who as u32,
+        ..job(width)
+    });
+    (id, width, lasts * 1000)
 }
 
 /// A pass without the checks of [`Cluster::pass`], which take long with thousands of jobs.
