@@ -80,7 +80,11 @@ struct Spawner {
     unreserved: u32,
 }
 
-/// Runs until the stream ends. Returns an error that a caller prints.
+/// Runs until the stream ends.
+///
+/// # Errors
+/// A sentence for the caller to print: standard input cannot be taken over, the local directory
+/// cannot be used, or the stream failed.
 pub fn run(options: &SpawnerOptions) -> Result<(), String> {
     let stream = ipc::take_stdin().map_err(|e| e.to_string())?;
     supervise::hold_signals();

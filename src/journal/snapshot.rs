@@ -155,6 +155,9 @@ pub fn path_of(layout: &Layout, number: u64) -> PathBuf {
 }
 
 /// Numbers of all snapshot files, ascending, complete or not.
+///
+/// # Errors
+/// The directory of snapshots cannot be listed.
 pub fn numbers(layout: &Layout) -> Result<Vec<u64>, Error> {
     let entries = sys::fs::list_dir(&layout.snapshots(), super::chain::LIST_MAX)?;
     let number = |e: &sys::fs::Entry| e.text().and_then(Layout::parse_snapshot_name);

@@ -3,7 +3,11 @@
 //! Owns every use of `std::fs`, `nix`, `libc`, `fs2` and `notify`, and all unsafe code. It knows
 //! nothing of jobs or of the shared directory's layout, and decides nothing: each function does
 //! one act and names the act and the path when it fails.
-#![allow(clippy::disallowed_methods)]
+//!
+//! Errors are the same everywhere here, so functions do not repeat it: [`Error`] when the system
+//! refused the act that the function is named after. What is not an error, such as a name that is
+//! gone, the function says.
+#![allow(clippy::disallowed_methods, clippy::missing_errors_doc)]
 
 pub mod append;
 pub mod caller;

@@ -155,6 +155,9 @@ pub struct MarkedTask {
 }
 
 /// One `TaskRec` as a line; `mark`: of its start order, 0 = not known.
+///
+/// # Errors
+/// The record cannot be written as JSON.
 pub fn encode_task(rec: &TaskRec, mark: u32) -> Result<Vec<u8>, String> {
     #[derive(Serialize)]
     struct Line<'a> {

@@ -317,6 +317,9 @@ pub fn unpack_act(value: u64) -> Option<(TaskAct, TermReason, u64)> {
 }
 
 /// Appends one message to `out`.
+///
+/// # Errors
+/// The message cannot be written as JSON, or it is longer than a message may be.
 pub fn encode<T: Serialize>(out: &mut Vec<u8>, message: &T) -> Result<(), String> {
     let from = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -332,6 +335,9 @@ pub fn encode<T: Serialize>(out: &mut Vec<u8>, message: &T) -> Result<(), String
 
 /// The first whole message's JSON text in `bytes` and how many bytes it takes; `None` when more
 /// bytes are needed.
+///
+/// # Errors
+/// The length in front is larger than a message may be.
 pub fn split(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, String> {
     let Some(head) = bytes.get(..4) else {
         return Ok(None);

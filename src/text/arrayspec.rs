@@ -33,6 +33,9 @@ impl ArraySpec {
     /// assert_eq!(ArraySpec::parse("plain", 1000).unwrap().indices, None);
     /// assert!(ArraySpec::parse("big[1-100000000]", 1000).is_err());
     /// ```
+    ///
+    /// # Errors
+    /// Names the index, range or limit that is wrong, with its column.
     pub fn parse(text: &str, max_size: u64) -> Result<ArraySpec, ParseError> {
         if text.len() > MAX_TEXT {
             return Err(ParseError::too_long("array", MAX_TEXT, text.len()));

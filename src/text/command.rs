@@ -23,6 +23,9 @@ const MAX_DIRECTIVES: usize = 1000;
 /// let words = split_words(r#"-J "my job" -o out\ 1 # note"#).unwrap();
 /// assert_eq!(words, ["-J", "my job", "-o", "out 1"]);
 /// ```
+///
+/// # Errors
+/// A quote that is not closed, a backslash with nothing after it, or a line beyond the limits.
 pub fn split_words(line: &str) -> Result<Vec<String>, ParseError> {
     if line.len() > MAX_LINE {
         return Err(ParseError::too_long("line", MAX_LINE, line.len()));
@@ -154,6 +157,9 @@ impl Script {
     /// assert_eq!(script.directives[0].words, ["-n", "4", "-J", "a b"]);
     /// assert_eq!(script.directives[0].line, 2);
     /// ```
+    ///
+    /// # Errors
+    /// A directive whose words cannot be split, or a script beyond the limits.
     pub fn parse(script: &str) -> Result<Script, ParseError> {
         if script.len() > MAX_SCRIPT {
             return Err(ParseError::too_long("script", MAX_SCRIPT, script.len()));

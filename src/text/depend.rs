@@ -170,6 +170,9 @@ impl Expr {
     /// assert_eq!(expr.to_string(), "done(12) && !exit(\"prep\",>3)");
     /// assert!(Expr::parse("done(12").is_err());
     /// ```
+    ///
+    /// # Errors
+    /// Names what is wrong and its column: a condition, a job, the depth or the number of conditions.
     pub fn parse(text: &str) -> Result<Expr, ParseError> {
         if text.len() > MAX_TEXT {
             return Err(ParseError::too_long("dependency", MAX_TEXT, text.len()));
@@ -197,6 +200,9 @@ impl Expr {
 
     /// As [`Expr::parse`] for text that we printed: names that became many ids make it longer
     /// than what may be typed, up to [`MAX_RESOLVED`] conditions.
+    ///
+    /// # Errors
+    /// As [`Expr::parse`].
     pub fn parse_stored(text: &str) -> Result<Expr, ParseError> {
         Expr::parse_with(text, MAX_RESOLVED, 2 * MAX_DEPTH + 2)
     }
@@ -237,6 +243,9 @@ impl Expr {
     /// which must satisfy the condition. It is for `ids_of` to refuse a name without jobs (an empty
     /// list leaves the name in place), and to see that all names together give no more ids than
     /// [`MAX_RESOLVED`], and no longer text than its caller can keep.
+    ///
+    /// # Errors
+    /// The first error of `ids_of`.
     pub fn resolve<E>(
         self,
         ids_of: &mut impl FnMut(&str) -> Result<Vec<u32>, E>,

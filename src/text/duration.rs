@@ -40,6 +40,9 @@ pub struct Limit {
 /// assert_eq!(limit("10/modelA").unwrap().on.as_deref(), Some("modelA"));
 /// assert!(limit("0").is_err());
 /// ```
+///
+/// # Errors
+/// The text is not a limit, or it is too long a time.
 pub fn limit(text: &str) -> Result<Limit, ParseError> {
     let (time, on) = match text.find('/') {
         None => (text, None),
@@ -56,11 +59,17 @@ pub fn limit(text: &str) -> Result<Limit, ParseError> {
 }
 
 /// Parses a duration of at least one second and returns seconds.
+///
+/// # Errors
+/// The text is not a duration, or it is less than a second.
 pub fn parse_s(text: &str, bare: Bare) -> Result<u64, ParseError> {
     Ok(parse_ms_from(text, bare, 1000)? / 1000)
 }
 
 /// Parses a duration of at least one second and returns milliseconds.
+///
+/// # Errors
+/// The text is not a duration, or it is less than a second.
 pub fn parse_ms(text: &str, bare: Bare) -> Result<u64, ParseError> {
     parse_ms_from(text, bare, 1000)
 }
@@ -73,6 +82,9 @@ pub fn parse_ms(text: &str, bare: Bare) -> Result<u64, ParseError> {
 /// assert_eq!(parse_ms_from("250ms", Bare::Seconds, 0), Ok(250));
 /// assert_eq!(parse_ms_from("1d2h", Bare::Seconds, 0), Ok(93_600_000));
 /// ```
+///
+/// # Errors
+/// The text is not a duration, or it is less than `min_ms`.
 pub fn parse_ms_from(text: &str, bare: Bare, min_ms: u64) -> Result<u64, ParseError> {
     let what = "duration";
     if text.len() > MAX_TEXT {
@@ -237,6 +249,9 @@ fn with_units(text: &str, bare: Bare) -> Result<u64, ParseError> {
 /// `now_ms` and the result are milliseconds since the Unix epoch; `tz` is the zone of the user.
 /// A time skipped by a clock change moves forward by the gap; of a time that happens twice the
 /// first is taken that is still to come.
+///
+/// # Errors
+/// The text has another form, there is no such day, or with its year the time is past.
 pub fn point_in_time(text: &str, now_ms: i64, tz: &TimeZone) -> Result<i64, ParseError> {
     const HINT: &str = "write [[[year:]month:]day:]hour:minute";
     if text.len() > MAX_TEXT {

@@ -21,6 +21,9 @@ const HINT: &str = "write for example node[01-64] or n[1-3,7]";
 /// assert_eq!(hosts, ["n08", "n09", "n10", "gw"]);
 /// assert_eq!(fold(&hosts), "n[08-10],gw");
 /// ```
+///
+/// # Errors
+/// A range that is not closed or runs backwards, no host at all, or more than the limits allow.
 pub fn expand(text: &str) -> Result<Vec<String>, ParseError> {
     if text.len() > MAX_TEXT {
         return Err(ParseError::too_long("host list", MAX_TEXT, text.len()));

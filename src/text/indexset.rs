@@ -256,6 +256,9 @@ impl IndexSet {
 
     /// Parses `1-10:2,15` with indices from `low` to `high`; the empty text is the empty set.
     /// Linear in the text; ranges may come in any order and overlap.
+    ///
+    /// # Errors
+    /// Names the index or range that is wrong or lies outside, with its column.
     pub fn parse(text: &str, low: u32, high: u32) -> Result<IndexSet, ParseError> {
         const HINT: &str = "write for example 1-10:2,15";
         let mut set = IndexSet::new();

@@ -35,6 +35,9 @@ impl JobSel {
     /// assert_eq!(set.iter().collect::<Vec<_>>(), [1, 3, 5, 7]);
     /// assert!(JobSel::parse("007").is_err());
     /// ```
+    ///
+    /// # Errors
+    /// The text is not a job id, with indices or without.
     pub fn parse(text: &str) -> Result<JobSel, ParseError> {
         if text.len() > MAX_TEXT {
             return Err(ParseError::too_long("job id", MAX_TEXT, text.len()));
@@ -44,6 +47,9 @@ impl JobSel {
 
     /// As [`JobSel::parse`] for text that we printed: an index list may be longer than one that
     /// is typed, and its length is bounded by the document that contains it.
+    ///
+    /// # Errors
+    /// As [`JobSel::parse`].
     pub fn parse_stored(text: &str) -> Result<JobSel, ParseError> {
         let open = text.find('[').unwrap_or(text.len());
         let low = u32::from(open < text.len());

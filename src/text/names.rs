@@ -20,6 +20,9 @@ const NAME_HINT: &str = "a name has 1 to 64 of A-Z a-z 0-9 _ . - and starts with
 
 /// Accepts names of hosts, queues, groups, models and resources: `[A-Za-z0-9_.-]{1,64}`, not
 /// starting with `-` or `.`.
+///
+/// # Errors
+/// Says which character is not allowed, or that the name is empty or too long.
 pub fn check_name(name: &str) -> Result<(), ParseError> {
     check(name, |c| {
         c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
@@ -27,6 +30,9 @@ pub fn check_name(name: &str) -> Result<(), ParseError> {
 }
 
 /// Accepts user names: as [`check_name`], and `@`, `\`, `$`, `+` for names of directory services.
+///
+/// # Errors
+/// As [`check_name`].
 pub fn check_user(name: &str) -> Result<(), ParseError> {
     if name.starts_with(['$', '+', '@', '\\']) {
         return Err(ParseError::new(
@@ -68,6 +74,9 @@ fn check(name: &str, legal: impl Fn(char) -> bool) -> Result<(), ParseError> {
 
 /// Accepts job names: any printable text of up to 511 bytes that is not only blanks. A name that
 /// starts with `-` or climbs with `..` is refused, since users put names into paths and arguments.
+///
+/// # Errors
+/// Says which character is not allowed, or that the name is blank or too long.
 pub fn check_job_name(name: &str) -> Result<(), ParseError> {
     if name.trim().is_empty() {
         return Err(ParseError::new(0, name.len(), "a job name cannot be empty"));
@@ -127,12 +136,18 @@ pub struct NameItem {
 
 impl NameSet {
     /// Parses words separated by blanks or commas. The empty text and `none` are the empty set.
+    ///
+    /// # Errors
+    /// Names the word that is wrong, with its column.
     pub fn parse(text: &str) -> Result<NameSet, ParseError> {
         check_length(text)?;
         NameSet::parse_stored(text)
     }
 
     /// As [`NameSet::parse`] for text that we printed, without its limit of length.
+    ///
+    /// # Errors
+    /// As [`NameSet::parse`].
     pub fn parse_stored(text: &str) -> Result<NameSet, ParseError> {
         let mut set = NameSet::default();
         let words = hostlist::split(text);
@@ -225,6 +240,9 @@ impl HostSet {
     /// assert_eq!(set.preference("x", |_| false), Some(0));
     /// assert_eq!(set.preference("n2", |_| false), None);
     /// ```
+    ///
+    /// # Errors
+    /// Names the word that is wrong, with its column.
     pub fn parse(text: &str) -> Result<HostSet, ParseError> {
         check_length(text)?;
         HostSet::parse_stored(text)
@@ -232,6 +250,9 @@ impl HostSet {
 
     /// As [`HostSet::parse`] for text that was printed here, in which ranges may be expanded and be
     /// longer than what may be typed.
+    ///
+    /// # Errors
+    /// As [`HostSet::parse`].
     pub fn parse_stored(text: &str) -> Result<HostSet, ParseError> {
         let mut set = HostSet::default();
         let words = hostlist::split(text);

@@ -63,6 +63,9 @@ impl Unit {
 /// assert_eq!(parse("1.5g", Unit::M), Ok(3 << 29));
 /// assert!(parse("-1", Unit::M).is_err());
 /// ```
+///
+/// # Errors
+/// The text is not a size, or the size does not fit 64 bits.
 pub fn parse(text: &str, default: Unit) -> Result<u64, ParseError> {
     const HINT: &str = "write a number and K, M, G or T, for example 1.5G";
     if text.len() > MAX_TEXT {

@@ -58,6 +58,9 @@ impl Windows {
     /// assert!(!w.contains(1, 8 * 60 - 1) && !w.contains(5, 18 * 60 + 1));
     /// assert!(Windows::parse("25:00-1:00").is_err());
     /// ```
+    ///
+    /// # Errors
+    /// Names the window that is wrong, with its column.
     pub fn parse(text: &str) -> Result<Windows, ParseError> {
         if text.len() > MAX_TEXT {
             return Err(ParseError::too_long("time window", MAX_TEXT, text.len()));

@@ -104,6 +104,9 @@ pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<()
 }
 
 /// Remembers what earlier processes did and takes their tasks up again.
+///
+/// # Errors
+/// The ledger cannot be read or rewritten, or the logs of tasks cannot be opened.
 pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, String> {
     let text = |e: crate::sys::Error| e.to_string();
     let remembered = ledger::read(&place.local).map_err(text)?;

@@ -8,13 +8,16 @@ use super::{Body, MAX_ALTERNATIVES, ResReq, Resources, Select, Simple, Usage};
 const MAX_TOGETHER: usize = 64 * 1024;
 
 /// Parses the `-R` options of one job and joins them: selects with `&&`, amounts side by side,
-/// every other section once. An error names the string it is in (from 0).
+/// every other section once.
 ///
 /// ```
 /// use corral::text::resreq::{Builtins, merge_all};
 /// let req = merge_all(&["mem>10", "rusage[mem=5]", "select[swp>1]"], &Builtins).unwrap();
 /// assert_eq!(req.to_string(), "select[mem > 10 && swp > 1] rusage[mem=5]");
 /// ```
+///
+/// # Errors
+/// The number of the text, from 0, that is wrong or cannot be joined with those before it, and why.
 pub fn merge_all(texts: &[&str], resources: &dyn Resources) -> Result<ResReq, (usize, ParseError)> {
     let mut all = ResReq::default();
     let mut bytes = 0;

@@ -217,12 +217,18 @@ impl ResReq {
     /// let e = ResReq::parse("selct[mem>2]", &Builtins).unwrap_err();
     /// assert_eq!(e.hint.as_deref(), Some("did you mean select?"));
     /// ```
+    ///
+    /// # Errors
+    /// Names what is wrong, with its column: a section, a resource that is not known, a value.
     pub fn parse(text: &str, resources: &dyn Resources) -> Result<ResReq, ParseError> {
         parse::parse(text, resources)
     }
 
     /// Parses a string that we printed, even if a declaration has gone since: `resources` are those
     /// declared now. Longer and deeper than [`ResReq::parse`] allows, since merging adds to both.
+    ///
+    /// # Errors
+    /// As [`ResReq::parse`].
     pub fn parse_stored(text: &str, resources: &dyn Resources) -> Result<ResReq, ParseError> {
         parse::parse_stored(text, &Anything(resources))
     }

@@ -294,6 +294,9 @@ impl Resources for Anything<'_> {
 /// Accepts names for declared resources: a letter or `_`, then letters, digits, `_` and `.`, up to
 /// 64 in all, none of the built-in names and none of the words of the language. (`-` would read as
 /// a subtraction.)
+///
+/// # Errors
+/// Says what is wrong with the name.
 pub fn check_resource_name(name: &str) -> Result<(), ParseError> {
     const WORDS: [&str; 6] = ["any", "local", "defined", "duration", "decay", "others"];
     names::check_name(name)?;
