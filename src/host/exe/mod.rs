@@ -514,18 +514,23 @@ mod tests {
 
     /// Writes a part of the orders of epoch 1, which greet this executor first.
     fn publish(exec: &Exec, part: u64, orders: &[Order]) {
+        publish_in(1, exec, part, orders);
+    }
+
+    /// The same in another epoch.
+    fn publish_in(epoch: u64, exec: &Exec, part: u64, orders: &[Order]) {
         let layout = &exec.place.layout;
         let mut out = Vec::new();
-        let head = header::Header::new(header::What::Orders, "c", 1, part);
+        let head = header::Header::new(header::What::Orders, "c", epoch, part);
         frame::write(&mut out, 0, &head).unwrap();
         let id = exec.ledger.identity.id.clone();
         frame::write(&mut out, 1, &Order::Ledger { id }).unwrap();
         for (seq, order) in (2..).zip(orders) {
             frame::write(&mut out, seq, order).unwrap();
         }
-        fs::publish(&layout.orders("h1", 1, part), &out).unwrap();
+        fs::publish(&layout.orders("h1", epoch, part), &out).unwrap();
         let doc = leader::EpochDoc {
-            epoch: 1,
+            epoch,
             ..Default::default()
         };
         fs::publish(&layout.epoch(), &leader::encode_fixed(&doc).unwrap()).unwrap();

@@ -81,6 +81,27 @@ fn an_acknowledgement_of_the_file_before_says_nothing_of_the_new_one() {
     assert!(told(&exec).contains("\"k\":\"ended\""));
 }
 
+/// A leader that orders it again has not read its end, whatever the one before it acknowledged.
+#[test]
+fn an_ended_attempt_that_the_next_leader_orders_again_is_reported_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    publish(&exec, 1, &[spec(3), start(3)]);
+    let a = first(3);
+    unacknowledged(&mut exec, a);
+    exec.turn(true);
+    exec.table.get_mut(a).unwrap().acked = true;
+    let ends = |exec: &Exec| told(exec).matches("\"k\":\"ended\"").count();
+    let before = ends(&exec);
+    for orders in [vec![spec(3), start(3)], vec![spec(3), start(3), start(3)]] {
+        publish_in(2, &exec, 1, &orders);
+        exec.turn(true);
+        exec.turn(true);
+        assert_eq!(ends(&exec), before + 1, "once for each leader");
+    }
+    assert!(exec.spawners.is_ready(), "it dies of the first task");
+}
+
 /// Flips a byte of the order behind `orders` in part 1.
 fn flip_the_last(exec: &Exec, orders: &[Order]) {
     publish(exec, 1, orders);
