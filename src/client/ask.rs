@@ -4,22 +4,23 @@
 //! an answer: a request that was published stays and will be carried out when a leader comes. The
 //! same token may be published any number of times.
 
+mod answers;
+mod leader_hints;
+mod outgoing;
+
 use super::env::Site;
 use super::exit::{Exit, Fail};
 use crate::model::Token;
 use crate::record::ack::Ack;
-use crate::record::frame;
-use crate::record::header;
-use crate::record::header::Header;
-use crate::record::hint::{self, Endpoint, What};
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
-use crate::record::request::{REQUEST_MAX, RequestHead, VERBS_MAX, Verb};
-use crate::spool::Layout;
+use crate::record::request::{RequestHead, Verb};
+use crate::spool::{Layout, leader_copy};
 use crate::sys;
-use crate::sys::datagram::Socket;
 use crate::sys::fs::Kind;
 use crate::sys::statfs::{FsKind, fs_kind};
-use crate::sys::tail::Tail;
+use answers::Answers;
+use leader_hints::LeaderHints;
+pub(crate) use outgoing::Outgoing;
 use std::path::{Path, PathBuf};
 
 /// How long an answer is awaited when nothing else is asked for, seconds.
@@ -47,8 +48,6 @@ const FULL_MS: (u64, u64) = (300, 500);
 const HINT_FOR_MS: u64 = 2000;
 /// From this time on an interruption is caught, ms.
 const QUIET_MS: u64 = 20;
-/// Most bytes of acks read at once.
-const CHUNK: usize = frame::LINE_MAX + (1 << 20);
 
 /// Why no answer came.
 #[derive(Debug)]
@@ -97,74 +96,6 @@ pub(crate) fn wait_s(option: Option<&str>) -> Result<u64, Fail> {
     }
 }
 
-/// A request being written: the file's bytes grow as verbs are added, so that a pack of many jobs
-/// never lies in memory twice.
-pub(crate) struct Outgoing {
-    token: Token,
-    bytes: Vec<u8>,
-    /// Number of the next record.
-    seq: u64,
-}
-
-impl Outgoing {
-    /// A request without verbs. `head` needs only what the caller knows: environment, script and
-    /// input; token, host, pid and time are filled in here.
-    ///
-    /// # Errors
-    /// When the head cannot be written as JSON.
-    pub(crate) fn new(site: &Site, head: RequestHead) -> Result<Outgoing, Fail> {
-        let head = RequestHead {
-            token: new_token(),
-            host: site.host.clone(),
-            pid: sys::proc::own_pid(),
-            t: sys::clock::wall_ms(),
-            ..head
-        };
-        let mut bytes = Vec::with_capacity(16 << 10);
-        frame::write(&mut bytes, 0, &Header::new(header::What::Request, "", 0, 0))
-            .map_err(failed)?;
-        frame::write(&mut bytes, 1, &head).map_err(failed)?;
-        Ok(Outgoing {
-            token: head.token,
-            bytes,
-            seq: 2,
-        })
-    }
-
-    /// Adds a verb.
-    ///
-    /// # Errors
-    /// When the request would become larger than a leader accepts.
-    pub(crate) fn push(&mut self, verb: &Verb) -> Result<(), Fail> {
-        if self.seq - 2 >= VERBS_MAX as u64 {
-            return Err(Fail::usage(format!(
-                "more than {VERBS_MAX} parts in one request: send it in several"
-            )));
-        }
-        frame::write(&mut self.bytes, self.seq, verb).map_err(failed)?;
-        self.seq += 1;
-        if self.bytes.len() > REQUEST_MAX {
-            return Err(Fail::usage(format!(
-                "the request is larger than {REQUEST_MAX} bytes: send it in several"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Number of verbs.
-    pub(crate) fn len(&self) -> u64 {
-        self.seq - 2
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-fn failed(e: serde_json::Error) -> Fail {
-    Fail::usage(format!("cannot encode the request: {e}"))
-}
-
 /// Sends a request and waits for its answer, at most `wait_s` seconds.
 ///
 /// # Errors
@@ -201,41 +132,23 @@ pub(crate) fn ask(
     send(site, command, request, wait_s)
 }
 
-fn new_token() -> Token {
-    let mut bytes = [0u8; 16];
-    sys::clock::random(&mut bytes);
-    Token(u128::from_le_bytes(bytes))
-}
-
 /// One request on its way.
 struct Wait<'a> {
     site: &'a Site,
     layout: Layout,
     token: Token,
-    token_text: String,
     bytes: Vec<u8>,
     file: PathBuf,
     epoch: EpochDoc,
-    /// Everything in the current epoch's acks before this offset was looked at.
-    offset: u64,
-    /// The file that was read, by its inode; 0: none yet.
-    acks_ino: u64,
-    tail: Tail,
+    answers: Answers,
+    hints: LeaderHints,
     published: u32,
     looks: u64,
     vanished_at: Option<u64>,
     beat: Beat,
     /// When epoch, beat and request are looked at next, ms since the wait began.
     full_at: u64,
-    /// For hints: the answer's, once there is a leader that sends them.
-    socket: Option<Socket>,
-    leader: Option<Endpoint>,
-    /// The leader has said that the answer is there.
-    told: bool,
 }
-
-/// The present file of the acks is not the one that was read so far.
-struct Replaced;
 
 /// What the leader's beat looked like, and since when it has not moved.
 #[derive(Default)]
@@ -247,38 +160,45 @@ struct Beat {
 
 impl<'a> Wait<'a> {
     fn new(site: &'a Site, token: Token, bytes: Vec<u8>) -> Result<Wait<'a>, Fail> {
+        let copy = || leader_copy::read(&site.leader_copy());
+        let known = (!is_local(&site.layout())).then(copy).flatten();
+        Wait::of(site, token, bytes, known)
+    }
+
+    /// `known`: who leads, as far as this host knows. That may be old: the epoch itself is read
+    /// when no answer comes.
+    fn of(
+        site: &'a Site,
+        token: Token,
+        bytes: Vec<u8>,
+        known: Option<EpochDoc>,
+    ) -> Result<Wait<'a>, Fail> {
         let layout = site.layout();
-        let epoch = read_epoch(&layout)
-            .map_err(|e| unreadable(site, &e))?
-            .unwrap_or_default();
+        let epoch = match known {
+            Some(known) => known,
+            None => read_epoch(&layout)
+                .map_err(|e| unreadable(site, &e))?
+                .unwrap_or_default(),
+        };
         let inbox = layout.inbox_of(sys::users::effective_uid());
-        let mut wait = Wait {
+        let mut hints = LeaderHints::default();
+        hints.follow(&epoch);
+        Ok(Wait {
             site,
             token,
-            token_text: token.to_string(),
             bytes,
             file: inbox.join(Layout::request_name(token)),
-            offset: 0,
-            acks_ino: 0,
-            tail: Tail::of(site.layout().root()),
+            // Begun before the request is published: an answer can only stand after it.
+            answers: Answers::from_now_on(&layout, epoch.epoch),
+            hints,
             published: 0,
             looks: 0,
             vanished_at: None,
             beat: Beat::default(),
             full_at: FULL_MS.0,
-            socket: None,
-            leader: None,
-            told: false,
             epoch,
             layout,
-        };
-        wait.find_leader();
-        // Taken before the request is published: an answer can only stand behind it.
-        let acks = wait.layout.acks(wait.epoch.epoch);
-        if let Ok(chunk) = wait.tail.read_from(&acks, 0, 0) {
-            (wait.offset, wait.acks_ino) = (chunk.file_len, chunk.ino);
-        }
-        Ok(wait)
+        })
     }
 
     /// Puts the request into the drop box, making the user's own box on first use.
@@ -289,37 +209,8 @@ impl<'a> Wait<'a> {
         sys::caller::umask(umask);
         self.published += 1;
         self.vanished_at = None;
-        self.hint();
+        self.hints.send(self.token);
         sent
-    }
-
-    /// Where the leader of the present epoch takes hints.
-    fn find_leader(&mut self) {
-        self.leader = Endpoint::parse(&self.epoch.hints);
-        if self.leader.is_some() && self.socket.is_none() {
-            self.socket = Socket::open(0..=0);
-        }
-    }
-
-    /// Tells the leader to look. That it arrives is not known, and not needed.
-    fn hint(&self) {
-        if let (Some(socket), Some(leader)) = (&self.socket, &self.leader) {
-            let (uid, token) = (sys::users::effective_uid(), self.token);
-            let bytes = hint::encode(leader.tag, What::DropBox { uid, token });
-            socket.send(&bytes, &leader.addresses);
-        }
-    }
-
-    /// Sleeps until the next look, or until the leader says that it has answered.
-    fn pause(&mut self, us: u64) {
-        let (Some(socket), Some(_)) = (&self.socket, &self.leader) else {
-            return sys::clock::sleep_us(us);
-        };
-        let token = self.token;
-        let tag = hint::tag_of_token(token);
-        self.told = socket.wait(us, |bytes| {
-            hint::decode(bytes, tag) == Some(What::Acks { token })
-        });
     }
 
     fn publish_into_box(&self) -> Result<(), Fail> {
@@ -371,7 +262,7 @@ impl<'a> Wait<'a> {
 
     fn until_answered(&mut self, command: &str, limit_ms: u64) -> Result<Ack, NoAnswer> {
         let start = sys::clock::boot_ms();
-        let local = matches!(fs_kind(self.layout.root()), Ok(FsKind::Local));
+        let local = is_local(&self.layout);
         let mut signals = None;
         let mut noted = false;
         // No answer comes as fast as a file server would be asked for it.
@@ -402,16 +293,16 @@ impl<'a> Wait<'a> {
                 ));
             }
             let left_us = (limit_ms - now).saturating_mul(1000);
-            let (first_us, part) = match (local, &self.leader) {
-                (true, None) => LOCAL,
-                (false, None) => REMOTE,
-                (_, Some(_)) => HINTED,
+            let (first_us, part) = match (local, self.hints.expected()) {
+                (true, false) => LOCAL,
+                (false, false) => REMOTE,
+                (_, true) => HINTED,
             };
             let pause_us = (now * 1000 / part).clamp(first_us, PAUSE_MAX_US);
-            self.pause(pause_us.min(left_us));
-            if now < HINT_FOR_MS && !self.told {
+            self.hints.pause(self.token, pause_us.min(left_us));
+            if now < HINT_FOR_MS && !self.hints.is_answered() {
                 // The first one may have been lost.
-                self.hint();
+                self.hints.send(self.token);
             }
         }
     }
@@ -420,7 +311,8 @@ impl<'a> Wait<'a> {
     /// when the request had to be published again and could not.
     fn look(&mut self, now: u64) -> Result<Option<Ack>, String> {
         self.looks += 1;
-        if let Some(ack) = self.scan() {
+        let added = self.hints.take_answered();
+        if let Some(ack) = self.answers.find(self.token, added) {
             return Ok(Some(ack));
         }
         if now < self.full_at {
@@ -432,14 +324,14 @@ impl<'a> Wait<'a> {
             && epoch.epoch != self.epoch.epoch
         {
             // The old leader's last words count as well: it answers only what it committed.
-            if let Some(ack) = self.scan() {
+            if let Some(ack) = self.answers.find(self.token, false) {
                 return Ok(Some(ack));
             }
+            self.answers.go_to(epoch.epoch);
+            self.hints.follow(&epoch);
             self.epoch = epoch;
-            self.offset = 0;
-            self.find_leader();
-            self.hint();
-            return Ok(self.scan());
+            self.hints.send(self.token);
+            return Ok(self.answers.find(self.token, false));
         }
         self.publish_again_if_vanished(now)?;
         Ok(None)
@@ -463,65 +355,6 @@ impl<'a> Wait<'a> {
                 failure.text
             )
         })
-    }
-
-    /// Reads what was added to the acks since the last look.
-    fn scan(&mut self) -> Option<Ack> {
-        let acks = self.layout.acks(self.epoch.epoch);
-        // Most looks find nothing: then one question is all that they cost.
-        let read = (self.acks_ino, self.offset);
-        let same = || sys::fs::mark(&acks).is_ok_and(|mark| (mark.ino, mark.len) == read);
-        if !std::mem::take(&mut self.told) && same() {
-            return None;
-        }
-        let found = self.scan_file(&acks);
-        // Shorter than what was read of it: the leader went on in another file. One that was passed
-        // over for as long as another took to fill is not waited for: the request is repeated.
-        match found {
-            Err(Replaced) => {
-                let before = self.layout.acks_before(self.epoch.epoch);
-                if let Ok(Some(ack)) = self.scan_file(&before) {
-                    return Some(ack);
-                }
-                self.offset = 0;
-                self.scan_file(&acks).ok().flatten()
-            }
-            Ok(found) => found,
-        }
-    }
-
-    fn scan_file(&mut self, acks: &Path) -> Result<Option<Ack>, Replaced> {
-        loop {
-            let chunk = match self.tail.read_from(acks, self.offset, CHUNK) {
-                Ok(chunk) if chunk.file_len < self.offset => return Err(Replaced),
-                Ok(chunk) => {
-                    self.acks_ino = chunk.ino;
-                    chunk
-                }
-                Err(e) => {
-                    if e.is_not_found() {
-                        // Looked for before its leader made it: this host would believe it missing
-                        // for up to a minute.
-                        sys::fs::ask_again(&self.layout.epochs());
-                        sys::fs::ask_again(&self.layout.epoch_dir(self.epoch.epoch));
-                    }
-                    return Ok(None);
-                }
-            };
-            let whole = match chunk.bytes.iter().rposition(|b| *b == b'\n') {
-                Some(end) => end + 1,
-                None if chunk.bytes.len() < CHUNK => return Ok(None),
-                // A line longer than any answer: not ours.
-                None => chunk.bytes.len(),
-            };
-            if let Some(ack) = find_ack(&chunk.bytes[..whole], self.token, &self.token_text) {
-                return Ok(Some(ack));
-            }
-            self.offset += whole as u64;
-            if chunk.bytes.len() < CHUNK {
-                return Ok(None);
-            }
-        }
     }
 
     fn look_at_beat(&mut self, now: u64) {
@@ -584,31 +417,16 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// The answer to `token` among whole lines. A line that is not intact is passed over: the first one
-/// may be the rest of a record, and damage elsewhere is not this command's business.
-fn find_ack(bytes: &[u8], token: Token, text: &str) -> Option<Ack> {
-    let text = text.as_bytes();
-    for line in bytes.split(|b| *b == b'\n') {
-        // The token stands in the first bytes of its record: most lines are passed over cheaply.
-        let front = &line[..line.len().min(80)];
-        if !front.windows(text.len()).any(|w| w == text) {
-            continue;
-        }
-        if let Ok(ack) = frame::parse_line(line).and_then(|l| l.decode::<Ack>())
-            && ack.tok == token
-        {
-            return Some(ack);
-        }
-    }
-    None
-}
-
 /// Why the share does not serve: what is wrong with it as a whole, else the call that failed.
 fn unreadable(site: &Site, e: &sys::Error) -> Fail {
     if e.is_not_found() && !sys::fs::exists(&site.layout().cluster()) {
         return Fail::system(site.diagnose());
     }
     Fail::system(e.to_string())
+}
+
+fn is_local(layout: &Layout) -> bool {
+    matches!(fs_kind(layout.root()), Ok(FsKind::Local))
 }
 
 /// The epoch document; `None` while it is being overwritten.

@@ -11,7 +11,6 @@ use crate::sys::{fs, users};
 use std::path::{Path, PathBuf};
 
 /// Where a host keeps its state when `cb.conf` does not say.
-const ROOT_LOCAL: &str = "/var/lib/corral";
 const USER_LOCAL: &str = ".local/state/corral";
 const CONFIG_MAX: u64 = 4 << 20;
 
@@ -165,7 +164,7 @@ fn refuse_another(pin: &Path, cluster: &ClusterDoc) -> Result<(), String> {
 
 fn base_dir() -> PathBuf {
     match users::may_switch() {
-        true => PathBuf::from(ROOT_LOCAL),
+        true => PathBuf::from(crate::spool::ROOT_LOCAL),
         false => users::me().home.join(USER_LOCAL),
     }
 }

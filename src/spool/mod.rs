@@ -4,6 +4,7 @@ pub mod beats;
 mod epoch;
 mod hazards;
 mod layout;
+pub mod leader_copy;
 pub mod polling;
 mod site;
 pub mod view;
@@ -11,7 +12,7 @@ pub mod view;
 pub use epoch::{claims, epoch_known};
 pub use hazards::{Hazard, hazards};
 pub use layout::Layout;
-pub use site::{Site, SiteError};
+pub use site::{ROOT_LOCAL, Site, SiteError};
 
 use crate::record::leader::ClusterDoc;
 use crate::sys::trust::Owners;

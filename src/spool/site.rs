@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// Directory of `cb.conf` when CB_ENVDIR is not set.
 const DEFAULT_DIR: &str = "/etc/corral";
+/// Where root's daemons keep local state when CB_LOCAL is not set.
+pub const ROOT_LOCAL: &str = "/var/lib/corral";
 /// Largest `cb.conf`.
 const CONF_MAX: u64 = 64 << 10;
 
@@ -126,6 +128,15 @@ impl Site {
 
     pub fn layout(&self) -> Layout {
         Layout::new(&self.share)
+    }
+
+    /// Where this host's `cbexe` keeps a copy of `leader/epoch` for commands; see
+    /// [`super::leader_copy`].
+    pub fn leader_copy(&self) -> PathBuf {
+        match &self.local {
+            Some(dir) => dir.join("leader"),
+            None => Path::new(ROOT_LOCAL).join(format!("{}.leader", self.host)),
+        }
     }
 
     /// What is wrong with the share when something in it is missing: for messages, after a failure.

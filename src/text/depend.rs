@@ -172,7 +172,7 @@ impl Expr {
     /// ```
     ///
     /// # Errors
-    /// Names what is wrong and its column: a condition, a job, the depth or the number of conditions.
+    /// Names what is wrong and its column: a condition, a job, the depth, too many conditions.
     pub fn parse(text: &str) -> Result<Expr, ParseError> {
         if text.len() > MAX_TEXT {
             return Err(ParseError::too_long("dependency", MAX_TEXT, text.len()));

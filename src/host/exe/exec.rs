@@ -21,6 +21,7 @@ use crate::host::{iso_limit, silence};
 use crate::model::{AttemptId, TermReason};
 use crate::record::order::{Act, Order, StartOrder};
 use crate::record::report::{Ended, Report, RunId};
+use crate::spool::leader_copy;
 use crate::sys::{clock, failpoint, proc, supervise};
 use crate::task::ending;
 use crate::task::log::AttemptRec;
@@ -139,6 +140,20 @@ impl Exec {
         let words = self.share.beat(self.table.top(), self.spawners.note());
         let text = format!("{now} {}", super::super::ls::checked(&words));
         write_beat(&self.place.local.exe_beat(), &text);
+        self.copy_leader();
+    }
+
+    /// Keeps a copy of who leads for the commands of this host, where asking costs requests.
+    fn copy_leader(&self) {
+        if self.place.share_is_local {
+            return;
+        }
+        if let Some((doc, at_ms)) = self.orders.epoch_doc()
+            && let Err(e) = leader_copy::write(&self.place.site.leader_copy(), doc, at_ms)
+        {
+            // Commands read the share then.
+            tracing::debug!("{e}");
+        }
     }
 
     // ---- the spawner ----
@@ -254,6 +269,7 @@ impl Exec {
             if look.new_epoch {
                 self.share.seen.epoch = self.orders.place().0;
                 self.note_share();
+                self.copy_leader();
                 self.reports.forget_refused();
             }
             if !look.orders.is_empty() {

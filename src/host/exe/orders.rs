@@ -27,6 +27,10 @@ const CHUNK: usize = 4 << 20;
 const NEXT_MS: u64 = 5000;
 /// The same while the present one is damaged (ms).
 const DAMAGED_MS: u64 = 1000;
+/// How long an epoch that was read or found unchanged is not asked for again (ms), where asking is
+/// a request. An order of the epoch before that is followed meanwhile is one that could have been
+/// followed before the epoch ended: its successor knows of it, and waits for this host's word.
+const EPOCH_MS: u64 = 1000;
 /// Longest reason in a report of damage, in characters.
 const WHY_MAX: usize = 300;
 
@@ -61,6 +65,26 @@ struct Trouble {
     logged: String,
 }
 
+/// Who leads, by `leader/epoch`.
+#[derive(Debug, Default)]
+struct LeaderSeen {
+    doc: EpochDoc,
+    /// Where it takes hints.
+    endpoint: Option<Endpoint>,
+    /// When the document was read or found unchanged last (boot clock, ms).
+    seen_at: u64,
+}
+
+impl LeaderSeen {
+    fn now(doc: EpochDoc) -> LeaderSeen {
+        LeaderSeen {
+            endpoint: Endpoint::parse(&doc.hints),
+            seen_at: clock::boot_ms(),
+            doc,
+        }
+    }
+}
+
 /// Where reading stands.
 #[derive(Debug)]
 pub(super) struct OrderReader {
@@ -79,8 +103,7 @@ pub(super) struct OrderReader {
     identity: Identity,
     /// What stands here is for this host's ledger; `None`: the file has not said for whom.
     ours: Option<bool>,
-    /// Where the leader of the epoch takes hints.
-    leader: Option<Endpoint>,
+    leader: LeaderSeen,
     quiet: QuietShare,
 }
 
@@ -129,7 +152,7 @@ impl OrderReader {
             follow_lower: false,
             identity,
             ours: None,
-            leader: None,
+            leader: LeaderSeen::default(),
             quiet: QuietShare::default(),
         }
     }
@@ -162,7 +185,14 @@ impl OrderReader {
 
     /// Where the leader takes hints, if it does.
     pub(super) fn leader(&self) -> Option<&Endpoint> {
-        self.leader.as_ref()
+        self.leader.endpoint.as_ref()
+    }
+
+    /// The document of the epoch that is followed, and when it was read or found unchanged last
+    /// (boot clock, ms).
+    pub(super) fn epoch_doc(&self) -> Option<(&EpochDoc, u64)> {
+        let known = self.epoch > 0 && self.leader.doc.epoch == self.epoch;
+        known.then_some((&self.leader.doc, self.leader.seen_at))
     }
 
     /// The damage of the part being read, if there is any.
@@ -203,7 +233,15 @@ impl OrderReader {
     }
 
     fn epoch_stands(&mut self, now: u64) -> bool {
-        self.quiet.epoch_stands(&self.from.layout.epoch(), now)
+        let recent = now.saturating_sub(self.leader.seen_at) < EPOCH_MS;
+        if recent && self.quiet.epoch_read {
+            return true;
+        }
+        let stands = self.quiet.epoch_stands(&self.from.layout.epoch(), now);
+        if stands {
+            self.leader.seen_at = now;
+        }
+        stands
     }
 
     fn look_at_all(&mut self, now: u64) -> Result<Look, String> {
@@ -308,16 +346,18 @@ impl OrderReader {
         };
         match decode_fixed::<EpochDoc>(&bytes) {
             Ok(doc) if doc.epoch <= self.epoch => {
-                if doc.epoch == self.epoch {
-                    self.leader = Endpoint::parse(&doc.hints);
+                let epoch = doc.epoch;
+                if epoch == self.epoch {
+                    self.leader = LeaderSeen::now(doc);
                 }
-                Ok(doc.epoch)
+                Ok(epoch)
             }
             // A host that follows a number without a claim would follow no later leader.
             Ok(doc) => match epoch_known(&self.from.layout, doc.epoch) {
                 Ok(None) => {
-                    self.leader = Endpoint::parse(&doc.hints);
-                    Ok(doc.epoch)
+                    let epoch = doc.epoch;
+                    self.leader = LeaderSeen::now(doc);
+                    Ok(epoch)
                 }
                 Ok(Some(known)) => Err(format!(
                     "{} names epoch {}, far above all there are (the highest is {known}): it is \
@@ -483,309 +523,4 @@ fn read_orders(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{AttemptId, JobKey};
-    use crate::record::frame;
-    use crate::record::leader::encode_fixed;
-
-    struct Share {
-        _dir: tempfile::TempDir,
-        layout: Layout,
-    }
-
-    fn cancel(id: u32) -> Order {
-        Order::Cancel {
-            a: AttemptId {
-                j: JobKey::job(id),
-                at: 1,
-            },
-        }
-    }
-
-    impl Share {
-        fn new() -> Share {
-            let dir = tempfile::tempdir().unwrap();
-            let layout = Layout::new(dir.path());
-            fs::mkdir_p(&layout.claims_dir(), 0o755).unwrap();
-            fs::mkdir_p(&layout.host("h1"), 0o755).unwrap();
-            Share { _dir: dir, layout }
-        }
-
-        fn epoch(&self, epoch: u64) {
-            let doc = EpochDoc {
-                epoch,
-                ..EpochDoc::default()
-            };
-            fs::publish(&self.layout.epoch(), &encode_fixed(&doc).unwrap()).unwrap();
-        }
-
-        fn file(&self, epoch: u64, part: u64, orders: &[Order]) -> Vec<u8> {
-            let mut out = Vec::new();
-            frame::write(&mut out, 0, &Header::new(What::Orders, "c", epoch, part)).unwrap();
-            for (i, o) in orders.iter().enumerate() {
-                frame::write(&mut out, i as u64 + 1, o).unwrap();
-            }
-            fs::publish(&self.layout.orders("h1", epoch, part), &out).unwrap();
-            out
-        }
-
-        fn remembering(&self, id: &str, kept: bool) -> OrderReader {
-            let id = id.to_owned();
-            OrderReader::new(&self.layout, "h1", "c", Identity { id, kept }, 0)
-        }
-
-        fn reader(&self) -> OrderReader {
-            self.remembering("one", true)
-        }
-    }
-
-    #[test]
-    fn only_the_ledger_that_was_named_follows_starts_and_cancellations() {
-        let s = Share::new();
-        s.epoch(1);
-        let ledger = |id: &str| Order::Ledger { id: id.into() };
-        let end = |id| Order::PartEnd {
-            a: AttemptId {
-                j: JobKey::job(id),
-                at: 1,
-            },
-        };
-        let all = [
-            cancel(1),
-            ledger("one"),
-            cancel(2),
-            ledger("two"),
-            cancel(3),
-            end(4),
-        ];
-        s.file(1, 1, &all);
-        let read = |id, kept| {
-            let mut r = s.remembering(id, kept);
-            (r.look().unwrap().orders, r.is_foreign())
-        };
-        assert_eq!(read("one", false), (vec![cancel(2), end(4)], Some(true)));
-        assert_eq!(read("two", false), (vec![cancel(3), end(4)], Some(false)));
-        assert_eq!(
-            read("two", true),
-            (vec![cancel(1), cancel(3), end(4)], Some(false))
-        );
-        // The next file names its ledger again.
-        s.file(1, 2, &[cancel(5)]);
-        s.file(1, 1, &[ledger("one"), Order::Next { part: 2 }]);
-        let mut r = s.remembering("one", false);
-        assert!(r.look().unwrap().orders.is_empty());
-        r.go_to(1);
-        assert_eq!(r.look().unwrap().orders.len(), 1);
-        assert!(r.look().unwrap().orders.is_empty());
-    }
-
-    #[test]
-    fn orders_are_read_once_and_a_torn_tail_waits() {
-        let s = Share::new();
-        let mut r = s.reader();
-        assert!(r.look().unwrap().orders.is_empty());
-        s.epoch(1);
-        let bytes = s.file(1, 1, &[cancel(1), cancel(2)]);
-        fs::publish(&s.layout.orders("h1", 1, 1), &bytes[..bytes.len() - 5]).unwrap();
-        let look = r.look().unwrap();
-        assert_eq!((look.orders, look.new_epoch), (vec![cancel(1)], true));
-        fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
-        assert_eq!(r.look().unwrap().orders, [cancel(2)]);
-        assert!(r.look().unwrap().orders.is_empty());
-    }
-
-    #[test]
-    fn a_lower_epoch_is_never_followed() {
-        let s = Share::new();
-        s.epoch(2);
-        s.file(1, 1, &[cancel(1)]);
-        s.file(2, 1, &[cancel(2)]);
-        let mut r = s.reader();
-        assert_eq!(r.look().unwrap().orders, [cancel(2)]);
-        s.epoch(1);
-        let look = r.look().unwrap();
-        assert!(look.orders.is_empty() && !look.new_epoch);
-        assert_eq!((r.place(), look.went_back), ((2, 1), Some(1)));
-        // With its claim there, only the file is late.
-        fs::publish(&s.layout.claim(2), b"").unwrap();
-        assert_eq!(r.look().unwrap().went_back, None);
-    }
-
-    #[test]
-    fn reading_goes_on_in_the_next_part_and_starts_in_the_highest() {
-        let s = Share::new();
-        s.epoch(1);
-        s.file(1, 1, &[cancel(1), Order::Next { part: 2 }, cancel(9)]);
-        let mut r = s.reader();
-        let look = r.look().unwrap();
-        assert_eq!((look.orders.len(), look.more), (2, true));
-        s.file(1, 2, &[cancel(3)]);
-        assert_eq!(r.look().unwrap().orders, [cancel(3)]);
-        assert_eq!(s.reader().look().unwrap().orders, [cancel(3)]);
-    }
-
-    #[test]
-    fn orders_may_go_on_in_a_part_of_any_number() {
-        let s = Share::new();
-        s.epoch(1);
-        s.file(1, 1, &[Order::Next { part: u64::MAX }]);
-        let mut r = s.reader();
-        assert!(r.look().unwrap().more);
-        assert!(!r.look().unwrap().more);
-        assert_eq!(r.place(), (1, u64::MAX));
-    }
-
-    #[test]
-    fn orders_and_epochs_of_a_stranger_are_not_followed() {
-        if !crate::sys::users::may_switch() {
-            println!("skipped: only root can give files away");
-            return;
-        }
-        let s = Share::new();
-        s.epoch(1);
-        s.file(1, 1, &[cancel(1)]);
-        s.file(1, 2, &[cancel(2)]);
-        let stranger = |path: std::path::PathBuf| fs::chown(&path, 65_534, 65_534).unwrap();
-        stranger(s.layout.orders("h1", 1, 2));
-        let mut r = s.reader();
-        r.follow_only(Owners { uid: 0, gid: 0 });
-        assert_eq!(r.look().unwrap().orders, [cancel(1)]);
-        // The file being read is replaced by one of a stranger.
-        s.file(1, 1, &[cancel(1), cancel(3)]);
-        stranger(s.layout.orders("h1", 1, 1));
-        assert!(r.look().unwrap_err().contains("uid 65534"));
-        // A forged epoch would have the host follow forged orders.
-        s.epoch(9);
-        s.file(9, 1, &[cancel(4)]);
-        stranger(s.layout.epoch());
-        assert!(r.look().unwrap_err().contains("uid 65534"));
-        assert_eq!(r.place(), (1, 1));
-    }
-
-    #[test]
-    fn a_flipped_byte_and_a_foreign_file_are_not_followed() {
-        let s = Share::new();
-        s.epoch(1);
-        let mut bytes = s.file(1, 1, &[cancel(1), cancel(2)]);
-        let at = bytes.len() - 60;
-        bytes[at] ^= 1;
-        fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
-        let mut r = s.reader();
-        assert!(!r.look().unwrap().orders.contains(&cancel(2)));
-        let mut foreign = OrderReader::new(&s.layout, "h1", "other", Identity::default(), 0);
-        assert!(foreign.look().unwrap().orders.is_empty());
-    }
-
-    #[test]
-    fn a_quiet_look_sees_new_orders_parts_and_epochs() {
-        let s = Share::new();
-        s.epoch(1);
-        s.file(1, 1, &[cancel(1)]);
-        let mut r = s.reader();
-        r.ask_first();
-        assert_eq!(r.look().unwrap().orders, [cancel(1)]);
-        let quiet = |r: &mut OrderReader| {
-            for _ in 0..50 {
-                assert!(r.look().unwrap().orders.is_empty());
-                clock::sleep_ms(5);
-            }
-            assert!(
-                r.is_quiet(clock::boot_ms()),
-                "looks go on to read everything"
-            );
-        };
-        quiet(&mut r);
-        s.file(1, 1, &[cancel(1), cancel(2)]);
-        assert_eq!(r.look().unwrap().orders, [cancel(2)]);
-        quiet(&mut r);
-        s.epoch(2);
-        s.file(2, 1, &[cancel(3)]);
-        let look = r.look().unwrap();
-        assert_eq!((look.orders, look.new_epoch), (vec![cancel(3)], true));
-        quiet(&mut r);
-        assert!(!r.is_quiet(clock::boot_ms() + quiet::QUIET_MS));
-    }
-
-    #[test]
-    fn a_quiet_look_sees_the_first_orders_of_an_epoch() {
-        let s = Share::new();
-        s.epoch(1);
-        let mut r = s.reader();
-        r.ask_first();
-        for _ in 0..50 {
-            assert!(r.look().unwrap().orders.is_empty());
-            clock::sleep_ms(5);
-        }
-        assert!(
-            r.is_quiet(clock::boot_ms()),
-            "looks go on to list the directory"
-        );
-        s.file(1, 1, &[cancel(1)]);
-        assert_eq!(r.look().unwrap().orders, [cancel(1)]);
-    }
-
-    #[test]
-    fn a_damaged_order_with_much_behind_it_is_not_looked_at_without_a_pause() {
-        let s = Share::new();
-        s.epoch(1);
-        let mut bytes = s.file(1, 1, &[cancel(1), cancel(2)]);
-        let at = bytes.len() - 5;
-        bytes[at] ^= 1;
-        bytes.resize(CHUNK + 100_000, b'x');
-        fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
-        let mut r = s.reader();
-        assert_eq!(r.look().unwrap().orders, [cancel(1)]);
-        assert!(!r.look().unwrap().more);
-    }
-
-    #[test]
-    fn a_lasting_flip_is_reported_once_and_all_goes_on_in_the_next_part() {
-        let s = Share::new();
-        s.epoch(1);
-        let mut bytes = s.file(1, 1, &[cancel(1), cancel(2), cancel(3)]);
-        let at = bytes.len() - 90;
-        bytes[at] ^= 1;
-        fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
-        let mut r = s.reader();
-        let look = r.look().unwrap();
-        assert!(look.orders.len() < 3 && look.held_up && look.damage.is_none());
-        let known = look.orders.len() as u64;
-        r.trouble.suspect.grow_older(60_000);
-        let look = r.look().unwrap();
-        let Some(Report::OrdersDamaged {
-            epoch, part, seq, ..
-        }) = look.damage
-        else {
-            panic!("{look:?}");
-        };
-        assert_eq!((epoch, part, seq), (1, 1, known + 1));
-        let again = r.look().unwrap();
-        assert!(again.damage.is_none() && again.held_up && r.damage().is_some());
-        s.file(1, 2, &[cancel(3)]);
-        r.next_at = 0;
-        assert!(r.look().unwrap().more);
-        let look = r.look().unwrap();
-        assert_eq!((look.orders, look.held_up), (vec![cancel(3)], false));
-        assert!(r.damage().is_none());
-    }
-
-    #[test]
-    fn half_a_line_that_stays_and_a_part_that_is_gone_are_damage_too() {
-        let s = Share::new();
-        s.epoch(1);
-        let bytes = s.file(1, 1, &[cancel(1), cancel(2)]);
-        fs::publish(&s.layout.orders("h1", 1, 1), &bytes[..bytes.len() - 1]).unwrap();
-        let mut r = s.reader();
-        assert!(r.look().unwrap().held_up);
-        r.trouble.suspect.grow_older(60_000);
-        assert!(r.look().unwrap().damage.is_some());
-        s.file(1, 2, &[cancel(1)]);
-        r.go_to(2);
-        assert!(!r.look().unwrap().held_up);
-        fs::remove(&s.layout.orders("h1", 1, 2)).unwrap();
-        assert!(r.look().unwrap().held_up);
-        r.trouble.suspect.grow_older(60_000);
-        assert!(r.look().unwrap().damage.is_some());
-    }
-}
+mod tests;

@@ -1,0 +1,62 @@
+//! Hints between a command and the leader: "look into my drop box", "your answer is there". Whether
+//! one arrives is not known, and not needed.
+
+use crate::model::Token;
+use crate::record::hint::{self, Endpoint, What};
+use crate::record::leader::EpochDoc;
+use crate::sys;
+use crate::sys::datagram::Socket;
+
+/// See the top of this file.
+#[derive(Default)]
+pub(super) struct LeaderHints {
+    /// For those of the leader, once there is one that sends them.
+    socket: Option<Socket>,
+    leader: Option<Endpoint>,
+    /// The leader has said that the answer is there.
+    answered: bool,
+}
+
+impl LeaderHints {
+    /// Where the leader of `epoch` takes hints.
+    pub(super) fn follow(&mut self, epoch: &EpochDoc) {
+        self.leader = Endpoint::parse(&epoch.hints);
+        if self.leader.is_some() && self.socket.is_none() {
+            self.socket = Socket::open(0..=0);
+        }
+    }
+
+    /// The leader gives hints, as far as is known.
+    pub(super) fn expected(&self) -> bool {
+        self.leader.is_some()
+    }
+
+    /// Whether the leader has said that there is an answer, since this was asked last.
+    pub(super) fn take_answered(&mut self) -> bool {
+        std::mem::take(&mut self.answered)
+    }
+
+    pub(super) fn is_answered(&self) -> bool {
+        self.answered
+    }
+
+    /// Asks the leader to look for the request `token` of this user.
+    pub(super) fn send(&self, token: Token) {
+        if let (Some(socket), Some(leader)) = (&self.socket, &self.leader) {
+            let uid = sys::users::effective_uid();
+            let bytes = hint::encode(leader.tag, What::DropBox { uid, token });
+            socket.send(&bytes, &leader.addresses);
+        }
+    }
+
+    /// Sleeps for `us` microseconds, or until the leader says that it has answered.
+    pub(super) fn pause(&mut self, token: Token, us: u64) {
+        let (Some(socket), Some(_)) = (&self.socket, &self.leader) else {
+            return sys::clock::sleep_us(us);
+        };
+        let tag = hint::tag_of_token(token);
+        self.answered = socket.wait(us, |bytes| {
+            hint::decode(bytes, tag) == Some(What::Acks { token })
+        });
+    }
+}

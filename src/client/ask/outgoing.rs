@@ -1,0 +1,83 @@
+//! A request as it is written, before it is sent. Does no input or output.
+
+use crate::client::env::Site;
+use crate::client::exit::Fail;
+use crate::model::Token;
+use crate::record::frame;
+use crate::record::header::{self, Header};
+use crate::record::request::{REQUEST_MAX, RequestHead, VERBS_MAX, Verb};
+use crate::sys;
+
+/// A request being written: the file's bytes grow as verbs are added, so that a pack of many jobs
+/// never lies in memory twice.
+pub(crate) struct Outgoing {
+    pub(super) token: Token,
+    pub(super) bytes: Vec<u8>,
+    /// Number of the next record.
+    seq: u64,
+}
+
+impl Outgoing {
+    /// A request without verbs. `head` needs only what the caller knows: environment, script and
+    /// input; token, host, pid and time are filled in here.
+    ///
+    /// # Errors
+    /// When the head cannot be written as JSON.
+    pub(crate) fn new(site: &Site, head: RequestHead) -> Result<Outgoing, Fail> {
+        let head = RequestHead {
+            token: new_token(),
+            host: site.host.clone(),
+            pid: sys::proc::own_pid(),
+            t: sys::clock::wall_ms(),
+            ..head
+        };
+        let mut bytes = Vec::with_capacity(16 << 10);
+        frame::write(&mut bytes, 0, &Header::new(header::What::Request, "", 0, 0))
+            .map_err(failed)?;
+        frame::write(&mut bytes, 1, &head).map_err(failed)?;
+        Ok(Outgoing {
+            token: head.token,
+            bytes,
+            seq: 2,
+        })
+    }
+
+    /// Adds a verb.
+    ///
+    /// # Errors
+    /// When the request would become larger than a leader accepts.
+    pub(crate) fn push(&mut self, verb: &Verb) -> Result<(), Fail> {
+        if self.seq - 2 >= VERBS_MAX as u64 {
+            return Err(Fail::usage(format!(
+                "more than {VERBS_MAX} parts in one request: send it in several"
+            )));
+        }
+        frame::write(&mut self.bytes, self.seq, verb).map_err(failed)?;
+        self.seq += 1;
+        if self.bytes.len() > REQUEST_MAX {
+            return Err(Fail::usage(format!(
+                "the request is larger than {REQUEST_MAX} bytes: send it in several"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Number of verbs.
+    pub(crate) fn len(&self) -> u64 {
+        self.seq - 2
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+fn failed(e: serde_json::Error) -> Fail {
+    Fail::usage(format!("cannot encode the request: {e}"))
+}
+
+fn new_token() -> Token {
+    let mut bytes = [0u8; 16];
+    sys::clock::random(&mut bytes);
+    Token(u128::from_le_bytes(bytes))
+}
