@@ -240,6 +240,7 @@ pub(super) const QUEUE: &[Key] = &[
     now("packing", ""),
     now("strict", ""),
     now("backfill_order", ""),
+    now("backfill_hosts", ""),
     later("history_estimate", ""),
     later("thread_limit", "threadlimit"),
     later("data_limit", "datalimit"),

@@ -116,6 +116,9 @@ pub struct Backfill {
     pub depth: u32,
     /// Shortest first among those that fit; else by the order of the queue.
     pub shortest_first: bool,
+    /// Of the hosts on which a waiting job could start, those that are free by now are reserved
+    /// first; else by the preference of the job.
+    pub free_first: bool,
 }
 
 /// What a queue may stop in other queues to start its own jobs.

@@ -195,6 +195,7 @@ fn no_effect(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Queue) {
     let lonely = [
         ("window_action", q.run_window.is_none(), "run_window"),
         ("backfill_order", q.backfill.depth == 0, "backfill"),
+        ("backfill_hosts", q.backfill.depth == 0, "backfill"),
     ];
     for (key, without, needs) in lonely {
         if f.has(key) && without {
@@ -282,7 +283,7 @@ fn order(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<Order> {
     f.choice(ctx, "policy", &choices)
 }
 
-/// `no`, `yes`, a number or `all`, and the order of the candidates.
+/// `no`, `yes`, a number or `all`, the order of the candidates, and which hosts are reserved.
 fn backfill(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Backfill {
     let depth = f.scalar(ctx, "backfill").and_then(|w| {
         if w.text.eq_ignore_ascii_case("all") {
@@ -301,9 +302,11 @@ fn backfill(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Backfill {
         u32::try_from(n).ok()
     });
     let orders = [("time", false), ("shortest", true)];
+    let hosts = [("preferred", false), ("free", true)];
     Backfill {
         depth: depth.unwrap_or(0),
         shortest_first: f.choice(ctx, "backfill_order", &orders).unwrap_or(false),
+        free_first: f.choice(ctx, "backfill_hosts", &hosts).unwrap_or(false),
     }
 }
 

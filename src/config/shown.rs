@@ -204,7 +204,12 @@ impl Queue {
             } else {
                 ""
             };
-            put("BACKFILL", format!("{}{order}", self.backfill));
+            let hosts = if self.backfill.free_first {
+                ", free hosts reserved"
+            } else {
+                ""
+            };
+            put("BACKFILL", format!("{}{order}{hosts}", self.backfill));
         }
         if let Some(preemption) = &self.preemption {
             put("PREEMPTION", preemption.to_string());
@@ -292,12 +297,13 @@ mod tests {
         assert_eq!(
             shown(
                 ", fairshare: '[g1,2] [u7@,1] [default,1] [others,3]', hist_hours: 2.5, \
-                 strict: yes, slot_reserve: 90m, backfill: 7, backfill_order: shortest"
+                 strict: yes, slot_reserve: 90m, backfill: 7, backfill_order: shortest, \
+                 backfill_hosts: free"
             ),
             "POLICY = fairshare\nUSER_SHARES = [g1,2] [u7@,1] [default,1] [others,3]\n\
              CPU_TIME_FACTOR = 0\nRUN_TIME_FACTOR = 0.7\nRUN_JOB_FACTOR = auto\n\
              GPU_TIME_FACTOR = 0\nHIST_HOURS = 2.5\nSTRICT = yes\nSLOT_RESERVE = 1h30m\n\
-             BACKFILL = 7 shortest first"
+             BACKFILL = 7 shortest first, free hosts reserved"
         );
         assert_eq!(
             shown(

@@ -76,6 +76,7 @@ pub(super) struct ReservePolicy {
     pub hold: Option<i64>,
     pub may_backfill: bool,
     pub shortest_first: bool,
+    pub free_first: bool,
 }
 
 impl ReservePolicy {
@@ -92,6 +93,7 @@ impl ReservePolicy {
                 .map(|ms| i64::try_from(ms).unwrap_or(NEVER_MS)),
             may_backfill: queue.backfill.depth > 0,
             shortest_first: queue.backfill.shortest_first,
+            free_first: queue.backfill.free_first,
         }
     }
 }

@@ -112,6 +112,9 @@ pub struct ReservationTerms {
     /// Slot reservation: what is free of its set is kept from jobs that may not backfill. The
     /// value bounds how long the reservation may last, in ms.
     pub hold: Option<i64>,
+    /// Hosts that are free by now come before those that become free until the start: what lasts
+    /// longer than that then has no room beside the reservation on them.
+    pub free_first: bool,
 }
 
 /// A place in the future.
@@ -124,6 +127,8 @@ pub struct Reservation {
     /// When the job first reserved.
     pub since: i64,
     duration: i64,
+    /// Its hosts are chosen again when others come free.
+    free_first: bool,
     /// When the job gives up.
     expires: i64,
     /// It keeps slots back, and is the first to do so on its hosts.

@@ -211,6 +211,9 @@ fn reservation_and_backfill() {
             .backfill
             .shortest_first
     );
+    assert!(!queue("backfill: yes").backfill.free_first);
+    let q = queue("backfill: yes, backfill_hosts: free");
+    assert!(q.backfill.free_first && !q.backfill.shortest_first);
     assert_eq!(queue("slot_reserve: 30m").slot_reserve_ms, Some(1_800_000));
     assert_eq!(queue("slot_reserve: no").slot_reserve_ms, None);
     let q = queue("strict: yes, elastic: yes, ignore_deadline: yes");
@@ -594,6 +597,10 @@ fn what_is_probably_not_meant_is_told() {
         ),
         (
             "queues: [{name: q, backfill_order: time}]".into(),
+            "no-effect",
+        ),
+        (
+            "queues: [{name: q, backfill_hosts: free}]".into(),
             "no-effect",
         ),
         (

@@ -126,6 +126,11 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "choice",
         "longest",
     ),
+    (
+        "queues: [{name: q, backfill: yes, backfill_hosts: all}]",
+        "choice",
+        "all",
+    ),
     ("queues: [{name: q, slot_reserve: 0}]", "range", "0"),
     ("queues: [{name: q, slot_reserve: yes}]", "time", "yes"),
     ("queues: [{name: q, slot_reserve: 5y}]", "time", "y}"),

@@ -153,6 +153,7 @@ impl Pass<'_> {
             duration: pending.length.longest(self.table, &hosts),
             depth: reserve_policy.depth,
             hold: reserve_policy.hold.filter(|_| ask.min() > 1),
+            free_first: reserve_policy.free_first,
         };
         reserver.book.reserve(j, &ask, &terms).is_some()
     }

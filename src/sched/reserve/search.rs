@@ -22,6 +22,8 @@ pub(super) struct Search<'a, A: ?Sized> {
     pub only: Option<&'a [u32]>,
     /// Gains of less than this do not count for [`Earliest::margin`].
     pub min_gain: i64,
+    /// Of several hosts, those that are free by now come first.
+    pub free_first: bool,
 }
 
 /// An answer.
@@ -218,10 +220,10 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
 
     fn choose(&self, start: i64, offers: &[u32]) -> Option<ReservedParts> {
         let all = self.ask.hosts();
-        let unknown = start >= FOREVER;
+        let ready_first = start >= FOREVER || self.free_first;
         let spot = |(at, offer): (usize, &u32)| {
             let host = all[at];
-            let ready = if unknown {
+            let ready = if ready_first {
                 let free = self.line(host).line.free_at(self.from);
                 self.ask.capacity(host, &free).min(*offer)
             } else {
@@ -244,8 +246,8 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         kept.sort_unstable();
         let is_kept = |spot: &FreeHost| kept.binary_search(&spot.host).is_ok();
         // A stable sort: within equals the caller's preference stands.
-        if unknown || !kept.is_empty() {
-            spots.sort_by_key(|spot| (unknown && spot.ready == 0, !is_kept(spot)));
+        if ready_first || !kept.is_empty() {
+            spots.sort_by_key(|spot| (ready_first && spot.ready == 0, !is_kept(spot)));
         }
         self.ask.choose(&spots)
     }

@@ -13,6 +13,9 @@ use smallvec::SmallVec;
 
 /// More hosts on which something became free than this are not checked one by one.
 const FEW_NEWS: usize = 64;
+/// The host sets of so many reservations are chosen again when other hosts come free: a search of
+/// all hosts each.
+const RECHOSEN: usize = 16;
 
 impl<K: Copy + Eq> Book<K> {
     /// A pass begins. All ends known by now must have been noted.
@@ -152,7 +155,7 @@ impl<K: Copy + Eq> Book<K> {
             }
             return None;
         }
-        let Some((start, parts, margin)) = self.find(known, ask, terms.duration) else {
+        let Some((start, parts, margin)) = self.find(known, ask, terms) else {
             self.settle_turn();
             return None;
         };
@@ -169,6 +172,7 @@ impl<K: Copy + Eq> Book<K> {
             seen,
             seen_slots,
             duration,
+            free_first: terms.free_first,
             ..std::mem::take(own)
         };
         self.hold(at, ask, terms.hold.is_some());
@@ -260,7 +264,11 @@ impl<K: Copy + Eq> Book<K> {
     /// Whether too little became free for an earlier start of a host set that still stands.
     fn hopeless(&self, at: usize) -> bool {
         let own = &self.list.all[at];
-        !self.checks.broken && own.start < FOREVER && self.gains.slots - own.seen_slots < own.margin
+        let few = match own.free_first && self.progress.confirmed < RECHOSEN {
+            true => self.gains.slots == own.seen_slots,
+            false => self.gains.slots - own.seen_slots < own.margin,
+        };
+        !self.checks.broken && own.start < FOREVER && few
     }
 
     /// A better start than the present one, the present one if it still stands, or the earliest.
@@ -268,8 +276,9 @@ impl<K: Copy + Eq> Book<K> {
         &mut self,
         known: Option<usize>,
         ask: &A,
-        duration: i64,
+        terms: &ReservationTerms,
     ) -> Option<(i64, ReservedParts, u64)> {
+        let duration = terms.duration;
         let stands = known.is_some_and(|at| self.stands(at, ask, duration));
         let own = known.map(|at| &self.list.all[at]);
         let gain = self.rules.min_gain.max(1);
@@ -283,6 +292,7 @@ impl<K: Copy + Eq> Book<K> {
             kept: own.map_or(&[], |own| &own.parts[..]),
             only: None,
             min_gain: gain,
+            free_first: terms.free_first,
         };
         let mut news: SmallVec<[u32; 8]> = SmallVec::new();
         // Where the start is unknown, what is free by now may be nearer than what was reserved.
@@ -291,6 +301,10 @@ impl<K: Copy + Eq> Book<K> {
             && own.start < FOREVER
         {
             search.before = own.start.saturating_sub(gain - 1).max(self.time.now + 1);
+            // For the same start, others may be free by now.
+            if terms.free_first && own.parts.len() > 1 && self.progress.confirmed < RECHOSEN {
+                search.before = own.start.saturating_add(1);
+            }
             if !self.progress.tail_out && single(ask) {
                 // What could not serve before can only do so where more became free since.
                 search.before = search.before.min(self.checks.gained.to);

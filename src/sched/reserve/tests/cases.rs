@@ -150,6 +150,7 @@ fn case_25_only_the_first_job_gathers_slots() {
             duration: NEVER_MS,
             depth,
             hold: Some(1000),
+            free_first: false,
         };
         for (freed, claim) in (1..).zip(&work[..8]) {
             let now = freed;

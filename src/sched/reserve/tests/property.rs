@@ -165,6 +165,7 @@ impl World {
                 duration: want.duration,
                 depth: self.depth,
                 hold: None,
+                free_first: false,
             };
             if self.book.turn(key) == BookTurn::Try {
                 match self.book.reserve(key, &want, &terms).cloned() {
@@ -304,6 +305,7 @@ fn play(seed: u64, depth: usize, naive: bool) -> Vec<(i64, u32, i64)> {
         duration: want.duration,
         depth: usize::MAX,
         hold: None,
+        free_first: false,
     };
     let made = world
         .book
@@ -355,6 +357,7 @@ fn wild_pass(world: &mut World) {
                     duration,
                     depth,
                     hold,
+                    free_first: world.rng.below(3) == 0,
                 };
                 world.book.reserve(key, &want, &terms);
             }

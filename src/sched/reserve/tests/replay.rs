@@ -130,6 +130,7 @@ impl<'a> Replay<'a> {
             duration,
             depth,
             hold: None,
+            free_first: false,
         }
     }
 

@@ -48,6 +48,7 @@ const EASY: ReservationTerms = ReservationTerms {
     duration: 100,
     depth: 1,
     hold: None,
+    free_first: false,
 };
 
 /// Four hosts of four slots, all busy: host h until 100 (h + 1).
@@ -296,6 +297,34 @@ fn work_over_its_estimate_moves_the_start() {
 }
 
 #[test]
+fn hosts_that_are_free_by_now_are_reserved_first() {
+    let free_first = ReservationTerms {
+        free_first: true,
+        ..EASY
+    };
+    // Host 3 is free; for six slots host 0 joins it at 100.
+    let made = |terms: &ReservationTerms| {
+        let (mut book, work) = busy();
+        book.release(work[3], 10);
+        let made = reserve(&mut book, 10, 1, &wide(6), terms);
+        (book, work, made)
+    };
+    let (mut book, _, preferred) = made(&EASY);
+    assert_eq!(preferred, Some((100, vec![(0, 4), (3, 2)])));
+    assert_eq!(book.room(3, 10, 500, true).slots, 2);
+    let (mut book, work, free) = made(&free_first);
+    assert_eq!(free, Some((100, vec![(3, 4), (0, 2)])));
+    // Work that lasts longer has no room, shorter work has.
+    assert_eq!(book.room(3, 10, 500, true).slots, 0);
+    assert_eq!(book.room(3, 10, 100, true).slots, 4);
+    // Host 2 came free: the start stays, the set does not.
+    book.claim(&[(3, Bundle::of_slots(3))], 20, 100);
+    book.release(work[2], 20);
+    let again = reserve(&mut book, 20, 1, &wide(6), &free_first);
+    assert_eq!(again, Some((100, vec![(3, 2), (2, 4)])));
+}
+
+#[test]
 fn a_held_reservation_is_given_up_in_time_and_the_job_rests() {
     let (mut book, _) = busy();
     let terms = ReservationTerms {
@@ -332,6 +361,7 @@ fn without_known_ends_the_set_gathers_what_is_free() {
         duration: NEVER_MS,
         depth: 2,
         hold: Some(1000),
+        free_first: false,
     };
     assert_eq!(
         reserve(&mut book, 1, 1, &wide(3), &terms),
@@ -357,6 +387,7 @@ fn two_jobs_never_gather_halves_of_each_other() {
         duration: NEVER_MS,
         depth: 2,
         hold: Some(1000),
+        free_first: false,
     };
     let mut pass = |now: i64, free: Option<usize>| {
         if let Some(at) = free {
