@@ -1,7 +1,7 @@
 //! Floor 8: the command line of `cbsim`: subcommands and exit codes. Owns no work of its own.
 
 use crate::faults;
-use crate::replay::convert::{self, Aleang, Converted, Openb};
+use crate::replay::convert::{self, Aleang, AleangWish, Converted, Estimates, Openb};
 use crate::replay::generate::{self, Wish};
 use crate::replay::{csv, files, swf, trace, when};
 use clap::{Parser, Subcommand, ValueEnum};
@@ -79,6 +79,9 @@ enum From {
         /// Setting of that name in the queues
         #[arg(long, value_name = "DEPTH", default_value = "1")]
         backfill: String,
+        /// What the scheduler knows of the length of jobs: their expected run time, or the limit
+        #[arg(long, value_enum, default_value_t = Estimates::Expected)]
+        estimates: Estimates,
         /// The directory to make the files in
         #[arg(long, short, value_name = "OUT")]
         output: PathBuf,
@@ -151,8 +154,15 @@ fn convert(args: &Convert) -> Result<i32, String> {
         From::Aleang {
             file,
             backfill,
+            estimates,
             output,
-        } => (convert_aleang(file, backfill)?, output),
+        } => {
+            let wish = AleangWish {
+                backfill,
+                estimates: *estimates,
+            };
+            (convert_aleang(file, wish)?, output)
+        }
         From::Openb {
             nodes,
             pods,
@@ -172,6 +182,9 @@ fn convert(args: &Convert) -> Result<i32, String> {
         }
     };
     let Converted { workload, config } = made;
+    for sentence in workload.left_out.sentences() {
+        eprintln!("cbsim: {sentence}");
+    }
     crate::sys::fs::mkdir_p(output, 0o755).map_err(|e| e.to_string())?;
     files::write(&output.join("jobs.csv"), &csv::write(&workload)?)?;
     files::write(&output.join("cb.yaml"), config.as_bytes())?;
@@ -182,7 +195,7 @@ fn convert(args: &Convert) -> Result<i32, String> {
 ///
 /// # Errors
 /// A file cannot be read or understood.
-pub fn convert_aleang(file: &Path, backfill: &str) -> Result<Converted, String> {
+pub fn convert_aleang(file: &Path, wish: AleangWish<'_>) -> Result<Converted, String> {
     let text = |suffix: &str| -> Result<String, String> {
         let mut path = file.as_os_str().to_owned();
         path.push(suffix);
@@ -196,5 +209,5 @@ pub fn convert_aleang(file: &Path, backfill: &str) -> Result<Converted, String> 
         queues: &text(".queues")?,
         machines: &text(".machines")?,
     };
-    convert::aleang(&from, backfill)
+    convert::aleang(&from, wish)
 }

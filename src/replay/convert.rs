@@ -2,7 +2,8 @@
 //! go through the same readers as everything else.
 //!
 //! `aleang`: a log of 21 columns with `.users`, `.groups`, `.queues`, `.machines` beside it; jobs
-//! take whole nodes. `openb`: lists of nodes and pods of a GPU cluster; pods share GPUs.
+//! take whole nodes of one cluster. `openb`: lists of nodes and pods of a GPU cluster; pods share
+//! GPUs.
 
 use super::rng::Rng;
 use super::workload::{Ask, Builder, Job, Workload, print_seconds, seconds};
@@ -47,55 +48,104 @@ pub struct Aleang<'a> {
     pub machines: &'a str,
 }
 
-/// Reads an aleang log. `backfill`: the setting of that name in the queues.
+/// What the scheduler takes for the length of jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Estimates {
+    /// The expected run time, column 19, as in AleaNG; the run limit where that is too short.
+    #[default]
+    Expected,
+    /// The run limit that the user asked for, column 8.
+    Limit,
+}
+
+/// How to convert an aleang log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AleangWish<'a> {
+    /// The setting of that name in the queues; empty: none.
+    pub backfill: &'a str,
+    pub estimates: Estimates,
+}
+
+/// The tables beside the jobs. A quota is the most nodes in use, of a user, group or queue.
+struct Tables {
+    users: Vec<Vec<String>>,
+    groups: Vec<Vec<String>>,
+    queues: Vec<Vec<String>>,
+    clusters: Vec<Cluster>,
+}
+
+/// Nodes that one job may use together.
+struct Cluster {
+    name: String,
+    nodes: u32,
+    property: String,
+}
+
+impl Cluster {
+    /// Whether jobs that ask for these hosts may use it.
+    fn is_of(&self, hosts: &str) -> bool {
+        hosts.is_empty() || hosts == self.property
+    }
+}
+
+/// Reads an aleang log.
 ///
 /// # Errors
 /// A table or line cannot be read; names it.
-pub fn aleang(from: &Aleang<'_>, backfill: &str) -> Result<Converted, String> {
-    let users = rows(from.users, "users", 3)?;
-    let groups = rows(from.groups, "groups", 3)?;
-    let queues = rows(from.queues, "queues", 4)?;
-    let machines = rows(from.machines, "machines", 7)?;
-    let tables = [&users[..], &groups[..], &queues[..]];
-    let (workload, members) = aleang_jobs(from.jobs, tables)?;
+pub fn aleang(from: &Aleang<'_>, wish: AleangWish<'_>) -> Result<Converted, String> {
+    let tables = Tables {
+        users: rows(from.users, "users", 4)?,
+        groups: rows(from.groups, "groups", 4)?,
+        queues: rows(from.queues, "queues", 4)?,
+        clusters: clusters(from.machines)?,
+    };
+    let (workload, members) = aleang_jobs(from.jobs, &tables, wish.estimates)?;
     let mut out = "cluster: {name: aleang, administrators: [root]}\n".to_owned();
-    aleang_hosts(&mut out, &machines)?;
-    aleang_shares(&mut out, &users, &groups, &members);
-    let tree: Vec<String> = groups
-        .iter()
-        .map(|g| format!("[{},{}]", g[1], g[2]))
-        .collect();
-    out.push_str("queues:\n");
-    for queue in &queues {
-        let (name, priority) = (&queue[1], &queue[3]);
-        let tree = tree.join(" ");
-        line(
-            &mut out,
-            format_args!("- name: {name}\n  priority: {priority}"),
-        );
-        line(
-            &mut out,
-            format_args!("  policy: fairshare\n  fairshare: '{tree}'"),
-        );
-        if !backfill.is_empty() {
-            line(&mut out, format_args!("  backfill: {backfill}"));
-        }
-    }
+    aleang_hosts(&mut out, &tables.clusters);
+    aleang_shares(&mut out, &tables, &members);
+    aleang_queues(&mut out, &tables, wish.backfill);
+    aleang_limits(&mut out, &tables, &workload.asks)?;
     Ok(Converted {
         workload,
         config: out,
     })
 }
 
-/// Jobs, and the users seen of each group. The tables are those of users, groups and queues.
+/// Clusters in the order in which AleaNG tries them: the largest first.
+fn clusters(machines: &str) -> Result<Vec<Cluster>, String> {
+    let cluster = |m: &Vec<String>| {
+        Ok(Cluster {
+            name: m[1].clone(),
+            nodes: number(m, 2, "machines")?,
+            property: m[6].clone(),
+        })
+    };
+    let all = rows(machines, "machines", 7)?;
+    let mut all = all
+        .iter()
+        .map(cluster)
+        .collect::<Result<Vec<_>, String>>()?;
+    all.sort_by_key(|c| std::cmp::Reverse(c.nodes));
+    Ok(all)
+}
+
+fn number(row: &[String], column: usize, file: &str) -> Result<u32, String> {
+    let text = &row[column];
+    text.parse()
+        .map_err(|_| format!("{file}: {text} is not a number"))
+}
+
+/// The row of a table with this number.
+fn row_of<'a>(table: &'a [Vec<String>], id: &str) -> Option<&'a [String]> {
+    table.iter().find(|row| row[0] == id).map(Vec::as_slice)
+}
+
+/// Jobs, and the users seen of each group.
 fn aleang_jobs(
     text: &str,
-    [users, groups, queues]: [&[Vec<String>]; 3],
+    tables: &Tables,
+    estimates: Estimates,
 ) -> Result<(Workload, BTreeMap<String, Vec<String>>), String> {
-    let name = |table: &[Vec<String>], id: &str| {
-        let row = table.iter().find(|row| row[0] == id);
-        row.map(|row| row[1].clone())
-    };
     let mut builder = Builder::default();
     let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (n, line) in text.lines().enumerate() {
@@ -108,27 +158,35 @@ fn aleang_jobs(
             return Err(bad("a job has 21 fields"));
         }
         let time = |at: usize| seconds(f[at]).ok_or_else(|| bad("a time is not a number"));
-        let user = name(users, f[11]).ok_or_else(|| bad("its user is not listed"))?;
-        let group = name(groups, f[12]).ok_or_else(|| bad("its group is not listed"))?;
-        let queue = name(queues, f[14]).ok_or_else(|| bad("its queue is not listed"))?;
-        let slots = f[4]
+        let user = row_of(&tables.users, f[11]).ok_or_else(|| bad("its user is not listed"))?;
+        let group = row_of(&tables.groups, f[12]).ok_or_else(|| bad("its group is not listed"))?;
+        let queue = row_of(&tables.queues, f[14]).ok_or_else(|| bad("its queue is not listed"))?;
+        let slots: u32 = f[4]
             .parse()
             .map_err(|_| bad("its nodes are not a number"))?;
-        let listed = members.entry(group.clone()).or_default();
-        if !listed.contains(&user) {
-            listed.push(user.clone());
+        let listed = members.entry(group[1].clone()).or_default();
+        if !listed.contains(&user[1]) {
+            listed.push(user[1].clone());
         }
+        if slots > quota(user, group, queue)? {
+            let left_out = &mut builder.workload.left_out;
+            left_out.rule("wider than the quota of its user, group or queue");
+            continue;
+        }
+        let (run_ms, limit_ms) = (time(3)?.unsigned_abs(), time(8)?.unsigned_abs());
+        let expected = match estimates {
+            Estimates::Expected => time(19).ok().map(i64::unsigned_abs),
+            Estimates::Limit => None,
+        };
+        let (hosts, res_req) = place(f[20], &tables.clusters);
         let ask = Ask {
-            user,
-            group,
-            queue,
+            user: user[1].clone(),
+            group: group[1].clone(),
+            queue: queue[1].clone(),
             min: slots,
             max: slots,
-            hosts: if f[20] == "all" {
-                String::new()
-            } else {
-                f[20].to_owned()
-            },
+            hosts,
+            res_req,
             ..Ask::default()
         };
         let job = Job {
@@ -136,8 +194,8 @@ fn aleang_jobs(
                 .parse()
                 .map_err(|_| bad("its number is not a number"))?,
             submit_ms: time(1)?,
-            run_ms: time(3)?.unsigned_abs(),
-            est_ms: Some(time(8)?.unsigned_abs()),
+            run_ms,
+            est_ms: expected.filter(|ms| *ms >= run_ms).or(Some(limit_ms)),
             ..Job::default()
         };
         builder.push(job, ask)?;
@@ -145,21 +203,42 @@ fn aleang_jobs(
     Ok((builder.finish(), members))
 }
 
+/// The smallest of three quotas.
+fn quota(user: &[String], group: &[String], queue: &[String]) -> Result<u32, String> {
+    let of_user = number(user, 3, "users")?.min(number(group, 3, "groups")?);
+    Ok(of_user.min(number(queue, 2, "queues")?))
+}
+
+/// Hosts and requirement of a job: the nodes of any one of the clusters with its property.
+fn place(property: &str, clusters: &[Cluster]) -> (String, String) {
+    let hosts = if property == "all" { "" } else { property };
+    let fit = clusters.iter().filter(|c| c.is_of(hosts)).count();
+    let one = if fit > 1 { "same[cluster]" } else { "" };
+    (hosts.to_owned(), one.to_owned())
+}
+
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     writeln!(out, "{text}").expect("writing to a String cannot fail");
 }
 
 /// Whole nodes: each is a host of one slot. A property is a group of hosts.
-fn aleang_hosts(out: &mut String, machines: &[Vec<String>]) -> Result<(), String> {
+fn aleang_hosts(out: &mut String, clusters: &[Cluster]) {
     let mut properties: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    out.push_str("hosts:\n- {name: default, slots: 1}\n");
-    for m in machines {
-        let n: u32 = m[2]
-            .parse()
-            .map_err(|_| format!("machines: {} is not a number", m[2]))?;
-        let names = format!("{}-[1-{n}]", m[1]);
-        line(out, format_args!("- names: '{names}'"));
-        properties.entry(&m[6]).or_default().push(names);
+    out.push_str(
+        "resources:\n- {name: cluster, type: text}\nhosts:\n- {name: default, slots: 1}\n",
+    );
+    for Cluster {
+        name,
+        nodes,
+        property,
+    } in clusters
+    {
+        let names = format!("{name}-[1-{nodes}]");
+        line(
+            out,
+            format_args!("- {{names: '{names}', resources: {{cluster: {name}}}}}"),
+        );
+        properties.entry(property).or_default().push(names);
     }
     out.push_str("hostgroups:\n");
     for (name, hosts) in properties {
@@ -168,28 +247,19 @@ fn aleang_hosts(out: &mut String, machines: &[Vec<String>]) -> Result<(), String
             format_args!("- {{name: {name}, members: '{}'}}", hosts.join(" ")),
         );
     }
-    Ok(())
 }
 
-/// Use is counted in node hours alone, as there: the CPU time of whole nodes that were busy.
-fn aleang_shares(
-    out: &mut String,
-    users: &[Vec<String>],
-    groups: &[Vec<String>],
-    members: &BTreeMap<String, Vec<String>>,
-) {
+/// Groups of users and their shares. Usage decays as there.
+fn aleang_shares(out: &mut String, tables: &Tables, members: &BTreeMap<String, Vec<String>>) {
     line(
         out,
-        format_args!(
-            "general: {{cpu_time_factor: 1, run_time_factor: 0, run_job_factor: 0, \
-             hist_hours: {ALEANG_HIST_HOURS}}}"
-        ),
+        format_args!("general: {{hist_hours: {ALEANG_HIST_HOURS}}}"),
     );
     out.push_str("usergroups:\n");
     let none = Vec::new();
-    for group in groups {
+    for group in &tables.groups {
         let names = members.get(&group[1]).unwrap_or(&none);
-        let shares = users.iter().filter(|u| names.contains(&u[1]));
+        let shares = tables.users.iter().filter(|u| names.contains(&u[1]));
         let shares: Vec<String> = shares.map(|u| format!("[{},{}]", u[1], u[2])).collect();
         line(
             out,
@@ -201,6 +271,57 @@ fn aleang_shares(
             ),
         );
     }
+}
+
+/// In AleaNG the head of the line reserves what is free first, and others may only use it if they
+/// end before its start.
+fn aleang_queues(out: &mut String, tables: &Tables, backfill: &str) {
+    let groups = tables.groups.iter();
+    let tree: Vec<String> = groups.map(|g| format!("[{},{}]", g[1], g[2])).collect();
+    let tree = tree.join(" ");
+    out.push_str("queues:\n");
+    for queue in &tables.queues {
+        let (name, priority) = (&queue[1], &queue[3]);
+        line(out, format_args!("- name: {name}\n  priority: {priority}"));
+        line(
+            out,
+            format_args!("  policy: fairshare\n  fairshare: '{tree}'"),
+        );
+        if !backfill.is_empty() {
+            line(
+                out,
+                format_args!("  backfill: {backfill}\n  backfill_hosts: free"),
+            );
+        }
+    }
+}
+
+/// Quotas as limits, where they are below the nodes that the jobs may use: a job that a limit holds
+/// back reserves nothing, one that lacks nodes does.
+fn aleang_limits(out: &mut String, tables: &Tables, asks: &[Ask]) -> Result<(), String> {
+    let mut limits = String::new();
+    let consumers: [(_, _, _, _, fn(&Ask) -> &String); 3] = [
+        (&tables.users, 3, "user", "users", |ask| &ask.user),
+        (&tables.groups, 3, "group", "users", |ask| &ask.group),
+        (&tables.queues, 2, "queue", "queues", |ask| &ask.queue),
+    ];
+    for (table, column, kind, key, of) in consumers {
+        for row in table {
+            let (name, most) = (&row[1], number(row, column, key)?);
+            let may_use = |c: &&Cluster| asks.iter().any(|a| of(a) == name && c.is_of(&a.hosts));
+            let nodes = tables.clusters.iter().filter(may_use).map(|c| c.nodes);
+            if nodes.map(u64::from).sum::<u64>() > u64::from(most) {
+                line(
+                    &mut limits,
+                    format_args!("- {{name: {kind}_{name}, {key}: {name}, slots: {most}}}"),
+                );
+            }
+        }
+    }
+    if !limits.is_empty() {
+        line(out, format_args!("limits:\n{limits}"));
+    }
+    Ok(())
 }
 
 /// What to make of lists of nodes and pods.
@@ -375,42 +496,74 @@ mod tests {
         assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
     }
 
+    const LOG: Aleang<'_> = Aleang {
+        jobs: "; x\n1 5 0 3609 40 3609 1 40 7200 1 1 0 0 -1 1 -1 -1 -1 40 3609 all\n\
+               2 6 0 60 2 60 1 2 1200 1 1 1 1 -1 0 -1 -1 -1 0 90 normal\n\
+               3 7 0 60 2 60 1 2 1200 1 1 1 1 -1 0 -1 -1 -1 0 50 normal\n\
+               4 8 0 60 65 60 1 2 1200 1 1 1 1 -1 0 -1 -1 -1 0 60 normal\n",
+        users: "; h\n0\tbig \t 2 \t 48\n1\tsmall \t 1 \t 64\n",
+        groups: "0\tprio \t 2 \t 100\n1\tnorm \t 1 \t 96\n",
+        queues: "0\tpq \t 100 \t 50\n1\tdq \t 96 \t 20\n",
+        machines: "0\tded \t 4 \t 1 \t 1 \t 256 \t dedicated \t 4\n\
+                   1\tnrm \t 64 \t 1 \t 1 \t 256 \t normal \t 4\n",
+    };
+
     #[test]
-    fn an_aleang_log_becomes_queues_shares_and_whole_nodes() {
-        let c = aleang(
-            &Aleang {
-                jobs: "; x\n1 5 0 3609 40 3609 1 40 7200 1 1 0 0 -1 1 -1 -1 -1 40 3609 all\n\
-                       2 6 0 60 2 60 1 2 1200 1 1 1 1 -1 0 -1 -1 -1 0 60 normal\n",
-                users: "; h\n0\tbig \t 2 \t 96\n1\tsmall \t 1 \t 64\n",
-                groups: "0\tprio \t 2 \t 100\n1\tnorm \t 1 \t 96\n",
-                queues: "0\tpq \t 100 \t 50\n1\tdq \t 96 \t 20\n",
-                machines: "0\tded \t 4 \t 1 \t 1 \t 256 \t dedicated \t 4\n\
-                           1\tnrm \t 64 \t 1 \t 1 \t 256 \t normal \t 4\n",
-            },
-            "1",
-        )
-        .unwrap();
+    fn an_aleang_log_becomes_queues_shares_quotas_and_whole_nodes() {
+        let wish = AleangWish {
+            backfill: "1",
+            ..AleangWish::default()
+        };
+        let c = aleang(&LOG, wish).unwrap();
         loads(&c.config);
         let w = &c.workload;
         let row = |i: usize| {
             let (job, ask) = (&w.jobs[i], w.ask(&w.jobs[i]));
             (
-                job.submit_ms,
-                job.run_ms,
-                job.est_ms,
-                ask.min,
-                ask.queue.as_str(),
-                ask.hosts.as_str(),
+                (job.submit_ms, job.run_ms, job.est_ms),
+                (ask.min, ask.queue.as_str()),
+                (ask.hosts.as_str(), ask.res_req.as_str()),
             )
         };
-        assert_eq!(row(0), (5000, 3_609_000, Some(7_200_000), 40, "dq", ""));
-        assert_eq!(row(1), (6000, 60_000, Some(1_200_000), 2, "pq", "normal"));
-        assert_eq!(w.ask(&w.jobs[1]).group, "norm");
-        assert!(
-            c.config.contains("fairshare: '[prio,2] [norm,1]'"),
-            "{}",
-            c.config
+        let one = ("", "same[cluster]");
+        assert_eq!(
+            row(0),
+            ((5000, 3_609_000, Some(3_609_000)), (40, "dq"), one)
         );
+        let normal = ("normal", "");
+        assert_eq!(row(1), ((6000, 60_000, Some(90_000)), (2, "pq"), normal));
+        assert_eq!(
+            w.jobs[2].est_ms,
+            Some(1_200_000),
+            "ran longer than expected"
+        );
+        assert_eq!(w.ask(&w.jobs[1]).group, "norm");
+        assert_eq!(w.jobs.len(), 3);
+        let wide = "1 job left out: wider than the quota of its user, group or queue";
+        assert_eq!(w.left_out.sentences(), [wide]);
+        for part in [
+            "- {names: 'nrm-[1-64]', resources: {cluster: nrm}}\n- {names: 'ded-[1-4]'",
+            "fairshare: '[prio,2] [norm,1]'",
+            "backfill: 1\n  backfill_hosts: free",
+            "limits:\n- {name: user_big, users: big, slots: 48}\n",
+        ] {
+            assert!(c.config.contains(part), "no {part} in\n{}", c.config);
+        }
+        // No more nodes than that are there for the jobs of the others.
+        assert_eq!(c.config.matches("slots: ").count(), 2, "{}", c.config);
+    }
+
+    #[test]
+    fn an_aleang_log_with_run_limits_as_estimates() {
+        let wish = AleangWish {
+            estimates: Estimates::Limit,
+            ..AleangWish::default()
+        };
+        let c = aleang(&LOG, wish).unwrap();
+        loads(&c.config);
+        let limits: Vec<_> = c.workload.jobs.iter().map(|j| j.est_ms).collect();
+        assert_eq!(limits, [Some(7_200_000), Some(1_200_000), Some(1_200_000)]);
+        assert!(!c.config.contains("backfill"), "{}", c.config);
     }
 
     #[test]

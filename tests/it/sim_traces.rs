@@ -239,29 +239,91 @@ fn a_replay_is_the_same_on_every_run() {
     }
 }
 
+/// A published result of fairshare with EASY backfill.
+struct Published {
+    log: &'static str,
+    jobs: u64,
+    wait_s: f64,
+    slowdown: f64,
+    /// Mean waits by user. At 75 % a model of the simulator's rules gives them, as it does at 50 %
+    /// to within one per cent.
+    waits: [(&'static str, f64); 4],
+}
+
+const PUBLISHED: [Published; 2] = [
+    Published {
+        log: "Example1-load_50%-urgent_10%-instance_0.swf",
+        jobs: 1943,
+        wait_s: 398.18,
+        slowdown: 4.872,
+        waits: [
+            ("urgent_large_user", 529.1),
+            ("urgent_tiny_user", 21.9),
+            ("normal_large_user", 1718.4),
+            ("normal_small_user", 277.4),
+        ],
+    },
+    Published {
+        log: "Example1-load_75%-urgent_10%-instance_0.swf",
+        jobs: 2830,
+        wait_s: 1100.5,
+        slowdown: 11.02,
+        waits: [
+            ("urgent_large_user", 1894.7),
+            ("urgent_tiny_user", 133.8),
+            ("normal_large_user", 3493.3),
+            ("normal_small_user", 1021.8),
+        ],
+    },
+];
+
 #[test]
 fn fairshare_with_backfill_serves_as_well_as_a_published_simulator() {
     let Some(dir) = folder() else {
         return;
     };
-    let file = dir.join("aleang/Example1-load_50%-urgent_10%-instance_0.swf");
-    if !file.is_file() {
-        println!("skipped: no {}", file.display());
-        return;
+    for published in &PUBLISHED {
+        let file = dir.join("aleang").join(published.log);
+        if !file.is_file() {
+            println!("skipped: no {}", file.display());
+            continue;
+        }
+        serves_as_well(published, &file);
     }
-    let made = cbsim::convert_aleang(&file, "1").unwrap();
+}
+
+/// Five per cent more at most, over all jobs and for each user.
+fn serves_as_well(published: &Published, file: &Path) {
+    let wish = convert::AleangWish {
+        backfill: "1",
+        ..convert::AleangWish::default()
+    };
+    let made = cbsim::convert_aleang(file, wish).unwrap();
+    assert_eq!(made.workload.left_out.total(), 0);
     let loaded = config::load(made.config.as_bytes(), "cb.yaml", &OsNames::ANY).unwrap();
     let mut outcome = trace::run(&made.workload, Arc::new(loaded.config));
     outcome.done.sort_by_key(|d| d.job);
     let summary = metrics::summarize(&outcome.done, 68);
-    // Mean wait 398.18 s and bounded slowdown 4.872 there; five per cent more at most.
-    assert_eq!(summary.jobs, 1943);
-    assert!(
-        summary.wait_s.mean < 398.18 * 1.05,
-        "{}",
-        summary.wait_s.mean
-    );
-    assert!(summary.avg_bsld < 4.872 * 1.05, "{}", summary.avg_bsld);
+    assert_eq!(summary.jobs, published.jobs);
+    let wait_of = |user: &str| {
+        let job = |d: &&metrics::Done| &made.workload.jobs[d.job as usize];
+        let of = outcome.done.iter();
+        let waits = of.filter(|d| made.workload.ask(job(d)).user == user);
+        let waits: Vec<u64> = waits.map(metrics::Done::wait_ms).collect();
+        metrics::Spread::of(waits).mean
+    };
+    let users = published.waits.iter();
+    let mut all: Vec<(&str, f64, f64)> = users.map(|(u, s)| (*u, wait_of(u), *s)).collect();
+    all.push(("mean wait", summary.wait_s.mean, published.wait_s));
+    all.push(("bounded slowdown", summary.avg_bsld, published.slowdown));
+    println!("{}: {all:.2?}", published.log);
+    for (what, found, there) in all {
+        assert!(
+            found <= there * 1.05,
+            "{}: {what}: {found:.2}, published {there}",
+            published.log
+        );
+    }
 }
 
 /// Per cent of all GPUs that are allocated when all of them have been asked for.
