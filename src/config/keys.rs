@@ -267,6 +267,7 @@ pub(super) const PREEMPTION: &[Key] = &[
     now("method", ""),
     now("order", "preempt_for"),
     now("grace", ""),
+    now("warn_signal", ""),
     now("max_victims", ""),
     later("delay", "preempt_delay"),
     later("by_job", ""),

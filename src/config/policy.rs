@@ -121,6 +121,20 @@ pub struct Backfill {
     pub free_first: bool,
 }
 
+/// Signals that may warn jobs, by the numbers they have on every Linux. Most programs ignore the
+/// first one, the default; `none` leaves only the file.
+pub const WARN_SIGNALS: [(&str, i32); 9] = [
+    ("URG", 23),
+    ("CONT", 18),
+    ("WINCH", 28),
+    ("USR1", 10),
+    ("USR2", 12),
+    ("HUP", 1),
+    ("INT", 2),
+    ("TERM", 15),
+    ("none", 0),
+];
+
 /// What a queue may stop in other queues to start its own jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Preemption {
@@ -130,6 +144,8 @@ pub struct Preemption {
     pub order: PreemptOrder,
     /// Between the warning to a job and its stop.
     pub grace_ms: u64,
+    /// The signal that warns it, one of [`WARN_SIGNALS`].
+    pub warn_signal: i32,
     /// Most jobs that are stopped for one job.
     pub max_victims: Option<u32>,
 }

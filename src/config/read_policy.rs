@@ -5,7 +5,7 @@ use super::brackets::milli;
 use super::keys;
 use super::policy::{
     Ageing, Backfill, FairFactors, GuardAction, HostSpec, Packing, Policy, PreemptMethod,
-    PreemptOrder, Preemption, ShareEntry, ShareSubject, Shares, Victims,
+    PreemptOrder, Preemption, ShareEntry, ShareSubject, Shares, Victims, WARN_SIGNALS,
 };
 use super::read::{
     Ctx, DAY, Defined, Fields, HOUR, MINUTE, SECOND, Words, YEAR, boolean, split, whole, whole_word,
@@ -340,6 +340,9 @@ fn preemption(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<(Preemption, Words)> 
         method: method(ctx, &f),
         order: f.choice(ctx, "order", &order).unwrap_or_default(),
         grace_ms: f.time(ctx, "grace", 0, DAY).unwrap_or(0),
+        warn_signal: f
+            .choice(ctx, "warn_signal", &WARN_SIGNALS)
+            .unwrap_or(WARN_SIGNALS[0].1),
         max_victims: f
             .number(ctx, "max_victims", 1, MOST_VICTIMS)
             .map(|n| u32::try_from(n).expect("the range is within u32")),

@@ -3,7 +3,7 @@
 
 use super::policy::{
     Ageing, Backfill, FairFactors, GuardAction, HostSpec, Packing, Policy, PreemptMethod,
-    PreemptOrder, Preemption, ShareEntry, ShareSubject, Shares, Threshold,
+    PreemptOrder, Preemption, ShareEntry, ShareSubject, Shares, Threshold, WARN_SIGNALS,
 };
 use super::types::Queue;
 use crate::text::duration;
@@ -134,6 +134,10 @@ impl fmt::Display for Preemption {
         }
         if self.grace_ms > 0 {
             write!(f, ", grace {}", time(self.grace_ms))?;
+        }
+        let name = WARN_SIGNALS.iter().find(|(_, n)| *n == self.warn_signal);
+        if let Some((name, _)) = name.filter(|known| **known != WARN_SIGNALS[0]) {
+            write!(f, ", warn_signal {name}")?;
         }
         match self.max_victims {
             Some(most) => write!(f, ", max_victims {most}"),

@@ -112,6 +112,11 @@ impl Local {
         self.scratch().join(Local::scratch_prefix(a) + "resize")
     }
 
+    /// Says to an attempt that it will be preempted, and when.
+    pub fn warning_file(&self, a: AttemptId) -> PathBuf {
+        self.scratch().join(Local::scratch_prefix(a) + "warning")
+    }
+
     /// Gives an attempt's shepherd its changed limits.
     pub fn limits_file(&self, a: AttemptId) -> PathBuf {
         self.scratch().join(Local::scratch_prefix(a) + "limits")

@@ -77,6 +77,21 @@ pub enum Order {
         #[serde(rename = "m", default, skip_serializing_if = "is_zero")]
         mark: u32,
     },
+    /// The attempt will be stopped or ended at that time (ms) to make room: the host tells it, by a
+    /// file and by a signal. 0: it will not, the file goes.
+    Warn {
+        #[serde(flatten)]
+        a: AttemptId,
+        due: i64,
+        /// 0 = no signal.
+        #[serde(default, skip_serializing_if = "is_zero_i32")]
+        signal: i32,
+        /// Counted with the signals to this attempt.
+        n: u32,
+        /// See [`StartOrder::mark`]; 0 = whatever runs as this attempt.
+        #[serde(rename = "m", default, skip_serializing_if = "is_zero")]
+        mark: u32,
+    },
     /// `iso_timeout` as it is from now on, ms (0: none); the host's load says when it is in force.
     Limit { iso_ms: u64 },
     /// Everything up to record `seq` of report file `part` is journalled: the host may forget it.

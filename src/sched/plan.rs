@@ -35,8 +35,11 @@ pub struct Plan {
     pub requeues: Vec<(JobKey, TermReason)>,
     /// Started work to be ended for good.
     pub kills: Vec<(JobKey, TermReason)>,
-    /// Started work that will be stopped or ended at that time to make room.
-    pub warns: Vec<(JobKey, Stamp)>,
+    /// Started work that will be stopped or ended at that time to make room, and the signal that
+    /// warns it.
+    pub warns: Vec<(JobKey, Stamp, i32)>,
+    /// Started work that was warned and is left alone after all.
+    pub unwarns: Vec<JobKey>,
     /// The pass was cut off at its limit: call again.
     pub more: bool,
     /// When time alone may change something (`-b`, windows).

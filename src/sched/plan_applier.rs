@@ -18,6 +18,8 @@ pub trait Sink {
     fn bound(&mut self, a: AttemptId);
     /// A started attempt is to be stopped, resumed or terminated.
     fn signal(&mut self, j: JobKey, act: Act, reason: TermReason);
+    /// A running attempt was warned, or is no longer: its host is to tell it.
+    fn warned(&mut self, _j: JobKey) {}
     /// A running attempt has more slots, these.
     fn resized(&mut self, j: JobKey, added: &[Share]);
 }
@@ -25,8 +27,11 @@ pub trait Sink {
 /// Applies a whole plan. Room is made before it is used; what is resumed or grows takes what the
 /// starts left.
 pub fn apply_plan(plan: Plan, now: Stamp, sink: &mut impl Sink) {
-    for (j, at) in plan.warns {
-        sink.emit(Event::Warned { j, at, t: now });
+    for j in plan.unwarns {
+        warn(sink, j, (Stamp(0), 0), now);
+    }
+    for (j, at, signal) in plan.warns {
+        warn(sink, j, (at, signal), now);
     }
     for (j, why) in plan.halts {
         suspend(sink, j, why, now);
@@ -99,6 +104,15 @@ pub fn live_run(state: &State, j: JobKey) -> Option<&Run> {
     let work = state.work(j)?;
     let run = work.run.as_deref()?;
     (work.stat.is_started() && run.killing.is_none()).then_some(run)
+}
+
+/// Warns started work that it will be stopped at that time; 0 takes the warning back.
+fn warn(sink: &mut impl Sink, j: JobKey, (at, signal): (Stamp, i32), t: Stamp) {
+    let run = live_run(sink.state(), j);
+    if run.is_some_and(|run| at != Stamp(0) || run.warned != Stamp(0)) {
+        sink.emit(Event::Warned { j, at, signal, t });
+        sink.warned(j);
+    }
 }
 
 /// Stops work for a reason of the system, or replaces that reason.

@@ -31,6 +31,8 @@ pub(super) struct PreemptionSearch {
     /// Shapes for which no victims were found, with the log of changed hosts as it was then.
     futile: HashMap<u32, u64>,
     searches: u32,
+    /// Work that was warned; `None`: not known yet.
+    warned: Option<BTreeSet<JobKey>>,
 }
 
 impl PreemptionSearch {
@@ -89,6 +91,23 @@ impl PreemptionSearch {
 
     pub(super) fn note_futile(&mut self, shape: u32, changes: u64) {
         self.futile.insert(shape, changes);
+    }
+
+    /// What an earlier leader warned, asked for once.
+    pub(super) fn know_warned(&mut self, all: impl FnOnce() -> BTreeSet<JobKey>) {
+        self.warned.get_or_insert_with(all);
+    }
+
+    pub(super) fn note_warned(&mut self, victims: &[JobKey]) {
+        self.warned.get_or_insert_default().extend(victims);
+    }
+
+    /// Warned work that no job waits for any more, each once.
+    pub(super) fn take_spared(&mut self) -> Vec<JobKey> {
+        let (marked, warned) = (&self.marked, self.warned.get_or_insert_default());
+        let spared: Vec<JobKey> = warned.difference(marked).copied().collect();
+        warned.retain(|j| marked.contains(j));
+        spared
     }
 
     /// Some job waits for the victim to stop or end.

@@ -81,7 +81,8 @@ impl Sink for Cluster {
         match &event {
             Event::Halted { j, why, .. } => self.log.push(format!("halt {j}: {why}")),
             Event::Unhalted { j, .. } => self.log.push(format!("resume {j}")),
-            Event::Warned { j, at, t } => {
+            Event::Warned { j, at, .. } if at.0 == 0 => self.log.push(format!("spare {j}")),
+            Event::Warned { j, at, t, .. } => {
                 self.log
                     .push(format!("warn {j} {}", at.since_ms(*t) / 1000));
             }

@@ -141,7 +141,8 @@ fn job_sentence(event: &Event, signal_name: SignalName) -> String {
         }
         Event::Halted { j, why, .. } => format!("job {j} stopped by the system: {why}"),
         Event::Unhalted { j, .. } => format!("job {j} resumed by the system"),
-        Event::Warned { j, at, t } => format!(
+        Event::Warned { j, at, .. } if at.0 == 0 => format!("job {j} will not be preempted"),
+        Event::Warned { j, at, t, .. } => format!(
             "job {j} will be preempted in {} s",
             at.since_ms(*t).div_ceil(1000)
         ),

@@ -128,7 +128,11 @@ impl Histories {
                 let line = || format!("Stop by the system: {why}");
                 self.change(*j, t.0, line, |_, _| {});
             }
-            Event::Warned { j, at, t } => {
+            Event::Warned { j, at, t, .. } if at.0 == 0 => {
+                let line = || "Warning taken back: will not be preempted".to_owned();
+                self.change(*j, t.0, line, |_, _| {});
+            }
+            Event::Warned { j, at, t, .. } => {
                 let line = || {
                     let s = at.since_ms(*t).div_ceil(1000);
                     format!("Warned: will be preempted in {s} seconds")

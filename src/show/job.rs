@@ -171,6 +171,13 @@ pub(crate) fn estimate<'v>(v: &JobView<'v>) -> Option<&'v EstimateRow> {
     found.filter(|_| v.stat() == JobStat::Pend)
 }
 
+/// Seconds until a running job is preempted, if it was warned.
+pub(crate) fn warned_s(v: &JobView<'_>) -> Option<u64> {
+    let at = Stamp(v.row.warned);
+    let warned = v.stat() == JobStat::Run && at != Stamp(0);
+    warned.then(|| at.since_ms(v.ctx.now).div_ceil(1000))
+}
+
 /// Appends why a started job does not run: the users' word, the system's reason.
 pub(crate) fn put_suspend(out: &mut String, v: &JobView<'_>) {
     let (stat, halt) = (v.stat(), v.row.halt.as_deref());

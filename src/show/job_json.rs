@@ -86,6 +86,7 @@ fn job_members(o: &mut Object<'_>, v: &JobView<'_>) {
     o.some_text("term_reason", if finished { row.reason.word() } else { "" });
     o.some_text("text", &row.text);
     reason(o, v);
+    warned(o, v);
     o.int("attempt", row.attempt);
     o.int("order", row.order);
     o.opt("run_ms", v.run_ms());
@@ -129,6 +130,16 @@ fn reason(o: &mut Object<'_>, v: &JobView<'_>) {
     } else {
         o.null("reason");
     }
+}
+
+fn warned(o: &mut Object<'_>, v: &JobView<'_>) {
+    let Some(left_s) = job::warned_s(v) else {
+        return o.null("warned");
+    };
+    let mut inner = Object::begin(o.key("warned"));
+    moment(&mut inner, "preempt_time", "preempt_ms", v.row.warned);
+    inner.int("left_s", left_s);
+    inner.end();
 }
 
 fn usage(o: &mut Object<'_>, v: &JobView<'_>) {
@@ -296,6 +307,14 @@ mod tests {
         assert_eq!(o["usage"]["max_mem_kb"], 3 << 20);
         assert_eq!(o["usage"]["pids"], json!([4711, 4712]));
         assert_eq!(o["run_ms"], 599_000);
+        assert_eq!(o["warned"], Value::Null);
+        let o = object(&crate::record::view::JobRow {
+            warned: NOW + 24_500,
+            ..running()
+        });
+        let at = NOW + 24_500;
+        let warned = json!({"preempt_time": at / 1000, "preempt_ms": at, "left_s": 25});
+        assert_eq!(o["warned"], warned);
     }
 
     #[test]

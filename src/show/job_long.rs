@@ -170,6 +170,9 @@ fn put_reasons(out: &mut String, v: &JobView<'_>, unfolded: bool) {
         let mut text = " ".to_owned();
         job::put_suspend(&mut text, v);
         text + ";"
+    } else if let Some(s) = job::warned_s(v) {
+        out.push_str(" WARNED:\n");
+        format!(" will be preempted in {s} seconds;")
     } else {
         return;
     };
@@ -381,6 +384,15 @@ mod tests {
         let mut out = String::new();
         put(&mut out, &view(&ctx, &spec, row, Some(&why)), false);
         out
+    }
+
+    #[test]
+    fn a_warned_job_says_how_long_it_has() {
+        let row = crate::record::view::JobRow {
+            warned: NOW + 24_500,
+            ..running()
+        };
+        assert!(page(&row).contains("\n WARNED:\n will be preempted in 25 seconds;\n"));
     }
 
     #[test]

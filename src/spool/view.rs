@@ -481,6 +481,7 @@ pub fn into_owned(row: JobRow<'_>) -> JobRow<'static> {
         usage: row.usage,
         suspended_ms: row.suspended_ms,
         halt: row.halt,
+        warned: row.warned,
         alt: row.alt,
         forced: row.forced,
         killing: row.killing,

@@ -40,6 +40,7 @@ impl State {
             }
             Event::Unbound { a, why, t, host } => self.unbound(*a, why, *t, host),
             Event::Signalled { j, act, by, .. } => self.signalled(*j, *act, by),
+            Event::Warned { j, at, signal, .. } => self.warned(*j, *at, *signal),
             Event::Halted { j, why, .. } => self.halted(*j, Some(why)),
             Event::Unhalted { j, .. } => self.halted(*j, None),
             Event::Cancelled { j, reason, t, .. } => self.cancelled(*j, *reason, *t),

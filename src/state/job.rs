@@ -105,6 +105,10 @@ pub struct Run {
     pub admin_stop: bool,
     /// The system wants it stopped (SSUSP unless a user does too).
     pub halt: Option<Box<SuspReason>>,
+    /// When it will be stopped or ended to make room, as it was warned; 0 = it was not.
+    pub warned: Stamp,
+    /// The signal of that warning, 0 = none.
+    pub warn_signal: i32,
     /// Hosts other than the first prepare their parts; the first has no order to start yet.
     pub gathering: bool,
     /// It was dispatched as one that its host ends when it is cut off, and that may then run

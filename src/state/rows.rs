@@ -111,6 +111,7 @@ impl State {
         row.usage = run.usage().clone();
         row.suspended_ms = run.suspended_ms;
         row.halt = run.halt.clone();
+        row.warned = run.warned.0;
         (row.alt, row.forced) = (run.alt, run.forced);
         row.killing = run.killing.is_some();
         if let Some(fate) = run.fate.as_deref() {

@@ -14,6 +14,9 @@ impl State {
         let own = self.spec_of(j.id).is_some_and(|spec| spec.user == by);
         self.change_run(j, |run| {
             run.signals += 1;
+            if matches!(act, SignalAct::Kill(_) | SignalAct::Requeue { .. }) {
+                (run.warned, run.warn_signal) = (Stamp(0), 0);
+            }
             match act {
                 SignalAct::Kill(_) => run.killing = Some(act),
                 // A kill outranks a requeue that comes after it.
@@ -29,10 +32,19 @@ impl State {
         });
     }
 
+    /// Started work was warned that it will be stopped at that time, 0 = it will not.
+    pub(super) fn warned(&mut self, j: JobKey, at: Stamp, signal: i32) {
+        self.change_run(j, |run| {
+            run.signals += 1;
+            (run.warned, run.warn_signal) = (at, signal);
+        });
+    }
+
     /// The system wants started work stopped, or no longer.
     pub(super) fn halted(&mut self, j: JobKey, why: Option<&SuspReason>) {
         self.change_run(j, |run| {
             run.signals += 1;
+            (run.warned, run.warn_signal) = (Stamp(0), 0);
             run.halt = why.cloned().map(Box::new);
         });
     }

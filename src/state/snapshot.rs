@@ -167,6 +167,8 @@ struct SnapRun {
     #[serde(skip_serializing_if = "is_default")]
     lims: u32,
     #[serde(skip_serializing_if = "is_default")]
+    warn: (Stamp, i32),
+    #[serde(skip_serializing_if = "is_default")]
     stopped: Stamp,
     #[serde(skip_serializing_if = "is_default")]
     sus: u64,
@@ -340,6 +342,7 @@ impl State {
             copied: run.copied,
             resizes: run.resizes,
             lims: run.limit_changes,
+            warn: (run.warned, run.warn_signal),
             stopped: run.stopped_at,
             sus: run.suspended_ms,
             u: run.usage().clone(),
@@ -481,6 +484,8 @@ impl State {
             copied: run.copied,
             resizes: run.resizes,
             limit_changes: run.lims,
+            warned: run.warn.0,
+            warn_signal: run.warn.1,
             stopped_at: run.stopped,
             suspended_ms: run.sus,
             used: super::job::reported(&run.u),

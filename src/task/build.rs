@@ -35,6 +35,7 @@ const TASK_NAMES: &[&str] = &[
     "LSB_RESTART",
     "LS_JOBPID",
     "CB_DEADLINE",
+    "CB_WARNING_FILE",
     "CB_JOBID",
     "CB_JOBINDEX",
     "CB_JOBNAME",
@@ -226,6 +227,8 @@ pub struct Files {
     pub hosts: String,
     /// Path of the notice of added slots, where the job wants to know.
     pub notice: String,
+    /// Path of the file that says when the job will be preempted, once it was warned.
+    pub warning: String,
 }
 
 /// Builds one task's part.
@@ -327,6 +330,9 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     if !files.hosts.is_empty() {
         out.push(format!("LSB_DJOB_HOSTFILE={}", files.hosts));
         out.push(format!("CB_HOSTFILE={}", files.hosts));
+    }
+    if !files.warning.is_empty() {
+        out.push(format!("CB_WARNING_FILE={}", files.warning));
     }
     out.retain(|e| !e.contains('\0'));
     out

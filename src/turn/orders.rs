@@ -233,10 +233,29 @@ fn orders_of_work(core: &Core, host: &str, j: JobKey) -> Vec<(String, Order)> {
     orders
 }
 
+/// The order to the first host of `j` to warn it, or to take the warning back.
+pub(super) fn warn_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
+    let work = core.state.work(j)?;
+    let run = work.run.as_deref().filter(|run| !run.gathering)?;
+    let (host, _) = run.hosts.first()?;
+    let order = Order::Warn {
+        a: attempt_of(j, work),
+        due: run.warned.0,
+        signal: run.warn_signal,
+        n: run.signals,
+        mark: core.state.mark(j),
+    };
+    Some((core.state.host_name(*host).to_string(), order))
+}
+
 /// The signal order that repeats what the first host of `j` was ordered last.
 pub(super) fn signal_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let work = core.state.work(j)?;
     let run = work.run.as_deref()?;
+    // A warning has the number of the last signal: it is repeated in its place.
+    if run.warned != Stamp(0) && run.killing.is_none() && !run.to_stop() {
+        return warn_order(core, j);
+    }
     let (act, reason) = pending_signal(run)?;
     let (host, _) = run.hosts.first()?;
     let order = Order::Signal {

@@ -2,7 +2,7 @@
 //! Carries out decisions; never takes one.
 
 use super::context::Turn;
-use super::orders::{pending_signal, resize_order, start_order};
+use super::orders::{pending_signal, resize_order, start_order, warn_order};
 use crate::model::{AttemptId, JobKey, Share, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::Act;
@@ -28,6 +28,10 @@ impl Sink for Turn<'_> {
 
     fn signal(&mut self, j: JobKey, act: Act, reason: TermReason) {
         self.order_signal(j, act, reason);
+    }
+
+    fn warned(&mut self, j: JobKey) {
+        self.out.orders.extend(warn_order(self.core, j));
     }
 
     fn resized(&mut self, j: JobKey, _added: &[Share]) {

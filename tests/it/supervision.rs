@@ -92,6 +92,38 @@ fn the_run_limit_holds_over_ten_restarts_of_the_executor() {
 }
 
 #[test]
+fn a_warned_task_gets_its_signal_and_finds_the_file() {
+    let mut c = Cluster::new();
+    let copy = c.path("warning").display().to_string();
+    let marks = c.mark(1);
+    let command = format!(
+        "trap 'cat \"$CB_WARNING_FILE\" > {copy}.new && mv {copy}.new {copy}; exit 3' USR1; {marks}; \
+         while :; do sleep 0.05; done"
+    );
+    c.order(&[Cluster::start(1, &command)]);
+    c.start_exe();
+    c.started(1);
+    while c.marks().is_empty() {
+        clock::sleep_ms(20);
+    }
+    let due = clock::wall_ms() + 60_000;
+    let (a, signal, n, mark) = (attempt(1), 10, 1, 0);
+    c.order(&[Order::Warn {
+        a,
+        due,
+        signal,
+        n,
+        mark,
+    }]);
+    assert_eq!(c.end(1).code, Some(3));
+    let text = c.wait_file("warning");
+    assert!(
+        text.starts_with(&format!("reason=preempt\nat={}\nseconds=", due / 1000)),
+        "{text}"
+    );
+}
+
+#[test]
 fn changed_limits_reach_running_tasks_and_the_next_task_does_not_inherit_them() {
     let limits = |run_s, mem_b| Limits {
         run_s,

@@ -224,7 +224,7 @@ fn reservation_and_backfill() {
 fn preemption_names_queues_that_may_come_later() {
     let c = good(
         "queues:\n- name: high\n  priority: 40\n  preemption: {preempt: low med+1, method: requeue,\
-         \n    grace: 30s, order: youngest, max_victims: 5}\n\
+         \n    grace: 30s, warn_signal: USR2, order: youngest, max_victims: 5}\n\
          - {name: med, priority: 30, preemption: {preempt: [low]}}\n- {name: low, priority: 10}\n",
     );
     let victim = |queue: &str, preference| Victims {
@@ -238,12 +238,14 @@ fn preemption_names_queues_that_may_come_later() {
             method: PreemptMethod::Requeue,
             order: PreemptOrder::Youngest,
             grace_ms: 30_000,
+            warn_signal: 12,
             max_victims: Some(5),
         })
     );
     let plain = c.queues[1].preemption.as_ref().unwrap();
     assert_eq!(plain.method, PreemptMethod::Suspend);
     assert_eq!((plain.grace_ms, plain.max_victims), (0, None));
+    assert_eq!(plain.warn_signal, 23);
     assert_eq!(plain.order, PreemptOrder::LeastPriority);
 }
 

@@ -14,12 +14,12 @@ use super::share_watch::ShareWatch;
 use super::spawn::SpawnerEvent;
 use super::spawners::Spawners;
 use super::starts::{Refused, Starter};
-use super::table::{Entry, LimitChanges, Pending, Shepherd, Status, Table};
+use super::table::{Entry, Pending, Shepherd, Status, Table};
 use crate::host::ls::write_beat;
 use crate::host::setup::Place;
 use crate::host::{iso_limit, silence};
 use crate::model::{AttemptId, TermReason};
-use crate::record::order::{Act, Order, StartOrder};
+use crate::record::order::{Order, StartOrder};
 use crate::record::report::{Ended, Report, RunId};
 use crate::spool::leader_copy;
 use crate::sys::{clock, failpoint, proc, supervise};
@@ -357,29 +357,17 @@ impl Exec {
         let (mut starts, mut acts) = (BTreeSet::new(), Vec::new());
         let mut reached = None;
         for order in batch {
+            acts.extend(Pending::of(&order));
             match order {
                 Order::Spec { id, spec } => self.starter.learn(id, spec),
                 Order::Start(o) => starts.extend(self.take_start(*o)),
                 Order::Cancel { a } => self.cancel(a),
-                Order::Signal {
-                    a,
-                    act,
-                    reason,
-                    grace_ms,
-                    n,
-                    mark,
-                } => {
-                    let act = task_act(act);
-                    let pending = Pending {
-                        act,
-                        reason,
-                        grace_ms,
-                        n,
-                    };
-                    acts.push((a, pending, mark));
-                }
+                Order::Signal { .. } => {}
                 Order::Resize { a, hosts, n } => self.take_resize(a, hosts, n),
                 Order::Limits { a, limits, n, mark } => self.take_limits((a, mark), &limits, n),
+                Order::Warn {
+                    a, due, n, mark, ..
+                } => self.take_warning((a, mark), due, n),
                 Order::Part { a, s, mark, .. } => self.parts.ask(a, s, self.ordered_now(mark)),
                 Order::PartEnd { a } => self.parts.end(a),
                 Order::Limit { iso_ms } => self.limit_order = Some(iso_ms),
@@ -449,9 +437,9 @@ impl Exec {
             let again = e.named.0 < named.0;
             e.named = e.named.max(named);
             // Limits are not on record: after a restart the repeated order has them.
-            if e.limits.is_none() || o.limit_changes > e.limit_changes.known {
-                e.limits = Some(Box::new(crate::task::build::limits(&o.limits)));
-                e.limit_changes.known = o.limit_changes;
+            if e.limits.now.is_none() || o.limit_changes > e.limits.known {
+                e.limits.now = Some(Box::new(crate::task::build::limits(&o.limits)));
+                e.limits.known = o.limit_changes;
             }
             e.grace_ms = o.grace_ms;
             e.resizes.notify = notify;
@@ -472,8 +460,7 @@ impl Exec {
         let mut entry = Entry::new(Status::Given(log), named, rerunnable);
         entry.grace_ms = o.grace_ms;
         (entry.resizes.notify, entry.resizes.done) = (notify, o.resizes);
-        let n = o.limit_changes;
-        entry.limit_changes = LimitChanges { known: n, given: n };
+        (entry.limits.known, entry.limits.given) = (o.limit_changes, o.limit_changes);
         entry.mark = o.mark;
         entry.boot = proc::boot_id().to_owned();
         let (e, p) = named;
@@ -489,7 +476,7 @@ impl Exec {
         });
         match built {
             Ok(task) => {
-                entry.limits = Some(Box::new(task.limits.clone()));
+                entry.limits.now = Some(Box::new(task.limits.clone()));
                 self.table.insert(a, entry);
                 self.spawners.held.push(task);
                 Some(a)
@@ -546,6 +533,9 @@ impl Exec {
             return;
         };
         e.signals = p.n;
+        if p.act == TaskAct::Resume {
+            self.end_warning(a);
+        }
         self.act(a, p);
     }
 
@@ -642,15 +632,5 @@ pub(super) fn deliver(s: &Shepherd, act: TaskAct, reason: TermReason, grace: u64
         && let Err(e) = supervise::send_order(s.pid, pack_act(act, reason, grace))
     {
         tracing::error!("{e}");
-    }
-}
-
-fn task_act(act: Act) -> TaskAct {
-    match act {
-        Act::Terminate => TaskAct::Terminate,
-        Act::Kill => TaskAct::Kill,
-        Act::Stop => TaskAct::Stop,
-        Act::Resume => TaskAct::Resume,
-        Act::Number(n) => TaskAct::Number(n),
     }
 }

@@ -155,7 +155,7 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
         }
         AttemptRec::Limited { a, n } => {
             if let Some(e) = out.table.get_mut(a) {
-                e.limit_changes.given = e.limit_changes.given.max(n);
+                e.limits.given = e.limits.given.max(n);
             }
         }
         AttemptRec::Acked { a } => {
@@ -226,8 +226,8 @@ fn records(identity: &Identity, table: &Table, share: &ShareSeen) -> Vec<Attempt
             let n = entry.resizes.done;
             out.push(AttemptRec::Resized { a, n });
         }
-        if entry.limit_changes.given > 0 {
-            let n = entry.limit_changes.given;
+        if entry.limits.given > 0 {
+            let n = entry.limits.given;
             out.push(AttemptRec::Limited { a, n });
         }
         if entry.acked {

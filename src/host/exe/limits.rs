@@ -16,11 +16,11 @@ impl Exec {
     /// Takes note of a change; running tasks get it at the end of this batch of orders.
     pub(super) fn take_limits(&mut self, (a, mark): (AttemptId, u32), limits: &Limits, n: u32) {
         let entry = self.table.get_mut(a).filter(|e| !e.is_final());
-        let Some(e) = entry.filter(|e| !e.is_other(mark) && n >= e.limit_changes.known) else {
+        let Some(e) = entry.filter(|e| !e.is_other(mark) && n >= e.limits.known) else {
             return;
         };
-        e.limits = Some(Box::new(build::limits(limits)));
-        e.limit_changes.known = n;
+        e.limits.now = Some(Box::new(build::limits(limits)));
+        e.limits.known = n;
         self.limited.insert(a);
     }
 
@@ -36,11 +36,11 @@ impl Exec {
         let Some(e) = self.table.get_mut(a) else {
             return;
         };
-        let (Status::Running(shepherd), Some(limits)) = (&e.status, &e.limits) else {
+        let (Status::Running(shepherd), Some(limits)) = (&e.status, &e.limits.now) else {
             return;
         };
-        let n = e.limit_changes.known;
-        if n <= e.limit_changes.given {
+        let n = e.limits.known;
+        if n <= e.limits.given {
             return;
         }
         let limits = (**limits).clone();
@@ -57,7 +57,7 @@ impl Exec {
             return;
         }
         deliver(shepherd, TaskAct::Limits, TermReason::None, 0);
-        e.limit_changes.given = n;
+        e.limits.given = n;
         self.ledger.push(&AttemptRec::Limited { a, n });
     }
 }

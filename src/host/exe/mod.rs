@@ -23,6 +23,7 @@ mod starts;
 mod table;
 mod task_records;
 mod tasklogs;
+mod warning;
 
 use super::local::Local;
 use super::setup::{self, Place};
@@ -337,6 +338,7 @@ mod tests {
     mod growth;
     mod limits;
     mod restored;
+    mod warning;
 
     use super::*;
     use crate::model::{AttemptId, JobKey, Share, Spec};

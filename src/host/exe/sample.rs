@@ -121,7 +121,7 @@ pub(super) fn differs(old: &Usage, new: &Usage) -> bool {
 /// The limit that a task exceeds, if any. What a control group holds is left to
 /// it.
 pub(super) fn exceeded(entry: &Entry, u: &Usage, unheld: Unheld) -> Option<TermReason> {
-    let limits: &TaskLimits = entry.limits.as_deref()?;
+    let limits: &TaskLimits = entry.limits.now.as_deref()?;
     let Status::Running(shepherd) = &entry.status else {
         return None;
     };
@@ -239,7 +239,7 @@ mod tests {
         };
         let none = Unheld::default();
         let mut e = Entry::new(Status::Running(shepherd("")), (1, 1), false);
-        e.limits = Some(Box::new(limits));
+        e.limits.now = Some(Box::new(limits));
         let fat = Usage {
             mem_kb: 2048,
             ..Usage::default()

@@ -149,6 +149,7 @@ impl Starter {
                 true => String::new(),
                 false => path_text(self.local.notice(order.a)),
             },
+            warning: path_text(self.local.warning_file(order.a)),
         };
         Ok(build::task(order, &spec, base, &files))
     }

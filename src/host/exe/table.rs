@@ -4,6 +4,7 @@
 //! orders that named it are no longer read, because a start seen twice must be known.
 
 use crate::model::{AttemptId, Share, TermReason};
+use crate::record::order::{Act, Order};
 use crate::record::report::{Ended, Report, RunId, Usage};
 use crate::task::spec::{TaskAct, TaskLimits};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,54 @@ pub(super) struct Pending {
     pub n: u32,
 }
 
+impl Pending {
+    /// What an order does to a running attempt by a signal, with the mark that it names.
+    pub(super) fn of(order: &Order) -> Option<(AttemptId, Pending, u32)> {
+        match *order {
+            Order::Signal {
+                a,
+                act,
+                reason,
+                grace_ms,
+                n,
+                mark,
+            } => {
+                let act = task_act(act);
+                let pending = Pending {
+                    act,
+                    reason,
+                    grace_ms,
+                    n,
+                };
+                Some((a, pending, mark))
+            }
+            Order::Warn {
+                a, signal, n, mark, ..
+            } if signal > 0 => {
+                let (act, reason) = (TaskAct::Number(signal), TermReason::None);
+                let pending = Pending {
+                    act,
+                    reason,
+                    grace_ms: 0,
+                    n,
+                };
+                Some((a, pending, mark))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn task_act(act: Act) -> TaskAct {
+    match act {
+        Act::Terminate => TaskAct::Terminate,
+        Act::Kill => TaskAct::Kill,
+        Act::Stop => TaskAct::Stop,
+        Act::Resume => TaskAct::Resume,
+        Act::Number(n) => TaskAct::Number(n),
+    }
+}
+
 /// Where an attempt stands.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Status {
@@ -54,10 +103,12 @@ pub(super) struct Resizes {
     pub notify: bool,
 }
 
-/// Changes of the limits of an attempt, by their numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct LimitChanges {
-    /// The last one whose limits are in `Entry::limits`.
+/// The limits of an attempt, and their changes by number.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct HeldLimits {
+    /// Known only after its start order was read by this process.
+    pub now: Option<Box<TaskLimits>>,
+    /// The last change that `now` has.
     pub known: u32,
     /// The last one that its shepherd was given.
     pub given: u32,
@@ -74,15 +125,15 @@ pub(super) struct Entry {
     pub mark: u32,
     /// The epoch whose orders named it first; 0 = not known.
     pub ordered: u64,
-    /// Known only after its start order was read by this process.
-    pub limits: Option<Box<TaskLimits>>,
-    pub limit_changes: LimitChanges,
+    pub limits: HeldLimits,
     pub grace_ms: u64,
     /// Highest number of a signal taken up.
     pub signals: u32,
     /// Acts to carry out once it runs.
     pub waiting: Vec<Pending>,
     pub resizes: Resizes,
+    /// It was warned that it will be preempted, and finds a file that says so.
+    pub warned: bool,
     /// Suspended since (wall ms), as last recorded.
     pub suspended: Option<i64>,
     pub usage: Usage,
@@ -100,12 +151,12 @@ impl Entry {
             rerunnable,
             mark: 0,
             ordered: named.0,
-            limits: None,
-            limit_changes: LimitChanges::default(),
+            limits: HeldLimits::default(),
             grace_ms: 10_000,
             signals: 0,
             waiting: Vec::new(),
             resizes: Resizes::default(),
+            warned: false,
             suspended: None,
             usage: Usage::default(),
             acked: false,

@@ -99,6 +99,7 @@ impl Exec {
 
     pub(super) fn ended(&mut self, mut end: Ended) {
         let a = end.a;
+        self.end_warning(a);
         let Some(e) = self.table.get_mut(a) else {
             return;
         };

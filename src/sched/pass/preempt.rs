@@ -15,7 +15,7 @@ use crate::sched::pending_classes::PendingClass;
 use crate::sched::placement::{FoundHosts, Shortfall};
 use crate::sched::preemption_search::PreemptionClaim;
 use crate::sched::reservations::Reservations;
-use crate::state::Run;
+use crate::state::{Run, State};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
@@ -61,9 +61,23 @@ impl<'a> Pass<'a> {
         queues.any(|at| self.preemption(Some(*at)).is_some())
     }
 
+    /// Takes the warnings of those back that no job waits for any more.
+    pub(super) fn end_warnings(&mut self) {
+        let spared = self.memory.preemption.take_spared();
+        for j in spared {
+            let halted = |of: &Self| of.plan.halts.iter().any(|(halted, _)| *halted == j);
+            if !halted(self) && is_warned(self.state, j) {
+                self.plan.unwarns.push(j);
+            }
+        }
+    }
+
     /// Drops claims of jobs that no longer wait; keeps what the others claim.
     pub(super) fn refresh_claims(&mut self) {
         self.memory.preemption.begin_pass();
+        let state = self.state;
+        let warned = || state.all_started().filter(|j| is_warned(state, *j));
+        self.memory.preemption.know_warned(|| warned().collect());
         if self.memory.preemption.is_empty() {
             return;
         }
@@ -244,9 +258,9 @@ impl<'a> Pass<'a> {
             return self.stop_victims(pending, j, rules, victims, spot);
         }
         let due = self.now.plus_ms(rules.grace_ms);
-        self.plan
-            .warns
-            .extend(victims.iter().map(|victim| (*victim, due)));
+        let warn = |victim: &JobKey| (*victim, due, rules.warn_signal);
+        self.plan.warns.extend(victims.iter().map(warn));
+        self.memory.preemption.note_warned(&victims);
         self.plan.wake_at(Some(due));
         self.claim(pending, j, victims, &spot, Some(due))
     }
@@ -509,6 +523,11 @@ impl<'a> Pass<'a> {
         self.book_claim(j);
         Preempted::Waits(PendReason::Preempting { victims: n })
     }
+}
+
+fn is_warned(state: &State, j: JobKey) -> bool {
+    let run = state.work(j).and_then(|work| work.run.as_deref());
+    run.is_some_and(|run| run.warned != Stamp(0))
 }
 
 /// Books or unbooks parts on their hosts.

@@ -166,12 +166,13 @@ impl Pass<'_> {
 
     fn stop_one(&mut self, host: &HostInfo) -> bool {
         let running = self.work_on(host, false);
-        // The load is the job's own, or harms no other work.
+        // The load is the job's own, or harms no other work: it is not suspended.
         let idle = host.load.it > 0.0 || host.load.ls == 0.0;
-        if running.len() <= 1 && idle {
-            return false;
-        }
+        let alone = running.len() <= 1 && idle;
         for j in running {
+            if alone && self.threshold_action(j) == GuardAction::Suspend {
+                continue;
+            }
             let forced = |run: &Run| run.forced;
             let run = self.state.work(j).and_then(|work| work.run.as_deref());
             let halted = self

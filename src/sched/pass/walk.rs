@@ -90,6 +90,7 @@ impl Pass<'_> {
         if !self.plan.more {
             self.resume_stopped();
             self.grow();
+            self.end_warnings();
         }
     }
 

@@ -184,6 +184,7 @@ fn victims_are_warned_and_left_alone_if_room_comes_up() {
     c.after(30);
     c.end(m);
     assert_eq!(c.pass(), [h]);
+    assert_eq!(c.log, [format!("spare {l}")]);
     c.after(31);
     c.pass();
     assert_eq!((c.stat(l), c.log.len()), (JobStat::Run, 0));
@@ -204,7 +205,8 @@ fn victims_are_warned_and_left_alone_if_room_comes_up() {
     });
     c.after(61);
     c.pass();
-    assert_eq!((c.stat(l), c.log.len()), (JobStat::Run, 0));
+    assert_eq!(c.stat(l), JobStat::Run);
+    assert_eq!(c.log, [format!("spare {l}")]);
 }
 
 /// Whom one job has chosen no other may choose.

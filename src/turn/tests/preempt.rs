@@ -48,3 +48,49 @@ fn a_victim_is_stopped_before_its_slots_are_used_and_resumed_behind() {
     );
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
 }
+
+#[test]
+fn a_victim_is_warned_with_its_signal_by_this_leader_and_by_the_next() {
+    let config = CONFIG.replace(
+        "preemption: {preempt: again}",
+        "preemption: {preempt: again, grace: 60, warn_signal: USR1}",
+    );
+    let mut b = Bench::with(&config);
+    for id in 1..=4 {
+        b.submit(5, |j| j.spec.queue = "again".into());
+        let host = b.starts()[0].0.clone();
+        b.host_runs(&host, attempt(id, 1));
+    }
+    let warnings = |orders: &[(String, Order)]| -> Vec<(u32, i64, i32, u32)> {
+        let warning = |(_, order): &(String, Order)| match order {
+            Order::Warn {
+                a, due, signal, n, ..
+            } => Some((a.j.id, *due, *signal, *n)),
+            _ => None,
+        };
+        orders.iter().filter_map(warning).collect()
+    };
+    b.submit(6, |j| j.spec.queue = "urgent".into());
+    let first = warnings(&b.last.orders);
+    let [(victim, at, 10, 1)] = first[..] else {
+        panic!("{first:?}");
+    };
+    assert_eq!(at, b.now + 60_000);
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+    let mut restored = State::new();
+    b.core.state.snapshot().for_each(|r| restored.restore(r));
+    assert_eq!(contents(&restored), contents(&b.core.state));
+    let repeated = outstanding(&b.core, None);
+    assert_eq!(warnings(&repeated), first);
+    // The job that preempts is gone: a leader that did not warn takes it back, too.
+    b.next_leader();
+    let again = warnings(&b.last.orders);
+    assert!(again.is_empty() || again[0].0 == victim, "{again:?}");
+    let (sel, how) = (selector(&["5"]), SignalHow::Kill);
+    b.ask(6, vec![Verb::Signal { sel, how }]);
+    b.turn(vec![]);
+    let run = |b: &Bench| b.core.state.work(JobKey::job(victim)).unwrap().run.clone();
+    assert_eq!(run(&b).unwrap().warned, Stamp(0));
+    assert_eq!(b.stat(victim), JobStat::Run);
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+}

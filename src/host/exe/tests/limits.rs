@@ -56,7 +56,7 @@ fn the_last_of_several_changes_counts_whatever_their_order() {
     exec.turn(false);
     assert_eq!(on_file(&exec, a), Some((2, Some(120_000))));
     let entry = exec.table.get(a).unwrap();
-    let limits = entry.limits.as_deref().unwrap();
+    let limits = entry.limits.now.as_deref().unwrap();
     assert_eq!(
         (limits.run_ms, limits.mem_b),
         (Some(120_000), Some(1 << 30))
@@ -77,12 +77,12 @@ fn an_order_of_limits_that_is_read_again_after_a_restart_brings_no_earlier_ones_
     assert_eq!(on_file(&exec, a), Some((2, Some(120_000))));
     exec.rewrite();
     let remembered = ledger::read(&exec.place.local).unwrap();
-    let given = remembered.table.get(a).unwrap().limit_changes.given;
+    let given = remembered.table.get(a).unwrap().limits.given;
     assert_eq!(given, 2);
     // As the next process finds it: the limits are not on record, the number is.
     let entry = exec.table.get_mut(a).unwrap();
-    entry.limits = None;
-    entry.limit_changes = table::LimitChanges { known: 0, given };
+    let (now, known) = (None, 0);
+    entry.limits = table::HeldLimits { now, known, given };
     exec.take_limits((a, 0), &Limits::default(), 1);
     exec.limit_all();
     assert_eq!(on_file(&exec, a), Some((2, Some(120_000))));
@@ -97,5 +97,5 @@ fn limits_for_another_run_of_that_name_are_not_taken() {
     let (mut exec, a, _) = with_task(dir.path());
     exec.table.get_mut(a).unwrap().mark = 5;
     exec.take_limits((a, 6), &Limits::default(), 1);
-    assert_eq!(exec.table.get(a).unwrap().limit_changes.known, 0);
+    assert_eq!(exec.table.get(a).unwrap().limits.known, 0);
 }
