@@ -3,6 +3,7 @@
 //! Reads the published view again and again; never asks the leader anything.
 
 mod facts;
+mod progress;
 
 use super::cli::{Values, command, flag, operands, opt, parse};
 use super::env::Site;
@@ -12,11 +13,13 @@ use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
 use crate::spool::view::{Job, ViewReader, Want};
 use crate::sys;
+use crate::text::IndexSet;
 use crate::text::depend::{Answer, Expr};
 use crate::text::duration::{Bare, parse_ms_from};
 use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
 use facts::JobFacts;
+use progress::{Counts, INTERRUPTED, Progress};
 use std::ffi::OsString;
 
 /// First and longest interval between two reads of the view, ms.
@@ -122,12 +125,18 @@ fn wait(m: &ArgMatches) -> Result<i32> {
     let mut pause = PAUSE_MS.0;
     let quiet = m.has("quiet");
     let mut unread_since = None;
+    let mut progress = Progress::of("cwait", quiet);
     loop {
         let now = sys::clock::boot_ms() - start;
         match JobFacts::read(&reader, &expr) {
             Ok(facts) => {
                 unread_since = None;
-                match facts.judge(&expr) {
+                let answer = facts.judge(&expr);
+                match answer {
+                    Answer::False => progress.show(facts.counts(&expr)),
+                    _ => progress.clear(),
+                }
+                match answer {
                     Answer::True => return Ok(held(goal.ids, &facts, &expr, quiet).code()),
                     Answer::Never => {
                         let why = facts.why_never(&expr);
@@ -144,11 +153,18 @@ fn wait(m: &ArgMatches) -> Result<i32> {
             }
         }
         if limit.is_some_and(|limit| now >= limit) {
+            progress.clear();
             let text = format!("not within {} s: {expr}", now / 1000);
             return Err(Fail::refused(text));
         }
         let left = limit.map_or(u64::MAX, |limit| limit - now);
-        sys::clock::sleep_ms(pause.min(left));
+        if sys::signals::sleep_unless_caught(pause.min(left)) {
+            progress.clear();
+            if !quiet {
+                eprintln!("cwait: interrupted; the jobs go on");
+            }
+            return Ok(INTERRUPTED);
+        }
         pause = (pause + pause / 4 + 1).min(PAUSE_MS.1);
     }
 }
@@ -174,11 +190,26 @@ fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
 /// DONE, else the highest code of an element. `accepted`: when the leader took the job, 0 = it did
 /// not say.
 pub(crate) fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
-    watch(site, id, accepted, &mut |line| eprintln!("{line}"))
+    let mut progress = Progress::of("csub", false);
+    let code = follow(site, id, accepted, &mut progress, &mut |line| {
+        eprintln!("{line}");
+    });
+    progress.clear();
+    code
 }
 
 /// The same, with every line handed to `say`.
 pub(crate) fn watch(site: &Site, id: u32, accepted: i64, say: &mut dyn FnMut(&str)) -> i32 {
+    follow(site, id, accepted, &mut Progress::none(), say)
+}
+
+fn follow(
+    site: &Site,
+    id: u32,
+    accepted: i64,
+    progress: &mut Progress,
+    say: &mut dyn FnMut(&str),
+) -> i32 {
     say("<<Waiting for dispatch ...>>");
     let reader = ViewReader::new(&site.layout());
     let from = sys::clock::boot_ms();
@@ -200,9 +231,15 @@ pub(crate) fn watch(site: &Site, id: u32, accepted: i64, say: &mut dyn FnMut(&st
                 let host = jobs.iter().find_map(|j| j.row.hosts.first());
                 if let (false, Some(host)) = (started, host) {
                     started = true;
+                    progress.clear();
                     say(&format!("<<Starting on {}>>", host.0));
                 }
-                if let Some(code) = end_of(id, &jobs, say) {
+                progress.show(counts(&jobs));
+                let mut last = |line: &str| {
+                    progress.clear();
+                    say(line);
+                };
+                if let Some(code) = end_of(id, &jobs, &mut last) {
                     return code;
                 }
             }
@@ -221,9 +258,32 @@ pub(crate) fn watch(site: &Site, id: u32, accepted: i64, say: &mut dyn FnMut(&st
             ));
             return Exit::System.code();
         }
-        sys::clock::sleep_ms(pause);
+        if sys::signals::sleep_unless_caught(pause) {
+            progress.clear();
+            say(&format!(
+                "csub: interrupted; job <{id}> goes on: 'cwait {id}' waits for it again, 'ckill \
+                 {id}' ends it"
+            ));
+            return INTERRUPTED;
+        }
         pause = (pause + pause / 4 + 1).min(PAUSE_MS.1);
     }
+}
+
+/// States of a job, or of an array's elements.
+fn counts(jobs: &[Job]) -> Counts {
+    let mut counts = Counts::default();
+    for job in jobs {
+        match &job.row.arr {
+            None => counts.add(job.row.stat, 1),
+            Some(array) => {
+                let waiting = IndexSet::parse(&array.waiting, 1, u32::MAX);
+                let waiting = waiting.map_or(0, |set| set.len());
+                counts.add(job.row.stat, waiting);
+            }
+        }
+    }
+    counts
 }
 
 /// What the view shows by the id of a job was submitted at another time: after a share was

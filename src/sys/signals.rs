@@ -79,6 +79,25 @@ pub fn caught() -> bool {
     CAUGHT.load(Ordering::Relaxed)
 }
 
+/// Longest sleep after which a signal is noticed, ms.
+const SLICE_MS: u64 = 100;
+
+/// Sleeps so long; true, and at once, when such a signal came.
+pub fn sleep_unless_caught(ms: u64) -> bool {
+    if super::platform::simulated() {
+        super::clock::sleep_ms(ms);
+        return false;
+    }
+    let end = super::clock::boot_ms().saturating_add(ms);
+    loop {
+        let left = end.saturating_sub(super::clock::boot_ms());
+        if left == 0 || caught() {
+            return caught();
+        }
+        super::clock::sleep_ms(left.min(SLICE_MS));
+    }
+}
+
 extern "C" fn note(signal: libc::c_int) {
     let fd = PIPE_WRITE.load(Ordering::Relaxed);
     let byte = signal as u8;

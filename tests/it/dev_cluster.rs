@@ -14,6 +14,16 @@ fn a_cluster_comes_up_restarts_what_died_and_goes_without_a_trace() {
         "{before:?}"
     );
     assert_eq!(before.iter().filter(|p| p.leader).count(), 1, "{before:?}");
+    let dir = cluster.dir().to_str().unwrap();
+    let env = cluster.ok("cadmin", &["dev", "env", "--dir", dir]);
+    assert!(
+        env.contains(&format!("\nexport MANPATH='{dir}/man':\"$")),
+        "{env}"
+    );
+    for page in ["man1/cjobs.1", "man5/cb.yaml.5", "man8/cadmin.8"] {
+        let text = std::fs::read_to_string(cluster.dir().join("man").join(page)).unwrap();
+        assert!(text.contains(".TH "), "{page}");
+    }
 
     let victim = before
         .iter()

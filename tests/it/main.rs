@@ -24,6 +24,7 @@ mod health_restore;
 mod health_start;
 mod layering;
 mod layering_circles;
+mod long_waits;
 mod policies;
 mod policies_order;
 mod policies_room;

@@ -9,6 +9,7 @@ pub const CASES: &[Case] = &[
     ("S18 an administrator's stop", administrators_stop),
     ("S19 administrators act in their reach", reach),
     ("S18 the cluster", of_the_cluster),
+    ("users ask when their jobs start", when_jobs_start),
 ];
 
 fn denied(site: &Site, who: &Account, name: &str, args: &[&str]) {
@@ -54,6 +55,26 @@ fn others_jobs(site: &Site) {
     let state = site.cluster.states()[&(id.parse().unwrap(), 0)].clone();
     assert_eq!(state, "PSUSP", "{}", text(&all));
     site.ok(&site.alice, "ckill", &[id]);
+}
+
+/// The journal is not theirs to read; what is published of their jobs is.
+fn when_jobs_start(site: &Site) {
+    let id = held(site, &site.alice);
+    let out = site.run(&site.alice, "cbsim", &["when", &id]);
+    let said = text(&out);
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains(&format!("{id} has no reservation; it waits")),
+        "{said}"
+    );
+    assert!(said.contains("ask one for 'cbsim when JOB'"), "{said}");
+    let out = site.run(&site.alice, "cbsim", &["when", "99999"]);
+    assert!(
+        text(&out).contains("job 99999 does not wait or run"),
+        "{}",
+        text(&out)
+    );
+    site.ok(&site.alice, "ckill", &[&id]);
 }
 
 fn administrators_stop(site: &Site) {

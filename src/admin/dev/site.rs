@@ -11,6 +11,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 const SETTINGS_MAX: u64 = 64 << 10;
+/// Directories above the programs in which their manual pages are looked for, and most pages.
+const MAN_ABOVE: usize = 4;
+const PAGES_MAX: usize = 1000;
 /// How long a command waits for another one that works on the same D.
 const LOCK_WAIT_MS: u64 = 120_000;
 
@@ -187,7 +190,34 @@ impl Site {
             fs::mkdir_p(&self.local(&host), 0o755)?;
             self.write_conf(&self.host_etc(&host), Some(&host))?;
         }
-        self.link_commands()
+        self.link_commands()?;
+        self.link_man_pages()
+    }
+
+    /// Links for the manual pages of a checkout or an installation, where `man` finds them.
+    fn link_man_pages(&self) -> Result<(), Fail> {
+        let programs = detach::own_directory()?;
+        for dir in programs
+            .ancestors()
+            .take(MAN_ABOVE)
+            .map(|dir| dir.join("man"))
+        {
+            let pages = fs::names(&dir, PAGES_MAX).unwrap_or_default();
+            let pages = pages.iter().filter_map(|name| name.to_str());
+            for page in pages {
+                let section = page.rsplit_once('.').map(|(_, section)| section);
+                let Some(section @ ("1" | "5" | "8")) = section else {
+                    continue;
+                };
+                let place = self.man().join(format!("man{section}"));
+                fs::mkdir_p(&place, 0o755)?;
+                fs::symlink(&dir.join(page), &place.join(page))?;
+            }
+            if fs::exists(&self.man()) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn write_conf(&self, etc: &Path, host: Option<&str>) -> Result<(), Fail> {
@@ -238,12 +268,23 @@ impl Site {
 
     /// Commands for a POSIX shell that point it at this cluster.
     pub(crate) fn shell_lines(&self) -> String {
-        format!(
+        let mut lines = format!(
             "unset CB_HOST CB_LOCAL CB_SHARE CB_JOBID CB_JOBINDEX\n\
              export CB_ENVDIR={}\nexport PATH={}:\"$PATH\"\n",
             quote(&self.etc()),
             quote(&self.bin())
-        )
+        );
+        if fs::exists(&self.man()) {
+            // An empty last part stands for the pages of the system.
+            let man = quote(&self.man());
+            let _ = writeln!(lines, "export MANPATH={man}:\"${{MANPATH-}}\"");
+        }
+        lines
+    }
+
+    /// Manual pages, by section.
+    fn man(&self) -> PathBuf {
+        self.dir.join("man")
     }
 
     pub(crate) fn layout(&self) -> Layout {

@@ -1,5 +1,6 @@
 //! The published view of the jobs that a condition names.
 
+use super::progress::Counts;
 use crate::client::exit::{Fail, Result};
 use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
@@ -132,6 +133,17 @@ impl JobFacts {
 
     pub(super) fn judge(&self, expr: &Expr) -> Answer {
         expr.eval(self)
+    }
+
+    /// In which states the targets of `expr` are.
+    pub(super) fn counts(&self, expr: &Expr) -> Counts {
+        let mut counts = Counts::default();
+        for (target, _) in targets(expr) {
+            for one in self.picked(target).unwrap_or_default() {
+                counts.add(one.stat, 1);
+            }
+        }
+        counts
     }
 
     /// How the targets of `expr` ended that are not all DONE, a sentence each.

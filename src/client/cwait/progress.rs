@@ -1,0 +1,115 @@
+//! What a person at a terminal sees of a long wait: one line that is written over, and how it ends
+//! when the wait is interrupted.
+
+use crate::model::JobStat;
+use crate::sys::signals;
+use std::io::{IsTerminal as _, Write as _};
+
+/// Exit code of a wait that was interrupted.
+pub(super) const INTERRUPTED: i32 = 130;
+
+/// How many jobs and elements are in which state.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Counts {
+    pub pend: u64,
+    pub run: u64,
+    pub susp: u64,
+    pub done: u64,
+    pub exit: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, stat: JobStat, n: u64) {
+        let count = match stat {
+            JobStat::Pend | JobStat::Psusp => &mut self.pend,
+            JobStat::Run => &mut self.run,
+            JobStat::Ususp | JobStat::Ssusp | JobStat::Unkwn => &mut self.susp,
+            JobStat::Done => &mut self.done,
+            JobStat::Exit => &mut self.exit,
+        };
+        *count += n;
+    }
+
+    fn all(&self) -> u64 {
+        self.pend + self.run + self.susp + self.done + self.exit
+    }
+
+    /// `40 of 100 ended (2 as EXIT), 8 running, 52 pending`.
+    fn text(&self) -> String {
+        let mut text = format!("{} of {} ended", self.done + self.exit, self.all());
+        if self.exit > 0 {
+            text += &format!(" ({} as EXIT)", self.exit);
+        }
+        let others = [
+            (self.run, "running"),
+            (self.susp, "suspended"),
+            (self.pend, "pending"),
+        ];
+        for (n, word) in others.into_iter().filter(|(n, _)| *n > 0) {
+            text += &format!(", {n} {word}");
+        }
+        text
+    }
+}
+
+/// The line on standard error, where that is a terminal.
+pub(super) struct Progress {
+    command: &'static str,
+    on: bool,
+    shown: Counts,
+}
+
+impl Progress {
+    pub(crate) fn of(command: &'static str, quiet: bool) -> Progress {
+        // From here on an interruption ends the wait with a sentence.
+        drop(signals::catch_term());
+        Progress {
+            command,
+            on: !quiet && std::io::stderr().is_terminal(),
+            shown: Counts::default(),
+        }
+    }
+
+    /// One that shows nothing.
+    pub(crate) fn none() -> Progress {
+        Progress {
+            command: "",
+            on: false,
+            shown: Counts::default(),
+        }
+    }
+
+    /// Shows the counts, if there is more than one job to wait for.
+    pub(crate) fn show(&mut self, counts: Counts) {
+        if self.on && counts.all() > 1 && counts != self.shown {
+            self.shown = counts;
+            eprint!("\r{}: {}\x1b[K", self.command, counts.text());
+            drop(std::io::stderr().flush());
+        }
+    }
+
+    /// Takes the line away, before something else is written.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) != Counts::default() {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_in_words() {
+        let mut counts = Counts::default();
+        counts.add(JobStat::Pend, 52);
+        counts.add(JobStat::Run, 8);
+        counts.add(JobStat::Done, 38);
+        assert_eq!(counts.text(), "38 of 98 ended, 8 running, 52 pending");
+        counts.add(JobStat::Exit, 2);
+        counts.add(JobStat::Ssusp, 1);
+        let want = "40 of 101 ended (2 as EXIT), 8 running, 1 suspended, 52 pending";
+        assert_eq!(counts.text(), want);
+    }
+}

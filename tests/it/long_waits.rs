@@ -1,0 +1,47 @@
+//! `csub -K` and `cwait` while jobs run: an interruption ends the wait, not the jobs.
+
+use crate::cluster::Cluster;
+use crate::policies::{is, until};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+fn start(cluster: &Cluster, words: &[&str]) -> Child {
+    let mut command = cluster.command(words[0]);
+    command.args(&words[1..]).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Interrupts it; its exit code and what it said.
+fn interrupted(child: Child) -> (Option<i32>, String) {
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).unwrap();
+    let began = Instant::now();
+    let out = child.wait_with_output().unwrap();
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(5), "it ends at once: {took:?}");
+    (out.status.code(), String::from_utf8(out.stderr).unwrap())
+}
+
+#[test]
+fn an_interrupted_wait_says_that_the_jobs_go_on() {
+    let cluster = Cluster::up("--hosts 1 --slots 1 --masters 1");
+    let keeps = start(&cluster, &["csub", "-K", "-J", "a[1-3]", "sleep 1000"]);
+    until(&cluster, 1, "known", |_| true);
+    let single = cluster.csub(&["-H", "sleep 1"]).to_string();
+    let waits = start(&cluster, &["cwait", "1"]);
+    let quiet = start(&cluster, &["cwait", "-quiet", &single]);
+    std::thread::sleep(Duration::from_secs(3));
+    let (code, said) = interrupted(keeps);
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("job <1> goes on: 'cwait 1' waits"), "{said}");
+    let (code, said) = interrupted(waits);
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("interrupted; the jobs go on"), "{said}");
+    let (code, said) = interrupted(quiet);
+    assert_eq!((code, said.as_str()), (Some(130), ""));
+    let states = cluster.states();
+    assert_eq!(states[&(1, 1)], "RUN", "{states:?}");
+    cluster.ok("ckill", &["-u", "all", "0"]);
+    until(&cluster, 2, "killed", is("EXIT"));
+}
