@@ -5,10 +5,12 @@
 
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail};
+use crate::client::read::{OWN_ONLY, Source};
 use crate::journal::{Entry, History, Position};
 use crate::model::{JobKey, Stamp};
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::show::event::{Sentences, concerns, time_of};
+use crate::spool::view::Want;
 use crate::sys;
 use clap::Parser;
 use jiff::tz::TimeZone;
@@ -55,6 +57,7 @@ fn print(args: &Args) -> Result<usize, Fail> {
         .map_err(|_| Fail::system(site.diagnose()))?;
     let cluster = ClusterDoc::decode(&bytes)
         .map_err(|e| Fail::system(format!("{}: {e}", layout.cluster().display())))?;
+    check_visible(&site, &args.jobs)?;
     let ids: Vec<u32> = args.jobs.iter().map(|j| j.id).collect();
     let mut history = History::new(&layout, &cluster.cluster).of_jobs(&ids);
     let mut printer = Printer {
@@ -95,6 +98,38 @@ fn print(args: &Args) -> Result<usize, Fail> {
         first = false;
         sys::clock::sleep_ms(FOLLOW_MS);
     }
+}
+
+/// Keeps to `user_view_alljobs` as cjobs does: who may not see all jobs is shown the events of jobs
+/// that are given and that cjobs would show. It hides nothing: the file can be read.
+fn check_visible(site: &Site, jobs: &[JobKey]) -> Result<(), Fail> {
+    let source = Source::of("cadmin journal", site.clone());
+    if source.me.uid == 0 || source.is_service() {
+        return Ok(());
+    }
+    let params = source.params()?;
+    if source.sees_all(&params) {
+        return Ok(());
+    }
+    let want = Want {
+        ids: jobs.iter().map(|j| (j.id, j.id)).collect(),
+        finished: true,
+        ..Want::default()
+    };
+    let found = match jobs.is_empty() {
+        true => Vec::new(),
+        false => source.view.collect(&want).map_err(|e| source.failed(e))?.0,
+    };
+    let visible = |j: &JobKey| {
+        let mut rows = found.iter().filter(|job| job.row.j.id == j.id);
+        rows.next()
+            .is_some_and(|job| source.sees(&params, &job.spec))
+    };
+    if !jobs.is_empty() && jobs.iter().all(visible) {
+        return Ok(());
+    }
+    let text = format!("{OWN_ONLY}\nhint: name jobs of yours, or see them with 'chist'");
+    Err(Fail::permission(text))
 }
 
 fn write_out(lines: &mut Vec<String>) -> std::io::Result<()> {

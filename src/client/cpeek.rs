@@ -6,6 +6,7 @@ use super::cli::{Values, command, flag, operands, opt, parse};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
 use super::job_requests::finish;
+use super::read::{OWN_ONLY, Source};
 use crate::model::{JobKey, JobStat};
 use crate::spool::Layout;
 use crate::spool::view::{Job, Piece, ViewReader, Want, into_owned};
@@ -56,6 +57,12 @@ fn peek(m: &ArgMatches) -> Result<i32> {
         Some(key) => by_key(&reader, key)?,
         None => latest(&reader, m)?,
     };
+    if job.spec.uid != sys::users::effective_uid() {
+        let source = Source::of("cpeek", site.clone());
+        if !source.sees(&source.params()?, &job.spec) {
+            return Err(Fail::permission(OWN_ONLY));
+        }
+    }
     let shown = job.row.j;
     if job.row.stat.is_waiting() || (job.row.attempt == 0 && job.row.start == 0) {
         return Err(Fail::not_found(format!("Job <{shown}> : Not yet started.")));
@@ -184,6 +191,13 @@ impl Files {
         if let Some(err) = &self.err {
             println!("<< output from stderr >>");
             copy(err, &mut offsets.err).map_err(|e| unreadable(job, &e))?;
+        }
+        if (offsets.out, offsets.err) == (0, 0) {
+            let state = match job.row.stat.is_finished() {
+                true => "has written no output",
+                false => "has written no output yet",
+            };
+            eprintln!("cpeek: Job <{}> {state}.", job.row.j);
         }
         Ok(offsets)
     }

@@ -7,7 +7,7 @@ use super::env::Site;
 use super::exit::{Exit, Fail};
 use super::job_requests::not_a_job_id;
 use super::visibility::{Sets, Visible};
-use crate::model::Stamp;
+use crate::model::{Spec, Stamp};
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::view::{HostRow, Params, QueueRow};
 use crate::show::Dates;
@@ -31,6 +31,9 @@ use std::sync::Arc;
 const QUIET_MS: u64 = 10_000;
 /// Most warnings about damage that are printed one by one.
 const WARNINGS_MAX: usize = 5;
+/// Why a user does not see another's jobs.
+pub(crate) const OWN_ONLY: &str =
+    "this cluster shows you your own jobs only (general: user_view_alljobs in cb.yaml)";
 /// Depth to which groups of groups are followed.
 pub(super) const GROUP_DEPTH: usize = 16;
 
@@ -150,10 +153,28 @@ impl Source {
         params.view_all_jobs
             || self.me.uid == 0
             || Sets::new(params, &os_groups).holds(&params.administrators.join(" "), &self.me.name)
-            || sys::fs::stat(&self.layout.cluster())
-                .ok()
-                .flatten()
-                .is_some_and(|s| s.uid == self.me.uid)
+            || self.is_service()
+    }
+
+    /// True when the share is the asker's.
+    pub(crate) fn is_service(&self) -> bool {
+        let cluster = sys::fs::stat(&self.layout.cluster()).ok().flatten();
+        cluster.is_some_and(|s| s.uid == self.me.uid)
+    }
+
+    /// True when the asker may see this job.
+    pub(crate) fn sees(&self, params: &Params, spec: &Spec) -> bool {
+        if spec.uid == self.me.uid || self.sees_all(params) {
+            return true;
+        }
+        let visible = self.visible(params);
+        let within = Users::Within {
+            asked: Box::new(Users::All),
+            uid: self.me.uid,
+            names: visible.users,
+            queues: visible.queues,
+        };
+        within.has(spec.uid, &spec.user, &spec.queue)
     }
 
     /// Whose jobs the asker sees as an administrator of groups and queues.
@@ -390,9 +411,7 @@ pub(crate) fn users_asked(
         });
     }
     if m.last("u").is_some() && !users.has(source.me.uid, &source.me.name, "") {
-        return Err(Fail::permission(
-            "this cluster shows you your own jobs only (general: user_view_alljobs in cb.yaml)",
-        ));
+        return Err(Fail::permission(OWN_ONLY));
     }
     Ok(own)
 }

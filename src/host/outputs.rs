@@ -80,7 +80,8 @@ pub(super) fn open(
     // The system's directories are passable whatever the job's umask.
     userfile::set_umask(0o022);
     if base.stdout.ours && !task.out.is_empty() {
-        files.open_ours(&task.out, user, service, 0o666 & !base.umask)?;
+        let most = if task.private { 0o600 } else { 0o666 };
+        files.open_ours(&task.out, user, service, most & !base.umask)?;
     }
     userfile::set_umask(base.umask);
     if let Err(e) = files.open_rest(task, base, user, service, host) {

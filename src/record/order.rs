@@ -171,6 +171,9 @@ pub struct StartOrder {
     /// again. Its end was acknowledged and then lost with a share that was restored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ran: bool,
+    /// Users of this cluster see their own jobs only: the default output is for its user alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
 }
 
 impl StartOrder {

@@ -259,6 +259,7 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
         } else {
             String::new()
         },
+        private: order.private,
         scratch: files.script.clone(),
         hosts_file: files.hosts.clone(),
         notify: spec.notify.clone(),
@@ -524,6 +525,7 @@ mod tests {
             rerunnable: None,
             mark: 0,
             ran: false,
+            private: false,
         }
     }
 

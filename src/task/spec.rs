@@ -127,6 +127,9 @@ pub struct TaskSpec {
     /// Output file of this task, where the base's output is the system's own place.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub out: String,
+    /// That file is for the task's user alone.
+    #[serde(skip_serializing_if = "is_false")]
+    pub private: bool,
     /// Removed when the task ends (the local copy of a script); empty = nothing.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub scratch: String,

@@ -76,6 +76,7 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         rerunnable: Some(run.rerunnable),
         mark: state.mark(j),
         ran: run.start != Stamp(0),
+        private: !core.config.general.user_view_alljobs,
     };
     let host = order.hosts.first()?.0.clone();
     Some((host, Order::Start(Box::new(order))))

@@ -263,6 +263,7 @@ impl Cluster {
             rerunnable: None,
             mark: 0,
             ran: false,
+            private: false,
         }))
     }
 

@@ -115,7 +115,7 @@ impl Site {
             chown(&share, Some(service.uid), Some(service.uid)).unwrap();
             let file = dir.join("cb.yaml");
             std::fs::write(&file, &config).unwrap();
-            let out = as_account(Command::new(reachable(dir)), &service)
+            let out = as_account(Command::new(reachable(dir, CB)), &service)
                 .args(["cadmin", "init", "--name", "dev", "--config"])
                 .args([&file, &share])
                 .output()
@@ -148,10 +148,12 @@ impl Site {
 
     /// A command of the cluster as one of its users.
     pub fn command(&self, who: &Account, name: &str) -> Command {
-        let mut command = as_account(Command::new(reachable(self.cluster.dir())), who);
-        command
-            .arg(name)
-            .env("CB_ENVDIR", self.cluster.dir().join("etc"));
+        let program = if name == "cbsim" { CBSIM } else { CB };
+        let mut command = as_account(Command::new(reachable(self.cluster.dir(), program)), who);
+        if program == CB {
+            command.arg(name);
+        }
+        command.env("CB_ENVDIR", self.cluster.dir().join("etc"));
         let home = self.home(who);
         command.current_dir(if home.exists() { &home } else { Path::new("/") });
         command
@@ -292,9 +294,12 @@ fn as_account(mut command: Command, who: &Account) -> Command {
     command
 }
 
+const CB: &str = env!("CARGO_BIN_EXE_cb");
+const CBSIM: &str = env!("CARGO_BIN_EXE_cbsim");
+
 /// The program, where other users can get at it: a clone below a closed home directory is copied.
-fn reachable(dir: &Path) -> PathBuf {
-    let built = Path::new(env!("CARGO_BIN_EXE_cb"));
+fn reachable(dir: &Path, built: &str) -> PathBuf {
+    let built = Path::new(built);
     let passable = |p: &Path| {
         let mode = std::fs::metadata(p).map_or(0, |m| m.permissions().mode());
         mode & 0o001 != 0
@@ -302,7 +307,7 @@ fn reachable(dir: &Path) -> PathBuf {
     if built.ancestors().all(passable) {
         return built.to_path_buf();
     }
-    let copy = dir.parent().unwrap().join("cb");
+    let copy = dir.parent().unwrap().join(built.file_name().unwrap());
     if !copy.exists() {
         std::fs::copy(built, &copy).unwrap();
     }

@@ -363,6 +363,24 @@ fn default_output(site: &Site) {
         .join(format!("jobs/{}/{id}/0.out", id / 1000));
     let whose = |out: &Path| std::fs::metadata(out).map(|m| m.uid()).ok();
     assert_eq!(whose(&out), Some(site.alice.uid));
+    // What cjobs does not show to others, the file does not either, nor other commands.
+    let mode = std::fs::metadata(&out).map(|m| m.mode() & 0o777).ok();
+    assert_eq!(mode, Some(0o600));
+    for words in [
+        ["cpeek", &id.to_string()][..].to_vec(),
+        vec!["cadmin", "journal"],
+    ] {
+        let seen = site.run(&site.bob, words[0], &words[1..]);
+        let said = text(&seen);
+        assert_eq!(seen.status.code(), Some(3), "{words:?}: {said}");
+        assert!(said.contains("your own jobs only"), "{said}");
+    }
+    let own = site.ok(&site.alice, "cadmin", &["journal", &id.to_string()]);
+    assert!(own.contains(&format!("{id}")), "{own}");
+    let silent = site.csub(&site.alice, &["true"]);
+    site.ended(silent);
+    let said = text(&site.run(&site.alice, "cpeek", &[&silent.to_string()]));
+    assert!(said.contains("has written no output"), "{said}");
     site.ok(&site.alice, "crequeue", &["-d", &id.to_string()]);
     std::thread::sleep(Duration::from_millis(300));
     let state = site.ended(id);

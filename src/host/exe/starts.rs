@@ -351,6 +351,7 @@ mod tests {
             rerunnable: None,
             mark: 0,
             ran: false,
+            private: false,
         }
     }
 

@@ -1,5 +1,6 @@
 //! `cbsim when` for those who may not read the journal: what the leader has published of their
 //! jobs.
+
 use super::{Answer, ELEMENTS_MAX};
 use crate::model::JobKey;
 use crate::record::view::EstimateRow;
