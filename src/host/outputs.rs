@@ -58,6 +58,33 @@ pub(super) fn hand_script(task: &TaskSpec, user: Option<&Who>) -> sys::Result<()
     )
 }
 
+/// Where jobs have their temporary files.
+pub(super) const TMP: &str = "/tmp";
+
+/// Makes a directory for the temporary files of an attempt alone, as its user.
+pub(super) fn make_tmp(a: AttemptId, user: Option<&Who>) -> Option<PathBuf> {
+    let AttemptId { j, at } = a;
+    let nonce = clock::nonce(8);
+    let path = Path::new(TMP).join(format!("corral.{}.{}.{at}.{nonce}", j.id, j.idx));
+    match acting(user, || fs::mkdir(&path, 0o700)) {
+        Ok(true) => Some(path),
+        // What has that name is not the job's.
+        Ok(false) => None,
+        Err(e) => {
+            eprintln!("cbtask: {e}: the job has {TMP} for its temporary files");
+            None
+        }
+    }
+}
+
+/// Removes it with all below, as the user: what a link names is not touched, and nothing that the
+/// user may not remove.
+pub(super) fn remove_tmp(path: &Path, user: Option<&Who>) {
+    if let Err(e) = acting(user, || fs::remove_tree(path)) {
+        eprintln!("cbtask: {e}: it stays");
+    }
+}
+
 /// Opens everything and enters the working directory, as the user.
 pub(super) fn open(
     task: &TaskSpec,
@@ -79,9 +106,9 @@ pub(super) fn open(
     };
     // The system's directories are passable whatever the job's umask.
     userfile::set_umask(0o022);
-    if base.stdout.ours && !task.out.is_empty() {
-        let most = if task.private { 0o600 } else { 0o666 };
-        files.open_ours(&task.out, user, service, most & !base.umask)?;
+    if base.stdout.ours && !task.out.path.is_empty() {
+        let most = if task.out.private { 0o600 } else { 0o666 };
+        files.open_ours(&task.out.path, user, service, most & !base.umask)?;
     }
     userfile::set_umask(base.umask);
     if let Err(e) = files.open_rest(task, base, user, service, host) {

@@ -27,7 +27,7 @@ use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Pause before a record that could not be written is tried again (ms).
 const RETRY_MS: u64 = 1_000;
@@ -104,6 +104,8 @@ struct Shepherd<'a> {
     limit_changes: u32,
     /// For a rerunnable task: the leader starts it elsewhere when this host is silent too long.
     silence: Option<Silence>,
+    /// The job's own directory for temporary files, where its submitter names none.
+    tmp: Option<PathBuf>,
 }
 
 /// Waits, inside its group, for the base and the task that come on `stream`, then runs the task.
@@ -179,6 +181,7 @@ fn go(
         limits: task.limits.clone(),
         limit_changes: 0,
         silence,
+        tmp: None,
     };
     failpoint::hit("shepherd.before_start");
     s.record(&TaskRec::Start {
@@ -206,6 +209,9 @@ fn go(
             end
         }
         Ok(mut files) => {
+            s.tmp = (!s.names_tmp())
+                .then(|| outputs::make_tmp(task.a, user))
+                .flatten();
             let mut end = s.live(&files);
             let host = &s.inherited.host;
             let trouble = files.finish(task, base, user, service, host, &end);
@@ -369,12 +375,27 @@ impl Shepherd<'_> {
     }
 
     fn start(&mut self, files: &Files) -> Result<i32, launch::LaunchError> {
-        let mut own = self.task.env.clone();
-        own.extend(self.task.deadline_env(self.start));
-        let own = c_strings(&own);
+        let own = c_strings(&self.own_env());
         let env = self.prepared.env.iter().chain(&own);
         let env: Vec<&CStr> = env.map(CString::as_c_str).collect();
         self.launch(&self.task.argv, &env, Some(c"LS_JOBPID="), files)
+    }
+
+    /// What this attempt has in its environment beside what its specification says.
+    fn own_env(&self) -> Vec<String> {
+        let mut own = self.task.env.clone();
+        own.extend(self.task.deadline_env(self.start));
+        if !self.names_tmp() {
+            let tmp = self.tmp.as_deref().unwrap_or(Path::new(outputs::TMP));
+            own.push(format!("TMPDIR={}", tmp.display()));
+        }
+        own
+    }
+
+    /// The submitter says where temporary files go.
+    fn names_tmp(&self) -> bool {
+        let mut env = self.prepared.env.iter();
+        env.any(|e| e.to_bytes().starts_with(b"TMPDIR="))
     }
 
     /// Runs the command of `-rnc` beside the job, in its group and with its files, once for each
@@ -390,7 +411,7 @@ impl Shepherd<'_> {
         self.resized = notice.n;
         let name = |e: &[u8]| e.split(|b| *b == b'=').next().map(<[u8]>::to_vec);
         let names: Vec<_> = notice.env.iter().map(|e| name(e.as_bytes())).collect();
-        let (own, new) = (c_strings(&self.task.env), c_strings(&notice.env));
+        let (own, new) = (c_strings(&self.own_env()), c_strings(&notice.env));
         let old = self.prepared.env.iter().chain(&own);
         let old = old.filter(|e| !names.contains(&name(e.to_bytes())));
         let env: Vec<&CStr> = old.chain(&new).map(CString::as_c_str).collect();
@@ -403,6 +424,9 @@ impl Shepherd<'_> {
     /// Removes the task's files in the local directory.
     fn remove_files(&self) {
         let task = self.task;
+        if let Some(tmp) = &self.tmp {
+            outputs::remove_tmp(tmp, self.prepared.user.as_ref());
+        }
         for path in [&task.scratch, &task.hosts_file, &task.notice] {
             if !path.is_empty() {
                 let _ = fs::remove(Path::new(path));

@@ -3,7 +3,9 @@
 //! Owns the names that every job finds in its environment. Accounts, contents of blobs and the
 //! places of this host come in as values; nothing is looked up here.
 
-use super::spec::{Base, Become, Output, ReportFacts, ReportHeader, TaskLimits, TaskSpec};
+use super::spec::{
+    Base, Become, DefaultOutput, Output, ReportFacts, ReportHeader, TaskLimits, TaskSpec,
+};
 use crate::model::{JobKey, Limits, Share, Spec};
 use crate::record::order::StartOrder;
 use crate::text::command::quote;
@@ -70,8 +72,6 @@ const BASE_NAMES: &[&str] = &[
 
 /// Where programs are looked for when the job's environment has no PATH.
 pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// The directory for temporary files of a job whose submitter names none.
-const DEFAULT_TMPDIR: &str = "/tmp";
 
 /// The account a job runs as, as this host knows it.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -198,11 +198,7 @@ fn base_env(
         "" => "/bin/sh",
         shell => shell,
     };
-    for (name, value) in [
-        ("PATH", DEFAULT_PATH),
-        ("SHELL", shell),
-        ("TMPDIR", DEFAULT_TMPDIR),
-    ] {
+    for (name, value) in [("PATH", DEFAULT_PATH), ("SHELL", shell)] {
         if !given(name) {
             set(name, value);
         }
@@ -254,12 +250,13 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
         grace_ms: order.grace_ms,
         rerunnable: order.is_rerunnable(spec),
         array,
-        out: if spec.stdout.is_empty() {
-            files.default_output.clone()
-        } else {
-            String::new()
+        out: DefaultOutput {
+            path: match spec.stdout.as_str() {
+                "" => files.default_output.clone(),
+                _ => String::new(),
+            },
+            private: order.private,
         },
-        private: order.private,
         scratch: files.script.clone(),
         hosts_file: files.hosts.clone(),
         notify: spec.notify.clone(),
@@ -577,14 +574,13 @@ mod tests {
             "HOME=/users/ann",
             "SHELL=/bin/zsh",
             "USER=ann",
-            "TMPDIR=/tmp",
             "LSF_SERVERDIR=/opt/sbin",
         ] {
             assert!(b.env.iter().any(|x| x == e), "{e}: {:?}", b.env);
         }
         let given = [("TMPDIR".to_owned(), "/scratch".to_owned())];
         let b = base(&Spec::default(), 0, &given, &account, &place, None).unwrap();
-        assert!(!b.env.iter().any(|e| e == "TMPDIR=/tmp"));
+        assert!(b.env.iter().any(|e| e == "TMPDIR=/scratch"));
     }
 
     #[test]

@@ -101,6 +101,17 @@ pub struct TaskLimits {
     pub deadline: Option<i64>,
 }
 
+/// Output file of a task whose base's output is the system's own place.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DefaultOutput {
+    #[serde(rename = "out", skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// It is for the task's user alone.
+    #[serde(skip_serializing_if = "is_false")]
+    pub private: bool,
+}
+
 /// One task to run.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
@@ -124,12 +135,8 @@ pub struct TaskSpec {
     /// The element belongs to an array of several.
     #[serde(skip_serializing_if = "is_false")]
     pub array: bool,
-    /// Output file of this task, where the base's output is the system's own place.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub out: String,
-    /// That file is for the task's user alone.
-    #[serde(skip_serializing_if = "is_false")]
-    pub private: bool,
+    #[serde(flatten)]
+    pub out: DefaultOutput,
     /// Removed when the task ends (the local copy of a script); empty = nothing.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub scratch: String,

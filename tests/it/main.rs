@@ -22,6 +22,7 @@ mod hanging_share;
 mod health;
 mod health_restore;
 mod health_start;
+mod job_tmpdir;
 mod layering;
 mod layering_circles;
 mod long_waits;

@@ -409,8 +409,8 @@ fn default_output_is_kept_only_when_there_is_some() {
             }
         });
         let (silent, loud) = (h.path("j/1/0.out"), h.path("j/2/0.out"));
-        let a = h.run("true", |t| t.out = silent.clone());
-        let b = h.run("echo x; echo y >&2", |t| t.out = loud.clone());
+        let a = h.run("true", |t| t.out.path = silent.clone());
+        let b = h.run("echo x; echo y >&2", |t| t.out.path = loud.clone());
         assert_eq!((h.end(a).code, h.end(b).code), (Some(0), Some(0)));
         assert!(!fs::exists(Path::new(&silent)));
         assert_eq!(fs::read_small(Path::new(&loud), 99).unwrap(), b"x\ny\n");
