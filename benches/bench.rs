@@ -11,7 +11,7 @@
 #[allow(dead_code)] // shared with the tests, which use more of it
 mod cluster;
 
-use cluster::{Cluster, job_id, kill_9};
+use cluster::{Cluster, job_id, kill_9, reachable};
 use std::io::{Read, Write};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -169,11 +169,11 @@ fn fill(cluster: &Cluster, n: u32, as_user: Option<u32>) -> f64 {
             .map(|i| format!("-q low -J j{i} -o /dev/null /bin/true {i}\n"))
             .collect();
         std::fs::write(&path, jobs).unwrap();
-        let mut csub = cluster.command("csub");
+        let mut csub = match as_user {
+            Some(uid) => csub_of(cluster, uid),
+            None => cluster.command("csub"),
+        };
         csub.arg("-pack").arg(&path).stdout(Stdio::null());
-        if let Some(uid) = as_user {
-            std::os::unix::process::CommandExt::uid(&mut csub, uid);
-        }
         let begin = Instant::now();
         assert!(
             csub.status().unwrap().success(),
@@ -184,6 +184,16 @@ fn fill(cluster: &Cluster, n: u32, as_user: Option<u32>) -> f64 {
         left -= part;
     }
     f64::from(n) / spent
+}
+
+/// `csub` for another user, who may run it wherever the checkout lies.
+fn csub_of(cluster: &Cluster, uid: u32) -> Command {
+    let around = cluster.dir().parent().expect("it lies in a directory");
+    let mut csub = Command::new(reachable(around, env!("CARGO_BIN_EXE_cb")));
+    csub.arg("csub").current_dir(cluster.work());
+    csub.env("CB_ENVDIR", cluster.dir().join("etc"));
+    std::os::unix::process::CommandExt::uid(&mut csub, uid);
+    csub
 }
 
 fn pack() {

@@ -24,6 +24,25 @@ pub struct Process {
     pub leader: bool,
 }
 
+/// A built program where all users can run it: a clone below a directory that others cannot enter
+/// has it copied to `dir`, which they can.
+pub fn reachable(dir: &Path, built: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let built = Path::new(built);
+    let passable = |p: &Path| {
+        let mode = std::fs::metadata(p).map_or(0, |m| m.permissions().mode());
+        mode & 0o001 != 0
+    };
+    if built.ancestors().all(passable) {
+        return built.to_path_buf();
+    }
+    let copy = dir.join(built.file_name().expect("a program has a name"));
+    if !copy.exists() {
+        std::fs::copy(built, &copy).unwrap();
+    }
+    copy
+}
+
 impl Cluster {
     /// Brings a cluster up with the given options of `cadmin dev up`.
     pub fn up(options: &str) -> Cluster {

@@ -1,7 +1,37 @@
 //! The development cluster itself: up, what it lists, restart of what died, down without a trace.
 
-use crate::cluster::{Cluster, exists, kill_9, text};
+use crate::cluster::{Cluster, exists, kill_9, reachable, text};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
+
+/// A clone may lie below a home directory that others cannot enter; benchmarks and tests that play
+/// several users run all the same.
+#[test]
+fn programs_of_a_closed_clone_run_as_another_user() {
+    let (closed, open) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let built = closed.path().join("cb");
+    std::fs::copy(env!("CARGO_BIN_EXE_cb"), &built).unwrap();
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(closed.path(), 0o700);
+    mode(open.path(), 0o755);
+    let program = reachable(open.path(), built.to_str().unwrap());
+    let mut command = Command::new(program);
+    command.args(["csub", "-V"]).current_dir("/");
+    if crate::security::is_root() {
+        command.uid(65_534);
+        let mut closed = Command::new(&built);
+        closed.arg("csub").current_dir("/").uid(65_534);
+        let refused = closed.output().unwrap_err().kind();
+        assert_eq!(refused, std::io::ErrorKind::PermissionDenied);
+    }
+    let out = command.output().unwrap();
+    assert!(out.status.success(), "{}", text(&out));
+}
 
 #[test]
 fn a_cluster_comes_up_restarts_what_died_and_goes_without_a_trace() {

@@ -4,7 +4,7 @@
 //! The users are accounts that every machine has (bin, games, ...): none is made for the tests, so
 //! nothing of the machine changes. Only root can play several users; without, it says so.
 
-use crate::cluster::{Cluster, job_id, text};
+use crate::cluster::{Cluster, job_id, reachable, text};
 use crate::{security_box, security_jobs, security_roles};
 use corral::model::Token;
 use corral::record::ack::Ack;
@@ -115,7 +115,7 @@ impl Site {
             chown(&share, Some(service.uid), Some(service.uid)).unwrap();
             let file = dir.join("cb.yaml");
             std::fs::write(&file, &config).unwrap();
-            let out = as_account(Command::new(reachable(dir, CB)), &service)
+            let out = as_account(Command::new(reachable(tmp(dir), CB)), &service)
                 .args(["cadmin", "init", "--name", "dev", "--config"])
                 .args([&file, &share])
                 .output()
@@ -149,7 +149,10 @@ impl Site {
     /// A command of the cluster as one of its users.
     pub fn command(&self, who: &Account, name: &str) -> Command {
         let program = if name == "cbsim" { CBSIM } else { CB };
-        let mut command = as_account(Command::new(reachable(self.cluster.dir(), program)), who);
+        let mut command = as_account(
+            Command::new(reachable(tmp(self.cluster.dir()), program)),
+            who,
+        );
         if program == CB {
             command.arg(name);
         }
@@ -294,25 +297,13 @@ fn as_account(mut command: Command, who: &Account) -> Command {
     command
 }
 
+/// The directory around a cluster's, which all users may enter.
+fn tmp(dir: &Path) -> &Path {
+    dir.parent().expect("a cluster lies in a directory")
+}
+
 const CB: &str = env!("CARGO_BIN_EXE_cb");
 const CBSIM: &str = env!("CARGO_BIN_EXE_cbsim");
-
-/// The program, where other users can get at it: a clone below a closed home directory is copied.
-fn reachable(dir: &Path, built: &str) -> PathBuf {
-    let built = Path::new(built);
-    let passable = |p: &Path| {
-        let mode = std::fs::metadata(p).map_or(0, |m| m.permissions().mode());
-        mode & 0o001 != 0
-    };
-    if built.ancestors().all(passable) {
-        return built.to_path_buf();
-    }
-    let copy = dir.parent().unwrap().join(built.file_name().unwrap());
-    if !copy.exists() {
-        std::fs::copy(built, &copy).unwrap();
-    }
-    copy
-}
 
 /// Runs all cases on one cluster, whatever the first ones say.
 #[test]
