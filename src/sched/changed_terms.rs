@@ -8,6 +8,7 @@ use super::engine::Engine;
 use super::hosts::HostTable;
 use super::picture::Picture;
 use super::quota::Ident;
+use super::resource_names::amount_text;
 use crate::model::{JobKey, Spec};
 use crate::state::{HostId, Run, State};
 use smallvec::SmallVec;
@@ -81,7 +82,7 @@ impl Picture {
             let left = self.usage.get(at as usize).left(res);
             if more > left {
                 let (host, name) = (&table.at(at as usize).name, self.resources.name(res));
-                let (more, left) = (amount(more), amount(left.max(0)));
+                let (more, left) = (amount_text(name, more), amount_text(name, left.max(0)));
                 return Err(format!(
                     "the job would reserve {more} more of {name} on host {host}, which has {left} \
                      left"
@@ -239,9 +240,4 @@ impl Picture {
             None => Ok(()),
         }
     }
-}
-
-/// Thousandths as people write them.
-fn amount(milli: i64) -> String {
-    crate::text::resreq::amount(u64::try_from(milli).unwrap_or(0))
 }

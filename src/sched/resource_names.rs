@@ -5,6 +5,7 @@ use super::host_usage::ResourceId;
 use super::hosts::HostInfo;
 use crate::config::Config;
 use crate::text::resreq::{Def, Direction, Resources as _};
+use crate::text::size;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
@@ -61,4 +62,20 @@ impl ResourceNames {
         };
         self.names.iter().zip(&self.rising).map(milli).collect()
     }
+}
+
+/// An amount in thousandths as people write it: memory and disk space, which are in MB, as sizes.
+pub(super) fn amount_text(resource: &str, milli: i64) -> String {
+    match is_size(resource) {
+        true => size::human(milli.unsigned_abs().saturating_mul(1 << 20) / 1000),
+        false => (milli as f64 / 1000.0).to_string(),
+    }
+}
+
+/// It is counted in MB.
+pub(super) fn is_size(resource: &str) -> bool {
+    matches!(
+        resource,
+        "mem" | "swp" | "swap" | "tmp" | "maxmem" | "maxswp" | "maxtmp"
+    )
 }

@@ -7,28 +7,13 @@ use crate::model::{NearestHost, SelectMiss};
 use crate::sched::compiled_request::{RequestPart, RusageItem, RusagePer};
 use crate::sched::host_usage::ResourceId;
 use crate::sched::hosts::HostInfo;
+use crate::sched::resource_names::{amount_text, is_size};
 use crate::sched::shape::{Shape, Unfit};
 use crate::text::resreq::{Direction, HostFacts, Node, Op, Resources as _, Select};
-use crate::text::size;
 
 /// Most conditions of `select[]` that a reason repeats, and their length together.
 const PARTS_MAX: usize = 3;
 const PARTS_BYTES: usize = 200;
-
-/// An amount in thousandths as people write it: memory and disk space, which are in MB, as sizes.
-fn amount_text(resource: &str, milli: i64) -> String {
-    match is_size(resource) {
-        true => size::human(milli.unsigned_abs().saturating_mul(1 << 20) / 1000),
-        false => (milli as f64 / 1000.0).to_string(),
-    }
-}
-
-fn is_size(resource: &str) -> bool {
-    matches!(
-        resource,
-        "mem" | "swp" | "swap" | "tmp" | "maxmem" | "maxswp" | "maxtmp"
-    )
-}
 
 /// A measured value: two digits, so that a reason does not change with every sample.
 fn value_text(resource: &str, value: f64) -> String {
