@@ -6,6 +6,7 @@ use crate::record::order::Act;
 use crate::record::report::Ended;
 use crate::sys::append::SharedAppender;
 use crate::task::log::{TaskRec, encode_task};
+use crate::task::spec::TaskAct;
 
 /// Shepherds of log `n` write these records.
 pub(super) fn shepherds_write(exec: &Exec, (n, mark): (u64, u32), records: &[TaskRec]) {
@@ -74,6 +75,37 @@ fn a_success_that_is_read_with_its_start_is_not_laid_to_a_signal_that_waits() {
         panic!("its end was read");
     };
     assert_eq!((end.code, end.reason), (Some(0), TermReason::None));
+}
+
+/// A stop that every further leader repeats must not undo the resume that came after it.
+#[test]
+fn a_signal_that_is_ordered_again_is_taken_up_once() {
+    let dir = tempfile::tempdir().unwrap();
+    given(dir.path(), 7);
+    let mut exec = deaf_executor(dir.path());
+    let (a, log) = (first(2), exec.spawners.log().unwrap());
+    let given = table::Status::Given(log);
+    exec.table.insert(a, table::Entry::new(given, (1, 1), false));
+    let signal = |act, n| Order::Signal {
+        a,
+        act,
+        reason: TermReason::None,
+        grace_ms: 0,
+        n,
+        mark: 0,
+    };
+    let taken_up = |exec: &Exec| {
+        let waiting = exec.table.get(a).unwrap().waiting.iter();
+        waiting.map(|p| p.act).collect::<Vec<TaskAct>>()
+    };
+    let (stop, resume) = (signal(Act::Stop, 1), signal(Act::Resume, 2));
+    publish_in(1, &exec, 1, &[stop.clone(), resume]);
+    exec.turn(true);
+    publish_in(2, &exec, 1, &[stop]);
+    exec.turn(true);
+    exec.turn(true);
+    assert_eq!(exec.orders.place(), (2, 1));
+    assert_eq!(taken_up(&exec), [TaskAct::Stop, TaskAct::Resume]);
 }
 
 #[test]
