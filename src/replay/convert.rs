@@ -300,7 +300,8 @@ fn aleang_queues(out: &mut String, tables: &Tables, backfill: &str) {
 /// back reserves nothing, one that lacks nodes does.
 fn aleang_limits(out: &mut String, tables: &Tables, asks: &[Ask]) -> Result<(), String> {
     let mut limits = String::new();
-    let consumers: [(_, _, _, _, fn(&Ask) -> &String); 3] = [
+    type NameOf = fn(&Ask) -> &String;
+    let consumers: [(_, _, _, _, NameOf); 3] = [
         (&tables.users, 3, "user", "users", |ask| &ask.user),
         (&tables.groups, 3, "group", "users", |ask| &ask.group),
         (&tables.queues, 2, "queue", "queues", |ask| &ask.queue),

@@ -106,9 +106,9 @@ impl State {
         }
         let of_user = |(uid, n): (&u32, &Waiting)| due.by_user.get(uid).copied() == Some(*n);
         let none = |n: &Waiting| *n == Waiting::default();
-        let users = have.by_user.iter().filter(|(_, n)| !none(n));
+        let mut users = have.by_user.iter().filter(|(_, n)| !none(n));
         let queues = have.by_queue.iter().filter(|n| !none(n));
-        if !users.map(of_user).all(|ok| ok)
+        if !users.all(of_user)
             || !queues.eq(due.by_queue.iter().filter(|n| !none(n)))
             || due.by_user.values().map(|n| n.jobs).sum::<u64>() != pending
         {

@@ -1,6 +1,7 @@
 //! The development cluster itself: up, what it lists, restart of what died, down without a trace.
 
 use crate::cluster::{Cluster, exists, kill_9, reachable, text};
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -85,6 +86,17 @@ fn a_cluster_comes_up_restarts_what_died_and_goes_without_a_trace() {
         .parse()
         .unwrap();
     assert!(exists(pid));
+    // Nor one that is stopped, and with control groups of version 1 frozen.
+    let stopped = cluster.csub(&["sleep 4322"]);
+    let wait_for = |state: &str| {
+        let is = |states: &BTreeMap<(u32, u32), String>| {
+            states.get(&(stopped, 0)).is_some_and(|s| s == state)
+        };
+        cluster.wait(Duration::from_secs(30), is);
+    };
+    wait_for("RUN");
+    cluster.ok("cstop", &[&stopped.to_string()]);
+    wait_for("USUSP");
     let members = cluster.ps();
     assert!(members.iter().any(|p| p.role == "cbtask"), "{members:?}");
     let out = cluster.down();

@@ -3,7 +3,7 @@
 use super::processes::{self, Processes};
 use super::site::Site;
 use crate::client::Fail;
-use crate::sys::cgroup::{self, Hierarchy};
+use crate::sys::cgroup::{self, Group, Hierarchy};
 use crate::sys::{clock, fs, proc};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -59,6 +59,10 @@ fn end_all(site: &Site) -> Result<usize, Fail> {
         let before = ended.len();
         ended.extend(round(&processes));
         quiet = if ended.len() == before { quiet + 1 } else { 0 };
+        if quiet > 0 {
+            // What is frozen dies only when it is thawed (control groups of version 1).
+            groups(site, |group| drop(group.thaw()));
+        }
         if quiet > GRACE_ROUNDS {
             let members = processes.members.iter().map(|m| (m.pid, m.start));
             ended.extend(members.filter(|p| end(*p)));
@@ -111,15 +115,24 @@ fn wait_reaped(ended: &BTreeSet<(i32, u64)>) {
 
 /// Removes the control groups of the cluster's hosts: their owners were killed before they could.
 fn remove_groups(site: &Site) {
-    for host in site.settings.hosts().filter(|_| site.settings.cgroup) {
-        let groups = Hierarchy::detect(&cgroup::tag(&host, &site.local(&host)));
-        for name in groups.names() {
-            if let Some(mut group) = groups.find(&name) {
-                group.kill_until_empty(GROUP_MS);
-                group.remove();
-            }
-        }
-        groups.remove_parents();
+    groups(site, |group| {
+        group.kill_until_empty(GROUP_MS);
+        group.remove();
+    });
+    hierarchies(site).for_each(|groups| groups.remove_parents());
+}
+
+fn hierarchies(site: &Site) -> impl Iterator<Item = Hierarchy> {
+    let hosts = site.settings.hosts().filter(|_| site.settings.cgroup);
+    hosts.map(|host| Hierarchy::detect(&cgroup::tag(&host, &site.local(&host))))
+}
+
+/// Does something with each control group of the cluster's hosts.
+fn groups(site: &Site, act: impl Fn(&mut Group)) {
+    for groups in hierarchies(site) {
+        let names = groups.names();
+        let found = names.iter().filter_map(|name| groups.find(name));
+        found.for_each(|mut group| act(&mut group));
     }
 }
 

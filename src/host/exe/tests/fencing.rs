@@ -85,7 +85,8 @@ fn a_signal_that_is_ordered_again_is_taken_up_once() {
     let mut exec = deaf_executor(dir.path());
     let (a, log) = (first(2), exec.spawners.log().unwrap());
     let given = table::Status::Given(log);
-    exec.table.insert(a, table::Entry::new(given, (1, 1), false));
+    exec.table
+        .insert(a, table::Entry::new(given, (1, 1), false));
     let signal = |act, n| Order::Signal {
         a,
         act,
