@@ -299,6 +299,14 @@ impl Drop for Cluster {
     }
 }
 
+/// Has programs that are started from now on end by an interruption: a shell that started the tests
+/// in the background has it ignored, which children inherit.
+pub fn interruptible() {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: no handler is installed, and nothing in this process depends on the signal.
+    unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) }.unwrap();
+}
+
 /// Sends a signal that cannot be caught, and waits for its effect: a dying leader is still listed.
 pub fn kill_9(pid: i32) {
     signal(pid, "-KILL");

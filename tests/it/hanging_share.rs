@@ -1,7 +1,7 @@
 //! Commands whose share does not answer: a call on a file of the share is held in the kernel, by a
 //! pipe that nobody has opened for writing, until the test lets it go.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, interruptible};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -16,6 +16,7 @@ struct Hung {
 
 impl Hung {
     fn start(cluster: &Cluster, n: usize, part: &str, words: &[&str]) -> Hung {
+        interruptible();
         let pipe = cluster.work().join(format!("pipe{n}"));
         let mode = nix::sys::stat::Mode::S_IRWXU;
         nix::unistd::mkfifo(&pipe, mode).unwrap();

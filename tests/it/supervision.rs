@@ -88,7 +88,8 @@ fn the_run_limit_holds_over_ten_restarts_of_the_executor() {
     let e = c.end(1);
     assert_eq!((e.reason, e.sig), (TermReason::RunLimit, 2));
     let ran = e.t - e.start;
-    assert!((6_000..7_000).contains(&ran), "{ran} ms");
+    // Times are of the wall clock in whole ms, the limit is not.
+    assert!((5_998..7_000).contains(&ran), "{ran} ms");
 }
 
 #[test]

@@ -34,9 +34,8 @@ const fn kind(name: &'static str, a: (i64, i64), b: (i64, i64), widths: [u32; 2]
     }
 }
 
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 6] = [
     kind("seconds", (1, 1), (1, 1), [1, 1]),
-    kind("minutes", (60, 60), (60, 60), [1, 1]),
     kind("hours", (3600, 3600), (3600, 3600), [1, 1]),
     kind("mixed lengths", (10, 600), (10, 600), [1, 1]),
     // Of 100 starts some 17 are of the long jobs: one of them is 6 per cent of all.
