@@ -3,10 +3,12 @@
 
 /// Least time between two writes of the summary views (ms), and on a network file system, where
 /// each of them takes five requests. What jobs change of the counts travels with their rows; shares
-/// and estimates wait for this, and are 2 s old at most.
+/// and estimates wait for this, and are 2 s old at most with a hundred hosts.
 const EVERY_MS: u64 = 1000;
 const REMOTE_MS: u64 = 1750;
-/// By how much longer they wait for each host when only load indices changed (ms): the view of
+/// By how much longer they wait for each host (ms): the row of one is 400 bytes.
+const EVENT_ROW_MS: u64 = 1;
+/// The same when only load indices changed (ms): the view of
 /// 5,000 hosts is 2 MB, and their loads change all the time.
 const LOAD_ROW_MS: u64 = 5;
 
@@ -49,7 +51,7 @@ impl SummaryPace {
     pub(crate) fn due_ms(&self, hosts: usize) -> Option<u64> {
         let at = self.written_at.saturating_add(self.every_ms);
         match (self.events, self.loads) {
-            (true, _) => Some(at),
+            (true, _) => Some(at.saturating_add(hosts as u64 * EVENT_ROW_MS)),
             (false, true) => Some(at.saturating_add(hosts as u64 * LOAD_ROW_MS)),
             (false, false) => None,
         }
@@ -63,16 +65,18 @@ mod tests {
     #[test]
     fn events_are_shown_soon_and_loads_at_the_pace_of_the_views_size() {
         let mut pace = SummaryPace::new(false);
-        assert_eq!(pace.due_ms(5000), Some(REMOTE_MS));
+        assert_eq!(pace.due_ms(0), Some(REMOTE_MS));
+        assert_eq!(pace.due_ms(5000), Some(REMOTE_MS + 5000));
         pace.written(10_000);
         assert_eq!(pace.due_ms(5000), None);
         pace.loads_changed();
         assert_eq!(pace.due_ms(3), Some(11_765));
         assert_eq!(pace.due_ms(5000), Some(36_750));
         pace.changed();
-        assert_eq!(pace.due_ms(5000), Some(11_750));
+        assert_eq!(pace.due_ms(5000), Some(16_750));
+        assert_eq!(pace.due_ms(3), Some(11_753));
         pace.written(11_750);
         assert_eq!(pace.due_ms(5000), None);
-        assert_eq!(SummaryPace::new(true).due_ms(3), Some(EVERY_MS));
+        assert_eq!(SummaryPace::new(true).due_ms(3), Some(EVERY_MS + 3));
     }
 }
