@@ -8,8 +8,8 @@ const EVERY_MS: u64 = 1000;
 const REMOTE_MS: u64 = 1750;
 /// By how much longer they wait for each host (ms): the row of one is 400 bytes.
 const EVENT_ROW_MS: u64 = 1;
-/// The same when only load indices changed (ms): the view of
-/// 5,000 hosts is 2 MB, and their loads change all the time.
+/// The same when only load indices changed (ms): the view of 5,000 hosts is 2 MB, and their loads
+/// change all the time.
 const LOAD_ROW_MS: u64 = 5;
 
 /// What is to be shown, and when it was last shown. Times are of the boot clock, ms.

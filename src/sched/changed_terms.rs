@@ -36,30 +36,21 @@ impl Engine {
         id: u32,
         new: &Spec,
     ) -> Result<(), String> {
-        self.picture.check_change(state, table, id, new)
-    }
-}
-
-impl Picture {
-    fn check_change(
-        &mut self,
-        state: &State,
-        table: &HostTable,
-        id: u32,
-        new: &Spec,
-    ) -> Result<(), String> {
         let Some(job) = state.job(id) else {
             return Ok(());
         };
         let mut works: Vec<JobKey> = Vec::new();
         job.each_started(&mut |j, _, _| works.push(j));
-        let shape = self.shape_of(new, table);
-        let ident = self.ident_of(new);
-        let checked = self.check_works(state, table, &works, (shape, &ident, new));
-        self.requests.drop_ref(shape);
+        let picture = &mut self.picture;
+        let shape = picture.shape_of(new, table);
+        let ident = picture.ident_of(new);
+        let checked = picture.check_works(state, table, &works, (shape, &ident, new));
+        picture.requests.drop_ref(shape);
         checked
     }
+}
 
+impl Picture {
     fn check_works(
         &mut self,
         state: &State,

@@ -59,7 +59,7 @@ fn end_all(site: &Site) -> Result<usize, Fail> {
         let before = ended.len();
         ended.extend(round(&processes));
         quiet = if ended.len() == before { quiet + 1 } else { 0 };
-        if quiet > 0 {
+        if quiet == 1 {
             // What is frozen dies only when it is thawed (control groups of version 1).
             groups(site, |group| drop(group.thaw()));
         }

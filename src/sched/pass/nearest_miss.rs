@@ -96,6 +96,7 @@ impl Pass<'_> {
         };
         let need = item.amount.saturating_mul(i64::from(slots));
         let view = self.view();
+        let stated = self.is_stated(name);
         let mut largest: Option<(i64, usize)> = None;
         for (at, host) in self.table.iter().enumerate() {
             let unfit = shape.unfit(which, &view, at);
@@ -103,7 +104,7 @@ impl Pass<'_> {
             if !serves || !host.entry.server {
                 continue;
             }
-            let total = self.total(host, name)?;
+            let total = total(host, name, stated)?;
             if total >= need {
                 return None;
             }
@@ -123,25 +124,10 @@ impl Pass<'_> {
         ))
     }
 
-    /// All that a host has of a resource when nothing runs there, in thousandths. `None`: unknown.
-    fn total(&self, host: &HostInfo, name: &str) -> Option<i64> {
-        let milli = |n: f64| (n * 1000.0).round() as i64;
-        if let Some(ResourceValue::Number(n)) = host.entry.resources.get(name) {
-            return Some(milli(*n));
-        }
-        let load = &host.load;
-        let whole = |n: u64| (load.ncpus > 0 && n > 0).then(|| milli(n as f64));
-        match name {
-            "mem" => whole(load.maxmem),
-            "swp" | "swap" => whole(load.maxswp),
-            "tmp" => whole(load.maxtmp),
-            _ => {
-                // Stated in cb.yaml for some host, and neither there nor by a sensor for this one.
-                let stated = |host: &HostInfo| host.entry.resources.contains_key(name);
-                let absent = load.ncpus > 0 && host.number(name).is_none();
-                (absent && self.table.iter().any(stated)).then_some(0)
-            }
-        }
+    /// cb.yaml states this resource for some host.
+    fn is_stated(&self, name: &str) -> bool {
+        let mut hosts = self.table.iter();
+        hosts.any(|host| host.entry.resources.contains_key(name))
     }
 
     /// Of the hosts that do not meet `select[]`, the one that comes nearest, and what it lacks.
@@ -192,6 +178,27 @@ impl Pass<'_> {
             part,
             has: has.join(", "),
         })
+    }
+}
+
+/// All that a host has of a resource when nothing runs there, in thousandths. `None`: unknown.
+/// `stated`: cb.yaml states the resource for some host.
+fn total(host: &HostInfo, name: &str, stated: bool) -> Option<i64> {
+    let milli = |n: f64| (n * 1000.0).round() as i64;
+    if let Some(ResourceValue::Number(n)) = host.entry.resources.get(name) {
+        return Some(milli(*n));
+    }
+    let load = &host.load;
+    let whole = |n: u64| (load.ncpus > 0 && n > 0).then(|| milli(n as f64));
+    match name {
+        "mem" => whole(load.maxmem),
+        "swp" | "swap" => whole(load.maxswp),
+        "tmp" => whole(load.maxtmp),
+        _ => {
+            // Neither cb.yaml nor a sensor says anything of this host.
+            let absent = load.ncpus > 0 && host.number(name).is_none();
+            (absent && stated).then_some(0)
+        }
     }
 }
 
