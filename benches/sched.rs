@@ -502,6 +502,7 @@ fn events() {
         a: attempt(id),
         pid,
         t,
+        bind: None,
     });
     let ended = of(&|id| Event::Ended {
         e: Box::new(Ended {

@@ -538,6 +538,7 @@ impl Memory {
                 b: "b".into(),
                 m: 9,
                 f: 0,
+                c: None,
             }));
             attempts.push(json(&AttemptRec::Refused { a, e, p }));
             attempts.push(json(&AttemptRec::Signalled { a, n: 1 }));

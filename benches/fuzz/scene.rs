@@ -186,7 +186,12 @@ impl Scene {
             let out = said.entry(host).or_default();
             match order {
                 Order::Start(o) => {
-                    out.push(Report::Started { a: o.a, pid: 7, t });
+                    out.push(Report::Started {
+                        a: o.a,
+                        pid: 7,
+                        t,
+                        bind: None,
+                    });
                     match dice.roll(4) {
                         0 => out.push(end(o.a, Some(0), TermReason::None)),
                         1 => out.push(end(o.a, Some(7), TermReason::None)),

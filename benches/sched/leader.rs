@@ -132,7 +132,12 @@ impl Host {
             match line.decode::<Order>().expect("an order") {
                 Order::Start(start) => {
                     let (a, t) = (start.a, wall_ms());
-                    self.say(&Report::Started { a, pid: 1, t });
+                    self.say(&Report::Started {
+                        a,
+                        pid: 1,
+                        t,
+                        bind: None,
+                    });
                     let (start, code) = (t, Some(0));
                     self.say(&Report::Ended(Box::new(Ended {
                         a,

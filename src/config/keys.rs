@@ -252,7 +252,7 @@ pub(super) const QUEUE: &[Key] = &[
     later("chkpnt", "chkpnt"),
     later("migrate_after", "mig"),
     later("capacity", ""),
-    later("cpu_bind", "affinity"),
+    now("cpu_bind", "affinity"),
     later("gpu_check", ""),
     later("gpu_mode", ""),
     later("virtual_cluster", ""),

@@ -7,6 +7,7 @@ use super::read_policy;
 use super::read_users::{admin_set, group_name, per_core, user_set};
 use super::sets::{HostPrefs, UserSet};
 use super::types::{Cluster, HostTable, Interactive, JobSlots, LimitPair, Queue, RequeueExits};
+use crate::model::CpuBind;
 use crate::text::duration;
 use crate::text::size::Unit;
 use crate::text::yaml::Node;
@@ -95,6 +96,7 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
             .words(ctx, "requeue_exit_values")
             .map_or_else(RequeueExits::default, |w| requeue_exits(ctx, &w)),
         max_requeue: f.limit(ctx, "max_requeue", 0),
+        cpu_bind: f.choice(ctx, "cpu_bind", &CpuBind::ALL).unwrap_or_default(),
         ..Queue::named(name)
     };
     nonsense(ctx, f, &out);

@@ -222,6 +222,9 @@ impl Queue {
         if self.packing != Packing::default() {
             put("PACKING", self.packing.to_string());
         }
+        if !self.cpu_bind.is_none() {
+            put("CPU_BIND", self.cpu_bind.word().to_owned());
+        }
         for (title, ms) in [
             ("JOB_ACCEPT_INTERVAL", self.job_accept_interval_ms),
             ("NEW_JOB_SCHED_DELAY", self.new_job_sched_delay_ms),
@@ -313,12 +316,12 @@ mod tests {
             shown(
                 ", preemption: {preempt: low+2, method: requeue, grace: 250ms, max_victims: 3}, \
                  thresholds: {r1m: '0.70/-', mem: '-/100'}, threshold_action: kill, \
-                 run_window: '18-8', packing: pack, job_accept_interval: 5"
+                 run_window: '18-8', packing: pack, cpu_bind: numa, job_accept_interval: 5"
             ),
             "POLICY = fifo\nPREEMPTION = low+2, method requeue, grace 250ms, max_victims 3\n\
              THRESHOLDS = r1m: 0.7/-, mem: -/100\nTHRESHOLD_ACTION = kill\n\
              RUN_WINDOW = 18:00-08:00\nWINDOW_ACTION = suspend\nPACKING = pack\n\
-             JOB_ACCEPT_INTERVAL = 5s"
+             CPU_BIND = numa\nJOB_ACCEPT_INTERVAL = 5s"
         );
     }
 

@@ -8,6 +8,7 @@ use super::policy::{
     Shares, Threshold,
 };
 use super::sets::{HostPrefs, HostSet, UserSet};
+use crate::model::CpuBind;
 use crate::text::window::Windows;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -377,6 +378,8 @@ pub struct Queue {
     pub job_accept_interval_ms: u64,
     /// Between a submission and the first look at the job.
     pub new_job_sched_delay_ms: u64,
+    /// What each of its jobs has for itself on the host that runs its command.
+    pub cpu_bind: CpuBind,
 }
 
 impl Queue {
@@ -427,6 +430,7 @@ impl Queue {
             elastic: false,
             job_accept_interval_ms: 0,
             new_job_sched_delay_ms: 0,
+            cpu_bind: CpuBind::None,
         }
     }
 }

@@ -100,6 +100,7 @@ fn start(os: &SimulatedOs, local: &Local, spec: TaskSpec, log: u64) {
         boot: proc::boot_id().to_owned(),
         group: String::new(),
         t: start,
+        cpus: spec.limits.cpus.clone().unwrap_or_default(),
     };
     if !record(local, log, (&rec, spec.mark)) {
         let mut inner = os.world.lock();

@@ -194,6 +194,7 @@ fn go(
             .as_ref()
             .map_or(String::new(), |g| g.name().to_owned()),
         t: start,
+        cpus: task.limits.cpus.clone().unwrap_or_default(),
     });
     s.inherited.limbo = None;
     let base = &prepared.base;
@@ -482,6 +483,7 @@ impl Shepherd<'_> {
             rlimits: &rlimits(&self.task.limits),
             nice: self.prepared.base.nice,
             join: &join,
+            cpus: self.task.limits.cpus.as_ref(),
         })
     }
 

@@ -410,5 +410,6 @@ pub(super) fn group_limits(l: &TaskLimits) -> Limits {
         swap: l.swap_b,
         pids: l.procs,
         cpu_percent: None,
+        cpus: l.cpus.clone(),
     }
 }

@@ -4,7 +4,7 @@
 //! kinds that make up nearly all of a journal, flat mirrors of the same fields are read instead;
 //! both ways must give the same value (a test holds them against each other).
 
-use crate::model::{AttemptId, JobKey, Share, Stamp, TermReason};
+use crate::model::{AttemptId, Binding, JobKey, Share, Stamp, TermReason};
 use crate::record::event::Event;
 use crate::record::frame::{Damage, Line};
 use crate::record::report::{Ended, Usage};
@@ -28,6 +28,8 @@ struct StartedFlat {
     at: u32,
     pid: u32,
     t: Stamp,
+    #[serde(default)]
+    bind: Option<Box<Binding>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -126,7 +128,8 @@ pub fn decode_event(line: &Line<'_>) -> Result<Event, Damage> {
         let f: StartedFlat = serde_json::from_slice(json).map_err(content)?;
         let a = AttemptId { j: f.j, at: f.at };
         let (pid, t) = (f.pid, f.t);
-        return Ok(Event::Started { a, pid, t });
+        let bind = f.bind;
+        return Ok(Event::Started { a, pid, t, bind });
     }
     if tag.starts_with(b"ended\"") {
         let f: EndedFlat = serde_json::from_slice(json).map_err(content)?;
@@ -138,7 +141,7 @@ pub fn decode_event(line: &Line<'_>) -> Result<Event, Damage> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Token;
+    use crate::model::{CpuSet, Token};
     use crate::record::event::Submitted;
 
     fn samples() -> Vec<Event> {
@@ -205,6 +208,16 @@ mod tests {
                 a,
                 pid: 9,
                 t: Stamp(6),
+                bind: None,
+            },
+            Event::Started {
+                a,
+                pid: 9,
+                t: Stamp(6),
+                bind: Some(Box::new(Binding {
+                    cpus: CpuSet::parse("0-3").unwrap(),
+                    why: "x".into(),
+                })),
             },
             Event::Ended {
                 e: Box::new(ended),

@@ -684,6 +684,7 @@ fn speed() {
             a,
             pid: 77,
             t: Stamp(1_763_700_000_000),
+            bind: None,
         })
         .unwrap();
         let e = crate::record::report::Ended {

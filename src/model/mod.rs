@@ -1,6 +1,7 @@
 //! Floor 0: the words of the trade as types. Ids, states, times and the job specification as data.
 //! Owns no I/O and no clock; everything here is plain values that other floors pass around.
 
+mod cpus;
 mod digest;
 mod id;
 mod now;
@@ -10,6 +11,7 @@ mod spec;
 mod stat;
 mod susp;
 
+pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet};
 pub use digest::{hex, sha256_hex};
 pub use id::{AttemptId, JobKey, Token};
 pub use now::{Mono, Now};

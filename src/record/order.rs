@@ -4,7 +4,7 @@
 //! restart (attempts are remembered locally, so seeing an order twice is harmless).
 
 use super::point::Point;
-use crate::model::{AttemptId, Share, Spec, TermReason};
+use crate::model::{AttemptId, CpuBind, Share, Spec, TermReason};
 use serde::{Deserialize, Serialize};
 
 /// One order.
@@ -174,6 +174,9 @@ pub struct StartOrder {
     /// Users of this cluster see their own jobs only: the default output is for its user alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,
+    /// What the host binds it to, as its queue says.
+    #[serde(default, skip_serializing_if = "CpuBind::is_none")]
+    pub bind: CpuBind,
 }
 
 impl StartOrder {

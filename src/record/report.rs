@@ -1,7 +1,7 @@
 //! Reports: host -> leader, `hosts/<host>/reports.<n>.yaml`, framed, append-only, one file per
 //! start of cbexe (`n` grows). A new file repeats everything the leader has not acknowledged.
 
-use crate::model::{AttemptId, TermReason};
+use crate::model::{AttemptId, Binding, TermReason};
 use serde::{Deserialize, Serialize};
 
 /// A report as it stands in its file.
@@ -80,6 +80,9 @@ pub enum Report {
         a: AttemptId,
         pid: u32,
         t: i64,
+        /// Of a queue that binds its jobs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bind: Option<Box<Binding>>,
     },
     /// The attempt ended; final.
     Ended(Box<Ended>),
@@ -236,7 +239,12 @@ mod tests {
             ..Ended::default()
         };
         for report in [
-            Report::Started { a, pid: 9, t: 1 },
+            Report::Started {
+                a,
+                pid: 9,
+                t: 1,
+                bind: Some(Box::default()),
+            },
             Report::PartReady { a },
             Report::Ended(Box::new(ended)),
             Report::Usage {

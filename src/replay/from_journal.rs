@@ -278,12 +278,14 @@ pub(crate) mod tests {
                 a: a(one, 1),
                 pid: 1,
                 t: Stamp(5000),
+                bind: None,
             },
             ended(a(one, 1), 6000, true),
             Event::Started {
                 a: a(one, 2),
                 pid: 1,
                 t: Stamp(7000),
+                bind: None,
             },
             Event::Suspended {
                 a: a(one, 2),
@@ -299,6 +301,7 @@ pub(crate) mod tests {
                 a: a(two, 1),
                 pid: 1,
                 t: Stamp(7000),
+                bind: None,
             },
             Event::Suspended {
                 a: a(one, 2),

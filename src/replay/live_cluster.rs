@@ -219,6 +219,7 @@ mod tests {
             a,
             pid: 7,
             t: Stamp(4000),
+            bind: None,
         });
         let p = present(&state, Stamp(10_000), 5).unwrap();
         let keys: Vec<String> = p.keys.iter().map(ToString::to_string).collect();

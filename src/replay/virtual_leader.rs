@@ -496,7 +496,12 @@ impl Sink for Obedient<'_, '_> {
     fn bound(&mut self, a: AttemptId) {
         let core = &mut *self.core;
         let t = self.now;
-        core.state.apply(&Event::Started { a, pid: 1, t });
+        core.state.apply(&Event::Started {
+            a,
+            pid: 1,
+            t,
+            bind: None,
+        });
         let run = core.state.work(a.j).and_then(|work| work.run.as_deref());
         let hosts: Placement =
             run.map_or_else(Placement::new, |run| run.hosts.iter().copied().collect());

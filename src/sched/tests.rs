@@ -102,7 +102,12 @@ impl Sink for Cluster {
 
     fn bound(&mut self, a: AttemptId) {
         let t = self.now;
-        self.state.apply(&Event::Started { a, pid: 1, t });
+        self.state.apply(&Event::Started {
+            a,
+            pid: 1,
+            t,
+            bind: None,
+        });
     }
 
     fn signal(&mut self, j: JobKey, act: Act, _reason: TermReason) {

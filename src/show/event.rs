@@ -146,8 +146,9 @@ fn job_sentence(event: &Event, signal_name: SignalName) -> String {
             "job {j} will be preempted in {} s",
             at.since_ms(*t).div_ceil(1000)
         ),
-        Event::Started { a, pid, .. } => {
-            format!("job {} attempt {} started, process {pid}", a.j, a.at)
+        Event::Started { a, pid, bind, .. } => {
+            let bound: String = bind.iter().map(|bind| format!(", {bind}")).collect();
+            format!("job {} attempt {} started, process {pid}{bound}", a.j, a.at)
         }
         Event::Ended { e, requeue, hold } => ended(e, *requeue, *hold, signal_name),
         Event::Unbound { a, why, .. } => {

@@ -6,7 +6,9 @@
 pub(crate) mod page;
 pub(crate) mod range;
 
-use crate::model::{AttemptId, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason};
+use crate::model::{
+    AttemptId, Binding, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason,
+};
 use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::report::Ended;
 use crate::record::view::JobRow;
@@ -142,9 +144,7 @@ impl Histories {
             Event::Unhalted { j, t } => {
                 self.change(*j, t.0, || "Resume by the system".to_owned(), |_, _| {});
             }
-            Event::Started { a, pid, t } => {
-                self.change(a.j, t.0, || format!("Starting (Pid {pid})"), |_, _| {});
-            }
+            Event::Started { a, pid, t, bind } => self.started(*a, (*pid, bind), t.0),
             Event::Ended { e, requeue, hold } => self.ended(e, *requeue, *hold),
             Event::Unbound { a, why, t, host } => self.unbound(*a, why, t.0, host),
             Event::Signalled { j, act, by, t } => self.signalled(*j, *act, by, t.0),
@@ -251,6 +251,12 @@ impl Histories {
         if detail {
             past.lines.push((t, line()));
         }
+    }
+
+    fn started(&mut self, a: AttemptId, (pid, bind): (u32, &Option<Box<Binding>>), t: i64) {
+        let bound: String = bind.iter().map(|bind| format!("; {bind}")).collect();
+        let line = || format!("Starting (Pid {pid}){bound}");
+        self.change(a.j, t, line, |_, _| {});
     }
 
     fn dispatched(&mut self, a: AttemptId, t: i64, hosts: &[Share], forced: bool) {

@@ -77,6 +77,10 @@ fn job_members(o: &mut Object<'_>, v: &JobView<'_>) {
         out.push('}');
     });
     o.int("slots", v.slots());
+    let bind = row.bind.as_deref();
+    let cpus = bind.map_or(String::new(), |bind| bind.cpus.to_string());
+    o.some_text("bound_cpus", &cpus);
+    o.some_text("unbound", bind.map_or("", |bind| &bind.why));
     o.opt("exit_code", row.code);
     o.opt("signal", (row.sig != 0).then_some(row.sig));
     o.opt("exit_status", v.exit_status());
@@ -293,6 +297,10 @@ mod tests {
             assert_eq!(o[none], Value::Null, "{none}");
         }
         assert_eq!(o["exec_hosts"], json!([]));
+        assert_eq!(
+            (&o["bound_cpus"], &o["unbound"]),
+            (&Value::Null, &Value::Null)
+        );
         assert_eq!(o["outputs"]["stdout"], Value::Null);
     }
 

@@ -269,7 +269,11 @@ fn events(v: &JobView<'_>) -> Vec<String> {
         for host in &row.hosts {
             add!(s, " <{host}>");
         }
-        add!(s, ", Execution CWD <{}>;", v.spec.cwd);
+        add!(s, ", Execution CWD <{}>", v.spec.cwd);
+        if let Some(bind) = &row.bind {
+            add!(s, ", {bind}");
+        }
+        s.push(';');
         items.push(s);
     }
     if row.start > 0 && !row.stat.is_finished() {
@@ -373,6 +377,7 @@ pub(crate) const RULE: &str =
 mod tests {
     use super::super::job::samples::*;
     use super::*;
+    use crate::model::{Binding, CpuSet};
 
     fn page(row: &crate::record::view::JobRow<'static>) -> String {
         let (ctx, why) = (ctx(), why());
@@ -393,6 +398,21 @@ mod tests {
             ..running()
         };
         assert!(page(&row).contains("\n WARNED:\n will be preempted in 25 seconds;\n"));
+    }
+
+    #[test]
+    fn a_bound_job_says_where_it_runs_and_another_why_it_is_not_bound() {
+        let bind = |cpus: &str, why: &str| {
+            let cpus = CpuSet::parse(cpus).expect("a list");
+            let why = why.to_owned();
+            let bind = Some(Box::new(Binding { cpus, why }));
+            // One line.
+            let text = page(&crate::record::view::JobRow { bind, ..running() });
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(bind("0-3", "").contains("Execution CWD </data/run>, bound to CPUs 0-3;"));
+        let why = "not bound to CPUs: it has 4 slots, and 1 of 2 cores are free;";
+        assert!(bind("", "it has 4 slots, and 1 of 2 cores are free").contains(why));
     }
 
     #[test]

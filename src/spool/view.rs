@@ -484,6 +484,7 @@ pub fn into_owned(row: JobRow<'_>) -> JobRow<'static> {
         warned: row.warned,
         alt: row.alt,
         forced: row.forced,
+        bind: row.bind,
         killing: row.killing,
         arr: row.arr,
         key: row.key,

@@ -4,7 +4,9 @@
 use super::job::{Array, Body, Fate, HostId, Job, Run, Work};
 use super::running::close_suspension;
 use super::{SpecEntry, State};
-use crate::model::{AttemptId, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason};
+use crate::model::{
+    AttemptId, Binding, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason,
+};
 use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::report::Ended;
 use crate::text::indexset::IndexSet;
@@ -31,7 +33,7 @@ impl State {
                 forced,
             } => self.dispatched(*a, *t, hosts, (*alt, *forced)),
             Event::Resized { a, hosts, .. } => self.resized(*a, hosts),
-            Event::Started { a, pid, t } => self.started(*a, *pid, *t),
+            Event::Started { a, pid, t, bind } => self.started(*a, (*pid, bind), *t),
             Event::Ended { e, requeue, hold } => self.ended(e, *requeue, *hold),
             Event::Gathered { a, .. } => {
                 if let Some(run) = self.current_run(*a) {
@@ -362,8 +364,9 @@ impl State {
         });
     }
 
-    fn started(&mut self, a: AttemptId, pid: u32, t: Stamp) {
+    fn started(&mut self, a: AttemptId, (pid, bind): (u32, &Option<Box<Binding>>), t: Stamp) {
         if let Some(run) = self.current_run(a) {
+            run.bind.clone_from(bind);
             run.start = t;
             run.pid = pid;
             run.gathering = false;

@@ -1,7 +1,7 @@
 //! A job in memory: small, since there may be a million of them. What all jobs of one submission
 //! share is the specification (by number); what only started work has is boxed apart.
 
-use crate::model::{JobKey, JobStat, PendReason, Stamp, SuspReason, TermReason};
+use crate::model::{Binding, JobKey, JobStat, PendReason, Stamp, SuspReason, TermReason};
 use crate::record::event::SignalAct;
 use crate::record::report::Usage;
 use crate::text::indexset::IndexSet;
@@ -131,6 +131,8 @@ pub struct Run {
     /// `None`: nothing was reported, as of most work until it ends.
     pub(super) used: Option<Box<Usage>>,
     pub fate: Option<Box<Fate>>,
+    /// What its host has bound it to, if its queue binds jobs.
+    pub bind: Option<Box<Binding>>,
 }
 
 impl Run {

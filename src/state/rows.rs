@@ -113,6 +113,7 @@ impl State {
         row.halt = run.halt.clone();
         row.warned = run.warned.0;
         (row.alt, row.forced) = (run.alt, run.forced);
+        row.bind = run.bind.clone();
         row.killing = run.killing.is_some();
         if let Some(fate) = run.fate.as_deref() {
             row.end = fate.end.0;

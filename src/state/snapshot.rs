@@ -2,7 +2,7 @@
 
 use super::job::{Array, Body, Fate, Job, Run, Work};
 use super::{HostCtl, Known, QueueCtl, State};
-use crate::model::{JobStat, PendReason, Share, Spec, Stamp, SuspReason, Token};
+use crate::model::{Binding, JobStat, PendReason, Share, Spec, Stamp, SuspReason, Token};
 use crate::record::event::{Past, SignalAct};
 use crate::record::report::Usage;
 use crate::text::indexset::IndexSet;
@@ -176,6 +176,8 @@ struct SnapRun {
     u: Usage,
     #[serde(skip_serializing_if = "Option::is_none")]
     fate: Option<Box<Fate>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bind: Option<Box<Binding>>,
 }
 
 /// Takes a record's worth off the end of an array's elements; `None`: they fit into one.
@@ -347,6 +349,7 @@ impl State {
             sus: run.suspended_ms,
             u: run.usage().clone(),
             fate: run.fate.clone(),
+            bind: run.bind.clone(),
         }
     }
 
@@ -490,6 +493,7 @@ impl State {
             suspended_ms: run.sus,
             used: super::job::reported(&run.u),
             fate: run.fate,
+            bind: run.bind,
         }
     }
 }

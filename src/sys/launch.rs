@@ -4,7 +4,8 @@
 //! that shares this memory until it executes the program. Everything it needs is prepared before;
 //! it only makes system calls. The caller must be a process with one thread.
 
-use super::{Error, Result};
+use super::{Error, Result, cpus};
+use crate::model::CpuSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::RawFd;
@@ -37,6 +38,8 @@ pub struct Launch<'a> {
     pub nice: i32,
     /// Descriptors of `cgroup.procs` files to join.
     pub join: &'a [RawFd],
+    /// The processors that it and what it starts may use; `None` = as this process.
+    pub cpus: Option<&'a CpuSet>,
 }
 
 /// A per-process limit of the kernel.
@@ -55,6 +58,7 @@ pub enum Stage {
     Fork,
     Session,
     Join,
+    Cpus,
     Limits,
     Identity,
     Files,
@@ -86,7 +90,7 @@ impl LaunchError {
     /// A user's own limit of processes shows at the exec, and is not the host's fault.
     pub fn is_hosts(&self) -> bool {
         match self.stage {
-            Stage::Fork | Stage::Session | Stage::Join => true,
+            Stage::Fork | Stage::Session | Stage::Join | Stage::Cpus => true,
             Stage::Exec => matches!(self.errno, libc::ENOMEM | libc::ENFILE | libc::EMFILE),
             _ => self.errno == libc::ENOMEM,
         }
@@ -99,6 +103,7 @@ impl std::fmt::Display for LaunchError {
             Stage::Fork => "fork",
             Stage::Session => "make a session",
             Stage::Join => "join the control group",
+            Stage::Cpus => "bind it to its processors",
             Stage::Limits => "set the limits",
             Stage::Identity => "become the user",
             Stage::Files => "put the files in place",
@@ -120,6 +125,8 @@ const SHELL: &CStr = c"/bin/sh";
 /// What the child reads, and where it says why it failed.
 struct Shared<'a> {
     launch: &'a Launch<'a>,
+    /// `Launch::cpus` as the kernel takes it; empty = none.
+    cpus: Vec<u64>,
     argv: Vec<*const c_char>,
     /// `/bin/sh`, the program, the arguments: for a script without an interpreter line.
     sh_argv: Vec<*const c_char>,
@@ -152,6 +159,7 @@ pub fn launch(l: &Launch<'_>) -> std::result::Result<i32, LaunchError> {
     let env = own.chain(pid_entry).chain([std::ptr::null()]).collect();
     let mut shared = Shared {
         launch: l,
+        cpus: l.cpus.map_or(Vec::new(), cpus::words),
         argv,
         sh_argv,
         env,
@@ -192,7 +200,7 @@ extern "C" fn child(arg: *mut c_void) -> c_int {
     // SAFETY: `launch` passes a `Shared` that outlives this function.
     let shared = unsafe { &mut *arg.cast::<Shared<'_>>() };
     write_pid(&mut shared.pid_text);
-    let e = match prepare(shared.launch) {
+    let e = match prepare(shared.launch, &shared.cpus) {
         Ok(()) => LaunchError {
             stage: Stage::Exec,
             errno: exec(shared),
@@ -236,7 +244,7 @@ fn ok(rc: c_int, stage: Stage) -> std::result::Result<(), Stage> {
 }
 
 /// Runs in the child: system calls only.
-fn prepare(l: &Launch<'_>) -> std::result::Result<(), Stage> {
+fn prepare(l: &Launch<'_>, cpus: &[u64]) -> std::result::Result<(), Stage> {
     // SAFETY: each call gets integers or pointers to memory of the caller that outlives it. Raw
     // calls are used for identities because the C library's would involve other threads.
     unsafe {
@@ -247,6 +255,12 @@ fn prepare(l: &Launch<'_>) -> std::result::Result<(), Stage> {
                 libc::write(*fd, c"0".as_ptr().cast(), 1) as c_int,
                 Stage::Join,
             )?;
+        }
+        // After the groups: one with a set of processors replaces what was set before.
+        if !cpus.is_empty() {
+            let (len, words) = (size_of_val(cpus), cpus.as_ptr());
+            let set = libc::syscall(libc::SYS_sched_setaffinity, 0, len, words);
+            ok(set as c_int, Stage::Cpus)?;
         }
         for (limit, value) in l.rlimits {
             set_limit(*limit, *value)?;
@@ -403,6 +417,7 @@ mod tests {
             rlimits: &[],
             nice: 0,
             join: &[],
+            cpus: None,
         }
     }
 
@@ -472,6 +487,7 @@ mod tests {
                 rlimits: &[],
                 nice: 0,
                 join: &[],
+                cpus: None,
             };
             let e = launch(&l).unwrap_err();
             assert_eq!((e.stage, e.shell_code()), (Stage::Identity, None));

@@ -14,6 +14,7 @@ pub mod caller;
 pub mod cgroup;
 pub mod child;
 pub mod clock;
+pub mod cpus;
 pub mod datagram;
 pub mod detach;
 pub mod dropbox;

@@ -38,6 +38,8 @@ const TASK_NAMES: &[&str] = &[
     "LS_JOBPID",
     "CB_DEADLINE",
     "CB_WARNING_FILE",
+    "CB_BIND_CPUS",
+    "LSB_BIND_CPU_LIST",
     "CB_JOBID",
     "CB_JOBINDEX",
     "CB_JOBNAME",
@@ -297,6 +299,7 @@ pub fn limits(l: &Limits) -> TaskLimits {
         stack_b: l.stack_b,
         core_b: l.core_b,
         deadline: None,
+        cpus: None,
     }
 }
 
@@ -523,6 +526,7 @@ mod tests {
             mark: 0,
             ran: false,
             private: false,
+            bind: Default::default(),
         }
     }
 

@@ -4,7 +4,7 @@
 //! appended to by many shepherds, each record in one write; its lines carry sequence number 0.
 //! Owns the records and their reading; never touches a file.
 
-use crate::model::AttemptId;
+use crate::model::{AttemptId, Binding, CpuSet};
 use crate::record::frame;
 use crate::record::point::Point;
 use crate::record::report::Ended;
@@ -36,6 +36,9 @@ pub enum AttemptRec {
         /// Epoch of the first order for it, where a later one names it; 0 = `e`.
         #[serde(default, skip_serializing_if = "is_zero")]
         f: u64,
+        /// What it is bound to: held from here until its end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        c: Option<Box<Binding>>,
     },
     /// An order to start another run under the name of one that is known here was refused: the
     /// known one is kept as long as those orders are read.
@@ -118,6 +121,9 @@ pub enum TaskRec {
         group: String,
         /// Wall clock, ms.
         t: i64,
+        /// The processors that it is bound to.
+        #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
+        cpus: CpuSet,
     },
     /// The job is over and nothing of it is left.
     End(Box<Ended>),
@@ -234,6 +240,7 @@ mod tests {
             boot,
             group,
             t: 1,
+            cpus: CpuSet::default(),
         };
         MarkedTask { rec, mark: 7 }
     }
@@ -287,6 +294,7 @@ mod tests {
             b: "boot".into(),
             m: 5,
             f: 3,
+            c: Some(Box::default()),
         };
         let text = serde_json::to_string(&rec).unwrap();
         assert_eq!(serde_json::from_str::<AttemptRec>(&text).unwrap(), rec);

@@ -2,6 +2,7 @@
 //! it, what its end means, what is remembered of it. Pure: `host` and `sys` act.
 
 pub mod build;
+pub mod cpu_binding;
 pub mod ending;
 pub mod log;
 pub mod machine;

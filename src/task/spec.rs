@@ -4,7 +4,7 @@
 //! A message is a length (4 bytes, little endian) and a JSON text. What many tasks share travels
 //! once as a `Base`; a task then names it. Owns the form of the messages; never sends one.
 
-use crate::model::{AttemptId, TermReason};
+use crate::model::{AttemptId, CpuSet, TermReason};
 use serde::{Deserialize, Serialize};
 
 /// Longest message in bytes: an environment and a command line fit with room.
@@ -99,6 +99,9 @@ pub struct TaskLimits {
     /// When `-t` ends the job, ms since the epoch. Only shown to the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<i64>,
+    /// The processors that it is bound to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuSet>,
 }
 
 /// Output file of a task whose base's output is the system's own place.

@@ -5,7 +5,7 @@
 use super::context::Turn;
 use super::core::Core;
 use crate::config::seconds_on;
-use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp, TermReason};
+use crate::model::{AttemptId, CpuBind, JobKey, Limits, Share, Spec, Stamp, TermReason};
 use crate::record::event::SignalAct;
 use crate::record::order::{Act, Order, StartOrder};
 use crate::sched::plan_applier::requeue_reason;
@@ -53,6 +53,7 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let work = job.work(j.idx)?;
     let run = work.run.as_deref()?;
     let spec = state.spec(job.spec);
+    let queue = core.config.queue(&spec.queue);
     let (index_end, index_step) = job.array().map_or((0, 0), |array| {
         (
             array.all.last().unwrap_or(0),
@@ -71,12 +72,13 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         index_end,
         index_step,
         t: job.submit.0,
-        nice: core.config.queue(&spec.queue).map_or(0, |q| q.nice),
+        nice: queue.map_or(0, |q| q.nice),
         grace_ms: core.config.general.job_terminate_interval_ms,
         rerunnable: Some(run.rerunnable),
         mark: state.mark(j),
         ran: run.start != Stamp(0),
         private: !core.config.general.user_view_alljobs,
+        bind: queue.map_or(CpuBind::None, |q| q.cpu_bind),
     };
     let host = order.hosts.first()?.0.clone();
     Some((host, Order::Start(Box::new(order))))

@@ -4,7 +4,7 @@
 use super::context::Turn;
 use super::input::REPORTS_AHEAD;
 use super::memory::hosts::ReportFile;
-use crate::model::{AttemptId, JobKey, Stamp, TermReason};
+use crate::model::{AttemptId, Binding, JobKey, Stamp, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::Order;
 use crate::record::report::{Ended, Report, ReportRecord, RunId};
@@ -98,7 +98,9 @@ impl Turn<'_> {
             Report::Complete { boot } => {
                 self.core.memory.host_mut(host).report_file.complete = Some(boot);
             }
-            Report::Started { a, pid, t } => self.started(host, (a, run), pid, Stamp(t)),
+            Report::Started { a, pid, t, bind } => {
+                self.started(host, (a, run), (pid, bind), Stamp(t));
+            }
             Report::Ended(e) => {
                 self.note_mentioned(host, e.a);
                 self.forget_stray(host, e.a, run);
@@ -142,7 +144,13 @@ impl Turn<'_> {
         }
     }
 
-    fn started(&mut self, host: &str, (a, run): (AttemptId, RunId), pid: u32, t: Stamp) {
+    fn started(
+        &mut self,
+        host: &str,
+        (a, run): (AttemptId, RunId),
+        (pid, bind): (u32, Option<Box<Binding>>),
+        t: Stamp,
+    ) {
         self.note_mentioned(host, a);
         let Some(bound) = self.bound_run(host, a) else {
             return self.note_stray(host, a, run);
@@ -157,7 +165,7 @@ impl Turn<'_> {
         if spec.is_some_and(|spec| spec.max > spec.min) {
             self.core.pass.needed = true;
         }
-        self.emit(Event::Started { a, pid, t });
+        self.emit(Event::Started { a, pid, t, bind });
     }
 
     fn suspension(&mut self, host: &str, (a, of): (AttemptId, RunId), on: bool, t: i64) {

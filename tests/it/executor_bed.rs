@@ -264,6 +264,7 @@ impl Cluster {
             mark: 0,
             ran: false,
             private: false,
+            bind: Default::default(),
         }))
     }
 

@@ -8,6 +8,7 @@ mod bad_files;
 mod bad_input;
 mod cluster;
 mod commands;
+mod cpu_binding;
 mod dev_cluster;
 mod documents;
 mod executor;

@@ -433,6 +433,7 @@ fn bare(program: &str, n: u32) -> f64 {
         rlimits: &[],
         nice: 0,
         join: &[],
+        cpus: None,
     };
     let begin = clock::boot_ns();
     for i in 0..n {

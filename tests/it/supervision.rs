@@ -284,6 +284,7 @@ fn given(id: u32, log: u64, boot: &str) -> AttemptRec {
         b: boot.to_owned(),
         m: 0,
         f: 0,
+        c: None,
     }
 }
 
@@ -295,6 +296,7 @@ fn start(id: u32, pid: i32, born: u64, boot: &str) -> TaskRec {
         boot: boot.to_owned(),
         group: String::new(),
         t: 5,
+        cpus: Default::default(),
     }
 }
 

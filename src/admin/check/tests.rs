@@ -58,6 +58,7 @@ fn started(id: u32, at: u32) -> Event {
         a: a(id, at),
         pid,
         t,
+        bind: None,
     }
 }
 
@@ -249,6 +250,7 @@ fn start(id: u32) -> Said {
         a: a(id, 1),
         pid,
         t,
+        bind: None,
     }
 }
 

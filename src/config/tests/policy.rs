@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::{good, os, read, warnings, with};
-use crate::model::Stamp;
+use crate::model::{CpuBind, Stamp};
 use jiff::tz::TimeZone;
 
 fn queue(extra: &str) -> Queue {
@@ -318,11 +318,16 @@ fn general_settings_reach_the_queues() {
          general: {packing: pack, job_accept_interval: 5, new_job_sched_delay: 250ms,\n\
          \x20 job_check_interval: 10, pg_susp_it: 1m, job_priority_over_time: 3/20,\n\
          \x20 resource_reserve_per_task: yes, default_host_spec: epyc}\n\
-         queues: [{name: q}, {name: r, packing: spread, job_accept_interval: 0,\n\
+         queues: [{name: q}, {name: r, packing: spread, cpu_bind: socket, job_accept_interval: 0,\n\
          \x20 new_job_sched_delay: 1}]\n",
     );
     let [q, r] = [&c.queues[0], &c.queues[1]];
     assert_eq!((q.packing, r.packing), (Packing::Pack, Packing::Spread));
+    assert_eq!(
+        (q.cpu_bind, r.cpu_bind),
+        (CpuBind::None, CpuBind::Socket),
+        "only what a queue says"
+    );
     assert_eq!(
         (q.job_accept_interval_ms, q.new_job_sched_delay_ms),
         (5000, 250)

@@ -136,6 +136,8 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("queues: [{name: q, slot_reserve: 5y}]", "time", "y}"),
     ("queues: [{name: q, elastic: much}]", "flag", "much"),
     ("queues: [{name: q, packing: tight}]", "choice", "tight"),
+    ("queues: [{name: q, cpu_bind: cores}]", "choice", "cores"),
+    ("queues: [{name: q, cpu_bind: yes}]", "choice", "yes"),
     ("queues: [{name: q, preemption: lo}]", "type", "lo"),
     ("@preempt: lo, methd: suspend", "unknown-key", "methd"),
     ("@method: suspend", "missing-key", "{method"),

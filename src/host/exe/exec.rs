@@ -4,7 +4,7 @@
 //! spawner; an end is durable before it is reported; what is to be reported is written in groups.
 
 use super::hints::Hints;
-use super::ledger::{Ledger, ShareSeen};
+use super::ledger::{self, Ledger, ShareSeen};
 use super::orders::OrderReader;
 use super::parts::Parts;
 use super::recovery;
@@ -23,6 +23,7 @@ use crate::record::order::{Order, StartOrder};
 use crate::record::report::{Ended, Report, RunId};
 use crate::spool::leader_copy;
 use crate::sys::{clock, failpoint, proc, supervise};
+use crate::task::cpu_binding;
 use crate::task::ending;
 use crate::task::log::AttemptRec;
 use crate::task::spec::{FromSpawner, TaskAct, ToSpawner, pack_act};
@@ -462,20 +463,16 @@ impl Exec {
         (entry.resizes.notify, entry.resizes.done) = (notify, o.resizes);
         (entry.limits.known, entry.limits.given) = (o.limit_changes, o.limit_changes);
         entry.mark = o.mark;
-        entry.boot = proc::boot_id().to_owned();
-        let (e, p) = named;
-        self.ledger.push(&AttemptRec::Given {
-            a,
-            e,
-            p,
-            l: log,
-            r: rerunnable,
-            b: entry.boot.clone(),
-            m: o.mark,
-            f: 0,
-        });
+        entry.given.boot = proc::boot_id().to_owned();
+        if built.is_ok() {
+            entry.given.binding = self.starter.cpus.bind(&o, &self.table);
+        }
+        self.ledger.push(&ledger::given(a, &entry, log));
         match built {
-            Ok(task) => {
+            Ok(mut task) => {
+                if let Some(binding) = &entry.given.binding {
+                    cpu_binding::put(&mut task, binding);
+                }
                 entry.limits.now = Some(Box::new(task.limits.clone()));
                 self.table.insert(a, entry);
                 self.spawners.held.push(task);

@@ -144,6 +144,7 @@ mod tests {
                 b,
                 m: 0,
                 f: 0,
+                c: None,
             });
         }
         l.commit(true).unwrap();
@@ -161,6 +162,7 @@ mod tests {
                 boot: boot.into(),
                 group: String::new(),
                 t: 1,
+                cpus: Default::default(),
             };
             log.append(&encode_task(&start, 0).unwrap()).unwrap();
         }

@@ -3,7 +3,7 @@
 //! Rewritten whole at each start (so that a torn tail is never appended to), appended to
 //! otherwise. After a failed write it is rewritten under the same name.
 
-use super::table::{Entry, Status, Table};
+use super::table::{Entry, Given, Status, Table};
 use crate::host::local::Local;
 use crate::model::AttemptId;
 use crate::record::frame;
@@ -126,10 +126,15 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
             b,
             m,
             f,
+            c,
         } => {
             if out.table.get(a).is_none() {
                 let mut entry = Entry::new(Status::Given(l), (e, p), r);
-                (entry.boot, entry.mark) = (b, m);
+                entry.given = Given {
+                    boot: b,
+                    binding: c,
+                };
+                entry.mark = m;
                 entry.ordered = if f > 0 { f } else { e };
                 out.table.insert(a, entry);
             }
@@ -170,7 +175,7 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
 }
 
 /// That an attempt was given to the spawner that writes tasks log `l`.
-fn given(a: AttemptId, entry: &Entry, l: u64) -> AttemptRec {
+pub(super) fn given(a: AttemptId, entry: &Entry, l: u64) -> AttemptRec {
     let (e, p) = entry.named;
     AttemptRec::Given {
         a,
@@ -178,9 +183,10 @@ fn given(a: AttemptId, entry: &Entry, l: u64) -> AttemptRec {
         p,
         l,
         r: entry.rerunnable,
-        b: entry.boot.clone(),
+        b: entry.given.boot.clone(),
         m: entry.mark,
         f: if entry.ordered == e { 0 } else { entry.ordered },
+        c: entry.given.binding.clone(),
     }
 }
 
@@ -394,6 +400,7 @@ mod tests {
             b: "boot".into(),
             m: 5,
             f: 0,
+            c: None,
         });
         l.push(&AttemptRec::Given {
             a: a(2),
@@ -404,6 +411,7 @@ mod tests {
             b: "boot".into(),
             m: 5,
             f: 0,
+            c: None,
         });
         l.push(&AttemptRec::Signalled { a: a(1), n: 4 });
         l.push(&AttemptRec::Never {
@@ -434,7 +442,7 @@ mod tests {
             assert_eq!(r.table.top(), 3);
             let one = r.table.get(a(1)).unwrap();
             assert_eq!((one.signals, one.rerunnable, one.named), (4, true, (3, 1)));
-            assert_eq!(one.boot, "boot");
+            assert_eq!(one.given.boot, "boot");
             let two = r.table.get(a(2)).unwrap();
             assert!(two.acked && matches!(&two.status, Status::Over(e) if e.code == Some(3)));
             assert!(matches!(

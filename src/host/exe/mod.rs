@@ -3,6 +3,7 @@
 //! One thread owns the state (`exec`). Others only wait: for the fifo that shepherds write to, for
 //! the spawner, for signals; and the watchdog of `fence`. A restart at any moment harms no task.
 
+mod cpus;
 mod exec;
 mod fence;
 mod hints;
@@ -333,6 +334,7 @@ fn reconfigure(exec: &Exec) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    mod cpus;
     mod damaged;
     mod fencing;
     mod growth;
@@ -439,6 +441,7 @@ mod tests {
             b,
             m,
             f: 0,
+            c: None,
         };
         frame::write(&mut out, 1, &given).unwrap();
         fs::publish(&local.attempts(), &out).unwrap();
@@ -477,6 +480,7 @@ mod tests {
             boot: crate::sys::proc::boot_id().to_owned(),
             group: String::new(),
             t: 1,
+            cpus: Default::default(),
         };
         let mut log = crate::sys::append::SharedAppender::open(&local.tasks(1)).unwrap();
         log.append(&crate::task::log::encode_task(&start, 0).unwrap())

@@ -53,7 +53,7 @@ impl Exec {
             let Some(e) = self.table.get(a) else { continue };
             let logs = &self.spawners.logs;
             // What the log of started tasks held at a power loss need not be there any more.
-            let unknown = if e.boot != proc::boot_id() {
+            let unknown = if e.given.boot != proc::boot_id() {
                 Some("the host was restarted before its start was safely on record")
             } else if matches!(e.status, Status::Given(n) if n > 0 && !logs.is_whole(n)) {
                 Some("the host's log of started tasks is damaged or gone")

@@ -52,11 +52,11 @@ pub(super) struct ReportQueue {
 
 /// The report of the start of a task that runs.
 fn start_of(table: &Table, a: AttemptId) -> Option<Report> {
-    let Status::Running(s) = &table.get(a)?.status else {
-        return None;
-    };
-    let pid = u32::try_from(s.pid).unwrap_or(0);
-    Some(Report::Started { a, pid, t: s.t })
+    let entry = table.get(a)?;
+    match &entry.status {
+        Status::Running(s) => Some(entry.started(a, s)),
+        _ => None,
+    }
 }
 
 fn refusal(a: AttemptId) -> Report {

@@ -3,6 +3,7 @@
 //! Remembers which shared parts the present spawner knows. Reads blobs of the share and checks
 //! them against their names.
 
+use super::cpus::HostCpus;
 use crate::host::local::Local;
 use crate::model::{Spec, sha256_hex};
 use crate::record::order::StartOrder;
@@ -63,6 +64,7 @@ pub(super) struct Starter {
     /// Scripts and environments that were read last, by their hashes: what stands under one never
     /// changes, and reading it costs requests to a file server.
     read: VecDeque<(String, Arc<Vec<u8>>)>,
+    pub(super) cpus: HostCpus,
 }
 
 impl Starter {
@@ -78,6 +80,7 @@ impl Starter {
             next: 1,
             forget: None,
             read: VecDeque::new(),
+            cpus: HostCpus::default(),
         }
     }
 
@@ -328,7 +331,7 @@ fn account(spec: &Spec, place: &Place) -> Result<Account, Refused> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{AttemptId, JobKey, Limits, Share};
+    use crate::model::{AttemptId, CpuBind, JobKey, Limits, Share};
 
     fn order() -> StartOrder {
         StartOrder {
@@ -352,6 +355,7 @@ mod tests {
             mark: 0,
             ran: false,
             private: false,
+            bind: CpuBind::None,
         }
     }
 

@@ -3,7 +3,7 @@
 //! Values only, no files. An attempt leaves the table when its end was acknowledged *and* the
 //! orders that named it are no longer read, because a start seen twice must be known.
 
-use crate::model::{AttemptId, Share, TermReason};
+use crate::model::{AttemptId, Binding, Share, TermReason};
 use crate::record::order::{Act, Order};
 use crate::record::report::{Ended, Report, RunId, Usage};
 use crate::task::spec::{TaskAct, TaskLimits};
@@ -114,6 +114,15 @@ pub(super) struct HeldLimits {
     pub given: u32,
 }
 
+/// What is on record of how an attempt was given to a spawner.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Given {
+    /// Boot of the host at that time; empty = not on record.
+    pub boot: String,
+    /// Of a queue that binds its jobs.
+    pub binding: Option<Box<Binding>>,
+}
+
 /// One attempt.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Entry {
@@ -139,8 +148,7 @@ pub(super) struct Entry {
     pub usage: Usage,
     /// Its final report was acknowledged.
     pub acked: bool,
-    /// Boot of the host when it was given to a spawner; empty = not on record.
-    pub boot: String,
+    pub given: Given,
 }
 
 impl Entry {
@@ -160,7 +168,7 @@ impl Entry {
             suspended: None,
             usage: Usage::default(),
             acked: false,
-            boot: String::new(),
+            given: Given::default(),
         }
     }
 
@@ -180,6 +188,16 @@ impl Entry {
         matches!(self.status, Status::Over(_) | Status::Never(_))
     }
 
+    /// The report that it was started by this shepherd.
+    pub(super) fn started(&self, a: AttemptId, s: &Shepherd) -> Report {
+        Report::Started {
+            a,
+            pid: u32::try_from(s.pid).unwrap_or(0),
+            t: s.t,
+            bind: self.given.binding.clone(),
+        }
+    }
+
     /// The reports from which its whole present state follows.
     pub(super) fn reports(&self, a: AttemptId) -> Vec<Report> {
         match &self.status {
@@ -190,8 +208,7 @@ impl Entry {
             }],
             Status::Over(e) => vec![Report::Ended(e.clone())],
             Status::Running(s) => {
-                let pid = u32::try_from(s.pid).unwrap_or(0);
-                let mut out = vec![Report::Started { a, pid, t: s.t }];
+                let mut out = vec![self.started(a, s)];
                 match self.suspended {
                     Some(t) => out.push(Report::Suspended { a, t }),
                     // The report of its resumption may have been lost with an earlier file.

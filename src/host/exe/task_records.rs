@@ -6,7 +6,7 @@
 use super::exec::Exec;
 use super::sample;
 use super::table::{Entry, Shepherd, Status};
-use crate::model::AttemptId;
+use crate::model::{AttemptId, Binding, CpuSet};
 use crate::record::report::{Ended, Report};
 use crate::task::log::{MarkedTask, TaskRec};
 
@@ -51,8 +51,10 @@ impl Exec {
                 boot,
                 group,
                 t,
+                cpus,
                 ..
             } => {
+                self.hold_cpus(a, cpus);
                 let status = Status::Running(Shepherd {
                     pid,
                     born,
@@ -78,6 +80,15 @@ impl Exec {
                 self.push(a, &report);
                 None
             }
+        }
+    }
+
+    /// The ledger that knew what it is bound to may be lost.
+    fn hold_cpus(&mut self, a: AttemptId, cpus: CpuSet) {
+        let entry = self.table.get_mut(a).filter(|_| !cpus.is_empty());
+        if let Some(e) = entry.filter(|e| e.given.binding.is_none()) {
+            let why = String::new();
+            e.given.binding = Some(Box::new(Binding { cpus, why }));
         }
     }
 

@@ -43,6 +43,7 @@ fn start(id: u32, host: &str) -> Order {
         mark: 0,
         ran: false,
         private: false,
+        bind: Default::default(),
     }))
 }
 

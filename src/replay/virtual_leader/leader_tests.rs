@@ -124,6 +124,7 @@ fn obey(order: &Order, t: i64, state: &State) -> Option<Report> {
             a: start.a,
             pid: 1,
             t,
+            bind: None,
         }),
         Order::Part { a, .. } => Some(Report::PartReady { a: *a }),
         Order::Signal { a, act, reason, .. } => Some(match act {

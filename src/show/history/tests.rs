@@ -60,6 +60,7 @@ fn started(j: JobKey, attempt: u32, second: i64) -> Event {
         a: AttemptId { j, at: attempt },
         pid: 99,
         t: at(second),
+        bind: None,
     }
 }
 

@@ -3,7 +3,8 @@
 //! Owns the files of one group in every hierarchy it exists in. Opens what is written or read for
 //! every task once and keeps it, since a group is used for many tasks.
 
-use super::{Ctl, Hierarchy};
+use super::{Ctl, Hierarchy, PerCtl};
+use crate::model::CpuSet;
 use crate::sys::{At, Result, clock, fs, proc};
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, RawFd};
@@ -11,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Limits of a group; `None` is unlimited.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Memory, bytes.
     pub memory: Option<u64>,
@@ -21,6 +22,9 @@ pub struct Limits {
     pub pids: Option<u64>,
     /// CPU time, percent of one CPU.
     pub cpu_percent: Option<u64>,
+    /// The processors that its tasks may use, where groups can hold them. A group that had some
+    /// is not used for another task.
+    pub cpus: Option<CpuSet>,
 }
 
 const CPU_PERIOD_US: u64 = 100_000;
@@ -33,8 +37,8 @@ const MOVE_ROUNDS: usize = 100;
 pub struct Group {
     name: String,
     /// Version 1: directory per controller, where made. Version 2: only the first is set.
-    dirs: [Option<PathBuf>; 4],
-    parents: [Option<PathBuf>; 4],
+    dirs: PerCtl,
+    parents: PerCtl,
     v2: bool,
     /// `cgroup.procs` of the directories that a task joins, open for writing.
     join: Vec<(Ctl, File)>,
@@ -57,6 +61,20 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
 pub(super) fn read_pids(path: &Path) -> Vec<i32> {
     let bytes = fs::read_small(path, 16 << 20).unwrap_or_default();
     parse_pids(&bytes)
+}
+
+/// Writes the value of the directory above into a file of a version 1 cpuset.
+fn copy_from_parent(dir: &Path, name: &str) -> Result<()> {
+    let above = dir.parent().unwrap_or(dir).join(name);
+    let bytes = fs::read_small(&above, TEXT_MAX as u64)?;
+    write(&dir.join(name), String::from_utf8_lossy(&bytes).trim())
+}
+
+/// Gives a version 1 cpuset what the one above it has, since a new one has nothing. False: it
+/// cannot be used.
+pub(super) fn inherit_cpuset(dir: &Path) -> bool {
+    let all = ["cpuset.mems", "cpuset.cpus"];
+    all.iter().all(|name| copy_from_parent(dir, name).is_ok())
 }
 
 fn parse_pids(bytes: &[u8]) -> Vec<i32> {
@@ -108,13 +126,7 @@ impl Group {
         Some(group)
     }
 
-    fn open(
-        parents: [Option<PathBuf>; 4],
-        v2: bool,
-        first: Ctl,
-        name: String,
-        dir: PathBuf,
-    ) -> Result<Group> {
+    fn open(parents: PerCtl, v2: bool, first: Ctl, name: String, dir: PathBuf) -> Result<Group> {
         let path = dir.join("cgroup.procs");
         let procs = OpenOptions::new()
             .write(true)
@@ -127,7 +139,7 @@ impl Group {
         };
         let oom = File::open(dir.join(oom_file)).ok();
         let join = vec![(first, procs)];
-        let mut dirs = [None, None, None, None];
+        let mut dirs = PerCtl::default();
         dirs[first as usize] = Some(dir);
         let applied = Limits::default();
         let mut g = Group {
@@ -218,7 +230,7 @@ impl Group {
     }
 
     fn set(&mut self, new: &Limits) -> Result<()> {
-        let old = self.applied;
+        let old = self.applied.clone();
         if (new.memory, new.swap) != (old.memory, old.swap)
             && let Some(dir) = self.need(Ctl::Memory, true)?
         {
@@ -250,8 +262,34 @@ impl Group {
                 write(&dir.join("cpu.cfs_quota_us"), &quota)?;
             }
         }
-        self.applied = *new;
+        if new.cpus != old.cpus
+            && let Some(cpus) = &new.cpus
+        {
+            self.set_cpus(cpus)?;
+        }
+        self.applied = new.clone();
         Ok(())
+    }
+
+    /// Keeps the tasks that join on these processors, where there is a cpuset.
+    fn set_cpus(&mut self, cpus: &CpuSet) -> Result<()> {
+        // On version 1 no task may join before both files have a value.
+        let Some(dir) = self.need(Ctl::Cpuset, false)? else {
+            return Ok(());
+        };
+        if !fs::exists(&dir.join("cpuset.cpus")) {
+            return Ok(());
+        }
+        if !self.v2 {
+            copy_from_parent(&dir, "cpuset.mems")?;
+        }
+        write(&dir.join("cpuset.cpus"), &cpus.to_string())?;
+        self.need(Ctl::Cpuset, true).map(drop)
+    }
+
+    /// Its tasks are kept on some processors.
+    pub(super) fn is_bound(&self) -> bool {
+        self.applied.cpus.is_some()
     }
 
     /// Gives the processes that are in the group other limits. On version 1 those whose controller
@@ -261,10 +299,13 @@ impl Group {
     /// # Errors
     /// [`Error::is_busy`](crate::sys::Error::is_busy): they use more than the new limit.
     pub fn change(&mut self, limits: &Limits) -> Result<()> {
-        let cpu_percent = self.applied.cpu_percent;
+        let Limits {
+            cpu_percent, cpus, ..
+        } = self.applied.clone();
         self.set(&Limits {
             cpu_percent,
-            ..*limits
+            cpus,
+            ..limits.clone()
         })?;
         if !self.v2 {
             for ctl in [Ctl::Memory, Ctl::Pids] {
@@ -456,20 +497,20 @@ impl Group {
                 }
             }
         }
-        self.dirs = [None, None, None, None];
+        self.dirs = PerCtl::default();
     }
 }
 
-fn parents_of(h: &Hierarchy) -> ([Option<PathBuf>; 4], bool) {
+fn parents_of(h: &Hierarchy) -> (PerCtl, bool) {
     match h {
         Hierarchy::V1(dirs) => (dirs.clone(), false),
-        Hierarchy::V2(dir) => ([Some(dir.clone()), None, None, None], true),
-        Hierarchy::None(_) => ([None, None, None, None], true),
+        Hierarchy::V2(dir) => ([Some(dir.clone()), None, None, None, None], true),
+        Hierarchy::None(_) => (PerCtl::default(), true),
     }
 }
 
 /// The controller whose group contains the task.
-fn first_of(parents: &[Option<PathBuf>; 4], v2: bool) -> Ctl {
+fn first_of(parents: &PerCtl, v2: bool) -> Ctl {
     let present = |c: &Ctl| parents[*c as usize].is_some();
     if v2 {
         Ctl::Memory
@@ -643,6 +684,51 @@ mod tests {
         );
         assert_ne!(run("true"), first);
         pool.clear();
+        h.remove_parents();
+    }
+
+    #[test]
+    fn a_task_cannot_leave_the_processors_of_its_group_and_nothing_inherits_them() {
+        let h = Hierarchy::detect(&format!("test-cpus.{}", std::process::id()));
+        let all = crate::sys::cpus::allowed().unwrap();
+        let one: CpuSet = all.iter().take(1).collect();
+        let mut pool = Pool::new(h.clone(), "p".to_string());
+        let bound = Limits {
+            cpus: Some(one.clone()),
+            ..Limits::default()
+        };
+        let g = h.is_usable().then(|| pool.take(&bound).unwrap().unwrap());
+        let Some(g) = g.filter(|g| g.v2 || g.dirs[Ctl::Cpuset as usize].is_some()) else {
+            println!("skipped: no cpuset in {}", h.describe());
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        let script = format!(
+            "taskset -cp {all} $$ >/dev/null 2>&1; grep Cpus_allowed_list /proc/$$/status >{}",
+            out.display()
+        );
+        assert!(start_in(&g, &script).wait().unwrap().success());
+        let status = std::fs::read_to_string(&out).unwrap();
+        assert_eq!(
+            status.split_whitespace().nth(1),
+            Some(one.to_string().as_str())
+        );
+        let name = g.name().to_string();
+        (0..100).any(|_| {
+            clock::sleep_ms(10);
+            g.is_empty()
+        });
+        pool.give_back(g);
+        let g = pool.take(&Limits::default()).unwrap().unwrap();
+        assert_ne!(g.name(), name);
+        assert!(start_in(&g, &script).wait().unwrap().success());
+        let status = std::fs::read_to_string(&out).unwrap();
+        assert_eq!(
+            status.split_whitespace().nth(1),
+            Some(all.to_string().as_str())
+        );
+        pool.give_up(g);
         h.remove_parents();
     }
 

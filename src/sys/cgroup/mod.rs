@@ -38,10 +38,15 @@ pub(crate) enum Ctl {
     Cpu,
     /// Suspends.
     Freezer,
+    /// Keeps tasks on some processors. Made for those that are bound; never the only one.
+    Cpuset,
 }
 
+/// Directories of one kind, one for each controller.
+type PerCtl = [Option<PathBuf>; Ctl::ALL.len()];
+
 impl Ctl {
-    pub(crate) const ALL: [Ctl; 4] = [Ctl::Memory, Ctl::Pids, Ctl::Cpu, Ctl::Freezer];
+    pub(crate) const ALL: [Ctl; 5] = [Ctl::Memory, Ctl::Pids, Ctl::Cpu, Ctl::Freezer, Ctl::Cpuset];
 
     fn name(self) -> &'static str {
         match self {
@@ -49,6 +54,7 @@ impl Ctl {
             Ctl::Pids => "pids",
             Ctl::Cpu => "cpu",
             Ctl::Freezer => "freezer",
+            Ctl::Cpuset => "cpuset",
         }
     }
 }
@@ -57,7 +63,7 @@ impl Ctl {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hierarchy {
     /// Version 1 controllers (a hybrid machine too): parent directory per controller.
-    V1([Option<PathBuf>; 4]),
+    V1(PerCtl),
     /// Version 2: the parent directory.
     V2(PathBuf),
     /// None can be used; the text says why.
@@ -76,9 +82,11 @@ impl Hierarchy {
         let leaf = format!("corral.{tag}");
         let v1 = Ctl::ALL.map(|ctl| {
             let dir = v1_dir(&mounts, &own, ctl.name())?.join(&leaf);
-            usable(&dir).then_some(dir)
+            let ready = usable(&dir) && (ctl != Ctl::Cpuset || group::inherit_cpuset(&dir));
+            ready.then_some(dir)
         });
-        if v1.iter().any(Option::is_some) {
+        let contains = |c: &Ctl| *c != Ctl::Cpuset && v1[*c as usize].is_some();
+        if Ctl::ALL.iter().any(contains) {
             return Hierarchy::V1(v1);
         }
         match v2_dir(&mounts, &own) {
@@ -210,7 +218,7 @@ fn prepare_v2(own: &Path, leaf: &str) -> Hierarchy {
     if !usable(&parent) {
         return Hierarchy::None(format!("{} cannot be written", own.display()));
     }
-    let wanted = "+memory +pids +cpu";
+    let wanted = "+memory +pids +cpu +cpuset";
     if enable(own, wanted).is_err() {
         let leaf = own.join(DAEMONS);
         let moved = fs::mkdir(&leaf, 0o755).is_ok() && move_all(own, &leaf);
@@ -294,12 +302,14 @@ impl Pool {
     }
 
     /// Takes a group back. One that is not empty is killed and removed instead of being kept, and
-    /// one that files in memory of its task are charged to is removed, too.
+    /// one that files in memory of its task are charged to, or that holds processors, is
+    /// removed, too.
     pub fn give_back(&mut self, mut group: Group) {
         if !group.is_empty() || group.was_frozen() {
             group.kill_until_empty(2_000);
             group.remove();
-        } else if self.idle.len() >= POOL_MAX || group.left_behind() > LEFT_MAX {
+        } else if self.idle.len() >= POOL_MAX || group.left_behind() > LEFT_MAX || group.is_bound()
+        {
             group.remove();
         } else {
             self.idle.push(group);
@@ -338,7 +348,8 @@ mod tests {
     fn what_groups_do_not_limit_is_known() {
         let d = tempfile::tempdir().unwrap();
         let dir = |has: bool| has.then(|| d.path().to_path_buf());
-        let v1 = |memory, pids| Hierarchy::V1([dir(memory), dir(pids), None, dir(true)]).holds();
+        let v1 =
+            |memory, pids| Hierarchy::V1([dir(memory), dir(pids), None, dir(true), None]).holds();
         assert_eq!(
             (v1(true, true), v1(false, true)),
             ((true, true), (false, true))

@@ -188,6 +188,9 @@ impl Reader<'_> {
             _ => {
                 let e = ParseError::new(at, word.len(), format!("'{word}' is not a section"));
                 return Err(match nearest(word, SECTIONS) {
+                    _ if word == "affinity" => e.hint(
+                        "queues bind their jobs: key cpu_bind of cb.yaml; cqueues -l shows it",
+                    ),
                     Some(near) => e.hint(format!("did you mean {near}?")),
                     None => e.hint(format!("the sections are {}", SECTIONS.join(" "))),
                 });

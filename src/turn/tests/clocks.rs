@@ -96,7 +96,15 @@ fn a_victim_has_its_grace_whatever_the_clock_is_set_to() {
             let (a, t) = (AttemptId { j, at: 1 }, b.now);
             let here = b.core.state.on_host("h1").any(|(on, _)| on == j);
             let host = if here { "h1" } else { "h2" };
-            b.report(host, vec![Report::Started { a, pid: 7, t }]);
+            b.report(
+                host,
+                vec![Report::Started {
+                    a,
+                    pid: 7,
+                    t,
+                    bind: None,
+                }],
+            );
         }
         b.submit(6, |j| j.spec.queue = "urgent".into());
         assert_eq!(b.stat(5), JobStat::Pend, "{step}: its victim is warned");

@@ -22,7 +22,12 @@ impl Bench {
         let reports = vec![ReportRecord {
             seq: 1,
             run: Default::default(),
-            report: Report::Started { a, pid, t },
+            report: Report::Started {
+                a,
+                pid,
+                t,
+                bind: None,
+            },
         }];
         let (host, part, more) = (host.to_owned(), 1, true);
         self.turn(vec![Input::Reports {

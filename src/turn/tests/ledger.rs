@@ -11,6 +11,7 @@ fn speaks(ledger: &str, kept: bool, known: &[AttemptId]) -> Vec<Report> {
         a: *a,
         pid: 7,
         t: 5,
+        bind: None,
     };
     out.extend(known.iter().map(started));
     out.push(complete("b"));
@@ -221,7 +222,17 @@ fn what_an_older_reports_file_does_not_mention_is_not_lost() {
     let a = attempt(1, 1);
     b.report_in(2, "h1", own, speaks("one", true, &[]));
     let (pid, t) = (7, b.now);
-    b.report_in(2, "h1", own, vec![Report::Started { a, pid, t }]);
+    b.report_in(
+        2,
+        "h1",
+        own,
+        vec![Report::Started {
+            a,
+            pid,
+            t,
+            bind: None,
+        }],
+    );
     b.next_leader();
     b.report_in(1, "h1", own, speaks("one", true, &[]));
     assert_eq!(b.stat(1), JobStat::Run);

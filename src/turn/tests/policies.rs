@@ -2,7 +2,7 @@
 //! growth. The decisions themselves are tested with the scheduler.
 
 use super::*;
-use crate::model::{Share, TermReason};
+use crate::model::{Binding, CpuBind, CpuSet, Share, TermReason};
 
 /// One host that matters with two slots, and queues with these settings.
 fn bench(queues: &str) -> Bench {
@@ -54,6 +54,31 @@ impl Bench {
             .filter_map(|(_, o)| word(o))
             .collect()
     }
+}
+
+#[test]
+fn hosts_are_told_what_a_queue_binds_and_say_what_they_bound() {
+    let mut b = bench("- {name: lo, cpu_bind: numa}\n");
+    b.put("lo", 2);
+    let bind = b.last.orders.iter().find_map(|(_, order)| match order {
+        Order::Start(start) => Some(start.bind),
+        _ => None,
+    });
+    assert_eq!(bind, Some(CpuBind::Numa));
+    let binding = Binding {
+        cpus: CpuSet::parse("0-1,4-5").unwrap(),
+        why: String::new(),
+    };
+    let (a, t, bind) = (attempt(1, 1), b.now, Some(Box::new(binding)));
+    let started = Report::Started {
+        a,
+        pid: 7,
+        t,
+        bind: bind.clone(),
+    };
+    b.report("h1", vec![started]);
+    assert_eq!(b.core.state.row(JobKey::job(1)).unwrap().bind, bind);
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
 }
 
 #[test]

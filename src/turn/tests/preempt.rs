@@ -28,7 +28,15 @@ fn a_victim_is_stopped_before_its_slots_are_used_and_resumed_behind() {
             "h2"
         };
         let t = b.now;
-        b.report(host, vec![Report::Started { a, pid: 7, t }]);
+        b.report(
+            host,
+            vec![Report::Started {
+                a,
+                pid: 7,
+                t,
+                bind: None,
+            }],
+        );
     }
     b.submit(6, |j| j.spec.queue = "urgent".into());
     let orders = record(&b);

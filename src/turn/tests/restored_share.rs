@@ -154,7 +154,12 @@ fn the_word_of_another_run_by_the_same_name_changes_nothing() {
     };
     // Of a job that had this id before the share was restored.
     b.report("h1", Vec::new());
-    let started = Report::Started { a, pid: 7, t: 1 };
+    let started = Report::Started {
+        a,
+        pid: 7,
+        t: 1,
+        bind: None,
+    };
     b.report_marked("h1", mark ^ 1, vec![started, ended.clone(), never()]);
     assert!(b.last.events.is_empty(), "{:?}", b.last.events);
     let ack = Order::Ack { part: 1, seq: 3 };
@@ -240,7 +245,12 @@ fn restored_rerunnable() -> (Bench, RunId) {
 }
 
 fn started(a: AttemptId) -> Vec<Report> {
-    vec![Report::Started { a, pid: 7, t: 1 }]
+    vec![Report::Started {
+        a,
+        pid: 7,
+        t: 1,
+        bind: None,
+    }]
 }
 
 impl Bench {

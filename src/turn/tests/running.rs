@@ -28,7 +28,15 @@ impl Bench {
         self.submit(5, |_| {});
         let a = attempt(1, 1);
         let t = self.now;
-        self.report("h1", vec![Report::Started { a, pid: 7, t }]);
+        self.report(
+            "h1",
+            vec![Report::Started {
+                a,
+                pid: 7,
+                t,
+                bind: None,
+            }],
+        );
         a
     }
 

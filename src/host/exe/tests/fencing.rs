@@ -24,6 +24,7 @@ pub(super) fn start_record(a: AttemptId) -> TaskRec {
         boot: crate::sys::proc::boot_id().to_owned(),
         group: String::new(),
         t: 1,
+        cpus: Default::default(),
     }
 }
 

@@ -31,7 +31,7 @@ fn with_task(dir: &std::path::Path) -> (Exec, AttemptId, TaskRec) {
     let a = first(2);
     let log = exec.spawners.log().unwrap();
     let mut entry = table::Entry::new(table::Status::Given(log), (1, 1), false);
-    entry.boot = crate::sys::proc::boot_id().to_owned();
+    entry.given.boot = crate::sys::proc::boot_id().to_owned();
     exec.table.insert(a, entry);
     let start = TaskRec::Start {
         a,
@@ -40,6 +40,7 @@ fn with_task(dir: &std::path::Path) -> (Exec, AttemptId, TaskRec) {
         boot: crate::sys::proc::boot_id().to_owned(),
         group: String::new(),
         t: 1,
+        cpus: Default::default(),
     };
     (exec, a, start)
 }

@@ -20,7 +20,7 @@ fn a_warning_is_on_file_until_it_is_taken_back() {
     let a = first(2);
     let status = table::Status::Given(exec.spawners.log().unwrap());
     let mut entry = table::Entry::new(status, (1, 1), false);
-    entry.boot = crate::sys::proc::boot_id().to_owned();
+    entry.given.boot = crate::sys::proc::boot_id().to_owned();
     exec.table.insert(a, entry);
     let path = exec.place.local.warning_file(a);
     let at = crate::sys::clock::wall_ms() + 30_500;

@@ -1,0 +1,65 @@
+//! The processors that a task of a queue with `cpu_bind` gets on this host.
+//!
+//! Owns when the host's processors are read. What is taken stands in the table of attempts, which
+//! the ledger gives back after a restart: an attempt holds its cores until its end is on record.
+
+use super::table::Table;
+use crate::model::{Binding, Cpu, CpuSet};
+use crate::record::order::StartOrder;
+use crate::sys::{clock, cpus};
+use crate::task::cpu_binding;
+
+/// How long what was read of the processors counts (ms): they go offline and come back.
+const READ_EVERY_MS: u64 = 30_000;
+
+/// The processors of this host as last read, and when (boot clock, ms).
+#[derive(Debug, Default)]
+pub(super) struct HostCpus(Option<(u64, Vec<Cpu>)>);
+
+impl HostCpus {
+    fn look(&mut self, now: u64) -> Result<&[Cpu], String> {
+        let fresh = |(at, _): &(u64, _)| now.saturating_sub(*at) < READ_EVERY_MS;
+        let known = match self.0.take().filter(fresh) {
+            Some(known) => known,
+            None => {
+                let read =
+                    cpus::allowed().and_then(|mine| cpus::read(cpus::SYSTEM.as_ref(), &mine));
+                (now, read.map_err(|e| e.to_string())?)
+            }
+        };
+        Ok(&self.0.insert(known).1)
+    }
+
+    /// What the attempt is bound to, beside those of the table; `None` when its queue does not
+    /// bind.
+    pub(super) fn bind(&mut self, order: &StartOrder, table: &Table) -> Option<Box<Binding>> {
+        if order.bind.is_none() {
+            return None;
+        }
+        let slots = order.hosts.first().map_or(1, |share| share.1);
+        let found = self.look(clock::boot_ms());
+        let found = found.and_then(|all| {
+            let held = held(table);
+            cpu_binding::choose(order.bind, slots, all, &held)
+        });
+        let (cpus, why) = match found {
+            Ok(cpus) => (cpus, String::new()),
+            Err(why) => {
+                tracing::warn!("attempt {} runs unbound: {why}", order.a);
+                (CpuSet::default(), why)
+            }
+        };
+        Some(Box::new(Binding { cpus, why }))
+    }
+}
+
+/// All processors that attempts of the table have.
+pub(super) fn held(table: &Table) -> CpuSet {
+    let mut held = CpuSet::default();
+    for (_, entry) in table.live() {
+        if let Some(binding) = entry.given.binding.as_deref() {
+            held.extend(&binding.cpus);
+        }
+    }
+    held
+}

@@ -1,0 +1,233 @@
+//! Which processors a job of a queue with `cpu_bind` gets for itself.
+//!
+//! Owns the choice: whole cores, in as few NUMA nodes (or whole sockets or nodes, as few) as
+//! possible, the smallest that fits first, nothing that another bound job has. Reads nothing: what
+//! the host has and what is taken come as values.
+
+use super::spec::TaskSpec;
+use crate::model::{Binding, Cpu, CpuBind, CpuSet};
+use std::collections::BTreeMap;
+
+/// The processors for a job with so many slots on a host with `cpus`, of which `held` are taken.
+/// Never one of `held`, nor another hardware thread of a core of which one is.
+///
+/// # Errors
+/// Why it gets none: it runs unbound.
+pub fn choose(bind: CpuBind, slots: u32, cpus: &[Cpu], held: &CpuSet) -> Result<CpuSet, String> {
+    let need = slots.max(1) as usize;
+    let (what, domain): (&str, fn(&Cpu) -> u32) = match bind {
+        CpuBind::None => return Err("its queue does not bind".to_owned()),
+        CpuBind::Core => ("core", |cpu| cpu.node),
+        CpuBind::Socket => ("socket", |cpu| cpu.socket),
+        CpuBind::Numa => ("NUMA node", |cpu| cpu.node),
+    };
+    let all = domains(cpus, domain);
+    let free: Domains = match bind {
+        CpuBind::Core => all.iter().map(|(d, c)| (*d, free_cores(c, held))).collect(),
+        _ => {
+            let whole = all.iter().filter(|(_, c)| c.iter().all(|c| !c.meets(held)));
+            whole.map(|(d, c)| (*d, c.clone())).collect()
+        }
+    };
+    let sizes = free.iter().map(|(d, cores)| (*d, cores.len())).collect();
+    let Some(chosen) = fewest(sizes, need) else {
+        let cores = |d: &Domains| d.values().map(Vec::len).sum::<usize>();
+        let (left, total) = (cores(&free), cores(&all));
+        let plural = if need == 1 { "" } else { "s" };
+        return Err(match bind {
+            CpuBind::Core => {
+                format!("it has {need} slot{plural}, and {left} of {total} cores are free")
+            }
+            _ => format!(
+                "it has {need} slot{plural}, and the {what}s that no other bound job uses have \
+                 {left} of {total} cores"
+            ),
+        });
+    };
+    let cores = chosen.iter().flat_map(|d| &free[d]);
+    let take = if bind == CpuBind::Core {
+        need
+    } else {
+        usize::MAX
+    };
+    Ok(cores.take(take).flat_map(CpuSet::iter).collect())
+}
+
+/// Cores by the number of their NUMA node or socket, in the order in which they are given away.
+type Domains = BTreeMap<u32, Vec<CpuSet>>;
+
+fn domains(cpus: &[Cpu], domain: fn(&Cpu) -> u32) -> Domains {
+    let mut cores: BTreeMap<(u32, u32, u32), Vec<u32>> = BTreeMap::new();
+    for cpu in cpus {
+        let core = cores.entry((domain(cpu), cpu.socket, cpu.core));
+        core.or_default().push(cpu.id);
+    }
+    let mut out = Domains::new();
+    for ((domain, _, _), ids) in cores {
+        out.entry(domain)
+            .or_default()
+            .push(ids.into_iter().collect());
+    }
+    out
+}
+
+fn free_cores(cores: &[CpuSet], held: &CpuSet) -> Vec<CpuSet> {
+    cores.iter().filter(|c| !c.meets(held)).cloned().collect()
+}
+
+/// As few as possible that have `need` together: the largest first, at the end the smallest that
+/// holds the rest. `None`: all together have less.
+fn fewest(mut sizes: Vec<(u32, usize)>, need: usize) -> Option<Vec<u32>> {
+    sizes.sort_by_key(|(domain, size)| (std::cmp::Reverse(*size), *domain));
+    let (mut chosen, mut rest) = (Vec::new(), need);
+    let mut left = sizes.as_slice();
+    while let Some(((domain, size), later)) = left.split_first() {
+        if *size >= rest {
+            let fits = left.iter().filter(|(_, size)| *size >= rest);
+            let last = fits.min_by_key(|(domain, size)| (*size, *domain));
+            chosen.extend(last.map(|(domain, _)| *domain));
+            return Some(chosen);
+        }
+        chosen.push(*domain);
+        (rest, left) = (rest - size, later);
+    }
+    None
+}
+
+/// Puts a binding into a task: where it may run, and what its environment says of it.
+pub fn put(task: &mut TaskSpec, binding: &Binding) {
+    if binding.cpus.is_empty() {
+        return;
+    }
+    let each: Vec<String> = binding.cpus.iter().map(|cpu| cpu.to_string()).collect();
+    task.env.push(format!("CB_BIND_CPUS={}", binding.cpus));
+    task.env
+        .push(format!("LSB_BIND_CPU_LIST={}", each.join(",")));
+    task.limits.cpus = Some(binding.cpus.clone());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::SplitMix64;
+
+    /// Sockets of so many NUMA nodes of so many cores of so many threads, numbered as Linux does:
+    /// the first threads of all cores first.
+    fn host(sockets: u32, nodes: u32, cores: u32, threads: u32) -> Vec<Cpu> {
+        let all = sockets * nodes * cores;
+        let cpu = |id: u32| {
+            let core = id % all;
+            let node = core / cores;
+            let socket = node / nodes;
+            Cpu {
+                id,
+                core,
+                socket,
+                node,
+            }
+        };
+        (0..all * threads).map(cpu).collect()
+    }
+
+    fn set(text: &str) -> CpuSet {
+        CpuSet::parse(text).unwrap()
+    }
+
+    fn cores(slots: u32, cpus: &[Cpu], held: &str) -> String {
+        let got = choose(CpuBind::Core, slots, cpus, &set(held));
+        got.map_or_else(|why| why, |cpus| cpus.to_string())
+    }
+
+    #[test]
+    fn a_slot_is_a_whole_core_with_its_threads() {
+        let cpus = host(1, 1, 4, 2);
+        assert_eq!(cores(1, &cpus, ""), "0,4");
+        assert_eq!(cores(2, &cpus, "0"), "1-2,5-6");
+        // The other thread of a core that is taken is not free.
+        assert_eq!(cores(3, &cpus, "7"), "0-2,4-6");
+        assert_eq!(
+            cores(4, &cpus, "7"),
+            "it has 4 slots, and 3 of 4 cores are free"
+        );
+    }
+
+    #[test]
+    fn cores_come_from_as_few_nodes_as_possible_and_from_the_smallest_that_fits() {
+        // 4 nodes of 4 cores: 0-3, 4-7, 8-11, 12-15.
+        let cpus = host(2, 2, 4, 1);
+        // Node 1 has 2 left, node 2 has 1 left.
+        assert_eq!(cores(2, &cpus, "4-5,8-10"), "6-7");
+        assert_eq!(cores(1, &cpus, "4-5,8-10"), "11");
+        assert_eq!(cores(3, &cpus, "4-5,8-10"), "0-2");
+        // More than a node: a whole one, and the rest from the smallest that holds it.
+        assert_eq!(cores(5, &cpus, "4-5,8-10"), "0-3,11");
+        assert_eq!(cores(11, &cpus, "4-5,8-10"), "0-3,6-7,11-15");
+    }
+
+    #[test]
+    fn sockets_and_nodes_are_given_whole_and_to_one_job() {
+        let cpus = host(2, 2, 2, 2);
+        let get = |bind, slots, held: &str| {
+            let got = choose(bind, slots, &cpus, &set(held));
+            got.map_or_else(|why| why, |cpus| cpus.to_string())
+        };
+        assert_eq!(get(CpuBind::Numa, 1, ""), "0-1,8-9");
+        assert_eq!(get(CpuBind::Numa, 3, "0"), "2-5,10-13");
+        assert_eq!(get(CpuBind::Socket, 1, ""), "0-3,8-11");
+        assert_eq!(get(CpuBind::Socket, 3, "9"), "4-7,12-15");
+        assert_eq!(
+            get(CpuBind::Socket, 5, "9"),
+            "it has 5 slots, and the sockets that no other bound job uses have 4 of 8 cores"
+        );
+        assert_eq!(get(CpuBind::Socket, 8, ""), "0-15");
+    }
+
+    /// Jobs come and go at random on hosts of all forms.
+    #[test]
+    fn no_two_jobs_have_a_core_and_what_is_freed_is_given_again() {
+        let mut random = SplitMix64::new(7);
+        let mut below = |n: u32| random.below(u64::from(n)) as u32;
+        for _ in 0..200 {
+            let cpus = host(1 + below(3), 1 + below(3), 1 + below(6), 1 + below(2));
+            let core_of = |id: u32| cpus.iter().find(|c| c.id == id).map(|c| c.core);
+            let mut jobs: Vec<CpuSet> = Vec::new();
+            for _ in 0..60 {
+                if below(3) == 0 && !jobs.is_empty() {
+                    let out = below(jobs.len() as u32) as usize;
+                    jobs.swap_remove(out);
+                    continue;
+                }
+                let bind = CpuBind::ALL[1 + below(3) as usize].1;
+                let slots = 1 + below(8);
+                let mut held = CpuSet::default();
+                jobs.iter().for_each(|job| held.extend(job));
+                let Ok(got) = choose(bind, slots, &cpus, &held) else {
+                    continue;
+                };
+                let mine: CpuSet = got.iter().filter_map(core_of).collect();
+                let theirs: CpuSet = held.iter().filter_map(core_of).collect();
+                assert!(!mine.meets(&theirs), "{got} of {held}");
+                assert!(mine.len() >= slots as usize);
+                // Whole cores.
+                let whole = cpus.iter().filter(|c| mine.contains(c.core)).count();
+                assert_eq!(whole, got.len());
+                jobs.push(got);
+            }
+            let all: CpuSet = cpus.iter().map(|c| c.core).collect();
+            let got = choose(CpuBind::Core, all.len() as u32, &cpus, &CpuSet::default());
+            assert_eq!(got.unwrap().len(), cpus.len(), "everything was freed");
+        }
+    }
+
+    #[test]
+    fn a_task_is_told_where_it_runs() {
+        let mut task = TaskSpec::default();
+        put(&mut task, &Binding::default());
+        assert_eq!(task, TaskSpec::default());
+        let cpus = set("2-3,8");
+        let why = String::new();
+        put(&mut task, &Binding { cpus, why });
+        assert_eq!(task.env, ["CB_BIND_CPUS=2-3,8", "LSB_BIND_CPU_LIST=2,3,8"]);
+        assert_eq!(task.limits.cpus, Some(set("2-3,8")));
+    }
+}
