@@ -14,6 +14,7 @@ mod problem;
 mod query;
 mod read;
 mod read_cluster;
+mod read_hooks;
 mod read_hosts;
 mod read_limits;
 mod read_policy;

@@ -320,6 +320,49 @@ pub struct Capped<T> {
     pub window: Option<Windows>,
 }
 
+/// What a queue has run around the commands of its jobs. Empty = nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct QueueHooks {
+    /// Program and arguments, see [`crate::text::hook`].
+    pub pre: String,
+    pub post: String,
+    /// Account that runs both; empty = the job's user.
+    pub user: String,
+}
+
+/// How pre- and post-exec commands are held, those of queues and of jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct HookRules {
+    /// How long one such command may run.
+    pub pre_exec_timeout_ms: u64,
+    pub post_exec_timeout_ms: u64,
+    /// So often a job whose pre-exec failed is started again.
+    pub pre_exec_retries: u32,
+    /// What becomes of it after that.
+    pub pre_exec_retry_action: RetryAction,
+}
+
+/// What becomes of a job that could not be started so often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RetryAction {
+    /// It is held until it is resumed.
+    #[default]
+    Suspend,
+    Exit,
+}
+
+impl Default for HookRules {
+    fn default() -> HookRules {
+        HookRules {
+            pre_exec_timeout_ms: 600_000,
+            post_exec_timeout_ms: 600_000,
+            pre_exec_retries: 5,
+            pre_exec_retry_action: RetryAction::Suspend,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,13 +1,13 @@
 //! Sections `cluster` and `general`, with the default and the range of every setting.
 
 use super::keys;
-use super::policy::{FairFactors, Packing};
+use super::policy::{FairFactors, HookRules, Packing};
 use super::read::{Ctx, DAY, Fields, HOUR, MINUTE, SECOND, Words, YEAR};
-use super::read_policy;
 use super::read_users::admin_set;
 use super::sets::UserSet;
 use super::types::{CgroupMode, Cluster, General, HintsMode, Orphans};
 use super::types::{HostModel, HostTable, Queue, UserGroup};
+use super::{read_hooks, read_policy};
 use crate::text::hostlist;
 use crate::text::size::Unit;
 use crate::text::yaml::{Node, Pos};
@@ -62,6 +62,7 @@ impl Default for General {
             job_priority_over_time: None,
             resource_reserve_per_task: false,
             default_host_spec: None,
+            hooks: HookRules::default(),
         }
     }
 }
@@ -218,6 +219,7 @@ pub(super) fn general(
     out.orphans = f.choice(ctx, "orphans", &orphans).unwrap_or(out.orphans);
     out.user_view_alljobs = f.flag(ctx, "user_view_alljobs", false);
     read_policy::general(ctx, f, &mut out, hosts, models);
+    out.hooks = read_hooks::general(ctx, f);
     out
 }
 

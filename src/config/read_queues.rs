@@ -3,10 +3,10 @@
 use super::keys;
 use super::read::{Ctx, Defined, Fields, Words, size_word, split, whole_word};
 use super::read_hosts::host_prefs;
-use super::read_policy;
 use super::read_users::{admin_set, group_name, per_core, user_set};
 use super::sets::{HostPrefs, UserSet};
 use super::types::{Cluster, HostTable, Interactive, JobSlots, LimitPair, Queue, RequeueExits};
+use super::{read_hooks, read_policy};
 use crate::model::CpuBind;
 use crate::text::duration;
 use crate::text::size::Unit;
@@ -97,6 +97,7 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
             .map_or_else(RequeueExits::default, |w| requeue_exits(ctx, &w)),
         max_requeue: f.limit(ctx, "max_requeue", 0),
         cpu_bind: f.choice(ctx, "cpu_bind", &CpuBind::ALL).unwrap_or_default(),
+        hooks: read_hooks::queue(ctx, f),
         ..Queue::named(name)
     };
     nonsense(ctx, f, &out);

@@ -191,6 +191,15 @@ impl Queue {
                 put(&key.to_ascii_uppercase(), value);
             }
         }
+        for (title, text) in [
+            ("PRE_EXEC", &self.hooks.pre),
+            ("POST_EXEC", &self.hooks.post),
+            ("PRE_POST_EXEC_USER", &self.hooks.user),
+        ] {
+            if !text.is_empty() {
+                put(title, text.clone());
+            }
+        }
         let flags = [
             ("STRICT", self.strict),
             ("ELASTIC", self.elastic),

@@ -4,8 +4,8 @@
 //! Units: times in milliseconds unless the name ends in `_s`, sizes in bytes, `None` = unlimited.
 
 use super::policy::{
-    Ageing, Backfill, FairFactors, GuardAction, HostSpec, Packing, Policy, Preemption, Quota,
-    Shares, Threshold,
+    Ageing, Backfill, FairFactors, GuardAction, HookRules, HostSpec, Packing, Policy, Preemption,
+    QueueHooks, Quota, Shares, Threshold,
 };
 use super::sets::{HostPrefs, HostSet, UserSet};
 use crate::model::CpuBind;
@@ -133,6 +133,8 @@ pub struct General {
     pub resource_reserve_per_task: bool,
     /// What `-c` counts for if the job names neither host nor model.
     pub default_host_spec: Option<HostSpec>,
+    #[serde(flatten)]
+    pub hooks: HookRules,
 }
 
 /// Section `hosts`.
@@ -380,6 +382,8 @@ pub struct Queue {
     pub new_job_sched_delay_ms: u64,
     /// What each of its jobs has for itself on the host that runs its command.
     pub cpu_bind: CpuBind,
+    /// What runs before and after the command of each job.
+    pub hooks: QueueHooks,
 }
 
 impl Queue {
@@ -431,6 +435,7 @@ impl Queue {
             job_accept_interval_ms: 0,
             new_job_sched_delay_ms: 0,
             cpu_bind: CpuBind::None,
+            hooks: QueueHooks::default(),
         }
     }
 }

@@ -4,6 +4,8 @@
 //! `task::machine` decides. Writes the host's tasks log (one append per record) and the job's
 //! output files, nothing on the share but the default output.
 
+mod hooks;
+
 use super::local::Local;
 use super::outputs::{self, Files};
 use super::silence::Silence;
@@ -37,6 +39,8 @@ const KILL_TREE_MS: u64 = 50;
 const NOTICE_MAX: u64 = 16 << 20;
 /// Largest file of changed limits.
 const LIMITS_MAX: u64 = 64 << 10;
+/// Where hooks run.
+const HOOK_DIR: &CStr = c"/tmp";
 /// Exit codes of a shepherd: its group may be used again; its group has other limits than the
 /// spawner gave it; a task may have been handed over in vain.
 pub(super) const ENDED: i32 = 0;
@@ -106,6 +110,25 @@ struct Shepherd<'a> {
     silence: Option<Silence>,
     /// The job's own directory for temporary files, where its submitter names none.
     tmp: Option<PathBuf>,
+    phase: Phase,
+    /// When the command was begun (wall clock, ms): later than `start` by what ran before it.
+    begun: i64,
+}
+
+/// What of the task runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Pre,
+    Command,
+    Post,
+}
+
+/// Whose input and output a program has.
+enum Stdio<'a> {
+    /// The job's, as its user and where the job runs.
+    Job(&'a Files),
+    /// None, as this user and in the directory of hooks.
+    Hook(Option<&'a Who>),
 }
 
 /// Waits, inside its group, for the base and the task that come on `stream`, then runs the task.
@@ -182,6 +205,8 @@ fn go(
         limit_changes: 0,
         silence,
         tmp: None,
+        phase: Phase::Command,
+        begun: start,
     };
     failpoint::hit("shepherd.before_start");
     s.record(&TaskRec::Start {
@@ -197,35 +222,12 @@ fn go(
         cpus: task.limits.cpus.clone().unwrap_or_default(),
     });
     s.inherited.limbo = None;
-    let base = &prepared.base;
-    let (user, service) = (prepared.user.as_ref(), prepared.service.as_ref());
-    let files = outputs::hand_script(task, user)
-        .and_then(|()| outputs::open(task, base, user, service, &s.inherited.host));
-    let end = match files {
-        Err(e) => s.failed(None, e.to_string()),
-        // The files may lie on the share, and the time to open them may have been long.
-        Ok(_) if s.is_fenced() => {
-            let mut end = s.failed(None, "cut off from the share before it could start".into());
-            end.reason = TermReason::Fenced;
-            end
-        }
-        Ok(mut files) => {
-            s.tmp = (!s.names_tmp())
-                .then(|| outputs::make_tmp(task.a, user))
-                .flatten();
-            let mut end = s.live(&files);
-            let host = &s.inherited.host;
-            let trouble = files.finish(task, base, user, service, host, &end);
-            if let Some(text) = trouble {
-                end.text = if end.text.is_empty() {
-                    text
-                } else {
-                    format!("{}; {text}", end.text)
-                };
-            }
-            end
-        }
+    let (stopped_at, mut end) = match s.before() {
+        Ok(()) => (None, s.command()),
+        Err((of, end)) => (Some(of), *end),
     };
+    let trouble = s.after(&end, stopped_at);
+    end.text = joined(end.text, trouble);
     s.remove_files();
     failpoint::hit("shepherd.before_end");
     s.record(&TaskRec::End(Box::new(end)));
@@ -237,6 +239,28 @@ fn go(
 }
 
 impl Shepherd<'_> {
+    /// The command itself with its files.
+    fn command(&mut self) -> Ended {
+        let (task, base) = (self.task, &self.prepared.base);
+        let (user, service) = (self.prepared.user.as_ref(), self.prepared.service.as_ref());
+        let files = outputs::hand_script(task, user)
+            .and_then(|()| outputs::open(task, base, user, service, &self.inherited.host));
+        let mut files = match files {
+            Err(e) => return self.failed(None, e.to_string()),
+            Ok(files) => files,
+        };
+        // The files may lie on the share, and the time to open them may have been long.
+        if self.is_fenced() {
+            return self.cut_off();
+        }
+        self.make_tmp();
+        let mut end = self.live(&files);
+        let host = &self.inherited.host;
+        let trouble = files.finish(task, base, user, service, host, &end);
+        end.text = joined(end.text, trouble);
+        end
+    }
+
     /// Appends a record, however long the disk stays full: no other process knows it.
     fn record(&mut self, rec: &TaskRec) {
         let line = encode_task(rec, self.task.mark).expect("a record of plain data becomes JSON");
@@ -249,6 +273,12 @@ impl Shepherd<'_> {
     fn failed(&self, code: Option<i32>, text: String) -> Ended {
         let mut end = ending::not_started(self.task.a, code, text);
         (end.start, end.t) = (self.start, clock::wall_ms());
+        end
+    }
+
+    fn cut_off(&self) -> Ended {
+        let mut end = self.failed(None, "cut off from the share before it could start".into());
+        end.reason = TermReason::Fenced;
         end
     }
 
@@ -271,6 +301,13 @@ impl Shepherd<'_> {
             }
         };
         self.step_out();
+        let top = self.until_over(top, Some(files));
+        self.ended(top)
+    }
+
+    /// Carries out orders and holds limits until nothing is left of what process `top` began.
+    /// `files`: of the job, while its command runs.
+    fn until_over(&mut self, top: i32, files: Option<&Files>) -> Top {
         let mut status = None;
         loop {
             let now = clock::boot_ms();
@@ -297,11 +334,10 @@ impl Shepherd<'_> {
                 Woken::Child | Woken::Timeout => {}
             }
         }
-        let top = match status.expect("the loop ends only after the top process") {
+        match status.expect("the loop ends only after the top process") {
             supervise::Ended::Exited(code) => Top::Exited(code),
             supervise::Ended::Killed(signal, core) => Top::Killed(signal, core),
-        };
-        self.ended(top)
+        }
     }
 
     /// The host has been silent for so long that the task may run elsewhere by now.
@@ -379,18 +415,26 @@ impl Shepherd<'_> {
         let own = c_strings(&self.own_env());
         let env = self.prepared.env.iter().chain(&own);
         let env: Vec<&CStr> = env.map(CString::as_c_str).collect();
-        self.launch(&self.task.argv, &env, Some(c"LS_JOBPID="), files)
+        let stdio = Stdio::Job(files);
+        self.launch(&self.task.argv, &env, Some(c"LS_JOBPID="), stdio)
     }
 
     /// What this attempt has in its environment beside what its specification says.
     fn own_env(&self) -> Vec<String> {
         let mut own = self.task.env.clone();
-        own.extend(self.task.deadline_env(self.start));
+        own.extend(self.task.deadline_env(self.begun));
         if !self.names_tmp() {
             let tmp = self.tmp.as_deref().unwrap_or(Path::new(outputs::TMP));
             own.push(format!("TMPDIR={}", tmp.display()));
         }
         own
+    }
+
+    /// Makes the job's own directory for temporary files, once and where it needs one.
+    fn make_tmp(&mut self) {
+        if self.tmp.is_none() && !self.names_tmp() {
+            self.tmp = outputs::make_tmp(self.task.a, self.prepared.user.as_ref());
+        }
     }
 
     /// The submitter says where temporary files go.
@@ -402,10 +446,11 @@ impl Shepherd<'_> {
     /// Runs the command of `-rnc` beside the job, in its group and with its files, once for each
     /// notice.
     fn notify_resize(&mut self, files: &Files) {
-        let path = Path::new(&self.task.notice);
+        let path = Path::new(&self.task.resize.notice);
         let notice = fs::read_small(path, NOTICE_MAX).ok();
         let notice = notice.and_then(|b| serde_json::from_slice::<Notice>(&b).ok());
-        let Some(notice) = notice.filter(|n| n.n > self.resized && !self.task.notify.is_empty())
+        let Some(notice) =
+            notice.filter(|n| n.n > self.resized && !self.task.resize.notify.is_empty())
         else {
             return;
         };
@@ -416,9 +461,9 @@ impl Shepherd<'_> {
         let old = self.prepared.env.iter().chain(&own);
         let old = old.filter(|e| !names.contains(&name(e.to_bytes())));
         let env: Vec<&CStr> = old.chain(&new).map(CString::as_c_str).collect();
-        let argv = ["/bin/sh", "-c", &self.task.notify].map(str::to_owned);
-        if let Err(e) = self.launch(&argv, &env, None, files) {
-            files.complain(&format!("-rnc {}: {e}", self.task.notify));
+        let argv = ["/bin/sh", "-c", &self.task.resize.notify].map(str::to_owned);
+        if let Err(e) = self.launch(&argv, &env, None, Stdio::Job(files)) {
+            files.complain(&format!("-rnc {}: {e}", self.task.resize.notify));
         }
     }
 
@@ -428,7 +473,7 @@ impl Shepherd<'_> {
         if let Some(tmp) = &self.tmp {
             outputs::remove_tmp(tmp, self.prepared.user.as_ref());
         }
-        for path in [&task.scratch, &task.hosts_file, &task.notice] {
+        for path in [&task.scratch, &task.hosts_file, &task.resize.notice] {
             if !path.is_empty() {
                 let _ = fs::remove(Path::new(path));
             }
@@ -448,7 +493,9 @@ impl Shepherd<'_> {
             return;
         };
         (self.limit_changes, self.limits) = (new.n, new.limits);
-        self.machine.set_run_limit(self.limits.run_ms);
+        if self.phase == Phase::Command {
+            self.machine.set_run_limit(self.limits.run_ms);
+        }
         let limits = group_limits(&self.limits);
         if let Some(Err(e)) = self.group.as_mut().map(|group| group.change(&limits)) {
             eprintln!("cbtask: {e}");
@@ -466,20 +513,26 @@ impl Shepherd<'_> {
         argv: &[String],
         env: &[&CStr],
         pid_name: Option<&CStr>,
-        files: &Files,
+        stdio: Stdio<'_>,
     ) -> Result<i32, launch::LaunchError> {
         let name = argv.first().map_or("", String::as_str);
         let argv = c_strings(argv);
         let programs = candidates(name, &self.prepared.path);
         let joins = self.group.as_ref().filter(|_| !self.inside);
         let join = joins.map_or(Vec::new(), Group::join_fds);
+        let null = self.inherited.null.as_raw_fd();
+        let (stdio, dir, user) = match stdio {
+            Stdio::Job(files) => (files.stdio(null), None, self.prepared.user.as_ref()),
+            Stdio::Hook(user) => ([null; 3], Some(HOOK_DIR), user),
+        };
         launch::launch(&Launch {
             programs: &programs,
             argv: &argv,
             env,
             pid_name,
-            stdio: files.stdio(self.inherited.null.as_raw_fd()),
-            user: self.prepared.user.as_ref(),
+            stdio,
+            dir,
+            user,
             rlimits: &rlimits(&self.task.limits),
             nice: self.prepared.base.nice,
             join: &join,
@@ -487,15 +540,19 @@ impl Shepherd<'_> {
         })
     }
 
-    fn order(&mut self, value: u64, uid: u32, files: &Files) {
+    fn order(&mut self, value: u64, uid: u32, files: Option<&Files>) {
         // Any process of the same user may signal a shepherd without privilege; a privileged one
         // takes orders from root's processes only.
         let me = crate::sys::users::effective_uid();
         let Some((act, reason, grace)) = unpack_act(value).filter(|_| uid == 0 || uid == me) else {
             return;
         };
+        if self.ignores(act, reason) {
+            return;
+        }
         match act {
-            TaskAct::Resize => return self.notify_resize(files),
+            // Only the command wants to know.
+            TaskAct::Resize => return files.map_or((), |files| self.notify_resize(files)),
             TaskAct::Limits => return self.take_limits(),
             _ => {}
         }
@@ -558,6 +615,15 @@ impl Shepherd<'_> {
         if std::mem::take(&mut self.stopped) || self.group.is_none() {
             self.signal_all(crate::sys::signals::number("CONT").unwrap_or(18));
         }
+    }
+}
+
+/// Two texts about one end.
+fn joined(text: String, more: Option<String>) -> String {
+    match more {
+        Some(more) if text.is_empty() => more,
+        Some(more) => format!("{text}; {more}"),
+        None => text,
     }
 }
 

@@ -178,7 +178,7 @@ pub const TABLE: &[Row] = &[
     job(Action::Modify, "cmod", "change its options", OVER_JOB),
     job(
         Action::ModifyProgram,
-        "cmod -Z -L -rnc -cwd -i -o -e",
+        "cmod -Z -L -rnc -E -Ep -cwd -i -o -e",
         "change what runs, reads and writes as its owner",
         &[Role::Owner],
     ),

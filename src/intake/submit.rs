@@ -155,7 +155,7 @@ pub fn check_rename(name: Option<&str>, command: Option<&str>) -> Result<(), Ref
 
 /// Options that say what runs, reads and writes under the identity of a job's owner.
 pub fn runs_as_owner(option: &str) -> bool {
-    const PROGRAM: [&str; 9] = ["Z", "L", "rnc", "cwd", "i", "o", "oo", "e", "eo"];
+    const PROGRAM: [&str; 11] = ["Z", "L", "rnc", "E", "Ep", "cwd", "i", "o", "oo", "e", "eo"];
     PROGRAM.contains(&option)
 }
 
@@ -258,11 +258,6 @@ fn check_spec(
             )));
         }
     }
-    if spec.notify.len() > COMMAND_MAX || spec.notify.contains('\0') {
-        return Err(Refusal::usage(format!(
-            "-rnc: the command must have at most {COMMAND_MAX} bytes and no NUL"
-        )));
-    }
     spec.res_req = require::check_request(&spec.res_req, config).map_err(Refusal::usage)?;
     take_slots_of_sections(spec, config)?;
     if !spec.depend.is_empty() {
@@ -289,6 +284,18 @@ fn check_plain(spec: &Spec) -> Result<(), Refusal> {
             "umask {:o} is not valid",
             spec.umask
         )));
+    }
+    let hooks = &spec.hooks;
+    for (option, command) in [
+        ("-rnc", &spec.notify),
+        ("-E", &hooks.pre),
+        ("-Ep", &hooks.post),
+    ] {
+        if command.len() > COMMAND_MAX || command.contains('\0') {
+            return Err(Refusal::usage(format!(
+                "{option}: the command must have at most {COMMAND_MAX} bytes and no NUL"
+            )));
+        }
     }
     let texts = [&spec.queue, &spec.hosts, &spec.res_req, &spec.depend];
     if texts.into_iter().any(|t| t.len() > TEXT_MAX) {
@@ -638,6 +645,8 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "P" => to.project = from.project,
         "G" => to.user_group = from.user_group,
         "rnc" => to.notify = from.notify,
+        "E" => to.hooks.pre = from.hooks.pre,
+        "Ep" => to.hooks.post = from.hooks.post,
         "sp" => to.priority = from.priority,
         "W" => (to.limits.run_s, to.run_on) = (from.limits.run_s, from.run_on),
         "c" => (to.limits.cpu_s, to.cpu_on) = (from.limits.cpu_s, from.cpu_on),

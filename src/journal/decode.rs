@@ -4,7 +4,7 @@
 //! kinds that make up nearly all of a journal, flat mirrors of the same fields are read instead;
 //! both ways must give the same value (a test holds them against each other).
 
-use crate::model::{AttemptId, Binding, JobKey, Share, Stamp, TermReason};
+use crate::model::{AttemptId, Binding, HookOf, JobKey, Share, Stamp, TermReason};
 use crate::record::event::Event;
 use crate::record::frame::{Damage, Line};
 use crate::record::report::{Ended, Usage};
@@ -47,6 +47,7 @@ struct EndedFlat {
     oom: bool,
     elsewhere: bool,
     no_account: bool,
+    pre_failed: Option<HookOf>,
     text: String,
     cpu_ms: u64,
     mem_kb: u64,
@@ -88,6 +89,7 @@ impl From<EndedFlat> for Event {
             oom: f.oom,
             elsewhere: f.elsewhere,
             no_account: f.no_account,
+            pre_failed: f.pre_failed,
             text: f.text,
             u,
         };
@@ -161,6 +163,7 @@ mod tests {
             oom: true,
             elsewhere: true,
             no_account: true,
+            pre_failed: Some(HookOf::Queue),
             text: "x \"y\"\n".into(),
             u: Usage {
                 cpu_ms: 1,

@@ -3,6 +3,7 @@
 
 mod cpus;
 mod digest;
+mod hooks;
 mod id;
 mod now;
 mod random;
@@ -13,6 +14,7 @@ mod susp;
 
 pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet};
 pub use digest::{hex, sha256_hex};
+pub use hooks::{HookOf, Hooks};
 pub use id::{AttemptId, JobKey, Token};
 pub use now::{Mono, Now};
 pub use random::SplitMix64;

@@ -56,6 +56,10 @@ pub enum PendReason {
         user: String,
         host: String,
     },
+    /// The pre-exec command of its queue or its own failed, as the text says.
+    PreExec {
+        why: String,
+    },
     /// No host could serve the job now. Counts of hosts by obstacle.
     Hosts(Box<HostCounts>),
     /// No host of the cluster can ever run the job with its present options.
@@ -318,6 +322,7 @@ impl PendReason {
             PendReason::TooNew { .. } => 29,
             PendReason::UserSlots { .. } => 30,
             PendReason::NoSuchUser { .. } => 31,
+            PendReason::PreExec { .. } => 32,
             PendReason::Hosts(_) => 40,
             PendReason::NeverFits { .. } => 41,
             PendReason::Slots { .. } => 42,
@@ -382,6 +387,7 @@ impl fmt::Display for PendReason {
                 f,
                 "held: host {host} has no account for user {user}; use cresume when it has one"
             ),
+            PendReason::PreExec { why } => f.write_str(why),
             PendReason::Hosts(counts) => write!(f, "{counts}"),
             PendReason::NeverFits { why } => write!(f, "{why}; can never run here"),
             PendReason::Slots { need, free } => {

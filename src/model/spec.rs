@@ -2,7 +2,7 @@
 //! jobs with equal options (interned by the state); what differs per job is its id, name and
 //! command.
 
-use super::Stamp;
+use super::{Hooks, Stamp};
 use serde::{Deserialize, Serialize};
 
 /// Limits of one job. `None` = unlimited. Times in seconds, sizes in bytes.
@@ -110,6 +110,8 @@ pub struct Spec {
     /// `-rnc`: run by the first host as the user when slots were added, or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub notify: String,
+    #[serde(skip_serializing_if = "Hooks::is_none")]
+    pub hooks: Hooks,
     /// Host where csub ran.
     pub sub_host: String,
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -171,12 +171,33 @@ pub struct StartOrder {
     /// again. Its end was acknowledged and then lost with a share that was restored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ran: bool,
+    /// What the queue has run before and after the command; `None`: nothing, and the job has no
+    /// such command either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<Box<HookOrder>>,
     /// Users of this cluster see their own jobs only: the default output is for its user alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,
     /// What the host binds it to, as its queue says.
     #[serde(default, skip_serializing_if = "CpuBind::is_none")]
     pub bind: CpuBind,
+}
+
+/// Commands around a job's own, as the administrator's file says.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HookOrder {
+    /// Program and arguments of the queue's `pre_exec` and `post_exec`, or empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub pre: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub post: String,
+    /// Account that runs these two; empty = the job's user.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub user: String,
+    /// How long each of them, and each of the job's own, may run (ms).
+    pub pre_ms: u64,
+    pub post_ms: u64,
 }
 
 impl StartOrder {

@@ -1,7 +1,7 @@
 //! Reports: host -> leader, `hosts/<host>/reports.<n>.yaml`, framed, append-only, one file per
 //! start of cbexe (`n` grows). A new file repeats everything the leader has not acknowledged.
 
-use crate::model::{AttemptId, Binding, TermReason};
+use crate::model::{AttemptId, Binding, HookOf, TermReason};
 use serde::{Deserialize, Serialize};
 
 /// A report as it stands in its file.
@@ -168,6 +168,9 @@ pub struct Ended {
     /// It was not started because its user has no account on this host (text: which).
     #[serde(skip_serializing_if = "is_false")]
     pub no_account: bool,
+    /// Whose pre-exec command failed: the job's own command never ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pre_failed: Option<HookOf>,
     /// Sentence with details (start errors), or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,

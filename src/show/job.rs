@@ -590,14 +590,14 @@ pub(crate) static FIELDS: &[Field<JobGet>] = &[
         &["pre_cmd"],
         "PRE_EXEC_COMMAND",
         16,
-        nothing,
+        |v, out| out.push_str(&v.spec.hooks.pre),
     ),
     field(
         "post_exec_command",
         &["post_cmd"],
         "POST_EXEC_COMMAND",
         17,
-        nothing,
+        |v, out| out.push_str(&v.spec.hooks.post),
     ),
     field(
         "estimated_start_time",

@@ -128,6 +128,8 @@ fn submitted(v: &JobView<'_>) -> String {
         ("Specified Hosts", &spec.hosts),
         ("User Group", &spec.user_group),
         ("Resize Notification Command", &spec.notify),
+        ("Pre-execute Command", &spec.hooks.pre),
+        ("Post-execute Command", &spec.hooks.post),
         ("Login Shell", &spec.shell),
     ] {
         if !text.is_empty() {
@@ -294,6 +296,9 @@ fn events(v: &JobView<'_>) -> Vec<String> {
             v.put_term(&mut s);
             s.push(';');
             items.push(s);
+        } else if !said && !row.text.is_empty() {
+            // What went wrong beside it: with its report, a post-exec command.
+            items.push(dated(row.end) + &row.text + ";");
         }
     }
     items

@@ -379,7 +379,12 @@ impl State {
         if !self.is_current(e.a) {
             return;
         }
-        let no_account = e.no_account.then(|| self.no_account(e.a.j));
+        let held = match e.pre_failed {
+            Some(_) => Some(PendReason::PreExec {
+                why: e.text.clone(),
+            }),
+            None => e.no_account.then(|| self.no_account(e.a.j)),
+        };
         self.touch(e.a.j, |job| {
             let idx = e.a.j.idx;
             let Some(run) = job.work_mut(idx).and_then(|w| w.run.as_deref_mut()) else {
@@ -402,14 +407,11 @@ impl State {
             };
             job.set_stat(idx, stat);
             if requeue {
-                let held = || no_account.unwrap_or(PendReason::HeldByOwner);
-                job.set_why(
-                    idx,
-                    Some(match hold {
-                        true => held(),
-                        false => PendReason::Requeued,
-                    }),
-                );
+                let usual = match hold {
+                    true => PendReason::HeldByOwner,
+                    false => PendReason::Requeued,
+                };
+                job.set_why(idx, Some(held.unwrap_or(usual)));
             }
         });
     }

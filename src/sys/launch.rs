@@ -30,6 +30,8 @@ pub struct Launch<'a> {
     pub pid_name: Option<&'a CStr>,
     /// Descriptors that become 0, 1 and 2.
     pub stdio: [RawFd; 3],
+    /// Working directory, entered as that user; `None` keeps this one.
+    pub dir: Option<&'a CStr>,
     /// Whom to become; `None` keeps the identity.
     pub user: Option<&'a Who>,
     /// Resource limits: soft and hard value.
@@ -276,6 +278,9 @@ fn prepare(l: &Launch<'_>, cpus: &[u64]) -> std::result::Result<(), Stage> {
         if let Some(who) = l.user {
             become_for_good(who)?;
         }
+        if let Some(dir) = l.dir {
+            ok(libc::chdir(dir.as_ptr()), Stage::Files)?;
+        }
         // Handlers go with the exec; only what is ignored stays, and this runtime ignores one.
         super::signals::default_sigpipe();
         let mut none: libc::sigset_t = std::mem::zeroed();
@@ -413,6 +418,7 @@ mod tests {
             env: &[],
             pid_name: None,
             stdio: [fd; 3],
+            dir: None,
             user: None,
             rlimits: &[],
             nice: 0,
@@ -483,6 +489,7 @@ mod tests {
                 env: &[],
                 pid_name: None,
                 stdio: [fd; 3],
+                dir: None,
                 user: Some(&who),
                 rlimits: &[],
                 nice: 0,

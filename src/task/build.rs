@@ -4,7 +4,8 @@
 //! places of this host come in as values; nothing is looked up here.
 
 use super::spec::{
-    Base, Become, DefaultOutput, Output, ReportFacts, ReportHeader, TaskLimits, TaskSpec,
+    Base, Become, DefaultOutput, Output, ReportFacts, ReportHeader, ResizeHook, TaskLimits,
+    TaskSpec,
 };
 use crate::model::{JobKey, Limits, Share, Spec};
 use crate::record::order::StartOrder;
@@ -40,6 +41,11 @@ const TASK_NAMES: &[&str] = &[
     "CB_WARNING_FILE",
     "CB_BIND_CPUS",
     "LSB_BIND_CPU_LIST",
+    "LSB_JOBEXIT_STAT",
+    "LSB_JOBPEND",
+    "LSB_EXIT_PRE_ABORT",
+    "CB_JOBEXIT_STAT",
+    "CB_JOBPEND",
     "CB_JOBID",
     "CB_JOBINDEX",
     "CB_JOBNAME",
@@ -162,7 +168,7 @@ pub fn base(
     })
 }
 
-fn base_env(
+pub(super) fn base_env(
     spec: &Spec,
     env: &[(String, String)],
     account: &Account,
@@ -261,8 +267,11 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
         },
         scratch: files.script.clone(),
         hosts_file: files.hosts.clone(),
-        notify: spec.notify.clone(),
-        notice: files.notice.clone(),
+        resize: ResizeHook {
+            notify: spec.notify.clone(),
+            notice: files.notice.clone(),
+        },
+        hooks: None,
         header,
     }
 }
@@ -525,6 +534,7 @@ mod tests {
             rerunnable: None,
             mark: 0,
             ran: false,
+            hooks: None,
             private: false,
             bind: Default::default(),
         }

@@ -4,6 +4,7 @@
 pub mod build;
 pub mod cpu_binding;
 pub mod ending;
+pub mod hooks;
 pub mod log;
 pub mod machine;
 pub mod output;

@@ -4,7 +4,7 @@
 //! A message is a length (4 bytes, little endian) and a JSON text. What many tasks share travels
 //! once as a `Base`; a task then names it. Owns the form of the messages; never sends one.
 
-use crate::model::{AttemptId, CpuSet, TermReason};
+use crate::model::{AttemptId, CpuSet, HookOf, TermReason};
 use serde::{Deserialize, Serialize};
 
 /// Longest message in bytes: an environment and a command line fit with room.
@@ -146,15 +146,50 @@ pub struct TaskSpec {
     /// File that names the job's hosts, a line for each slot; removed when the task ends.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hosts_file: String,
-    /// Run when slots were added, and the file that tells of it; removed when the task ends.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub notify: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub notice: String,
+    #[serde(flatten)]
+    pub resize: ResizeHook,
+    /// What runs before and after the command, each in its order; `None` = nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<Box<TaskHooks>>,
     /// Text for the job report, where the base wants one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(rename = "told")]
     pub header: Option<ReportHeader>,
+}
+
+/// What runs each time slots were added, and the file that says which.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ResizeHook {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub notify: String,
+    /// Removed when the task ends.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub notice: String,
+}
+
+/// Commands around that of a task.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskHooks {
+    pub pre: Vec<Hook>,
+    pub post: Vec<Hook>,
+}
+
+/// One command around that of a task.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hook {
+    /// A queue's program runs only from a file that no other user could have written.
+    pub of: HookOf,
+    pub argv: Vec<String>,
+    /// Whom to become; `None` = as the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<Become>,
+    /// For a queue's: all of its environment but the task's own part. A job's has the job's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// How long it may run (ms).
+    pub limit_ms: u64,
 }
 
 impl TaskSpec {

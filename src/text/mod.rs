@@ -35,6 +35,7 @@ pub mod count;
 pub mod depend;
 pub mod duration;
 pub mod glob;
+pub mod hook;
 pub mod hostlist;
 pub mod indexset;
 pub mod jobids;

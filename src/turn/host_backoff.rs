@@ -6,12 +6,13 @@
 
 use super::context::Turn;
 use super::memory::hosts::Backoff;
+use crate::config::RetryAction;
 use crate::model::JobKey;
 use crate::record::load::LoadDoc;
 use crate::record::report::Ended;
 
 /// How often a job is requeued because a host could not start it.
-const TRIES_MAX: u8 = 3;
+const TRIES_MAX: u32 = 3;
 /// How the notes on such hosts begin.
 const NOTE: &str = "cannot start tasks";
 const BLOCKED: &str = "gets no work: its orders cannot be written";
@@ -42,12 +43,39 @@ impl Turn<'_> {
 
     /// Whether a job whose host could not start it is to be tried again.
     pub(super) fn may_retry_start(&mut self, j: JobKey) -> bool {
+        self.failed_starts(j) <= TRIES_MAX
+    }
+
+    /// Whether a job whose pre-exec failed pends again, and whether it is held.
+    pub(super) fn after_pre_exec(&mut self, j: JobKey, old: bool) -> (bool, bool) {
+        let failed = self.failed_starts(j);
+        let rules = &self.core.config.general.hooks;
+        match rules.pre_exec_retry_action {
+            _ if failed <= rules.pre_exec_retries => (true, old),
+            RetryAction::Suspend => {
+                // Who resumes it wants it to be tried as often again.
+                self.core.memory.failed_starts.remove(&j);
+                (true, true)
+            }
+            RetryAction::Exit => (false, false),
+        }
+    }
+
+    /// Whether the queue of `j` has something run before the command.
+    pub(super) fn queue_looks_first(&self, j: JobKey) -> bool {
+        let spec = self.core.state.spec_of(j.id);
+        let queue = spec.and_then(|spec| self.core.config.queue(&spec.queue));
+        queue.is_some_and(|queue| !queue.hooks.pre.is_empty())
+    }
+
+    /// How often `j` could not be started, this time included.
+    fn failed_starts(&mut self, j: JobKey) -> u32 {
         let core = &mut *self.core;
         let tries = &mut core.memory.failed_starts;
         tries.retain(|j, _| core.state.work(*j).is_some());
         let n = tries.entry(j).or_default();
         *n += 1;
-        *n <= TRIES_MAX
+        *n
     }
 
     /// Marks a sample of a host that gets no work although its executor lives: its ledger is not

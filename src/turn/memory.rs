@@ -24,7 +24,7 @@ pub(super) struct Memory {
     pub stray_runs: StrayRuns,
     pub gangs: GangStarts,
     /// How often a start of a job failed because its host could not start tasks.
-    pub failed_starts: BTreeMap<JobKey, u8>,
+    pub failed_starts: BTreeMap<JobKey, u32>,
     pub share_history: HistoryTimer,
     /// The job whose dependency was judged last.
     pub last_judged: u32,

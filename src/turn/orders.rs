@@ -4,10 +4,10 @@
 
 use super::context::Turn;
 use super::core::Core;
-use crate::config::seconds_on;
+use crate::config::{QueueHooks, seconds_on};
 use crate::model::{AttemptId, CpuBind, JobKey, Limits, Share, Spec, Stamp, TermReason};
 use crate::record::event::SignalAct;
-use crate::record::order::{Act, Order, StartOrder};
+use crate::record::order::{Act, HookOrder, Order, StartOrder};
 use crate::sched::plan_applier::requeue_reason;
 use crate::state::{HostId, Run, State, Work};
 use std::collections::BTreeSet;
@@ -77,11 +77,30 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         rerunnable: Some(run.rerunnable),
         mark: state.mark(j),
         ran: run.start != Stamp(0),
+        hooks: hooks_of(core, spec),
         private: !core.config.general.user_view_alljobs,
         bind: queue.map_or(CpuBind::None, |q| q.cpu_bind),
     };
     let host = order.hosts.first()?.0.clone();
     Some((host, Order::Start(Box::new(order))))
+}
+
+/// What runs around the command of a job by its queue, and how long that and the job's own may.
+fn hooks_of(core: &Core, spec: &Spec) -> Option<Box<HookOrder>> {
+    let queue = core.config.queue(&spec.queue);
+    let queue = queue.map(|queue| &queue.hooks);
+    let of_queue = queue.filter(|hooks| !(hooks.pre.is_empty() && hooks.post.is_empty()));
+    let own = !(spec.hooks.pre.is_empty() && spec.hooks.post.is_empty());
+    let rules = &core.config.general.hooks;
+    let none = QueueHooks::default();
+    let hooks = of_queue.or(own.then_some(&none))?;
+    Some(Box::new(HookOrder {
+        pre: hooks.pre.clone(),
+        post: hooks.post.clone(),
+        user: hooks.user.clone(),
+        pre_ms: rules.pre_exec_timeout_ms,
+        post_ms: rules.post_exec_timeout_ms,
+    }))
 }
 
 /// The order to `host` to prepare its part of `j`.

@@ -110,6 +110,7 @@ impl Turn<'_> {
                     } else if e.reason != TermReason::StartFailed {
                         // What starts and ends at once is reported as ended only.
                         self.clear_backoff(host);
+                        self.core.memory.failed_starts.remove(&e.a.j);
                     }
                     self.ended(*e, true);
                 }
@@ -156,7 +157,10 @@ impl Turn<'_> {
             return self.note_stray(host, a, run);
         };
         let known = bound.start != Stamp(0);
-        self.clear_backoff(host);
+        // With a pre-exec command that the host may fail, only the end of the job shows.
+        if !self.queue_looks_first(a.j) {
+            self.clear_backoff(host);
+        }
         if known {
             return;
         }
@@ -229,6 +233,9 @@ impl Turn<'_> {
                 }
             }
             _ => {}
+        }
+        if e.pre_failed.is_some() {
+            return self.after_pre_exec(e.a.j, old);
         }
         if e.elsewhere {
             return (self.may_retry_start(e.a.j), old);

@@ -263,6 +263,7 @@ impl Cluster {
             rerunnable: None,
             mark: 0,
             ran: false,
+            hooks: None,
             private: false,
             bind: Default::default(),
         }))

@@ -23,6 +23,7 @@ mod hanging_share;
 mod health;
 mod health_restore;
 mod health_start;
+mod hooks;
 mod job_tmpdir;
 mod layering;
 mod layering_circles;

@@ -429,6 +429,7 @@ fn bare(program: &str, n: u32) -> f64 {
         env: &[],
         pid_name: None,
         stdio: [fd; 3],
+        dir: None,
         user: None,
         rlimits: &[],
         nice: 0,

@@ -15,8 +15,6 @@ const UNBUILT: &[(&str, bool)] = &[
     ("di", true),
     ("dl", false),
     ("do", true),
-    ("E", true),
-    ("Ep", true),
     ("eptl", true),
     ("ext", true),
     ("f", true),
@@ -69,7 +67,6 @@ pub(crate) fn unbuilt(id: &str) -> Fail {
         "I" | "Ip" | "Is" | "IS" | "ISp" | "ISs" | "IX" => {
             "; -K waits for the end of a batch job, 'cpeek -f' follows its output"
         }
-        "E" | "Ep" => "; put the command into the job script",
         "gpu" => "; name a resource of cb.yaml in -R rusage[...]",
         _ => "",
     };
@@ -172,6 +169,16 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
         "COMMAND",
         "Run COMMAND on the first host each time slots are added to the job",
     ),
+    (
+        "E",
+        "COMMAND",
+        "Run COMMAND on the first host before the job; if it fails, the job pends again",
+    ),
+    (
+        "Ep",
+        "COMMAND",
+        "Run COMMAND on the first host after the job, however it ended",
+    ),
 ];
 
 fn job_options() -> impl Iterator<Item = Arg> {
@@ -272,6 +279,8 @@ pub(crate) const RESETS: &[(&str, &str)] = &[
     ("Pn", "P"),
     ("Gn", "G"),
     ("rncn", "rnc"),
+    ("En", "E"),
+    ("Epn", "Ep"),
     ("spn", "sp"),
     ("nn", "n"),
     ("Rn", "R"),

@@ -28,7 +28,7 @@ const KEY_MAX: usize = 255;
 const PROJECT_MAX: usize = 255;
 /// Longest name of a user group.
 const GROUP_MAX: usize = 255;
-/// Longest command of -rnc.
+/// Longest command of -rnc, -E and -Ep.
 const COMMAND_MAX: usize = 4095;
 
 /// What the options are read against.
@@ -193,7 +193,7 @@ fn limit_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resu
     Ok(())
 }
 
-/// -i -o -oo -e -eo -cwd -cwdc -L -rnc.
+/// -i -o -oo -e -eo -cwd -cwdc -L -rnc -E -Ep.
 fn file_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Result<()> {
     match id {
         "i" => spec.stdin = file(id, value)?,
@@ -209,10 +209,15 @@ fn file_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resul
             spec.cwd = path_text(&plain(&here.cwd.join(file(id, value)?)))?;
             spec.cwd_create = id == "cwdc";
         }
-        "rnc" => {
+        "rnc" | "E" | "Ep" => {
             bounded(id, value, COMMAND_MAX)?;
             check_command(value)?;
-            spec.notify = value.to_owned();
+            let place = match id {
+                "rnc" => &mut spec.notify,
+                "E" => &mut spec.hooks.pre,
+                _ => &mut spec.hooks.post,
+            };
+            *place = value.to_owned();
         }
         "L" => {
             if !value.starts_with('/') || value.chars().any(char::is_whitespace) {

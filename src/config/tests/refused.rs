@@ -114,6 +114,20 @@ const REFUSED: &[(&str, &str)] = &[
         "queues: [{name: q, requeue_exit_values: '30 EXCLUDE(3)'}]",
         "not-implemented",
     ),
+    ("queues: [{name: q, pre_exec: prolog}]", "program"),
+    (
+        "queues: [{name: q, post_exec: '/bin/sh -c \"id\"'}]",
+        "program",
+    ),
+    ("queues: [{name: q, pre_exec: ''}]", "program"),
+    (
+        "queues: [{name: q, pre_exec: /a, pre_post_exec_user: 'a b'}]",
+        "name",
+    ),
+    ("general: {pre_exec_timeout: 0}", "range"),
+    ("general: {post_exec_timeout: 25h}", "range"),
+    ("general: {pre_exec_retries: 1001}", "range"),
+    ("general: {pre_exec_retry_action: kill}", "choice"),
     // resource requirements (42, 43)
     ("queues: [{name: q, res_req: 'select[mem>'}]", "res-req"),
     ("queues: [{name: q, res_req: 'selct[mem>1]'}]", "res-req"),

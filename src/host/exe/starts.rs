@@ -10,7 +10,8 @@ use crate::record::order::StartOrder;
 use crate::spool::Layout;
 use crate::sys::{self, clock, fs, users};
 use crate::task::build::{self, Account, Files, Place};
-use crate::task::spec::{Base, Become, TaskSpec, ToSpawner};
+use crate::task::hooks;
+use crate::task::spec::{Base, Become, TaskHooks, TaskSpec, ToSpawner};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -154,7 +155,9 @@ impl Starter {
             },
             warning: path_text(self.local.warning_file(order.a)),
         };
-        Ok(build::task(order, &spec, base, &files))
+        let mut task = build::task(order, &spec, base, &files);
+        task.hooks = self.hooks(order, &spec)?;
+        Ok(task)
     }
 
     /// Whether this host knows no account for the user of specification `s`.
@@ -238,6 +241,20 @@ impl Starter {
         Ok(base)
     }
 
+    /// What runs around the command, by whom.
+    fn hooks(&self, order: &StartOrder, spec: &Spec) -> Result<Option<Box<TaskHooks>>, Refused> {
+        let Some(hooks) = order.hooks.as_deref() else {
+            return Ok(None);
+        };
+        let job = account(spec, &self.place)?;
+        let queue = match hooks.user.as_str() {
+            "" => job.clone(),
+            name => hook_account(name, &self.place)?,
+        };
+        let hooks = hooks::of_task(hooks, spec, &job, &queue, &self.place);
+        Ok(Some(Box::new(hooks)))
+    }
+
     /// Reads a blob and checks it against its name.
     fn blob(&mut self, sha: &str) -> Result<Arc<Vec<u8>>, Refused> {
         if let Some((_, bytes)) = self.read.iter().find(|(known, _)| known == sha) {
@@ -312,11 +329,15 @@ fn account(spec: &Spec, place: &Place) -> Result<Account, Refused> {
             return Err(text.into());
         }
     };
+    Ok(account_of(facts, place))
+}
+
+fn account_of(facts: users::UserFacts, place: &Place) -> Account {
     let groups = match place.may_switch {
         true => users::groups_of(&facts),
         false => Vec::new(),
     };
-    Ok(Account {
+    Account {
         who: Become {
             uid: facts.uid,
             gid: facts.gid,
@@ -325,7 +346,23 @@ fn account(spec: &Spec, place: &Place) -> Result<Account, Refused> {
         home: path_text(facts.home),
         shell: path_text(facts.shell),
         name: facts.name,
-    })
+    }
+}
+
+/// The account `pre_post_exec_user` as this host knows it. A missing one is the host's fault.
+fn hook_account(name: &str, place: &Place) -> Result<Account, Refused> {
+    let refused = |why: &str| {
+        let host = &place.host;
+        Refused {
+            text: format!("pre_post_exec_user {name}: host {host} {why}"),
+            elsewhere: true,
+        }
+    };
+    let facts = users::by_name(name).ok_or_else(|| refused("has no such account"))?;
+    if !place.may_switch && facts.uid != place.uid {
+        return Err(refused("runs without privilege and cannot become it"));
+    }
+    Ok(account_of(facts, place))
 }
 
 #[cfg(test)]
@@ -354,6 +391,7 @@ mod tests {
             rerunnable: None,
             mark: 0,
             ran: false,
+            hooks: None,
             private: false,
             bind: CpuBind::None,
         }

@@ -42,6 +42,7 @@ fn start(id: u32, host: &str) -> Order {
         rerunnable: None,
         mark: 0,
         ran: false,
+        hooks: None,
         private: false,
         bind: Default::default(),
     }))

@@ -1,7 +1,7 @@
 //! What the system does to running work, beside what its users want.
 
 use super::*;
-use crate::model::{Share, SuspReason, TermReason};
+use crate::model::{HookOf, Share, SuspReason, TermReason};
 use crate::sched::plan_applier;
 use crate::turn::context::Turn;
 
@@ -280,6 +280,56 @@ fn a_job_whose_host_knows_no_account_is_held_with_the_reason() {
     assert_eq!(b.core.state.work(j).unwrap().attempt, 2);
     b.report(&host, vec![record(2, b.now)]);
     assert_eq!(b.core.state.stat(j), Some(JobStat::Psusp));
+}
+
+/// The job waits at its place and is tried again, but not for ever; its own hook blames no host.
+#[test]
+fn a_job_whose_pre_exec_always_fails_is_held_with_the_reason() {
+    let mut b = Bench::new();
+    b.submit(5, |j| j.spec.hosts = "h1".into());
+    let j = JobKey::job(1);
+    let failed = |of, at, t| {
+        Report::Ended(Box::new(Ended {
+            a: AttemptId { j, at },
+            t,
+            reason: TermReason::StartFailed,
+            pre_failed: Some(of),
+            elsewhere: of == HookOf::Queue,
+            text: "pre-exec failed on host h1".into(),
+            ..Ended::default()
+        }))
+    };
+    for at in 1..=5 {
+        assert_eq!(b.core.state.work(j).unwrap().attempt, at);
+        b.report("h1", vec![failed(HookOf::Job, at, b.now)]);
+        b.turn(Vec::new());
+    }
+    assert_eq!(b.core.state.stat(j), Some(JobStat::Run), "a sixth try");
+    b.report("h1", vec![failed(HookOf::Job, 6, b.now)]);
+    assert_eq!(b.core.state.stat(j), Some(JobStat::Psusp));
+    let why = |b: &Bench| b.replayed().job(1).unwrap().own_why(0).unwrap().clone();
+    let why_held = why(&b);
+    assert_eq!(why_held.code(), 32);
+    assert_eq!(why_held.to_string(), "pre-exec failed on host h1");
+    // That of a queue keeps the host from getting the next one.
+    let (sel, how) = (selector(&["1"]), SignalHow::Resume);
+    b.ask(5, vec![Verb::Signal { sel, how }]);
+    assert_eq!(b.core.state.work(j).unwrap().attempt, 7);
+    b.report("h1", vec![failed(HookOf::Queue, 7, b.now)]);
+    b.turn(Vec::new());
+    assert_eq!(b.core.state.stat(j), Some(JobStat::Pend), "the host waits");
+    let mut config = (*b.core.config).clone();
+    config.general.hooks.pre_exec_retries = 0;
+    config.general.hooks.pre_exec_retry_action = crate::config::RetryAction::Exit;
+    b.turn(vec![Input::Config(Arc::new(config))]);
+    b.submit(5, |j| j.spec.hosts = "h2".into());
+    let other = JobKey::job(2);
+    let Report::Ended(mut end) = failed(HookOf::Job, 1, b.now) else {
+        panic!("an end");
+    };
+    end.a.j = other;
+    b.report("h2", vec![Report::Ended(end)]);
+    assert_eq!(b.core.state.stat(other), Some(JobStat::Exit));
 }
 
 /// Work is there still: it can be killed, shown as unknown and ended as lost like any other.

@@ -1,0 +1,172 @@
+//! The shepherd runs what stands around the command: pre-exec and post-exec of queue and job, in
+//! the task's group and under its limits, each with a clock of its own. Owns which orders reach
+//! them; what their ends mean is decided in `task::hooks`.
+
+use super::{Phase, Shepherd, Stdio, c_strings};
+use crate::model::{HookOf, TermReason};
+use crate::record::report::Ended;
+use crate::sys::launch::Who;
+use crate::sys::trust::Owners;
+use crate::sys::{clock, userfile, users};
+use crate::task::hooks::{self, HookEnd};
+use crate::task::machine::Machine;
+use crate::task::spec::{Become, Hook, TaskAct};
+use std::ffi::{CStr, CString};
+use std::path::Path;
+
+impl Shepherd<'_> {
+    /// Runs all pre-exec commands.
+    ///
+    /// # Errors
+    /// The end of the job, which is not to be started, and whose command was the last.
+    pub(super) fn before(&mut self) -> Result<(), (HookOf, Box<Ended>)> {
+        let Some(all) = self.task.hooks.as_deref() else {
+            return Ok(());
+        };
+        self.phase = Phase::Pre;
+        for hook in &all.pre {
+            if self.is_fenced() {
+                return Err((hook.of, Box::new(self.cut_off())));
+            }
+            let end = self.run_hook(hook, &[]);
+            let host = &self.inherited.host;
+            if let Some(mut end) = hooks::pre_ended(self.task.a, hook, &end, host) {
+                (end.start, end.t) = (self.start, clock::wall_ms());
+                return Err((hook.of, Box::new(end)));
+            }
+        }
+        self.begin_command();
+        Ok(())
+    }
+
+    /// The run limit counts from here.
+    fn begin_command(&mut self) {
+        let now = clock::boot_ms();
+        let suspended = self.machine.is_suspended();
+        self.machine = Machine::new(now, self.limits.run_ms, self.task.grace_ms);
+        if suspended {
+            let effects = self.machine.order(TaskAct::Stop, TermReason::None, 0, now);
+            self.carry_out(&effects);
+        }
+        (self.phase, self.begun) = (Phase::Command, clock::wall_ms());
+    }
+
+    /// Runs all post-exec commands that this end lets run. Returns what went wrong with them.
+    /// `stopped_at`: whose pre-exec was the last, and the command never ran.
+    pub(super) fn after(&mut self, end: &Ended, stopped_at: Option<HookOf>) -> Option<String> {
+        let all = self.task.hooks.as_deref()?;
+        let status = hooks::end_env(end, stopped_at.is_none());
+        self.phase = Phase::Post;
+        let mut wrong = Vec::new();
+        for hook in &all.post {
+            if !hooks::runs_after(hook, end, stopped_at) || self.is_fenced() {
+                continue;
+            }
+            let over = self.run_hook(hook, &status);
+            wrong.extend(hooks::trouble(hook, "post-exec", &over));
+            if let HookEnd::Ended(_, TermReason::Force | TermReason::Fenced) = over {
+                break;
+            }
+        }
+        (!wrong.is_empty()).then(|| wrong.join("; "))
+    }
+
+    /// Runs one hook to the end of all its processes.
+    fn run_hook(&mut self, hook: &Hook, status: &[String]) -> HookEnd {
+        self.machine = Machine::new(clock::boot_ms(), Some(hook.limit_ms), self.task.grace_ms);
+        let started = self.check_program(hook).and_then(|()| {
+            let started = self.launch_hook(hook, status);
+            started.map_err(|e| format!("{}: {e}", hook.argv[0]))
+        });
+        self.step_out();
+        match started {
+            Err(why) => HookEnd::NotRun(why),
+            Ok(top) => {
+                let top = self.until_over(top, None);
+                HookEnd::Ended(top, self.machine.reason())
+            }
+        }
+    }
+
+    /// A program that the administrator names runs only from a file that no other user could have
+    /// written: with root's rights only from one of root's.
+    fn check_program(&self, hook: &Hook) -> Result<(), String> {
+        if hook.of == HookOf::Job {
+            return Ok(());
+        }
+        let as_root = hook.user.as_ref().is_some_and(|user| user.uid == 0);
+        let owners = match &self.prepared.base.service {
+            _ if as_root => Owners { uid: 0, gid: 0 },
+            Some(Become { uid, gid, .. }) => Owners {
+                uid: *uid,
+                gid: *gid,
+            },
+            None => Owners {
+                uid: users::effective_uid(),
+                gid: users::effective_gid(),
+            },
+        };
+        let program = Path::new(&hook.argv[0]);
+        let safe = owners.safe_to_load(program, program);
+        safe.map_err(|e| e.to_string())
+    }
+
+    fn launch_hook(
+        &mut self,
+        hook: &Hook,
+        status: &[String],
+    ) -> Result<i32, crate::sys::launch::LaunchError> {
+        let of_job = hook.of == HookOf::Job;
+        if of_job {
+            self.make_tmp();
+        }
+        let umask = if of_job {
+            self.prepared.base.umask
+        } else {
+            0o022
+        };
+        userfile::set_umask(umask);
+        let own = match of_job {
+            true => self.own_env(),
+            false => self.task.env.clone(),
+        };
+        let set: Vec<String> = hooks::own_env()
+            .into_iter()
+            .chain(status.to_vec())
+            .collect();
+        let (base, own, set) = (c_strings(&hook.env), c_strings(&own), c_strings(&set));
+        let base: &[CString] = if of_job { &self.prepared.env } else { &base };
+        let name = |e: &CStr| {
+            e.to_bytes()
+                .split(|b| *b == b'=')
+                .next()
+                .map(<[u8]>::to_vec)
+        };
+        let names: Vec<_> = set.iter().map(|e| name(e)).collect();
+        let old = base.iter().chain(&own).map(CString::as_c_str);
+        let old = old.filter(|e| !names.contains(&name(e)));
+        let env: Vec<&CStr> = old.chain(set.iter().map(CString::as_c_str)).collect();
+        let user = hook.user.as_ref().map(|b| Who {
+            uid: b.uid,
+            gid: b.gid,
+            groups: b.groups.clone(),
+        });
+        let user = user.as_ref().or(self.prepared.user.as_ref());
+        self.launch(&hook.argv, &env, None, Stdio::Hook(user))
+    }
+
+    /// Whether an order has no business with what runs now. A job whose command is over has ended:
+    /// no user stops or ends what its queue runs after it, only force and limits do.
+    pub(super) fn ignores(&self, act: TaskAct, reason: TermReason) -> bool {
+        let held = matches!(
+            reason,
+            TermReason::MemLimit | TermReason::SwapLimit | TermReason::ProcessLimit
+        );
+        self.phase == Phase::Post
+            && match act {
+                TaskAct::Terminate => !held,
+                TaskAct::Stop | TaskAct::Number(_) => true,
+                TaskAct::Kill | TaskAct::Resume | TaskAct::Resize | TaskAct::Limits => false,
+            }
+    }
+}

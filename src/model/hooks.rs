@@ -1,0 +1,30 @@
+//! What a job asks to be run around its command, as data. Which of it runs when is the shepherd's
+//! affair.
+
+use serde::{Deserialize, Serialize};
+
+/// Commands of one job beside its own.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Hooks {
+    /// `-E`: run before the command, on its first host; empty = none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub pre: String,
+    /// `-Ep`: run after it; empty = none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub post: String,
+}
+
+impl Hooks {
+    pub(super) fn is_none(&self) -> bool {
+        *self == Hooks::default()
+    }
+}
+
+/// Whose hook it is: that of the queue, by an administrator's file, or the job's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookOf {
+    Queue,
+    Job,
+}
