@@ -6,7 +6,7 @@ use super::setup::Place;
 use crate::record::load::Sensed;
 use crate::ress::board::Board;
 use crate::ress::gather::LINGER_MS;
-use crate::ress::life::Life;
+use crate::ress::life::{ABSENT_TRIES, Life, NOTHING_HERE};
 use crate::ress::parse::document;
 use crate::ress::quiet::Quiet;
 use crate::ress::split::{Piece, Splitter};
@@ -496,7 +496,7 @@ impl Worker {
         if run.kill_at.is_some_and(|at| now >= at) {
             running.kill(SIGKILL);
         }
-        let Some(how) = running.has_ended() else {
+        let Some((how, code)) = running.has_ended() else {
             return;
         };
         // Nothing it started may live on, nor hold its pipes.
@@ -506,6 +506,9 @@ impl Worker {
         run.splitter.end(&mut pieces);
         self.take(sensor, run, pieces, now);
         run.running = None;
+        if code == Some(NOTHING_HERE) {
+            return nothing_here(sensor, run, now);
+        }
         let pause = run.life.ended(now);
         if !run.unwanted {
             let s = pause.div_ceil(1000);
@@ -548,6 +551,21 @@ impl Worker {
             }
         }
         sensor::sweep(&format!("CB_SENSORS={}", self.mark));
+    }
+}
+
+/// It has nothing to measure on this host. Said at the first time and at the last.
+fn nothing_here(sensor: &Sensor, run: &mut Run, now: u64) {
+    let (name, pause) = (&sensor.name, run.life.nothing_here(now));
+    match pause.map(|ms| ms / 60_000) {
+        Some(_) if run.life.was_absent() => {}
+        Some(minutes) => tracing::warn!(
+            "sensor {name} has nothing to measure here; tried again every {minutes} minutes, \
+             {ABSENT_TRIES} times"
+        ),
+        None => tracing::warn!(
+            "sensor {name} has nothing to measure here; not started again unless its file changes"
+        ),
     }
 }
 

@@ -10,25 +10,44 @@ pub const HANG_PERIODS: u64 = 10;
 /// ...but at least and at most so long.
 pub const HANG_MS: (u64, u64) = (60_000, 600_000);
 
+/// Exit code of a sensor that has nothing to measure on this host (`EX_UNAVAILABLE`).
+pub const NOTHING_HERE: i32 = 69;
+/// Such a sensor is started again after this pause and so often: its driver may be loaded late.
+pub const ABSENT_MS: u64 = 600_000;
+pub const ABSENT_TRIES: u32 = 6;
+
 /// One sensor's past and what it is due for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Life {
     state: State,
     /// Ends in a row that were no steady run's.
     fails: u32,
+    /// Those among them that said that there is nothing to measure.
+    absent: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Waits { until: u64 },
-    Runs { since: u64, good: Option<u64> },
+    /// Never started again.
+    Idle,
+    Waits {
+        until: u64,
+    },
+    Runs {
+        since: u64,
+        good: Option<u64>,
+    },
 }
 
 impl Life {
     /// Due at once.
     pub fn new(now: u64) -> Life {
         let state = State::Waits { until: now };
-        Life { state, fails: 0 }
+        Life {
+            state,
+            fails: 0,
+            absent: 0,
+        }
     }
 
     /// It is to be started now.
@@ -36,11 +55,11 @@ impl Life {
         matches!(self.state, State::Waits { until } if until <= now)
     }
 
-    /// When it is to be started; `None`: it runs.
+    /// When it is to be started; `None`: it runs, or never.
     pub fn due_at(&self) -> Option<u64> {
         match self.state {
             State::Waits { until } => Some(until),
-            State::Runs { .. } => None,
+            State::Runs { .. } | State::Idle => None,
         }
     }
 
@@ -56,6 +75,7 @@ impl Life {
     pub fn good(&mut self, now: u64) {
         if let State::Runs { good, .. } = &mut self.state {
             *good = Some(now);
+            self.absent = 0;
         }
     }
 
@@ -74,7 +94,7 @@ impl Life {
     pub fn ended(&mut self, now: u64) -> u64 {
         let steady = match self.state {
             State::Runs { since, good } => good.is_some() && now.saturating_sub(since) >= STEADY_MS,
-            State::Waits { .. } => false,
+            State::Waits { .. } | State::Idle => false,
         };
         self.fails = if steady {
             1
@@ -86,5 +106,23 @@ impl Life {
         let pause = pause.min(longest);
         self.state = State::Waits { until: now + pause };
         pause
+    }
+
+    /// It ended with [`NOTHING_HERE`]. Gives the pause before the next start; `None`: no more.
+    pub fn nothing_here(&mut self, now: u64) -> Option<u64> {
+        self.absent += 1;
+        let again = self.absent <= ABSENT_TRIES;
+        self.state = match again {
+            true => State::Waits {
+                until: now + ABSENT_MS,
+            },
+            false => State::Idle,
+        };
+        again.then_some(ABSENT_MS)
+    }
+
+    /// It said so before.
+    pub fn was_absent(&self) -> bool {
+        self.absent > 1
     }
 }

@@ -117,12 +117,12 @@ impl Running {
         }
     }
 
-    /// How it ended, once it has; collects it.
-    pub fn has_ended(&mut self) -> Option<String> {
+    /// How it ended, once it has, and its exit code, if it has one; collects it.
+    pub fn has_ended(&mut self) -> Option<(String, Option<i32>)> {
         match self.child.try_wait() {
             Ok(None) => None,
-            Ok(Some(status)) => Some(word(status)),
-            Err(e) => Some(e.to_string()),
+            Ok(Some(status)) => Some((word(status), status.code())),
+            Err(e) => Some((e.to_string(), None)),
         }
     }
 
@@ -224,7 +224,7 @@ mod tests {
             end.is_some()
         });
         assert_eq!((&out[..], &err[..]), (&b"out\n"[..], &b"err\n"[..]));
-        assert_eq!(end.as_deref(), Some("exit 3"));
+        assert_eq!(end, Some(("exit 3".to_owned(), Some(3))));
         assert_eq!(r.read(Stream::Output, &mut buf), 0);
     }
 

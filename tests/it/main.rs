@@ -41,6 +41,7 @@ mod security_roles;
 mod sensors;
 mod service_account;
 mod settings;
+mod shipped_sensors;
 mod sim_traces;
 mod soak;
 mod source;

@@ -8,18 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The example of the manual, to the byte.
-const CLKSND: &str = r#"#!/bin/bash
-while true; do
-echo "- resource: clksnd"
-echo " description: The second value of the current clock"
-echo " type: number"
-echo " direction: increase"
-echo " value:" `date +%S`
-echo " locale: master node01"
-echo "---"
-sleep 10
-done
-"#;
+const CLKSND: &str = include_str!("../../ress.d/clksnd.master.example");
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -259,6 +248,7 @@ fn sensors_that_exit_hang_flood_and_print_garbage_harm_nobody() {
         ),
         ("errors", "yes oops >&2".to_owned()),
         ("silent", "sleep 1000".to_owned()),
+        ("absent", "echo no such device >&2; exit 69".to_owned()),
     ];
     for (name, script) in &all {
         put(
@@ -281,6 +271,8 @@ fn sensors_that_exit_hang_flood_and_print_garbage_harm_nobody() {
         "sensor ress.d/floods.host:1: a line is longer than 8192 bytes; it is ended",
         "a document is longer than 65536 bytes",
         "sensor ress.d/errors.host: oops",
+        "sensor ress.d/absent.host: no such device",
+        "sensor ress.d/absent.host has nothing to measure here; tried again every 10 minutes",
         "ress.d/notes.host is not executable: chmod +x it",
     ] {
         wait(&c, words, || log().contains(words));

@@ -1,6 +1,6 @@
 //! Starting again, hanging, complaining, and which files are sensors.
 
-use crate::ress::life::{BACKOFF_MS, HANG_MS, Life, STEADY_MS};
+use crate::ress::life::{ABSENT_MS, ABSENT_TRIES, BACKOFF_MS, HANG_MS, Life, STEADY_MS};
 use crate::ress::quiet::{EVERY_MS, LINES, Quiet};
 use crate::ress::which::{Role, sensor};
 use proptest::prelude::*;
@@ -29,6 +29,29 @@ fn each_failure_doubles_the_pause_and_a_steady_run_forgets_them() {
     assert_eq!(life.ended(now + STEADY_MS), BACKOFF_MS.0);
     // It could not be started at all.
     assert_eq!(life.ended(now), 2 * BACKOFF_MS.0);
+}
+
+#[test]
+fn a_sensor_with_nothing_to_measure_is_tried_for_an_hour() {
+    let mut life = Life::new(0);
+    let mut now = 0;
+    for n in 0..ABSENT_TRIES {
+        life.started(now);
+        assert_eq!(life.nothing_here(now), Some(ABSENT_MS));
+        assert_eq!(life.was_absent(), n > 0);
+        now = life.due_at().unwrap();
+    }
+    assert_eq!(now, 3_600_000);
+    life.started(now);
+    assert_eq!(life.nothing_here(now), None);
+    assert!(life.due_at().is_none() && !life.is_due(u64::MAX) && !life.hangs(None, u64::MAX));
+    // A driver that comes and goes begins anew.
+    let mut life = Life::new(0);
+    for _ in 0..3 * ABSENT_TRIES {
+        life.started(now);
+        life.good(now);
+        assert!(life.nothing_here(now).is_some() && !life.was_absent());
+    }
 }
 
 #[test]
