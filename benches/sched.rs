@@ -496,6 +496,7 @@ fn events() {
         hosts: vec![Share(names[id as usize % HOSTS].clone(), 1)],
         alt: 0,
         forced: false,
+        units: Vec::new(),
     });
     let (pid, t) = (1, Stamp(2));
     let started = of(&|id| Event::Started {

@@ -539,6 +539,7 @@ impl Memory {
                 m: 9,
                 f: 0,
                 c: None,
+                u: Vec::new(),
             }));
             attempts.push(json(&AttemptRec::Refused { a, e, p }));
             attempts.push(json(&AttemptRec::Signalled { a, n: 1 }));

@@ -242,6 +242,7 @@ pub(super) const QUEUE: &[Key] = &[
     now("policy", ""),
     now("elastic", ""),
     now("packing", ""),
+    now("gpu_env", ""),
     now("strict", ""),
     now("backfill_order", ""),
     now("backfill_hosts", ""),
@@ -284,7 +285,7 @@ pub(super) const RESOURCE: &[Key] = &[
     now("release", "release"),
     now("slotresource", ""),
     now("description", "description"),
-    later("assign", "assign"),
+    now("assign", "assign"),
     later("interval", "interval"),
 ];
 

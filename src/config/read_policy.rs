@@ -177,6 +177,8 @@ pub(super) fn queue(
     out.packing = f
         .choice(ctx, "packing", PACKINGS)
         .unwrap_or(general.packing);
+    let gpu_env = [("uuid", false), ("index", true)];
+    out.gpu_by_place = f.choice(ctx, "gpu_env", &gpu_env).unwrap_or(false);
     out.elastic = f.flag(ctx, "elastic", false);
     out.job_accept_interval_ms = f
         .time(ctx, "job_accept_interval", 0, HOUR)

@@ -5,15 +5,13 @@ use super::keys;
 use super::read::{Ctx, Fields, Words, boolean, decimal, split, whole};
 use super::read_users::group_name;
 use super::types::{ResourceDecl, ResourceKind, ResourceValue};
-use crate::text::ErrorKind;
 use crate::text::resreq::check_resource_name;
 use crate::text::yaml::{Node, Pos, Value};
+use crate::text::{ErrorKind, units};
 use std::collections::{BTreeMap, HashMap};
 
 const MOST_RESOURCES: usize = 1000;
 const MOST_DESCRIPTION: usize = 512;
-/// Most GPUs of one host.
-const MOST_GPUS: u64 = 10_000;
 
 /// Section `resources`.
 pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Kinds {
@@ -61,6 +59,7 @@ fn declaration(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ResourceDecl {
     out.increase = f.choice(ctx, "direction", &directions).unwrap_or(false);
     out.release = f.flag(ctx, "release", false);
     out.slotresource = f.flag(ctx, "slotresource", false);
+    out.assign = f.flag(ctx, "assign", false);
     if let Some(w) = f.scalar(ctx, "description") {
         if w.text.chars().count() > MOST_DESCRIPTION {
             let message = format!("a description has at most {MOST_DESCRIPTION} characters");
@@ -68,11 +67,25 @@ fn declaration(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ResourceDecl {
         }
         out.description = w.text.trim_end().to_string();
     }
-    for key in ["direction", "release", "slotresource"] {
+    for key in ["direction", "release", "slotresource", "assign"] {
         if f.has(key) && known && out.kind != ResourceKind::Number {
             let message = format!("{key} is only valid for numbers");
             ctx.problem_hint(f.key_pos(key), "conflict", message, "write type: number");
         }
+    }
+    if out.assign && out.release {
+        let message = "units stay with a suspended job: assign: yes excludes release: yes";
+        let hint = "leave release out; preemption with method: requeue frees units";
+        ctx.problem_hint(f.key_pos("release"), "conflict", message, hint);
+    }
+    if out.assign && out.increase {
+        let message = "units do not grow with the load: assign: yes excludes direction: increase";
+        ctx.problem_hint(
+            f.key_pos("direction"),
+            "conflict",
+            message,
+            "leave direction out",
+        );
     }
     out
 }
@@ -91,6 +104,10 @@ impl Kinds {
     fn is_text(&self, name: &str) -> bool {
         let decl = self.0.get(name);
         decl.is_some_and(|(decl, _)| decl.kind == ResourceKind::Text)
+    }
+
+    fn has_units(&self, name: &str) -> bool {
+        name == "gpu" || self.0.get(name).is_some_and(|(decl, _)| decl.assign)
     }
 
     /// A resource is of one kind on all hosts: a requirement is checked once for all of them.
@@ -165,35 +182,76 @@ pub(super) fn resources(
         if e.key != "gpu" && !resource_name(ctx, &e.key, e.key_pos) {
             continue;
         }
-        match &e.value.value {
-            Value::Text { text, quoted } => {
-                let w = Words::one(text, e.value.pos, *quoted);
-                let value = if kinds.is_text(&e.key) {
-                    Some(ResourceValue::Text(w.text.clone()))
-                } else if e.key == "gpu" {
-                    whole(ctx, "gpu", &w, 0, MOST_GPUS).map(|n| ResourceValue::Number(n as f64))
-                } else {
-                    resource_value(ctx, &e.key, &w)
-                };
-                let Some(v) = value else {
-                    continue;
-                };
-                let kind = match v {
-                    ResourceValue::Number(_) => ResourceKind::Number,
-                    ResourceValue::Text(_) => ResourceKind::Text,
-                };
-                if kinds.declare(ctx, &e.key, kind, e.key_pos) {
-                    out.insert(e.key.clone(), v);
-                }
-            }
-            Value::Refused => {}
-            _ => {
-                let message = format!("resource {} must be one number or text", e.key);
-                ctx.problem(e.value.pos, "type", message);
-            }
+        let Some(v) = value_of(ctx, &e.key, &e.value, kinds) else {
+            continue;
+        };
+        let kind = match v {
+            ResourceValue::Number(_) | ResourceValue::Units(_) => ResourceKind::Number,
+            ResourceValue::Text(_) => ResourceKind::Text,
+        };
+        if kinds.declare(ctx, &e.key, kind, e.key_pos) {
+            out.insert(e.key.clone(), v);
         }
     }
     out
+}
+
+/// The value of one static resource; what is wrong with it is noted.
+fn value_of(ctx: &mut Ctx<'_>, name: &str, node: &Node, kinds: &Kinds) -> Option<ResourceValue> {
+    match &node.value {
+        // An empty list is read as an empty text in brackets.
+        Value::Text { text, quoted } if kinds.has_units(name) && text == "[]" && !quoted => {
+            Some(ResourceValue::Units(Vec::new()))
+        }
+        Value::Text { text, quoted } => {
+            let w = Words::one(text, node.pos, *quoted);
+            if kinds.is_text(name) {
+                Some(ResourceValue::Text(w.text.clone()))
+            } else if kinds.has_units(name) {
+                let most = units::UNITS_MAX as u64;
+                whole(ctx, name, &w, 0, most).map(|n| ResourceValue::Number(n as f64))
+            } else {
+                resource_value(ctx, name, &w)
+            }
+        }
+        Value::List(list) if kinds.has_units(name) => unit_names(ctx, name, node, list),
+        Value::Refused => None,
+        Value::List(_) => {
+            let message = format!("resource {name} must be one number or text");
+            let hint =
+                format!("for named units declare resources: [{{name: {name}, assign: yes}}]");
+            ctx.problem_hint(node.pos, "type", message, hint);
+            None
+        }
+        _ => {
+            let message = format!("resource {name} must be one number or text");
+            ctx.problem(node.pos, "type", message);
+            None
+        }
+    }
+}
+
+/// The names of a host's units.
+fn unit_names(ctx: &mut Ctx<'_>, name: &str, node: &Node, list: &[Node]) -> Option<ResourceValue> {
+    let mut names = Vec::new();
+    for item in list {
+        match &item.value {
+            Value::Text { text, .. } => names.push(text.trim().to_owned()),
+            Value::Refused => return None,
+            _ => {
+                let message = format!("resource {name}: a unit is one word");
+                ctx.problem(item.pos, "type", message);
+                return None;
+            }
+        }
+    }
+    match units::check_list(names.iter().map(String::as_str)) {
+        Ok(()) => Some(ResourceValue::Units(names)),
+        Err(e) => {
+            ctx.problem(node.pos, "units", format!("resource {name}: {e}"));
+            None
+        }
+    }
 }
 
 /// Quoted: text. Otherwise what looks like a number must be one that reads the same everywhere.

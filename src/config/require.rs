@@ -186,6 +186,23 @@ fn honoured_part(simple: &Simple, hosts: &HostTable) -> Result<(), String> {
     Ok(())
 }
 
+/// Refuses units for a part of a job's run: they cannot be taken from a running process.
+fn units_stay(req: &ResReq, hosts: &HostTable) -> Result<(), String> {
+    let parts = req.alternatives.iter().flat_map(|a| match &a.body {
+        Body::Simple(simple) => vec![simple],
+        Body::Groups { groups, common } => groups.iter().map(|g| &g.req).chain([common]).collect(),
+    });
+    let mut usages = parts.flat_map(|part| part.rusage.iter().flatten());
+    match usages.find(|u| u.duration_s.is_some() && hosts.has_units(&u.name)) {
+        None => Ok(()),
+        Some(u) => Err(format!(
+            "rusage[{0}=...:duration=...]: units of {0} stay with the job until it ends; leave \
+             duration and decay out",
+            u.name
+        )),
+    }
+}
+
 /// Reads a queue's requirement string against the resources of its hosts and gives its canonical
 /// form.
 ///
@@ -198,6 +215,7 @@ pub(super) fn check_queue(
     let req = ResReq::parse(text, hosts).map_err(|e| ("res-req", e))?;
     let whole = |message: String| ("not-implemented", ParseError::new(0, text.len(), message));
     honoured(&req, hosts).map_err(whole)?;
+    units_stay(&req, hosts).map_err(whole)?;
     if req.simple().is_none() {
         return Err(whole("a queue's res_req must be one simple string".into()));
     }
@@ -224,6 +242,7 @@ pub fn check_request(text: &str, config: &Config) -> Result<String, String> {
         )
     })?;
     honoured(&req, &config.hosts).map_err(|e| format!("-R: {e}"))?;
+    units_stay(&req, &config.hosts).map_err(|e| format!("-R: {e}"))?;
     Ok(req.to_string())
 }
 
@@ -313,7 +332,7 @@ impl Resources for HostTable {
                 false => Direction::Decrease,
             },
             reserve: decl.kind == ResourceKind::Number,
-            whole: false,
+            whole: decl.assign,
             megabytes: false,
         };
         builtin(name)

@@ -234,6 +234,9 @@ impl Queue {
         if !self.cpu_bind.is_none() {
             put("CPU_BIND", self.cpu_bind.word().to_owned());
         }
+        if self.gpu_by_place {
+            put("GPU_ENV", "index".to_owned());
+        }
         for (title, ms) in [
             ("JOB_ACCEPT_INTERVAL", self.job_accept_interval_ms),
             ("NEW_JOB_SCHED_DELAY", self.new_job_sched_delay_ms),

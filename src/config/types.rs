@@ -162,6 +162,11 @@ impl HostTable {
         self.resources.get(name).or_else(|| self.sensed.get(name))
     }
 
+    /// Whether jobs get single units of it, by name: GPUs, and what is declared so.
+    pub fn has_units(&self, name: &str) -> bool {
+        name == "gpu" || self.resource(name).is_some_and(|decl| decl.assign)
+    }
+
     /// All declared resources by name.
     pub fn declared(&self) -> impl Iterator<Item = (&String, &ResourceDecl)> {
         let more = self.sensed.iter();
@@ -224,6 +229,9 @@ pub struct ResourceDecl {
     pub release: bool,
     /// An rusage amount counts for each slot of the job, else once (for each host).
     pub slotresource: bool,
+    /// A number of units that the scheduler hands out one by one, by their names.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub assign: bool,
     pub description: String,
     /// Several hosts have one and the same; only a sensor can say so.
     #[serde(skip)]
@@ -238,6 +246,7 @@ impl ResourceDecl {
             increase: false,
             release: false,
             slotresource: false,
+            assign: false,
             description: String::new(),
             shared: false,
         }
@@ -259,6 +268,8 @@ pub enum ResourceValue {
     /// Finite.
     Number(f64),
     Text(String),
+    /// Names of units.
+    Units(Vec<String>),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -374,6 +385,8 @@ pub struct Queue {
     /// Jobs start even if they cannot end before their deadline or the end of the run window.
     pub ignore_deadline: bool,
     pub packing: Packing,
+    /// Jobs find their GPUs by place, although they have other names (`gpu_env: index`).
+    pub gpu_by_place: bool,
     /// Jobs with `-n min,max` may grow while they run.
     pub elastic: bool,
     /// Between two starts on one host.
@@ -431,6 +444,7 @@ impl Queue {
             window_action: GuardAction::default(),
             ignore_deadline: false,
             packing: Packing::default(),
+            gpu_by_place: false,
             elastic: false,
             job_accept_interval_ms: 0,
             new_job_sched_delay_ms: 0,

@@ -206,6 +206,7 @@ impl History {
         }
         wrong.extend(self.check_gangs(epoch, state));
         wrong.extend(self.check_slots(epoch, state));
+        wrong.extend(self.check_units(epoch, state));
         // A leader that was stopped and overtaken still has what held then.
         if epoch >= self.known.highest {
             wrong.extend(self.confirmed.check(epoch, state));

@@ -31,6 +31,7 @@ mod share_restore;
 mod shepherds;
 mod simulated_os;
 mod tasks;
+mod unit_checks;
 mod world;
 
 use cluster::Cluster;

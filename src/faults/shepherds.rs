@@ -8,6 +8,7 @@ use super::kernel::{Kernel, MS};
 use super::plan::{Role, Trigger};
 use super::simulated_os::{LOCAL, SimulatedOs};
 use super::tasks::{ShepherdAct, Spawner, Task};
+use super::unit_checks::in_env;
 use super::world::{Inner, World, current};
 use crate::host::exe::spawn::{SpawnerEvent, Wire};
 use crate::host::local::Local;
@@ -133,7 +134,9 @@ fn start(os: &SimulatedOs, local: &Local, spec: TaskSpec, log: u64) {
         until: at,
         left: None,
     };
-    cluster.task_started(kernel, &task);
+    let units = in_env(&spec.env);
+    cluster.task_started(kernel, &task, &units);
+    cluster.tasks.units.insert(pid, units);
     if !cluster.machines[os.machine].up {
         return;
     }
@@ -313,9 +316,13 @@ pub(super) fn local_dir(host: &str) -> Local {
 
 impl Cluster {
     /// A task was started on a host.
-    fn task_started(&mut self, kernel: &mut Kernel, task: &Task) {
+    fn task_started(&mut self, kernel: &mut Kernel, task: &Task, units: &[String]) {
         let host = self.machines[task.machine].name;
         let on_host = self.history.counted(self.tasks.running_on(task.machine));
+        let wrong = self
+            .history
+            .check_units_of((task, units), &self.tasks, host);
+        self.history.all_broken(kernel, wrong);
         self.history.task_started(kernel, task, host, on_host);
         let executes = |s: &&Slot| s.role == Role::Executor && s.machine == task.machine;
         let proc = self.slots.iter().find(executes).and_then(|s| s.proc);

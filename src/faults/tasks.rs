@@ -61,6 +61,8 @@ pub(super) struct Spawner {
 #[derive(Default)]
 pub(super) struct Tasks {
     pub table: BTreeMap<i32, Task>,
+    /// Units that tasks found in their environment.
+    pub units: BTreeMap<i32, Vec<String>>,
     pub acts: BTreeMap<(u64, u64), (usize, ShepherdAct)>,
     pub order: u64,
     pub spawners: Vec<Spawner>,

@@ -4,7 +4,7 @@
 //! kinds that make up nearly all of a journal, flat mirrors of the same fields are read instead;
 //! both ways must give the same value (a test holds them against each other).
 
-use crate::model::{AttemptId, Binding, HookOf, JobKey, Share, Stamp, TermReason};
+use crate::model::{AttemptId, Binding, HookOf, JobKey, Share, Stamp, TermReason, Units};
 use crate::record::event::Event;
 use crate::record::frame::{Damage, Line};
 use crate::record::report::{Ended, Usage};
@@ -20,6 +20,8 @@ struct DispatchedFlat {
     alt: u8,
     #[serde(default)]
     forced: bool,
+    #[serde(default)]
+    units: Vec<Units>,
 }
 
 #[derive(Deserialize)]
@@ -124,6 +126,7 @@ pub fn decode_event(line: &Line<'_>) -> Result<Event, Damage> {
             hosts,
             alt,
             forced,
+            units: f.units,
         });
     }
     if tag.starts_with(b"started\"") {
@@ -145,6 +148,32 @@ mod tests {
     use super::*;
     use crate::model::{CpuSet, Token};
     use crate::record::event::Submitted;
+
+    fn dispatched(a: AttemptId) -> [Event; 2] {
+        [
+            Event::Dispatched {
+                a,
+                t: Stamp(5),
+                hosts: vec![Share("h".into(), 2), Share("i".into(), 1)],
+                alt: 2,
+                forced: true,
+                units: vec![Units {
+                    host: "h".into(),
+                    res: "gpu".into(),
+                    names: vec!["GPU-1".into(), "GPU-2".into()],
+                    places: vec![0, 3],
+                }],
+            },
+            Event::Dispatched {
+                a,
+                t: Stamp(5),
+                hosts: vec![Share("h".into(), 2)],
+                alt: 0,
+                forced: false,
+                units: Vec::new(),
+            },
+        ]
+    }
 
     fn samples() -> Vec<Event> {
         let a = AttemptId {
@@ -191,22 +220,11 @@ mod tests {
             line: 6,
             key: "k".into(),
         };
+        let [gang, alone] = dispatched(a);
         vec![
             Event::Submitted(Box::new(submitted)),
-            Event::Dispatched {
-                a,
-                t: Stamp(5),
-                hosts: vec![Share("h".into(), 2), Share("i".into(), 1)],
-                alt: 2,
-                forced: true,
-            },
-            Event::Dispatched {
-                a,
-                t: Stamp(5),
-                hosts: vec![Share("h".into(), 2)],
-                alt: 0,
-                forced: false,
-            },
+            gang,
+            alone,
             Event::Started {
                 a,
                 pid: 9,

@@ -678,6 +678,7 @@ fn speed() {
             hosts: vec![Share("host1".into(), 1)],
             alt: 0,
             forced: false,
+            units: Vec::new(),
         })
         .unwrap();
         w.append(&Event::Started {

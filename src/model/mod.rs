@@ -11,6 +11,7 @@ mod reason;
 mod spec;
 mod stat;
 mod susp;
+mod units;
 
 pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet};
 pub use digest::{hex, sha256_hex};
@@ -22,6 +23,7 @@ pub use reason::{HostCounts, NearestHost, PendReason, SelectMiss, TermReason};
 pub use spec::{Limits, Spec, Submission};
 pub use stat::JobStat;
 pub use susp::SuspReason;
+pub use units::Units;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -101,13 +101,16 @@ pub struct Sensed {
     /// An amount counts for each slot.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub slot: bool,
+    /// Jobs get single units of it, by name.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub assign: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub about: String,
     /// Hosts and host groups that have it, separated by single blanks, or `all`; empty: the host of
     /// the sensor.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub locale: String,
-    /// `None`: its last value is too old. A tag's is `yes` or `no`.
+    /// `None`: its last value is too old. A tag's is `yes` or `no`, that of named units `[a,b]`.
     #[serde(rename = "v", skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }

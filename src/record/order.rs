@@ -4,7 +4,7 @@
 //! restart (attempts are remembered locally, so seeing an order twice is harmless).
 
 use super::point::Point;
-use crate::model::{AttemptId, CpuBind, Share, Spec, TermReason};
+use crate::model::{AttemptId, CpuBind, Share, Spec, TermReason, Units};
 use serde::{Deserialize, Serialize};
 
 /// One order.
@@ -65,6 +65,9 @@ pub enum Order {
         a: AttemptId,
         hosts: Vec<Share>,
         n: u32,
+        /// All that it has now.
+        #[serde(default, skip_serializing_if = "TaskUnits::is_empty")]
+        units: TaskUnits,
     },
     /// An attempt has other limits than it was started with. Once for each `n` (or once for several
     /// that the host had not seen); later numbers replace earlier ones.
@@ -181,6 +184,26 @@ pub struct StartOrder {
     /// What the host binds it to, as its queue says.
     #[serde(default, skip_serializing_if = "CpuBind::is_none")]
     pub bind: CpuBind,
+    /// Units that it may use on this host.
+    #[serde(default, skip_serializing_if = "TaskUnits::is_empty")]
+    pub units: TaskUnits,
+}
+
+/// Units of the host that runs the command, for its environment.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskUnits {
+    #[serde(rename = "l")]
+    pub list: Vec<Units>,
+    /// GPUs without numbers as names are given to it by their places.
+    #[serde(rename = "p", skip_serializing_if = "std::ops::Not::not")]
+    pub by_place: bool,
+}
+
+impl TaskUnits {
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
 }
 
 /// Commands around a job's own, as the administrator's file says.

@@ -214,6 +214,7 @@ mod tests {
             hosts: vec![Share("h".into(), 2)],
             alt: 0,
             forced: false,
+            units: Vec::new(),
         });
         state.apply(&Event::Started {
             a,

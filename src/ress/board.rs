@@ -97,12 +97,13 @@ impl Board {
         };
         let (old, new) = (&held.sensed, &r.sensed);
         let same = |a: &Sensed, b: &Sensed| {
-            (a.kind, a.increase, a.release, a.slot) == (b.kind, b.increase, b.release, b.slot)
+            (a.kind, a.increase, a.release, a.slot, a.assign)
+                == (b.kind, b.increase, b.release, b.slot, b.assign)
         };
         if !held.redefine && !same(old, new) {
             let text = format!(
-                "{}: resource {} is another one than before: type, direction, release and \
-                 slotresource stay as they are until the sensor is started again",
+                "{}: resource {} is another one than before: type, direction, release, \
+                 slotresource and assign stay as they are until the sensor is started again",
                 sensor.name, r.name
             );
             let retyped = old.kind != new.kind;

@@ -52,7 +52,7 @@ impl Gather {
         }
         let none = BTreeMap::new();
         let old = old.unwrap_or(&none);
-        let defines = |(n, s): (&String, &Sensed)| (n.clone(), s.kind, s.locale.clone());
+        let defines = |(n, s): (&String, &Sensed)| (n.clone(), s.kind, s.assign, s.locale.clone());
         self.dirty |= !old.iter().map(defines).eq(report.iter().map(defines));
         let lends = |m: &BTreeMap<String, Sensed>| -> Vec<(String, Sensed)> {
             let some = m.iter().filter(|(_, s)| !s.locale.is_empty());
@@ -140,6 +140,7 @@ impl Gather {
                     increase: sensed.increase,
                     release: sensed.release,
                     slotresource: sensed.slot,
+                    assign: sensed.assign && kind == ResourceKind::Number,
                     description: sensed.about.clone(),
                     shared,
                 });

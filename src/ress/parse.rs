@@ -5,9 +5,9 @@
 use super::RESOURCES_MAX;
 use crate::record::load::{Sensed, SensedKind};
 use crate::text::error::nearest;
-use crate::text::names;
 use crate::text::resreq::{Direction, Kind, builtin, check_resource_name, left_to_sensors};
 use crate::text::yaml::{self, Entry, Limits, Node, Value};
+use crate::text::{names, units};
 
 /// Longest text that is a value, in bytes.
 pub const VALUE_MAX: usize = 256;
@@ -378,12 +378,6 @@ impl<'a> Item<'a> {
                 return Err(self.place.at(e.key_pos, message, Some(hint)));
             }
         }
-        if self.flag("assign")? == Some(true) {
-            let entry = self.entry("assign").expect("it was read");
-            let text = "assign: yes (units handed out one by one) is not supported yet";
-            let hint = "without it amounts are counted, and no unit is named to the job";
-            return Err(self.says(entry, text, Some(hint)));
-        }
         let kinds = [
             ("number", SensedKind::Number),
             ("text", SensedKind::Text),
@@ -397,6 +391,7 @@ impl<'a> Item<'a> {
             increase: direction.unwrap_or(false),
             release: self.flag("release")?.unwrap_or(false),
             slot: self.flag("slotresource")?.unwrap_or(false),
+            assign: self.flag("assign")?.unwrap_or(self.name == "gpu"),
             about: self.description()?,
             locale: self.locale()?,
             value: None,
@@ -406,6 +401,7 @@ impl<'a> Item<'a> {
                 ("direction", direction.is_some()),
                 ("release", out.release),
                 ("slotresource", out.slot),
+                ("assign", self.flag("assign")? == Some(true)),
             ];
             if let Some((key, _)) = set.iter().find(|(_, set)| *set) {
                 let entry = self.entry(key).expect("it is set");
@@ -414,8 +410,58 @@ impl<'a> Item<'a> {
             }
         }
         self.as_built_in(&mut out, direction)?;
-        out.value = Some(self.value(out.kind)?);
+        out.value = Some(match out.assign {
+            true => self.units(&out)?,
+            false => self.value(out.kind)?,
+        });
         Ok(out)
+    }
+
+    /// The value of a resource whose units are handed out: a number of them, or their names.
+    fn units(&self, sensed: &Sensed) -> Result<String, Problem> {
+        let place = |key: &str| self.entry(key).expect("it is set");
+        if sensed.release {
+            let text = "units stay with a suspended job: assign: yes excludes release: yes";
+            return Err(self.says(place("release"), text, Some("leave release out")));
+        }
+        if sensed.increase {
+            let text = "units do not grow with the load: assign: yes excludes direction: increase";
+            return Err(self.says(place("direction"), text, Some("leave direction out")));
+        }
+        if !sensed.locale.is_empty() {
+            let text = "units of one host only: assign: yes excludes locale";
+            let hint =
+                "run the sensor on the host that has them, or count an amount without assign";
+            return Err(self.says(place("locale"), text, Some(hint)));
+        }
+        let Some(entry) = self.entry("value") else {
+            let hint = Some("write value: [NAME, NAME] or a number".to_owned());
+            return Err(self.place.at(self.node.pos, "it has no value", hint));
+        };
+        let list: &[Node] = match &entry.value.value {
+            Value::List(list) => list,
+            // An empty list is read as an empty text in brackets.
+            Value::Text { text, quoted } if text == "[]" && !quoted => &[],
+            _ => {
+                let text = self.value(SensedKind::Number)?;
+                let n = number(&text).unwrap_or(0.0);
+                if n.fract() != 0.0 || n > units::UNITS_MAX as f64 {
+                    let max = units::UNITS_MAX;
+                    let text = format!("{text} is not a number of units from 0 to {max}");
+                    return Err(self.says(entry, text, None));
+                }
+                return Ok(text);
+            }
+        };
+        let word = |node: &'a Node| match &node.value {
+            Value::Text { text, .. } => Ok(text.trim()),
+            _ => Err(self.says(entry, "a unit is one word", None)),
+        };
+        let names: Vec<&str> = list.iter().map(word).collect::<Result<_, _>>()?;
+        match units::check_list(names.iter().copied()) {
+            Ok(()) => Ok(units::join(&names)),
+            Err(text) => Err(self.says(entry, text, None)),
+        }
     }
 
     /// A built-in resource is what it is: a sensor brings its value.
@@ -430,6 +476,7 @@ impl<'a> Item<'a> {
             () if direction.is_some_and(|d| d != increase) => "direction",
             () if self.flag("release")?.is_some_and(|r| r != increase) => "release",
             () if out.slot => "slotresource",
+            () if out.assign != (self.name == "gpu") => "assign",
             () => {
                 (out.increase, out.release) = (increase, increase);
                 return Ok(());

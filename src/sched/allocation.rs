@@ -7,6 +7,7 @@ use super::hosts::HostTable;
 use super::quota::Ident;
 use super::shape::Shape;
 use super::share::{Amounts, Delta, Leaf, Meter};
+use super::units::HeldUnits;
 use crate::model::{JobKey, Stamp};
 use crate::state::{Run, State};
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub(super) struct Allocation {
     /// Its slots are lent to work that preempted it.
     pub lent: bool,
     pub parts: HostBundles,
+    /// Units that it has, by name; `parts` count those of them that their hosts still list.
+    pub units: Box<[HeldUnits]>,
     /// When it is expected to end.
     pub until: i64,
     /// The counters of section `limits` that it counts in.
@@ -77,6 +80,7 @@ impl Allocation {
         flags(self) == flags(other)
             && whose(self) == whose(other)
             && self.parts == other.parts
+            && self.units == other.units
             && self.counted() == other.counted()
             && self.ident == other.ident
     }

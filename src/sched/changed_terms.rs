@@ -144,6 +144,12 @@ impl Picture {
             let (had, has) = (had.as_ref().unwrap_or(old), has.as_ref().unwrap_or(new));
             for res in 0..self.resources.len() {
                 let more = has.get(res) - had.get(res);
+                if more != 0 && self.resources.has_units(res as u16) {
+                    let name = self.resources.name(res as u16);
+                    return Err(format!(
+                        "units of {name} cannot be given to a running job or taken from it"
+                    ));
+                }
                 if more > 0 {
                     *growth.entry((*at, res as u16)).or_default() += more;
                 }

@@ -156,6 +156,8 @@ pub(super) struct Way {
     pub units_alone: bool,
     /// What the whole takes for each slot, and beside that at least.
     pub needs: (Bundle, Bundle),
+    /// It reserves resources whose units are handed out one by one.
+    pub units: bool,
     /// It may take more than that: amounts count once for each host, and there may be several.
     pub adds_up: bool,
 }
@@ -456,6 +458,8 @@ pub(super) fn compile(
             way.plain = way.is_plain();
             let mut units = way.cu.iter().chain(way.parts.iter().flat_map(|p| &p.cu));
             way.units_alone = units.any(|cu| cu.excl);
+            let units = way.rusage().any(|item| names.has_units(item.res));
+            way.units = units;
             (way.needs, way.adds_up) = (way.least(), way.adds_up());
             ways.push(way);
         }
@@ -605,16 +609,22 @@ impl Pick<'_> {
             (resreq::Per::Default, resreq::Per::Task) => resreq::Per::Task,
             _ => usage.scope(per_slot, false),
         };
+        let res = self.names.intern(&usage.name, self.config);
+        // Units stay with the job until it ends.
+        let ends = !self.names.has_units(res);
         RusageItem {
-            res: self.names.intern(&usage.name, self.config),
+            res,
             amount: i64::try_from(usage.amount).unwrap_or(i64::MAX),
             per: match per {
                 resreq::Per::Task => RusagePer::Slot,
                 resreq::Per::Job => RusagePer::Job,
                 resreq::Per::Host | resreq::Per::Default => RusagePer::Host,
             },
-            life_ms: usage.duration_s.map(|s| u64::from(s) * 1000),
-            decay: usage.decay,
+            life_ms: usage
+                .duration_s
+                .filter(|_| ends)
+                .map(|s| u64::from(s) * 1000),
+            decay: usage.decay && ends,
         }
     }
 }

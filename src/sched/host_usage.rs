@@ -2,7 +2,9 @@
 //! the numbers and the log of hosts that changed; never decides anything.
 
 use super::amount::Bundle;
+use super::units::{Chosen, HeldUnits, HostUnits};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 
 /// A resource that some request reserves, by number.
 pub(super) type ResourceId = u16;
@@ -37,6 +39,8 @@ pub(super) struct HostUsage {
     pub lent: Vec<(u16, i64)>,
     /// Only kept where limits depend on it.
     holders: Option<Box<Holders>>,
+    /// Only of hosts that have units to hand out.
+    units: Option<Box<HostUnits>>,
 }
 
 /// Who holds slots of a host, for limits on a host.
@@ -66,6 +70,18 @@ impl HostUsage {
     pub(super) fn user_used(&self, uid: u32) -> u32 {
         let holders = self.holders.as_ref();
         holders.map_or(0, |holders| find(&holders.users, uid))
+    }
+
+    /// Of these units, how many the host lists.
+    pub(super) fn listed_units(&self, res: ResourceId, names: &[String]) -> usize {
+        self.units
+            .as_ref()
+            .map_or(0, |units| units.listed(res, names))
+    }
+
+    /// The first `n` free units; `None`: fewer are free.
+    pub(super) fn choose_units(&self, res: ResourceId, n: usize) -> Option<Chosen<'_>> {
+        self.units.as_ref()?.choose(res, n)
     }
 
     /// Slots lent by victims of these queues.
@@ -245,6 +261,27 @@ impl ClusterUsage {
     /// Counts changes of hosts' types: who compares types looks again. Never 0.
     pub(super) fn types(&self) -> u32 {
         self.types
+    }
+
+    /// Sets which units of a resource a host lists; false: it listed the same before.
+    pub(super) fn set_units(&mut self, at: usize, res: ResourceId, names: &[Cow<'_, str>]) -> bool {
+        let units = &mut self.hosts[at].units;
+        let same = match units {
+            Some(units) => units.lists(res, names),
+            None => names.is_empty(),
+        };
+        if !same {
+            units.get_or_insert_default().set(res, names);
+        }
+        !same
+    }
+
+    /// Takes units of its hosts or gives them back.
+    pub(super) fn hold_units(&mut self, held: &[HeldUnits], plus: bool) {
+        for held in held {
+            let units = self.hosts[held.at as usize].units.get_or_insert_default();
+            units.hold(held.res, &held.names, plus);
+        }
     }
 
     /// Sets the expected load. Called where work starts and for a new sample; both change

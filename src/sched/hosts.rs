@@ -4,6 +4,8 @@
 use crate::config::{Config, HostEntry, ResourceValue};
 use crate::record::load::LoadDoc;
 use crate::state::{HostCtl, HostId, State};
+use crate::text::units;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 /// A host of the cluster.
@@ -58,8 +60,10 @@ impl HostInfo {
 
     /// A number resource by name: static values of cb.yaml, then the load sample.
     pub fn number(&self, name: &str) -> Option<f64> {
-        if let Some(ResourceValue::Number(n)) = self.entry.resources.get(name) {
-            return Some(*n);
+        match self.entry.resources.get(name) {
+            Some(ResourceValue::Number(n)) => return Some(*n),
+            Some(ResourceValue::Units(names)) => return Some(names.len() as f64),
+            Some(ResourceValue::Text(_)) | None => {}
         }
         let load = &self.load;
         Some(match name {
@@ -82,14 +86,37 @@ impl HostInfo {
             "cpuf" => self.entry.cpuf,
             "slots" => f64::from(self.slots),
             _ => {
-                return load
-                    .values
-                    .get(name)?
-                    .parse()
-                    .ok()
-                    .filter(|n: &f64| n.is_finite());
+                return units::amount(load.values.get(name)?);
             }
         })
+    }
+
+    /// The names of its units of a resource, in their order: numbers from 0 where it says only how
+    /// many there are.
+    pub fn units(&self, name: &str) -> Vec<Cow<'_, str>> {
+        if let Some(ResourceValue::Units(names)) = self.entry.resources.get(name) {
+            return names
+                .iter()
+                .map(|name| Cow::Borrowed(name.as_str()))
+                .collect();
+        }
+        let sensed = match self.entry.resources.contains_key(name) {
+            true => None,
+            false => self
+                .load
+                .values
+                .get(name)
+                .and_then(|text| units::split(text)),
+        };
+        match sensed {
+            // A host may report anything: what is no list of units has none.
+            Some(names) if units::check_list(names.iter().copied()).is_err() => Vec::new(),
+            Some(names) => names.into_iter().map(Cow::Borrowed).collect(),
+            None => {
+                let n = units::count(self.number(name).unwrap_or(0.0));
+                (0..n).map(|n| Cow::Owned(n.to_string())).collect()
+            }
+        }
     }
 
     pub fn text(&self, name: &str) -> Option<&str> {

@@ -48,6 +48,7 @@ pub mod share;
 mod tests;
 mod threshold_monitor;
 mod time_windows;
+mod units;
 mod user_groups;
 mod views;
 

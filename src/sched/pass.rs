@@ -15,6 +15,7 @@ mod rusage_decay;
 mod start;
 mod start_conditions;
 mod suspend;
+mod units;
 mod walk;
 
 use super::fragmentation::Demand;

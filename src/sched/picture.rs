@@ -7,6 +7,7 @@ mod classes;
 mod requests;
 mod share_history;
 mod started;
+mod units;
 
 use super::allocations::Allocations;
 use super::dispatch_throttle::DispatchThrottle;
@@ -117,7 +118,9 @@ impl Picture {
         classes: &[u32],
     ) {
         for at in hosts {
-            self.set_host(table, *at);
+            if self.set_host(table, *at) {
+                self.renew_units(state, table, *at);
+            }
         }
         self.allocations.sort_planned();
         let mut next = 0;
@@ -180,9 +183,13 @@ impl Picture {
         self.take_up_history(pasts, state, table);
     }
 
-    /// Takes over what the table says of a host.
-    pub(super) fn set_host(&mut self, table: &HostTable, at: usize) {
+    /// Takes over what the table says of a host. True: it lists other units than before.
+    pub(super) fn set_host(&mut self, table: &HostTable, at: usize) -> bool {
         let host = table.at(at);
+        let mut other_units = false;
+        for (res, name) in self.resources.with_units() {
+            other_units |= self.usage.set_units(at, res, &host.units(name));
+        }
         let have = self.resources.have(host);
         let kind = self.hosts.type_number(host.host_type());
         self.usage.renew(at, kind);
@@ -202,6 +209,7 @@ impl Picture {
         if let Some(reserver) = &mut self.reserver {
             reserver.set_host(at, &self.usage);
         }
+        other_units
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a pass decides: the types of a [`Plan`]. Decides nothing and applies nothing; see
 //! `plan_applier.rs`.
 
-use crate::model::{JobKey, PendReason, Stamp, SuspReason, TermReason};
+use crate::model::{JobKey, PendReason, Stamp, SuspReason, TermReason, Units};
 use crate::state::HostId;
 use smallvec::SmallVec;
 
@@ -15,6 +15,8 @@ pub struct Start {
     pub hosts: Placement,
     /// Which alternative of the requirement was taken.
     pub alt: u8,
+    /// Units that it gets.
+    pub units: Vec<Units>,
 }
 
 /// What a pass decided.
@@ -51,6 +53,8 @@ pub struct Plan {
 pub struct Grow {
     pub j: JobKey,
     pub hosts: Placement,
+    /// Units that come with them.
+    pub units: Vec<Units>,
 }
 
 impl Plan {

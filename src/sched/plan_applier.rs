@@ -3,7 +3,7 @@
 //! by it, each with a [`Sink`] of its own. Decides nothing and writes nothing itself.
 
 use super::{Placement, Plan, Start};
-use crate::model::{AttemptId, JobKey, Share, Stamp, SuspReason, TermReason};
+use crate::model::{AttemptId, JobKey, Share, Stamp, SuspReason, TermReason, Units};
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::Act;
 use crate::state::{PREFETCH_BATCH, Run, State};
@@ -48,7 +48,7 @@ pub fn apply_plan(plan: Plan, now: Stamp, sink: &mut impl Sink) {
     }
     for growth in plan.grows {
         let hosts = shares(sink.state(), &growth.hosts);
-        grow(sink, growth.j, hosts, now);
+        grow(sink, growth.j, (hosts, growth.units), now);
     }
     for (id, limit) in plan.at_limit {
         sink.state().note_array_limit(id, Some(limit));
@@ -68,7 +68,7 @@ fn apply_starts(starts: Vec<Start>, now: Stamp, sink: &mut impl Sink) {
         for start in starts.by_ref().take(PREFETCH_BATCH) {
             sink.state().note_array_limit(start.j.id, None);
             let hosts = shares(sink.state(), &start.hosts);
-            bind(sink, start.j, hosts, (start.alt, false), now);
+            bind(sink, start.j, (hosts, start.units), (start.alt, false), now);
         }
     }
 }
@@ -79,14 +79,18 @@ pub fn shares(state: &State, hosts: &Placement) -> Vec<Share> {
     hosts.iter().map(share).collect()
 }
 
-/// Binds a pending job to hosts. `forced`: by an administrator's word.
+/// Binds a pending job to hosts and units. `forced`: by an administrator's word.
+///
+/// Panics when other work has one of the units: nothing of this turn is in the journal then, and
+/// the next leader works out anew who has what.
 pub fn bind(
     sink: &mut impl Sink,
     j: JobKey,
-    hosts: Vec<Share>,
+    (hosts, units): (Vec<Share>, Vec<Units>),
     (alt, forced): (u8, bool),
     t: Stamp,
 ) {
+    assert_free(sink.state(), j, &units);
     let attempt = sink.state().work(j).map_or(0, |work| work.attempt);
     let a = AttemptId { j, at: attempt + 1 };
     sink.emit(Event::Dispatched {
@@ -95,8 +99,17 @@ pub fn bind(
         hosts,
         alt,
         forced,
+        units,
     });
     sink.bound(a);
+}
+
+fn assert_free(state: &State, j: JobKey, units: &[Units]) {
+    if !units.is_empty()
+        && let Some(why) = state.used().units().objection(j, units)
+    {
+        panic!("{why}");
+    }
 }
 
 /// The run of started work that is not being ended.
@@ -166,14 +179,15 @@ pub fn requeue_reason(act: SignalAct) -> TermReason {
     }
 }
 
-/// Gives running work more slots.
-pub fn grow(sink: &mut impl Sink, j: JobKey, hosts: Vec<Share>, t: Stamp) {
+/// Gives running work more slots, and the units that come with them.
+pub fn grow(sink: &mut impl Sink, j: JobKey, (hosts, units): (Vec<Share>, Vec<Units>), t: Stamp) {
     if live_run(sink.state(), j).is_none() || hosts.is_empty() {
         return;
     }
+    assert_free(sink.state(), j, &units);
     let at = sink.state().work(j).map_or(0, |work| work.attempt);
     let a = AttemptId { j, at };
     let added = hosts.clone();
-    sink.emit(Event::Resized { a, hosts, t });
+    sink.emit(Event::Resized { a, hosts, units, t });
     sink.resized(j, &added);
 }

@@ -19,6 +19,8 @@ pub(super) struct ResourceNames {
     names: Vec<String>,
     /// They rise with the load: what is reserved is no part of a stock.
     rising: Vec<bool>,
+    /// Single units of them are handed out, by name.
+    units: Vec<bool>,
     index: HashMap<String, ResourceId>,
 }
 
@@ -48,19 +50,33 @@ impl ResourceNames {
             .expect("fewer than 65536 resources are declared");
         let rises = |def: Def<'_>| def.direction == Direction::Increase;
         self.rising.push(config.find(name).is_some_and(rises));
+        self.units.push(config.hosts.has_units(name));
         self.names.push(name.to_owned());
         self.index.insert(name.to_owned(), res);
         res
     }
 
+    /// Whether single units of it are handed out, by name.
+    pub(super) fn has_units(&self, res: ResourceId) -> bool {
+        self.units[usize::from(res)]
+    }
+
+    /// Those of which single units are handed out.
+    pub(super) fn with_units(&self) -> impl Iterator<Item = (ResourceId, &str)> {
+        let all = (0..).zip(&self.names).zip(&self.units);
+        all.filter_map(|((res, name), units)| units.then_some((res, name.as_str())))
+    }
+
     /// What a host has of each, in thousandths.
     pub(super) fn have(&self, host: &HostInfo) -> SmallVec<[i64; 3]> {
-        let milli = |(name, rises): (&String, &bool)| match host.number(name) {
+        let milli = |((name, rises), units): ((&String, &bool), &bool)| match host.number(name) {
             None => 0,
             Some(_) if *rises => ENDLESS,
+            Some(_) if *units => host.units(name).len() as i64 * 1000,
             Some(n) => (n * 1000.0).round() as i64,
         };
-        self.names.iter().zip(&self.rising).map(milli).collect()
+        let names = self.names.iter().zip(&self.rising);
+        names.zip(&self.units).map(milli).collect()
     }
 }
 

@@ -16,6 +16,7 @@ mod random;
 mod rusage_decay;
 mod share_ratio;
 mod thresholds;
+mod units;
 mod window;
 
 use super::plan_applier::{Sink, apply_plan};

@@ -2,7 +2,7 @@
 //!
 //! Owns the wording. Text of users is escaped. Never reads a journal.
 
-use crate::model::{JobKey, Share, Spec, Stamp, TermReason};
+use crate::model::{AttemptId, JobKey, Share, Spec, Stamp, TermReason, Units};
 use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::report::Ended;
 use crate::record::request::{HostAct, QueueAct};
@@ -120,25 +120,34 @@ impl Sentences {
     }
 }
 
+/// `, units: node01 gpu 0,3`.
+pub(crate) fn with_units(units: &[Units]) -> String {
+    let units: Vec<String> = units.iter().map(Units::to_string).collect();
+    match units.is_empty() {
+        true => String::new(),
+        false => format!(", units: {}", units.join("; ")),
+    }
+}
+
+/// `job 7 attempt 1 dispatched to node01, units: node01 gpu 0,3`.
+fn hosts_sentence(a: AttemptId, what: &str, hosts: &[Share], units: &[Units]) -> String {
+    let hosts: Vec<String> = hosts.iter().map(Share::to_string).collect();
+    let (hosts, units) = (hosts.join(" "), with_units(units));
+    format!("job {} attempt {} {what} {hosts}{units}", a.j, a.at)
+}
+
 /// Sentences of events that concern one job.
 fn job_sentence(event: &Event, signal_name: SignalName) -> String {
     match event {
-        Event::Dispatched { a, hosts, .. } => {
-            let hosts: Vec<String> = hosts.iter().map(Share::to_string).collect();
-            format!(
-                "job {} attempt {} dispatched to {}",
-                a.j,
-                a.at,
-                hosts.join(" ")
-            )
-        }
+        Event::Dispatched {
+            a, hosts, units, ..
+        } => hosts_sentence(*a, "dispatched to", hosts, units),
         Event::Gathered { a, .. } => {
             format!("job {} attempt {} has all its hosts ready", a.j, a.at)
         }
-        Event::Resized { a, hosts, .. } => {
-            let hosts: Vec<String> = hosts.iter().map(Share::to_string).collect();
-            format!("job {} attempt {} also has {}", a.j, a.at, hosts.join(" "))
-        }
+        Event::Resized {
+            a, hosts, units, ..
+        } => hosts_sentence(*a, "also has", hosts, units),
         Event::Halted { j, why, .. } => format!("job {j} stopped by the system: {why}"),
         Event::Unhalted { j, .. } => format!("job {j} resumed by the system"),
         Event::Warned { j, at, .. } if at.0 == 0 => format!("job {j} will not be preempted"),

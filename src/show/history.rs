@@ -6,8 +6,9 @@
 pub(crate) mod page;
 pub(crate) mod range;
 
+use super::event::with_units;
 use crate::model::{
-    AttemptId, Binding, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason,
+    AttemptId, Binding, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason, Units,
 };
 use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::report::Ended;
@@ -123,9 +124,10 @@ impl Histories {
                 t,
                 hosts,
                 forced,
+                units,
                 ..
-            } => self.dispatched(*a, t.0, hosts, *forced),
-            Event::Resized { a, hosts, t } => self.resized(*a, hosts, t.0),
+            } => self.dispatched(*a, t.0, (hosts, units), *forced),
+            Event::Resized { a, hosts, units, t } => self.resized(*a, (hosts, units), t.0),
             Event::Halted { j, why, t } => {
                 let line = || format!("Stop by the system: {why}");
                 self.change(*j, t.0, line, |_, _| {});
@@ -259,7 +261,13 @@ impl Histories {
         self.change(a.j, t, line, |_, _| {});
     }
 
-    fn dispatched(&mut self, a: AttemptId, t: i64, hosts: &[Share], forced: bool) {
+    fn dispatched(
+        &mut self,
+        a: AttemptId,
+        t: i64,
+        (hosts, units): (&[Share], &[Units]),
+        forced: bool,
+    ) {
         let line = || {
             let slots: u32 = hosts.iter().map(|h| h.1).sum();
             let mut s = format!("Dispatched {slots} Slot(s) on Host(s)");
@@ -269,6 +277,7 @@ impl Histories {
             if forced {
                 s.push_str(" by force");
             }
+            s.push_str(&with_units(units));
             if a.at > 1 {
                 write!(s, ", attempt {}", a.at).expect("a string takes every write");
             }
@@ -284,13 +293,14 @@ impl Histories {
         self.started.insert(a.j);
     }
 
-    fn resized(&mut self, a: AttemptId, hosts: &[Share], t: i64) {
+    fn resized(&mut self, a: AttemptId, (hosts, units): (&[Share], &[Units]), t: i64) {
         let line = || {
             let slots: u32 = hosts.iter().map(|h| h.1).sum();
             let mut s = format!("Added {slots} Slot(s) on Host(s)");
             for host in hosts {
                 write!(s, " <{host}>").expect("a string takes every write");
             }
+            s.push_str(&with_units(units));
             s
         };
         self.change(a.j, t, line, |past, _| past.hosts.extend_from_slice(hosts));

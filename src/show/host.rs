@@ -10,7 +10,8 @@ use super::job::put_key;
 use super::job_table::stat_color;
 use super::load;
 use crate::record::view::HostRow;
-use crate::text::width;
+use crate::text::{units, width};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -212,6 +213,7 @@ pub(crate) fn put_long(out: &mut String, h: &HostRow, dates: &Dates) {
     );
     put_current_load(w, h);
     put_amounts(w, h);
+    put_units(w, h);
     put_thresholds(w, h);
     if !h.tags.is_empty() {
         add(
@@ -247,14 +249,31 @@ pub(crate) fn put_long(out: &mut String, h: &HostRow, dates: &Dates) {
 
 /// The host's static and sensors' resources, those with a reservation included: name, what there is
 /// of it, what is reserved.
-fn amounts(h: &HostRow) -> BTreeMap<&str, (&str, Option<f64>)> {
+fn amounts(h: &HostRow) -> BTreeMap<&str, (Cow<'_, str>, Option<f64>)> {
     let there = h.load.values.iter().chain(&h.resources);
-    let mut all: BTreeMap<&str, (&str, Option<f64>)> =
-        there.map(|(name, v)| (&**name, (&**v, None))).collect();
+    let mut all: BTreeMap<&str, (Cow<'_, str>, Option<f64>)> = there
+        .map(|(name, v)| (&**name, (units::shown(v), None)))
+        .collect();
     for (name, reserved) in &h.reserved {
-        all.entry(name).or_insert(("-", None)).1 = Some(*reserved);
+        all.entry(name).or_insert(("-".into(), None)).1 = Some(*reserved);
     }
     all
+}
+
+/// Units in use, with the jobs that have them.
+fn put_units(w: &mut String, h: &HostRow) {
+    if !h.units.is_empty() {
+        w.push_str("\n UNITS IN USE         UNIT:JOB\n");
+    }
+    for (name, held) in &h.units {
+        let mut line = format!(" {:<20}", width::escape(name));
+        for (unit, j) in held {
+            write!(line, " {unit}:").expect("a string takes every write");
+            put_key(&mut line, *j);
+        }
+        line.push('\n');
+        w.push_str(&line);
+    }
 }
 
 fn put_amounts(w: &mut String, h: &HostRow) {
@@ -263,7 +282,7 @@ fn put_amounts(w: &mut String, h: &HostRow) {
         w.push_str("\n RESOURCE             TOTAL        RESERVED\n");
     }
     for (name, (total, reserved)) in all {
-        let (name, total) = (width::escape(name), width::escape(total));
+        let (name, total) = (width::escape(name), width::escape(&total));
         let reserved = reserved.map_or("-".to_owned(), |r| format!("{r:.1}"));
         writeln!(w, " {name:<20} {total:<12} {reserved}").expect("a string takes every write");
     }
@@ -313,7 +332,7 @@ fn put_current_load(w: &mut String, h: &HostRow) {
 /// `-s`: one line for each static or reserved resource of each host; one for hosts that share it.
 pub(crate) fn put_resources(out: &mut String, hosts: &[&HostRow], wanted: &[String]) {
     // By resource, whose it is, and whether it is shared: total, reserved on all hosts, hosts.
-    type Row<'h> = (&'h str, f64, Vec<&'h str>);
+    type Row<'h> = (Cow<'h, str>, f64, Vec<&'h str>);
     let mut rows: BTreeMap<(&str, &str, bool), Row<'_>> = BTreeMap::new();
     for h in hosts {
         for (name, (total, reserved)) in amounts(h) {
@@ -375,6 +394,17 @@ pub(crate) fn put_json(out: &mut String, h: &HostRow) {
     let mut inner = Object::begin(o.key("reserved"));
     for (name, value) in &h.reserved {
         inner.real(name, *value);
+    }
+    inner.end();
+    let mut inner = Object::begin(o.key("units_in_use"));
+    for (name, held) in &h.units {
+        cell::list(inner.free_key(name), held, |out, (unit, j)| {
+            out.push_str("{\"unit\":");
+            cell::json_str(out, unit);
+            out.push_str(",\"jobid\":\"");
+            put_key(out, *j);
+            out.push_str("\"}");
+        });
     }
     inner.end();
     cell::list(o.key("jobs"), &h.jobs, |out, (key, slots)| {

@@ -4,10 +4,10 @@
 //! reserved, as the scheduler sees them. The expression itself is `text`'s business.
 
 use crate::record::view::{HostRow, Params};
-use crate::text::ParseError;
 use crate::text::resreq::{
     BUILTINS, Builtin, Def, Direction, HostFacts, Kind, ResReq, Resources, Simple, builtin,
 };
+use crate::text::{ParseError, units};
 
 /// The resources that the cluster has published.
 struct Declared<'p>(&'p Params);
@@ -71,7 +71,7 @@ impl Facts<'_> {
             "maxtmp" => return Some(load.maxtmp as f64),
             "cpuf" => return Some(h.cpuf),
             "slots" => return Some(f64::from(h.slots.saturating_sub(h.njobs))),
-            _ => load.values.get(name)?.parse().ok()?,
+            _ => units::amount(load.values.get(name)?)?,
         };
         // The last values of a silent host are out of date.
         (h.status != "unavail" && measured.is_finite()).then_some(measured)

@@ -81,6 +81,13 @@ fn job_members(o: &mut Object<'_>, v: &JobView<'_>) {
     let cpus = bind.map_or(String::new(), |bind| bind.cpus.to_string());
     o.some_text("bound_cpus", &cpus);
     o.some_text("unbound", bind.map_or("", |bind| &bind.why));
+    cell::list(o.key("units"), &row.units, |out, units| {
+        let mut inner = Object::begin(out);
+        inner.text("host", &units.host);
+        inner.text("resource", &units.res);
+        inner.texts("names", &units.names);
+        inner.end();
+    });
     o.opt("exit_code", row.code);
     o.opt("signal", (row.sig != 0).then_some(row.sig));
     o.opt("exit_status", v.exit_status());

@@ -271,6 +271,9 @@ fn events(v: &JobView<'_>) -> Vec<String> {
         for host in &row.hosts {
             add!(s, " <{host}>");
         }
+        for units in &row.units {
+            add!(s, ", Units <{units}>");
+        }
         add!(s, ", Execution CWD <{}>", v.spec.cwd);
         if let Some(bind) = &row.bind {
             add!(s, ", {bind}");

@@ -6,6 +6,7 @@ use super::cell::{Cut, Object, int};
 use super::field::{Field, Get, Table, cut};
 use super::job_table::stat_color;
 use crate::record::view::HostRow;
+use crate::text::units;
 use crate::text::width::{escape, width};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -176,7 +177,7 @@ pub(crate) fn with_sensors(
     header: bool,
 ) -> String {
     let value = |h: &HostRow, name: &str| match h.load.values.get(name) {
-        Some(value) if shows_load(h) => value.clone(),
+        Some(value) if shows_load(h) => units::shown(value).into_owned(),
         _ => "-".to_owned(),
     };
     let columns = sensors.iter().map(|name| {

@@ -469,6 +469,7 @@ pub fn into_owned(row: JobRow<'_>) -> JobRow<'static> {
         why: row.why,
         attempt: row.attempt,
         hosts: row.hosts,
+        units: row.units,
         dispatch: row.dispatch,
         start: row.start,
         end: row.end,

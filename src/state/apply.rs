@@ -5,7 +5,7 @@ use super::job::{Array, Body, Fate, HostId, Job, Run, Work};
 use super::running::close_suspension;
 use super::{SpecEntry, State};
 use crate::model::{
-    AttemptId, Binding, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason,
+    AttemptId, Binding, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason, Units,
 };
 use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::report::Ended;
@@ -31,8 +31,11 @@ impl State {
                 hosts,
                 alt,
                 forced,
-            } => self.dispatched(*a, *t, hosts, (*alt, *forced)),
-            Event::Resized { a, hosts, .. } => self.resized(*a, hosts),
+                units,
+            } => self.dispatched(*a, *t, (hosts, units), (*alt, *forced)),
+            Event::Resized {
+                a, hosts, units, ..
+            } => self.resized(*a, hosts, units),
             Event::Started { a, pid, t, bind } => self.started(*a, (*pid, bind), *t),
             Event::Ended { e, requeue, hold } => self.ended(e, *requeue, *hold),
             Event::Gathered { a, .. } => {
@@ -334,7 +337,13 @@ impl State {
         self.current_run(a).is_some()
     }
 
-    fn dispatched(&mut self, a: AttemptId, t: Stamp, hosts: &[Share], (alt, forced): (u8, bool)) {
+    fn dispatched(
+        &mut self,
+        a: AttemptId,
+        t: Stamp,
+        (hosts, units): (&[Share], &[Units]),
+        (alt, forced): (u8, bool),
+    ) {
         let ids: SmallVec<[(HostId, u32); 1]> = hosts
             .iter()
             .map(|Share(h, n)| (self.intern_host(h), *n))
@@ -355,6 +364,7 @@ impl State {
                 rerunnable,
                 alt,
                 forced,
+                units: units.into(),
                 ..Run::default()
             };
             work.attempt = a.at;

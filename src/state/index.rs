@@ -3,6 +3,7 @@
 use super::chunked_set::ChunkedSet;
 use super::job::{HostId, Run};
 use super::table::Table;
+use super::units::UnitsInUse;
 use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeSet, HashMap};
@@ -253,6 +254,7 @@ pub struct Used {
     /// Numbers of queues; there are as many as queues ever had jobs.
     queue_ids: FxHashMap<String, u32>,
     user: FxHashMap<u32, InUse>,
+    units: UnitsInUse,
 }
 
 impl Used {
@@ -322,6 +324,14 @@ impl Used {
         self.queue[who.queue as usize].add(stat, all, plus);
         let user = self.user.entry(who.uid).or_default();
         user.add(stat, all, plus);
+        if !run.units.is_empty() {
+            self.units.charge(j, &run.units, plus);
+        }
+    }
+
+    /// Units of resources with `assign` that started work has.
+    pub fn units(&self) -> &UnitsInUse {
+        &self.units
     }
 
     pub fn work_on(&self, host: HostId) -> impl Iterator<Item = (JobKey, u32)> {

@@ -1,7 +1,7 @@
 //! A job in memory: small, since there may be a million of them. What all jobs of one submission
 //! share is the specification (by number); what only started work has is boxed apart.
 
-use crate::model::{Binding, JobKey, JobStat, PendReason, Stamp, SuspReason, TermReason};
+use crate::model::{Binding, JobKey, JobStat, PendReason, Stamp, SuspReason, TermReason, Units};
 use crate::record::event::SignalAct;
 use crate::record::report::Usage;
 use crate::text::indexset::IndexSet;
@@ -91,6 +91,8 @@ pub(super) fn reported(usage: &Usage) -> Option<Box<Usage>> {
 pub struct Run {
     /// Hosts in order with their slots; the first runs the command.
     pub hosts: SmallVec<[(HostId, u32); 1]>,
+    /// Units of resources with `assign` that it has on them, until it ends.
+    pub units: Box<[Units]>,
     pub dispatch: Stamp,
     /// 0 until the host reported the start.
     pub start: Stamp,

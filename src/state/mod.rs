@@ -16,6 +16,7 @@ mod running;
 mod snapshot;
 mod table;
 mod tokens;
+mod units;
 mod waits;
 
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use parts::{Back, HostCtl, JobRuns, Known, Partly, QueueCtl, Waiting};
 pub use prefetch::PREFETCH_BATCH;
 pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
+pub use units::UnitsInUse;
 
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, Spec, Stamp, Token};
 use crate::record::event::Past;

@@ -106,6 +106,7 @@ impl State {
         };
         let share = |(host, n): &(super::HostId, u32)| Share(self.host_name(*host).to_string(), *n);
         row.hosts = run.hosts.iter().map(share).collect();
+        row.units = run.units.to_vec();
         row.dispatch = run.dispatch.0;
         row.start = run.start.0;
         row.usage = run.usage().clone();

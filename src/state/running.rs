@@ -5,7 +5,7 @@
 
 use super::State;
 use super::job::Run;
-use crate::model::{AttemptId, JobKey, JobStat, Share, Stamp, SuspReason};
+use crate::model::{AttemptId, JobKey, JobStat, Share, Stamp, SuspReason, Units};
 use crate::record::event::SignalAct;
 
 impl State {
@@ -85,8 +85,8 @@ impl State {
         });
     }
 
-    /// Adds slots at the end of the hosts of running work.
-    pub(super) fn resized(&mut self, a: AttemptId, hosts: &[Share]) {
+    /// Adds slots at the end of the hosts of running work, and units that come with them.
+    pub(super) fn resized(&mut self, a: AttemptId, hosts: &[Share], units: &[Units]) {
         if !self.is_current(a) || hosts.is_empty() {
             return;
         }
@@ -99,6 +99,11 @@ impl State {
                 return;
             };
             run.resizes += 1;
+            if !units.is_empty() {
+                let mut all = std::mem::take(&mut run.units).into_vec();
+                Units::merge(&mut all, units);
+                run.units = all.into();
+            }
             for (id, n) in ids {
                 match run.hosts.last_mut() {
                     Some((last, slots)) if *last == id => *slots += n,

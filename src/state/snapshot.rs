@@ -2,7 +2,7 @@
 
 use super::job::{Array, Body, Fate, Job, Run, Work};
 use super::{HostCtl, Known, QueueCtl, State};
-use crate::model::{Binding, JobStat, PendReason, Share, Spec, Stamp, SuspReason, Token};
+use crate::model::{Binding, JobStat, PendReason, Share, Spec, Stamp, SuspReason, Token, Units};
 use crate::record::event::{Past, SignalAct};
 use crate::record::report::Usage;
 use crate::text::indexset::IndexSet;
@@ -137,6 +137,8 @@ pub struct SnapWork {
 #[serde(default)]
 struct SnapRun {
     h: Vec<Share>,
+    #[serde(skip_serializing_if = "is_default")]
+    un: Box<[Units]>,
     dt: Stamp,
     st: Stamp,
     #[serde(skip_serializing_if = "is_default")]
@@ -329,6 +331,7 @@ impl State {
             h: hosts
                 .map(|(h, n)| Share(self.host_name(*h).to_string(), *n))
                 .collect(),
+            un: run.units.clone(),
             dt: run.dispatch,
             st: run.start,
             pid: run.pid,
@@ -472,6 +475,7 @@ impl State {
                 .iter()
                 .map(|Share(h, n)| (self.intern_host(h), *n))
                 .collect(),
+            units: run.un,
             dispatch: run.dt,
             start: run.st,
             pid: run.pid,

@@ -7,8 +7,9 @@ use super::spec::{
     Base, Become, DefaultOutput, Output, ReportFacts, ReportHeader, ResizeHook, TaskLimits,
     TaskSpec,
 };
+use super::units;
 use crate::model::{JobKey, Limits, Share, Spec};
-use crate::record::order::StartOrder;
+use crate::record::order::{StartOrder, TaskUnits};
 use crate::text::command::quote;
 use crate::text::subst::subst;
 
@@ -174,7 +175,10 @@ pub(super) fn base_env(
     account: &Account,
     place: &Place,
 ) -> Vec<String> {
-    let ours = |n: &str| TASK_NAMES.contains(&n) || BASE_NAMES.contains(&n);
+    // A job that was submitted by another one does not have that one's units.
+    let ours = |n: &str| {
+        TASK_NAMES.contains(&n) || BASE_NAMES.contains(&n) || n.starts_with(units::PREFIX)
+    };
     let sound = |n: &str, v: &str| !n.is_empty() && !n.contains(['=', '\0']) && !v.contains('\0');
     let mut out: Vec<String> = env
         .iter()
@@ -324,6 +328,7 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
         out.push(format!("LSB_JOBINDEX_STEP={}", order.index_step));
     }
     host_env(&mut out, &order.hosts);
+    units::put(&mut out, &order.units);
     out.push(format!("CB_ATTEMPT={}", order.a.at));
     if order.a.at > 1 {
         out.push("LSB_RESTART=Y".to_owned());
@@ -388,7 +393,7 @@ pub fn hosts_text(hosts: &[Share]) -> String {
 
 /// What the command of `-rnc` finds in its environment beside what the job has. `before`: the
 /// list of hosts before, as a file.
-pub fn resize_env(before: &str, hosts: &[Share]) -> Vec<String> {
+pub fn resize_env(before: &str, hosts: &[Share], units: &TaskUnits) -> Vec<String> {
     let mut old: std::collections::BTreeMap<&str, u32> = Default::default();
     for host in before.lines() {
         *old.entry(host).or_default() += 1;
@@ -406,6 +411,7 @@ pub fn resize_env(before: &str, hosts: &[Share]) -> Vec<String> {
     }
     let mut out = Vec::new();
     host_env(&mut out, hosts);
+    units::put(&mut out, units);
     out.push(format!("CB_OLD_SLOTS={slots}"));
     out.push(format!("CB_ADDED_HOSTS={added}"));
     out.push("LSB_RESIZE_EVENT=grow".to_owned());
@@ -537,6 +543,7 @@ mod tests {
             hooks: None,
             private: false,
             bind: Default::default(),
+            units: TaskUnits::default(),
         }
     }
 
@@ -643,7 +650,7 @@ mod tests {
     fn a_resize_tells_what_came() {
         let hosts = [Share("h1".into(), 3), Share("h2".into(), 1)];
         assert_eq!(hosts_text(&hosts), "h1\nh1\nh1\nh2\n");
-        let env = resize_env("h1\nh1\n", &hosts);
+        let env = resize_env("h1\nh1\n", &hosts, &TaskUnits::default());
         for e in [
             "CB_OLD_SLOTS=2",
             "CB_SLOTS=4",
@@ -697,5 +704,22 @@ mod tests {
         );
         account.who.uid = 1001;
         assert!(base(&Spec::default(), 0, &[], &account, &place, None).is_err());
+    }
+
+    #[test]
+    fn units_of_the_submitting_job_are_not_those_of_the_submitted_one() {
+        let env = [("CB_ASSIGN_PORT", "1"), ("CUDA_VISIBLE_DEVICES", "1")];
+        let env = env.map(|(n, v)| (n.to_owned(), v.to_owned()));
+        let out = base_env(
+            &Spec::default(),
+            &env,
+            &Account::default(),
+            &Place::default(),
+        );
+        assert!(
+            !out.iter().any(|line| line.starts_with("CB_ASSIGN_")),
+            "{out:?}"
+        );
+        assert!(out.contains(&"CUDA_VISIBLE_DEVICES=1".to_owned()));
     }
 }

@@ -39,6 +39,9 @@ pub enum AttemptRec {
         /// What it is bound to: held from here until its end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         c: Option<Box<Binding>>,
+        /// Units that it has on this host (`gpu 0`).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        u: Vec<String>,
     },
     /// An order to start another run under the name of one that is known here was refused: the
     /// known one is kept as long as those orders are read.
@@ -295,6 +298,7 @@ mod tests {
             m: 5,
             f: 3,
             c: Some(Box::default()),
+            u: Vec::new(),
         };
         let text = serde_json::to_string(&rec).unwrap();
         assert_eq!(serde_json::from_str::<AttemptRec>(&text).unwrap(), rec);

@@ -9,3 +9,4 @@ pub mod log;
 pub mod machine;
 pub mod output;
 pub mod spec;
+mod units;

@@ -43,6 +43,7 @@ pub mod names;
 pub mod resreq;
 pub mod size;
 pub mod subst;
+pub mod units;
 pub mod window;
 pub mod yaml;
 

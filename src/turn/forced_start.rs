@@ -65,8 +65,13 @@ impl Turn<'_> {
         let (min, max) = (spec.min.max(1), spec.max.max(spec.min).max(1));
         let shares = self.shares_on(hosts, closed, min, max)?;
         let names: Vec<String> = shares.iter().map(Share::to_string).collect();
+        self.rebuild_hosts();
+        let core = &mut *self.core;
+        core.engine.sync(&mut core.state, &mut core.hosts);
+        let units = core.engine.units_on(&core.state, &core.hosts, j, &shares);
+        let units = units.map_err(Refusal::refused)?;
         let now = self.now;
-        plan_applier::bind(self, j, shares, (0, true), now);
+        plan_applier::bind(self, j, (shares, units), (0, true), now);
         self.core.pass.needed = true;
         Ok(format!("is being forced to run on <{}>", names.join(" ")))
     }

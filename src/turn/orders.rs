@@ -5,9 +5,9 @@
 use super::context::Turn;
 use super::core::Core;
 use crate::config::{QueueHooks, seconds_on};
-use crate::model::{AttemptId, CpuBind, JobKey, Limits, Share, Spec, Stamp, TermReason};
+use crate::model::{AttemptId, CpuBind, JobKey, Limits, Share, Spec, Stamp, TermReason, Units};
 use crate::record::event::SignalAct;
-use crate::record::order::{Act, HookOrder, Order, StartOrder};
+use crate::record::order::{Act, HookOrder, Order, StartOrder, TaskUnits};
 use crate::sched::plan_applier::requeue_reason;
 use crate::state::{HostId, Run, State, Work};
 use std::collections::BTreeSet;
@@ -80,6 +80,7 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         hooks: hooks_of(core, spec),
         private: !core.config.general.user_view_alljobs,
         bind: queue.map_or(CpuBind::None, |q| q.cpu_bind),
+        units: task_units(core, spec, run),
     };
     let host = order.hosts.first()?.0.clone();
     Some((host, Order::Start(Box::new(order))))
@@ -152,7 +153,22 @@ pub(super) fn resize_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let a = attempt_of(j, work);
     let (hosts, n) = (shares(state, run), run.resizes);
     let host = hosts.first()?.0.clone();
-    Some((host, Order::Resize { a, hosts, n }))
+    let units = task_units(core, state.spec_of(j.id)?, run);
+    Some((host, Order::Resize { a, hosts, n, units }))
+}
+
+/// Units of the host that runs the command.
+fn task_units(core: &Core, spec: &Spec, run: &Run) -> TaskUnits {
+    if run.units.is_empty() {
+        return TaskUnits::default();
+    }
+    let first = run.hosts.first().map(|(id, _)| core.state.host_name(*id));
+    let there = |units: &&Units| first.is_some_and(|first| units.host == **first);
+    let queue = core.config.queue(&spec.queue);
+    TaskUnits {
+        list: run.units.iter().filter(there).cloned().collect(),
+        by_place: queue.is_some_and(|queue| queue.gpu_by_place),
+    }
 }
 
 /// The order that gives the first host of `j` the limits it has now, when they were changed after

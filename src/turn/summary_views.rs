@@ -2,11 +2,12 @@
 
 use super::core::Core;
 use crate::config::{Config, LimitPair, Queue, RequeueExits, ResourceValue, Threshold};
-use crate::model::Stamp;
+use crate::model::{JobKey, Stamp};
 use crate::record::view::{Counts, HostCounts, HostRow, HostThresholds, Params, QueueRow, UserRow};
 use crate::sched::{Bar, HostInfo};
 use crate::state::{InUse, Waiting};
-use crate::text::size;
+use crate::text::{size, units};
+use std::collections::BTreeMap;
 
 /// One row per host of the cluster.
 pub fn host_rows(core: &Core) -> Vec<HostRow> {
@@ -26,7 +27,19 @@ pub(super) fn host_counts(core: &Core, host: &HostInfo) -> HostCounts {
         ususp: used.ususp,
         rsv: core.reserved.host(host.id),
         reserved: reserved.into_iter().collect(),
+        units: units_in_use(core, &host.name),
     }
+}
+
+/// Units of a host that jobs have, by resource, in the order of their names.
+fn units_in_use(core: &Core, host: &str) -> BTreeMap<String, Vec<(String, JobKey)>> {
+    let held = core.state.used().units().on(host);
+    held.map(|(res, held)| {
+        let each = held.iter();
+        let each = each.flat_map(|(name, by)| by.iter().map(move |j| (name.clone(), *j)));
+        (res.to_owned(), each.collect())
+    })
+    .collect()
 }
 
 fn host_row(core: &Core, host: &HostInfo) -> HostRow {
@@ -50,6 +63,7 @@ fn host_row(core: &Core, host: &HostInfo) -> HostRow {
         let text = match value {
             ResourceValue::Number(n) => n.to_string(),
             ResourceValue::Text(text) => text.clone(),
+            ResourceValue::Units(names) => units::join(names),
         };
         row.resources.insert(name.clone(), text);
     }

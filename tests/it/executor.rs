@@ -5,7 +5,7 @@ use crate::cluster::exists;
 use crate::executor_bed::{Cluster, attempt};
 use corral::model::{JobKey, Share, Spec, TermReason, sha256_hex};
 use corral::record::leader::ClusterDoc;
-use corral::record::order::{Act, Order};
+use corral::record::order::{Act, Order, TaskUnits};
 use corral::record::report::Report;
 use corral::sys::{clock, fs, proc, users};
 use std::process::{Child, Command};
@@ -457,6 +457,7 @@ fn added_slots_are_told_once_and_parts_are_answered_for() {
         o.s = 2;
     }
     let resize = |n: u32| Order::Resize {
+        units: TaskUnits::default(),
         a: attempt(1),
         hosts: vec![Share("h1".into(), 1 + n), Share("h2".into(), n)],
         n,

@@ -7,7 +7,7 @@ use corral::model::{AttemptId, JobKey, Limits, Share, Spec, TermReason};
 use corral::record::frame::{self, Reader};
 use corral::record::header::{Header, What};
 use corral::record::leader::{ClusterDoc, EpochDoc, encode_fixed};
-use corral::record::order::{Act, Order, StartOrder};
+use corral::record::order::{Act, Order, StartOrder, TaskUnits};
 use corral::record::report::{Ended, Report};
 use corral::spool::Layout;
 use corral::sys::append::Appender;
@@ -266,6 +266,7 @@ impl Cluster {
             hooks: None,
             private: false,
             bind: Default::default(),
+            units: TaskUnits::default(),
         }))
     }
 

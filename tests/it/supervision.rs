@@ -285,6 +285,7 @@ fn given(id: u32, log: u64, boot: &str) -> AttemptRec {
         m: 0,
         f: 0,
         c: None,
+        u: Vec::new(),
     }
 }
 

@@ -152,6 +152,7 @@ fn amounts(core: &Core, host: &HostInfo, changed: Stamp, out: &mut Vec<Finding>)
             "tmp" => host.load.maxtmp as f64,
             _ => match host.entry.resources.get(&name) {
                 Some(crate::config::ResourceValue::Number(n)) => *n,
+                Some(crate::config::ResourceValue::Units(names)) => names.len() as f64,
                 _ => continue,
             },
         };

@@ -49,6 +49,7 @@ fn dispatched(id: u32, at: u32, n: u32) -> Event {
         hosts: vec![Share("h1".into(), n)],
         alt: 0,
         forced: false,
+        units: Vec::new(),
     }
 }
 

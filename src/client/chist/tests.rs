@@ -67,6 +67,7 @@ fn events() -> Vec<Event> {
         hosts: vec![Share(host.into(), 1)],
         alt: 0,
         forced: false,
+        units: Vec::new(),
     };
     vec![
         spec(1, 10),

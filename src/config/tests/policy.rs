@@ -399,6 +399,8 @@ fn gpus_of_hosts_can_be_reserved() {
     let text = require::check_request("rusage[gpu=1]", &c);
     assert_eq!(text.as_deref(), Ok("rusage[gpu=1]"));
     assert!(require::check_request("rusage[gpu=0.5]", &c).is_err());
+    let refused = require::check_request("rusage[gpu=1:duration=5m]", &c).unwrap_err();
+    assert!(refused.contains("until it ends"), "{refused}");
 }
 
 /// The examples of the documentation of the product that this one follows, each as it is printed

@@ -354,9 +354,57 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "direction",
     ),
     (
-        "resources: [{name: a, assign: yes}]",
-        "not-implemented",
+        "resources: [{name: a, assign: yes, release: yes}]",
+        "conflict",
+        "release",
+    ),
+    (
+        "resources: [{name: a, assign: yes, direction: increase}]",
+        "conflict",
+        "direction",
+    ),
+    (
+        "resources: [{name: a, type: text, assign: yes}]",
+        "conflict",
         "assign",
+    ),
+    ("resources: [{name: a, assign: 2}]", "flag", "2}"),
+    (
+        "resources: [{name: a}]\nhosts: [{name: h1, resources: {a: [x]}}]",
+        "type",
+        "[x]",
+    ),
+    (
+        "resources: [{name: a, assign: yes}]\nhosts: [{name: h1, resources: {a: 1.5}}]",
+        "number",
+        "1.5",
+    ),
+    (
+        "resources: [{name: a, assign: yes}]\nhosts: [{name: h1, resources: {a: 1025}}]",
+        "range",
+        "1025",
+    ),
+    (
+        "hosts: [{name: h1, resources: {gpu: [a, a]}}]",
+        "units",
+        "[a, a]",
+    ),
+    (
+        "hosts: [{name: h1, resources: {gpu: [a, 'b c']}}]",
+        "units",
+        "[a, 'b",
+    ),
+    (
+        "hosts: [{name: h1, resources: {gpu: [a, [b]]}}]",
+        "type",
+        "[b]",
+    ),
+    ("queues: [{name: q, gpu_env: names}]", "choice", "names"),
+    (
+        "hosts: [{name: h1, resources: {gpu: 2}}]\n\
+         queues: [{name: q, res_req: 'rusage[gpu=1:duration=5m]'}]",
+        "not-implemented",
+        "rusage",
     ),
     (
         "resources: [{name: a, interval: 5}]",

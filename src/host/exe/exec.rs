@@ -14,7 +14,8 @@ use super::share_watch::ShareWatch;
 use super::spawn::SpawnerEvent;
 use super::spawners::Spawners;
 use super::starts::{Refused, Starter};
-use super::table::{Entry, Pending, Shepherd, Status, Table};
+use super::table::{Entry, Pending, Resize, Shepherd, Status, Table};
+use super::units::names_of;
 use crate::host::ls::write_beat;
 use crate::host::setup::Place;
 use crate::host::{iso_limit, silence};
@@ -318,10 +319,13 @@ impl Exec {
     fn start_held(&mut self) {
         failpoint::hit("exe.after_ledger");
         self.drop_unnamed();
-        for task in std::mem::take(&mut self.spawners.held) {
+        for task in self.take_ready() {
             self.spawners.send(&ToSpawner::Start(Box::new(task)));
         }
-        if let Some(forget) = self.starter.forget_now() {
+        // A task that waits for its units still names its shared part.
+        if self.spawners.held.is_empty()
+            && let Some(forget) = self.starter.forget_now()
+        {
             self.spawners.send(&forget);
         }
         self.spawners.flush();
@@ -364,7 +368,9 @@ impl Exec {
                 Order::Start(o) => starts.extend(self.take_start(*o)),
                 Order::Cancel { a } => self.cancel(a),
                 Order::Signal { .. } => {}
-                Order::Resize { a, hosts, n } => self.take_resize(a, hosts, n),
+                Order::Resize { a, hosts, n, units } => {
+                    self.take_resize(a, Resize { hosts, n, units });
+                }
                 Order::Limits { a, limits, n, mark } => self.take_limits((a, mark), &limits, n),
                 Order::Warn {
                     a, due, n, mark, ..
@@ -467,6 +473,7 @@ impl Exec {
         if built.is_ok() {
             entry.given.binding = self.starter.cpus.bind(&o, &self.table);
         }
+        entry.given.units = names_of(&o.units);
         self.ledger.push(&ledger::given(a, &entry, log));
         match built {
             Ok(mut task) => {

@@ -145,6 +145,7 @@ mod tests {
                 m: 0,
                 f: 0,
                 c: None,
+                u: Vec::new(),
             });
         }
         l.commit(true).unwrap();

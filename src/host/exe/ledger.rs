@@ -127,12 +127,14 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
             m,
             f,
             c,
+            u,
         } => {
             if out.table.get(a).is_none() {
                 let mut entry = Entry::new(Status::Given(l), (e, p), r);
                 entry.given = Given {
                     boot: b,
                     binding: c,
+                    units: u,
                 };
                 entry.mark = m;
                 entry.ordered = if f > 0 { f } else { e };
@@ -187,6 +189,7 @@ pub(super) fn given(a: AttemptId, entry: &Entry, l: u64) -> AttemptRec {
         m: entry.mark,
         f: if entry.ordered == e { 0 } else { entry.ordered },
         c: entry.given.binding.clone(),
+        u: entry.given.units.clone(),
     }
 }
 
@@ -401,6 +404,7 @@ mod tests {
             m: 5,
             f: 0,
             c: None,
+            u: Vec::new(),
         });
         l.push(&AttemptRec::Given {
             a: a(2),
@@ -412,6 +416,7 @@ mod tests {
             m: 5,
             f: 0,
             c: None,
+            u: Vec::new(),
         });
         l.push(&AttemptRec::Signalled { a: a(1), n: 4 });
         l.push(&AttemptRec::Never {

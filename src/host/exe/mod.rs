@@ -24,6 +24,7 @@ mod starts;
 mod table;
 mod task_records;
 mod tasklogs;
+mod units;
 mod warning;
 
 use super::local::Local;
@@ -340,6 +341,7 @@ mod tests {
     mod growth;
     mod limits;
     mod restored;
+    mod units;
     mod warning;
 
     use super::*;
@@ -442,6 +444,7 @@ mod tests {
             m,
             f: 0,
             c: None,
+            u: Vec::new(),
         };
         frame::write(&mut out, 1, &given).unwrap();
         fs::publish(&local.attempts(), &out).unwrap();

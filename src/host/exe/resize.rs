@@ -4,8 +4,9 @@
 //! is sent again because a crash came before its record. Never decides which job gets slots.
 
 use super::exec::{Exec, deliver};
-use super::table::Status;
-use crate::model::{AttemptId, Share, TermReason};
+use super::table::{Resize, Status};
+use super::units::names_of;
+use crate::model::{AttemptId, TermReason};
 use crate::sys::fs;
 use crate::task::build;
 use crate::task::log::AttemptRec;
@@ -16,13 +17,14 @@ const FILE_MAX: u64 = 16 << 20;
 
 impl Exec {
     /// Notes a resize of which the job was not notified.
-    pub(super) fn take_resize(&mut self, a: AttemptId, hosts: Vec<Share>, n: u32) {
+    pub(super) fn take_resize(&mut self, a: AttemptId, new: Resize) {
         let entry = self.table.get_mut(a).filter(|e| !e.is_final());
-        let Some(e) = entry.filter(|e| n > e.resizes.done) else {
+        let Some(e) = entry.filter(|e| new.n > e.resizes.done) else {
             return;
         };
-        if e.resizes.next.as_ref().is_none_or(|known| known.1 < n) {
-            e.resizes.next = Some(Box::new((hosts, n)));
+        if e.resizes.next.as_ref().is_none_or(|known| known.n < new.n) {
+            e.given.units = names_of(&new.units);
+            e.resizes.next = Some(Box::new(new));
             self.resized.insert(a);
         }
     }
@@ -43,12 +45,13 @@ impl Exec {
             return;
         };
         let shepherd = shepherd.clone();
-        let Some((hosts, n)) = e.resizes.next.take().map(|r| *r) else {
+        let Some(new) = e.resizes.next.take() else {
             return;
         };
+        let n = new.n;
         e.resizes.done = n;
         let notify = e.resizes.notify;
-        if let Err(text) = self.notify_resize(a, &hosts, n, notify) {
+        if let Err(text) = self.notify_resize(a, &new, notify) {
             tracing::error!("attempt {a}: {text}; the job is not notified of its new slots");
             return;
         }
@@ -58,13 +61,8 @@ impl Exec {
         self.ledger.push(&AttemptRec::Resized { a, n });
     }
 
-    fn notify_resize(
-        &self,
-        a: AttemptId,
-        hosts: &[Share],
-        n: u32,
-        notify: bool,
-    ) -> Result<(), String> {
+    fn notify_resize(&self, a: AttemptId, new: &Resize, notify: bool) -> Result<(), String> {
+        let Resize { hosts, n, units } = new;
         let local = &self.place.local;
         fs::mkdir_p(&local.scratch(), 0o711).map_err(|e| e.to_string())?;
         let path = local.hosts_file(a);
@@ -74,9 +72,9 @@ impl Exec {
             let notice = local.notice(a);
             let known = read(&notice)?.and_then(|b| serde_json::from_slice::<Notice>(&b).ok());
             // Written before a crash: only it knows what was before.
-            if known.is_none_or(|known| known.n != n) {
-                let env = build::resize_env(&before, hosts);
-                let json = serde_json::to_vec(&Notice { n, env }).map_err(|e| e.to_string())?;
+            if known.is_none_or(|known| known.n != *n) {
+                let env = build::resize_env(&before, hosts, units);
+                let json = serde_json::to_vec(&Notice { n: *n, env }).map_err(|e| e.to_string())?;
                 fs::publish_mode(&notice, &json, 0o600).map_err(|e| e.to_string())?;
             }
         }

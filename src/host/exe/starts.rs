@@ -369,6 +369,7 @@ fn hook_account(name: &str, place: &Place) -> Result<Account, Refused> {
 mod tests {
     use super::*;
     use crate::model::{AttemptId, CpuBind, JobKey, Limits, Share};
+    use crate::record::order::TaskUnits;
 
     fn order() -> StartOrder {
         StartOrder {
@@ -394,6 +395,7 @@ mod tests {
             hooks: None,
             private: false,
             bind: CpuBind::None,
+            units: TaskUnits::default(),
         }
     }
 

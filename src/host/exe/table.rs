@@ -4,7 +4,7 @@
 //! orders that named it are no longer read, because a start seen twice must be known.
 
 use crate::model::{AttemptId, Binding, Share, TermReason};
-use crate::record::order::{Act, Order};
+use crate::record::order::{Act, Order, TaskUnits};
 use crate::record::report::{Ended, Report, RunId, Usage};
 use crate::task::spec::{TaskAct, TaskLimits};
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,13 +92,21 @@ pub(super) enum Status {
     Never(String),
 }
 
+/// What an attempt has after slots were added.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Resize {
+    pub hosts: Vec<Share>,
+    pub n: u32,
+    pub units: TaskUnits,
+}
+
 /// Slots that an attempt was given while it ran.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Resizes {
     /// Number of the last one of which the job was notified.
     pub done: u32,
     /// One still to be sent, with its number.
-    pub next: Option<Box<(Vec<Share>, u32)>>,
+    pub next: Option<Box<Resize>>,
     /// The job has a command to be run at resizes.
     pub notify: bool,
 }
@@ -121,6 +129,9 @@ pub(super) struct Given {
     pub boot: String,
     /// Of a queue that binds its jobs.
     pub binding: Option<Box<Binding>>,
+    /// Units that it has here (`gpu 0`): no other attempt starts with one of them before this one
+    /// is over.
+    pub units: Vec<String>,
 }
 
 /// One attempt.

@@ -4,7 +4,7 @@ use super::*;
 use crate::model::{JobKey, Limits, Share, Spec};
 use crate::record::event::Event;
 use crate::record::frame::Reader;
-use crate::record::order::StartOrder;
+use crate::record::order::{StartOrder, TaskUnits};
 
 struct Bed {
     _dir: tempfile::TempDir,
@@ -45,6 +45,7 @@ fn start(id: u32, host: &str) -> Order {
         hooks: None,
         private: false,
         bind: Default::default(),
+        units: TaskUnits::default(),
     }))
 }
 

@@ -62,6 +62,7 @@ impl Bed {
             hosts: vec![Share("h".into(), 1)],
             alt: 0,
             forced: false,
+            units: Vec::new(),
         });
     }
 

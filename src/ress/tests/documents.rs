@@ -93,11 +93,6 @@ fn what_cannot_be_taken_says_why_and_where() {
         ),
         ("- resource: a\n  valeu: 1\n", 2, "did you mean value?"),
         (
-            "- resource: a\n  assign: yes\n  value: 1\n",
-            2,
-            "not supported yet",
-        ),
-        (
             "- resource: a\n  type: text\n  release: yes\n  value: x\n",
             3,
             "valid for numbers",
@@ -140,12 +135,7 @@ fn what_cannot_be_taken_says_why_and_where() {
         ("some words\n", 1, "attributes with values"),
         ("- resource: a\n  value: \u{1}\n", 2, "control"),
     ] {
-        let said = problem(text);
-        assert!(
-            said.starts_with(&format!("{line}:")) && said.contains(words),
-            "{text:?}: {said}"
-        );
-        assert!(read(text).readings.is_empty(), "{text:?}");
+        refused(text, line, words);
     }
     let parsed = document(b"- resource: a\n  value: \xff\n", 1);
     assert!(
@@ -155,17 +145,107 @@ fn what_cannot_be_taken_says_why_and_where() {
     );
 }
 
-#[test]
-fn units_handed_out_one_by_one_are_refused_and_the_rest_is_kept() {
-    let text =
-        "- resource: fpga\n  assign: yes\n  value: 2\n- resource: lic\n  assign: no\n  value: 3\n";
-    let parsed = read(text);
-    assert_eq!(parsed.readings.len(), 1);
-    assert_eq!(parsed.readings[0].name, "lic");
-    let said = parsed.problems[0].to_string();
+fn refused(text: &str, line: u32, words: &str) {
+    let said = problem(text);
     assert!(
-        said.starts_with("2:11: resource fpga: assign: yes"),
-        "{said}"
+        said.starts_with(&format!("{line}:")) && said.contains(words),
+        "{text:?}: {said}"
+    );
+    assert!(read(text).readings.is_empty(), "{text:?}");
+}
+
+#[test]
+fn what_are_no_units_is_refused() {
+    for (text, line, words) in [
+        (
+            "- resource: a\n  assign: yes\n  type: text\n  value: x\n",
+            2,
+            "assign is only valid for numbers",
+        ),
+        (
+            "- resource: a\n  assign: yes\n  release: yes\n  value: 1\n",
+            3,
+            "excludes release",
+        ),
+        (
+            "- resource: a\n  assign: yes\n  direction: increase\n  value: 1\n",
+            3,
+            "excludes direction",
+        ),
+        (
+            "- resource: a\n  assign: yes\n  locale: all\n  value: 1\n",
+            3,
+            "excludes locale",
+        ),
+        (
+            "- resource: a\n  assign: yes\n  value: 1.5\n",
+            3,
+            "not a number of units",
+        ),
+        (
+            "- resource: a\n  assign: yes\n  value: 1025\n",
+            3,
+            "not a number of units",
+        ),
+        (
+            "- resource: a\n  assign: yes\n  value: [x, y, x]\n",
+            3,
+            "unit x is named twice",
+        ),
+        (
+            "- resource: a\n  assign: yes\n  value: ['x y']\n",
+            3,
+            "not the name of a unit",
+        ),
+        (
+            "- resource: a\n  assign: yes\n  value: [[x]]\n",
+            3,
+            "a unit is one word",
+        ),
+        ("- resource: a\n  value: [x]\n", 2, "one word or text"),
+        (
+            "- resource: gpu\n  assign: no\n  value: 2\n",
+            2,
+            "assign differs from that of the built-in",
+        ),
+        (
+            "- resource: gpu\n  value: 1.5\n",
+            2,
+            "not a number of units",
+        ),
+    ] {
+        refused(text, line, words);
+    }
+}
+
+#[test]
+fn units_are_a_number_or_a_list_of_names() {
+    let value = |attributes: &str| {
+        let parsed = read(&format!("- resource: {attributes}\n"));
+        assert_eq!(parsed.problems, [], "{attributes}");
+        let sensed = parsed.readings[0].sensed.clone();
+        (sensed.assign, sensed.value.expect("it has one"))
+    };
+    let units = |text: &str| (true, text.to_owned());
+    assert_eq!(value("fpga\n  assign: yes\n  value: 2"), units("2"));
+    assert_eq!(
+        value("port\n  assign: yes\n  value: [9000, 9001]"),
+        units("[9000,9001]")
+    );
+    assert_eq!(value("port\n  assign: yes\n  value: []"), units("[]"));
+    assert_eq!(
+        value("port\n  assign: yes\n  value:\n  - a\n  - b"),
+        units("[a,b]")
+    );
+    // A GPU is a unit, whatever is said.
+    assert_eq!(
+        value("gpu\n  value: [GPU-1, GPU-2]"),
+        units("[GPU-1,GPU-2]")
+    );
+    assert_eq!(value("gpu\n  value: 08"), units("8"));
+    assert_eq!(
+        value("lic\n  assign: no\n  value: 3"),
+        (false, "3".to_owned())
     );
 }
 

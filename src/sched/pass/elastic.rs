@@ -82,9 +82,12 @@ impl Pass<'_> {
             hosts.push((self.table.at(at as usize).id, n));
         }
         if !hosts.is_empty() {
+            let Some(units) = self.units_of_growth(&allocation, &mut grown) else {
+                return;
+            };
             self.picture.remove_allocation(j);
             self.picture.add_allocation(j, grown);
-            self.plan.grows.push(Grow { j, hosts });
+            self.plan.grows.push(Grow { j, hosts, units });
         }
     }
 

@@ -185,8 +185,10 @@ impl Pass<'_> {
 /// `stated`: cb.yaml states the resource for some host.
 fn total(host: &HostInfo, name: &str, stated: bool) -> Option<i64> {
     let milli = |n: f64| (n * 1000.0).round() as i64;
-    if let Some(ResourceValue::Number(n)) = host.entry.resources.get(name) {
-        return Some(milli(*n));
+    match host.entry.resources.get(name) {
+        Some(ResourceValue::Number(n)) => return Some(milli(*n)),
+        Some(ResourceValue::Units(names)) => return Some(milli(names.len() as f64)),
+        Some(ResourceValue::Text(_)) | None => {}
     }
     let load = &host.load;
     let whole = |n: u64| (load.ncpus > 0 && n > 0).then(|| milli(n as f64));

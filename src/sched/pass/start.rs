@@ -50,6 +50,7 @@ impl Pass<'_> {
             ident: pending.ident.clone(),
             parts,
             charge,
+            units: self.picture.held_units(&start.units, self.table),
         };
         if let Some(reserver) = &mut self.picture.reserver {
             reserver.book.started(start.j);

@@ -383,7 +383,16 @@ impl Pass<'_> {
                     .iter()
                     .map(|(at, n)| (self.table.id_at(*at as usize), *n));
                 let hosts = hosts.collect();
-                Step::Start(Start { j, hosts, alt }, spot, next(more))
+                let Some(units) = self.units_of_start(pending, alt, &spot) else {
+                    return Step::NoPlace(None);
+                };
+                let start = Start {
+                    j,
+                    hosts,
+                    alt,
+                    units,
+                };
+                Step::Start(start, spot, next(more))
             }
             Err(short) => {
                 self.plan.wake_at(opens);

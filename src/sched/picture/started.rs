@@ -129,6 +129,7 @@ impl Picture {
         for (at, bundle) in &allocation.parts {
             self.usage.book(*at as usize, bundle, who, plus);
         }
+        self.usage.hold_units(&allocation.units, plus);
         self.allocations.count(allocation, plus);
         if !allocation.ident.is_free() {
             let at = self.usage.now();
@@ -207,7 +208,11 @@ impl Picture {
             exclusive,
             halted: run.halt.is_some(),
             lent: run.lends(),
+            units: Box::default(),
         };
+        if !run.units.is_empty() {
+            self.hold_units(&mut allocation, &run.units, table);
+        }
         allocation.block_units(self.requests.shape(shape), run.alt, table);
         if run.to_stop() {
             self.release(&mut allocation);

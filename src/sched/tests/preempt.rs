@@ -385,6 +385,7 @@ fn forced_work_is_never_a_victim() {
         hosts,
         alt,
         forced,
+        units: Vec::new(),
     });
     c.submit(of("hi", 4));
     assert_eq!(c.pass(), NOBODY);

@@ -75,7 +75,8 @@ struct Case {
 impl Case {
     fn new(rng: &mut SplitMix64) -> Case {
         let hosts = 1 + rng.below(5);
-        let mut text = String::from("hosts:\n");
+        let assign = ["no", "yes"][rng.below(2) as usize];
+        let mut text = format!("resources:\n- {{name: lic, assign: {assign}}}\nhosts:\n");
         for n in 1..=hosts {
             let slots = 1 + rng.below(6);
             let lic = rng.below(5);

@@ -52,6 +52,7 @@ fn dispatched(j: JobKey, attempt: u32, second: i64) -> Event {
         hosts: vec![Share("h1".into(), 1)],
         alt: 0,
         forced: false,
+        units: Vec::new(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::{HookOf, Share, SuspReason, TermReason};
+use crate::record::order::TaskUnits;
 use crate::sched::plan_applier;
 use crate::turn::context::Turn;
 
@@ -226,12 +227,13 @@ fn a_resize_adds_hosts_and_is_told_until_the_end() {
     let mut b = Bench::new();
     let a = b.running();
     let more = || vec![Share("h1".into(), 1), Share("h2".into(), 1)];
-    let orders = b.act(|t| plan_applier::grow(t, a.j, more(), NOW));
+    let orders = b.act(|t| plan_applier::grow(t, a.j, (more(), Vec::new()), NOW));
     let all = vec![Share("h1".into(), 2), Share("h2".into(), 1)];
     let expect = Order::Resize {
         a,
         hosts: all,
         n: 1,
+        units: TaskUnits::default(),
     };
     assert_eq!(orders, std::slice::from_ref(&expect));
     let anew = outstanding(&b.core, None);

@@ -62,6 +62,7 @@ fn with_given(dir: &std::path::Path, binding: Option<Binding>) {
         m: 0,
         f: 0,
         c: binding.map(Box::new),
+        u: Vec::new(),
     });
     l.commit(true).unwrap();
 }

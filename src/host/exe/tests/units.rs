@@ -1,0 +1,57 @@
+//! A start waits as long as another attempt of this host has one of its units.
+
+use super::*;
+use crate::task::spec::TaskSpec;
+
+/// An attempt of job `id` that was given to the spawner, or waits to be.
+fn add(exec: &mut Exec, id: u32, units: &[&str], held: bool) {
+    let a = first(id);
+    let mut entry = table::Entry::new(table::Status::Given(1), (1, 1), false);
+    entry.given.units = units.iter().map(|unit| (*unit).to_owned()).collect();
+    exec.table.insert(a, entry);
+    if held {
+        exec.spawners.held.push(TaskSpec {
+            a,
+            ..TaskSpec::default()
+        });
+    }
+}
+
+fn ready(exec: &mut Exec) -> Vec<u32> {
+    exec.take_ready().iter().map(|task| task.a.j.id).collect()
+}
+
+#[test]
+fn a_start_waits_for_the_end_of_the_attempt_that_has_its_unit() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    add(&mut exec, 1, &["gpu 0"], false);
+    add(&mut exec, 2, &["gpu 0", "gpu 1"], true);
+    add(&mut exec, 3, &["port 0"], true);
+    add(&mut exec, 4, &[], true);
+    // A later one does not pass by with a unit of one that waits no longer than it must.
+    add(&mut exec, 5, &["gpu 1"], true);
+    assert_eq!(ready(&mut exec), [3, 4, 5]);
+    assert_eq!(ready(&mut exec), [0; 0]);
+    let end = |exec: &mut Exec, id: u32| {
+        let end = crate::task::ending::unknown(first(id), Default::default(), "");
+        exec.table
+            .set(first(id), table::Status::Over(Box::new(end)));
+    };
+    end(&mut exec, 1);
+    assert_eq!(ready(&mut exec), [0; 0]);
+    end(&mut exec, 5);
+    assert_eq!(ready(&mut exec), [2]);
+    assert!(exec.spawners.held.is_empty());
+}
+
+#[test]
+fn the_ledger_remembers_units() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    add(&mut exec, 1, &["gpu GPU-a"], false);
+    exec.rewrite();
+    drop(exec);
+    let exec = deaf_executor(dir.path());
+    assert_eq!(exec.table.get(first(1)).unwrap().given.units, ["gpu GPU-a"]);
+}
