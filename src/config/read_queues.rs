@@ -5,10 +5,11 @@ use super::read::{Ctx, Defined, Fields, Words, size_word, split, whole_word};
 use super::read_hosts::host_prefs;
 use super::read_users::{admin_set, group_name, per_core, user_set};
 use super::sets::{HostPrefs, UserSet};
-use super::types::{Cluster, HostTable, Interactive, JobSlots, LimitPair, Queue, RequeueExits};
+use super::types::{Cluster, HostTable, Interactive, JobSlots, LimitPair, Queue};
 use super::{read_hooks, read_policy};
-use crate::model::CpuBind;
+use crate::model::{CpuBind, MOST_RETRIES};
 use crate::text::duration;
+use crate::text::exits::RequeueExits;
 use crate::text::size::Unit;
 use crate::text::yaml::Node;
 use std::collections::HashMap;
@@ -96,6 +97,9 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
             .words(ctx, "requeue_exit_values")
             .map_or_else(RequeueExits::default, |w| requeue_exits(ctx, &w)),
         max_requeue: f.limit(ctx, "max_requeue", 0),
+        retries: f
+            .number(ctx, "retries", 0, u64::from(MOST_RETRIES))
+            .unwrap_or(0) as u32,
         cpu_bind: f.choice(ctx, "cpu_bind", &CpuBind::ALL).unwrap_or_default(),
         hooks: read_hooks::queue(ctx, f),
         ..Queue::named(name)
@@ -278,67 +282,12 @@ fn interactive(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Interactive {
     }
 }
 
-/// `30 40-45 all ~9`; exit value 0 means success and never requeues.
+/// `30 40-45 all ~9 EXCLUDE(20)`.
 fn requeue_exits(ctx: &mut Ctx<'_>, w: &Words) -> RequeueExits {
-    let mut put_back = [false; 256];
-    for (at, word) in split(&w.text) {
-        if word.starts_with("EXCLUDE") {
-            let message = "requeue_exit_values: EXCLUDE is not implemented in this version";
-            let hint = "write the values without EXCLUDE( ): the job may return to the same host";
-            ctx.problem_hint(w.pos_at(at, ctx), "not-implemented", message, hint);
-            return RequeueExits::default();
-        }
-        for part in word.split(',').filter(|p| !p.is_empty()) {
-            if !mark_exits(part, &mut put_back) {
-                let message = format!("requeue_exit_values: {part:?} is not valid");
-                let hint = "write exit values 1 to 255, ranges 40-45, all, ~9";
-                ctx.problem_hint(w.pos_at(at, ctx), "number", message, hint);
-                return RequeueExits::default();
-            }
-        }
-    }
-    RequeueExits {
-        ranges: ranges(&put_back),
-    }
-}
-
-fn mark_exits(part: &str, marks: &mut [bool; 256]) -> bool {
-    let (text, value) = match part.strip_prefix('~') {
-        Some(rest) => (rest, false),
-        None => (part, true),
-    };
-    let exit = |t: &str| {
-        t.parse::<u8>()
-            .ok()
-            .filter(|&n| n > 0 && !t.starts_with(['0', '+']))
-    };
-    let (from, to) = match text.split_once('-') {
-        _ if text == "all" => (Some(1), Some(255)),
-        Some((a, b)) => (exit(a), exit(b)),
-        None => (exit(text), exit(text)),
-    };
-    let (Some(from), Some(to)) = (from, to) else {
-        return false;
-    };
-    for mark in marks
-        .iter_mut()
-        .take(usize::from(to) + 1)
-        .skip(usize::from(from))
-    {
-        *mark = value;
-    }
-    from <= to
-}
-
-fn ranges(marks: &[bool; 256]) -> Vec<(u8, u8)> {
-    let mut out: Vec<(u8, u8)> = Vec::new();
-    for n in (1..=255u8).filter(|&n| marks[usize::from(n)]) {
-        match out.last_mut() {
-            Some((_, end)) if *end + 1 == n => *end = n,
-            _ => out.push((n, n)),
-        }
-    }
-    out
+    RequeueExits::parse(&w.text).unwrap_or_else(|e| {
+        ctx.parse_error(w, "number", &e);
+        RequeueExits::default()
+    })
 }
 
 /// Settings that are each fine and together let no job run.

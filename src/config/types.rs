@@ -9,6 +9,7 @@ use super::policy::{
 };
 use super::sets::{HostPrefs, HostSet, UserSet};
 use crate::model::CpuBind;
+use crate::text::exits::RequeueExits;
 use crate::text::window::Windows;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -358,6 +359,8 @@ pub struct Queue {
     pub requeue: RequeueExits,
     /// Requeues by exit value before the job is left as EXIT.
     pub max_requeue: Option<u32>,
+    /// How often a job that failed is run again, unless it says so itself.
+    pub retries: u32,
     pub policy: Policy,
     pub fair: FairFactors,
     /// A job that cannot start holds up all later jobs, in this queue and in those of lower
@@ -429,6 +432,7 @@ impl Queue {
             rerunnable: false,
             requeue: RequeueExits::default(),
             max_requeue: None,
+            retries: 0,
             policy: Policy::default(),
             fair: FairFactors::default(),
             strict: false,
@@ -497,18 +501,4 @@ pub enum Interactive {
     Yes,
     No,
     Only,
-}
-
-/// `requeue_exit_values: '30 40-45'` or `all ~9`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct RequeueExits {
-    /// Inclusive ranges of exit values that put the job back.
-    pub ranges: Vec<(u8, u8)>,
-}
-
-impl RequeueExits {
-    /// Whether a job that ended with this value goes back to pending.
-    pub fn puts_back(&self, exit: u8) -> bool {
-        self.ranges.iter().any(|&(a, b)| (a..=b).contains(&exit))
-    }
 }

@@ -8,7 +8,7 @@ use crate::record::request::Changes;
 use crate::text::resreq::{Body, ResReq, Simple};
 
 /// What the leader alone goes by.
-const LEADER: [&str; 7] = ["J", "Jd", "P", "q", "r", "sp", "t"];
+const LEADER: [&str; 9] = ["J", "Jd", "P", "Q", "q", "r", "retries", "sp", "t"];
 /// What the host gets in an order.
 const HOST: [&str; 4] = ["M", "W", "p", "v"];
 

@@ -4,11 +4,12 @@
 use super::{Refusal, Requester};
 use crate::config::require::{self, Request};
 use crate::config::{Config, Interactive, LimitPair, Queue};
-use crate::model::{Limits, Spec, Stamp, Submission};
+use crate::model::{Limits, MOST_RETRIES, Spec, Stamp, Submission};
 use crate::record::request::Changes;
 use crate::state::State;
 use crate::text::depend::{Elements, Expr, Test};
 use crate::text::error::did_you_mean;
+use crate::text::exits::RequeueExits;
 use crate::text::glob::Glob;
 use crate::text::indexset::IndexSet;
 use crate::text::{duration, names, size};
@@ -267,7 +268,7 @@ fn check_spec(
 }
 
 /// Texts that no parser reads: our clients send short ones, a forged request anything.
-fn check_plain(spec: &Spec) -> Result<(), Refusal> {
+fn check_plain(spec: &mut Spec) -> Result<(), Refusal> {
     let bad = |text: &str, most: usize| text.len() > most || text.contains(char::is_control);
     if bad(&spec.shell, SHELL_MAX) {
         return Err(Refusal::usage(format!(
@@ -296,6 +297,17 @@ fn check_plain(spec: &Spec) -> Result<(), Refusal> {
                 "{option}: the command must have at most {COMMAND_MAX} bytes and no NUL"
             )));
         }
+    }
+    let again = &mut spec.again;
+    if again.exits.len() > COMMAND_MAX {
+        return Err(Refusal::usage("-Q: too long"));
+    }
+    let exits = RequeueExits::parse(&again.exits);
+    again.exits = exits
+        .map_err(|e| Refusal::usage(format!("-Q: {e}")))?
+        .to_string();
+    if again.retries.is_some_and(|n| n > MOST_RETRIES) {
+        return Err(Refusal::usage(format!("--retries: at most {MOST_RETRIES}")));
     }
     let texts = [&spec.queue, &spec.hosts, &spec.res_req, &spec.depend];
     if texts.into_iter().any(|t| t.len() > TEXT_MAX) {
@@ -646,6 +658,8 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "G" => to.user_group = from.user_group,
         "rnc" => to.notify = from.notify,
         "E" => to.hooks.pre = from.hooks.pre,
+        "Q" => to.again.exits = from.again.exits,
+        "retries" => to.again.retries = from.again.retries,
         "Ep" => to.hooks.post = from.hooks.post,
         "sp" => to.priority = from.priority,
         "W" => (to.limits.run_s, to.run_on) = (from.limits.run_s, from.run_on),

@@ -4,7 +4,7 @@
 //! kinds that make up nearly all of a journal, flat mirrors of the same fields are read instead;
 //! both ways must give the same value (a test holds them against each other).
 
-use crate::model::{AttemptId, Binding, HookOf, JobKey, Share, Stamp, TermReason, Units};
+use crate::model::{AttemptId, Binding, HookOf, JobKey, Retry, Share, Stamp, TermReason, Units};
 use crate::record::event::Event;
 use crate::record::frame::{Damage, Line};
 use crate::record::report::{Ended, Usage};
@@ -42,6 +42,7 @@ struct EndedFlat {
     start: i64,
     t: i64,
     known: i64,
+    retry: Option<Retry>,
     code: Option<i32>,
     sig: i32,
     core: bool,
@@ -84,6 +85,7 @@ impl From<EndedFlat> for Event {
             start: f.start,
             t: f.t,
             known: f.known,
+            retry: f.retry,
             code: f.code,
             sig: f.sig,
             core: f.core,
@@ -185,6 +187,7 @@ mod tests {
             start: 1,
             t: 2,
             known: 5,
+            retry: Retry::after(3, 5, 6),
             code: Some(3),
             sig: 4,
             core: true,

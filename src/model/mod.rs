@@ -1,6 +1,7 @@
 //! Floor 0: the words of the trade as types. Ids, states, times and the job specification as data.
 //! Owns no I/O and no clock; everything here is plain values that other floors pass around.
 
+mod again;
 mod cpus;
 mod digest;
 mod hooks;
@@ -13,6 +14,7 @@ mod stat;
 mod susp;
 mod units;
 
+pub use again::{Again, MOST_RETRIES, Retry};
 pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet};
 pub use digest::{hex, sha256_hex};
 pub use hooks::{HookOf, Hooks};

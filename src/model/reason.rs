@@ -1,5 +1,6 @@
 //! Why a job waits, and why it ended: closed sets, each with numbers and a sentence.
 
+use super::Retry;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -60,6 +61,8 @@ pub enum PendReason {
     PreExec {
         why: String,
     },
+    /// It failed and is run again in a while.
+    Retry(Retry),
     /// No host could serve the job now. Counts of hosts by obstacle.
     Hosts(Box<HostCounts>),
     /// No host of the cluster can ever run the job with its present options.
@@ -323,6 +326,7 @@ impl PendReason {
             PendReason::UserSlots { .. } => 30,
             PendReason::NoSuchUser { .. } => 31,
             PendReason::PreExec { .. } => 32,
+            PendReason::Retry(_) => 33,
             PendReason::Hosts(_) => 40,
             PendReason::NeverFits { .. } => 41,
             PendReason::Slots { .. } => 42,
@@ -420,6 +424,9 @@ impl fmt::Display for PendReason {
 impl PendReason {
     fn fmt_timed(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            PendReason::Retry(Retry { n, of, delay_s, .. }) => {
+                write!(f, "it failed: waits {delay_s} s before retry {n} of {of}")
+            }
             PendReason::DispatchWindow { queue, opens, .. } => {
                 write!(f, "the dispatch window of queue {queue} opens {opens}")
             }

@@ -2,7 +2,7 @@
 //! jobs with equal options (interned by the state); what differs per job is its id, name and
 //! command.
 
-use super::{Hooks, Stamp};
+use super::{Again, Hooks, Stamp};
 use serde::{Deserialize, Serialize};
 
 /// Limits of one job. `None` = unlimited. Times in seconds, sizes in bytes.
@@ -112,6 +112,8 @@ pub struct Spec {
     pub notify: String,
     #[serde(skip_serializing_if = "Hooks::is_none")]
     pub hooks: Hooks,
+    #[serde(skip_serializing_if = "Again::is_none")]
+    pub again: Again,
     /// Host where csub ran.
     pub sub_host: String,
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -1,7 +1,7 @@
 //! Reports: host -> leader, `hosts/<host>/reports.<n>.yaml`, framed, append-only, one file per
 //! start of cbexe (`n` grows). A new file repeats everything the leader has not acknowledged.
 
-use crate::model::{AttemptId, Binding, HookOf, TermReason};
+use crate::model::{AttemptId, Binding, HookOf, Retry, TermReason};
 use serde::{Deserialize, Serialize};
 
 /// A report as it stands in its file.
@@ -149,6 +149,9 @@ pub struct Ended {
     /// When the leader learned of it, by the leader's clock (ms); hosts leave it 0.
     #[serde(skip_serializing_if = "is_zero_i64")]
     pub known: i64,
+    /// The job failed and pends again, but not at once: as the leader says, hosts leave it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
     /// Exit code when it exited; `None` together with `sig` 0 = unknown end, never a success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,

@@ -217,6 +217,8 @@ fn spec_members(out: &mut String, spec: &Spec) {
     o.some_text("description", &spec.description);
     o.some_text("user_group", &spec.user_group);
     o.some_text("resize_command", &spec.notify);
+    o.some_text("requeue_exit_values", &spec.again.exits);
+    o.opt("retries", spec.again.retries);
     o.some_text("pre_exec_command", &spec.hooks.pre);
     o.some_text("post_exec_command", &spec.hooks.post);
     o.end();

@@ -130,11 +130,15 @@ fn submitted(v: &JobView<'_>) -> String {
         ("Resize Notification Command", &spec.notify),
         ("Pre-execute Command", &spec.hooks.pre),
         ("Post-execute Command", &spec.hooks.post),
+        ("Requeue Exit Values", &spec.again.exits),
         ("Login Shell", &spec.shell),
     ] {
         if !text.is_empty() {
             add!(s, ", {title} <{text}>");
         }
+    }
+    if let Some(n) = spec.again.retries {
+        add!(s, ", Retries <{n}>");
     }
     for (title, at) in [
         ("Specified Start Time", spec.begin),

@@ -241,6 +241,14 @@ impl State {
             backlog.change(entry.who, entry.spec.min, before, after);
             entry.waiting = entry.waiting + after - before;
         }
+        job.each_retry(&mut |at, j| {
+            let entry = (at, j);
+            if plus {
+                times.retries.insert(entry)
+            } else {
+                times.retries.remove(&entry)
+            };
+        });
         job.each_started(&mut |j, run, stat| {
             used.charge(j, entry.who, run, stat, plus);
             if let Some(log) = changes.work.as_mut() {
@@ -292,7 +300,13 @@ impl State {
             started = true;
             used.charge(j, entry.who, run, stat, false)
         });
+        if let Some(at) = job.work(j.idx).and_then(Work::retry_at) {
+            times.retries.remove(&(at, j));
+        }
         f(job);
+        if let Some(at) = job.work(j.idx).and_then(Work::retry_at) {
+            times.retries.insert((at, j));
+        }
         job.charge(j.idx, |run, stat| {
             started = true;
             used.charge(j, entry.who, run, stat, true)
@@ -393,7 +407,8 @@ impl State {
             Some(_) => Some(PendReason::PreExec {
                 why: e.text.clone(),
             }),
-            None => e.no_account.then(|| self.no_account(e.a.j)),
+            None if e.no_account => Some(self.no_account(e.a.j)),
+            None => e.retry.filter(|_| !hold).map(PendReason::Retry),
         };
         self.touch(e.a.j, |job| {
             let idx = e.a.j.idx;

@@ -67,6 +67,20 @@ pub struct Work {
     pub run: Option<Box<Run>>,
 }
 
+impl Work {
+    /// When it may be run again after a failure, as long as it waits for that.
+    pub(super) fn retry_at(&self) -> Option<Stamp> {
+        match self.why.as_deref() {
+            Some(PendReason::Retry(retry)) if self.stat == JobStat::Pend => Some(Stamp(retry.at)),
+            _ => None,
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.stat == JobStat::Pend && self.retry_at().is_none()
+    }
+}
+
 /// Usage of work whose host has reported none.
 static NOTHING: Usage = Usage {
     cpu_ms: 0,
@@ -389,7 +403,7 @@ impl Job {
             Body::Array(array) if idx == 0 => {
                 array.head == JobStat::Pend && !array.waiting.is_empty()
             }
-            _ => self.work(idx).is_some_and(|w| w.stat == JobStat::Pend),
+            _ => self.work(idx).is_some_and(Work::is_ready),
         }
     }
 
@@ -410,6 +424,24 @@ impl Job {
         }
         if self.pend_ready(0) {
             take(self.order, JobKey::job(self.id));
+        }
+    }
+
+    /// Every work that waits to be run again.
+    pub(super) fn each_retry(&self, f: &mut dyn FnMut(Stamp, JobKey)) {
+        match &self.body {
+            Body::Single(work) => {
+                if let Some(at) = work.retry_at() {
+                    f(at, JobKey::job(self.id));
+                }
+            }
+            Body::Array(array) => {
+                for (idx, work) in &array.work {
+                    if let Some(at) = work.retry_at() {
+                        f(at, JobKey::element(self.id, *idx));
+                    }
+                }
+            }
         }
     }
 

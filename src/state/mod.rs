@@ -406,6 +406,21 @@ impl State {
         self.times.deadlines.first().map(|(at, _)| *at)
     }
 
+    /// When the next failed work may be run again.
+    pub fn next_retry(&self) -> Option<Stamp> {
+        self.times.retries.first().map(|(at, _)| *at)
+    }
+
+    /// Failed work that may be run again by now.
+    pub fn retries_due(&self, now: Stamp) -> impl Iterator<Item = JobKey> {
+        let due = self
+            .times
+            .retries
+            .iter()
+            .take_while(move |(at, _)| *at <= now);
+        due.map(|(_, j)| *j)
+    }
+
     /// The recorded verdict on a dependency: true = the job may be scheduled.
     pub fn set_dependency(&mut self, id: u32, verdict: DepVerdict) {
         self.set_dependency_inner(id, verdict);

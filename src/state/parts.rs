@@ -164,6 +164,8 @@ pub(super) struct Times {
     pub finished: BTreeSet<(Stamp, u32)>,
     /// Termination times (`-t`) of jobs; those of finished jobs are ignored.
     pub deadlines: BTreeSet<(Stamp, u32)>,
+    /// Failed work by when it may be run again.
+    pub retries: BTreeSet<(Stamp, JobKey)>,
 }
 
 /// What changed since readers last asked.

@@ -34,6 +34,7 @@ pub mod command;
 pub mod count;
 pub mod depend;
 pub mod duration;
+pub mod exits;
 pub mod glob;
 pub mod hook;
 pub mod hostlist;

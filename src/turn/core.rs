@@ -123,7 +123,11 @@ impl Core {
             return None;
         }
         let wall = self.clock.agreed(now.wall);
-        let days = [self.pass.wake, self.state.next_deadline()];
+        let days = [
+            self.pass.wake,
+            self.state.next_deadline(),
+            self.state.next_retry(),
+        ];
         let days = days.into_iter().flatten().map(|at| at.since_ms(wall));
         let gangs = self.memory.gangs.next_deadline();
         let history = self.memory.share_history.due();

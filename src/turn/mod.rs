@@ -34,6 +34,7 @@ mod reports;
 mod request_queue;
 mod requests;
 mod restored_share;
+mod run_again;
 mod schedule;
 mod scheduler_views;
 mod sensor_resources;

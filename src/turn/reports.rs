@@ -5,7 +5,7 @@ use super::context::Turn;
 use super::input::REPORTS_AHEAD;
 use super::memory::hosts::ReportFile;
 use crate::model::{AttemptId, Binding, JobKey, Stamp, TermReason};
-use crate::record::event::{Event, SignalAct};
+use crate::record::event::Event;
 use crate::record::order::Order;
 use crate::record::report::{Ended, Report, ReportRecord, RunId};
 use crate::state::{HostCtl, PREFETCH_BATCH, Run, Work};
@@ -207,64 +207,13 @@ impl Turn<'_> {
     /// `confirmed`: nothing of the attempt runs any more, as its host or an administrator says.
     pub(super) fn ended(&mut self, mut e: Ended, confirmed: bool) {
         e.known = self.now.0;
-        let (requeue, hold) = self.requeue_after(&e, confirmed);
+        let (requeue, hold) = self.requeue_after(&mut e, confirmed);
         self.emit(Event::Ended {
             e: Box::new(e),
             requeue,
             hold,
         });
         self.core.pass.needed = true;
-    }
-
-    /// Whether the job goes back to pending (held) after this end.
-    fn requeue_after(&mut self, e: &Ended, confirmed: bool) -> (bool, bool) {
-        let state = &self.core.state;
-        let Some(work) = state.work(e.a.j) else {
-            return (false, false);
-        };
-        let old = work.run.as_ref().is_some_and(|run| run.copied);
-        match work.run.as_ref().and_then(|run| run.killing) {
-            Some(SignalAct::Kill(_)) => return (false, false),
-            Some(SignalAct::Requeue { hold, why }) => {
-                // It had succeeded before the order reached it: only a person may have it again.
-                let well = e.reason == TermReason::None && e.code == Some(0);
-                if !well || why == TermReason::None {
-                    return (true, hold || old);
-                }
-            }
-            _ => {}
-        }
-        if e.pre_failed.is_some() {
-            return self.after_pre_exec(e.a.j, old);
-        }
-        if e.elsewhere {
-            return (self.may_retry_start(e.a.j), old);
-        }
-        if e.no_account {
-            // Its user was removed, or is not on all hosts yet: an administrator resumes it.
-            return (true, true);
-        }
-        let state = &self.core.state;
-        let Some(spec) = state.spec_of(e.a.j.id) else {
-            return (false, false);
-        };
-        let lost = matches!(
-            e.reason,
-            TermReason::HostLost | TermReason::ShepherdLost | TermReason::Fenced
-        );
-        if lost {
-            let again = spec.rerunnable && (confirmed || self.may_run_elsewhere(e.a.j));
-            return (again, old);
-        }
-        let Some(queue) = self.core.config.queue(&spec.queue) else {
-            return (false, false);
-        };
-        let Some(code) = e.code.and_then(|c| u8::try_from(c).ok()) else {
-            return (false, false);
-        };
-        let again = queue.requeue.puts_back(code);
-        let tries_left = queue.max_requeue.is_none_or(|max| work.attempt <= max);
-        (again && e.reason == TermReason::None && tries_left, old)
     }
 
     /// The host has reported all it knows: attempts that ran there and that it no longer knows are

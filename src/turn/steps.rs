@@ -74,6 +74,7 @@ impl Turn<'_> {
         self.check_preparations();
         self.journal_share_history();
         self.end_overdue();
+        self.release_retries();
         self.clean_finished();
         self.expire_tokens();
         self.request_due_pass();

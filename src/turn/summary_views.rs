@@ -1,7 +1,7 @@
 //! The small published views: hosts, queues, users, parameters. Rows for `record::view`, pure.
 
 use super::core::Core;
-use crate::config::{Config, LimitPair, Queue, RequeueExits, ResourceValue, Threshold};
+use crate::config::{Config, LimitPair, Queue, ResourceValue, Threshold};
 use crate::model::{JobKey, Stamp};
 use crate::record::view::{Counts, HostCounts, HostRow, HostThresholds, Params, QueueRow, UserRow};
 use crate::sched::{Bar, HostInfo};
@@ -220,22 +220,15 @@ fn queue_settings(queue: &Queue) -> Vec<(String, String)> {
     let yes = |b: bool| if b { "yes" } else { "no" }.to_owned();
     out.push(("EXCLUSIVE".into(), yes(queue.exclusive)));
     out.push(("RERUNNABLE".into(), yes(queue.rerunnable)));
-    let requeue = exit_values(&queue.requeue);
+    let requeue = queue.requeue.to_string();
     if !requeue.is_empty() {
         out.push(("REQUEUE_EXIT_VALUES".into(), requeue));
     }
+    if queue.retries > 0 {
+        out.push(("RETRIES".into(), queue.retries.to_string()));
+    }
     out.extend(queue.scheduling());
     out
-}
-
-/// `30-35 99`.
-fn exit_values(requeue: &RequeueExits) -> String {
-    let range = |(first, last): &(u8, u8)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    let all: Vec<String> = requeue.ranges.iter().map(range).collect();
-    all.join(" ")
 }
 
 /// One row per user with jobs and per entry of section `users`.

@@ -3,13 +3,15 @@
 
 use super::context::Turn;
 use crate::config::Orphans;
-use crate::model::{JobKey, JobStat, TermReason};
+use crate::model::{JobKey, JobStat, PendReason, TermReason};
 use crate::record::event::Event;
 use crate::sched::depend;
 use crate::state::DepVerdict;
 
 /// Most finished jobs removed in one turn.
 const CLEAN_MAX: usize = 10_000;
+/// Most failed jobs let go in one turn.
+const RETRIES_MAX: usize = 10_000;
 /// For how long a repeated token gets the same answer.
 const TOKEN_KEEP_MS: u64 = 24 * 3600 * 1000;
 /// Pause between two removals of old tokens.
@@ -55,6 +57,18 @@ impl Turn<'_> {
                 let (by, reason, t) = ("system".to_owned(), TermReason::Orphan, self.now);
                 self.emit(Event::Cancelled { j, by, reason, t });
             }
+        }
+    }
+
+    /// Lets the scheduler have failed jobs whose pause is over.
+    pub(super) fn release_retries(&mut self) {
+        let due = self.core.state.retries_due(self.now);
+        let due: Vec<JobKey> = due.take(RETRIES_MAX).collect();
+        self.out.more |= due.len() == RETRIES_MAX;
+        for j in due {
+            let (why, t) = (PendReason::Requeued, self.now);
+            self.emit(Event::Why { j, why, t });
+            self.core.pass.needed = true;
         }
     }
 

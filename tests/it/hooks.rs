@@ -291,4 +291,14 @@ fn jobs_with_hooks_through_a_whole_cluster() {
     site.ok("cmod", &["-En", &bad.to_string()]);
     site.ok("cresume", &[&bad.to_string()]);
     policies::until(&site, bad, "DONE", policies::is("DONE"));
+    let count = format!("echo $CB_ATTEMPT >>{}/tries; exit 9", dir.display());
+    let retried = site.csub(&["--retries", "1", &count]);
+    let job = policies::until(&site, retried, "EXIT", policies::is("EXIT"));
+    assert_eq!((&job["attempt"], &job["retries"]), (&2.into(), &1.into()));
+    let tries = std::fs::read_to_string(dir.join("tries")).unwrap();
+    assert_eq!(tries, "1\n2\n");
+    let excluded = site.csub(&["-Q", "EXCLUDE(20)", "exit 20"]);
+    policies::until(&site, excluded, "without a host", |job| {
+        job["asked_hosts"] == "all ~h1" && job["stat"] == "PEND"
+    });
 }

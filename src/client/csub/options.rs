@@ -37,7 +37,6 @@ const UNBUILT: &[(&str, bool)] = &[
     ("nnodes", true),
     ("proxy", true),
     ("ptl", true),
-    ("Q", true),
     ("rcacct", true),
     ("s", true),
     ("Sb", true),
@@ -179,6 +178,16 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
         "COMMAND",
         "Run COMMAND on the first host after the job, however it ended",
     ),
+    (
+        "Q",
+        "EXIT_VALUES",
+        "Requeue the job when it exits with one of these: '30 40-45 all ~9 EXCLUDE(20)'",
+    ),
+    (
+        "retries",
+        "N",
+        "Run a job that failed up to N times more, after 1 s, 2 s, 4 s ... 5 min",
+    ),
 ];
 
 fn job_options() -> impl Iterator<Item = Arg> {
@@ -281,6 +290,8 @@ pub(crate) const RESETS: &[(&str, &str)] = &[
     ("rncn", "rnc"),
     ("En", "E"),
     ("Epn", "Ep"),
+    ("Qn", "Q"),
+    ("retriesn", "retries"),
     ("spn", "sp"),
     ("nn", "n"),
     ("Rn", "R"),

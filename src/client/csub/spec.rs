@@ -5,11 +5,12 @@
 use super::options::Chosen;
 use crate::client::cli::Split;
 use crate::client::exit::{Fail, Result};
-use crate::model::{Limits, Spec, Stamp, Submission};
+use crate::model::{Limits, MOST_RETRIES, Spec, Stamp, Submission};
 use crate::task::build::exact_command;
 use crate::text::arrayspec::ArraySpec;
 use crate::text::command::quote;
 use crate::text::depend::Expr;
+use crate::text::exits::RequeueExits;
 use crate::text::names::{self, HostSet};
 use crate::text::resreq::{self, Anything, Builtins};
 use crate::text::size::{self, Unit};
@@ -114,7 +115,7 @@ fn name_option(job: &mut Submission, id: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// Where and when: -q -P -G -sp -n -m -x -r -rn -b -t -w.
+/// Where and when: -q -P -G -sp -n -m -x -r -rn -Q --retries -b -t -w.
 fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
     match id {
         "q" => spec.queue = queues("-q", value)?,
@@ -139,6 +140,15 @@ fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
             spec.hosts = hosts.to_string();
         }
         "x" => spec.exclusive = true,
+        "Q" => {
+            bounded(id, value, COMMAND_MAX)?;
+            let exits = RequeueExits::parse(value).map_err(|e| wrong(id, value, &e))?;
+            if exits.is_empty() {
+                return Err(Fail::usage("-Q: an exit value is missing"));
+            }
+            spec.again.exits = exits.to_string();
+        }
+        "retries" => spec.again.retries = Some(number(id, value, 0, MOST_RETRIES)?),
         "r" => spec.rerunnable = true,
         "rn" => spec.rerunnable = false,
         "ti" => spec.end_orphan = true,

@@ -35,7 +35,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("genral: {}", "unknown-key"),
     ("hosts: [{name: h1, on: yes}]", "unknown-key"),
     (
-        "queues: [{name: q, capacity: 3, retries: 4}]",
+        "queues: [{name: q, capacity: 3, start_timeout: 4}]",
         "not-implemented not-implemented",
     ),
     ("usergroups: [{name: g, members: '!'}]", "not-implemented"),
@@ -111,9 +111,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("queues: [{name: q, requeue_exit_values: 256}]", "number"),
     ("queues: [{name: q, requeue_exit_values: 9-3}]", "number"),
     (
-        "queues: [{name: q, requeue_exit_values: '30 EXCLUDE(3)'}]",
-        "not-implemented",
+        "queues: [{name: q, requeue_exit_values: '30 EXCLUDE(3'}]",
+        "number",
     ),
+    ("queues: [{name: q, retries: 1001}]", "range"),
     ("queues: [{name: q, pre_exec: prolog}]", "program"),
     (
         "queues: [{name: q, post_exec: '/bin/sh -c \"id\"'}]",

@@ -142,6 +142,9 @@ fn name_priority_memory_and_output_of_what_still_waits_change() {
     );
     let (code, text) = b.set("sp", |job| job.spec.priority = 7);
     assert!(code == Code::Ok && text.contains("started again"), "{text}");
+    let (code, _) = b.set("retries", |job| job.spec.again.retries = Some(3));
+    let spec = b.core.state.spec_of(1).unwrap();
+    assert_eq!((code, spec.again.retries), (Code::Ok, Some(3)));
     let memory = b.set("M", |job| job.spec.limits.mem_b = Some(1 << 30));
     assert_eq!(memory.0, Code::Ok);
     assert_eq!(Bench::limits_of(&b.last.orders).len(), 1);

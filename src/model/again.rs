@@ -1,0 +1,72 @@
+//! When a job that ended by itself runs again, as data. Whether it does is decided when it ends.
+
+use serde::{Deserialize, Serialize};
+
+/// What one job asks for.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Again {
+    /// `-Q`: exit values (`text::exits` canonical form) in the place of its queue's; empty = those.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub exits: String,
+    /// `--retries`: how often after a failure; `None` = as its queue says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
+}
+
+impl Again {
+    pub(super) fn is_none(&self) -> bool {
+        *self == Again::default()
+    }
+}
+
+/// The next run of a job that failed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Retry {
+    /// Not before that (ms, the leader's clock).
+    pub at: i64,
+    /// Which one, of how many.
+    pub n: u32,
+    pub of: u32,
+    /// How long after the end.
+    pub delay_s: u64,
+}
+
+impl Retry {
+    /// The one after attempt number `attempt`, which ended at `now` (ms); `None`: `of` were run.
+    pub fn after(attempt: u32, of: u32, now: i64) -> Option<Retry> {
+        let doubled = 1u64
+            .checked_shl(attempt.saturating_sub(1))
+            .unwrap_or(u64::MAX);
+        let delay_s = doubled.clamp(1, LONGEST_S);
+        (attempt <= of).then(|| Retry {
+            at: now.saturating_add(delay_s as i64 * 1000),
+            n: attempt,
+            of,
+            delay_s,
+        })
+    }
+}
+
+/// Longest pause before a retry, in seconds.
+const LONGEST_S: u64 = 300;
+/// How many times `--retries` and the key `retries` may ask for.
+pub const MOST_RETRIES: u32 = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_doubles_from_a_second_to_five_minutes() {
+        let delay = |attempt| Retry::after(attempt, 1_000, 0).map(|r| (r.delay_s, r.at));
+        assert_eq!(delay(1), Some((1, 1_000)));
+        assert_eq!(delay(4), Some((8, 8_000)));
+        assert_eq!(delay(9), Some((256, 256_000)));
+        for attempt in [10, 64, 65, 1_000] {
+            assert_eq!(delay(attempt), Some((300, 300_000)));
+        }
+        assert_eq!(Retry::after(3, 2, 0), None);
+        assert_eq!(Retry::after(1, 0, 0), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! Whether an attempt that ended is followed by another: by an order, since its host failed it, by
+//! its exit value or as a retry. Owns that what ended by a signal or was ended does not.
+
+use super::context::Turn;
+use crate::model::{Retry, Spec, TermReason};
+use crate::record::event::{Event, SignalAct};
+use crate::record::report::Ended;
+use crate::text::exits::RequeueExits;
+
+impl Turn<'_> {
+    /// Whether the job goes back to pending (held) after this end.
+    pub(super) fn requeue_after(&mut self, e: &mut Ended, confirmed: bool) -> (bool, bool) {
+        let state = &self.core.state;
+        let Some(work) = state.work(e.a.j) else {
+            return (false, false);
+        };
+        let old = work.run.as_ref().is_some_and(|run| run.copied);
+        match work.run.as_ref().and_then(|run| run.killing) {
+            Some(SignalAct::Kill(_)) => return (false, false),
+            Some(SignalAct::Requeue { hold, why }) => {
+                // It had succeeded before the order reached it: only a person may have it again.
+                let well = e.reason == TermReason::None && e.code == Some(0);
+                if !well || why == TermReason::None {
+                    return (true, hold || old);
+                }
+            }
+            _ => {}
+        }
+        if e.pre_failed.is_some() {
+            return self.after_pre_exec(e.a.j, old);
+        }
+        if e.elsewhere {
+            return (self.may_retry_start(e.a.j), old);
+        }
+        if e.no_account {
+            // Its user was removed, or is not on all hosts yet: an administrator resumes it.
+            return (true, true);
+        }
+        let state = &self.core.state;
+        let Some(spec) = state.spec_of(e.a.j.id) else {
+            return (false, false);
+        };
+        let lost = matches!(
+            e.reason,
+            TermReason::HostLost | TermReason::ShepherdLost | TermReason::Fenced
+        );
+        if lost {
+            let again = spec.rerunnable && (confirmed || self.may_run_elsewhere(e.a.j));
+            return (again, old);
+        }
+        (self.after_exit(e), old)
+    }
+
+    /// Whether a job that ended by itself runs again, at once or in a while.
+    fn after_exit(&mut self, e: &mut Ended) -> bool {
+        let core = &*self.core;
+        let j = e.a.j;
+        let (Some(spec), Some(work)) = (core.state.spec_of(j.id), core.state.work(j)) else {
+            return false;
+        };
+        let code = e.code.and_then(|code| u8::try_from(code).ok());
+        let code = code.filter(|code| *code != 0 && e.reason == TermReason::None);
+        let (Some(code), Some(queue)) = (code, core.config.queue(&spec.queue)) else {
+            return false;
+        };
+        let own = RequeueExits::parse(&spec.again.exits).unwrap_or_default();
+        let exits = if own.is_empty() { &queue.requeue } else { &own };
+        if exits.puts_back(code) {
+            let excludes = exits.excludes(code);
+            let tries_left = queue.max_requeue.is_none_or(|max| work.attempt <= max);
+            return tries_left && (!excludes || self.exclude_host(e));
+        }
+        let of = spec.again.retries.unwrap_or(queue.retries);
+        e.retry = Retry::after(work.attempt, of, self.now.0);
+        e.retry.is_some()
+    }
+
+    /// Takes the first host of a job out of those it may run on, as `-m` would: for good, and
+    /// before its end is on record, so that no leader starts it there. False when that cannot be
+    /// recorded.
+    fn exclude_host(&mut self, e: &Ended) -> bool {
+        let (j, state) = (e.a.j, &self.core.state);
+        let run = state.work(j).and_then(|work| work.run.as_deref());
+        let first = run.and_then(|run| run.hosts.first());
+        let (Some((host, _)), Some(spec)) = (first, state.spec_of(j.id)) else {
+            return false;
+        };
+        let host = state.host_name(*host);
+        let hosts = match spec.hosts.as_str() {
+            "" => format!("all ~{host}"),
+            hosts => format!("{hosts} ~{host}"),
+        };
+        let spec = Spec {
+            hosts,
+            ..Spec::clone(spec)
+        };
+        let Some(s) = self.spec_id(spec) else {
+            return false;
+        };
+        let (by, what, t) = ("system".to_owned(), "-m".to_owned(), self.now);
+        self.emit(Event::Changed { j, s, by, what, t });
+        true
+    }
+}
