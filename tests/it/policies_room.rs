@@ -5,6 +5,8 @@ use crate::cluster::{Cluster, lines};
 use crate::policies::*;
 
 const SECTIONS: &str = "
+resources:
+- {name: port, assign: yes}
 hosts:
 - {name: default, slots: 1}
 - {name: h1, slots: 2}
@@ -12,6 +14,7 @@ hosts:
 - {name: h3, slots: 1, resources: {gpu: 1}}
 - {name: h4, slots: 4}
 - {names: 'h[5-6]', slots: 4}
+- {name: h7, slots: 4, resources: {gpu: [GPU-a, GPU-b], port: [9000, 9001, 9002]}}
 queues:
 - {name: room, priority: 10, hosts: h1, slot_reserve: 1h, backfill: yes}
 - {name: high, priority: 40, hosts: h2, preemption: {preempt: low, method: suspend}}
@@ -21,11 +24,13 @@ queues:
 - {name: grow, priority: 10, hosts: h4, elastic: yes}
 - {name: pack, priority: 10, hosts: h5 h6, packing: pack}
 - {name: spread, priority: 10, hosts: h5 h6, packing: spread}
+- {name: units, priority: 10, hosts: h7}
+- {name: index, priority: 10, hosts: h7, gpu_env: index}
 ";
 
 #[test]
 fn room_is_kept_lent_taken_and_given() {
-    let cluster = cluster(6, SECTIONS);
+    let cluster = cluster(7, SECTIONS);
     side_by_side(
         &cluster,
         &[
@@ -34,6 +39,7 @@ fn room_is_kept_lent_taken_and_given() {
             preemption_by_requeue,
             growth_then_force,
             packing_and_spreading,
+            units_are_handed_out,
         ],
     );
 }
@@ -169,4 +175,45 @@ fn packing_and_spreading(cluster: &Cluster) {
         at.dedup();
         assert_eq!(at.len(), expected, "{queue}: {done:?}");
     }
+}
+
+/// Two jobs have different devices and ports and find them in their environment, by name or by
+/// place; the third has what the first leaves.
+fn units_are_handed_out(cluster: &Cluster) {
+    let said = |name: &str| {
+        let vars = "$CB_ASSIGN_GPU $CUDA_VISIBLE_DEVICES $ROCR_VISIBLE_DEVICES $CB_ASSIGN_PORT";
+        format!("echo {vars} > {name}.units; {}", gate(name))
+    };
+    let csub = |queue: &str, name: &str| {
+        let asks = "rusage[gpu=1:port=1]";
+        cluster.csub(&["-q", queue, "-R", asks, &said(name)])
+    };
+    let first = csub("units", "one");
+    until(cluster, first, "RUN", is("RUN"));
+    let second = csub("index", "two");
+    until(cluster, second, "RUN", is("RUN"));
+    let third = csub("units", "three");
+    until(cluster, third, "tried", |job| {
+        stat(job) == "PEND" && tried(job)
+    });
+    let shown = cluster.ok("cjobs", &["-l", &second.to_string()]);
+    let flat: String = shown.split_whitespace().collect::<Vec<_>>().concat();
+    assert!(flat.contains("Units<h7gpuGPU-b>"), "{shown}");
+    let page = ["chosts", "-l", "h7"];
+    let in_use = format!("GPU-a:{first} GPU-b:{second}");
+    until_said(cluster, &page, |s| s.contains(&in_use));
+    for name in ["one", "two"] {
+        open(cluster, name);
+    }
+    let done = all_done(cluster, &[first, second]);
+    open(cluster, "three");
+    all_done(cluster, &[third]);
+    let file = |name: &str| {
+        let path = cluster.work().join(format!("{name}.units"));
+        std::fs::read_to_string(path).unwrap().trim().to_owned()
+    };
+    assert_eq!(file("one"), "GPU-a GPU-a GPU-a 9000");
+    assert_eq!(file("two"), "GPU-b 1 1 9001");
+    assert!(["GPU-a GPU-a GPU-a 9000", "GPU-b GPU-b GPU-b 9001"].contains(&&*file("three")));
+    assert_eq!(done[1]["units"][1]["names"][0], "9001", "{}", done[1]);
 }

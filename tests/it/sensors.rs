@@ -364,14 +364,15 @@ fn a_gang_of_two_sections_takes_gpus_that_only_sensors_know() {
     c.ok("ckill", &[&first.to_string()]);
     until(&c, second, "RUN", is("RUN"));
     c.ok("ckill", &[&second.to_string()]);
-    // Units that are handed out one by one are refused; the sensor's other resource stands.
-    let refused = "resource fpga: assign: yes (units handed out one by one) is not supported yet";
-    assert!(c.log("cbls.h1").contains(refused), "{}", c.log("cbls.h1"));
-    let out = c.run("csub", &["-R", "rusage[fpga=1]", "true"]);
-    assert!(
-        !out.status.success() && text(&out).contains("fpga"),
-        "{}",
-        text(&out)
+    // Of a sensor's resource with assign each job has a unit of its own.
+    let with_unit = ["-R", "rusage[fpga=1]", "sleep 30"];
+    let both = [c.csub(&with_unit), c.csub(&with_unit)];
+    let units = both.map(|id| until(&c, id, "RUN", is("RUN"))["units"][0].clone());
+    assert!(units.iter().all(|of| of["names"][0] == "0"), "{units:?}");
+    assert_ne!(units[0]["host"], units[1]["host"], "{units:?}");
+    c.ok(
+        "ckill",
+        &both.map(|id| id.to_string()).each_ref().map(String::as_str),
     );
     // A quota counts what a sensor brought.
     let a = c.csub(&["-R", "rusage[netres2=3]", "sleep 30"]);
@@ -417,7 +418,7 @@ fn the_check_names_lines_and_the_shipped_sensors_pass_it() {
     let smi = fake.path().join("nvidia-smi");
     std::fs::write(
         &smi,
-        "#!/bin/sh\necho '1000, 20, Fake One'\necho '3000, [N/A], Fake One'\n",
+        "#!/bin/sh\necho '1000, 20, Fake One, GPU-1'\necho '3000, [N/A], Fake One, GPU-2'\n",
     )
     .unwrap();
     assert!(
@@ -443,5 +444,7 @@ fn the_check_names_lines_and_the_shipped_sensors_pass_it() {
             "{printed}\n{}",
             text(&out)
         );
+        let gpus = name != "gpu" || text(&out).contains("[GPU-1,GPU-2]");
+        assert!(gpus, "{}", text(&out));
     }
 }
