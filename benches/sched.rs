@@ -55,6 +55,7 @@ const BENCHES: &[Bench] = &[
     ("steady", steady),
     ("shapes", shapes),
     ("kinds", kinds),
+    ("units", units),
     ("events", events),
     ("replay", replay),
     ("leader", leader),
@@ -426,6 +427,11 @@ fn kinds() {
     let ten: Vec<String> = (1..=10).map(|n| format!("rusage[memory={n}]")).collect();
     let ten: Vec<&str> = ten.iter().map(String::as_str).collect();
     shapes_of("kinds", &ten);
+}
+
+/// Each job gets one of the four GPUs of a host by name, and gives it back.
+fn units() {
+    shapes_of("units", &["rusage[gpu=1]"]);
 }
 
 fn shapes_of(name: &str, shapes: &[&str]) {

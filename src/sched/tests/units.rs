@@ -321,3 +321,67 @@ fn a_unit_is_not_free_before_the_end_is_reported() {
     c.end(a);
     assert_eq!(run(&mut c, 1, "rusage[gpu=1]").1, "h1 gpu 0");
 }
+
+/// 10,000 times one of eight units is given out and comes back: by an end, a requeue or a kill,
+/// under jobs that are stopped and leaders that change.
+#[test]
+fn ten_thousand_cycles_of_eight_units() {
+    let mut c = Cluster::new(
+        "hosts:\n- {name: h1, slots: 8, resources: {gpu: 8}}\nqueues:\n- {name: normal}\n\
+         - {name: high, priority: 90, preemption: {preempt: normal}}\n",
+    );
+    let mut rng = SplitMix64::new(8);
+    let (mut given, mut freed, mut steps) = (0, 0, 0);
+    while given.min(freed) < 10_000 {
+        steps += 1;
+        let asks = ["rusage[gpu=1]", "rusage[gpu=2]", "rusage[gpu=5]"];
+        let queue = if rng.below(8) == 0 { "high" } else { "normal" };
+        let id = c.submit(crate::model::Spec {
+            queue: queue.into(),
+            res_req: asks[rng.below(3) as usize].into(),
+            ..job(1)
+        });
+        if rng.below(40) == 0 {
+            take_over(&mut c);
+        }
+        let started = c.pass_keys();
+        let held = |c: &Cluster, j: JobKey| {
+            let run = c.state.work(j).and_then(|work| work.run.as_deref());
+            run.map_or(0, |run| {
+                run.units.iter().map(|units| units.names.len()).sum()
+            })
+        };
+        given += started.iter().map(|j| held(&c, *j)).sum::<usize>();
+        let runs: Vec<JobKey> = c.state.all_started().collect();
+        for j in runs {
+            if rng.below(3) > 0 {
+                continue;
+            }
+            freed += held(&c, j);
+            c.end_key(j, rng.below(10) == 0);
+        }
+        if c.stat(id).is_waiting() && rng.below(2) == 0 {
+            let reason = TermReason::Owner;
+            let (j, by, t) = (JobKey::job(id), String::new(), c.now);
+            c.state.apply(&Event::Cancelled { j, by, reason, t });
+        }
+        let over = |id: &u32| c.state.job(*id).is_some_and(|job| job.is_finished());
+        let ids: Vec<u32> = (1..=id).rev().take(200).filter(over).collect();
+        let t = c.now;
+        c.state.apply(&Event::Cleaned { ids, t });
+    }
+    for j in c.state.all_started().collect::<Vec<_>>() {
+        c.end_key(j, false);
+    }
+    while !c.pass_keys().is_empty() {
+        for j in c.state.all_started().collect::<Vec<_>>() {
+            c.end_key(j, false);
+        }
+    }
+    assert_eq!(
+        *c.state.used().units(),
+        Default::default(),
+        "after {steps} steps"
+    );
+    assert_eq!(run(&mut c, 1, "rusage[gpu=8]").1, "h1 gpu 0,1,2,3,4,5,6,7");
+}
