@@ -233,7 +233,7 @@ impl<'a> Wait<'a> {
     /// Anybody may make names among the drop boxes: a request is put only into a box that is the
     /// caller's own and that nobody else can read or empty.
     fn refuse_foreign(&self, inbox: &Path) -> Result<(), Fail> {
-        let Ok(Some(found)) = sys::fs::stat(inbox) else {
+        let Ok(Some(found)) = sys::fs::owner(inbox) else {
             return Ok(());
         };
         let me = sys::users::effective_uid();

@@ -78,6 +78,20 @@ fn lets_start(event: &Event, wanted: AttemptId) -> bool {
     }
 }
 
+/// Whether the summary views show more of this event than the counts that travel with the rows of
+/// jobs.
+fn is_of_cluster(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Queue { .. }
+            | Event::Host { .. }
+            | Event::HostSeen { .. }
+            | Event::Config { .. }
+            | Event::WentBack { .. }
+            | Event::Restored { .. }
+    )
+}
+
 impl Leader {
     /// Repeats everything that is in force, then leads until the end. `bind`: an attempt runs
     /// elsewhere only after its host's own word; see [`crate::lease::Protocol`].
@@ -138,7 +152,7 @@ impl Leader {
             tracing::warn!("{e}: old claims stay");
         }
         let _ = self.core.state.take_dirty();
-        self.publish_summary(now)?;
+        self.publish_summary(true, now);
         self.leadership.set_leading(true);
         // Hosts follow a new epoch at once.
         let endpoints = self.hosts.names().filter_map(|h| self.hosts.endpoint(h));
@@ -259,8 +273,10 @@ impl Leader {
         if loads {
             self.view.summary.loads_changed();
         }
-        if !ready.events.is_empty() {
+        if ready.events.iter().any(is_of_cluster) {
             self.view.summary.changed();
+        } else if !ready.events.is_empty() {
+            self.view.summary.jobs_changed();
         }
         let burst = ready.events.len() > BURST;
         let changed = !ready.events.is_empty();
@@ -298,7 +314,7 @@ impl Leader {
         }
         self.publish_rows(!ready.acks.is_empty(), now)?;
         if ready.publish {
-            self.publish_summary(now)?;
+            self.publish_summary(true, now);
         }
         if !ready.acks.is_empty() {
             failpoint::hit("leader.before_ack");
@@ -392,7 +408,7 @@ impl Leader {
         }
         self.write_receipts(now)?;
         if self.view.is_due(self.hosts.count(), now) {
-            self.publish_summary(now)?;
+            self.publish_summary(false, now);
         }
         self.have_remembered(now)?;
         let keep_ms = self.core.config.general.journal_keep_ms;

@@ -68,7 +68,14 @@ impl PublishedView {
         Ok(())
     }
 
-    /// The summary views are to be written, with so many hosts.
+    /// The documents are to be written, with so many hosts.
+    pub(super) fn documents_are_due(&self, hosts: usize, now: u64) -> bool {
+        self.summary
+            .documents_due_ms(hosts)
+            .is_some_and(|at| at < now)
+    }
+
+    /// Something of the summary views is to be written, with so many hosts.
     pub(super) fn is_due(&self, hosts: usize, now: u64) -> bool {
         self.summary.due_ms(hosts).is_some_and(|at| at < now)
     }

@@ -58,15 +58,35 @@ impl Leader {
         self.view.alarms.raise("view", text, clock::boot_ms());
     }
 
-    pub(super) fn publish_summary(&mut self, now: u64) -> Result<(), End> {
-        self.view.summary.written(now);
+    /// Publishes shares and estimates, and the documents if they are due or `all` is.
+    pub(super) fn publish_summary(&mut self, all: bool, now: u64) {
         let changes = turn::count_changes(&mut self.core, &mut self.view.shown_counts);
-        self.view.publisher.counts(changes, true);
+        let documents = all || self.view.documents_are_due(self.hosts.count(), now);
+        self.view.publisher.counts(changes, documents);
         self.view.has_summary = true;
         // The summary views must not be ahead of the jobs.
         if let Err(e) = self.view.publisher.flush() {
             self.view_lags(&e);
         }
+        self.publish_shares(now);
+        if documents {
+            self.publish_documents(now);
+        }
+    }
+
+    fn publish_shares(&mut self, now: u64) {
+        self.view.summary.shares_written(now);
+        let (core, wall) = (&self.core, Stamp(clock::wall_ms()));
+        let publisher = &mut self.view.publisher;
+        let wrote = [
+            publisher.document(view::SHARES, &turn::share_rows(core, wall)),
+            publisher.document(view::ESTIMATES, &turn::estimate_rows(core)),
+        ];
+        self.may_lag(wrote.into_iter().collect());
+    }
+
+    fn publish_documents(&mut self, now: u64) {
+        self.view.summary.documents_written(now);
         if self.view.may_compare_clock(now) {
             // Seconds old at most, which is little against the minute that counts.
             self.compare_clock(&self.site.layout.beat());
@@ -86,7 +106,6 @@ impl Leader {
         params.alarms = alarms.take(ALARMS_MAX).cloned().collect();
         let configured = |host: &str| core.config.host(host).is_some();
         params.unconfigured_hosts = self.hosts.unconfigured(configured);
-        let wall = Stamp(clock::wall_ms());
         let publisher = &mut self.view.publisher;
         // The parameters first: they tell of a share without room for the rest. Each for itself:
         // one that cannot be replaced must not keep the others.
@@ -96,11 +115,8 @@ impl Leader {
             publisher.document(view::QUEUES, &turn::queue_rows(core)),
             publisher.document(view::USERS, &turn::user_rows(core)),
             publisher.document(view::LIMITS, &turn::limit_rows(core)),
-            publisher.document(view::SHARES, &turn::share_rows(core, wall)),
-            publisher.document(view::ESTIMATES, &turn::estimate_rows(core)),
         ];
         self.may_lag(wrote.into_iter().collect());
-        Ok(())
     }
 
     /// Compares the leader's clock with the file server's, by a file that this leader wrote just

@@ -1,13 +1,16 @@
-//! When the summary views (hosts, queues, users, limits) are written: soon after an event, and at
-//! the pace of their size where only load indices changed. Values only, no files and no clocks.
+//! When the summary views are written: hosts, queues, users, limits and parameters ("documents"), and
+//! the shares and estimates that no delta has. Values only, no files and no clocks.
 
-/// Least time between two writes of the summary views (ms), and on a network file system, where
-/// each of them takes five requests. What jobs change of the counts travels with their rows; shares
-/// and estimates wait for this, and are 2 s old at most with a hundred hosts.
+/// Least time between two writes of a document (ms), and on a network file system, where each of
+/// them takes five requests. Shares and estimates wait for this after a job has changed, and are 2 s
+/// old at most with a hundred hosts.
 const EVERY_MS: u64 = 1000;
 const REMOTE_MS: u64 = 1750;
-/// By how much longer they wait for each host (ms): the row of one is 400 bytes.
-const EVENT_ROW_MS: u64 = 1;
+/// Least time between two documents that differ in counts of jobs alone, which travel with the rows
+/// of those jobs, or in load indices (ms): hosts measure theirs every 5 s.
+const REMOTE_SLOW_MS: u64 = 5000;
+/// By how much longer each waits for each host (ms): the row of one is 400 bytes.
+const ROW_MS: u64 = 1;
 /// The same when only load indices changed (ms): the view of 5,000 hosts is 2 MB, and their loads
 /// change all the time.
 const LOAD_ROW_MS: u64 = 5;
@@ -15,26 +18,38 @@ const LOAD_ROW_MS: u64 = 5;
 /// What is to be shown, and when it was last shown. Times are of the boot clock, ms.
 #[derive(Debug)]
 pub(super) struct SummaryPace {
-    every_ms: u64,
-    written_at: u64,
+    local: bool,
+    documents_at: u64,
+    shares_at: u64,
+    /// Something changed that people look for in the documents.
     events: bool,
+    jobs: bool,
     loads: bool,
+    shares: bool,
 }
 
 impl SummaryPace {
     /// Nothing was written yet. `local`: the share is a file system of this machine.
     pub(crate) fn new(local: bool) -> SummaryPace {
         SummaryPace {
-            every_ms: if local { EVERY_MS } else { REMOTE_MS },
-            written_at: 0,
+            local,
+            documents_at: 0,
+            shares_at: 0,
             events: true,
+            jobs: false,
             loads: false,
+            shares: true,
         }
     }
 
     /// Something changed that people look for.
     pub(crate) fn changed(&mut self) {
-        self.events = true;
+        (self.events, self.shares) = (true, true);
+    }
+
+    /// Jobs changed: their counts are in the delta, shares and estimates are not.
+    pub(crate) fn jobs_changed(&mut self) {
+        (self.jobs, self.shares) = (true, true);
     }
 
     /// Load indices changed.
@@ -42,19 +57,39 @@ impl SummaryPace {
         self.loads = true;
     }
 
-    /// The views were written at `now`.
-    pub(crate) fn written(&mut self, now: u64) {
-        (self.written_at, self.events, self.loads) = (now, false, false);
+    /// Shares and estimates were written at `now`.
+    pub(crate) fn shares_written(&mut self, now: u64) {
+        (self.shares_at, self.shares) = (now, false);
     }
 
-    /// When they are due, if they are, with so many hosts.
+    /// The documents were written at `now`.
+    pub(crate) fn documents_written(&mut self, now: u64) {
+        (self.documents_at, self.events) = (now, false);
+        (self.jobs, self.loads) = (false, false);
+    }
+
+    /// When the documents are due, if they are, with so many hosts.
+    pub(crate) fn documents_due_ms(&self, hosts: usize) -> Option<u64> {
+        let (every, slow) = match self.local {
+            true => (EVERY_MS, EVERY_MS),
+            false => (REMOTE_MS, REMOTE_SLOW_MS),
+        };
+        let reasons = [
+            (self.events, every, ROW_MS),
+            (self.jobs, slow, ROW_MS),
+            (self.loads, slow, LOAD_ROW_MS),
+        ];
+        let wait = |(is, every, row): (bool, u64, u64)| is.then_some(every + hosts as u64 * row);
+        let least = reasons.into_iter().filter_map(wait).min();
+        least.map(|wait| self.documents_at.saturating_add(wait))
+    }
+
+    /// When something is due, if it is, with so many hosts.
     pub(crate) fn due_ms(&self, hosts: usize) -> Option<u64> {
-        let at = self.written_at.saturating_add(self.every_ms);
-        match (self.events, self.loads) {
-            (true, _) => Some(at.saturating_add(hosts as u64 * EVENT_ROW_MS)),
-            (false, true) => Some(at.saturating_add(hosts as u64 * LOAD_ROW_MS)),
-            (false, false) => None,
-        }
+        let every = if self.local { EVERY_MS } else { REMOTE_MS };
+        let wait = every + hosts as u64 * ROW_MS;
+        let shares = self.shares.then(|| self.shares_at.saturating_add(wait));
+        shares.into_iter().chain(self.documents_due_ms(hosts)).min()
     }
 }
 
@@ -62,21 +97,47 @@ impl SummaryPace {
 mod tests {
     use super::*;
 
+    /// At `at`, whatever was due.
+    fn write(pace: &mut SummaryPace, at: u64) {
+        pace.shares_written(at);
+        pace.documents_written(at);
+    }
+
     #[test]
     fn events_are_shown_soon_and_loads_at_the_pace_of_the_views_size() {
         let mut pace = SummaryPace::new(false);
         assert_eq!(pace.due_ms(0), Some(REMOTE_MS));
         assert_eq!(pace.due_ms(5000), Some(REMOTE_MS + 5000));
-        pace.written(10_000);
+        write(&mut pace, 10_000);
         assert_eq!(pace.due_ms(5000), None);
         pace.loads_changed();
-        assert_eq!(pace.due_ms(3), Some(11_765));
-        assert_eq!(pace.due_ms(5000), Some(36_750));
+        assert_eq!(pace.due_ms(3), Some(15_015));
+        assert_eq!(pace.due_ms(5000), Some(40_000));
         pace.changed();
         assert_eq!(pace.due_ms(5000), Some(16_750));
         assert_eq!(pace.due_ms(3), Some(11_753));
-        pace.written(11_750);
+        write(&mut pace, 11_750);
         assert_eq!(pace.due_ms(5000), None);
         assert_eq!(SummaryPace::new(true).due_ms(3), Some(EVERY_MS + 3));
+    }
+
+    /// Counts are in the delta; what a job changes of the shares is nowhere else.
+    #[test]
+    fn after_jobs_shares_are_written_soon_and_documents_at_the_pace_of_loads() {
+        let mut pace = SummaryPace::new(false);
+        write(&mut pace, 10_000);
+        pace.jobs_changed();
+        assert_eq!(pace.due_ms(3), Some(11_753));
+        assert_eq!(pace.documents_due_ms(3), Some(15_003));
+        pace.shares_written(11_753);
+        assert_eq!(pace.due_ms(3), Some(15_003));
+        pace.jobs_changed();
+        assert_eq!(pace.due_ms(3), Some(13_506));
+        write(&mut pace, 15_003);
+        assert_eq!(pace.due_ms(3), None);
+        let mut local = SummaryPace::new(true);
+        write(&mut local, 10_000);
+        local.jobs_changed();
+        assert_eq!(local.documents_due_ms(3), Some(11_003));
     }
 }

@@ -6,18 +6,17 @@
 //! elsewhere. A pipe or device cannot block or act, all facts come from the open descriptor.
 //! Never reopens by name and never reads more than the limit.
 
-use super::file::{self, How};
+use super::file::{self, How, cached_owner, mode_kind};
 use super::fs::{self, Entry, Kind};
 use super::{At, Error, Result, platform};
 use nix::dir::{Dir, OwningIter};
 use nix::fcntl::{AtFlags, OFlag, OpenHow, RenameFlags, ResolveFlag, openat2, renameat2};
 use nix::sys::stat::{Mode, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
-use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
@@ -101,7 +100,7 @@ impl DropBox {
             return Ok(stat.map(|s| found(s.kind, s.uid, s.mode)));
         };
         match fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-            Ok(s) => Ok(Some(found(kind_of(s.st_mode), s.st_uid, s.st_mode))),
+            Ok(s) => Ok(Some(found(mode_kind(s.st_mode), s.st_uid, s.st_mode))),
             Err(nix::Error::ENOENT) => Ok(None),
             Err(e) => Err(Error::new("stat", &path, e.into())),
         }
@@ -147,15 +146,13 @@ impl DropBox {
         };
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let fd = open_below(dir.as_fd(), Path::new(name), flags, &path)?;
-        let file = File::from(fd);
-        let meta = file.metadata().at("stat", &path);
-        let meta = meta.map_err(DropError::System)?;
-        let dir = Dir::from_fd(file.into()).at("open", &path);
+        let owner = cached_owner(fd.as_raw_fd(), Path::new("")).at("stat", &path);
+        let owner = owner.map_err(DropError::System)?;
         Ok(UserBox {
-            dir: Some(RefCell::new(dir.map_err(DropError::System)?)),
+            dir: Some(File::from(fd)),
             path,
-            uid: meta.uid(),
-            open_to_all: meta.mode() & 0o002 != 0,
+            uid: owner.uid,
+            open_to_all: owner.mode & 0o002 != 0,
         })
     }
 }
@@ -213,7 +210,7 @@ impl Listing {
 /// One user's box, held open.
 #[derive(Debug)]
 pub struct UserBox {
-    dir: Option<RefCell<Dir>>,
+    dir: Option<File>,
     path: PathBuf,
     /// Its owner.
     pub uid: u32,
@@ -229,7 +226,7 @@ impl UserBox {
         };
         let mut out = Vec::new();
         // Hidden names count a little: a box full of them must not take for ever to look into.
-        for entry in dir.borrow_mut().iter().take(max.saturating_mul(4)) {
+        for entry in list(dir, &self.path)?.iter().take(max.saturating_mul(4)) {
             let entry = entry.at("list", &self.path)?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name.as_bytes().first() != Some(&b'.') {
@@ -260,12 +257,7 @@ impl UserBox {
             | OFlag::O_NONBLOCK
             | OFlag::O_CLOEXEC
             | OFlag::O_NOCTTY;
-        let file = File::from(open_below(
-            dir.borrow().as_fd(),
-            Path::new(name),
-            flags,
-            &path,
-        )?);
+        let file = File::from(open_below(dir.as_fd(), Path::new(name), flags, &path)?);
         let (len, uid) = judge_open(&file, &path, limit)?;
         let content = Content::Open(file, uid);
         Ok(DroppedFile { content, path, len })
@@ -283,12 +275,11 @@ impl UserBox {
         let Some(dir) = &self.dir else {
             return fs::rename(&path, to);
         };
-        let dir = dir.borrow();
-        let stat = fstatat(&*dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).at("stat", &path)?;
-        if kind_of(stat.st_mode) == Kind::Dir {
+        let stat = fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).at("stat", &path)?;
+        if mode_kind(stat.st_mode) == Kind::Dir {
             return Err(Error::invalid("move", &path, "it is a directory"));
         }
-        nix::fcntl::renameat(&*dir, name, nix::fcntl::AT_FDCWD, to).at("rename", &path)
+        nix::fcntl::renameat(dir, name, nix::fcntl::AT_FDCWD, to).at("rename", &path)
     }
 
     /// Removes `name`, also an empty directory; one that does not exist is not an error.
@@ -297,11 +288,10 @@ impl UserBox {
         let Some(dir) = &self.dir else {
             return fs::remove(&path);
         };
-        let dir = dir.borrow();
-        match unlinkat(&*dir, name, UnlinkatFlags::NoRemoveDir) {
+        match unlinkat(dir, name, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(nix::Error::ENOENT) => Ok(()),
             Err(nix::Error::EISDIR | nix::Error::EPERM) => {
-                unlinkat(&*dir, name, UnlinkatFlags::RemoveDir).at("remove", &path)
+                unlinkat(dir, name, UnlinkatFlags::RemoveDir).at("remove", &path)
             }
             Err(e) => Err(Error::new("remove", &path, e.into())),
         }
@@ -313,22 +303,20 @@ impl UserBox {
             return fs::sweep_asides(&self.path, now_ms, older_ms);
         };
         let mut old = Vec::new();
-        for entry in dir.borrow_mut().iter() {
+        for entry in list(dir, &self.path)?.iter() {
             let entry = entry.at("list", &self.path)?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name.to_str().is_some_and(fs::is_aside) {
                 old.push(name.to_owned());
             }
         }
-        let dir = dir.borrow();
         let mut gone = 0;
         for name in old {
-            let Ok(stat) = fstatat(&*dir, &*name, AtFlags::AT_SYMLINK_NOFOLLOW) else {
+            let Ok(stat) = fstatat(dir, &*name, AtFlags::AT_SYMLINK_NOFOLLOW) else {
                 continue;
             };
             let age = now_ms.saturating_sub(stat.st_mtime.saturating_mul(1000));
-            if age > older_ms as i64 && unlinkat(&*dir, &*name, UnlinkatFlags::NoRemoveDir).is_ok()
-            {
+            if age > older_ms as i64 && unlinkat(dir, &*name, UnlinkatFlags::NoRemoveDir).is_ok() {
                 gone += 1;
             }
         }
@@ -336,13 +324,10 @@ impl UserBox {
     }
 }
 
-fn kind_of(mode: u32) -> Kind {
-    match mode & libc::S_IFMT {
-        libc::S_IFREG => Kind::File,
-        libc::S_IFDIR => Kind::Dir,
-        libc::S_IFLNK => Kind::Link,
-        _ => Kind::Other,
-    }
+/// Begins to list an open directory: its names come from the server, whatever was read of it before.
+fn list(dir: &File, path: &Path) -> Result<Dir> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    Dir::openat(dir, ".", flags, Mode::empty()).at("list", path)
 }
 
 /// A request that was opened and not read yet; any thread may do that.

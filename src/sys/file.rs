@@ -4,12 +4,13 @@
 //! for writing safely are built above it (`fs`, `append`, `lock`), for both alike.
 
 use super::failpoint::{on_file, on_path};
+use super::file_types::{FileOwner, Kind, Mark, Stat, parent};
 pub use super::file_types::{Handle, How};
-use super::file_types::{Kind, Mark, Stat, parent};
 use super::platform;
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -228,6 +229,16 @@ fn kind_of(t: fs::FileType) -> Kind {
     }
 }
 
+/// Of an `st_mode`.
+pub(super) fn mode_kind(mode: u32) -> Kind {
+    match mode & libc::S_IFMT {
+        libc::S_IFREG => Kind::File,
+        libc::S_IFDIR => Kind::Dir,
+        libc::S_IFLNK => Kind::Link,
+        _ => Kind::Other,
+    }
+}
+
 pub(super) fn stat_of(m: &fs::Metadata) -> Stat {
     Stat {
         kind: kind_of(m.file_type()),
@@ -253,6 +264,36 @@ pub(super) fn stat(path: &Path) -> io::Result<Stat> {
     }
 }
 
+/// Kind, owner and mode of `path` below `dir` (of `dir` itself when it is empty), a link not followed,
+/// as this machine has them cached: a file server is asked only for what this machine never saw.
+/// The owner of an inode does not change; its mode may be as old as the mount's attribute cache.
+pub(super) fn cached_owner(dir: RawFd, path: &Path) -> io::Result<FileOwner> {
+    on_path("sys.stat", path)?;
+    let flags = libc::AT_STATX_DONT_SYNC | libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH;
+    let want = libc::STATX_TYPE | libc::STATX_MODE | libc::STATX_UID;
+    let out = statx(dir, path, flags, want)?;
+    Ok(FileOwner {
+        kind: mode_kind(u32::from(out.stx_mode)),
+        uid: out.stx_uid,
+        mode: u32::from(out.stx_mode) & 0o7777,
+    })
+}
+
+/// The system call, of a machine that is not simulated.
+pub(super) fn statx(dir: RawFd, path: &Path, flags: i32, want: u32) -> io::Result<libc::statx> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: `out` is plain data that the call fills, and `name` ends with a zero byte.
+    let (rc, out) = unsafe {
+        let mut out: libc::statx = std::mem::zeroed();
+        let rc = libc::statx(dir, name.as_ptr(), flags, want, &mut out);
+        (rc, out)
+    };
+    match rc {
+        0 => Ok(out),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// What the server says of a name now, whatever this machine has cached.
 pub(super) fn mark(path: &Path) -> io::Result<Mark> {
     if let Some(machine) = platform::here() {
@@ -264,18 +305,9 @@ pub(super) fn mark(path: &Path) -> io::Result<Mark> {
         });
     }
     on_path("sys.stat", path)?;
-    let name = std::ffi::CString::new(path.as_os_str().as_bytes())?;
     let flags = libc::AT_STATX_FORCE_SYNC | libc::AT_SYMLINK_NOFOLLOW;
     let want = libc::STATX_SIZE | libc::STATX_INO | libc::STATX_CTIME;
-    // SAFETY: `out` is plain data that the call fills, and `name` ends with a zero byte.
-    let (rc, out) = unsafe {
-        let mut out: libc::statx = std::mem::zeroed();
-        let rc = libc::statx(libc::AT_FDCWD, name.as_ptr(), flags, want, &mut out);
-        (rc, out)
-    };
-    if rc != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let out = statx(libc::AT_FDCWD, path, flags, want)?;
     let changed = out.stx_ctime;
     Ok(Mark {
         len: out.stx_size,

@@ -116,6 +116,15 @@ pub enum Kind {
     Other,
 }
 
+/// Whose a file is and who may use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileOwner {
+    pub kind: Kind,
+    pub uid: u32,
+    /// Permission bits.
+    pub mode: u32,
+}
+
 /// What `lstat` says of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {

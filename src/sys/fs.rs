@@ -6,7 +6,7 @@
 
 use super::file::{self, File};
 use super::file_types::How;
-pub use super::file_types::{Kind, Mark, Stat, parent};
+pub use super::file_types::{FileOwner, Kind, Mark, Stat, parent};
 use super::{At, Error, Result, platform};
 use std::ffi::OsString;
 use std::fs;
@@ -491,6 +491,25 @@ pub fn sweep_asides(dir: &Path, now_ms: i64, older_ms: u64) -> Result<usize> {
 pub fn stat(path: &Path) -> Result<Option<Stat>> {
     match file::stat(path) {
         Ok(stat) => Ok(Some(stat)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::new("stat", path, e)),
+    }
+}
+
+/// Kind, owner and mode of `path`, links not followed; `None` when there is nothing. On a network file
+/// system this machine's cache answers: the owner of what stands there is right, its mode may be as
+/// old as the cache.
+pub fn owner(path: &Path) -> Result<Option<FileOwner>> {
+    let found = match platform::here() {
+        Some(machine) => machine.stat(path).map(|found| FileOwner {
+            kind: found.kind,
+            uid: found.uid,
+            mode: found.mode,
+        }),
+        None => file::cached_owner(libc::AT_FDCWD, path),
+    };
+    match found {
+        Ok(owner) => Ok(Some(owner)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::new("stat", path, e)),
     }

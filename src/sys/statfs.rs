@@ -2,10 +2,10 @@
 //!
 //! Owns `statfs`. Never judges; callers do.
 
+use super::file::statx;
 pub use super::file_types::FsKind;
 use super::{At, Result};
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 const LOCAL_MAGICS: &[i64] = &[
@@ -53,15 +53,9 @@ fn is_nfs_by_table(path: &Path) -> bool {
 /// Major and minor number of the device that holds `path`, as this machine has it cached: no
 /// request to a file server.
 fn device_cached(path: &Path) -> Option<(u32, u32)> {
-    let name = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
     let flags = libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
-    // SAFETY: `out` is plain data that the call fills, and `name` ends with a zero byte.
-    let (rc, out) = unsafe {
-        let mut out: libc::statx = std::mem::zeroed();
-        let rc = libc::statx(libc::AT_FDCWD, name.as_ptr(), flags, 0, &mut out);
-        (rc, out)
-    };
-    (rc == 0).then_some((out.stx_dev_major, out.stx_dev_minor))
+    let out = statx(libc::AT_FDCWD, path, flags, 0).ok()?;
+    Some((out.stx_dev_major, out.stx_dev_minor))
 }
 
 fn has_nfs(table: &str, (major, minor): (u32, u32)) -> bool {

@@ -210,11 +210,12 @@ def done(r):
 @part()
 def separate(r):
     """Operations of the whole cluster for one job, of many submitted one by one from each host."""
+    for host in r.c.hosts:
+        r.measure(host, "times 2 0 csub -o /dev/null true")
     idle_ops = idle_rate(r)
-    number = max(5, SAMPLES // 3)
     span, jobs = Span(r.c), []
     for host in r.c.hosts:
-        jobs += r.measure(host, f"times {number} 0 csub -o /dev/null true")
+        jobs += r.measure(host, f"times {SAMPLES} 0 csub -o /dev/null true")
     ran = r.wait_done([one["job"] for one in jobs])
     span.close()
     r.line("separate_ops", span.total / len(jobs), "ops", "bound", 25)
@@ -257,7 +258,7 @@ def show_by_machine(r, span, number):
 
 
 def show(who, ops, number):
-    kinds = " ".join(f"{kind}={n / number:.1f}" for kind, n in ops.most_common(8))
+    kinds = " ".join(f"{kind}={n / number:.1f}" for kind, n in ops.most_common(10))
     print(f"  {who}: {sum(ops.values()) / number:.1f}: {kinds}", file=sys.stderr, flush=True)
 
 
