@@ -13,7 +13,7 @@ use super::exit::{Exit, Fail};
 use crate::model::Token;
 use crate::record::ack::Ack;
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
-use crate::record::request::{RequestHead, Verb};
+use crate::record::request::{RequestHead, SHORT_MAX, Verb};
 use crate::spool::{Layout, leader_copy};
 use crate::sys;
 use crate::sys::fs::Kind;
@@ -106,7 +106,8 @@ pub(crate) fn send(
     request: Outgoing,
     wait_s: u64,
 ) -> Result<Ack, NoAnswer> {
-    let Outgoing { token, bytes, .. } = request;
+    let token = request.token;
+    let bytes = request.into_bytes().map_err(NoAnswer::NotSent)?;
     let mut wait = Wait::new(site, token, bytes).map_err(NoAnswer::NotSent)?;
     wait.publish().map_err(NoAnswer::NotSent)?;
     sys::failpoint::hit("ask.after_publish");
@@ -214,7 +215,12 @@ impl<'a> Wait<'a> {
     }
 
     fn publish_into_box(&self) -> Result<(), Fail> {
-        let write = || sys::fs::publish_mode(&self.file, &self.bytes, 0o660);
+        // A short request says where it ends, so it may be read while it is written.
+        let in_place = self.bytes.len() <= SHORT_MAX && !is_local(&self.layout);
+        let write = || match in_place {
+            true => sys::fs::write_in_place(&self.file, &self.bytes, 0o660),
+            false => sys::fs::publish_mode(&self.file, &self.bytes, 0o660),
+        };
         let inbox = sys::fs::parent(&self.file);
         self.refuse_foreign(inbox)?;
         let first = match write() {

@@ -315,7 +315,7 @@ fn a_separate_job_takes_few_calls_on_the_share() {
         ("open", "leader/epoch", 9.0),
         ("open", "blob", 0.7),
         ("open", "inbox/", 1.3),
-        ("rename", "inbox/", 1.3),
+        ("create", "inbox/", 1.3),
         ("unlink", "inbox/", 1.3),
     ] {
         let found = calls(what, path);

@@ -7,13 +7,13 @@
 
 mod directory;
 mod large;
+mod partial;
+mod request_file;
 
 use super::hints::Named;
 use crate::intake::Requester;
 use crate::model::Token;
-use crate::record::frame::Reader;
-use crate::record::header::{Header, What};
-use crate::record::request::{REQUEST_MAX, RequestHead, VERBS_MAX, Verb};
+use crate::record::request::{REQUEST_MAX, RequestHead, Verb};
 use crate::spool::Layout;
 use crate::spool::polling::{Gate, Polling};
 use crate::sys::dropbox::{DropError, UserBox};
@@ -23,6 +23,8 @@ use crate::text::width;
 use directory::Directory;
 pub use directory::is_missing;
 use large::{Decoded, LARGE, Progress, Reading};
+use partial::PartialRequests;
+pub use request_file::parse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -62,7 +64,7 @@ const BOX_POLL_MAX_MS: u64 = 5_000;
 const OPEN_MAX: usize = 64;
 
 /// Where a request lies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Whose drop box.
     pub uid: u32,
@@ -137,6 +139,7 @@ pub struct Inbox {
     last_held: usize,
     /// The large request that is read beside the turns.
     reading: Reading,
+    partial: PartialRequests,
     /// Users whose boxes were not looked into for that.
     passed_over: BTreeSet<u32>,
     /// The user database did not answer, or slowly: no new account is looked up before (ms).
@@ -176,6 +179,7 @@ impl Inbox {
             held: BTreeMap::new(),
             last_held: 0,
             reading: Reading::default(),
+            partial: PartialRequests::default(),
             passed_over: BTreeSet::new(),
             away_until: 0,
             look_up: account,
@@ -408,6 +412,10 @@ impl Inbox {
                 // What is not taken in this turn is found by the next look.
                 pace.gate.forget();
             }
+            if self.partial.are_in(uid) {
+                pace.polling.expect(now_ms);
+                pace.gate.forget();
+            }
         }
         left
     }
@@ -532,7 +540,15 @@ impl Inbox {
                 decoded.uid, own.uid
             ));
         }
-        let (head, verbs) = decoded.said?;
+        let (uid, name) = (own.uid, name.to_owned());
+        let place = Place { uid, name };
+        let (head, verbs) = match decoded.said {
+            Err(said) if said.partial && self.partial.may_grow(&place, now_ms) => return Ok(None),
+            said => {
+                self.partial.forget(&place);
+                said.map_err(|said| said.why)?
+            }
+        };
         if head.token != token {
             return Err("its token is not the one in its name".to_owned());
         }
@@ -716,37 +732,6 @@ pub fn account(uid: u32) -> sys::Result<Option<Requester>> {
     let groups = users::group_names(&facts)?;
     let user = facts.name;
     Ok(Some(Requester { uid, user, groups }))
-}
-
-/// Decodes a request file.
-///
-/// # Errors
-/// Names the damage and its offset.
-pub fn parse(bytes: &[u8]) -> Result<(RequestHead, Vec<Verb>), String> {
-    let mut reader = Reader::new(bytes);
-    let header = Header::read(&mut reader, What::Request, None).map_err(|e| e.to_string())?;
-    header.ok_or("the request is empty")?;
-    let at = reader.offset();
-    let line = reader
-        .next_line()
-        .map_err(|e| e.to_string())?
-        .ok_or("the request has no head")?;
-    let head: RequestHead = line.decode().map_err(|d| format!("at byte {at}: {d:?}"))?;
-    let mut verbs = Vec::new();
-    loop {
-        let at = reader.offset();
-        let Some(line) = reader.next_line().map_err(|e| e.to_string())? else {
-            break;
-        };
-        if verbs.len() >= VERBS_MAX {
-            return Err(format!("more than {VERBS_MAX} verbs"));
-        }
-        verbs.push(line.decode().map_err(|d| format!("at byte {at}: {d:?}"))?);
-    }
-    if verbs.is_empty() {
-        return Err("the request asks for nothing".to_owned());
-    }
-    Ok((head, verbs))
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 
 /// Largest request file in bytes (a pack of 100,000 jobs fits).
 pub const REQUEST_MAX: usize = 64 << 20;
+/// A request of no more bytes is short: it states how many verbs it has, and a file server takes it
+/// in one write.
+pub const SHORT_MAX: usize = 60 << 10;
 /// Largest number of verbs in one request.
 pub const VERBS_MAX: usize = 200_000;
 /// Largest environment of a job, in bytes of its JSON text.
@@ -30,6 +33,10 @@ pub struct RequestHead {
     /// Script text of the job, when it came from standard input or a file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub script: String,
+    /// Verbs that follow, in a request that is short; 0: as many as there are. One of fewer verbs is
+    /// not whole: it is written where it is read.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub verbs: u32,
     /// Spooled standard input (`-is`), text or base64 is not needed: UTF-8 only.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stdin: String,

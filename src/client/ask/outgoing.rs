@@ -5,14 +5,17 @@ use crate::client::exit::Fail;
 use crate::model::Token;
 use crate::record::frame;
 use crate::record::header::{self, Header};
-use crate::record::request::{REQUEST_MAX, RequestHead, VERBS_MAX, Verb};
+use crate::record::request::{REQUEST_MAX, RequestHead, SHORT_MAX, VERBS_MAX, Verb};
 use crate::sys;
 
 /// A request being written: the file's bytes grow as verbs are added, so that a pack of many jobs
 /// never lies in memory twice.
 pub(crate) struct Outgoing {
     pub(super) token: Token,
-    pub(super) bytes: Vec<u8>,
+    head: RequestHead,
+    /// Where the head's line ends.
+    verbs_at: usize,
+    bytes: Vec<u8>,
     /// Number of the next record.
     seq: u64,
 }
@@ -32,14 +35,29 @@ impl Outgoing {
             ..head
         };
         let mut bytes = Vec::with_capacity(16 << 10);
-        frame::write(&mut bytes, 0, &Header::new(header::What::Request, "", 0, 0))
-            .map_err(failed)?;
-        frame::write(&mut bytes, 1, &head).map_err(failed)?;
+        write_head(&mut bytes, &head)?;
         Ok(Outgoing {
             token: head.token,
+            verbs_at: bytes.len(),
+            head,
             bytes,
             seq: 2,
         })
+    }
+
+    /// The whole file. A short one states how many verbs it has.
+    ///
+    /// # Errors
+    /// When the head cannot be written as JSON.
+    pub(super) fn into_bytes(mut self) -> Result<Vec<u8>, Fail> {
+        if self.bytes.len() > SHORT_MAX {
+            return Ok(self.bytes);
+        }
+        self.head.verbs = u32::try_from(self.len()).unwrap_or(0);
+        let mut bytes = Vec::with_capacity(self.bytes.len() + 32);
+        write_head(&mut bytes, &self.head)?;
+        bytes.extend_from_slice(&self.bytes[self.verbs_at..]);
+        Ok(bytes)
     }
 
     /// Adds a verb.
@@ -70,6 +88,12 @@ impl Outgoing {
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+fn write_head(bytes: &mut Vec<u8>, head: &RequestHead) -> Result<(), Fail> {
+    let header = Header::new(header::What::Request, "", 0, 0);
+    frame::write(bytes, 0, &header).map_err(failed)?;
+    frame::write(bytes, 1, head).map_err(failed)
 }
 
 fn failed(e: serde_json::Error) -> Fail {

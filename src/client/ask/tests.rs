@@ -279,7 +279,7 @@ fn a_leader_that_hints_is_told_of_the_request_and_found_with_few_looks() {
         .unwrap();
     let mut request = Outgoing::new(&site, RequestHead::default()).unwrap();
     request.push(&verbs()[0]).unwrap();
-    let Outgoing { token, bytes, .. } = request;
+    let (token, bytes) = (request.token, request.into_bytes().unwrap());
     let mut wait = Wait::new(&site, token, bytes).unwrap();
     wait.publish().unwrap();
     std::thread::scope(|s| {

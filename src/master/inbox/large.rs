@@ -1,7 +1,8 @@
 //! Requests that are too large to be read within a turn: one at a time is read and decoded on a
 //! thread of its own. Decides nothing about what it has read.
 
-use super::{Place, parse};
+use super::Place;
+use super::request_file::{Unreadable, parse};
 use crate::record::request::{REQUEST_MAX, RequestHead, Verb};
 use crate::sys::dropbox::{DropError, DroppedFile};
 use crate::sys::thread;
@@ -18,7 +19,7 @@ const KEPT_MS: u64 = 60_000;
 pub(super) struct Decoded {
     pub bytes: usize,
     pub uid: u32,
-    pub said: Result<(RequestHead, Vec<Verb>), String>,
+    pub said: Result<(RequestHead, Vec<Verb>), Unreadable>,
 }
 
 /// Reads and decodes a request.

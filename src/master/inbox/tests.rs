@@ -1,7 +1,9 @@
 //! Drop boxes as their users would have them: links, strangers, rubbish, floods.
 
+use super::partial::GROW_MS;
 use super::*;
 use crate::record::frame;
+use crate::record::header::{Header, What};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
@@ -230,6 +232,57 @@ fn a_file_that_may_not_be_read_is_refused_once() {
     };
     assert_eq!(s.turn(), rejected);
     assert_eq!(s.turn(), (0, 0));
+}
+
+/// A command on a network file system writes a short request where it is read.
+#[test]
+fn a_request_that_is_being_written_is_taken_when_it_is_whole() {
+    let mut s = Share::new();
+    let (own, uid) = (s.own(), s.uid);
+    let mut head = RequestHead {
+        token: Token(1),
+        verbs: 1,
+        ..RequestHead::default()
+    };
+    let write = |head: &RequestHead| {
+        let mut bytes = Vec::new();
+        frame::write(&mut bytes, 0, &Header::new(What::Request, "", 0, 0)).unwrap();
+        frame::write(&mut bytes, 1, head).unwrap();
+        frame::write(&mut bytes, 2, &Verb::Reconfig).unwrap();
+        bytes
+    };
+    let whole = write(&head);
+    let path = own.join(Layout::request_name(Token(1)));
+    s.inbox.find_users(clock::boot_ms()).unwrap();
+    let mut look = |at: u64, hinted: bool| {
+        let named = Named::from([(uid, BTreeSet::from([Token(1)]))]);
+        let boxes = if hinted {
+            Boxes::Of(&named)
+        } else {
+            Boxes::All
+        };
+        let (taken, rejected) = s.inbox.take(at, boxes);
+        (taken.len(), rejected.len(), s.inbox.due_ms().unwrap())
+    };
+    for (n, len) in [0, 10, whole.len() / 2, whole.len() - 1]
+        .into_iter()
+        .enumerate()
+    {
+        std::fs::write(&path, &whole[..len]).unwrap();
+        let (taken, rejected, due) = look(100 + n as u64, n % 2 == 0);
+        assert_eq!((taken, rejected), (0, 0), "{len} bytes");
+        assert!(due < 200, "the next look is soon: {due}");
+    }
+    std::fs::write(&path, &whole).unwrap();
+    assert_eq!(look(200, true).0, 1);
+    // One whose command died stays as it is, and is refused in the end.
+    head.token = Token(2);
+    let path = own.join(Layout::request_name(Token(2)));
+    std::fs::write(path, &write(&head)[..50]).unwrap();
+    std::fs::remove_file(own.join(Layout::request_name(Token(1)))).unwrap();
+    assert_eq!(look(300, false).1, 0);
+    assert_eq!(look(299 + GROW_MS, false).1, 0);
+    assert_eq!(look(300 + GROW_MS, false).1, 1);
 }
 
 /// A directory that its owner closed to the leader: the request in it is carried out once.
@@ -501,7 +554,7 @@ fn a_large_request_is_read_beside_the_turns() {
     for n in [1, 2] {
         let path = s.request(&own, n);
         let bytes = std::fs::read(&path).unwrap();
-        let mut reader = Reader::new(&bytes);
+        let mut reader = frame::Reader::new(&bytes);
         let lines = std::iter::from_fn(|| reader.next_line().unwrap()).count() as u64;
         let mut bytes = bytes.clone();
         for seq in lines.. {

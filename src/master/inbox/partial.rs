@@ -1,0 +1,85 @@
+//! Requests that were read while they are written: since when each was seen so. Reads no file.
+
+use super::Place;
+use std::collections::BTreeMap;
+
+/// How long the rest of a request is waited for, ms. A command writes a short one with one call.
+pub(super) const GROW_MS: u64 = 10_000;
+/// Most requests remembered; of more, those that are not whole are refused at once.
+const MOST: usize = 4096;
+
+/// See the top of this file.
+#[derive(Debug, Default)]
+pub(super) struct PartialRequests(BTreeMap<Place, u64>);
+
+impl PartialRequests {
+    /// Whether the request, which is not whole at `now` (boot clock, ms), may still become so.
+    pub(super) fn may_grow(&mut self, place: &Place, now: u64) -> bool {
+        if self.0.len() >= MOST {
+            // Of some the command has taken its file away.
+            let young = |seen: &u64| now.saturating_sub(*seen) < 2 * GROW_MS;
+            self.0.retain(|_, seen| young(seen));
+        }
+        if self.0.len() >= MOST && !self.0.contains_key(place) {
+            return false;
+        }
+        let since = *self.0.entry(place.clone()).or_insert(now);
+        let may = now.saturating_sub(since) < GROW_MS;
+        if !may {
+            self.0.remove(place);
+        }
+        may
+    }
+
+    /// It is whole, or gone.
+    pub(super) fn forget(&mut self, place: &Place) {
+        if !self.0.is_empty() {
+            self.0.remove(place);
+        }
+    }
+
+    /// Whether more is expected in this user's box.
+    pub(super) fn are_in(&self, uid: u32) -> bool {
+        let first = Place {
+            uid,
+            name: std::ffi::OsString::new(),
+        };
+        let next = self.0.range(first..).next();
+        next.is_some_and(|(place, _)| place.uid == uid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(uid: u32, n: usize) -> Place {
+        Place {
+            uid,
+            name: format!("r.{n}").into(),
+        }
+    }
+
+    #[test]
+    fn a_request_has_some_time_to_become_whole() {
+        let mut partial = PartialRequests::default();
+        let (at, own) = (1_000, place(7, 1));
+        assert!(partial.may_grow(&own, at));
+        assert!(partial.are_in(7) && !partial.are_in(6) && !partial.are_in(8));
+        assert!(partial.may_grow(&own, at + GROW_MS - 1));
+        assert!(!partial.may_grow(&own, at + GROW_MS));
+        assert!(!partial.are_in(7));
+        assert!(partial.may_grow(&own, at + GROW_MS), "another of that name");
+        partial.forget(&own);
+        assert!(!partial.are_in(7));
+    }
+
+    #[test]
+    fn no_more_than_so_many_are_remembered() {
+        let mut partial = PartialRequests::default();
+        (0..MOST).for_each(|n| assert!(partial.may_grow(&place(7, n), 0)));
+        assert!(!partial.may_grow(&place(8, 0), 1));
+        assert!(partial.may_grow(&place(7, 0), 1));
+        assert!(partial.may_grow(&place(8, 0), 2 * GROW_MS));
+    }
+}
