@@ -8,6 +8,7 @@ use super::visibility::Sets;
 use crate::record::view::LimitRow;
 use crate::show::limit;
 use crate::spool::view::ViewReader;
+use crate::text::error::did_you_mean;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
@@ -86,8 +87,9 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     let rows: Vec<&LimitRow> = limits.iter().filter(wanted).collect();
     let exit = match (m.last("n"), rows.is_empty()) {
         (Some(name), true) if !limits.iter().any(|row| row.name == name) => {
+            let near = did_you_mean(name, limits.iter().map(|row| row.name.as_str()));
             let name = crate::text::width::escape(name);
-            eprintln!("{name}: no counter of such a limit");
+            eprintln!("{name}: no counter of such a limit{near}");
             Exit::NotFound
         }
         (_, true) => {
@@ -137,6 +139,11 @@ mod tests {
             host_groups: vec![("fast".into(), vec!["h1".into()])],
             ..Params::default()
         }
+    }
+
+    #[test]
+    fn of_a_limit_that_is_not_there_no_table_is_shown() {
+        assert_eq!(ask(&["-n", "limti"]), (String::new(), Exit::NotFound));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::cli::{Values, command, flag, operands, opt, parse};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
 use super::job_requests::finish;
+use super::known_names;
 use super::read::{OWN_ONLY, Source};
 use crate::model::{JobKey, JobStat};
 use crate::spool::Layout;
@@ -53,15 +54,13 @@ fn peek(m: &ArgMatches) -> Result<i32> {
     };
     let site = Site::find()?;
     let reader = ViewReader::new(&site.layout());
+    let source = Source::of("cpeek", site.clone());
     let job = match wanted {
         Some(key) => by_key(&reader, key)?,
-        None => latest(&reader, m)?,
+        None => latest(&reader, m, &source)?,
     };
-    if job.spec.uid != sys::users::effective_uid() {
-        let source = Source::of("cpeek", site.clone());
-        if !source.sees(&source.params()?, &job.spec) {
-            return Err(Fail::permission(OWN_ONLY));
-        }
+    if job.spec.uid != sys::users::effective_uid() && !source.sees(&source.params()?, &job.spec) {
+        return Err(Fail::permission(OWN_ONLY));
     }
     let shown = job.row.j;
     if job.row.stat.is_waiting() || (job.row.attempt == 0 && job.row.start == 0) {
@@ -118,7 +117,7 @@ fn by_key(reader: &ViewReader, key: JobKey) -> Result<Job> {
 }
 
 /// The caller's job that started last and matches -J -m -q: running ones before ended ones.
-fn latest(reader: &ViewReader, m: &ArgMatches) -> Result<Job> {
+fn latest(reader: &ViewReader, m: &ArgMatches, source: &Source) -> Result<Job> {
     let want = Want {
         uids: vec![sys::users::effective_uid()],
         finished: true,
@@ -148,7 +147,13 @@ fn latest(reader: &ViewReader, m: &ArgMatches) -> Result<Job> {
         }
     });
     read.map_err(|e| Fail::system(e.to_string()))?;
-    best.ok_or_else(|| Fail::not_found("No started job found"))
+    match best {
+        Some(job) => Ok(job),
+        None => {
+            known_names::check(m, source)?;
+            Err(Fail::not_found("No started job found"))
+        }
+    }
 }
 
 /// Where a job writes.

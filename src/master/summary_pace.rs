@@ -1,9 +1,9 @@
-//! When the summary views are written: hosts, queues, users, limits and parameters ("documents"), and
-//! the shares and estimates that no delta has. Values only, no files and no clocks.
+//! When the summary views are written: hosts, queues, users, limits and parameters ("documents"),
+//! and the shares and estimates that no delta has. Values only, no files and no clocks.
 
 /// Least time between two writes of a document (ms), and on a network file system, where each of
-/// them takes five requests. Shares and estimates wait for this after a job has changed, and are 2 s
-/// old at most with a hundred hosts.
+/// them takes five requests. Shares and estimates wait for this after a job has changed: they are
+/// 2 s old at most with a hundred hosts.
 const EVERY_MS: u64 = 1000;
 const REMOTE_MS: u64 = 1750;
 /// Least time between two documents that differ in counts of jobs alone, which travel with the rows

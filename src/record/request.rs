@@ -33,8 +33,8 @@ pub struct RequestHead {
     /// Script text of the job, when it came from standard input or a file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub script: String,
-    /// Verbs that follow, in a request that is short; 0: as many as there are. One of fewer verbs is
-    /// not whole: it is written where it is read.
+    /// Verbs that follow, in a request that is short; 0: as many as there are. One of fewer verbs
+    /// is not whole: it is written where it is read.
     #[serde(skip_serializing_if = "is_zero")]
     pub verbs: u32,
     /// Spooled standard input (`-is`), text or base64 is not needed: UTF-8 only.

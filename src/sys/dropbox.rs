@@ -325,7 +325,7 @@ impl UserBox {
     }
 }
 
-/// Begins to list an open directory: its names come from the server, whatever was read of it before.
+/// Begins to list an open directory. The server gives its names, whatever was read of it before.
 fn list(dir: &File, path: &Path) -> Result<Dir> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     Dir::openat(dir, ".", flags, Mode::empty()).at("list", path)

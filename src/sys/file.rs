@@ -264,9 +264,9 @@ pub(super) fn stat(path: &Path) -> io::Result<Stat> {
     }
 }
 
-/// Kind, owner and mode of `path` below `dir` (of `dir` itself when it is empty), a link not followed,
-/// as this machine has them cached: a file server is asked only for what this machine never saw.
-/// The owner of an inode does not change; its mode may be as old as the mount's attribute cache.
+/// Kind, owner and mode of `path` below `dir` (of `dir` itself when it is empty), a link not
+/// followed, as this machine has them cached: a file server is asked only for what this machine
+/// never saw. The owner of an inode does not change; its mode may be as old as the attribute cache.
 pub(super) fn cached_owner(dir: RawFd, path: &Path) -> io::Result<FileOwner> {
     on_path("sys.stat", path)?;
     let flags = libc::AT_STATX_DONT_SYNC | libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH;

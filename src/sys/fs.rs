@@ -515,9 +515,9 @@ pub fn stat(path: &Path) -> Result<Option<Stat>> {
     }
 }
 
-/// Kind, owner and mode of `path`, links not followed; `None` when there is nothing. On a network file
-/// system this machine's cache answers: the owner of what stands there is right, its mode may be as
-/// old as the cache.
+/// Kind, owner and mode of `path`, links not followed; `None` when there is nothing. On a network
+/// file system this machine's cache answers: the owner of what stands there is right, its mode may
+/// be as old as the cache.
 pub fn owner(path: &Path) -> Result<Option<FileOwner>> {
     let found = match platform::here() {
         Some(machine) => machine.stat(path).map(|found| FileOwner {

@@ -8,6 +8,7 @@ use crate::record::ack::Code;
 use crate::record::event::Event;
 use crate::record::request::{HostAct, QueueAct};
 use crate::text::count::count;
+use crate::text::error::did_you_mean;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -15,6 +16,17 @@ use std::sync::Arc;
 const COMMENT_MAX: usize = 511;
 /// Most hosts that an answer to a new configuration names.
 const HOSTS_NAMED: usize = 100;
+
+/// The refusal of a name, with the nearest one that is known.
+fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    format!("no such {what}{}", did_you_mean(name, known))
+}
+
+/// Names of hosts and host groups.
+fn host_words(config: &Config) -> impl Iterator<Item = &str> {
+    let groups = config.host_groups.keys();
+    groups.map(String::as_str).chain(config.host_names())
+}
 
 impl Turn<'_> {
     /// Whether `who` may do something to a queue or to the cluster.
@@ -53,7 +65,8 @@ impl Turn<'_> {
         };
         for name in names {
             if config.queue(&name).is_none() {
-                answer.say(&name, Code::NotFound, "no such queue");
+                let known = config.queues.iter().map(|q| q.name.as_str());
+                answer.say(&name, Code::NotFound, unknown("queue", &name, known));
                 continue;
             }
             if !self.may(who, Action::Queue, Over::Queue(&name)) {
@@ -100,7 +113,8 @@ impl Turn<'_> {
         let config = self.core.config.clone();
         for word in names {
             let Some(set) = config.hosts_named(word) else {
-                answer.say(word, Code::NotFound, "no such host or host group");
+                let text = unknown("host or host group", word, host_words(&config));
+                answer.say(word, Code::NotFound, text);
                 continue;
             };
             let joined = self
@@ -184,7 +198,8 @@ impl Turn<'_> {
             return answer.say(host, Code::Permission, "permission denied");
         }
         if self.core.state.host_id(host).is_none() {
-            return answer.say(host, Code::NotFound, "no such host");
+            let text = unknown("host", host, host_words(&self.core.config));
+            return answer.say(host, Code::NotFound, text);
         }
         if self.core.state.host_ctl(host).up {
             let text = "its heart beats: stop its daemons first, or wait until it is unavailable";

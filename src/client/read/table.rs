@@ -33,7 +33,7 @@ impl<R: 'static> Listing<R> {
         rows: &[&R],
         table: impl FnOnce() -> Table<Get<R>>,
     ) -> Result<String, Fail> {
-        let rows = rows.iter().copied();
+        let (any, rows) = (!rows.is_empty(), rows.iter().copied());
         let format = |text: &str| {
             Table::from_format(self.fields, text).map_err(|e| Fail::usage(e.to_string()))
         };
@@ -56,7 +56,11 @@ impl<R: 'static> Listing<R> {
             None if wide(m) => table().colored(colors()),
             None => table().colored(colors()).fitting(columns()),
         };
-        Ok(table.print(rows, !m.has("noheader")))
+        // What is missing is said on standard error: no title over nothing.
+        Ok(match any {
+            true => table.print(rows, !m.has("noheader")),
+            false => String::new(),
+        })
     }
 }
 

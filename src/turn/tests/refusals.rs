@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::Limits;
+use crate::record::request::{HostAct, QueueAct};
 
 const LIMITED: &str = "
 cluster: {name: demo, administrators: [root]}
@@ -95,4 +96,34 @@ fn a_new_configuration_names_removed_hosts_that_still_run_jobs() {
     assert_eq!(said, [("reconfig", Code::Ok), ("h2", Code::Ok)]);
     let text = &ack.results[1].text;
     assert!(text.contains("still runs 1 job:"), "{text}");
+}
+
+#[test]
+fn an_administrator_who_mistypes_a_name_is_shown_the_nearest() {
+    let mut b = Bench::with(LIMITED);
+    let queue = Verb::Queue {
+        names: vec!["medum".into()],
+        act: QueueAct::Close,
+        comment: String::new(),
+    };
+    let host = Verb::Host {
+        names: vec!["nod1".into()],
+        act: HostAct::Close,
+        comment: String::new(),
+    };
+    let lost = Verb::HostLost {
+        host: "node11".into(),
+    };
+    for (verb, want) in [
+        (queue, "no such queue; did you mean \"medium\"?"),
+        (host, "no such host or host group; did you mean \"node1\"?"),
+        (lost, "no such host; did you mean \"node1\"?"),
+    ] {
+        let ack = b.ask(0, vec![verb]);
+        let outcome = ack.results.first().expect("it is refused");
+        assert_eq!(
+            (outcome.code, outcome.text.as_str()),
+            (Code::NotFound, want)
+        );
+    }
 }
