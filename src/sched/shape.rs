@@ -447,13 +447,31 @@ impl Shape {
             keys,
             fullness: match self.packing {
                 _ if strict => 0,
-                Packing::Pack => -free,
+                Packing::Pack => -self.room_left((way, part), view, (usage, free)),
                 Packing::Spread => free,
                 Packing::Fit | Packing::Frag => -self.cost((way, part), view, at),
             },
             at: at as u32,
             version: usage.version,
         })
+    }
+
+    /// What a host has left for a part: first of units that it asks for, then slots.
+    fn room_left(
+        &self,
+        (way, part): (usize, usize),
+        view: &View<'_>,
+        (usage, free): (&HostUsage, i64),
+    ) -> i64 {
+        const SLOTS_MAX: i64 = (1 << 24) - 1;
+        let way = &self.ways[way];
+        if !way.units {
+            return free;
+        }
+        let items = way.parts[part].rusage.iter().chain(&way.common);
+        let units = items.filter(|item| view.names.has_units(item.res));
+        let units: i64 = units.map(|item| usage.left(item.res).max(0)).sum();
+        units * (SLOTS_MAX + 1) + free.min(SLOTS_MAX)
     }
 
     /// What the smallest start of a part costs on a host, by the demand; less is better.

@@ -106,7 +106,7 @@ fn a_gang_has_units_on_each_of_its_hosts() {
 fn growth_brings_units_for_each_slot() {
     let mut c = Cluster::new(TWO);
     let (a, has) = run(&mut c, 2, "rusage[seat=1] span[hosts=1]");
-    assert_eq!(has, "h1 seat 0,1");
+    assert_eq!(has, "h2 seat 0,1");
     let res_req = "rusage[seat=1]".to_owned();
     let grows = c.submit(crate::model::Spec {
         max: 8,
@@ -115,16 +115,16 @@ fn growth_brings_units_for_each_slot() {
     });
     c.pass();
     c.pass();
-    assert_eq!(units(&c, grows), "h1 seat 2; h2 seat 0,1");
+    assert_eq!(units(&c, grows), "h1 seat 0,1,2");
     c.end(a);
     c.pass();
-    assert_eq!(units(&c, grows), "h1 seat 2,0,1; h2 seat 0,1");
+    assert_eq!(units(&c, grows), "h1 seat 0,1,2; h2 seat 0,1");
     take_over(&mut c);
     let (late, has) = run(&mut c, 1, "rusage[seat=1]");
     assert_eq!((has.as_str(), c.stat(late)), ("", JobStat::Pend));
     c.end(grows);
     c.pass();
-    assert_eq!(units(&c, late), "h1 seat 0");
+    assert_eq!(units(&c, late), "h2 seat 0");
 }
 
 #[test]
@@ -384,4 +384,27 @@ fn ten_thousand_cycles_of_eight_units() {
         "after {steps} steps"
     );
     assert_eq!(run(&mut c, 1, "rusage[gpu=8]").1, "h1 gpu 0,1,2,3,4,5,6,7");
+}
+
+/// Processors of a host that is nearly full of other jobs do not draw jobs with GPUs there.
+#[test]
+fn packing_goes_by_the_units_that_a_job_asks_for() {
+    let mut c = Cluster::new(
+        "hosts:\n- {name: h1, slots: 16, resources: {gpu: 4}}\n\
+         - {name: h2, slots: 16, resources: {gpu: 4}}\n\
+         queues:\n- {name: normal, packing: pack}\n",
+    );
+    assert_eq!(run(&mut c, 1, "rusage[gpu=1]").1, "h1 gpu 0");
+    let big = c.submit(crate::model::Spec {
+        hosts: "h2".into(),
+        ..job(12)
+    });
+    c.pass();
+    assert_eq!(c.on(big), "h2:12");
+    // Most slots of h2 are in use, most GPUs of h1.
+    assert_eq!(run(&mut c, 1, "rusage[gpu=2]").1, "h1 gpu 1,2");
+    assert_eq!(run(&mut c, 1, "rusage[gpu=1]").1, "h1 gpu 3");
+    let (plain, _) = run(&mut c, 1, "");
+    assert_eq!(c.on(plain), "h2:1");
+    assert_eq!(run(&mut c, 1, "rusage[gpu=4]").1, "h2 gpu 0,1,2,3");
 }
