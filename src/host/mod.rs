@@ -1,9 +1,10 @@
 //! Floor 5: the drivers of a host: `cbls` (load, heartbeat), `cbexe` (executor), `cbtask` (the
-//! spawner and its shepherds). They meet the leader only in files of the share, and each other
-//! only in the host's local directory.
+//! spawner and its shepherds), `cbgpu` (a sensor). They meet the leader only in files of the share,
+//! and each other only in the host's local directory.
 
 mod beats;
 pub mod exe;
+pub mod gpu_sensor;
 mod iso_limit;
 pub mod local;
 pub mod ls;

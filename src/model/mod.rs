@@ -4,6 +4,7 @@
 mod again;
 mod cpus;
 mod digest;
+mod gpu;
 mod hooks;
 mod id;
 mod now;
@@ -17,6 +18,7 @@ mod units;
 pub use again::{Again, MOST_RETRIES, Retry};
 pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet};
 pub use digest::{hex, sha256_hex};
+pub use gpu::Gpu;
 pub use hooks::{HookOf, Hooks};
 pub use id::{AttemptId, JobKey, Token};
 pub use now::{Mono, Now};

@@ -23,6 +23,7 @@ pub mod file;
 mod file_types;
 pub mod fork;
 pub mod fs;
+pub mod gpus;
 pub mod held_thread;
 pub mod host;
 pub mod ipc;

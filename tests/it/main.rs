@@ -19,6 +19,7 @@ mod faults_flips;
 mod faults_leader;
 mod faults_share;
 mod golden;
+mod gpu_sensor;
 mod hanging_share;
 mod health;
 mod health_restore;

@@ -387,7 +387,7 @@ fn a_gang_of_two_sections_takes_gpus_that_only_sensors_know() {
 }
 
 #[test]
-fn the_check_names_lines_and_the_shipped_sensors_pass_it() {
+fn the_check_names_lines() {
     let run = |args: &[&str], input: &str| {
         use std::io::Write;
         let mut child = Command::new(env!("CARGO_BIN_EXE_cb"))
@@ -413,38 +413,4 @@ fn the_check_names_lines_and_the_shipped_sensors_pass_it() {
     );
     let out = run(&["/nonexistent-output"], "");
     assert!(!out.status.success());
-    // A machine without GPUs has a program that pretends to have two.
-    let fake = tempfile::tempdir().unwrap();
-    let smi = fake.path().join("nvidia-smi");
-    std::fs::write(
-        &smi,
-        "#!/bin/sh\necho '1000, 20, Fake One, GPU-1'\necho '3000, [N/A], Fake One, GPU-2'\n",
-    )
-    .unwrap();
-    assert!(
-        Command::new("chmod")
-            .arg("755")
-            .arg(&smi)
-            .status()
-            .unwrap()
-            .success()
-    );
-    let path = format!("{}:/usr/bin:/bin", fake.path().display());
-    for (name, resource) in [("netio", "netio"), ("gpu", "gpu_mem              3000")] {
-        let script = format!("timeout 8 ress.d/{name}.host.example 2>&1; true");
-        let printed = Command::new("sh")
-            .args(["-c", &script])
-            .env("PATH", &path)
-            .output()
-            .unwrap();
-        let printed = String::from_utf8(printed.stdout).unwrap();
-        let out = run(&["-"], &printed);
-        assert!(
-            out.status.success() && text(&out).contains(resource),
-            "{printed}\n{}",
-            text(&out)
-        );
-        let gpus = name != "gpu" || text(&out).contains("[GPU-1,GPU-2]");
-        assert!(gpus, "{}", text(&out));
-    }
 }

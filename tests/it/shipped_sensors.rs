@@ -57,7 +57,7 @@ impl Bed {
     }
 }
 
-fn check(printed: &[u8]) {
+pub fn check(printed: &[u8]) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_cb"))
         .args(["cadmin", "ress-check", "-"])
         .stdin(Stdio::piped())

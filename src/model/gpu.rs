@@ -1,0 +1,19 @@
+//! A GPU as a sensor sees it. What is not known of one stays empty.
+
+/// A GPU, or a part of one (MIG) that programs use as if it were one.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct Gpu {
+    /// The name by which programs choose it: `GPU-...`, `MIG-...`.
+    pub unit: String,
+    pub model: String,
+    /// A part of a GPU.
+    pub part: bool,
+    /// Free memory, MB.
+    pub free_mb: Option<u64>,
+    /// Utilization, percent.
+    pub busy: Option<u32>,
+    /// Degrees Celsius.
+    pub celsius: Option<u32>,
+    /// Processes that compute on it.
+    pub processes: Option<u32>,
+}
