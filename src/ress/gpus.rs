@@ -6,15 +6,18 @@ use std::fmt::Write as _;
 /// Longest text of a value, bytes.
 const TEXT_MAX: usize = 200;
 
-/// The document of these GPUs: how many, free MB of the emptiest, utilization of the busiest (0 to
-/// 1), degrees of the hottest, processes on all of them, how many are parts (MIG), models.
+/// Longest name of a unit.
+const UNIT_MAX: usize = 64;
+
+/// The document of these GPUs: the units by name, free MB of the emptiest, utilization of the
+/// busiest (0 to 1), degrees of the hottest, processes on all, how many are parts (MIG), models.
 pub fn document(gpus: &[Gpu]) -> String {
     let mut out = String::new();
     let mut put = |name: &str, attributes: &str, value: String| {
         let lines = write!(out, "- resource: {name}\n{attributes}  value: {value}\n");
         lines.expect("a string takes every write");
     };
-    put("gpu", "", gpus.len().to_string());
+    put("gpu", "", units(gpus));
     if let Some(mb) = gpus.iter().filter_map(|g| g.free_mb).max() {
         put("gpu_mem", "", mb.to_string());
     }
@@ -46,6 +49,18 @@ pub fn document(gpus: &[Gpu]) -> String {
     out
 }
 
+/// The names of the units as a list; one that jobs could not be given is left out.
+fn units(gpus: &[Gpu]) -> String {
+    let sound = |c: char| c.is_ascii_graphic() && !matches!(c, ',' | '"' | '\\');
+    let fits = |name: &&str| !name.is_empty() && name.len() <= UNIT_MAX && name.chars().all(sound);
+    let names = gpus.iter().map(|g| g.unit.as_str()).filter(fits);
+    let names: Vec<String> = names.map(|name| format!("\"{name}\"")).collect();
+    match names.is_empty() {
+        true => "0".to_owned(),
+        false => format!("[{}]", names.join(", ")),
+    }
+}
+
 /// The models, each once, in the order of the GPUs. Without what YAML would read otherwise.
 fn models(gpus: &[Gpu]) -> String {
     let mut all: Vec<String> = Vec::new();
@@ -71,8 +86,8 @@ mod tests {
 
     #[test]
     fn a_document_says_what_jobs_can_ask_for_and_is_read_without_complaint() {
-        let gpu = |model: &str, free_mb, busy| Gpu {
-            unit: "GPU-1".into(),
+        let gpu = |model: &str, free_mb: u64, busy| Gpu {
+            unit: format!("GPU-{free_mb}"),
             model: model.into(),
             free_mb: Some(free_mb),
             busy: Some(busy),
@@ -86,13 +101,14 @@ mod tests {
             part: true,
             ..Gpu::default()
         };
-        let text = document(&[
-            gpu("One", 500, 7),
-            gpu("Two", 900, 100),
-            gpu("One", 1, 0),
-            part,
-        ]);
-        let wanted = "- resource: gpu\n  value: 4\n- resource: gpu_mem\n  value: 900\n\
+        let third = Gpu {
+            unit: "0000:03:00.0".into(),
+            ..gpu("One", 1, 0)
+        };
+        let text = document(&[gpu("One", 500, 7), gpu("Two", 900, 100), third, part]);
+        let wanted = "- resource: gpu\n  \
+             value: [\"GPU-500\", \"GPU-900\", \"0000:03:00.0\", \"MIG-1\"]\n\
+             - resource: gpu_mem\n  value: 900\n\
              - resource: gpu_util\n  value: 1.00\n- resource: gpu_temp\n  \
              description: degrees Celsius of the hottest gpu\n  direction: increase\n  \
              value: 140\n- resource: gpu_procs\n  description: processes that compute on gpus\n  \
@@ -107,7 +123,12 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_left_out() {
-        let text = document(&[Gpu::default()]);
+        let bad = |unit: &str| Gpu {
+            unit: unit.into(),
+            ..Gpu::default()
+        };
+        let text = document(&[bad(""), bad("a b"), bad("a,b"), bad("\"")]);
         assert_eq!(text.matches("resource").count(), 2, "{text}");
+        assert!(text.starts_with("- resource: gpu\n  value: 0\n"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! `cbgpu` with a library that takes the place of NVIDIA's driver, and a tree in the place of sysfs.
+//! `cbgpu` with a library that takes the place of the driver of NVIDIA, and a tree in that of sysfs.
 
 use crate::cluster::text;
 use std::path::Path;
@@ -100,7 +100,7 @@ fn gpus_of_both_makers_are_counted_with_what_their_drivers_say() {
     driver(dir.path());
     let out = cbgpu(dir.path(), &[]);
     let nvidia = [
-        "gpu 4",
+        "gpu [\"GPU-1\", \"MIG-20\", \"MIG-25\", \"GPU-4\"]",
         "gpu_mem 140000",
         "gpu_util 0.37",
         "gpu_temp 54",
@@ -111,10 +111,11 @@ fn gpus_of_both_makers_are_counted_with_what_their_drivers_say() {
     assert_eq!(values(&out), nvidia, "two parts stand for the divided one");
     amd(dir.path());
     let both = values(&cbgpu(dir.path(), &[]));
-    assert_eq!((&both[0][..], &both[2][..]), ("gpu 5", "gpu_util 0.90"));
+    let units = "gpu [\"GPU-1\", \"MIG-20\", \"MIG-25\", \"GPU-4\", \"GPU-7d8f6b1c2a3e4f50\"]";
+    assert_eq!((&both[0][..], &both[2][..]), (units, "gpu_util 0.90"));
     // The library is there, the kernel's module is not.
     let alone = cbgpu(dir.path(), &[("FAKE_ABSENT", "1")]);
-    assert_eq!(values(&alone)[0], "gpu 1");
+    assert_eq!(values(&alone)[0], "gpu [\"GPU-7d8f6b1c2a3e4f50\"]");
     assert!(values(&alone).contains(&"gpu_model \"AMD Instinct MI50\"".to_owned()));
 }
 

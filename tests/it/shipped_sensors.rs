@@ -131,7 +131,12 @@ fn ports_on_which_something_listens_are_not_free() {
     bed.program("sleep", "exit 1");
     let range = [("FIRST", "50000"), ("LAST", "50009")];
     let printed = bed.printed("ports.host.example", &range);
-    assert!(printed.contains("description: free TCP ports 50000 to 50009\n  value: 8\n"));
+    let wanted = "- resource: ports\n  description: free TCP ports 50000 to 50009\n  \
+         assign: yes\n  value: [50000, 50002, 50004, 50005, 50006, 50007, 50008, 50009]\n---\n";
+    assert_eq!(printed, wanted);
+    let none = [("FIRST", "50001"), ("LAST", "50001")];
+    let printed = bed.printed("ports.host.example", &none);
+    assert!(printed.ends_with("  assign: yes\n  value: 0\n---\n"));
 }
 
 const LMSTAT: &str = "\
