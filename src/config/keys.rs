@@ -250,6 +250,8 @@ pub(super) const QUEUE: &[Key] = &[
     now("pre_exec", "pre_exec"),
     now("post_exec", "post_exec"),
     now("pre_post_exec_user", "pre_post_exec_user"),
+    now("warn_time", ""),
+    now("warn_signal", ""),
     later("history_estimate", ""),
     later("thread_limit", "threadlimit"),
     later("data_limit", "datalimit"),

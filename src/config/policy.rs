@@ -135,6 +135,12 @@ pub const WARN_SIGNALS: [(&str, i32); 9] = [
     ("none", 0),
 ];
 
+/// The name of such a signal.
+pub fn warn_signal_name(number: i32) -> &'static str {
+    let known = WARN_SIGNALS.iter().find(|(_, n)| *n == number);
+    known.map_or("none", |(name, _)| name)
+}
+
 /// What a queue may stop in other queues to start its own jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Preemption {

@@ -1,8 +1,9 @@
 //! Settings of what runs around a job's command. Owns their keys and ranges, and that a program of
 //! an administrator is named by its path, without a shell; never runs anything.
 
-use super::policy::{HookRules, QueueHooks, RetryAction};
+use super::policy::{HookRules, QueueHooks, RetryAction, WARN_SIGNALS};
 use super::read::{Ctx, DAY, Fields, SECOND};
+use crate::model::{RunWarning, WARN_BEFORE_MAX_S};
 use crate::text::hook;
 
 /// Most times that a job whose pre-exec fails is tried.
@@ -46,6 +47,22 @@ pub(super) fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> QueueHooks {
         ctx.warn(f.key_pos(key), "no-effect", message, None);
     }
     out
+}
+
+/// `warn_time` and `warn_signal`.
+pub(super) fn warning(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<RunWarning> {
+    let signal = f.choice(ctx, "warn_signal", &WARN_SIGNALS);
+    let Some(ms) = f.time(ctx, "warn_time", SECOND, WARN_BEFORE_MAX_S * SECOND) else {
+        if f.has("warn_signal") && !f.has("warn_time") {
+            let message = "warn_signal has no effect without warn_time";
+            ctx.warn(f.key_pos("warn_signal"), "no-effect", message, None);
+        }
+        return None;
+    };
+    Some(RunWarning {
+        signal: signal.unwrap_or(WARN_SIGNALS[0].1),
+        before_s: ms / SECOND,
+    })
 }
 
 /// A program by its absolute path, with plain arguments; empty = none.

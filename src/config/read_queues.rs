@@ -102,6 +102,7 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
             .unwrap_or(0) as u32,
         cpu_bind: f.choice(ctx, "cpu_bind", &CpuBind::ALL).unwrap_or_default(),
         hooks: read_hooks::queue(ctx, f),
+        warn: read_hooks::warning(ctx, f),
         ..Queue::named(name)
     };
     nonsense(ctx, f, &out);

@@ -4,6 +4,7 @@
 use super::policy::{
     Ageing, Backfill, FairFactors, GuardAction, HostSpec, Packing, Policy, PreemptMethod,
     PreemptOrder, Preemption, ShareEntry, ShareSubject, Shares, Threshold, WARN_SIGNALS,
+    warn_signal_name,
 };
 use super::types::Queue;
 use crate::text::duration;
@@ -199,6 +200,10 @@ impl Queue {
             if !text.is_empty() {
                 put(title, text.clone());
             }
+        }
+        if let Some(warn) = self.warn {
+            put("WARN_TIME", time(warn.before_s * 1000));
+            put("WARN_SIGNAL", warn_signal_name(warn.signal).to_owned());
         }
         let flags = [
             ("STRICT", self.strict),

@@ -8,7 +8,7 @@ use super::policy::{
     QueueHooks, Quota, Shares, Threshold,
 };
 use super::sets::{HostPrefs, HostSet, UserSet};
-use crate::model::CpuBind;
+use crate::model::{CpuBind, RunWarning};
 use crate::text::exits::RequeueExits;
 use crate::text::window::Windows;
 use serde::Serialize;
@@ -359,6 +359,8 @@ pub struct Queue {
     pub requeue: RequeueExits,
     /// Requeues by exit value before the job is left as EXIT.
     pub max_requeue: Option<u32>,
+    /// How its jobs are warned before their run limit, unless they say so themselves.
+    pub warn: Option<RunWarning>,
     /// How often a job that failed is run again, unless it says so itself.
     pub retries: u32,
     pub policy: Policy,
@@ -432,6 +434,7 @@ impl Queue {
             rerunnable: false,
             requeue: RequeueExits::default(),
             max_requeue: None,
+            warn: None,
             retries: 0,
             policy: Policy::default(),
             fair: FairFactors::default(),

@@ -190,6 +190,7 @@ fn go(
     supervise::name_supervisor();
     let silence = task.rerunnable.then(|| Silence::new(&inherited.local));
     let machine = Machine::new(begin, task.limits.run_ms, task.grace_ms);
+    let machine = machine.warned(task.limits.warn);
     let start = clock::wall_ms();
     let mut s = Shepherd {
         task,
@@ -478,6 +479,9 @@ impl Shepherd<'_> {
                 let _ = fs::remove(Path::new(path));
             }
         }
+        if task.limits.warn.is_some() {
+            let _ = fs::remove(&self.inherited.local.warning_file(task.a));
+        }
         if self.limit_changes > 0 {
             let _ = fs::remove(&self.inherited.local.limits_file(task.a));
         }
@@ -494,7 +498,10 @@ impl Shepherd<'_> {
         };
         (self.limit_changes, self.limits) = (new.n, new.limits);
         if self.phase == Phase::Command {
-            self.machine.set_run_limit(self.limits.run_ms);
+            let void = self.machine.set_run_limit(self.limits.run_ms);
+            if void {
+                let _ = fs::remove(&self.inherited.local.warning_file(self.task.a));
+            }
         }
         let limits = group_limits(&self.limits);
         if let Some(Err(e)) = self.group.as_mut().map(|group| group.change(&limits)) {
@@ -577,7 +584,28 @@ impl Shepherd<'_> {
                 Effect::KillAll => self.kill_all(),
                 Effect::Freeze => self.freeze(),
                 Effect::Thaw => self.thaw(),
+                Effect::Warn(signal, left_ms) => self.warn(*signal, *left_ms),
             }
+        }
+    }
+
+    /// Writes the file of the warning, then sends the signal.
+    fn warn(&self, signal: i32, left_ms: u64) {
+        let left_s = left_ms / 1000;
+        let at = clock::wall_ms() / 1000 + left_s as i64;
+        let text = format!("reason=run_limit\nat={at}\nseconds={left_s}\n");
+        let local = &self.inherited.local;
+        // The job's own mask may hide it from the job.
+        userfile::set_umask(0o022);
+        let scratch = fs::mkdir_p(&local.scratch(), 0o711);
+        let path = local.warning_file(self.task.a);
+        let written = scratch.and_then(|()| fs::publish_mode(&path, text.as_bytes(), 0o644));
+        userfile::set_umask(self.prepared.base.umask);
+        if let Err(e) = written {
+            eprintln!("cbtask: {e}: the job finds no file of its warning");
+        }
+        if signal > 0 {
+            self.signal_all(signal);
         }
     }
 

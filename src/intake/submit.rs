@@ -3,8 +3,8 @@
 
 use super::{Refusal, Requester};
 use crate::config::require::{self, Request};
-use crate::config::{Config, Interactive, LimitPair, Queue};
-use crate::model::{Limits, MOST_RETRIES, Spec, Stamp, Submission};
+use crate::config::{Config, Interactive, LimitPair, Queue, WARN_SIGNALS};
+use crate::model::{Limits, MOST_RETRIES, Spec, Stamp, Submission, WARN_BEFORE_MAX_S};
 use crate::record::request::Changes;
 use crate::state::State;
 use crate::text::depend::{Elements, Expr, Test};
@@ -308,6 +308,14 @@ fn check_plain(spec: &mut Spec) -> Result<(), Refusal> {
         .to_string();
     if again.retries.is_some_and(|n| n > MOST_RETRIES) {
         return Err(Refusal::usage(format!("--retries: at most {MOST_RETRIES}")));
+    }
+    if let Some(warn) = &spec.warn {
+        let known = WARN_SIGNALS.iter().any(|(_, n)| *n == warn.signal);
+        if !known || !(1..=WARN_BEFORE_MAX_S).contains(&warn.before_s) {
+            return Err(Refusal::usage(format!(
+                "--signal: a signal that is known here, 1 to {WARN_BEFORE_MAX_S} seconds before"
+            )));
+        }
     }
     let texts = [&spec.queue, &spec.hosts, &spec.res_req, &spec.depend];
     if texts.into_iter().any(|t| t.len() > TEXT_MAX) {
@@ -658,6 +666,7 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "G" => to.user_group = from.user_group,
         "rnc" => to.notify = from.notify,
         "E" => to.hooks.pre = from.hooks.pre,
+        "signal" | "wa" | "wt" => to.warn = from.warn,
         "Q" => to.again.exits = from.again.exits,
         "retries" => to.again.retries = from.again.retries,
         "Ep" => to.hooks.post = from.hooks.post,

@@ -28,3 +28,16 @@ pub enum HookOf {
     Queue,
     Job,
 }
+
+/// The warning of a job before its run limit ends it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunWarning {
+    /// Sent to all of its processes; 0 = none, it finds the file alone.
+    pub signal: i32,
+    /// So long before the limit, in seconds.
+    pub before_s: u64,
+}
+
+/// Longest time between a warning and the run limit, in seconds: a day.
+pub const WARN_BEFORE_MAX_S: u64 = 86_400;

@@ -19,7 +19,7 @@ pub use again::{Again, MOST_RETRIES, Retry};
 pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet};
 pub use digest::{hex, sha256_hex};
 pub use gpu::Gpu;
-pub use hooks::{HookOf, Hooks};
+pub use hooks::{HookOf, Hooks, RunWarning, WARN_BEFORE_MAX_S};
 pub use id::{AttemptId, JobKey, Token};
 pub use now::{Mono, Now};
 pub use random::SplitMix64;

@@ -2,7 +2,7 @@
 //! jobs with equal options (interned by the state); what differs per job is its id, name and
 //! command.
 
-use super::{Again, Hooks, Stamp};
+use super::{Again, Hooks, RunWarning, Stamp};
 use serde::{Deserialize, Serialize};
 
 /// Limits of one job. `None` = unlimited. Times in seconds, sizes in bytes.
@@ -114,6 +114,9 @@ pub struct Spec {
     pub hooks: Hooks,
     #[serde(skip_serializing_if = "Again::is_none")]
     pub again: Again,
+    /// `-wa` and `-wt`, `--signal`; `None` = as its queue says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warn: Option<RunWarning>,
     /// Host where csub ran.
     pub sub_host: String,
     #[serde(skip_serializing_if = "String::is_empty")]

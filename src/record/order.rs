@@ -4,7 +4,7 @@
 //! restart (attempts are remembered locally, so seeing an order twice is harmless).
 
 use super::point::Point;
-use crate::model::{AttemptId, CpuBind, Share, Spec, TermReason, Units};
+use crate::model::{AttemptId, CpuBind, RunWarning, Share, Spec, TermReason, Units};
 use serde::{Deserialize, Serialize};
 
 /// One order.
@@ -178,6 +178,9 @@ pub struct StartOrder {
     /// such command either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Box<HookOrder>>,
+    /// How it is warned before its run limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warn: Option<RunWarning>,
     /// Users of this cluster see their own jobs only: the default output is for its user alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,

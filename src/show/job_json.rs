@@ -219,6 +219,8 @@ fn spec_members(out: &mut String, spec: &Spec) {
     o.some_text("resize_command", &spec.notify);
     o.some_text("requeue_exit_values", &spec.again.exits);
     o.opt("retries", spec.again.retries);
+    o.opt("warn_before_s", spec.warn.map(|warn| warn.before_s));
+    o.opt("warn_signal", spec.warn.map(|warn| warn.signal));
     o.some_text("pre_exec_command", &spec.hooks.pre);
     o.some_text("post_exec_command", &spec.hooks.post);
     o.end();

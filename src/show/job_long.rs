@@ -5,6 +5,7 @@
 use super::cell::{self, Cut};
 use super::job::{self, JobView};
 use super::wrap;
+use crate::config::warn_signal_name;
 use crate::model::{JobStat, TermReason};
 use crate::text::count::count;
 use crate::text::resreq::{Anything, Builtins, ResReq};
@@ -136,6 +137,13 @@ fn submitted(v: &JobView<'_>) -> String {
         if !text.is_empty() {
             add!(s, ", {title} <{text}>");
         }
+    }
+    if let Some(warn) = spec.warn {
+        let (name, before) = (warn_signal_name(warn.signal), warn.before_s);
+        add!(
+            s,
+            ", Warning <{name}> {before} seconds before its run limit"
+        );
     }
     if let Some(n) = spec.again.retries {
         add!(s, ", Retries <{n}>");

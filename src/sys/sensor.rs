@@ -233,7 +233,13 @@ mod tests {
         let mark = format!("test-{}", clock::nonce(8));
         let (_d, mut r) = shell("setsid sleep 600 & sleep 600", &mark);
         let wanted = [format!("CB_SENSOR={mark}")];
-        until(|| proc::with_environment(&wanted).len() >= 3);
+        // The one in the background has the mark before it has left the group.
+        until(|| {
+            let all = proc::with_environment(&wanted);
+            let groups = all.iter().filter_map(|pid| Some(proc::info(*pid)?.pgrp));
+            let groups: std::collections::BTreeSet<i32> = groups.collect();
+            all.len() >= 3 && groups.len() == 2
+        });
         r.kill(libc::SIGKILL);
         until(|| r.has_ended().is_some());
         assert!(sweep(&wanted[0]) >= 1);

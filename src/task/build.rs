@@ -257,6 +257,7 @@ pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSp
         env: task_env(order, spec, files),
         limits: TaskLimits {
             deadline: spec.deadline.map(|t| t.0),
+            warn: order.warn,
             ..limits(&order.limits)
         },
         grace_ms: order.grace_ms,
@@ -312,6 +313,7 @@ pub fn limits(l: &Limits) -> TaskLimits {
         stack_b: l.stack_b,
         core_b: l.core_b,
         deadline: None,
+        warn: None,
         cpus: None,
     }
 }
@@ -541,6 +543,7 @@ mod tests {
             mark: 0,
             ran: false,
             hooks: None,
+            warn: None,
             private: false,
             bind: Default::default(),
             units: TaskUnits::default(),

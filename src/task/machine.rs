@@ -4,7 +4,7 @@
 //! never signals anything itself, and what it asks for may be done twice without harm.
 
 use super::spec::TaskAct;
-use crate::model::TermReason;
+use crate::model::{RunWarning, TermReason};
 
 /// Pause between rounds of killing what will not die (ms): first and longest.
 const KILL_AGAIN_MS: (u64, u64) = (50, 5_000);
@@ -20,6 +20,8 @@ pub enum Effect {
     Freeze,
     /// Let them go on.
     Thaw,
+    /// Warn it with this signal (0: none): its run limit ends it in so many ms.
+    Warn(i32, u64),
 }
 
 /// Signal numbers that the machine sends, named once so that it needs no system's header.
@@ -44,6 +46,13 @@ struct Ending {
     grace_ms: u64,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Warn {
+    signal: i32,
+    before_ms: u64,
+    given: bool,
+}
+
 /// The state of one running task. All times in ms of the boot-time clock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Machine {
@@ -54,6 +63,7 @@ pub struct Machine {
     suspended_ms: u64,
     ending: Option<Ending>,
     reason: TermReason,
+    warn: Option<Warn>,
     /// The top process has ended: orders that come later had no part in it.
     over: bool,
 }
@@ -69,6 +79,7 @@ impl Machine {
             suspended_ms: 0,
             ending: None,
             reason: TermReason::None,
+            warn: None,
             over: false,
         }
     }
@@ -109,9 +120,23 @@ impl Machine {
         }
     }
 
-    /// Its run limit is this from now on, counted from its start; `tick` comes next.
-    pub fn set_run_limit(&mut self, run_ms: Option<u64>) {
+    /// Its run limit is this from now on, counted from its start; `tick` comes next. Whether a
+    /// warning that was given is void now.
+    pub fn set_run_limit(&mut self, run_ms: Option<u64>) -> bool {
         self.run_ms = run_ms;
+        let given = self.warn.as_mut().map(|warn| &mut warn.given);
+        given.is_some_and(std::mem::take)
+    }
+
+    /// It is warned with this signal, so long before its run limit, once for each limit.
+    #[must_use]
+    pub fn warned(mut self, warning: Option<RunWarning>) -> Machine {
+        self.warn = warning.map(|w| Warn {
+            signal: w.signal,
+            before_ms: w.before_s.saturating_mul(1000),
+            given: false,
+        });
+        self
     }
 
     /// The top process ended by itself: what is left of its descendants is killed.
@@ -127,14 +152,17 @@ impl Machine {
             None if self.limit_at(now).is_some_and(|at| now >= at) => {
                 self.terminate(TermReason::RunLimit, self.grace_ms, now)
             }
+            None if self.warn_at(now).is_some_and(|at| now >= at) => self.warn(now),
             _ => Vec::new(),
         }
     }
 
     /// When `tick` must be called next, if nothing else happens.
     pub fn next_at(&self, now: u64) -> Option<u64> {
-        self.ending
-            .map_or_else(|| self.limit_at(now), |e| Some(e.next_at))
+        match self.ending {
+            Some(e) => Some(e.next_at),
+            None => self.warn_at(now).or(self.limit_at(now)),
+        }
     }
 
     /// Suspended time so far.
@@ -153,6 +181,21 @@ impl Machine {
                 .saturating_add(run)
                 .saturating_add(self.suspended_ms(now)),
         )
+    }
+
+    /// When it is to be warned, if it was not yet: never after its limit.
+    fn warn_at(&self, now: u64) -> Option<u64> {
+        let warn = self.warn.filter(|warn| !warn.given)?;
+        Some(self.limit_at(now)?.saturating_sub(warn.before_ms))
+    }
+
+    fn warn(&mut self, now: u64) -> Vec<Effect> {
+        let left_ms = self.limit_at(now).map_or(0, |at| at.saturating_sub(now));
+        let warn = self.warn.as_mut().map(|warn| {
+            warn.given = true;
+            Effect::Warn(warn.signal, left_ms)
+        });
+        warn.into_iter().collect()
     }
 
     fn resume(&mut self, now: u64) {
@@ -325,5 +368,32 @@ mod tests {
             [Signal(10)]
         );
         assert_eq!((m.reason(), m.next_at(2)), (TermReason::None, None));
+    }
+
+    #[test]
+    fn a_task_is_warned_once_before_its_limit_and_again_before_another_one() {
+        let warning = RunWarning {
+            signal: 10,
+            before_s: 2,
+        };
+        let mut m = Machine::new(1000, Some(5000), 20).warned(Some(warning));
+        assert_eq!((m.next_at(1000), m.tick(3999)), (Some(4000), vec![]));
+        assert_eq!(m.tick(4010), [Warn(10, 1990)]);
+        assert_eq!((m.tick(4020), m.next_at(4020)), (vec![], Some(6000)));
+        assert!(m.set_run_limit(Some(9000)), "it was warned for nothing");
+        assert_eq!((m.tick(4030), m.next_at(4030)), (vec![], Some(8000)));
+        // Suspended it comes no nearer.
+        m.order(TaskAct::Stop, TermReason::Owner, 0, 5000);
+        assert_eq!((m.tick(9500), m.next_at(9500)), (vec![], None));
+        m.order(TaskAct::Resume, TermReason::Owner, 0, 10_000);
+        assert_eq!(m.next_at(10_000), Some(13_000));
+        assert_eq!(m.tick(13_000), [Warn(10, 2000)]);
+        assert_eq!(m.tick(15_000), [Signal(2)]);
+        // A limit shorter than the warning's time warns at once.
+        let mut m = Machine::new(1000, Some(500), 20).warned(Some(warning));
+        assert_eq!(m.tick(1000), [Warn(10, 500)]);
+        assert!(!m.set_run_limit(None) || m.next_at(1001).is_none());
+        let mut m = Machine::new(0, None, 20).warned(Some(warning));
+        assert_eq!((m.tick(9000), m.next_at(9000)), (vec![], None));
     }
 }

@@ -4,7 +4,7 @@
 //! A message is a length (4 bytes, little endian) and a JSON text. What many tasks share travels
 //! once as a `Base`; a task then names it. Owns the form of the messages; never sends one.
 
-use crate::model::{AttemptId, CpuSet, HookOf, TermReason};
+use crate::model::{AttemptId, CpuSet, HookOf, RunWarning, TermReason};
 use serde::{Deserialize, Serialize};
 
 /// Longest message in bytes: an environment and a command line fit with room.
@@ -99,6 +99,9 @@ pub struct TaskLimits {
     /// When `-t` ends the job, ms since the epoch. Only shown to the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<i64>,
+    /// How it is warned before the run limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warn: Option<RunWarning>,
     /// The processors that it is bound to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuSet>,

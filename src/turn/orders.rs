@@ -78,6 +78,7 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         mark: state.mark(j),
         ran: run.start != Stamp(0),
         hooks: hooks_of(core, spec),
+        warn: spec.warn.or(queue.and_then(|q| q.warn)),
         private: !core.config.general.user_view_alljobs,
         bind: queue.map_or(CpuBind::None, |q| q.cpu_bind),
         units: task_units(core, spec, run),

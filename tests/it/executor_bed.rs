@@ -264,6 +264,7 @@ impl Cluster {
             mark: 0,
             ran: false,
             hooks: None,
+            warn: None,
             private: false,
             bind: Default::default(),
             units: TaskUnits::default(),

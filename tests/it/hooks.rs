@@ -4,7 +4,7 @@
 use crate::cluster::kill_9;
 use crate::executor_bed::{Cluster, attempt};
 use crate::policies;
-use corral::model::{HookOf, TermReason};
+use corral::model::{HookOf, RunWarning, TermReason};
 use corral::record::order::{Act, HookOrder, StartOrder};
 use corral::record::report::Report;
 use corral::sys::{clock, fs, users};
@@ -251,6 +251,41 @@ fn only_the_queues_hooks_run_as_another_user() {
     let expected = "queue:0::nobody:/tmp\nown:65534:s:nobody:/tmp\njob:65534:s:nobody:/\n\
                     queue-post:0:\n";
     assert_eq!(c.marks(), expected);
+}
+
+/// All processes of a job get the signal, the file says how long they have, and goes with the job.
+#[test]
+fn a_job_is_warned_before_its_run_limit() {
+    let mut c = Cluster::new();
+    c.spec(2, |spec| spec.umask = 0o077);
+    let out = c.path("marks").display().to_string();
+    let inner = format!("trap 'echo inner >>{out}; exit' USR1; sleep 99 & wait");
+    let job = format!(
+        "trap 'cp $CB_WARNING_FILE {out}.file; echo $CB_WARNING_FILE >>{out}' USR1\n\
+         sh -c \"{inner}\" & echo ready >>{out}; while :; do sleep 0.1; done"
+    );
+    let warn = RunWarning {
+        signal: 10,
+        before_s: 2,
+    };
+    c.start_with(1, &job, |o| {
+        (o.s, o.warn, o.limits.run_s) = (2, Some(warn), Some(4));
+    });
+    c.start_exe();
+    let end = c.end(1);
+    assert_eq!(end.reason, TermReason::RunLimit);
+    let marks = c.marks();
+    assert_eq!(marks.matches("inner\n").count(), 1, "{marks}");
+    let file = std::fs::read_to_string(format!("{out}.file")).unwrap();
+    assert!(file.starts_with("reason=run_limit\nat=1"), "{file}");
+    assert!(
+        ["seconds=1\n", "seconds=2\n"]
+            .iter()
+            .any(|s| file.ends_with(s)),
+        "{file}"
+    );
+    let path = marks.lines().find(|line| line.starts_with('/')).unwrap();
+    assert!(!Path::new(path).exists(), "it goes with the job");
 }
 
 /// The whole way: csub, leader, host. A job whose own pre-exec always fails is held in the end.

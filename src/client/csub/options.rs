@@ -48,9 +48,7 @@ const UNBUILT: &[(&str, bool)] = &[
     ("tty", false),
     ("U", true),
     ("ul", false),
-    ("wa", true),
     ("We", true),
-    ("wt", true),
     ("XF", false),
     ("yaml", true),
 ];
@@ -184,6 +182,17 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
         "Requeue the job when it exits with one of these: '30 40-45 all ~9 EXCLUDE(20)'",
     ),
     (
+        "signal",
+        "SIG@S",
+        "Warn the job with SIG so many seconds before its run limit, as -wa with -wt does",
+    ),
+    (
+        "wa",
+        "SIGNAL",
+        "Warn the job with SIGNAL before its run limit",
+    ),
+    ("wt", "[H:]M", "Warn the job so long before its run limit"),
+    (
         "retries",
         "N",
         "Run a job that failed up to N times more, after 1 s, 2 s, 4 s ... 5 min",
@@ -291,6 +300,9 @@ pub(crate) const RESETS: &[(&str, &str)] = &[
     ("En", "E"),
     ("Epn", "Ep"),
     ("Qn", "Q"),
+    ("signaln", "signal"),
+    ("wan", "wa"),
+    ("wtn", "wt"),
     ("retriesn", "retries"),
     ("spn", "sp"),
     ("nn", "n"),

@@ -5,7 +5,8 @@
 use super::options::Chosen;
 use crate::client::cli::Split;
 use crate::client::exit::{Fail, Result};
-use crate::model::{Limits, MOST_RETRIES, Spec, Stamp, Submission};
+use crate::config::WARN_SIGNALS;
+use crate::model::{Limits, MOST_RETRIES, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S};
 use crate::task::build::exact_command;
 use crate::text::arrayspec::ArraySpec;
 use crate::text::command::quote;
@@ -84,6 +85,7 @@ pub(crate) fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission>
         job.spec.project = here.default_project.to_owned();
     }
     job.spec.res_req = requirement(chosen, here)?;
+    job.spec.warn = warning(chosen)?;
     Ok(job)
 }
 
@@ -280,6 +282,46 @@ fn requirement(chosen: &Chosen, here: &Here<'_>) -> Result<String> {
         [(_, only)] => only.clone(),
         _ => merged.to_string(),
     })
+}
+
+/// `--signal`, or `-wa` and `-wt` together.
+fn warning(chosen: &Chosen) -> Result<Option<RunWarning>> {
+    let both = (chosen.get("wa"), chosen.get("wt"));
+    let (option, signal, before_s) = match (chosen.get("signal"), both) {
+        (None, (None, None)) => return Ok(None),
+        (None, (Some(signal), Some(time))) => {
+            let time = duration::limit(time).map_err(|e| wrong("wt", time, &e))?;
+            if time.on.is_some() {
+                return Err(Fail::usage("-wt: a time has no host"));
+            }
+            ("wa", signal, time.seconds)
+        }
+        (None, _) => return Err(Fail::usage("-wa and -wt go together: give both")),
+        (Some(text), (None, None)) => {
+            let Some((signal, seconds)) = text.split_once('@') else {
+                let message = "--signal: write SIGNAL@SECONDS, for example USR1@600";
+                return Err(Fail::usage(message));
+            };
+            let most = u32::try_from(WARN_BEFORE_MAX_S).unwrap_or(u32::MAX);
+            let seconds = number("-signal", seconds, 1, most)?;
+            ("-signal", signal, u64::from(seconds))
+        }
+        (Some(_), _) => return Err(Fail::usage("--signal says what -wa and -wt say: give one")),
+    };
+    let bare = signal.strip_prefix("SIG").unwrap_or(signal);
+    let known = WARN_SIGNALS.iter().find(|(name, _)| *name == bare);
+    let Some((_, signal)) = known else {
+        let names: Vec<&str> = WARN_SIGNALS.iter().map(|(name, _)| *name).collect();
+        return Err(Fail::usage(format!(
+            "-{option}: '{signal}' is not one of {}; commands and checkpoints are not \
+             implemented in this version",
+            names.join(" ")
+        )));
+    };
+    Ok(Some(RunWarning {
+        signal: *signal,
+        before_s,
+    }))
 }
 
 fn queues(option: &str, value: &str) -> Result<String> {

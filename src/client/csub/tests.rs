@@ -50,6 +50,36 @@ fn the_command_is_what_follows_the_options() {
 }
 
 #[test]
+fn a_warning_has_a_signal_and_a_time() {
+    let warn = |words: &[&str]| {
+        let words = [words, &["true"]].concat();
+        let warn = read(&words).map(|(job, _)| job.spec.warn);
+        let warn = warn.map(|w| w.map(|w| (w.signal, w.before_s)));
+        warn.map_err(|e| e.text)
+    };
+    assert_eq!(
+        warn(&["-wa", "SIGUSR1", "-wt", "1:30"]),
+        Ok(Some((10, 5400)))
+    );
+    assert_eq!(warn(&["--signal", "USR2@600"]), Ok(Some((12, 600))));
+    assert_eq!(warn(&["--signal", "none@1"]), Ok(Some((0, 1))));
+    assert_eq!(warn(&[]), Ok(None));
+    for bad in [
+        &["-wa", "USR1"][..],
+        &["-wt", "5"],
+        &["-wa", "CHKPNT", "-wt", "5"],
+        &["-wa", "KILL", "-wt", "5"],
+        &["-wa", "USR1", "-wt", "0"],
+        &["--signal", "USR1"],
+        &["--signal", "USR1@0"],
+        &["--signal", "USR1@86401"],
+        &["--signal", "USR1@5", "-wa", "USR1"],
+    ] {
+        assert!(warn(bad).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
 fn every_option_reaches_its_field() {
     let got = job(&[
         "-J",

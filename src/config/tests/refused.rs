@@ -115,6 +115,11 @@ const REFUSED: &[(&str, &str)] = &[
         "number",
     ),
     ("queues: [{name: q, retries: 1001}]", "range"),
+    ("queues: [{name: q, warn_time: 25h}]", "range"),
+    (
+        "queues: [{name: q, warn_time: 5m, warn_signal: KILL}]",
+        "choice",
+    ),
     ("queues: [{name: q, pre_exec: prolog}]", "program"),
     (
         "queues: [{name: q, post_exec: '/bin/sh -c \"id\"'}]",

@@ -393,6 +393,7 @@ mod tests {
             mark: 0,
             ran: false,
             hooks: None,
+            warn: None,
             private: false,
             bind: CpuBind::None,
             units: TaskUnits::default(),

@@ -43,7 +43,8 @@ impl Shepherd<'_> {
     fn begin_command(&mut self) {
         let now = clock::boot_ms();
         let suspended = self.machine.is_suspended();
-        self.machine = Machine::new(now, self.limits.run_ms, self.task.grace_ms);
+        let machine = Machine::new(now, self.limits.run_ms, self.task.grace_ms);
+        self.machine = machine.warned(self.task.limits.warn);
         if suspended {
             let effects = self.machine.order(TaskAct::Stop, TermReason::None, 0, now);
             self.carry_out(&effects);

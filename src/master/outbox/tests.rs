@@ -43,6 +43,7 @@ fn start(id: u32, host: &str) -> Order {
         mark: 0,
         ran: false,
         hooks: None,
+        warn: None,
         private: false,
         bind: Default::default(),
         units: TaskUnits::default(),
