@@ -8,7 +8,23 @@ use super::job::Run;
 use crate::model::{AttemptId, JobKey, JobStat, Share, Stamp, SuspReason, Units};
 use crate::record::event::SignalAct;
 
+/// By how much the numbers of orders go on after a restored share: more than one run was ever
+/// signalled, and far from the number of a last kill.
+const ORDERS_SKIPPED: u32 = 1 << 20;
+
 impl State {
+    /// The share was restored: hosts may have carried out signals and limits that this state has
+    /// lost. What is in force here is ordered again, and numbered above all that a host knows, since
+    /// it carries out nothing of a lower number.
+    pub(super) fn skip_order_numbers(&mut self) {
+        for j in self.all_started().collect::<Vec<JobKey>>() {
+            self.change_run(j, |run| {
+                run.signals = run.signals.saturating_add(ORDERS_SKIPPED);
+                run.limit_changes = run.limit_changes.saturating_add(ORDERS_SKIPPED);
+            });
+        }
+    }
+
     /// `by`: who asked for it.
     pub(super) fn signalled(&mut self, j: JobKey, act: SignalAct, by: &str) {
         let own = self.spec_of(j.id).is_some_and(|spec| spec.user == by);

@@ -374,3 +374,39 @@ fn what_ran_when_the_copy_was_made_is_known_whatever_the_clocks_say() {
     b.report_of("h1", run, vec![exited(attempt(1, 1), 7)]);
     assert_eq!(b.stat(1), JobStat::Psusp);
 }
+
+/// A stop, and the resume that followed, were lost with the share; the host has carried out the
+/// first as order number 1, and carries out no order of a lower number.
+#[test]
+fn a_suspension_that_the_restored_journal_does_not_know_ends_after_the_word() {
+    let (mut b, known) = restored_bench();
+    let mark = b.core.state.mark(known.j);
+    b.confirm();
+    let resumes = |orders: &[(String, Order)]| {
+        let number = |(host, order): &(String, Order)| match order {
+            Order::Signal { a, act, n, .. } if (host.as_str(), *a) == ("h1", known) => {
+                Some((*act, *n))
+            }
+            _ => None,
+        };
+        orders.iter().filter_map(number).collect::<Vec<_>>()
+    };
+    let record = resumes(&outstanding(&b.core, Some("h1")));
+    assert!(
+        matches!(record[..], [(Act::Resume, n)] if n > 1000),
+        "{record:?}"
+    );
+    let run = RunId { mark, epoch: 6 };
+    let t = b.now;
+    b.report_of("h1", run, vec![Report::Suspended { a: known, t }]);
+    assert_eq!(resumes(&b.last.orders), record);
+    // What users want later is carried out, too.
+    let sel = selector(&["1"]);
+    let how = SignalHow::Stop;
+    b.ask(5, vec![Verb::Signal { sel, how }]);
+    let stop = resumes(&b.last.orders);
+    assert!(
+        matches!(stop[..], [(Act::Stop, n)] if n > record[0].1),
+        "{stop:?}"
+    );
+}
