@@ -14,8 +14,8 @@ const ORDERS_SKIPPED: u32 = 1 << 20;
 
 impl State {
     /// The share was restored: hosts may have carried out signals and limits that this state has
-    /// lost. What is in force here is ordered again, and numbered above all that a host knows, since
-    /// it carries out nothing of a lower number.
+    /// lost. What is in force here is ordered again, numbered above all that a host knows, since it
+    /// carries out nothing of a lower number.
     pub(super) fn skip_order_numbers(&mut self) {
         for j in self.all_started().collect::<Vec<JobKey>>() {
             self.change_run(j, |run| {
